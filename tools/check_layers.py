@@ -1,0 +1,162 @@
+"""Decides which layer of src/glasshouse may import which, and fails when a file breaks that.
+
+Run: python tools/check_layers.py [PACKAGE_FOLDER]
+
+Every import counts: at the top of a file, inside a function, under TYPE_CHECKING, and
+`importlib.import_module` with a literal name. To allow a new arrow, add it to MAY_IMPORT and say
+why in the commit; the table must stay free of cycles, and the check says so when it is not.
+"""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+PACKAGE = "glasshouse"
+
+# Files directly in src/glasshouse (`__init__`, the public functions). They may import everything;
+# a layer that imports them has an arrow to everything.
+ROOT = "(public API)"
+
+# Layer -> the layers that it may import. What those may import, it may import too: a line here
+# names the nearest layers only. A layer may always import itself and EVERYBODY.
+MAY_IMPORT: dict[str, frozenset[str]] = {
+    "ir": frozenset(),
+    "ops": frozenset({"ir"}),
+    "numpy_ref": frozenset({"ops"}),
+    "tensor": frozenset({"ops"}),
+    "nn": frozenset({"tensor"}),
+    "frontend": frozenset({"ops"}),
+    "passes": frozenset({"ops"}),
+    "lower": frozenset({"ops"}),
+    "backend": frozenset({"lower"}),
+    "runtime": frozenset({"backend"}),
+    "record": frozenset({"ir"}),
+    "numerics": frozenset({"numpy_ref", "record"}),
+    "formats": frozenset({"record"}),
+    "show": frozenset({"record"}),
+    "compat": frozenset({ROOT, "nn"}),
+}
+# A command may use everything: nothing imports a command.
+MAY_IMPORT["cli"] = frozenset({ROOT, *MAY_IMPORT})
+
+# Names that every layer may import.
+EVERYBODY = frozenset({f"{PACKAGE}.errors", f"{PACKAGE}.__version__"})
+
+
+@dataclass(frozen=True)
+class Violation:
+    """One import that the table does not allow."""
+
+    file: Path
+    line: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}: {self.reason}"
+
+
+def closure(table: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
+    """Every layer with all that it may reach; raises CycleError when arrows go in a circle."""
+    reach: dict[str, frozenset[str]] = {}
+    for layer in TopologicalSorter(table).static_order():
+        direct = table.get(layer, frozenset())
+        reach[layer] = direct.union(*(reach[other] for other in direct))
+    return reach
+
+
+def layer_of(name: str, table: dict[str, frozenset[str]]) -> str:
+    """The layer of a dotted name inside the package: `glasshouse.ir.graph.Graph` is in `ir`."""
+    parts = name.split(".")
+    return parts[1] if len(parts) > 1 and parts[1] in table else ROOT
+
+
+def imported_names(tree: ast.Module, module: str, is_package: bool) -> Iterator[tuple[int, str]]:
+    """(line, dotted name) for each import in a file; `from a import b` gives `a.b`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield node.lineno, alias.name
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                # One dot is the package that holds the file; each further dot, one package up.
+                up = module.split(".")[: None if is_package else -1]
+                up = up[: len(up) - (node.level - 1)]
+                base = ".".join([*up, base] if base else up)
+            for alias in node.names:
+                yield node.lineno, f"{base}.{alias.name}"
+        elif isinstance(node, ast.Call) and node.args:
+            called = node.func
+            label = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            first = node.args[0]
+            if (
+                label in {"import_module", "__import__"}
+                and isinstance(first, ast.Constant)
+                and isinstance(first.value, str)
+            ):
+                yield node.lineno, first.value
+
+
+def check_file(
+    file: Path, package: Path, table: dict[str, frozenset[str]], reach: dict[str, frozenset[str]]
+) -> Iterator[Violation]:
+    """The violations in one file."""
+    relative = file.relative_to(package).with_suffix("")
+    is_package = relative.name == "__init__"
+    parts = relative.parts[:-1] if is_package else relative.parts
+    module = ".".join([PACKAGE, *parts])
+    folder = relative.parts[0] if len(relative.parts) > 1 else ""
+    if not folder:
+        return  # the public API may import every layer
+    if folder not in table:
+        yield Violation(file, 1, f"layer '{folder}' is unknown: add it to MAY_IMPORT")
+        return
+    allowed = reach[folder] | {folder}
+    tree = ast.parse(file.read_text(encoding="utf-8"), filename=str(file))
+    seen: set[tuple[int, str]] = set()
+    for line, name in imported_names(tree, module, is_package):
+        if name.split(".")[0] != PACKAGE:
+            continue
+        if any(name == free or name.startswith(free + ".") for free in EVERYBODY):
+            continue
+        target = layer_of(name, table)
+        if target not in allowed and (line, target) not in seen:
+            seen.add((line, target))
+            may = ", ".join(sorted(allowed - {folder})) or "nothing else"
+            yield Violation(
+                file, line, f"'{folder}' imports {target} ({name}); it may import {may}"
+            )
+
+
+def check(package: Path, table: dict[str, frozenset[str]] = MAY_IMPORT) -> list[Violation]:
+    """All violations below a package folder, in the order of files and lines."""
+    reach = closure(table)
+    return [
+        violation
+        for file in sorted(package.rglob("*.py"))
+        for violation in sorted(check_file(file, package, table, reach), key=lambda v: v.line)
+    ]
+
+
+def main(argv: list[str]) -> int:
+    """Print the violations; 0 when there are none."""
+    package = Path(argv[1]) if len(argv) > 1 else Path(__file__).parent.parent / "src" / PACKAGE
+    try:
+        violations = check(package)
+    except CycleError as error:
+        print(f"MAY_IMPORT goes in a circle: {' -> '.join(error.args[1])}")
+        return 1
+    for violation in violations:
+        print(violation)
+    files = sum(1 for _ in package.rglob("*.py"))
+    print(f"layers: {files} files, {len(violations)} forbidden imports")
+    return 1 if violations or not files else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv))
