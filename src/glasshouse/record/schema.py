@@ -58,6 +58,9 @@ class Header:
     graphs: list[GraphInfo]
     # how the numbers came to be: machine, threads, target, wall time, share attributed ...
     facts: dict[str, str] = field(default_factory=dict)
+    # rows of each table that the file holds, by member name: what can be asked for, and proof that
+    # nothing got lost. {} in a file whose writer did not count.
+    tables: dict[str, int] = field(default_factory=dict)
 
 
 # ------------------------------------------------------------------------------ tables of a graph
@@ -70,7 +73,8 @@ class NodeRow:
     died: int
     name: str  # the name that a person or a foreign file gave it; "" if none
     op: str  # as printed: "Matmul"
-    kind: str  # op family: matmul, conv, norm, elementwise, shape, reduction, move, quant, opaque, source
+    # op family: matmul, conv, norm, elementwise, shape, reduction, move, quant, opaque, source
+    kind: str
     input_nodes: list[int]  # producer ids, one for each operand in order; repeats are kept
     input_ports: list[int]  # which output of the producer
     outputs: list[str]  # one type for each output, as printed: "float32[1, 128]"
@@ -86,7 +90,9 @@ class NodeRow:
     bodies: list[int] = field(default_factory=list)  # indices of graphs nested in it
     output_names: list[str] = field(default_factory=list)  # tensor names, where the file has them
     input_names: list[str] = field(default_factory=list)  # names of operands ("weight"), if any
-    frames: list[str] = field(default_factory=list)  # whole stack "file:line function", innermost last
+    frames: list[str] = field(
+        default_factory=list
+    )  # whole stack "file:line function", innermost last
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,57 @@
+"""Decides how Glasshouse says that something is wrong: one class for each kind of mistake.
+
+A message says what is wrong, where (the user's line and module path, when known) and what to do.
+"""
+
+from __future__ import annotations
+
+
+class GlasshouseError(Exception):
+    """Base of every error that a user can meet; the command line prints it and exits with 2."""
+
+    def __init__(self, message: str, where: str = "", hint: str = "") -> None:
+        self.message = message
+        self.where = where
+        self.hint = hint
+        parts = [message]
+        if where:
+            parts.append(f"  at {where}")
+        if hint:
+            parts.append(f"  {hint}")
+        super().__init__("\n".join(parts))
+
+
+class TypeMismatch(GlasshouseError, TypeError):
+    """An operand, element type or attribute of the wrong kind."""
+
+
+class ShapeError(GlasshouseError, ValueError):
+    """Shapes that do not fit together."""
+
+
+class GraphError(GlasshouseError):
+    """A graph that is not well formed: a pass or a frontend broke it."""
+
+
+class ParseError(GlasshouseError, ValueError):
+    """Text that is not a printed graph."""
+
+
+class FormatError(GlasshouseError, ValueError):
+    """A file that is not what it should be: wrong, truncated, hostile or too new."""
+
+
+class ExecutionError(GlasshouseError, RuntimeError):
+    """A graph that could not be run on the inputs given."""
+
+
+class GradientError(GlasshouseError, RuntimeError):
+    """A gradient that does not exist, or was asked of the wrong thing."""
+
+
+class CaptureError(GlasshouseError, RuntimeError):
+    """A model that could not be turned into a graph."""
+
+
+class Unsupported(GlasshouseError, NotImplementedError):
+    """Something that is known and not there; the message names what is."""

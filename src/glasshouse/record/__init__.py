@@ -1,0 +1,15 @@
+"""The recording: its schema, a builder that makes one and a reader that opens one lazily."""
+
+from glasshouse.record.columns import Column, Table
+from glasshouse.record.reader import GraphView, Recording, StageView
+from glasshouse.record.writer import GraphBuilder, RecordingBuilder
+
+__all__ = [
+    "Column",
+    "GraphBuilder",
+    "GraphView",
+    "Recording",
+    "RecordingBuilder",
+    "StageView",
+    "Table",
+]
