@@ -145,6 +145,7 @@ def install_packages(node: Node, viewer: Path) -> None:
         raise BundleError(f"{lock} is missing; run `npm install` in {viewer} and commit it")
     if not mark.is_file() or mark.read_text(encoding="utf-8") != wanted:
         run_npm(node, viewer, "ci", "--no-audit", "--no-fund")
+        mark.parent.mkdir(exist_ok=True)
         mark.write_text(wanted, encoding="utf-8")
 
 
