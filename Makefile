@@ -1,0 +1,97 @@
+# make demo   trace the attention example, print its graph and run it
+# make test   all checks and tests
+# Both make .venv themselves; a second run starts at once. `make help` lists the rest.
+
+PYTHON ?= python3
+VENV ?= .venv
+# Tests run in this many processes; each keeps to one thread (see `pytest` below).
+JOBS ?= 2
+PYTEST_ARGS ?=
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check
+BASE := $(VENV)/.installed-base
+DEV := $(VENV)/.installed-dev
+say = @printf '\n== %s\n'
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-all lint format viewer test-viewer pytest clean
+
+help:
+	@echo "make demo      trace the attention example, print its graph, run it"
+	@echo "make test      all checks and tests (what CI runs)"
+	@echo "make test-all  the same, with the slow tests"
+	@echo "make lint      ruff, mypy, layers, weight of the import; no tests"
+	@echo "make format    let ruff rewrite the sources"
+	@echo "make viewer    build the viewer's bundle, when its sources changed"
+	@echo "make clean     remove .venv, caches and build output"
+
+# The package alone (NumPy is its one dependency): enough for the demo.
+$(BASE): pyproject.toml constraints.txt
+	$(say) "setup: the package"
+	@tools/setup_venv.sh $(PYTHON) $(VENV)
+	$(PIP) install -q -c constraints.txt -e .
+	@touch $@
+
+# Everything that development uses; torch is what takes the time.
+$(DEV): $(BASE)
+	$(say) "setup: tools, torch and onnx for the tests (some 200 MB on the first run)"
+	$(PIP) install -q -c constraints.txt -e '.[dev,torch,onnx]'
+	@touch $@
+
+demo: $(BASE)
+	$(say) "demo"
+	@$(BIN)/python -m glasshouse demo
+
+lint: $(DEV)
+	$(say) "ruff check"
+	@$(BIN)/ruff check
+	$(say) "ruff format"
+	@$(BIN)/ruff format --check
+	$(say) "mypy (strict)"
+	@$(BIN)/mypy
+	$(say) "layers"
+	@$(BIN)/python tools/check_layers.py
+	$(say) "import"
+	@$(BIN)/python tools/check_import.py
+
+format: $(DEV)
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+viewer: $(BASE)
+	@$(BIN)/python tools/viewer_bundle.py
+
+# The parts of `make test` run one after the other, whatever -j says: cheap checks first.
+test: $(DEV)
+	@$(MAKE) --no-print-directory lint
+	@$(MAKE) --no-print-directory test-viewer
+	@$(MAKE) --no-print-directory pytest
+	$(say) "all checks and tests passed"
+
+test-all:
+	@$(MAKE) --no-print-directory test MARKS=
+
+test-viewer: $(DEV)
+	$(say) "viewer: types, unit tests, bundle"
+	@$(BIN)/python tools/viewer_bundle.py npm run typecheck
+	@$(BIN)/python tools/viewer_bundle.py npm test
+	@$(BIN)/python tools/viewer_bundle.py
+
+# One thread a process: two processes with two threads each only get into each other's way.
+pytest: export OMP_NUM_THREADS := 1
+pytest: export OPENBLAS_NUM_THREADS := 1
+pytest: MARKS ?= not slow
+pytest: $(DEV)
+	$(say) "pytest"
+	@marks="$(MARKS)"; \
+	if [ -d tests/browser ] && ! CHROMIUM=$$(tools/ensure_chromium.sh); then \
+	  marks="$${marks:+$$marks and }not browser"; \
+	fi; \
+	export CHROMIUM; \
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "$$marks" $(PYTEST_ARGS)
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+	rm -rf viewer/node_modules viewer/dist src/glasshouse/show/static
