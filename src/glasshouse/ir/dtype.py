@@ -1,0 +1,138 @@
+"""Decides which element types there are, how they promote, and how NumPy carries them.
+
+NumPy has no bfloat16, and NumPy is all that the core may need. So each type has two NumPy types:
+`storage`, the bytes as they lie in memory (uint16 for bfloat16), and `carrier`, the type in which
+NumPy computes with it (float32 for bfloat16, with every result rounded to a bfloat16 value).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+import numpy as np
+
+from glasshouse.errors import TypeMismatch
+
+
+class Category(Enum):
+    """Ordered as promotion goes: a bool gives way to an int, an int to a float."""
+
+    BOOL = 0
+    INT = 1
+    FLOAT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    name: str
+    category: Category
+    bits: int
+    storage: np.dtype[Any]
+    carrier: np.dtype[Any]
+
+    def __repr__(self) -> str:
+        return self.name
+
+    __str__ = __repr__
+
+    @property
+    def itemsize(self) -> int:
+        return self.storage.itemsize
+
+    @property
+    def is_float(self) -> bool:
+        return self.category is Category.FLOAT
+
+
+def _make(name: str, category: Category, storage: str, carrier: str | None = None) -> DType:
+    stored = np.dtype(storage)
+    bits = 1 if category is Category.BOOL else stored.itemsize * 8
+    return DType(name, category, bits, stored, np.dtype(carrier or storage))
+
+
+float64 = _make("float64", Category.FLOAT, "float64")
+float32 = _make("float32", Category.FLOAT, "float32")
+float16 = _make("float16", Category.FLOAT, "float16")
+bfloat16 = _make("bfloat16", Category.FLOAT, "uint16", "float32")
+int64 = _make("int64", Category.INT, "int64")
+int32 = _make("int32", Category.INT, "int32")
+int16 = _make("int16", Category.INT, "int16")
+int8 = _make("int8", Category.INT, "int8")
+uint8 = _make("uint8", Category.INT, "uint8")
+bool_ = _make("bool", Category.BOOL, "bool")
+
+ALL: tuple[DType, ...] = (
+    float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8, bool_,
+)  # fmt: skip
+BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
+_BY_NUMPY: dict[np.dtype[Any], DType] = {d.storage: d for d in ALL if d is not bfloat16}
+
+
+def as_dtype(given: object) -> DType:
+    """The type that a name, a NumPy type or a DType stands for."""
+    if isinstance(given, DType):
+        return given
+    if isinstance(given, str) and given in BY_NAME:
+        return BY_NAME[given]
+    name = getattr(given, "name", None)
+    if isinstance(name, str) and name in BY_NAME:
+        return BY_NAME[name]
+    try:
+        return _BY_NUMPY[np.dtype(given)]  # type: ignore[call-overload]  # any dtype-like
+    except (KeyError, TypeError):
+        names = ", ".join(BY_NAME)
+        raise TypeMismatch(f"there is no element type {given!r}; there are {names}") from None
+
+
+def promote(a: DType, b: DType) -> DType:
+    """The common type of two operands: the higher category wins, then the wider type.
+
+    As in PyTorch and unlike NumPy, float32 with int64 stays float32: the integer operand of a
+    model is an index or a mask, and should not double the width of everything that follows.
+    """
+    if a is b:
+        return a
+    if a.category is not b.category:
+        return a if a.category.value > b.category.value else b
+    if {a, b} == {float16, bfloat16}:
+        return float32
+    if a is uint8 or b is uint8:
+        other = b if a is uint8 else a
+        return int16 if other is int8 else other
+    return a if a.bits > b.bits else b
+
+
+def round_to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """float32 values rounded to the nearest bfloat16 (ties to even), still as float32."""
+    return from_storage(to_storage(array, bfloat16), bfloat16)
+
+
+def to_storage(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """An array of `dtype` values as the bytes that lie in memory."""
+    if dtype is not bfloat16:
+        return array if array.dtype == dtype.storage else array.astype(dtype.storage)
+    if array.dtype == np.uint16:
+        return array
+    wide = np.asarray(array, np.float32)
+    bits = np.ascontiguousarray(wide).view(np.uint32)
+    rounded = ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype(np.uint16)
+    # A NaN whose payload sits in the low half would round to infinity.
+    return np.where(np.isnan(wide), np.uint16(0x7FC0), rounded).reshape(wide.shape)
+
+
+def from_storage(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """Stored bytes as an array that NumPy can compute with."""
+    if dtype is not bfloat16 or array.dtype != np.uint16:
+        return array
+    return (array.astype(np.uint32) << 16).view(np.float32).reshape(array.shape)
+
+
+def finish(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """A computed array brought to exactly the values and the carrier of `dtype`."""
+    out = np.asarray(array)
+    if out.dtype != dtype.carrier:
+        with np.errstate(all="ignore"):
+            out = out.astype(dtype.carrier)
+    return round_to_bfloat16(out) if dtype is bfloat16 else out

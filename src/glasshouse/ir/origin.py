@@ -1,0 +1,93 @@
+"""Decides what a node knows of where it comes from: the user's code, or the rewrite that made it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from glasshouse.ir.graph import Node
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """One step of a module path: the attribute's name, the module's class, where it was called."""
+
+    name: str
+    cls: str = ""
+    file: str = ""
+    line: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One line of the user's call stack."""
+
+    file: str
+    line: int
+    function: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where in the user's model: module path and call stack, both outermost first."""
+
+    scopes: tuple[Scope, ...] = ()
+    frames: tuple[Frame, ...] = ()
+
+    @property
+    def path(self) -> str:
+        """`encoder.layer.0.attention`; "" outside any module."""
+        return ".".join(s.name for s in self.scopes if s.name)
+
+    def __str__(self) -> str:
+        place = f"{self.frames[-1].file}:{self.frames[-1].line}" if self.frames else ""
+        inside = f"in {self.path}" if self.path else ""
+        return " ".join(p for p in (place, inside) if p)
+
+
+NOWHERE = Source()
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Where a node comes from.
+
+    A traced node has a `source`. A made node also names the nodes it replaces, the pass and the
+    rule; its source is that of the node it stands for. `grad_of` is the forward node whose gradient
+    a node computes. `labels` put it into groups that are not modules, as pairs (grouping, group):
+    ("phase", "backward"), ("partition", "cpu").
+    """
+
+    source: Source = NOWHERE
+    name: str = ""  # the name it had in the user's model or file, if any
+    pass_name: str = ""
+    rule: str = ""
+    replaces: tuple[int, ...] = ()
+    grad_of: int | None = None
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def label(self, grouping: str) -> str | None:
+        return next((group for key, group in self.labels if key == grouping), None)
+
+    def with_label(self, grouping: str, group: str) -> Origin:
+        kept = tuple(pair for pair in self.labels if pair[0] != grouping)
+        return replace(self, labels=(*kept, (grouping, group)))
+
+
+def made_from(nodes: Iterable[Node], pass_name: str, rule: str) -> Origin:
+    """The origin of what a rewrite makes out of `nodes`; the first node with a source speaks."""
+    nodes = list(nodes)
+    known = [n for n in nodes if n.origin.source is not NOWHERE] or nodes
+    first = known[0].origin if known else Origin()
+    labels = tuple(p for p in first.labels if all(p in n.origin.labels for n in known))
+    return Origin(
+        source=first.source,
+        name=first.name,
+        pass_name=pass_name,
+        rule=rule,
+        replaces=tuple(n.id for n in nodes),
+        grad_of=first.grad_of,
+        labels=labels,
+    )

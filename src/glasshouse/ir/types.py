@@ -1,0 +1,51 @@
+"""Decides what is known of a value before it is computed: its element type and its shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import lru_cache
+
+from glasshouse.ir.dim import Dim, SymDim, product
+from glasshouse.ir.dtype import DType
+
+Shape = tuple[Dim, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType:
+    """`float32[1, 128, 768]`; a dimension may be symbolic."""
+
+    dtype: DType
+    shape: Shape
+
+    def __str__(self) -> str:
+        return f"{self.dtype.name}[{', '.join(map(str, self.shape))}]"
+
+    __repr__ = __str__
+
+    @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
+    def numel(self) -> Dim:
+        return product(self.shape)
+
+    @property
+    def nbytes(self) -> Dim:
+        return self.numel * self.dtype.itemsize
+
+    @property
+    def is_static(self) -> bool:
+        return not any(isinstance(d, SymDim) for d in self.shape)
+
+
+@lru_cache(maxsize=65536)
+def _interned(dtype: DType, shape: Shape) -> TensorType:
+    return TensorType(dtype, shape)
+
+
+def tensor_type(dtype: DType, shape: Iterable[Dim]) -> TensorType:
+    """A type, shared with others that are equal: a graph of 100,000 nodes has a few hundred."""
+    return _interned(dtype, tuple(shape))

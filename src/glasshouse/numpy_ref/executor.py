@@ -1,0 +1,139 @@
+"""Decides what a graph means: it runs each node with its op's NumPy meaning, one after the other.
+
+Slow and obvious on purpose; everything faster is compared with it. Values in flight are arrays of
+each type's carrier (`ir.dtype`), freed after their last use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from glasshouse.errors import ExecutionError, GlasshouseError
+from glasshouse.ir.dim import SymDim, evaluate, solve
+from glasshouse.ir.dtype import finish, from_storage
+from glasshouse.ir.graph import Graph, Node, Value
+from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
+from glasshouse.ir.types import TensorType
+
+Array = np.ndarray[Any, Any]
+Observer = Callable[[Node, Sequence[Array]], None]
+
+
+def run(
+    graph: Graph,
+    inputs: Sequence[Any],
+    *,
+    variables: dict[str, Array] | None = None,
+    observer: Observer | None = None,
+) -> list[Array]:
+    """The graph's outputs for these inputs.
+
+    `variables` holds the state by variable name; what is missing starts with the graph's own data,
+    and the new values are written back into it. `observer` sees every node's outputs.
+    """
+    state = {} if variables is None else variables
+    sizes = bind_sizes([v.type for v in graph.inputs], inputs)
+    env: dict[Value, Array] = {}
+    for value, given in zip(graph.inputs, inputs, strict=True):
+        env[value] = _checked_input(value, given, sizes)
+    remaining = {v: graph.uses(v) for n in graph.nodes for v in n.outputs}
+    for node in graph.nodes:
+        outputs = _run_node(node, env, sizes, state)
+        env.update(zip(node.outputs, outputs, strict=True))
+        if observer is not None:
+            observer(node, outputs)
+        for value in node.inputs:
+            remaining[value] -= 1
+            if not remaining[value]:
+                env.pop(value, None)
+    for variable, value in graph.updates.items():
+        state[variable.attrs["name"] or f"%{variable.id}"] = env[value]
+    return [env[v] for v in graph.outputs]
+
+
+def bind_sizes(types: Sequence[TensorType], arrays: Sequence[Any]) -> dict[str, int]:
+    """The value of every symbol that the shapes of the inputs determine."""
+    if len(types) != len(arrays):
+        raise ExecutionError(f"the graph takes {len(types)} inputs, {len(arrays)} were given")
+    sizes: dict[str, int] = {}
+    pending = [
+        (dim, size, index)
+        for index, (t, a) in enumerate(zip(types, arrays, strict=True))
+        for dim, size in zip(t.shape, np.shape(a), strict=False)
+        if isinstance(dim, SymDim)
+    ]
+    # Plain symbols first, so that `2*n + 1` finds n known.
+    pending.sort(key=lambda p: len(str(p[0])))
+    for dim, size, _ in pending:
+        found = solve(dim, size, sizes)
+        if found is not None:
+            sizes.setdefault(*found)
+    return sizes
+
+
+def resolve(attr: Any, sizes: Mapping[str, int]) -> Any:
+    """An attribute with the symbolic sizes in it replaced by their values."""
+    if isinstance(attr, SymDim):
+        return evaluate(attr, sizes)
+    if isinstance(attr, tuple):
+        return tuple([resolve(a, sizes) for a in attr])
+    return attr
+
+
+def _run_node(
+    node: Node, env: Mapping[Value, Array], sizes: Mapping[str, int], state: Mapping[str, Array]
+) -> list[Array]:
+    if node.op is INPUT:
+        return [env[node.output]]
+    if node.op is CONSTANT or node.op is VARIABLE:
+        return [_held_data(node, state)]
+    arrays = [env[v] for v in node.inputs]
+    if node.op.name == "fused":
+        return run(node.attrs["body"], arrays)
+    attrs = {key: resolve(value, sizes) for key, value in node.attrs.items()}
+    try:
+        with np.errstate(all="ignore"):
+            out = node.op.ref(*arrays, **attrs)
+    except GlasshouseError:
+        raise
+    except Exception as error:
+        shapes = ", ".join(str(list(np.shape(a))) for a in arrays)
+        raise ExecutionError(
+            f"{node.op.name} failed on operands of shape {shapes}: {error}", str(node.origin.source)
+        ) from error
+    many = out if isinstance(out, tuple) else (out,)
+    finished = [finish(a, v.type.dtype) for a, v in zip(many, node.outputs, strict=True)]
+    for array, value in zip(finished, node.outputs, strict=True):
+        wanted = tuple(resolve(d, sizes) for d in value.type.shape)
+        if array.shape != wanted:
+            raise ExecutionError(
+                f"{node.op.name} gave shape {list(array.shape)}, its type says {list(wanted)}",
+                str(node.origin.source),
+            )
+    return finished
+
+
+def _held_data(node: Node, state: Mapping[str, Array]) -> Array:
+    name = node.attrs["name"] or f"%{node.id}"
+    if node.op is VARIABLE and name in state:
+        return state[name]
+    data = node.attrs["data"]
+    if data is None:
+        raise ExecutionError(
+            f"{node.op.label} {name} has no data",
+            str(node.origin.source),
+            "a graph that was parsed from text or read without its weights can be viewed, not run",
+        )
+    return from_storage(np.asarray(data), node.output.type.dtype)
+
+
+def _checked_input(value: Value, given: Any, sizes: Mapping[str, int]) -> Array:
+    array = from_storage(np.asarray(given), value.type.dtype)
+    name = value.node.attrs["name"] or f"input {value.node.id}"
+    wanted = tuple(resolve(d, sizes) for d in value.type.shape)
+    if array.shape != wanted:
+        raise ExecutionError(f"{name} must have shape {value.type}, got {list(array.shape)}")
+    return finish(array, value.type.dtype)
