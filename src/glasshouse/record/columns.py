@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, get_type_hints
 
@@ -143,11 +143,31 @@ def full(field: Field, rows: int, strings: list[str]) -> Column:
     return Column(field.type, np.full(rows, value, dtype_of[field.type]))
 
 
+class LazyColumns(Mapping[str, Column]):
+    """Columns that are made when somebody asks: a view of a table often needs three of twenty."""
+
+    def __init__(self, names: Iterable[str], make: Callable[[str], Column]) -> None:
+        self._made: dict[str, Column | None] = dict.fromkeys(names)
+        self._make = make
+
+    def __getitem__(self, name: str) -> Column:
+        made = self._made[name]
+        if made is None:
+            made = self._made[name] = self._make(name)
+        return made
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._made)
+
+    def __len__(self) -> int:
+        return len(self._made)
+
+
 class Table(Generic[Row]):
     """Rows of one class, held as columns. `table["op"]` is a column, `table.row(3)` a dataclass."""
 
     def __init__(
-        self, row_class: type[Row], rows: int, columns: dict[str, Column], strings: Sequence[str]
+        self, row_class: type[Row], rows: int, columns: Mapping[str, Column], strings: Sequence[str]
     ) -> None:
         self.row_class = row_class
         self.rows = rows
@@ -169,7 +189,7 @@ class Table(Generic[Row]):
         return self.columns[name].tolist(self.strings)
 
     def take(self, index: Array) -> Table[Row]:
-        columns = {name: c.take(index) for name, c in self.columns.items()}
+        columns = LazyColumns(self.columns, lambda name: self.columns[name].take(index))
         return Table(self.row_class, len(index), columns, self.strings)
 
     def row(self, i: int) -> Row:

@@ -10,6 +10,7 @@ import io
 import json
 import os
 import secrets
+import weakref
 import zipfile
 import zlib
 from collections.abc import Iterable, Mapping
@@ -238,6 +239,8 @@ class Archive:
 
     def __init__(self, where: str, file: IO[bytes]) -> None:
         self.where = where
+        # Closes the file when the archive is closed or forgotten.
+        self._finalizer = weakref.finalize(self, file.close)
         try:
             self.size = file.seek(0, os.SEEK_END)
             self._zip = zipfile.ZipFile(file)
@@ -258,6 +261,8 @@ class Archive:
                 )
             with self._zip.open(info) as member:
                 data = member.read(info.file_size + 1)
+        except FormatError:
+            raise
         except _BROKEN as error:
             raise FormatError(f"{self.where}: member {name} is damaged ({error})") from None
         if len(data) != info.file_size:
@@ -265,7 +270,7 @@ class Archive:
         return data
 
     def close(self) -> None:
-        self._zip.close()
+        self._finalizer()
 
 
 def pack(members: Iterable[tuple[str, bytes]], level: int = 6) -> bytes:

@@ -17,7 +17,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from glasshouse.errors import FormatError
-from glasshouse.record.columns import Array, Column, Table, concat, fields_of, full
+from glasshouse.record.columns import Array, Column, LazyColumns, Table, concat, fields_of, full
 from glasshouse.record.container import Archive, decode_table, encode_table, pack, write_atomic
 from glasshouse.record.header import header_from_bytes, header_to_json
 from glasshouse.record.schema import (
@@ -123,11 +123,7 @@ class Recording:
                 file = Path(source).open("rb")  # noqa: SIM115  (the archive owns it)
             except OSError as error:
                 raise FormatError(f"{where}: cannot be read ({error.strerror})") from None
-            try:
-                archive = Archive(where, file)
-            except BaseException:
-                file.close()
-                raise
+            archive = Archive(where, file)
         if "glass.json" not in archive.names:
             archive.close()
             raise FormatError(f"{where}: a ZIP file, but not a Glasshouse recording")
@@ -234,6 +230,7 @@ class GraphView:
     def __init__(self, recording: Recording, index: int) -> None:
         self.recording = recording
         self.index = index
+        self._born: dict[int, Table[NodeRow]] = {}
         self._stages: dict[int, StageView] = {}
 
     @property
@@ -260,14 +257,17 @@ class GraphView:
 
     def born_in(self, stage: int) -> Table[NodeRow]:
         """The node rows that came with a stage, alive later or not."""
-        nodes = self.recording.member(f"g{self.index}/nodes.{stage}", NodeRow)
-        self._check_nodes(nodes, stage)
-        return nodes
+        if stage not in self._born:
+            nodes = self.recording.member(f"g{self.index}/nodes.{stage}", NodeRow)
+            self._check_nodes(nodes, stage)
+            self._born[stage] = nodes
+        return self._born[stage]
 
     def nodes_until(self, stage: int) -> Table[NodeRow]:
         """All node rows born in stages 0 to `stage`, in order of birth."""
         parts = [self.born_in(s) for s in range(stage + 1)]
-        columns = {f.name: concat([p[f.name] for p in parts]) for f in fields_of(NodeRow)}
+        names = [f.name for f in fields_of(NodeRow)]
+        columns = LazyColumns(names, lambda name: concat([p[name] for p in parts]))
         rows = sum(p.rows for p in parts)
         return Table(NodeRow, rows, columns, self.recording.strings)
 
