@@ -36,7 +36,7 @@ $(BASE): pyproject.toml constraints.txt
 
 # Everything that development uses; torch is what takes the time.
 $(DEV): $(BASE)
-	$(say) "setup: tools, torch and onnx for the tests (some 200 MB on the first run)"
+	$(say) "setup: tools, torch and onnx for the tests (minutes on the first run)"
 	$(PIP) install -q -c constraints.txt -e '.[dev,torch,onnx]'
 	@touch $@
 
