@@ -1,0 +1,1 @@
+"""Foreign formats into and out of recordings."""

@@ -1,0 +1,1 @@
+"""Jittor trace files (`.pkl`)."""

@@ -1,0 +1,181 @@
+"""Decides what a Jittor trace says: its nodes and executed groups, checked and typed.
+
+Real files deviate from the description (unsorted dicts, repeated inputs, gradients of ops that are
+not in the file, undocumented attributes), so every field may be absent or odd; only a file that is
+no trace at all, or one that expands to far more than its size, is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from glasshouse.formats.source import Source
+from glasshouse.formats.unpickle import load
+
+MAX_ID = 2**31 - 1
+MAX_TRACE_BYTES = 1 << 30
+
+
+@dataclass(frozen=True)
+class Frame:
+    """An entry of a node's stack: a module scope, or a line of Python."""
+
+    name: str
+    type: str
+    file: str
+    line: int
+
+    @property
+    def is_grad(self) -> bool:
+        return self.name == "grad" and self.type == "Grad"
+
+    @property
+    def is_line(self) -> bool:
+        """Named `file:line`: no module, just a place in a program."""
+        return bool(re.fullmatch(r".*:\d+", self.name))
+
+    def __str__(self) -> str:
+        place = f"{self.file}:{self.line}"
+        said = "" if self.name == place else f" {self.name}"
+        return f"{place}{said} ({self.type})" if self.type else f"{place}{said}"
+
+    @staticmethod
+    def parse(text: str) -> Frame:
+        """The inverse of `str`."""
+        found = re.fullmatch(r"(.*?):(\d+)(?: (.*?))?(?: \(([^()]*)\))?", text, re.DOTALL)
+        if found is None:
+            return Frame(text, "", "", 0)
+        file, line, name, kind = found.groups()
+        place = f"{file}:{line}"
+        return Frame(place if name is None else name, kind or "", file, int(line))
+
+
+@dataclass(frozen=True)
+class TraceNode:
+    id: int
+    inputs: list[int]
+    outputs: list[int]
+    stack: list[Frame]
+    attrs: dict[str, str]
+
+    @property
+    def is_var(self) -> bool:
+        return self.attrs.get("is_var") == "1"
+
+    @property
+    def grad_of(self) -> int:
+        text = self.attrs.get("grad_op_id", "")
+        return int(text) if re.fullmatch(r"\d{1,9}", text) else -1
+
+
+@dataclass(frozen=True)
+class Execution:
+    """A group of ops that ran as one, with its place in the order of execution."""
+
+    key: int
+    ops: list[int]
+    jit_key: str
+    file: str
+    attrs: dict[str, str]
+
+
+@dataclass(frozen=True)
+class Trace:
+    nodes: list[TraceNode]  # by id
+    executions: list[Execution]  # in order
+
+
+def read_trace(source: Source) -> Trace:
+    """The trace in a pickle, or a FormatError."""
+    value = load(source.data(MAX_TRACE_BYTES), source.name)
+    if not isinstance(value, dict) or not isinstance(value.get("node_data"), dict):
+        raise source.error("a pickle, but not a Jittor trace (no node_data)")
+    # A list that a pickle mentions twice counts twice here, so a small file could claim billions.
+    budget = _Budget(source, 1_000_000 + 8 * source.size)
+    nodes: dict[int, TraceNode] = {}
+    for key, raw in value["node_data"].items():
+        if not isinstance(raw, dict):
+            raise source.error(f"node {key!r:.40} is no dict")
+        id = raw.get("id", key)
+        if not _is_id(id):
+            raise source.error(f"node id {id!r:.40} is not a number from 0 to 2^31-1")
+        if id in nodes:
+            raise source.error(f"two nodes have the id {id}")
+        nodes[id] = TraceNode(
+            id,
+            list(_ids(raw.get("inputs"), budget)),
+            list(_ids(raw.get("outputs"), budget)),
+            list(_frames(raw.get("stacks"), budget)),
+            _attrs(raw.get("attrs"), budget),
+        )
+    executions = []
+    groups = value.get("execute_op_info")
+    for key, raw in groups.items() if isinstance(groups, dict) else ():
+        if not isinstance(raw, dict) or not _is_id(key):
+            raise source.error(f"executed group {key!r:.40} is not readable")
+        ops = list(_ids(raw.get("fused_ops"), budget))
+        jit_key, file = _text(raw.get("jit_key", "")), _text(raw.get("file_path", ""))
+        executions.append(Execution(key, ops, jit_key, file, _attrs(raw.get("attrs"), budget)))
+    executions.sort(key=lambda e: e.key)
+    return Trace([nodes[id] for id in sorted(nodes)], executions)
+
+
+class _Budget:
+    def __init__(self, source: Source, items: int) -> None:
+        self.source = source
+        self.left = items
+
+    def spend(self, items: int) -> None:
+        self.left -= items
+        if self.left < 0:
+            raise self.source.error("refers to its own lists so often that it expands without end")
+
+
+def _is_id(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_ID
+
+
+def _ids(value: Any, budget: _Budget) -> Iterator[int]:
+    if not isinstance(value, list | tuple):
+        return
+    budget.spend(len(value))
+    for item in value:
+        if not _is_id(item):
+            raise budget.source.error(f"{item!r:.40} where an id should stand")
+        yield item
+
+
+def _frames(value: Any, budget: _Budget) -> Iterator[Frame]:
+    if not isinstance(value, list | tuple):
+        return
+    budget.spend(len(value))
+    for item in value:
+        if isinstance(item, dict):
+            line = item.get("lineno", 0)
+            yield Frame(
+                _text(item.get("name", "")),
+                _text(item.get("type", "")),
+                _text(item.get("file_path", "")),
+                line if isinstance(line, int) and 0 <= line <= MAX_ID else 0,
+            )
+
+
+def _attrs(value: Any, budget: _Budget) -> dict[str, str]:
+    if not isinstance(value, dict):
+        return {}
+    budget.spend(len(value))
+    return {_text(k): _text(v) for k, v in value.items()}
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "replace")
+    if isinstance(value, bool | float | None) or (isinstance(value, int) and abs(value) < 2**64):
+        return str(value)
+    # Never str() of a container: a list inside itself ten times over prints for ever.
+    return f"<{type(value).__name__}>"

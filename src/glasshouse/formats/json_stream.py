@@ -1,0 +1,103 @@
+"""Decides how large JSON is read: the text once, then one element at a time.
+
+A `JsonCursor` walks the outer levels of a document and hands single values (a node, an attribute)
+to the standard decoder, so a file of a hundred thousand nodes never stands in memory as objects.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from glasshouse.errors import FormatError
+from glasshouse.formats.source import Source
+
+MAX_JSON_BYTES = 1 << 30
+_SPACE = re.compile(r"[ \t\n\r]*")
+_DECODE = json.JSONDecoder().raw_decode
+
+
+class JsonCursor:
+    """A place in a JSON text. Every value announced by `keys` or `items` must be consumed."""
+
+    def __init__(self, source: Source) -> None:
+        self.source = source
+        self.text = source.text(MAX_JSON_BYTES)
+        self.position = 0
+
+    def peek(self) -> str:
+        """The next character that is no white space; "" at the end."""
+        found = _SPACE.match(self.text, self.position)
+        assert found is not None
+        self.position = found.end()
+        return self.text[self.position : self.position + 1]
+
+    def value(self) -> Any:
+        """The next value, whole."""
+        self.peek()
+        try:
+            value, self.position = _DECODE(self.text, self.position)
+        except RecursionError:
+            raise self.error("nested too deeply") from None
+        except ValueError as error:
+            raise self.error(getattr(error, "msg", "not JSON")) from None
+        return value
+
+    def keys(self) -> Iterator[str]:
+        """The keys of the object that comes next; the consumer takes each value."""
+        self._expect("{", "an object")
+        if self.peek() == "}":
+            self.position += 1
+            return
+        while True:
+            if self.peek() != '"':
+                raise self.error("a key was expected")
+            key: str = self.value()
+            self._expect(":", "a colon")
+            yield key
+            mark = self.peek()
+            self.position += 1
+            if mark == "}":
+                return
+            if mark != ",":
+                raise self.error("a comma or } was expected", 1)
+
+    def items(self) -> Iterator[int]:
+        """The indices of the list that comes next; the consumer takes each value."""
+        self._expect("[", "a list")
+        if self.peek() == "]":
+            self.position += 1
+            return
+        index = 0
+        while True:
+            yield index
+            index += 1
+            mark = self.peek()
+            self.position += 1
+            if mark == "]":
+                return
+            if mark != ",":
+                raise self.error("a comma or ] was expected", 1)
+
+    def end(self) -> None:
+        """Nothing but white space may follow."""
+        if self.peek():
+            raise self.error("something follows the end of the document")
+
+    def error(self, what: str, back: int = 0) -> FormatError:
+        return self.source.error(f"not JSON as expected at character {self.position - back}: {what}")
+
+    def _expect(self, mark: str, what: str) -> None:
+        if self.peek() != mark:
+            raise self.error(f"{what} was expected")
+        self.position += 1
+
+
+def read_json(source: Source) -> Any:
+    """A whole document, for formats whose files are small."""
+    cursor = JsonCursor(source)
+    value = cursor.value()
+    cursor.end()
+    return value
