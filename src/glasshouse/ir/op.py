@@ -103,7 +103,8 @@ class Op:
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         """Compute with handles. Numbers and arrays among the operands become constants."""
-        given = args[0] if len(args) == 1 and self.inputs[:1] == ("*xs",) else args
+        listed = len(args) == 1 and self.inputs[:1] == ("*xs",) and isinstance(args[0], (list, tuple))
+        given = args[0] if listed else args
         handle = next((a for a in given if hasattr(a, "builder")), None)
         if handle is None:
             raise TypeMismatch(f"{self.name} needs at least one tensor among its operands")

@@ -97,12 +97,13 @@ def _run_node(
     try:
         with np.errstate(all="ignore"):
             out = node.op.ref(*arrays, **attrs)
-    except GlasshouseError:
-        raise
     except Exception as error:
+        if isinstance(error, GlasshouseError) and error.where:
+            raise
+        said = error.message if isinstance(error, GlasshouseError) else str(error)
         shapes = ", ".join(str(list(np.shape(a))) for a in arrays)
         raise ExecutionError(
-            f"{node.op.name} failed on operands of shape {shapes}: {error}", str(node.origin.source)
+            f"{node.op.name} failed on operands of shape {shapes}: {said}", str(node.origin.source)
         ) from error
     many = out if isinstance(out, tuple) else (out,)
     finished = [finish(a, v.type.dtype) for a, v in zip(many, node.outputs, strict=True)]

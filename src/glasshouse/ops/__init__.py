@@ -1,5 +1,5 @@
-"""The closed set of core ops: importing this package fills the registry, one file for each family."""
+"""The closed set of core ops: importing this package fills the registry, one file a family."""
 
-from glasshouse.ops import elementwise, fused
+from glasshouse.ops import create, elementwise, fused, index, matmul, pieces, shape
 
-__all__ = ["elementwise", "fused"]
+__all__ = ["create", "elementwise", "fused", "index", "matmul", "pieces", "shape"]
