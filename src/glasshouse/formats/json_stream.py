@@ -87,7 +87,7 @@ class JsonCursor:
             raise self.error("something follows the end of the document")
 
     def error(self, what: str, back: int = 0) -> FormatError:
-        return self.source.error(f"not JSON as expected at character {self.position - back}: {what}")
+        return self.source.error(f"unexpected JSON at character {self.position - back}: {what}")
 
     def _expect(self, mark: str, what: str) -> None:
         if self.peek() != mark:

@@ -53,7 +53,10 @@ _FAMILIES: dict[str, str] = {
 _FAMILY_OF = {word: f for f, words in reversed(_FAMILIES.items()) for word in words.split()}
 _RANK = {family: rank for rank, family in enumerate(_FAMILIES)}
 # Words of spellings and overloads, which say nothing about what an op does.
-_NOISE = set("default tensor out int self aten prims ops torch native scalar stablehlo".split())
+_NOISE = {
+    "default", "tensor", "out", "int", "self", "aten", "prims", "ops", "torch", "native", "scalar",
+    "stablehlo",
+}  # fmt: skip
 
 
 @functools.lru_cache(maxsize=65536)
