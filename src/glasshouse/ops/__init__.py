@@ -1,5 +1,22 @@
-"""The closed set of core ops: importing this package fills the registry, one file a family."""
+"""The closed set of core ops: importing this package fills the registry, one file for each family."""
 
-from glasshouse.ops import create, elementwise, fused, index, matmul, pieces, shape
+from glasshouse.ops import (
+    activation,
+    barrier,
+    create,
+    elementwise,
+    fused,
+    index,
+    math,
+    matmul,
+    pieces,
+    reduce,
+    shape,
+    softmax,
+    sort,
+)
 
-__all__ = ["create", "elementwise", "fused", "index", "matmul", "pieces", "shape"]
+__all__ = [
+    "activation", "barrier", "create", "elementwise", "fused", "index", "math", "matmul", "pieces", "reduce",
+    "shape", "softmax", "sort",
+]  # fmt: skip

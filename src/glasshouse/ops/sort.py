@@ -1,0 +1,70 @@
+"""Decides how elements are put in order: stable, with NaN above every number."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from glasshouse.errors import ShapeError
+from glasshouse.ir.attrs import BOOL, INT
+from glasshouse.ir.dtype import int64
+from glasshouse.ir.op import Kind
+from glasshouse.ir.types import TensorType, tensor_type
+from glasshouse.ops.arrays import Array
+from glasshouse.ops.create import zeros_like_type
+from glasshouse.ops.declare import op
+from glasshouse.ops.shapes import axis_of
+
+
+def _order(x: Array, axis: int, descending: bool) -> Array:
+    """Indices that put x in order; equal elements keep their order both ways."""
+    if not descending:
+        return np.argsort(x, axis, kind="stable")
+    # Turned round twice, so that equal elements end in the order in which they came.
+    backwards = np.argsort(np.flip(x, axis), axis, kind="stable")
+    return x.shape[axis] - 1 - np.flip(backwards, axis)
+
+
+def _sorted(x: Array, axis: int, descending: bool, limit: int | None) -> tuple[Array, Array]:
+    if x.ndim == 0:
+        return x, np.zeros((), np.int64)
+    indices = _order(x, axis, descending)
+    if limit is not None:
+        indices = np.take(indices, np.arange(limit), axis)
+    return np.take_along_axis(x, indices, axis), indices
+
+
+def _sort_type(x: TensorType, *, axis: int, descending: bool) -> tuple[TensorType, TensorType]:
+    axis_of(axis, x.rank)
+    return x, tensor_type(int64, x.shape)
+
+
+def _topk_type(x: TensorType, *, k: int, axis: int, largest: bool) -> tuple[TensorType, TensorType]:
+    at = axis_of(axis, x.rank)
+    size = x.shape[at] if x.rank else 1
+    if k < 0 or (isinstance(size, int) and k > size):
+        raise ShapeError(f"k is {k}, axis {at} has {size} elements")
+    shape = tuple(k if i == at else d for i, d in enumerate(x.shape))
+    return tensor_type(x.dtype, shape), tensor_type(int64, shape)
+
+
+def _back(gs: Any, x: Any, values: Any, indices: Any, *, axis: int, **_: Any) -> tuple[Any]:
+    if gs[0] is None or not x.ndim:
+        return (gs[0],)
+    zeros = zeros_like_type(x)
+    return (zeros.apply("scatter", indices, gs[0], axis=axis_of(axis, x.ndim), mode="set"),)
+
+
+sort = op(
+    "sort", kind=Kind.OPAQUE, family="sort", infer=_sort_type, vjp=_back,
+    ref=lambda x, *, axis, descending: _sorted(x, axis, descending, None),
+    doc="Elements in order along an axis, and where they were; equal ones keep their order",
+    axis=INT(-1), descending=BOOL(False),
+)  # fmt: skip
+topk = op(
+    "topk", kind=Kind.OPAQUE, family="sort", infer=_topk_type, vjp=_back,
+    ref=lambda x, *, k, axis, largest: _sorted(x, axis, largest, k),
+    doc="The k largest (or smallest) elements along an axis, best first, and where they were",
+    k=INT, axis=INT(-1), largest=BOOL(True, "False: the smallest"),
+)  # fmt: skip
