@@ -113,12 +113,13 @@ class Rewriter(Builder):
         why: str,
         rule: str = "",
         matched: Iterable[Node] = (),
+        labels: Mapping[str, str] | None = None,
     ) -> bool:
         """Let everything that read the old values read the new ones; False if the step was vetoed.
 
         `new` is what exists already, or a callable that builds it. `matched` are further nodes
         that the rewrite looked at and stands for (the convolution under a batch norm): they belong
-        to the origin of what is made.
+        to the origin of what is made. `labels` are put on it: `{"variant": "split_k"}`.
         """
         olds = old.outputs if isinstance(old, Node) else (old,) if isinstance(old, Value) else tuple(old)
         number, self.steps = self.steps, self.steps + 1
@@ -126,7 +127,10 @@ class Rewriter(Builder):
             return False
         begin = time.perf_counter()
         stands_for = list(dict.fromkeys([v.node for v in olds] + list(matched)))
-        news = self._built(new, made_from(stands_for, self.pass_name, rule))
+        origin = made_from(stands_for, self.pass_name, rule)
+        for grouping, group in (labels or {}).items():
+            origin = origin.with_label(grouping, group)
+        news = self._built(new, origin)
         if len(news) != len(olds):
             raise GraphError(f"rule {rule or self.pass_name} gives {len(news)} values for {len(olds)}")
         redirected: dict[Node, None] = {}
