@@ -55,3 +55,7 @@ class CaptureError(GlasshouseError, RuntimeError):
 
 class Unsupported(GlasshouseError, NotImplementedError):
     """Something that is known and not there; the message names what is."""
+
+
+class PassError(GlasshouseError, ValueError):
+    """A pass that does not exist, cannot be configured as asked, or broke a graph."""

@@ -1,0 +1,151 @@
+"""Decides what a pass is, and how passes are known by name and configured by text.
+
+@register_pass(after="subgraph_rewrite")
+@dataclass(frozen=True)
+class DropDropout(Pass):
+    '''Take dropout out of a graph that is not trained.'''
+    def run(self, graph: Graph, rw: Rewriter) -> None:
+        for node in graph.nodes_of(op_named("dropout")):
+            rw.replace(node, node.inputs[0], rule="drop-dropout", why="not training")
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+from glasshouse.errors import PassError
+from glasshouse.ir.graph import Graph
+from glasshouse.ir.rewriter import Rewriter
+from glasshouse.passes.target import Target, target_named
+
+
+@dataclass(frozen=True)
+class Pass(ABC):
+    """Its docstring is what the viewer shows; its fields are its options.
+
+    `run` changes the graph through `rw`. What it returns (a plan, a table) is kept as
+    `ctx.results[name]`.
+    """
+
+    name: ClassVar[str] = "pass"  # snake case of the class: "fold_constant"
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        cls.name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", cls.__name__).lower()
+
+    @abstractmethod
+    def run(self, graph: Graph, rw: Rewriter) -> object: ...
+
+    @property
+    def title(self) -> str:
+        """As instruments print it: "FoldConstantPass"."""
+        label = type(self).__name__
+        return label if label.endswith("Pass") else label + "Pass"
+
+    @property
+    def doc(self) -> str:
+        return " ".join((type(self).__doc__ or "").split())
+
+    def options(self) -> dict[str, str]:
+        """The fields as text."""
+        return {f.name: str(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    def inner(self) -> Sequence[Pass]:
+        """The passes of which this one is made; () for a pass that does the work itself."""
+        return ()
+
+
+@dataclass(frozen=True)
+class PassSequence(Pass):
+    """Several passes under one name."""
+
+    passes: tuple[Pass, ...] = ()
+    label: str = "PassSequence"
+
+    def run(self, graph: Graph, rw: Rewriter) -> object:
+        raise PassError(f"{self.label} is run part by part", hint="run it with run_passes")
+
+    @property
+    def title(self) -> str:
+        return self.label
+
+    def inner(self) -> Sequence[Pass]:
+        return self.passes
+
+
+# ------------------------------------------------------------------------------------- registry
+PASSES: dict[str, type[Pass]] = {}
+PIPELINE: list[str] = []
+"""Names of the passes that `optimize` runs, in order."""
+
+P = TypeVar("P", bound=type[Pass])
+
+
+def register_pass(*, after: str | None = None, before: str | None = None) -> Callable[[P], P]:
+    """Make a pass known by name; `after` or `before` also places it in the default pipeline."""
+
+    def add(cls: P) -> P:
+        if PASSES.get(cls.name, cls).__qualname__ != cls.__qualname__:
+            raise PassError(f"there is a pass {cls.name!r} already: {PASSES[cls.name].__module__}")
+        known = cls.name in PASSES  # a notebook cell that is run again defines the class anew
+        PASSES[cls.name] = cls
+        if (after or before) and not known:
+            place(PIPELINE, cls.name, after=after, before=before)
+        return cls
+
+    return add
+
+
+def place(
+    names: list[str], name: str, *, after: str | None = None, before: str | None = None
+) -> None:
+    """Put a name into a list of passes behind or in front of another."""
+    anchor = after or before or ""
+    if anchor not in names:
+        raise PassError(
+            f"{name!r} is to stand {'after' if after else 'before'} {anchor!r}, which is not there",
+            hint=f"the pipeline is: {', '.join(names)}",
+        )
+    names.insert(names.index(anchor) + (1 if after else 0), name)
+
+
+def pass_named(name: str, options: Mapping[str, Any] | None = None) -> Pass:
+    """The registered pass of this name, with options given as values or as text."""
+    key = name.removesuffix("Pass")
+    key = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
+    if key not in PASSES:
+        raise PassError(f"there is no pass {name!r}", hint=f"known: {', '.join(sorted(PASSES))}")
+    cls = PASSES[key]
+    fields = {f.name: f for f in dataclasses.fields(cls)}
+    given = {}
+    for option, value in (options or {}).items():
+        if option not in fields:
+            known = ", ".join(fields) or "none"
+            raise PassError(f"pass {key} has no option {option!r}", hint=f"its options: {known}")
+        given[option] = _converted(key, option, value, fields[option].default)
+    return cls(**given)
+
+
+def _converted(pass_name: str, option: str, value: Any, default: Any) -> Any:
+    """Text from a command line as the type that the option's default has."""
+    if not isinstance(value, str) or isinstance(default, str):
+        return value
+    if isinstance(default, Target):
+        return target_named(value)
+    try:
+        return (
+            type(default)(ast.literal_eval(value))
+            if default is not None
+            else ast.literal_eval(value)
+        )
+    except (ValueError, SyntaxError, TypeError):
+        wanted = type(default).__name__
+        raise PassError(
+            f"option {option} of pass {pass_name} must be {wanted}, got {value!r}"
+        ) from None

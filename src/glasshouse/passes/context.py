@@ -1,0 +1,166 @@
+"""Decides how a run of passes is configured: which ones, options, precision, target, watchers.
+
+with PassContext() as ctx:
+    ctx.profile_pass_instrument(print_stdout=True)
+    ctx.options["fuse_operator"] = {"max_inputs": 8}
+    graph = optimize(graph)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from glasshouse.errors import PassError
+from glasshouse.ir.dtype import as_dtype, bfloat16, float16, float32
+from glasshouse.ir.graph import Graph
+from glasshouse.passes.base import PASSES, PIPELINE, Pass, pass_named, place
+from glasshouse.passes.target import Target, target_named
+
+if TYPE_CHECKING:
+    from glasshouse.passes.instrument import Instrument
+    from glasshouse.passes.instruments.check_numerics import CheckNumerics
+    from glasshouse.passes.instruments.profile_pass import ProfilePass
+    from glasshouse.passes.instruments.record import Record
+    from glasshouse.passes.instruments.save_graph import SaveGraph
+
+_STACK: ContextVar[tuple[PassContext, ...]] = ContextVar("glasshouse_pass_contexts", default=())
+
+
+class PassContext:
+    """Configuration and instruments of `optimize`; as a `with` block, for the calls inside it."""
+
+    def __init__(
+        self,
+        passes: Sequence[Pass | str] | None = None,
+        *,
+        options: Mapping[str, Mapping[str, Any]] | None = None,
+        precision: object = None,
+        target: Target | str = "cpu",
+        instruments: Sequence[Instrument] = (),
+    ) -> None:
+        self._passes: list[Pass | str] | None = None if passes is None else list(passes)
+        self.options: dict[str, dict[str, Any]] = {k: dict(v) for k, v in (options or {}).items()}
+        self.target = target_named(target) if isinstance(target, str) else target
+        self.instruments: list[Instrument] = list(instruments)
+        self.results: dict[str, Any] = {}
+        self.precision = "float32"
+        if precision is not None:
+            self.set_precision(precision)
+
+    # ------------------------------------------------------------------------------- current one
+    @staticmethod
+    def current() -> PassContext | None:
+        """The context of the innermost `with` block."""
+        stack = _STACK.get()
+        return stack[-1] if stack else None
+
+    def __enter__(self) -> PassContext:
+        _STACK.set((*_STACK.get(), self))
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        _STACK.set(tuple(c for c in _STACK.get() if c is not self))
+
+    # ----------------------------------------------------------------------------- configuration
+    def set_precision(self, dtype: object) -> PassContext:
+        """The element type in which contractions may compute: float32, float16 or bfloat16."""
+        given = as_dtype(dtype)
+        if given not in (float32, float16, bfloat16):
+            raise PassError(f"precision must be float32, float16 or bfloat16, not {given}")
+        self.precision = given.name
+        return self
+
+    def insert(
+        self, pass_: Pass | str, *, after: str | None = None, before: str | None = None
+    ) -> None:
+        """Place a pass in this context's pipeline."""
+        entries = self._entries()
+        names = [e if isinstance(e, str) else e.name for e in entries]
+        place(names, "\0", after=after, before=before)
+        entries.insert(names.index("\0"), pass_)
+        self._passes = entries
+
+    def skip(self, *names: str) -> None:
+        """Leave passes out of this context's pipeline."""
+        entries = self._entries()
+        have = {e if isinstance(e, str) else e.name for e in entries}
+        for name in names:
+            if name not in have:
+                raise PassError(
+                    f"there is no pass {name!r} to leave out", hint=", ".join(sorted(have))
+                )
+        self._passes = [e for e in entries if (e if isinstance(e, str) else e.name) not in names]
+
+    def pipeline(self) -> list[Pass]:
+        """The passes that will run, configured."""
+        unknown = set(self.options) - set(PASSES)
+        if unknown:
+            raise PassError(f"options for unknown passes: {', '.join(sorted(unknown))}")
+        return [self._configured(e) if isinstance(e, str) else e for e in self._entries()]
+
+    def _entries(self) -> list[Pass | str]:
+        return list(PIPELINE) if self._passes is None else list(self._passes)
+
+    def _configured(self, name: str) -> Pass:
+        plain = pass_named(name)
+        fields = plain.__dataclass_fields__
+        given: dict[str, Any] = {}
+        if "target" in fields:
+            given["target"] = self.target
+        if "precision" in fields:
+            given["precision"] = self.precision
+        return pass_named(name, {**given, **self.options.get(plain.name, {})})
+
+    # ------------------------------------------------------------------------------- instruments
+    def add(self, instrument: Instrument) -> Instrument:
+        """Let an instrument watch."""
+        self.instruments.append(instrument)
+        return instrument
+
+    def profile_pass_instrument(
+        self, print_stdout: bool = True, log_file: str | os.PathLike[str] | None = None
+    ) -> ProfilePass:
+        """Print start and time of each pass."""
+        from glasshouse.passes.instruments.profile_pass import ProfilePass
+
+        out = ProfilePass(print_stdout, log_file)
+        self.instruments.append(out)
+        return out
+
+    def save_graph_instrument(self, out_dir: str | os.PathLike[str]) -> SaveGraph:
+        """Write each intermediate graph as text and as JSON: `1_FoldConstantPass.json`, ..."""
+        from glasshouse.passes.instruments.save_graph import SaveGraph
+
+        out = SaveGraph(out_dir)
+        self.instruments.append(out)
+        return out
+
+    def check_numerics_instrument(
+        self,
+        inputs: Sequence[Any] | Callable[[Graph], Sequence[Any]] | None = None,
+        tolerance: float | None = None,
+        raise_error: bool = True,
+    ) -> CheckNumerics:
+        """Compare with the reference executor after every pass; name what breaks the tolerance."""
+        from glasshouse.passes.instruments.check_numerics import CheckNumerics
+
+        out = CheckNumerics(inputs, tolerance, raise_error)
+        self.instruments.append(out)
+        return out
+
+    def record(self, path: str | os.PathLike[str] | None = None) -> Record:
+        """Write the recording to `path` at the end; without a path it is kept as `.recording`."""
+        from glasshouse.passes.instruments.record import Record
+
+        out = Record(path)
+        self.instruments.append(out)
+        return out
