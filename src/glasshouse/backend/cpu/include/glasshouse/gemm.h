@@ -1,0 +1,214 @@
+// gemm.h: C = epilogue(A * B) for packed B, any number of rows, with sources of A and epilogues inlined.
+//
+// Contract
+//   gemm<D>(pool, M, N, K, a, Bpacked, epi [, rows_done]);
+//     D          DotF32, DotBF16 (products of bf16, sums in float32) or DotI8 (uint8 x int8, sums in int32)
+//     a          RowsA / ColsA / FnA (gemm_pack.h)
+//     Bpacked    from pack_b<D>
+//     epi        epi(row, col, acc, range): acc is W sums of columns col .. col+W-1 (vf; vi for DotI8), range is Full or Tail;
+//                called once for each (row, vector), from several threads at once, each for its own part of C. Write it as a
+//                generic lambda: [=](long r, long c, gh::vf x, auto t) { gh::store(C + r * ldc + c, x + gh::load(b + c, t), t); }
+//     rows_done  rows_done(r0, r1): every column of those rows has passed epi, on this same thread, and is still in its
+//                cache (normalisation over rows). Giving it makes the work be split by rows alone.
+//   gemm_dynamic<D>(pool, M, N, K, a, B, rs, cs, work, epi): packs B (element (k, n) at B[k rs + n cs]) into `work`
+//                (packed_b_bytes) with all threads first.
+//   gemm_batched<D>(pool, batch, M, N, K, a_of, B, step, rs, cs, epi): a_of(b) gives the source of item b; B of item b starts at
+//                B + step(b); epi(b, row, col, acc, range). Items are dealt out to threads; each packs its own B.
+//   gemm_serial<D>(rows, cols...) is the single-thread core that attention.h and conv.h build on.
+// - Sums over K run in a fixed order that does not depend on the number of threads; only the tile height at the edges of a
+//   thread's rows can change it for fewer than 4 rows (K is then summed in 2, 4 or 8 interleaved parts).
+// - K = 0 gives sums of 0. M = 0 or N = 0 does nothing.
+#pragma once
+#include "gemm_pack.h"
+
+namespace gh {
+inline namespace GH_ISA_NS {
+
+struct NoRowsDone {
+  void operator()(long, long) const {}
+};
+GH_INLINE constexpr bool wants_rows(const NoRowsDone *) { return false; }
+GH_INLINE constexpr bool wants_rows(const void *) { return true; }
+
+template <class D>
+using MicroFn = void (*)(const void *, long, const void *, long, KSegments, typename D::Out *, long, bool);
+
+// Tiles have 1 or an even number of rows: half the code for at most one row computed twice.
+template <class D, int NV>
+inline MicroFn<D> micro_fn(int rows) {
+  if constexpr (kMaxRows >= 12) {
+    static const MicroFn<D> table[] = {micro_tile<D, 1, NV>, micro_tile<D, 2, NV>, micro_tile<D, 4, NV>, micro_tile<D, 6, NV>,
+                                       micro_tile<D, 8, NV>, micro_tile<D, 10, NV>, micro_tile<D, 12, NV>,
+                                       micro_tile<D, kMaxRows, NV>};
+    return table[rows / 2];
+  } else {
+    static const MicroFn<D> table[] = {micro_tile<D, 1, NV>, micro_tile<D, 2, NV>, micro_tile<D, 4, NV>, micro_tile<D, 6, NV>};
+    return table[rows / 2];
+  }
+}
+
+// How `rows` rows are cut into tiles: as few as possible, even heights differing by at most 2. An odd number of rows lets the
+// last tile begin one row early (its first row is then not passed to the epilogue again), or ends with a tile of one row.
+struct RowTiles {
+  long rows, count, pairs;
+  bool odd_single;
+  GH_INLINE explicit RowTiles(long n) : rows(n) {
+    odd_single = n % 2 && n < kMaxRows;
+    long even = odd_single ? n - 1 : n;
+    count = (even + kMaxRows - 1) / kMaxRows;
+    pairs = (even + 1) / 2;
+    if (odd_single) count++;
+  }
+  struct Tile { long row; int height, skip; };
+  GH_INLINE Tile operator[](long i) const {
+    long n = odd_single ? count - 1 : count;
+    if (i == n) return {rows - 1, 1, 0};
+    Range r = split(pairs, i, n);
+    long begin = 2 * r.begin;
+    int h = (int)(2 * (r.end - r.begin));
+    if (begin + h > rows) return {rows - h, h, 1};
+    return {begin, h, 0};
+  }
+};
+
+// Passes a finished tile to the epilogue.
+template <class D, class Epi>
+GH_INLINE void tile_epilogue(const typename D::Out *tile, long ldt, int skip, int height, long row, long col, long N, Epi &epi) {
+  long n = N - col;
+  if (n >= NR) {
+    for (int r = skip; r < height; r++)
+      GH_UNROLL for (int v = 0; v < kPanelVectors; v++) epi(row + r, col + v * W, load(tile + r * ldt + v * W), Full{});
+  } else {
+    int full = (int)(n / W);
+    Tail tail((int)(n % W));
+    for (int r = skip; r < height; r++)
+      for (int v = 0; v * W < n; v++) {
+        if (v < full) epi(row + r, col + v * W, load(tile + r * ldt + v * W), Full{});
+        else epi(row + r, col + v * W, load(tile + r * ldt + v * W), tail);
+      }
+  }
+}
+
+// Budgets in bytes for a 1 MB L2: a block of A beside the panel of B that passes by it; one K-chunk of a panel.
+constexpr long kBlockBytes = 384 * 1024;
+constexpr long kMaxChunkUnits = 4096;
+
+// One thread's part: rows [r0, r1), panels [j0, j1). Row indices passed on are absolute.
+template <class D, class Src, class Epi, class Done>
+inline void gemm_serial(long r0, long r1, long j0, long j1, long N, long K, const Src &src, const void *Bp, Epi &epi, Done &done) {
+  typedef typename D::Out Out;
+  typedef typename AElem<D>::type E;
+  const long ku = units<D>(K);
+  const bool direct = src.template in_place<D>(K);
+  long lda = packed_a_stride(ku);
+  long block = kBlockBytes / ((direct ? ku : lda) * 4 + 1) / kMaxRows * kMaxRows;
+  if (block < kMaxRows) block = kMaxRows;
+  long nblocks = (r1 - r0 + block - 1) / block;
+  for (long ib = 0; ib < nblocks; ib++) {
+    Range rr = split((r1 - r0 + 1) / 2, ib, nblocks);  // in pairs of rows: odd counts stay in the last block
+    long b0 = r0 + 2 * rr.begin, b1 = r0 + 2 * rr.end;
+    if (b1 > r1) b1 = r1;
+    const long rows = b1 - b0;
+    if (rows <= 0) continue;
+    const char *A;
+    if (direct) {
+      if constexpr (Src::kDirect) {
+        lda = src.ld / D::kPer;
+        A = (const char *)(src.p + b0 * src.ld);
+      } else {
+        A = nullptr;
+      }
+    } else {
+      E *buf = (E *)scratch<0>((size_t)rows * lda * 4);
+      src.pack(b0, rows, K, buf, lda * D::kPer);
+      for (long r = 0; r < rows; r++)
+        for (long k = K; k < ku * D::kPer; k++) buf[r * lda * D::kPer + k] = E{};
+      A = (const char *)buf;
+    }
+    RowTiles tiles(rows);
+    for (long j = j0; j < j1; j++) {
+      const char *panel = (const char *)Bp + (size_t)j * ku * NR * 4;
+      const bool narrow = N - j * NR <= W;
+      for (long i = 0; i < tiles.count; i++) {
+        auto t = tiles[i];
+        alignas(64) Out tile[kMaxRows * NR];
+        const long zero = 0;
+        MicroFn<D> fn = narrow ? micro_fn<D, 1>(t.height) : micro_fn<D, 2>(t.height);
+        fn(A + t.row * lda * 4, lda, panel, NR, KSegments{1, ku, &zero}, tile, NR, false);
+        tile_epilogue<D>(tile, NR, t.skip, t.height, b0 + t.row, j * NR, N, epi);
+      }
+    }
+    done(b0, b1);
+  }
+}
+
+// How many ways to split rows (the rest of the threads split columns): least work for the slowest thread, then least traffic.
+inline int row_parts(long M, long np, long K, int threads) {
+  int best = 1;
+  double best_cost = 1e300;
+  for (int p = 1; p <= threads; p++) {
+    if (threads % p) continue;
+    int q = threads / p;
+    double rows = (double)((M + p - 1) / p), cols = (double)((np + q - 1) / q) * NR;
+    // Reading A or B once more weighs as 1/64 of a multiply-add row: enough to break ties, never to unbalance.
+    double cost = rows * cols * (double)K + (rows + cols) * (double)K / 4;
+    if (cost < best_cost) best_cost = cost, best = p;
+  }
+  return best;
+}
+
+template <class D, class Src, class Epi, class Done = NoRowsDone>
+inline void gemm(ThreadPool &pool, long M, long N, long K, const Src &src, const void *Bp, Epi &&epi, Done &&done = Done{}) {
+  if (M <= 0 || N <= 0) return;
+  const bool by_rows = wants_rows(&done);
+  const long np = panels<D>(N);
+  // Below about 40 k multiply-adds (1 us) a second thread costs more than it brings.
+  const int threads = (double)M * N * K < 40000.0 * D::kPer ? 1 : pool.size();
+  if (threads == 1) {
+    gemm_serial<D>(0, M, 0, np, N, K, src, Bp, epi, done);
+    return;
+  }
+  const int p = by_rows ? threads : row_parts(M, np, K, threads), q = threads / p;
+  pool.run([&](int t, int) {
+    Range c = split(np, t % q, q);
+    Range r = split((M + 1) / 2, t / q, p);
+    long r1 = 2 * r.end < M ? 2 * r.end : M;
+    if (2 * r.begin < r1 && c.begin < c.end) gemm_serial<D>(2 * r.begin, r1, c.begin, c.end, N, K, src, Bp, epi, done);
+  });
+}
+
+template <class D, class Src, class T, class Epi, class Done = NoRowsDone>
+inline void gemm_dynamic(ThreadPool &pool, long M, long N, long K, const Src &src, const T *B, long rs, long cs, void *work,
+                         Epi &&epi, Done &&done = Done{}) {
+  if (M <= 0 || N <= 0) return;
+  pack_b_parallel<D>(pool, B, rs, cs, K, N, work);
+  gemm<D>(pool, M, N, K, src, work, epi, done);
+}
+
+template <class D, class SrcOf, class T, class Step, class Epi>
+inline void gemm_batched(ThreadPool &pool, long batch, long M, long N, long K, SrcOf &&a_of, const T *B, Step &&step, long rs,
+                         long cs, Epi &&epi) {
+  if (M <= 0 || N <= 0 || batch <= 0) return;
+  const long np = panels<D>(N);
+  // An item is cut into column groups when there are fewer items than threads.
+  long cuts = batch >= pool.size() ? 1 : (pool.size() + batch - 1) / batch;
+  if (cuts > np) cuts = np;
+  double work = (double)M * N * K / cuts;
+  long grain = work > 40000.0 ? 1 : (long)(40000.0 / (work + 1)) + 1;
+  parallel_for(pool, batch * cuts, grain, [&](long begin, long end) {
+    NoRowsDone done;
+    for (long i = begin; i < end; i++) {
+      long b = i / cuts;
+      Range c = split(np, i % cuts, cuts);
+      char *Bp = (char *)scratch<1>((size_t)(c.end - c.begin) * units<D>(K) * NR * 4);
+      Bp -= (size_t)c.begin * units<D>(K) * NR * 4;
+      pack_b_panels<D>(B + step(b), rs, cs, K, N, Bp, c.begin, c.end);
+      auto e = [&](long r, long col, auto acc, auto t) __attribute__((always_inline)) { epi(b, r, col, acc, t); };
+      auto src = a_of(b);
+      gemm_serial<D>(0, M, c.begin, c.end, N, K, src, Bp, e, done);
+    }
+  });
+}
+
+}  // namespace GH_ISA_NS
+}  // namespace gh

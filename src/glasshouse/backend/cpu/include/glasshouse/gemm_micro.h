@@ -1,0 +1,140 @@
+// gemm_micro.h: the register tile of matrix products: MR rows x NV vectors of C, summed over the whole of K in registers.
+//
+// Contract
+// - A "unit" is 32 bits along K: one float32, two bf16, or four 8-bit integers (A unsigned, B signed). B is a panel of
+//   NV * W columns: unit k of column j stands at b[k * ldb + j]. A's row r, unit k stands at a[r * lda + k].
+// - K may come in segments: segment s starts at a + offset[s] and is `len` units long (convolution taps); B runs on.
+// - The sums go to `out` (row stride ldo floats or int32), added to what is there when `accumulate`; epilogues read them
+//   from L1. Storing and loading the tile once costs 2 * MR * NV moves against MR * NV * K multiply-adds.
+// - The order of summation over K depends on MR and NV alone, never on the thread.
+#pragma once
+#include "vec.h"
+
+namespace gh {
+inline namespace GH_ISA_NS {
+
+typedef uint32_t unit32 __attribute__((may_alias, aligned(1)));
+typedef float unitf __attribute__((may_alias, aligned(1)));
+
+// How one unit of A (broadcast) and a vector of units of B are multiplied and added.
+struct DotF32 {
+  typedef float Elem;
+  typedef vf Acc;
+  typedef float Out;
+  static constexpr int kPer = 1;
+  GH_INLINE static vf zero() { return vf(0.0f); }
+  GH_INLINE static vf bcast(const void *a) { return vf(*(const unitf *)a); }
+  GH_INLINE static vf loadb(const void *b) { return load((const float *)b); }
+  GH_INLINE static vf dot(vf a, vf b, vf c) { return fma(a, b, c); }
+};
+
+struct DotBF16 {
+  typedef bf16 Elem;
+  typedef vf Acc;
+  typedef float Out;
+  static constexpr int kPer = 2;
+  GH_INLINE static vf zero() { return vf(0.0f); }
+  GH_INLINE static vi bcast(const void *a) { return vi((int32_t) * (const unit32 *)a); }
+  GH_INLINE static vi loadb(const void *b) { return load((const int32_t *)b); }
+  GH_INLINE static vf dot(vi a, vi b, vf c) {
+#if defined(GH_BF16)
+    return (nf)_mm512_dpbf16_ps((__m512)c.v, (__m512bh)a.v, (__m512bh)b.v);
+#else
+    vi hi((int32_t)0xffff0000);
+    c = fma(as_float(a << 16), as_float(b << 16), c);
+    return fma(as_float(a & hi), as_float(b & hi), c);
+#endif
+  }
+};
+
+struct DotI8 {
+  typedef int8_t Elem;
+  typedef vi Acc;
+  typedef int32_t Out;
+  static constexpr int kPer = 4;
+  GH_INLINE static vi zero() { return vi(0); }
+  GH_INLINE static vi bcast(const void *a) { return vi((int32_t) * (const unit32 *)a); }
+  GH_INLINE static vi loadb(const void *b) { return load((const int32_t *)b); }
+  GH_INLINE static vi dot(vi a, vi b, vi c) {
+#if defined(GH_VNNI)
+    return (ni)_mm512_dpbusd_epi32((__m512i)c.v, (__m512i)a.v, (__m512i)b.v);
+#else
+    GH_UNROLL for (int i = 0; i < 4; i++) {
+      vi x = shift_right_logical(a, 8 * i) & vi(255), y = (b << (24 - 8 * i)) >> 24;
+      c = c + x * y;
+    }
+    return c;
+#endif
+  }
+};
+
+struct KSegments {
+  long count, len;       // `len` in units
+  const long *offset;    // in units, from a
+};
+
+// MaxRows of the tile: accumulators and B's vectors fill the register file (32 or 16 registers).
+#if defined(GH_AVX512)
+constexpr int kMaxRows = 14;
+#elif defined(GH_AVX2)
+constexpr int kMaxRows = 6;
+#elif defined(__aarch64__)
+constexpr int kMaxRows = 12;
+#else
+constexpr int kMaxRows = 6;
+#endif
+constexpr int kPanelVectors = 2;
+constexpr int NR = kPanelVectors * W;  // columns of a packed panel of B
+
+template <class D, int MR, int NV>
+GH_NOINLINE void micro_tile(const void *A, long lda, const void *B, long ldb, KSegments segs, typename D::Out *out, long ldo,
+                            bool accumulate) {
+  typedef typename D::Acc Acc;
+  // Fewer than 8 accumulators cannot cover the latency of a multiply-add: then K is split over KU sets.
+  constexpr int KU = MR * NV >= 8 ? 1 : (8 / (MR * NV));
+  Acc acc[KU][MR][NV];
+  GH_UNROLL for (int u = 0; u < KU; u++)
+    GH_UNROLL for (int r = 0; r < MR; r++)
+      GH_UNROLL for (int v = 0; v < NV; v++) acc[u][r][v] = D::zero();
+  const char *b = (const char *)B;
+  ldb *= 4;
+  for (long s = 0; s < segs.count; s++) {
+    // One pointer for three rows: [p], [p + lda], [p + 2 lda] are x86 addressing modes.
+    constexpr int NP = (MR + 2) / 3;
+    const char *p[NP];
+    const long ld = lda * 4;
+    GH_UNROLL for (int i = 0; i < NP; i++) p[i] = (const char *)A + segs.offset[s] * 4 + 3 * i * ld;
+    long k = segs.len;
+    auto step = [&](int u, long ka, const char *bp) __attribute__((always_inline)) {
+      auto b0 = D::loadb(bp);
+      auto b1 = NV > 1 ? D::loadb(bp + 4 * W) : b0;
+      GH_UNROLL for (int r = 0; r < MR; r++) {
+        auto a = D::bcast(p[r / 3] + (r % 3) * ld + ka);
+        acc[u][r][0] = D::dot(a, b0, acc[u][r][0]);
+        if (NV > 1) acc[u][r][NV - 1] = D::dot(a, b1, acc[u][r][NV - 1]);
+      }
+    };
+    constexpr int UNROLL = KU > 1 ? KU : (MR * NV >= 16 ? 2 : 4);
+    for (; k >= UNROLL; k -= UNROLL) {
+      GH_UNROLL for (int u = 0; u < UNROLL; u++) step(KU > 1 ? u : 0, 4 * u, b + u * ldb);
+      GH_UNROLL for (int i = 0; i < NP; i++) p[i] += 4 * UNROLL;
+      b += UNROLL * ldb;
+    }
+    for (; k > 0; k--) {
+      step(0, 0, b);
+      GH_UNROLL for (int i = 0; i < NP; i++) p[i] += 4;
+      b += ldb;
+    }
+  }
+  GH_UNROLL for (int r = 0; r < MR; r++)
+    GH_UNROLL for (int v = 0; v < NV; v++) {
+      Acc x = acc[0][r][v];
+      GH_UNROLL for (int u = 1; u < KU; u++) x = x + acc[u][r][v];
+      typename D::Out *o = out + r * ldo + v * W;
+      if (accumulate) x = x + load(o);
+      store(o, x);
+    }
+}
+
+}  // namespace GH_ISA_NS
+}  // namespace gh

@@ -1,0 +1,94 @@
+// transpose.h: W x W tiles turned in registers, and tiled transposes of matrices built on them.
+//
+// Contract
+// - `transpose_tile(x)`: x[i] lane j <-> x[j] lane i, for W vectors of 32-bit lanes.
+// - `transpose2d(rows, cols, src, lds, dst, ldd)`: dst[c * ldd + r] = src[r * lds + c]; serial; 4-byte elements through
+//   registers, others blocked for the cache.
+// - `transpose_batched(pool, batch, rows, cols, src, lds, src_step, dst, ldd, dst_step)`: the same for each of `batch` matrices,
+//   over all threads.
+#pragma once
+#include "threadpool.h"
+#include "vec.h"
+
+namespace gh {
+inline namespace GH_ISA_NS {
+
+template <int... I>
+struct Lanes {};
+template <int N, int... I>
+struct MakeLanes : MakeLanes<N - 1, N - 1, I...> {};
+template <int... I>
+struct MakeLanes<0, I...> {
+  typedef Lanes<I...> type;
+};
+
+// Blocks of S lanes, alternately from a and b: the even blocks (Odd = 0) or the odd blocks (Odd = 1) of each.
+template <int S, int Odd, int... I>
+GH_INLINE ni zip_blocks(ni a, ni b, Lanes<I...>) {
+  return __builtin_shufflevector(a, b, ((I / S) % 2 ? W : 0) + (I / (2 * S)) * 2 * S + Odd * S + I % S...);
+}
+template <int S>
+GH_INLINE void transpose_stage(vi (&x)[W]) {
+  typedef typename MakeLanes<W>::type All;
+  GH_UNROLL for (int i = 0; i < W; i++) {
+    if (i & S) continue;
+    ni a = x[i].v, b = x[i + S].v;
+    x[i] = zip_blocks<S, 0>(a, b, All{});
+    x[i + S] = zip_blocks<S, 1>(a, b, All{});
+  }
+}
+GH_INLINE void transpose_tile(vi (&x)[W]) {
+  transpose_stage<1>(x);
+  transpose_stage<2>(x);
+  if constexpr (W > 4) transpose_stage<4>(x);
+  if constexpr (W > 8) transpose_stage<8>(x);
+}
+
+// One tile of up to W x W; n rows in, m columns in.
+template <class RowRange, class ColRange>
+GH_INLINE void transpose_block(const int32_t *src, long lds, int32_t *dst, long ldd, RowRange rows, ColRange cols) {
+  vi x[W];
+  GH_UNROLL for (int i = 0; i < W; i++) x[i] = i < rows.n ? load(src + i * lds, cols) : vi(0);
+  transpose_tile(x);
+  GH_UNROLL for (int i = 0; i < W; i++)
+    if (i < cols.n) store(dst + i * ldd, x[i], rows);
+}
+
+inline GH_NOINLINE void transpose2d_words(long rows, long cols, const int32_t *src, long lds, int32_t *dst, long ldd) {
+  for (long r = 0; r < rows; r += W)
+    for (long c = 0; c < cols; c += W) {
+      const int32_t *s = src + r * lds + c;
+      int32_t *d = dst + c * ldd + r;
+      if (r + W <= rows && c + W <= cols) transpose_block(s, lds, d, ldd, Full{}, Full{});
+      else transpose_block(s, lds, d, ldd, Tail((int)(rows - r < W ? rows - r : W)), Tail((int)(cols - c < W ? cols - c : W)));
+    }
+}
+
+template <class T>
+inline void transpose2d(long rows, long cols, const T *src, long lds, T *dst, long ldd) {
+  if constexpr (sizeof(T) == 4) {
+    transpose2d_words(rows, cols, (const int32_t *)src, lds, (int32_t *)dst, ldd);
+  } else {
+    constexpr long B = 16;
+    for (long r = 0; r < rows; r += B)
+      for (long c = 0; c < cols; c += B)
+        for (long i = r; i < (r + B < rows ? r + B : rows); i++)
+          for (long j = c; j < (c + B < cols ? c + B : cols); j++) dst[j * ldd + i] = src[i * lds + j];
+  }
+}
+
+template <class T>
+inline void transpose_batched(ThreadPool &pool, long batch, long rows, long cols, const T *src, long lds, long src_step, T *dst,
+                              long ldd, long dst_step) {
+  // Work is dealt out in strips of W destination rows; a strip of less than 4096 elements is not worth a thread.
+  long strips = (cols + W - 1) / W, per = rows * W;
+  parallel_for(pool, batch * strips, per >= 4096 ? 1 : 4096 / (per ? per : 1) + 1, [&](long begin, long end) {
+    for (long i = begin; i < end; i++) {
+      long b = i / strips, c = i % strips * W, n = cols - c < W ? cols - c : W;
+      transpose2d(rows, n, src + b * src_step + c, lds, dst + b * dst_step + c * ldd, ldd);
+    }
+  });
+}
+
+}  // namespace GH_ISA_NS
+}  // namespace gh
