@@ -1,5 +1,5 @@
 """The reference executor: what every op means, in NumPy."""
 
-from glasshouse.numpy_ref.executor import run
+from glasshouse.numpy_ref.executor import run, run_node
 
-__all__ = ["run"]
+__all__ = ["run", "run_node"]

@@ -28,14 +28,16 @@ def run(
     *,
     variables: dict[str, Array] | None = None,
     observer: Observer | None = None,
+    sizes: Mapping[str, int] | None = None,
 ) -> list[Array]:
     """The graph's outputs for these inputs.
 
     `variables` holds the state by variable name; what is missing starts with the graph's own data,
-    and the new values are written back into it. `observer` sees every node's outputs.
+    and the new values are written back into it. `observer` sees every node's outputs. `sizes` are
+    symbols that are known from outside, for a graph inside another.
     """
     state = {} if variables is None else variables
-    sizes = bind_sizes([v.type for v in graph.inputs], inputs)
+    sizes = {**bind_sizes([v.type for v in graph.inputs], inputs), **(sizes or {})}
     env: dict[Value, Array] = {}
     for value, given in zip(graph.inputs, inputs, strict=True):
         env[value] = _checked_input(value, given, sizes)
@@ -83,16 +85,13 @@ def resolve(attr: Any, sizes: Mapping[str, int]) -> Any:
     return attr
 
 
-def _run_node(
-    node: Node, env: Mapping[Value, Array], sizes: Mapping[str, int], state: Mapping[str, Array]
+def run_node(
+    node: Node, arrays: Sequence[Array], sizes: Mapping[str, int] | None = None
 ) -> list[Array]:
-    if node.op is INPUT:
-        return [env[node.output]]
-    if node.op is CONSTANT or node.op is VARIABLE:
-        return [_held_data(node, state)]
-    arrays = [env[v] for v in node.inputs]
+    """A node's outputs for these operands; `sizes` gives the value of each symbol."""
+    sizes = {} if sizes is None else sizes
     if node.op.name == "fused":
-        return run(node.attrs["body"], arrays)
+        return run(node.attrs["body"], arrays, sizes=sizes)
     attrs = {key: resolve(value, sizes) for key, value in node.attrs.items()}
     try:
         with np.errstate(all="ignore"):
@@ -115,6 +114,16 @@ def _run_node(
                 str(node.origin.source),
             )
     return finished
+
+
+def _run_node(
+    node: Node, env: Mapping[Value, Array], sizes: Mapping[str, int], state: Mapping[str, Array]
+) -> list[Array]:
+    if node.op is INPUT:
+        return [env[node.output]]
+    if node.op is CONSTANT or node.op is VARIABLE:
+        return [_held_data(node, state)]
+    return run_node(node, [env[v] for v in node.inputs], sizes)
 
 
 def _held_data(node: Node, state: Mapping[str, Array]) -> Array:
