@@ -31,7 +31,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "tensor": frozenset({"ops"}),
     "nn": frozenset({"tensor"}),
     "frontend": frozenset({"ops"}),
-    "passes": frozenset({"ops"}),
+    # numerics: folding runs ops, instruments compare with the reference and write recordings.
+    "passes": frozenset({"ops", "numerics"}),
     "lower": frozenset({"ops"}),
     "backend": frozenset({"lower"}),
     "runtime": frozenset({"backend"}),
