@@ -9,7 +9,10 @@ from glasshouse.ops import (
     index,
     math,
     matmul,
+    norm,
     pieces,
+    quant,
+    random,
     reduce,
     shape,
     softmax,
@@ -17,6 +20,6 @@ from glasshouse.ops import (
 )
 
 __all__ = [
-    "activation", "barrier", "create", "elementwise", "fused", "index", "math", "matmul", "pieces", "reduce",
-    "shape", "softmax", "sort",
+    "activation", "barrier", "create", "elementwise", "fused", "index", "math", "matmul", "norm",
+    "pieces", "quant", "random", "reduce", "shape", "softmax", "sort",
 ]  # fmt: skip

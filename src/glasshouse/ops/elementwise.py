@@ -124,18 +124,19 @@ power = op(
 )  # fmt: skip
 
 
-def _extreme_vjp(g: Any, x: Any, y: Any, z: Any) -> tuple[Any, Any]:
+def _extreme_vjp(g: Any, x: Any, y: Any, beaten: Any) -> tuple[Any, Any]:
+    """`beaten(a, b)`: a gives way to b. With NaN neither does, and both get the gradient."""
     shared = where(equal(x, y), g * 0.5, g)
-    gx, gy = where(equal(z, x), shared, 0.0), where(equal(z, y), shared, 0.0)
+    gx, gy = where(beaten(x, y), 0.0, shared), where(beaten(y, x), 0.0, shared)
     return unbroadcast(gx, x), unbroadcast(gy, y)
 
 
 maximum = op(
-    "maximum", **_BINARY, ref=np.maximum, vjp=_extreme_vjp,
+    "maximum", **_BINARY, ref=np.maximum, vjp=lambda g, x, y, z: _extreme_vjp(g, x, y, less),
     doc="The larger of x and y; NaN if either is NaN. Equal operands share the gradient",
 )  # fmt: skip
 minimum = op(
-    "minimum", **_BINARY, ref=np.minimum, vjp=_extreme_vjp,
+    "minimum", **_BINARY, ref=np.minimum, vjp=lambda g, x, y, z: _extreme_vjp(g, x, y, greater),
     doc="The smaller of x and y; NaN if either is NaN. Equal operands share the gradient",
 )  # fmt: skip
 negative = op(
