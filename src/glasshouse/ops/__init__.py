@@ -1,7 +1,8 @@
-"""The closed set of core ops: importing this package fills the registry, one file for each family."""
+"""The closed set of core ops: importing this package fills the registry, one file a family."""
 
 from glasshouse.ops import (
     activation,
+    attention,
     barrier,
     create,
     elementwise,
@@ -20,6 +21,6 @@ from glasshouse.ops import (
 )
 
 __all__ = [
-    "activation", "barrier", "create", "elementwise", "fused", "index", "math", "matmul", "norm",
-    "pieces", "quant", "random", "reduce", "shape", "softmax", "sort",
+    "activation", "attention", "barrier", "create", "elementwise", "fused", "index", "math",
+    "matmul", "norm", "pieces", "quant", "random", "reduce", "shape", "softmax", "sort",
 ]  # fmt: skip
