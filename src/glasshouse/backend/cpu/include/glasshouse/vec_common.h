@@ -9,6 +9,9 @@ GH_INLINE vf max(vf a, vf b) { return select(b != b, b, max_fast(b, a)); }
 GH_INLINE vm is_nan(vf a) { return a != a; }
 GH_INLINE vm is_inf(vf a) { return abs(a) == vf(__builtin_inff()); }
 GH_INLINE vf zero_unless(vm m, vf a) { return select(m, a, vf(0.0f)); }
+// x in the lanes of a range, `other` beyond it: what a reduction needs at the end of a row.
+GH_INLINE vf within(Full, vf x, vf) { return x; }
+GH_INLINE vf within(Tail t, vf x, vf other) { return select(t.m, x, other); }
 
 // 8/16-bit integers as floats. Stores truncate toward zero and saturate; round first (rint) where that is wanted.
 #define GH_MEM(T)                                                                   \

@@ -53,15 +53,18 @@ GH_INLINE vf exp(vf x) {
   ExpParts e = exp_parts(x);
   return scale2(fma(fma(e.q, e.r, vf(1.0f)), e.r, vf(1.0f)), e.n);
 }
-// For arguments <= 0 whose small results do not matter (softmax): no denormals, x >= -87 assumed by clamping.
+// For arguments <= 0 (softmax): results below 1.2e-38 are 0, which saves the second scaling where there is no scalef.
 GH_INLINE vf exp_nonpos(vf x) {
-  x = max_fast(vf(-87.0f), x);
-  ExpParts e = exp_parts(x);
-  vf p = fma(fma(e.q, e.r, vf(1.0f)), e.r, vf(1.0f));
 #if defined(GH_AVX512)
-  return scale2(p, e.n);
+  x = max_fast(vf(-104.0f), x);
+  ExpParts e = exp_parts(x);
+  return scale2(fma(fma(e.q, e.r, vf(1.0f)), e.r, vf(1.0f)), e.n);
 #else
-  return as_float(as_int(p) + (round_to_int(e.n) << 23));
+  vm tiny = x < vf(-87.0f);
+  ExpParts e = exp_parts(max_fast(vf(-87.0f), x));
+  vf p = fma(fma(e.q, e.r, vf(1.0f)), e.r, vf(1.0f));
+  p = as_float(as_int(p) + (round_to_int(e.n) << 23));
+  return select(is_nan(x), x, select(tiny, vf(0.0f), p));
 #endif
 }
 GH_INLINE vf exp2(vf x) { return map_lanes(x, [](float a) { return ::exp2f(a); }); }

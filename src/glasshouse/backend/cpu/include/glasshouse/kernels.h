@@ -1,0 +1,17 @@
+// kernels.h: everything that generated kernels use.
+#pragma once
+#include "context.h"
+#include "gemm.h"
+#include "library.h"
+
+namespace gh {
+inline namespace GH_ISA_NS {
+
+inline double seconds() {
+  timespec t;
+  clock_gettime(CLOCK_MONOTONIC, &t);
+  return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+}  // namespace GH_ISA_NS
+}  // namespace gh

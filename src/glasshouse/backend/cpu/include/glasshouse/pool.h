@@ -1,0 +1,92 @@
+// pool.h: max and average pooling over two spatial axes, channels last (vectors over channels) or channels first.
+//
+// Contract
+// - `PoolShape`: images of C channels, H x W_in inputs, OH x OW outputs, kernel, stride, padding (begin), dilation. Padding is
+//   never read: max ignores it, average leaves it out of the sum; `avg` divides by the kernel's size when `count_pad`, by the
+//   number of inputs inside the image otherwise (positions beyond the padded image, from ceil_mode, never count).
+// - `pool2d_nhwc<MaxOp or SumOp>(pool, s, x, out)`: x is [N, H, W, C]; out(pixel, c, vf, range), pixel = (n OH + oh) OW + ow.
+// - `pool2d_nchw<...>(pool, s, x, out)`: x is [N, C, H, W]; out(index, float), index = ((n C + c) OH + oh) OW + ow.
+// - Sums come divided (average); NaN wins in a maximum.
+#pragma once
+#include "reduce.h"
+
+namespace gh {
+inline namespace GH_ISA_NS {
+
+struct PoolShape {
+  long N, C, H, W_in, OH, OW;
+  int kh, kw, sh, sw, ph, pw, dh = 1, dw = 1;
+  int ph_end = 0, pw_end = 0;  // padding at the ends: only what `count_pad` counts
+  bool count_pad = true;
+};
+
+// Taps k of [0, kernel) whose input o * stride - pad + k * dilation lies in [0, size): a contiguous range.
+struct Taps { int begin, end; };
+GH_INLINE Taps valid_taps(long o, int k, int stride, int pad, int dilation, long size) {
+  long base = o * stride - pad;
+  int b = base < 0 ? (int)((-base + dilation - 1) / dilation) : 0;
+  long e = (size - base + dilation - 1) / dilation;
+  int end = e < 0 ? 0 : e > k ? k : (int)e;
+  if (b > k) b = k;
+  return {b, end < b ? b : end};
+}
+
+template <class Op>
+GH_INLINE float pool_scale(const PoolShape &s, Taps h, Taps w, long oh, long ow) {
+  if (__is_same(Op, MaxOp)) return 1.0f;
+  if (!s.count_pad) return 1.0f / (float)((h.end - h.begin) * (w.end - w.begin));
+  Taps hp = valid_taps(oh, s.kh, s.sh, 0, s.dh, s.H + s.ph + s.ph_end), wp = valid_taps(ow, s.kw, s.sw, 0, s.dw, s.W_in + s.pw + s.pw_end);
+  return 1.0f / (float)((hp.end - hp.begin) * (wp.end - wp.begin));
+}
+
+template <class Op, class T, class Out>
+inline void pool2d_nhwc(ThreadPool &pool, const PoolShape &s, const T *x, Out &&out) {
+  parallel_for(pool, s.N * s.OH, row_grain(s.OW * s.C * s.kh * s.kw / 4), [&](long b, long e) {
+    for (long r = b; r < e; r++) {
+      const long n = r / s.OH, oh = r % s.OH;
+      const Taps th = valid_taps(oh, s.kh, s.sh, s.ph, s.dh, s.H);
+      for (long ow = 0; ow < s.OW; ow++) {
+        const Taps tw = valid_taps(ow, s.kw, s.sw, s.pw, s.dw, s.W_in);
+        const vf scale(pool_scale<Op>(s, th, tw, oh, ow));
+        const T *img = x + n * s.H * s.W_in * s.C;
+        for_each_vector(s.C, [&](long c, auto t) __attribute__((always_inline)) {
+          vf a(Op::init);
+          for (int i = th.begin; i < th.end; i++) {
+            const T *row = img + ((oh * s.sh - s.ph + i * s.dh) * s.W_in + ow * s.sw - s.pw) * s.C + c;
+            for (int j = tw.begin; j < tw.end; j++) a = Op::merge(a, load(row + (long)j * s.dw * s.C, t));
+          }
+          if (!__is_same(Op, MaxOp)) a = a * scale;
+          out((n * s.OH + oh) * s.OW + ow, c, a, t);
+        });
+      }
+    }
+  });
+}
+
+// Channels first: the window's rows are merged as vectors along W into one row, whose columns are then merged one by one.
+template <class Op, class T, class Out>
+inline void pool2d_nchw(ThreadPool &pool, const PoolShape &s, const T *x, Out &&out) {
+  parallel_for(pool, s.N * s.C, row_grain(s.OH * s.OW * s.kh * s.kw), [&](long b, long e) {
+    float *row = (float *)scratch<3>((size_t)s.W_in * 4);
+    for (long p = b; p < e; p++)
+      for (long oh = 0; oh < s.OH; oh++) {
+        const Taps th = valid_taps(oh, s.kh, s.sh, s.ph, s.dh, s.H);
+        const T *img = x + p * s.H * s.W_in;
+        for_each_vector(s.W_in, [&](long w, auto t) __attribute__((always_inline)) {
+          vf a(Op::init);
+          for (int i = th.begin; i < th.end; i++) a = Op::merge(a, load(img + (oh * s.sh - s.ph + i * s.dh) * s.W_in + w, t));
+          store(row + w, a, t);
+        });
+        for (long ow = 0; ow < s.OW; ow++) {
+          const Taps tw = valid_taps(ow, s.kw, s.sw, s.pw, s.dw, s.W_in);
+          float a = Op::init;
+          for (int j = tw.begin; j < tw.end; j++) a = Op::merge1(a, row[ow * s.sw - s.pw + j * s.dw]);
+          if (!__is_same(Op, MaxOp)) a *= pool_scale<Op>(s, th, tw, oh, ow);
+          out((p * s.OH + oh) * s.OW + ow, a);
+        }
+      }
+  });
+}
+
+}  // namespace GH_ISA_NS
+}  // namespace gh
