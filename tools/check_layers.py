@@ -28,7 +28,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "ir": frozenset(),
     "ops": frozenset({"ir"}),
     "numpy_ref": frozenset({"ops"}),
-    "tensor": frozenset({"numpy_ref"}),  # runs what is pending, by the reference until a compiler is set
+    "tensor": frozenset({"numpy_ref"}),  # runs what is pending until a compiler is set
     "nn": frozenset({"tensor"}),
     "frontend": frozenset({"ops"}),
     # numerics: folding runs ops, instruments compare with the reference and write recordings.

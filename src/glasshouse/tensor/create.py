@@ -1,0 +1,161 @@
+"""Decides how tensors come into being: from data, from nothing, and from random numbers."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from glasshouse.errors import TypeMismatch
+from glasshouse.ir.dim import Dim, SymDim
+from glasshouse.ir.dtype import as_dtype, bfloat16, finish, from_storage
+from glasshouse.tensor.builder import LAZY
+from glasshouse.tensor.pending import Array, leaf_node
+from glasshouse.tensor.place import current_origin
+from glasshouse.tensor.random import next_seed
+from glasshouse.tensor.tensor import Tensor
+
+
+def tensor(
+    data: Any, dtype: object = None, *, requires_grad: bool = False, name: str = ""
+) -> Tensor:
+    """A tensor with a copy of this data: numbers, lists, arrays, tensors of other packages."""
+    if isinstance(data, Tensor):
+        array: Array = np.array(data.numpy())
+        dtype = dtype or data.dtype
+    else:
+        array = _as_array(data)
+        if dtype is None and not hasattr(data, "dtype"):
+            dtype = _plain_dtype(array)
+    out = _leaf(array, dtype, copy=True)
+    out.name = name
+    return out.requires_grad_() if requires_grad else out
+
+
+def from_numpy(array: Array) -> Tensor:
+    """A tensor that shares the array's memory: what is changed there later is changed here."""
+    if not isinstance(array, np.ndarray):
+        raise TypeMismatch(f"from_numpy needs an array, not {type(array).__name__}", LAZY.where())
+    return _leaf(array, None, copy=False)
+
+
+def from_dlpack(source: Any) -> Tensor:
+    """A tensor that shares the memory of one of another package, through DLPack; CPU only."""
+    return _leaf(np.from_dlpack(source), None, copy=False)
+
+
+def as_tensor(data: Any, dtype: object = None) -> Tensor:
+    """The tensor itself where it is one, otherwise a new one."""
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.cast(dtype)
+    return tensor(data, dtype)
+
+
+def _leaf(array: Array, dtype: object, copy: bool) -> Tensor:
+    if dtype is None:
+        kind = bfloat16 if array.dtype == np.uint16 else as_dtype(array.dtype)
+    else:
+        kind = as_dtype(dtype)
+    carried = finish(from_storage(array, kind), kind)
+    if copy and np.may_share_memory(carried, array):
+        carried = carried.copy()
+    node = leaf_node(carried, kind, current_origin(sys._getframe(2)))
+    return Tensor(node.outputs[0])
+
+
+def _as_array(data: Any) -> Array:
+    if isinstance(data, np.ndarray):
+        return data
+    if hasattr(data, "detach") and hasattr(data, "cpu"):  # a PyTorch tensor, without its import
+        data = data.detach().cpu()
+        if str(data.dtype) == "torch.bfloat16":
+            return np.asarray(data.float().numpy())
+        return np.asarray(data.numpy())
+    if isinstance(data, (list, tuple)) and any(isinstance(d, Tensor) for d in data):
+        return np.stack([d.numpy() if isinstance(d, Tensor) else np.asarray(d) for d in data])
+    return np.asarray(data)
+
+
+def _plain_dtype(array: Array) -> object:
+    """Python's numbers are float32 and int64; NumPy would take float64."""
+    return "float32" if array.dtype == np.float64 else None
+
+
+# ------------------------------------------------------------------------------------ from nothing
+def _shape(sizes: tuple[Any, ...]) -> tuple[Dim, ...]:
+    if len(sizes) == 1 and not isinstance(sizes[0], (int, SymDim)):
+        return tuple(sizes[0])
+    return sizes
+
+
+def full(shape: Sequence[Dim] | Dim, value: Any, dtype: object = None) -> Tensor:
+    sizes = (shape,) if isinstance(shape, (int, SymDim)) else tuple(shape)
+    if dtype is None and isinstance(value, float):
+        dtype = "float32"
+    return _made("full", shape=sizes, value=value, dtype=dtype)
+
+
+def zeros(*shape: Any, dtype: object = "float32") -> Tensor:
+    return full(_shape(shape), 0, dtype)
+
+
+def ones(*shape: Any, dtype: object = "float32") -> Tensor:
+    return full(_shape(shape), 1, dtype)
+
+
+def zeros_like(x: Tensor, dtype: object = None) -> Tensor:
+    return full(x.shape, 0, dtype or x.dtype)
+
+
+def ones_like(x: Tensor, dtype: object = None) -> Tensor:
+    return full(x.shape, 1, dtype or x.dtype)
+
+
+def full_like(x: Tensor, value: Any, dtype: object = None) -> Tensor:
+    return full(x.shape, value, dtype or x.dtype)
+
+
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: object = None) -> Tensor:
+    """`arange(stop)` or `arange(start, stop, step)`."""
+    if stop is None:
+        start, stop = 0, start
+    return _made("arange", start=start, stop=stop, step=step, dtype=dtype)
+
+
+def linspace(start: float, stop: float, count: int, dtype: object = "float32") -> Tensor:
+    """`count` numbers from start to stop, both included."""
+    if count == 1:
+        return full((1,), float(start), dtype)
+    steps = arange(count, dtype="float64") * ((stop - start) / (count - 1))
+    return (steps + float(start)).cast(dtype)  # type: ignore[no-any-return]  # cast gives Any
+
+
+def eye(rows: int, columns: int | None = None, dtype: object = "float32") -> Tensor:
+    """Ones on the diagonal, zeros elsewhere."""
+    wide = rows if columns is None else columns
+    same = arange(rows).unsqueeze(1) == arange(wide).unsqueeze(0)
+    return same.cast(dtype)  # type: ignore[no-any-return]  # comparisons give Any
+
+
+# ------------------------------------------------------------------------------------------ random
+def randn(*shape: Any, mean: float = 0.0, std: float = 1.0, dtype: object = "float32") -> Tensor:
+    """Normally distributed numbers; `manual_seed` makes them repeat."""
+    return _made("normal", next_seed(), shape=_shape(shape), mean=mean, std=std, dtype=dtype)
+
+
+def rand(*shape: Any, low: float = 0.0, high: float = 1.0, dtype: object = "float32") -> Tensor:
+    """Evenly distributed numbers from low (included) to high (excluded)."""
+    return _made("uniform", next_seed(), shape=_shape(shape), low=low, high=high, dtype=dtype)
+
+
+def randint(low: int, high: int, shape: Sequence[Dim], dtype: object = "int64") -> Tensor:
+    """Whole numbers from low (included) to high (excluded)."""
+    drawn = rand(tuple(shape), low=float(low), high=float(high), dtype="float64")
+    return drawn.apply("floor").cast(dtype)  # type: ignore[no-any-return]  # apply gives Any
+
+
+def _made(op: str, *args: Any, **attrs: Any) -> Tensor:
+    given = {key: value for key, value in attrs.items() if value is not None}
+    return LAZY.make(op, *args, **given)  # type: ignore[no-any-return]  # one output each

@@ -1,0 +1,127 @@
+"""Decides when and by whom pending work is run: one graph for all that is asked, by one executor.
+
+The executor is the NumPy reference until a compiler registers itself. It gets a graph whose inputs
+are the leaves, so that the graph of the second training step is the first one's, with other data:
+`structure.structure_key` finds what was compiled for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+from glasshouse.errors import CaptureError
+from glasshouse.ir.graph import Graph
+from glasshouse.ir.op import Kind
+from glasshouse.ir.sources import INPUT
+from glasshouse.tensor.live import LIVE
+from glasshouse.tensor.pending import (
+    Array,
+    Extraction,
+    LazyNode,
+    LazyValue,
+    pending_nodes,
+    resolve,
+    result_of,
+)  # fmt: skip
+from glasshouse.tensor.place import current_origin
+from glasshouse.tensor.state import STATE
+
+Report = Callable[[Sequence[int], str, str], None]
+"""What an executor tells of each kernel it ran: the ids of its nodes, its key, its source file."""
+
+
+class Executor(Protocol):
+    """Runs a graph; calls `report`, when there is one, for each kernel in the order they ran."""
+
+    def __call__(
+        self, graph: Graph, inputs: Sequence[Array], report: Report | None = None
+    ) -> Sequence[Array]: ...
+
+
+def reference(
+    graph: Graph, inputs: Sequence[Array], report: Report | None = None
+) -> Sequence[Array]:
+    """Runs each node by itself with its NumPy meaning."""
+    from glasshouse.numpy_ref.executor import run
+
+    if report is None:
+        return run(graph, inputs)
+
+    def observe(node: Any, _: Any) -> None:
+        if node.op.kind is not Kind.SOURCE:
+            report([node.id], "", "")
+
+    return run(graph, inputs, observer=observe)
+
+
+_executor: Executor = reference
+
+
+def set_executor(executor: Executor | None) -> Executor:
+    """Let `executor` (None: the reference) run pending work from now on; gives the one before."""
+    global _executor  # one executor for the process
+    before, _executor = _executor, executor or reference
+    return before
+
+
+def execute(graph: Graph, inputs: Sequence[Array], report: Report | None = None) -> list[Array]:
+    """The outputs of a graph, by the executor that is set."""
+    return [np.asarray(a) for a in _executor(graph, inputs, report)]
+
+
+def sync_all(*_: Any) -> None:
+    """Run everything that is pending and held, as one graph."""
+    run_pending([t.value for t in LIVE.pending()])
+
+
+def run_pending(values: Iterable[LazyValue]) -> None:
+    """Compute these values, and with them what the user holds among the nodes on the way."""
+    from glasshouse.tensor import trace_data  # it reads what runs
+
+    wanted = [v for v in map(resolve, values) if v.node.results is None]
+    if not wanted:
+        return
+    nodes = pending_nodes(wanted)
+    _refuse_inputs(nodes, wanted)
+    on_the_way = {n.id for n in nodes}
+    tensors = LIVE.pending()
+    held = [r for r in (resolve(t.value) for t in tensors) if r.node.id in on_the_way]
+    targets = {v.node.id: v.node for v in [*wanted, *held]}
+    extraction = Extraction(nodes)
+    graph = extraction.graph
+    outputs = [v for node in targets.values() for v in node.outputs]
+    graph._set_outputs([extraction.value(v) for v in outputs])
+    report = trace_data.recorder(graph, nodes, tensors)
+    arrays = iter(execute(graph, extraction.fed, report))
+    for node in targets.values():
+        node.results = [_owned(next(arrays)) for _ in node.types]
+        if not node.needs_grad and not STATE.keeping:
+            node.inputs = ()
+    for tensor in tensors:
+        _settle(tensor.value.node)
+
+
+def _settle(node: LazyNode) -> None:
+    """An alias whose data is there needs what it stood for no more."""
+    if node.alias is not None:
+        data = result_of(node.alias)
+        if data is not None:
+            node.results, node.alias = [data], None
+
+
+def _owned(array: Array) -> Array:
+    """A view would keep all of what it looks into, and show later changes of it."""
+    return array if array.base is None and array.flags.c_contiguous else np.array(array)
+
+
+def _refuse_inputs(nodes: Sequence[LazyNode], wanted: Sequence[LazyValue]) -> None:
+    if any(n.op is INPUT for n in nodes):
+        raise CaptureError(
+            f"a traced tensor ({wanted[0].type}) has no data while its graph is captured",
+            str(current_origin(sys._getframe(1)).source),
+            "compute with tensors: where() in place of if, no item(), numpy() or bool()",
+        )

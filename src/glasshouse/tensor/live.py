@@ -1,0 +1,40 @@
+"""Decides which tensors the user still holds: what a run meets on its way is kept for them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from weakref import ref
+
+if TYPE_CHECKING:
+    from glasshouse.tensor.tensor import Tensor
+
+
+class Live:
+    """Tensors that were pending when they were made, for as long as they are and the user holds them.
+
+    Dead and executed ones are swept out when the list has doubled, so that keeping it costs a
+    constant for each tensor.
+    """
+
+    def __init__(self) -> None:
+        self._tensors: list[ref[Tensor]] = []
+        self._limit = 1024
+
+    def add(self, tensor: Tensor) -> None:
+        self._tensors.append(ref(tensor))
+        if len(self._tensors) > self._limit:
+            self.pending()
+
+    def pending(self) -> list[Tensor]:
+        """The tensors that are held and not computed yet, oldest first."""
+        found: dict[int, Tensor] = {}
+        for reference in self._tensors:
+            tensor = reference()
+            if tensor is not None and tensor.is_pending:
+                found[id(tensor)] = tensor
+        self._tensors = [ref(t) for t in found.values()]
+        self._limit = max(1024, 2 * len(found))
+        return list(found.values())
+
+
+LIVE = Live()

@@ -1,0 +1,148 @@
+"""Decides where in the user's code a node comes from: module path and stack, at little cost a node.
+
+A `Place` is one call of a module in the module hierarchy, at one line of the user's code. Places
+form a tree and live as long as the process, so that a model which is called again finds its places,
+and an op at the same line finds its `Origin`: a walk over the frames between the op and the call of
+the innermost module (usually one of the user's and five of ours), and a dictionary look-up.
+
+Frames of Glasshouse are hidden, except for the models that come with it, which are read like a
+user's. So are frames of the standard library, and whatever launched the user's code (pytest, a
+notebook's kernel).
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import sysconfig
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import CodeType, FrameType
+
+from glasshouse.ir.origin import Frame, Origin, Scope, Source
+from glasshouse.tensor.state import STATE, Labels
+
+_HIDDEN, _LIBRARY, _USER = 0, 1, 2
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_MODELS = os.path.join(_PACKAGE, "nn", "models") + os.sep
+_STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
+
+# Keyed by id: the hash of a code object reads all of its constants. The code object in the value
+# keeps the id from being used again.
+_kinds: dict[int, tuple[int, CodeType]] = {}
+_frames: dict[tuple[int, int], Frame] = {}
+
+Key = tuple[int, ...]  # id of code and instruction, in turn, innermost first
+
+
+class Place:
+    """A module call at a line of the user's code; the root is "outside of any module"."""
+
+    __slots__ = ("children", "frames", "origins", "scopes")
+
+    def __init__(self, scopes: tuple[Scope, ...], frames: tuple[Frame, ...]) -> None:
+        self.scopes = scopes
+        self.frames = frames
+        self.origins: dict[tuple[Labels, Key], Origin] = {}
+        self.children: dict[tuple[str, str, Key], Place] = {}
+
+
+ROOT = Place((), ())
+
+
+def current_origin(frame: FrameType) -> Origin:
+    """The origin of what is made now; `frame` is where to begin looking."""
+    if STATE.origin is not None:
+        return STATE.origin
+    place = STATE.place or ROOT
+    key = _walk(frame, STATE.boundary)
+    labels = STATE.labels
+    found = place.origins.get((labels, key))
+    if found is None:
+        frames = _all_frames(place, key)
+        found = Origin(Source(place.scopes, frames), labels=labels)
+        place.origins[labels, key] = found
+    return found
+
+
+@contextmanager
+def scope(name: str, cls: str, owner: object = None) -> Iterator[None]:
+    """Nodes made inside are in the module `name`, called where the user's innermost frame is."""
+    state = STATE
+    before = (state.place, state.boundary, state.owner)
+    frame = sys._getframe(2)  # below this generator and contextlib's __enter__
+    state.place = enter(state.place or ROOT, name, cls, frame, state.boundary)
+    state.boundary = frame
+    state.owner = owner
+    try:
+        yield
+    finally:
+        state.place, state.boundary, state.owner = before
+
+
+def enter(
+    place: Place, name: str, cls: str, frame: FrameType | None, boundary: FrameType | None
+) -> Place:
+    """The place of a module below `place`, called from `frame`."""
+    key = _walk(frame, boundary)
+    child = place.children.get((name, cls, key))
+    if child is None:
+        frames = _all_frames(place, key)
+        file, line = (frames[-1].file, frames[-1].line) if frames else ("", 0)
+        child = Place((*place.scopes, Scope(name, cls, file, line)), frames)
+        place.children[name, cls, key] = child
+    return child
+
+
+def caller_name(thing: object, frame: FrameType | None, default: str) -> str:
+    """The name by which the user's innermost frame knows an object: `model`, `opt`."""
+    while frame is not None:
+        code = frame.f_code
+        if (_kinds.get(id(code)) or _classified(code))[0] == _USER:
+            for names in (frame.f_locals, frame.f_globals):
+                for name, value in names.items():
+                    if value is thing and not name.startswith("_"):
+                        return name
+            break
+        frame = frame.f_back
+    return default
+
+
+def _walk(frame: FrameType | None, boundary: FrameType | None) -> Key:
+    key: list[int] = []
+    while frame is not None and frame is not boundary:
+        code = frame.f_code
+        ident = id(code)
+        if (_kinds.get(ident) or _classified(code))[0]:
+            lasti = frame.f_lasti
+            if (ident, lasti) not in _frames:
+                _frames[ident, lasti] = Frame(code.co_filename, frame.f_lineno, code.co_name)
+            key += (ident, lasti)
+        frame = frame.f_back
+    return tuple(key)
+
+
+def _all_frames(place: Place, key: Key) -> tuple[Frame, ...]:
+    """The stack, outermost first. What launched the user's code stands before its first frame."""
+    pairs = [(key[i], key[i + 1]) for i in range(0, len(key), 2)]
+    pairs.reverse()
+    if not place.frames:
+        first = next((i for i, (code, _) in enumerate(pairs) if _kinds[code][0] == _USER), 0)
+        pairs = pairs[first:]
+    return (*place.frames, *(_frames[pair] for pair in pairs))
+
+
+def _classified(code: CodeType) -> tuple[int, CodeType]:
+    file = code.co_filename
+    if file.startswith(_PACKAGE):
+        kind = _USER if file.startswith(_MODELS) else _HIDDEN
+    elif file.startswith(_SITE):
+        kind = _LIBRARY
+    elif file.startswith((_STDLIB, "<frozen ")):
+        kind = _HIDDEN
+    else:
+        kind = _USER
+    _kinds[id(code)] = (kind, code)
+    return kind, code

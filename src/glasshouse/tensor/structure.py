@@ -1,0 +1,102 @@
+"""Decides when two graphs are the same program: a hashable key of a graph, made in linear time.
+
+Ids, origins and names are not part of it, nor is the data of inputs and variables; the data of
+constants is. So the second step of a training loop, recorded anew, has the key of the first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from glasshouse.ir.dtype import DType
+from glasshouse.ir.graph import Graph, Node, Value
+from glasshouse.ir.sources import CONSTANT, VARIABLE
+
+SMALL = 64  # bytes of constant data that go into the key as they are; more is digested
+
+
+class StructureKey:
+    """Equal for graphs that compute the same thing; the hash is computed once."""
+
+    __slots__ = ("_hash", "parts")
+
+    def __init__(self, parts: tuple[Any, ...]) -> None:
+        self.parts = parts
+        self._hash = hash(parts)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, StructureKey):
+            return NotImplemented
+        return self._hash == other._hash and self.parts == other.parts
+
+    def digest(self) -> str:
+        """A name for files: the same in every process."""
+        return hashlib.blake2b(repr(self.parts).encode(), digest_size=16).hexdigest()
+
+
+def structure_key(graph: Graph) -> StructureKey:
+    """What a compilation of the graph may be found by."""
+    numbers: dict[Value, int] = {}
+    for value in graph.inputs:
+        numbers[value] = len(numbers)
+    parts: list[Any] = [_types(graph.inputs)]
+    for node in graph.nodes:
+        if node.outputs and node.outputs[0] in numbers:
+            continue  # an input
+        for value in node.outputs:
+            numbers[value] = len(numbers)
+        operands = tuple([numbers[v] for v in node.inputs])
+        parts.append((node.op.name, operands, _types(node.outputs), _attributes(node)))
+    parts.append(tuple([numbers[v] for v in graph.outputs]))
+    parts.append(tuple([(numbers[n.output], numbers[v]) for n, v in graph.updates.items()]))
+    return StructureKey(tuple(parts))
+
+
+def _types(values: Sequence[Value]) -> tuple[Any, ...]:
+    return tuple([(v.type.dtype.name, v.type.shape) for v in values])
+
+
+def _attributes(node: Node) -> tuple[Any, ...]:
+    if node.op is VARIABLE:
+        return ()
+    if node.op is CONSTANT:
+        return (_data(node.attrs["data"]),)
+    return tuple([_frozen(value) for value in node.attrs.values()])
+
+
+def _frozen(value: Any) -> Any:
+    """An attribute as something hashable; 1, 1.0 and True differ."""
+    if isinstance(value, (bool, float)):
+        return (type(value).__name__, repr(value))
+    if isinstance(value, (int, str)):
+        return value
+    if isinstance(value, DType):
+        return value.name
+    if isinstance(value, np.ndarray):
+        return _data(value)
+    if isinstance(value, Graph):  # the body of a loop: as deep as loops are nested
+        return structure_key(value).parts
+    if isinstance(value, (tuple, list)):
+        return tuple([_frozen(v) for v in value])
+    if isinstance(value, dict):
+        return tuple([(key, _frozen(v)) for key, v in value.items()])
+    try:
+        hash(value)
+    except TypeError:
+        return ("object", id(value))
+    return value
+
+
+def _data(data: Any) -> Any:
+    if data is None:
+        return None
+    array = np.ascontiguousarray(data)
+    raw = array.tobytes() if array.nbytes <= SMALL else hashlib.blake2b(array.data).digest()
+    return (str(array.dtype), array.shape, raw)
