@@ -20,7 +20,7 @@ _DECODE = json.JSONDecoder().raw_decode
 
 
 class JsonCursor:
-    """A place in a JSON text. Every value announced by `keys` or `items` must be consumed."""
+    """A place in a JSON text. Every value announced by `fields` or `elements` must be consumed."""
 
     def __init__(self, source: Source) -> None:
         self.source = source
@@ -45,7 +45,7 @@ class JsonCursor:
             raise self.error(getattr(error, "msg", "not JSON")) from None
         return value
 
-    def keys(self) -> Iterator[str]:
+    def fields(self) -> Iterator[str]:
         """The keys of the object that comes next; the consumer takes each value."""
         self._expect("{", "an object")
         if self.peek() == "}":
@@ -64,7 +64,7 @@ class JsonCursor:
             if mark != ",":
                 raise self.error("a comma or } was expected", 1)
 
-    def items(self) -> Iterator[int]:
+    def elements(self) -> Iterator[int]:
         """The indices of the list that comes next; the consumer takes each value."""
         self._expect("[", "a list")
         if self.peek() == "]":

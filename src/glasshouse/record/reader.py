@@ -181,6 +181,11 @@ class Recording:
             complete[f.name] = columns.get(f.name) or full(f, rows, self._store.strings)
         return Table(row_class, rows, complete, self._store.strings)
 
+    def table_names(self) -> list[str]:
+        """Members that have rows, as in `Header.tables`."""
+        counted = [n for n in self.header.tables if n != "strings"]
+        return counted or [n for n, c in self._member_names() if self.member(n, c).rows]
+
     # ---------------------------------------------------------------------------- writing
     def to_bytes(self, level: int = 6) -> bytes:
         """The whole recording as the bytes of a `.glass` file."""

@@ -179,6 +179,7 @@ class GraphBuilder:
         self._row_of: dict[int, int] = {}  # the live row of each node id
         self._next_id = 0
         self._paths: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._group_attrs: dict[int, dict[str, str]] = {}
 
     # ---------------------------------------------------------------------------- stages
     def stage(
@@ -255,6 +256,25 @@ class GraphBuilder:
             row = known
         return row
 
+    def amend_group(
+        self,
+        row: int,
+        attrs: Mapping[str, str] | None = None,
+        *,
+        cls: str | None = None,
+        file: str | None = None,
+        line: int | None = None,
+    ) -> None:
+        """Say more about a group that is there already."""
+        columns = self._table(GroupRow).by_name
+        for name, text in (("cls", cls), ("file", file)):
+            if text is not None:
+                columns[name].values[row] = self.owner.strings.index(text)
+        if line is not None:
+            columns["line"].values[row] = line
+        if attrs:
+            self._group_attrs.setdefault(row, {}).update(attrs)
+
     # ---------------------------------------------------------------------------- nodes
     def node(
         self,
@@ -308,6 +328,14 @@ class GraphBuilder:
         self._next_id = max(self._next_id, id + 1)
         return id
 
+    def add_node(self, row: NodeRow) -> int:
+        """Add a node given as a row. A second row for a live id ends the first one."""
+        self._retire(row.id, row.born)
+        table = self._table(NodeRow)
+        self._row_of[row.id] = table.append([getattr(row, f.name) for f in table.fields])
+        self._next_id = max(self._next_id, row.id + 1)
+        return row.id
+
     def nodes(self, columns: Mapping[str, Values]) -> None:
         """Add many nodes at once, column by column; `id` is needed, the rest has defaults."""
         ids = np.asarray(columns["id"], np.int64)
@@ -357,11 +385,26 @@ class GraphBuilder:
             found = self._tables[row_class] = _TableBuilder(row_class, self.owner.strings)
         return found
 
+    def _amended_attrs(self, rows: int, columns: dict[str, Column]) -> dict[str, Column]:
+        strings = self.owner.strings
+        keys = _ColumnBuilder(Field("attr_keys", "list<str>", False, [], 0), strings)
+        values = _ColumnBuilder(Field("attr_values", "list<str>", False, [], 0), strings)
+        old_keys = columns["attr_keys"].tolist(strings.list)
+        old_values = columns["attr_values"].tolist(strings.list)
+        for row in range(rows):
+            attrs = dict(zip(old_keys[row], old_values[row], strict=True))
+            attrs |= self._group_attrs.get(row, {})
+            keys.append(list(attrs))
+            values.append(list(attrs.values()))
+        return {"attr_keys": keys.column(), "attr_values": values.column()}
+
     def _finish(self) -> dict[str, tuple[int, dict[str, Column]]]:
         self.current_stage()
         out = {}
         for row_class, table in self._tables.items():
             rows, columns = table.finish()
+            if row_class is GroupRow and self._group_attrs:
+                columns |= self._amended_attrs(rows, columns)
             if row_class is not NodeRow:
                 out[f"g{self.index}/{TABLE_NAMES[row_class]}"] = (rows, columns)
                 continue

@@ -14,8 +14,9 @@ from typing import Any
 from glasshouse.formats.hidet.inside import Inside, parse_graph, parse_task
 from glasshouse.formats.json_stream import read_json
 from glasshouse.formats.kinds import kind_of
-from glasshouse.formats.snapshots import SnapNode, Snapshot, StageWriter
+from glasshouse.formats.snapshots import SnapNode, Snapshot
 from glasshouse.formats.source import Source
+from glasshouse.formats.stage_writer import StageWriter
 from glasshouse.record import Recording, RecordingBuilder
 
 GENERATOR = "hidet flow graph"

@@ -1,0 +1,1 @@
+"""Model Explorer's graph JSON, node data, styler rules and sync mappings."""
