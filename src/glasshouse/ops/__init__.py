@@ -4,6 +4,7 @@ from glasshouse.ops import (
     activation,
     attention,
     barrier,
+    conv,
     create,
     elementwise,
     fused,
@@ -21,6 +22,6 @@ from glasshouse.ops import (
 )
 
 __all__ = [
-    "activation", "attention", "barrier", "create", "elementwise", "fused", "index", "math",
-    "matmul", "norm", "pieces", "quant", "random", "reduce", "shape", "softmax", "sort",
+    "activation", "attention", "barrier", "conv", "create", "elementwise", "fused", "index",
+    "math", "matmul", "norm", "pieces", "quant", "random", "reduce", "shape", "softmax", "sort",
 ]  # fmt: skip
