@@ -115,7 +115,7 @@ def _rms_norm_vjp(g: Any, x: Any, *rest: Any, axis: int, eps: float) -> Sequence
     hat = x * r
     grads = [_through(g * params[0] if params else g, hat, r, axes, centred=False)]
     if params:
-        grads.append(_summed(g * hat, range(axes[0])))
+        grads.append(_summed(g * hat, tuple(range(axes[0]))))
     return grads
 
 
