@@ -1,1 +1,69 @@
-"""Foreign formats into and out of recordings."""
+"""Foreign formats into and out of recordings: `read`, `write`, `attach`, `detect`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from glasshouse.errors import FormatError
+from glasshouse.formats.registry import BY_NAME, FORMATS, Format, by_extension
+from glasshouse.formats.registry import detect as _detect
+from glasshouse.formats.source import Source
+from glasshouse.record import Recording, RecordingBuilder
+from glasshouse.record.container import write_atomic
+
+__all__ = ["FORMATS", "Format", "attach", "detect", "dump", "read", "write"]
+
+Given = str | os.PathLike[str] | bytes
+
+
+def detect(given: Given, name: str = "") -> str:
+    """The name of the format of a file or of bytes, by content and then by name."""
+    return _detect(Source(given, name)).name
+
+
+def read(given: Given, name: str = "", *, format: str = "") -> Recording:
+    """A recording of any known file, folder or bytes; FormatError in one line if it is none."""
+    source = Source(given, name)
+    chosen = _named(format) if format else _detect(source)
+    if not chosen.reader:
+        raise source.error(f"{chosen.title} files are written, not read")
+    try:
+        recording: Recording = chosen.function(chosen.reader)(source)
+    except (RecursionError, MemoryError) as error:
+        raise source.error(f"too deep or too large to read ({type(error).__name__})") from None
+    return recording
+
+
+def attach(recording: Recording, given: Given, name: str = "") -> Recording:
+    """The recording with what another file says of its nodes: data, style rules, a mapping."""
+    source = Source(given, name)
+    chosen = _detect(source)
+    if not chosen.attacher:
+        raise source.error(f"a {chosen.title} cannot be laid over another graph")
+    made = RecordingBuilder.of(recording)
+    chosen.function(chosen.attacher)(source, recording, made)
+    return made.finish()
+
+
+def dump(recording: Recording, format: str) -> bytes:
+    """The bytes of a recording in another format, by the format's name."""
+    chosen = _named(format)
+    if not chosen.writer:
+        raise FormatError(f"{chosen.title} files are read, not written")
+    data: bytes = chosen.function(chosen.writer)(recording)
+    return data
+
+
+def write(recording: Recording, path: str | os.PathLike[str], *, format: str = "") -> list[str]:
+    """Write a recording by the file's extension; returns what that format could not hold."""
+    chosen = _named(format) if format else by_extension(Path(path).name)
+    write_atomic(path, dump(recording, chosen.name))
+    lost: list[str] = chosen.function(chosen.lost)(recording) if chosen.lost else []
+    return lost
+
+
+def _named(name: str) -> Format:
+    if name not in BY_NAME:
+        raise FormatError(f"no format is called {name!r}; known: {', '.join(BY_NAME)}")
+    return BY_NAME[name]

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.record.columns import RAGGED, Array, Column, Field, fields_of
-from glasshouse.record.reader import TABLE_NAMES, MemoryStore, Recording
+from glasshouse.record.columns import RAGGED, Array, Column, Field, Table, fields_of
+from glasshouse.record.reader import TABLE_NAMES, GraphView, MemoryStore, Recording
 from glasshouse.record.schema import (
     FILE_TABLES,
     FORMAT,
@@ -40,9 +40,11 @@ Values = Sequence[Any] | Array | tuple[Array, Array]
 class Strings:
     """The shared strings; index 0 is the empty one."""
 
-    def __init__(self) -> None:
-        self.list: list[str] = [""]
-        self._index = {"": 0}
+    def __init__(self, known: Sequence[str] = ("",)) -> None:
+        self.list: list[str] = list(known)
+        self._index: dict[str, int] = {}
+        for i, text in enumerate(self.list):
+            self._index.setdefault(text, i)
 
     def index(self, text: str) -> int:
         found = self._index.get(text)
@@ -160,6 +162,15 @@ class _TableBuilder:
                 implied = _IMPLIED.get(f.name, _ZERO.get(f.type, ()))
                 column.fill(implied if f.required else f.default, rows)
         self.rows += rows
+
+    def copy(self, table: Table[Any]) -> None:
+        """Take over all rows of a table whose strings are this builder's."""
+        given: dict[str, Values] = {}
+        for name in self.by_name:
+            column = table[name]
+            plain = column.lengths is None
+            given[name] = column.values if plain else (column.lengths, column.values)
+        self.extend(table.rows, given)
 
     def finish(self) -> tuple[int, dict[str, Column]]:
         return self.rows, {c.field.name: c.column() for c in self.columns}
@@ -385,6 +396,17 @@ class GraphBuilder:
             found = self._tables[row_class] = _TableBuilder(row_class, self.owner.strings)
         return found
 
+    def _copy(self, view: GraphView) -> None:
+        self.stages = list(view.info.stages)
+        for row_class in GRAPH_TABLES.values():
+            table: Table[Any] = view.table(row_class)
+            if table.rows:
+                self._table(row_class).copy(table)
+        nodes = view.table(NodeRow)
+        ids, died = nodes.array("id").tolist(), nodes.array("died").tolist()
+        self._row_of = {id: row for row, id in enumerate(ids) if died[row] == NEVER}
+        self._next_id = max(ids, default=-1) + 1
+
     def _amended_attrs(self, rows: int, columns: dict[str, Column]) -> dict[str, Column]:
         strings = self.owner.strings
         keys = _ColumnBuilder(Field("attr_keys", "list<str>", False, [], 0), strings)
@@ -428,6 +450,20 @@ class RecordingBuilder:
         self.strings = Strings()
         self.graphs: list[GraphBuilder] = []
         self._files = {c: _TableBuilder(c, self.strings) for c in FILE_TABLES.values()}
+
+    @staticmethod
+    def of(recording: Recording) -> RecordingBuilder:
+        """A builder that holds all that a recording says, to add more to it."""
+        head = recording.header
+        made = RecordingBuilder(head.title, head.generator)
+        made.facts.update(head.facts)
+        made.strings = Strings(recording.strings)
+        made._files = {c: _TableBuilder(c, made.strings) for c in FILE_TABLES.values()}
+        for row_class, table in made._files.items():
+            table.copy(recording.member(TABLE_NAMES[row_class], row_class))
+        for view in recording.graphs:
+            made.graph(view.name, view.info.parent, view.info.attrs)._copy(view)
+        return made
 
     def graph(
         self, name: str, parent: int = NEVER, attrs: Mapping[str, str] | None = None

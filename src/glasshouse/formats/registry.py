@@ -1,0 +1,160 @@
+"""Decides which format a file is in, by content and then by name, and who reads and writes it.
+
+A row of the table names the functions of one format; they are imported when first used, so that
+knowing a format costs nothing.
+"""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from glasshouse.errors import FormatError
+from glasshouse.formats.json_kind import json_kind
+from glasshouse.formats.source import Source
+
+JSON_HEAD = 1 << 16
+
+
+@dataclass(frozen=True)
+class Format:
+    name: str
+    title: str
+    extensions: tuple[str, ...]  # of files to write; the longest that fits wins
+    reader: str = ""  # "module:function" below glasshouse.formats
+    writer: str = ""
+    lost: str = ""  # tells what the writer leaves out
+    attacher: str = ""  # for files that say something about the nodes of another
+
+    def function(self, which: str) -> Callable[..., Any]:
+        module, _, name = which.partition(":")
+        found: Callable[..., Any] = getattr(import_module(f"glasshouse.formats.{module}"), name)
+        return found
+
+
+_ME = "model_explorer"
+FORMATS: tuple[Format, ...] = (
+    Format("glass", "Glasshouse recording", (".glass",), "glass:read", "glass:write"),
+    Format("text", "Glasshouse text", (".txt",), "text:read", "text:write", "text:lost"),
+    Format("jittor", "Jittor trace", (".pkl",), "jittor.read:read", "jittor.write:write",
+           "jittor.write:lost"),
+    Format("hidet", "Hidet flow graph", (".hidet.json", ".netron.json"), "hidet.read:read",
+           "hidet.write:write", "hidet.write:lost"),
+    Format("hidet_folder", "folder of Hidet flow graphs", (), "hidet.read:read_folder"),
+    Format(_ME, "Model Explorer graph", (".json",), f"{_ME}.read:read", f"{_ME}.write:write",
+           f"{_ME}.write:lost"),
+    Format("node_data", "Model Explorer node data", (".nodedata.json",), f"{_ME}.node_data:read",
+           f"{_ME}.node_data:write", f"{_ME}.node_data:overlay_names", f"{_ME}.node_data:attach"),
+    Format("styler", "Model Explorer styler rules", (".rules.json",), f"{_ME}.rules:read_rules",
+           f"{_ME}.rules:write_rules", "", f"{_ME}.rules:attach_rules"),
+    Format("sync", "Model Explorer sync mapping", (".sync.json",), f"{_ME}.rules:read_sync",
+           f"{_ME}.rules:write_sync", "", f"{_ME}.rules:attach_sync"),
+    Format("pt2", "PyTorch exported program", (), "pt2.read:read"),
+    Format("onnx", "ONNX model", (".onnx",), "onnx.read:read", "onnx.write:write",
+           "onnx.write:lost"),
+    Format("pte", "ExecuTorch program", (), "pte:read"),
+    Format("tflite", "TFLite model", (), "tflite:read"),
+    Format("safetensors", "safetensors weights", (), "safetensors:read"),
+    Format("mlir", "MLIR text", (), "mlir.read:read"),
+    Format("dot", "Graphviz DOT", (".dot", ".gv"), "", "dot:write", "dot:lost"),
+    Format("svg", "SVG drawing", (".svg",), "", "svg:write", "svg:lost"),
+)  # fmt: skip
+BY_NAME = {f.name: f for f in FORMATS}
+
+# Names that decide only where the content does not: formats without a signature.
+_BY_SUFFIX = {".onnx": "onnx", ".mlir": "mlir", ".stablehlo": "mlir", ".pb": "onnx"}
+
+
+def detect(source: Source) -> Format:
+    """The format of a file; FormatError with what is wrong if it has none."""
+    if source.is_folder:
+        return BY_NAME["hidet_folder"]
+    name = _by_content(source) or _BY_SUFFIX.get(source.suffix, "")
+    if not name:
+        known = ", ".join(f.title for f in FORMATS if f.reader)
+        raise source.error(f"not a file that Glasshouse can open; it opens: {known}")
+    return BY_NAME[name]
+
+
+def _by_content(source: Source) -> str:
+    head = source.head
+    if not head:
+        raise source.error("the file is empty")
+    if head[:4] == b"PK\x03\x04":
+        return _archive(source)
+    if head[:1] == b"\x80" and 2 <= head[1] <= 5:
+        return "jittor"
+    if head[4:8] == b"TFL3":
+        return "tflite"
+    if head[4:6] == b"ET" and (head[4:8] == b"ET12" or head[8:10] == b"eh"):
+        return "pte"
+    if head[:4] == b"ML\xefR":
+        raise source.error("MLIR bytecode; convert it to text first: mlir-opt FILE -o FILE.mlir")
+    if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= 1 << 28:
+        return "safetensors"
+    start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
+    if start[:1] in (b"{", b"["):
+        return _json(source)
+    if head[:1] == b"\x08" and source.suffix != ".pb":
+        return "onnx"  # field 1 of a ModelProto, its version
+    return _text(head)
+
+
+def _archive(source: Source) -> str:
+    try:
+        with source.open() as file, zipfile.ZipFile(file) as archive:
+            names = archive.namelist()[:100_000]
+    except (zipfile.BadZipFile, ValueError, OSError, RuntimeError, NotImplementedError) as error:
+        raise source.error(f"a ZIP archive that is cut off or damaged ({error})") from None
+    if "glass.json" in names:
+        return "glass"
+    short = {n.partition("/")[2] for n in names} | set(names)
+    if "serialized_exported_program.json" in short or any(
+        n.startswith("models/") and n.endswith(".json") for n in short
+    ):
+        return "pt2"
+    if "data.pkl" in short:
+        raise source.error(
+            "a pickled PyTorch file (weights or TorchScript), which cannot be opened without "
+            "running what is in it; save it with torch.export.save or safetensors"
+        )
+    raise source.error("a ZIP archive, but neither a recording nor an exported program")
+
+
+def _json(source: Source) -> str:
+    head = source.at(0, JSON_HEAD).decode("utf-8", "replace").lstrip("\ufeff")
+    kind = json_kind(head)
+    if kind == "pt2":
+        return "pt2"
+    return kind or _ME
+
+
+def _text(head: bytes) -> str:
+    try:
+        text = head.decode()
+    except UnicodeDecodeError as error:
+        if error.start < len(head) - 4:
+            return ""
+        text = head[: error.start].decode()
+    lines = [line.strip() for line in text.splitlines()]
+    lines = [line for line in lines if line and not line.startswith(("//", "#"))]
+    first = lines[0] if lines else ""
+    if first.startswith("Graph("):
+        return "text"
+    starts = ("module", '"builtin.module"', "func.func", '"func.func"', "builtin.module", "#loc")
+    if first.startswith(starts) or "stablehlo." in text:
+        return "mlir"
+    return ""
+
+
+def by_extension(name: str) -> Format:
+    """The format to write for a file name: the longest extension that fits."""
+    low = name.lower()
+    fitting = [(len(e), f) for f in FORMATS if f.writer for e in f.extensions if low.endswith(e)]
+    if not fitting:
+        known = " ".join(e for f in FORMATS if f.writer for e in f.extensions)
+        raise FormatError(f"{name}: no format is written with this extension; known: {known}")
+    return max(fitting, key=lambda x: x[0])[1]
