@@ -59,3 +59,11 @@ class Unsupported(GlasshouseError, NotImplementedError):
 
 class PassError(GlasshouseError, ValueError):
     """A pass that does not exist, cannot be configured as asked, or broke a graph."""
+
+
+class CompilerMissing(GlasshouseError, RuntimeError):
+    """No C++ compiler on this machine; the reference executor still runs every model."""
+
+
+class BuildError(GlasshouseError, RuntimeError):
+    """Generated code that did not build."""

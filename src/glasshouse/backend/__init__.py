@@ -1,0 +1,1 @@
+"""Targets that programs can be compiled for."""

@@ -1,0 +1,1 @@
+"""The CPU target: C++ built with the compiler found on the machine."""

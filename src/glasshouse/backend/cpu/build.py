@@ -1,0 +1,107 @@
+"""Decides how generated code is built: each file once, in parallel, kept by content.
+
+The cache holds object files and libraries named after a hash of everything that went into them:
+text, headers, compiler, flags, processor. A file appears under its name only when it is whole
+(written beside and renamed), so several processes can share the cache, and a killed build leaves
+nothing but a temporary file. What is missing or damaged is built again.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+from pathlib import Path
+
+from glasshouse.backend.cpu.emit import Source
+from glasshouse.backend.cpu.toolchain import INCLUDE, Toolchain, hash_text, toolchain
+from glasshouse.errors import BuildError
+
+Progress = Callable[[int, int, str], None]
+"""Called with (files done, files in all, name of the one just built)."""
+
+
+def cache_folder() -> Path:
+    """Where built code is kept: GLASSHOUSE_CACHE, or the user's cache folder."""
+    named = os.environ.get("GLASSHOUSE_CACHE")
+    base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return base if named else base / "glasshouse"
+
+
+def build(source: Source, progress: Progress | None = None) -> Path:
+    """The shared library of a program; what the cache has is not built again."""
+    tools = toolchain()
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise BuildError(
+            f"cannot write to the cache {folder}: {error.strerror}",
+            hint="set GLASSHOUSE_CACHE to a folder that can be written",
+        ) from None
+    salt = f"{tools.identity} {' '.join(tools.flags[:-1])} {_headers_hash()}"
+    texts = [*source.kernels.values(), source.main]
+    names = [*source.kernels, "main"]
+    keys = [hash_text(salt + text) for text in texts]
+    library = folder / f"{hash_text(salt + ' '.join(keys))}.so"
+    if library.exists():
+        return library
+    jobs = max(os.cpu_count() or 1, 1)
+    done = 0
+    with ThreadPoolExecutor(jobs) as pool:
+        tasks = [
+            pool.submit(_object, tools, folder, k, t, n)
+            for k, t, n in zip(keys, texts, names, strict=True)
+        ]
+        for task, name in zip(tasks, names, strict=True):
+            task.result()
+            done += 1
+            if progress is not None:
+                progress(done, len(tasks), name)
+    objects = [str(folder / f"{key}.o") for key in keys]
+    _into(library, [tools.compiler, "-shared", "-pthread", *objects, "-lm"], "the library")
+    return library
+
+
+def _object(tools: Toolchain, folder: Path, key: str, text: str, name: str) -> None:
+    target = folder / f"{key}.o"
+    if target.exists():
+        return
+    source = folder / f"{key}.cpp"
+    _write(source, text)
+    _into(target, [tools.compiler, *tools.flags, "-c", str(source)], name)
+
+
+def _into(target: Path, command: list[str], name: str) -> None:
+    """Run a compiler so that its output appears under its name only when it is whole."""
+    handle, partial = tempfile.mkstemp(suffix=target.suffix, prefix="partial-", dir=target.parent)
+    os.close(handle)
+    try:
+        made = subprocess.run(
+            [*command, "-o", partial], capture_output=True, text=True, check=False
+        )
+        if made.returncode != 0:
+            first = next((x for x in made.stderr.splitlines() if "error" in x), made.stderr[:500])
+            raise BuildError(
+                f"the C++ compiler failed on {name}: {first}",
+                where=command[-1],
+                hint="the generated code is kept there; please report it with the model",
+            )
+        os.replace(partial, target)
+    finally:
+        Path(partial).unlink(missing_ok=True)
+
+
+def _write(path: Path, text: str) -> None:
+    handle, partial = tempfile.mkstemp(suffix=".cpp", prefix="partial-", dir=path.parent)
+    with os.fdopen(handle, "w") as out:
+        out.write(text)
+    os.replace(partial, path)
+
+
+@lru_cache(maxsize=1)
+def _headers_hash() -> str:
+    return hash_text("".join(p.read_text() for p in sorted(INCLUDE.rglob("*.h"))))

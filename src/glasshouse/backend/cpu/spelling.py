@@ -1,0 +1,188 @@
+"""Decides how each elementwise op and each fold is written in C++ for CPUs.
+
+The same text serves single elements and vectors: `element.h` and `vmath.h` overload every function
+for both. Comparisons of vectors give masks; `&`, `|`, `^` and `!` work on masks as on bools.
+"""
+
+from __future__ import annotations
+
+from glasshouse.ir.dtype import Category, DType, bfloat16, bool_, float16, float32
+from glasshouse.ir.graph import Node
+from glasshouse.lower.cxx import COMPUTE_TYPE, number_text
+from glasshouse.lower.target import FoldSpelling, Spelling
+
+_FLOATS = (float32, bfloat16, float16)
+
+
+def _call(function: str) -> Spelling:
+    return lambda node, args: f"gh::{function}({', '.join(args)})"
+
+
+def _infix(operator: str) -> Spelling:
+    return lambda node, args: f"({args[0]} {operator} {args[1]})"
+
+
+def _compare(operator: str, for_bool: str) -> Spelling:
+    """Comparisons; booleans have no order in vectors, so theirs are spelled by logic."""
+
+    def spell(node: Node, args: list[str]) -> str:
+        if node.inputs[0].type.dtype is bool_:
+            return "(" + for_bool.format(*args) + ")"
+        return f"({args[0]} {operator} {args[1]})"
+
+    return spell
+
+
+def _logic(text: str) -> Spelling:
+    """Logic on truth values; other operands are true where they are not zero."""
+
+    def spell(node: Node, args: list[str]) -> str:
+        truths = [_truth(v.type.dtype, a) for v, a in zip(node.inputs, args, strict=True)]
+        return "(" + text.format(*truths) + ")"
+
+    return spell
+
+
+def _truth(dtype: DType, name: str) -> str:
+    return name if dtype is bool_ else f"({name} != {number_text(0, dtype)})"
+
+
+def _bits(operator: str) -> Spelling:
+    def spell(node: Node, args: list[str]) -> str:
+        if node.output.type.dtype is bool_:
+            return f"({args[0]} {operator} {args[1]})"
+        return f"{COMPUTE_TYPE[node.output.type.dtype]}({args[0]} {operator} {args[1]})"
+
+    return spell
+
+
+def _bitwise_not(node: Node, args: list[str]) -> str:
+    if node.output.type.dtype is bool_:
+        return f"(!{args[0]})"
+    return f"{COMPUTE_TYPE[node.output.type.dtype]}(~{args[0]})"
+
+
+def _divide(node: Node, args: list[str]) -> str:
+    return f"({args[0]} / {args[1]})"
+
+
+def _clip(node: Node, args: list[str]) -> str:
+    dtype = node.output.type.dtype
+    text = args[0]
+    for bound, function in ((node.attrs["low"], "max"), (node.attrs["high"], "min")):
+        if bound is not None:
+            limit = f"decltype({args[0]} + {args[0]})({number_text(bound, dtype)})"
+            text = f"gh::{function}({text}, {limit})"
+    return text
+
+
+def _cast(node: Node, args: list[str]) -> str:
+    """Vectors hold floats and masks only, so a cast among them is a rounding or a comparison."""
+    source, wanted = node.inputs[0].type.dtype, node.attrs["dtype"]
+    if source in _FLOATS and wanted in _FLOATS:
+        if wanted is float32 or (wanted is source):
+            return args[0]
+        return f"gh::round_{'bf16' if wanted is bfloat16 else 'f16'}({args[0]})"
+    return f"gh::convert<{COMPUTE_TYPE[wanted]}>({args[0]})"
+
+
+def _gelu(node: Node, args: list[str]) -> str:
+    return f"gh::{'gelu_tanh' if node.attrs['approximate'] == 'tanh' else 'gelu'}({args[0]})"
+
+
+def _leaky_relu(node: Node, args: list[str]) -> str:
+    x, slope = args[0], number_text(node.attrs["slope"], node.output.type.dtype)
+    return f"gh::select({x} > 0.0f, {x}, {x} * {slope})"
+
+
+def _elu(node: Node, args: list[str]) -> str:
+    x, alpha = args[0], number_text(node.attrs["alpha"], node.output.type.dtype)
+    return f"gh::select({x} > 0.0f, {x}, gh::expm1({x}) * {alpha})"
+
+
+def _hardsigmoid(node: Node, args: list[str]) -> str:
+    x = args[0]
+    three, six, zero = (f"decltype({x} + {x})({n}.0f)" for n in (3, 6, 0))
+    return f"(gh::min(gh::max({x} + {three}, {zero}), {six}) / {six})"
+
+
+def _hardswish(node: Node, args: list[str]) -> str:
+    return f"({args[0]} * {_hardsigmoid(node, args)})"
+
+
+def _softplus(node: Node, args: list[str]) -> str:
+    beta, threshold = node.attrs["beta"], node.attrs["threshold"]
+    dtype = node.output.type.dtype
+    b, limit = number_text(beta, dtype), number_text(threshold, dtype)
+    scaled = f"({args[0]} * {b})"
+    return f"gh::select({scaled} > {limit}, {args[0]}, gh::softplus({scaled}) / {b})"
+
+
+def _where(node: Node, args: list[str]) -> str:
+    return f"gh::select({_truth(node.inputs[0].type.dtype, args[0])}, {args[1]}, {args[2]})"
+
+
+def _power(node: Node, args: list[str]) -> str:
+    return f"gh::power({args[0]}, {args[1]})"
+
+
+SPELL: dict[str, Spelling] = {
+    "add": _call("add"), "subtract": _call("sub"), "multiply": _call("mul"), "divide": _divide,
+    "floor_divide": _call("floor_div"), "remainder": _call("floor_mod"), "power": _power,
+    "maximum": _call("max"), "minimum": _call("min"), "negative": _call("neg"),
+    "absolute": _call("abs"), "sign": _call("sign"),
+    "less": _compare("<", "(!{0} & {1})"), "less_equal": _compare("<=", "(!{0} | {1})"),
+    "greater": _compare(">", "({0} & !{1})"), "greater_equal": _compare(">=", "({0} | !{1})"),
+    "equal": _compare("==", "!({0} ^ {1})"), "not_equal": _compare("!=", "({0} ^ {1})"),
+    "logical_and": _logic("{0} & {1}"), "logical_or": _logic("{0} | {1}"),
+    "logical_xor": _logic("{0} ^ {1}"), "logical_not": _logic("!{0}"),
+    "bitwise_and": _bits("&"), "bitwise_or": _bits("|"), "bitwise_xor": _bits("^"),
+    "bitwise_not": _bitwise_not,
+    "left_shift": _call("shift_left"), "right_shift": _call("shift_right"),
+    "where": _where,
+    "cast": _cast, "isnan": _call("is_nan"), "isinf": _call("is_inf"), "clip": _clip,
+    **{
+        name: _call(name)
+        for name in (
+            "exp", "log", "log1p", "expm1", "sqrt", "rsqrt", "sin", "cos", "tan", "asin", "acos",
+            "atan", "atan2", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh", "erf", "floor",
+            "ceil", "trunc", "sigmoid", "relu", "silu",
+        )
+    },
+    "round": _call("rint"), "gelu": _gelu, "leaky_relu": _leaky_relu, "elu": _elu,
+    "hardsigmoid": _hardsigmoid, "hardswish": _hardswish, "softplus": _softplus,
+}  # fmt: skip
+
+SCALAR_ONLY = frozenset({"floor_divide", "remainder", "left_shift", "right_shift"})
+
+
+def _lowest(dtype: DType) -> str:
+    if dtype.is_float:
+        return number_text(float("-inf"), dtype)
+    if dtype.category is Category.BOOL:
+        return "false"
+    return f"std::numeric_limits<{COMPUTE_TYPE[dtype]}>::min()"
+
+
+def _highest(dtype: DType) -> str:
+    if dtype.is_float:
+        return number_text(float("inf"), dtype)
+    if dtype.category is Category.BOOL:
+        return "true"
+    return f"std::numeric_limits<{COMPUTE_TYPE[dtype]}>::max()"
+
+
+FOLDS: dict[str, FoldSpelling] = {
+    "sum": FoldSpelling(
+        lambda d: number_text(0, d), lambda a, x: f"{a} + {x}", "gh::reduce_add",
+        "#pragma omp simd reduction(+ : {acc})",
+    ),
+    "prod": FoldSpelling(
+        lambda d: number_text(1, d), lambda a, x: f"{a} * {x}", "gh::reduce_mul",
+        "#pragma omp simd reduction(* : {acc})",
+    ),
+    "max": FoldSpelling(_lowest, lambda a, x: f"gh::max({a}, {x})", "gh::reduce_max"),
+    "min": FoldSpelling(_highest, lambda a, x: f"gh::min({a}, {x})", "gh::reduce_min"),
+    "any": FoldSpelling(lambda d: "false", lambda a, x: f"{a} | ({x} != 0)"),
+    "all": FoldSpelling(lambda d: "true", lambda a, x: f"{a} & ({x} != 0)"),
+}  # fmt: skip

@@ -1,0 +1,11 @@
+"""Decides what the CPU target can do: its spellings, and the ops that have code of their own."""
+
+from __future__ import annotations
+
+from glasshouse.backend.cpu.matmul import matmul
+from glasshouse.backend.cpu.spelling import FOLDS, SCALAR_ONLY, SPELL
+from glasshouse.lower.target import Anchor, Target
+
+ANCHORS: dict[str, Anchor] = {"matmul": matmul}
+
+CPU = Target("cpu", SPELL, FOLDS, ANCHORS, SCALAR_ONLY)

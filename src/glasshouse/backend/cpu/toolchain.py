@@ -1,0 +1,77 @@
+"""Decides which C++ compiler builds generated code, and with which flags."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from glasshouse.errors import CompilerMissing
+
+INCLUDE = Path(__file__).parent / "include"
+
+# -fno-math-errno and -fno-trapping-math let loops with sqrt and selects become vectors; neither
+# changes a result. -ffp-contract=off keeps a*b+c as written: templates that want an FMA ask for it.
+_FLAGS = (
+    "-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
+    "-ffp-contract=off", "-fopenmp-simd", "-fno-exceptions", "-fno-rtti", "-Wno-unknown-pragmas",
+    "-Wno-psabi", "-fno-semantic-interposition",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """A compiler; `identity` changes whenever what it produces may change."""
+
+    compiler: str
+    version: str
+    march: str
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        native = ("-march=native", "-mprefer-vector-width=512") if self.march == "native" else ()
+        return (*_FLAGS, *native, f"-I{INCLUDE}")
+
+    @property
+    def identity(self) -> str:
+        return f"{self.compiler} {self.version} {self.march} {_machine()}"
+
+
+@lru_cache(maxsize=1)
+def toolchain() -> Toolchain:
+    """The compiler named by CXX, or the first of g++, clang++ and c++ that is there."""
+    named = os.environ.get("CXX")
+    candidates = [named] if named else ["g++", "clang++", "c++"]
+    for name in candidates:
+        path = shutil.which(name)
+        if path:
+            shown = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+            version = shown.stdout.splitlines()[0] if shown.stdout else "unknown"
+            return Toolchain(path, version, os.environ.get("GLASSHOUSE_MARCH", "native"))
+    raise CompilerMissing(
+        f"no C++ compiler found (looked for {', '.join(candidates)})",
+        hint="install one, on Debian or Ubuntu with: apt-get install g++",
+    )
+
+
+@lru_cache(maxsize=1)
+def _machine() -> str:
+    """The processor, so that code built for one is not loaded on another."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith(("flags", "Features")):
+                return str(hash_text(line))
+    except OSError:
+        pass
+    import platform
+
+    return platform.machine()
+
+
+def hash_text(text: str) -> str:
+    import hashlib
+
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,1 @@
+"""Fused groups become kernels: loops, templates, and the program that calls them."""

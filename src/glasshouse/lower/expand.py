@@ -1,0 +1,147 @@
+"""Decides how ops that have no code of their own become simpler ones inside a kernel.
+
+Softmax, the norms, mean and variance are folds and elementwise arithmetic: written so, one nest
+computes them with whatever surrounds them. The new nodes keep the origin of what they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from glasshouse.ir.dim import Dim, SymDim, product
+from glasshouse.ir.dtype import DType, float32, float64
+from glasshouse.ir.graph import Graph, Node
+from glasshouse.ir.op import REGISTRY
+from glasshouse.ir.rewriter import Rewriter
+from glasshouse.ops.shapes import axes_of, axis_of
+
+Expansion = Callable[[Rewriter, Node], Any]
+
+
+def expanded(graph: Graph) -> Graph:
+    """A copy of a kernel's body in which every op has code."""
+    out = graph.copy()
+    rw = Rewriter(out, "Lower")
+    pending = [n for n in out.nodes if n.op.name in EXPANSIONS]
+    while pending:
+        for node in pending:
+            build = partial(EXPANSIONS[node.op.name], rw, node)
+            rw.replace(node, build, rule=node.op.name, why="it has no code of its own")
+        pending = [n for n in rw.touched() if n.op.name in EXPANSIONS]
+    return out
+
+
+def _wide(x: Any) -> Any:
+    """Folds of half floats are computed in float32."""
+    return x if x.dtype in (float32, float64) else x.cast(float32)
+
+
+def _count(rw: Rewriter, shape: tuple[Dim, ...], axes: tuple[int, ...], dtype: DType) -> Any:
+    """How many elements a fold takes in, as a number or, when it is symbolic, as a computed one."""
+    number = product(tuple(shape[a] for a in axes))
+    if not isinstance(number, SymDim):
+        return float(number)
+    node = REGISTRY["full"].emit(rw, [], {"shape": (), "value": 1.0, "dtype": dtype})
+    ones = rw.wrap(node.outputs[0]).apply("expand", shape=tuple(shape[a] for a in axes))
+    return ones.apply("sum")
+
+
+def _mean(rw: Rewriter, node: Node) -> Any:
+    x = rw.expr(node.inputs[0])
+    axes = axes_of(node.attrs["axes"], x.ndim)
+    wide = _wide(x)
+    total = wide.apply("sum", axes=axes, keepdims=node.attrs["keepdims"])
+    return (total / _count(rw, x.shape, axes, wide.dtype)).cast(node.output.type.dtype)
+
+
+def _moments(rw: Rewriter, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
+    """x minus its mean, and the sum of its squares; both over `axes`, which are kept."""
+    mean = x.apply("sum", axes=axes, keepdims=True) / _count(rw, x.shape, axes, x.dtype)
+    centred = x - mean
+    return centred, (centred * centred).apply("sum", axes=axes, keepdims=True)
+
+
+def _variance(rw: Rewriter, node: Node) -> Any:
+    x = _wide(rw.expr(node.inputs[0]))
+    axes = axes_of(node.attrs["axes"], x.ndim)
+    _, squares = _moments(rw, x, axes)
+    out = squares / (_count(rw, x.shape, axes, x.dtype) - float(node.attrs["correction"]))
+    if out.shape != node.output.type.shape:
+        out = out.apply("reshape", shape=node.output.type.shape)
+    return out.cast(node.output.type.dtype)
+
+
+def _softmax(rw: Rewriter, node: Node) -> Any:
+    x = _wide(rw.expr(node.inputs[0]))
+    axis = [axis_of(node.attrs["axis"], x.ndim)]
+    shifted = x - x.apply("max", axes=axis, keepdims=True)
+    powers = shifted.apply("exp")
+    total = powers.apply("sum", axes=axis, keepdims=True)
+    out = shifted - total.apply("log") if node.op.name == "log_softmax" else powers / total
+    return out.cast(node.output.type.dtype)
+
+
+def _layer_norm(rw: Rewriter, node: Node) -> Any:
+    x = _wide(rw.expr(node.inputs[0]))
+    axes = tuple(range(axis_of(node.attrs["axis"], x.ndim), x.ndim))
+    centred, squares = _moments(rw, x, axes)
+    variance = squares / _count(rw, x.shape, axes, x.dtype)
+    out = centred * (variance + node.attrs["eps"]).apply("rsqrt")
+    return _affine(rw, out, node)
+
+
+def _rms_norm(rw: Rewriter, node: Node) -> Any:
+    x = _wide(rw.expr(node.inputs[0]))
+    axes = tuple(range(axis_of(node.attrs["axis"], x.ndim), x.ndim))
+    squares = (x * x).apply("sum", axes=axes, keepdims=True)
+    out = x * (squares / _count(rw, x.shape, axes, x.dtype) + node.attrs["eps"]).apply("rsqrt")
+    return _affine(rw, out, node)
+
+
+def _affine(rw: Rewriter, out: Any, node: Node) -> Any:
+    if len(node.inputs) > 1:
+        out = out * rw.expr(node.inputs[1]).cast(out.dtype)
+    if len(node.inputs) > 2:
+        out = out + rw.expr(node.inputs[2]).cast(out.dtype)
+    return out.cast(node.output.type.dtype)
+
+
+def _channels(x: Any, like: Any) -> Any:
+    """A vector by channel, shaped so that it broadcasts against N C spatial..."""
+    return x.apply("reshape", shape=(like.shape[1],) + (1,) * (like.ndim - 2)).cast(like.dtype)
+
+
+def _group_norm(rw: Rewriter, node: Node) -> Any:
+    x = _wide(rw.expr(node.inputs[0]))
+    groups = node.attrs["groups"]
+    split = x.apply("reshape", shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
+    axes = tuple(range(2, split.ndim))
+    centred, squares = _moments(rw, split, axes)
+    variance = squares / _count(rw, split.shape, axes, x.dtype)
+    out = (centred * (variance + node.attrs["eps"]).apply("rsqrt")).apply("reshape", shape=x.shape)
+    if len(node.inputs) > 1:
+        out = out * _channels(rw.expr(node.inputs[1]), x)
+    if len(node.inputs) > 2:
+        out = out + _channels(rw.expr(node.inputs[2]), x)
+    return out.cast(node.output.type.dtype)
+
+
+def _batch_norm(rw: Rewriter, node: Node) -> Any:
+    x = _wide(rw.expr(node.inputs[0]))
+    mean, var, weight, bias = (_channels(rw.expr(v), x) for v in node.inputs[1:])
+    scale = weight * (var + node.attrs["eps"]).apply("rsqrt")
+    return ((x - mean) * scale + bias).cast(node.output.type.dtype)
+
+
+EXPANSIONS: dict[str, Expansion] = {
+    "mean": _mean,
+    "variance": _variance,
+    "softmax": _softmax,
+    "log_softmax": _softmax,
+    "layer_norm": _layer_norm,
+    "rms_norm": _rms_norm,
+    "group_norm": _group_norm,
+    "batch_norm": _batch_norm,
+}

@@ -1,0 +1,94 @@
+"""Decides the loops of a group without a template: elementwise, moving and folding ops in one nest.
+
+The iteration space is the output's shape. Building is repeated until it stands: a loop is split
+where a reshape asks for it, loops that folds depend on move outwards (so that a fold is not
+computed again for each element), and vectors give way to single elements where they must.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from glasshouse.ir.graph import Value
+from glasshouse.ir.types import Shape
+from glasshouse.lower.access import ACCESS
+from glasshouse.lower.index import ZERO, Index, Loop, SplitLoop, of
+from glasshouse.lower.nest import Nest
+from glasshouse.lower.scalar import NotVector, ScalarCode
+from glasshouse.lower.target import Target
+
+
+@dataclass
+class _Space:
+    """The loops over a shape, and the index of each axis in terms of them."""
+
+    loops: list[Loop]
+    index: list[Index]
+
+    def split(self, request: SplitLoop) -> None:
+        at = self.loops.index(request.loop)
+        outer = Loop(request.loop.name + "o_", request.loop.extent // request.inner)
+        inner = Loop(request.loop.name + "i_", request.inner)
+        self.loops[at : at + 1] = [outer, inner]
+        parts = of(outer) * request.inner + of(inner)
+        for axis, index in enumerate(self.index):
+            if (factor := index.coefficient(request.loop)) != 0:
+                rest = Index(
+                    tuple((a, c) for a, c in index.terms if a != request.loop), index.constant
+                )
+                self.index[axis] = rest + parts * factor
+
+    def outwards(self, wanted: set[Loop]) -> bool:
+        """Move the wanted loops outwards, in order; False if they stand there already."""
+        moved = [x for x in self.loops if x in wanted] + [x for x in self.loops if x not in wanted]
+        changed = moved != self.loops
+        self.loops = moved
+        return changed
+
+
+def lower_loops(
+    outputs: Sequence[tuple[Value, str]], buffers: Mapping[Value, str], target: Target
+) -> list[str]:
+    """Lines of C++ that compute each output into its buffer; one nest for each output shape."""
+    by_shape: dict[Shape, list[tuple[Value, str]]] = {}
+    for value, name in outputs:
+        by_shape.setdefault(value.type.shape, []).append((value, name))
+    lines: list[str] = []
+    for shape, members in by_shape.items():
+        lines += _nest_of(shape, members, buffers, target).render()
+    return lines
+
+
+def _nest_of(
+    shape: Shape, outputs: Sequence[tuple[Value, str]], buffers: Mapping[Value, str], target: Target
+) -> Nest:
+    loops = [Loop(f"i{axis}_", size) for axis, size in enumerate(shape) if size != 1]
+    named = {loop.name: loop for loop in loops}
+    index = [of(named[f"i{a}_"]) if size != 1 else ZERO for a, size in enumerate(shape)]
+    space = _Space(loops, index)
+    vector = True
+    while True:
+        nest = Nest(list(space.loops), vector=vector and bool(space.loops))
+        code = ScalarCode(nest, target, buffers, ACCESS)
+        try:
+            for value, name in outputs:
+                code.store(name, value, tuple(space.index))
+        except SplitLoop as request:
+            space.split(request)
+            continue
+        except NotVector:
+            vector = False
+            continue
+        if not space.outwards(_needed_by_folds(nest, space)):
+            return nest
+
+
+def _needed_by_folds(nest: Nest, space: _Space) -> set[Loop]:
+    """Loops that stand around a fold because its index depends on them."""
+    needed: set[Loop] = set()
+    for fold in nest.folds:
+        names = " ".join(fold.begin + fold.inside)
+        slots = [o for i, o in enumerate(nest.offsets) if f"\x01{i}\x02" in names]
+        needed |= {x for x in space.loops if any(o.depends_on(x) for o in slots) or x.name in names}
+    return needed

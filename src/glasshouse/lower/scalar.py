@@ -1,0 +1,278 @@
+"""Decides the statements that compute one element of a fused group, from its loads to its stores.
+
+Each element that is needed, a value at an index, becomes one statement, made once. What an
+element needs in turn is found by `access` (injective ops), by the target's spelling (elementwise
+ops) or by a fold (reductions). The walk is a trampoline over generators, so depth costs no stack.
+
+In a vector nest a statement computes a vector of neighbours along the innermost loop; what has no
+vector form raises `NotVector`, and the nest is built again with single elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping
+from dataclasses import dataclass
+
+from glasshouse.errors import Unsupported
+from glasshouse.ir.dtype import DType, bfloat16, bool_, float16, float32, from_storage
+from glasshouse.ir.graph import Node, Value
+from glasshouse.ir.op import Kind
+from glasshouse.ir.sources import CONSTANT
+from glasshouse.ir.types import Shape
+from glasshouse.lower.cxx import C_TYPE, COMPUTE_TYPE, number_text
+from glasshouse.lower.index import ZERO, Computed, Index, Loop, of, offset
+from glasshouse.lower.nest import Fold, Nest
+from glasshouse.lower.target import Target
+from glasshouse.ops.shapes import axes_of
+
+Element = tuple[Value, tuple[Index, ...]]
+Steps = Generator[Element, str, str]
+"""Yields the elements that it needs, is sent their names, returns the expression."""
+
+Access = Callable[["ScalarCode", Node, int, tuple[Index, ...]], Steps]
+
+_HALVES = (bfloat16, float16)
+_VECTOR_TYPE: dict[DType, str] = {
+    float32: "gh::vf",
+    bfloat16: "gh::vf",
+    float16: "gh::vf",
+    bool_: "gh::vm",
+}
+
+
+class NotVector(Exception):
+    """Something in the group has no vector form."""
+
+
+@dataclass
+class _Scope:
+    """Where statements go: the innermost depth of the nest, or the inside of a fold."""
+
+    names: dict[Element, str]
+    lines: list[str]
+    loops: tuple[Loop, ...]
+
+    @property
+    def innermost(self) -> Loop | None:
+        return self.loops[-1] if self.loops else None
+
+
+class ScalarCode:
+    """Emits statements into a nest. `buffers` says which values lie in memory, under which name."""
+
+    def __init__(
+        self, nest: Nest, target: Target, buffers: Mapping[Value, str], access: Mapping[str, Access]
+    ) -> None:
+        self.nest = nest
+        self.target = target
+        self.buffers = buffers
+        self.access = access
+        self.given: dict[Value, str] = {}  # values that the surrounding code holds in a variable
+        self._count = 0
+        self._scopes: list[_Scope] = [_Scope({}, [], tuple(nest.loops))]
+        self._hoisted: dict[Element, str] = {}
+
+    # --------------------------------------------------------------------------------------- public
+    def element(self, value: Value, index: tuple[Index, ...]) -> str:
+        """The name of the variable that holds an element; its statements are emitted on the way."""
+        stack: list[tuple[Element, Steps]] = []
+        wanted: Element = (value, index)
+        while True:
+            known = self._known(wanted)
+            if known is not None and not stack:
+                return known
+            try:
+                if known is None:
+                    stack.append((wanted, self._steps(*wanted)))
+                    wanted = next(stack[-1][1])
+                else:
+                    wanted = stack[-1][1].send(known)
+            except StopIteration as done:
+                wanted = stack.pop()[0]
+                self._bind(wanted, done.value)
+
+    def store(self, buffer: str, value: Value, index: tuple[Index, ...]) -> None:
+        """Compute an element and write it to its place in a buffer."""
+        name = self.element(value, index)
+        position = offset(index, value.type.shape)
+        place = self.nest.slot(position)
+        dtype = value.type.dtype
+        if not self.nest.vector:
+            narrow = f"gh::from_scalar<{C_TYPE[dtype]}>({name})" if dtype in _HALVES else name
+            self._flush(f"{buffer}[{place}] = {narrow};")
+        elif self._reach(position) != 1:
+            raise NotVector
+        else:
+            verb = "gh::store_mask" if dtype is bool_ else "gh::store"
+            self._flush(f"{verb}({buffer} + {place}, {name}, t);")
+
+    def number(self, number: float | int | bool, dtype: DType) -> str:
+        """A number as an element, or as a vector of equal elements."""
+        text = number_text(number, dtype)
+        if not self.nest.vector:
+            return text
+        return f"gh::splat({text})" if dtype is bool_ else f"gh::vf({text})"
+
+    def scalars_only(self) -> None:
+        """Say that what follows has no vector form."""
+        if self.nest.vector:
+            raise NotVector
+
+    # ------------------------------------------------------------------------------------- internal
+    def _flush(self, last: str) -> None:
+        scope = self._scopes[0]
+        self.nest.depth[-1] += [*scope.lines, last]
+        scope.lines = []
+
+    def _fresh(self) -> str:
+        self._count += 1
+        return f"t{self._count}_"
+
+    def _known(self, element: Element) -> str | None:
+        """Only the current scope counts: a fold stands before what its user has computed so far."""
+        if element[0] in self.given:
+            return self.given[element[0]]
+        return self._scopes[-1].names.get(element) or self._hoisted.get(element)
+
+    def _bind(self, element: Element, expression: str) -> None:
+        if element in self._hoisted:
+            return
+        scope = self._scopes[-1]
+        name = self._fresh()
+        scope.lines.append(f"const {self._type_of(element[0].type.dtype)} {name} = {expression};")
+        scope.names[element] = name
+
+    def _type_of(self, dtype: DType) -> str:
+        if not self.nest.vector:
+            return COMPUTE_TYPE[dtype]
+        if dtype not in _VECTOR_TYPE:
+            raise NotVector
+        return _VECTOR_TYPE[dtype]
+
+    def _reach(self, position: Index) -> int:
+        """How far apart neighbours along the vector loop lie: 0 or 1; else there is no vector."""
+        loop = self._scopes[-1].innermost
+        if loop is None:
+            return 0
+        step = position.coefficient(loop)
+        if step not in (0, 1) or any(isinstance(a, Computed) for a, _ in position.terms):
+            raise NotVector
+        return int(step == 1)
+
+    def _steps(self, value: Value, index: tuple[Index, ...]) -> Steps:
+        node = value.node
+        if value in self.buffers:
+            return self._load(value, index)
+        if node.op is CONSTANT:
+            return self._literal(value)
+        if node.op.name in self.access:
+            return self.access[node.op.name](self, node, value.index, index)
+        if node.op.name in self.target.folds:
+            return self._folded(node, index)
+        if node.op.kind is Kind.ELEMENTWISE and node.op.name in self.target.spell:
+            return self._elementwise(node, index)
+        raise Unsupported(f"{self.target.name} has no code for {node.op.name} inside a loop")
+
+    def _load(self, value: Value, index: tuple[Index, ...]) -> Steps:
+        yield from ()  # a load needs no other element
+        position = offset(index, value.type.shape)
+        place = self.nest.slot(position)
+        buffer, dtype = self.buffers[value], value.type.dtype
+        if not self.nest.vector:
+            text = f"{buffer}[{place}]"
+            return f"gh::to_scalar({text})" if dtype in _HALVES else text
+        if dtype not in _VECTOR_TYPE:
+            raise NotVector
+        if self._reach(position):
+            return f"gh::{'load_mask' if dtype is bool_ else 'load'}({buffer} + {place}, t)"
+        if dtype is bool_:
+            return f"gh::splat({buffer}[{place}])"
+        return f"gh::vf(gh::to_scalar({buffer}[{place}]))"
+
+    def _literal(self, value: Value) -> Steps:
+        yield from ()  # a number needs no other element
+        data = value.node.attrs["data"]
+        if data is None or data.size != 1:
+            raise Unsupported("a constant of several elements must lie in a buffer")
+        return self.number(
+            from_storage(data, value.type.dtype).reshape(-1)[0].item(), value.type.dtype
+        )
+
+    def _elementwise(self, node: Node, index: tuple[Index, ...]) -> Steps:
+        if self.nest.vector and (
+            node.op.name in self.target.scalar_only
+            or any(v.type.dtype not in _VECTOR_TYPE for v in (*node.inputs, *node.outputs))
+        ):
+            raise NotVector
+        names: list[str] = []
+        for operand in node.inputs:
+            name = yield operand, broadcast_index(index, operand.type.shape)
+            names += [name]
+        return self.target.spell[node.op.name](node, names)
+
+    def _folded(self, node: Node, index: tuple[Index, ...]) -> Steps:
+        """A reduction: a fold over fresh loops, at the least depth where its index is known."""
+        if len(self._scopes) > 1 and any(
+            i.depends_on(loop) for s in self._scopes[1:] for loop in s.loops for i in index
+        ):
+            raise Unsupported("a reduction inside another one needs a kernel of its own")
+        if any(isinstance(a, Computed) for i in index for a, _ in i.terms):
+            raise Unsupported("a reduction at a computed place needs a kernel of its own")
+        source, result = node.inputs[0], node.outputs[0]
+        spelling = self.target.folds[node.op.name]
+        self._count += 1
+        loops, inner = _fold_loops(node, index, f"r{self._count}_")
+        vector = self.nest.vector
+        if vector and (
+            not loops or not spelling.lanes or result.type.dtype not in (*_HALVES, float32)
+        ):
+            raise NotVector
+        name = f"acc{self._count}_"
+        self._scopes.append(_Scope({}, [], tuple(loops)))
+        element = yield source, inner
+        lines = self._scopes.pop().lines
+        start, ctype = spelling.start(result.type.dtype), COMPUTE_TYPE[result.type.dtype]
+        if vector:
+            lanes = name + "v"
+            begin = [f"gh::vf {lanes}({start});"]
+            inside = [*lines, f"{lanes} = gh::merge(t, {lanes}, {spelling.step(lanes, element)});"]
+            fold = Fold(
+                loops, begin, inside, [f"const float {name} = {spelling.lanes}({lanes});"], True
+            )
+        else:
+            inside = [*lines, f"{name} = {spelling.step(name, element)};"]
+            pragma = spelling.pragma.format(acc=name) if loops else ""
+            fold = Fold(loops, [f"{ctype} {name} = {start};"], inside, [], False, pragma)
+        level = self.nest.level_of(lambda loop: any(i.depends_on(loop) for i in index))
+        self.nest.depth[level].append(fold)
+        self._hoisted[result, index] = f"gh::vf({name})" if vector else name
+        return name
+
+
+def _fold_loops(
+    node: Node, index: tuple[Index, ...], prefix: str
+) -> tuple[list[Loop], tuple[Index, ...]]:
+    """Loops over the axes that a reduction folds, and the index of its operand."""
+    shape = node.inputs[0].type.shape
+    axes = axes_of(node.attrs["axes"], len(shape))
+    loops: list[Loop] = []
+    inner: list[Index] = []
+    kept = iter(index)
+    for axis, size in enumerate(shape):
+        if axis not in axes:
+            inner.append(next(kept))
+            continue
+        if node.attrs["keepdims"]:
+            next(kept)
+        if size == 1:
+            inner.append(ZERO)
+        else:
+            loops.append(Loop(f"{prefix}{axis}_", size))
+            inner.append(of(loops[-1]))
+    return loops, tuple(inner)
+
+
+def broadcast_index(index: tuple[Index, ...], shape: Shape) -> tuple[Index, ...]:
+    """The index of an operand that was broadcast: right-aligned, 0 where its size is 1."""
+    aligned = index[len(index) - len(shape) :]
+    return tuple(ZERO if size == 1 else i for i, size in zip(aligned, shape, strict=True))

@@ -1,0 +1,1 @@
+"""Compiled modules: built, loaded, run and measured."""
