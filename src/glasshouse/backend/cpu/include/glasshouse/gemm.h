@@ -48,12 +48,13 @@ inline MicroFn<D> micro_fn(int rows) {
 }
 
 // How `rows` rows are cut into tiles: as few as possible, even heights differing by at most 2. An odd number of rows lets the
-// last tile begin one row early (its first row is then not passed to the epilogue again), or ends with a tile of one row.
+// last tile begin one row early (its first row is then not passed to the epilogue again), or, for few rows or without
+// `overlap`, ends with a tile of one row.
 struct RowTiles {
   long rows, count, pairs;
   bool odd_single;
-  GH_INLINE explicit RowTiles(long n) : rows(n) {
-    odd_single = n % 2 && n < kMaxRows;
+  GH_INLINE explicit RowTiles(long n, bool overlap = true) : rows(n) {
+    odd_single = n % 2 && (n < kMaxRows || !overlap);
     long even = odd_single ? n - 1 : n;
     count = (even + kMaxRows - 1) / kMaxRows;
     pairs = (even + 1) / 2;

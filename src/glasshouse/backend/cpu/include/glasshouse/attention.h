@@ -1,0 +1,155 @@
+// attention.h: softmax(scale * Q K^T + mask) V for many heads, fused: scores live in a block that stays in L2.
+//
+// Contract
+//   attention<D>(pool, shape, q, k, v, mask, out)
+//     D       DotF32, or DotBF16 (products in bf16, softmax and sums in float32)
+//     q,k,v   Strided<T>{p, batch, head, seq}: element (b, h, s, d) at p[b * batch + h * head + s * seq + d]; heads need not be
+//             split by a copy. T is float, bf16 or f16. k and v have kv_heads heads; query head h reads head h / (heads / kv_heads).
+//     mask    NoMask{}, or mask(b, h, i, j, x, range) -> vf: gets W scaled scores of query i, keys j.., returns them masked (add a
+//             float mask; select(keep, x, -inf) for a boolean one). Broadcasting is the functor's.
+//     out     out(b, h, i, d, vf, range): W elements of the result of query i (writes merged heads in place).
+//     shape.causal: query i sees keys j <= i + k_len - q_len when shape.align_end, j <= i otherwise (torch's is_causal).
+// - Keys are taken in blocks of kKeyBlock with running maximum and sum, so memory does not grow with the length; one block (up
+//   to 1024 keys) needs no rescaling. Work is dealt out by (batch, head, block of queries), the same for any number of threads
+//   up to the grouping; results do not depend on it.
+// - A query whose keys are all masked with -inf gives NaN, as NumPy's softmax does.
+#pragma once
+#include "gemm.h"
+#include "norm.h"
+
+namespace gh {
+inline namespace GH_ISA_NS {
+
+template <class T>
+struct Strided {
+  const T *p;
+  long batch, head, seq;
+};
+struct NoMask {
+  template <class R>
+  GH_INLINE vf operator()(long, long, long, long, vf x, R) const { return x; }
+};
+struct AttentionShape {
+  long batch, heads, kv_heads, q_len, k_len, dim, v_dim;
+  float scale;
+  bool causal = false, align_end = false;
+};
+
+constexpr long kKeyBlock = 1024;
+constexpr long kQueryBlock = kMaxRows * (kMaxRows >= 12 ? 4 : 8);
+
+// Rows of A (rows x ku units, stride lda) times packed panels [0, np), into out (row stride ldo floats).
+template <class D>
+inline void tile_product(const void *A, long lda, long rows, const void *Bp, long np, long n, long ku, float *out, long ldo,
+                         bool accumulate) {
+  RowTiles tiles(rows, false);  // accumulating twice into an overlapping row would be wrong
+  const long zero = 0;
+  for (long j = 0; j < np; j++)
+    for (long i = 0; i < tiles.count; i++) {
+      auto t = tiles[i];
+      MicroFn<D> fn = n - j * NR <= W ? micro_fn<D, 1>(t.height) : micro_fn<D, 2>(t.height);
+      fn((const char *)A + t.row * lda * 4, lda, (const char *)Bp + j * ku * NR * 4, NR, KSegments{1, ku, &zero},
+         out + t.row * ldo + j * NR, ldo, accumulate);
+    }
+}
+
+template <class D, class TQ, class TK, class TV, class Mask, class Out>
+inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, Strided<TK> k, Strided<TV> v, Mask &&mask, Out &&out) {
+  typedef typename D::Elem E;
+  if (s.batch * s.heads * s.q_len == 0) return;
+  const long ku = units<D>(s.dim), nv = panels<D>(s.v_dim), ldo = nv * NR;
+  const long kblock = s.k_len < kKeyBlock ? s.k_len : kKeyBlock;
+  const long lds = panels<D>(kblock) * NR + 16;  // scores' row stride: never a multiple of 4 KB
+  const long qblocks = (s.q_len + kQueryBlock - 1) / kQueryBlock;
+  const long items = s.batch * s.heads * qblocks;
+  const double flops = (double)s.q_len * s.k_len * (s.dim + s.v_dim) / (double)qblocks;
+  const long offset = s.align_end ? s.k_len - s.q_len : 0;
+
+  parallel_for(pool, items, flops > 40000.0 ? 1 : (long)(40000.0 / (flops + 1)) + 1, [&](long begin, long end) {
+    const size_t kb_bytes = (size_t)panels<D>(kblock) * ku * NR * 4, vb_bytes = (size_t)nv * units<D>(kblock) * NR * 4;
+    char *work = (char *)scratch<1>(kb_bytes + vb_bytes);
+    char *Kp = work, *Vp = work + kb_bytes;
+    const long ldq = packed_a_stride(ku);
+    float *S = (float *)scratch<0>((size_t)kQueryBlock * (lds + ldo + ldq + 2) * 4);
+    float *O = S + kQueryBlock * lds, *Q = O + kQueryBlock * ldo, *m = Q + kQueryBlock * ldq, *l = m + kQueryBlock;
+    long packed_for = -1;  // (batch, kv head, key block) whose K and V are packed now
+    for (long it = begin; it < end; it++) {
+      const long b = it / (s.heads * qblocks), h = it / qblocks % s.heads, qb = it % qblocks;
+      Range qr = split((s.q_len + 1) / 2, qb, qblocks);  // in pairs: an odd query falls into the last block
+      qr.begin *= 2;
+      qr.end = 2 * qr.end < s.q_len ? 2 * qr.end : s.q_len;
+      const long rows = qr.end - qr.begin, hk = h / (s.heads / s.kv_heads);
+      // Queries of the block, scaled while they are copied: the scores then come out scaled.
+      for (long r = 0; r < rows; r++) {
+        const TQ *src = q.p + b * q.batch + h * q.head + (qr.begin + r) * q.seq;
+        E *dst = (E *)(Q + r * ldq);
+        for_each_vector(s.dim, [&](long d, auto t) __attribute__((always_inline)) { store(dst + d, load(src + d, t) * vf(s.scale), t); });
+        for (long d = s.dim; d < ku * D::kPer; d++) dst[d] = E{};
+      }
+      long last = s.causal ? qr.end - 1 + offset : s.k_len - 1;  // the last key that any of these queries sees
+      if (last >= s.k_len) last = s.k_len - 1;
+      bool first = true;
+      for (long k0 = 0; k0 <= last || first; k0 += kblock) {
+        const long kn = s.k_len - k0 < kblock ? s.k_len - k0 : kblock;
+        const long used = last - k0 + 1 < kn ? last - k0 + 1 : kn;  // keys of this block that count
+        const long id = (b * s.kv_heads + hk) * ((s.k_len + kblock - 1) / kblock + 1) + k0 / kblock;
+        if (id != packed_for && kn > 0) {
+          pack_b_panels<D>(k.p + b * k.batch + hk * k.head + k0 * k.seq, 1, k.seq, s.dim, kn, Kp, 0, panels<D>(kn));
+          pack_b_panels<D>(v.p + b * v.batch + hk * v.head + k0 * v.seq, v.seq, 1, kn, s.v_dim, Vp, 0, nv);
+          packed_for = id;
+        }
+        const long np = used > 0 ? panels<D>(used) : 0;
+        tile_product<D>(Q, ldq, rows, Kp, np, used, ku, S, lds, false);
+        const long uk = units<D>(used > 0 ? used : 0);
+        for (long r = 0; r < rows; r++) {
+          const long i = qr.begin + r;
+          long n = used;
+          if (s.causal && i + offset - k0 + 1 < n) n = i + offset - k0 + 1;
+          if (n < 0) n = 0;
+          float *row = S + r * lds;
+          float mx = reduce_row<MaxOp>(n, [&](long j, auto t) __attribute__((always_inline)) {
+            vf x = mask(b, h, i, k0 + j, load(row + j, t), t);
+            store(row + j, x, t);
+            return x;
+          });
+          float alpha = 0.0f;
+          if (!first) {
+            float old = m[r];
+            if (old > mx || old != old) mx = old;
+            alpha = n > 0 ? ::expf(old - mx) : 1.0f;
+            if (mx == -__builtin_inff()) alpha = 1.0f;  // nothing seen yet: nothing to rescale
+          }
+          // While all keys so far are -inf the maximum stands at 0 so that weights are 0, not NaN; the sum decides at the end.
+          const vf shift(mx == -__builtin_inff() ? 0.0f : mx);
+          E *p = (E *)row;  // weights overwrite scores, narrower or equal in size, front to back
+          float sum = reduce_row<SumOp>(n, [&](long j, auto t) __attribute__((always_inline)) {
+            vf x = exp_nonpos(load(row + j, t) - shift);
+            store(p + j, x, t);
+            return x;
+          });
+          for (long j = n; j < uk * D::kPer; j++) p[j] = E{};
+          l[r] = first ? sum : l[r] * alpha + sum;
+          m[r] = mx;
+          if (!first && alpha != 1.0f)
+            for_each_vector(s.v_dim, [&](long d, auto t) __attribute__((always_inline)) {
+              store(O + r * ldo + d, load(O + r * ldo + d, t) * vf(alpha), t);
+            });
+        }
+        // Vp was packed for kn keys: its panels are units(kn) rows apart, of which the first uk are multiplied.
+        for (long j = 0; j < nv; j++)
+          tile_product<D>(S, lds, rows, Vp + j * units<D>(kn) * NR * 4, 1, s.v_dim - j * NR, uk, O + j * NR, ldo, !first);
+        first = false;
+        if (kn <= 0) break;
+      }
+      for (long r = 0; r < rows; r++) {
+        const vf inv(1.0f / l[r]);
+        for_each_vector(s.v_dim, [&](long d, auto t) __attribute__((always_inline)) {
+          out(b, h, qr.begin + r, d, load(O + r * ldo + d, t) * inv, t);
+        });
+      }
+    }
+  });
+}
+
+}  // namespace GH_ISA_NS
+}  // namespace gh
