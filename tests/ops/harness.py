@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from ops.samples.sample import Array, Sample
 
-from glasshouse.ir import Expr, Graph, GraphBuilder, NoGradient, Node, Op, TensorType, Value
+from glasshouse.ir import Expr, Graph, GraphBuilder, Node, NoGradient, Op, TensorType, Value
 from glasshouse.ir.dim import SymDim
 from glasshouse.ir.dtype import DType, as_dtype, bfloat16, finish, float16
 from glasshouse.ir.types import tensor_type
+from ops.samples.sample import Array, Sample
 
 HALF = ("float16", "bfloat16")
 # A few units in the last place; reductions and long formulas declare a wider `tol`.
@@ -30,7 +30,9 @@ def typed_inputs(sample: Sample, dtype: str) -> list[tuple[DType, Array]]:
     return out
 
 
-def types_of(inputs: Sequence[tuple[DType, Array]], sizes: Mapping[int, SymDim]) -> list[TensorType]:
+def types_of(
+    inputs: Sequence[tuple[DType, Array]], sizes: Mapping[int, SymDim]
+) -> list[TensorType]:
     """Their types, with each size in `sizes` replaced by its symbol."""
     return [tensor_type(d, [sizes.get(n, n) for n in a.shape]) for d, a in inputs]
 
@@ -44,10 +46,14 @@ def attrs_of(op: Op, sample: Sample, sizes: Mapping[int, SymDim]) -> dict[str, A
         return sizes.get(given, given) if isinstance(given, int) else given
 
     kinds = {k: a.kind.rstrip("?") for k, a in op.attrs.items()}
-    return {k: symbolic(v) if kinds.get(k) in ("dim", "dims") else v for k, v in sample.attrs.items()}
+    return {
+        k: symbolic(v) if kinds.get(k) in ("dim", "dims") else v for k, v in sample.attrs.items()
+    }
 
 
-def apply(op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any]) -> tuple[GraphBuilder, Node]:
+def apply(
+    op: Op, types: Sequence[TensorType], attrs: Mapping[str, Any]
+) -> tuple[GraphBuilder, Node]:
     """A graph under construction that holds the op and inputs for its operands."""
     builder = GraphBuilder()
     operands = [builder.input(t.dtype, t.shape) for t in types]
@@ -82,7 +88,9 @@ def gradient_graph(
     return builder.finish(*[grads[i] for i in have]), have
 
 
-def call_vjp(builder: GraphBuilder, node: Node, cotangents: Sequence[Expr | None]) -> list[Expr | None]:
+def call_vjp(
+    builder: GraphBuilder, node: Node, cotangents: Sequence[Expr | None]
+) -> list[Expr | None]:
     vjp = node.op.vjp
     assert not isinstance(vjp, NoGradient), f"{node.op.name} has no gradient: {vjp.why}"
     handles = [builder.wrap(v) for v in (*node.inputs, *node.outputs)]
@@ -156,5 +164,9 @@ def assert_close(actual: Array, expected: Array, dtype: str, tol: float, what: s
         return
     rtol = _RTOL[dtype] * tol
     np.testing.assert_allclose(
-        np.asarray(actual, np.float64), np.asarray(expected, np.float64), rtol, rtol / 2, err_msg=what
+        np.asarray(actual, np.float64),
+        np.asarray(expected, np.float64),
+        rtol,
+        rtol / 2,
+        err_msg=what,
     )

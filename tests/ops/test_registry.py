@@ -5,6 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+
+import glasshouse.ops  # noqa: F401  # fills the registry
+from glasshouse.ir import NoGradient, Op, Operands, parse_graph, print_graph, symbol, verify
+from glasshouse.ir.attrs import REQUIRED
+from glasshouse.ir.dim import evaluate
+from glasshouse.ir.op import REGISTRY
+from glasshouse.numpy_ref import run
 from ops.harness import (
     HALF,
     apply,
@@ -20,20 +27,16 @@ from ops.harness import (
 from ops.samples import CROSSINGS, HOLES, SAMPLES
 from ops.samples.sample import Array, Sample
 
-import glasshouse.ops  # noqa: F401  # fills the registry
-from glasshouse.ir import NoGradient, Op, Operands, parse_graph, print_graph, symbol, verify
-from glasshouse.ir.attrs import REQUIRED
-from glasshouse.ir.dim import evaluate
-from glasshouse.ir.op import REGISTRY
-from glasshouse.numpy_ref import run
-
 STEP = 1e-6  # of finite differences: truncation about 1e-12, rounding about 1e-10
 GRAD_RTOL, GRAD_ATOL = 2e-6, 2e-6
 MAX_PROBES = 40  # elements of one operand that finite differences try
 
+
 def _has_gradient(op: Op, sample: Sample) -> bool:
     """Whether the gradient is checked on this sample; integers have none."""
-    return bool(sample.grad and sample.dtypes[0] == "float64" and not isinstance(op.vjp, NoGradient))
+    return bool(
+        sample.grad and sample.dtypes[0] == "float64" and not isinstance(op.vjp, NoGradient)
+    )
 
 
 _KNOWN = {name: given for name, given in SAMPLES.items() if name in REGISTRY}

@@ -73,8 +73,10 @@ def _gelu_type(x: TensorType, *, approximate: str) -> TensorType:
 def _gelu_ref(x: Array, *, approximate: str) -> Array:
     x = widened(x)
     if approximate == "none":
-        return 0.5 * x * (1 + erf_ref(x * math.sqrt(0.5)))
-    out: Array = 0.5 * x * (1 + np.tanh(_SCALE * (x + _CUBIC * x * x * x)))
+        below = erf_ref(x * math.sqrt(0.5))
+    else:
+        below = np.tanh(_SCALE * (x + _CUBIC * x * x * x))
+    out: Array = 0.5 * x * (1 + below)
     return out
 
 
@@ -118,7 +120,8 @@ hardsigmoid = op(
 
 
 def _ramp(x: Array) -> Array:
-    return np.minimum(np.maximum(widened(x) + 3, 0), 6)
+    out: Array = np.minimum(np.maximum(widened(x) + 3, 0), 6)
+    return out
 
 
 def _softplus_ref(x: Array, *, beta: float, threshold: float) -> Array:

@@ -10,12 +10,18 @@ import numpy as np
 from glasshouse.errors import TypeMismatch
 from glasshouse.ir.attrs import DTYPE, NUMBER, Attr
 from glasshouse.ir.dtype import Category, DType, bool_
-from glasshouse.ir.op import Kind, NoGradient, Operands
+from glasshouse.ir.op import Kind, NoGradient, Op, Operands
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.ir.types import TensorType, tensor_type
 from glasshouse.ops.arrays import Array
 from glasshouse.ops.declare import op
-from glasshouse.ops.shapes import broadcast, broadcast_shapes, broadcast_to_bool, same_shape, unbroadcast
+from glasshouse.ops.shapes import (
+    broadcast,
+    broadcast_shapes,
+    broadcast_to_bool,
+    same_shape,
+    unbroadcast,
+)
 
 _STEPS = NoGradient("its output is not differentiable")
 
@@ -140,7 +146,11 @@ minimum = op(
     doc="The smaller of x and y; NaN if either is NaN. Equal operands share the gradient",
 )  # fmt: skip
 negative = op(
-    "negative", **{**_UNARY, "infer": _not_bool}, ref=np.negative, vjp=lambda g, x, y: (-g,), doc="-x"
+    "negative",
+    **{**_UNARY, "infer": _not_bool},
+    ref=np.negative,
+    vjp=lambda g, x, y: (-g,),
+    doc="-x",
 )
 absolute = op(
     "absolute", **{**_UNARY, "infer": _not_bool}, ref=np.absolute,
@@ -153,14 +163,16 @@ sign = op(
 )  # fmt: skip
 
 # -------------------------------------------------------------------------------------- comparison
-less = op("less", **_COMPARE, ref=np.less, doc="x < y")
+less: Op = op("less", **_COMPARE, ref=np.less, doc="x < y")
 less_equal = op("less_equal", **_COMPARE, ref=np.less_equal, doc="x <= y")
-greater = op("greater", **_COMPARE, ref=np.greater, doc="x > y")
+greater: Op = op("greater", **_COMPARE, ref=np.greater, doc="x > y")
 greater_equal = op("greater_equal", **_COMPARE, ref=np.greater_equal, doc="x >= y")
 equal = op("equal", **_COMPARE, ref=np.equal, doc="x == y; NaN equals nothing")
 not_equal = op("not_equal", **_COMPARE, ref=np.not_equal, doc="x != y; NaN differs from everything")
 isnan = op("isnan", **{**_UNARY, "infer": _to_bool}, ref=np.isnan, vjp=_STEPS, doc="x is NaN")
-isinf = op("isinf", **{**_UNARY, "infer": _to_bool}, ref=np.isinf, vjp=_STEPS, doc="x is inf or -inf")
+isinf = op(
+    "isinf", **{**_UNARY, "infer": _to_bool}, ref=np.isinf, vjp=_STEPS, doc="x is inf or -inf"
+)
 
 # ----------------------------------------------------------------------------------- logic and bits
 logical_and = op("logical_and", **_COMPARE, ref=np.logical_and, doc="x and y are not 0")
@@ -173,8 +185,8 @@ bitwise_and = op("bitwise_and", **_BITWISE, ref=np.bitwise_and, doc="x & y")
 bitwise_or = op("bitwise_or", **_BITWISE, ref=np.bitwise_or, doc="x | y")
 bitwise_xor = op("bitwise_xor", **_BITWISE, ref=np.bitwise_xor, doc="x ^ y")
 bitwise_not = op(
-    "bitwise_not", **{**_UNARY, "infer": _bits}, ref=np.invert, vjp=NoGradient("it takes no floats"),
-    doc="~x; for bool, not x",
+    "bitwise_not", **{**_UNARY, "infer": _bits}, ref=np.invert,
+    vjp=NoGradient("it takes no floats"), doc="~x; for bool, not x",
 )  # fmt: skip
 left_shift = op(
     "left_shift", **{**_BITWISE, "infer": _integers}, ref=np.left_shift,
@@ -190,12 +202,10 @@ right_shift = op(
 def _where_type(condition: TensorType, x: TensorType, y: TensorType) -> TensorType:
     if condition.dtype is not bool_:
         raise TypeMismatch(f"the condition must be bool, not {condition.dtype}")
-    return tensor_type(
-        broadcast(x, y).dtype, broadcast_shapes([condition.shape, x.shape, y.shape])
-    )
+    return tensor_type(broadcast(x, y).dtype, broadcast_shapes([condition.shape, x.shape, y.shape]))
 
 
-where = op(
+where: Op = op(
     "where", **{**_UNARY, "infer": _where_type}, inputs=("condition", "x", "y"),
     operands=Operands.BRANCHES, ref=np.where, doc="x where the condition holds, else y",
     vjp=lambda g, c, x, y, z: (

@@ -1,8 +1,8 @@
 """Decides how the reference computes the error function: NumPy has none.
 
 Two Chebyshev series, fitted for this file with 50-digit arithmetic and cut where the next term is
-below 2e-19: erf(x)/x in x^2 for |x| < 1, and erfc(x)*exp(x^2) in (x-3)/(x+3) for 1 <= |x| < 6. From 6
-on erf is 1 in float64 (erfc(6) = 2.2e-17). The absolute error is below 3e-16.
+below 2e-19: erf(x)/x in x^2 for |x| < 1, and erfc(x)*exp(x^2) in (x-3)/(x+3) for 1 <= |x| < 6.
+From 6 on erf is 1 in float64 (erfc(6) = 2.2e-17). The absolute error is below 3e-16.
 """
 
 from __future__ import annotations

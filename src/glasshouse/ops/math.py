@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.ir.op import Kind, Operands
+from glasshouse.ir.op import Kind, Op, Operands
 from glasshouse.ops.arrays import Array
 from glasshouse.ops.declare import op
 from glasshouse.ops.erf import erf as erf_ref
@@ -19,7 +19,7 @@ from glasshouse.ops.shapes import broadcast, same_shape, unbroadcast
 _ROUND: dict[str, Any] = {"kind": Kind.ELEMENTWISE, "family": "math", "infer": same_shape}
 _REAL: dict[str, Any] = {**_ROUND, "operands": Operands.FLOAT}
 
-# ------------------------------------------------------------------- exponentials, logarithms, roots
+# ------------------------------------------------------------------ exponentials, logarithms, roots
 exp = op("exp", **_REAL, ref=np.exp, vjp=lambda g, x, y: (g * y,), doc="e to the power of x")
 log = op("log", **_REAL, ref=np.log, vjp=lambda g, x, y: (g / x,), doc="Natural logarithm")
 log1p = op(
@@ -36,11 +36,17 @@ rsqrt = op(
     doc="1 / sqrt(x)",
 )  # fmt: skip
 
-# ---------------------------------------------------------------------------------------- trigonometry
+# ------------------------------------------------------------------------------------ trigonometry
 sin = op("sin", **_REAL, ref=np.sin, vjp=lambda g, x, y: (g * cos(x),), doc="Sine, x in radians")
-cos = op("cos", **_REAL, ref=np.cos, vjp=lambda g, x, y: (-g * sin(x),), doc="Cosine, x in radians")
+cos: Op = op(
+    "cos", **_REAL, ref=np.cos, vjp=lambda g, x, y: (-g * sin(x),), doc="Cosine, x in radians"
+)
 tan = op(
-    "tan", **_REAL, ref=np.tan, vjp=lambda g, x, y: (g * (y * y + 1.0),), doc="Tangent, x in radians"
+    "tan",
+    **_REAL,
+    ref=np.tan,
+    vjp=lambda g, x, y: (g * (y * y + 1.0),),
+    doc="Tangent, x in radians",
 )
 asin = op(
     "asin", **_REAL, ref=np.arcsin, vjp=lambda g, x, y: (g * rsqrt(1.0 - x * x),),
@@ -65,9 +71,11 @@ atan2 = op(
     doc="The angle of the point (x, y), from -pi to pi",
 )  # fmt: skip
 
-# ------------------------------------------------------------------------------------------ hyperbolic
+# -------------------------------------------------------------------------------------- hyperbolic
 sinh = op("sinh", **_REAL, ref=np.sinh, vjp=lambda g, x, y: (g * cosh(x),), doc="Hyperbolic sine")
-cosh = op("cosh", **_REAL, ref=np.cosh, vjp=lambda g, x, y: (g * sinh(x),), doc="Hyperbolic cosine")
+cosh: Op = op(
+    "cosh", **_REAL, ref=np.cosh, vjp=lambda g, x, y: (g * sinh(x),), doc="Hyperbolic cosine"
+)
 tanh = op(
     "tanh", **_REAL, ref=np.tanh, vjp=lambda g, x, y: (g * (1.0 - y * y),), doc="Hyperbolic tangent"
 )
@@ -84,12 +92,13 @@ atanh = op(
     doc="Inverse hyperbolic tangent; NaN outside -1..1",
 )  # fmt: skip
 erf = op(
-    "erf", **_REAL, ref=erf_ref, vjp=lambda g, x, y: (g * exp(-(x * x)) * (2 / math.sqrt(math.pi)),),
+    "erf", **_REAL, ref=erf_ref,
+    vjp=lambda g, x, y: (g * exp(-(x * x)) * (2 / math.sqrt(math.pi)),),
     doc="Error function: 2 / sqrt(pi) times the integral of exp(-t*t) from 0 to x",
 )  # fmt: skip
 
 
-# -------------------------------------------------------------------------------------------- rounding
+# ---------------------------------------------------------------------------------------- rounding
 def _rounding(x: Array, how: Any) -> Array:
     """Integers are whole already, and too large for a detour over float64."""
     out: Array = how(x) if x.dtype.kind == "f" else x

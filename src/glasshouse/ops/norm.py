@@ -153,7 +153,7 @@ def _beside(shape: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _group_norm_ref(x: Array, *params: Array, groups: int, eps: float) -> Array:
-    apart = x.reshape(tuple(int(d) for d in _grouped(x.shape, groups)))
+    apart = x.reshape(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:])
     axes = tuple(range(2, apart.ndim))
     out = _standard(apart, axes, eps).reshape(x.shape) if x.size else x
     beside = _beside(x.shape)
@@ -230,7 +230,7 @@ def _training_type(
 def _training_ref(x: Array, w: Array, b: Array, *, eps: float) -> tuple[Array, Array, Array]:
     beside, others = _beside(x.shape), tuple(i for i in range(x.ndim) if i != 1)
     size = np.float64(np.prod([x.shape[i] for i in others]))
-    m = np.sum(x, others, np.float64) / size
+    m = np.asarray(np.sum(x, others, np.float64) / size)
     apart = x - m.reshape(beside)
     var = np.sum(apart * apart, others) / size
     scale = w / np.sqrt(var + eps)

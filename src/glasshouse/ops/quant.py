@@ -37,7 +37,9 @@ def _check_params(x: TensorType, scale: TensorType, zero: TensorType, axis: int 
     for t, what in ((scale, "scale"), (zero, "zero_point")):
         if axis is None:
             if t.rank:
-                raise ShapeError(f"{what} must be a scalar, not {t}; or give the axis it lies along")
+                raise ShapeError(
+                    f"{what} must be a scalar, not {t}; or give the axis it lies along"
+                )
             continue
         at = axis_of(axis, x.rank)
         if t.rank != 1:
@@ -74,7 +76,9 @@ def _quantize_type(
     least, most = _limits(dtype, None, None)
     begin, end = _limits(dtype, low, high)
     if not least <= begin <= end <= most:
-        raise TypeMismatch(f"low {begin} and high {end} do not lie within {least}..{most} of {dtype}")
+        raise TypeMismatch(
+            f"low {begin} and high {end} do not lie within {least}..{most} of {dtype}"
+        )
     return tensor_type(dtype, x.shape)
 
 

@@ -24,7 +24,7 @@ from glasshouse.errors import ShapeError, TypeMismatch
 from glasshouse.ir.attrs import DIMS, DTYPE, FLOAT
 from glasshouse.ir.dim import bounds
 from glasshouse.ir.dtype import Category, DType, float32
-from glasshouse.ir.op import Kind, NoGradient
+from glasshouse.ir.op import Kind, NoGradient, Op
 from glasshouse.ir.types import Shape, TensorType, tensor_type
 from glasshouse.ops.arrays import Array
 from glasshouse.ops.declare import op
@@ -49,8 +49,8 @@ def _made_type(seed: TensorType, *, shape: Shape, dtype: DType, **_: Any) -> Ten
 
 
 def _moved(unit: Array, start: float, width: float, shape: tuple[int, ...], dtype: DType) -> Array:
-    kind = np.float64 if dtype.carrier == np.float64 else np.float32
-    out: Array = kind(start) + unit.astype(kind) * kind(width)
+    kind = np.dtype(np.float64 if dtype.carrier == np.float64 else np.float32)
+    out: Array = np.asarray(start, kind) + unit.astype(kind) * np.asarray(width, kind)
     return out.reshape(shape)
 
 
@@ -96,12 +96,13 @@ def _dropout_type(x: TensorType, seed: TensorType, *, p: float) -> TensorType:
 
 
 def _dropout_ref(x: Array, seed: Array, *, p: float) -> Array:
-    kept = top_bits(words(int(seed), x.size)[0]) >= math.ceil(p * 2**24)
+    kept: Array = top_bits(words(int(seed), x.size)[0]) >= math.ceil(p * 2**24)
     scale = x.dtype.type(1 / (1 - p) if p < 1 else 0)
-    return np.where(kept.reshape(x.shape), x * scale, x.dtype.type(0))
+    out: Array = np.where(kept.reshape(x.shape), x * scale, x.dtype.type(0))
+    return out
 
 
-dropout = op(
+dropout: Op = op(
     "dropout", kind=Kind.ELEMENTWISE, family="random", infer=_dropout_type, ref=_dropout_ref,
     inputs=("x", "seed"), p=FLOAT,
     vjp=lambda g, x, seed, y, *, p: (dropout(g, seed, p=p), None),

@@ -14,7 +14,7 @@ from glasshouse.errors import ShapeError
 from glasshouse.ir.attrs import BOOL, INT, OPT_INTS
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import DType, bool_, int64
-from glasshouse.ir.op import Kind, NoGradient, Operands
+from glasshouse.ir.op import Kind, NoGradient, Op, Operands
 from glasshouse.ir.types import TensorType, tensor_type
 from glasshouse.ops.arrays import Array
 from glasshouse.ops.create import full_near
@@ -99,8 +99,7 @@ sum_ = op(
 
 def _mean_ref(x: Array, *, axes: Axes, keepdims: bool) -> Array:
     size = np.prod([x.shape[a] for a in axes_of(axes, x.ndim)])
-    out: Array = np.sum(x, axis=axes, keepdims=keepdims, dtype=np.float64) / np.float64(size)
-    return out
+    return np.asarray(np.sum(x, axis=axes, keepdims=keepdims, dtype=np.float64) / np.float64(size))
 
 
 def _mean_vjp(g: Any, x: Any, y: Any, *, axes: Axes, keepdims: bool) -> tuple[Any]:
@@ -191,7 +190,7 @@ variance = op(
 )  # fmt: skip
 
 
-# ---------------------------------------------------------------------------------- choice of an index
+# ------------------------------------------------------------------------------ choice of an index
 def _index_ref(how: Any) -> Any:
     def ref(x: Array, *, axis: int, keepdims: bool) -> Array:
         if x.ndim == 0:
@@ -208,15 +207,15 @@ _INDEX: dict[str, Any] = {
 }  # fmt: skip
 argmax = op(
     "argmax", **_INDEX, ref=_index_ref(np.argmax),
-    doc="Where along the axis the maximum is; the first of equal ones, and the first NaN before all",
+    doc="Where along the axis the maximum is: the first of equal ones; NaN counts as the largest",
 )  # fmt: skip
 argmin = op(
     "argmin", **_INDEX, ref=_index_ref(np.argmin),
-    doc="Where along the axis the minimum is; the first of equal ones, and the first NaN before all",
+    doc="Where along the axis the minimum is: the first of equal ones; NaN counts as the smallest",
 )  # fmt: skip
 
 
-# ------------------------------------------------------------------------------------------ running sum
+# -------------------------------------------------------------------------------------- running sum
 def _cumsum_ref(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array:
     wide = accumulated(x)
     if x.ndim == 0:
@@ -230,7 +229,7 @@ def _cumsum_ref(x: Array, *, axis: int, exclusive: bool, reverse: bool) -> Array
     return np.flip(out, axis) if reverse else out
 
 
-cumsum = op(
+cumsum: Op = op(
     "cumsum", kind=Kind.OPAQUE, family="reduce", infer=_running_type, ref=_cumsum_ref,
     vjp=lambda g, x, y, *, axis, exclusive, reverse: (
         cumsum(g, axis=axis, exclusive=exclusive, reverse=not reverse),

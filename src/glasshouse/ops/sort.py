@@ -23,7 +23,8 @@ def _order(x: Array, axis: int, descending: bool) -> Array:
         return np.argsort(x, axis, kind="stable")
     # Turned round twice, so that equal elements end in the order in which they came.
     backwards = np.argsort(np.flip(x, axis), axis, kind="stable")
-    return x.shape[axis] - 1 - np.flip(backwards, axis)
+    out: Array = x.shape[axis] - 1 - np.flip(backwards, axis)
+    return out
 
 
 def _sorted(x: Array, axis: int, descending: bool, limit: int | None) -> tuple[Array, Array]:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 import torch.nn.functional as F
+
 from ops.samples.elementwise import ODD, SHAPES
 from ops.samples.sample import SIGNED, Sample, away, integers, values
 
@@ -23,14 +24,21 @@ def _each(
     return [*out, Sample((ODD,), f, attrs, grad=None, dtypes=("float64",))]
 
 
+def _leaky_relu(x: torch.Tensor, slope: float = 0.01) -> torch.Tensor:
+    return F.leaky_relu(x, slope)
+
+
 SAMPLES = {
-    "sigmoid": [*_each(torch.sigmoid), Sample((np.array([-800.0, -90.0, 90.0]),), torch.sigmoid, grad=None)],
+    "sigmoid": [
+        *_each(torch.sigmoid),
+        Sample((np.array([-800.0, -90.0, 90.0]),), torch.sigmoid, grad=None),
+    ],
     "relu": [*_each(torch.relu, (0.0,)), Sample((integers(5),), torch.relu, dtypes=SIGNED)],
     "leaky_relu": [
         *_each(F.leaky_relu, (0.0,)),
-        *_each(lambda x, slope: F.leaky_relu(x, slope), (0.0,), slope=0.3),
+        *_each(_leaky_relu, (0.0,), slope=0.3),
     ],
-    "elu": [*_each(F.elu, (0.0,)), *_each(lambda x, alpha: F.elu(x, alpha), alpha=0.7)],
+    "elu": [*_each(F.elu, (0.0,)), *_each(F.elu, alpha=0.7)],
     "gelu": [
         *_each(F.gelu),
         *_each(lambda x, approximate: F.gelu(x, approximate=approximate), approximate="tanh"),
@@ -40,6 +48,6 @@ SAMPLES = {
     "hardsigmoid": _each(F.hardsigmoid, (-3.0, 3.0)),
     "softplus": [
         *_each(F.softplus),
-        *_each(lambda x, beta, threshold: F.softplus(x, beta, threshold), (1.0,), beta=2.0, threshold=2.0),
+        *_each(F.softplus, (1.0,), beta=2.0, threshold=2.0),
     ],
-}  # fmt: skip
+}

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from ops.samples.elementwise import ODD, PAIRS, SHAPES
 from ops.samples.sample import INTS, Sample, away, integers, values
 
@@ -47,8 +48,13 @@ SAMPLES = {
     "acos": _real(torch.acos, -0.9, 0.9),
     "atan": _real(torch.atan),
     "atan2": [
-        *[Sample((away(values(*a), 0.0, gap=0.3), away(values(*b, seed=1), 0.0, gap=0.3)), torch.atan2)
-          for a, b in PAIRS],
+        *[
+            Sample(
+                (away(values(*a), 0.0, gap=0.3), away(values(*b, seed=1), 0.0, gap=0.3)),
+                torch.atan2,
+            )
+            for a, b in PAIRS
+        ],
         Sample((ODD[:, None], ODD), torch.atan2, grad=None),
     ],
     "sinh": _real(torch.sinh, **_ULPS),
@@ -62,5 +68,5 @@ SAMPLES = {
     "ceil": _whole(torch.ceil),
     "round": _whole(torch.round),
     "trunc": _whole(torch.trunc),
-}  # fmt: skip
+}
 HOLES = {(name, "second"): "its gradient is zero" for name in ("floor", "ceil", "round", "trunc")}

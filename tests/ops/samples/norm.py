@@ -6,12 +6,15 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+
 from ops.samples.sample import Sample, values
 
 _TOL = {"tol": 5, "why": "float32 means and variances round in another order"}
 
 
-def _layer(x: torch.Tensor, *params: torch.Tensor, axis: int = -1, eps: float = 1e-5) -> torch.Tensor:
+def _layer(
+    x: torch.Tensor, *params: torch.Tensor, axis: int = -1, eps: float = 1e-5
+) -> torch.Tensor:
     return F.layer_norm(x, x.shape[axis:], *params, eps=eps)
 
 
@@ -25,8 +28,14 @@ def _group(x: torch.Tensor, *params: torch.Tensor, groups: int, eps: float = 1e-
     return F.group_norm(x, groups, *params, eps=eps)
 
 
-def _batch(x: torch.Tensor, m: torch.Tensor, v: torch.Tensor, w: torch.Tensor, b: torch.Tensor,
-           eps: float = 1e-5) -> torch.Tensor:  # fmt: skip
+def _batch(
+    x: torch.Tensor,
+    m: torch.Tensor,
+    v: torch.Tensor,
+    w: torch.Tensor,
+    b: torch.Tensor,
+    eps: float = 1e-5,
+) -> torch.Tensor:
     return F.batch_norm(x, m, v, w, b, False, 0.0, eps)
 
 
@@ -57,26 +66,37 @@ SAMPLES = {
         Sample((values(7),), _layer, **_TOL),
         Sample((values(2, 3, 4),), _layer, {"axis": 0}, **_TOL),
         Sample((values(0, 4), *_params(4)), _layer),
-        Sample((values(3, 4) * 0.01 + 50, *_params(4)), _layer, dtypes=("float64",), grad=None, tol=1e4,
-               why="the sample has mean 50 and deviation 0.01: four digits cancel"),
+        Sample(
+            (values(3, 4) * 0.01 + 50, *_params(4)),
+            _layer,
+            dtypes=("float64",),
+            grad=None,
+            tol=1e4,
+            why="the sample has mean 50 and deviation 0.01: four digits cancel",
+        ),
     ],
     "rms_norm": [
         Sample((values(2, 3, 8), *_params(8, count=1)), _rms, **_TOL),
         Sample((values(2, 3, 4), *_params(3, 4, count=1)), _rms, {"axis": -2, "eps": 1e-3}, **_TOL),
-        Sample((values(7),), _rms, **_TOL), Sample((values(0, 4), *_params(4, count=1)), _rms),
+        Sample((values(7),), _rms, **_TOL),
+        Sample((values(0, 4), *_params(4, count=1)), _rms),
     ],
     "group_norm": [
         Sample((values(2, 6, 5), *_params(6)), _group, {"groups": 3}, static=(6,), **_TOL),
-        Sample((values(2, 4, 3, 2), *_params(4, count=1)), _group, {"groups": 4, "eps": 1e-3}, **_TOL),
+        Sample(
+            (values(2, 4, 3, 2), *_params(4, count=1)), _group, {"groups": 4, "eps": 1e-3}, **_TOL
+        ),
         Sample((values(3, 4),), _group, {"groups": 2}, **_TOL),
         Sample((values(2, 4, 0),), _group, {"groups": 2}),
     ],
     "batch_norm": [_stats(2, 3), _stats(2, 3, 5), _stats(2, 4, 3, 2), _stats(0, 3, 2)],
     "batch_norm_training": [
-        _train(4, 3), _train(2, 3, 5), _train(2, 4, 3, 2),
+        _train(4, 3),
+        _train(2, 3, 5),
+        _train(2, 4, 3, 2),
         Sample((values(3, 0, 2), values(0), values(0)), None, why="torch refuses an empty batch"),
     ],
-}  # fmt: skip
+}
 HOLES = {
     (name, "scalar"): "its operands have channels or a last axis"
     for name in ("layer_norm", "rms_norm", "group_norm", "batch_norm", "batch_norm_training")

@@ -8,12 +8,17 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from ops.samples.sample import BOOLS, INTS, WIDE, Array, Sample, bools, distinct, integers, values
 
 _AXES: list[dict[str, Any]] = [
-    {}, {"axes": [1]}, {"axes": [-1], "keepdims": True}, {"axes": [0, 2]}, {"axes": None, "keepdims": True},
+    {},
+    {"axes": [1]},
+    {"axes": [-1], "keepdims": True},
+    {"axes": [0, 2]},
+    {"axes": None, "keepdims": True},
     {"axes": []},
-]  # fmt: skip
+]
 _SUM = {"tol": 3, "why": "float32 and half sums round in another order"}
 
 
@@ -47,16 +52,18 @@ def _one_by_one(f: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-_sum = _fold(lambda x, d, k: torch.sum(x, d, k))
-_mean = _fold(lambda x, d, k: torch.mean(x, d, k))
-_amax = _fold(lambda x, d, k: torch.amax(x, d, k))
-_amin = _fold(lambda x, d, k: torch.amin(x, d, k))
-_prod = _one_by_one(lambda x, d, k: torch.prod(x, d, k))
-_any = _one_by_one(lambda x, d, k: torch.any(x, d, k))
-_all = _one_by_one(lambda x, d, k: torch.all(x, d, k))
+_sum = _fold(torch.sum)
+_mean = _fold(torch.mean)
+_amax = _fold(torch.amax)
+_amin = _fold(torch.amin)
+_prod = _one_by_one(torch.prod)
+_any = _one_by_one(torch.any)
+_all = _one_by_one(torch.all)
 
 
-def _var(x: torch.Tensor, axes: Any = None, keepdims: bool = False, correction: int = 1) -> torch.Tensor:
+def _var(
+    x: torch.Tensor, axes: Any = None, keepdims: bool = False, correction: int = 1
+) -> torch.Tensor:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # torch warns where it gives NaN
         return torch.var(x, _dims(x, axes), correction=correction, keepdim=keepdims)
@@ -103,7 +110,9 @@ def _arg(f: Callable[..., Any]) -> list[Sample]:
     ]
 
 
-def _cumsum(x: torch.Tensor, axis: int, exclusive: bool = False, reverse: bool = False) -> torch.Tensor:
+def _cumsum(
+    x: torch.Tensor, axis: int, exclusive: bool = False, reverse: bool = False
+) -> torch.Tensor:
     x = x.flip(axis) if reverse and x.ndim else x
     out = torch.cumsum(x, axis)
     out = out - x if exclusive else out
@@ -111,43 +120,93 @@ def _cumsum(x: torch.Tensor, axis: int, exclusive: bool = False, reverse: bool =
 
 
 SAMPLES = {
-    "sum": [*_samples(_sum, **_SUM), *_whole(_sum, axes=[0]), Sample((_nan(3, 4),), _sum, grad=None),
-            Sample((values(0, 3),), _sum, {"axes": [0]})],
+    "sum": [
+        *_samples(_sum, **_SUM),
+        *_whole(_sum, axes=[0]),
+        Sample((_nan(3, 4),), _sum, grad=None),
+        Sample((values(0, 3),), _sum, {"axes": [0]}),
+    ],
     "mean": [
-        *_samples(_mean, **_SUM), Sample((np.zeros((0, 3)),), _mean, {"axes": [0]}, grad=None),
-        Sample((integers(3, 4),), lambda x: x.float().mean(), dtypes=INTS, tol=3, why="one float32 sum"),
+        *_samples(_mean, **_SUM),
+        Sample((np.zeros((0, 3)),), _mean, {"axes": [0]}, grad=None),
+        Sample(
+            (integers(3, 4),), lambda x: x.float().mean(), dtypes=INTS, tol=3, why="one float32 sum"
+        ),
     ],
     "prod": [
-        *_samples(_prod, **_SUM), *_whole(_prod, axes=[1]),
-        Sample((np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [2.0, 3.0, -1.0]]),), _prod, {"axes": [1]},
-               grad="torch", second=False),
+        *_samples(_prod, **_SUM),
+        *_whole(_prod, axes=[1]),
+        Sample(
+            (np.array([[1.0, 0.0, 2.0], [0.0, 3.0, 0.0], [2.0, 3.0, -1.0]]),),
+            _prod,
+            {"axes": [1]},
+            grad="torch",
+            second=False,
+        ),
     ],
-    "max": [*_samples(_amax, distinct), _ties(_amax), *_whole(_amax, axes=[1]),
-            Sample((_nan(3, 4),), _amax, {"axes": [1]}, grad=None)],
-    "min": [*_samples(_amin, distinct), _ties(_amin), *_whole(_amin, axes=[1]),
-            Sample((_nan(3, 4),), _amin, {"axes": [1]}, grad=None)],
-    "any": [*_samples(_any), Sample((bools(3, 4),), _any, {"axes": [1]}, dtypes=BOOLS),
-            Sample((integers(3, 4, low=0, high=2),), _any, {"axes": [0]}, dtypes=INTS[:4]),
-            Sample((np.zeros((0, 3)),), _any, {"axes": [0]})],
-    "all": [*_samples(_all), Sample((bools(3, 4),), _all, {"axes": [1]}, dtypes=BOOLS),
-            Sample((integers(3, 4, low=0, high=2),), _all, {"axes": [0]}, dtypes=INTS[:4]),
-            Sample((np.zeros((0, 3)),), _all, {"axes": [0]})],
+    "max": [
+        *_samples(_amax, distinct),
+        _ties(_amax),
+        *_whole(_amax, axes=[1]),
+        Sample((_nan(3, 4),), _amax, {"axes": [1]}, grad=None),
+    ],
+    "min": [
+        *_samples(_amin, distinct),
+        _ties(_amin),
+        *_whole(_amin, axes=[1]),
+        Sample((_nan(3, 4),), _amin, {"axes": [1]}, grad=None),
+    ],
+    "any": [
+        *_samples(_any),
+        Sample((bools(3, 4),), _any, {"axes": [1]}, dtypes=BOOLS),
+        Sample((integers(3, 4, low=0, high=2),), _any, {"axes": [0]}, dtypes=INTS[:4]),
+        Sample((np.zeros((0, 3)),), _any, {"axes": [0]}),
+    ],
+    "all": [
+        *_samples(_all),
+        Sample((bools(3, 4),), _all, {"axes": [1]}, dtypes=BOOLS),
+        Sample((integers(3, 4, low=0, high=2),), _all, {"axes": [0]}, dtypes=INTS[:4]),
+        Sample((np.zeros((0, 3)),), _all, {"axes": [0]}),
+    ],
     "variance": [
-        *[Sample((values(2, 3, 4),), _var, attrs, tol=4, why="sums of squares round in another order")
-          for attrs in (*_AXES[:5], {"axes": [1], "correction": 0}, {"axes": [0, 1], "correction": 2})],
-        Sample((values(0, 3),), _var, {"axes": [1]}), Sample((values(0, 3),), _var, {"axes": [0]}, grad=None),
-        Sample((values(),), _var, grad=None), Sample((values(3),), _var, {"correction": 3}, grad=None),
+        *[
+            Sample(
+                (values(2, 3, 4),), _var, attrs, tol=4, why="sums of squares round in another order"
+            )
+            for attrs in (
+                *_AXES[:5],
+                {"axes": [1], "correction": 0},
+                {"axes": [0, 1], "correction": 2},
+            )
+        ],
+        Sample((values(0, 3),), _var, {"axes": [1]}),
+        Sample((values(0, 3),), _var, {"axes": [0]}, grad=None),
+        Sample((values(),), _var, grad=None),
+        Sample((values(3),), _var, {"correction": 3}, grad=None),
         # Far from zero, where E[x^2] - E[x]^2 would have no digits left.
-        Sample((values(50) + 1e4,), _var, dtypes=WIDE, tol=100, grad=None,
-               why="torch's float32 mean of 1e4 is off by an ulp"),
+        Sample(
+            (values(50) + 1e4,),
+            _var,
+            dtypes=WIDE,
+            tol=100,
+            grad=None,
+            why="torch's float32 mean of 1e4 is off by an ulp",
+        ),
     ],
     "argmax": _arg(torch.argmax),
     "argmin": _arg(torch.argmin),
     "cumsum": [
-        *[Sample((values(2, 3, 4),), _cumsum, attrs, **_SUM)
-          for attrs in ({"axis": 1}, {"axis": -1, "reverse": True}, {"axis": 0, "exclusive": True},
-                        {"axis": 1, "exclusive": True, "reverse": True})],
-        Sample((values(),), _cumsum, {"axis": 0}), Sample((values(0, 3),), _cumsum, {"axis": 0}),
+        *[
+            Sample((values(2, 3, 4),), _cumsum, attrs, **_SUM)
+            for attrs in (
+                {"axis": 1},
+                {"axis": -1, "reverse": True},
+                {"axis": 0, "exclusive": True},
+                {"axis": 1, "exclusive": True, "reverse": True},
+            )
+        ],
+        Sample((values(),), _cumsum, {"axis": 0}),
+        Sample((values(0, 3),), _cumsum, {"axis": 0}),
         *_whole(_cumsum, axis=1),
     ],
-}  # fmt: skip
+}

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import torch
+
 from ops.samples.sample import BOOLS, INTS, Array, Sample, bools, distinct, integers, values
 
 
@@ -26,17 +27,24 @@ def _both(x: Array, **kw: Any) -> list[Sample]:
 
 SAMPLES = {
     "sort": [
-        *_both(distinct(3, 4)), Sample((distinct(2, 5, 3),), _sort, {"axis": 1}),
-        *_both(_TIES, grad=None), *_both(integers(3, 6, low=0, high=4), dtypes=INTS),
-        *_both(bools(7), dtypes=BOOLS), Sample((values(),), _sort), Sample((values(0, 3),), _sort),
+        *_both(distinct(3, 4)),
+        Sample((distinct(2, 5, 3),), _sort, {"axis": 1}),
+        *_both(_TIES, grad=None),
+        *_both(integers(3, 6, low=0, high=4), dtypes=INTS),
+        *_both(bools(7), dtypes=BOOLS),
+        Sample((values(),), _sort),
+        Sample((values(0, 3),), _sort),
         Sample((values(3, 0),), _sort),
     ],
     "topk": [
         Sample((distinct(3, 5),), _topk, {"k": 2}),
         Sample((distinct(3, 5),), _topk, {"k": 5, "largest": False}),
         Sample((distinct(4, 2, 3),), _topk, {"k": 3, "axis": 0}),
-        Sample((values(0, 3),), _topk, {"k": 2}), Sample((values(3, 2),), _topk, {"k": 0}),
+        Sample((values(0, 3),), _topk, {"k": 2}),
+        Sample((values(3, 2),), _topk, {"k": 0}),
         Sample((values(),), _topk, {"k": 1}),
-        Sample((np.random.default_rng(0).permutation(12).reshape(2, 6),), _topk, {"k": 3}, dtypes=INTS),
+        Sample(
+            (np.random.default_rng(0).permutation(12).reshape(2, 6),), _topk, {"k": 3}, dtypes=INTS
+        ),
     ],
-}  # fmt: skip
+}
