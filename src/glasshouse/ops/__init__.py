@@ -13,6 +13,7 @@ from glasshouse.ops import (
     matmul,
     norm,
     pieces,
+    pool,
     quant,
     random,
     reduce,
@@ -23,5 +24,6 @@ from glasshouse.ops import (
 
 __all__ = [
     "activation", "attention", "barrier", "conv", "create", "elementwise", "fused", "index",
-    "math", "matmul", "norm", "pieces", "quant", "random", "reduce", "shape", "softmax", "sort",
+    "math", "matmul", "norm", "pieces", "pool", "quant", "random", "reduce", "shape", "softmax",
+    "sort",
 ]  # fmt: skip

@@ -10,7 +10,7 @@ import numpy as np
 
 from glasshouse.errors import ShapeError
 from glasshouse.ir.attrs import INTS
-from glasshouse.ir.dim import Dim, bounds, floor_div
+from glasshouse.ir.dim import Dim, bounds, dim_min, floor_div
 from glasshouse.ops.arrays import Array
 
 STRIDE = INTS((), "one number, or one for each spatial axis; 1 when empty")
@@ -47,9 +47,12 @@ class Window:
                     f"a window of {self.extent(i)} does not fit spatial axis {i} of size {size} "
                     f"with padding {self.begins[i]} and {self.ends[i]}"
                 )
-            out.append(
-                floor_div(room + (self.stride[i] - 1 if ceil_mode else 0), self.stride[i]) + 1
-            )
+            step = self.stride[i]
+            if ceil_mode:  # the last window may end outside, but begins inside
+                inside = floor_div(size + self.begins[i] - 1, step)
+                out.append(dim_min(floor_div(room + step - 1, step), inside) + 1)
+            else:
+                out.append(floor_div(room, step) + 1)
         return tuple(out)
 
 
