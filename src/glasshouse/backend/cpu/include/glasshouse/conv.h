@@ -1,0 +1,230 @@
+// conv.h: 2-D convolution, channels last, as matrix products over the taps, with the epilogue inlined.
+//
+// Contract
+// - `ConvShape`: x is [N, H, W_in, C], the result [N, OH, OW, OC]; 1-D convolutions have H = OH = kh = 1. Padding is zeros at the
+//   beginning (ph, pw); what lies beyond the end is zero too, so unequal paddings need only OH and OW.
+// - Weights: `conv_pack_weights<D>(w, so, si, sh, sw, s, out)` reads w[o so + i si + kh sh + kw sw] (torch's OIHW: so = I KH KW,
+//   si = KH KW, sh = KW, sw = 1) into packed panels of K = (kh, kw, c) order, one after the other for each group;
+//   `conv_weight_bytes<D>(s)`.
+// - `conv2d<D>(pool, s, x, packed, work, epi [, rows_done])`: epi(pixel, oc, acc, range) with pixel = (n OH + oh) OW + ow, as in
+//   gemm.h. x may be float, bf16, f16 for DotF32 and DotBF16, uint8 for DotI8. `work`: conv_work_bytes<D>(s) bytes or more, shared
+//   by the threads. It picks, by shape alone:
+//     1x1 without stride   the plain product, x read in place
+//     direct               x copied once into a zero-padded image (skipped without padding), tiles of consecutive output columns
+//                          read it in place, one segment of K for each kernel row: for wide images
+//     im2col               rows of K gathered block by block into L2: everything else (cost about 2 / OC of the product)
+// - `pad_image` makes the padded image from [N, H, W, C] or, turning it on the way, from [N, C, H, W] (`conv2d_nchw_input`).
+// - Channel-first results: store as [N, OC, OH, OW] with transpose.h afterwards; a strided epilogue would write 4 bytes a line.
+#pragma once
+#include "gemm.h"
+#include "pool.h"
+
+namespace gh {
+inline namespace GH_ISA_NS {
+
+struct ConvShape {
+  long N, H, W_in, C, OH, OW, OC;
+  int kh, kw, sh = 1, sw = 1, ph = 0, pw = 0, dh = 1, dw = 1;
+  long groups = 1;
+  GH_INLINE long cg() const { return C / groups; }
+  GH_INLINE long og() const { return OC / groups; }
+  GH_INLINE long K() const { return (long)kh * kw * cg(); }
+  GH_INLINE bool pointwise() const { return kh == 1 && kw == 1 && sh == 1 && sw == 1 && ph == 0 && pw == 0 && OH == H && OW == W_in; }
+  // The padded image that direct tiles read: as far as the last output's last tap.
+  GH_INLINE long padded_h() const { return (OH - 1) * sh + (kh - 1) * dh + 1; }
+  GH_INLINE long padded_w() const { return (OW - 1) * sw + (kw - 1) * dw + 1; }
+  GH_INLINE bool needs_pad() const { return ph > 0 || pw > 0 || padded_h() > H || padded_w() > W_in; }
+};
+
+template <class D>
+inline size_t conv_weight_bytes(const ConvShape &s) { return s.groups * packed_b_bytes<D>(s.K(), s.og()); }
+
+template <class D, class T>
+inline void conv_pack_weights(const T *w, long so, long si, long sh, long sw, const ConvShape &s, void *out) {
+  const long K = s.K(), n = s.og(), cg = s.cg();
+  T *t = (T *)malloc((size_t)K * n * sizeof(T));  // [n][kh, kw, c]
+  if (!t) abort();
+  for (long g = 0; g < s.groups; g++) {
+    for (long o = 0; o < n; o++)
+      for (int i = 0; i < s.kh; i++)
+        for (int j = 0; j < s.kw; j++) {
+          const T *src = w + (g * n + o) * so + i * sh + j * sw;
+          T *dst = t + o * K + ((long)i * s.kw + j) * cg;
+          for (long c = 0; c < cg; c++) dst[c] = src[c * si];
+        }
+    pack_b<D>(t, 1, K, K, n, (char *)out + g * packed_b_bytes<D>(K, n));
+  }
+  free(t);
+}
+
+// Zero-padded copy [N, hp, wp, C] of x, shifted by (ph, pw). x is [N, H, W, C], or [N, C, H, W] when `channels_first`.
+template <class E, class T>
+inline void pad_image(ThreadPool &pool, const ConvShape &s, const T *x, bool channels_first, long hp, long wp, E *out) {
+  parallel_for(pool, s.N * hp, row_grain(wp * s.C), [&](long begin, long end) {
+    for (long r = begin; r < end; r++) {
+      const long n = r / hp, h = r % hp - s.ph;
+      E *o = out + r * wp * s.C;
+      if (h < 0 || h >= s.H) {
+        memset((void *)o, 0, (size_t)(wp * s.C) * sizeof(E));
+        continue;
+      }
+      const long left = s.pw < wp ? s.pw : wp, mid = s.W_in < wp - left ? s.W_in : wp - left;
+      memset((void *)o, 0, (size_t)(left * s.C) * sizeof(E));
+      memset((void *)(o + (left + mid) * s.C), 0, (size_t)((wp - left - mid) * s.C) * sizeof(E));
+      o += left * s.C;
+      if (!channels_first) {
+        convert_row(x + (n * s.H + h) * s.W_in * s.C, o, mid * s.C);
+      } else {
+        const T *src = x + (n * s.C * s.H + h) * s.W_in;
+        if constexpr (sizeof(T) == 4 && sizeof(E) == 4) {
+          if (s.C >= W / 2) {
+            transpose2d(s.C, mid, (const E *)src, s.H * s.W_in, o, s.C);
+            continue;
+          }
+        }
+        for (long c = 0; c < s.C; c++)
+          for (long w = 0; w < mid; w++) convert_row(src + c * s.H * s.W_in + w, o + w * s.C + c, 1);
+      }
+    }
+  });
+}
+
+// Source of A for gemm: row = output pixel, K = (kh, kw, c) of one group.
+template <class T>
+struct Im2col {
+  static constexpr bool kDirect = false;
+  const ConvShape *s;
+  const T *x;  // already at the group's first channel
+  template <class D>
+  bool in_place(long) const { return false; }
+  template <class E>
+  void pack(long row, long rows, long, E *out, long stride) const {
+    const ConvShape &c = *s;
+    const long cg = c.cg();
+    for (long r = 0; r < rows; r++, out += stride) {
+      const long p = row + r, ow = p % c.OW, q = p / c.OW, oh = q % c.OH, n = q / c.OH;
+      const long ih0 = oh * c.sh - c.ph, iw0 = ow * c.sw - c.pw;
+      const Taps tw = valid_taps(ow, c.kw, c.sw, c.pw, c.dw, c.W_in);
+      E *o = out;
+      for (int i = 0; i < c.kh; i++, o += c.kw * cg) {
+        const long ih = ih0 + (long)i * c.dh;
+        if (ih < 0 || ih >= c.H || tw.begin == tw.end) {
+          zero(o, c.kw * cg);
+          continue;
+        }
+        const T *src = x + ((n * c.H + ih) * c.W_in + iw0) * c.C;
+        zero(o, tw.begin * cg);
+        zero(o + tw.end * cg, (c.kw - tw.end) * cg);
+        if (c.dw == 1 && c.groups == 1) {
+          convert_row(src + tw.begin * cg, o + tw.begin * cg, (tw.end - tw.begin) * cg);
+        } else {
+          for (int j = tw.begin; j < tw.end; j++) convert_row(src + (long)j * c.dw * c.C, o + j * cg, cg);
+        }
+      }
+    }
+  }
+  template <class E>
+  GH_INLINE static void zero(E *p, long n) {
+    if (n > 0) memset((void *)p, 0, (size_t)n * sizeof(E));
+  }
+};
+
+// Output columns of one image row make a tile; its rows lie sw * C apart in the padded image. `xp`: [N, hp, wp, C].
+template <class D, class Epi>
+inline void conv_direct(ThreadPool &pool, const ConvShape &s, const typename AElem<D>::type *xp, long hp, long wp, const void *Bp,
+                        Epi &&epi) {
+  const long np = panels<D>(s.OC), ku = units<D>(s.K()), lda = s.sw * s.C / D::kPer;
+  long offset[64];
+  for (int i = 0; i < s.kh; i++) offset[i] = (long)i * s.dh * wp * s.C / D::kPer;
+  const KSegments segs{s.kh, s.kw * s.C / D::kPer, offset};
+  const RowTiles tiles(s.OW);
+  // As many image rows a block as keep their inputs within a third of L2, so that every panel of weights is used on all.
+  long block = 256 * 1024 / (s.sh * wp * s.C * (long)sizeof(typename AElem<D>::type) + 1);
+  if (block < 1) block = 1;
+  const long rows = s.N * s.OH;
+  const int threads = (double)rows * s.OW * s.OC * s.K() < 40000.0 * D::kPer ? 1 : pool.size();
+  const int p = row_parts(rows, np, s.K() * s.OW, threads), q = threads / p;
+  auto part = [&](int t, int) {
+    const Range c = split(np, t % q, q), r = split(rows, t / q, p);
+    for (long b0 = r.begin; b0 < r.end; b0 += block) {
+      const long b1 = b0 + block < r.end ? b0 + block : r.end;
+      for (long j = c.begin; j < c.end; j++) {
+        const char *panel = (const char *)Bp + (size_t)j * ku * NR * 4;
+        const bool narrow = s.OC - j * NR <= W;
+        for (long row = b0; row < b1; row++) {
+          const auto *x = xp + (row / s.OH * hp + row % s.OH * s.sh) * wp * s.C;
+          for (long i = 0; i < tiles.count; i++) {
+            auto tl = tiles[i];
+            alignas(64) typename D::Out tile[kMaxRows * NR];
+            MicroFn<D> fn = narrow ? micro_fn<D, 1>(tl.height) : micro_fn<D, 2>(tl.height);
+            fn(x + tl.row * s.sw * s.C, lda, panel, NR, segs, tile, NR, false);
+            tile_epilogue<D>(tile, NR, tl.skip, tl.height, row * s.OW + tl.row, j * NR, s.OC, epi);
+          }
+        }
+      }
+    }
+  };
+  if (threads == 1) part(0, 1);
+  else pool.run(part);
+}
+
+template <class D>
+inline bool conv_prefers_direct(const ConvShape &s) {
+  const int per = D::kPer;
+  return s.groups == 1 && s.dw == 1 && s.kh <= 64 && s.kw * s.C % per == 0 && s.sw * s.C % per == 0 &&
+         s.padded_w() * s.C % per == 0 && s.sw * s.C * (4 / per) % 4096 != 0 && s.OW >= kMaxRows && !s.pointwise();
+}
+template <class D>
+inline size_t conv_work_bytes(const ConvShape &s) {
+  return conv_prefers_direct<D>(s) ? (size_t)s.N * s.padded_h() * s.padded_w() * s.C * (4 / D::kPer) + 64 : 64;
+}
+
+template <class D, class T, class Epi, class Done = NoRowsDone>
+inline void conv2d(ThreadPool &pool, const ConvShape &s, const T *x, const void *Bp, void *work, Epi &&epi, Done &&done = Done{}) {
+  typedef typename AElem<D>::type E;
+  const long M = s.N * s.OH * s.OW;
+  if (M <= 0 || s.OC <= 0) return;
+  if (s.pointwise() && s.groups == 1) {
+    gemm<D>(pool, M, s.OC, s.C, RowsA<T>{x, s.C}, Bp, epi, done);
+    return;
+  }
+  if (conv_prefers_direct<D>(s) && !wants_rows(&done)) {
+    const long hp = s.padded_h(), wp = s.padded_w();
+    if constexpr (sizeof(T) == sizeof(E)) {
+      if (!s.needs_pad()) {
+        conv_direct<D>(pool, s, (const E *)x, s.H, s.W_in, Bp, epi);
+        return;
+      }
+    }
+    pad_image(pool, s, x, false, hp, wp, (E *)work);
+    conv_direct<D>(pool, s, (const E *)work, hp, wp, Bp, epi);
+    return;
+  }
+  for (long g = 0; g < s.groups; g++) {
+    auto e = [&](long r, long c, auto acc, auto t) __attribute__((always_inline)) { epi(r, g * s.og() + c, acc, t); };
+    gemm<D>(pool, M, s.og(), s.K(), Im2col<T>{&s, x + g * s.cg()},
+            (const char *)Bp + g * packed_b_bytes<D>(s.K(), s.og()), e, done);
+  }
+}
+
+// x is [N, C, H, W]: turned into the padded channels-last image (work: N * padded_h * padded_w * C elements) on the way.
+template <class D>
+inline size_t conv_nchw_work_bytes(const ConvShape &s) {
+  return (size_t)s.N * s.padded_h() * s.padded_w() * s.C * (4 / D::kPer) + 64;
+}
+template <class D, class T, class Epi>
+inline void conv2d_nchw_input(ThreadPool &pool, const ConvShape &s, const T *x, const void *Bp, void *work, Epi &&epi) {
+  typedef typename AElem<D>::type E;
+  const long hp = s.padded_h(), wp = s.padded_w();
+  pad_image(pool, s, x, true, hp, wp, (E *)work);
+  if (conv_prefers_direct<D>(s)) {
+    conv_direct<D>(pool, s, (const E *)work, hp, wp, Bp, epi);
+    return;
+  }
+  ConvShape p = s;
+  p.H = hp, p.W_in = wp, p.ph = p.pw = 0;
+  conv2d<D>(pool, p, (const E *)work, Bp, (void *)nullptr, epi);
+}
+
+}  // namespace GH_ISA_NS
+}  // namespace gh
