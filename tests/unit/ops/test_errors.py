@@ -1,4 +1,4 @@
-"""A wrong operand or attribute gives an error that names the op, the operands and the user's line."""
+"""A wrong operand or attribute: the error names the op, the operands and the user's line."""
 
 from __future__ import annotations
 

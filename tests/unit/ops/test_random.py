@@ -60,7 +60,8 @@ def test_normal_follows_the_documented_steps() -> None:
 def test_distributions() -> None:
     count = 200_000  # the standard error of a mean is 1/450 of the deviation
     u = _run("uniform", 3, shape=[count]).astype(np.float64)
-    assert u.min() >= 0 and u.max() < 1
+    assert u.min() >= 0
+    assert u.max() < 1
     assert abs(u.mean() - 0.5) < 0.005
     assert abs(u.var() - 1 / 12) < 0.002
     z = _run("normal", 3, shape=[count]).astype(np.float64)
