@@ -98,12 +98,16 @@ class Op:
             if error.message.startswith(f"{self.name}("):
                 raise
             shown = ", ".join(map(str, operand_types))
-            raise type(error)(f"{self.name}({shown}): {error.message}", error.where, error.hint) from None
+            raise type(error)(
+                f"{self.name}({shown}): {error.message}", error.where, error.hint
+            ) from None
         return (out,) if isinstance(out, TensorType) else tuple(out)
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         """Compute with handles. Numbers and arrays among the operands become constants."""
-        listed = len(args) == 1 and self.inputs[:1] == ("*xs",) and isinstance(args[0], (list, tuple))
+        listed = (
+            len(args) == 1 and self.inputs[:1] == ("*xs",) and isinstance(args[0], (list, tuple))
+        )
         given = args[0] if listed else args
         handle = next((a for a in given if hasattr(a, "builder")), None)
         if handle is None:
@@ -120,9 +124,9 @@ class Op:
             values = self._promoted(builder, args)
             types = self.types([v.type for v in values], checked)
         except GlasshouseError as error:
-            if not error.where:
-                error = type(error)(error.message, builder.where(), error.hint)
-            raise error from None
+            named = error.message.startswith(self.name)
+            message = error.message if named else f"{self.name}: {error.message}"
+            raise type(error)(message, error.where or builder.where(), error.hint) from None
         return builder.emit(self, tuple(values), checked, types)
 
     def _promoted(self, builder: Builder, args: Sequence[Any]) -> list[Value]:
@@ -147,9 +151,7 @@ def common_dtype(args: Sequence[Any], to_float: bool) -> DType:
         elif isinstance(arg, int) and not isinstance(arg, bool):
             weak = max(weak, Category.INT, key=lambda c: c.value)
     default = {Category.BOOL: bool_, Category.INT: int64, Category.FLOAT: float32}
-    if strong is None:
-        strong = default[weak]
-    elif weak.value > strong.category.value:
+    if strong is None or weak.value > strong.category.value:
         strong = default[weak]
     return float32 if to_float and not strong.is_float else strong
 
@@ -159,7 +161,12 @@ def _dtype_of(arg: Any) -> DType | None:
         return None
     if isinstance(arg, (np.ndarray, np.generic)):
         return as_dtype(arg.dtype)
-    dtype: DType = arg.type.dtype if hasattr(arg, "type") else arg.value.type.dtype
+    if isinstance(arg, (list, tuple)):
+        return as_dtype(np.asarray(arg).dtype)
+    held = arg if hasattr(arg, "type") else getattr(arg, "value", None)
+    if held is None:
+        raise TypeMismatch(f"{arg!r} of type {type(arg).__name__} is not a tensor, array or number")
+    dtype: DType = held.type.dtype
     return dtype
 
 
