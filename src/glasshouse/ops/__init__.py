@@ -17,6 +17,7 @@ from glasshouse.ops import (
     quant,
     random,
     reduce,
+    resize,
     shape,
     softmax,
     sort,
@@ -24,6 +25,6 @@ from glasshouse.ops import (
 
 __all__ = [
     "activation", "attention", "barrier", "conv", "create", "elementwise", "fused", "index",
-    "math", "matmul", "norm", "pieces", "pool", "quant", "random", "reduce", "shape", "softmax",
-    "sort",
+    "math", "matmul", "norm", "pieces", "pool", "quant", "random", "reduce", "resize", "shape",
+    "softmax", "sort",
 ]  # fmt: skip

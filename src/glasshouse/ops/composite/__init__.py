@@ -27,17 +27,21 @@ from glasshouse.ops.composite.shape import (
     repeat_interleave, reshape, split_every, squeeze, stack, swapaxes, tile, transpose, unflatten,
     unsqueeze, unstack,
 )  # fmt: skip
+from glasshouse.ops.composite.spatial import (
+    adaptive_avg_pool, adaptive_max_pool, avg_pool, interpolate, max_pool,
+)  # fmt: skip
 
 __all__ = [
-    "addmm", "bce_loss", "bce_with_logits_loss", "broadcast_to", "celu", "chunk", "conv", "conv1d",
-    "conv2d", "conv3d", "conv_transpose", "conv_transpose1d", "conv_transpose2d",
-    "conv_transpose3d", "cosine_similarity", "cross_entropy", "dot", "einsum", "exp2", "flatten",
-    "full_like", "getitem", "glu", "hardshrink", "hardtanh", "huber_loss", "instance_norm",
+    "adaptive_avg_pool", "adaptive_max_pool", "addmm", "avg_pool", "bce_loss",
+    "bce_with_logits_loss", "broadcast_to", "celu", "chunk", "conv", "conv1d", "conv2d", "conv3d",
+    "conv_transpose", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
+    "cosine_similarity", "cross_entropy", "dot", "einsum", "exp2", "flatten", "full_like",
+    "getitem", "glu", "hardshrink", "hardtanh", "huber_loss", "instance_norm", "interpolate",
     "kl_div", "l1_loss", "lerp", "linear", "log10", "log2", "log_sigmoid", "logaddexp",
-    "logsumexp", "masked_fill", "mish", "moveaxis", "mse_loss", "narrow", "nll_loss", "norm",
-    "normalize", "ones_like", "outer", "pad_last", "pixel_shuffle", "pixel_unshuffle", "prelu",
-    "reciprocal", "relu6", "repeat_interleave", "reshape", "selu", "setitem", "smooth_l1_loss",
-    "softmin", "softshrink", "softsign", "split_every", "square", "squeeze", "stack", "std",
-    "swapaxes", "tanhshrink", "threshold", "tile", "transpose", "tril", "triu", "unflatten",
-    "unsqueeze", "unstack", "zeros_like",
+    "logsumexp", "masked_fill", "max_pool", "mish", "moveaxis", "mse_loss", "narrow", "nll_loss",
+    "norm", "normalize", "ones_like", "outer", "pad_last", "pixel_shuffle", "pixel_unshuffle",
+    "prelu", "reciprocal", "relu6", "repeat_interleave", "reshape", "selu", "setitem",
+    "smooth_l1_loss", "softmin", "softshrink", "softsign", "split_every", "square", "squeeze",
+    "stack", "std", "swapaxes", "tanhshrink", "threshold", "tile", "transpose", "tril", "triu",
+    "unflatten", "unsqueeze", "unstack", "zeros_like",
 ]  # fmt: skip
