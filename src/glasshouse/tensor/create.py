@@ -151,9 +151,9 @@ def rand(*shape: Any, low: float = 0.0, high: float = 1.0, dtype: object = "floa
 
 
 def randint(low: int, high: int, shape: Sequence[Dim], dtype: object = "int64") -> Tensor:
-    """Whole numbers from low (included) to high (excluded)."""
-    drawn = rand(tuple(shape), low=float(low), high=float(high), dtype="float64")
-    return drawn.apply("floor").cast(dtype)  # type: ignore[no-any-return]  # apply gives Any
+    """Whole numbers from low (included) to high (excluded), which are at most 2**24 apart."""
+    drawn = rand(tuple(shape), low=float(low), high=float(high), dtype="float64").apply("floor")
+    return drawn.clip(high=high - 1).cast(dtype)  # type: ignore[no-any-return]  # apply gives Any
 
 
 def _made(op: str, *args: Any, **attrs: Any) -> Tensor:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Live:
-    """Tensors that were pending when they were made, for as long as they are and the user holds them.
+    """Tensors that are pending, for as long as they are and the user holds them.
 
     Dead and executed ones are swept out when the list has doubled, so that keeping it costs a
     constant for each tensor.

@@ -25,7 +25,7 @@ from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
 from glasshouse.ir.types import TensorType, tensor_type
 
 Array = np.ndarray[Any, Any]
-Leaf = Callable[[Graph, "LazyValue"], Value]
+Leaf = Callable[[Graph, "LazyValue", Origin], Value]
 
 next_id = count().__next__
 _NO_USES: Mapping[Node, int] = MappingProxyType({})
@@ -135,8 +135,8 @@ def pending_nodes(roots: Iterable[LazyValue]) -> list[LazyNode]:
 class Extraction:
     """A graph made from pending nodes, with the same ids.
 
-    `leaf` says what a value that has its data becomes: an input, unless given. A leaf stands right
-    before its first consumer, as a person would write it.
+    `leaf` says what a value that has its data becomes: an input, unless given. It is told the
+    origin of the leaf's first reader, right before which the leaf stands.
     """
 
     def __init__(self, nodes: Sequence[LazyNode], leaf: Leaf | None = None, name: str = "") -> None:
@@ -148,13 +148,14 @@ class Extraction:
             if node.results is None:
                 self._add(node)
 
-    def value(self, lazy: Value) -> Value:
-        """The value in the graph that a lazy value has become."""
+    def value(self, lazy: Value, reader: LazyNode | None = None) -> Value:
+        """The value in the graph that a lazy value has become; `reader` is who asks first."""
         assert isinstance(lazy, LazyValue)
         found = resolve(lazy)
         key = (found.node.id, found.index)
         if key not in self._values:
-            self._values[key] = self._leaf(self.graph, found)
+            origin = (reader or found.node).origin
+            self._values[key] = self._leaf(self.graph, found, origin)
         return self._values[key]
 
     def _add(self, node: LazyNode) -> None:
@@ -162,12 +163,12 @@ class Extraction:
             value = add_source(self.graph, INPUT, node.outputs[0], node.attrs["name"])
             self._values[node.id, 0] = value
             return
-        operands = tuple([self.value(v) for v in node.inputs])
+        operands = tuple([self.value(v, node) for v in node.inputs])
         twin = self.graph._add(node.op, operands, node.attrs, node.types, node.origin, node.id)
         for index, value in enumerate(twin.outputs):
             self._values[node.id, index] = value
 
-    def _as_input(self, graph: Graph, lazy: LazyValue) -> Value:
+    def _as_input(self, graph: Graph, lazy: LazyValue, _: Origin) -> Value:
         node = lazy.node
         if is_embedded(node):
             return graph._add(CONSTANT, (), node.attrs, node.types, node.origin, node.id).output
@@ -182,7 +183,12 @@ def is_embedded(node: LazyNode) -> bool:
 
 
 def add_source(
-    graph: Graph, op: Op, lazy: Value, name: str = "", data: Array | None = None
+    graph: Graph,
+    op: Op,
+    lazy: Value,
+    name: str = "",
+    data: Array | None = None,
+    origin: Origin | None = None,
 ) -> Value:
     """An input, constant or variable in place of a lazy value, with the id of its node."""
     attrs: dict[str, Any] = {"dtype": lazy.type.dtype, "shape": lazy.type.shape, "name": name}
@@ -190,7 +196,7 @@ def add_source(
         attrs["data"] = data
     # Only one output of a node can keep its id.
     id = lazy.node.id if lazy.index == 0 else next_id()
-    value = graph._add(op, (), attrs, (lazy.type,), lazy.node.origin, id).output
+    value = graph._add(op, (), attrs, (lazy.type,), origin or lazy.node.origin, id).output
     if op is INPUT:
         graph.inputs.append(value)
     return value

@@ -32,7 +32,6 @@ _SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platli
 # Keyed by id: the hash of a code object reads all of its constants. The code object in the value
 # keeps the id from being used again.
 _kinds: dict[int, tuple[int, CodeType]] = {}
-_frames: dict[tuple[int, int], Frame] = {}
 
 Key = tuple[int, ...]  # id of code and instruction, in turn, innermost first
 
@@ -61,7 +60,7 @@ def current_origin(frame: FrameType) -> Origin:
     labels = STATE.labels
     found = place.origins.get((labels, key))
     if found is None:
-        frames = _all_frames(place, key)
+        frames = _stack(place, frame, STATE.boundary)
         found = Origin(Source(place.scopes, frames), labels=labels)
         place.origins[labels, key] = found
     return found
@@ -89,7 +88,7 @@ def enter(
     key = _walk(frame, boundary)
     child = place.children.get((name, cls, key))
     if child is None:
-        frames = _all_frames(place, key)
+        frames = _stack(place, frame, boundary)
         file, line = (frames[-1].file, frames[-1].line) if frames else ("", 0)
         child = Place((*place.scopes, Scope(name, cls, file, line)), frames)
         place.children[name, cls, key] = child
@@ -116,22 +115,26 @@ def _walk(frame: FrameType | None, boundary: FrameType | None) -> Key:
         code = frame.f_code
         ident = id(code)
         if (_kinds.get(ident) or _classified(code))[0]:
-            lasti = frame.f_lasti
-            if (ident, lasti) not in _frames:
-                _frames[ident, lasti] = Frame(code.co_filename, frame.f_lineno, code.co_name)
-            key += (ident, lasti)
+            key += (ident, frame.f_lasti)
         frame = frame.f_back
     return tuple(key)
 
 
-def _all_frames(place: Place, key: Key) -> tuple[Frame, ...]:
+def _stack(place: Place, frame: FrameType | None, boundary: FrameType | None) -> tuple[Frame, ...]:
     """The stack, outermost first. What launched the user's code stands before its first frame."""
-    pairs = [(key[i], key[i + 1]) for i in range(0, len(key), 2)]
-    pairs.reverse()
+    found: list[tuple[Frame, bool]] = []
+    while frame is not None and frame is not boundary:
+        code = frame.f_code
+        kind = (_kinds.get(id(code)) or _classified(code))[0]
+        if kind:
+            made = Frame(code.co_filename, frame.f_lineno, code.co_name)
+            found.append((made, kind == _USER))
+        frame = frame.f_back
+    found.reverse()
+    first = 0
     if not place.frames:
-        first = next((i for i, (code, _) in enumerate(pairs) if _kinds[code][0] == _USER), 0)
-        pairs = pairs[first:]
-    return (*place.frames, *(_frames[pair] for pair in pairs))
+        first = next((i for i, (_, is_user) in enumerate(found) if is_user), 0)
+    return (*place.frames, *(made for made, _ in found[first:]))
 
 
 def _classified(code: CodeType) -> tuple[int, CodeType]:

@@ -19,6 +19,7 @@ from glasshouse.errors import CaptureError
 from glasshouse.ir.dim import Dim, symbol
 from glasshouse.ir.dtype import DType, as_dtype, bfloat16, to_storage
 from glasshouse.ir.graph import Graph, Value
+from glasshouse.ir.origin import Origin
 from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
 from glasshouse.ir.types import TensorType, tensor_type
 from glasshouse.tensor.builder import LAZY
@@ -185,7 +186,7 @@ def _finished(
     names = _parameter_names(capture)
     changed = {resolve(t.value): t for t in updates}
 
-    def as_leaf(graph: Graph, lazy: LazyValue) -> Value:
+    def as_leaf(graph: Graph, lazy: LazyValue, reader: Origin) -> Value:
         if is_embedded(lazy.node):
             node = lazy.node
             return graph._add(CONSTANT, (), node.attrs, node.types, node.origin, node.id).output
@@ -195,7 +196,9 @@ def _finished(
         assert lazy.node.results is not None
         data = to_storage(lazy.node.results[lazy.index], lazy.type.dtype)
         op = VARIABLE if lazy in changed or (variables and known) else CONSTANT
-        return add_source(graph, op, lazy, known, data)
+        # A weight belongs where it is used: the line that made it has nothing to do with the graph.
+        origin = Origin(reader.source, name=known) if known else lazy.node.origin
+        return add_source(graph, op, lazy, known, data, origin)
 
     extraction = Extraction(nodes, as_leaf, name)
     graph = extraction.graph

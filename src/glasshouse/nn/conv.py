@@ -1,0 +1,158 @@
+"""Decides the convolutional layers, one to three spatial axes, and their transposes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from glasshouse.errors import ShapeError, Unsupported
+from glasshouse.nn import init
+from glasshouse.nn.module import Module
+from glasshouse.nn.parameter import Parameter
+from glasshouse.ops.composite import conv, conv_transpose, pad_last
+
+Ints = int | Sequence[int]
+
+
+def spread(given: Ints, rank: int) -> tuple[int, ...]:
+    """One number for each spatial axis."""
+    out = (given,) * rank if isinstance(given, int) else tuple(given)
+    if len(out) != rank:
+        raise ShapeError(f"{list(out)} does not name {rank} sizes")
+    return out
+
+
+class _Conv(Module):
+    rank: ClassVar[int]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Ints,
+        stride: Ints = 1,
+        padding: Ints | str = 0,
+        dilation: Ints = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+    ) -> None:
+        _check_groups(in_channels, out_channels, groups)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size = spread(kernel_size, self.rank)
+        self.stride = spread(stride, self.rank)
+        self.padding: str | tuple[int, ...] = (
+            padding if isinstance(padding, str) else spread(padding, self.rank)
+        )
+        self.dilation = spread(dilation, self.rank)
+        self.groups = groups
+        self.padding_mode = padding_mode
+        if padding_mode != "zeros" and isinstance(self.padding, str):
+            raise Unsupported(f"padding {padding!r} with padding_mode {padding_mode!r}")
+        sizes = (out_channels, in_channels // groups, *self.kernel_size)
+        self.weight = Parameter(init.linear_weight(sizes))
+        self.register_parameter(
+            "bias", Parameter(init.linear_bias(out_channels, sizes)) if bias else None
+        )
+
+    def forward(self, x: Any) -> Any:
+        padding = self.padding
+        if self.padding_mode != "zeros" and not isinstance(padding, str):
+            around = [size for size in reversed(padding) for _ in range(2)]
+            x, padding = pad_last(x, around, self.padding_mode), (0,) * self.rank
+        return conv(
+            x, self.weight, self.bias, self.stride, padding, self.dilation, self.groups,
+            rank=self.rank,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
+        text += f", stride={self.stride}"
+        if self.padding != (0,) * self.rank:
+            text += f", padding={self.padding}"
+        if self.dilation != (1,) * self.rank:
+            text += f", dilation={self.dilation}"
+        if self.groups != 1:
+            text += f", groups={self.groups}"
+        return text + ("" if self.bias is not None else ", bias=False")
+
+
+class Conv1d(_Conv):
+    """Over [batch, channels, length]."""
+
+    rank = 1
+
+
+class Conv2d(_Conv):
+    """Over [batch, channels, height, width]."""
+
+    rank = 2
+
+
+class Conv3d(_Conv):
+    """Over [batch, channels, depth, height, width]."""
+
+    rank = 3
+
+
+class _ConvTranspose(Module):
+    rank: ClassVar[int]
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Ints,
+        stride: Ints = 1,
+        padding: Ints = 0,
+        output_padding: Ints = 0,
+        groups: int = 1,
+        bias: bool = True,
+        dilation: Ints = 1,
+    ) -> None:
+        _check_groups(in_channels, out_channels, groups)
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size = spread(kernel_size, self.rank)
+        self.stride = spread(stride, self.rank)
+        self.padding = spread(padding, self.rank)
+        self.output_padding = spread(output_padding, self.rank)
+        self.dilation = spread(dilation, self.rank)
+        self.groups = groups
+        sizes = (in_channels, out_channels // groups, *self.kernel_size)
+        self.weight = Parameter(init.linear_weight(sizes))
+        self.register_parameter(
+            "bias", Parameter(init.linear_bias(out_channels, sizes)) if bias else None
+        )
+
+    def forward(self, x: Any) -> Any:
+        return conv_transpose(
+            x, self.weight, self.bias, self.stride, self.padding, self.output_padding, self.groups,
+            self.dilation, rank=self.rank,
+        )  # fmt: skip
+
+    def extra_repr(self) -> str:
+        text = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}"
+        return f"{text}, stride={self.stride}"
+
+
+class ConvTranspose1d(_ConvTranspose):
+    """The transpose of `Conv1d`."""
+
+    rank = 1
+
+
+class ConvTranspose2d(_ConvTranspose):
+    """The transpose of `Conv2d`."""
+
+    rank = 2
+
+
+class ConvTranspose3d(_ConvTranspose):
+    """The transpose of `Conv3d`."""
+
+    rank = 3
+
+
+def _check_groups(inside: int, outside: int, groups: int) -> None:
+    if groups < 1 or inside % groups or outside % groups:
+        raise ShapeError(f"{groups} groups do not divide {inside} and {outside} channels")
