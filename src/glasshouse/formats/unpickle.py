@@ -82,12 +82,12 @@ class _Machine:
         end = self.data.find(b"\n", self.position)
         if end < 0:
             self.bad("is cut off")
-        found = self.data[self.position : end].decode("ascii")
+        found = self.data[self.position : end].decode("latin-1")
         self.position = end + 1
         return found
 
     def pop(self) -> Any:
-        if not self.stack:
+        if not self.stack or self.stack[-1] is _MARK:
             self.bad("takes from an empty stack")
         return self.stack.pop()
 
@@ -98,12 +98,13 @@ class _Machine:
 
     def since_mark(self) -> list[Any]:
         items: list[Any] = []
-        while True:
-            item = self.pop()
+        while self.stack:
+            item = self.stack.pop()
             if item is _MARK:
                 items.reverse()
                 return items
             items.append(item)
+        self.bad("closes what it never opened")
 
     def fill(self, target: dict[Any, Any], items: list[Any]) -> None:
         if len(items) % 2:
@@ -183,12 +184,12 @@ class _Machine:
         elif code == ord("F"):
             stack.append(float(self.line()))
         elif code == ord("V"):
-            stack.append(self.line().encode("ascii").decode("raw-unicode-escape"))
+            stack.append(self.line().encode("latin-1").decode("raw-unicode-escape"))
         elif code == ord("S"):
             quoted = self.line()
             if len(quoted) < 2 or quoted[0] not in "'\"" or quoted[-1] != quoted[0]:
                 self.bad("has a string without quotes")
-            stack.append(quoted[1:-1].encode("ascii").decode("unicode-escape"))
+            stack.append(quoted[1:-1].encode("latin-1").decode("unicode-escape"))
         elif code == ord("0"):
             self.pop()
         elif code == ord("1"):
