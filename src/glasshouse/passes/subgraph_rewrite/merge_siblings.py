@@ -1,0 +1,183 @@
+"""Decides when products of one value become one: Q, K and V with weights side by side, then slices.
+
+Each sibling is a matmul or convolution with constant weights, its bias, and an activation that all
+of them have. Merging saves reading the input again and launching kernels. It costs a round trip
+through memory for each result that could have been finished in its own kernel (a product of gate
+and up, as in SwiGLU); the figures decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from glasshouse.ir.dim import Dim
+from glasshouse.ir.expr import Expr
+from glasshouse.ir.graph import Graph, Node, Value
+from glasshouse.ir.op import Kind
+from glasshouse.ir.rewriter import Rewriter
+from glasshouse.ops.cost import nbytes
+from glasshouse.passes.patterns import Array, array_of, is_constant, only_user, with_constant
+from glasshouse.passes.target import Target
+
+_VIEWS = ("reshape", "permute", "rearrange", "slice", "expand")
+
+
+@dataclass
+class _Sibling:
+    linear: Node
+    weight: Array  # [depth, columns], or [out, in, kernel...]
+    bias: Array | None = None
+    tail: Value = None  # type: ignore[assignment] # set right after construction
+    nodes: list[Node] = field(default_factory=list)
+
+    @property
+    def columns(self) -> int:
+        return int(self.weight.shape[0 if self.linear.op.name == "conv" else 1])
+
+
+def merge_siblings(graph: Graph, rw: Rewriter, target: Target) -> None:
+    """Merge wherever it pays; linear in the graph, since each value's users are seen once."""
+    shared: dict[Value, dict[Hashable, list[Node]]] = {}
+    for node in graph.nodes:
+        if node.op.name in ("matmul", "conv") and len(node.inputs[0]._uses) > 1:
+            key = _family(node)
+            if key is not None:
+                shared.setdefault(node.inputs[0], {}).setdefault(key, []).append(node)
+    for x, families in shared.items():
+        for nodes in families.values():
+            if len(nodes) > 1:
+                _merge(x, nodes, graph, rw, target)
+
+
+def _family(node: Node) -> Hashable | None:
+    """What siblings must have in common; None if a node cannot be merged with any."""
+    x, weight = node.inputs
+    if x is weight or not is_constant(weight) or not x.type.dtype.is_float:
+        return None
+    if node.op.name == "matmul":
+        rank = x.type.rank
+        if weight.type.rank != 2 or rank < 2:
+            return None
+        return ("matmul", node.attrs["transpose_x"], weight.type.dtype)
+    if node.attrs["groups"] != 1:
+        return None
+    return ("conv", weight.type.shape[1:], tuple(node.attrs.values()), weight.type.dtype)
+
+
+def _merge(x: Value, nodes: list[Node], graph: Graph, rw: Rewriter, target: Target) -> None:
+    siblings = [_sibling(graph, n) for n in nodes]
+    activation = _common_activation(graph, siblings)
+    gain, loss = _worth(x, siblings, graph, target)
+    matched = [n for s in siblings for n in s.nodes]
+    if loss >= gain:
+        if rw.listeners:
+            rw.reject(
+                matched, rule="merge-siblings", saved=gain, added=loss,
+                why=f"one product of {len(nodes)} would save {_kb(gain)} and add {_kb(loss)}: "
+                "results that are finished in their own kernels would go through memory",
+            )  # fmt: skip
+        return
+    rw.replace(
+        [s.tail for s in siblings],
+        lambda: _built(x, siblings, activation, rw),
+        rule="merge-siblings",
+        why=f"{len(nodes)} {nodes[0].op.label} of one value are one with their weights side by "
+        f"side: {_kb(gain)} less to move",
+        matched=matched,
+    )
+
+
+def _sibling(graph: Graph, node: Node) -> _Sibling:
+    weight = array_of(node.inputs[1])
+    assert weight is not None  # _family asked
+    if node.op.name == "matmul" and node.attrs["transpose_y"]:
+        weight = weight.T
+    out = _Sibling(node, weight, None, node.output, [node])
+    add = only_user(graph, node.output)
+    found = with_constant(add) if add and add.op.name == "add" else None
+    if not add or not found or add.output.type != node.output.type:
+        return out
+    data = array_of(found[1])
+    rank = node.output.type.rank
+    axis = 1 if node.op.name == "conv" else rank - 1
+    if data is None or data.ndim > rank:
+        return out
+    shape = (1,) * (rank - data.ndim) + data.shape
+    if any(size != 1 for i, size in enumerate(shape) if i != axis):
+        return out
+    out.bias = np.broadcast_to(data.reshape(-1), (out.columns,))
+    out.tail = add.output
+    out.nodes.append(add)
+    return out
+
+
+def _common_activation(graph: Graph, siblings: list[_Sibling]) -> list[Node]:
+    """Unary elementwise ops that follow every sibling, taken into the merge."""
+    taken: list[Node] = []
+    while True:
+        users = [only_user(graph, s.tail) for s in siblings]
+        first = users[0]
+        if first is None or first.op.kind is not Kind.ELEMENTWISE or len(first.inputs) != 1:
+            return taken
+        for user in users:
+            if user is None or user.op is not first.op or user.attrs != first.attrs:
+                return taken
+        for sibling, user in zip(siblings, users, strict=True):
+            assert user is not None  # looked at above
+            sibling.tail = user.output
+            sibling.nodes.append(user)
+        taken.append(first)
+
+
+def _worth(x: Value, siblings: list[_Sibling], graph: Graph, target: Target) -> tuple[float, float]:
+    """(bytes saved, bytes added) by merging."""
+    gain = (len(siblings) - 1) * (nbytes(x) + target.launch_bytes)
+    loss = 0.0
+    for sibling in siblings:
+        value = sibling.tail
+        user = only_user(graph, value)
+        while user is not None and user.op.name in _VIEWS:
+            value = user.output
+            user = only_user(graph, value)
+        finished = user is not None and user.op.kind is Kind.ELEMENTWISE
+        if finished or graph.is_held(value):
+            loss += 2.0 * nbytes(sibling.tail)
+    return gain, loss
+
+
+def _built(
+    x: Value, siblings: list[_Sibling], activation: Iterable[Node], rw: Rewriter
+) -> list[Expr]:
+    first = siblings[0].linear
+    dtype = first.inputs[1].type.dtype
+    is_conv = first.op.name == "conv"
+    weight = np.concatenate([s.weight for s in siblings], axis=0 if is_conv else 1)
+    attrs = dict(first.attrs)
+    if not is_conv:
+        attrs["transpose_y"] = False
+    out: Expr = rw.expr(x).apply(first.op.name, rw.expr(rw.constant(weight, dtype)), **attrs)
+    if any(s.bias is not None for s in siblings):
+        parts = [np.zeros(s.columns) if s.bias is None else s.bias for s in siblings]
+        bias = np.concatenate(parts)
+        if is_conv:
+            bias = bias.reshape((-1, *([1] * (out.ndim - 2))))
+        out = out + rw.expr(rw.constant(bias, dtype))
+    for node in activation:
+        out = out.apply(node.op.name, **node.attrs)
+    axis = 1 if is_conv else out.ndim - 1
+    slices: list[Expr] = []
+    start = 0
+    for sibling in siblings:
+        starts: list[Dim] = [0] * out.ndim
+        ends = list(out.shape)
+        starts[axis], ends[axis] = start, start + sibling.columns
+        slices.append(out.apply("slice", starts=starts, ends=ends))
+        start += sibling.columns
+    return slices
+
+
+def _kb(count: float) -> str:
+    return f"{count / 1024:.0f} KB"

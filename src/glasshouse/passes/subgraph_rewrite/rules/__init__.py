@@ -1,0 +1,20 @@
+"""The rules, one file a theme; importing this package registers them in the order of trying."""
+
+from glasshouse.passes.subgraph_rewrite.rules import (
+    activation,
+    algebra,
+    attention,
+    broadcast,
+    cast,
+    conv_bn,
+    linear_scale,
+    norm,
+    reshape_permute,
+    softmax,
+    split_concat,
+)
+
+__all__ = [
+    "activation", "algebra", "attention", "broadcast", "cast", "conv_bn", "linear_scale", "norm",
+    "reshape_permute", "softmax", "split_concat",
+]  # fmt: skip
