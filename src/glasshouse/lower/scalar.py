@@ -199,16 +199,19 @@ class ScalarCode:
         )
 
     def _elementwise(self, node: Node, index: tuple[Index, ...]) -> Steps:
-        if self.nest.vector and (
-            node.op.name in self.target.scalar_only
-            or any(v.type.dtype not in _VECTOR_TYPE for v in (*node.inputs, *node.outputs))
-        ):
+        if self.nest.vector and not self._has_vector_form(node):
             raise NotVector
         names: list[str] = []
         for operand in node.inputs:
             name = yield operand, broadcast_index(index, operand.type.shape)
             names += [name]
         return self.target.spell[node.op.name](node, names)
+
+    def _has_vector_form(self, node: Node) -> bool:
+        dtypes = {v.type.dtype for v in (*node.inputs, *node.outputs)}
+        if node.op.name in self.target.scalar_only or not dtypes <= _VECTOR_TYPE.keys():
+            return False
+        return bool_ not in dtypes or node.op.name in self.target.on_masks
 
     def _folded(self, node: Node, index: tuple[Index, ...]) -> Steps:
         """A reduction: a fold over fresh loops, at the least depth where its index is known."""

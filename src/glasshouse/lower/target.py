@@ -37,3 +37,4 @@ class Target:
     folds: Mapping[str, FoldSpelling]
     anchors: Mapping[str, Anchor]
     scalar_only: frozenset[str] = field(default_factory=frozenset)
+    on_masks: frozenset[str] = field(default_factory=frozenset)  # ops that vectors of bools have

@@ -20,6 +20,8 @@ from glasshouse.backend.cpu.emit import Source
 from glasshouse.backend.cpu.toolchain import INCLUDE, Toolchain, hash_text, toolchain
 from glasshouse.errors import BuildError
 
+MANY_KERNELS = 64
+
 Progress = Callable[[int, int, str], None]
 """Called with (files done, files in all, name of the one just built)."""
 
@@ -43,17 +45,17 @@ def build(source: Source, progress: Progress | None = None) -> Path:
             hint="set GLASSHOUSE_CACHE to a folder that can be written",
         ) from None
     salt = f"{tools.identity} {' '.join(tools.flags[:-1])} {_headers_hash()}"
-    texts = [*source.kernels.values(), source.main]
-    names = [*source.kernels, "main"]
+    units = _units(source)
+    texts, names = list(units.values()), list(units)
     keys = [hash_text(salt + text) for text in texts]
     library = folder / f"{hash_text(salt + ' '.join(keys))}.so"
     if library.exists():
         return library
-    jobs = max(os.cpu_count() or 1, 1)
+    headers = _precompiled_headers(tools, folder, salt)
     done = 0
-    with ThreadPoolExecutor(jobs) as pool:
+    with ThreadPoolExecutor(max(os.cpu_count() or 1, 1)) as pool:
         tasks = [
-            pool.submit(_object, tools, folder, k, t, n)
+            pool.submit(_object, tools, folder, headers, k, t, n)
             for k, t, n in zip(keys, texts, names, strict=True)
         ]
         for task, name in zip(tasks, names, strict=True):
@@ -66,13 +68,39 @@ def build(source: Source, progress: Progress | None = None) -> Path:
     return library
 
 
-def _object(tools: Toolchain, folder: Path, key: str, text: str, name: str) -> None:
+def _units(source: Source) -> dict[str, str]:
+    """The files to build: a kernel each, so that equal layers of other models find them built; but
+    several in one where there are very many, because starting the compiler costs 0.1 s."""
+    names = list(source.kernels)
+    size = 1 if len(names) <= MANY_KERNELS else 16
+    units: dict[str, str] = {}
+    for begin in range(0, len(names), size):
+        part = names[begin : begin + size]
+        units[part[0]] = "".join(source.kernels[name] for name in part)
+    return {**units, "main": source.main}
+
+
+def _precompiled_headers(tools: Toolchain, folder: Path, salt: str) -> list[str]:
+    """Flags that bring in the headers already parsed: 0.2 s a file instead of 1.2 s. GCC only."""
+    if "clang" in tools.version:
+        return []
+    header = folder / f"headers-{hash_text(salt)}.h"
+    if not header.with_suffix(".h.gch").exists():
+        _write(header, '#include "glasshouse/kernels.h"\n')
+        command = [tools.compiler, *tools.flags, "-x", "c++-header", str(header)]
+        _into(header.with_suffix(".h.gch"), command, "the headers")
+    return ["-include", str(header)]
+
+
+def _object(
+    tools: Toolchain, folder: Path, headers: list[str], key: str, text: str, name: str
+) -> None:
     target = folder / f"{key}.o"
     if target.exists():
         return
     source = folder / f"{key}.cpp"
     _write(source, text)
-    _into(target, [tools.compiler, *tools.flags, "-c", str(source)], name)
+    _into(target, [tools.compiler, *tools.flags, *headers, "-c", str(source)], name)
 
 
 def _into(target: Path, command: list[str], name: str) -> None:

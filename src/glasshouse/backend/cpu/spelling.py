@@ -71,8 +71,7 @@ def _clip(node: Node, args: list[str]) -> str:
     text = args[0]
     for bound, function in ((node.attrs["low"], "max"), (node.attrs["high"], "min")):
         if bound is not None:
-            limit = f"decltype({args[0]} + {args[0]})({number_text(bound, dtype)})"
-            text = f"gh::{function}({text}, {limit})"
+            text = f"gh::{function}({text}, gh::like({args[0]}, {number_text(bound, dtype)}))"
     return text
 
 
@@ -102,7 +101,7 @@ def _elu(node: Node, args: list[str]) -> str:
 
 def _hardsigmoid(node: Node, args: list[str]) -> str:
     x = args[0]
-    three, six, zero = (f"decltype({x} + {x})({n}.0f)" for n in (3, 6, 0))
+    three, six, zero = (f"gh::like({x}, {n}.0f)" for n in (3, 6, 0))
     return f"(gh::min(gh::max({x} + {three}, {zero}), {six}) / {six})"
 
 
@@ -130,7 +129,7 @@ SPELL: dict[str, Spelling] = {
     "add": _call("add"), "subtract": _call("sub"), "multiply": _call("mul"), "divide": _divide,
     "floor_divide": _call("floor_div"), "remainder": _call("floor_mod"), "power": _power,
     "maximum": _call("max"), "minimum": _call("min"), "negative": _call("neg"),
-    "absolute": _call("abs"), "sign": _call("sign"),
+    "absolute": _call("abs"), "sign": _call("sign_of"),
     "less": _compare("<", "(!{0} & {1})"), "less_equal": _compare("<=", "(!{0} | {1})"),
     "greater": _compare(">", "({0} & !{1})"), "greater_equal": _compare(">=", "({0} | !{1})"),
     "equal": _compare("==", "!({0} ^ {1})"), "not_equal": _compare("!=", "({0} ^ {1})"),
@@ -153,6 +152,13 @@ SPELL: dict[str, Spelling] = {
     "hardsigmoid": _hardsigmoid, "hardswish": _hardswish, "softplus": _softplus,
 }  # fmt: skip
 
+ON_MASKS = frozenset(
+    {
+        "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and",
+        "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor",
+        "bitwise_not", "where", "cast", "isnan", "isinf",
+    }
+)  # fmt: skip
 SCALAR_ONLY = frozenset({"floor_divide", "remainder", "left_shift", "right_shift"})
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from glasshouse.backend.cpu.matmul import matmul
-from glasshouse.backend.cpu.spelling import FOLDS, SCALAR_ONLY, SPELL
+from glasshouse.backend.cpu.spelling import FOLDS, ON_MASKS, SCALAR_ONLY, SPELL
 from glasshouse.lower.target import Anchor, Target
 
 ANCHORS: dict[str, Anchor] = {"matmul": matmul}
 
-CPU = Target("cpu", SPELL, FOLDS, ANCHORS, SCALAR_ONLY)
+CPU = Target("cpu", SPELL, FOLDS, ANCHORS, SCALAR_ONLY, ON_MASKS)

@@ -37,6 +37,9 @@ GH_INLINE double atan2(double y, double x) { return __builtin_atan2(y, x); }
 GH_INLINE float pow(float x, float y) { return __builtin_powf(x, y); }
 GH_INLINE double pow(double x, double y) { return __builtin_pow(x, y); }
 
+// A number of the same kind as x: an element, or a vector of equal elements.
+template <class T, class N> GH_INLINE T like(const T &, N number) { return T(number); }
+
 template <class T, if_number<T> = 0> GH_INLINE T select(bool c, T a, T b) { return c ? a : b; }
 GH_INLINE vm select(vm c, vm a, vm b) { return (c & a) | (!c & b); }
 
@@ -50,7 +53,9 @@ template <class T> GH_INLINE T max_of(T a, T b) { return a > b ? a : b; }
 template <class T, if_real<T> = 0> GH_INLINE T abs(T x) { return x < 0 || (x == 0 && 1 / x < 0) ? -x : x; }
 template <class T, if_int<T> = 0> GH_INLINE T abs(T x) { return x < 0 ? T(0u - (typename std::make_unsigned<T>::type)x) : x; }
 GH_INLINE bool abs(bool x) { return x; }
-template <class T, if_number<T> = 0> GH_INLINE T sign(T x) { return x > 0 ? T(1) : x < 0 ? T(-1) : x; }
+// The sign of NaN is 0, as in torch.
+template <class T, if_number<T> = 0> GH_INLINE T sign_of(T x) { return T((x > 0) - (x < 0)); }
+GH_INLINE vf sign_of(vf x) { return select(x > vf(0.0f), vf(1.0f), select(x < vf(0.0f), vf(-1.0f), vf(0.0f))); }
 template <class T, if_real<T> = 0> GH_INLINE bool is_nan(T x) { return x != x; }
 template <class T, if_real<T> = 0> GH_INLINE bool is_inf(T x) { return abs(x) == std::numeric_limits<T>::infinity(); }
 template <class T, if_int<T> = 0> GH_INLINE bool is_nan(T) { return false; }
