@@ -14,6 +14,7 @@ from typing import Any
 
 from glasshouse.errors import TypeMismatch, Unsupported
 from glasshouse.nn.parameter import Parameter
+from glasshouse.tensor import trace_data
 from glasshouse.tensor.place import ROOT, caller_name, enter, scope
 from glasshouse.tensor.state import STATE
 from glasshouse.tensor.tensor import Tensor
@@ -238,6 +239,9 @@ class Module(metaclass=_InitScope):
                 caller._paths[id(self)] = chain
             if chain:
                 return [(name, module) for _, name, module in chain]
+        if trace_data.is_on():
+            for path, parameter in self.named_parameters():
+                parameter.name = path
         name = caller_name(self, frame.f_back, type(self).__name__)
         capture = STATE.capture
         if capture is not None and caller is None:

@@ -107,9 +107,12 @@ def run_pending(values: Iterable[LazyValue]) -> None:
 
 def _settle(node: LazyNode) -> None:
     """An alias whose data is there needs what it stood for no more."""
+    from glasshouse.tensor import trace_data
+
     if node.alias is not None:
         data = result_of(node.alias)
         if data is not None:
+            trace_data.same_value(node.id, node.alias)
             node.results, node.alias = [data], None
 
 

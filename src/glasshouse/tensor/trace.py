@@ -197,7 +197,8 @@ def _finished(
         data = to_storage(lazy.node.results[lazy.index], lazy.type.dtype)
         op = VARIABLE if lazy in changed or (variables and known) else CONSTANT
         # A weight belongs where it is used: the line that made it has nothing to do with the graph.
-        origin = Origin(reader.source, name=known) if known else lazy.node.origin
+        labels = reader.labels if reader.grad_of is None else ()
+        origin = Origin(reader.source, known, labels=labels) if known else lazy.node.origin
         return add_source(graph, op, lazy, known, data, origin)
 
     extraction = Extraction(nodes, as_leaf, name)
