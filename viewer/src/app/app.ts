@@ -1,0 +1,225 @@
+/** Decides what the page is doing: which file, which view of it, what is selected, and how to go back. */
+
+import { Cancelled } from "../base/errors";
+import { Emitter } from "../base/events";
+import type { Progress } from "../base/rpc";
+import type { OpenResult, ShowResult, ViewSpec } from "../engine/api";
+import type { EngineClient } from "../engine/client";
+import { measureFonts } from "../gl/fonts";
+import type { GraphView } from "../gl/graph_view";
+import { IS_EXEMPLAR, IS_GROUP, IS_OPEN } from "../layout/scene_update";
+
+export type AppEvents = {
+  /** A file was opened; nothing is drawn yet. */
+  opened: { readonly name: string; readonly info: OpenResult };
+  /** A view stands on the screen. */
+  shown: { readonly spec: ViewSpec; readonly result: ShowResult };
+  /** An item was selected; -1 for none. */
+  selected: number;
+  hovered: number;
+  /** Work that takes long enough to be told of; null when done. */
+  progress: Progress | null;
+  failed: Error;
+  theme: "light" | "dark";
+};
+
+interface Step {
+  readonly spec: ViewSpec;
+}
+
+export class App {
+  readonly events = new Emitter<AppEvents>();
+  info: OpenResult | null = null;
+  spec: ViewSpec | null = null;
+  result: ShowResult | null = null;
+  selected = -1;
+  fileName = "";
+  /** Set by the shell, which needs the app for its handlers. */
+  view!: GraphView;
+  private running: AbortController | null = null;
+  private past: Step[] = [];
+  private future: Step[] = [];
+
+  constructor(readonly engine: EngineClient) {}
+
+  async open(bytes: Uint8Array, name: string): Promise<void> {
+    const ctx = document.createElement("canvas").getContext("2d");
+    if (!ctx) throw new Error("This browser has no canvas.");
+    const buffer = bytes.buffer.byteLength === bytes.byteLength ? (bytes.buffer as ArrayBuffer) : (bytes.slice().buffer as ArrayBuffer);
+    try {
+      this.info = await this.engine.call(
+        "open", { bytes: buffer, font: measureFonts(ctx) },
+        { transfer: [buffer], onProgress: (p) => this.events.emit("progress", p) },
+      );
+    } catch (e) {
+      this.events.emit("progress", null);
+      this.events.emit("failed", e as Error);
+      return;
+    }
+    this.fileName = name;
+    this.past = [];
+    this.future = [];
+    this.events.emit("opened", { name, info: this.info });
+    const graph = Math.max(0, this.info.header.graphs.findIndex((g) => g.parent < 0));
+    const stage = this.info.header.graphs[graph].stages.length - 1;
+    await this.show({ graph, stage, grouping: "module", across: false, fold: { base: "first", changes: [] } }, { fit: true });
+  }
+
+  /**
+   * Shows a view. `anchor` is an item that keeps its place on screen; `fit` frames the whole; `quiet`
+   * leaves the undo history alone. A view asked for while another is in the making replaces it.
+   */
+  async show(spec: ViewSpec, how: { anchor?: number; fit?: boolean; quiet?: boolean } = {}): Promise<boolean> {
+    this.running?.abort();
+    const running = new AbortController();
+    this.running = running;
+    const { width, height } = this.view.size;
+    let result: ShowResult;
+    try {
+      result = await this.engine.call(
+        "show", { view: spec, width, height },
+        { signal: running.signal, onProgress: (p) => this.events.emit("progress", p) },
+      );
+    } catch (e) {
+      if (e instanceof Cancelled) return false;
+      this.events.emit("progress", null);
+      this.events.emit("failed", e as Error);
+      return false;
+    } finally {
+      if (this.running === running) this.running = null;
+    }
+    if (this.spec && !how.quiet) {
+      this.past.push({ spec: this.spec });
+      if (this.past.length > 200) this.past.shift();
+      this.future = [];
+    }
+    this.spec = { ...spec, fold: result.fold };
+    this.result = result;
+    this.view.apply(result.update, how.anchor ?? -1);
+    if (how.fit) this.view.fit(false);
+    this.events.emit("progress", null);
+    this.events.emit("shown", { spec: this.spec, result });
+    if (this.selected >= 0) {
+      if (this.view.scene.place(this.selected)) void this.showStrokes(this.selected);
+      else this.select(-1);
+    }
+    return true;
+  }
+
+  cancel(): void {
+    this.running?.abort();
+    this.running = null;
+    this.events.emit("progress", null);
+  }
+
+  // -------------------------------------------------------------------------------- unfolding
+  /** Folded opens (one of identical ones stands for all), open folds. */
+  toggle(item: number): Promise<boolean> {
+    const at = this.view.scene.place(item);
+    if (!at || !this.spec) return Promise.resolve(false);
+    const flags = at.view.batch.flags[at.view.first + at.index];
+    if (!(flags & IS_GROUP)) return Promise.resolve(false);
+    return this.setFold(item, flags & IS_OPEN ? 0 : 1);
+  }
+
+  /** 0 folded, 1 open, 2 open with each of identical members. */
+  setFold(item: number, state: 0 | 1 | 2): Promise<boolean> {
+    const at = this.view.scene.place(item);
+    if (!at || !this.spec) return Promise.resolve(false);
+    const key = at.view.batch.key[at.view.first + at.index];
+    return this.changeFolds([[key, state]], item);
+  }
+
+  isExemplar(item: number): boolean {
+    const at = this.view.scene.place(item);
+    return at !== null && (at.view.batch.flags[at.view.first + at.index] & IS_EXEMPLAR) !== 0;
+  }
+
+  changeFolds(changes: readonly (readonly [number, number])[], anchor = -1): Promise<boolean> {
+    const spec = this.spec;
+    if (!spec) return Promise.resolve(false);
+    const all = new Map(spec.fold.changes.map(([k, s]) => [k, s]));
+    for (const [k, s] of changes) {
+      all.delete(k);
+      all.set(k, s);
+    }
+    const base = spec.fold.base === "flat" ? "none" : spec.fold.base;
+    return this.show({ ...spec, fold: { base, changes: [...all] } }, { anchor });
+  }
+
+  unfoldAll(): Promise<boolean> {
+    return this.rebase("all");
+  }
+
+  foldAll(): Promise<boolean> {
+    return this.rebase("none");
+  }
+
+  flatten(): Promise<boolean> {
+    return this.rebase("flat");
+  }
+
+  /** As when the file was opened. */
+  firstView(): Promise<boolean> {
+    return this.rebase("first");
+  }
+
+  private rebase(base: "all" | "none" | "flat" | "first"): Promise<boolean> {
+    return this.spec ? this.show({ ...this.spec, fold: { base, changes: [] } }, { fit: true }) : Promise.resolve(false);
+  }
+
+  setGrouping(grouping: string): Promise<boolean> {
+    return this.spec ? this.show({ ...this.spec, grouping, fold: { base: "first", changes: [] } }, { fit: true }) : Promise.resolve(false);
+  }
+
+  setAcross(across: boolean): Promise<boolean> {
+    return this.spec ? this.show({ ...this.spec, across }, { fit: true }) : Promise.resolve(false);
+  }
+
+  setStage(stage: number): Promise<boolean> {
+    return this.spec ? this.show({ ...this.spec, stage }) : Promise.resolve(false);
+  }
+
+  // --------------------------------------------------------------------------------- selecting
+  select(item: number): void {
+    this.selected = item;
+    this.view.select(item);
+    if (item < 0) this.view.setStrokes(null);
+    else void this.showStrokes(item);
+    this.events.emit("selected", item);
+  }
+
+  private async showStrokes(item: number): Promise<void> {
+    const pairs = await this.engine.call("strokes", { item });
+    if (this.selected === item) this.view.setStrokes(pairs);
+  }
+
+  /** Unfolds what hides an item, selects it and brings it into view. */
+  async reveal(item: number): Promise<void> {
+    if (!this.view.scene.place(item)) {
+      const changes = await this.engine.call("reveal", { item });
+      if (changes.length > 0 && !(await this.changeFolds(changes))) return;
+    }
+    this.select(item);
+    this.view.flyTo(item);
+  }
+
+  // ------------------------------------------------------------------------------------- undo
+  async undo(): Promise<void> {
+    const step = this.past.pop();
+    if (!step || !this.spec) return;
+    const now = this.spec;
+    if (await this.show(step.spec, { quiet: true })) this.future.push({ spec: now });
+  }
+
+  async redo(): Promise<void> {
+    const step = this.future.pop();
+    if (!step || !this.spec) return;
+    const now = this.spec;
+    if (await this.show(step.spec, { quiet: true })) this.past.push({ spec: now });
+  }
+
+  get canUndo(): boolean {
+    return this.past.length > 0;
+  }
+}

@@ -1,0 +1,128 @@
+/** Decides the frame of the page: toolbar, the graph, and the places where panels stand. */
+
+import { el } from "../base/dom";
+import { GlassError } from "../base/errors";
+import { count } from "../base/format";
+import { GraphView } from "../gl/graph_view";
+import { DARK, LIGHT } from "../gl/theme";
+import type { App } from "./app";
+
+/** Where panels put themselves. Each is empty and takes no room until something is in it. */
+export interface Slots {
+  readonly toolbar: HTMLElement;
+  readonly left: HTMLElement;
+  readonly right: HTMLElement;
+  readonly bottom: HTMLElement;
+  /** Over the graph: minimap, legend, palette. */
+  readonly over: HTMLElement;
+}
+
+export class Shell {
+  readonly slots: Slots;
+  private readonly title = el("span", { class: "file-name" });
+  private readonly counts = el("span", { class: "counts" });
+  private readonly grouping = el("select", { "aria-label": "Group by" });
+  private readonly status = el("div", { class: "status", role: "status", hidden: true });
+  private readonly problem = el("div", { class: "problem", role: "alert", hidden: true });
+
+  constructor(private readonly app: App, host: HTMLElement) {
+    const button = (text: string, title: string, run: () => void): HTMLButtonElement => el("button", { type: "button", title, click: run }, text);
+    const extra = el("div", { class: "slot" });
+    const toolbar = el(
+      "header", { class: "toolbar" },
+      el("span", { class: "brand" }, "Glasshouse"), this.title, this.counts,
+      el("label", { class: "field" }, "Group by ", this.grouping),
+      el("span", { class: "spring" }), extra,
+      button("Unfold all", "Unfold every group (e)", () => void app.unfoldAll()),
+      button("Fold all", "Fold every group (c)", () => void app.foldAll()),
+      button("Flatten", "Show all nodes without groups", () => void app.flatten()),
+      button("Fit", "Show the whole drawing (f)", () => app.view.fit()),
+      el("button", { type: "button", class: "icon", title: "Light or dark", "aria-label": "Light or dark", click: () => this.flipTheme() }, "◐"),
+    );
+    const stage = el("main", { class: "stage" });
+    this.slots = {
+      toolbar: extra, left: el("aside", { class: "side left" }), right: el("aside", { class: "side right" }),
+      bottom: el("footer", { class: "bottom" }), over: el("div", { class: "over" }),
+    };
+    stage.append(this.slots.over, this.status, this.problem);
+    host.append(toolbar, el("div", { class: "middle" }, this.slots.left, stage, this.slots.right), this.slots.bottom);
+    app.view = new GraphView(stage, {
+      select: (item) => app.select(item),
+      toggle: (item) => void app.toggle(item),
+      hover: (item) => app.events.emit("hovered", item),
+    }, new URLSearchParams(location.search).has("canvas"));
+    this.grouping.addEventListener("change", () => void app.setGrouping(this.grouping.value));
+    this.listen();
+    this.setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+  }
+
+  private listen(): void {
+    const { app } = this;
+    app.events.on("opened", ({ name, info }) => {
+      this.problem.hidden = true;
+      this.title.textContent = info.header.title || name;
+      document.title = `${info.header.title || name} – Glasshouse`;
+    });
+    app.events.on("shown", ({ spec, result }) => {
+      this.counts.textContent = `${count(result.nodes)} ops · ${count(result.edges)} edges`;
+      const names = result.groupings.length > 0 ? result.groupings : ["module"];
+      this.grouping.replaceChildren(...names.map((n) => el("option", { value: n, selected: n === spec.grouping }, n[0].toUpperCase() + n.slice(1))));
+      document.documentElement.dataset.ready = "1";
+    });
+    let shownAt = 0;
+    app.events.on("progress", (p) => {
+      if (!p) {
+        this.status.hidden = true;
+        shownAt = 0;
+        return;
+      }
+      shownAt ||= performance.now();
+      // Short work is not announced; what takes longer says what it does and how far it is.
+      if (performance.now() - shownAt < 250) return;
+      this.status.hidden = false;
+      this.status.replaceChildren(
+        p.total > 1 ? `${p.text}: ${count(p.done)} of ${count(p.total)}` : p.text,
+        el("button", { type: "button", click: () => app.cancel() }, "Stop"),
+      );
+    });
+    app.events.on("failed", (e) => {
+      this.problem.hidden = false;
+      this.problem.replaceChildren(el("h2", {}, "This file can't be shown"), el("p", {}, e.message), el("p", { class: "help" }, e instanceof GlassError ? e.help : ""));
+    });
+    window.addEventListener("keydown", (e) => {
+      const target = e.target as HTMLElement;
+      if (target.closest("input, textarea, select") || e.altKey) return;
+      if ((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === "z") {
+        e.preventDefault();
+        void (e.shiftKey ? app.redo() : app.undo());
+        return;
+      }
+      if (e.ctrlKey || e.metaKey) return;
+      const keys: Record<string, () => void> = {
+        f: () => app.view.fit(),
+        e: () => void app.unfoldAll(),
+        c: () => void app.foldAll(),
+        "+": () => app.view.zoomBy(1.25),
+        "=": () => app.view.zoomBy(1.25),
+        "-": () => app.view.zoomBy(0.8),
+        Enter: () => void (app.selected >= 0 && app.toggle(app.selected)),
+        Escape: () => app.select(-1),
+      };
+      const run = keys[e.key];
+      if (!run) return;
+      if (e.key === "Enter" && target.closest("button")) return;
+      e.preventDefault();
+      run();
+    });
+  }
+
+  setTheme(theme: "light" | "dark"): void {
+    document.documentElement.dataset.theme = theme;
+    this.app.view.setTheme(theme === "dark" ? DARK : LIGHT);
+    this.app.events.emit("theme", theme);
+  }
+
+  flipTheme(): void {
+    this.setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+  }
+}

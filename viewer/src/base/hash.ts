@@ -1,0 +1,27 @@
+/** Decides how structures are fingerprinted: 32-bit mixing, deterministic across runs and machines. */
+
+/** Mixes `v` into `h`. Multipliers are odd constants of the murmur family; quality, not secrecy. */
+export function mix(h: number, v: number): number {
+  h = Math.imul(h ^ v, 0x5bd1e995);
+  h ^= h >>> 15;
+  return Math.imul(h, 0x27d4eb2d) ^ (h >>> 13);
+}
+
+/** A final avalanche, so that sums of hashes (order-free sets) do not cancel. */
+export function finish(h: number): number {
+  h ^= h >>> 16;
+  h = Math.imul(h, 0x85ebca6b);
+  h ^= h >>> 13;
+  h = Math.imul(h, 0xc2b2ae35);
+  return h ^ (h >>> 16);
+}
+
+export function hashFloats(h: number, a: Float32Array | Float64Array, scale = 4): number {
+  for (let i = 0; i < a.length; i++) h = mix(h, (a[i] * scale) | 0);
+  return h;
+}
+
+export function hashInts(h: number, a: Int32Array | Uint8Array): number {
+  for (let i = 0; i < a.length; i++) h = mix(h, a[i]);
+  return h;
+}

@@ -1,0 +1,62 @@
+/** Decides what the page can ask of the worker; everything large stays on the worker's side. */
+
+import type { FontTable } from "../layout/measure";
+import type { SceneUpdate } from "../layout/scene_update";
+import type { Header } from "../model/schema";
+
+export interface OpenResult {
+  readonly header: Header;
+  /** For each graph: nodes rows over all stages and the groupings it has. */
+  readonly graphs: readonly GraphSummary[];
+}
+
+export interface GraphSummary {
+  readonly name: string;
+  readonly parent: number;
+}
+
+/** How far a drawing is unfolded: a start, then changes by group key (see `groupKey`). */
+export interface FoldSpec {
+  readonly base: "first" | "all" | "none" | "flat";
+  /** Pairs: key, state (0 folded, 1 open, 2 open with each of identical members). */
+  readonly changes: readonly (readonly [number, number])[];
+}
+
+/** What is shown, as plain data: a link, an undo step and a saved view are all one of these. */
+export interface ViewSpec {
+  readonly graph: number;
+  readonly stage: number;
+  readonly grouping: string;
+  readonly across: boolean;
+  readonly fold: FoldSpec;
+}
+
+export interface ShowArg {
+  readonly view: ViewSpec;
+  /** The window that a first view must fit. */
+  readonly width: number;
+  readonly height: number;
+}
+
+export interface ShowResult {
+  readonly update: SceneUpdate;
+  /** The fold state spelled out, so that "first" stays what it was. */
+  readonly fold: FoldSpec;
+  readonly groupings: readonly string[];
+  readonly nodes: number;
+  readonly edges: number;
+  readonly groups: number;
+  readonly boxes: number;
+}
+
+/** Edges of drawn groups, as pairs group, edge of its shape. */
+export type Strokes = Int32Array;
+
+export type EngineApi = {
+  open: { arg: { bytes: ArrayBuffer; font: FontTable }; result: OpenResult };
+  show: { arg: ShowArg; result: ShowResult };
+  /** Edges that touch an item, through all borders they cross. */
+  strokes: { arg: { item: number }; result: Strokes };
+  /** Fold changes that bring an item into view. */
+  reveal: { arg: { item: number }; result: readonly (readonly [number, number])[] };
+};

@@ -1,0 +1,158 @@
+/** Decides how the worker serves the page: one recording, one view of it, its drawings kept up to date. */
+
+import { GlassError } from "../base/errors";
+import type { Call, Served } from "../base/rpc";
+import { Interner } from "../layout/labels";
+import { Measure } from "../layout/measure";
+import { transferables } from "../layout/scene_update";
+import { EACH, FOLDED, LayoutSession, OPEN, type Pace } from "../layout/session";
+import { Graph } from "../model/graph";
+import { buildHierarchy, groupKey, type Hierarchy } from "../model/hierarchy";
+import { Recording } from "../model/recording";
+import { selectStage, type StageGraph } from "../model/stage";
+import type { EngineApi, FoldSpec, OpenResult, ShowArg, ShowResult, Strokes, ViewSpec } from "./api";
+import { firstView } from "./first_view";
+import { findStrokes } from "./strokes";
+
+export class Engine {
+  private recording: Recording | null = null;
+  private readonly graphs = new Map<number, Promise<Graph>>();
+  private measure = new Measure();
+  private readonly labels = new Interner();
+  private stage: StageGraph | null = null;
+  private hierarchy: Hierarchy | null = null;
+  private session: LayoutSession | null = null;
+  private shown = "";
+  private keys: Map<number, number> | null = null;
+
+  /** The methods as the page sees them. */
+  methods(): Served<EngineApi> {
+    return {
+      open: (a, call) => this.open(a.bytes, new Measure(a.font), call),
+      show: (a, call) => this.show(a, call),
+      strokes: (a) => this.strokes(a.item),
+      reveal: (a) => this.reveal(a.item),
+    };
+  }
+
+  async open(bytes: ArrayBuffer, measure: Measure, call: Call): Promise<OpenResult> {
+    this.measure = measure;
+    call.progress({ text: "Reading the file", done: 0, total: 1 });
+    this.recording = await Recording.open(new Uint8Array(bytes));
+    this.graphs.clear();
+    this.session = null;
+    this.shown = "";
+    return {
+      header: this.recording.header,
+      graphs: this.recording.header.graphs.map((g) => ({ name: g.name, parent: g.parent })),
+    };
+  }
+
+  private graph(index: number): Promise<Graph> {
+    if (!this.recording) throw new GlassError("no file is open");
+    if (!this.recording.header.graphs[index]) throw new GlassError(`the file has no graph ${index}`);
+    let g = this.graphs.get(index);
+    if (!g) this.graphs.set(index, (g = Graph.load(this.recording, index)));
+    return g;
+  }
+
+  async show(arg: ShowArg, call: Call): Promise<ShowResult> {
+    const { view } = arg;
+    const pace: Pace = {
+      step: async (done, total) => {
+        if (total > 200) call.progress({ text: "Arranging groups", done, total });
+        await call.breathe();
+      },
+    };
+    if (this.recording && this.recording.header.graphs[view.graph]) call.progress({ text: "Reading nodes", done: 0, total: 1 });
+    const graph = await this.graph(view.graph);
+    const session = await this.prepare(graph, view, arg, call);
+    if (view.fold.base === "first") await firstView(session, arg.width, arg.height);
+    else this.applyFold(session, view.fold);
+    await session.layOut(pace);
+    const update = session.takeUpdate();
+    call.transfer(transferables(update));
+    const h = session.h;
+    let boxes = 0;
+    for (const g of session.flat ? [0] : session.visibleGroups(false)) boxes += session.flat ? h.nodes : session.membersOf(g).length;
+    return {
+      update, fold: this.spell(session, view.fold), groupings: graph.groupings(), nodes: h.nodes, edges: h.stage.edges,
+      groups: h.groups - 1, boxes,
+    };
+  }
+
+  private async prepare(graph: Graph, view: ViewSpec, arg: ShowArg, call: Call): Promise<LayoutSession> {
+    const stageKey = `${view.graph}/${view.stage}`;
+    const treeKey = `${stageKey}/${view.grouping}`;
+    const key = `${treeKey}/${view.across ? "across" : "down"}`;
+    if (this.session && this.shown === key) return this.session;
+    const stage = Math.min(Math.max(0, view.stage), graph.info.stages.length - 1);
+    if (!this.stage || this.stage.graph !== graph || this.stage.stage !== stage) {
+      call.progress({ text: "Sorting nodes", done: 0, total: 1 });
+      await call.breathe();
+      this.stage = selectStage(graph, stage);
+      this.hierarchy = null;
+    }
+    if (!this.hierarchy || this.hierarchy.grouping !== view.grouping || this.hierarchy.stage !== this.stage) {
+      call.progress({ text: "Grouping nodes", done: 0, total: 1 });
+      await call.breathe();
+      this.hierarchy = buildHierarchy(this.stage, view.grouping);
+      this.keys = null;
+    }
+    const aspect = Math.min(3, Math.max(0.6, arg.width / Math.max(1, arg.height)));
+    this.session = new LayoutSession(this.hierarchy, this.measure, { across: view.across, aspect, wrapFrom: 560 }, this.labels);
+    this.shown = key;
+    return this.session;
+  }
+
+  private groupOf(key: number): number {
+    const h = this.hierarchy as Hierarchy;
+    if (!this.keys) {
+      this.keys = new Map();
+      for (let g = 0; g < h.groups; g++) this.keys.set(groupKey(h, g), g);
+    }
+    return this.keys.get(key) ?? -1;
+  }
+
+  private applyFold(session: LayoutSession, fold: FoldSpec): void {
+    session.flat = fold.base === "flat";
+    const wanted = new Uint8Array(session.h.groups);
+    if (fold.base === "all") for (let g = 1; g < wanted.length; g++) wanted[g] = session.h.repeat[g] > 0 ? EACH : OPEN;
+    wanted[0] = OPEN;
+    for (const [key, state] of fold.changes) {
+      const g = this.groupOf(key);
+      if (g > 0) wanted[g] = state;
+    }
+    for (let g = 1; g < wanted.length; g++) session.setFold(g, wanted[g]);
+  }
+
+  private spell(session: LayoutSession, fold: FoldSpec): FoldSpec {
+    if (fold.base !== "first") return fold;
+    const changes: [number, number][] = [];
+    for (let g = 1; g < session.h.groups; g++) {
+      if (session.fold[g] !== FOLDED) changes.push([groupKey(session.h, g), session.fold[g]]);
+    }
+    return { base: "none", changes };
+  }
+
+  private strokes(item: number): Strokes {
+    return this.session ? findStrokes(this.session, item) : new Int32Array(0);
+  }
+
+  private reveal(item: number): readonly (readonly [number, number])[] {
+    const s = this.session;
+    if (!s || s.flat) return [];
+    const h = s.h;
+    const out: [number, number][] = [];
+    let child = item;
+    for (let p = h.parent[item]; p >= 0; p = h.parent[p]) {
+      const g = p - h.nodes;
+      const first = h.members.values[h.members.offsets[g]];
+      // One of identical members, but not the one that stands for all: then each is shown.
+      const state = h.repeat[g] > 0 && (child !== first || s.fold[g] === EACH) ? EACH : OPEN;
+      if (g > 0 && s.fold[g] !== state && !(s.fold[g] === EACH)) out.push([groupKey(h, g), state]);
+      child = p;
+    }
+    return out;
+  }
+}

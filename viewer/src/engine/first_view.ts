@@ -1,0 +1,55 @@
+/** Decides how far a model is unfolded when it opens: as deep as the whole still reads on this screen. */
+
+import { FOLDED, OPEN, type LayoutSession } from "../layout/session";
+
+/** Labels are 12 px at scale 1 and never drawn under 11: below this scale a first view is too deep. */
+const READABLE = 0.9;
+const MOST_BOXES = 80;
+const MARGIN = 48;
+
+/**
+ * Opens the largest groups first, keeps each step that still fits at a readable scale, and takes the
+ * others back. Runs of identical groups open to one of them. A model that does not fit even folded
+ * stays at its first level.
+ */
+export async function firstView(session: LayoutSession, width: number, height: number): Promise<void> {
+  const { h } = session;
+  for (let g = 1; g < h.groups; g++) session.setFold(g, FOLDED);
+  await session.layOut();
+  const size = (g: number): number => h.end[g] - h.start[g];
+  const scale = (): number => {
+    const s = session.shape(0);
+    return s ? Math.min((width - MARGIN) / s.w, (height - MARGIN) / s.h) : 0;
+  };
+  let boxes = session.membersOf(0).length;
+  const candidates: number[] = [];
+  const add = (g: number): void => {
+    for (const item of session.membersOf(g)) if (item >= h.nodes) candidates.push(item - h.nodes);
+  };
+  add(0);
+  // A lone group in a nearly empty root is the model itself: it opens whatever the scale says.
+  let forced = boxes < 12;
+  const refused = new Set<number>();
+  for (let tries = 0; tries < 60 && candidates.length > 0; tries++) {
+    candidates.sort((a, b) => h.depth[a] - h.depth[b] || size(b) - size(a) || a - b);
+    const g = candidates.shift() as number;
+    if (refused.has(g)) continue;
+    session.setFold(g, OPEN);
+    const more = session.membersOf(g).length;
+    if (boxes + more > MOST_BOXES) {
+      session.setFold(g, FOLDED);
+      refused.add(g);
+      continue;
+    }
+    await session.layOut();
+    if (scale() < READABLE && !(forced && boxes + more < 12)) {
+      session.setFold(g, FOLDED);
+      refused.add(g);
+      continue;
+    }
+    boxes += more;
+    if (boxes >= 12) forced = false;
+    add(g);
+  }
+  await session.layOut();
+}

@@ -1,0 +1,113 @@
+/** Decides how a draw list is drawn where there is no WebGL2: the same picture with a plain 2d canvas. */
+
+import { alphaOf, css, type Rgba } from "../base/color";
+import { BOX_WORDS, CURVE_WORDS, HATCHED, type DrawList } from "./draw_list";
+import { font, TextFit } from "./fonts";
+import type { Renderer } from "./renderer";
+
+type Context = CanvasRenderingContext2D;
+
+export class CanvasRenderer implements Renderer {
+  readonly kind = "canvas2d";
+  private readonly ctx: Context;
+  private readonly fit: TextFit;
+  private ratio = 1;
+
+  constructor(private readonly canvas: HTMLCanvasElement) {
+    const ctx = canvas.getContext("2d", { alpha: false });
+    if (!ctx) throw new Error("This browser can draw neither with WebGL2 nor with a 2d canvas.");
+    this.ctx = ctx;
+    this.fit = new TextFit(ctx);
+  }
+
+  resize(width: number, height: number, ratio: number): void {
+    this.canvas.width = Math.max(1, Math.round(width * ratio));
+    this.canvas.height = Math.max(1, Math.round(height * ratio));
+    this.ratio = ratio;
+  }
+
+  draw(list: DrawList, background: Rgba): void {
+    const { ctx } = this;
+    ctx.setTransform(this.ratio, 0, 0, this.ratio, 0, 0);
+    ctx.fillStyle = css(background);
+    ctx.fillRect(0, 0, this.canvas.width / this.ratio, this.canvas.height / this.ratio);
+    for (const [what, start, end] of list.runs) {
+      for (let i = start; i < end; i++) {
+        if (what === "boxes") this.box(list, i);
+        else this.curve(list, i);
+      }
+    }
+    ctx.textBaseline = "middle";
+    for (const t of list.texts) {
+      const text = this.fit.cut(t.text, t.px, t.face, t.maxWidth);
+      if (!text) continue;
+      ctx.font = font(t.face, t.px);
+      ctx.fillStyle = css(t.color);
+      ctx.textAlign = t.align === 0 ? "left" : t.align === 1 ? "right" : "center";
+      ctx.fillText(text, t.x, t.y);
+    }
+  }
+
+  private box(list: DrawList, i: number): void {
+    const { f, u } = list.boxes;
+    const a = i * BOX_WORDS;
+    const { ctx } = this;
+    const [x, y, w, h, radius, stripe, border, pattern] = f.subarray(a, a + 8);
+    if (radius < 0.5 && border === 0) {
+      ctx.fillStyle = css(u[a + 8]);
+      ctx.fillRect(x, y, w, h);
+      return;
+    }
+    const inset = border / 2;
+    ctx.beginPath();
+    ctx.roundRect(x + inset, y + inset, Math.max(0, w - border), Math.max(0, h - border), Math.max(0, Math.min(radius, w / 2, h / 2)));
+    ctx.fillStyle = css(u[a + 8]);
+    ctx.fill();
+    if (stripe > 0 || pattern === HATCHED) {
+      ctx.save();
+      ctx.clip();
+      ctx.fillStyle = css(u[a + 10]);
+      if (stripe > 0) ctx.fillRect(x, y, stripe, h);
+      if (pattern === HATCHED) {
+        ctx.globalAlpha = 0.28;
+        for (let k = -h; k < w; k += 8) ctx.fillRect(x + k, y, 1.5, h);
+      }
+      ctx.restore();
+    }
+    if (border > 0 && alphaOf(u[a + 9]) > 0) {
+      ctx.strokeStyle = css(u[a + 9]);
+      ctx.lineWidth = border;
+      ctx.stroke();
+    }
+  }
+
+  private curve(list: DrawList, i: number): void {
+    const { f, u } = list.curves;
+    const a = i * CURVE_WORDS;
+    const { ctx } = this;
+    ctx.beginPath();
+    if (f[a + 9] < f[a + 8]) {
+      // A tapered stroke is an arrow head.
+      const dx = f[a + 6] - f[a];
+      const dy = f[a + 7] - f[a + 1];
+      const d = Math.hypot(dx, dy) || 1;
+      const nx = ((-dy / d) * f[a + 8]) / 2;
+      const ny = ((dx / d) * f[a + 8]) / 2;
+      ctx.moveTo(f[a] + nx, f[a + 1] + ny);
+      ctx.lineTo(f[a] - nx, f[a + 1] - ny);
+      ctx.lineTo(f[a + 6], f[a + 7]);
+      ctx.fillStyle = css(u[a + 10]);
+      ctx.fill();
+      return;
+    }
+    ctx.moveTo(f[a], f[a + 1]);
+    ctx.bezierCurveTo(f[a + 2], f[a + 3], f[a + 4], f[a + 5], f[a + 6], f[a + 7]);
+    ctx.strokeStyle = css(u[a + 10]);
+    ctx.lineWidth = f[a + 8];
+    ctx.stroke();
+  }
+
+  dispose(): void {
+    this.ctx.clearRect(0, 0, this.canvas.width, this.canvas.height);
+  }
+}

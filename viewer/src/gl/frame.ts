@@ -1,0 +1,409 @@
+/** Decides what is drawn in a frame: culling, levels of detail, headers that stay in view, highlights. */
+
+import { blend, fade, type Rgba } from "../base/color";
+import { FAMILIES } from "../layout/family";
+import { IS_GROUP, IS_NEW, IS_OPEN, IS_REPEAT, IS_SOURCE, type Shape } from "../layout/scene_update";
+import { HEADER, RADIUS, SUB_PX, TITLE_PX } from "../layout/style";
+import { EDGE, TAG } from "../layout/template";
+import type { Camera } from "./camera";
+import { HATCHED, PLAIN, type DrawList } from "./draw_list";
+import type { GroupView, Scene } from "./scene";
+import { edgeBounds, indexOf } from "./spatial";
+import type { Theme } from "./theme";
+import type { Tween } from "./tween";
+
+/** What panels lay over the drawing: arrays by item, 0 or empty where there is nothing to say. */
+export interface Overlay {
+  readonly fill?: Uint32Array;
+  readonly border?: Uint32Array;
+  readonly text?: Uint32Array;
+  /** A figure at the right of the box or header ("412 µs"). */
+  readonly figure?: (item: number) => string;
+  /** Share of the whole, 0..1, drawn as a bar. */
+  readonly share?: Float32Array;
+  /** 1 added, 2 removed, 3 changed. */
+  readonly mark?: Uint8Array;
+  /** When given, items with 0 recede (search, trace). */
+  readonly lit?: Uint8Array;
+}
+
+export interface FrameState {
+  readonly selected: number; // item, or -1
+  readonly hover: number;
+  /** Edges that come forward: group -> edges of its shape. */
+  readonly strokes: ReadonlyMap<number, ReadonlySet<number>> | null;
+  readonly overlay: Overlay | null;
+  readonly tween: Tween | null;
+}
+
+/** Nothing smaller than this is read: texts are written at 11 px or give way. */
+const MIN_PX = 11;
+/** A box lower than this on screen is a block of colour. */
+const BLOCK_H = 14;
+/** A group smaller than this on screen is a block. */
+const BLOCK_GROUP = 26;
+
+interface Visit {
+  readonly view: GroupView;
+  readonly item: number;
+  readonly x: number; // screen
+  readonly y: number;
+  readonly w: number;
+  readonly h: number;
+  readonly depth: number;
+  readonly alpha: number;
+}
+
+export class FrameBuilder {
+  /** Boxes and curves looked at in the last frame; tests hold it to what is visible. */
+  visited = 0;
+  private theme!: Theme;
+  private list!: DrawList;
+  private scene!: Scene;
+  private state!: FrameState;
+  private s = 1;
+  private width = 0;
+  private height = 0;
+  private dim = false;
+
+  build(list: DrawList, scene: Scene, camera: Camera, width: number, height: number, theme: Theme, state: FrameState): void {
+    list.clear();
+    this.visited = 0;
+    const root = scene.root;
+    if (!root) return;
+    this.theme = theme;
+    this.list = list;
+    this.scene = scene;
+    this.state = state;
+    this.s = camera.scale;
+    this.width = width;
+    this.height = height;
+    this.dim = state.strokes !== null;
+    const s = camera.scale;
+    const size = state.tween ? state.tween.sizeOf(root) : root.shape;
+    let level: Visit[] = [{ view: root, item: -1, x: camera.x, y: camera.y, w: size.w * s, h: size.h * s, depth: 0, alpha: 1 }];
+    const headers: Visit[] = [];
+    while (level.length > 0) {
+      const next: Visit[] = [];
+      for (const v of level) this.edges(v);
+      list.layer();
+      for (const v of level) this.members(v, next, headers);
+      list.layer();
+      level = next;
+    }
+    for (const v of headers) this.header(v);
+    list.layer();
+  }
+
+  // ------------------------------------------------------------------------------------ edges
+  private edges(v: Visit): void {
+    const { s, state, theme } = this;
+    const shape = v.view.shape;
+    // Below this the strokes of a group would be a grey mist.
+    if (s < 0.05) return;
+    const strong = state.strokes?.get(v.view.group);
+    const strength = Math.min(1, Math.max(0, (s - 0.05) / 0.15)) * v.alpha;
+    const base = fade(theme.edge, strength * (this.dim ? 0.3 : 1));
+    const width = s < 0.4 ? 0.9 : 1.25;
+    const index = indexOf(shape);
+    const x0 = -v.x / s;
+    const y0 = -v.y / s;
+    const x1 = (this.width - v.x) / s;
+    const y1 = (this.height - v.y) / s;
+    const one = (e: number): void => {
+      if (strong?.has(e)) return;
+      if (shape.edgeKind[e] === TAG && s < 0.3) return;
+      this.stroke(v, e, base, width);
+    };
+    if (index) index.edges.query(x0, y0, x1, y1, one);
+    else {
+      const b = edgeBounds(shape);
+      for (let e = 0; e < shape.edgeSrc.length; e++) {
+        if (b[4 * e] <= x1 && b[4 * e + 2] >= x0 && b[4 * e + 1] <= y1 && b[4 * e + 3] >= y0) one(e);
+      }
+    }
+    if (strong) for (const e of strong) this.stroke(v, e, fade(theme.accent, v.alpha), 2);
+    if (s >= 0.8) this.edgeLabels(v, x0, y0, x1, y1);
+  }
+
+  private stroke(v: Visit, e: number, color: Rgba, width: number): void {
+    this.visited++;
+    const { s, list, scene, state } = this;
+    const shape = v.view.shape;
+    const p = shape.points;
+    const from = shape.pathStart[e];
+    const to = shape.pathStart[e + 1];
+    const shift = state.tween ? state.tween.edgeShift(v.view, e) : null;
+    let px = 0;
+    let py = 0;
+    for (let i = from; i < to; i++) {
+      const k = shift ? (i - from) / Math.max(1, to - from - 1) : 0;
+      const x = v.x + (p[3 * i] + (shift ? shift[0] + (shift[2] - shift[0]) * k : 0)) * s;
+      const y = v.y + (p[3 * i + 1] + (shift ? shift[1] + (shift[3] - shift[1]) * k : 0)) * s;
+      if (i > from) this.stretch(px, py, x, y, p[3 * i + 2] * s, width, color, scene.across);
+      px = x;
+      py = y;
+    }
+    if (s > 0.45 && shape.edgeKind[e] === EDGE && shape.edgeDst[e] >= 0 && to - from > 1) {
+      const a = Math.min(6, 6.5 * s);
+      if (scene.across) list.curve(px - a, py, px - a, py, px, py, px, py, a * 0.95, 0, color);
+      else list.curve(px, py - a, px, py - a, px, py, px, py, a * 0.95, 0, color);
+    }
+  }
+
+  private stretch(x0: number, y0: number, x1: number, y1: number, bend: number, width: number, color: Rgba, across: boolean): void {
+    if (Math.max(x0, x1) < -200 || Math.min(x0, x1) > this.width + 200) return;
+    if (Math.max(y0, y1) < -200 || Math.min(y0, y1) > this.height + 200) return;
+    const list = this.list;
+    if (bend !== 0) {
+      const d = (bend * 4) / 3;
+      if (across) list.curve(x0, y0, x0 + d, y0, x1 + d, y1, x1, y1, width, width, color);
+      else list.curve(x0, y0, x0, y0 + d, x1, y1 + d, x1, y1, width, width, color);
+      return;
+    }
+    if (across) {
+      const m = (x0 + x1) / 2;
+      list.curve(x0, y0, m, y0, m, y1, x1, y1, width, width, color);
+    } else {
+      const m = (y0 + y1) / 2;
+      list.curve(x0, y0, x0, m, x1, m, x1, y1, width, width, color);
+    }
+  }
+
+  private edgeLabels(v: Visit, x0: number, y0: number, x1: number, y1: number): void {
+    const shape = v.view.shape;
+    const { s, theme, list } = this;
+    if (v.alpha < 1) return;
+    for (let e = 0; e < shape.edgeLabel.length; e++) {
+      if (shape.edgeLabel[e] === 0 || shape.edgeKind[e] !== EDGE) continue;
+      const i = shape.pathStart[e];
+      const p = shape.points;
+      // Just under the producer, where edges of one row have not crossed yet.
+      const wx = p[3 * i] + (this.scene.across ? 8 : 0);
+      const wy = p[3 * i + 1] + (this.scene.across ? 0 : 15);
+      if (wx < x0 || wx > x1 || wy < y0 || wy > y1) continue;
+      const text = this.scene.labels[shape.edgeLabel[e]];
+      const px = Math.max(MIN_PX, (SUB_PX - 0.5) * s);
+      const w = text.length * px * 0.602 + 6;
+      const sx = v.x + wx * s;
+      const sy = v.y + wy * s;
+      const sheet = v.depth === 0 ? theme.paper : theme.sheets[Math.min(v.depth - 1, theme.sheets.length - 1)];
+      const left = this.scene.across ? sx : sx - w / 2;
+      list.box(left, sy - px * 0.62, w, px * 1.24, 2, fade(sheet, 0.92), 0, 0);
+      list.text({ text, x: left + w / 2, y: sy, px, face: "mono", color: fade(theme.soft, this.dim ? 0.5 : 1), align: 0.5, maxWidth: w });
+    }
+  }
+
+  // ---------------------------------------------------------------------------------- members
+  private members(v: Visit, next: Visit[], headers: Visit[]): void {
+    const { s } = this;
+    const shape = v.view.shape;
+    const x0 = -v.x / s;
+    const y0 = -v.y / s;
+    const x1 = (this.width - v.x) / s;
+    const y1 = (this.height - v.y) / s;
+    const index = indexOf(shape);
+    const tween = this.state.tween;
+    const one = (i: number): void => this.member(v, i, next, headers);
+    if (index && !tween) index.members.query(x0, y0, x1, y1, one);
+    else {
+      for (let i = 0; i < v.view.count; i++) {
+        const r = tween ? tween.rectOf(v.view, i) : shape.rect.subarray(4 * i, 4 * i + 4);
+        if (r[0] <= x1 && r[0] + r[2] >= x0 && r[1] <= y1 && r[1] + r[3] >= y0) one(i);
+      }
+    }
+    if (s >= 0.3) this.tags(v, x0, y0, x1, y1);
+  }
+
+  private member(v: Visit, i: number, next: Visit[], headers: Visit[]): void {
+    this.visited++;
+    const { s, theme, list, state, scene } = this;
+    const { shape, batch, first } = v.view;
+    const r = shape.rect;
+    let rx = r[4 * i];
+    let ry = r[4 * i + 1];
+    let rw = r[4 * i + 2];
+    let rh = r[4 * i + 3];
+    if (rw === 0) return;
+    let alpha = v.alpha;
+    if (state.tween) {
+      const t = state.tween.rectOf(v.view, i);
+      rx = t[0];
+      ry = t[1];
+      rw = t[2];
+      rh = t[3];
+      alpha *= state.tween.alphaOf(v.view, i);
+    }
+    const x = v.x + rx * s;
+    const y = v.y + ry * s;
+    const w = rw * s;
+    const h = rh * s;
+    const item = batch.item[first + i];
+    const flags = batch.flags[first + i];
+    const selected = item === state.selected;
+    const hover = item === state.hover;
+    const overlay = state.overlay;
+    const lit = overlay?.lit ? overlay.lit[item] : 1;
+    if (!lit) alpha *= 0.3;
+    const borderWidth = selected ? 2 : hover ? 1.5 : 1;
+
+    if (flags & IS_GROUP && flags & IS_OPEN) {
+      const open = scene.open(v.view, i);
+      const d = Math.min(v.depth, theme.sheets.length - 1);
+      const border = selected ? theme.accent : hover ? theme.foldedBorder : theme.sheetBorders[d];
+      const radius = Math.min(8, RADIUS * Math.max(1, s));
+      if (open && Math.min(w, h) > BLOCK_GROUP && w * h > 2200) {
+        list.box(x, y, w, h, radius, fade(theme.sheets[d], alpha), fade(border, alpha), borderWidth);
+        const inner: Visit = { view: open, item, x, y, w, h, depth: v.depth + 1, alpha };
+        next.push(inner);
+        headers.push(inner);
+      } else {
+        const fill = overlay?.fill?.[item] || blend(theme.sheets[d], theme.edge, 0.22);
+        list.box(x, y, w, h, Math.min(radius, h / 3), fade(fill, alpha), fade(border, alpha), s < 0.1 ? 0 : borderWidth);
+      }
+      return;
+    }
+    const family = batch.family[first + i];
+    const group = (flags & IS_GROUP) !== 0;
+    const source = (flags & IS_SOURCE) !== 0;
+    let fill = group ? theme.folded : theme.familyFill[family];
+    let border = group ? theme.foldedBorder : theme.border;
+    if (overlay?.fill?.[item]) fill = overlay.fill[item];
+    if (overlay?.border?.[item]) border = overlay.border[item];
+    if (selected) border = theme.accent;
+    else if (hover) border = theme.ink;
+    const pill = shape.small[i] === 1;
+    if (h < 4) {
+      // Far away: one flat mark, coloured by family.
+      list.box(x, y, w, Math.max(0.8, h), 0, fade(overlay?.fill?.[item] || (group ? theme.edge : blend(fill, theme.familyEdge[family], 0.55)), alpha), 0, 0);
+      return;
+    }
+    const radius = pill || source ? Math.min(h / 2, 9 * Math.max(1, s)) : Math.min(RADIUS * Math.max(0.6, s), h / 2.5);
+    if (group && flags & IS_REPEAT && h > 10) {
+      // A run of identical groups is a small pile.
+      for (let k = 2; k > 0; k--) {
+        const o = 3 * k * Math.min(1.4, Math.max(0.6, s));
+        list.box(x + o, y - o, w, h, radius, fade(blend(fill, theme.edge, 0.07 * k), alpha), fade(border, alpha), 1);
+      }
+    }
+    const mark = overlay?.mark?.[item] ?? (flags & IS_NEW ? 1 : 0);
+    if (mark && !selected) border = mark === 1 ? theme.added : mark === 2 ? theme.removed : theme.changed;
+    const stripe = group || source || pill ? 0 : Math.min(4, 4 * Math.max(0.5, s));
+    const pattern = !group && FAMILIES[family] === "opaque" ? HATCHED : PLAIN;
+    list.box(x, y, w, h, radius, fade(fill, alpha), fade(border, alpha), mark && !selected ? 1.75 : borderWidth, stripe, fade(theme.familyEdge[family], alpha), pattern);
+    const share = overlay?.share?.[item] ?? 0;
+    if (share > 0 && h > 16) list.box(x + 6, y + h - 4, Math.max(1, (w - 12) * share), 2, 1, fade(theme.ink, 0.55 * alpha), 0, 0);
+    this.memberText(v, i, item, x, y, w, h, group, pill, alpha, mark);
+  }
+
+  private memberText(
+    v: Visit, i: number, item: number, x: number, y: number, w: number, h: number, group: boolean, pill: boolean, alpha: number, mark: number,
+  ): void {
+    if (h < BLOCK_H || w < 24 || alpha < 0.25) return;
+    const { s, theme, list, scene, state } = this;
+    const ink = state.overlay?.text?.[item] || theme.ink;
+    const soft = state.overlay?.text?.[item] || theme.soft;
+    const title = (mark === 1 ? "+ " : mark === 2 ? "− " : mark === 3 ? "~ " : "") + scene.title(v.view, i);
+    const px = Math.max(MIN_PX, (pill ? SUB_PX : TITLE_PX) * s);
+    const pad = pill ? 6 * s : Math.max(4, 10 * s);
+    const room = w - 2 * pad;
+    if (room < 14) return;
+    const figure = state.overlay?.figure?.(item) ?? "";
+    const sub = pill ? "" : scene.sub(v.view, i);
+    const two = sub !== "" && h >= 2 * MIN_PX + 8 && s > 0.72;
+    if (pill) {
+      list.text({ text: title, x: x + w / 2, y: y + h / 2, px, face: "sans", color: fade(soft, alpha), align: 0.5, maxWidth: room + 4 });
+      return;
+    }
+    const ty = two ? y + h / 2 - px * 0.62 : y + h / 2;
+    list.text({ text: title, x: x + pad, y: ty, px, face: "bold", color: fade(ink, alpha), align: 0, maxWidth: room - (figure ? figure.length * px * 0.55 : 0) });
+    if (figure) list.text({ text: figure, x: x + w - pad, y: ty, px: Math.max(MIN_PX, SUB_PX * s), face: "sans", color: fade(soft, alpha), align: 1, maxWidth: room });
+    if (two) {
+      const spx = Math.max(MIN_PX, SUB_PX * s);
+      list.text({ text: sub, x: x + pad, y: y + h / 2 + px * 0.66, px: spx, face: group ? "sans" : "mono", color: fade(soft, alpha), align: 0, maxWidth: room });
+    }
+  }
+
+  private tags(v: Visit, x0: number, y0: number, x1: number, y1: number): void {
+    const shape: Shape = v.view.shape;
+    const { s, theme, list, scene } = this;
+    const strong = this.state.strokes?.get(v.view.group);
+    for (let k = 0; k < shape.tagEdge.length; k++) {
+      const tx = shape.tagRect[4 * k];
+      const ty = shape.tagRect[4 * k + 1];
+      const tw = shape.tagRect[4 * k + 2];
+      const th = shape.tagRect[4 * k + 3];
+      if (tx > x1 || tx + tw < x0 || ty > y1 || ty + th < y0) continue;
+      this.visited++;
+      const lit = strong?.has(shape.tagEdge[k]) ?? false;
+      const alpha = v.alpha * (this.dim && !lit ? 0.45 : 1);
+      const x = v.x + tx * s;
+      const y = v.y + ty * s;
+      const w = tw * s;
+      const h = th * s;
+      list.box(x, y, w, h, h / 2, fade(blend(theme.paper, theme.ink, 0.05), alpha), fade(lit ? theme.accent : theme.border, alpha), lit ? 1.5 : 1);
+      if (h < BLOCK_H - 2) continue;
+      const px = Math.max(MIN_PX, SUB_PX * s);
+      list.text({
+        text: scene.labels[shape.tagLabel[k]], x: x + w / 2, y: y + h / 2, px, face: "sans",
+        color: fade(lit ? theme.accent : theme.soft, alpha), align: 0.5, maxWidth: w - 8,
+      });
+    }
+  }
+
+  // ---------------------------------------------------------------------------------- headers
+  /** The header of a sheet stays at the window's edge while any part of the sheet is in view. */
+  private header(v: Visit): void {
+    const { s, theme, list, scene } = this;
+    if (v.alpha < 0.5) return;
+    const hh = HEADER * s;
+    const place = scene.place(v.item);
+    if (!place) return;
+    const title = scene.title(place.view, place.index);
+    const sub = scene.sub(place.view, place.index);
+    const lit = this.state.overlay?.lit ? this.state.overlay.lit[v.item] : 1;
+    const px = Math.max(MIN_PX, TITLE_PX * s);
+    if (hh < MIN_PX + 2) {
+      // Content is too small to read: the sheet's name stands over it, if its inner groups have no room for theirs.
+      if (v.w < 76 || v.h < 30 || this.hasReadableChild(v)) return;
+      const w = Math.min(v.w - 8, title.length * px * 0.62 + 14);
+      const x = Math.max(v.x + 4, Math.min(v.x + v.w - w - 4, v.x + (v.w - w) / 2));
+      const y = v.y + v.h / 2;
+      const d = Math.min(v.depth - 1, theme.sheets.length - 1);
+      list.box(x, y - px * 0.8, w, px * 1.6, 4, fade(theme.sheets[d], 0.9), 0, 0);
+      list.text({ text: title, x: x + w / 2, y, px, face: "bold", color: fade(theme.ink, lit ? 1 : 0.4), align: 0.5, maxWidth: w - 8 });
+      return;
+    }
+    const bar = Math.min(hh, 26);
+    const top = (v.depth - 1) * bar;
+    const y = Math.min(Math.max(v.y, top), v.y + v.h - bar);
+    const x = Math.max(v.x, 0);
+    const right = Math.min(v.x + v.w, this.width);
+    const d = Math.min(v.depth - 1, theme.sheets.length - 1);
+    if (right - x < 40) return;
+    if (y > v.y + 1) {
+      list.box(x + 1, y, right - x - 2, bar, 0, fade(theme.sheets[d], 0.94), 0, 0);
+      list.box(x + 1, y + bar, right - x - 2, 1, 0, theme.sheetBorders[d], 0, 0);
+    }
+    const pad = Math.max(8, 12 * Math.min(1, s));
+    const room = right - x - 2 * pad;
+    const tw = Math.min(room, title.length * px * 0.62);
+    const cy = y + bar / 2 + (hh > 26 && y <= v.y + 1 ? (hh - bar) / 2 : 0);
+    const color = lit ? theme.ink : fade(theme.ink, 0.4);
+    list.text({ text: title, x: x + pad, y: cy, px, face: "bold", color, align: 0, maxWidth: room });
+    if (room - tw > 60) {
+      const spx = Math.max(MIN_PX, SUB_PX * s);
+      list.text({ text: sub, x: right - pad, y: cy, px: spx, face: "sans", color: fade(theme.soft, lit ? 1 : 0.5), align: 1, maxWidth: room - tw - 24 });
+    }
+  }
+
+  private hasReadableChild(v: Visit): boolean {
+    const { batch, first, shape, count } = v.view;
+    if (count > 400) return false;
+    for (let i = 0; i < count; i++) {
+      if (!(batch.flags[first + i] & IS_OPEN)) continue;
+      if (shape.rect[4 * i + 2] * this.s >= 76 && shape.rect[4 * i + 3] * this.s >= 30) return true;
+    }
+    return false;
+  }
+}

@@ -1,0 +1,331 @@
+/** Decides how the drawing behaves under the hand: pan, zoom, point, unfold, and when a frame is drawn. */
+
+import type { SceneUpdate } from "../layout/scene_update";
+import { Camera, type Rect } from "./camera";
+import { CanvasRenderer } from "./canvas2d";
+import { DrawList } from "./draw_list";
+import { FrameBuilder, type FrameState, type Overlay } from "./frame";
+import { hitTest, type Hit } from "./hit";
+import type { Renderer } from "./renderer";
+import { Scene } from "./scene";
+import { LIGHT, type Theme } from "./theme";
+import { Tween } from "./tween";
+import { WebGlRenderer } from "./webgl";
+
+export interface GraphViewEvents {
+  /** An item was pointed at and chosen; -1 for the empty ground. */
+  select(item: number): void;
+  /** Double click or Enter: unfold what is folded and the other way round. */
+  toggle(item: number): void;
+  hover?(item: number, hit: Hit | null): void;
+  /** After every change of place or scale. */
+  moved?(camera: Camera): void;
+  menu?(item: number, x: number, y: number): void;
+}
+
+const still = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+export class GraphView {
+  readonly scene = new Scene();
+  readonly canvas: HTMLCanvasElement;
+  camera = new Camera();
+  theme: Theme = LIGHT;
+  /** Room that panels cover, so that "fit" uses what is free. */
+  insets = { left: 0, right: 0, top: 0, bottom: 0 };
+  private renderer: Renderer;
+  private readonly builder = new FrameBuilder();
+  private readonly list = new DrawList();
+  private width = 1;
+  private height = 1;
+  private queued = false;
+  private selected = -1;
+  private hovered = -1;
+  private strokes: Map<number, Set<number>> | null = null;
+  private overlay: Overlay | null = null;
+  private tween: Tween | null = null;
+  private tweenStart = 0;
+  private flight: { from: Camera; to: Camera; start: number; ms: number } | null = null;
+  private readonly resizer: ResizeObserver;
+  /** Frames drawn and the time the last one took to prepare; the benchmark reads it. */
+  readonly frames = { count: 0, ms: 0, visited: 0 };
+
+  constructor(
+    readonly host: HTMLElement,
+    private readonly events: GraphViewEvents,
+    preferCanvas = false,
+  ) {
+    this.canvas = document.createElement("canvas");
+    this.canvas.className = "graph-canvas";
+    this.canvas.tabIndex = 0;
+    this.canvas.setAttribute("role", "application");
+    this.canvas.setAttribute("aria-label", "Graph");
+    host.append(this.canvas);
+    this.renderer = (preferCanvas ? null : WebGlRenderer.create(this.canvas)) ?? new CanvasRenderer(this.canvas);
+    this.canvas.addEventListener("webglcontextlost", (e) => e.preventDefault());
+    this.canvas.addEventListener("webglcontextrestored", () => {
+      this.renderer = WebGlRenderer.create(this.canvas) ?? this.renderer;
+      this.resize();
+    });
+    this.resizer = new ResizeObserver(() => this.resize());
+    this.resizer.observe(host);
+    this.resize();
+    this.listen();
+  }
+
+  get rendererKind(): string {
+    return this.renderer.kind;
+  }
+
+  get size(): { width: number; height: number } {
+    return { width: this.width, height: this.height };
+  }
+
+  // -------------------------------------------------------------------------------- the scene
+  /**
+   * Takes a new drawing. `anchor` is an item whose top left corner keeps its place on screen; the
+   * change is shown as a glide unless it replaces everything.
+   */
+  apply(update: SceneUpdate, anchor = -1): void {
+    const before = anchor >= 0 ? this.scene.place(anchor) : null;
+    let tween: Tween | null = null;
+    if (!update.reset && !still()) {
+      const groups: number[] = [];
+      for (let i = 0; i < update.groups.length && groups.length < 500; i += 3) groups.push(update.groups[i]);
+      tween = new Tween(this.scene, groups);
+    }
+    this.scene.apply(update);
+    const after = anchor >= 0 ? this.scene.place(anchor) : null;
+    if (before && after) {
+      const s = this.camera.scale;
+      const to = this.camera.pan((before.x - after.x) * s, (before.y - after.y) * s);
+      // The glide moves boxes in world space; moving the camera along with it holds the anchor still.
+      if (tween) {
+        this.flight = { from: this.camera, to, start: performance.now(), ms: 160 };
+      }
+      this.camera = to;
+    }
+    this.tween = tween;
+    this.tweenStart = performance.now();
+    if (tween) tween.setTime(0);
+    if (this.flight) this.camera = this.flight.from;
+    this.setStrokes(null);
+    this.redraw();
+  }
+
+  setOverlay(overlay: Overlay | null): void {
+    this.overlay = overlay;
+    this.redraw();
+  }
+
+  setTheme(theme: Theme): void {
+    this.theme = theme;
+    this.redraw();
+  }
+
+  select(item: number): void {
+    this.selected = item;
+    this.redraw();
+  }
+
+  /** Edges to bring forward, as pairs group, edge; null gives all the same weight. */
+  setStrokes(pairs: Int32Array | null): void {
+    this.strokes = null;
+    if (pairs && pairs.length > 0) {
+      this.strokes = new Map();
+      for (let i = 0; i < pairs.length; i += 2) {
+        let set = this.strokes.get(pairs[i]);
+        if (!set) this.strokes.set(pairs[i], (set = new Set()));
+        set.add(pairs[i + 1]);
+      }
+    }
+    this.redraw();
+  }
+
+  // ------------------------------------------------------------------------------- the camera
+  private free(): Rect {
+    const { left, right, top, bottom } = this.insets;
+    return { x: left, y: top, w: Math.max(50, this.width - left - right), h: Math.max(50, this.height - top - bottom) };
+  }
+
+  fit(animated = true): void {
+    this.frame(this.scene.extent(), animated, 1.25);
+  }
+
+  /** Brings a rectangle of the drawing into the free part of the window. */
+  frame(r: Rect, animated = true, most = 1): void {
+    const free = this.free();
+    const c = Camera.fit(r, free.w, free.h, 24, most);
+    this.go(new Camera(c.x + free.x, c.y + free.y, c.scale), animated);
+  }
+
+  /** Brings an item to the middle at a readable scale, moving no more than needed. */
+  flyTo(item: number, animated = true): boolean {
+    const p = this.scene.place(item);
+    if (!p) return false;
+    const free = this.free();
+    const scale = Math.min(Math.max(this.camera.scale, 0.92), Math.max(0.2, Math.min((free.w - 60) / p.w, (free.h - 60) / p.h, 1.2)));
+    const x = free.x + free.w / 2 - (p.x + p.w / 2) * scale;
+    const y = free.y + free.h / 2 - (p.y + p.h / 2) * scale;
+    this.go(new Camera(x, y, scale), animated);
+    return true;
+  }
+
+  go(to: Camera, animated: boolean): void {
+    if (animated && !still()) this.flight = { from: this.camera, to, start: performance.now(), ms: 200 };
+    else {
+      this.flight = null;
+      this.camera = to;
+    }
+    this.redraw();
+  }
+
+  zoomBy(factor: number): void {
+    const free = this.free();
+    this.flight = null;
+    this.camera = this.camera.zoom(factor, free.x + free.w / 2, free.y + free.h / 2);
+    this.redraw();
+  }
+
+  // ------------------------------------------------------------------------------------ frames
+  redraw(): void {
+    if (this.queued) return;
+    this.queued = true;
+    requestAnimationFrame((now) => {
+      this.queued = false;
+      this.draw(now);
+    });
+  }
+
+  private draw(now: number): void {
+    const start = performance.now();
+    let more = false;
+    if (this.tween) {
+      if (this.tween.setTime(now - this.tweenStart)) this.tween = null;
+      else more = true;
+    }
+    if (this.flight) {
+      const p = Math.min(1, Math.max(0, (now - this.flight.start) / this.flight.ms));
+      this.camera = Camera.between(this.flight.from, this.flight.to, 1 - (1 - p) ** 3);
+      if (p >= 1) this.flight = null;
+      else more = true;
+    }
+    const state: FrameState = {
+      selected: this.selected, hover: this.hovered, strokes: this.strokes, overlay: this.overlay, tween: this.tween,
+    };
+    this.builder.build(this.list, this.scene, this.camera, this.width, this.height, this.theme, state);
+    this.renderer.draw(this.list, this.theme.paper);
+    this.frames.count++;
+    this.frames.visited = this.builder.visited;
+    this.frames.ms = performance.now() - start;
+    this.events.moved?.(this.camera);
+    if (more) this.redraw();
+  }
+
+  private resize(): void {
+    const r = this.host.getBoundingClientRect();
+    this.width = Math.max(1, r.width);
+    this.height = Math.max(1, r.height);
+    this.renderer.resize(this.width, this.height, window.devicePixelRatio || 1);
+    // A resized canvas is blank until drawn, so this frame must not wait.
+    this.draw(performance.now());
+  }
+
+  // ------------------------------------------------------------------------------------- hands
+  private listen(): void {
+    const c = this.canvas;
+    c.addEventListener(
+      "wheel",
+      (e) => {
+        e.preventDefault();
+        this.flight = null;
+        const unit = e.deltaMode === 1 ? 16 : e.deltaMode === 2 ? this.height : 1;
+        if (e.ctrlKey || e.metaKey) this.camera = this.camera.zoom(Math.exp(-e.deltaY * unit * (Math.abs(e.deltaY) < 30 ? 0.01 : 0.0022)), e.offsetX, e.offsetY);
+        else if (e.shiftKey && e.deltaX === 0) this.camera = this.camera.pan(-e.deltaY * unit, 0);
+        else this.camera = this.camera.pan(-e.deltaX * unit, -e.deltaY * unit);
+        this.redraw();
+      },
+      { passive: false },
+    );
+    let drag: { x: number; y: number; moved: boolean; id: number } | null = null;
+    const touches = new Map<number, { x: number; y: number }>();
+    c.addEventListener("pointerdown", (e) => {
+      if (e.button > 1) return;
+      c.focus({ preventScroll: true });
+      c.setPointerCapture(e.pointerId);
+      touches.set(e.pointerId, { x: e.offsetX, y: e.offsetY });
+      drag = { x: e.offsetX, y: e.offsetY, moved: false, id: e.pointerId };
+    });
+    c.addEventListener("pointermove", (e) => {
+      const before = touches.get(e.pointerId);
+      if (before && touches.size === 2) {
+        const other = [...touches].find(([id]) => id !== e.pointerId)?.[1];
+        if (other) {
+          const d0 = Math.hypot(before.x - other.x, before.y - other.y) || 1;
+          const d1 = Math.hypot(e.offsetX - other.x, e.offsetY - other.y) || 1;
+          this.camera = this.camera.zoom(d1 / d0, (e.offsetX + other.x) / 2, (e.offsetY + other.y) / 2);
+          this.redraw();
+        }
+        touches.set(e.pointerId, { x: e.offsetX, y: e.offsetY });
+        if (drag) drag.moved = true;
+        return;
+      }
+      if (before) touches.set(e.pointerId, { x: e.offsetX, y: e.offsetY });
+      if (drag && drag.id === e.pointerId) {
+        const dx = e.offsetX - drag.x;
+        const dy = e.offsetY - drag.y;
+        if (!drag.moved && Math.hypot(dx, dy) < 4) return;
+        drag.moved = true;
+        c.classList.add("dragging");
+        this.flight = null;
+        this.camera = this.camera.pan(dx, dy);
+        drag.x = e.offsetX;
+        drag.y = e.offsetY;
+        this.redraw();
+        return;
+      }
+      this.point(e.offsetX, e.offsetY);
+    });
+    const end = (e: PointerEvent): void => {
+      touches.delete(e.pointerId);
+      c.classList.remove("dragging");
+      if (drag && !drag.moved && e.type === "pointerup") {
+        const hit = hitTest(this.scene, this.camera, e.offsetX, e.offsetY);
+        this.events.select(hit ? hit.item : -1);
+      }
+      drag = null;
+    };
+    c.addEventListener("pointerup", end);
+    c.addEventListener("pointercancel", end);
+    c.addEventListener("pointerleave", () => this.setHover(-1, null));
+    c.addEventListener("dblclick", (e) => {
+      const hit = hitTest(this.scene, this.camera, e.offsetX, e.offsetY);
+      if (hit?.group) this.events.toggle(hit.item);
+    });
+    c.addEventListener("contextmenu", (e) => {
+      if (!this.events.menu) return;
+      e.preventDefault();
+      const hit = hitTest(this.scene, this.camera, e.offsetX, e.offsetY);
+      this.events.menu(hit ? hit.item : -1, e.clientX, e.clientY);
+    });
+  }
+
+  private point(x: number, y: number): void {
+    const hit = hitTest(this.scene, this.camera, x, y);
+    // The sheet of an open group is ground, its header is not.
+    this.setHover(hit && (!hit.open || hit.header) ? hit.item : -1, hit);
+  }
+
+  private setHover(item: number, hit: Hit | null): void {
+    if (item === this.hovered) return;
+    this.hovered = item;
+    this.canvas.style.cursor = item >= 0 ? "pointer" : "";
+    this.events.hover?.(item, hit);
+    this.redraw();
+  }
+
+  dispose(): void {
+    this.resizer.disconnect();
+    this.renderer.dispose();
+    this.canvas.remove();
+  }
+}

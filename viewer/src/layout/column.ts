@@ -1,0 +1,281 @@
+/** Decides the drawing of one column: rows, order, places, lanes and the path of every edge. */
+
+import { Floats } from "../base/grow";
+import { buildCells, type Cells } from "./cells";
+import type { Arrangement, Flow, Work } from "./flow";
+import { assignLanes, LANE_GAP, type LaneWish } from "./lanes";
+import { orderRows } from "./order";
+import { placeRows } from "./place";
+import type { Ranks } from "./rank";
+
+const BOX_GAP = 24;
+const BEND_GAP = 12;
+const ROW_GAP = 26;
+const PORT_GAP = 16;
+/** Edges that run far sideways get taller rows to do it in, up to this. */
+const ROW_GAP_MAX = 84;
+
+export function layColumn(flow: Flow, ranks: Ranks, work: Work, maxRow: number): Arrangement {
+  const rows = splitWideRows(flow, ranks, maxRow);
+  const cells = buildCells(flow, ranks, rows.rank, rows.count, rows.split, work);
+  const { n, kind } = flow;
+  orderRows(cells.rows, work);
+  const total = cells.rows.cells;
+  const left = new Float32Array(total).fill(1);
+  const right = new Float32Array(total).fill(1);
+  const gap = new Float32Array(total).fill(BEND_GAP);
+  for (let v = 0; v < n; v++) {
+    left[v] = kind[v] === 0 ? flow.axis[v] : 2;
+    right[v] = kind[v] === 0 ? flow.w[v] - flow.axis[v] : 2;
+    gap[v] = kind[v] === 0 ? BOX_GAP : PORT_GAP;
+  }
+  const x = placeRows(cells.rows, left, right, gap, cells.up, cells.down);
+  const low = new Float64Array(rows.count).fill(Infinity);
+  const high = new Float64Array(rows.count).fill(-Infinity);
+  for (let v = 0; v < total; v++) {
+    const r = cells.rows.row[v];
+    low[r] = Math.min(low[r], x[v] - left[v]);
+    high[r] = Math.max(high[r], x[v] + right[v]);
+  }
+  const enter = spreadEntries(flow, cells, x, flow.enter);
+  const lanes = chooseLanes(flow, cells, rows.rank, x, low, high, work);
+  const y = rowHeights(flow, cells, rows, x, enter);
+  return draw(flow, cells, rows, x, y, enter, lanes, low, high);
+}
+
+interface SplitRows {
+  readonly rank: Int32Array;
+  readonly count: number;
+  /** Rows that are part of one rank cut into several. */
+  readonly split: Uint8Array;
+}
+
+/** A rank wider than `maxRow` is cut into several rows: 192 experts become a field, not a strip. */
+function splitWideRows(flow: Flow, ranks: Ranks, maxRow: number): SplitRows {
+  const width = new Float64Array(ranks.count);
+  for (let v = 0; v < flow.n; v++) if (flow.kind[v] === 0) width[ranks.rank[v]] += flow.w[v] + BOX_GAP;
+  const pieces = new Int32Array(ranks.count).fill(1);
+  let wide = false;
+  for (let r = 0; r < ranks.count; r++) {
+    if (width[r] > maxRow * 1.25) {
+      pieces[r] = Math.ceil(width[r] / maxRow);
+      wide = true;
+    }
+  }
+  if (!wide) return { rank: ranks.rank, count: ranks.count, split: new Uint8Array(ranks.count) };
+  const first = new Int32Array(ranks.count + 1);
+  for (let r = 0; r < ranks.count; r++) first[r + 1] = first[r] + pieces[r];
+  const rank = new Int32Array(flow.n);
+  const split = new Uint8Array(first[ranks.count]);
+  const filled = new Float64Array(ranks.count);
+  for (let v = 0; v < flow.n; v++) {
+    const r = ranks.rank[v];
+    const share = width[r] / pieces[r];
+    const piece = flow.kind[v] === 0 ? Math.min(pieces[r] - 1, Math.floor(filled[r] / share)) : 0;
+    if (flow.kind[v] === 0) filled[r] += flow.w[v] + BOX_GAP;
+    rank[v] = first[r] + piece;
+    if (pieces[r] > 1) split[rank[v]] = 1;
+  }
+  return { rank, count: first[ranks.count], split };
+}
+
+/** Where free edges meet a box: straight ones stay straight, the rest fan out by where they come from. */
+function spreadEntries(flow: Flow, cells: Cells, x: Float64Array, given: Float32Array): Float32Array {
+  const out = given.slice();
+  const { n, src, dst } = flow;
+  const free: number[][] = [];
+  for (let e = 0; e < flow.m; e++) {
+    if (!Number.isNaN(out[e])) continue;
+    (free[dst[e]] ??= []).push(e);
+  }
+  for (let v = 0; v < n; v++) {
+    const edges = free[v];
+    if (!edges) continue;
+    if (edges.length === 1) {
+      out[edges[0]] = 0;
+      continue;
+    }
+    const from = (e: number): number => {
+      const k = cells.bendStart[e + 1];
+      return (k > cells.bendStart[e] ? x[cells.bends[k - 1]] : x[src[e]] + (flow.leave[e] || 0)) - x[v];
+    };
+    const half = Math.min(flow.axis[v], flow.w[v] - flow.axis[v]) - 10;
+    const limit = Math.max(0, Math.min(half, 9 * edges.length));
+    edges.sort((p, q) => from(p) - from(q) || p - q);
+    const step = Math.min(10, (2 * limit) / Math.max(1, edges.length - 1));
+    let least = -limit;
+    for (let i = 0; i < edges.length; i++) {
+      const rest = limit - step * (edges.length - 1 - i);
+      out[edges[i]] = Math.min(Math.max(from(edges[i]), least), rest);
+      least = out[edges[i]] + step;
+    }
+  }
+  return out;
+}
+
+/** Lane x of each edge that has one; edges of one tensor, or into one box, share theirs. */
+function chooseLanes(
+  flow: Flow, cells: Cells, rank: Int32Array, x: Float64Array, low: Float64Array, high: Float64Array, work: Work,
+): Float64Array {
+  const lane = new Float64Array(flow.m);
+  const bySource = new Map<string, number[]>();
+  const byTarget = new Map<string, number[]>();
+  for (let e = 0; e < flow.m; e++) {
+    if (cells.route[e] < 2) continue;
+    const key = `${flow.src[e]},${flow.net[e]},${cells.route[e]}`;
+    const list = bySource.get(key);
+    if (list) list.push(e);
+    else bySource.set(key, [e]);
+  }
+  const groups: number[][] = [];
+  for (const edges of bySource.values()) {
+    if (edges.length > 1) groups.push(edges);
+    else {
+      const key = `${flow.dst[edges[0]]},${cells.route[edges[0]]}`;
+      const list = byTarget.get(key);
+      if (list) list.push(edges[0]);
+      else byTarget.set(key, [edges[0]]);
+    }
+  }
+  for (const edges of byTarget.values()) groups.push(edges);
+  if (groups.length === 0) return lane;
+  const wishes: LaneWish[] = groups.map((edges) => {
+    let from = Infinity;
+    let to = -Infinity;
+    let x0 = 0;
+    let x1 = 0;
+    for (const e of edges) {
+      const a = rank[flow.src[e]];
+      const b = rank[flow.dst[e]];
+      const up = cells.route[e] === 3;
+      from = Math.min(from, up ? Math.min(a, b) : a + 1);
+      to = Math.max(to, up ? Math.max(a, b) : b - 1);
+      x0 += x[flow.src[e]] / edges.length;
+      x1 += x[flow.dst[e]] / edges.length;
+    }
+    return { from, to, x0, x1 };
+  });
+  work.lanes += wishes.length;
+  const at = assignLanes(wishes, low, high);
+  groups.forEach((edges, i) => {
+    for (const e of edges) lane[e] = at[i];
+  });
+  return lane;
+}
+
+interface RowY {
+  readonly top: Float64Array;
+  readonly bottom: Float64Array;
+}
+
+function rowHeights(flow: Flow, cells: Cells, rows: SplitRows, x: Float64Array, enter: Float32Array): RowY {
+  const height = new Float64Array(rows.count);
+  const gap = new Float64Array(rows.count).fill(ROW_GAP);
+  const onlyPorts = new Uint8Array(rows.count).fill(1);
+  for (let v = 0; v < flow.n; v++) {
+    const r = rows.rank[v];
+    if (flow.kind[v] !== 0) continue;
+    onlyPorts[r] = 0;
+    height[r] = Math.max(height[r], flow.h[v]);
+    gap[r] = Math.max(gap[r], flow.below[v]);
+  }
+  const widen = (r: number, run: number): void => {
+    if (r >= 0 && r < rows.count) gap[r] = Math.max(gap[r], Math.min(ROW_GAP_MAX, ROW_GAP + 0.06 * Math.abs(run)));
+  };
+  for (let e = 0; e < flow.m; e++) {
+    const a = rows.rank[flow.src[e]];
+    const b = rows.rank[flow.dst[e]];
+    const x0 = x[flow.src[e]] + (flow.leave[e] || 0);
+    const x1 = x[flow.dst[e]] + (enter[e] || 0);
+    if (cells.route[e] !== 1) {
+      if (cells.route[e] === 3) {
+        widen(a, 200);
+        widen(b - 1, 200);
+      }
+      continue;
+    }
+    let at = x0;
+    for (let k = cells.bendStart[e], r = a; k < cells.bendStart[e + 1]; k++, r++) {
+      widen(r, x[cells.bends[k]] - at);
+      at = x[cells.bends[k]];
+    }
+    widen(b - 1, x1 - at);
+  }
+  const top = new Float64Array(rows.count);
+  const bottom = new Float64Array(rows.count);
+  let y = 0;
+  for (let r = 0; r < rows.count; r++) {
+    top[r] = y;
+    bottom[r] = y + height[r];
+    y = bottom[r] + (r + 1 < rows.count ? (onlyPorts[r] || onlyPorts[r + 1] ? Math.max(PORT_GAP, gap[r] - 8) : gap[r]) : 0);
+  }
+  return { top, bottom };
+}
+
+function draw(
+  flow: Flow, cells: Cells, rows: SplitRows, x: Float64Array, y: RowY, enter: Float32Array, lane: Float64Array,
+  low: Float64Array, high: Float64Array,
+): Arrangement {
+  const { n, m } = flow;
+  let min = Infinity;
+  let max = -Infinity;
+  for (let r = 0; r < rows.count; r++) {
+    min = Math.min(min, low[r]);
+    max = Math.max(max, high[r]);
+  }
+  if (!(max > min)) min = max = 0;
+  const bx = new Float32Array(n);
+  const by = new Float32Array(n);
+  for (let v = 0; v < n; v++) {
+    const r = rows.rank[v];
+    bx[v] = x[v] - min - (flow.kind[v] === 0 ? flow.axis[v] : 0);
+    by[v] = flow.kind[v] === 0 ? y.top[r] + (y.bottom[r] - y.top[r] - flow.h[v]) / 2 : y.top[r];
+  }
+  const pathStart = new Int32Array(m + 1);
+  const points = new Floats(m * 12);
+  let lastX = 0;
+  let lastY = 0;
+  const to = (px: number, py: number, bend = 0): void => {
+    // Points closer than half a pixel are one point; a bent stretch is kept in any case.
+    if (bend === 0 && points.length > pathBegin && Math.abs(px - lastX) < 0.01 && Math.abs(py - lastY) < 0.5) return;
+    points.push(px);
+    points.push(py);
+    points.push(bend);
+    lastX = px;
+    lastY = py;
+  };
+  let pathBegin = 0;
+  for (let e = 0; e < m; e++) {
+    pathBegin = points.length;
+    const s = flow.src[e];
+    const t = flow.dst[e];
+    const a = rows.rank[s];
+    const b = rows.rank[t];
+    const x0 = x[s] - min + (flow.leave[e] || 0);
+    const x1 = x[t] - min + (enter[e] || 0);
+    to(x0, flow.kind[s] === 0 ? by[s] + flow.bottom[s] : by[s]);
+    to(x0, y.bottom[a]);
+    if (cells.route[e] === 1) {
+      for (let k = cells.bendStart[e], r = a + 1; k < cells.bendStart[e + 1]; k++, r++) {
+        const xb = x[cells.bends[k]] - min;
+        to(xb, y.top[r]);
+        to(xb, y.bottom[r]);
+      }
+    } else {
+      const xl = lane[e] - min;
+      if (cells.route[e] === 2) {
+        to(xl, y.top[a + 1]);
+        to(xl, y.bottom[b - 1]);
+      } else {
+        to(xl, y.bottom[a], LANE_GAP);
+        to(xl, y.top[b]);
+        to(x1, y.top[b], -LANE_GAP);
+      }
+    }
+    to(x1, y.top[b]);
+    to(x1, flow.kind[t] === 0 ? by[t] + flow.top[t] : by[t]);
+    pathStart[e + 1] = points.length / 3;
+  }
+  const height = rows.count > 0 ? y.bottom[rows.count - 1] : 0;
+  return { width: max - min, height, x: bx, y: by, pathStart, points: points.take() };
+}

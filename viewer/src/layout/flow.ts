@@ -1,0 +1,56 @@
+/** Decides the terms in which a group is laid out: blocks and edges, flowing downwards; no meaning. */
+
+/**
+ * A problem for `arrange`. Blocks flow downwards (left-to-right drawings are transposed outside).
+ * `kind` 0 is a box; 1 an input port (top border); 2 an output port (bottom border). A block may be
+ * larger than the box inside it: satellites stand at the box's left, tags above it.
+ */
+export interface Flow {
+  readonly n: number;
+  readonly kind: Uint8Array;
+  readonly w: Float32Array;
+  readonly h: Float32Array;
+  /** Where edges meet the block when nothing else is said: offset of the box's middle from the block's left. */
+  readonly axis: Float32Array;
+  /** The box's top and bottom inside the block. */
+  readonly top: Float32Array;
+  readonly bottom: Float32Array;
+  /** Free height wanted under the block, for what is written on its edges. */
+  readonly below: Float32Array;
+  readonly m: number;
+  readonly src: Int32Array;
+  readonly dst: Int32Array;
+  /** Offsets from the axis where an edge leaves and enters; NaN lets the layout spread them. */
+  readonly leave: Float32Array;
+  readonly enter: Float32Array;
+  /** Edges with the same `net` carry the same tensor and may share a lane. */
+  readonly net: Int32Array;
+}
+
+/** What `arrange` found. Coordinates start at 0, 0; ports have their x on the border. */
+export interface Arrangement {
+  readonly width: number;
+  readonly height: number;
+  readonly x: Float32Array;
+  readonly y: Float32Array;
+  /** Edge e runs through points[3 * pathStart[e] ..]: x, y and the bend of the stretch that ends there. */
+  readonly pathStart: Int32Array;
+  readonly points: Float32Array;
+}
+
+/**
+ * A stretch between two points leaves and arrives vertically: a straight line when x is the same, an
+ * S-curve when the flow goes down, and with bend b != 0 a U-turn that swings |b| below (b > 0) or
+ * above (b < 0) both points.
+ */
+export const STRAIGHT = 0;
+
+export interface Work {
+  /** Steps of each kind, so that tests can hold the work near linear without looking at a clock. */
+  ranks: number;
+  sweeps: number;
+  lanes: number;
+  dummies: number;
+}
+
+export const newWork = (): Work => ({ ranks: 0, sweeps: 0, lanes: 0, dummies: 0 });

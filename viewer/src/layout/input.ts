@@ -1,0 +1,211 @@
+/** Decides how a group's problem and the state of its members become the input of its drawing. */
+
+import type { Hierarchy } from "../model/hierarchy";
+import { groupSubtitle, groupTitle, isSource, nodeSubtitle, nodeTitle, portName, tensorType } from "../model/labels";
+import type { GroupInput } from "./group";
+import type { Interner } from "./labels";
+import type { Measure } from "./measure";
+import type { Problem, ProblemBuilder } from "./problem";
+import { foldedSize, headerWidth, leafSize, pillSize, type Size } from "./style";
+import type { Template } from "./template";
+
+/** Ports of a group by tensor; many tensors share a port where there would be too many to tell apart. */
+export interface Ports {
+  readonly ins: number;
+  readonly inOf: ReadonlyMap<number, number>;
+  readonly outs: number;
+  readonly outOf: ReadonlyMap<number, number>;
+}
+
+/** With more ports than this on a side, those that go to (come from) the same member become one. */
+const MAX_PORTS = 12;
+
+export function portsOf(p: Problem): Ports {
+  const firstDst = new Int32Array(p.inTensor.length).fill(-1);
+  for (let i = 0; i < p.inPort.length; i++) if (firstDst[p.inPort[i]] < 0) firstDst[p.inPort[i]] = p.inDst[i];
+  const number = (tensors: Int32Array, bundle: (k: number) => number, many: boolean): [number, Map<number, number>] => {
+    const of = new Map<number, number>();
+    const ids = new Map<number, number>();
+    for (let k = 0; k < tensors.length; k++) {
+      const key = many ? bundle(k) : k;
+      let id = ids.get(key);
+      if (id === undefined) ids.set(key, (id = ids.size));
+      of.set(tensors[k], id);
+    }
+    return [ids.size, of];
+  };
+  const [ins, inOf] = number(p.inTensor, (k) => firstDst[k], p.inTensor.length > MAX_PORTS);
+  // An exemplar's members make each output once for every twin: one port for the one that is drawn.
+  const perInner = (k: number): number => p.outInner[k];
+  const [outs, outOf] = p.exemplar
+    ? number(p.outTensor, perInner, true)
+    : number(p.outTensor, (k) => p.outSrc[k], p.outTensor.length > MAX_PORTS);
+  return { ins, inOf, outs, outOf };
+}
+
+/** An unfolded member, as its parent needs it. */
+export interface OpenMember {
+  readonly template: Template;
+  readonly ports: Ports;
+}
+
+export interface InputContext {
+  readonly h: Hierarchy;
+  readonly measure: Measure;
+  readonly labels: Interner;
+  readonly problems: ProblemBuilder;
+  readonly across: boolean;
+  readonly aspect: number;
+  readonly wrapFrom: number;
+  open(group: number): OpenMember | null;
+}
+
+export interface DrawingInput extends GroupInput {
+  readonly edgeLabel: Int32Array;
+  readonly tagLabel: Int32Array; // by net
+  /** All of the above as one text: equal keys, equal drawings. */
+  readonly key: string;
+}
+
+const SMALL: Size = { w: 0, h: 0 };
+
+export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boolean): DrawingInput {
+  const { h, measure, labels } = ctx;
+  const n = p.members.length;
+  const size: Size[] = new Array<Size>(n);
+  const pill: Size[] = new Array<Size>(n).fill(SMALL);
+  const nature = new Uint8Array(n);
+  const opened: (OpenMember | null)[] = new Array<OpenMember | null>(n).fill(null);
+  for (let i = 0; i < n; i++) {
+    const item = p.members[i];
+    if (item < h.nodes) {
+      const title = nodeTitle(h, item);
+      size[i] = leafSize(measure, title, nodeSubtitle(h, item));
+      if (isSource(h, item) && h.stage.row[item] >= 0 && h.stage.isInput[item] === 0) {
+        nature[i] = 1;
+        pill[i] = pillSize(measure, title);
+      }
+      continue;
+    }
+    const g = item - h.nodes;
+    const open = ctx.open(g);
+    opened[i] = open;
+    if (open) {
+      nature[i] = 2;
+      size[i] = { w: open.template.w, h: open.template.h };
+    } else size[i] = foldedSize(measure, groupTitle(h, g), groupSubtitle(h, g));
+  }
+
+  const edges = new Bundler(p.src.length + p.inPort.length + p.outTensor.length, n + ports.outs);
+  for (let e = 0; e < p.src.length; e++) {
+    const from = opened[p.src[e]]?.ports.outOf.get(p.tensor[e]) ?? -1;
+    const to = opened[p.dst[e]]?.ports.inOf.get(p.tensor[e]) ?? -1;
+    edges.add(p.src[e], p.dst[e], from, to, e, p.tensor[e]);
+  }
+  const E = p.src.length;
+  for (let i = 0; i < p.inPort.length; i++) {
+    const t = p.inTensor[p.inPort[i]];
+    const to = opened[p.inDst[i]]?.ports.inOf.get(t) ?? -1;
+    edges.add(-1 - (ports.inOf.get(t) as number), p.inDst[i], -1, to, E + p.inPort[i], t);
+  }
+  for (let k = 0; k < p.outTensor.length; k++) {
+    const from = opened[p.outSrc[k]]?.ports.outOf.get(p.outInner[k]) ?? -1;
+    edges.add(p.outSrc[k], -1 - (ports.outOf.get(p.outTensor[k]) as number), from, -1, E + p.inTensor.length + k, p.outInner[k]);
+  }
+  const b = edges.take();
+  const leaveAt = new Float32Array(b.src.length).fill(NaN);
+  const enterAt = new Float32Array(b.src.length).fill(NaN);
+  const labelled = new Uint8Array(b.src.length);
+  const edgeLabel = new Int32Array(b.src.length);
+  const fan = new Int32Array(b.nets);
+  for (let e = 0; e < b.src.length; e++) {
+    fan[b.net[e]]++;
+    const s = b.src[e];
+    const t = b.dst[e];
+    if (s >= 0 && opened[s] && b.from[e] >= 0) leaveAt[e] = (opened[s] as OpenMember).template.outAt[b.from[e]];
+    if (t >= 0 && opened[t] && b.to[e] >= 0) enterAt[e] = (opened[t] as OpenMember).template.inAt[b.to[e]];
+    if (s >= 0 && t >= 0 && p.members[s] >= h.nodes && nature[s] !== 2) {
+      const type = tensorType(h, b.carries[e], ctx.problems.nodeOf(b.carries[e]));
+      edgeLabel[e] = labels.id(b.tensors[e] > 1 && type ? `${type} +${b.tensors[e] - 1}` : type);
+      labelled[e] = type ? 1 : 0;
+    }
+  }
+  const tagSize: Size[] = new Array<Size>(b.nets).fill(SMALL);
+  const tagLabel = new Int32Array(b.nets);
+  for (let e = 0; e < b.src.length; e++) {
+    // Only a tensor with at least three readers can become a named port.
+    if (fan[b.net[e]] < 3 || tagLabel[b.net[e]] !== 0) continue;
+    const name = portName(h, ctx.problems.nodeOf(b.carries[e]));
+    tagLabel[b.net[e]] = labels.id(name);
+    tagSize[b.net[e]] = pillSize(measure, name);
+  }
+  const minWidth = flat || p.group === 0 ? 0 : headerWidth(measure, groupTitle(h, p.group), groupSubtitle(h, p.group));
+  const input = {
+    n, size, pill, nature, src: b.src, dst: b.dst, leaveAt, enterAt, net: b.net, tensors: b.tensors, tensor: b.index, tagSize,
+    ins: ports.ins, outs: ports.outs, labelled, minWidth, across: ctx.across, root: p.group === 0, aspect: ctx.aspect, wrapFrom: ctx.wrapFrom,
+    edgeLabel, tagLabel,
+  };
+  return { ...input, key: n > 3000 ? "" : keyOf(input) };
+}
+
+function keyOf(p: Omit<DrawingInput, "key">): string {
+  const sizes = p.size.map((s, i) => `${s.w},${s.h},${p.pill[i].w}`).join(" ");
+  const at = (a: Float32Array): string => a.map((v) => Math.round(v * 4)).join(",");
+  return [
+    p.n, p.ins, p.outs, p.minWidth, p.root ? 1 : 0, sizes, p.nature.join(""), p.src.join(","), p.dst.join(","), at(p.leaveAt),
+    at(p.enterAt), p.net.join(","), p.tensors.join(","), p.tensor.join(","), p.edgeLabel.join(","), p.tagLabel.join(","),
+  ].join("|");
+}
+
+/** Strokes: tensors with the same two ends become one. */
+class Bundler {
+  private readonly keys = new Map<number, number>();
+  private readonly nets = new Map<number, number>();
+  private readonly rows: number[] = []; // src, dst, from, to, index, tensor, count, net
+
+  constructor(
+    private readonly capacity: number,
+    private readonly width: number,
+  ) {}
+
+  add(src: number, dst: number, from: number, to: number, index: number, tensor: number): void {
+    const code = (v: number): number => (v < 0 ? this.width * 2 + this.capacity - v : v);
+    const key = (code(src) * (this.width * 4 + 2 * this.capacity + 4) + code(dst)) * 4096 + (Math.min(from, 62) + 1) * 64 + Math.min(to, 62) + 1;
+    const known = this.keys.get(key);
+    if (known !== undefined) {
+      this.rows[known * 8 + 6]++;
+      return;
+    }
+    // Everything that enters by one port is one net, whatever tensors it bundles.
+    const netKey = src < 0 ? src : tensor;
+    let net = this.nets.get(netKey);
+    if (net === undefined) this.nets.set(netKey, (net = this.nets.size));
+    this.keys.set(key, this.rows.length / 8);
+    this.rows.push(src, dst, from, to, index, tensor, 1, net);
+  }
+
+  take(): Strokes {
+    const m = this.rows.length / 8;
+    const column = (k: number): Int32Array => {
+      const out = new Int32Array(m);
+      for (let i = 0; i < m; i++) out[i] = this.rows[i * 8 + k];
+      return out;
+    };
+    return {
+      src: column(0), dst: column(1), from: column(2), to: column(3), index: column(4), carries: column(5), tensors: column(6),
+      net: column(7), nets: this.nets.size,
+    };
+  }
+}
+
+interface Strokes {
+  readonly src: Int32Array;
+  readonly dst: Int32Array;
+  readonly from: Int32Array;
+  readonly to: Int32Array;
+  readonly index: Int32Array;
+  readonly carries: Int32Array;
+  readonly tensors: Int32Array;
+  readonly net: Int32Array;
+  readonly nets: number;
+}

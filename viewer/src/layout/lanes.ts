@@ -1,0 +1,93 @@
+/** Decides where edges that skip rows run: lanes that hug the outline of the rows they pass. */
+
+/** Largest value over ranges of rows, and raising of ranges; both O(log rows), so a lane costs no row walk. */
+export class Outline {
+  private readonly max: Float64Array;
+  private readonly raise: Float64Array;
+  private readonly size: number;
+
+  constructor(values: ArrayLike<number>) {
+    let size = 1;
+    while (size < values.length) size *= 2;
+    this.size = size;
+    this.max = new Float64Array(2 * size).fill(-Infinity);
+    this.raise = new Float64Array(2 * size).fill(-Infinity);
+    for (let i = 0; i < values.length; i++) this.max[size + i] = values[i];
+    for (let i = size - 1; i > 0; i--) this.max[i] = Math.max(this.max[2 * i], this.max[2 * i + 1]);
+  }
+
+  /** The largest value of rows a..b (both in). */
+  over(a: number, b: number): number {
+    let out = -Infinity;
+    let l = a + this.size;
+    let r = b + this.size;
+    // Raised values stand at the ancestors of the two ends.
+    for (let i = l >> 1; i > 0; i >>= 1) out = Math.max(out, this.raise[i]);
+    for (let i = r >> 1; i > 0; i >>= 1) out = Math.max(out, this.raise[i]);
+    for (; l <= r; l >>= 1, r >>= 1) {
+      if (l & 1) out = Math.max(out, this.max[l++]);
+      if (!(r & 1)) out = Math.max(out, this.max[r--]);
+      if (l > r) break;
+    }
+    return out;
+  }
+
+  /** Rows a..b become at least v. */
+  lift(a: number, b: number, v: number): void {
+    let l = a + this.size;
+    let r = b + this.size;
+    const l0 = l;
+    const r0 = r;
+    for (; l <= r; l >>= 1, r >>= 1) {
+      if (l & 1) this.put(l++, v);
+      if (!(r & 1)) this.put(r--, v);
+      if (l > r) break;
+    }
+    for (const start of [l0, r0]) {
+      for (let i = start >> 1; i > 0; i >>= 1) {
+        this.max[i] = Math.max(this.raise[i], this.max[2 * i], this.max[2 * i + 1]);
+      }
+    }
+  }
+
+  private put(i: number, v: number): void {
+    if (v > this.max[i]) this.max[i] = v;
+    if (i < this.size && v > this.raise[i]) this.raise[i] = v;
+  }
+}
+
+/** A lane wanted: rows `from`..`to` are passed; x0 and x1 are where the edge comes from and goes to. */
+export interface LaneWish {
+  readonly from: number;
+  readonly to: number;
+  readonly x0: number;
+  readonly x1: number;
+}
+
+export const LANE_GAP = 12;
+
+/**
+ * An x for each wish. Short lanes first, so that they lie inside long ones; the side with the shorter
+ * way wins. `left` and `right` are the rows' outlines; the lanes widen them.
+ */
+export function assignLanes(wishes: readonly LaneWish[], left: Float64Array, right: Float64Array): Float64Array {
+  const out = new Float64Array(wishes.length);
+  const order = wishes.map((_, i) => i);
+  order.sort((a, b) => wishes[a].to - wishes[a].from - (wishes[b].to - wishes[b].from) || wishes[a].from - wishes[b].from || a - b);
+  const rightMost = new Outline(right);
+  const leftMost = new Outline(left.map((v) => -v));
+  for (const i of order) {
+    const { from, to, x0, x1 } = wishes[i];
+    const r = rightMost.over(from, to) + LANE_GAP;
+    const l = -leftMost.over(from, to) - LANE_GAP;
+    const goRight = Math.abs(r - x0) + Math.abs(r - x1) <= Math.abs(l - x0) + Math.abs(l - x1);
+    out[i] = goRight ? r : l;
+    if (goRight) rightMost.lift(from, to, r);
+    else leftMost.lift(from, to, -l);
+  }
+  for (let r = 0; r < right.length; r++) {
+    right[r] = rightMost.over(r, r);
+    left[r] = -leftMost.over(r, r);
+  }
+  return out;
+}

@@ -1,0 +1,95 @@
+/** Decides the row of each block: producers above consumers, no row skipped without need. */
+
+import { bucket, type Csr } from "../base/csr";
+import type { Flow, Work } from "./flow";
+
+export interface Ranks {
+  readonly rank: Int32Array;
+  readonly count: number;
+  /** 1 for edges that would close a cycle; they run upwards at the side. */
+  readonly back: Uint8Array;
+  readonly ins: Csr;
+  readonly outs: Csr;
+}
+
+export function assignRanks(flow: Flow, work: Work): Ranks {
+  const { n, m, src, dst, kind } = flow;
+  const ins = bucket(dst, n);
+  const outs = bucket(src, n);
+  const back = new Uint8Array(m);
+  const order = topological(flow, ins, back);
+  work.ranks += n + m;
+
+  let ports = 0;
+  for (let v = 0; v < n; v++) if (kind[v] === 1) ports = 1;
+  const rank = new Int32Array(n);
+  let last = 0;
+  for (let k = 0; k < n; k++) {
+    const v = order[k];
+    if (kind[v] === 1) continue;
+    let r = ports;
+    for (let i = ins.offsets[v]; i < ins.offsets[v + 1]; i++) {
+      const e = ins.values[i];
+      if (!back[e] && rank[src[e]] + 1 > r) r = rank[src[e]] + 1;
+    }
+    rank[v] = r;
+    if (kind[v] === 0 && r > last) last = r;
+  }
+  // A block with more outputs than inputs (a constant, above all) comes down to its consumers.
+  for (let k = n - 1; k >= 0; k--) {
+    const v = order[k];
+    if (kind[v] !== 0) continue;
+    let low = last + 1;
+    let used = 0;
+    for (let i = outs.offsets[v]; i < outs.offsets[v + 1]; i++) {
+      const e = outs.values[i];
+      if (back[e] || kind[dst[e]] === 2) continue;
+      used++;
+      if (rank[dst[e]] < low) low = rank[dst[e]];
+    }
+    if (used > 0 && low - 1 > rank[v] && used > ins.offsets[v + 1] - ins.offsets[v]) rank[v] = low - 1;
+  }
+  let outPorts = 0;
+  for (let v = 0; v < n; v++) {
+    if (kind[v] !== 2) continue;
+    outPorts = 1;
+    rank[v] = last + 1;
+  }
+  return { rank, count: n === 0 ? 0 : last + 1 + outPorts, back, ins, outs };
+}
+
+/** Producers first, otherwise in index order; edges met twice on one path are marked as back edges. */
+function topological(flow: Flow, ins: Csr, back: Uint8Array): Int32Array {
+  const { n, src } = flow;
+  const out = new Int32Array(n);
+  let done = 0;
+  const state = new Uint8Array(n);
+  const next = ins.offsets.slice(0, n);
+  const stack = new Int32Array(n + 1);
+  for (let s = 0; s < n; s++) {
+    if (state[s] !== 0) continue;
+    let top = 0;
+    stack[top++] = s;
+    state[s] = 1;
+    while (top > 0) {
+      const v = stack[top - 1];
+      let pushed = false;
+      while (next[v] < ins.offsets[v + 1]) {
+        const e = ins.values[next[v]++];
+        const p = src[e];
+        if (state[p] === 1) back[e] = 1;
+        else if (state[p] === 0) {
+          state[p] = 1;
+          stack[top++] = p;
+          pushed = true;
+          break;
+        }
+      }
+      if (pushed) continue;
+      top--;
+      state[v] = 2;
+      out[done++] = v;
+    }
+  }
+  return out;
+}

@@ -1,0 +1,231 @@
+/** Decides what is laid out again when something is unfolded: that group and its ancestors, nothing else. */
+
+import { Cancelled } from "../base/errors";
+import { Ints } from "../base/grow";
+import { groupKey, type Hierarchy } from "../model/hierarchy";
+import { groupSubtitle, groupTitle, isSource, nodeSubtitle, nodeTitle } from "../model/labels";
+import { familyOf } from "./family";
+import { newWork, type Work } from "./flow";
+import { layGroup } from "./group";
+import { makeInput, portsOf, type InputContext, type OpenMember, type Ports } from "./input";
+import { Interner } from "./labels";
+import type { Measure } from "./measure";
+import { ProblemBuilder, type Problem } from "./problem";
+import { IS_EXEMPLAR, IS_GROUP, IS_NEW, IS_OPEN, IS_REPEAT, IS_SOURCE, type SceneUpdate, type Shape } from "./scene_update";
+
+export const FOLDED = 0;
+/** Open; a run of identical groups shows one of them. */
+export const OPEN = 1;
+/** Open, with every one of its identical members. */
+export const EACH = 2;
+
+export interface LayoutOptions {
+  readonly across: boolean;
+  readonly aspect: number;
+  readonly wrapFrom: number;
+}
+
+export interface Pace {
+  /** Called now and then: tells how far it is, and throws Cancelled when the work is no longer wanted. */
+  step(done: number, total: number): Promise<void>;
+}
+
+export const noPace: Pace = { step: () => Promise.resolve() };
+
+export class LayoutSession {
+  readonly fold: Uint8Array;
+  readonly work: Work = newWork();
+  flat = false;
+  private readonly builder: ProblemBuilder;
+  private readonly problems = new Map<number, { problem: Problem; ports: Ports }>();
+  private readonly shapes: Shape[] = [];
+  private readonly shapeOf = new Map<string, number>();
+  private sentShapes = 0;
+  /** Shape of each open group; -1 when it must be laid out (again). */
+  private readonly laid: Int32Array;
+  private flatShape = -1;
+  private flatProblem: Problem | null = null;
+  private changed = new Set<number>();
+  private reset = true;
+
+  constructor(
+    readonly h: Hierarchy,
+    private readonly measure: Measure,
+    readonly options: LayoutOptions,
+    private readonly labels = new Interner(),
+  ) {
+    this.fold = new Uint8Array(h.groups);
+    this.fold[0] = OPEN;
+    this.laid = new Int32Array(h.groups).fill(-1);
+    this.builder = new ProblemBuilder(h);
+  }
+
+  setFold(group: number, state: number): void {
+    if (group === 0 && state === FOLDED) return;
+    if (this.fold[group] === state) return;
+    this.fold[group] = state;
+    for (let g = group; g >= 0; g = this.h.parent[this.h.nodes + g] - this.h.nodes) this.laid[g] = -1;
+  }
+
+  /** Unfolds all (each of identical ones, too), or folds all but the root. */
+  setAll(open: boolean): void {
+    for (let g = 1; g < this.h.groups; g++) this.setFold(g, open ? (this.h.repeat[g] > 0 ? EACH : OPEN) : FOLDED);
+  }
+
+  isExemplar(group: number): boolean {
+    return this.h.repeat[group] > 0 && this.fold[group] === OPEN;
+  }
+
+  shape(group: number): Shape | null {
+    const s = this.flat ? this.flatShape : this.laid[group];
+    return s < 0 ? null : this.shapes[s];
+  }
+
+  problem(group: number): { problem: Problem; ports: Ports } {
+    if (this.flat) {
+      this.flatProblem ??= this.builder.flat();
+      return { problem: this.flatProblem, ports: portsOf(this.flatProblem) };
+    }
+    const exemplar = this.isExemplar(group);
+    const key = group * 2 + (exemplar ? 1 : 0);
+    let found = this.problems.get(key);
+    if (!found) {
+      const problem = this.builder.build(group, exemplar);
+      this.problems.set(key, (found = { problem, ports: portsOf(problem) }));
+    }
+    return found;
+  }
+
+  /** Open groups below the root that are drawn now, parents first. */
+  visibleGroups(staleOnly: boolean): number[] {
+    const out: number[] = [];
+    const todo = [0];
+    while (todo.length > 0) {
+      const g = todo.pop() as number;
+      if (staleOnly && this.laid[g] >= 0) continue;
+      out.push(g);
+      const members = this.membersOf(g);
+      for (let i = members.length - 1; i >= 0; i--) {
+        const item = members[i];
+        if (item >= this.h.nodes && this.fold[item - this.h.nodes] !== FOLDED) todo.push(item - this.h.nodes);
+      }
+    }
+    return out;
+  }
+
+  membersOf(group: number): Int32Array {
+    const { offsets, values } = this.h.members;
+    const end = this.isExemplar(group) ? offsets[group] + 1 : offsets[group + 1];
+    return values.subarray(offsets[group], end);
+  }
+
+  /** Brings all drawings up to date. */
+  async layOut(pace: Pace = noPace): Promise<void> {
+    const ctx = this.context();
+    if (this.flat) {
+      if (this.flatShape >= 0) return;
+      await pace.step(0, 1);
+      const { problem, ports } = this.problem(0);
+      this.flatShape = this.lay(ctx, problem, ports, true);
+      this.changed.add(0);
+      return;
+    }
+    const stale = this.visibleGroups(true);
+    for (let i = stale.length - 1, k = 0; i >= 0; i--, k++) {
+      if (k % 32 === 0) await pace.step(k, stale.length);
+      const g = stale[i];
+      const { problem, ports } = this.problem(g);
+      this.laid[g] = this.lay(ctx, problem, ports, false);
+      this.changed.add(g);
+    }
+  }
+
+  private context(): InputContext {
+    return {
+      h: this.h, measure: this.measure, labels: this.labels, problems: this.builder, ...this.options,
+      open: (group): OpenMember | null => {
+        if (this.fold[group] === FOLDED) return null;
+        const shape = this.shapes[this.laid[group]];
+        if (!shape) throw new Cancelled();
+        return { template: shape, ports: this.problem(group).ports };
+      },
+    };
+  }
+
+  private lay(ctx: InputContext, problem: Problem, ports: Ports, flat: boolean): number {
+    const input = makeInput(ctx, problem, ports, flat);
+    const known = input.key ? this.shapeOf.get(input.key) : undefined;
+    if (known !== undefined) return known;
+    const t = layGroup(input, this.work);
+    const byTensor = new Map<number, number>();
+    for (let e = 0; e < input.tensor.length; e++) byTensor.set(input.tensor[e], e);
+    const edgeLabel = new Int32Array(t.edgeTensor.length);
+    const tagLabel = new Int32Array(t.tagEdge.length);
+    for (let e = 0; e < edgeLabel.length; e++) edgeLabel[e] = t.edgeKind[e] === 0 ? input.edgeLabel[byTensor.get(t.edgeTensor[e]) as number] : 0;
+    for (let k = 0; k < tagLabel.length; k++) {
+      tagLabel[k] =
+        t.tagEdge[k] < 0
+          ? this.labels.id(`+${t.tagMore[k]}`)
+          : input.tagLabel[input.net[byTensor.get(t.edgeTensor[t.tagEdge[k]]) as number]];
+    }
+    const id = this.shapes.length;
+    this.shapes.push({ ...t, edgeLabel, tagLabel });
+    if (input.key) this.shapeOf.set(input.key, id);
+    return id;
+  }
+
+  /** Everything that changed since the last call. */
+  takeUpdate(): SceneUpdate {
+    const { h } = this;
+    const groups = new Ints(this.changed.size * 3);
+    const item = new Ints();
+    const title = new Ints();
+    const sub = new Ints();
+    const family = new Ints();
+    const flags = new Ints();
+    const size = new Ints();
+    const key = new Ints();
+    for (const g of this.changed) {
+      // Opened and folded again since: there is nothing to show.
+      if (!this.flat && this.laid[g] < 0) continue;
+      groups.push(g);
+      groups.push(this.flat ? this.flatShape : this.laid[g]);
+      groups.push(item.length);
+      const members = this.flat ? this.problem(0).problem.members : this.membersOf(g);
+      for (let i = 0; i < members.length; i++) {
+        const m = members[i];
+        item.push(m);
+        if (m < h.nodes) {
+          const r = h.stage.row[m];
+          title.push(this.labels.id(nodeTitle(h, m)));
+          sub.push(this.labels.id(nodeSubtitle(h, m)));
+          family.push(r < 0 ? familyOf("source") : familyOf(h.stage.graph.strings.at(h.stage.graph.kind[r])));
+          const isNew = r >= 0 && h.stage.stage > 0 && h.stage.graph.born[r] === h.stage.stage;
+          flags.push((isSource(h, m) ? IS_SOURCE : 0) | (isNew ? IS_NEW : 0));
+          size.push(1);
+          key.push(0);
+          continue;
+        }
+        const k = m - h.nodes;
+        title.push(this.labels.id(groupTitle(h, k)));
+        sub.push(this.labels.id(groupSubtitle(h, k)));
+        family.push(0);
+        flags.push(
+          IS_GROUP | (h.repeat[k] > 0 ? IS_REPEAT : 0) | (this.fold[k] !== FOLDED ? IS_OPEN : 0) | (this.isExemplar(k) ? IS_EXEMPLAR : 0),
+        );
+        size.push(h.end[k] - h.start[k]);
+        key.push(groupKey(h, k));
+      }
+    }
+    const update: SceneUpdate = {
+      reset: this.reset, nodes: h.nodes, items: h.nodes + h.groups, across: this.options.across,
+      shapes: this.shapes.slice(this.sentShapes), firstShape: this.sentShapes, labels: this.labels.news(), groups: groups.take(),
+      item: item.take(), title: title.take(), sub: sub.take(), family: Uint8Array.from(family.take()),
+      flags: Uint8Array.from(flags.take()), size: size.take(), key: key.take(),
+    };
+    this.sentShapes = this.shapes.length;
+    this.changed = new Set();
+    this.reset = false;
+    return update;
+  }
+}

@@ -1,0 +1,45 @@
+/** Decides the sizes of things in a drawing, in pixels at scale 1. */
+
+import type { Measure } from "./measure";
+
+export const TITLE_PX = 12;
+export const SUB_PX = 11;
+export const RADIUS = 6;
+
+export const HEADER = 26;
+export const PAD = 14;
+
+export const LEAF_H = 38;
+export const LEAF_H_ONE = 26;
+export const GROUP_H = 42;
+export const PILL_H = 18;
+export const PILL_GAP = 4;
+export const PILL_ROOM = 10;
+export const TAG_RISE = 22;
+
+const clamp = (v: number, a: number, b: number): number => Math.min(b, Math.max(a, v));
+/** Widths step by 4 so that twins whose names differ by a digit have the same drawing. */
+const step = (v: number): number => Math.ceil(v / 4) * 4;
+
+export interface Size {
+  readonly w: number;
+  readonly h: number;
+}
+
+export function leafSize(m: Measure, title: string, sub: string): Size {
+  const w = Math.max(m.width(title, TITLE_PX, "bold"), m.width(sub, SUB_PX, "mono")) + 24;
+  return { w: step(clamp(w, 60, 216)), h: sub ? LEAF_H : LEAF_H_ONE };
+}
+
+export function foldedSize(m: Measure, title: string, sub: string): Size {
+  const w = Math.max(m.width(title, TITLE_PX, "bold") + 18, m.width(sub, SUB_PX)) + 26;
+  return { w: step(clamp(w, 96, 240)), h: GROUP_H };
+}
+
+export function headerWidth(m: Measure, title: string, sub: string): number {
+  return step(Math.min(m.width(title, TITLE_PX, "bold") + m.width(sub, SUB_PX) + 56, 420));
+}
+
+export function pillSize(m: Measure, text: string): Size {
+  return { w: step(clamp(m.width(text, SUB_PX) + 14, 28, 112)), h: PILL_H };
+}

@@ -1,0 +1,123 @@
+/** Decides how the rows of a graph are held over all stages: hot columns joined, cold ones by part. */
+
+import type { Csr } from "../base/csr";
+import type { Recording } from "./recording";
+import type { GraphInfo } from "./schema";
+import type { Strings } from "./strings";
+import { Table } from "./table";
+
+/** A row of `groups`, as columns. */
+export interface GroupColumns {
+  readonly rows: number;
+  readonly grouping: Int32Array;
+  readonly parent: Int32Array;
+  readonly name: Int32Array;
+  readonly cls: Int32Array;
+  readonly table: Table | null;
+}
+
+/** Node rows of all stages, in file order; row numbers are what the rest of the viewer calls a node's row. */
+export class Graph {
+  private constructor(
+    readonly index: number,
+    readonly info: GraphInfo,
+    readonly strings: Strings,
+    readonly rows: number,
+    private readonly parts: readonly Table[],
+    private readonly starts: Int32Array,
+    readonly groups: GroupColumns,
+    readonly id: Int32Array,
+    readonly born: Int32Array,
+    readonly died: Int32Array,
+    readonly name: Int32Array,
+    readonly op: Int32Array,
+    readonly kind: Int32Array,
+    readonly inputs: Csr,
+    readonly ports: Csr,
+    readonly outputs: Csr,
+    readonly groupsOf: Csr,
+    readonly replaces: Csr,
+  ) {}
+
+  static async load(rec: Recording, index: number): Promise<Graph> {
+    const info = rec.header.graphs[index];
+    const parts: Table[] = [];
+    for (let s = 0; s < info.stages.length; s++) {
+      const part = await rec.graphTable(index, `nodes.${s}`);
+      if (part && part.rows > 0) parts.push(part);
+    }
+    const starts = new Int32Array(parts.length + 1);
+    parts.forEach((p, i) => (starts[i + 1] = starts[i] + p.rows));
+    const rows = starts[parts.length];
+    const groupTable = await rec.graphTable(index, "groups");
+    const none = new Int32Array(0);
+    const groups: GroupColumns = groupTable
+      ? {
+          rows: groupTable.rows,
+          grouping: groupTable.ints("grouping"),
+          parent: groupTable.ints("parent", -1),
+          name: groupTable.ints("name"),
+          cls: groupTable.ints("cls"),
+          table: groupTable,
+        }
+      : { rows: 0, grouping: none, parent: none, name: none, cls: none, table: null };
+    const ints = (c: string, absent = 0): Int32Array => joinInts(parts.map((p) => p.ints(c, absent)), rows);
+    const list = (c: string): Csr => joinLists(parts.map((p) => p.list(c)), rows);
+    return new Graph(
+      index, info, rec.strings, rows, parts, starts, groups,
+      ints("id"), ints("born"), ints("died", -1), ints("name"), ints("op"), ints("kind"),
+      list("input_nodes"), list("input_ports"), list("outputs"), list("groups"), list("replaces"),
+    );
+  }
+
+  /** The part that holds a row, and the row inside it: for columns that only details need. */
+  partOf(row: number): { table: Table; row: number } {
+    let i = 0;
+    while (i + 1 < this.parts.length && this.starts[i + 1] <= row) i++;
+    return { table: this.parts[i], row: row - this.starts[i] };
+  }
+
+  /** A cold `int` or `str` column over all rows (search and colouring want whole columns). */
+  coldInts(column: string, absent = 0): Int32Array {
+    return joinInts(this.parts.map((p) => p.ints(column, absent)), this.rows);
+  }
+
+  coldList(column: string): Csr {
+    return joinLists(this.parts.map((p) => p.list(column)), this.rows);
+  }
+
+  /** The names of the groupings that the file has, in order of first appearance. */
+  groupings(): string[] {
+    const seen = new Set<number>();
+    for (let i = 0; i < this.groups.rows; i++) seen.add(this.groups.grouping[i]);
+    return [...seen].map((s) => this.strings.at(s));
+  }
+}
+
+function joinInts(parts: readonly Int32Array[], rows: number): Int32Array {
+  if (parts.length === 1) return parts[0];
+  const out = new Int32Array(rows);
+  let at = 0;
+  for (const p of parts) {
+    out.set(p, at);
+    at += p.length;
+  }
+  return out;
+}
+
+function joinLists(parts: readonly Csr[], rows: number): Csr {
+  if (parts.length === 1) return parts[0];
+  let total = 0;
+  for (const p of parts) total += p.values.length;
+  const offsets = new Int32Array(rows + 1);
+  const values = new Int32Array(total);
+  let row = 0;
+  let at = 0;
+  for (const p of parts) {
+    for (let i = 1; i < p.offsets.length; i++) offsets[row + i] = at + p.offsets[i];
+    values.set(p.values, at);
+    row += p.offsets.length - 1;
+    at += p.values.length;
+  }
+  return { offsets, values };
+}

@@ -1,0 +1,102 @@
+/** Decides what a box is called: op or name, class or shape, module paths with their numbers. */
+
+import { count, short, shortType } from "../base/format";
+import type { Hierarchy } from "./hierarchy";
+import { isNumber } from "./twins";
+
+/** A node that stands for a value rather than for work: shown by its own name. */
+export function isSource(h: Hierarchy, node: number): boolean {
+  const r = h.stage.row[node];
+  return r < 0 || h.stage.graph.strings.at(h.stage.graph.kind[r]) === "source";
+}
+
+const lastPart = (name: string): string => name.slice(name.lastIndexOf("/") + 1);
+
+export function nodeTitle(h: Hierarchy, node: number): string {
+  const g = h.stage.graph;
+  const r = h.stage.row[node];
+  if (r < 0) return h.stage.graph.info.stages[h.stage.stage].output_nodes.length > 1 ? `output ${-1 - r}` : "output";
+  const op = shortOp(g.strings.head(g.op[r]));
+  if (isSource(h, node) && g.name[r] > 0) return lastPart(g.strings.head(g.name[r])) || op;
+  return op || lastPart(g.strings.head(g.name[r])) || `node ${g.id[r]}`;
+}
+
+/** "aten.convolution.default" -> "convolution": the dialect is the same for the whole graph. */
+export function shortOp(op: string): string {
+  return op.replace(/^(?:torch\.ops\.)?(?:aten|prims|prim|onnx|tfl|quantized_decomposed)(?:\.|::)/, "").replace(/\.(?:default|Tensor|Scalar|int)$/, "");
+}
+
+/** The type of an output, short. */
+export function tensorType(h: Hierarchy, tensor: number, node: number): string {
+  const g = h.stage.graph;
+  const r = h.stage.row[node];
+  if (r < 0) return "";
+  const k = g.outputs.offsets[r] + tensor - h.stage.tensorStart[node];
+  return k < g.outputs.offsets[r + 1] ? shortType(g.strings.head(g.outputs.values[k], 200)) : "";
+}
+
+export function nodeSubtitle(h: Hierarchy, node: number): string {
+  const t = h.stage.tensorStart[node];
+  const n = h.stage.tensorStart[node + 1] - t;
+  if (n === 0) {
+    const src = h.stage.inputs.values[h.stage.inputs.offsets[node]];
+    return src >= 0 ? tensorType(h, h.stage.inputTensor[h.stage.inputs.offsets[node]], src) : "";
+  }
+  const type = tensorType(h, t, node);
+  return n > 1 && type ? `${type} +${n - 1}` : type;
+}
+
+/** The name that a tensor goes by where its edge is not drawn. */
+export function portName(h: Hierarchy, node: number): string {
+  const g = h.stage.graph;
+  const r = h.stage.row[node];
+  if (r < 0) return "output";
+  const name = lastPart(g.strings.head(g.name[r]));
+  return name || nodeTitle(h, node);
+}
+
+const rawName = (h: Hierarchy, row: number): string => h.stage.graph.strings.head(h.stage.graph.groups.name[row], 80);
+
+/** The module path's own part: "attention", or "layer.3" where the name alone would be a number. */
+export function groupTitle(h: Hierarchy, group: number): string {
+  if (group === 0) return h.stage.graph.info.name || "model";
+  const r = h.raw[group];
+  if (r === -2) return `${runStem(h, group)} × ${count(h.repeat[group])}`;
+  const parts: string[] = [];
+  for (let i = h.absorbed.offsets[group]; i < h.absorbed.offsets[group + 1]; i++) parts.push(rawName(h, h.absorbed.values[i]));
+  parts.push(rawName(h, r));
+  if (isNumber(parts[0])) {
+    const above = h.stage.graph.groups.parent[h.absorbed.offsets[group] < h.absorbed.offsets[group + 1] ? h.absorbed.values[h.absorbed.offsets[group]] : r];
+    if (above >= 0) parts.unshift(rawName(h, above));
+  }
+  const title = parts.join(".") || "group";
+  return h.repeat[group] > 0 ? `${title} × ${count(h.repeat[group])}` : title;
+}
+
+/** What the members of a run share: "layer1", "layer2" -> "layer"; numbers take their parent's name. */
+function runStem(h: Hierarchy, group: number): string {
+  const first = h.members.values[h.members.offsets[group]] - h.nodes;
+  const r = h.raw[first];
+  if (r < 0) return "group";
+  const name = rawName(h, r);
+  if (isNumber(name)) {
+    const above = h.stage.graph.groups.parent[r];
+    return above >= 0 ? rawName(h, above) : h.stage.graph.strings.head(h.stage.graph.groups.cls[r], 60) || "group";
+  }
+  return name.replace(/[._-]?\d+$/, "") || name;
+}
+
+export function groupClass(h: Hierarchy, group: number): string {
+  const g = h.stage.graph;
+  let of = group;
+  if (h.repeat[group] > 0) of = h.members.values[h.members.offsets[group]] - h.nodes;
+  const r = h.raw[of];
+  return r >= 0 ? g.strings.head(g.groups.cls[r], 80) : "";
+}
+
+export function groupSubtitle(h: Hierarchy, group: number): string {
+  const n = h.end[group] - h.start[group];
+  const figure = `${short(n)} ${n === 1 ? "op" : "ops"}`;
+  const cls = groupClass(h, group);
+  return cls ? `${cls} · ${figure}` : figure;
+}

@@ -1,0 +1,48 @@
+/** Decides when shared strings are decoded: one at a time, on first use; a million names stay bytes. */
+
+import type { Table } from "./table";
+
+export class Strings {
+  readonly count: number;
+  private readonly offsets: Int32Array;
+  private readonly bytes: Uint8Array;
+  private readonly cache = new Map<number, string>();
+  private readonly decoder = new TextDecoder();
+
+  constructor(table: Table | null) {
+    if (table) {
+      const t = table.text("text");
+      this.offsets = t.offsets;
+      this.bytes = t.bytes;
+      this.count = table.rows;
+    } else {
+      this.offsets = new Int32Array(2);
+      this.bytes = new Uint8Array(0);
+      this.count = 1;
+    }
+  }
+
+  at(i: number): string {
+    if (i <= 0 || i >= this.count) return "";
+    const known = this.cache.get(i);
+    if (known !== undefined) return known;
+    const s = this.decoder.decode(this.bytes.subarray(this.offsets[i], this.offsets[i + 1]));
+    // Short strings repeat; long ones (a 1-MB name) are shown once and would only hold memory.
+    if (s.length <= 200) this.cache.set(i, s);
+    return s;
+  }
+
+  /** At most `limit` characters, for labels: a 1-MB name costs what it shows. */
+  head(i: number, limit = 120): string {
+    if (i <= 0 || i >= this.count) return "";
+    const size = this.offsets[i + 1] - this.offsets[i];
+    if (size <= limit) return this.at(i);
+    const cut = this.decoder.decode(this.bytes.subarray(this.offsets[i], this.offsets[i] + limit * 4));
+    return cut.length > limit ? cut.slice(0, limit) : cut;
+  }
+
+  /** UTF-8 bytes of a string, for scans that must not decode (search over a million rows). */
+  raw(i: number): Uint8Array {
+    return i <= 0 || i >= this.count ? this.bytes.subarray(0, 0) : this.bytes.subarray(this.offsets[i], this.offsets[i + 1]);
+  }
+}
