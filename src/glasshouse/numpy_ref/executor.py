@@ -82,7 +82,25 @@ def resolve(attr: Any, sizes: Mapping[str, int]) -> Any:
         return evaluate(attr, sizes)
     if isinstance(attr, tuple):
         return tuple([resolve(a, sizes) for a in attr])
+    if isinstance(attr, Graph):
+        return Body(attr, sizes)
     return attr
+
+
+class Body:
+    """A graph in an attribute as a function of arrays, as the meaning of control flow wants it."""
+
+    def __init__(self, graph: Graph, sizes: Mapping[str, int]) -> None:
+        self.graph = graph
+        self.sizes = sizes
+
+    def __call__(self, *arrays: Array) -> tuple[Array, ...]:
+        return tuple(run(self.graph, arrays, sizes=self.sizes))
+
+    @property
+    def output_shapes(self) -> list[tuple[int, ...]]:
+        """Known before it runs, for a loop that does not run at all."""
+        return [resolve(v.type.shape, self.sizes) for v in self.graph.outputs]
 
 
 def run_node(

@@ -4,6 +4,7 @@ from glasshouse.ops import (
     activation,
     attention,
     barrier,
+    control,
     conv,
     create,
     elementwise,
@@ -12,19 +13,21 @@ from glasshouse.ops import (
     math,
     matmul,
     norm,
+    opaque,
     pieces,
     pool,
     quant,
     random,
     reduce,
     resize,
+    scan,
     shape,
     softmax,
     sort,
 )
 
 __all__ = [
-    "activation", "attention", "barrier", "conv", "create", "elementwise", "fused", "index",
-    "math", "matmul", "norm", "pieces", "pool", "quant", "random", "reduce", "resize", "shape",
-    "softmax", "sort",
+    "activation", "attention", "barrier", "control", "conv", "create", "elementwise", "fused",
+    "index", "math", "matmul", "norm", "opaque", "pieces", "pool", "quant", "random", "reduce",
+    "resize", "scan", "shape", "softmax", "sort",
 ]  # fmt: skip
