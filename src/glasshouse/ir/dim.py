@@ -48,7 +48,7 @@ class Function:
     def __str__(self) -> str:
         if self.kind in ("min", "max"):
             return f"{self.kind}({self.left}, {self.right})"
-        return f"({_bracket(self.left)} {self.kind} {_bracket(self.right)})"
+        return f"({_bracket(self.left, False)} {self.kind} {_bracket(self.right, True)})"
 
     def __lt__(self, other: object) -> bool:
         return str(self) < str(other)
@@ -214,11 +214,12 @@ def solve(dim: Dim, size: int, known: Mapping[str, int]) -> tuple[str, int] | No
         return None
     unknown, slope, rest = None, 0, 0
     for monomial, coefficient in dim.terms:
-        free = [a for a in monomial if isinstance(a, Symbol) and a.name not in known]
+        term = SymDim(((monomial, coefficient),)) if monomial else coefficient
+        free = [name for name in symbols_of(term) if name not in known]
         if not free:
-            rest += evaluate(SymDim(((monomial, coefficient),)), known) if monomial else coefficient
-        elif len(monomial) == 1 and unknown in (None, free[0].name):
-            unknown, slope = free[0].name, slope + coefficient
+            rest += evaluate(term, known)
+        elif unknown in (None, free[0]) and len(monomial) == 1 and isinstance(monomial[0], Symbol):
+            unknown, slope = free[0], slope + coefficient
         else:
             return None
     if unknown is None or slope == 0 or (size - rest) % slope:
@@ -275,7 +276,9 @@ def _exact_quotient(left: Dim, right: Dim) -> Dim | None:
     return _normal(out)
 
 
-def _divide_term(term: tuple[Monomial, int], by: tuple[Monomial, int]) -> tuple[Monomial, int] | None:
+def _divide_term(
+    term: tuple[Monomial, int], by: tuple[Monomial, int]
+) -> tuple[Monomial, int] | None:
     atoms = list(term[0])
     for atom in by[0]:
         if atom not in atoms:
@@ -323,7 +326,9 @@ def _quotient(x: float, y: float) -> float:
 def _atom_value(atom: Atom, sizes: Mapping[str, int]) -> int:
     if isinstance(atom, Symbol):
         if atom.name not in sizes:
-            raise ShapeError(f"size {atom.name} has no value", hint="no input's shape determines it")
+            raise ShapeError(
+                f"size {atom.name} has no value", hint="no input's shape determines it"
+            )
         return sizes[atom.name]
     left, right = evaluate(atom.left, sizes), evaluate(atom.right, sizes)
     if atom.kind == "//":
@@ -333,6 +338,12 @@ def _atom_value(atom: Atom, sizes: Mapping[str, int]) -> int:
     return min(left, right) if atom.kind == "min" else max(left, right)
 
 
-def _bracket(dim: Dim) -> str:
-    text = str(dim)
-    return f"({text})" if isinstance(dim, SymDim) and len(dim.terms) > 1 else text
+def _bracket(dim: Dim, after: bool) -> str:
+    """In brackets where it would otherwise be read apart: `2*n // 3`, but `3 // (2*n)`, `(-n) // 2`."""
+    if isinstance(dim, int):
+        return str(dim)
+    monomial, coefficient = dim.terms[0]
+    alone = len(dim.terms) == 1 and coefficient > 0
+    if after:
+        alone = alone and coefficient == 1 and len(monomial) == 1
+    return str(dim) if alone else f"({dim})"

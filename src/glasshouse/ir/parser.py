@@ -212,6 +212,8 @@ class _Reader:
             return inner
         token = self._next()
         if token.kind == "number":
+            if not token.text.lstrip("-").isdigit():
+                raise ParseError(f"a size is a whole number, not {token.text}")
             return int(token.text)
         if token.text in ("min", "max"):
             self._expect("(")
@@ -222,7 +224,9 @@ class _Reader:
             return dim_min(left, right) if token.text == "min" else dim_max(left, right)
         name = token.text.rstrip("*")
         if token.kind != "name" or name not in self.symbols:
-            raise ParseError(f"there is no size {token.text!r}", hint="ranges stand below the header")
+            raise ParseError(
+                f"there is no size {token.text!r}", hint="ranges stand below the header"
+            )
         if token.text.endswith("*"):  # "n*4" was read as the name "n*"
             self.at -= 1
             self.tokens[self.at : self.at + 1] = [_Token("name", name), _Token("mark", "*")]

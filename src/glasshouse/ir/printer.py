@@ -97,7 +97,7 @@ def _line(node: Node, naming: dict[Value, str], with_names: bool) -> str:
         return f"{naming[node.output]} = {node.op.label}({_source_text(node, with_names)})"
     left = ", ".join(f"{naming[v]}: {v.type}" for v in node.outputs)
     parts = [naming[v] for v in node.inputs]
-    hidden = ("label", "body") if node.op.name == "fused" else ()
+    hidden = ("label", "body", "types") if node.op.name == "fused" else ()
     parts += [f"{k}={v}" for k, v in attributes(node).items() if k not in hidden]
     return f"{left} = {label_of(node)}({', '.join(parts)})"
 
