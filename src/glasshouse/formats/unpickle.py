@@ -104,7 +104,7 @@ class _Machine:
                 items.reverse()
                 return items
             items.append(item)
-        self.bad("closes what it never opened")
+        return self.bad("closes what it never opened")
 
     def fill(self, target: dict[Any, Any], items: list[Any]) -> None:
         if len(items) % 2:

@@ -190,6 +190,7 @@ class GraphBuilder:
         self._row_of: dict[int, int] = {}  # the live row of each node id
         self._next_id = 0
         self._paths: dict[tuple[str, tuple[str, ...]], int] = {}
+        self._unclassed: set[int] = set()  # groups of `_paths` whose class nobody has said yet
         self._group_attrs: dict[int, dict[str, str]] = {}
 
     # ---------------------------------------------------------------------------- stages
@@ -252,18 +253,24 @@ class GraphBuilder:
         )
 
     def group_path(self, grouping: str, path: Sequence[str], classes: Sequence[str] = ()) -> int:
-        """The group at a path, made with its parents where needed; NEVER for the empty path."""
+        """The group at a path, made with its parents where needed; NEVER for the empty path.
+
+        `classes` names the class of each group of the path, "" where it is not known (yet).
+        """
         key = (grouping, tuple(path))
         found = self._paths.get(key)
-        if found is not None:
+        if found is not None and (not classes or found not in self._unclassed):
             return found
         row = NEVER
         for depth in range(1, len(path) + 1):
             part = (grouping, tuple(path[:depth]))
             known = self._paths.get(part)
             if known is None:
-                cls = classes[depth - 1] if depth <= len(classes) else ""
-                known = self._paths[part] = self.group(grouping, path[depth - 1], row, cls=cls)
+                known = self._paths[part] = self.group(grouping, path[depth - 1], row)
+                self._unclassed.add(known)
+            if depth <= len(classes) and classes[depth - 1] and known in self._unclassed:
+                self._unclassed.discard(known)
+                self.amend_group(known, cls=classes[depth - 1])
             row = known
         return row
 
