@@ -52,17 +52,17 @@ def nbytes(value: Value) -> int:
 
 
 def element_operations(node: Node) -> float:
-    """Operations for one output element of an elementwise op or a mover (which takes none)."""
-    if node.op.kind is Kind.INJECTIVE:
-        return 0.0
-    return _PER_ELEMENT.get(node.op.name, 1.0)
+    """Operations for one output element of an elementwise op or a mover (which mostly takes none)."""
+    return _PER_ELEMENT.get(node.op.name, 0.0 if node.op.kind is Kind.INJECTIVE else 1.0)
 
 
 def operations(node: Node) -> float:
     """Operations of a node; a fused node's are those of its body."""
     kind, name = node.op.kind, node.op.name
-    if kind is Kind.SOURCE or kind is Kind.INJECTIVE:
+    if kind is Kind.SOURCE:
         return 0.0
+    if kind is Kind.INJECTIVE:
+        return _PER_ELEMENT.get(name, 0.0) * elements(node.outputs[0])
     body = node.attrs.get("body")
     if name == "fused" and isinstance(body, Graph):
         return sum(operations(n) for n in body.nodes)

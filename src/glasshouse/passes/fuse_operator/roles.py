@@ -1,0 +1,62 @@
+"""Decides which part an op can play in a fused group; docs/design/0004-passes.md has the rules."""
+
+from __future__ import annotations
+
+from glasshouse.ir.graph import Graph, Node, Value
+from glasshouse.ir.op import Kind
+from glasshouse.ir.sources import CONSTANT
+from glasshouse.ops.cost import element_operations
+
+ONE_TO_ONE = frozenset({"reshape", "permute", "rearrange"})
+VIEWS = ONE_TO_ONE | {"slice", "expand"}
+CHEAP = 4.0
+"""Operations for an element that a template may compute again each time it reads the element."""
+
+_WINDOWED = frozenset({"pool", "resize"})
+
+
+def is_anchor(node: Node) -> bool:
+    kinds = (Kind.CONTRACTION, Kind.REDUCTION)
+    return node.op.kind in kinds and len(node.outputs) == 1
+
+
+def is_elementwise(node: Node) -> bool:
+    return node.op.kind is Kind.ELEMENTWISE and len(node.outputs) == 1
+
+
+def is_mover(node: Node) -> bool:
+    return node.op.kind is Kind.INJECTIVE and len(node.outputs) == 1
+
+
+def can_inline(node: Node) -> bool:
+    """Whether an element of the output can be computed where it is needed."""
+    return is_elementwise(node) or is_mover(node)
+
+
+def is_inside_constant(value: Value) -> bool:
+    """Whether a value is a constant that stands in the body: it has one element, so it is a literal."""
+    return value.node.op is CONSTANT and value.type.numel == 1
+
+
+def partition(node: Node) -> str:
+    return node.origin.label("partition") or ""
+
+
+def prologue_refusal(anchor: Node, operand: int, node: Node) -> str:
+    """Why a template cannot compute `node` while it reads that operand; "" if it can."""
+    if not can_inline(node):
+        return "opaque"
+    if anchor.op.kind is Kind.REDUCTION and anchor.op.family not in _WINDOWED:
+        return ""
+    if anchor.op.name == "attention" and operand < 3:
+        return "" if node.op.name in VIEWS else "attention reads q, k and v through views only"
+    if is_mover(node):
+        return "" if node.op.name in VIEWS else f"{anchor.op.label} reads through views only"
+    if element_operations(node) > CHEAP:
+        return f"costly prologue: {anchor.op.label} may read an element several times"
+    return ""
+
+
+def anchor_of(body: Graph) -> Node | None:
+    """The anchor of a fused node's body; None when it is a loop nest of elementwise ops and movers."""
+    return next((n for n in body.nodes if is_anchor(n)), None)
