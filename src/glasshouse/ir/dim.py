@@ -339,7 +339,7 @@ def _atom_value(atom: Atom, sizes: Mapping[str, int]) -> int:
 
 
 def _bracket(dim: Dim, after: bool) -> str:
-    """In brackets where it would otherwise be read apart: `2*n // 3`, but `3 // (2*n)`, `(-n) // 2`."""
+    """In brackets where it would be read apart: `2*n // 3`, but `3 // (2*n)` and `(-n) // 2`."""
     if isinstance(dim, int):
         return str(dim)
     monomial, coefficient = dim.terms[0]

@@ -13,7 +13,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 from glasshouse.errors import GraphError
 from glasshouse.ir.attrs import AttrValue
@@ -121,7 +120,13 @@ class Rewriter(Builder):
         that the rewrite looked at and stands for (the convolution under a batch norm): they belong
         to the origin of what is made. `labels` are put on it: `{"variant": "split_k"}`.
         """
-        olds = old.outputs if isinstance(old, Node) else (old,) if isinstance(old, Value) else tuple(old)
+        olds = (
+            old.outputs
+            if isinstance(old, Node)
+            else (old,)
+            if isinstance(old, Value)
+            else tuple(old)
+        )
         number, self.steps = self.steps, self.steps + 1
         if self._allows is not None and not self._allows(number):
             return False
@@ -131,17 +136,13 @@ class Rewriter(Builder):
         for grouping, group in (labels or {}).items():
             origin = origin.with_label(grouping, group)
         news = self._built(new, origin)
-        if len(news) != len(olds):
-            raise GraphError(f"rule {rule or self.pass_name} gives {len(news)} values for {len(olds)}")
+        self._require_fit(olds, news, rule)
         redirected: dict[Node, None] = {}
         for old_value, new_value in zip(olds, news, strict=True):
-            if old_value.type != new_value.type:
-                raise GraphError(
-                    f"rule {rule or self.pass_name} turns {old_value.type} into {new_value.type}",
-                    where=str(old_value.node.origin.source),
-                )
             if old_value is not new_value:
-                redirected.update(dict.fromkeys(self.graph._redirect(old_value, new_value, self._made)))
+                redirected.update(
+                    dict.fromkeys(self.graph._redirect(old_value, new_value, self._made))
+                )
         removed = self._sweep([*(v.node for v in olds), *self._made])
         made = [n for n in self._made if n in self.graph]
         gone = [n.id for n in removed if n not in self._made]
@@ -199,6 +200,20 @@ class Rewriter(Builder):
                 self._origin = None
         many = [new] if isinstance(new, (Value, Expr)) else new
         return tuple(n.value if isinstance(n, Expr) else n for n in many)
+
+    def _require_fit(self, olds: Sequence[Value], news: Sequence[Value], rule: str) -> None:
+        """The new values have the number and the types of the old ones; else nothing stays made."""
+        wrong, where = "", ""
+        if len(news) != len(olds):
+            wrong = f"gives {len(news)} values for {len(olds)}"
+        for old, new in zip(olds, news, strict=False):
+            if old.type != new.type and not wrong:
+                wrong = f"turns {old.type} into {new.type}"
+                where = str(old.node.origin.source)
+        if wrong:
+            self._sweep(self._made)
+            self._made = {}
+            raise GraphError(f"rule {rule or self.pass_name} {wrong}", where=where)
 
     def _sweep(self, nodes: Iterable[Node]) -> list[Node]:
         """Remove what is dead among `nodes` and their producers; inputs of the graph stay."""
