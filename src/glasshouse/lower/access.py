@@ -6,8 +6,10 @@ is sent the variables that hold them, and returns a C++ expression.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from glasshouse.ir.dim import Dim
-from glasshouse.ir.graph import Node
+from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.cxx import COMPUTE_TYPE, number_text, size_text
 from glasshouse.lower.index import ZERO, Computed, Index, delinearized, of, offset
 from glasshouse.lower.scalar import Access, ScalarCode, Steps, broadcast_index
@@ -16,57 +18,79 @@ from glasshouse.ops.shapes import axis_of
 Indices = tuple[Index, ...]
 
 
-def _reshape(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+Move = Callable[[Node, int, Indices], tuple[Value, Indices]]
+"""Which element of its operand an output element is, for an op that only moves elements."""
+
+
+def _reshape(node: Node, port: int, index: Indices) -> tuple[Value, Indices]:
     source = node.inputs[0]
     position = offset(index, node.outputs[port].type.shape)
-    return (
-        yield source, _without_ones(delinearized(position, source.type.shape), source.type.shape)
+    places = delinearized(position, source.type.shape)
+    return source, tuple(
+        ZERO if size == 1 else i for i, size in zip(places, source.type.shape, strict=True)
     )
 
 
-def _permute(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
-    axes = node.attrs["axes"]
+def _permute(node: Node, port: int, index: Indices) -> tuple[Value, Indices]:
     rank = len(index)
-    where = {axis_of(axis, rank): i for axis, i in zip(axes, index, strict=True)}
-    return (yield node.inputs[0], tuple(where[a] for a in range(rank)))
+    where = {axis_of(axis, rank): i for axis, i in zip(node.attrs["axes"], index, strict=True)}
+    return node.inputs[0], tuple(where[a] for a in range(rank))
 
 
-def _rearrange(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
-    source = node.inputs[0]
-    shape = source.type.shape
+def _rearrange(node: Node, port: int, index: Indices) -> tuple[Value, Indices]:
+    shape = node.inputs[0].type.shape
     where: dict[int, Index] = {}
     for axes, one in zip(node.attrs["plan"], index, strict=True):
         axes = [axis_of(a, len(shape)) for a in axes]
         where.update(zip(axes, delinearized(one, tuple(shape[a] for a in axes)), strict=True))
-    return (yield source, tuple(where.get(a, ZERO) for a in range(len(shape))))
+    return node.inputs[0], tuple(where.get(a, ZERO) for a in range(len(shape)))
 
 
-def _expand(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
-    return (yield node.inputs[0], broadcast_index(index, node.inputs[0].type.shape))
+def _expand(node: Node, port: int, index: Indices) -> tuple[Value, Indices]:
+    return node.inputs[0], broadcast_index(index, node.inputs[0].type.shape)
 
 
-def _slice(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+def _slice(node: Node, port: int, index: Indices) -> tuple[Value, Indices]:
     source = node.inputs[0]
     steps = node.attrs["steps"] or (1,) * len(index)
     starts = [_wrapped(s, d) for s, d in zip(node.attrs["starts"], source.type.shape, strict=True)]
-    return (yield source, tuple(i * k + s for i, k, s in zip(index, steps, starts, strict=True)))
+    return source, tuple(i * k + s for i, k, s in zip(index, steps, starts, strict=True))
 
 
-def _split(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+def _split(node: Node, port: int, index: Indices) -> tuple[Value, Indices]:
     axis = axis_of(node.attrs["axis"], len(index))
     start: Dim = 0
     for size in node.attrs["sizes"][:port]:
         start = start + size
-    return (yield node.inputs[0], _at_axis(index, axis, index[axis] + start))
+    return node.inputs[0], _at_axis(index, axis, index[axis] + start)
 
 
-def _flip(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+def _flip(node: Node, port: int, index: Indices) -> tuple[Value, Indices]:
     shape = node.inputs[0].type.shape
     axes = {axis_of(a, len(shape)) for a in node.attrs["axes"]}
-    flipped = tuple(
-        -i + (d - 1) if a in axes else i for a, (i, d) in enumerate(zip(index, shape, strict=True))
-    )
-    return (yield node.inputs[0], flipped)
+    places = enumerate(zip(index, shape, strict=True))
+    return node.inputs[0], tuple(-i + (d - 1) if a in axes else i for a, (i, d) in places)
+
+
+VIEWS: dict[str, Move] = {
+    "reshape": _reshape,
+    "permute": _permute,
+    "rearrange": _rearrange,
+    "expand": _expand,
+    "slice": _slice,
+    "split": _split,
+    "flip": _flip,
+    "barrier": lambda node, port, index: (node.inputs[0], index),
+}
+
+
+def _moving(move: Move) -> Access:
+    """A move as an access: the element is the operand's."""
+
+    def access(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+        return (yield move(node, port, index))
+
+    return access
 
 
 def _roll(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
@@ -177,10 +201,6 @@ def _at_axis(index: Indices, axis: int, one: Index) -> Indices:
     return (*index[:axis], one, *index[axis + 1 :])
 
 
-def _without_ones(index: Indices, shape: tuple[Dim, ...]) -> Indices:
-    return tuple(ZERO if size == 1 else i for i, size in zip(index, shape, strict=True))
-
-
 def _wrapped(start: Dim, size: Dim) -> Dim:
     return start + size if isinstance(start, int) and start < 0 else start
 
@@ -191,13 +211,7 @@ def _checked(name: str, size: Dim) -> str:
 
 
 ACCESS: dict[str, Access] = {
-    "reshape": _reshape,
-    "permute": _permute,
-    "rearrange": _rearrange,
-    "expand": _expand,
-    "slice": _slice,
-    "split": _split,
-    "flip": _flip,
+    **{name: _moving(move) for name, move in VIEWS.items()},
     "roll": _roll,
     "concat": _concat,
     "pad": _pad,

@@ -56,6 +56,8 @@ def lower_loops(
         by_shape.setdefault(value.type.shape, []).append((value, name))
     lines: list[str] = []
     for shape, members in by_shape.items():
+        if 0 in shape:
+            continue
         lines += _nest_of(shape, members, buffers, target).render()
     return lines
 

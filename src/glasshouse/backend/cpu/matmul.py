@@ -12,83 +12,91 @@ from glasshouse.ir.dtype import bfloat16, float32
 from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.cxx import C_TYPE, size_text
 from glasshouse.lower.epilogue import RESULT, Epilogue, epilogue
-from glasshouse.lower.index import strides
+from glasshouse.lower.index import Loop
+from glasshouse.lower.view import batch_loops, view_of
 from glasshouse.lower.writer import KernelWriter
 
 
 def matmul(writer: KernelWriter, node: Node) -> None:
     """Write `node`, with what follows it inlined where that is possible."""
     x, y = node.inputs
-    out = node.output
     if x.type.dtype not in (float32, bfloat16) or y.type.dtype is not x.type.dtype:
         raise Unsupported(f"no matrix product of {x.type.dtype} and {y.type.dtype}")
     if x.type.rank < 2 or y.type.rank < 2:
         raise Unsupported("a product with a vector is a reduction")
-    across, down = node.attrs["transpose_x"], node.attrs["transpose_y"]
-    rows, depth = x.type.shape[-2:][::-1] if across else x.type.shape[-2:]
-    columns = y.type.shape[-2] if down else y.type.shape[-1]
-    batch_x, batch_y = x.type.shape[:-2], y.type.shape[:-2]
+    across = node.attrs["transpose_x"]
+    batch_y = y.type.shape[:-2]
     kind = "gh::DotF32" if x.type.dtype is float32 else "gh::DotBF16"
-    left, right = writer.in_memory(x), writer.in_memory(y)
-    shared = all(d == 1 for d in batch_y)
-    if shared and not across:
-        m: Dim = product(batch_x) * rows
-        after = _after(writer, out, {"m": m, "n": columns})
-        source = f"gh::RowsA<{C_TYPE[x.type.dtype]}>{{{left}, {size_text(depth)}}}"
-        sizes = ", ".join(size_text(d) for d in (m, columns, depth))
-        body = _function(after, "long m, long n", writer, out)
-        row_step, column_step = (1, depth) if down else (columns, 1)
-        if _is_weight(writer, y):
-            packed = _packed(writer, y, kind, row_step, column_step, depth, columns)
-            writer.lines.append(
-                f"  gh::gemm<{kind}>(*ctx.pool, {sizes}, {source}, {packed}, {body});"
-            )
-        else:
-            work = _panel_space(writer, depth, columns)
-            writer.lines.append(
-                f"  gh::gemm_dynamic<{kind}>(*ctx.pool, {sizes}, {source}, {right}, "
-                f"{size_text(row_step)}, {size_text(column_step)}, {work}, {body});"
-            )
-        return
-    _batched(writer, node, kind, left, right)
+    if all(d == 1 for d in batch_y) and not across:
+        _rows_times_weights(writer, node, kind)
+    else:
+        _batched(writer, node, kind)
 
 
-def _batched(writer: KernelWriter, node: Node, kind: str, left: str, right: str) -> None:
+def _sizes(node: Node) -> tuple[Dim, Dim, Dim]:
+    """Rows, columns and depth of one product."""
     x, y = node.inputs
-    out = node.output
-    across, down = node.attrs["transpose_x"], node.attrs["transpose_y"]
-    rows, depth = x.type.shape[-2:][::-1] if across else x.type.shape[-2:]
-    columns = y.type.shape[-2] if down else y.type.shape[-1]
-    batch = out.type.shape[:-2]
-    after = _after(writer, out, {"b": product(batch), "m": rows, "n": columns})
-    body = _function(after, "long b, long m, long n", writer, out)
-    kind_a = "ColsA" if across else "RowsA"
-    ctype = C_TYPE[x.type.dtype]
-    ld = size_text(rows if across else depth)
-    begin_x = _batch_offset(x, batch, rows * depth)
-    begin_y = _batch_offset(y, batch, depth * columns)
-    row_step, column_step = (1, depth) if down else (columns, 1)
+    rows, depth = x.type.shape[-2:]
+    if node.attrs["transpose_x"]:
+        rows, depth = depth, rows
+    return rows, y.type.shape[-2] if node.attrs["transpose_y"] else y.type.shape[-1], depth
+
+
+def _rows_times_weights(writer: KernelWriter, node: Node, kind: str) -> None:
+    """All rows of the batch are rows of one product."""
+    x, y = node.inputs
+    rows, columns, depth = _sizes(node)
+    m = product(x.type.shape[:-2]) * rows
+    left, right = writer.in_memory(x), writer.in_memory(y)
+    after = _after(writer, node.output, {"m": m, "n": columns})
+    source = f"gh::RowsA<{C_TYPE[x.type.dtype]}>{{{left}, {size_text(depth)}}}"
+    sizes = ", ".join(size_text(d) for d in (m, columns, depth))
+    row_step, column_step = (1, depth) if node.attrs["transpose_y"] else (columns, 1)
+    if y in writer.constants:
+        packed = _packed(writer, y, kind, row_step, column_step, depth, columns)
+        body = _function(after, "long m, long n", writer, node.output)
+        writer.lines.append(f"  gh::gemm<{kind}>(*ctx.pool, {sizes}, {source}, {packed}, {body});")
+        return
+    work = _panel_space(writer, depth, columns)
+    body = _function(after, "long m, long n", writer, node.output)
     writer.lines.append(
-        f"  gh::gemm_batched<{kind}>(*ctx.pool, {size_text(product(batch))}, {size_text(rows)}, "
-        f"{size_text(columns)}, {size_text(depth)}, "
-        f"[=](long b) {{ return gh::{kind_a}<{ctype}>{{{left} + {begin_x}, {ld}}}; }}, {right}, "
-        f"[=](long b) {{ return {begin_y}; }}, {size_text(row_step)}, {size_text(column_step)}, "
-        f"{body});"
+        f"  gh::gemm_dynamic<{kind}>(*ctx.pool, {sizes}, {source}, {right}, "
+        f"{size_text(row_step)}, {size_text(column_step)}, {work}, {body});"
     )
 
 
-def _batch_offset(operand: Value, batch: tuple[Dim, ...], item: Dim) -> str:
-    """Where item `b` of the batch begins in an operand whose batch axes may be broadcast."""
+def _batched(writer: KernelWriter, node: Node, kind: str) -> None:
+    """A product for each item of the batch; operands are read where they lie."""
+    x, y = node.inputs
+    rows, columns, depth = _sizes(node)
+    batch = node.output.type.shape[:-2]
+    loops, find = batch_loops("b", batch)
+    m, n, k = Loop("m", rows), Loop("n", columns), Loop("k", depth)
+    left = view_of(writer, x, _aligned(x, loops, (k, m) if node.attrs["transpose_x"] else (m, k)))
+    right = view_of(writer, y, _aligned(y, loops, (n, k) if node.attrs["transpose_y"] else (k, n)))
+    if left.stride(k) != 1 and left.stride(m) != 1:
+        raise Unsupported("neither rows nor columns of the first operand lie together")
+    by_rows = left.stride(k) == 1 or depth == 1
+    step = size_text(left.stride(m) if by_rows else left.stride(k))
+    source = f"gh::{'RowsA' if by_rows else 'ColsA'}<{C_TYPE[x.type.dtype]}>"
+    after = _after(writer, node.output, {"b": product(batch), "m": rows, "n": columns})
+    body = _function(after, "long b, long m, long n", writer, node.output)
+    lines = " ".join(find)
+    sizes = ", ".join(size_text(d) for d in (product(batch), rows, columns, depth))
+    begin = f"{left.buffer} + {left.begin(m, k)}"
+    writer.lines.append(
+        f"  gh::gemm_batched<{kind}>(*ctx.pool, {sizes}, "
+        f"[=](long b) {{ {lines} return {source}{{{begin}, {step}}}; }}, "
+        f"{right.buffer}, [=](long b) -> long {{ {lines} return {right.begin(n, k)}; }}, "
+        f"{size_text(right.stride(k))}, {size_text(right.stride(n))}, {body});"
+    )
+
+
+def _aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list[Loop]:
+    """The loops of an operand's axes; a batch axis of size 1 is broadcast and stays at 0."""
     own = operand.type.shape[:-2]
-    own = (1,) * (len(batch) - len(own)) + own
-    if own == batch:
-        return f"b * {size_text(item)}"
-    parts: list[str] = []
-    for size, mine, step, total in zip(batch, own, strides(own), strides(batch), strict=True):
-        if mine != 1:
-            place = f"(b / {size_text(total)} % {size_text(size)})"
-            parts.append(f"{place} * {size_text(step * item)}")
-    return " + ".join(parts) or "0L"
+    loops = batch[len(batch) - len(own) :]
+    return [Loop(x.name, 1) if d == 1 else x for x, d in zip(loops, own, strict=True)] + list(last)
 
 
 def _after(writer: KernelWriter, out: Value, variables: dict[str, Dim]) -> Epilogue | None:
@@ -116,10 +124,6 @@ def _function(after: Epilogue | None, parameters: str, writer: KernelWriter, out
         head
         + f"gh::store({place} + {item}m * {size_text(out.type.shape[-1])} + n, {RESULT}, t); }}"
     )
-
-
-def _is_weight(writer: KernelWriter, value: Value) -> bool:
-    return value in writer.constants
 
 
 def _packed(
