@@ -3,7 +3,7 @@
 // Contract
 // - `ConvShape`: x is [N, H, W_in, C], the result [N, OH, OW, OC]; 1-D convolutions have H = OH = kh = 1. Padding is zeros at the
 //   beginning (ph, pw); what lies beyond the end is zero too, so unequal paddings need only OH and OW.
-// - Weights: `conv_pack_weights<D>(w, so, si, sh, sw, s, out)` reads w[o so + i si + kh sh + kw sw] (torch's OIHW: so = I KH KW,
+// - Weights: `conv_pack_weights<D>(pool, w, so, si, sh, sw, s, out)` reads w[o so + i si + kh sh + kw sw] (torch's OIHW: so = I KH KW,
 //   si = KH KW, sh = KW, sw = 1) into packed panels of K = (kh, kw, c) order, one after the other for each group;
 //   `conv_weight_bytes<D>(s)`.
 // - `conv2d<D>(pool, s, x, packed, work, epi [, rows_done])`: epi(pixel, oc, acc, range) with pixel = (n OH + oh) OW + ow, as in
@@ -39,22 +39,37 @@ struct ConvShape {
 template <class D>
 inline size_t conv_weight_bytes(const ConvShape &s) { return s.groups * packed_b_bytes<D>(s.K(), s.og()); }
 
-template <class D, class T>
-inline void conv_pack_weights(const T *w, long so, long si, long sh, long sw, const ConvShape &s, void *out) {
-  const long K = s.K(), n = s.og(), cg = s.cg();
-  T *t = (T *)malloc((size_t)K * n * sizeof(T));  // [n][kh, kw, c]
-  if (!t) abort();
-  for (long g = 0; g < s.groups; g++) {
-    for (long o = 0; o < n; o++)
+// Weights as [o][kh, kw, c], the form every packing starts from. torch's OIHW goes through register tiles.
+template <class T>
+inline void conv_reorder_weights(ThreadPool &pool, const T *w, long so, long si, long sh, long sw, const ConvShape &s, T *out) {
+  const long K = s.K(), cg = s.cg(), taps = (long)s.kh * s.kw;
+  parallel_for(pool, s.OC, row_grain(K), [&](long begin, long end) {
+    for (long o = begin; o < end; o++) {
+      if (sw == 1 && sh == s.kw && si == taps) {
+        transpose2d(cg, taps, w + o * so, taps, out + o * K, cg);
+        continue;
+      }
       for (int i = 0; i < s.kh; i++)
-        for (int j = 0; j < s.kw; j++) {
-          const T *src = w + (g * n + o) * so + i * sh + j * sw;
-          T *dst = t + o * K + ((long)i * s.kw + j) * cg;
-          for (long c = 0; c < cg; c++) dst[c] = src[c * si];
-        }
-    pack_b<D>(t, 1, K, K, n, (char *)out + g * packed_b_bytes<D>(K, n));
+        for (int j = 0; j < s.kw; j++)
+          for (long c = 0; c < cg; c++) out[o * K + ((long)i * s.kw + j) * cg + c] = w[o * so + i * sh + j * sw + c * si];
+    }
+  });
+}
+
+template <class D, class T>
+inline void conv_pack_weights(ThreadPool &pool, const T *w, long so, long si, long sh, long sw, const ConvShape &s, void *out) {
+  const long K = s.K(), n = s.og();
+  const T *t = w;
+  T *own = nullptr;
+  if (!(si == 1 && sw == s.cg() && sh == s.kw * s.cg() && so == K) && !(s.kh * s.kw == 1 && si == 1 && so == K)) {
+    own = (T *)malloc((size_t)K * s.OC * sizeof(T));
+    if (!own) abort();
+    conv_reorder_weights(pool, w, so, si, sh, sw, s, own);
+    t = own;
   }
-  free(t);
+  for (long g = 0; g < s.groups; g++)
+    pack_b_parallel<D>(pool, t + g * n * K, 1, K, K, n, (char *)out + g * packed_b_bytes<D>(K, n));
+  free(own);
 }
 
 // Zero-padded copy [N, hp, wp, C] of x, shifted by (ph, pw). x is [N, H, W, C], or [N, C, H, W] when `channels_first`.
@@ -172,7 +187,7 @@ template <class D>
 inline bool conv_prefers_direct(const ConvShape &s) {
   const int per = D::kPer;
   return s.groups == 1 && s.dw == 1 && s.kh <= 64 && s.kw * s.C % per == 0 && s.sw * s.C % per == 0 &&
-         s.padded_w() * s.C % per == 0 && s.sw * s.C * (4 / per) % 4096 != 0 && s.OW >= kMaxRows && !s.pointwise();
+         s.padded_w() * s.C % per == 0 && s.W_in * s.C % per == 0 && s.sw * s.C * (4 / per) % 4096 != 0 && s.OW >= kMaxRows && !s.pointwise();
 }
 template <class D>
 inline size_t conv_work_bytes(const ConvShape &s) {

@@ -25,6 +25,10 @@ GH_LIBM(exp) GH_LIBM(expm1) GH_LIBM(log) GH_LIBM(log1p) GH_LIBM(sqrt) GH_LIBM(si
 GH_LIBM(asin) GH_LIBM(acos) GH_LIBM(atan) GH_LIBM(sinh) GH_LIBM(cosh) GH_LIBM(tanh) GH_LIBM(asinh) GH_LIBM(acosh)
 GH_LIBM(atanh) GH_LIBM(erf) GH_LIBM(rint) GH_LIBM(floor) GH_LIBM(ceil) GH_LIBM(trunc)
 #undef GH_LIBM
+template <class T, if_int<T> = 0> GH_INLINE T rint(T x) { return x; }
+template <class T, if_int<T> = 0> GH_INLINE T floor(T x) { return x; }
+template <class T, if_int<T> = 0> GH_INLINE T ceil(T x) { return x; }
+template <class T, if_int<T> = 0> GH_INLINE T trunc(T x) { return x; }
 #define GH_LANES(name) \
   GH_INLINE vf name(vf x) { return map_lanes(x, [](float a) { return __builtin_##name##f(a); }); }
 GH_LANES(asin) GH_LANES(acos) GH_LANES(atan) GH_LANES(sinh) GH_LANES(cosh) GH_LANES(asinh) GH_LANES(acosh) GH_LANES(atanh)

@@ -1,7 +1,7 @@
 // winograd.h: 3x3 convolutions of stride 1 by Winograd's minimal filtering F(2x2, 3x3) and F(4x4, 3x3), channels last.
 //
 // Contract
-// - `winograd_pack_weights<D, M>(w, so, si, sh, sw, s, out)`, M = 2 or 4, at compile time (transformed in float64);
+// - `winograd_pack_weights<D, M>(pool, w, so, si, sh, sw, s, out)`, M = 2 or 4, at compile time (transformed in float64);
 //   `winograd_weight_bytes<D, M>(s)`: (M+2)^2 / 9 times the plain weights.
 // - `conv2d_winograd<D, M>(pool, s, x, packed, work, epi)`: like conv.h's conv2d, for kh = kw = 3, strides and dilations 1,
 //   groups = 1, any padding; `work`: winograd_work_bytes<D, M>(s).
@@ -83,23 +83,27 @@ inline size_t winograd_work_bytes(const ConvShape &s) {
 }
 
 template <class D, int M, class T>
-inline void winograd_pack_weights(const T *w, long so, long si, long sh, long sw, const ConvShape &s, void *out) {
-  WinoPlan<D, M> p(s);
-  float *u = (float *)malloc((size_t)s.C * s.OC * 4);  // [OC][C]
-  if (!u) abort();
-  for (int i = 0; i < p.T; i++)
-    for (int j = 0; j < p.T; j++) {
+inline void winograd_pack_weights(ThreadPool &pool, const T *w, long so, long si, long sh, long sw, const ConvShape &s, void *out) {
+  const WinoPlan<D, M> p(s);
+  parallel_for(pool, p.X, 1, [&](long begin, long end) {
+    float *u = (float *)malloc((size_t)s.C * s.OC * 4);  // [OC][C]
+    if (!u) abort();
+    for (long x = begin; x < end; x++) {
+      double f[3][3];
+      for (int a = 0; a < 3; a++)
+        for (int b = 0; b < 3; b++) f[a][b] = Wino<M>::G[x / p.T][a] * Wino<M>::G[x % p.T][b];
       for (long o = 0; o < s.OC; o++)
         for (long c = 0; c < s.C; c++) {
           const T *g = w + o * so + c * si;
-          double a = 0;
-          for (int y = 0; y < 3; y++)
-            for (int x = 0; x < 3; x++) a += Wino<M>::G[i][y] * Wino<M>::G[j][x] * (double)to_scalar(g[y * sh + x * sw]);
-          u[o * s.C + c] = (float)a;
+          double sum = 0;
+          for (int a = 0; a < 3; a++)
+            for (int b = 0; b < 3; b++) sum += f[a][b] * (double)to_scalar(g[a * sh + b * sw]);
+          u[o * s.C + c] = (float)sum;
         }
-      pack_b<D>(u, 1, s.C, s.C, s.OC, (char *)out + (i * p.T + j) * packed_b_bytes<D>(s.C, s.OC));
+      pack_b<D>(u, 1, s.C, s.C, s.OC, (char *)out + x * packed_b_bytes<D>(s.C, s.OC));
     }
-  free(u);
+    free(u);
+  });
 }
 
 // Tiles [t0, t1) -> V[x][tile - base][c]; `count` tiles between the planes of V.
