@@ -1,12 +1,15 @@
 """Passes: what they are, how they are configured and watched, and the pipeline of `optimize`."""
 
-from glasshouse.passes.base import Pass, PassSequence, pass_named, register_pass
+from glasshouse.passes import default as _default  # registers the passes
+from glasshouse.passes.base import PIPELINE, Pass, PassSequence, pass_named, register_pass
 from glasshouse.passes.context import PassContext
 from glasshouse.passes.instrument import Instrument
 from glasshouse.passes.pipeline import optimize, run_passes
 from glasshouse.passes.target import Target
 
+assert _default
+
 __all__ = [
-    "Instrument", "Pass", "PassContext", "PassSequence", "Target", "optimize", "pass_named",
-    "register_pass", "run_passes",
+    "PIPELINE", "Instrument", "Pass", "PassContext", "PassSequence", "Target", "optimize",
+    "pass_named", "register_pass", "run_passes",
 ]  # fmt: skip

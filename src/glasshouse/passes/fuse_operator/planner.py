@@ -229,11 +229,11 @@ class Planner:
             self._take(group, node, copy=True)
             self.fan[node] = uses
             return None
-        return (
-            f"several uses: computing {node.op.label} {uses} times moves {copying:.3g} bytes (and "
-            f"what operations are worth), storing it {keeping:.3g}",
-            numbers,
+        why = (
+            f"several uses: computing {node.op.label} {uses} times is worth {copying:.3g} bytes, "
+            f"storing it {keeping:.3g}"
         )
+        return why, numbers
 
     def _costs(self, group: Group, node: Node, demands: Demands, uses: int) -> tuple[float, float]:
         """Bytes (and operations as bytes) when every reader computes it, and when it is stored."""

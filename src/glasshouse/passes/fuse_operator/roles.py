@@ -34,7 +34,7 @@ def can_inline(node: Node) -> bool:
 
 
 def is_inside_constant(value: Value) -> bool:
-    """Whether a value is a constant that stands in the body: it has one element, so it is a literal."""
+    """Whether a value is a constant of one element: it stands in the body, as a literal."""
     return value.node.op is CONSTANT and value.type.numel == 1
 
 
@@ -58,5 +58,5 @@ def prologue_refusal(anchor: Node, operand: int, node: Node) -> str:
 
 
 def anchor_of(body: Graph) -> Node | None:
-    """The anchor of a fused node's body; None when it is a loop nest of elementwise ops and movers."""
+    """The anchor of a fused node's body; None when it is a loop nest without one."""
     return next((n for n in body.nodes if is_anchor(n)), None)

@@ -1,0 +1,93 @@
+"""Decides which values need no memory and no kernel: they are parts of another value's memory.
+
+Values lie in memory in row-major order without gaps. So a reshape is always a view, a permute is
+one when only axes of size 1 move, and a slice is one when it is a single run of elements.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from glasshouse.ir.dim import Dim, product
+from glasshouse.ir.graph import Graph, Node, Value
+from glasshouse.ir.rewriter import Rewriter
+from glasshouse.ir.sources import INPUT
+from glasshouse.ops.shapes import axis_of
+from glasshouse.passes.base import Pass, register_pass
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """The elements of `base` from `offset` (in elements) on."""
+
+    base: Value
+    offset: Dim = 0
+
+
+@dataclass
+class ViewTable:
+    """`views` of values that need no kernel; `outputs` that are views of graph inputs."""
+
+    views: dict[Value, View] = field(default_factory=dict)
+    outputs: dict[int, int] = field(default_factory=dict)  # output number -> input number
+
+    def base(self, value: Value) -> Value:
+        """The value whose memory holds this one."""
+        view = self.views.get(value)
+        return value if view is None else view.base
+
+
+@register_pass()
+@dataclass(frozen=True)
+class MarkViews(Pass):
+    """Find values that are views of others, and outputs that are views of inputs."""
+
+    def run(self, graph: Graph, rw: Rewriter) -> ViewTable:
+        return find_views(graph)
+
+
+def find_views(graph: Graph) -> ViewTable:
+    """All views of a graph, each on the value that owns the memory."""
+    table = ViewTable()
+    for node in graph.nodes:
+        offset = view_offset(node)
+        if offset is not None:
+            source = node.inputs[0]
+            below = table.views.get(source, View(source))
+            table.views[node.output] = View(below.base, below.offset + offset)
+    inputs = {v: i for i, v in enumerate(graph.inputs)}
+    for number, value in enumerate(graph.outputs):
+        base = table.base(value)
+        if base.node.op is INPUT and base in inputs:
+            table.outputs[number] = inputs[base]
+    return table
+
+
+def view_offset(node: Node) -> Dim | None:
+    """Where a node's output begins in its operand's memory; None if it is no view of it."""
+    name = node.op.name
+    if name in ("reshape", "barrier"):
+        return 0
+    if name == "permute":
+        shape = node.inputs[0].type.shape
+        order = [axis_of(a, len(shape)) for a in node.attrs["axes"]]
+        moving = [a for a in order if shape[a] != 1]
+        return 0 if moving == sorted(moving) else None
+    if name == "slice":
+        return _slice_offset(node)
+    return None
+
+
+def _slice_offset(node: Node) -> Dim | None:
+    """One run: axes of which one element is left, then one that is cut, then whole ones."""
+    shape, starts = node.inputs[0].type.shape, node.attrs["starts"]
+    out = node.output.type.shape
+    cut = next((i for i, size in enumerate(out) if size != 1), len(shape))
+    if any(out[i] != shape[i] for i in range(cut + 1, len(shape))):
+        return None
+    if cut < len(shape) and node.attrs["steps"] and node.attrs["steps"][cut] != 1:
+        return None
+    offset: Dim = 0
+    for i, start in enumerate(starts):
+        offset = offset + start * product(shape[i + 1 :])
+    return offset
