@@ -1,4 +1,4 @@
-"""The only way to change a graph: origins are kept, the dead goes at once, vetoes change nothing."""
+"""The only way to change a graph: origins are kept, the dead goes, vetoes change nothing."""
 
 from __future__ import annotations
 
