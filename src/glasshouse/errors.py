@@ -67,3 +67,7 @@ class CompilerMissing(GlasshouseError, RuntimeError):
 
 class BuildError(GlasshouseError, RuntimeError):
     """Generated code that did not build."""
+
+
+class NumericsError(GlasshouseError, ArithmeticError):
+    """Numbers that changed by more than rounding; the message names what changed them."""

@@ -124,6 +124,10 @@ class Graph:
             raise GraphError(f"the graph has no node {id}")
         return self._nodes[id]
 
+    def find(self, id: int) -> Node | None:
+        """The node with this id, if it is in the graph."""
+        return self._nodes.get(id)
+
     def uses(self, value: Value) -> int:
         """How often a value is read, by nodes, outputs and updates together."""
         return value.use_count + self._held.get(value, 0)
@@ -214,7 +218,9 @@ class Graph:
         values: dict[Value, Value] = {}
         for node in self.nodes:
             inputs = tuple([values[v] for v in node.inputs])
-            twin = out._add(node.op, inputs, node.attrs, [v.type for v in node.outputs], node.origin, node.id)
+            twin = out._add(
+                node.op, inputs, node.attrs, [v.type for v in node.outputs], node.origin, node.id
+            )
             values.update(zip(node.outputs, twin.outputs, strict=True))
         out.inputs = [values[v] for v in self.inputs]
         out._set_outputs([values[v] for v in self._outputs], self.output_names)

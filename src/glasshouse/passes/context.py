@@ -157,10 +157,13 @@ class PassContext:
         self.instruments.append(out)
         return out
 
-    def record(self, path: str | os.PathLike[str] | None = None) -> Record:
-        """Write the recording to `path` at the end; without a path it is kept as `.recording`."""
+    def record(self, path: str | os.PathLike[str] | None = None, sources: bool = True) -> Record:
+        """Write the recording to `path` at the end; without a path it is kept as `.recording`.
+
+        With `sources`, it holds the text of the Python files that nodes come from.
+        """
         from glasshouse.passes.instruments.record import Record
 
-        out = Record(path)
+        out = Record(path, sources)
         self.instruments.append(out)
         return out

@@ -54,13 +54,13 @@ def run_pass(pass_: Pass, graph: Graph, ctx: PassContext, depth: int = 0) -> Non
                 ctx.results[pass_.name] = result
                 for instrument in watching:
                     instrument.result(pass_, graph, result)
+        seconds = time.perf_counter() - start
+        for instrument in watching:
+            instrument.end_pass(pass_, graph, seconds, depth)
     except BaseException as error:
         for instrument in watching:
             instrument.failed(pass_, graph, error)
         raise
-    seconds = time.perf_counter() - start
-    for instrument in watching:
-        instrument.end_pass(pass_, graph, seconds, depth)
 
 
 def apply_pass(

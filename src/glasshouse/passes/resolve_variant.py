@@ -114,10 +114,10 @@ def _conv(node: Node, target: Target) -> list[Candidate]:
             Candidate("depthwise", target.seconds(work, moved, 0.6), {"layout": "channels_last"})
         )
         return out
-    if windows == 1 and all(s == 1 for s in node.attrs["stride"] or (1,)):
-        if all(p == 0 for p in node.attrs["padding"] or (0,)):
-            out.append(Candidate("pointwise", target.seconds(work, moved, 0.9)))
-            return out
+    plain = all(s == 1 for s in node.attrs["stride"]) and not any(node.attrs["padding"])
+    if windows == 1 and plain:
+        out.append(Candidate("pointwise", target.seconds(work, moved, 0.9)))
+        return out
     deep = min(1.0, inner / 64)
     layout = {"layout": "channels_last"}
     out.append(Candidate("implicit_matmul", target.seconds(work, moved, 0.8 * deep), layout))

@@ -35,7 +35,7 @@ class FuseOperator(Pass):
         limits = Limits(self.max_inputs, self.max_ops, self.early_outputs, self.copies)
         notes = Notes(bool(rw.listeners))
         planner = Planner(graph, limits, self.target, notes)
-        groups = [g for g in planner.plan() if g.size > 1]
+        groups = planner.plan()
         if rw.listeners:
             notes.report(graph, rw, planner.holders)
         for group in sorted(groups, key=lambda g: planner.position[g.root]):

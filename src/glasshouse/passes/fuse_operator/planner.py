@@ -24,6 +24,7 @@ from glasshouse.passes.fuse_operator.roles import (
     partition,
     prologue_refusal,
 )
+from glasshouse.passes.mark_views import view_offset
 from glasshouse.passes.target import Target
 
 _MANY_USERS = 8
@@ -64,7 +65,15 @@ class Planner:
         for node in reversed(self.order):
             if node not in self.owner and can_inline(node) and self._is_needed(node):
                 self._inline(self._open(node, None))
-        return self.groups
+        return [g for g in self.groups if g.size > 1 and not self._is_only_views(g)]
+
+    def _is_only_views(self, group: Group) -> bool:
+        """Whether a group computes and moves nothing: its values are views of each other."""
+        if any(view_offset(n) is None for n in [*group.nodes, *group.copies]):
+            return False
+        for node in [*group.nodes, *group.copies]:
+            self.holders[node].remove(group)
+        return True
 
     def _open(self, node: Node, anchor: Node | None) -> Group:
         group = Group(node, anchor)

@@ -1,0 +1,21 @@
+"""Decides which error is still rounding: by the narrowest floating type that a graph computes in."""
+
+from __future__ import annotations
+
+from glasshouse.ir.dtype import bfloat16, float16, float32, float64
+from glasshouse.ir.graph import Graph
+
+_TOLERANCE = {float64: 1e-10, float32: 1e-5, float16: 1e-2, bfloat16: 6e-2}
+"""Of `Error.scaled`. About 100 units in the last place for float32, 10 for the narrow types."""
+
+
+def tolerance_of(graph: Graph) -> float:
+    """The tolerance for a graph's outputs, bodies of fused nodes included."""
+    worst = 0.0
+    pending = [graph]
+    while pending:
+        for node in pending.pop().nodes:
+            for value in node.outputs:
+                worst = max(worst, _TOLERANCE.get(value.type.dtype, 0.0))
+            pending += [v for v in node.attrs.values() if isinstance(v, Graph)]
+    return worst or 1e-10

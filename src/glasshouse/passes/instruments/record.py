@@ -1,0 +1,99 @@
+"""Decides how a run of passes becomes a recording: one stage a pass, with every decision."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from glasshouse.ir.graph import Graph
+from glasshouse.ir.rewriter import Reject, Rewrite
+from glasshouse.passes.base import Pass
+from glasshouse.passes.instrument import Instrument
+from glasshouse.passes.instruments.check_numerics import CheckNumerics
+from glasshouse.passes.mark_views import ViewTable
+from glasshouse.passes.plan_memory import MemoryPlan
+from glasshouse.record.reader import Recording
+from glasshouse.record.recorder import Recorder
+from glasshouse.record.schema import DataRow, ErrorRow
+
+if TYPE_CHECKING:
+    from glasshouse.passes.context import PassContext
+
+
+class Record(Instrument):
+    """Writes the recording to `path` at the end, also when a pass fails; keeps it as `recording`.
+
+    `recorder` can be used further: a backend adds kernels and times before it is finished again.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, sources: bool = True) -> None:
+        self.path = path
+        self.sources = sources
+        self.recorder = Recorder(sources=sources)
+        self.recording: Recording | None = None
+        self._checks: list[CheckNumerics] = []
+
+    def begin(self, graph: Graph, ctx: PassContext) -> None:
+        self.recorder = Recorder(graph.name or "model", self.sources)
+        self.recorder.builder.facts["target"] = ctx.target.name
+        self.recorder.builder.facts["precision"] = ctx.precision
+        self.recorder.begin(graph)
+        self._checks = [i for i in ctx.instruments if isinstance(i, CheckNumerics)]
+
+    def begin_pass(self, pass_: Pass, graph: Graph, depth: int) -> None:
+        if not pass_.inner():
+            name = type(pass_).__name__
+            self.recorder.open_stage(name, doc=pass_.doc, options=pass_.options())
+
+    def end_pass(self, pass_: Pass, graph: Graph, seconds: float, depth: int) -> None:
+        if not pass_.inner():
+            self.recorder.close_stage(graph, seconds)
+
+    def rewritten(self, graph: Graph, step: Rewrite) -> None:
+        self.recorder.rewritten(step)
+
+    def rejected(self, graph: Graph, step: Reject) -> None:
+        self.recorder.rejected(step)
+
+    def result(self, pass_: Pass, graph: Graph, result: object) -> None:
+        owner = self.recorder.graph
+        assert owner is not None  # begin came first
+        if isinstance(result, MemoryPlan):
+            facts = self.recorder.builder.facts
+            facts["memory arena"], facts["memory sum"] = str(result.arena), str(result.total)
+            for value, slot in result.slots.items():
+                owner.add(DataRow("arena offset", value.node.id, slot.offset))
+                owner.add(DataRow("arena bytes", value.node.id, slot.size))
+            for value, operand in result.in_place.items():
+                label = f"%{operand.node.id}"
+                owner.add(DataRow("written over", value.node.id, operand.node.id, label))
+        elif isinstance(result, ViewTable):
+            for value, view in result.views.items():
+                label = f"%{view.base.node.id}"
+                owner.add(DataRow("view of", value.node.id, view.base.node.id, label))
+
+    def failed(self, pass_: Pass, graph: Graph, error: BaseException) -> None:
+        facts = self.recorder.builder.facts
+        if "failed" not in facts:  # a sequence fails with its part
+            facts["failed"] = f"{pass_.title}: {error}"
+            self.recorder.close_stage(graph)
+            self._finish(graph)
+
+    def end(self, graph: Graph) -> None:
+        self._finish(graph)
+
+    def _finish(self, graph: Graph) -> None:
+        owner = self.recorder.graph
+        assert owner is not None  # begin came first
+        for check in self._checks:
+            for number, (error, tolerance) in enumerate(check.errors, 1):
+                for value in graph.outputs[:1]:
+                    owner.add(
+                        ErrorRow(
+                            number, value.node.id, value.index, error.max_abs, error.max_rel,
+                            error.scaled, 0.0, tolerance,
+                        )
+                    )  # fmt: skip
+        self.recording = self.recorder.finish()
+        if self.path is not None:
+            self.recording.save(self.path)
