@@ -226,6 +226,11 @@ class GraphBuilder:
         """Set how long a stage's pass took, which is known only when it ends."""
         self.stages[stage] = dataclasses.replace(self.stages[stage], seconds=seconds)
 
+    @property
+    def next_id(self) -> int:
+        """The id that the next node gets if none is given."""
+        return self._next_id
+
     def current_stage(self) -> int:
         if not self.stages:
             self.stages.append(Stage("graph"))

@@ -8,6 +8,7 @@ from __future__ import annotations
 PREFIX = "gh."
 ID, NAME, KIND, SOURCE, FRAMES = "gh.id", "gh.name", "gh.kind", "gh.source", "gh.frames"
 PASS, RULE, REPLACES, GRAD_OF = "gh.pass", "gh.rule", "gh.replaces", "gh.grad_of"
+OPERANDS = "gh.operands"  # how many operands there are, where some are absent
 GROUP = "gh.group."  # with the grouping's name: the path in a grouping that is not the namespace
 
 # Of groups:

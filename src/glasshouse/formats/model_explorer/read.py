@@ -216,8 +216,7 @@ class _GraphReader:
         for row, wanted in self.subgraphs.items():
             if any(s not in graph_of for s in wanted):
                 self.extra.setdefault(str(row), {})["subgraphIds"] = wanted
-        producers, ports = self._edges(ids)
-        edge_lengths = np.array(self.edge_lengths, np.int64)
+        edge_lengths, producers, ports = self._edges(ids)
         named = not self._numbers()  # string ids are names, unless all of them are numbers
         columns: dict[str, Any] = {
             "id": ids,
@@ -254,11 +253,20 @@ class _GraphReader:
             return np.minimum(np.array([int(s) for s in said], np.int64), MAX_ID)
         return np.arange(len(self.names), dtype=np.int64)
 
-    def _edges(self, ids: Any) -> tuple[Any, Any]:
-        producers, ports = array("q"), array("q")
+    def _edges(self, ids: Any) -> tuple[Any, Any, Any]:
+        lengths, producers, ports = array("q"), array("q"), array("q")
         place = 0
         for row, length in enumerate(self.edge_lengths):
             exact = True
+            said = self.own_values[row].get(own.OPERANDS) if row < len(self.own_values) else None
+            if said is not None and _NUMBER.fullmatch(said):
+                operands = self._sparse(self.edges[place : place + length], int(said), ids)
+                lengths.append(len(operands))
+                producers.extend(p for p, _ in operands)
+                ports.extend(p for _, p in operands)
+                place += length
+                continue
+            lengths.append(length)
             for operand in range(length):
                 source, output, target = self.edges[place + operand]
                 producer = self.first.get(source)
@@ -271,7 +279,20 @@ class _GraphReader:
                 kept = [list(e) for e in self.edges[place : place + length]]
                 self.extra.setdefault(str(row), {})["incomingEdges"] = kept
             place += length
-        return np.array(producers, np.int64), np.array(ports, np.int64)
+        made = (np.array(a, np.int64) for a in (lengths, producers, ports))
+        return next(made), next(made), next(made)
+
+    def _sparse(
+        self, edges: list[tuple[str, str, str]], count: int, ids: Any
+    ) -> list[tuple[int, int]]:
+        """Operands of which some are absent: an edge says which one it is."""
+        out = [(NEVER, 0)] * min(count, 1000 + len(edges))
+        for source, output, target in edges:
+            operand = int(target) if _NUMBER.fullmatch(target) else len(out)
+            producer = self.first.get(source)
+            if operand < len(out) and producer is not None:
+                out[operand] = (int(ids[producer]), max(self._port(producer, output), 0))
+        return out
 
     def _port(self, producer: int | None, output: str) -> int:
         """Which output an id means; -1 if the number cannot give the id back."""

@@ -208,6 +208,8 @@ class _StageWriter:
             said.append((own.SOURCE, f"{columns['file'][row]}:{columns['line'][row]}"))
         if columns["frames"][row]:
             said.append((own.FRAMES, "\n".join(columns["frames"][row])))
+        if NEVER in columns["input_nodes"][row] and not self.from_here:
+            said.append((own.OPERANDS, str(len(columns["input_nodes"][row]))))
         for key, column in ((own.PASS, "pass_name"), (own.RULE, "rule")):
             if columns[column][row]:
                 said.append((key, columns[column][row]))

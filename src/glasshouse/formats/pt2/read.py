@@ -20,11 +20,12 @@ from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
 GENERATOR = "torch.export"
 _FRAME = re.compile(r'File "([^"\n]*)", line (\d{1,9})(?:, in ([^\n]*))?')
 _LIBRARY = re.compile(r"(^<)|site-packages|dist-packages|[/\\]torch[/\\](nn|_|fx|utils)")
+CONSTANT_INPUT = "Constant input"
 _INPUTS = {
     "parameter": ("Parameter", "parameter_name"), "buffer": ("Buffer", "buffer_name"),
     "tensor_constant": ("Constant", "tensor_constant_name"), "user_input": ("Input", ""),
     "custom_obj": ("Object", "custom_obj_name"), "token": ("Token", ""),
-    "constant_input": ("Constant", ""),
+    "constant_input": (CONSTANT_INPUT, ""),
 }  # fmt: skip
 
 
@@ -129,9 +130,14 @@ class _Graph:
         """Adds all nodes; returns the bodies that are still to be read."""
         bodies: list[tuple[GraphBuilder, dict[str, Any]]] = []
         inputs = []
+        unnamed = [name for name, (op, _) in self.roles.items() if op == CONSTANT_INPUT]
         for argument in _list(self.raw.get("inputs")):
-            for _, name in values.operands(argument):
-                inputs.append(self._input(name))
+            named = [name for _, name in values.operands(argument)]
+            said = values.constant(argument)
+            if not named and said is not None and unnamed:
+                # A plain number: only the signature says what it is called.
+                inputs.append(self._input(unnamed.pop(0), said))
+            inputs += [self._input(name) for name in named]
         for raw in _list(self.raw.get("nodes")):
             if isinstance(raw, dict):
                 bodies += self._node(raw)
@@ -144,15 +150,16 @@ class _Graph:
         self.builder.set_io(inputs, outputs)
         return bodies
 
-    def _input(self, name: str) -> int:
+    def _input(self, name: str, value: str = "") -> int:
         op, target = self.roles.get(name, ("Input", ""))
         path = target.split(".")[:-1] if target else []
+        attrs = {"target": target} if target else {}
         node = self.builder.node(
             op,
             name=name,
             kind="source",
             outputs=[self.types.get(name, "")],
-            attrs={"target": target} if target else {},
+            attrs=attrs | ({"value": value} if value else {}),
             groups=[self.builder.group_path("module", path)],
             output_names=[name],
         )

@@ -1,0 +1,253 @@
+"""Decides how an ONNX model becomes a recording: as it stands, without checking or inferring.
+
+A broken shape is shown as it is, a missing external file is named, a value that nobody produces is
+an operand from nowhere. Groups come from the exporter's own scopes where the model has them, else
+from the slashes in node names.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterable
+from typing import Any
+
+from glasshouse.formats.kinds import kind_of
+from glasshouse.formats.onnx.package import onnx_package
+from glasshouse.formats.onnx.types import (
+    attribute_text,
+    tensor_type,
+    tensor_values,
+    text,
+    value_type,
+)
+from glasshouse.formats.pt2.read import frames_of, user_line
+from glasshouse.formats.source import Source
+from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
+
+GENERATOR = "onnx"
+MAX_BYTES = 2 << 30
+_SCOPES, _CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
+_STACK = "pkg.torch.onnx.stack_trace"
+
+
+def read(source: Source) -> Recording:
+    """The recording of an `.onnx` file."""
+    onnx = onnx_package(source.name)
+    data = source.data(MAX_BYTES)
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(data)
+    except Exception as error:  # the class depends on which protobuf is installed
+        raise source.error(f"not an ONNX model, or cut off ({type(error).__name__})") from None
+    if not model.HasField("graph") or not (model.ir_version or model.opset_import):
+        raise source.error("not an ONNX model (it has no graph)")
+    try:
+        return _Model(source, model).read()
+    except (UnicodeDecodeError, ValueError) as error:
+        raise source.error(f"a damaged ONNX model ({error})") from None
+
+
+class _Model:
+    def __init__(self, source: Source, model: Any) -> None:
+        self.source = source
+        self.model = model
+        self.made = RecordingBuilder(source.stem, GENERATOR)
+        self.functions: dict[tuple[str, str], int] = {}
+
+    def read(self) -> Recording:
+        model, made = self.model, self.made
+        facts = {
+            "ir version": model.ir_version,
+            "producer": f"{text(model.producer_name)} {text(model.producer_version)}".strip(),
+            "domain": text(model.domain),
+            "model version": model.model_version,
+            "opsets": ", ".join(
+                f"{text(o.domain) or 'ai.onnx'} {o.version}" for o in model.opset_import
+            ),
+        }
+        made.facts.update({k: str(v) for k, v in facts.items() if v})
+        main = made.graph(text(model.graph.name) or self.source.stem)
+        main.attrs.update({text(p.key): text(p.value) for p in model.metadata_props})
+        if model.doc_string:
+            main.attrs["doc"] = text(model.doc_string)
+        waiting: list[tuple[GraphBuilder, Any]] = [(main, model.graph)]
+        for function in model.functions:
+            key = (text(function.domain), text(function.name))
+            builder = made.graph(".".join(key).lstrip("."))
+            self.functions[key] = builder.index
+            waiting.append((builder, function))
+        # Bodies are read from a list, so that nesting costs no recursion.
+        while waiting:
+            builder, graph = waiting.pop()
+            waiting += _Graph(self, builder, graph).read()
+        return made.finish()
+
+
+class _Graph:
+    def __init__(self, owner: _Model, builder: GraphBuilder, graph: Any) -> None:
+        self.owner = owner
+        self.builder = builder
+        self.graph = graph
+        self.is_function = not hasattr(graph, "initializer")
+        self.producer: dict[str, tuple[int, int]] = {}
+        self.types: dict[str, str] = {}
+        self.modules: dict[str, list[str]] = {}  # paths by dotted name, to place weights
+
+    def read(self) -> list[tuple[GraphBuilder, Any]]:
+        graph, builder = self.graph, self.builder
+        builder.stage("model")
+        if graph.doc_string:
+            builder.attrs.setdefault("doc", text(graph.doc_string))
+        given: list[tuple[str, str]] = []
+        if self.is_function:
+            given = [(text(name), "") for name in graph.input]
+        else:
+            for info in (*graph.value_info, *graph.output, *graph.input):
+                self.types[text(info.name)] = value_type(info.type)
+            stored = {text(t.name) for t in graph.initializer}
+            names = [text(i.name) for i in graph.input]
+            given = [(name, self.types[name]) for name in names if name not in stored]
+        for node in graph.node:
+            path, _ = _path(text(node.name), _properties(node))
+            for depth in range(1, len(path) + 1):
+                self.modules.setdefault(".".join(path[:depth]), path[:depth])
+        inputs = [self._source("Input", name, kind) for name, kind in given]
+        if not self.is_function:
+            self._initializers()
+        later: list[tuple[GraphBuilder, Any]] = []
+        # A node may read what stands after it only in a broken file; it is found all the same.
+        self._captured(graph.node)
+        first = builder.next_id
+        for i, node in enumerate(graph.node):
+            for port, name in enumerate(map(text, node.output)):
+                if name:
+                    self.producer.setdefault(name, (first + i, port))
+        for i, node in enumerate(graph.node):
+            later += self._node(first + i, node)
+        names = [text(o if self.is_function else o.name) for o in graph.output]
+        builder.set_io(inputs, [self.producer[n] for n in names if n in self.producer])
+        return later
+
+    def _source(self, op: str, name: str, kind: str, attrs: dict[str, str] | None = None) -> int:
+        path = self.modules.get(name.rpartition(".")[0], []) if op == "Initializer" else []
+        node = self.builder.node(
+            op,
+            name=name,
+            kind="source",
+            outputs=[kind],
+            attrs=attrs or {},
+            output_names=[name],
+            groups=[self.builder.group_path("module", path)],
+        )
+        self.producer.setdefault(name, (node, 0))
+        return node
+
+    def _initializers(self) -> None:
+        for tensor in self.graph.initializer:
+            attrs = {}
+            values = tensor_values(tensor)
+            if values:
+                attrs["value"] = f"[{', '.join(values)}]"
+            if tensor.data_location == 1:
+                place = {text(e.key): text(e.value) for e in tensor.external_data}
+                attrs |= {f"external {k}": v for k, v in place.items()}
+                source = self.owner.source
+                if source.path is not None and source.beside(place.get("location", "")) is None:
+                    attrs["external file"] = "missing"
+            self._source("Initializer", text(tensor.name), tensor_type(tensor), attrs)
+        for sparse in self.graph.sparse_initializer:
+            dims = ", ".join(map(str, sparse.dims))
+            kind = tensor_type(sparse.values).partition("[")[0]
+            self._source("Initializer", text(sparse.values.name), f"sparse {kind}[{dims}]")
+
+    def _captured(self, nodes: Any) -> None:
+        """Values of an outer graph that a body reads, as nodes of their own."""
+        if self.builder.parent < 0:
+            return
+        made = {text(name) for node in nodes for name in node.output}
+        for node in nodes:
+            for name in map(text, node.input):
+                if name and name not in made and name not in self.producer:
+                    self._source("Captured", name, "")
+
+    def _node(self, id: int, node: Any) -> list[tuple[GraphBuilder, Any]]:
+        later: list[tuple[GraphBuilder, Any]] = []
+        title, op, domain = text(node.name), text(node.op_type), text(node.domain)
+        reads, makes = [text(n) for n in node.input], [text(n) for n in node.output]
+        attrs: dict[str, str] = {}
+        bodies: list[int] = []
+        for attribute in node.attribute:
+            said = attribute_text(attribute)
+            if said is not None:
+                attrs[text(attribute.name)] = said
+                continue
+            for inner in attribute.graphs if attribute.type == 10 else (attribute.g,):
+                name = f"{title or op}.{text(attribute.name)}"
+                body = self.owner.made.graph(name, parent=self.builder.index)
+                bodies.append(body.index)
+                later.append((body, inner))
+        called = self.owner.functions.get((domain, op))
+        if called is not None:
+            bodies.append(called)
+        properties = _properties(node)
+        path, classes = _path(title, properties)
+        frames = frames_of(properties.pop(_STACK, ""))
+        file, line = user_line(frames)
+        for key in (_SCOPES, _CLASSES):
+            properties.pop(key, None)
+        if node.doc_string:
+            properties["doc"] = text(node.doc_string)
+        self.builder.node(
+            f"{domain}.{op}" if domain not in ("", "ai.onnx") else op,
+            id=id,
+            name=title,
+            kind=kind_of(op),
+            inputs=[self.producer.get(name, (-1, 0)) for name in reads],
+            outputs=[self.types.get(name, "") for name in makes],
+            attrs=attrs | properties,
+            groups=[self.builder.group_path("module", path, classes)],
+            file=file,
+            line=line,
+            bodies=bodies,
+            output_names=makes,
+            input_names=reads,
+            frames=[f"{f}:{n} {where}".rstrip() for f, n, where in frames],
+        )
+        return later
+
+
+def _properties(node: Any) -> dict[str, str]:
+    return {text(p.key): text(p.value) for p in getattr(node, "metadata_props", ())}
+
+
+def _path(name: str, properties: dict[str, str]) -> tuple[list[str], list[str]]:
+    """Module path and classes of a node."""
+    scopes, classes = _strings(properties.get(_SCOPES)), _strings(properties.get(_CLASSES))
+    if scopes and len(scopes) == len(classes):
+        names: list[str] = []
+        kinds: list[str] = []
+        before = ""
+        for scope, cls in zip(scopes[:-1], classes[:-1], strict=True):
+            if not scope:
+                continue
+            added = scope.removeprefix(before + ".") if before else scope
+            steps = added.split(".")
+            names += steps
+            kinds += [""] * (len(steps) - 1) + [cls.rpartition(".")[2]]
+            before = scope
+        return names, kinds
+    if "/" in name:
+        return [part for part in name.split("/")[:-1] if part], []
+    return [], []
+
+
+def _strings(text: str | None) -> list[str]:
+    """A printed Python list of strings; [] for anything else."""
+    if not text or len(text) > 10_000 or not text.startswith("['"):
+        return []
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return []
+    usable = isinstance(value, Iterable) and all(isinstance(v, str) for v in value)
+    return list(value) if usable else []
