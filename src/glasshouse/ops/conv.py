@@ -16,6 +16,7 @@ from glasshouse.ir.types import TensorType, tensor_type
 from glasshouse.ops.conv_ref import conv_ref, conv_transpose_ref, conv_weight_grad_ref
 from glasshouse.ops.declare import op
 from glasshouse.ops.pieces import cut
+from glasshouse.ops.shape import reshaped
 from glasshouse.ops.shapes import require_equal
 from glasshouse.ops.window import DILATION, PADDING, STRIDE, Window, spread, window_of
 
@@ -56,9 +57,8 @@ def _conv(
 
 def _conv_vjp(g: Any, x: Any, w: Any, y: Any, **attrs: Any) -> tuple[Any, Any]:
     window = _window(w.shape[2:], attrs)
-    return _input_gradient(g, x, w, window, attrs["groups"]), conv_weight_grad(
-        x, g, kernel=w.shape[2:], **attrs
-    )
+    by_weight = conv_weight_grad(x, g, kernel=w.shape[2:], **attrs)
+    return _input_gradient(g, x, w, window, attrs["groups"]), reshaped(by_weight, w.shape)
 
 
 def _window(kernel: Sequence[Dim], attrs: dict[str, Any]) -> Window:
@@ -72,10 +72,11 @@ def _input_gradient(g: Any, x: Any, w: Any, window: Window, groups: int) -> Any:
         + window.begins[i] + window.ends[i]
         for i in range(len(window.kernel))
     ]  # fmt: skip
-    return conv_transpose(
+    grad = conv_transpose(
         g, w, stride=window.stride, padding=window.padding, output_padding=missing,
         dilation=window.dilation, groups=groups,
     )  # fmt: skip
+    return reshaped(grad, x.shape)
 
 
 conv = op(
@@ -109,14 +110,15 @@ def _conv_transpose(
 def _conv_transpose_vjp(
     g: Any, x: Any, w: Any, y: Any, *, output_padding: Sequence[Dim], **attrs: Any
 ) -> tuple[Any, Any]:
-    return _fitted(conv(g, w, **attrs), x), conv_weight_grad(g, x, kernel=w.shape[2:], **attrs)
+    grad = conv_weight_grad(g, x, kernel=w.shape[2:], **attrs)
+    return _fitted(conv(g, w, **attrs), x), reshaped(grad, w.shape)
 
 
 def _fitted(y: Any, like: Any) -> Any:
     """Without the windows at the end that an output_padding beyond the stride makes room for."""
     for axis in range(2, like.ndim):
         y = cut(y, axis, 0, like.shape[axis])
-    return y
+    return reshaped(y, like.shape)
 
 
 conv_transpose = op(

@@ -83,7 +83,7 @@ def _split_vjp(gs: Any, x: Any, *ys: Any, axis: int, sizes: tuple[Dim, ...]) -> 
     if len(ys) == 1:
         return (gs[0] if isinstance(gs, (tuple, list)) else gs,)
     parts = [zeros_like_type(y) if g is None else g for g, y in zip(gs, ys, strict=True)]
-    return (concat(*parts, axis=axis),)
+    return (reshaped(concat(*parts, axis=axis), x.shape),)
 
 
 split = op(
@@ -184,6 +184,8 @@ def _pad(x: TensorType, *, padding: Shape, mode: str, value: float) -> TensorTyp
 
 def _pad_ref(x: Array, *, padding: tuple[int, ...], mode: str, value: float) -> Array:
     widths = list(zip(padding[: x.ndim], padding[x.ndim :], strict=True))
+    if not widths:
+        return x
     if mode == "constant":
         return np.pad(x, widths, constant_values=value)
     return np.pad(x, widths, "edge" if mode == "edge" else "reflect")

@@ -90,7 +90,9 @@ def _at_maxima(h: Any, index: Any) -> Any:
 
 max_pool_grad = op(
     "max_pool_grad", **_POOL, infer=_max_pool_grad, ref=pool_ref.max_pool_grad_ref,
-    vjp=lambda h, g, x, y, **attrs: (_at_maxima(h, max_pool_indices(x, **attrs)), None),
+    vjp=lambda h, g, x, y, **attrs: (
+        reshaped(_at_maxima(h, max_pool_indices(x, **attrs)), g.shape), None,
+    ),
     inputs=("g", "x"), doc="The gradient of max_pool: g added where x has the maxima.", **_WINDOW,
 )  # fmt: skip
 
@@ -114,7 +116,8 @@ avg_pool = op(
 )  # fmt: skip
 avg_pool_grad = op(
     "avg_pool_grad", **_POOL, infer=_avg_pool_grad, ref=pool_ref.avg_pool_grad_ref,
-    vjp=lambda h, g, y, *, size, **attrs: (h.apply("avg_pool", **attrs),), inputs=("g",),
+    vjp=lambda h, g, y, *, size, **attrs: (reshaped(h.apply("avg_pool", **attrs), g.shape),),
+    inputs=("g",),
     doc="The gradient of avg_pool: g spread evenly over each window of an input of this spatial "
     "size.",
     size=DIMS, **_WINDOW, count_include_pad=_COUNT,

@@ -171,7 +171,8 @@ def _roll(x: TensorType, *, shifts: tuple[Dim, ...], axes: tuple[int, ...]) -> T
 
 
 roll = op(
-    "roll", **_SHAPE, infer=_roll, ref=lambda x, *, shifts, axes: np.roll(x, shifts, axes),
+    "roll", **_SHAPE, infer=_roll,
+    ref=lambda x, *, shifts, axes: np.roll(x, shifts, axes) if axes else x,
     vjp=lambda g, x, y, *, shifts, axes: (g.apply("roll", shifts=[-s for s in shifts], axes=axes),),
     doc="Elements moved by `shifts` along `axes`; what leaves at one end enters at the other.",
     shifts=DIMS, axes=INTS,
