@@ -146,7 +146,7 @@ struct Im2col {
 
 // Output columns of one image row make a tile; its rows lie sw * C apart in the padded image. `xp`: [N, hp, wp, C].
 template <class D, class Epi>
-inline void conv_direct(ThreadPool &pool, const ConvShape &s, const typename AElem<D>::type *xp, long hp, long wp, const void *Bp,
+GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typename AElem<D>::type *xp, long hp, long wp, const void *Bp,
                         Epi &&epi) {
   const long np = panels<D>(s.OC), ku = units<D>(s.K()), lda = s.sw * s.C / D::kPer;
   long offset[64];

@@ -20,6 +20,7 @@
 // - K = 0 gives sums of 0. M = 0 or N = 0 does nothing.
 #pragma once
 #include "gemm_pack.h"
+#include "extern.h"
 
 namespace gh {
 inline namespace GH_ISA_NS {
@@ -96,7 +97,7 @@ constexpr long kMaxChunkUnits = 4096;
 
 // One thread's part: rows [r0, r1), panels [j0, j1). Row indices passed on are absolute.
 template <class D, class Src, class Epi, class Done>
-inline void gemm_serial(long r0, long r1, long j0, long j1, long N, long K, const Src &src, const void *Bp, Epi &epi, Done &done) {
+GH_NOINLINE void gemm_serial(long r0, long r1, long j0, long j1, long N, long K, const Src &src, const void *Bp, Epi &epi, Done &done) {
   typedef typename D::Out Out;
   typedef typename AElem<D>::type E;
   const long ku = units<D>(K);

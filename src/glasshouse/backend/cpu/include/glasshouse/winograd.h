@@ -83,7 +83,7 @@ inline size_t winograd_work_bytes(const ConvShape &s) {
 }
 
 template <class D, int M, class T>
-inline void winograd_pack_weights(ThreadPool &pool, const T *w, long so, long si, long sh, long sw, const ConvShape &s, void *out) {
+GH_NOINLINE void winograd_pack_weights(ThreadPool &pool, const T *w, long so, long si, long sh, long sw, const ConvShape &s, void *out) {
   const WinoPlan<D, M> p(s);
   parallel_for(pool, p.X, 1, [&](long begin, long end) {
     float *u = (float *)malloc((size_t)s.C * s.OC * 4);  // [OC][C]
@@ -108,7 +108,7 @@ inline void winograd_pack_weights(ThreadPool &pool, const T *w, long so, long si
 
 // Tiles [t0, t1) -> V[x][tile - base][c]; `count` tiles between the planes of V.
 template <class D, int M, class T>
-inline void winograd_input(const WinoPlan<D, M> &p, const T *x, long t0, long t1, long base, long count, unit32 *V) {
+GH_NOINLINE void winograd_input(const WinoPlan<D, M> &p, const T *x, long t0, long t1, long base, long count, unit32 *V) {
   typedef typename D::Elem E;
   constexpr int TT = Wino<M>::T;
   const ConvShape &s = p.s;
@@ -173,7 +173,7 @@ GH_INLINE void winograd_product(const WinoPlan<D, M> &p, long x, long j, const R
 }
 
 template <class D, int M, class Epi>
-inline void winograd_output(const WinoPlan<D, M> &p, long t0, long t1, long base, long count, const float *Mb, Epi &epi) {
+GH_NOINLINE void winograd_output(const WinoPlan<D, M> &p, long t0, long t1, long base, long count, const float *Mb, Epi &epi) {
   constexpr int TT = Wino<M>::T;
   const ConvShape &s = p.s;
   for (long t = t0; t < t1; t++) {
@@ -230,6 +230,10 @@ inline void conv2d_winograd(ThreadPool &pool, const ConvShape &s, const T *x, co
   });
   parallel_for(pool, p.tiles, row_grain(p.X * s.OC * 2), [&](long b, long e) { winograd_output(p, b, e, 0, p.tiles, Mb, epi); });
 }
+
+#if defined(GH_EXTERN_KERNELS)
+GH_WINOGRAD_KERNELS(extern)
+#endif
 
 }  // namespace GH_ISA_NS
 }  // namespace gh
