@@ -7,6 +7,7 @@ verified and rewritten, and only running it needs the data.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,6 +32,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _SYMBOL = re.compile(r"^(\w+) in (-?\d+)\.\.(-?\d*)$")
+_BODY = re.compile(r"^(\w+) = (Graph\(.*)$")
 _MAX_NESTING = 100  # of brackets in one expression; printed graphs need fewer than ten
 
 
@@ -40,6 +42,23 @@ def parse_graph(text: str) -> Graph:
     lines = [(n, t) for n, t in lines if t and not t.startswith("#")]
     if not lines or not lines[0][1].startswith("Graph("):
         raise ParseError("a printed graph begins with 'Graph('")
+    sections: list[tuple[str, _Lines]] = [("", [])]
+    for number, line in lines:
+        ended = sections[-1][1] and sections[-1][1][-1][1] == "}"
+        if ended and (body := _BODY.match(line)):
+            sections.append((body[1], [(number, body[2])]))
+        else:
+            sections[-1][1].append((number, line))
+    graphs: dict[str, Graph] = {}
+    for name, part in reversed(sections):  # a body stands behind what calls it
+        graphs[name] = _parse_section(part, graphs)
+    return graphs[""]
+
+
+_Lines = list[tuple[int, str]]
+
+
+def _parse_section(lines: _Lines, graphs: Mapping[str, Graph]) -> Graph:
     if lines[-1][1] != "}":
         raise ParseError("a printed graph ends with '}'", where=f"line {lines[-1][0]}")
     body = lines[1:-1]
@@ -48,7 +67,7 @@ def parse_graph(text: str) -> Graph:
         name, low, high = match.groups()
         symbols[name] = symbol(name, int(low), int(high) if high else None)
         body = body[1:]
-    reader = _Reader(symbols)
+    reader = _Reader(symbols, graphs)
     for number, line in [lines[0], *body]:
         try:
             reader.read(line)
@@ -68,7 +87,8 @@ class _Token:
 
 
 class _Reader:
-    def __init__(self, symbols: dict[str, SymDim]) -> None:
+    def __init__(self, symbols: dict[str, SymDim], graphs: Mapping[str, Graph]) -> None:
+        self.graphs = graphs  # bodies that attributes may name
         self.builder = GraphBuilder()
         self.values: dict[str, Value] = {}
         self.symbols = symbols
@@ -250,6 +270,8 @@ class _Reader:
         if token.kind == "number" and not token.text.lstrip("-").isdigit():
             self.at += 1
             return float(token.text)
+        if token.text in dtypes.BY_NAME and self._peek(1) == "[":
+            return self._type()
         word = self._word(token)
         if word is not _NO_WORD:
             self.at += 1
@@ -263,6 +285,8 @@ class _Reader:
         }  # fmt: skip
         if token.text in words:
             return words[token.text]
+        if token.text in self.graphs:
+            return self.graphs[token.text]
         found: DType | None = dtypes.BY_NAME.get(token.text)
         return _NO_WORD if found is None else found
 

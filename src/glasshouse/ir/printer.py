@@ -7,8 +7,10 @@
       return x_1
     }
 
-Constants are `c`, variables `v`, everything else `x`, numbered in order of appearance. Data of
-constants is shown for single elements only; attributes that have their default are left out.
+The bodies of control flow follow, as `graph_1 = Graph(...){ ... }`, under the name by which their
+node calls them. Constants are `c`, variables `v`, everything else `x`, numbered in order of
+appearance. Data of constants is shown for single elements only; attributes that have their default,
+and functions, are left out.
 """
 
 from __future__ import annotations
@@ -28,7 +30,21 @@ _PREFIX = {CONSTANT: "c", VARIABLE: "v"}
 
 
 def print_graph(graph: Graph, *, names: bool = False, bodies: bool = False) -> str:
-    """The graph as text; with `names`, constants show theirs; with `bodies`, fused insides follow."""
+    """The graph as text; with `names`, constants show theirs; with `bodies`, fused insides too."""
+    nested: dict[Graph, str] = {}
+    lines = _section(graph, nested, names, bodies)
+    pending = list(nested)
+    while pending:  # a body's own bodies come behind it
+        known = len(nested)
+        for body in pending:
+            inside = _section(body, nested, names, bodies)
+            lines += [f"{nested[body]} = {inside[0]}", *inside[1:]]
+        pending = list(nested)[known:]
+    return "\n".join(lines)
+
+
+def _section(graph: Graph, nested: dict[Graph, str], names: bool, bodies: bool) -> list[str]:
+    """One graph's lines; bodies that it calls are entered into `nested` with their names."""
     naming = value_names(graph)
     header = ", ".join(f"{naming[v]}: {v.type}" for v in graph.inputs)
     lines = [f"Graph({header}){{"]
@@ -37,14 +53,14 @@ def print_graph(graph: Graph, *, names: bool = False, bodies: bool = False) -> s
         lines.append(f"  {symbol.name} in {symbol.low}..{high}")
     for node in graph.nodes:
         if node.op is not INPUT:
-            lines.append("  " + _line(node, naming, names))
+            lines.append("  " + _line(node, naming, nested, names))
             if bodies:
                 lines += [f"    # {t}" for t in _inside(node)]
     for variable, value in graph.updates.items():
         lines.append(f"  update {naming[variable.output]} = {naming[value]}")
     lines.append("  return " + ", ".join(naming[v] for v in graph.outputs))
     lines.append("}")
-    return "\n".join(lines)
+    return lines
 
 
 def value_names(graph: Graph) -> dict[Value, str]:
@@ -92,13 +108,19 @@ def label_of(node: Node) -> str:
     return label if isinstance(label, str) and node.op.name == "fused" else node.op.label
 
 
-def _line(node: Node, naming: dict[Value, str], with_names: bool) -> str:
+def _line(node: Node, naming: dict[Value, str], nested: dict[Graph, str], with_names: bool) -> str:
     if node.op in _PREFIX:
         return f"{naming[node.output]} = {node.op.label}({_source_text(node, with_names)})"
     left = ", ".join(f"{naming[v]}: {v.type}" for v in node.outputs)
     parts = [naming[v] for v in node.inputs]
     hidden = ("label", "body", "types") if node.op.name == "fused" else ()
-    parts += [f"{k}={v}" for k, v in attributes(node).items() if k not in hidden]
+    for key, text in attributes(node).items():
+        value = node.attrs[key]
+        if key in hidden or callable(value):
+            continue
+        if isinstance(value, Graph):
+            text = nested.setdefault(value, f"graph_{len(nested) + 1}")
+        parts.append(f"{key}={text}")
     return f"{left} = {label_of(node)}({', '.join(parts)})"
 
 
