@@ -11,7 +11,7 @@ from glasshouse.nn.functional import group_norm, layer_norm, rms_norm
 from glasshouse.nn.module import Module
 from glasshouse.nn.parameter import Parameter
 from glasshouse.ops.shape import reshaped
-from glasshouse.tensor.create import full, tensor
+from glasshouse.tensor.create import array, full
 from glasshouse.tensor.state import no_grad
 
 
@@ -104,7 +104,7 @@ class _BatchNorm(_Norm):
         keep = track_running_stats
         self.register_buffer("running_mean", init.zeros(shape) if keep else None)
         self.register_buffer("running_var", init.ones(shape) if keep else None)
-        self.register_buffer("num_batches_tracked", tensor(0, "int64") if keep else None)
+        self.register_buffer("num_batches_tracked", array(0, "int64") if keep else None)
 
     def forward(self, x: Any) -> Any:
         self._check(x)

@@ -18,27 +18,27 @@ from glasshouse.tensor.random import next_seed
 from glasshouse.tensor.tensor import Tensor
 
 
-def tensor(
+def array(
     data: Any, dtype: object = None, *, requires_grad: bool = False, name: str = ""
 ) -> Tensor:
     """A tensor with a copy of this data: numbers, lists, arrays, tensors of other packages."""
     if isinstance(data, Tensor):
-        array: Array = np.array(data.numpy())
+        held: Array = np.array(data.numpy())
         dtype = dtype or data.dtype
     else:
-        array = _as_array(data)
+        held = _as_array(data)
         if dtype is None and not hasattr(data, "dtype"):
-            dtype = _plain_dtype(array)
-    out = _leaf(array, dtype, copy=True)
+            dtype = _plain_dtype(held)
+    out = _leaf(held, dtype, copy=True)
     out.name = name
     return out.requires_grad_() if requires_grad else out
 
 
-def from_numpy(array: Array) -> Tensor:
+def from_numpy(data: Array) -> Tensor:
     """A tensor that shares the array's memory: what is changed there later is changed here."""
-    if not isinstance(array, np.ndarray):
-        raise TypeMismatch(f"from_numpy needs an array, not {type(array).__name__}", LAZY.where())
-    return _leaf(array, None, copy=False)
+    if not isinstance(data, np.ndarray):
+        raise TypeMismatch(f"from_numpy needs an array, not {type(data).__name__}", LAZY.where())
+    return _leaf(data, None, copy=False)
 
 
 def from_dlpack(source: Any) -> Tensor:
@@ -50,16 +50,16 @@ def as_tensor(data: Any, dtype: object = None) -> Tensor:
     """The tensor itself where it is one, otherwise a new one."""
     if isinstance(data, Tensor):
         return data if dtype is None else data.cast(dtype)
-    return tensor(data, dtype)
+    return array(data, dtype)
 
 
-def _leaf(array: Array, dtype: object, copy: bool) -> Tensor:
+def _leaf(data: Array, dtype: object, copy: bool) -> Tensor:
     if dtype is None:
-        kind = bfloat16 if array.dtype == np.uint16 else as_dtype(array.dtype)
+        kind = bfloat16 if data.dtype == np.uint16 else as_dtype(data.dtype)
     else:
         kind = as_dtype(dtype)
-    carried = finish(from_storage(array, kind), kind)
-    if copy and np.may_share_memory(carried, array):
+    carried = finish(from_storage(data, kind), kind)
+    if copy and np.may_share_memory(carried, data):
         carried = carried.copy()
     node = leaf_node(carried, kind, current_origin(sys._getframe(2)))
     return Tensor(node.outputs[0])
@@ -78,9 +78,9 @@ def _as_array(data: Any) -> Array:
     return np.asarray(data)
 
 
-def _plain_dtype(array: Array) -> object:
+def _plain_dtype(data: Array) -> object:
     """Python's numbers are float32 and int64; NumPy would take float64."""
-    return "float32" if array.dtype == np.float64 else None
+    return "float32" if data.dtype == np.float64 else None
 
 
 # ------------------------------------------------------------------------------------ from nothing

@@ -15,7 +15,7 @@ from typing import Any
 
 from glasshouse.errors import GradientError, TypeMismatch
 from glasshouse.tensor.builder import LAZY
-from glasshouse.tensor.create import tensor, zeros
+from glasshouse.tensor.create import array, zeros
 from glasshouse.tensor.execute import sync_all
 from glasshouse.tensor.grad import forget, leaf_gradients
 from glasshouse.tensor.place import caller_name, scope
@@ -34,7 +34,7 @@ class Group:
         self.names = [name for name, _ in params]
         self.params = [param for _, param in params]
         self.options = options
-        self.rate = tensor(options["lr"], "float64", name=f"{label}lr")
+        self.rate = array(options["lr"], "float64", name=f"{label}lr")
         self.state: dict[str, list[Tensor]] = {}
 
     def new_state(self, kind: str) -> None:
@@ -105,7 +105,7 @@ class Optimizer(ABC):
     def lr(self, value: float) -> None:
         for group in self.groups:
             group.options["lr"] = float(value)
-            group.rate.assign(tensor(value, "float64"))
+            group.rate.assign(array(value, "float64"))
 
     def _gradients(self, loss: Tensor | None) -> Iterator[list[Tensor | None]]:
         if loss is None:
@@ -150,7 +150,7 @@ class SGD(Optimizer):
             group.new_state("momentum_buffer")
             if group.options["dampening"]:
                 # The first gradient is taken whole, later ones damped: 0 in the first step, then 1.
-                group.state["started"] = [tensor(0.0, name="started") for _ in group.params]
+                group.state["started"] = [array(0.0, name="started") for _ in group.params]
 
     def update(self, group: Group, number: int, param: Tensor, grad: Any, common: Any) -> Any:
         options = group.options
@@ -162,7 +162,7 @@ class SGD(Optimizer):
             if options["dampening"]:
                 started = group.state["started"][number]
                 fresh = grad * (1.0 - started.cast(grad.dtype) * options["dampening"])
-                started.assign(tensor(1.0))
+                started.assign(array(1.0))
             held.assign(held * options["momentum"] + fresh)
             grad = grad + held * options["momentum"] if options["nesterov"] else held
         return param - grad * group.rate.cast(param.dtype)
@@ -187,7 +187,7 @@ class Adam(Optimizer):
     def prepare(self, group: Group) -> None:
         group.new_state("exp_avg")
         group.new_state("exp_avg_sq")
-        group.state["step"] = [tensor(0.0, "float64", name="step")]
+        group.state["step"] = [array(0.0, "float64", name="step")]
 
     def before(self, group: Group) -> Any:
         """The step's size and the scale of the second moment, in float64: near the first step

@@ -36,7 +36,7 @@ class Tensor(Methods):
         if not isinstance(value, LazyValue):
             raise TypeMismatch(
                 f"a Tensor cannot be made from {type(value).__name__}",
-                hint="gh.tensor(data) makes one from numbers and arrays",
+                hint="gh.array(data) makes one from numbers and arrays",
             )
         self.value = value
         self.builder = LAZY
@@ -215,9 +215,9 @@ class Tensor(Methods):
 
 
 def _restored(data: Array, dtype: str, needs_grad: bool, name: str) -> Tensor:
-    from glasshouse.tensor.create import tensor
+    from glasshouse.tensor.create import array
 
-    out = tensor(data, dtype)
+    out = array(data, dtype)
     out.name = name
     return out.requires_grad_() if needs_grad else out
 

@@ -1,0 +1,49 @@
+"""Decides what `glasshouse.trace` takes: our functions and modules, or models of other systems."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from glasshouse.errors import CaptureError, Unsupported
+from glasshouse.ir.graph import Graph
+from glasshouse.tensor.trace import trace as trace_function
+
+
+def trace(model: Any, *inputs: Any, **keywords: Any) -> Graph:
+    """The graph of a model for inputs like these.
+
+    A model is a function on tensors, a `glasshouse.nn.Module`, a `torch.nn.Module`, an
+    `ExportedProgram`, or the path of an .onnx or .pt2 file. Inputs are arrays, tensors, or
+    `spec(shape, dtype)`, whose sizes may be names.
+    """
+    if isinstance(model, (str, os.PathLike)) or _is_torch(model):
+        graph: Graph = _frontend()(model, inputs, keywords)
+        return graph
+    if not callable(model):
+        raise CaptureError(
+            f"{type(model).__name__} cannot be traced",
+            hint="a function, a module of glasshouse or PyTorch, or the path of a model file can",
+        )
+    return trace_function(model, *inputs, **keywords)
+
+
+def _is_torch(model: Any) -> bool:
+    """Whether this is a model of PyTorch; if it was never imported, it is not."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    export = sys.modules.get("torch.export")
+    programs = (export.ExportedProgram,) if export is not None else ()
+    return isinstance(model, (torch.nn.Module, *programs))
+
+
+def _frontend() -> Callable[..., Any]:
+    if find_spec("glasshouse.frontend") is None:
+        raise Unsupported("models of other systems cannot be traced yet; glasshouse.nn ones can")
+    found: Callable[..., Any] = import_module("glasshouse.frontend").trace
+    return found

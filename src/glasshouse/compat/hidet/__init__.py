@@ -1,0 +1,56 @@
+"""Hidet's names for what Glasshouse has: `import glasshouse.compat.hidet as hidet`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from glasshouse import Tensor
+from glasshouse import array as _array
+from glasshouse import full as _full
+from glasshouse import randn as _randn
+from glasshouse.compat.hidet import graph
+from glasshouse.compat.missing import names_what_is_there
+
+_SHORT = {
+    "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64",
+    "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8",
+}  # fmt: skip
+
+
+def _dtype(given: Any) -> Any:
+    return _SHORT.get(given, given) if isinstance(given, str) else given
+
+
+def randn(
+    shape: Sequence[int], dtype: Any = "float32", mean: float = 0.0, stddev: float = 1.0,
+    device: Any = None,
+) -> Tensor:  # fmt: skip
+    """Normally distributed numbers; the device is not looked at."""
+    return _randn(tuple(shape), mean=mean, std=stddev, dtype=_dtype(dtype))
+
+
+def full(
+    shape: Sequence[int], fill_value: Any, dtype: Any = "float32", device: Any = None
+) -> Tensor:
+    return _full(tuple(shape), fill_value, _dtype(dtype))
+
+
+def ones(shape: Sequence[int], dtype: Any = "float32", device: Any = None) -> Tensor:
+    return full(shape, 1, dtype)
+
+
+def zeros(shape: Sequence[int], dtype: Any = "float32", device: Any = None) -> Tensor:
+    return full(shape, 0, dtype)
+
+
+def asarray(data: Any, dtype: Any = None, device: Any = None) -> Tensor:
+    return _array(data, _dtype(dtype))
+
+
+def from_torch(tensor: Any) -> Tensor:
+    return _array(tensor)
+
+
+__all__ = ["Tensor", "asarray", "from_torch", "full", "graph", "ones", "randn", "zeros"]
+__getattr__ = names_what_is_there("hidet", __all__)
