@@ -17,6 +17,7 @@ from glasshouse.lower.access import ACCESS
 from glasshouse.lower.cxx import size_text
 from glasshouse.lower.index import ZERO, Index, Loop, SplitLoop, delinearized, of, offset
 from glasshouse.lower.nest import Nest
+from glasshouse.lower.order import Order, lying
 from glasshouse.lower.scalar import NotVector, ScalarCode
 from glasshouse.lower.writer import KernelWriter
 from glasshouse.ops.shapes import axis_of
@@ -42,6 +43,7 @@ class _Place:
 
     loops: list[Loop]  # the last one runs over the lanes
     position: Index
+    order: Order | None  # in which the axes of the result follow each other
     prelude: list[str] = field(default_factory=list)
 
     def split(self, request: SplitLoop) -> None:
@@ -65,16 +67,18 @@ class _Place:
         self.position = rest + (of(outer_loop) * inner + of(inner_loop)) * factor
 
 
-def epilogue(writer: KernelWriter, result: Value, variables: dict[str, Dim]) -> Epilogue:
+def epilogue(
+    writer: KernelWriter, result: Value, variables: dict[str, Dim], order: Order | None = None
+) -> Epilogue:
     """Statements for one vector of results.
 
     `variables` are the template's indices with their extents, outermost first; together they run
-    over the anchor's output in row-major order, the last one over the lanes. Raises `Unsupported`
-    where what follows cannot be inlined; the template then writes plain results.
+    over the anchor's output in `order` (row-major if None), the last one over the lanes. Raises
+    `Unsupported` where what follows cannot be inlined; the template then writes plain results.
     """
     loops = [Loop(name, extent) for name, extent in variables.items()]
     index = tuple(of(x) if x.extent != 1 or x is loops[-1] else ZERO for x in loops)
-    place = _Place(loops, offset(index, tuple(variables.values())))
+    place = _Place(loops, offset(index, tuple(variables.values())), order)
     while True:
         try:
             return _attempt(writer, result, place)
@@ -86,9 +90,12 @@ def epilogue(writer: KernelWriter, result: Value, variables: dict[str, Dim]) -> 
 
 def _attempt(writer: KernelWriter, result: Value, place: _Place) -> Epilogue:
     outputs = [v for v in writer.body.outputs if v not in writer.buffers]
-    where = _forward(result, delinearized(place.position, result.type.shape), outputs)
+    order = place.order or tuple(range(result.type.rank))
+    lies = delinearized(place.position, lying(result.type.shape, order))
+    index = tuple(lies[order.index(axis)] for axis in range(result.type.rank))
+    where = _forward(result, index, outputs)
     nest = Nest(list(place.loops), vector=True)
-    code = ScalarCode(nest, writer.target, writer.buffers, ACCESS)
+    code = ScalarCode(nest, writer.target, writer.buffers, writer.orders, ACCESS)
     code.given[result] = RESULT
     for value in outputs:
         code.store(writer.outputs[value], value, where[value])

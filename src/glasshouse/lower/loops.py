@@ -15,6 +15,7 @@ from glasshouse.ir.types import Shape
 from glasshouse.lower.access import ACCESS
 from glasshouse.lower.index import ZERO, Index, Loop, SplitLoop, of
 from glasshouse.lower.nest import Nest
+from glasshouse.lower.order import Order, Orders
 from glasshouse.lower.scalar import NotVector, ScalarCode
 from glasshouse.lower.target import Target
 
@@ -48,31 +49,42 @@ class _Space:
 
 
 def lower_loops(
-    outputs: Sequence[tuple[Value, str]], buffers: Mapping[Value, str], target: Target
+    outputs: Sequence[tuple[Value, str]],
+    buffers: Mapping[Value, str],
+    orders: Orders,
+    target: Target,
 ) -> list[str]:
     """Lines of C++ that compute each output into its buffer; one nest for each output shape."""
-    by_shape: dict[Shape, list[tuple[Value, str]]] = {}
+    by_shape: dict[tuple[Shape, Order | None], list[tuple[Value, str]]] = {}
     for value, name in outputs:
-        by_shape.setdefault(value.type.shape, []).append((value, name))
+        by_shape.setdefault((value.type.shape, orders.get(value)), []).append((value, name))
     lines: list[str] = []
-    for shape, members in by_shape.items():
+    for (shape, order), members in by_shape.items():
         if 0 in shape:
             continue
-        lines += _nest_of(shape, members, buffers, target).render()
+        space = _space_of(shape, order)
+        lines += _nest_of(space, members, buffers, orders, target).render()
     return lines
 
 
+def _space_of(shape: Shape, order: Order | None) -> _Space:
+    """Loops over a shape, the axis that lies fastest innermost."""
+    loops = {a: Loop(f"i{a}_", size) for a, size in enumerate(shape) if size != 1}
+    index = [of(loops[a]) if a in loops else ZERO for a in range(len(shape))]
+    return _Space([loops[a] for a in order or range(len(shape)) if a in loops], index)
+
+
 def _nest_of(
-    shape: Shape, outputs: Sequence[tuple[Value, str]], buffers: Mapping[Value, str], target: Target
+    space: _Space,
+    outputs: Sequence[tuple[Value, str]],
+    buffers: Mapping[Value, str],
+    orders: Orders,
+    target: Target,
 ) -> Nest:
-    loops = [Loop(f"i{axis}_", size) for axis, size in enumerate(shape) if size != 1]
-    named = {loop.name: loop for loop in loops}
-    index = [of(named[f"i{a}_"]) if size != 1 else ZERO for a, size in enumerate(shape)]
-    space = _Space(loops, index)
     vector = True
     while True:
         nest = Nest(list(space.loops), vector=vector and bool(space.loops))
-        code = ScalarCode(nest, target, buffers, ACCESS)
+        code = ScalarCode(nest, target, buffers, orders, ACCESS)
         try:
             for value, name in outputs:
                 code.store(name, value, tuple(space.index))

@@ -15,6 +15,7 @@ from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.cxx import C_TYPE, symbol_name
 from glasshouse.lower.expand import expanded
 from glasshouse.lower.group import Group, group_of
+from glasshouse.lower.order import choose_orders
 from glasshouse.lower.program import Call, Fallback, Kernel, Program, Step
 from glasshouse.lower.target import Anchor, Target
 from glasshouse.lower.writer import KernelWriter, is_number
@@ -24,21 +25,26 @@ from glasshouse.ops.cost import bytes_read, bytes_written, operations
 def lower(graph: Graph, target: Target) -> Program:
     """Kernels and their calls for every node of a graph that computes something."""
     symbols = _symbols(graph)
-    program = Program(graph, [], symbols)
+    program = Program(graph, [], symbols, orders=choose_orders(graph))
     names: dict[str, Kernel] = {}
     for node in graph.nodes:
         if node.op.kind is Kind.SOURCE:
             continue
-        if node.op.name == "reshape" and not graph.is_held(node.output):
+        if _is_alias(node, program):
             program.aliases[node.output] = node.inputs[0]
             continue
-        program.steps.append(lower_node(node, target, symbols, names))
+        program.steps.append(lower_node(node, target, program, names))
     return program
 
 
-def lower_node(
-    node: Node, target: Target, symbols: tuple[Symbol, ...], kernels: dict[str, Kernel]
-) -> Step:
+def _is_alias(node: Node, program: Program) -> bool:
+    """A reshape of what lies row by row needs no kernel: its output is the operand's buffer."""
+    if node.op.name not in ("reshape", "barrier") or program.graph.is_held(node.outputs[0]):
+        return False
+    return node.inputs[0] not in program.orders and node.outputs[0] not in program.orders
+
+
+def lower_node(node: Node, target: Target, program: Program, kernels: dict[str, Kernel]) -> Step:
     """The call of a kernel that computes a node; `kernels` holds those made so far, by text."""
     group = group_of(node)
     reason = ""
@@ -47,12 +53,16 @@ def lower_node(
         fixed = zip(body.inputs, group.operands, strict=True)
         constants = frozenset(v for v, outer in fixed if outer.node.op is CONSTANT)
         writer = KernelWriter(body, target, constants=constants)
+        outer = zip(group.operands, body.inputs, strict=True)
+        for mine, theirs in (*outer, *zip(node.outputs, body.outputs, strict=True)):
+            if mine in program.orders:
+                writer.orders[theirs] = program.orders[mine]
         try:
             attempt(writer)
         except Unsupported as error:
             reason = error.message
             continue
-        return _call(group, writer, symbols, kernels)
+        return _call(group, writer, program.symbols, kernels)
     return Fallback(node, reason)
 
 
@@ -63,7 +73,7 @@ def _fused(writer: KernelWriter) -> None:
         anchor = writer.target.anchors.get(node.op.name)
         if anchor is not None:
             _write_anchor(writer, node, anchor)
-    writer.compute(writer.body.outputs)
+    writer.finish()
 
 
 def _one_by_one(writer: KernelWriter) -> None:
@@ -78,6 +88,7 @@ def _one_by_one(writer: KernelWriter) -> None:
         else:
             for value in node.outputs:
                 writer.compute([value])
+    writer.finish()
 
 
 def _write_anchor(writer: KernelWriter, node: Node, anchor: Anchor) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from glasshouse.ir.dim import Dim, Symbol
 from glasshouse.ir.graph import Graph, Node, Value
+from glasshouse.lower.order import Order
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,7 @@ class Program:
     graph: Graph
     steps: list[Step]
     symbols: tuple[Symbol, ...]
+    orders: dict[Value, Order] = field(default_factory=dict)
     aliases: dict[Value, Value] = field(
         default_factory=dict
     )  # value -> the one whose buffer it shares

@@ -20,8 +20,9 @@ from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.ir.types import Shape
 from glasshouse.lower.cxx import C_TYPE, COMPUTE_TYPE, number_text
-from glasshouse.lower.index import ZERO, Computed, Index, Loop, of, offset
+from glasshouse.lower.index import ZERO, Computed, Index, Loop, of
 from glasshouse.lower.nest import Fold, Nest
+from glasshouse.lower.order import Orders, position
 from glasshouse.lower.target import Target
 from glasshouse.ops.shapes import axes_of
 
@@ -61,11 +62,17 @@ class ScalarCode:
     """Emits statements into a nest. `buffers` says which values lie in memory, under which name."""
 
     def __init__(
-        self, nest: Nest, target: Target, buffers: Mapping[Value, str], access: Mapping[str, Access]
+        self,
+        nest: Nest,
+        target: Target,
+        buffers: Mapping[Value, str],
+        orders: Orders,
+        access: Mapping[str, Access],
     ) -> None:
         self.nest = nest
         self.target = target
         self.buffers = buffers
+        self.orders = orders
         self.access = access
         self.given: dict[Value, str] = {}  # values that the surrounding code holds in a variable
         self._count = 0
@@ -94,13 +101,13 @@ class ScalarCode:
     def store(self, buffer: str, value: Value, index: tuple[Index, ...]) -> None:
         """Compute an element and write it to its place in a buffer."""
         name = self.element(value, index)
-        position = offset(index, value.type.shape)
-        place = self.nest.slot(position)
+        where = position(value, index, self.orders)
+        place = self.nest.slot(where)
         dtype = value.type.dtype
         if not self.nest.vector:
             narrow = f"gh::from_scalar<{C_TYPE[dtype]}>({name})" if dtype in _HALVES else name
             self._flush(f"{buffer}[{place}] = {narrow};")
-        elif self._reach(position) != 1:
+        elif self._reach(where) != 1:
             raise NotVector
         else:
             verb = "gh::store_mask" if dtype is bool_ else "gh::store"
@@ -149,13 +156,13 @@ class ScalarCode:
             raise NotVector
         return _VECTOR_TYPE[dtype]
 
-    def _reach(self, position: Index) -> int:
+    def _reach(self, where: Index) -> int:
         """How far apart neighbours along the vector loop lie: 0 or 1; else there is no vector."""
         loop = self._scopes[-1].innermost
         if loop is None:
             return 0
-        step = position.coefficient(loop)
-        if step not in (0, 1) or any(isinstance(a, Computed) for a, _ in position.terms):
+        step = where.coefficient(loop)
+        if step not in (0, 1) or any(isinstance(a, Computed) for a, _ in where.terms):
             raise NotVector
         return int(step == 1)
 
@@ -175,15 +182,15 @@ class ScalarCode:
 
     def _load(self, value: Value, index: tuple[Index, ...]) -> Steps:
         yield from ()  # a load needs no other element
-        position = offset(index, value.type.shape)
-        place = self.nest.slot(position)
+        where = position(value, index, self.orders)
+        place = self.nest.slot(where)
         buffer, dtype = self.buffers[value], value.type.dtype
         if not self.nest.vector:
             text = f"{buffer}[{place}]"
             return f"gh::to_scalar({text})" if dtype in _HALVES else text
         if dtype not in _VECTOR_TYPE:
             raise NotVector
-        if self._reach(position):
+        if self._reach(where):
             return f"gh::{'load_mask' if dtype is bool_ else 'load'}({buffer} + {place}, t)"
         if dtype is bool_:
             return f"gh::splat({buffer}[{place}])"

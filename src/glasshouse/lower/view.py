@@ -14,6 +14,7 @@ from glasshouse.ir.graph import Value
 from glasshouse.lower.access import VIEWS
 from glasshouse.lower.cxx import size_text
 from glasshouse.lower.index import ZERO, Computed, Index, Loop, SplitLoop, of, offset
+from glasshouse.lower.order import position
 from glasshouse.lower.writer import KernelWriter
 
 
@@ -38,7 +39,8 @@ def view_of(writer: KernelWriter, value: Value, loops: Sequence[Loop]) -> View:
     wanted = tuple(ZERO if loop.extent == 1 else of(loop) for loop in loops)
     found = _followed(writer, value, wanted)
     if found is None:
-        found = View(writer.in_memory(value), offset(wanted, value.type.shape))
+        buffer = writer.in_memory(value)
+        found = View(buffer, offset(wanted, value.type.shape))
     return found
 
 
@@ -51,10 +53,10 @@ def _followed(writer: KernelWriter, value: Value, index: tuple[Index, ...]) -> V
             value, index = move(value.node, value.index, index)
     except SplitLoop:
         return None
-    position = offset(index, value.type.shape)
-    if any(isinstance(atom, Computed) for atom, _ in position.terms):
+    place = position(value, index, writer.orders)
+    if any(isinstance(atom, Computed) for atom, _ in place.terms):
         return None
-    return View(writer.buffers[value], position)
+    return View(writer.buffers[value], place)
 
 
 def batch_loops(name: str, batch: Sequence[Dim]) -> tuple[list[Loop], list[str]]:

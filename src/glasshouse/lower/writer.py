@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import Dim
 from glasshouse.ir.graph import Graph, Value
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.cxx import C_TYPE, size_text
 from glasshouse.lower.loops import lower_loops
+from glasshouse.lower.order import Order
 from glasshouse.lower.program import Packed
 from glasshouse.lower.target import Target
 
@@ -27,8 +29,10 @@ class KernelWriter:
     body: Graph
     target: Target
     buffers: dict[Value, str] = field(default_factory=dict)
+    orders: dict[Value, Order] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
     outputs: dict[Value, str] = field(default_factory=dict)
+    reordered: dict[Value, Order | None] = field(default_factory=dict)
     packed: list[tuple[Packed, str]] = field(default_factory=list)
     constants: frozenset[Value] = frozenset()  # operands that are constants of the whole graph
     workspace: Dim = 0
@@ -60,19 +64,53 @@ class KernelWriter:
             else:
                 self.temporary(value)
         if places:
-            self.lines += lower_loops(places, known, self.target)
+            self.lines += lower_loops(places, known, self.orders, self.target)
 
-    def in_memory(self, value: Value) -> str:
-        """The buffer of a value, which is computed now if it does not lie in memory yet."""
+    def in_memory(self, value: Value, order: Order | None = None) -> str:
+        """The buffer of a value in the order wanted; computed or copied now where it is not so."""
         if value not in self.buffers:
+            if order is not None and value not in self.outputs:
+                self.orders[value] = order
             self.compute([value])
-        return self.buffers[value]
+        if self.orders.get(value) == order:
+            return self.buffers[value]
+        return self._copied(value, order)
 
-    def place_for(self, value: Value) -> str:
-        """The buffer to write a value into: its output buffer, or a new temporary."""
-        if value in self.outputs:
+    def _copied(self, value: Value, order: Order | None) -> str:
+        """The value once more, with its axes in another order."""
+        name = f"copy{len(self.lines)}"
+        self.scratch(value.type.nbytes, name, C_TYPE[value.type.dtype])
+        self._copy_into(value, name, order)
+        return name
+
+    def _copy_into(self, value: Value, name: str, order: Order | None) -> None:
+        builder = GraphBuilder()
+        twin = builder.input(value.type.dtype, value.type.shape)
+        copy = twin.apply("barrier").value
+        orders = {k: v for k, v in ((twin.value, self.orders.get(value)), (copy, order)) if v}
+        buffers = {twin.value: self.buffers[value]}
+        self.lines += lower_loops([(copy, name)], buffers, orders, self.target)
+
+    def finish(self) -> None:
+        """Compute what is left of the outputs, and bring those into order that lie in another."""
+        self.compute(self.body.outputs)
+        for value, order in self.reordered.items():
+            self._copy_into(value, self.outputs[value], order)
+
+    def place_for(self, value: Value, order: Order | None = None) -> str:
+        """The buffer to write a value into in this order: its output buffer, or a temporary.
+
+        An output that is wanted in another order is computed from the temporary afterwards.
+        """
+        if value in self.outputs and self.orders.get(value) == order:
             self.buffers[value] = self.outputs[value]
             return self.outputs[value]
+        if value in self.outputs:
+            self.reordered[value] = self.orders.get(value)
+        if order is None:
+            self.orders.pop(value, None)
+        else:
+            self.orders[value] = order
         return self.temporary(value)
 
     def pack(self, source: Value, text: str, nbytes: str) -> str:

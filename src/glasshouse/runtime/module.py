@@ -19,6 +19,7 @@ from glasshouse.ir.dim import SymDim, evaluate, symbols_of
 from glasshouse.ir.dtype import bfloat16, from_storage, to_storage
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.sources import CONSTANT, VARIABLE
+from glasshouse.lower.order import lying
 from glasshouse.lower.program import Call, Fallback, Program
 from glasshouse.numpy_ref.executor import bind_sizes, run_node
 
@@ -249,6 +250,8 @@ class Module:
     ) -> None:
         arrays = [from_storage(self._read(v, kept, sizes), v.type.dtype) for v in step.node.inputs]
         for value, array in zip(step.node.outputs, run_node(step.node, arrays, sizes), strict=True):
+            order = self.program.orders.get(value)
+            array = array if order is None else array.transpose(order)
             stored = np.ascontiguousarray(to_storage(array, value.type.dtype))
             if value in kept:
                 np.copyto(kept[value], stored)
@@ -257,17 +260,20 @@ class Module:
                 table[self._layout.table[value]] = stored.ctypes.data
 
     def _read(self, value: Value, kept: dict[Value, Array], sizes: dict[str, int]) -> Array:
-        if value in kept:
-            return kept[value]
-        owner = self.program.buffer_of(value)
-        shape = [evaluate(d, sizes) for d in value.type.shape]
+        """What a value holds now, as an array with its axes in their usual order."""
+        owner = value if value in kept else self.program.buffer_of(value)
+        order = self.program.orders.get(owner)
+        shape = [evaluate(d, sizes) for d in lying(value.type.shape, order)]
         if owner in kept:
-            return kept[owner].reshape(shape)
-        if owner in self._layout.table:
-            return self._fixed[self._layout.table[owner]].reshape(shape)
-        begin = self._layout.arena[owner]
-        count = int(np.prod(shape, dtype=np.int64)) * value.type.dtype.itemsize
-        return self._arena[begin : begin + count].view(value.type.dtype.storage).reshape(shape)
+            flat = kept[owner].reshape(-1)
+        elif owner in self._layout.table:
+            flat = self._fixed[self._layout.table[owner]].reshape(-1)
+        else:
+            begin = self._layout.arena[owner]
+            count = int(np.prod(shape, dtype=np.int64)) * value.type.dtype.itemsize
+            flat = self._arena[begin : begin + count].view(value.type.dtype.storage)
+        lies = flat.reshape(shape)
+        return lies if order is None else lies.transpose(np.argsort(order))
 
     def _empty(self, value: Value, sizes: dict[str, int]) -> Array:
         return np.empty([evaluate(d, sizes) for d in value.type.shape], value.type.dtype.storage)

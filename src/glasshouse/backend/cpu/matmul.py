@@ -6,12 +6,12 @@ they are packed on the way. Batches that share the second operand are rows of on
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.results import take_results
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import bfloat16, float32
 from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.cxx import C_TYPE, size_text
-from glasshouse.lower.epilogue import RESULT, Epilogue, epilogue
 from glasshouse.lower.index import Loop
 from glasshouse.lower.view import batch_loops, view_of
 from glasshouse.lower.writer import KernelWriter
@@ -48,17 +48,16 @@ def _rows_times_weights(writer: KernelWriter, node: Node, kind: str) -> None:
     rows, columns, depth = _sizes(node)
     m = product(x.type.shape[:-2]) * rows
     left, right = writer.in_memory(x), writer.in_memory(y)
-    after = _after(writer, node.output, {"m": m, "n": columns})
     source = f"gh::RowsA<{C_TYPE[x.type.dtype]}>{{{left}, {size_text(depth)}}}"
     sizes = ", ".join(size_text(d) for d in (m, columns, depth))
     row_step, column_step = (1, depth) if node.attrs["transpose_y"] else (columns, 1)
     if y in writer.constants:
         packed = _packed(writer, y, kind, row_step, column_step, depth, columns)
-        body = _function(after, "long m, long n", writer, node.output)
+        body = take_results(writer, node.output, {"m": m, "n": columns})
         writer.lines.append(f"  gh::gemm<{kind}>(*ctx.pool, {sizes}, {source}, {packed}, {body});")
         return
     work = _panel_space(writer, depth, columns)
-    body = _function(after, "long m, long n", writer, node.output)
+    body = take_results(writer, node.output, {"m": m, "n": columns})
     writer.lines.append(
         f"  gh::gemm_dynamic<{kind}>(*ctx.pool, {sizes}, {source}, {right}, "
         f"{size_text(row_step)}, {size_text(column_step)}, {work}, {body});"
@@ -79,8 +78,8 @@ def _batched(writer: KernelWriter, node: Node, kind: str) -> None:
     by_rows = left.stride(k) == 1 or depth == 1
     step = size_text(left.stride(m) if by_rows else left.stride(k))
     source = f"gh::{'RowsA' if by_rows else 'ColsA'}<{C_TYPE[x.type.dtype]}>"
-    after = _after(writer, node.output, {"b": product(batch), "m": rows, "n": columns})
-    body = _function(after, "long b, long m, long n", writer, node.output)
+    variables = {"b": product(batch), "m": rows, "n": columns}
+    body = take_results(writer, node.output, variables)
     lines = " ".join(find)
     sizes = ", ".join(size_text(d) for d in (product(batch), rows, columns, depth))
     begin = f"{left.buffer} + {left.begin(m, k)}"
@@ -97,33 +96,6 @@ def _aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list
     own = operand.type.shape[:-2]
     loops = batch[len(batch) - len(own) :]
     return [Loop(x.name, 1) if d == 1 else x for x, d in zip(loops, own, strict=True)] + list(last)
-
-
-def _after(writer: KernelWriter, out: Value, variables: dict[str, Dim]) -> Epilogue | None:
-    """What is inlined behind the product; None where its plain results are written."""
-    try:
-        return epilogue(writer, out, variables)
-    except Unsupported:
-        return None
-
-
-def _function(after: Epilogue | None, parameters: str, writer: KernelWriter, out: Value) -> str:
-    """The lambda that takes results."""
-    head = f"[=]({parameters}, gh::vf {RESULT}, auto t) {{ "
-    if after is not None:
-        for value in after.outputs:
-            writer.buffers[value] = writer.outputs[value]
-        return head + " ".join(after.lines) + " }"
-    place = writer.place_for(out)
-    item = (
-        f"b * {size_text(out.type.shape[-2] * out.type.shape[-1])} + "
-        if "long b" in parameters
-        else ""
-    )
-    return (
-        head
-        + f"gh::store({place} + {item}m * {size_text(out.type.shape[-1])} + n, {RESULT}, t); }}"
-    )
 
 
 def _packed(

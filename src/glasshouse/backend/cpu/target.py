@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.attention import attention
+from glasshouse.backend.cpu.conv import conv
 from glasshouse.backend.cpu.matmul import matmul
 from glasshouse.backend.cpu.spelling import FOLDS, ON_MASKS, SCALAR_ONLY, SPELL
 from glasshouse.lower.target import Anchor, Target
 
-ANCHORS: dict[str, Anchor] = {"matmul": matmul}
+ANCHORS: dict[str, Anchor] = {"attention": attention, "conv": conv, "matmul": matmul}
 
 CPU = Target("cpu", SPELL, FOLDS, ANCHORS, SCALAR_ONLY, ON_MASKS)

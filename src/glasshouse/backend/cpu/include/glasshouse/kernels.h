@@ -1,8 +1,11 @@
 // kernels.h: everything that generated kernels use.
 #pragma once
+#include "attention.h"
 #include "context.h"
+#include "depthwise.h"
 #include "gemm.h"
 #include "library.h"
+#include "winograd.h"
 
 namespace gh {
 inline namespace GH_ISA_NS {

@@ -1,0 +1,139 @@
+"""Decides how convolutions are computed on CPUs: channels last, weights packed when they are known.
+
+One-dimensional convolutions are images of height 1. Variants: depthwise; Winograd F(2, 3) and
+F(4, 3) for 3x3 windows; the product over taps (`conv.h`) for all else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glasshouse.backend.cpu.results import take_results
+from glasshouse.errors import Unsupported
+from glasshouse.ir.dim import Dim
+from glasshouse.ir.dtype import bfloat16, float32
+from glasshouse.ir.graph import Node, Value
+from glasshouse.lower.cxx import C_TYPE, size_text
+from glasshouse.lower.order import channels_last
+from glasshouse.lower.writer import KernelWriter
+from glasshouse.ops.window import Window, window_of
+
+WINOGRAD_FROM = 32
+"""Channels from which transforming tiles is cheaper than the multiplications that it saves."""
+
+
+@dataclass(frozen=True)
+class Image:
+    """A convolution as `gh::ConvShape` describes it; in one dimension the height is 1."""
+
+    batch: Dim
+    channels: Dim
+    size: tuple[Dim, Dim]
+    filters: Dim
+    result: tuple[Dim, Dim]
+    window: Window
+    groups: int
+
+    def text(self) -> str:
+        """The C++ value."""
+        w = self.window
+        sizes = (self.batch, *self.size, self.channels, *self.result, self.filters)
+        window = (*w.kernel, *w.stride, *w.begins, *w.dilation)
+        longs = ", ".join(size_text(d) for d in sizes)
+        ints = ", ".join(size_text(d) for d in window)
+        return f"gh::ConvShape{{{longs}, {ints}, {self.groups}}}"
+
+    @property
+    def padded_bytes(self) -> Dim:
+        """At most what the zero-padded image takes."""
+        w = self.window
+        sizes = [
+            (n - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1
+            for i, n in enumerate(self.result)
+        ]
+        return self.batch * sizes[0] * sizes[1] * self.channels * 4 + 64
+
+
+def image_of(x: Value, w: Value, out: Value, attrs: dict[str, object]) -> Image:
+    """The convolution of `x` with `w`; more than two spatial axes have no template."""
+    spatial = x.type.rank - 2
+    if spatial not in (1, 2):
+        raise Unsupported(f"no convolution over {spatial} spatial axes")
+    given = [attrs[k] for k in ("stride", "padding", "dilation")]
+    window = window_of(w.type.shape[2:], *given)  # type: ignore[arg-type]  # checked by the op
+    lead: tuple[int, ...] = (1,) * (2 - spatial)
+    zero: tuple[int, ...] = (0,) * (2 - spatial)
+    window = Window(
+        (*lead, *window.kernel), (*lead, *window.stride), (*zero, *window.begins),
+        (*zero, *window.ends), (*lead, *window.dilation),
+    )  # fmt: skip
+    size, result = (*lead, *x.type.shape[2:]), (*lead, *out.type.shape[2:])
+    groups = attrs["groups"]
+    assert isinstance(groups, int)
+    return Image(
+        x.type.shape[0], x.type.shape[1], (size[0], size[1]), out.type.shape[1],
+        (result[0], result[1]), window, groups,
+    )  # fmt: skip
+
+
+def conv(writer: KernelWriter, node: Node) -> None:
+    """Write a convolution, with what follows it inlined where that is possible."""
+    x, w = node.inputs
+    out = node.output
+    if x.type.dtype not in (float32, bfloat16) or w.type.dtype is not x.type.dtype:
+        raise Unsupported(f"no convolution of {x.type.dtype} with {w.type.dtype}")
+    if w not in writer.constants:
+        raise Unsupported("no convolution with weights that are computed")
+    image = image_of(x, w, out, dict(node.attrs))
+    order = channels_last(out.type.rank)
+    source = writer.in_memory(x, order)
+    pixels = image.batch * image.result[0] * image.result[1]
+    shape = image.text()
+    taps = size_text(image.window.kernel[0] * image.window.kernel[1])
+    inner = size_text(image.window.kernel[1])
+    share = size_text(w.type.shape[1])
+    strides = f"{share} * {taps}, {taps}, {inner}, 1"
+    ctype = C_TYPE[x.type.dtype]
+    kind = "gh::DotF32" if x.type.dtype is float32 else "gh::DotBF16"
+    head = f"(gh::ThreadPool& threads, const {ctype}* source, void* out) {{ (void)threads; "
+    variables = {"pixel": pixels, "oc": image.filters}
+    if image.groups == image.channels == image.filters and image.groups != 1:
+        text = (
+            head
+            + f"gh::depthwise_pack_weights(source, {taps}, {inner}, 1, {shape}, (float*)out); }}"
+        )
+        packed = writer.pack(w, text, f"{taps} * {size_text(image.channels)} * 4")
+        body = take_results(writer, out, variables, order)
+        writer.lines.append(
+            f"  gh::depthwise2d(*ctx.pool, {shape}, {source}, (const float*){packed}, {body});"
+        )
+        return
+    if _suits_winograd(image, node):
+        tile = 4 if node.origin.label("variant") == "winograd4" else 2
+        kind = f"{kind}, {tile}"
+        text = (
+            head
+            + f"gh::winograd_pack_weights<{kind}>(threads, source, {strides}, {shape}, out); }}"
+        )
+        packed = writer.pack(w, text, f"gh::winograd_weight_bytes<{kind}>({shape})")
+        body = take_results(writer, out, variables, order)
+        work = f"gh::scratch<7>(gh::winograd_work_bytes<{kind}>({shape}))"
+        writer.lines.append(
+            f"  gh::conv2d_winograd<{kind}>(*ctx.pool, {shape}, {source}, {packed}, {work}, {body});"
+        )
+        return
+    text = head + f"gh::conv_pack_weights<{kind}>(threads, source, {strides}, {shape}, out); }}"
+    packed = writer.pack(w, text, f"gh::conv_weight_bytes<{kind}>({shape})")
+    work = writer.scratch(image.padded_bytes, f"padded{len(writer.lines)}")
+    body = take_results(writer, out, variables, order)
+    writer.lines.append(
+        f"  gh::conv2d<{kind}>(*ctx.pool, {shape}, {source}, {packed}, {work}, {body});"
+    )
+
+
+def _suits_winograd(image: Image, node: Node) -> bool:
+    """3x3 with steps of 1, enough channels, and float32: bf16 would lose two digits."""
+    w = image.window
+    plain = w.kernel == (3, 3) and w.stride == w.dilation == (1, 1) and image.groups == 1
+    many = all(isinstance(c, int) and c >= WINOGRAD_FROM for c in (image.channels, image.filters))
+    return plain and many and node.inputs[0].type.dtype is float32
