@@ -44,11 +44,13 @@ class FuseOperator(Pass):
 
 def _build(group: Group, planner: Planner, rw: Rewriter) -> None:
     graph = rw.graph
-    inside = group.ordered(planner.position)
     outputs = group.outputs(graph)
+    inside = group.ordered(outputs, planner.position)
     made = {v for n in inside for v in n.outputs}
     operands = list(dict.fromkeys(v for n in inside for v in n.inputs if v not in made))
     ops = [n for n in inside if n.op is not CONSTANT]
+    if len(ops) < 2:
+        return
     body = extract(graph, inside, operands, outputs)
     anchor = group.anchor or group.root
     attrs = {
@@ -75,5 +77,6 @@ def _why(group: Group, ops: list[Node], outputs: list[Value]) -> str:
     computed = [n for n in ops if not is_mover(n) and n not in group.copies]
     kept = sum(2 * nbytes(n.output) for n in computed if n.output not in written)
     around = f"around {group.anchor.op.label}" if group.anchor else "in one loop nest"
-    copied = f", {len(group.copies)} of them copied" if group.copies else ""
+    copies = sum(1 for n in ops if n in group.copies)
+    copied = f", {copies} of them copied" if copies else ""
     return f"{len(ops)} ops {around}{copied}: {kept / 1024:.0f} KB never reach memory"

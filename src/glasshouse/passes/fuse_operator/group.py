@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glasshouse.ir.graph import Graph, Node, Value
-from glasshouse.ir.op import Kind
 from glasshouse.passes.fuse_operator.roles import is_inside_constant
 
 
@@ -63,11 +62,23 @@ class Group:
         outside = [position[u] for u in value.users if u not in self.nodes]
         return min(outside, default=len(position))
 
-    def ordered(self, position: Mapping[Node, int]) -> list[Node]:
-        """The nodes of the body in topological order, literals among them."""
-        inside = sorted([*self.nodes, *self.copies], key=position.__getitem__)
-        literals = {
-            v.node: None for n in inside for v in n.inputs if v.node.op.kind is Kind.SOURCE
-            and is_inside_constant(v)
-        }  # fmt: skip
-        return [*literals, *inside]
+    def ordered(self, outputs: list[Value], position: Mapping[Node, int]) -> list[Node]:
+        """The nodes of the body in topological order, literals first.
+
+        Walked from the outputs: where another group gives out a value of which this one has a copy,
+        this one reads that by now, and the copy is not needed.
+        """
+        found: dict[Node, None] = {}
+        literals: dict[Node, None] = {}
+        pending = [v.node for v in outputs]
+        while pending:
+            node = pending.pop()
+            if node in found:
+                continue
+            found[node] = None
+            for value in node.inputs:
+                if value.node in self:
+                    pending.append(value.node)
+                elif is_inside_constant(value):
+                    literals[value.node] = None
+        return [*literals, *sorted(found, key=position.__getitem__)]

@@ -169,6 +169,8 @@ class Planner:
         demands = Demands(group, self.position)
         while (node := demands.pop()) is not None:
             if node not in group:
+                if not can_inline(node):
+                    continue
                 value = node.output
                 refusal = self._inline_refusal(group, node, demands)
                 if refusal:

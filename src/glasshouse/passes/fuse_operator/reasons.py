@@ -40,7 +40,7 @@ class Notes:
 
 def _together(a: Node, b: Node, holders: Mapping[Node, list[Group]]) -> bool:
     """Whether every kernel that computes `b` computes `a` too."""
-    groups = holders.get(b)
+    groups = holders.get(b, [])
     return bool(groups) and all(a in g for g in groups)
 
 
