@@ -1,4 +1,4 @@
-"""Fits the polynomial and table coefficients that vmath.h holds, and prints them as C arrays.
+"""Fits the coefficients of vmath.h: prints the polynomials, writes vmath_tables.h.
 
 Minimax by Lawson's reweighted least squares in float64 (the functions come from mpmath at 40 digits);
 the highest coefficients are rounded to float32 first and the rest refitted, so rounding costs less.
@@ -6,11 +6,14 @@ the highest coefficients are rounded to float32 first and the rest refitted, so 
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import mpmath as mp
 import numpy as np
 
 mp.mp.dps = 40
 SEGMENTS = 16
+INCLUDE = Path(__file__).parents[2] / "src/glasshouse/backend/cpu/include/glasshouse"
 
 
 def lawson(x: np.ndarray, y: np.ndarray, powers: list[int], scale: np.ndarray) -> np.ndarray:
@@ -50,17 +53,30 @@ def show(name: str, coeffs: list[float], err: float) -> None:
     print("  " + ", ".join(f"{c:.9e}f" for c in coeffs))
 
 
-def table(name: str, f, step: float, degree: int, relative: bool) -> None:
+def table(name: str, f, step: float, degree: int, relative: bool) -> str:
     """Piecewise polynomials around i*step, in u = t/step - i, |u| <= 0.5; segment 0 covers u >= 0 alone."""
     rows, worst = [], 0.0
     for i in range(SEGMENTS):
         lo = 0.0 if i == 0 else -0.5
-        c, err = fit(lambda u, i=i: f((u + i) * step), lo, 0.5, list(range(degree + 1)), relative, 200)
+        # f(0) = 0 must stay exact: segment 0 then has no constant term, which keeps its relative error small.
+        odd = i == 0 and f(mp.mpf(0)) == 0
+        c, err = fit(
+            lambda u, i=i: f((u + i) * step), lo, 0.5, list(range(int(odd), degree + 1)), relative, 200
+        )
+        c = [0.0, *c] if odd else c
         rows.append(c)
         worst = max(worst, err)
-    print(f"// {name}: step {step}, degree {degree}, error {worst:.2e} ({'relative' if relative else 'absolute'})")
+    kind = "relative" if relative else "absolute"
+    lines = [
+        f"// {name}: {kind} error {worst:.2e}",
+        f"constexpr float {name}_step = {step}f;",
+        f"alignas(64) constexpr float {name}_table[{degree + 1}][16] = {{",
+    ]
     for d in range(degree + 1):
-        print("  {" + ", ".join(f"{rows[i][d]:.9e}f" for i in range(SEGMENTS)) + "},")
+        row = [f"{rows[i][d]:.9e}f" for i in range(SEGMENTS)]
+        cut = [", ".join(row[i : i + 6]) for i in range(0, SEGMENTS, 6)]
+        lines.append("    {" + ",\n     ".join(cut) + "},")
+    return "\n".join([*lines, "};\n"])
 
 
 def gelu_tail(t):
@@ -73,8 +89,20 @@ def gelu_tanh_tail(t):
     return 1 / (1 + mp.exp(2 * z))
 
 
-def erf_over_t(t):
-    return mp.erf(t) / t if abs(t) > mp.mpf("1e-12") else 2 / mp.sqrt(mp.pi)
+def header() -> str:
+    """The text of vmath_tables.h."""
+    parts = [
+        "// vmath_tables.h: coefficients of the piecewise polynomials in vmath.h"
+        " (made by benchmarks/kernels/fit_vmath.py).\n"
+        "// Segment i holds the polynomial around t = i * step in u = t / step - i, |u| <= 0.5;"
+        " row d holds the coefficients of u^d.\n"
+        "#pragma once\nnamespace gh {\ninline namespace GH_ISA_NS {\n",
+        table("erf", mp.erf, 0.2578125, 5, True),
+        table("gelu", gelu_tail, 0.375, 5, True),
+        table("gelu_tanh", gelu_tanh_tail, 0.34375, 5, True),
+        "}  // namespace GH_ISA_NS\n}  // namespace gh\n",
+    ]
+    return "\n".join(parts)
 
 
 def main() -> None:
@@ -90,9 +118,9 @@ def main() -> None:
                                                0.0, q, [0, 1, 2, 3]))
     show("cos: (cos(t) - 1 + t^2/2) / t^4 in t^2", *fit(lambda s: (mp.cos(mp.sqrt(s)) - 1 + s / 2) / s**2 if s > 1e-8 else mp.mpf(1) / 24,
                                                        0.0, q, [0, 1, 2]))
-    table("erf(t) / t", erf_over_t, 0.2578125, 5, True)
-    table("gelu tail", gelu_tail, 0.375, 5, True)
-    table("gelu tanh tail", gelu_tanh_tail, 0.34375, 5, True)
+    show("erf: erf(t)/t - 1 in t^2",
+         *fit(lambda s: mp.erf(mp.sqrt(s)) / mp.sqrt(s) - 1 if s > 1e-12 else 2 / mp.sqrt(mp.pi) - 1, 0.0, 0.49, list(range(6)), relative=False))
+    (INCLUDE / "vmath_tables.h").write_text(header())
 
 
 if __name__ == "__main__":

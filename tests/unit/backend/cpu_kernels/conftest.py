@@ -1,0 +1,78 @@
+"""Decides how the kernel headers are compiled for tests: one small driver an area, once for each instruction set."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+HERE = Path(__file__).parent
+INCLUDE = HERE.parents[3] / "src/glasshouse/backend/cpu/include"
+# -O1 builds twice as fast as -O3 and still inlines what the headers force.
+FLAGS = ["-std=c++17", "-O1", "-Wall", "-Wextra", "-Wno-uninitialized", "-Wno-maybe-uninitialized",
+         "-Wno-psabi", "-Wno-unknown-pragmas", f"-I{INCLUDE}"]  # fmt: skip
+ISAS = {"native": ["-march=native"], "avx2": ["-march=haswell"], "plain": ["-DGH_PLAIN"]}
+
+
+def _flags_of_cpu() -> set[str]:
+    try:
+        text = Path("/proc/cpuinfo").read_text()
+    except OSError:
+        return set()
+    lines = [line for line in text.splitlines() if line.startswith(("flags", "Features"))]
+    return set(lines[0].split()) if lines else set()
+
+
+def compiler() -> str:
+    """The C++ compiler, or skip."""
+    found = shutil.which("g++") or shutil.which("clang++")
+    if not found:
+        pytest.skip("no C++ compiler")
+    return found
+
+
+def run_compiler(args: list[str]) -> None:
+    """Compile; a diagnostic is a failure, since the headers must be free of warnings."""
+    done = subprocess.run([compiler(), *args], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "warning" not in done.stderr, done.stderr
+
+
+@pytest.fixture(scope="session", params=list(ISAS))
+def isa(request: pytest.FixtureRequest) -> str:
+    """Each instruction set that this machine can run."""
+    name = str(request.param)
+    if name == "avx2" and not {"avx2", "fma", "f16c"} <= _flags_of_cpu():
+        pytest.skip("this machine has no AVX2")
+    return name
+
+
+@pytest.fixture(scope="session")
+def load(
+    isa: str, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[[str], ctypes.CDLL]:
+    """Compile drivers/NAME.cpp for the instruction set and open it."""
+    libraries: dict[str, ctypes.CDLL] = {}
+    folder = tmp_path_factory.mktemp(isa)
+
+    def opened(name: str) -> ctypes.CDLL:
+        if name not in libraries:
+            out = folder / f"{name}.so"
+            run_compiler([*FLAGS, *ISAS[isa], "-fPIC", "-shared", "-pthread",
+                          str(HERE / "drivers" / f"{name}.cpp"), "-o", str(out)])  # fmt: skip
+            libraries[name] = ctypes.CDLL(str(out))
+            libraries[name].pool_new.restype = ctypes.c_void_p
+        return libraries[name]
+
+    return opened
+
+
+@pytest.fixture
+def rng() -> np.random.Generator:
+    """The same numbers in every run."""
+    return np.random.default_rng(20240607)
