@@ -52,8 +52,10 @@ def build(source: Source, progress: Progress | None = None) -> Path:
     if library.exists():
         return library
     headers = _precompiled_headers(tools, folder, salt)
+    templates = folder / f"templates-{hash_text(salt)}.o"
     done = 0
     with ThreadPoolExecutor(max(os.cpu_count() or 1, 1)) as pool:
+        shared = pool.submit(_templates, tools, templates)
         tasks = [
             pool.submit(_object, tools, folder, headers, k, t, n)
             for k, t, n in zip(keys, texts, names, strict=True)
@@ -63,7 +65,8 @@ def build(source: Source, progress: Progress | None = None) -> Path:
             done += 1
             if progress is not None:
                 progress(done, len(tasks), name)
-    objects = [str(folder / f"{key}.o") for key in keys]
+        shared.result()
+    objects = [*(str(folder / f"{key}.o") for key in keys), str(templates)]
     _into(library, [tools.compiler, "-shared", "-pthread", *objects, "-lm"], "the library")
     return library
 
@@ -90,6 +93,13 @@ def _precompiled_headers(tools: Toolchain, folder: Path, salt: str) -> list[str]
         command = [tools.compiler, *tools.flags, "-x", "c++-header", str(header)]
         _into(header.with_suffix(".h.gch"), command, "the headers")
     return ["-include", str(header)]
+
+
+def _templates(tools: Toolchain, target: Path) -> None:
+    """What all kernels share (register tiles, packing), built once for a machine."""
+    if not target.exists():
+        source = INCLUDE / "glasshouse" / "kernels.cpp"
+        _into(target, [tools.compiler, *tools.flags, "-c", str(source)], "the templates")
 
 
 def _object(
@@ -132,4 +142,4 @@ def _write(path: Path, text: str) -> None:
 
 @lru_cache(maxsize=1)
 def _headers_hash() -> str:
-    return hash_text("".join(p.read_text() for p in sorted(INCLUDE.rglob("*.h"))))
+    return hash_text("".join(p.read_text() for p in sorted(INCLUDE.rglob("*.[ch]*"))))

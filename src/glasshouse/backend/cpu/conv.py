@@ -119,7 +119,8 @@ def conv(writer: KernelWriter, node: Node) -> None:
         body = take_results(writer, out, variables, order)
         work = f"gh::scratch<7>(gh::winograd_work_bytes<{kind}>({shape}))"
         writer.lines.append(
-            f"  gh::conv2d_winograd<{kind}>(*ctx.pool, {shape}, {source}, {packed}, {work}, {body});"
+            f"  gh::conv2d_winograd<{kind}>(*ctx.pool, {shape}, {source}, {packed}, {work}, "
+            f"{body});"
         )
         return
     text = head + f"gh::conv_pack_weights<{kind}>(threads, source, {strides}, {shape}, out); }}"
