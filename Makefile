@@ -1,4 +1,4 @@
-# make demo   trace the attention example, print its graph and run it
+# make demo   trace a self-attention layer, print its graph and run it
 # make test   all checks and tests
 # Both make .venv themselves; a second run starts at once. `make help` lists the rest.
 
@@ -16,16 +16,18 @@ say = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint format viewer test-viewer pytest clean
+.PHONY: help demo test test-all lint format viewer test-viewer pytest test-models bench clean
 
 help:
-	@echo "make demo      trace the attention example, print its graph, run it"
-	@echo "make test      all checks and tests (what CI runs)"
-	@echo "make test-all  the same, with the slow tests"
-	@echo "make lint      ruff, mypy, layers, weight of the import; no tests"
-	@echo "make format    let ruff rewrite the sources"
-	@echo "make viewer    build the viewer's bundle, when its sources changed"
-	@echo "make clean     remove .venv, caches and build output"
+	@echo "make demo         trace a self-attention layer, print its graph, run it"
+	@echo "make test         all checks and tests (what CI runs)"
+	@echo "make test-all     the same, with the slow tests"
+	@echo "make test-models  models against PyTorch: tests/models alone"
+	@echo "make lint         ruff, mypy, layers, weight of the import; no tests"
+	@echo "make format       let ruff rewrite the sources"
+	@echo "make bench        the measurements in benchmarks/"
+	@echo "make viewer       build the viewer's bundle, when its sources changed"
+	@echo "make clean        remove .venv, caches and build output"
 
 # The package alone (NumPy is its one dependency): enough for the demo.
 $(BASE): pyproject.toml constraints.txt
@@ -91,6 +93,15 @@ pytest: $(DEV)
 	fi; \
 	export CHROMIUM; \
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "$$marks" $(PYTEST_ARGS)
+
+test-models: $(DEV)
+	@$(MAKE) --no-print-directory pytest MARKS= PYTEST_ARGS="tests/models $(PYTEST_ARGS)"
+
+# Alone on the machine: a measurement beside other work says nothing.
+bench: $(DEV)
+	@for script in benchmarks/*.py; do \
+	  printf '\n== %s\n' "$$script"; $(BIN)/python "$$script" || exit 1; \
+	done
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
