@@ -15,6 +15,7 @@ from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dtype import bool_
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.op import Kind, NoGradient
+from glasshouse.ir.sources import VARIABLE
 from glasshouse.ir.types import TensorType, tensor_type
 from glasshouse.ir.verify import verify
 from glasshouse.ops.arrays import Array
@@ -65,10 +66,8 @@ def check_body(name: str, body: Graph, operands: Types) -> Types:
     """The types that a body gives, when it takes these."""
     if _types(body.inputs) != operands:
         raise TypeMismatch(f"{name} takes {shown(_types(body.inputs))}, is given {shown(operands)}")
-    if body.updates:
-        raise GraphError(
-            f"{name} updates a variable; give it as an operand and return the new value"
-        )
+    if any(node.op is VARIABLE for node in body.nodes):
+        raise GraphError(f"{name} holds a variable; give it as an operand, and return a new value")
     return _types(body.outputs)
 
 
