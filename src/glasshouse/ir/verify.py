@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import NoReturn
 
 from glasshouse.errors import GlasshouseError, GraphError
 from glasshouse.ir.graph import Graph, Node, Value
@@ -15,8 +16,20 @@ def verify(graph: Graph, after: str = "") -> None:
 
     Checked: every operand is produced in this graph by a node before its use; declared inputs and
     outputs are in it; the recorded uses are the real ones; each node's types are those that its op
-    infers. `after` names the pass to blame.
+    infers; and all this of the bodies of control flow. `after` names the pass to blame.
     """
+    pending, met = [graph], {graph}
+    while pending:
+        current = pending.pop()
+        _verify_one(current, after)
+        for node in current.nodes:
+            if node.op.family == "control":
+                bodies = [v for v in node.attrs.values() if isinstance(v, Graph) and v not in met]
+                pending += bodies
+                met.update(bodies)
+
+
+def _verify_one(graph: Graph, after: str) -> None:
     seen: set[Value] = set()
     real: Counter[Value] = Counter()
     for node in graph.nodes:
@@ -45,7 +58,9 @@ def verify(graph: Graph, after: str = "") -> None:
         if variable.op is not VARIABLE or variable not in graph:
             _fail(variable, "updated, but not a variable of the graph", after)
         if variable.output.type != value.type:
-            _fail(variable, f"a variable of {variable.output.type} updated with {value.type}", after)
+            _fail(
+                variable, f"a variable of {variable.output.type} updated with {value.type}", after
+            )
 
 
 def _check_types(node: Node, after: str) -> None:
@@ -60,6 +75,6 @@ def _check_types(node: Node, after: str) -> None:
         _fail(node, f"declared as {declared}, but its op gives {inferred}", after)
 
 
-def _fail(node: Node, what: str, after: str) -> None:
+def _fail(node: Node, what: str, after: str) -> NoReturn:
     blame = f" after {after}" if after else ""
     raise GraphError(f"broken graph{blame}: {node}: {what}", where=str(node.origin.source))

@@ -40,11 +40,23 @@ def test_a_body_knows_symbols_that_none_of_its_inputs_has() -> None:
 
 def test_a_loop_in_bfloat16_rounds_each_step() -> None:
     builder = GraphBuilder()
-    x = builder.input(bfloat16, ())
-    test, body = body_of(lambda v: v < 300.0, x), body_of(lambda v: v + 1.0, x)
-    graph = builder.finish(while_loop(x, test=test, body=body))
-    # 256 + 1 is not a bfloat16; the loop would never end, so it begins where steps are exact.
-    assert run(graph, [np.float32(298.0)])[0] == 300.0
+    x, steps = builder.input(bfloat16, ()), builder.input("int64", ())
+    test = body_of(lambda v, i: v < 300.0, x, steps)
+    body = body_of(lambda v, i: (v + 1.0, i + 1), x, steps)
+    graph = builder.finish(*while_loop(x, steps, test=test, body=body))
+    # Between 256 and 512 a bfloat16 is even: 298 + 1 rounds to 300.
+    assert [v.item() for v in run(graph, [np.float32(298.0), np.int64(0)])] == [300.0, 1]
+
+
+def test_verify_looks_into_bodies() -> None:
+    builder = GraphBuilder()
+    x = builder.input("float32", (3,))
+    body = body_of(lambda v: v * 2.0, x)
+    graph = builder.finish(cond(_flag(builder), x, then=body, other=body))
+    verify(graph)
+    body._set_outputs([x.value])  # as a pass would that mixes up two graphs
+    with pytest.raises(GraphError, match="an output of the graph that is not in it"):
+        verify(graph)
 
 
 def test_scan_over_a_symbolic_length() -> None:
