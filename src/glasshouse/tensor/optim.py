@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from glasshouse.errors import GradientError, TypeMismatch
+from glasshouse.ir.dtype import DType
 from glasshouse.tensor.builder import LAZY
 from glasshouse.tensor.create import array, zeros
 from glasshouse.tensor.execute import sync_all
@@ -45,6 +46,19 @@ class Group:
         self.state[kind] = made
 
 
+class Scalars:
+    """The numbers of one step, brought to each element type once."""
+
+    def __init__(self, **numbers: Any) -> None:
+        self._numbers = numbers
+        self._cast: dict[tuple[str, DType], Any] = {}
+
+    def get(self, name: str, dtype: DType) -> Any:
+        if (name, dtype) not in self._cast:
+            self._cast[name, dtype] = self._numbers[name].cast(dtype)
+        return self._cast[name, dtype]
+
+
 class Optimizer(ABC):
     """Changes parameters by their gradients: `step()` by `.grad`, `step(loss)` by a loss's."""
 
@@ -60,12 +74,12 @@ class Optimizer(ABC):
         """Make the state of a group, once."""
 
     @abstractmethod
-    def update(self, group: Group, number: int, param: Tensor, grad: Any, common: Any) -> Any:
+    def update(self, group: Group, number: int, param: Tensor, grad: Any, common: Scalars) -> Any:
         """The new value of a parameter; `common` is what `before` gave."""
 
-    def before(self, group: Group) -> Any:
+    def before(self, group: Group) -> Scalars:
         """What all parameters of a group share in one step."""
-        return None
+        return Scalars(rate=group.rate)
 
     # ------------------------------------------------------------------------------------ for users
     def zero_grad(self) -> None:
@@ -152,7 +166,7 @@ class SGD(Optimizer):
                 # The first gradient is taken whole, later ones damped: 0 in the first step, then 1.
                 group.state["started"] = [array(0.0, name="started") for _ in group.params]
 
-    def update(self, group: Group, number: int, param: Tensor, grad: Any, common: Any) -> Any:
+    def update(self, group: Group, number: int, param: Tensor, grad: Any, common: Scalars) -> Any:
         options = group.options
         if options["weight_decay"]:
             grad = grad + param * options["weight_decay"]
@@ -165,7 +179,7 @@ class SGD(Optimizer):
                 started.assign(array(1.0))
             held.assign(held * options["momentum"] + fresh)
             grad = grad + held * options["momentum"] if options["nesterov"] else held
-        return param - grad * group.rate.cast(param.dtype)
+        return param - grad * common.get("rate", param.dtype)
 
 
 class Adam(Optimizer):
@@ -189,7 +203,7 @@ class Adam(Optimizer):
         group.new_state("exp_avg_sq")
         group.state["step"] = [array(0.0, "float64", name="step")]
 
-    def before(self, group: Group) -> Any:
+    def before(self, group: Group) -> Scalars:
         """The step's size and the scale of the second moment, in float64: near the first step
         1 - beta ** step has few digits left."""
         count = group.state["step"][0]
@@ -197,15 +211,16 @@ class Adam(Optimizer):
         first, second = group.options["betas"]
         size = group.rate / (1.0 - first**count)
         scale = (1.0 - second**count).sqrt()
-        return size, scale
+        kept = 1.0 - group.rate * group.options["weight_decay"]
+        return Scalars(size=size, scale=scale, kept=kept)
 
-    def update(self, group: Group, number: int, param: Tensor, grad: Any, common: Any) -> Any:
-        size, scale = (c.cast(param.dtype) for c in common)
+    def update(self, group: Group, number: int, param: Tensor, grad: Any, common: Scalars) -> Any:
+        size, scale = (common.get(name, param.dtype) for name in ("size", "scale"))
         first, second = group.options["betas"]
         decay = group.options["weight_decay"]
         value: Any = param
         if decay and self.decoupled:
-            value = param * (1.0 - group.rate * decay).cast(param.dtype)
+            value = param * common.get("kept", param.dtype)
         elif decay:
             grad = grad + param * decay
         mean, square = group.state["exp_avg"][number], group.state["exp_avg_sq"][number]
