@@ -10,8 +10,11 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from glasshouse.ir.dim import Dim, SymDim, product
-from glasshouse.ir.dtype import DType, float32, float64
+import numpy as np
+
+from glasshouse.errors import Unsupported
+from glasshouse.ir.dim import Dim, SymDim, floor_div, product, remainder
+from glasshouse.ir.dtype import DType, float32, float64, int32, int64
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.op import REGISTRY
 from glasshouse.ir.rewriter import Rewriter
@@ -135,7 +138,66 @@ def _batch_norm(rw: Rewriter, node: Node) -> Any:
     return ((x - mean) * scale + bias).cast(node.output.type.dtype)
 
 
+def _adaptive_avg_pool(rw: Rewriter, node: Node) -> Any:
+    x = rw.expr(node.inputs[0])
+    size = node.attrs["size"]
+    if all(d == 1 for d in size):
+        return x.apply("mean", axes=range(2, x.ndim), keepdims=True)
+    if any(remainder(have, want) != 0 for have, want in zip(x.shape[2:], size, strict=True)):
+        raise Unsupported("no adaptive pooling into parts of different sizes")
+    kernel = [floor_div(have, want) for have, want in zip(x.shape[2:], size, strict=True)]
+    return x.apply("avg_pool", kernel=kernel)
+
+
+def _batch_norm_training(rw: Rewriter, node: Node) -> Any:
+    x = _wide(rw.expr(node.inputs[0]))
+    weight, bias = (_channels(rw.expr(v), x) for v in node.inputs[1:])
+    axes = (0, *range(2, x.ndim))
+    count = _count(rw, x.shape, axes, x.dtype)
+    mean = x.apply("sum", axes=axes, keepdims=True) / count
+    centred = x - mean
+    var = (centred * centred).apply("sum", axes=axes, keepdims=True) / count
+    out = centred * (var + node.attrs["eps"]).apply("rsqrt") * weight + bias
+    flat = [m.apply("reshape", shape=(x.shape[1],)) for m in (mean, var)]
+    return [v.cast(o.type.dtype) for v, o in zip((out, *flat), node.outputs, strict=True)]
+
+
+def _beside(like: Any, vector: Any, axis: int | None) -> Any:
+    """A scale or zero point, shaped so that it broadcasts along its axis."""
+    if axis is None:
+        return vector
+    at = axis_of(axis, like.ndim)
+    return vector.apply("reshape", shape=(vector.shape[0],) + (1,) * (like.ndim - 1 - at))
+
+
+def _quantize(rw: Rewriter, node: Node) -> Any:
+    x, scale, zero = (rw.expr(v) for v in node.inputs)
+    axis, dtype = node.attrs["axis"], node.attrs["dtype"]
+    limits = np.iinfo(dtype.carrier)
+    low = limits.min if node.attrs["low"] is None else node.attrs["low"]
+    high = limits.max if node.attrs["high"] is None else node.attrs["high"]
+    wide = _wide(scale).dtype
+    steps = (_wide(x).cast(wide) / _beside(x, _wide(scale), axis)).apply("round")
+    steps = steps.apply("isnan").apply("where", 0.0, steps)
+    # As an integer only after clipping; 2**40 leaves room for every zero point.
+    whole = steps.apply("clip", low=-(2.0**40), high=2.0**40).cast(int64)
+    moved = whole + _beside(x, zero.cast(int64), axis)
+    return moved.apply("clip", low=int(low), high=int(high)).cast(dtype)
+
+
+def _dequantize(rw: Rewriter, node: Node) -> Any:
+    x, scale, zero = (rw.expr(v) for v in node.inputs)
+    axis = node.attrs["axis"]
+    steps = x.cast(int32) - _beside(x, zero.cast(int32), axis)
+    wide = _wide(scale)
+    return (steps.cast(wide.dtype) * _beside(x, wide, axis)).cast(node.attrs["dtype"])
+
+
 EXPANSIONS: dict[str, Expansion] = {
+    "adaptive_avg_pool": _adaptive_avg_pool,
+    "batch_norm_training": _batch_norm_training,
+    "quantize": _quantize,
+    "dequantize": _dequantize,
     "mean": _mean,
     "variance": _variance,
     "softmax": _softmax,

@@ -49,21 +49,26 @@ def lower_node(node: Node, target: Target, program: Program, kernels: dict[str, 
     group = group_of(node)
     reason = ""
     for attempt in (_fused, _one_by_one):
-        body = expanded(group.body)
-        fixed = zip(body.inputs, group.operands, strict=True)
-        constants = frozenset(v for v, outer in fixed if outer.node.op is CONSTANT)
-        writer = KernelWriter(body, target, constants=constants)
-        outer = zip(group.operands, body.inputs, strict=True)
-        for mine, theirs in (*outer, *zip(node.outputs, body.outputs, strict=True)):
-            if mine in program.orders:
-                writer.orders[theirs] = program.orders[mine]
         try:
+            writer = _writer(group, target, program)
             attempt(writer)
         except Unsupported as error:
             reason = error.message
             continue
         return _call(group, writer, program.symbols, kernels)
     return Fallback(node, reason)
+
+
+def _writer(group: Group, target: Target, program: Program) -> KernelWriter:
+    """A writer for a group that knows which operands are constants and how everything lies."""
+    body = expanded(group.body)
+    writer = KernelWriter(body, target)
+    operands = list(zip(group.operands, body.inputs, strict=True))
+    writer.constants = frozenset(v for outer, v in operands if outer.node.op is CONSTANT)
+    for outer, inner in (*operands, *zip(group.node.outputs, body.outputs, strict=True)):
+        if outer in program.orders:
+            writer.orders[inner] = program.orders[outer]
+    return writer
 
 
 def _fused(writer: KernelWriter) -> None:
