@@ -1,0 +1,76 @@
+// conv.cpp: convolutions by every way, depthwise, gradients.
+#include "driver.h"
+#include "glasshouse/conv_grad.h"
+#include "glasshouse/depthwise.h"
+#include "glasshouse/vmath.h"
+#include "glasshouse/winograd.h"
+using namespace gh;
+
+// a: N H W C OH OW OC kh kw sh sw ph pw dh dw groups
+static ConvShape shape(const long *a) {
+  ConvShape s{a[0], a[1], a[2], a[3], a[4], a[5], a[6], (int)a[7], (int)a[8]};
+  s.sh = (int)a[9], s.sw = (int)a[10], s.ph = (int)a[11], s.pw = (int)a[12], s.dh = (int)a[13], s.dw = (int)a[14];
+  s.groups = a[15];
+  return s;
+}
+// way: 0 conv2d, 1 channels-first input, 2 and 4 Winograd, 5 depthwise. w is OIHW, y is NHWC.
+API void conv(void *pool, int way, const long *a, const float *x, const float *w, const float *bias, float *y) {
+  ThreadPool &p = *(ThreadPool *)pool;
+  const ConvShape s = shape(a);
+  const long OC = s.OC, k = (long)s.kh * s.kw, so = s.cg() * k;
+  auto epi = [=](long r, long c, vf v, auto t) { store(y + r * OC + c, relu(v + load(bias + c, t)), t); };
+  void *wp, *work;
+  if (way == 2) {
+    wp = malloc(winograd_weight_bytes<DotF32, 2>(s)), work = malloc(winograd_work_bytes<DotF32, 2>(s));
+    winograd_pack_weights<DotF32, 2>(p, w, so, k, s.kw, 1, s, wp);
+    conv2d_winograd<DotF32, 2>(p, s, x, wp, work, epi);
+  } else if (way == 4) {
+    wp = malloc(winograd_weight_bytes<DotF32, 4>(s)), work = malloc(winograd_work_bytes<DotF32, 4>(s));
+    winograd_pack_weights<DotF32, 4>(p, w, so, k, s.kw, 1, s, wp);
+    conv2d_winograd<DotF32, 4>(p, s, x, wp, work, epi);
+  } else if (way == 5) {
+    wp = malloc(k * s.C * 4), work = nullptr;
+    depthwise_pack_weights(w, k, s.kw, 1, s, (float *)wp);
+    depthwise2d(p, s, x, (const float *)wp, epi);
+  } else {
+    wp = malloc(conv_weight_bytes<DotF32>(s));
+    conv_pack_weights<DotF32>(p, w, so, k, s.kw, 1, s, wp);
+    if (way == 1) {
+      work = malloc(conv_nchw_work_bytes<DotF32>(s));
+      conv2d_nchw_input<DotF32>(p, s, x, wp, work, epi);
+    } else {
+      work = malloc(conv_work_bytes<DotF32>(s));
+      conv2d<DotF32>(p, s, x, wp, work, epi);
+    }
+  }
+  free(wp);
+  free(work);
+}
+API void conv_bf16(void *pool, const long *a, const float *x, const float *w, float *y) {
+  ThreadPool &p = *(ThreadPool *)pool;
+  const ConvShape s = shape(a);
+  const long OC = s.OC, k = (long)s.kh * s.kw, so = s.cg() * k;
+  void *wp = malloc(conv_weight_bytes<DotBF16>(s)), *work = malloc(conv_work_bytes<DotBF16>(s));
+  conv_pack_weights<DotBF16>(p, w, so, k, s.kw, 1, s, wp);
+  conv2d<DotBF16>(p, s, x, wp, work, [=](long r, long c, vf v, auto t) { store(y + r * OC + c, v, t); });
+  free(wp);
+  free(work);
+}
+API void input_grad(void *pool, const long *a, const float *g, const float *w, float *dx) {
+  ThreadPool &p = *(ThreadPool *)pool;
+  const ConvShape s = shape(a);
+  const long C = s.C, k = (long)s.kh * s.kw;
+  float *wr = (float *)malloc((size_t)s.OC * s.K() * 4);
+  void *work = malloc(conv_input_grad_bytes<DotF32>(s));
+  conv_reorder_weights(p, w, s.cg() * k, k, s.kw, 1, s, wr);
+  conv_input_grad<DotF32>(p, s, g, wr, work, [=](long r, long c, vf v, auto t) { store(dx + r * C + c, v, t); });
+  free(wr);
+  free(work);
+}
+API void weight_grad(void *pool, const long *a, const float *x, const float *g, float *dw) {
+  const ConvShape s = shape(a);
+  const long k = (long)s.kh * s.kw;
+  void *work = malloc(conv_weight_grad_bytes(s));
+  conv_weight_grad(*(ThreadPool *)pool, s, x, g, work, dw, s.cg() * k, k, s.kw, 1);
+  free(work);
+}

@@ -1,0 +1,65 @@
+// gemm.cpp: products of every kind, with sources of A and epilogues.
+#include "driver.h"
+#include "glasshouse/gemm.h"
+#include "glasshouse/norm.h"
+using namespace gh;
+
+template <class D, class TA, class TB>
+static void product(void *pool, int form, long M, long N, long K, const TA *A, const TB *B, int b_transposed, const float *bias, float *C) {
+  ThreadPool &p = *(ThreadPool *)pool;
+  long rs = b_transposed ? 1 : N, cs = b_transposed ? K : 1;
+  void *work = malloc(packed_b_bytes<D>(K, N) + 64);
+  auto epi = [=](long r, long c, auto x, auto t) {
+    if constexpr (D::kPer == 4) store(C + r * N + c, to_float(x) + load(bias + c, t), t);
+    else store(C + r * N + c, x + load(bias + c, t), t);
+  };
+  if (form == 0) {
+    gemm_dynamic<D>(p, M, N, K, RowsA<TA>{A, K}, B, rs, cs, work, epi);
+  } else if (form == 1) {  // A is [K, M]
+    gemm_dynamic<D>(p, M, N, K, ColsA<TA>{A, M}, B, rs, cs, work, epi);
+  } else {  // a prologue that doubles A
+    auto src = FnA{[=](long r, long k, auto t) { return load(A + r * K + k, t) * vf(2.0f); }};
+    gemm_dynamic<D>(p, M, N, K, src, B, rs, cs, work, epi);
+  }
+  free(work);
+}
+API void product_f32(void *pool, int form, long M, long N, long K, const float *A, const float *B, int bt, const float *bias, float *C) {
+  product<DotF32>(pool, form, M, N, K, A, B, bt, bias, C);
+}
+API void product_bf16(void *pool, int form, long M, long N, long K, const bf16 *A, const bf16 *B, int bt, const float *bias, float *C) {
+  product<DotBF16>(pool, form, M, N, K, A, B, bt, bias, C);
+}
+API void product_mixed(void *pool, int form, long M, long N, long K, const float *A, const float *B, int bt, const float *bias, float *C) {
+  product<DotBF16>(pool, form, M, N, K, A, B, bt, bias, C);
+}
+API void product_i8(void *pool, int form, long M, long N, long K, const uint8_t *A, const int8_t *B, int bt, const float *bias, float *C) {
+  product<DotI8>(pool, form, M, N, K, A, B, bt, bias, C);
+}
+// Strides of B that are neither row- nor column-major: element (k, n) at B[2 (k N + n)].
+API void product_strided(void *pool, long M, long N, long K, const float *A, const float *B, float *C) {
+  void *work = malloc(packed_b_bytes<DotF32>(K, N) + 64);
+  gemm_dynamic<DotF32>(*(ThreadPool *)pool, M, N, K, RowsA<float>{A, K}, B, 2 * N, 2, work,
+                       [=](long r, long c, vf x, auto t) { store(C + r * N + c, x, t); });
+  free(work);
+}
+// Row norm fused behind the product.
+API void product_norm(void *pool, long M, long N, long K, const float *A, const float *B, float *C) {
+  void *work = malloc(packed_b_bytes<DotF32>(K, N) + 64);
+  gemm_dynamic<DotF32>(
+      *(ThreadPool *)pool, M, N, K, RowsA<float>{A, K}, B, N, 1, work,
+      [=](long r, long c, vf x, auto t) { store(C + r * N + c, x, t); },
+      [=](long r0, long r1) {
+        for (long r = r0; r < r1; r++) {
+          float *row = C + r * N;
+          layer_norm_row(N, 1e-5f, row, [=](long i, auto t) { return load(row + i, t); },
+                         [=](long i, vf x, auto t) { store(row + i, x, t); });
+        }
+      });
+  free(work);
+}
+API void product_batched(void *pool, long batch, long M, long N, long K, const float *A, const float *B, int shared_b, int bt, float *C) {
+  gemm_batched<DotF32>(
+      *(ThreadPool *)pool, batch, M, N, K, [=](long b) { return RowsA<float>{A + b * M * K, K}; }, B,
+      [=](long b) { return shared_b ? 0 : b * K * N; }, bt ? 1 : N, bt ? K : 1,
+      [=](long b, long r, long c, vf x, auto t) { store(C + (b * M + r) * N + c, x, t); });
+}

@@ -1,0 +1,136 @@
+"""Matrix products against float64, over shapes around every tile edge, element types, layouts and thread counts."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+Loader = Callable[[str], ctypes.CDLL]
+BF16 = ml_dtypes.bfloat16
+SHAPES = [(1, 1, 1), (1, 33, 17), (2, 16, 8), (3, 31, 5), (5, 32, 64), (7, 40, 33), (13, 64, 20), (14, 65, 16),
+          (15, 96, 31), (28, 48, 7), (29, 100, 130), (57, 34, 1024), (130, 129, 65), (4, 20, 0)]  # fmt: skip
+
+
+def p(a: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(a.ctypes.data)
+
+
+def longs(*values: int) -> list[ctypes.c_long]:
+    return [ctypes.c_long(v) for v in values]
+
+
+@pytest.fixture(params=[1, 2, 3])
+def pool(load: Loader, request: pytest.FixtureRequest):
+    lib = load("gemm")
+    handle = ctypes.c_void_p(lib.pool_new(request.param))
+    yield lib, handle
+    lib.pool_free(handle)
+
+
+def close(got: np.ndarray, want: np.ndarray, terms: int, eps: float) -> None:
+    """Error of a sum of `terms` products grows like its length."""
+    scale = max(1.0, float(np.abs(want).max(initial=0.0)))
+    assert np.abs(got - want).max(initial=0.0) <= eps * scale * max(terms, 8) ** 0.5
+
+
+@pytest.mark.parametrize("kind", ["f32", "bf16", "mixed", "i8"])
+@pytest.mark.parametrize("form", [0, 1, 2])
+def test_product(pool, kind: str, form: int, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    for m, n, k in SHAPES:
+        if kind == "i8":
+            a = rng.integers(0, 256 if form < 2 else 128, (m, k)).astype(np.uint8)
+            b = rng.integers(-128, 128, (k, n)).astype(np.int8)
+        else:
+            dtype = BF16 if kind == "bf16" else np.float32
+            a = rng.standard_normal((m, k)).astype(np.float32).astype(dtype)
+            b = rng.standard_normal((k, n)).astype(np.float32).astype(dtype)
+        bias = rng.standard_normal(n).astype(np.float32)
+        out = np.full((m, n), np.nan, np.float32)
+        seen = a.astype(np.float64) * (2 if form == 2 else 1)
+        weight = b.astype(np.float64)
+        if kind == "mixed":
+            seen, weight = (
+                x.astype(np.float32).astype(BF16).astype(np.float64) for x in (seen, weight)
+            )
+        want = seen @ weight + bias
+        given = np.ascontiguousarray(a.T) if form == 1 else a
+        for transposed in (0, 1):
+            bb = np.ascontiguousarray(b.T) if transposed else b
+            getattr(lib, f"product_{kind}")(
+                handle, form, *longs(m, n, k), p(given), p(bb), transposed, p(bias), p(out)
+            )
+            close(out, want, k, 2e-7)
+
+
+def test_any_strides_of_b(pool, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    m, n, k = 6, 37, 19
+    a = rng.standard_normal((m, k)).astype(np.float32)
+    wide = rng.standard_normal((k, n, 2)).astype(np.float32)
+    out = np.empty((m, n), np.float32)
+    lib.product_strided(handle, *longs(m, n, k), p(a), p(wide), p(out))
+    close(out, a.astype(np.float64) @ wide[:, :, 0].astype(np.float64), k, 2e-7)
+
+
+def test_row_norm_behind_the_product(pool, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    for m, n, k in [(1, 48, 30), (31, 100, 64), (200, 70, 17)]:
+        a = rng.standard_normal((m, k)).astype(np.float32)
+        b = rng.standard_normal((k, n)).astype(np.float32)
+        out = np.empty((m, n), np.float32)
+        lib.product_norm(handle, *longs(m, n, k), p(a), p(b), p(out))
+        want = a.astype(np.float64) @ b.astype(np.float64)
+        want -= want.mean(1, keepdims=True)
+        want /= np.sqrt((want**2).mean(1, keepdims=True) + 1e-5)
+        close(out, want, k, 5e-7)
+
+
+@pytest.mark.parametrize("batch", [1, 2, 5])
+def test_batches(pool, batch: int, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    for shared in (0, 1):
+        for transposed in (0, 1):
+            m, n, k = 33, 70, 41
+            a = rng.standard_normal((batch, m, k)).astype(np.float32)
+            b = rng.standard_normal((1 if shared else batch, k, n)).astype(np.float32)
+            out = np.empty((batch, m, n), np.float32)
+            bb = np.ascontiguousarray(b.transpose(0, 2, 1)) if transposed else b
+            lib.product_batched(
+                handle, *longs(batch, m, n, k), p(a), p(bb), shared, transposed, p(out)
+            )
+            close(out, a.astype(np.float64) @ b.astype(np.float64), k, 2e-7)
+
+
+def test_results_do_not_depend_on_the_run_or_on_threads(load: Loader, rng: np.random.Generator) -> None:
+    lib = load("gemm")
+    m, n, k = 120, 200, 150
+    a = rng.standard_normal((m, k)).astype(np.float32)
+    b = rng.standard_normal((k, n)).astype(np.float32)
+    bias = np.zeros(n, np.float32)
+    results = []
+    for threads in (1, 2, 2, 4):
+        handle = ctypes.c_void_p(lib.pool_new(threads))
+        out = np.empty((m, n), np.float32)
+        lib.product_f32(handle, 0, *longs(m, n, k), p(a), p(b), 0, p(bias), p(out))
+        results.append(out.tobytes())
+        lib.pool_free(handle)
+    assert len(set(results)) == 1
+
+
+def test_nan_and_infinity_reach_the_result(load: Loader) -> None:
+    lib = load("gemm")
+    handle = ctypes.c_void_p(lib.pool_new(1))
+    a = np.ones((5, 40), np.float32)
+    a[2, 7], a[3, 1] = np.nan, np.inf
+    b = np.ones((40, 50), np.float32)
+    out = np.empty((5, 50), np.float32)
+    lib.product_f32(handle, 0, *longs(5, 50, 40), p(a), p(b), 0, p(np.zeros(50, np.float32)), p(out))
+    assert np.isnan(out[2]).all()
+    assert np.isposinf(out[3]).all()
+    assert (out[[0, 1, 4]] == 40).all()
+    lib.pool_free(handle)
