@@ -96,7 +96,7 @@ def test_scopes_of_the_exporter_give_groups_classes_and_lines() -> None:
     node = helper.make_node("MatMul", ["x", "x"], ["y"], name="node_1")
     for key, value in {
         "pkg.torch.onnx.name_scopes": "['', 'layers.0', 'layers.0.fc', 'linear']",
-        "pkg.torch.onnx.class_hierarchy": "['m.Model', 'm.Block', 'torch.nn.Linear', 'aten.linear']",
+        "pkg.torch.onnx.class_hierarchy": "['m.Model', 'm.Block', 'torch.nn.Linear', 'linear']",
         "pkg.torch.onnx.stack_trace": 'File "/u/model.py", line 12, in forward',
         "other": "kept",
     }.items():
