@@ -11,6 +11,7 @@ import { buildHierarchy, groupKey, type Hierarchy } from "../model/hierarchy";
 import { Recording } from "../model/recording";
 import { selectStage, type StageGraph } from "../model/stage";
 import type { EngineApi, FoldSpec, OpenResult, ShowArg, ShowResult, Strokes, ViewSpec } from "./api";
+import { firstTwin } from "../layout/problem";
 import { firstView } from "./first_view";
 import { findStrokes } from "./strokes";
 
@@ -100,7 +101,7 @@ export class Engine {
       this.keys = null;
     }
     const aspect = Math.min(3, Math.max(0.6, arg.width / Math.max(1, arg.height)));
-    this.session = new LayoutSession(this.hierarchy, this.measure, { across: view.across, aspect, wrapFrom: 560 }, this.labels);
+    this.session = new LayoutSession(this.hierarchy, this.measure, { across: view.across, aspect, wrapFrom: Math.min(560, Math.max(280, arg.height * 0.52)) }, this.labels);
     this.shown = key;
     return this.session;
   }
@@ -144,14 +145,13 @@ export class Engine {
     if (!s || s.flat) return [];
     const h = s.h;
     const out: [number, number][] = [];
-    let child = item;
-    for (let p = h.parent[item]; p >= 0; p = h.parent[p]) {
+    for (let child = item, p = h.parent[item]; p >= 0; child = p, p = h.parent[p]) {
       const g = p - h.nodes;
-      const first = h.members.values[h.members.offsets[g]];
-      // One of identical members, but not the one that stands for all: then each is shown.
-      const state = h.repeat[g] > 0 && (child !== first || s.fold[g] === EACH) ? EACH : OPEN;
-      if (g > 0 && s.fold[g] !== state && !(s.fold[g] === EACH)) out.push([groupKey(h, g), state]);
-      child = p;
+      const above = h.parent[p] - h.nodes;
+      // The first of identical groups is drawn inside its run, without a sheet of its own.
+      if (above >= 0 && h.repeat[above] > 0 && firstTwin(h, above) === g && s.fold[above] !== EACH) continue;
+      const state = h.repeat[g] > 0 && (child >= h.nodes && (firstTwin(h, g) !== child - h.nodes || child === item)) ? EACH : OPEN;
+      if (g > 0 && s.fold[g] !== state && s.fold[g] !== EACH) out.push([groupKey(h, g), state]);
     }
     return out;
   }

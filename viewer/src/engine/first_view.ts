@@ -1,9 +1,13 @@
 /** Decides how far a model is unfolded when it opens: as deep as the whole still reads on this screen. */
 
+import { worksIn } from "../model/hierarchy";
 import { FOLDED, OPEN, type LayoutSession } from "../layout/session";
 
 /** Labels are 12 px at scale 1 and never drawn under 11: below this scale a first view is too deep. */
-const READABLE = 0.9;
+const READABLE = 0.88;
+/** With few boxes so far, names may lose a letter or two for the sake of seeing inside. */
+const READABLE_FEW = 0.78;
+const FEW = 20;
 const MOST_BOXES = 80;
 const MARGIN = 48;
 
@@ -16,7 +20,12 @@ export async function firstView(session: LayoutSession, width: number, height: n
   const { h } = session;
   for (let g = 1; g < h.groups; g++) session.setFold(g, FOLDED);
   await session.layOut();
-  const size = (g: number): number => h.end[g] - h.start[g];
+  // How much of the model a group stands for: one of twelve identical layers stands for all twelve.
+  const share = (g: number): number => {
+    let n = h.end[g] - h.start[g];
+    for (let p = h.parent[h.nodes + g] - h.nodes; p >= 0; p = h.parent[h.nodes + p] - h.nodes) if (session.isExemplar(p)) n *= h.repeat[p];
+    return n;
+  };
   const scale = (): number => {
     const s = session.shape(0);
     return s ? Math.min((width - MARGIN) / s.w, (height - MARGIN) / s.h) : 0;
@@ -24,14 +33,15 @@ export async function firstView(session: LayoutSession, width: number, height: n
   let boxes = session.membersOf(0).length;
   const candidates: number[] = [];
   const add = (g: number): void => {
-    for (const item of session.membersOf(g)) if (item >= h.nodes) candidates.push(item - h.nodes);
+    // A module around a single op says all it has to say folded.
+    for (const item of session.membersOf(g)) if (item >= h.nodes && worksIn(h, item - h.nodes) > 1) candidates.push(item - h.nodes);
   };
   add(0);
   // A lone group in a nearly empty root is the model itself: it opens whatever the scale says.
   let forced = boxes < 12;
   const refused = new Set<number>();
   for (let tries = 0; tries < 60 && candidates.length > 0; tries++) {
-    candidates.sort((a, b) => h.depth[a] - h.depth[b] || size(b) - size(a) || a - b);
+    candidates.sort((a, b) => share(b) - share(a) || h.depth[a] - h.depth[b] || a - b);
     const g = candidates.shift() as number;
     if (refused.has(g)) continue;
     session.setFold(g, OPEN);
@@ -42,7 +52,7 @@ export async function firstView(session: LayoutSession, width: number, height: n
       continue;
     }
     await session.layOut();
-    if (scale() < READABLE && !(forced && boxes + more < 12)) {
+    if (scale() < (boxes < FEW ? READABLE_FEW : READABLE) && !(forced && boxes + more < 12)) {
       session.setFold(g, FOLDED);
       refused.add(g);
       continue;

@@ -1,7 +1,7 @@
 /** Decides how a draw list is drawn where there is no WebGL2: the same picture with a plain 2d canvas. */
 
 import { alphaOf, css, type Rgba } from "../base/color";
-import { BOX_WORDS, CURVE_WORDS, HATCHED, type DrawList } from "./draw_list";
+import { BOX_WORDS, CURVE_WORDS, FILL_WORDS, HATCHED, LINE_WORDS, type DrawList } from "./draw_list";
 import { font, TextFit } from "./fonts";
 import type { Renderer } from "./renderer";
 
@@ -33,7 +33,9 @@ export class CanvasRenderer implements Renderer {
     ctx.fillRect(0, 0, this.canvas.width / this.ratio, this.canvas.height / this.ratio);
     for (const [what, start, end] of list.runs) {
       for (let i = start; i < end; i++) {
-        if (what === "boxes") this.box(list, i);
+        if (what === "boxes" || what === "rings") this.box(list[what], i);
+        else if (what === "fills") this.fill(list, i);
+        else if (what === "lines") this.line(list, i);
         else this.curve(list, i);
       }
     }
@@ -48,8 +50,41 @@ export class CanvasRenderer implements Renderer {
     }
   }
 
-  private box(list: DrawList, i: number): void {
-    const { f, u } = list.boxes;
+  private fill(list: DrawList, i: number): void {
+    const { f, u } = list.fills;
+    const a = i * FILL_WORDS;
+    this.ctx.fillStyle = css(u[a + 4]);
+    this.ctx.fillRect(f[a], f[a + 1], f[a + 2], f[a + 3]);
+  }
+
+  private line(list: DrawList, i: number): void {
+    const { f, u } = list.lines;
+    const a = i * LINE_WORDS;
+    const { ctx } = this;
+    ctx.beginPath();
+    if (f[a + 5] < f[a + 4]) {
+      // A tapered stroke is an arrow head.
+      const dx = f[a + 2] - f[a];
+      const dy = f[a + 3] - f[a + 1];
+      const d = Math.hypot(dx, dy) || 1;
+      const nx = ((-dy / d) * f[a + 4]) / 2;
+      const ny = ((dx / d) * f[a + 4]) / 2;
+      ctx.moveTo(f[a] + nx, f[a + 1] + ny);
+      ctx.lineTo(f[a] - nx, f[a + 1] - ny);
+      ctx.lineTo(f[a + 2], f[a + 3]);
+      ctx.fillStyle = css(u[a + 6]);
+      ctx.fill();
+      return;
+    }
+    ctx.moveTo(f[a], f[a + 1]);
+    ctx.lineTo(f[a + 2], f[a + 3]);
+    ctx.strokeStyle = css(u[a + 6]);
+    ctx.lineWidth = f[a + 4];
+    ctx.stroke();
+  }
+
+  private box(marks: DrawList["boxes"], i: number): void {
+    const { f, u } = marks;
     const a = i * BOX_WORDS;
     const { ctx } = this;
     const [x, y, w, h, radius, stripe, border, pattern] = f.subarray(a, a + 8);
@@ -86,20 +121,6 @@ export class CanvasRenderer implements Renderer {
     const a = i * CURVE_WORDS;
     const { ctx } = this;
     ctx.beginPath();
-    if (f[a + 9] < f[a + 8]) {
-      // A tapered stroke is an arrow head.
-      const dx = f[a + 6] - f[a];
-      const dy = f[a + 7] - f[a + 1];
-      const d = Math.hypot(dx, dy) || 1;
-      const nx = ((-dy / d) * f[a + 8]) / 2;
-      const ny = ((dx / d) * f[a + 8]) / 2;
-      ctx.moveTo(f[a] + nx, f[a + 1] + ny);
-      ctx.lineTo(f[a] - nx, f[a + 1] - ny);
-      ctx.lineTo(f[a + 6], f[a + 7]);
-      ctx.fillStyle = css(u[a + 10]);
-      ctx.fill();
-      return;
-    }
     ctx.moveTo(f[a], f[a + 1]);
     ctx.bezierCurveTo(f[a + 2], f[a + 3], f[a + 4], f[a + 5], f[a + 6], f[a + 7]);
     ctx.strokeStyle = css(u[a + 10]);

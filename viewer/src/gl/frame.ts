@@ -3,7 +3,8 @@
 import { blend, fade, type Rgba } from "../base/color";
 import { FAMILIES } from "../layout/family";
 import { IS_GROUP, IS_NEW, IS_OPEN, IS_REPEAT, IS_SOURCE, type Shape } from "../layout/scene_update";
-import { HEADER, RADIUS, SUB_PX, TITLE_PX } from "../layout/style";
+import { HEADER, RADIUS, STEM, SUB_PX, TITLE_PX } from "../layout/style";
+import type { Face } from "../layout/measure";
 import { EDGE, TAG } from "../layout/template";
 import type { Camera } from "./camera";
 import { HATCHED, PLAIN, type DrawList } from "./draw_list";
@@ -55,6 +56,8 @@ interface Visit {
 }
 
 export class FrameBuilder {
+  /** Width of a text as the renderer will draw it. */
+  textWidth: (text: string, px: number, face: Face) => number = (text, px) => text.length * px * 0.6;
   /** Boxes and curves looked at in the last frame; tests hold it to what is visible. */
   visited = 0;
   private theme!: Theme;
@@ -65,10 +68,12 @@ export class FrameBuilder {
   private width = 0;
   private height = 0;
   private dim = false;
+  private placed: (readonly [number, number, number, number])[] = [];
 
   build(list: DrawList, scene: Scene, camera: Camera, width: number, height: number, theme: Theme, state: FrameState): void {
     list.clear();
     this.visited = 0;
+    this.placed = [];
     const root = scene.root;
     if (!root) return;
     this.theme = theme;
@@ -140,14 +145,17 @@ export class FrameBuilder {
       const k = shift ? (i - from) / Math.max(1, to - from - 1) : 0;
       const x = v.x + (p[3 * i] + (shift ? shift[0] + (shift[2] - shift[0]) * k : 0)) * s;
       const y = v.y + (p[3 * i + 1] + (shift ? shift[1] + (shift[3] - shift[1]) * k : 0)) * s;
+      // A step too short to be seen is left out; the next one starts where the last drawn one ended.
+      if (i > from && i + 1 < to && Math.abs(x - px) + Math.abs(y - py) < 1.2 && p[3 * i + 2] === 0) continue;
       if (i > from) this.stretch(px, py, x, y, p[3 * i + 2] * s, width, color, scene.across);
       px = x;
       py = y;
     }
-    if (s > 0.45 && shape.edgeKind[e] === EDGE && shape.edgeDst[e] >= 0 && to - from > 1) {
+    const dst = shape.edgeDst[e];
+    if (s > 0.45 && shape.edgeKind[e] === EDGE && dst >= 0 && to - from > 1 && !(v.view.batch.flags[v.view.first + dst] & IS_OPEN)) {
       const a = Math.min(6, 6.5 * s);
-      if (scene.across) list.curve(px - a, py, px - a, py, px, py, px, py, a * 0.95, 0, color);
-      else list.curve(px, py - a, px, py - a, px, py, px, py, a * 0.95, 0, color);
+      if (scene.across) list.line(px - a, py, px, py, a * 0.95, 0, color);
+      else list.line(px, py - a, px, py, a * 0.95, 0, color);
     }
   }
 
@@ -156,9 +164,12 @@ export class FrameBuilder {
     if (Math.max(y0, y1) < -200 || Math.min(y0, y1) > this.height + 200) return;
     const list = this.list;
     if (bend !== 0) {
-      const d = (bend * 4) / 3;
-      if (across) list.curve(x0, y0, x0 + d, y0, x1 + d, y1, x1, y1, width, width, color);
-      else list.curve(x0, y0, x0, y0 + d, x1, y1 + d, x1, y1, width, width, color);
+      this.turn(x0, y0, x1, y1, bend, width, color, across);
+      return;
+    }
+    const side = across ? Math.abs(y1 - y0) : Math.abs(x1 - x0);
+    if (side < 0.6 || side + Math.abs(across ? x1 - x0 : y1 - y0) < 7) {
+      list.line(x0, y0, x1, y1, width, width, color);
       return;
     }
     if (across) {
@@ -170,27 +181,56 @@ export class FrameBuilder {
     }
   }
 
+  /** A U-turn: two quarter circles with a straight stretch between, so that wide ones have round corners too. */
+  private turn(x0: number, y0: number, x1: number, y1: number, bend: number, width: number, color: Rgba, across: boolean): void {
+    const list = this.list;
+    const run = across ? y1 - y0 : x1 - x0;
+    const r = Math.min(Math.abs(bend), Math.abs(run) / 2);
+    const k = 0.55 * r;
+    const a = Math.sign(run) * r;
+    const d = Math.sign(bend);
+    const e = Math.sign(run);
+    // In terms of (along the turn, across it), swapped back when the flow runs right.
+    const far = bend > 0 ? Math.max(across ? x0 : y0, across ? x1 : y1) + bend : Math.min(across ? x0 : y0, across ? x1 : y1) + bend;
+    const line = (p: number, q: number, r2: number, s2: number): void => {
+      if (across) list.line(q, p, s2, r2, width, width, color);
+      else list.line(p, q, r2, s2, width, width, color);
+    };
+    const arc = (p: number, q: number, p1: number, q1: number, p2: number, q2: number, r2: number, s2: number): void => {
+      if (across) list.curve(q, p, q1, p1, q2, p2, s2, r2, width, width, color);
+      else list.curve(p, q, p1, q1, p2, q2, r2, s2, width, width, color);
+    };
+    const [p0, q0, p1, q1] = across ? [y0, x0, y1, x1] : [x0, y0, x1, y1];
+    line(p0, q0, p0, far - d * r);
+    arc(p0, far - d * r, p0, far - d * (r - k), p0 + a - e * k, far, p0 + a, far);
+    line(p0 + a, far, p1 - a, far);
+    arc(p1 - a, far, p1 - a + e * k, far, p1, far - d * (r - k), p1, far - d * r);
+    line(p1, far - d * r, p1, q1);
+  }
+
   private edgeLabels(v: Visit, x0: number, y0: number, x1: number, y1: number): void {
     const shape = v.view.shape;
     const { s, theme, list } = this;
     if (v.alpha < 1) return;
+    let lastX = NaN;
+    let lastY = NaN;
     for (let e = 0; e < shape.edgeLabel.length; e++) {
       if (shape.edgeLabel[e] === 0 || shape.edgeKind[e] !== EDGE) continue;
       const i = shape.pathStart[e];
       const p = shape.points;
-      // Just under the producer, where edges of one row have not crossed yet.
-      const wx = p[3 * i] + (this.scene.across ? 8 : 0);
-      const wy = p[3 * i + 1] + (this.scene.across ? 0 : 15);
-      if (wx < x0 || wx > x1 || wy < y0 || wy > y1) continue;
-      const text = this.scene.labels[shape.edgeLabel[e]];
+      // Several edges of one box start at one point: one shape is enough.
+      if (p[3 * i] === lastX && p[3 * i + 1] === lastY) continue;
+      lastX = p[3 * i];
+      lastY = p[3 * i + 1];
+      // Beside the stem under the producer, where edges of one row have not crossed yet.
+      const wx = p[3 * i] + (this.scene.across ? 6 : 5);
+      const wy = p[3 * i + 1] + (this.scene.across ? -8 : STEM / 2 + 1);
+      if (wx < x0 - 150 || wx > x1 || wy < y0 || wy > y1) continue;
       const px = Math.max(MIN_PX, (SUB_PX - 0.5) * s);
-      const w = text.length * px * 0.602 + 6;
-      const sx = v.x + wx * s;
-      const sy = v.y + wy * s;
-      const sheet = v.depth === 0 ? theme.paper : theme.sheets[Math.min(v.depth - 1, theme.sheets.length - 1)];
-      const left = this.scene.across ? sx : sx - w / 2;
-      list.box(left, sy - px * 0.62, w, px * 1.24, 2, fade(sheet, 0.92), 0, 0);
-      list.text({ text, x: left + w / 2, y: sy, px, face: "mono", color: fade(theme.soft, this.dim ? 0.5 : 1), align: 0.5, maxWidth: w });
+      list.text({
+        text: this.scene.labels[shape.edgeLabel[e]], x: v.x + wx * s, y: v.y + wy * s, px, face: "mono",
+        color: fade(theme.soft, this.dim ? 0.5 : 1), align: 0, maxWidth: 180 * s,
+      });
     }
   }
 
@@ -258,7 +298,7 @@ export class FrameBuilder {
         next.push(inner);
         headers.push(inner);
       } else {
-        const fill = overlay?.fill?.[item] || blend(theme.sheets[d], theme.edge, 0.22);
+        const fill = overlay?.fill?.[item] || blend(theme.sheets[d], theme.familyEdge[batch.family[first + i]], 0.4);
         list.box(x, y, w, h, Math.min(radius, h / 3), fade(fill, alpha), fade(border, alpha), s < 0.1 ? 0 : borderWidth);
       }
       return;
@@ -275,7 +315,7 @@ export class FrameBuilder {
     const pill = shape.small[i] === 1;
     if (h < 4) {
       // Far away: one flat mark, coloured by family.
-      list.box(x, y, w, Math.max(0.8, h), 0, fade(overlay?.fill?.[item] || (group ? theme.edge : blend(fill, theme.familyEdge[family], 0.55)), alpha), 0, 0);
+      list.box(x, y, w, Math.max(0.8, h), 0, fade(overlay?.fill?.[item] || blend(fill, theme.familyEdge[family], 0.55), alpha), 0, 0);
       return;
     }
     const radius = pill || source ? Math.min(h / 2, 9 * Math.max(1, s)) : Math.min(RADIUS * Math.max(0.6, s), h / 2.5);
@@ -283,12 +323,12 @@ export class FrameBuilder {
       // A run of identical groups is a small pile.
       for (let k = 2; k > 0; k--) {
         const o = 3 * k * Math.min(1.4, Math.max(0.6, s));
-        list.box(x + o, y - o, w, h, radius, fade(blend(fill, theme.edge, 0.07 * k), alpha), fade(border, alpha), 1);
+        list.box(x + o, y + o, w, h, radius, fade(blend(fill, theme.edge, 0.07 * k), alpha), fade(border, alpha), 1);
       }
     }
     const mark = overlay?.mark?.[item] ?? (flags & IS_NEW ? 1 : 0);
     if (mark && !selected) border = mark === 1 ? theme.added : mark === 2 ? theme.removed : theme.changed;
-    const stripe = group || source || pill ? 0 : Math.min(4, 4 * Math.max(0.5, s));
+    const stripe = source || pill ? 0 : Math.min(4, 4 * Math.max(0.5, s));
     const pattern = !group && FAMILIES[family] === "opaque" ? HATCHED : PLAIN;
     list.box(x, y, w, h, radius, fade(fill, alpha), fade(border, alpha), mark && !selected ? 1.75 : borderWidth, stripe, fade(theme.familyEdge[family], alpha), pattern);
     const share = overlay?.share?.[item] ?? 0;
@@ -310,13 +350,13 @@ export class FrameBuilder {
     if (room < 14) return;
     const figure = state.overlay?.figure?.(item) ?? "";
     const sub = pill ? "" : scene.sub(v.view, i);
-    const two = sub !== "" && h >= 2 * MIN_PX + 8 && s > 0.72;
+    const two = sub !== "" && h >= 2 * MIN_PX + 5 && s > 0.72;
     if (pill) {
       list.text({ text: title, x: x + w / 2, y: y + h / 2, px, face: "sans", color: fade(soft, alpha), align: 0.5, maxWidth: room + 4 });
       return;
     }
     const ty = two ? y + h / 2 - px * 0.62 : y + h / 2;
-    list.text({ text: title, x: x + pad, y: ty, px, face: "bold", color: fade(ink, alpha), align: 0, maxWidth: room - (figure ? figure.length * px * 0.55 : 0) });
+    list.text({ text: title, x: x + pad, y: ty, px, face: "bold", color: fade(ink, alpha), align: 0, maxWidth: room - (figure ? this.textWidth(figure, px, "sans") + 8 : 0) });
     if (figure) list.text({ text: figure, x: x + w - pad, y: ty, px: Math.max(MIN_PX, SUB_PX * s), face: "sans", color: fade(soft, alpha), align: 1, maxWidth: room });
     if (two) {
       const spx = Math.max(MIN_PX, SUB_PX * s);
@@ -364,14 +404,17 @@ export class FrameBuilder {
     const lit = this.state.overlay?.lit ? this.state.overlay.lit[v.item] : 1;
     const px = Math.max(MIN_PX, TITLE_PX * s);
     if (hh < MIN_PX + 2) {
-      // Content is too small to read: the sheet's name stands over it, if its inner groups have no room for theirs.
-      if (v.w < 76 || v.h < 30 || this.hasReadableChild(v)) return;
-      const w = Math.min(v.w - 8, title.length * px * 0.62 + 14);
-      const x = Math.max(v.x + 4, Math.min(v.x + v.w - w - 4, v.x + (v.w - w) / 2));
-      const y = v.y + v.h / 2;
+      // Content is too small to read: the sheet's name stands over it, where no outer name stands already.
+      const face = v.depth < 2 || this.placed.length === 0 ? "bold" : "sans";
+      if (v.w < 70 || v.h < 34) return;
+      const w = Math.min(v.w - 6, this.textWidth(title, px, face) + 12);
+      const lx = Math.max(v.x, 0) + 3;
+      const ly = Math.max(v.y, 0) + 3;
+      const lh = px * 1.5;
+      if (lx + w > v.x + v.w || ly + lh > v.y + v.h || this.taken(lx, ly, w, lh)) return;
       const d = Math.min(v.depth - 1, theme.sheets.length - 1);
-      list.box(x, y - px * 0.8, w, px * 1.6, 4, fade(theme.sheets[d], 0.9), 0, 0);
-      list.text({ text: title, x: x + w / 2, y, px, face: "bold", color: fade(theme.ink, lit ? 1 : 0.4), align: 0.5, maxWidth: w - 8 });
+      list.box(lx, ly, w, lh, 4, fade(theme.sheets[d], 0.88), 0, 0);
+      list.text({ text: title, x: lx + 6, y: ly + lh / 2, px, face, color: fade(face === "bold" ? theme.ink : theme.soft, lit ? 1 : 0.4), align: 0, maxWidth: w - 8 });
       return;
     }
     const bar = Math.min(hh, 26);
@@ -387,7 +430,7 @@ export class FrameBuilder {
     }
     const pad = Math.max(8, 12 * Math.min(1, s));
     const room = right - x - 2 * pad;
-    const tw = Math.min(room, title.length * px * 0.62);
+    const tw = Math.min(room, this.textWidth(title, px, "bold"));
     const cy = y + bar / 2 + (hh > 26 && y <= v.y + 1 ? (hh - bar) / 2 : 0);
     const color = lit ? theme.ink : fade(theme.ink, 0.4);
     list.text({ text: title, x: x + pad, y: cy, px, face: "bold", color, align: 0, maxWidth: room });
@@ -397,13 +440,11 @@ export class FrameBuilder {
     }
   }
 
-  private hasReadableChild(v: Visit): boolean {
-    const { batch, first, shape, count } = v.view;
-    if (count > 400) return false;
-    for (let i = 0; i < count; i++) {
-      if (!(batch.flags[first + i] & IS_OPEN)) continue;
-      if (shape.rect[4 * i + 2] * this.s >= 76 && shape.rect[4 * i + 3] * this.s >= 30) return true;
-    }
+  /** Whether a name would cover one that stands already; notes it otherwise. */
+  private taken(x: number, y: number, w: number, h: number): boolean {
+    for (const p of this.placed) if (x < p[0] + p[2] && p[0] < x + w && y < p[1] + p[3] && p[1] < y + h) return true;
+    if (this.placed.length > 400) return true;
+    this.placed.push([x, y, w, h]);
     return false;
   }
 }

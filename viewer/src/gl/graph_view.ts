@@ -4,6 +4,7 @@ import type { SceneUpdate } from "../layout/scene_update";
 import { Camera, type Rect } from "./camera";
 import { CanvasRenderer } from "./canvas2d";
 import { DrawList } from "./draw_list";
+import { TextFit } from "./fonts";
 import { FrameBuilder, type FrameState, type Overlay } from "./frame";
 import { hitTest, type Hit } from "./hit";
 import type { Renderer } from "./renderer";
@@ -66,6 +67,11 @@ export class GraphView {
       this.renderer = WebGlRenderer.create(this.canvas) ?? this.renderer;
       this.resize();
     });
+    const ctx = document.createElement("canvas").getContext("2d");
+    if (ctx) {
+      const fit = new TextFit(ctx);
+      this.builder.textWidth = (text, px, face) => fit.width(text, px, face);
+    }
     this.resizer = new ResizeObserver(() => this.resize());
     this.resizer.observe(host);
     this.resize();

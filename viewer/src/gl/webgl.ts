@@ -1,15 +1,18 @@
-/** Decides how a draw list is drawn with WebGL2: one instanced call for each run of boxes or curves. */
+/** Decides how a draw list is drawn with WebGL2: one call for each run of marks of one kind. */
 
 import { alphaOf, blue, green, red, type Rgba } from "../base/color";
-import { BOX_WORDS, CURVE_WORDS, type DrawList } from "./draw_list";
+import { ROW_WORDS, Words, type DrawList, type Kind } from "./draw_list";
 import { TextFit } from "./fonts";
 import type { Renderer } from "./renderer";
-import { BOX_FS, BOX_VS, CURVE_FS, CURVE_VS, TEXT_FS, TEXT_VS } from "./shaders";
+import {
+  BOX_FS, BOX_VERTICES, BOX_VS, CURVE_VS, FILL_FS, FILL_VERTICES, FILL_VS, LINE_VERTICES, LINE_VS, RING_VERTICES, RING_VS, STROKE_FS,
+  TEXT_FS, TEXT_VERTICES, TEXT_VS,
+} from "./shaders";
 import { TextAtlas } from "./text_atlas";
 
-const TEXT_WORDS = 10;
+const TEXT_WORDS = 12;
 /** Stretches of a curve; with very many on screen each is short, and fewer will do. */
-const STEPS = 14;
+const STEPS = 18;
 const STEPS_MANY = 6;
 const MANY_CURVES = 6000;
 
@@ -18,14 +21,12 @@ export class WebGlRenderer implements Renderer {
   private width = 1;
   private height = 1;
   private ratio = 1;
-  private readonly boxes: Program;
-  private readonly curves: Program;
+  private readonly programs: Readonly<Record<Kind, Program>>;
   private readonly texts: Program;
   private readonly atlas = new TextAtlas();
   private readonly fit: TextFit;
   private readonly texture: WebGLTexture;
-  private textWords = new Float32Array(1024 * TEXT_WORDS);
-  private textInts = new Uint32Array(this.textWords.buffer);
+  private readonly textWords = new Words(TEXT_WORDS);
 
   /** Null where the browser has no WebGL2. */
   static create(canvas: HTMLCanvasElement): WebGlRenderer | null {
@@ -37,20 +38,27 @@ export class WebGlRenderer implements Renderer {
     private readonly canvas: HTMLCanvasElement,
     private readonly gl: WebGL2RenderingContext,
   ) {
-    this.boxes = new Program(gl, BOX_VS, BOX_FS, BOX_WORDS, [[4, false], [4, false], [4, true], [4, true], [4, true]]);
-    this.curves = new Program(gl, CURVE_VS, CURVE_FS, CURVE_WORDS, [[4, false], [4, false], [2, false], [4, true]]);
-    this.texts = new Program(gl, TEXT_VS, TEXT_FS, TEXT_WORDS, [[4, false], [4, false], [4, true], [1, false]]);
+    this.programs = {
+      fills: new Program(gl, FILL_VS, FILL_FS, FILL_VERTICES),
+      rings: new Program(gl, RING_VS, BOX_FS, RING_VERTICES),
+      boxes: new Program(gl, BOX_VS, BOX_FS, BOX_VERTICES),
+      lines: new Program(gl, LINE_VS, STROKE_FS, LINE_VERTICES),
+      curves: new Program(gl, CURVE_VS, STROKE_FS, 6),
+    };
+    this.texts = new Program(gl, TEXT_VS, TEXT_FS, TEXT_VERTICES);
     const ctx = document.createElement("canvas").getContext("2d");
     if (!ctx) throw new Error("no 2d canvas");
     this.fit = new TextFit(ctx);
     const texture = gl.createTexture();
     this.texture = texture;
+    gl.activeTexture(gl.TEXTURE1);
     gl.bindTexture(gl.TEXTURE_2D, texture);
     gl.texStorage2D(gl.TEXTURE_2D, 1, gl.RGBA8, this.atlas.size, this.atlas.size);
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.LINEAR);
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.LINEAR);
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE);
     gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE);
+    gl.activeTexture(gl.TEXTURE0);
     gl.enable(gl.BLEND);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
   }
@@ -71,42 +79,44 @@ export class WebGlRenderer implements Renderer {
     const gl = this.gl;
     gl.clearColor(red(background) / 255, green(background) / 255, blue(background) / 255, 1);
     gl.clear(gl.COLOR_BUFFER_BIT);
-    this.boxes.load(list.boxes.f.subarray(0, list.boxes.length * BOX_WORDS));
-    this.curves.load(list.curves.f.subarray(0, list.curves.length * CURVE_WORDS));
+    const view: View = { width: this.width, height: this.height, ratio: this.ratio };
+    for (const k of KINDS) this.programs[k].load(list[k]);
     const steps = list.curves.length > MANY_CURVES ? STEPS_MANY : STEPS;
     for (const [what, start, end] of list.runs) {
-      if (what === "boxes") this.boxes.draw(this.width, this.height, this.ratio, start, end, 4);
-      else this.curves.draw(this.width, this.height, this.ratio, start, end, (steps + 1) * 2, steps);
+      // Opaque insides need no blending; for a software renderer that is most of a frame.
+      if (what === "fills") gl.disable(gl.BLEND);
+      this.programs[what].draw(view, start, end, what === "curves" ? steps : 1);
+      if (what === "fills") gl.enable(gl.BLEND);
     }
     this.drawTexts(list);
   }
 
   private drawTexts(list: DrawList): void {
-    let count = this.fillTexts(list);
+    let whole = this.fillTexts(list);
     // The atlas ran full half-way: earlier slots are void, so the page of texts is set once more.
-    if (count < 0) count = this.fillTexts(list);
-    if (count <= 0) return;
+    if (!whole) whole = this.fillTexts(list);
+    if (this.textWords.length === 0) return;
     const gl = this.gl;
+    gl.activeTexture(gl.TEXTURE1);
     gl.bindTexture(gl.TEXTURE_2D, this.texture);
     const dirty = this.atlas.takeDirty();
     if (dirty) {
       gl.pixelStorei(gl.UNPACK_PREMULTIPLY_ALPHA_WEBGL, false);
-      const pixels = this.atlas.pixels(dirty[0], dirty[1]);
-      gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, dirty[0], gl.RGBA, gl.UNSIGNED_BYTE, pixels);
+      gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, dirty[0], gl.RGBA, gl.UNSIGNED_BYTE, this.atlas.pixels(dirty[0], dirty[1]));
     }
-    this.texts.load(this.textWords.subarray(0, count * TEXT_WORDS));
+    gl.activeTexture(gl.TEXTURE0);
+    this.texts.load(this.textWords);
     this.texts.use();
     gl.uniform1f(this.texts.uniform("uAtlas"), this.atlas.size);
-    this.texts.draw(this.width, this.height, this.ratio, 0, count, 4);
+    gl.uniform1i(this.texts.uniform("uTexture"), 1);
+    this.texts.draw({ width: this.width, height: this.height, ratio: this.ratio }, 0, this.textWords.length, 1);
   }
 
-  private fillTexts(list: DrawList): number {
+  /** False when the atlas was emptied on the way. */
+  private fillTexts(list: DrawList): boolean {
     const generation = this.atlas.generation;
-    if (this.textWords.length < list.texts.length * TEXT_WORDS) {
-      this.textWords = new Float32Array(list.texts.length * 2 * TEXT_WORDS);
-      this.textInts = new Uint32Array(this.textWords.buffer);
-    }
-    let n = 0;
+    const words = this.textWords;
+    words.length = 0;
     for (const t of list.texts) {
       if (alphaOf(t.color) === 0) continue;
       const px = Math.min(200, Math.max(1, Math.round(t.px * this.ratio)));
@@ -114,9 +124,9 @@ export class WebGlRenderer implements Renderer {
       if (!text) continue;
       const slot = this.atlas.slot(text, px, t.face);
       if (!slot) continue;
-      if (this.atlas.generation !== generation && n > 0) return -1;
-      const at = n * TEXT_WORDS;
-      const w = this.textWords;
+      if (this.atlas.generation !== generation && words.length > 0) return false;
+      const at = words.next();
+      const w = words.f;
       w[at] = Math.round(t.x * this.ratio - (slot.w - 2) * t.align) - 1;
       w[at + 1] = Math.round(t.y * this.ratio - px * 0.72) - 1;
       w[at + 2] = slot.w;
@@ -125,11 +135,10 @@ export class WebGlRenderer implements Renderer {
       w[at + 5] = slot.v;
       w[at + 6] = slot.w;
       w[at + 7] = slot.h;
-      this.textInts[at + 8] = t.color;
-      w[at + 9] = slot.colored ? 1 : 0;
-      n++;
+      words.u[at + 8] = t.color;
+      words.u[at + 9] = slot.colored ? 1 : 0;
     }
-    return n;
+    return true;
   }
 
   dispose(): void {
@@ -137,23 +146,29 @@ export class WebGlRenderer implements Renderer {
   }
 }
 
+const KINDS = ["fills", "rings", "boxes", "lines", "curves"] as const;
+
+interface View {
+  readonly width: number;
+  readonly height: number;
+  readonly ratio: number;
+}
+
+/** A pair of shaders with the data texture that its marks lie in. */
 class Program {
   private readonly program: WebGLProgram;
-  private readonly buffer: WebGLBuffer;
   private readonly array: WebGLVertexArrayObject;
   private readonly uniforms = new Map<string, WebGLUniformLocation | null>();
-  private capacity = 0;
-  private base = -1;
+  private data: WebGLTexture | null = null;
+  private rows = 0;
 
   constructor(
     private readonly gl: WebGL2RenderingContext,
     vs: string,
     fs: string,
-    private readonly words: number,
-    private readonly layout: readonly (readonly [size: number, isColor: boolean])[],
+    private readonly vertices: number,
   ) {
     this.program = link(gl, vs, fs);
-    this.buffer = gl.createBuffer();
     this.array = gl.createVertexArray();
   }
 
@@ -167,41 +182,35 @@ class Program {
     this.gl.useProgram(this.program);
   }
 
-  load(words: Float32Array): void {
+  load(words: Words): void {
+    if (words.length === 0) return;
     const gl = this.gl;
-    gl.bindBuffer(gl.ARRAY_BUFFER, this.buffer);
-    if (words.byteLength > this.capacity) {
-      this.capacity = words.byteLength * 2;
-      gl.bufferData(gl.ARRAY_BUFFER, this.capacity, gl.DYNAMIC_DRAW);
+    const rows = Math.ceil((words.length * words.stride) / ROW_WORDS);
+    if (rows > this.rows) {
+      if (this.data) gl.deleteTexture(this.data);
+      this.data = gl.createTexture();
+      this.rows = Math.max(2, 2 ** Math.ceil(Math.log2(rows)));
+      gl.bindTexture(gl.TEXTURE_2D, this.data);
+      gl.texStorage2D(gl.TEXTURE_2D, 1, gl.RGBA32UI, ROW_WORDS / 4, this.rows);
+      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.NEAREST);
+      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.NEAREST);
     }
-    gl.bufferSubData(gl.ARRAY_BUFFER, 0, words);
-    this.base = -1;
+    gl.bindTexture(gl.TEXTURE_2D, this.data);
+    const used = words.u.subarray(0, rows * ROW_WORDS);
+    gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, ROW_WORDS / 4, rows, gl.RGBA_INTEGER, gl.UNSIGNED_INT, used);
   }
 
-  draw(width: number, height: number, ratio: number, start: number, end: number, vertices: number, steps = 0): void {
+  draw(view: View, start: number, end: number, steps: number): void {
     if (end <= start) return;
     const gl = this.gl;
     this.use();
-    gl.uniform2f(this.uniform("uSize"), width, height);
-    gl.uniform1f(this.uniform("uRatio"), ratio);
-    if (steps) gl.uniform1f(this.uniform("uSteps"), steps);
+    gl.uniform2f(this.uniform("uSize"), view.width, view.height);
+    gl.uniform1f(this.uniform("uRatio"), view.ratio);
+    gl.uniform1i(this.uniform("uFirst"), start);
+    if (steps > 1) gl.uniform1i(this.uniform("uSteps"), steps);
+    gl.bindTexture(gl.TEXTURE_2D, this.data);
     gl.bindVertexArray(this.array);
-    gl.bindBuffer(gl.ARRAY_BUFFER, this.buffer);
-    if (this.base !== start) {
-      // WebGL2 has no base instance: the pointers move instead.
-      let word = 0;
-      this.layout.forEach(([size, isColor], i) => {
-        gl.enableVertexAttribArray(i);
-        const offset = (start * this.words + word) * 4;
-        if (isColor) gl.vertexAttribPointer(i, 4, gl.UNSIGNED_BYTE, true, this.words * 4, offset);
-        else gl.vertexAttribPointer(i, size, gl.FLOAT, false, this.words * 4, offset);
-        gl.vertexAttribDivisor(i, 1);
-        word += isColor ? 1 : size;
-      });
-      this.base = start;
-    }
-    gl.drawArraysInstanced(gl.TRIANGLE_STRIP, 0, vertices, end - start);
-    gl.bindVertexArray(null);
+    gl.drawArrays(gl.TRIANGLES, 0, (end - start) * this.vertices * steps);
   }
 }
 

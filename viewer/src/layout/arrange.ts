@@ -45,7 +45,6 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
     height[r] = Math.max(height[r], flow.h[v]);
   }
   let total = 0;
-  let square = 0;
   for (let r = 0; r < R; r++) {
     if (width[r] > maxRow * 1.25) {
       height[r] = (height[r] + ROW_ESTIMATE) * Math.ceil(width[r] / maxRow);
@@ -53,13 +52,9 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
     }
     height[r] += ROW_ESTIMATE;
     total += height[r];
-    square += width[r] * width[r];
   }
   if (total < options.wrapFrom) return null;
-  let wide = 0;
-  for (let r = 0; r < R; r++) wide = Math.max(wide, width[r]);
-  const column = Math.max(Math.sqrt(square / R), wide * 0.6) + COLUMN_GAP;
-  const wanted = Math.min(R >> 1, Math.round(Math.sqrt((options.aspect * total) / column)));
+  const wanted = countColumns(height, width, total, options.aspect);
   if (wanted < 2) return null;
 
   // Tensors that cross each boundary between ranks, by sweeping where each starts and ends.
@@ -129,6 +124,44 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
     of[v] = c === column0 ? 0 : c;
   }
   return { count: column0, of };
+}
+
+/** How many columns come nearest to the wanted aspect, cut at equal heights. */
+function countColumns(height: Float64Array, width: Float64Array, total: number, aspect: number): number {
+  const R = height.length;
+  let best = 1;
+  let least = Infinity;
+  const tried = new Set<number>();
+  let k = 1;
+  for (let i = 0; i < 12 && !tried.has(k); i++) {
+    tried.add(k);
+    // Width of k columns: the widest row of each.
+    let sum = 0;
+    let wide = 0;
+    let at = 0;
+    let begin = 0;
+    let tall = 0;
+    for (let r = 0, c = 1; r < R; r++) {
+      if (at + height[r] / 2 > (total * c) / k && at > begin) {
+        sum += wide + COLUMN_GAP;
+        tall = Math.max(tall, at - begin);
+        begin = at;
+        wide = 0;
+        c++;
+      }
+      wide = Math.max(wide, width[r]);
+      at += height[r];
+    }
+    sum += wide;
+    tall = Math.max(tall, at - begin);
+    const off = Math.abs(Math.log(sum / tall / aspect));
+    if (off < least) {
+      least = off;
+      best = k;
+    }
+    k = Math.max(1, Math.min(R >> 1, Math.round(Math.sqrt((aspect * total) / (sum / k)))));
+  }
+  return best;
 }
 
 /** One tensor that goes from one column to another: down, under, up the gap before the target, in. */
@@ -307,7 +340,7 @@ function toFlow(flow: Flow, s: SubFlow): Flow {
   };
   return {
     n, kind: Uint8Array.from(s.kind.take()), w: pick(flow.w), h: pick(flow.h), axis: pick(flow.axis), top: pick(flow.top),
-    bottom: pick(flow.bottom), below: pick(flow.below), m: s.src.length, src: s.src.take(), dst: s.dst.take(),
+    bottom: pick(flow.bottom), stem: pick(flow.stem), m: s.src.length, src: s.src.take(), dst: s.dst.take(),
     leave: s.leave.take(), enter: s.enter.take(), net: s.net.take(),
   };
 }

@@ -10,6 +10,12 @@ import type { Ranks } from "./rank";
 /** An edge that skips more rows than this runs in a lane at the side: bends must not multiply work. */
 const MAX_BENDS = 6;
 
+/**
+ * A port far from its block's middle does not pull: wide groups have their input at the left and their
+ * output at the right, and a chain of them aligned by ports would run off sideways. NaN (free) is the middle.
+ */
+const near = (offset: number, port: boolean): number => (Math.abs(offset) < 90 || port ? offset || 0 : 0);
+
 export interface Cells {
   readonly rows: Rows;
   readonly up: Pulls;
@@ -86,14 +92,17 @@ export function buildCells(flow: Flow, ranks: Ranks, rank: Int32Array, rowCount:
     for (let i = 0; i < links.length; i++) {
       const l = links[i];
       const e = linkEdge.data[l];
-      const leave = a[l] < n ? flow.leave[e] || 0 : 0; // NaN (free) counts as the middle
-      const enter = b[l] < n ? flow.enter[e] || 0 : 0;
+      const port = (a[l] < n && flow.kind[a[l]] !== 0) || (b[l] < n && flow.kind[b[l]] !== 0);
+      const leave = a[l] < n ? near(flow.leave[e], port) : 0;
+      const enter = b[l] < n ? near(flow.enter[e], port) : 0;
       values[i] = upwards ? a[l] : b[l];
       wish[i] = upwards ? leave - enter : enter - leave;
       // Chains of boxes stay straight and bends stay straight; where one meets the other, either may give.
       const bent = (a[l] >= n ? 1 : 0) + (b[l] >= n ? 1 : 0);
       const own = upwards ? b[l] >= n : a[l] >= n;
-      weight[i] = bent === 2 ? 8 : bent === 1 ? (own ? 1 : 0.05) : 1;
+      // Ports follow the boxes, not the other way round.
+      const ownPort = flow.kind[upwards ? b[l] : a[l]] !== 0;
+      weight[i] = port ? (ownPort ? 1 : 0.02) : bent === 2 ? 8 : bent === 1 ? (own ? 1 : 0.05) : 1;
     }
     return { cell: { offsets: (upwards ? byLower : byUpper).offsets, values }, wish, weight, values };
   };

@@ -10,8 +10,10 @@ import type { Ranks } from "./rank";
 
 const BOX_GAP = 24;
 const BEND_GAP = 12;
-const ROW_GAP = 26;
+const ROW_GAP = 24;
 const PORT_GAP = 16;
+/** Between a border's ports and the first (last) row: the header or padding adds to it. */
+const PORT_ROW = 10;
 /** Edges that run far sideways get taller rows to do it in, up to this. */
 const ROW_GAP_MAX = 84;
 
@@ -166,18 +168,21 @@ function chooseLanes(
 interface RowY {
   readonly top: Float64Array;
   readonly bottom: Float64Array;
+  /** Where the stems end and curves may begin. */
+  readonly under: Float64Array;
 }
 
 function rowHeights(flow: Flow, cells: Cells, rows: SplitRows, x: Float64Array, enter: Float32Array): RowY {
   const height = new Float64Array(rows.count);
   const gap = new Float64Array(rows.count).fill(ROW_GAP);
+  const stem = new Float64Array(rows.count);
   const onlyPorts = new Uint8Array(rows.count).fill(1);
   for (let v = 0; v < flow.n; v++) {
     const r = rows.rank[v];
     if (flow.kind[v] !== 0) continue;
     onlyPorts[r] = 0;
     height[r] = Math.max(height[r], flow.h[v]);
-    gap[r] = Math.max(gap[r], flow.below[v]);
+    stem[r] = Math.max(stem[r], flow.stem[v]);
   }
   const widen = (r: number, run: number): void => {
     if (r >= 0 && r < rows.count) gap[r] = Math.max(gap[r], Math.min(ROW_GAP_MAX, ROW_GAP + 0.06 * Math.abs(run)));
@@ -203,13 +208,15 @@ function rowHeights(flow: Flow, cells: Cells, rows: SplitRows, x: Float64Array, 
   }
   const top = new Float64Array(rows.count);
   const bottom = new Float64Array(rows.count);
+  const under = new Float64Array(rows.count);
   let y = 0;
   for (let r = 0; r < rows.count; r++) {
     top[r] = y;
     bottom[r] = y + height[r];
-    y = bottom[r] + (r + 1 < rows.count ? (onlyPorts[r] || onlyPorts[r + 1] ? Math.max(PORT_GAP, gap[r] - 8) : gap[r]) : 0);
+    under[r] = bottom[r] + stem[r];
+    y = bottom[r] + (r + 1 < rows.count ? (onlyPorts[r] || onlyPorts[r + 1] ? Math.max(PORT_ROW, gap[r] - 14) : gap[r]) + stem[r] : 0);
   }
-  return { top, bottom };
+  return { top, bottom, under };
 }
 
 function draw(
@@ -254,20 +261,20 @@ function draw(
     const x0 = x[s] - min + (flow.leave[e] || 0);
     const x1 = x[t] - min + (enter[e] || 0);
     to(x0, flow.kind[s] === 0 ? by[s] + flow.bottom[s] : by[s]);
-    to(x0, y.bottom[a]);
+    to(x0, y.under[a]);
     if (cells.route[e] === 1) {
       for (let k = cells.bendStart[e], r = a + 1; k < cells.bendStart[e + 1]; k++, r++) {
         const xb = x[cells.bends[k]] - min;
         to(xb, y.top[r]);
-        to(xb, y.bottom[r]);
+        to(xb, y.under[r]);
       }
     } else {
       const xl = lane[e] - min;
       if (cells.route[e] === 2) {
         to(xl, y.top[a + 1]);
-        to(xl, y.bottom[b - 1]);
+        to(xl, y.under[b - 1]);
       } else {
-        to(xl, y.bottom[a], LANE_GAP);
+        to(xl, y.under[a], LANE_GAP);
         to(xl, y.top[b]);
         to(x1, y.top[b], -LANE_GAP);
       }

@@ -15,8 +15,8 @@ export interface Flow {
   /** The box's top and bottom inside the block. */
   readonly top: Float32Array;
   readonly bottom: Float32Array;
-  /** Free height wanted under the block, for what is written on its edges. */
-  readonly below: Float32Array;
+  /** Length that edges run straight under the block, so that their shape can be written beside them. */
+  readonly stem: Float32Array;
   readonly m: number;
   readonly src: Int32Array;
   readonly dst: Int32Array;

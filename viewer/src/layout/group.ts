@@ -4,7 +4,7 @@ import { Floats, Ints } from "../base/grow";
 import { arrange } from "./arrange";
 import type { Flow, Work } from "./flow";
 import { assignRanks } from "./rank";
-import { HEADER, PAD, PILL_GAP, PILL_ROOM, TAG_RISE, type Size } from "./style";
+import { HEADER, PAD, PILL_GAP, PILL_ROOM, STEM, TAG_RISE, type Size } from "./style";
 import { EDGE, LINK, TAG, type Template } from "./template";
 
 /** A drawing's inputs, free of names and ids, so that equal inputs can share one drawing. */
@@ -26,8 +26,8 @@ export interface GroupInput {
   readonly tagSize: readonly Size[]; // by net
   readonly ins: number;
   readonly outs: number;
-  /** 1 where something is written on the edge. */
-  readonly labelled: Uint8Array;
+  /** Width of what is written beside the edge's first piece; 0 for nothing. */
+  readonly labelled: Float32Array;
   readonly minWidth: number;
   readonly across: boolean; // left to right
   readonly root: boolean;
@@ -39,7 +39,6 @@ export interface GroupInput {
 const FAR = 4;
 const MANY = 3;
 const MAX_PILLS = 4;
-const LABEL_ROOM = 38;
 
 export function layGroup(p: GroupInput, work: Work): Template {
   const owner = satellites(p);
@@ -49,9 +48,9 @@ export function layGroup(p: GroupInput, work: Work): Template {
   const { flow, edgeOf } = toFlow(p, owner, tagged, blocks);
   const laid = arrange(flow, { aspect: p.across ? 1 / p.aspect : p.aspect, wrapFrom: p.wrapFrom }, work);
 
-  const padX = p.root ? 0 : PAD;
+  const padX = p.root ? 0 : p.across && p.ins + p.outs > 0 ? 6 : PAD;
   const padTop = p.root ? 0 : HEADER;
-  const padBottom = p.root ? 0 : PAD;
+  const padBottom = p.root ? 0 : !p.across && p.outs > 0 ? 4 : PAD;
   const [cw, ch] = p.across ? [laid.height, laid.width] : [laid.width, laid.height];
   const w = Math.max(p.minWidth, cw + 2 * padX);
   const h = ch + padTop + padBottom;
@@ -204,7 +203,7 @@ function choosePorts(p: GroupInput, owner: Int32Array, work: Work): Uint8Array {
   }
   for (let f = 0; f < flow.m; f++) {
     if ((far.get(flow.net[f]) ?? 0) < MANY || flow.kind[flow.dst[f]] !== 0) continue;
-    if (ranks.rank[flow.dst[f]] - ranks.rank[flow.src[f]] > 2) tagged[edgeOf[f]] = 1;
+    if (ranks.rank[flow.dst[f]] - ranks.rank[flow.src[f]] > 1) tagged[edgeOf[f]] = 1;
   }
   return tagged;
 }
@@ -252,12 +251,17 @@ interface Block {
 /** Box and pills of each member put together: pills left of a box (above it when the flow runs right). */
 function shapeBlocks(p: GroupInput, owner: Int32Array, beside: readonly (Pill[] | undefined)[]): Block[] {
   const blocks: Block[] = [];
+  const wide = new Float32Array(p.n);
+  for (let e = 0; e < p.src.length; e++) if (p.src[e] >= 0) wide[p.src[e]] = Math.max(wide[p.src[e]], p.labelled[e]);
   for (let v = 0; v < p.n; v++) {
     const box = p.size[v];
     const pills = beside[v] ?? [];
     const b: Block = { flow: -1, w: box.w, h: box.h, boxX: 0, boxY: 0, pills };
     blocks.push(b);
-    if (pills.length === 0 || owner[v] >= 0) continue;
+    if (owner[v] >= 0) continue;
+    // A shape written beside the stem needs its room to the right.
+    if (!p.across) b.w = Math.max(b.w, box.w / 2 + wide[v]);
+    if (pills.length === 0) continue;
     if (p.nature[v] === 2) {
       placeAbove(p, b, box);
       continue;
@@ -276,7 +280,7 @@ function shapeBlocks(p: GroupInput, owner: Int32Array, beside: readonly (Pill[] 
       b.boxX = (b.w - box.w) / 2;
     } else {
       b.boxX = long + PILL_ROOM;
-      b.w = b.boxX + box.w;
+      b.w += b.boxX;
       b.h = Math.max(box.h, stack);
       b.boxY = (b.h - box.h) / 2;
     }
@@ -302,7 +306,7 @@ function placeAbove(p: GroupInput, b: Block, box: Size): void {
     let at = -Infinity;
     for (const s of pills) long = Math.max(long, s.w);
     b.boxX = long + PILL_ROOM;
-    b.w = b.boxX + box.w;
+    b.w += b.boxX;
     for (const s of pills) {
       s.x = long - s.w;
       s.y = Math.max(want(s) - s.h / 2, at);
@@ -329,7 +333,7 @@ function toFlow(p: GroupInput, owner: Int32Array, tagged: Uint8Array, blocks: Bl
   const n = boxes + p.ins + p.outs;
   const f = {
     kind: new Uint8Array(n), w: new Float32Array(n), h: new Float32Array(n), axis: new Float32Array(n), top: new Float32Array(n),
-    bottom: new Float32Array(n), below: new Float32Array(n),
+    bottom: new Float32Array(n), stem: new Float32Array(n),
   };
   f.kind.fill(1, boxes, boxes + p.ins);
   f.kind.fill(2, boxes + p.ins);
@@ -349,7 +353,7 @@ function toFlow(p: GroupInput, owner: Int32Array, tagged: Uint8Array, blocks: Bl
   for (let e = 0; e < p.src.length; e++) {
     if (tagged[e] || (p.src[e] >= 0 && owner[p.src[e]] >= 0)) continue;
     edgeOf.push(e);
-    if (p.labelled[e] && p.src[e] >= 0) f.below[number[p.src[e]]] = p.across ? 120 : LABEL_ROOM;
+    if (p.labelled[e] && p.src[e] >= 0) f.stem[number[p.src[e]]] = p.across ? 100 : STEM;
   }
   const m = edgeOf.length;
   const src = new Int32Array(m);

@@ -1,12 +1,12 @@
 /** Decides how a group's problem and the state of its members become the input of its drawing. */
 
 import type { Hierarchy } from "../model/hierarchy";
-import { groupSubtitle, groupTitle, isSource, nodeSubtitle, nodeTitle, portName, tensorType } from "../model/labels";
+import { groupSubtitle, groupTitle, isModelInput, isSource, nodeSubtitle, nodeTitle, portName, tensorType } from "../model/labels";
 import type { GroupInput } from "./group";
 import type { Interner } from "./labels";
 import type { Measure } from "./measure";
 import type { Problem, ProblemBuilder } from "./problem";
-import { foldedSize, headerWidth, leafSize, pillSize, type Size } from "./style";
+import { foldedSize, headerWidth, leafSize, pillSize, SUB_PX, type Size } from "./style";
 import type { Template } from "./template";
 
 /** Ports of a group by tensor; many tensors share a port where there would be too many to tell apart. */
@@ -81,7 +81,7 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
     if (item < h.nodes) {
       const title = nodeTitle(h, item);
       size[i] = leafSize(measure, title, nodeSubtitle(h, item));
-      if (isSource(h, item) && h.stage.row[item] >= 0 && h.stage.isInput[item] === 0) {
+      if (isSource(h, item) && h.stage.row[item] >= 0 && !isModelInput(h, item)) {
         nature[i] = 1;
         pill[i] = pillSize(measure, title);
       }
@@ -115,7 +115,7 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
   const b = edges.take();
   const leaveAt = new Float32Array(b.src.length).fill(NaN);
   const enterAt = new Float32Array(b.src.length).fill(NaN);
-  const labelled = new Uint8Array(b.src.length);
+  const labelled = new Float32Array(b.src.length);
   const edgeLabel = new Int32Array(b.src.length);
   const fan = new Int32Array(b.nets);
   for (let e = 0; e < b.src.length; e++) {
@@ -127,7 +127,7 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
     if (s >= 0 && t >= 0 && p.members[s] >= h.nodes && nature[s] !== 2) {
       const type = tensorType(h, b.carries[e], ctx.problems.nodeOf(b.carries[e]));
       edgeLabel[e] = labels.id(b.tensors[e] > 1 && type ? `${type} +${b.tensors[e] - 1}` : type);
-      labelled[e] = type ? 1 : 0;
+      labelled[e] = type ? measure.width(labels.texts[edgeLabel[e]], SUB_PX, "mono") + 12 : 0;
     }
   }
   const tagSize: Size[] = new Array<Size>(b.nets).fill(SMALL);

@@ -9,7 +9,7 @@ import type { Hierarchy } from "../model/hierarchy";
  */
 export interface Problem {
   readonly group: number;
-  /** Shown through its first member, for a run of identical ones. */
+  /** A run of identical groups, drawn as the inside of its first. */
   readonly exemplar: boolean;
   readonly members: Int32Array;
   readonly src: Int32Array;
@@ -23,6 +23,17 @@ export interface Problem {
   readonly outTensor: Int32Array;
   readonly outInner: Int32Array;
   readonly outSrc: Int32Array;
+}
+
+/** The first of a run of identical groups. */
+export function firstTwin(h: Hierarchy, group: number): number {
+  return h.members.values[h.members.offsets[group]] - h.nodes;
+}
+
+/** What is drawn inside an open group: its members, or those of the one twin that stands for all. */
+export function shownMembers(h: Hierarchy, group: number, exemplar: boolean): Int32Array {
+  const of = exemplar ? firstTwin(h, group) : group;
+  return h.members.values.subarray(h.members.offsets[of], h.members.offsets[of + 1]);
 }
 
 export class ProblemBuilder {
@@ -52,8 +63,7 @@ export class ProblemBuilder {
 
   build(group: number, exemplar: boolean): Problem {
     const h = this.h;
-    let members = h.members.values.subarray(h.members.offsets[group], h.members.offsets[group + 1]);
-    if (exemplar) members = members.subarray(0, 1);
+    const members = shownMembers(h, group, exemplar);
     return this.make(group, exemplar, members, h.start[group], h.end[group]);
   }
 
@@ -74,8 +84,10 @@ export class ProblemBuilder {
       if (item < N) memberAt[pos[item]] = i;
       else memberAt.fill(i, h.start[item - N], h.end[item - N]);
     }
-    // In an exemplar only the first member's own nodes are looked at; its twins read the same way.
-    const innerEnd = exemplar ? h.end[members[0] - N] : end;
+    // In an exemplar only the first twin's own nodes are looked at; the others read the same way.
+    const twin = exemplar ? firstTwin(h, group) : group;
+    const innerStart = exemplar ? h.start[twin] : start;
+    const innerEnd = exemplar ? h.end[twin] : end;
     const src = new Ints();
     const dst = new Ints();
     const tensor = new Ints();
@@ -99,7 +111,7 @@ export class ProblemBuilder {
           if (seen[t] === round) continue;
           seen[t] = round;
           if (q >= start && q < end) {
-            if (q >= innerEnd) continue;
+            if (q < innerStart || q >= innerEnd) continue;
             src.push(memberAt[q]);
             dst.push(i);
             tensor.push(t);
@@ -119,7 +131,6 @@ export class ProblemBuilder {
     const outInner = new Ints();
     const outSrc = new Ints();
     const round = ++this.round;
-    const innerStart = exemplar ? h.start[members[0] - N] : start;
     const period = innerEnd - innerStart;
     for (let p = start; p < end; p++) {
       const n = order[p];
@@ -132,13 +143,14 @@ export class ProblemBuilder {
           if (seen[t] === round) continue;
           seen[t] = round;
           let inner = t;
+          let at = p;
           if (exemplar) {
-            const twin = order[innerStart + ((p - start) % period)];
-            inner = stage.tensorStart[twin] + (t - stage.tensorStart[n]);
+            at = innerStart + ((p - start) % period);
+            inner = stage.tensorStart[order[at]] + (t - stage.tensorStart[n]);
           }
           outTensor.push(t);
           outInner.push(inner);
-          outSrc.push(exemplar ? 0 : memberAt[p]);
+          outSrc.push(memberAt[at]);
         }
       }
     }

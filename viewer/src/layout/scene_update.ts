@@ -12,7 +12,7 @@ export const IS_GROUP = 1;
 /** A run of identical groups, or shown through one of them. */
 export const IS_REPEAT = 2;
 export const IS_OPEN = 4;
-/** Open, and only the first of its identical members is drawn. */
+/** Open, and drawn as the inside of the first of its identical members. */
 export const IS_EXEMPLAR = 8;
 export const IS_SOURCE = 16;
 /** Born in this stage: the pass added it. */

@@ -4,17 +4,17 @@ import { Cancelled } from "../base/errors";
 import { Ints } from "../base/grow";
 import { groupKey, type Hierarchy } from "../model/hierarchy";
 import { groupSubtitle, groupTitle, isSource, nodeSubtitle, nodeTitle } from "../model/labels";
-import { familyOf } from "./family";
+import { FAMILIES, FAMILY_WEIGHT, familyOf } from "./family";
 import { newWork, type Work } from "./flow";
 import { layGroup } from "./group";
 import { makeInput, portsOf, type InputContext, type OpenMember, type Ports } from "./input";
 import { Interner } from "./labels";
 import type { Measure } from "./measure";
-import { ProblemBuilder, type Problem } from "./problem";
+import { ProblemBuilder, shownMembers, type Problem } from "./problem";
 import { IS_EXEMPLAR, IS_GROUP, IS_NEW, IS_OPEN, IS_REPEAT, IS_SOURCE, type SceneUpdate, type Shape } from "./scene_update";
 
 export const FOLDED = 0;
-/** Open; a run of identical groups shows one of them. */
+/** Open; a run of identical groups shows the inside of one of them. */
 export const OPEN = 1;
 /** Open, with every one of its identical members. */
 export const EACH = 2;
@@ -47,6 +47,7 @@ export class LayoutSession {
   private flatProblem: Problem | null = null;
   private changed = new Set<number>();
   private reset = true;
+  private families: Uint8Array | null = null;
 
   constructor(
     readonly h: Hierarchy,
@@ -114,9 +115,7 @@ export class LayoutSession {
   }
 
   membersOf(group: number): Int32Array {
-    const { offsets, values } = this.h.members;
-    const end = this.isExemplar(group) ? offsets[group] + 1 : offsets[group + 1];
-    return values.subarray(offsets[group], end);
+    return shownMembers(this.h, group, this.isExemplar(group));
   }
 
   /** Brings all drawings up to date. */
@@ -174,6 +173,32 @@ export class LayoutSession {
     return id;
   }
 
+  /** The family that a group is coloured by when it is too small to open: the weightiest inside. */
+  private familyOfGroup(group: number): number {
+    if (!this.families) {
+      const { h } = this;
+      const count = new Float32Array(h.groups * FAMILIES.length);
+      const { kind, strings } = h.stage.graph;
+      const known = new Map<number, number>();
+      for (let n = 0; n < h.nodes; n++) {
+        const r = h.stage.row[n];
+        if (r < 0) continue;
+        let f = known.get(kind[r]);
+        if (f === undefined) known.set(kind[r], (f = familyOf(strings.at(kind[r]))));
+        for (let p = h.parent[n]; p >= 0; p = h.parent[p]) count[(p - h.nodes) * FAMILIES.length + f] += FAMILY_WEIGHT[f];
+      }
+      this.families = new Uint8Array(h.groups);
+      for (let g = 0; g < h.groups; g++) {
+        let best = 0;
+        for (let f = 1; f < FAMILIES.length; f++) {
+          if (count[g * FAMILIES.length + f] > count[g * FAMILIES.length + best]) best = f;
+        }
+        this.families[g] = best;
+      }
+    }
+    return this.families[group];
+  }
+
   /** Everything that changed since the last call. */
   takeUpdate(): SceneUpdate {
     const { h } = this;
@@ -209,7 +234,7 @@ export class LayoutSession {
         const k = m - h.nodes;
         title.push(this.labels.id(groupTitle(h, k)));
         sub.push(this.labels.id(groupSubtitle(h, k)));
-        family.push(0);
+        family.push(this.familyOfGroup(k));
         flags.push(
           IS_GROUP | (h.repeat[k] > 0 ? IS_REPEAT : 0) | (this.fold[k] !== FOLDED ? IS_OPEN : 0) | (this.isExemplar(k) ? IS_EXEMPLAR : 0),
         );

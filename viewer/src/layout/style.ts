@@ -9,9 +9,11 @@ export const RADIUS = 6;
 export const HEADER = 26;
 export const PAD = 14;
 
-export const LEAF_H = 38;
+export const LEAF_H = 36;
 export const LEAF_H_ONE = 26;
-export const GROUP_H = 42;
+/** Straight piece of an edge under its source, beside which its shape is written. */
+export const STEM = 18;
+export const GROUP_H = 38;
 export const PILL_H = 18;
 export const PILL_GAP = 4;
 export const PILL_ROOM = 10;
@@ -27,12 +29,12 @@ export interface Size {
 }
 
 export function leafSize(m: Measure, title: string, sub: string): Size {
-  const w = Math.max(m.width(title, TITLE_PX, "bold"), m.width(sub, SUB_PX, "mono")) + 24;
+  const w = Math.max(m.width(title, TITLE_PX, "bold"), m.width(sub, TITLE_PX, "mono")) + 22;
   return { w: step(clamp(w, 60, 216)), h: sub ? LEAF_H : LEAF_H_ONE };
 }
 
 export function foldedSize(m: Measure, title: string, sub: string): Size {
-  const w = Math.max(m.width(title, TITLE_PX, "bold") + 18, m.width(sub, SUB_PX)) + 26;
+  const w = Math.max(m.width(title, TITLE_PX, "bold") + 18, m.width(sub, TITLE_PX)) + 24;
   return { w: step(clamp(w, 96, 240)), h: GROUP_H };
 }
 

@@ -31,7 +31,12 @@ export interface Hierarchy {
   /** Number of members when all of them are identical groups, else 0. */
   readonly repeat: Int32Array;
   readonly depth: Int32Array;
+  /** Nodes before each place in depth-first order that do work (are no inputs, weights or outputs). */
+  readonly worksBefore: Int32Array;
 }
+
+/** Nodes of a group that do work. */
+export const worksIn = (h: Hierarchy, group: number): number => h.worksBefore[h.end[group]] - h.worksBefore[h.start[group]];
 
 /**
  * A number that names a group in every stage of a file: its row + 1; for a run of identical siblings
@@ -259,8 +264,21 @@ function finish(stage: StageGraph, grouping: string, plain: Plain, tree: Interva
       todo.push(item - N);
     }
   }
+  const worksBefore = new Int32Array(N + 1);
+  const isSource = new Map<number, boolean>();
+  for (let p = 0; p < N; p++) {
+    const r = stage.row[tree.order[p]];
+    let idle = r < 0;
+    if (r >= 0) {
+      const kind = stage.graph.kind[r];
+      let known = isSource.get(kind);
+      if (known === undefined) isSource.set(kind, (known = stage.graph.strings.at(kind) === "source"));
+      idle = known;
+    }
+    worksBefore[p + 1] = worksBefore[p] + (idle ? 0 : 1);
+  }
   return {
-    stage, grouping, nodes: N, groups: G, parent: plain.parent, members: tree.members, order: tree.order, pos: tree.pos,
+    stage, grouping, nodes: N, groups: G, worksBefore, parent: plain.parent, members: tree.members, order: tree.order, pos: tree.pos,
     start: tree.start, end: tree.end, raw: plain.raw, absorbed: plain.absorbed, repeat, depth,
   };
 }

@@ -1,8 +1,14 @@
 /** Decides what a box is called: op or name, class or shape, module paths with their numbers. */
 
 import { count, short, shortType } from "../base/format";
-import type { Hierarchy } from "./hierarchy";
+import { worksIn, type Hierarchy } from "./hierarchy";
 import { isNumber } from "./twins";
+
+/** An input of the whole model, as the stage or the op says. */
+export function isModelInput(h: Hierarchy, node: number): boolean {
+  const r = h.stage.row[node];
+  return r >= 0 && (h.stage.isInput[node] === 1 || /^(input|placeholder)$/i.test(h.stage.graph.strings.head(h.stage.graph.op[r], 16)));
+}
 
 /** A node that stands for a value rather than for work: shown by its own name. */
 export function isSource(h: Hierarchy, node: number): boolean {
@@ -94,9 +100,18 @@ export function groupClass(h: Hierarchy, group: number): string {
   return r >= 0 ? g.strings.head(g.groups.cls[r], 80) : "";
 }
 
+/** The only working node of a group, or -1. */
+export function soleOp(h: Hierarchy, group: number): number {
+  if (worksIn(h, group) !== 1 || h.end[group] - h.start[group] > 64) return -1;
+  for (let p = h.start[group]; p < h.end[group]; p++) if (h.worksBefore[p + 1] > h.worksBefore[p]) return h.order[p];
+  return -1;
+}
+
+/** Class and number of ops; for a module around one op, that op. */
 export function groupSubtitle(h: Hierarchy, group: number): string {
-  const n = h.end[group] - h.start[group];
-  const figure = `${short(n)} ${n === 1 ? "op" : "ops"}`;
+  const n = worksIn(h, group);
+  const sole = soleOp(h, group);
+  const figure = sole >= 0 ? nodeTitle(h, sole) : `${short(n)} ${n === 1 ? "op" : "ops"}`;
   const cls = groupClass(h, group);
   return cls ? `${cls} · ${figure}` : figure;
 }
