@@ -7,7 +7,7 @@ Channels are axis 1.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,13 @@ import numpy as np
 from glasshouse.errors import ShapeError
 from glasshouse.ir.attrs import FLOAT, INT
 from glasshouse.ir.dim import Dim, floor_div
+from glasshouse.ir.dtype import float32
 from glasshouse.ir.op import Kind, Operands
 from glasshouse.ir.types import Shape, TensorType, tensor_type
 from glasshouse.ops.arrays import Array
 from glasshouse.ops.declare import op
 from glasshouse.ops.math import rsqrt
-from glasshouse.ops.reduce import count, mean, sum_
+from glasshouse.ops.reduce import mean, shared, sum_
 from glasshouse.ops.shape import expand, reshaped
 from glasshouse.ops.shapes import axis_of, require_equal
 
@@ -54,6 +55,25 @@ def _through(h: Any, hat: Any, r: Any, axes: Sequence[int], centred: bool = True
     """The gradient of what was standardised, from the gradient `h` of the result."""
     along = hat * mean(h * hat, axes=axes, keepdims=True)
     return r * ((h - mean(h, axes=axes, keepdims=True) if centred else h) - along)
+
+
+def _wide(vjp: Callable[..., Sequence[Any]], y: int = -1) -> Callable[..., Sequence[Any]]:
+    """The same gradient, for half types computed in float32: squares overflow float16 from 256 on.
+
+    `y` is the place of the result among inputs and outputs; no gradient here reads it.
+    """
+
+    def call(g: Any, *handles: Any, **attrs: Any) -> Sequence[Any]:
+        dtype = handles[0].dtype
+        if dtype.bits >= 32:
+            return vjp(g, *handles, **attrs)
+        skip = handles[y]
+        wide = [h if h is skip else h.cast(float32) for h in handles]
+        gs = [None if h is None else h.cast(float32) for h in (g if isinstance(g, tuple) else [g])]
+        grads = vjp(tuple(gs) if isinstance(g, tuple) else gs[0], *wide, **attrs)
+        return [None if d is None else d.cast(dtype) for d in grads]
+
+    return call
 
 
 # -------------------------------------------------------------------------- over the last axes
@@ -95,7 +115,7 @@ def _summed(g: Any, axes: Sequence[int]) -> Any:
 
 
 layer_norm = op(
-    "layer_norm", **_NORM, infer=_last_type, ref=_layer_norm_ref, vjp=_layer_norm_vjp,
+    "layer_norm", **_NORM, infer=_last_type, ref=_layer_norm_ref, vjp=_wide(_layer_norm_vjp),
     inputs=("x", "weight?", "bias?"), axis=INT(-1, "the first of the axes that are normalised"),
     doc="(x - mean) / sqrt(variance + eps) * weight + bias over the axes from `axis` on",
 )  # fmt: skip
@@ -120,7 +140,7 @@ def _rms_norm_vjp(g: Any, x: Any, *rest: Any, axis: int, eps: float) -> Sequence
 
 
 rms_norm = op(
-    "rms_norm", **_NORM, infer=_last_type, ref=_rms_norm_ref, vjp=_rms_norm_vjp,
+    "rms_norm", **_NORM, infer=_last_type, ref=_rms_norm_ref, vjp=_wide(_rms_norm_vjp),
     inputs=("x", "weight?"), axis=INT(-1, "the first of the axes that are normalised"),
     doc="x / sqrt(mean(x * x) + eps) * weight over the axes from `axis` on",
 )  # fmt: skip
@@ -178,7 +198,7 @@ def _group_norm_vjp(g: Any, x: Any, *rest: Any, groups: int, eps: float) -> Sequ
 
 
 group_norm = op(
-    "group_norm", **_NORM, infer=_group_type, ref=_group_norm_ref, vjp=_group_norm_vjp,
+    "group_norm", **_NORM, infer=_group_type, ref=_group_norm_ref, vjp=_wide(_group_norm_vjp),
     inputs=("x", "weight?", "bias?"), groups=INT,
     doc="Each group of channels of each sample normalised, then scaled and moved by channel; with "
     "as many groups as channels, instance normalisation",
@@ -214,7 +234,7 @@ def _batch_norm_vjp(
 
 batch_norm = op(
     "batch_norm", **{**_NORM, "kind": Kind.ELEMENTWISE}, infer=_batch_type, ref=_batch_norm_ref,
-    vjp=_batch_norm_vjp, inputs=("x", "mean", "var", "weight", "bias"),
+    vjp=_wide(_batch_norm_vjp), inputs=("x", "mean", "var", "weight", "bias"),
     doc="(x - mean) / sqrt(var + eps) * weight + bias, with one of each for every channel",
 )  # fmt: skip
 
@@ -250,19 +270,19 @@ def _training_vjp(
         gx = _through(g, hat, r, others) * reshaped(w, beside)
         gw, gb = sum_(g * hat, axes=others), sum_(g, axes=others)
     # mean and var as outputs of their own: each element has its share of one over the count.
-    size = count(x, tuple(x.shape[i] for i in others))
+    size = tuple(x.shape[i] for i in others)
     if gvar is not None:
-        share = apart * reshaped(gvar * 2.0 / size, beside)
+        share = apart * reshaped(shared(gvar * 2.0, size), beside)
         gx = share if gx is None else gx + share
     if gm is not None:
-        share = reshaped(gm / size, beside)
+        share = reshaped(shared(gm, size), beside)
         gx = expand(share, shape=x.shape) if gx is None else gx + share
     return gx, gw, gb
 
 
 batch_norm_training = op(
-    "batch_norm_training", **_NORM, infer=_training_type, ref=_training_ref, vjp=_training_vjp,
-    inputs=("x", "weight", "bias"),
+    "batch_norm_training", **_NORM, infer=_training_type, ref=_training_ref,
+    vjp=_wide(_training_vjp, y=-3), inputs=("x", "weight", "bias"),
     doc="Batch normalisation with the batch's own statistics; gives also their mean and (biased) "
     "variance, from which running statistics are made",
 )  # fmt: skip

@@ -13,7 +13,7 @@ import numpy as np
 from glasshouse.errors import ShapeError
 from glasshouse.ir.attrs import BOOL, INT, OPT_INTS
 from glasshouse.ir.dim import Dim, product
-from glasshouse.ir.dtype import DType, bool_, int64
+from glasshouse.ir.dtype import DType, bool_, float32, int64
 from glasshouse.ir.op import Kind, NoGradient, Op, Operands
 from glasshouse.ir.types import TensorType, tensor_type
 from glasshouse.ops.arrays import Array
@@ -37,10 +37,15 @@ def restored(g: Any, like: Any, axes: Axes, keepdims: bool) -> Any:
     return expand(g if keepdims else reshaped(g, kept), shape=like.shape)
 
 
-def count(near: Any, dims: tuple[Dim, ...]) -> Any:
-    """How many elements `dims` hold: a number, or a scalar in the graph when it is symbolic."""
-    size = product(dims)
-    return float(size) if isinstance(size, int) else full_near(near, (), size, near.dtype)
+def shared(g: Any, dims: tuple[Dim, ...], less: int = 0) -> Any:
+    """g divided by how many elements `dims` hold, `less` of them left out.
+
+    Half types take the detour over float32: float16 ends at 65504, and counts do not.
+    """
+    size = product(dims) - less
+    kind = float32 if g.dtype.bits < 32 else g.dtype
+    by = float(size) if isinstance(size, int) else full_near(g, (), size, kind)
+    return (g.cast(kind) / by).cast(g.dtype)
 
 
 # ------------------------------------------------------------------------------------- shape rules
@@ -106,7 +111,7 @@ def _mean_vjp(g: Any, x: Any, y: Any, *, axes: Axes, keepdims: bool) -> tuple[An
     dims = tuple(x.shape[a] for a in axes_of(axes, x.ndim))
     if 0 in dims:
         return (None,)
-    return (restored(g / count(g, dims), x, axes, keepdims),)
+    return (restored(shared(g, dims), x, axes, keepdims),)
 
 
 mean = op(
@@ -175,12 +180,11 @@ def _variance_vjp(
     dims = tuple(x.shape[a] for a in axes_of(axes, x.ndim))
     if 0 in dims:
         return (None,)
-    size = count(g, dims)
-    freedom = max(size - correction, 0.0) if isinstance(size, float) else size - float(correction)
-    if freedom == 0.0:
+    freedom = product(dims) - correction
+    if isinstance(freedom, int) and freedom <= 0:
         return (restored(g, x, axes, keepdims) * float("nan"),)
     apart = x - mean(x, axes=axes, keepdims=True)
-    return (restored(g * 2.0 / freedom, x, axes, keepdims) * apart,)
+    return (restored(shared(g * 2.0, dims, correction), x, axes, keepdims) * apart,)
 
 
 variance = op(
