@@ -78,6 +78,7 @@ class Rewriter(Builder):
         self._origin: Origin | None = None
         self._made: dict[Node, None] = {}
         self._touched: dict[Node, None] = {}
+        self._told: set[tuple[str, str, tuple[int, ...]]] = set()
 
     # ------------------------------------------------------------------------------------- building
     def emit(
@@ -174,9 +175,13 @@ class Rewriter(Builder):
         return True
 
     def reject(self, nodes: Iterable[Node], *, why: str, rule: str = "", **numbers: float) -> None:
-        """Record a decision not to act, with the figures that decided."""
-        if self.listeners:
-            step = Reject(self.pass_name, rule, why, tuple(n.id for n in nodes), numbers)
+        """Record a decision not to act, with the figures that decided; once, however often taken."""
+        if not self.listeners:
+            return
+        step = Reject(self.pass_name, rule, why, tuple(n.id for n in nodes), numbers)
+        key = (rule, why, step.nodes)
+        if key not in self._told:
+            self._told.add(key)
             for listener in self.listeners:
                 listener.rejected(self.graph, step)
 

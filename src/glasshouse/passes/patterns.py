@@ -44,7 +44,11 @@ def scalar_of(value: Value) -> float | None:
         if dim != 1:
             return None
     data = array_of(value)
-    return None if data is None else float(data.reshape(-1)[0])
+    if data is None:
+        return None
+    number = data.reshape(-1)[0]
+    # float32 1e-5 as a Python float is 9.99999974e-06; the shortest text that means it is 1e-05.
+    return float(str(number)) if data.dtype == np.float32 else float(number)
 
 
 def is_number(value: Value, wanted: float, tolerance: float = 1e-6) -> bool:

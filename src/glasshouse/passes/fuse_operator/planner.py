@@ -28,6 +28,7 @@ from glasshouse.passes.mark_views import view_offset
 from glasshouse.passes.target import Target
 
 _MANY_USERS = 8
+_LOOK_AHEAD = 16
 _MOST_EARLY = 3
 _WORTH = 0.75
 """Copying must cost at most this share of what it saves: estimates are rough."""
@@ -79,7 +80,7 @@ class Planner:
         group = Group(node, anchor)
         self.groups.append(group)
         self.owner[node] = group
-        self.holders[node] = [group]
+        self.holders.setdefault(node, []).append(group)
         return group
 
     def _take(self, group: Group, node: Node, copy: bool = False) -> None:
@@ -119,7 +120,7 @@ class Planner:
 
     def _epilogue_refusal(self, group: Group, value: Value, node: Node) -> str:
         if node in self.owner or is_anchor(node):
-            return self._two_kernels(value.node, node)
+            return self._two_kernels(group, node)
         if not can_inline(node):
             return f"opaque: nothing is fused into {node.op.label}"
         if partition(node) != partition(group.root):
@@ -142,9 +143,10 @@ class Planner:
                 return "would close a cycle: an earlier output is needed before this"
         return self._limit(group, node)
 
-    def _two_kernels(self, producer: Node, consumer: Node) -> str:
-        if is_anchor(consumer):
-            return f"two anchors: {producer.op.label} and {consumer.op.label} need their own loops"
+    def _two_kernels(self, group: Group, consumer: Node) -> str:
+        if is_anchor(consumer) and group.anchor is not None:
+            a, b = group.anchor.op.label, consumer.op.label
+            return f"two anchors: {a} and {b} each need their own loops"
         return f"{consumer.op.label} belongs to the kernel of another operand"
 
     def _may_leave_early(self, group: Group, value: Value, inside: Node) -> bool:
@@ -197,8 +199,10 @@ class Planner:
             assert group.anchor is not None  # only an anchor has operands of its own
             why = prologue_refusal(group.anchor, operand, node)
             together = group.prologue.get(operand, 0.0) + element_operations(node)
-            if group.anchor.op.kind is Kind.CONTRACTION and together > 2 * CHEAP:
-                why = why or "costly prologue: too many operations before each element is read"
+            if group.anchor.op.kind is Kind.CONTRACTION and is_elementwise(node):
+                if together > 2 * CHEAP:
+                    why = why or "costly prologue: too many operations before an element is read"
+                why = why or self._needs_a_kernel_anyway(group, operand, node)
             if why:
                 return why, {"operations": element_operations(node)}
         limit = self._limit(group, node)
@@ -216,6 +220,20 @@ class Planner:
             self._take(group, node)
             return None
         return self._shared(group, node, demands)
+
+    def _needs_a_kernel_anyway(self, group: Group, operand: int, node: Node) -> str:
+        """Why an op before a prologue is refused: the kernel that it needs can do this one too."""
+        assert group.anchor is not None  # only an anchor has a prologue
+        pending, seen = [node], 0
+        while pending and seen < _LOOK_AHEAD:
+            seen += 1
+            for value in pending.pop().inputs:
+                before = value.node
+                if before not in self.owner and can_inline(before) and before not in group:
+                    if prologue_refusal(group.anchor, operand, before):
+                        return f"costly prologue: {before.op.label} before it has its own kernel"
+                    pending.append(before)
+        return ""
 
     def _shared(
         self, group: Group, node: Node, demands: Demands

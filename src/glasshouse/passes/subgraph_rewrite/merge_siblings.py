@@ -46,10 +46,11 @@ def merge_siblings(graph: Graph, rw: Rewriter, target: Target) -> None:
             key = _family(node)
             if key is not None:
                 shared.setdefault(node.inputs[0], {}).setdefault(key, []).append(node)
-    for x, families in shared.items():
+    for families in shared.values():
         for nodes in families.values():
             if len(nodes) > 1:
-                _merge(x, nodes, graph, rw, target)
+                # An earlier merge may have given out what these read, as another value.
+                _merge(nodes[0].inputs[0], nodes, graph, rw, target)
 
 
 def _family(node: Node) -> Hashable | None:
@@ -136,16 +137,19 @@ def _worth(x: Value, siblings: list[_Sibling], graph: Graph, target: Target) -> 
     """(bytes saved, bytes added) by merging."""
     gain = (len(siblings) - 1) * (nbytes(x) + target.launch_bytes)
     loss = 0.0
+    finishing: set[Node] = set()  # each becomes a kernel of its own
     for sibling in siblings:
         value = sibling.tail
         user = only_user(graph, value)
         while user is not None and user.op.name in _VIEWS:
             value = user.output
             user = only_user(graph, value)
-        finished = user is not None and user.op.kind is Kind.ELEMENTWISE
-        if finished or graph.is_held(value):
+        if user is not None and user.op.kind is Kind.ELEMENTWISE:
+            finishing.add(user)
             loss += 2.0 * nbytes(sibling.tail)
-    return gain, loss
+        elif graph.is_held(value):
+            loss += 2.0 * nbytes(sibling.tail)
+    return gain, loss + len(finishing) * target.launch_bytes
 
 
 def _built(
