@@ -15,6 +15,9 @@ from glasshouse.ops.composite.linear import (
     addmm, conv, conv1d, conv2d, conv3d, conv_transpose, conv_transpose1d, conv_transpose2d,
     conv_transpose3d, dot, linear, outer,
 )  # fmt: skip
+from glasshouse.ops.composite.lookup import (
+    diagonal, embedding, index_put, index_select, unfold,
+)  # fmt: skip
 from glasshouse.ops.composite.loss import (
     bce_loss, bce_with_logits_loss, cross_entropy, huber_loss, kl_div, l1_loss, mse_loss, nll_loss,
     smooth_l1_loss,
@@ -35,13 +38,14 @@ __all__ = [
     "adaptive_avg_pool", "adaptive_max_pool", "addmm", "avg_pool", "bce_loss",
     "bce_with_logits_loss", "broadcast_to", "celu", "chunk", "conv", "conv1d", "conv2d", "conv3d",
     "conv_transpose", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d",
-    "cosine_similarity", "cross_entropy", "dot", "einsum", "exp2", "flatten", "full_like",
-    "getitem", "glu", "hardshrink", "hardtanh", "huber_loss", "instance_norm", "interpolate",
-    "kl_div", "l1_loss", "lerp", "linear", "log10", "log2", "log_sigmoid", "logaddexp",
-    "logsumexp", "masked_fill", "max_pool", "mish", "moveaxis", "mse_loss", "narrow", "nll_loss",
-    "norm", "normalize", "ones_like", "outer", "pad_last", "pixel_shuffle", "pixel_unshuffle",
-    "prelu", "reciprocal", "relu6", "repeat_interleave", "reshape", "selu", "setitem",
-    "smooth_l1_loss", "softmin", "softshrink", "softsign", "split_every", "square", "squeeze",
-    "stack", "std", "swapaxes", "tanhshrink", "threshold", "tile", "transpose", "tril", "triu",
-    "unflatten", "unsqueeze", "unstack", "zeros_like",
+    "cosine_similarity", "cross_entropy", "diagonal", "dot", "einsum", "embedding", "exp2",
+    "flatten", "full_like", "getitem", "glu", "hardshrink", "hardtanh", "huber_loss", "index_put",
+    "index_select", "instance_norm", "interpolate", "kl_div", "l1_loss", "lerp", "linear", "log10",
+    "log2", "log_sigmoid", "logaddexp", "logsumexp", "masked_fill", "max_pool", "mish", "moveaxis",
+    "mse_loss", "narrow", "nll_loss", "norm", "normalize", "ones_like", "outer", "pad_last",
+    "pixel_shuffle", "pixel_unshuffle", "prelu", "reciprocal", "relu6", "repeat_interleave",
+    "reshape", "selu", "setitem", "smooth_l1_loss", "softmin", "softshrink", "softsign",
+    "split_every", "square", "squeeze", "stack", "std", "swapaxes", "tanhshrink", "threshold",
+    "tile", "transpose", "tril", "triu", "unflatten", "unfold", "unsqueeze", "unstack",
+    "zeros_like",
 ]  # fmt: skip

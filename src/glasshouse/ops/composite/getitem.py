@@ -13,10 +13,9 @@ import numpy as np
 from glasshouse.errors import ShapeError, TypeMismatch, Unsupported
 from glasshouse.ir.dim import Dim, SymDim, bounds, dim_max, dim_min
 from glasshouse.ir.dtype import Category
-from glasshouse.ops.composite.shape import unsqueeze
+from glasshouse.ops.composite.lookup import places_of
 from glasshouse.ops.pieces import concat, cut, slice_
 from glasshouse.ops.shape import expanded, flip, permuted, reshaped
-from glasshouse.ops.shapes import broadcast_shapes
 
 
 def getitem(x: Any, key: Any) -> Any:
@@ -145,22 +144,14 @@ def _taken(x: Any, arrays: dict[int, Any]) -> Any:
     axes = list(arrays)
     if len(axes) == 1:
         return x.apply("take", arrays[axes[0]], axis=axes[0])
-    handles = [_handle(x, a) for a in arrays.values()]
-    shape = broadcast_shapes([h.shape for h in handles])
-    places = concat(*[unsqueeze(expanded(h, shape), len(shape)) for h in handles], axis=len(shape))
+    places = places_of(x, list(arrays.values()))
     rest = [a for a in range(x.ndim) if a not in arrays]
     out = permuted(x, [*axes, *rest]).apply("gather_nd", places)
     if axes != list(range(axes[0], axes[0] + len(axes))):
         return out
-    new = list(range(len(shape)))
-    others = [len(shape) + i for i in range(len(rest))]
+    new = list(range(places.ndim - 1))
+    others = [len(new) + i for i in range(len(rest))]
     return permuted(out, [*others[: axes[0]], *new, *others[axes[0] :]])
-
-
-def _handle(x: Any, array: Any) -> Any:
-    if hasattr(array, "builder"):
-        return array.cast("int64")
-    return x.builder.wrap(x.builder.constant(array))
 
 
 # ---------------------------------------------------------------------------------------- writing

@@ -52,7 +52,7 @@ def _spatial(x: Any, weight: Any, rank: int | None) -> int:
 
 
 def _spread(given: Ints, rank: int) -> list[int]:
-    listed = [given] if isinstance(given, int) else list(given)
+    listed = list(given) if isinstance(given, Sequence) else [int(given)]
     return listed * rank if len(listed) == 1 else listed
 
 

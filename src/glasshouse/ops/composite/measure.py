@@ -13,7 +13,9 @@ Axes = int | Sequence[int] | None
 
 
 def _axes(axes: Axes) -> list[int] | None:
-    return None if axes is None else [axes] if isinstance(axes, int) else list(axes)
+    if axes is None:
+        return None
+    return list(axes) if isinstance(axes, Sequence) else [int(axes)]
 
 
 def logsumexp(x: Any, axes: Axes = None, keepdims: bool = False) -> Any:

@@ -15,7 +15,11 @@ Axes = int | Sequence[int]
 
 
 def _listed(axes: Axes) -> list[int]:
-    return [axes] if isinstance(axes, int) else list(axes)
+    return list(axes) if isinstance(axes, Sequence) else [int(axes)]
+
+
+def _sizes(given: Dim | Sequence[Dim]) -> list[Dim]:
+    return list(given) if isinstance(given, Sequence) else [given]
 
 
 def _fail(x: Any, what: str, hint: str = "") -> ShapeError:
@@ -25,7 +29,7 @@ def _fail(x: Any, what: str, hint: str = "") -> ShapeError:
 # ------------------------------------------------------------------------------------- one tensor
 def reshape(x: Any, shape: Dim | Sequence[Dim]) -> Any:
     """Another shape; one size may be -1 and is found from the others."""
-    wanted = [shape] if isinstance(shape, (int, SymDim)) else list(shape)
+    wanted = _sizes(shape)
     if wanted.count(-1) > 1:
         raise _fail(x, f"reshape: more than one size of {wanted} is -1")
     if -1 in wanted:
@@ -103,7 +107,7 @@ def broadcast_to(x: Any, shape: Sequence[Dim]) -> Any:
 
 def tile(x: Any, repeats: Dim | Sequence[Dim]) -> Any:
     """The whole tensor repeated along its axes, `repeats` aligned with the last ones."""
-    given = [repeats] if isinstance(repeats, (int, SymDim)) else list(repeats)
+    given = _sizes(repeats)
     times: list[Dim] = [*[1] * (x.ndim - len(given)), *given]
     x = reshaped(x, (*[1] * (len(times) - x.ndim), *x.shape))
     if all(t == 1 for t in times):

@@ -74,7 +74,7 @@ def _batched(x: Any, rank: int, f: Callable[[Any], Any]) -> Any:
 
 
 def _ints(given: int | Sequence[int], rank: int) -> list[int]:
-    return [given] * rank if isinstance(given, int) else list(given)
+    return list(given) if isinstance(given, Sequence) else [int(given)] * rank
 
 
 def max_pool(

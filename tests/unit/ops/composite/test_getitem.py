@@ -87,6 +87,36 @@ def test_writing_a_number() -> None:
     compare(lambda x: c.setitem(x, key, 1.5), lambda x: _written(x, key, 1.5), _X)
 
 
+def test_index_put() -> None:
+    keys, rows = (np.array([0, -1]), np.array([[1], [3]])), np.array([2, 0, 2])
+    torch_keys = tuple(map(torch.from_numpy, keys))
+    compare(
+        lambda x, v: c.index_put(x, keys, v), lambda x, v: x.index_put(torch_keys, v),
+        _X, values(2, 1, 6, seed=1),
+    )  # fmt: skip
+    compare(
+        lambda x, v, i: c.index_put(x, [i], v, accumulate=True),
+        lambda x, v, i: x.index_put((i,), v, accumulate=True), _X, values(3, 5, 6, seed=1), rows,
+    )  # fmt: skip
+    with pytest.raises(ShapeError, match="index_put"):
+        c.index_put(GraphBuilder().input("float32", (3,)), [_A, _A], 0.0)
+
+
+def test_lookups() -> None:
+    rows = np.array([[1, 0], [3, 1]])
+    compare(c.embedding, torch.nn.functional.embedding, rows, values(4, 3))
+    compare(lambda x, i: c.index_select(x, 1, i), lambda x, i: x.index_select(1, i), _X, rows[0])
+    for axis, size, step in ((0, 2, 1), (-1, 3, 2), (1, 5, 4)):
+        compare(
+            lambda x, a=axis, n=size, s=step: c.unfold(x, a, n, s),
+            lambda x, a=axis, n=size, s=step: x.unfold(a, n, s), _X,
+        )  # fmt: skip
+    for key in ((0, 0, 1), (2, 1, 2), (-1, -1, 0), (9, 0, 1)):
+        compare(
+            lambda x, k=key: c.diagonal(x, *k), lambda x, k=key: x.diagonal(*k), _X
+        )  # fmt: skip
+
+
 def test_symbolic_sizes() -> None:
     builder = GraphBuilder()
     n = symbol("n", 1, 64)
