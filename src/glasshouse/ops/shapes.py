@@ -61,7 +61,8 @@ def _broadcast_dim(a: Dim, b: Dim, shapes: Sequence[Shape]) -> Dim:
 
 def axis_of(axis: int, rank: int, what: str = "axis") -> int:
     """A possibly negative axis as one from 0 to rank - 1."""
-    if not -max(rank, 1) <= axis < max(rank, 1):  # a scalar may be asked for axis 0 or -1
+    size = max(rank, 1)  # a scalar may be asked for axis 0 or -1
+    if not -size <= axis < size:
         raise ShapeError(f"{what} {axis} is out of range for {rank} dimensions")
     return axis % rank if rank else 0
 
