@@ -318,6 +318,10 @@ export class FrameBuilder {
       list.box(x, y, w, Math.max(0.8, h), 0, fade(overlay?.fill?.[item] || blend(fill, theme.familyEdge[family], 0.55), alpha), 0, 0);
       return;
     }
+    if (pill && h < BLOCK_H - 2) {
+      list.box(x, y + h * 0.2, w, h * 0.6, h * 0.3, fade(theme.border, alpha * 0.8), 0, 0);
+      return;
+    }
     const radius = pill || source ? Math.min(h / 2, 9 * Math.max(1, s)) : Math.min(RADIUS * Math.max(0.6, s), h / 2.5);
     if (group && flags & IS_REPEAT && h > 10) {
       // A run of identical groups is a small pile.
@@ -381,8 +385,11 @@ export class FrameBuilder {
       const y = v.y + ty * s;
       const w = tw * s;
       const h = th * s;
+      if (h < BLOCK_H - 2) {
+        list.box(x, y + h * 0.2, w, h * 0.6, h * 0.3, fade(lit ? theme.accent : theme.border, alpha * 0.8), 0, 0);
+        continue;
+      }
       list.box(x, y, w, h, h / 2, fade(blend(theme.paper, theme.ink, 0.05), alpha), fade(lit ? theme.accent : theme.border, alpha), lit ? 1.5 : 1);
-      if (h < BLOCK_H - 2) continue;
       const px = Math.max(MIN_PX, SUB_PX * s);
       list.text({
         text: scene.labels[shape.tagLabel[k]], x: x + w / 2, y: y + h / 2, px, face: "sans",
@@ -419,7 +426,9 @@ export class FrameBuilder {
     }
     const bar = Math.min(hh, 26);
     const top = (v.depth - 1) * bar;
-    const y = Math.min(Math.max(v.y, top), v.y + v.h - bar);
+    const y = Math.max(v.y, top);
+    // Scrolled out but for a strip: the strip would lie over the headers of the groups around.
+    if (y + bar > v.y + v.h + 1) return;
     const x = Math.max(v.x, 0);
     const right = Math.min(v.x + v.w, this.width);
     const d = Math.min(v.depth - 1, theme.sheets.length - 1);

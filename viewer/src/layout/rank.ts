@@ -17,7 +17,13 @@ export function assignRanks(flow: Flow, work: Work): Ranks {
   const ins = bucket(dst, n);
   const outs = bucket(src, n);
   const back = new Uint8Array(m);
-  const order = topological(flow, ins, back);
+  let order = topological(flow, ins, back);
+  if (back.includes(1)) {
+    // Cut cycles where they run against the given order, which follows the computation.
+    back.fill(0);
+    markBack(flow, outs, back);
+    order = topological(flow, ins, back);
+  }
   work.ranks += n + m;
 
   let ports = 0;
@@ -76,6 +82,7 @@ function topological(flow: Flow, ins: Csr, back: Uint8Array): Int32Array {
       let pushed = false;
       while (next[v] < ins.offsets[v + 1]) {
         const e = ins.values[next[v]++];
+        if (back[e]) continue;
         const p = src[e];
         if (state[p] === 1) back[e] = 1;
         else if (state[p] === 0) {
@@ -92,4 +99,44 @@ function topological(flow: Flow, ins: Csr, back: Uint8Array): Int32Array {
     }
   }
   return out;
+}
+
+/** Marks edges inside a strongly connected component that do not go from a lower to a higher index. */
+function markBack(flow: Flow, outs: Csr, back: Uint8Array): void {
+  const { n, dst } = flow;
+  const component = new Int32Array(n).fill(-1);
+  const number = new Int32Array(n); // 0: not met
+  const low = new Int32Array(n);
+  const next = outs.offsets.slice(0, n);
+  const path: number[] = [];
+  const held: number[] = [];
+  let count = 0;
+  for (let s = 0; s < n; s++) {
+    if (number[s] !== 0) continue;
+    path.push(s);
+    while (path.length > 0) {
+      const v = path[path.length - 1];
+      if (number[v] === 0) {
+        number[v] = low[v] = ++count;
+        held.push(v);
+      }
+      if (next[v] < outs.offsets[v + 1]) {
+        const w = dst[outs.values[next[v]++]];
+        if (number[w] === 0) path.push(w);
+        else if (component[w] < 0) low[v] = Math.min(low[v], number[w]);
+        continue;
+      }
+      path.pop();
+      if (low[v] === number[v]) {
+        for (let w = held.pop() as number; ; w = held.pop() as number) {
+          component[w] = v;
+          if (w === v) break;
+        }
+      }
+      if (path.length > 0) low[path[path.length - 1]] = Math.min(low[path[path.length - 1]], low[v]);
+    }
+  }
+  for (let e = 0; e < flow.m; e++) {
+    if (component[flow.src[e]] === component[dst[e]] && flow.src[e] >= dst[e]) back[e] = 1;
+  }
 }

@@ -84,7 +84,8 @@ export function findRuns(stage: StageGraph, raw: Int32Array, members: Csr, hashe
       const item = members.values[i];
       let j = i + 1;
       if (item >= N) {
-        while (j < to && members.values[j] >= N && same(hashes, item - N, members.values[j] - N)) j++;
+        const stem = stemOf(stage, raw[item - N]);
+        while (j < to && members.values[j] >= N && same(hashes, item - N, members.values[j] - N) && stemOf(stage, raw[members.values[j] - N]) === stem) j++;
         if (j - i >= least) {
           if (j - i === to - from) repeat[g] = j - i;
           else added.push(Array.from(members.values.subarray(i, j)));
@@ -94,6 +95,11 @@ export function findRuns(stage: StageGraph, raw: Int32Array, members: Csr, hashe
     }
   }
   return { repeat, added };
+}
+
+/** The name without its number: "layer1" and "layer2" are one of many, "query" and "key" are not. */
+function stemOf(stage: StageGraph, row: number): string {
+  return row < 0 ? "" : stage.graph.strings.head(stage.graph.groups.name[row], 80).replace(/[._-]?\d+$/, "");
 }
 
 const same = (h: GroupHashes, p: number, q: number): boolean => h.a[p] === h.a[q] && h.b[p] === h.b[q];

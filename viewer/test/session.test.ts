@@ -1,0 +1,164 @@
+import assert from "node:assert/strict";
+import { test } from "node:test";
+import { firstView } from "../src/engine/first_view";
+import { Measure } from "../src/layout/measure";
+import type { SceneUpdate } from "../src/layout/scene_update";
+import { EACH, FOLDED, LayoutSession, OPEN } from "../src/layout/session";
+import { EDGE } from "../src/layout/template";
+import type { Hierarchy } from "../src/model/hierarchy";
+import { groupTitle } from "../src/model/labels";
+import { Scene } from "../src/gl/scene";
+import { load, transformer } from "./support/models";
+
+const session = (h: Hierarchy, across = false): LayoutSession => new LayoutSession(h, new Measure(), { across, aspect: 1.7, wrapFrom: 400 });
+const find = (h: Hierarchy, title: string): number => {
+  for (let g = 0; g < h.groups; g++) if (groupTitle(h, g) === title) return g;
+  throw new Error(`no group ${title}`);
+};
+
+function assertSound(s: LayoutSession): void {
+  for (const g of s.visibleGroups(false)) {
+    const shape = s.shape(g);
+    assert.ok(shape, `group ${g} has no shape`);
+    const r = shape.rect;
+    const n = shape.small.length;
+    for (let i = 0; i < n; i++) {
+      if (r[4 * i + 2] === 0) continue;
+      assert.ok(r[4 * i] >= -0.6 && r[4 * i + 1] >= -0.6 && r[4 * i] + r[4 * i + 2] <= shape.w + 0.6 && r[4 * i + 1] + r[4 * i + 3] <= shape.h + 0.6, "inside its group");
+      for (let j = i + 1; j < n; j++) {
+        if (r[4 * j + 2] === 0) continue;
+        const apart = r[4 * i] + r[4 * i + 2] <= r[4 * j] + 0.1 || r[4 * j] + r[4 * j + 2] <= r[4 * i] + 0.1 || r[4 * i + 1] + r[4 * i + 3] <= r[4 * j + 1] + 0.1 || r[4 * j + 1] + r[4 * j + 3] <= r[4 * i + 1] + 0.1;
+        assert.ok(apart, `members ${i} and ${j} of group ${g} overlap`);
+      }
+    }
+  }
+}
+
+test("unfolding lays out the group and its ancestors, and nothing else", async () => {
+  const h = await load(transformer(8));
+  const s = session(h);
+  s.setAll(true);
+  await s.layOut();
+  s.takeUpdate();
+  s.setFold(find(h, "attn"), FOLDED);
+  await s.layOut();
+  const u = s.takeUpdate();
+  const changed: string[] = [];
+  for (let i = 0; i < u.groups.length; i += 3) changed.push(groupTitle(h, u.groups[i]));
+  assert.deepEqual(changed.sort(), ["layers × 8", "layers.0", "test"].sort());
+});
+
+test("identical groups share one drawing", async () => {
+  const h = await load(transformer(40));
+  const s = session(h);
+  s.setAll(true);
+  await s.layOut();
+  const u = s.takeUpdate();
+  assert.ok(u.groups.length / 3 > 280, "all groups are shown");
+  assert.ok(u.shapes.length < 30, `${u.shapes.length} drawings for ${u.groups.length / 3} groups`);
+});
+
+test("open, an identical run shows one of its members; with each, all", async () => {
+  const h = await load(transformer(12));
+  const s = session(h);
+  const run = find(h, "layers × 12");
+  s.setFold(run, OPEN);
+  await s.layOut();
+  assert.deepEqual([...s.membersOf(run)].map((m) => (m >= h.nodes ? groupTitle(h, m - h.nodes) : "op")), ["norm1", "attn", "op", "norm2", "mlp", "op"]);
+  const shape = s.shape(run);
+  assert.ok(shape && shape.inAt.length === 2 && shape.outAt.length === 1, "x and the mask come in, x goes out");
+  s.setFold(run, EACH);
+  await s.layOut();
+  assert.equal(s.membersOf(run).length, 12);
+});
+
+test("nothing overlaps: folded, unfolded, left to right, flat", async () => {
+  const h = await load(transformer(6, 5));
+  for (const across of [false, true]) {
+    const s = session(h, across);
+    await s.layOut();
+    assertSound(s);
+    s.setAll(true);
+    await s.layOut();
+    assertSound(s);
+  }
+  const s = session(h);
+  s.flat = true;
+  await s.layOut();
+  const shape = s.shape(0);
+  assert.ok(shape && shape.small.length === h.nodes);
+});
+
+test("a tensor that many far places read is named there, not drawn", async () => {
+  const h = await load(transformer(12));
+  const s = session(h);
+  const run = find(h, "layers × 12");
+  s.setFold(run, EACH);
+  await s.layOut();
+  const shape = s.shape(run);
+  assert.ok(shape);
+  assert.ok(shape.tagEdge.length >= 10, "a port at each use");
+  let fromMask = 0;
+  for (let e = 0; e < shape.edgeSrc.length; e++) if (shape.edgeKind[e] === EDGE && shape.edgeSrc[e] < 0) fromMask++;
+  assert.ok(fromMask <= 3, `${fromMask} long edges are drawn`);
+});
+
+test("constants stand small beside their consumer", async () => {
+  const h = await load(transformer(3));
+  const s = session(h);
+  s.setAll(true);
+  await s.layOut();
+  const q = find(h, "q");
+  const shape = s.shape(q);
+  assert.ok(shape);
+  assert.deepEqual([...shape.small], [1, 0]);
+  assert.ok(shape.rect[0] + shape.rect[2] <= shape.rect[4], "left of it");
+});
+
+test("the first view shows a model at a glance", async () => {
+  for (const layers of [12, 200]) {
+    const h = await load(transformer(layers));
+    const s = session(h);
+    await firstView(s, 1280, 640);
+    const boxes = s.visibleGroups(false).reduce((n, g) => n + s.membersOf(g).length, 0);
+    assert.ok(boxes >= 10 && boxes <= 80, `${boxes} boxes`);
+    const shape = s.shape(0);
+    assert.ok(shape && Math.min(1280 / shape.w, 640 / shape.h) > 0.7, "and it reads");
+  }
+});
+
+test("a scene knows where every drawn item is, and that folded ones are not", async () => {
+  const h = await load(transformer(4));
+  const s = session(h);
+  const scene = new Scene();
+  const run = find(h, "layers × 4");
+  const attn = find(h, "attn");
+  s.setFold(run, EACH);
+  s.setFold(find(h, "layers.0"), OPEN);
+  s.setFold(attn, OPEN);
+  await s.layOut();
+  scene.apply(s.takeUpdate());
+  const place = scene.place(h.nodes + attn);
+  assert.ok(place);
+  const inner = s.membersOf(attn)[0];
+  const p = scene.place(inner);
+  assert.ok(p && p.x >= place.x && p.y >= place.y && p.x + p.w <= place.x + place.w);
+  s.setFold(attn, FOLDED);
+  await s.layOut();
+  const u: SceneUpdate = s.takeUpdate();
+  scene.apply(u);
+  assert.equal(scene.place(inner), null);
+});
+
+test("100,000 nodes unfold and flatten in steps that grow with the graph", async () => {
+  const h = await load(transformer(7600));
+  assert.ok(h.nodes > 100_000);
+  const s = session(h);
+  s.setAll(true);
+  await s.layOut();
+  const steps = (): number => s.work.ranks + s.work.sweeps + s.work.lanes + s.work.dummies;
+  assert.ok(steps() < 10 * h.nodes, `${steps()} steps to unfold`);
+  s.flat = true;
+  await s.layOut();
+  assert.ok(steps() < 60 * h.nodes, `${steps()} steps to flatten`);
+});
