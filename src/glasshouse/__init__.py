@@ -31,7 +31,7 @@ _HOMES: dict[str, str] = {
         "tensor.trace_data": "clear_trace_data dump_trace_data flag_scope",
         "ir": "Graph parse_graph symbol",
         "ir.dtype": "bfloat16 float16 float32 float64 int16 int32 int64 int8 uint8",
-        "passes": "PassContext optimize",
+        "passes": "Instrument Pass PassContext optimize register_pass",
     }.items()
     for name in names.split()
 }
@@ -81,8 +81,11 @@ if TYPE_CHECKING:
     from glasshouse.ir.dtype import int64 as int64
     from glasshouse.ir.dtype import int8 as int8
     from glasshouse.ir.dtype import uint8 as uint8
+    from glasshouse.passes import Instrument as Instrument
+    from glasshouse.passes import Pass as Pass
     from glasshouse.passes import PassContext as PassContext
     from glasshouse.passes import optimize as optimize
+    from glasshouse.passes import register_pass as register_pass
     from glasshouse.tensor.create import arange as arange
     from glasshouse.tensor.create import array as array
     from glasshouse.tensor.create import as_tensor as as_tensor

@@ -175,7 +175,7 @@ class Rewriter(Builder):
         return True
 
     def reject(self, nodes: Iterable[Node], *, why: str, rule: str = "", **numbers: float) -> None:
-        """Record a decision not to act, with the figures that decided; once, however often taken."""
+        """Record, once, a decision not to act, with the figures that decided."""
         if not self.listeners:
             return
         step = Reject(self.pass_name, rule, why, tuple(n.id for n in nodes), numbers)
