@@ -90,14 +90,16 @@ def run_pending(values: Iterable[LazyValue]) -> None:
     on_the_way = {n.id for n in nodes}
     tensors = LIVE.pending()
     held = [r for r in (resolve(t.value) for t in tensors) if r.node.id in on_the_way]
-    targets = {v.node.id: v.node for v in [*wanted, *held]}
+    # In the order in which they were recorded, so that the same loop makes the same graph.
+    found = {v.node.id: v.node for v in [*wanted, *held]}
+    targets = [found[i] for i in sorted(found)]
     extraction = Extraction(nodes)
     graph = extraction.graph
-    outputs = [v for node in targets.values() for v in node.outputs]
+    outputs = [v for node in targets for v in node.outputs]
     graph._set_outputs([extraction.value(v) for v in outputs])
     report = trace_data.recorder(graph, nodes, tensors)
     arrays = iter(execute(graph, extraction.fed, report))
-    for node in targets.values():
+    for node in targets:
         node.results = [_owned(next(arrays)) for _ in node.types]
         if not node.needs_grad and not STATE.keeping:
             node.inputs = ()

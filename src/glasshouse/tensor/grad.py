@@ -54,7 +54,7 @@ def value_and_grad(
             result = function(*given, **keywords)
             output = result[0] if has_aux else result
             wrt = [leaf for n in numbers for _, leaf in flatten(given[n])]
-            found = iter(gradients(_scalar(output), wrt))
+            found = iter(_gradients([_scalar(output)], wrt, None, independent=True))
         shaped = [rebuild(given[n], lambda _, __: next(found)) for n in numbers]
         return result, shaped[0] if isinstance(argnums, int) else tuple(shaped)
 
@@ -92,13 +92,22 @@ def gradients(
 ) -> list[Tensor]:
     """The gradient of the sum of `outputs` by each of `wrt`; zeros where nothing depends on it."""
     many = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    return _gradients(many, wrt, seeds, independent=False)
+
+
+def _gradients(
+    many: Sequence[Tensor],
+    wrt: Sequence[Tensor],
+    seeds: Sequence[Tensor] | None,
+    independent: bool,
+) -> list[Tensor]:
     start: dict[Value, Tensor] = {
         o.value: _seed(o) if seeds is None else seeds[i] for i, o in enumerate(many)
     }
     targets = [t.value for t in wrt]
     first = min((v.node.id for v in targets), default=0)
     order = _ancestors(start, lambda node: node.id >= first)
-    found = reverse(LAZY, at, order, start, targets)
+    found = reverse(LAZY, at, order, start, targets, independent=independent)
     return [_zeros(t) if g is None else g for g, t in zip(found, wrt, strict=True)]
 
 

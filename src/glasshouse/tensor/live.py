@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 from weakref import ref
 
+from glasshouse.tensor.state import STATE
+
 if TYPE_CHECKING:
     from glasshouse.tensor.tensor import Tensor
 
@@ -21,6 +23,9 @@ class Live:
         self._limit = 1024
 
     def add(self, tensor: Tensor) -> None:
+        """Called when a pending tensor is made; one that is being captured never has data."""
+        if STATE.capture is not None:
+            return
         self._tensors.append(ref(tensor))
         if len(self._tensors) > self._limit:
             self.pending()

@@ -143,7 +143,7 @@ class Extraction:
         self.graph = Graph(name)
         self.fed: list[Array] = []  # the data for the graph's inputs that were leaves, in order
         self._values: dict[tuple[int, int], Value] = {}
-        self._leaf = leaf or self._as_input
+        self._leaf = leaf
         for node in nodes:
             if node.results is None:
                 self._add(node)
@@ -154,8 +154,10 @@ class Extraction:
         found = resolve(lazy)
         key = (found.node.id, found.index)
         if key not in self._values:
-            origin = (reader or found.node).origin
-            self._values[key] = self._leaf(self.graph, found, origin)
+            if self._leaf is None:
+                self._values[key] = self._as_input(found)
+            else:
+                self._values[key] = self._leaf(self.graph, found, (reader or found.node).origin)
         return self._values[key]
 
     def _add(self, node: LazyNode) -> None:
@@ -168,8 +170,8 @@ class Extraction:
         for index, value in enumerate(twin.outputs):
             self._values[node.id, index] = value
 
-    def _as_input(self, graph: Graph, lazy: LazyValue, _: Origin) -> Value:
-        node = lazy.node
+    def _as_input(self, lazy: LazyValue) -> Value:
+        graph, node = self.graph, lazy.node
         if is_embedded(node):
             return graph._add(CONSTANT, (), node.attrs, node.types, node.origin, node.id).output
         assert node.results is not None

@@ -12,10 +12,11 @@ notebook's kernel).
 
 from __future__ import annotations
 
+import inspect
 import os
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import CodeType, FrameType
 
@@ -100,13 +101,18 @@ def caller_name(thing: object, frame: FrameType | None, default: str) -> str:
     while frame is not None:
         code = frame.f_code
         if (_kinds.get(id(code)) or _classified(code))[0] == _USER:
-            for names in (frame.f_locals, frame.f_globals):
-                for name, value in names.items():
-                    if value is thing and not name.startswith("_"):
-                        return name
-            break
+            found = _name_in(frame.f_locals, thing)
+            if sys.version_info < (3, 13) and code.co_flags & inspect.CO_OPTIMIZED:
+                # Before 3.13, reading a function's locals leaves a copy of them in its frame, which
+                # would keep alive what the user deletes. The locals themselves are elsewhere.
+                frame.f_locals.clear()
+            return found or _name_in(frame.f_globals, thing) or default
         frame = frame.f_back
     return default
+
+
+def _name_in(names: Mapping[str, object], thing: object) -> str:
+    return next((n for n, v in names.items() if v is thing and not n.startswith("_")), "")
 
 
 def _walk(frame: FrameType | None, boundary: FrameType | None) -> Key:

@@ -49,18 +49,21 @@ def reverse(
     order: Sequence[Node],
     seeds: Mapping[Value, Any],
     wrt: Sequence[Value],
+    *,
+    independent: bool = False,
 ) -> list[Any]:
     """For each of `wrt` the handle of its gradient, or None where nothing flows to it.
 
     `order` holds the nodes between `wrt` and the seeds, producers first; `seeds` are the gradients
-    that arrive from outside.
+    that arrive from outside. With `independent`, one of `wrt` that is computed from another counts
+    as a variable of its own: nothing flows through it.
     """
     reached = dependents(order, wrt)
     targets = set(wrt)
     grads: dict[Value, Any] = {v: g for v, g in seeds.items() if v in reached}
     for node in reversed(order):
         outputs = node.outputs
-        arrived = [grads.get(v) for v in outputs]
+        arrived = [None if independent and v in targets else grads.get(v) for v in outputs]
         if not any(g is not None for g in arrived):
             continue
         if not any(v in reached for v in node.inputs):

@@ -145,11 +145,11 @@ def trace_structured(
         made.append(Tensor(LazyNode(INPUT, (), attrs, (kind,), origin).outputs[0]))
         return made[-1]
 
-    slots = {str(i): given for i, given in enumerate(inputs)} | keywords
-    slots = {k: rebuild(v, as_input, (k,)) for k, v in slots.items()}
-    positional = [slots.pop(str(i)) for i in range(len(inputs))]
     STATE.capture = capture
     try:
+        slots = {str(i): given for i, given in enumerate(inputs)} | keywords
+        slots = {k: rebuild(v, as_input, (k,)) for k, v in slots.items()}
+        positional = [slots.pop(str(i)) for i in range(len(inputs))]
         result = function(*positional, **slots)
         updates = {t: now for t, (_, now) in capture.assigned().items()}
     finally:

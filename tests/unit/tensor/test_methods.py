@@ -32,7 +32,7 @@ CASES = {
     "unsqueeze": lambda x: x.unsqueeze(1),
     "squeeze": lambda x: x[:1].squeeze(0),
     "expand": lambda x: x[:, :1].expand(2, 5, -1),
-    "tile": lambda x: x.repeat(2, 1, 3) if isinstance(x, torch.Tensor) else x.repeat(2, 1, 3),
+    "repeat": lambda x: x.repeat(2, 1, 3),
     "flip": lambda x: x.flip(0, 2),
     "tril": lambda x: x.tril(),
     "triu": lambda x: x.triu(1),

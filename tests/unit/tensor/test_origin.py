@@ -181,7 +181,5 @@ def test_the_place_is_left_when_a_module_raises() -> None:
 
 def test_origins_are_shared_between_calls() -> None:
     model = Outer()
-    origins = []
-    for _ in range(2):
-        origins.append(model(gh.array(np.ones(2, np.float32))).value.node.origin)
-    assert origins[0] is origins[1]
+    first, second = (model(gh.array(np.ones(2, np.float32))).value.node.origin for _ in range(2))
+    assert first is second

@@ -1,0 +1,61 @@
+"""The key by which a compiled graph is found again."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import glasshouse as gh
+from glasshouse import nn
+from glasshouse.tensor.structure import structure_key
+
+BASE = gh.trace(lambda x: (x * 2).sum(1), gh.spec(("n", 4)))
+
+OTHERS = {
+    "number": lambda: gh.trace(lambda x: (x * 3).sum(1), gh.spec(("n", 4))),
+    "attribute": lambda: gh.trace(lambda x: (x * 2).sum(0), gh.spec(("n", 4))),
+    "size": lambda: gh.trace(lambda x: (x * 2).sum(1), gh.spec(("n", 5))),
+    "symbol": lambda: gh.trace(lambda x: (x * 2).sum(1), gh.spec(("m", 4))),
+    "type": lambda: gh.trace(lambda x: (x * 2).sum(1), gh.spec(("n", 4), "float64")),
+    "op": lambda: gh.trace(lambda x: (x + 2).sum(1), gh.spec(("n", 4))),
+    "outputs": lambda: gh.trace(lambda x: (y := (x * 2).sum(1), y)[:2], gh.spec(("n", 4))),
+}
+
+
+def test_the_same_program_has_the_same_key() -> None:
+    again = gh.trace(lambda other: (other * 2).sum(1), gh.spec(("n", 4)), name="named")
+    assert structure_key(again) == structure_key(BASE)
+    assert len({structure_key(again), structure_key(BASE)}) == 1
+
+
+@pytest.mark.parametrize("what", OTHERS)
+def test_another_program_has_another_key(what: str) -> None:
+    assert structure_key(OTHERS[what]()) != structure_key(BASE)
+
+
+def test_data_of_constants_counts_and_of_variables_does_not() -> None:
+    one, two = nn.Linear(8, 8), nn.Linear(8, 8)
+
+    def keys(variables: bool) -> set:
+        graphs = [gh.trace(m, gh.spec((1, 8)), variables=variables) for m in (one, two)]
+        return {structure_key(g) for g in graphs}
+
+    assert len(keys(False)) == 2
+    assert len(keys(True)) == 1
+
+
+def test_minus_zero_and_nan() -> None:
+    def key(value: float):
+        return structure_key(gh.trace(lambda x: x.clip(value), gh.spec((1,))))
+
+    assert key(0.0) != key(-0.0)
+    assert key(float("nan")) == key(float("nan"))
+
+
+def test_arrays_in_a_graph() -> None:
+    def key(array: np.ndarray):
+        return structure_key(gh.trace(lambda x: x + array, gh.spec((100,))))
+
+    ones = np.ones(100, np.float32)
+    assert key(ones) == key(ones.copy())
+    assert key(ones) != key(ones * 2)
