@@ -128,24 +128,23 @@ def pass_named(name: str, options: Mapping[str, Any] | None = None) -> Pass:
         if option not in fields:
             known = ", ".join(fields) or "none"
             raise PassError(f"pass {key} has no option {option!r}", hint=f"its options: {known}")
-        given[option] = _converted(key, option, value, fields[option].default)
+        given[option] = _converted(key, option, value, fields[option])
     return cls(**given)
 
 
-def _converted(pass_name: str, option: str, value: Any, default: Any) -> Any:
+def _converted(pass_name: str, option: str, value: Any, field: dataclasses.Field[Any]) -> Any:
     """Text from a command line as the type that the option's default has."""
+    make: Any = field.default_factory
+    default: Any = field.default if make is dataclasses.MISSING else make()
     if not isinstance(value, str) or isinstance(default, str):
         return value
     if isinstance(default, Target):
         return target_named(value)
     try:
-        return (
-            type(default)(ast.literal_eval(value))
-            if default is not None
-            else ast.literal_eval(value)
-        )
+        read = ast.literal_eval(value)
+        if isinstance(default, tuple) and not isinstance(read, (tuple, list)):
+            read = (read,)
+        return read if default is None else type(default)(read)
     except (ValueError, SyntaxError, TypeError):
-        wanted = type(default).__name__
-        raise PassError(
-            f"option {option} of pass {pass_name} must be {wanted}, got {value!r}"
-        ) from None
+        where = f"option {option} of pass {pass_name}"
+        raise PassError(f"{where} must be {type(default).__name__}, got {value!r}") from None

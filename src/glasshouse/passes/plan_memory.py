@@ -64,7 +64,6 @@ class PlanMemory(Pass):
 
 @dataclass(slots=True)
 class _Buffer:
-    value: Value
     size: int
     begin: int
     end: int
@@ -94,11 +93,11 @@ def plan_memory(graph: Graph, alignment: int = ALIGNMENT, in_place: bool = True)
             plan.total += size
             operand = _overwritten(node, value, i, last, buffers) if in_place else None
             if operand is not None:
-                plan.in_place[value] = operand.value
-                operand.end = max(last.get(value, i), i)
-                buffers[value] = operand
+                plan.in_place[value] = operand
+                buffers[value] = buffers[operand]
+                buffers[value].end = max(last.get(value, i), i)
             else:
-                buffers[value] = _Buffer(value, size, i, max(last.get(value, i), i))
+                buffers[value] = _Buffer(size, i, max(last.get(value, i), i))
     distinct = list({id(b): b for b in buffers.values()}.values())
     plan.live = _most_alive(distinct)
     plan.arena = _place(distinct)
@@ -128,7 +127,7 @@ def _upper_bytes(value: Value, alignment: int) -> int | None:
 
 def _overwritten(
     node: Node, value: Value, now: int, last: dict[Value, int], buffers: dict[Value, _Buffer]
-) -> _Buffer | None:
+) -> Value | None:
     """The operand whose memory the output can take: read at the same index, and dead after this."""
     if len(node.outputs) != 1 or not _is_elementwise(node):
         return None
@@ -139,7 +138,7 @@ def _overwritten(
             continue
         # A buffer that was taken over belongs to its last value.
         if buffer.end == now and last.get(operand) == now:
-            return buffer
+            return operand
     return None
 
 

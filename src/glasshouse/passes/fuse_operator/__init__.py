@@ -74,7 +74,7 @@ def _emit(rw: Rewriter, operands: list[Value], attrs: dict[str, object]) -> Node
 
 def _why(group: Group, ops: list[Node], outputs: list[Value]) -> str:
     written = set(outputs)
-    computed = [n for n in ops if not is_mover(n) and n not in group.copies]
+    computed = [n for n in ops if not is_mover(n)]
     kept = sum(2 * nbytes(n.output) for n in computed if n.output not in written)
     around = f"around {group.anchor.op.label}" if group.anchor else "in one loop nest"
     copies = sum(1 for n in ops if n in group.copies)

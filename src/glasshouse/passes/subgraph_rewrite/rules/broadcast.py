@@ -55,6 +55,33 @@ def elementwise_of_expand(node: Node, rw: Rewriter) -> Match | None:
     )
 
 
+@rule(*_BROADCASTING, why="a fill in an elementwise op is one number")
+def elementwise_of_full(node: Node, rw: Rewriter) -> Match | None:
+    operands: list[Value | float] = list(node.inputs)
+    matched: list[Node] = []
+    for i, value in enumerate(node.inputs):
+        inner = made_by(value, "full")
+        if not inner or not isinstance(inner.attrs["value"], (bool, int, float)):
+            continue
+        shapes = [v.type.shape for j, v in enumerate(node.inputs) if j != i]
+        if broadcast_shapes(shapes) == node.output.type.shape and inner not in matched:
+            operands[i] = inner.attrs["value"]
+            matched.append(inner)
+            break  # one at a time: two fills would leave nothing that has the shape
+    if not matched:
+        return None
+
+    def build() -> Expr:
+        type = matched[0].output.type
+        handles = [
+            rw.expr(v if isinstance(v, Value) else rw.constant(v, type.dtype)) for v in operands
+        ]
+        out: Expr = handles[0].apply(node.op.name, *handles[1:])
+        return out
+
+    return Match(build, matched=matched)
+
+
 @rule("sum", "mean", "max", "min", "prod", why="the axes have one element each")
 def fold_of_one(node: Node, rw: Rewriter) -> Match | None:
     x = node.inputs[0]

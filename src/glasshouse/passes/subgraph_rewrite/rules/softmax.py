@@ -16,7 +16,11 @@ def recognise_softmax(node: Node, rw: Rewriter) -> Match | None:
         return None
     fold, axis = total
     x, shifted = _without_max(exp.inputs[0], axis)
-    return Match(lambda: rw.expr(x).apply("softmax", axis=axis), matched=[exp, fold, *shifted])
+    return Match(
+        lambda: rw.expr(x).apply("softmax", axis=axis),
+        matched=[exp, fold, *shifted],
+        closed=True,
+    )
 
 
 @rule("subtract", why="x - max - log(sum(exp(x - max))) is the logarithm of a softmax")
