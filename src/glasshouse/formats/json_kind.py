@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:,]|[^\s{}\[\]:,"]+')
+# An unclosed string runs to the end of the head: trying again at every quote would be quadratic.
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 _COLON = re.compile(r"\s*:")
 MAX_DEPTH = 12
 

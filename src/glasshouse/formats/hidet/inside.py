@@ -10,8 +10,9 @@ import re
 from dataclasses import dataclass, field
 
 MAX_LINES = 20_000
+MAX_LINE = 10_000
 _ASSIGN = re.compile(r"(\w+)(?::\s*([^=]*?))?\s*=\s*(\w+)\((.*)\)\s*(\[anchor\])?\s*(?:#.*)?$")
-_PARAM = re.compile(r"(\w+)\s*:\s*(\w+\[[^\]]*\])")
+_PARAM = re.compile(r"\b(\w+)\s*:\s*(\w+\[[^\]]*\])")
 _SHAPE = re.compile(r"(\w+)\s*:\s*(\w+\[[^\]]*\])\s+where\b")
 _DECLARED = re.compile(r"(\w+):\s*tensor\((\w+),\s*(\[[^\]]*\])\)")
 
@@ -68,6 +69,8 @@ def _statements(out: Inside, lines: list[str], types: dict[str, str]) -> Inside 
     known = {name for name, _ in out.parameters}
     for line in lines[:MAX_LINES]:
         line = line.strip()
+        if len(line) > MAX_LINE:
+            continue
         if line.startswith("return "):
             out.results = [r.strip() for r in line.removeprefix("return ").split(",")]
             break

@@ -1,0 +1,1 @@
+"""MLIR text: StableHLO and any other dialect, generic or as tools print it."""
