@@ -241,7 +241,7 @@ class Module(metaclass=_InitScope):
                 return [(name, module) for _, name, module in chain]
         if trace_data.is_on():
             for path, parameter in self.named_parameters():
-                parameter.name = path
+                trace_data.name_parameter(parameter, path)
         name = caller_name(self, frame.f_back, type(self).__name__)
         capture = STATE.capture
         if capture is not None and caller is None:

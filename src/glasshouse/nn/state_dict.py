@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from glasshouse.errors import ShapeError, TypeMismatch
-from glasshouse.tensor.create import as_tensor
+from glasshouse.tensor.create import array
 from glasshouse.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -56,7 +56,9 @@ def load_state_dict(module: Module, state: Mapping[str, Any], strict: bool = Tru
         raise ShapeError(what)
     for name, tensor in own.items():
         if name in state:
-            tensor.assign(as_tensor(state[name]).detach().cast(tensor.dtype))
+            data = state[name]
+            given = data.detach() if isinstance(data, Tensor) else array(data, tensor.dtype)
+            tensor.assign(given.cast(tensor.dtype))
 
 
 def _shape(data: Any) -> tuple[Any, ...]:

@@ -97,7 +97,7 @@ def run_pending(values: Iterable[LazyValue]) -> None:
     graph = extraction.graph
     outputs = [v for node in targets for v in node.outputs]
     graph._set_outputs([extraction.value(v) for v in outputs])
-    report = trace_data.recorder(graph, nodes, tensors)
+    report = trace_data.recorder(graph, tensors)
     arrays = iter(execute(graph, extraction.fed, report))
     for node in targets:
         node.results = [_owned(next(arrays)) for _ in node.types]

@@ -21,7 +21,7 @@ from glasshouse.errors import TypeMismatch, Unsupported
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.origin import Origin
-from glasshouse.tensor.pending import LazyNode, LazyValue, resolve
+from glasshouse.tensor.pending import LazyValue, resolve
 from glasshouse.tensor.tensor import Tensor
 
 _GRAD = {"name": "grad", "type": "Grad", "file_path": "", "lineno": 0}
@@ -34,6 +34,7 @@ class _Data:
     executed: dict[int, dict[str, Any]] = field(default_factory=dict)
     ops: dict[int, int] = field(default_factory=dict)  # id of a node -> id of its op here
     values: dict[tuple[int, int], int] = field(default_factory=dict)  # (node, output) -> id here
+    names: dict[tuple[int, int], str] = field(default_factory=dict)  # of parameters' values
 
 
 _data = _Data()
@@ -80,23 +81,30 @@ def dump_trace_data() -> dict[str, dict[int, dict[str, Any]]]:
 
 def clear_trace_data() -> None:
     """Forget what was kept."""
-    for kept in (_data.nodes, _data.executed, _data.ops, _data.values):
+    for kept in (_data.nodes, _data.executed, _data.ops, _data.values, _data.names):
         kept.clear()
 
 
-def recorder(graph: Graph, nodes: Sequence[LazyNode], tensors: Sequence[Tensor]) -> Any:
+def recorder(graph: Graph, tensors: Sequence[Tensor]) -> Any:
     """Keep a graph that is about to run; gives what the executor reports its kernels to."""
     if not is_on():
         return None
     for node in graph.nodes:
         _keep(node)
-    _name_values(nodes, tensors)
+    _name_values(tensors)
     return _ran
 
 
 def is_on() -> bool:
     """Whether what runs is kept."""
     return _data.level > 1
+
+
+def name_parameter(parameter: Tensor, name: str) -> None:
+    """Let a parameter, and the value it holds now, be known by this name."""
+    parameter.name = name
+    held = resolve(parameter.value)
+    _data.names[held.node.id, held.index] = name
 
 
 def same_value(new: int, old: LazyValue) -> None:
@@ -136,7 +144,7 @@ def _keep_value(value: Value, op: int, stacks: list[Any], common: dict[str, str]
     _data.values[value.node.id, value.index] = id
     shape = "".join(f"{d}," for d in value.type.shape)
     attrs = {
-        "is_var": "1", "name": value.node.attrs.get("name", "") or "",
+        "is_var": "1", "name": _data.names.get((value.node.id, value.index), ""),
         "shape": f"[{shape}]", "ndim": str(value.type.rank), "dtype": value.type.dtype.name,
         "dsize": str(value.type.dtype.itemsize), **common,
     }  # fmt: skip
@@ -151,20 +159,13 @@ def _grad_attr(forward: int) -> dict[str, str]:
     return {"grad_op_id": str(_data.ops[forward])} if forward in _data.ops else {}
 
 
-def _name_values(nodes: Sequence[LazyNode], tensors: Sequence[Tensor]) -> None:
-    """Values that are or become parameters have the parameter's name."""
-    named: list[tuple[int, int, str]] = []
-    for node in nodes:
-        owner = None if node.owner is None else node.owner()
-        if owner is not None and owner.name:
-            named.append((node.id, 0, owner.name))
+def _name_values(tensors: Sequence[Tensor]) -> None:
+    """Values that become parameters have the parameter's name."""
     for tensor in tensors:
-        if tensor.name:
-            found = resolve(tensor.value)
-            named.append((found.node.id, found.index, tensor.name))
-    for id, index, name in named:
-        if (id, index) in _data.values:
-            _data.nodes[_data.values[id, index]]["attrs"]["name"] = name
+        found = resolve(tensor.value)
+        key = (found.node.id, found.index)
+        if tensor.name and key in _data.values:
+            _data.nodes[_data.values[key]]["attrs"]["name"] = tensor.name
 
 
 def _stacks(origin: Origin) -> list[dict[str, Any]]:
