@@ -102,7 +102,7 @@ def resnet_training(path, size):
     save(path)
 
 
-def main(folder="traces", size=64):
+def main(folder="traces", size=32):
     out = Path(folder)
     out.mkdir(parents=True, exist_ok=True)
     small_inference(out / "simple_model.pkl")
