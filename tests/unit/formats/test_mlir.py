@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from format_files import DATA, group_paths, same_graphs
 from glasshouse import formats
 from glasshouse.errors import FormatError
-from glasshouse.formats.mlir.types import readable_type, result_types, signature, split_top
+from glasshouse.formats.mlir.types import readable_type, result_types, signature
+from glasshouse.formats.printed import split_top
 from glasshouse.record import GraphView
 
 PRETTY, GENERIC = DATA / "mlir" / "pretty.mlir", DATA / "mlir" / "generic.mlir"

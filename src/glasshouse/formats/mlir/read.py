@@ -11,13 +11,8 @@ from dataclasses import dataclass
 
 from glasshouse.formats.kinds import kind_of
 from glasshouse.formats.mlir.statements import Op, Region, parse
-from glasshouse.formats.mlir.types import (
-    end_of_string,
-    readable_type,
-    result_types,
-    signature,
-    split_top,
-)
+from glasshouse.formats.mlir.types import readable_type, result_types, signature
+from glasshouse.formats.printed import end_of_string, split_top
 from glasshouse.formats.source import Source
 from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from glasshouse.formats.mlir.types import end_of_string
+from glasshouse.formats.printed import end_of_string
 from glasshouse.formats.source import Source
 
 MAX_TEXT = 1 << 30

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+from glasshouse.formats.printed import end_of_string, split_top
+
 _ELEMENT = {"f16": "float16", "f32": "float32", "f64": "float64", "bf16": "bfloat16", "i1": "bool"}
 _OPEN, _CLOSE = "([{<", ")]}>"
 
@@ -27,36 +29,6 @@ def readable_type(text: str) -> str:
     elif element.startswith("f8"):
         element = f"float8_{element[2:].lower()}"
     return f"{element}[{', '.join(dims)}]"
-
-
-def split_top(text: str, mark: str = ",") -> list[str]:
-    """Parts between marks that stand outside brackets and strings; empty ones are dropped."""
-    parts, depth, start, i = [], 0, 0, 0
-    while i < len(text):
-        c = text[i]
-        if c == '"':
-            i = end_of_string(text, i)
-            continue
-        if depth == 0 and text.startswith(mark, i):
-            parts.append(text[start:i].strip())
-            i += len(mark)
-            start = i
-            continue
-        if text.startswith("->", i):
-            i += 2
-            continue
-        depth += (c in _OPEN) - (c in _CLOSE)
-        i += 1
-    parts.append(text[start:].strip())
-    return [p for p in parts if p]
-
-
-def end_of_string(text: str, start: int) -> int:
-    """Behind the string literal that starts here."""
-    i = start + 1
-    while i < len(text) and text[i] != '"':
-        i += 2 if text[i] == "\\" else 1
-    return min(i + 1, len(text))
 
 
 def signature(text: str) -> tuple[str, str]:
