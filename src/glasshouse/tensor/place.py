@@ -139,7 +139,10 @@ def _stack(place: Place, frame: FrameType | None, boundary: FrameType | None) ->
     found.reverse()
     first = 0
     if not place.frames:
-        first = next((i for i, (_, is_user) in enumerate(found) if is_user), 0)
+        user = [i for i, (_, is_user) in enumerate(found) if is_user]
+        # `python -c` often starts a launcher (pytest-xdist): it counts only if nothing else does.
+        in_files = [i for i in user if found[i][0].file != "<string>"]
+        first = next(iter(in_files or user), 0)
     return (*place.frames, *(made for made, _ in found[first:]))
 
 
