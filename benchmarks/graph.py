@@ -4,8 +4,8 @@ Run: python benchmarks/graph.py [NODES ...]
 
 Two shapes of graph: `layers`, residual blocks (normalise, matmul, add, gelu, matmul, add) with
 weights; and `chain`, one op after the other, the deepest graph there is. Each step is timed three
-times with the garbage collector at rest, and the best time counts. The factor in brackets compares
-the time per node with that of the smallest size: linear growth keeps it near 1.
+times in processor time, with the garbage collector at rest, and the best counts. The factor in
+brackets compares the time per node with that of the smallest size: linear growth keeps it near 1.
 """
 
 from __future__ import annotations
@@ -79,9 +79,9 @@ def best(work: Callable[[], Any], before: Callable[[], Any] = lambda: None) -> f
         before()
         gc.collect()
         gc.disable()
-        begin = time.perf_counter()
+        begin = time.process_time()
         work()
-        times.append(time.perf_counter() - begin)
+        times.append(time.process_time() - begin)
         gc.enable()
     return min(times)
 

@@ -68,7 +68,7 @@ def axis_of(axis: int, rank: int, what: str = "axis") -> int:
 
 
 def axes_of(axes: Sequence[int] | None, rank: int) -> tuple[int, ...]:
-    """All axes for None; otherwise each as a non-negative one, in ascending order, without repeats."""
+    """All axes for None; otherwise each counted from the front, in ascending order, none twice."""
     if axes is None:
         return tuple(range(rank))
     out = sorted(axis_of(a, rank) for a in axes)
