@@ -1,8 +1,8 @@
 """Each pass on small printed graphs: tests/golden/<pass>/<case>.txt holds before and after.
 
-To write the results of all cases anew: GLASSHOUSE_UPDATE_GOLDEN=1 pytest tests/golden; then read the
-diff. Constants get the same random data in every run, and each case is also run: the numbers after
-the pass are those before it.
+To write all results anew, GLASSHOUSE_UPDATE_GOLDEN=1 pytest tests/golden, and then read the diff.
+Constants get the same random data in every run, and each case is also run: the numbers after the
+pass are those before it.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _unique(lines: list[str]) -> list[str]:
 
 
 def _fill(graph: Graph) -> None:
-    """Random data for constants whose data is not printed; positive, so that it may be a variance."""
+    """Random data for constants without data; positive, so that it may be a variance."""
     rng = np.random.default_rng(0)
     for node in graph.nodes:
         if node.op in (CONSTANT, VARIABLE) and node.attrs["data"] is None:

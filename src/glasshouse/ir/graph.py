@@ -161,8 +161,7 @@ class Graph:
         self._nodes[id] = node
         for value in inputs:
             value._uses[node] = value._uses.get(node, 0) + 1
-        if self._order is not None:
-            self._order.append(node)
+        self._order = None  # not appended to: a pass that walks `nodes` must not meet what it makes
         return node
 
     def _set_outputs(self, outputs: Iterable[Value], names: Iterable[str] = ()) -> None:
