@@ -13,7 +13,7 @@ from glasshouse.errors import FormatError
 from glasshouse.formats.source import Source
 
 BASE_LIMIT = 64 << 20
-RATIO_LIMIT = 100
+RATIO_LIMIT = 30
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError,
     OverflowError, OSError, KeyError,
@@ -49,7 +49,7 @@ class ForeignArchive:
         return self._zip.getinfo(name).file_size
 
     def read(self, name: str) -> bytes:
-        """A member: up to 64 MiB, or up to 100 times its compressed size (JSON packs tightly)."""
+        """A member: up to 64 MiB, or up to 30 times its compressed size (JSON packs tightly)."""
         try:
             info = self._zip.getinfo(name)
             packed = min(info.compress_size, self.source.size)

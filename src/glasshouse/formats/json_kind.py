@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 # An unclosed string runs to the end of the head: trying again at every quote would be quadratic.
-_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|$)|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}\[\]:,]|[^\s{}\[\]:,"]+', re.DOTALL)
 _COLON = re.compile(r"\s*:")
 MAX_DEPTH = 12
 

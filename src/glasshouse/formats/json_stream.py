@@ -15,6 +15,7 @@ from glasshouse.errors import FormatError
 from glasshouse.formats.source import Source
 
 MAX_JSON_BYTES = 1 << 30
+MAX_CONTAINERS = 30_000_000
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODE = json.JSONDecoder().raw_decode
 
@@ -26,6 +27,10 @@ class JsonCursor:
         self.source = source
         self.text = source.text(MAX_JSON_BYTES)
         self.position = 0
+        # An empty list takes three bytes here and sixty in memory; a real file of a gigabyte has
+        # some fifteen million brackets.
+        if self.text.count("[") + self.text.count("{") > MAX_CONTAINERS:
+            raise source.error(f"more than {MAX_CONTAINERS} lists and objects; not opened")
 
     def peek(self) -> str:
         """The next character that is no white space; "" at the end."""

@@ -65,7 +65,12 @@ FORMATS: tuple[Format, ...] = (
 BY_NAME = {f.name: f for f in FORMATS}
 
 # Names that decide only where the content does not: formats without a signature.
-_BY_SUFFIX = {".onnx": "onnx", ".mlir": "mlir", ".stablehlo": "mlir", ".pb": "onnx"}
+# Also where a file is too broken to show any: its reader then says what is wrong with it.
+_BY_SUFFIX = {
+    ".onnx": "onnx", ".pb": "onnx", ".mlir": "mlir", ".stablehlo": "mlir", ".pkl": "jittor",
+    ".glass": "glass", ".pt2": "pt2", ".pte": "pte", ".tflite": "tflite", ".json": _ME,
+    ".safetensors": "safetensors",
+}  # fmt: skip
 
 
 def detect(source: Source) -> Format:

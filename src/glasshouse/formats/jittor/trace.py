@@ -16,7 +16,7 @@ from glasshouse.formats.source import Source
 from glasshouse.formats.unpickle import load
 
 MAX_ID = 2**31 - 1
-MAX_TRACE_BYTES = 1 << 30
+MAX_TRACE_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)

@@ -49,8 +49,10 @@ def read(source: Source) -> Recording:
                 made.title = _symbol(op.text) or made.title
         elif name in _FUNCTIONS and op.regions:
             reader.functions[_symbol(op.text)] = op
-        elif name:
+        elif "." in name or op.text[:1] in '%"':
             loose.append(op)
+        elif name not in _FUNCTIONS:
+            raise source.error(f"line {op.line}: not an op of MLIR")
     reader.run(loose)
     if not made.graphs:
         raise source.error("MLIR text without a function")
