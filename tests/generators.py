@@ -43,13 +43,13 @@ _LARGE = 50.0
 """Values stay below this; what would leave it is not built."""
 
 
-@dataclass(frozen=True)
 class Case:
     """A graph and inputs for it; `sizes` are the values of its symbols."""
 
-    graph: Graph
-    inputs: list[Array]
-    sizes: dict[str, int]
+    def __init__(self, graph: Graph, inputs: list[Array], sizes: dict[str, int]) -> None:
+        self.graph = graph
+        self.inputs = inputs
+        self.sizes = sizes
 
     def __repr__(self) -> str:  # what hypothesis prints when a case fails
         return f"Case(\n{self.graph}\n)"

@@ -113,7 +113,8 @@ def test_a_recording_has_stages_rewrites_rejects_and_bodies(tmp_path) -> None:
     assert all(view.info.parent == 0 for view in inner)
     original = {n.id for n in graph.nodes if n.op is op_named("matmul")}
     assert any(row.id in original for view in inner for row in view.stage(0).nodes)
-    groups = [main.groups[g] for row in main.stage(0).nodes for g in row.groups]
+    known = list(main.groups)
+    groups = [known[g] for row in main.stage(0).nodes for g in row.groups]
     assert {(g.name, g.cls) for g in groups} >= {("attention", "SelfAttention")}
 
 
