@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 
+import numpy as np
 import pytest
 
+import glasshouse as gh
 import primitive_models
 from glasshouse.ir import Graph, Kind, symbol
-from glasshouse.numerics import random_inputs
+from glasshouse.nn.models.resnet import resnet18
+from glasshouse.numerics import compare_all, random_inputs
+from glasshouse.numpy_ref import run
 from glasshouse.passes import PassContext, optimize
 
 
@@ -100,3 +104,24 @@ def test_batch_norm_disappears_into_convolutions(bias: bool) -> None:
     assert ops["batch_norm"] == 0
     assert ops["multiply"] == 0
     assert len(kernels_of(after)) == 3
+
+
+def test_resnet_18_keeps_no_batch_norm() -> None:
+    gh.manual_seed(0)
+    model = resnet18(num_classes=10)
+    rng = np.random.default_rng(0)
+    for name, value in model.state_dict().items():
+        if "running_var" in name:
+            value.assign(gh.array(rng.uniform(0.5, 2, value.shape).astype(np.float32)))
+        elif "running_mean" in name or ("bn" in name and "bias" in name):
+            value.assign(gh.array(rng.normal(0, 0.1, value.shape).astype(np.float32)))
+    model.eval()
+    image = rng.standard_normal((1, 3, 32, 32)).astype(np.float32)
+    graph = gh.trace(model, image)
+    after = optimize(graph)
+    ops = ops_of(after)
+    assert ops["conv"] == 20
+    assert ops["add"] >= 20  # shifts became biases
+    assert ops["batch_norm"] == ops["multiply"] == 0
+    assert len(kernels_of(after)) <= 23  # convolutions, two pools and the last product
+    assert compare_all(run(after, [image]), run(graph, [image])).scaled < 1e-5
