@@ -18,10 +18,10 @@ def trace(model: Any, *inputs: Any, **keywords: Any) -> Graph:
     """The graph of a model for inputs like these.
 
     A model is a function on tensors, a `glasshouse.nn.Module`, a `torch.nn.Module`, an
-    `ExportedProgram`, or the path of an .onnx or .pt2 file. Inputs are arrays, tensors, or
-    `spec(shape, dtype)`, whose sizes may be names.
+    `ExportedProgram`, an ONNX `ModelProto`, or the path of an .onnx or .pt2 file. Inputs are
+    arrays, tensors, or `spec(shape, dtype)`, whose sizes may be names.
     """
-    if isinstance(model, (str, os.PathLike)) or _is_torch(model):
+    if isinstance(model, (str, os.PathLike)) or _is_torch(model) or _is_onnx(model):
         graph: Graph = _frontend()(model, inputs, keywords)
         return graph
     if not callable(model):
@@ -40,6 +40,10 @@ def _is_torch(model: Any) -> bool:
     export = sys.modules.get("torch.export")
     programs = (export.ExportedProgram,) if export is not None else ()
     return isinstance(model, (torch.nn.Module, *programs))
+
+
+def _is_onnx(model: Any) -> bool:
+    return type(model).__module__.partition(".")[0] == "onnx"
 
 
 def _frontend() -> Callable[..., Any]:

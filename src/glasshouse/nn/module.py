@@ -291,4 +291,6 @@ def _cast_all(kept: dict[str, Tensor | None], dtype: object) -> None:
         if tensor is None or not tensor.dtype.is_float:
             continue
         cast = tensor.detach().cast(dtype)
-        kept[name] = Parameter(cast, tensor.needs_grad) if isinstance(tensor, Parameter) else cast
+        kept[name] = (
+            Parameter(cast, tensor.requires_grad) if isinstance(tensor, Parameter) else cast
+        )

@@ -26,4 +26,4 @@ class Parameter(Tensor):
 def _restored(reduced: tuple[Any, tuple[Any, ...]]) -> Parameter:
     rebuild, arguments = reduced
     tensor = rebuild(*arguments)
-    return Parameter(tensor.detach(), tensor.needs_grad, tensor.name)
+    return Parameter(tensor.detach(), tensor.requires_grad, tensor.name)

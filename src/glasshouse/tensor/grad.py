@@ -113,7 +113,7 @@ def _gradients(
 
 def backward(tensor: Tensor, gradient: Any = None, retain_graph: bool = False) -> None:
     """Add gradients to `.grad` of the leaves that need one; see `Tensor.backward`."""
-    if not tensor.needs_grad:
+    if not tensor.requires_grad:
         raise GradientError(
             "nothing that this tensor is computed from needs a gradient, or it was taken already",
             LAZY.where(),

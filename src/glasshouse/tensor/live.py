@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import RLock
 from typing import TYPE_CHECKING
 from weakref import ref
 
@@ -21,24 +22,27 @@ class Live:
     def __init__(self) -> None:
         self._tensors: list[ref[Tensor]] = []
         self._limit = 1024
+        self._lock = RLock()
 
     def add(self, tensor: Tensor) -> None:
         """Called when a pending tensor is made; one that is being captured never has data."""
         if STATE.capture is not None:
             return
-        self._tensors.append(ref(tensor))
-        if len(self._tensors) > self._limit:
-            self.pending()
+        with self._lock:
+            self._tensors.append(ref(tensor))
+            if len(self._tensors) > self._limit:
+                self.pending()
 
     def pending(self) -> list[Tensor]:
         """The tensors that are held and not computed yet, oldest first."""
         found: dict[int, Tensor] = {}
-        for reference in self._tensors:
-            tensor = reference()
-            if tensor is not None and tensor.is_pending:
-                found[id(tensor)] = tensor
-        self._tensors = [ref(t) for t in found.values()]
-        self._limit = max(1024, 2 * len(found))
+        with self._lock:
+            for reference in self._tensors:
+                tensor = reference()
+                if tensor is not None and tensor.is_pending:
+                    found[id(tensor)] = tensor
+            self._tensors = [ref(t) for t in found.values()]
+            self._limit = max(1024, 2 * len(found))
         return list(found.values())
 
 

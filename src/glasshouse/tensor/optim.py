@@ -125,7 +125,7 @@ class Optimizer(ABC):
         if loss is None:
             yield from ([p.grad for p in g.params] for g in self.groups)
             return
-        if not loss.needs_grad:
+        if not loss.requires_grad:
             raise GradientError(
                 "nothing that the loss is computed from needs a gradient, or it was taken already",
                 LAZY.where(),
@@ -261,7 +261,7 @@ def _groups(params: Parameters, defaults: dict[str, Any]) -> list[Group]:
         named = []
         for item in entry["params"]:
             name, param = item if isinstance(item, tuple) else (item.name, item)
-            if not isinstance(param, Tensor) or not param.needs_grad:
+            if not isinstance(param, Tensor) or not param.requires_grad:
                 what = f"parameter {name or count} needs no gradient"
                 raise TypeMismatch(what, LAZY.where(), "requires_grad_() makes it a parameter")
             named.append((name or f"param.{count}", param))

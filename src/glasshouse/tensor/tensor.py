@@ -18,6 +18,7 @@ import numpy as np
 from glasshouse.errors import CaptureError, GradientError, ShapeError, TypeMismatch
 from glasshouse.ir.dtype import to_storage
 from glasshouse.ir.graph import Value
+from glasshouse.ops import composite
 from glasshouse.tensor.builder import LAZY, wrap_with
 from glasshouse.tensor.live import LIVE
 from glasshouse.tensor.methods import Methods
@@ -76,9 +77,9 @@ class Tensor(Methods):
         return result_of(self.value) is None
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        if copy is False:
-            return np.asarray(self.numpy(), dtype)
-        return np.array(self._data(), dtype)
+        if copy:
+            return np.array(self._data(), dtype)
+        return np.asarray(self.numpy(), dtype)
 
     # NumPy must leave `array + tensor` to the tensor.
     __array_ufunc__ = None
@@ -125,7 +126,7 @@ class Tensor(Methods):
 
     def __reduce__(self) -> Any:
         data = np.array(self._data())
-        return _restored, (data, self.dtype.name, self.needs_grad, self.name)
+        return _restored, (data, self.dtype.name, self.requires_grad, self.name)
 
     def _data(self) -> Array:
         data = result_of(self.value)
@@ -139,12 +140,8 @@ class Tensor(Methods):
 
     # --------------------------------------------------------------------------------- gradients
     @property
-    def needs_grad(self) -> bool:
-        """Whether a gradient flows to or through this tensor (PyTorch's `requires_grad`)."""
-        return self.value.node.needs_grad
-
-    @property
     def requires_grad(self) -> bool:
+        """Whether a gradient flows to or through this tensor."""
         return self.value.node.needs_grad
 
     @requires_grad.setter
@@ -194,8 +191,24 @@ class Tensor(Methods):
             new = Tensor(LAZY.value_of(new, self.dtype))
         if new.type != self.type:
             raise ShapeError(f"a tensor of {self.type} cannot hold {new.type}", LAZY.where())
-        self._become(new.value, self.needs_grad and self.value.node.owner is not None)
+        self._become(new.value, self.value.node.owner is not None)
         return self
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Let this tensor hold what it held, with a part replaced; gradients flow through both."""
+        if self.value.node.owner is not None and STATE.gradients:
+            raise GradientError(
+                "a leaf that needs a gradient cannot be written to",
+                LAZY.where(),
+                "write inside no_grad(), or to something computed from it",
+            )
+        if self.value.node.owner is not None:
+            self.assign(composite.setitem(self, key, value))
+            return
+        if STATE.capture is not None:
+            STATE.capture.remember(self)
+        self.value = composite.setitem(self, key, value).value
+        LIVE.add(self)
 
     def _become(self, value: LazyValue, needs_grad: bool) -> None:
         if STATE.capture is not None:

@@ -12,7 +12,7 @@ import pytest
 
 import glasshouse as gh
 from glasshouse import nn
-from glasshouse.errors import ShapeError, TypeMismatch
+from glasshouse.errors import GradientError, ShapeError, TypeMismatch
 from glasshouse.ir import Graph
 from glasshouse.tensor.execute import reference
 
@@ -247,3 +247,27 @@ def test_assign_changes_the_handle_and_nothing_computed_from_it() -> None:
     assert y.tolist() == [2, 4]
     with pytest.raises(ShapeError, match=r"float32\[2\] cannot hold float32\[3\]"):
         x.assign(gh.zeros(3))
+
+
+def test_writing_to_a_part() -> None:
+    x = gh.zeros(2, 3)
+    before = x + 0
+    x[1, :2] = gh.array([5.0, 6.0])
+    x[0] = 1
+    assert x.tolist() == [[1, 1, 1], [5, 6, 0]]
+    assert before.tolist() == [[0, 0, 0], [0, 0, 0]]
+
+
+def test_gradients_flow_through_what_is_written() -> None:
+    w = gh.array([1.0, 2.0], requires_grad=True)
+    y = w * 3
+    y[0] = w[1] * 10
+    y.sum().backward()
+    assert w.grad is not None
+    assert w.grad.tolist() == [0, 13]
+    with pytest.raises(GradientError, match=r"no_grad\(\)"):
+        w[0] = 1
+    with gh.no_grad():
+        w[0] = 7
+    assert w.tolist() == [7, 2]
+    assert w.requires_grad
