@@ -40,7 +40,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "record": frozenset({"ir"}),
     "numerics": frozenset({"numpy_ref", "record"}),
     "formats": frozenset({"record"}),
-    "show": frozenset({"record"}),
+    "show": frozenset({"formats"}),  # whatever can be read can be shown
     "compat": frozenset({ROOT, "nn"}),
 }
 # A command may use everything: nothing imports a command.

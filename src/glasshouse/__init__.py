@@ -32,6 +32,7 @@ _HOMES: dict[str, str] = {
         "ir": "Graph parse_graph symbol",
         "ir.dtype": "bfloat16 float16 float32 float64 int16 int32 int64 int8 uint8",
         "passes": "Instrument Pass PassContext optimize register_pass",
+        "show.html": "plot_graph",
     }.items()
     for name in names.split()
 }
@@ -86,6 +87,7 @@ if TYPE_CHECKING:
     from glasshouse.passes import PassContext as PassContext
     from glasshouse.passes import optimize as optimize
     from glasshouse.passes import register_pass as register_pass
+    from glasshouse.show.html import plot_graph as plot_graph
     from glasshouse.tensor.create import arange as arange
     from glasshouse.tensor.create import array as array
     from glasshouse.tensor.create import as_tensor as as_tensor

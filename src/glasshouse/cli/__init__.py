@@ -24,7 +24,7 @@ from typing import Protocol, cast
 from glasshouse import __version__
 from glasshouse.errors import GlasshouseError
 
-COMMANDS: tuple[str, ...] = ("demo",)
+COMMANDS: tuple[str, ...] = ("demo", "html")
 
 
 class Command(Protocol):

@@ -1,0 +1,35 @@
+"""Decides what `glasshouse html` does: any known file becomes one offline page."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+HELP = "write one HTML page that shows a model, a recording or a trace, offline"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Files, where to write, how the page starts."""
+    parser.add_argument(
+        "files",
+        nargs="+",
+        metavar="FILE",
+        help="a model, recording or trace; then further graphs, node data or style rules",
+    )
+    parser.add_argument("-o", "--output", default="", help="the page (FILE.html beside you)")
+    parser.add_argument("--title", default="", help="the page's title")
+    parser.add_argument("--rules", default=None, help="style rules to apply, as JSON")
+    parser.add_argument("--theme", choices=("light", "dark"), help="instead of the system's")
+    parser.add_argument("--group-by", dest="grouping", help="module, kernel, phase ...")
+    parser.add_argument("--color-by", dest="color", help="time, error, bytes, type or named data")
+
+
+def run(args: Namespace) -> int:
+    """Read, embed, write, say where."""
+    from glasshouse.show.html import plot_graph
+
+    start = {k: getattr(args, k) for k in ("theme", "grouping", "color") if getattr(args, k)}
+    out = args.output or f"{Path(args.files[0]).name}.html"
+    path = plot_graph(args.files, out, title=args.title, rules=args.rules, **start)
+    print(f"{path} ({path.stat().st_size / 1e6:.2f} MB)")
+    return 0
