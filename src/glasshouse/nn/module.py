@@ -8,6 +8,7 @@ does the same with the name `Class_init`.
 from __future__ import annotations
 
 import sys
+from abc import ABCMeta
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FrameType
 from typing import Any
@@ -24,8 +25,11 @@ Chain = tuple[
 ]  # parent, name, child: a path from one to another
 
 
-class _InitScope(type):
-    """Nodes that initialise a module belong to the place `Class_init`."""
+class _InitScope(ABCMeta):
+    """Nodes that initialise a module belong to the place `Class_init`.
+
+    Derived from ABCMeta, so that a module can be an abstract class too.
+    """
 
     def __call__(cls, *args: Any, **keywords: Any) -> Any:
         with scope(f"{cls.__name__}_init", cls.__name__):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+from abc import ABC, abstractmethod
 
 import numpy as np
 import pytest
@@ -227,6 +228,20 @@ def test_containers() -> None:
     assert list(table) == ["a", "b"]
     with pytest.raises(TypeMismatch, match="holds modules, not int"):
         nn.Sequential(3)
+
+
+def test_abstract_modules() -> None:
+    class Base(nn.Module, ABC):
+        @abstractmethod
+        def forward(self, x: gh.Tensor) -> gh.Tensor: ...
+
+    class Concrete(Base):
+        def forward(self, x: gh.Tensor) -> gh.Tensor:
+            return x + 1
+
+    with pytest.raises(TypeError, match="abstract"):
+        Base()
+    assert Concrete()(gh.zeros(1)).tolist() == [1]
 
 
 def test_a_module_without_forward() -> None:

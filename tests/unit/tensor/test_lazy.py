@@ -9,6 +9,7 @@ import weakref
 
 import numpy as np
 import pytest
+import torch
 
 import glasshouse as gh
 from glasshouse import nn
@@ -149,6 +150,9 @@ def test_dlpack_both_ways() -> None:
     assert np.from_dlpack(x).tolist() == [2, 4, 6]
     back = gh.from_dlpack(np.arange(3.0, dtype=np.float32))
     assert (back + 1).tolist() == [1, 2, 3]
+    shared = torch.from_dlpack(x)
+    assert shared.tolist() == [2, 4, 6]
+    assert gh.from_dlpack(torch.arange(3)).tolist() == [0, 1, 2]
 
 
 def test_numpy_takes_tensors_and_leaves_arithmetic_to_them() -> None:
