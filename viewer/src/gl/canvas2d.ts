@@ -33,8 +33,8 @@ export class CanvasRenderer implements Renderer {
     ctx.fillRect(0, 0, this.canvas.width / this.ratio, this.canvas.height / this.ratio);
     for (const [what, start, end] of list.runs) {
       for (let i = start; i < end; i++) {
-        if (what === "boxes" || what === "rings") this.box(list[what], i);
-        else if (what === "fills") this.fill(list, i);
+        if (what === "boxes" || what === "corners") this.box(list[what], i);
+        else if (what === "fills") this.fill(list.fills, i);
         else if (what === "lines") this.line(list, i);
         else this.curve(list, i);
       }
@@ -50,8 +50,8 @@ export class CanvasRenderer implements Renderer {
     }
   }
 
-  private fill(list: DrawList, i: number): void {
-    const { f, u } = list.fills;
+  private fill(marks: DrawList["fills"], i: number): void {
+    const { f, u } = marks;
     const a = i * FILL_WORDS;
     this.ctx.fillStyle = css(u[a + 4]);
     this.ctx.fillRect(f[a], f[a + 1], f[a + 2], f[a + 3]);

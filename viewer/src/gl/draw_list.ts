@@ -3,16 +3,14 @@
 import type { Rgba } from "../base/color";
 import type { Face } from "../layout/measure";
 
-/** Words of each mark, a multiple of four: they travel as texels. A box: x y w h, radius, stripe width, border width, pattern, fill, border, stripe colour. */
-export const BOX_WORDS = 12;
+/** A box: x y w h, radius, stripe width, border width, pattern, fill, border, stripe colour. */
+export const BOX_WORDS = 11;
 /** Four points, width at start and end, colour. */
-export const CURVE_WORDS = 12;
+export const CURVE_WORDS = 11;
 /** Two points, width at start and end, colour. */
-export const LINE_WORDS = 8;
+export const LINE_WORDS = 7;
 /** An opaque fill: x y w h, colour. */
-export const FILL_WORDS = 8;
-/** Texels in a row of a data texture; buffers hold whole rows. */
-export const ROW_WORDS = 4096;
+export const FILL_WORDS = 5;
 
 export const PLAIN = 0;
 export const HATCHED = 1;
@@ -25,7 +23,7 @@ export class Words {
   length = 0;
 
   constructor(readonly stride: number) {
-    this.bytes = new ArrayBuffer(2 * ROW_WORDS * 4);
+    this.bytes = new ArrayBuffer(1024 * stride * 4);
     this.f = new Float32Array(this.bytes);
     this.u = new Uint32Array(this.bytes);
   }
@@ -58,26 +56,34 @@ export interface TextItem {
 }
 
 /**
- * Kinds of marks. Most strokes are straight, and most of a large sheet is plain colour: both have their
- * own cheap kind, so that a software renderer spends its time on what needs it.
+ * Kinds of marks. Most strokes are straight, and most of a box is plain colour: both have their own cheap
+ * kind. In software a shaded pixel costs ten times a filled one, so only corners are shaded.
  */
-export type Kind = "fills" | "rings" | "boxes" | "lines" | "curves";
-export type Run = readonly [what: Kind, start: number, end: number];
+export type Kind = "fills" | "corners" | "boxes" | "lines" | "curves";
+/** A box with a smaller area is cheaper shaded as a whole than cut into pieces. */
+const PIECES_FROM = 1200;
 
-/** Boxes at least this large are drawn as a flat inside and a ring. */
-const LARGE = 40;
+/** A part of a box that something opaque will cover. */
+export interface Hole {
+  readonly x: number;
+  readonly y: number;
+  readonly w: number;
+  readonly h: number;
+}
+
+export type Run = readonly [what: Kind, start: number, end: number];
 
 export class DrawList {
   readonly fills = new Words(FILL_WORDS);
-  /** Like boxes, but only a ring of `INSET` pixels along the border is drawn. */
-  readonly rings = new Words(BOX_WORDS);
+  /** Like boxes, but only the four rounded corners are drawn; fills make up the rest. */
+  readonly corners = new Words(BOX_WORDS);
   readonly boxes = new Words(BOX_WORDS);
   readonly lines = new Words(LINE_WORDS);
   readonly curves = new Words(CURVE_WORDS);
   readonly texts: TextItem[] = [];
   /** Runs in drawing order; texts come last. */
   readonly runs: Run[] = [];
-  private readonly open: Record<Kind, number> = { fills: 0, rings: 0, boxes: 0, lines: 0, curves: 0 };
+  private readonly open: Record<Kind, number> = { fills: 0, corners: 0, boxes: 0, lines: 0, curves: 0 };
 
   clear(): void {
     for (const k of KINDS) this[k].length = this.open[k] = 0;
@@ -87,20 +93,15 @@ export class DrawList {
 
   box(
     x: number, y: number, w: number, h: number, radius: number, fill: Rgba, border: Rgba, borderWidth: number, stripe = 0,
-    stripeColor: Rgba = 0, pattern = PLAIN,
+    stripeColor: Rgba = 0, pattern = PLAIN, holes: readonly Hole[] = [],
   ): void {
     let b = this.boxes;
-    if (w >= LARGE && h >= LARGE && fill >>> 24 === 255 && pattern === PLAIN && stripe === 0) {
-      const inset = Math.ceil(radius + borderWidth) + 1;
-      if (w > 3 * inset && h > 3 * inset) {
-        const k = this.fills.next();
-        this.fills.f[k] = x + inset - 1;
-        this.fills.f[k + 1] = y + inset - 1;
-        this.fills.f[k + 2] = w - 2 * inset + 2;
-        this.fills.f[k + 3] = h - 2 * inset + 2;
-        this.fills.u[k + 4] = fill;
-        b = this.rings;
-      }
+    const corner = Math.max(radius, borderWidth) + 1;
+    const opaque = fill >>> 24 === 255 && (borderWidth === 0 || border >>> 24 === 255) && (stripe === 0 || stripeColor >>> 24 === 255);
+    if (opaque && pattern === PLAIN && w * h > PIECES_FROM && Math.min(w, h) > 2 * corner + 2) {
+      this.body(x, y, w, h, corner, borderWidth, fill, border, holes);
+      if (stripe > 0) this.rect(x + borderWidth, y + corner, stripe - borderWidth, h - 2 * corner, stripeColor);
+      b = this.corners;
     }
     const i = b.next();
     b.f[i] = x;
@@ -114,6 +115,72 @@ export class DrawList {
     b.u[i + 8] = fill;
     b.u[i + 9] = border;
     b.u[i + 10] = stripeColor;
+  }
+
+  /** All of a box but its corners, in fills. */
+  private body(x: number, y: number, w: number, h: number, c: number, border: number, fill: Rgba, line: Rgba, holes: readonly Hole[]): void {
+    if (w * h > 40000) {
+      // Large: nothing is painted twice.
+      this.around(x + c, y, w - 2 * c, h, fill, holes);
+      this.rect(x, y + c, c, h - 2 * c, fill);
+      this.rect(x + w - c, y + c, c, h - 2 * c, fill);
+      if (border === 0) return;
+      this.rect(x + c, y, w - 2 * c, border, line);
+      this.rect(x + c, y + h - border, w - 2 * c, border, line);
+      this.rect(x, y + c, border, h - 2 * c, line);
+      this.rect(x + w - border, y + c, border, h - 2 * c, line);
+      return;
+    }
+    // Small: fewer pieces matter more than pixels.
+    if (border > 0) {
+      this.rect(x + c, y, w - 2 * c, h, line);
+      this.rect(x, y + c, w, h - 2 * c, line);
+    }
+    this.rect(x + c, y + border, w - 2 * c, h - 2 * border, fill);
+    this.rect(x + border, y + c, w - 2 * border, h - 2 * c, fill);
+  }
+
+  /**
+   * A rectangle without the parts that will be painted over anyway: nested sheets would fill every
+   * pixel five times. Cut into bands between the holes' upper and lower sides.
+   */
+  private around(x: number, y: number, w: number, h: number, color: Rgba, holes: readonly Hole[]): void {
+    if (holes.length === 0) {
+      this.rect(x, y, w, h, color);
+      return;
+    }
+    const cuts = [y, y + h];
+    for (const o of holes) cuts.push(Math.min(y + h, Math.max(y, o.y)), Math.min(y + h, Math.max(y, o.y + o.h)));
+    cuts.sort((a, b) => a - b);
+    for (let i = 1; i < cuts.length; i++) {
+      const top = cuts[i - 1];
+      const low = cuts[i];
+      if (low - top < 0.5) continue;
+      const middle = (top + low) / 2;
+      let from = x;
+      // Holes are given from left to right.
+      for (const o of holes) {
+        if (o.y > middle || o.y + o.h < middle) continue;
+        if (o.x > from) this.rect(from, top, Math.min(o.x, x + w) - from, low - top, color);
+        from = Math.max(from, o.x + o.w);
+      }
+      if (from < x + w) this.rect(from, top, x + w - from, low - top, color);
+    }
+  }
+
+  /** A plain rectangle; opaque ones cost next to nothing. */
+  rect(x: number, y: number, w: number, h: number, color: Rgba): void {
+    if (color >>> 24 !== 255) {
+      this.box(x, y, w, h, 0, color, 0, 0);
+      return;
+    }
+    const m = this.fills;
+    const k = m.next();
+    m.f[k] = x;
+    m.f[k + 1] = y;
+    m.f[k + 2] = w;
+    m.f[k + 3] = h;
+    m.u[k + 4] = color;
   }
 
   curve(
@@ -162,4 +229,4 @@ export class DrawList {
 }
 
 /** Order inside a layer: strokes lie under boxes. */
-const KINDS: readonly Kind[] = ["lines", "curves", "fills", "rings", "boxes"];
+const KINDS: readonly Kind[] = ["lines", "curves", "fills", "corners", "boxes"];

@@ -3,11 +3,12 @@
 import { blend, fade, type Rgba } from "../base/color";
 import { FAMILIES } from "../layout/family";
 import { IS_GROUP, IS_NEW, IS_OPEN, IS_REPEAT, IS_SOURCE, type Shape } from "../layout/scene_update";
-import { HEADER, RADIUS, STEM, SUB_PX, TITLE_PX } from "../layout/style";
+import { HEADER, LEAF_H, RADIUS, STEM, SUB_PX, TITLE_PX } from "../layout/style";
 import type { Face } from "../layout/measure";
 import { EDGE, TAG } from "../layout/template";
 import type { Camera } from "./camera";
-import { HATCHED, PLAIN, type DrawList } from "./draw_list";
+import { DENSE_FROM, denseGrid } from "./dense";
+import { HATCHED, PLAIN, type DrawList, type Hole } from "./draw_list";
 import type { GroupView, Scene } from "./scene";
 import { edgeBounds, indexOf } from "./spatial";
 import type { Theme } from "./theme";
@@ -244,6 +245,10 @@ export class FrameBuilder {
     const y1 = (this.height - v.y) / s;
     const index = indexOf(shape);
     const tween = this.state.tween;
+    if (v.view.count >= DENSE_FROM && s * LEAF_H < 2.5) {
+      this.dense(v, x0, y0, x1, y1);
+      return;
+    }
     const one = (i: number): void => this.member(v, i, next, headers);
     if (index && !tween) index.members.query(x0, y0, x1, y1, one);
     else {
@@ -253,6 +258,25 @@ export class FrameBuilder {
       }
     }
     if (s >= 0.3) this.tags(v, x0, y0, x1, y1);
+  }
+
+  /** Boxes too small to tell apart: tones instead, and the chosen one on top. */
+  private dense(v: Visit, x0: number, y0: number, x1: number, y1: number): void {
+    const { s, list, theme, state } = this;
+    const grid = denseGrid(v.view, s, theme, state.overlay?.fill);
+    const side = grid.side;
+    const size = side * s;
+    for (let c = 0; c < grid.x.length; c++) {
+      const gx = grid.x[c] * side;
+      const gy = grid.y[c] * side;
+      if (gx > x1 || gx + side < x0 || gy > y1 || gy + side < y0) continue;
+      this.visited++;
+      list.rect(v.x + gx * s, v.y + gy * s, size, size, grid.color[c]);
+    }
+    for (const item of [state.hover, state.selected]) {
+      const p = item >= 0 ? this.scene.place(item) : null;
+      if (p && p.view === v.view) list.box(v.x + p.x * s - 3, v.y + p.y * s - 3, p.w * s + 6, p.h * s + 6, 4, theme.accent, theme.paper, 1);
+    }
   }
 
   private member(v: Visit, i: number, next: Visit[], headers: Visit[]): void {
@@ -293,13 +317,18 @@ export class FrameBuilder {
       const border = selected ? theme.accent : hover ? theme.foldedBorder : theme.sheetBorders[d];
       const radius = Math.min(8, RADIUS * Math.max(1, s));
       if (open && Math.min(w, h) > BLOCK_GROUP && w * h > 2200) {
-        list.box(x, y, w, h, radius, fade(theme.sheets[d], alpha), fade(border, alpha), borderWidth);
+        list.box(x, y, w, h, radius, fade(theme.sheets[d], alpha), fade(border, alpha), borderWidth, 0, 0, PLAIN, this.holes(open, x, y, w, h));
         const inner: Visit = { view: open, item, x, y, w, h, depth: v.depth + 1, alpha };
         next.push(inner);
         headers.push(inner);
       } else {
-        const fill = overlay?.fill?.[item] || blend(theme.sheets[d], theme.familyEdge[batch.family[first + i]], 0.4);
-        list.box(x, y, w, h, Math.min(radius, h / 3), fade(fill, alpha), fade(border, alpha), s < 0.1 ? 0 : borderWidth);
+        const fill = overlay?.fill?.[item] || blend(theme.sheets[d], theme.familyEdge[batch.family[first + i]], 0.28);
+        list.box(x, y, w, h, Math.min(radius, h / 6, w / 6), fade(fill, alpha), fade(border, alpha), s < 0.1 && !selected ? 0 : borderWidth);
+        // What tells it from its siblings, when that is short: the number of a layer.
+        const name = scene.title(v.view, i).replace(/^.*\./, "");
+        if (w > 18 && h > 13 && name.length < 5) {
+          list.text({ text: name, x: x + w / 2, y: y + h / 2, px: MIN_PX, face: "sans", color: fade(theme.soft, alpha), align: 0.5, maxWidth: w - 2 });
+        }
       }
       return;
     }
@@ -315,7 +344,7 @@ export class FrameBuilder {
     const pill = shape.small[i] === 1;
     if (h < 4) {
       // Far away: one flat mark, coloured by family.
-      list.box(x, y, w, Math.max(0.8, h), 0, fade(overlay?.fill?.[item] || blend(fill, theme.familyEdge[family], 0.55), alpha), 0, 0);
+      list.rect(x, y, w, Math.max(0.8, h), fade(overlay?.fill?.[item] || blend(fill, theme.familyEdge[family], 0.55), alpha));
       return;
     }
     if (pill && h < BLOCK_H - 2) {
@@ -324,10 +353,15 @@ export class FrameBuilder {
     }
     const radius = pill || source ? Math.min(h / 2, 9 * Math.max(1, s)) : Math.min(RADIUS * Math.max(0.6, s), h / 2.5);
     if (group && flags & IS_REPEAT && h > 10) {
-      // A run of identical groups is a small pile.
-      for (let k = 2; k > 0; k--) {
-        const o = 3 * k * Math.min(1.4, Math.max(0.6, s));
-        list.box(x + o, y + o, w, h, radius, fade(blend(fill, theme.edge, 0.07 * k), alpha), fade(border, alpha), 1);
+      // A run of identical groups is a small pile: the edges of two more sheets show.
+      const d = Math.round(3 * Math.min(1.4, Math.max(0.6, s)));
+      for (let k = 1; k < 3; k++) {
+        const tone = fade(blend(fill, theme.edge, 0.1 * k), alpha);
+        const line = fade(border, alpha);
+        list.rect(x + w + (k - 1) * d, y + k * d + 2, d, h - 2, tone);
+        list.rect(x + k * d + 2, y + h + (k - 1) * d, w - 2, d, tone);
+        list.rect(x + w + k * d - 1, y + k * d + 2, 1, h - 3, line);
+        list.rect(x + k * d + 2, y + h + k * d - 1, w - 3, 1, line);
       }
     }
     const mark = overlay?.mark?.[item] ?? (flags & IS_NEW ? 1 : 0);
@@ -338,6 +372,23 @@ export class FrameBuilder {
     const share = overlay?.share?.[item] ?? 0;
     if (share > 0 && h > 16) list.box(x + 6, y + h - 4, Math.max(1, (w - 12) * share), 2, 1, fade(theme.ink, 0.55 * alpha), 0, 0);
     this.memberText(v, i, item, x, y, w, h, group, pill, alpha, mark);
+  }
+
+  /** Where large inner sheets will cover a sheet, less a margin for their borders and round corners. */
+  private holes(view: GroupView, x: number, y: number, w: number, h: number): Hole[] {
+    const out: Hole[] = [];
+    if (w * h < 90000 || view.count > 64 || this.state.tween) return out;
+    const { s } = this;
+    const r = view.shape.rect;
+    for (let i = 0; i < view.count; i++) {
+      if (!(view.batch.flags[view.first + i] & IS_OPEN)) continue;
+      const hole: Hole = { x: x + r[4 * i] * s + 10, y: y + r[4 * i + 1] * s + 10, w: r[4 * i + 2] * s - 20, h: r[4 * i + 3] * s - 20 };
+      if (hole.w * hole.h < 15000 || Math.min(hole.w, hole.h) < 60 || hole.x > this.width || hole.y > this.height || hole.x + hole.w < 0 || hole.y + hole.h < 0) continue;
+      const lit = this.state.overlay?.lit;
+      if (lit && !lit[view.batch.item[view.first + i]]) continue;
+      out.push(hole);
+    }
+    return out.sort((a, b) => a.x - b.x);
   }
 
   private memberText(

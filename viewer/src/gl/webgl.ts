@@ -1,32 +1,27 @@
 /** Decides how a draw list is drawn with WebGL2: one call for each run of marks of one kind. */
 
 import { alphaOf, blue, green, red, type Rgba } from "../base/color";
-import { ROW_WORDS, Words, type DrawList, type Kind } from "./draw_list";
+import { Words, type DrawList, type Kind } from "./draw_list";
 import { TextFit } from "./fonts";
 import type { Renderer } from "./renderer";
-import {
-  BOX_FS, BOX_VERTICES, BOX_VS, CURVE_VS, FILL_FS, FILL_VERTICES, FILL_VS, LINE_VERTICES, LINE_VS, RING_VERTICES, RING_VS, STROKE_FS,
-  TEXT_FS, TEXT_VERTICES, TEXT_VS,
-} from "./shaders";
+import { BOX_FS, BOX_VS, FILL_FS, FILL_VS, STROKE_FS, STROKE_VS, TEXT_FS, TEXT_VS } from "./shaders";
 import { TextAtlas } from "./text_atlas";
-
-const TEXT_WORDS = 12;
-/** Stretches of a curve; with very many on screen each is short, and fewer will do. */
-const STEPS = 18;
-const STEPS_MANY = 6;
-const MANY_CURVES = 6000;
+import {
+  BOX_VERTEX, boxVertices, cornerVertices, curveVertices, FILL_VERTEX, fillVertices, lineVertices, STROKE_VERTEX, TEXT_VERTEX,
+} from "./vertices";
 
 export class WebGlRenderer implements Renderer {
   readonly kind = "webgl2";
   private width = 1;
   private height = 1;
   private ratio = 1;
-  private readonly programs: Readonly<Record<Kind, Program>>;
-  private readonly texts: Program;
+  private readonly batches: Readonly<Record<Kind, Batch>>;
+  private readonly texts: Batch;
   private readonly atlas = new TextAtlas();
   private readonly fit: TextFit;
   private readonly texture: WebGLTexture;
-  private readonly textWords = new Words(TEXT_WORDS);
+  private readonly quads: QuadIndex;
+  private curveEnds = new Int32Array(256);
 
   /** Null where the browser has no WebGL2. */
   static create(canvas: HTMLCanvasElement): WebGlRenderer | null {
@@ -38,28 +33,31 @@ export class WebGlRenderer implements Renderer {
     private readonly canvas: HTMLCanvasElement,
     private readonly gl: WebGL2RenderingContext,
   ) {
-    this.programs = {
-      fills: new Program(gl, FILL_VS, FILL_FS, FILL_VERTICES),
-      rings: new Program(gl, RING_VS, BOX_FS, RING_VERTICES),
-      boxes: new Program(gl, BOX_VS, BOX_FS, BOX_VERTICES),
-      lines: new Program(gl, LINE_VS, STROKE_FS, LINE_VERTICES),
-      curves: new Program(gl, CURVE_VS, STROKE_FS, 6),
+    // All are compiled before the first is used, so that a browser can do it side by side.
+    const fill = link(gl, FILL_VS, FILL_FS);
+    const box = link(gl, BOX_VS, BOX_FS);
+    const stroke = link(gl, STROKE_VS, STROKE_FS);
+    const text = link(gl, TEXT_VS, TEXT_FS);
+    this.quads = new QuadIndex(gl);
+    const boxLayout: Layout = [[2], [2], [2], [4], "color", "color", "color"];
+    const strokeLayout: Layout = [[2], [2], "color"];
+    this.batches = {
+      fills: new Batch(gl, fill, FILL_VERTEX, [[2], "color"]),
+      corners: new Batch(gl, box, BOX_VERTEX, boxLayout),
+      boxes: new Batch(gl, box, BOX_VERTEX, boxLayout),
+      lines: new Batch(gl, stroke, STROKE_VERTEX, strokeLayout),
+      curves: new Batch(gl, stroke, STROKE_VERTEX, strokeLayout),
     };
-    this.texts = new Program(gl, TEXT_VS, TEXT_FS, TEXT_VERTICES);
+    this.texts = new Batch(gl, text, TEXT_VERTEX, [[2], [2], "color", [1]]);
     const ctx = document.createElement("canvas").getContext("2d");
     if (!ctx) throw new Error("no 2d canvas");
     this.fit = new TextFit(ctx);
-    const texture = gl.createTexture();
-    this.texture = texture;
-    gl.activeTexture(gl.TEXTURE1);
-    gl.bindTexture(gl.TEXTURE_2D, texture);
+    this.texture = gl.createTexture();
+    gl.bindTexture(gl.TEXTURE_2D, this.texture);
     gl.texStorage2D(gl.TEXTURE_2D, 1, gl.RGBA8, this.atlas.size, this.atlas.size);
-    gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.LINEAR);
-    gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.LINEAR);
-    gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE);
-    gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE);
-    gl.activeTexture(gl.TEXTURE0);
-    gl.enable(gl.BLEND);
+    for (const [name, value] of [
+      [gl.TEXTURE_MIN_FILTER, gl.LINEAR], [gl.TEXTURE_MAG_FILTER, gl.LINEAR], [gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE], [gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE],
+    ] as const) gl.texParameteri(gl.TEXTURE_2D, name, value);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
   }
 
@@ -69,8 +67,8 @@ export class WebGlRenderer implements Renderer {
     if (this.canvas.width !== w) this.canvas.width = w;
     if (this.canvas.height !== h) this.canvas.height = h;
     if (ratio !== this.ratio) this.atlas.clear();
-    this.width = w / ratio;
-    this.height = h / ratio;
+    this.width = w;
+    this.height = h;
     this.ratio = ratio;
     this.gl.viewport(0, 0, w, h);
   }
@@ -79,43 +77,67 @@ export class WebGlRenderer implements Renderer {
     const gl = this.gl;
     gl.clearColor(red(background) / 255, green(background) / 255, blue(background) / 255, 1);
     gl.clear(gl.COLOR_BUFFER_BIT);
-    const view: View = { width: this.width, height: this.height, ratio: this.ratio };
-    for (const k of KINDS) this.programs[k].load(list[k]);
-    const steps = list.curves.length > MANY_CURVES ? STEPS_MANY : STEPS;
+    this.load(list);
     for (const [what, start, end] of list.runs) {
-      // Opaque insides need no blending; for a software renderer that is most of a frame.
+      // Opaque fills need no blending.
       if (what === "fills") gl.disable(gl.BLEND);
-      this.programs[what].draw(view, start, end, what === "curves" ? steps : 1);
-      if (what === "fills") gl.enable(gl.BLEND);
+      else gl.enable(gl.BLEND);
+      const batch = this.batches[what];
+      batch.use(this.width, this.height);
+      if (what === "curves") {
+        const first = start > 0 ? this.curveEnds[start - 1] - start : 0;
+        batch.drawIndexed(first, this.curveEnds[end - 1] - end - first);
+      } else {
+        const each = what === "corners" ? 4 : 1;
+        this.quads.draw(start * each, (end - start) * each);
+      }
     }
+    gl.enable(gl.BLEND);
     this.drawTexts(list);
   }
 
+  private load(list: DrawList): void {
+    const { ratio, batches } = this;
+    fillVertices(batches.fills.vertices, list.fills, ratio);
+    cornerVertices(batches.corners.vertices, list.corners, ratio);
+    boxVertices(batches.boxes.vertices, list.boxes, ratio);
+    lineVertices(batches.lines.vertices, list.lines, ratio);
+    if (this.curveEnds.length < list.curves.length) this.curveEnds = new Int32Array(list.curves.length * 2);
+    curveVertices(batches.curves.vertices, list.curves, ratio, this.curveEnds);
+    let most = 0;
+    for (const k of ["fills", "corners", "boxes", "lines"] as const) {
+      batches[k].upload();
+      most = Math.max(most, batches[k].vertices.length);
+    }
+    this.quads.reserve(Math.max(most / 4, list.texts.length));
+    batches.curves.upload();
+    batches.curves.indexStrips(this.curveEnds, list.curves.length);
+    for (const k of ["fills", "corners", "boxes", "lines"] as const) this.quads.attach(batches[k]);
+  }
+
   private drawTexts(list: DrawList): void {
-    let whole = this.fillTexts(list);
     // The atlas ran full half-way: earlier slots are void, so the page of texts is set once more.
-    if (!whole) whole = this.fillTexts(list);
-    if (this.textWords.length === 0) return;
+    if (!this.fillTexts(list)) this.fillTexts(list);
+    const words = this.texts.vertices;
+    if (words.length === 0) return;
     const gl = this.gl;
-    gl.activeTexture(gl.TEXTURE1);
     gl.bindTexture(gl.TEXTURE_2D, this.texture);
     const dirty = this.atlas.takeDirty();
     if (dirty) {
       gl.pixelStorei(gl.UNPACK_PREMULTIPLY_ALPHA_WEBGL, false);
       gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, dirty[0], gl.RGBA, gl.UNSIGNED_BYTE, this.atlas.pixels(dirty[0], dirty[1]));
     }
-    gl.activeTexture(gl.TEXTURE0);
-    this.texts.load(this.textWords);
-    this.texts.use();
+    this.texts.upload();
+    this.quads.attach(this.texts);
+    this.texts.use(this.width, this.height);
     gl.uniform1f(this.texts.uniform("uAtlas"), this.atlas.size);
-    gl.uniform1i(this.texts.uniform("uTexture"), 1);
-    this.texts.draw({ width: this.width, height: this.height, ratio: this.ratio }, 0, this.textWords.length, 1);
+    this.quads.draw(0, words.length / 4);
   }
 
   /** False when the atlas was emptied on the way. */
   private fillTexts(list: DrawList): boolean {
     const generation = this.atlas.generation;
-    const words = this.textWords;
+    const words = this.texts.vertices;
     words.length = 0;
     for (const t of list.texts) {
       if (alphaOf(t.color) === 0) continue;
@@ -125,18 +147,20 @@ export class WebGlRenderer implements Renderer {
       const slot = this.atlas.slot(text, px, t.face);
       if (!slot) continue;
       if (this.atlas.generation !== generation && words.length > 0) return false;
-      const at = words.next();
-      const w = words.f;
-      w[at] = Math.round(t.x * this.ratio - (slot.w - 2) * t.align) - 1;
-      w[at + 1] = Math.round(t.y * this.ratio - px * 0.72) - 1;
-      w[at + 2] = slot.w;
-      w[at + 3] = slot.h;
-      w[at + 4] = slot.u;
-      w[at + 5] = slot.v;
-      w[at + 6] = slot.w;
-      w[at + 7] = slot.h;
-      words.u[at + 8] = t.color;
-      words.u[at + 9] = slot.colored ? 1 : 0;
+      const x = Math.round(t.x * this.ratio - (slot.w - 2) * t.align) - 1;
+      const y = Math.round(t.y * this.ratio - px * 0.72) - 1;
+      for (let k = 0; k < 4; k++) {
+        const at = words.next();
+        const { f, u } = words;
+        const dx = k & 1 ? slot.w : 0;
+        const dy = k & 2 ? slot.h : 0;
+        f[at] = x + dx;
+        f[at + 1] = y + dy;
+        f[at + 2] = slot.u + dx;
+        f[at + 3] = slot.v + dy;
+        u[at + 4] = t.color;
+        f[at + 5] = slot.colored ? 1 : 0;
+      }
     }
     return true;
   }
@@ -146,30 +170,38 @@ export class WebGlRenderer implements Renderer {
   }
 }
 
-const KINDS = ["fills", "rings", "boxes", "lines", "curves"] as const;
+type Layout = readonly (readonly [size: number] | "color")[];
 
-interface View {
-  readonly width: number;
-  readonly height: number;
-  readonly ratio: number;
-}
-
-/** A pair of shaders with the data texture that its marks lie in. */
-class Program {
-  private readonly program: WebGLProgram;
-  private readonly array: WebGLVertexArrayObject;
+/** Vertices of one kind, with the shaders that draw them. */
+class Batch {
+  readonly vertices: Words;
+  readonly array: WebGLVertexArrayObject;
+  private readonly buffer: WebGLBuffer;
   private readonly uniforms = new Map<string, WebGLUniformLocation | null>();
-  private data: WebGLTexture | null = null;
-  private rows = 0;
+  private capacity = 0;
+  private indices = new Uint32Array(0);
+  private indexBuffer: WebGLBuffer | null = null;
+  private indexCapacity = 0;
 
   constructor(
     private readonly gl: WebGL2RenderingContext,
-    vs: string,
-    fs: string,
-    private readonly vertices: number,
+    private readonly program: WebGLProgram,
+    words: number,
+    layout: Layout,
   ) {
-    this.program = link(gl, vs, fs);
+    this.vertices = new Words(words);
+    this.buffer = gl.createBuffer();
     this.array = gl.createVertexArray();
+    gl.bindVertexArray(this.array);
+    gl.bindBuffer(gl.ARRAY_BUFFER, this.buffer);
+    let at = 0;
+    layout.forEach((part, i) => {
+      gl.enableVertexAttribArray(i);
+      if (part === "color") gl.vertexAttribPointer(i, 4, gl.UNSIGNED_BYTE, true, words * 4, at * 4);
+      else gl.vertexAttribPointer(i, part[0], gl.FLOAT, false, words * 4, at * 4);
+      at += part === "color" ? 1 : part[0];
+    });
+    gl.bindVertexArray(null);
   }
 
   uniform(name: string): WebGLUniformLocation | null {
@@ -178,39 +210,84 @@ class Program {
     return u;
   }
 
-  use(): void {
+  use(width: number, height: number): void {
     this.gl.useProgram(this.program);
+    this.gl.uniform2f(this.uniform("uSize"), width, height);
+    this.gl.bindVertexArray(this.array);
   }
 
-  load(words: Words): void {
+  upload(): void {
+    const gl = this.gl;
+    const words = this.vertices.f.subarray(0, this.vertices.length * this.vertices.stride);
     if (words.length === 0) return;
-    const gl = this.gl;
-    const rows = Math.ceil((words.length * words.stride) / ROW_WORDS);
-    if (rows > this.rows) {
-      if (this.data) gl.deleteTexture(this.data);
-      this.data = gl.createTexture();
-      this.rows = Math.max(2, 2 ** Math.ceil(Math.log2(rows)));
-      gl.bindTexture(gl.TEXTURE_2D, this.data);
-      gl.texStorage2D(gl.TEXTURE_2D, 1, gl.RGBA32UI, ROW_WORDS / 4, this.rows);
-      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MIN_FILTER, gl.NEAREST);
-      gl.texParameteri(gl.TEXTURE_2D, gl.TEXTURE_MAG_FILTER, gl.NEAREST);
+    gl.bindBuffer(gl.ARRAY_BUFFER, this.buffer);
+    if (words.byteLength > this.capacity) {
+      this.capacity = words.byteLength * 2;
+      gl.bufferData(gl.ARRAY_BUFFER, this.capacity, gl.DYNAMIC_DRAW);
     }
-    gl.bindTexture(gl.TEXTURE_2D, this.data);
-    const used = words.u.subarray(0, rows * ROW_WORDS);
-    gl.texSubImage2D(gl.TEXTURE_2D, 0, 0, 0, ROW_WORDS / 4, rows, gl.RGBA_INTEGER, gl.UNSIGNED_INT, used);
+    gl.bufferSubData(gl.ARRAY_BUFFER, 0, words);
   }
 
-  draw(view: View, start: number, end: number, steps: number): void {
-    if (end <= start) return;
+  /** Indices for strips of vertex pairs; a strip of p pairs has p - 1 quads. */
+  indexStrips(ends: Int32Array, count: number): void {
     const gl = this.gl;
-    this.use();
-    gl.uniform2f(this.uniform("uSize"), view.width, view.height);
-    gl.uniform1f(this.uniform("uRatio"), view.ratio);
-    gl.uniform1i(this.uniform("uFirst"), start);
-    if (steps > 1) gl.uniform1i(this.uniform("uSteps"), steps);
-    gl.bindTexture(gl.TEXTURE_2D, this.data);
+    if (count === 0) return;
+    const quads = ends[count - 1] - count;
+    if (this.indices.length < quads * 6) this.indices = new Uint32Array(quads * 12);
+    let to = 0;
+    for (let i = 0, from = 0; i < count; i++) {
+      for (let p = from; p + 1 < ends[i]; p++) {
+        const v = p * 2;
+        this.indices[to++] = v;
+        this.indices[to++] = v + 1;
+        this.indices[to++] = v + 2;
+        this.indices[to++] = v + 2;
+        this.indices[to++] = v + 1;
+        this.indices[to++] = v + 3;
+      }
+      from = ends[i];
+    }
     gl.bindVertexArray(this.array);
-    gl.drawArrays(gl.TRIANGLES, 0, (end - start) * this.vertices * steps);
+    this.indexBuffer ??= gl.createBuffer();
+    gl.bindBuffer(gl.ELEMENT_ARRAY_BUFFER, this.indexBuffer);
+    if (to * 4 > this.indexCapacity) {
+      this.indexCapacity = to * 8;
+      gl.bufferData(gl.ELEMENT_ARRAY_BUFFER, this.indexCapacity, gl.DYNAMIC_DRAW);
+    }
+    gl.bufferSubData(gl.ELEMENT_ARRAY_BUFFER, 0, this.indices.subarray(0, to));
+  }
+
+  drawIndexed(firstQuad: number, quads: number): void {
+    if (quads > 0) this.gl.drawElements(this.gl.TRIANGLES, quads * 6, this.gl.UNSIGNED_INT, firstQuad * 24);
+  }
+}
+
+/** One index buffer for all lists of quads: 0 1 2, 2 1 3, and so on. */
+class QuadIndex {
+  private readonly buffer: WebGLBuffer;
+  private quads = 0;
+
+  constructor(private readonly gl: WebGL2RenderingContext) {
+    this.buffer = gl.createBuffer();
+  }
+
+  reserve(quads: number): void {
+    if (quads <= this.quads) return;
+    this.quads = Math.max(4096, Math.ceil(quads * 1.5));
+    const data = new Uint32Array(this.quads * 6);
+    for (let q = 0; q < this.quads; q++) data.set([4 * q, 4 * q + 1, 4 * q + 2, 4 * q + 2, 4 * q + 1, 4 * q + 3], 6 * q);
+    this.gl.bindVertexArray(null);
+    this.gl.bindBuffer(this.gl.ELEMENT_ARRAY_BUFFER, this.buffer);
+    this.gl.bufferData(this.gl.ELEMENT_ARRAY_BUFFER, data, this.gl.STATIC_DRAW);
+  }
+
+  attach(batch: Batch): void {
+    this.gl.bindVertexArray(batch.array);
+    this.gl.bindBuffer(this.gl.ELEMENT_ARRAY_BUFFER, this.buffer);
+  }
+
+  draw(first: number, quads: number): void {
+    this.gl.drawElements(this.gl.TRIANGLES, quads * 6, this.gl.UNSIGNED_INT, first * 24);
   }
 }
 
@@ -221,10 +298,9 @@ function link(gl: WebGL2RenderingContext, vs: string, fs: string): WebGLProgram 
     if (!shader) throw new Error("no shader");
     gl.shaderSource(shader, source);
     gl.compileShader(shader);
-    if (!gl.getShaderParameter(shader, gl.COMPILE_STATUS)) throw new Error(gl.getShaderInfoLog(shader) ?? "shader");
     gl.attachShader(program, shader);
   }
+  // Asking for the outcome here would wait for the compiler.
   gl.linkProgram(program);
-  if (!gl.getProgramParameter(program, gl.LINK_STATUS)) throw new Error(gl.getProgramInfoLog(program) ?? "program");
   return program;
 }

@@ -43,7 +43,28 @@ export function placeRows(g: Rows, left: Float32Array, right: Float32Array, gap:
   }
   for (let r = 1; r < g.rows; r++) straighten(g, r, x, left, right, gap, up, false);
   for (let r = g.rows - 2; r >= 0; r--) straighten(g, r, x, left, right, gap, down, true);
+  unslant(g, x);
   return x;
+}
+
+/**
+ * Brings rows that hold a single cell under each other, with all that follows: merges pull a little to
+ * one side, and over a hundred layers a column would lean out of its place. Only the edges into such a
+ * row change their slope.
+ */
+function unslant(g: Rows, x: Float64Array): void {
+  let anchor = NaN;
+  let shift = 0;
+  for (let r = 0; r < g.rows; r++) {
+    const a = g.list.offsets[r];
+    const b = g.list.offsets[r + 1];
+    if (b - a === 1) {
+      const v = g.list.values[a];
+      if (Number.isNaN(anchor)) anchor = x[v];
+      shift = anchor - x[v];
+    }
+    for (let i = a; i < b; i++) x[g.list.values[i]] += shift;
+  }
 }
 
 /**
