@@ -6,9 +6,11 @@ is sent the variables that hold them, and returns a C++ expression.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from glasshouse.ir.dim import Dim
+from glasshouse.ir.dtype import float32, float64
 from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.cxx import COMPUTE_TYPE, number_text, size_text
 from glasshouse.lower.index import ZERO, Computed, Index, delinearized, of, offset
@@ -164,6 +166,40 @@ def _gather(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
     )
 
 
+def _gather_nd(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+    source, indices = node.inputs
+    lead = indices.type.rank - 1
+    depth = indices.type.shape[-1]
+    assert isinstance(depth, int), "the op's shape rule wants it fixed"
+    places: list[Index] = []
+    for axis in range(depth):
+        name = yield indices, (*index[:lead], Index((), axis))
+        places.append(of(Computed(_checked(name, source.type.shape[axis]))))
+    return (yield source, (*places, *index[lead:]))
+
+
+def _random(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+    """A random element: a hash of the seed and of the element's number."""
+    code.scalars_only()
+    seed = yield node.inputs[-1], ()
+    number = offset(index, node.outputs[0].type.shape).text()
+    dtype = node.outputs[0].type.dtype
+    wide = dtype if dtype is float64 else float32
+    if node.op.name == "dropout":
+        x = yield node.inputs[0], index
+        p = node.attrs["p"]
+        scale = number_text(1 / (1 - p) if p < 1 else 0.0, wide)
+        zero = number_text(0.0, wide)
+        return f"gh::keeps({seed}, {number}, {math.ceil(p * 2**24)}) ? {x} * {scale} : {zero}"
+    first, second = (
+        (node.attrs["low"], node.attrs["high"] - node.attrs["low"])
+        if node.op.name == "uniform"
+        else (node.attrs["mean"], node.attrs["std"])
+    )
+    numbers = f"{number_text(first, wide)}, {number_text(second, wide)}"
+    return f"gh::{node.op.name}<{COMPUTE_TYPE[wide]}>({seed}, {number}, {numbers})"
+
+
 def _triangle(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
     code.scalars_only()
     name = yield node.inputs[0], index
@@ -217,6 +253,10 @@ ACCESS: dict[str, Access] = {
     "pad": _pad,
     "take": _take,
     "gather": _gather,
+    "gather_nd": _gather_nd,
+    "uniform": _random,
+    "normal": _random,
+    "dropout": _random,
     "triangle": _triangle,
     "one_hot": _one_hot,
     "full": _full,

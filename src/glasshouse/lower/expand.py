@@ -14,7 +14,7 @@ import numpy as np
 
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, SymDim, floor_div, product, remainder
-from glasshouse.ir.dtype import DType, float32, float64, int32, int64
+from glasshouse.ir.dtype import Category, DType, float32, float64, int32, int64
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.op import REGISTRY
 from glasshouse.ir.rewriter import Rewriter
@@ -23,16 +23,20 @@ from glasshouse.ops.shapes import axes_of, axis_of
 Expansion = Callable[[Rewriter, Node], Any]
 
 
-def expanded(graph: Graph) -> Graph:
-    """A copy of a kernel's body in which every op has code."""
+def expanded(graph: Graph, plain: bool = False) -> Graph:
+    """A copy of a kernel's body in which every op has code.
+
+    With `plain`, products and attention are written as folds too: slow, and good for every type.
+    """
+    table = {**EXPANSIONS, **PLAIN} if plain else EXPANSIONS
     out = graph.copy()
     rw = Rewriter(out, "Lower")
-    pending = [n for n in out.nodes if n.op.name in EXPANSIONS]
+    pending = [n for n in out.nodes if n.op.name in table]
     while pending:
         for node in pending:
-            build = partial(EXPANSIONS[node.op.name], rw, node)
+            build = partial(table[node.op.name], rw, node)
             rw.replace(node, build, rule=node.op.name, why="it has no code of its own")
-        pending = [n for n in rw.touched() if n.op.name in EXPANSIONS]
+        pending = [n for n in rw.touched() if n.op.name in table]
     return out
 
 
@@ -70,7 +74,9 @@ def _variance(rw: Rewriter, node: Node) -> Any:
     x = _wide(rw.expr(node.inputs[0]))
     axes = axes_of(node.attrs["axes"], x.ndim)
     _, squares = _moments(rw, x, axes)
-    out = squares / (_count(rw, x.shape, axes, x.dtype) - float(node.attrs["correction"]))
+    free = _count(rw, x.shape, axes, x.dtype) - float(node.attrs["correction"])
+    free = max(free, 0.0) if isinstance(free, float) else free.apply("maximum", 0.0)
+    out = squares / free
     if out.shape != node.output.type.shape:
         out = out.apply("reshape", shape=node.output.type.shape)
     return out.cast(node.output.type.dtype)
@@ -78,7 +84,7 @@ def _variance(rw: Rewriter, node: Node) -> Any:
 
 def _softmax(rw: Rewriter, node: Node) -> Any:
     x = _wide(rw.expr(node.inputs[0]))
-    axis = [axis_of(node.attrs["axis"], x.ndim)]
+    axis = [axis_of(node.attrs["axis"], x.ndim)] if x.ndim else []
     shifted = x - x.apply("max", axes=axis, keepdims=True)
     powers = shifted.apply("exp")
     total = powers.apply("sum", axes=axis, keepdims=True)
@@ -193,6 +199,62 @@ def _dequantize(rw: Rewriter, node: Node) -> Any:
     return (steps.cast(wide.dtype) * _beside(x, wide, axis)).cast(node.attrs["dtype"])
 
 
+def _matmul(rw: Rewriter, node: Node) -> Any:
+    """Products of all pairs, summed: [..., m, k, 1] * [..., 1, k, n] over k."""
+    x, y = (rw.expr(v) for v in node.inputs)
+    flat_x, flat_y = x.ndim == 1, y.ndim == 1
+    x = x.apply("reshape", shape=(1, *x.shape)) if flat_x else x
+    y = y.apply("reshape", shape=(*y.shape, 1)) if flat_y else y
+    if node.attrs["transpose_x"] and not flat_x:
+        x = x.apply("permute", axes=(*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+    if node.attrs["transpose_y"] and not flat_y:
+        y = y.apply("permute", axes=(*range(y.ndim - 2), y.ndim - 1, y.ndim - 2))
+    wide = x.dtype if not x.dtype.is_float else _wide(x).dtype
+    left = x.cast(wide).apply("reshape", shape=(*x.shape, 1))
+    right = y.cast(wide).apply("reshape", shape=(*y.shape[:-2], 1, *y.shape[-2:]))
+    out = (left * right).apply("sum", axes=[-2]).cast(node.output.type.dtype)
+    wanted = node.output.type.shape
+    return out if out.shape == wanted else out.apply("reshape", shape=wanted)
+
+
+def _attention(rw: Rewriter, node: Node) -> Any:
+    """Scores, mask, softmax and the weighted sum, one after the other."""
+    q, k, v, *rest = (rw.expr(x) for x in node.inputs)
+    heads = None if q.ndim < 3 else (q.shape[-3], k.shape[-3])
+    if heads is not None and heads[0] != heads[1]:
+        k, v = (_repeated(x, floor_div(*heads)) for x in (k, v))
+    scale = node.attrs["scale"]
+    if scale is None:
+        if isinstance(q.shape[-1], SymDim):
+            raise Unsupported("no attention over a symbolic dim without a scale")
+        scale = float(q.shape[-1]) ** -0.5
+    scores = (_wide(q) * scale).apply("matmul", _wide(k), transpose_y=True)
+    low = float("-inf")
+    if node.attrs["causal"]:
+        ones = REGISTRY["full"].emit(
+            rw, [], {"shape": scores.shape[-2:], "value": 1, "dtype": int64}
+        )
+        kept = rw.wrap(ones.outputs[0]).apply("triangle") > 0
+        scores = kept.apply("where", scores, low)
+    for mask in rest:
+        is_bool = mask.dtype.category is Category.BOOL
+        scores = mask.apply("where", scores, low) if is_bool else scores + mask.cast(scores.dtype)
+    weights = scores.apply("softmax")
+    nothing = scores.apply("max", axes=[-1], keepdims=True).apply("equal", low)
+    weights = nothing.apply("where", 0.0, weights)  # a query that sees no key gives 0
+    out = weights.apply("matmul", _wide(v))
+    return out.cast(node.output.type.dtype)
+
+
+def _repeated(x: Any, times: Dim) -> Any:
+    """Each head `times` times in a row."""
+    *lead, heads, length, dim = x.shape
+    wide = x.apply("reshape", shape=(*lead, heads, 1, length, dim))
+    wide = wide.apply("expand", shape=(*lead, heads, times, length, dim))
+    return wide.apply("reshape", shape=(*lead, heads * times, length, dim))
+
+
+PLAIN: dict[str, Expansion] = {"matmul": _matmul, "attention": _attention}
 EXPANSIONS: dict[str, Expansion] = {
     "adaptive_avg_pool": _adaptive_avg_pool,
     "batch_norm_training": _batch_norm_training,

@@ -81,9 +81,11 @@ def _nest_of(
     orders: Orders,
     target: Target,
 ) -> Nest:
-    vector = True
+    # Whether the nest and its folds go over vectors: what is best first.
+    modes = [(True, True), (False, True), (False, False)]
     while True:
-        nest = Nest(list(space.loops), vector=vector and bool(space.loops))
+        vector, fold_vector = modes[0]
+        nest = Nest(list(space.loops), vector and bool(space.loops), fold_vector)
         code = ScalarCode(nest, target, buffers, orders, ACCESS)
         try:
             for value, name in outputs:
@@ -92,7 +94,7 @@ def _nest_of(
             space.split(request)
             continue
         except NotVector:
-            vector = False
+            modes.pop(0)
             continue
         if not space.outwards(_needed_by_folds(nest, space)):
             return nest

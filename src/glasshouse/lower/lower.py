@@ -28,7 +28,7 @@ def lower(graph: Graph, target: Target) -> Program:
     program = Program(graph, [], symbols, orders=choose_orders(graph))
     names: dict[str, Kernel] = {}
     for node in graph.nodes:
-        if node.op.kind is Kind.SOURCE:
+        if node.op.kind is Kind.SOURCE or all(0 in v.type.shape for v in node.outputs):
             continue
         if _is_alias(node, program):
             program.aliases[node.output] = node.inputs[0]
@@ -48,9 +48,9 @@ def lower_node(node: Node, target: Target, program: Program, kernels: dict[str, 
     """The call of a kernel that computes a node; `kernels` holds those made so far, by text."""
     group = group_of(node)
     reason = ""
-    for attempt in (_fused, _one_by_one):
+    for attempt, plain in ((_fused, False), (_one_by_one, False), (_one_by_one, True)):
         try:
-            writer = _writer(group, target, program)
+            writer = _writer(group, target, program, plain)
             attempt(writer)
         except Unsupported as error:
             reason = error.message
@@ -59,9 +59,9 @@ def lower_node(node: Node, target: Target, program: Program, kernels: dict[str, 
     return Fallback(node, reason)
 
 
-def _writer(group: Group, target: Target, program: Program) -> KernelWriter:
+def _writer(group: Group, target: Target, program: Program, plain: bool) -> KernelWriter:
     """A writer for a group that knows which operands are constants and how everything lies."""
-    body = expanded(group.body)
+    body = expanded(group.body, plain)
     writer = KernelWriter(body, target)
     operands = list(zip(group.operands, body.inputs, strict=True))
     writer.constants = frozenset(v for outer, v in operands if outer.node.op is CONSTANT)

@@ -42,7 +42,8 @@ class Nest:
     """Loops over an iteration space, with statements at each depth."""
 
     loops: list[Loop]
-    vector: bool = False
+    vector: bool = False  # whether the innermost loop goes over vectors
+    fold_vector: bool = False  # whether those of folds do
     depth: list[list[Statement]] = field(default_factory=list)
     offsets: list[Index] = field(default_factory=list)
 

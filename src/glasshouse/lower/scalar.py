@@ -79,6 +79,11 @@ class ScalarCode:
         self._scopes: list[_Scope] = [_Scope({}, [], tuple(nest.loops))]
         self._hoisted: dict[Element, str] = {}
 
+    @property
+    def vector(self) -> bool:
+        """Whether a statement that is made now computes a vector."""
+        return self.nest.vector if len(self._scopes) == 1 else self.nest.fold_vector
+
     # --------------------------------------------------------------------------------------- public
     def element(self, value: Value, index: tuple[Index, ...]) -> str:
         """The name of the variable that holds an element; its statements are emitted on the way."""
@@ -104,7 +109,7 @@ class ScalarCode:
         where = position(value, index, self.orders)
         place = self.nest.slot(where)
         dtype = value.type.dtype
-        if not self.nest.vector:
+        if not self.vector:
             narrow = f"gh::from_scalar<{C_TYPE[dtype]}>({name})" if dtype in _HALVES else name
             self._flush(f"{buffer}[{place}] = {narrow};")
         elif self._reach(where) != 1:
@@ -116,13 +121,13 @@ class ScalarCode:
     def number(self, number: float | int | bool, dtype: DType) -> str:
         """A number as an element, or as a vector of equal elements."""
         text = number_text(number, dtype)
-        if not self.nest.vector:
+        if not self.vector:
             return text
         return f"gh::splat({text})" if dtype is bool_ else f"gh::vf({text})"
 
     def scalars_only(self) -> None:
         """Say that what follows has no vector form."""
-        if self.nest.vector:
+        if self.vector:
             raise NotVector
 
     # ------------------------------------------------------------------------------------- internal
@@ -139,7 +144,10 @@ class ScalarCode:
         """Only the current scope counts: a fold stands before what its user has computed so far."""
         if element[0] in self.given:
             return self.given[element[0]]
-        return self._scopes[-1].names.get(element) or self._hoisted.get(element)
+        folded = self._hoisted.get(element)
+        if folded is not None:
+            return f"gh::vf({folded})" if self.vector else folded
+        return self._scopes[-1].names.get(element)
 
     def _bind(self, element: Element, expression: str) -> None:
         if element in self._hoisted:
@@ -150,7 +158,7 @@ class ScalarCode:
         scope.names[element] = name
 
     def _type_of(self, dtype: DType) -> str:
-        if not self.nest.vector:
+        if not self.vector:
             return COMPUTE_TYPE[dtype]
         if dtype not in _VECTOR_TYPE:
             raise NotVector
@@ -185,7 +193,7 @@ class ScalarCode:
         where = position(value, index, self.orders)
         place = self.nest.slot(where)
         buffer, dtype = self.buffers[value], value.type.dtype
-        if not self.nest.vector:
+        if not self.vector:
             text = f"{buffer}[{place}]"
             return f"gh::to_scalar({text})" if dtype in _HALVES else text
         if dtype not in _VECTOR_TYPE:
@@ -206,7 +214,7 @@ class ScalarCode:
         )
 
     def _elementwise(self, node: Node, index: tuple[Index, ...]) -> Steps:
-        if self.nest.vector and not self._has_vector_form(node):
+        if self.vector and not self._has_vector_form(node):
             raise NotVector
         names: list[str] = []
         for operand in node.inputs:
@@ -232,7 +240,10 @@ class ScalarCode:
         spelling = self.target.folds[node.op.name]
         self._count += 1
         loops, inner = _fold_loops(node, index, f"r{self._count}_")
-        vector = self.nest.vector
+        vector = self.nest.fold_vector
+        level = self.nest.level_of(lambda loop: any(i.depends_on(loop) for i in index))
+        if self.nest.vector and level == len(self.nest.loops):
+            raise NotVector  # it would stand inside of the loop that goes over vectors
         if vector and (
             not loops or not spelling.lanes or result.type.dtype not in (*_HALVES, float32)
         ):
@@ -253,9 +264,8 @@ class ScalarCode:
             inside = [*lines, f"{name} = {spelling.step(name, element)};"]
             pragma = spelling.pragma.format(acc=name) if loops else ""
             fold = Fold(loops, [f"{ctype} {name} = {start};"], inside, [], False, pragma)
-        level = self.nest.level_of(lambda loop: any(i.depends_on(loop) for i in index))
         self.nest.depth[level].append(fold)
-        self._hoisted[result, index] = f"gh::vf({name})" if vector else name
+        self._hoisted[result, index] = name
         return name
 
 

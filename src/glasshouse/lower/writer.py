@@ -113,8 +113,18 @@ class KernelWriter:
             self.orders[value] = order
         return self.temporary(value)
 
-    def pack(self, source: Value, text: str, nbytes: str) -> str:
-        """A constant in another form, made once when the module is loaded; gives its variable."""
+    def prepared(self, source: Value, text: str, nbytes: str) -> str:
+        """An operand in the form that a template wants; gives the variable that points to it.
+
+        `text` is a function (threads, source, out). For a constant it runs once, when the module
+        is loaded; for what is computed, in every run.
+        """
+        if source not in self.constants:
+            name = f"prepared{len(self.lines)}"
+            held = f"gh::scratch<6>({nbytes})"
+            self.lines.append(f"  void* {name} = {held};")
+            self.lines.append(f"  []{text}(*ctx.pool, {self.in_memory(source)}, {name});")
+            return name
         for existing, name in self.packed:
             if existing.source is source and existing.text == text:
                 return name

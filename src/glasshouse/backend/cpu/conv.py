@@ -82,8 +82,6 @@ def conv(writer: KernelWriter, node: Node) -> None:
     out = node.output
     if x.type.dtype not in (float32, bfloat16) or w.type.dtype is not x.type.dtype:
         raise Unsupported(f"no convolution of {x.type.dtype} with {w.type.dtype}")
-    if w not in writer.constants:
-        raise Unsupported("no convolution with weights that are computed")
     image = image_of(x, w, out, dict(node.attrs))
     order = channels_last(out.type.rank)
     source = writer.in_memory(x, order)
@@ -102,7 +100,7 @@ def conv(writer: KernelWriter, node: Node) -> None:
             head
             + f"gh::depthwise_pack_weights(source, {taps}, {inner}, 1, {shape}, (float*)out); }}"
         )
-        packed = writer.pack(w, text, f"{taps} * {size_text(image.channels)} * 4")
+        packed = writer.prepared(w, text, f"{taps} * {size_text(image.channels)} * 4")
         body = take_results(writer, out, variables, order)
         writer.lines.append(
             f"  gh::depthwise2d(*ctx.pool, {shape}, {source}, (const float*){packed}, {body});"
@@ -115,7 +113,7 @@ def conv(writer: KernelWriter, node: Node) -> None:
             head
             + f"gh::winograd_pack_weights<{kind}>(threads, source, {strides}, {shape}, out); }}"
         )
-        packed = writer.pack(w, text, f"gh::winograd_weight_bytes<{kind}>({shape})")
+        packed = writer.prepared(w, text, f"gh::winograd_weight_bytes<{kind}>({shape})")
         body = take_results(writer, out, variables, order)
         work = f"gh::scratch<7>(gh::winograd_work_bytes<{kind}>({shape}))"
         writer.lines.append(
@@ -124,7 +122,7 @@ def conv(writer: KernelWriter, node: Node) -> None:
         )
         return
     text = head + f"gh::conv_pack_weights<{kind}>(threads, source, {strides}, {shape}, out); }}"
-    packed = writer.pack(w, text, f"gh::conv_weight_bytes<{kind}>({shape})")
+    packed = writer.prepared(w, text, f"gh::conv_weight_bytes<{kind}>({shape})")
     work = writer.scratch(image.padded_bytes, f"padded{len(writer.lines)}")
     body = take_results(writer, out, variables, order)
     writer.lines.append(

@@ -114,7 +114,7 @@ def _packed(
         f"{{ gh::pack_b_parallel<{kind}>(threads, source, {size_text(row_step)}, "
         f"{size_text(column_step)}, {k}, {n}, out); }}"
     )
-    return writer.pack(y, text, f"gh::packed_b_bytes<{kind}>({k}, {n})")
+    return writer.prepared(y, text, f"gh::packed_b_bytes<{kind}>({k}, {n})")
 
 
 def _panel_space(writer: KernelWriter, depth: Dim, columns: Dim) -> str:

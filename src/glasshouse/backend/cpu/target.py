@@ -4,17 +4,26 @@ from __future__ import annotations
 
 from glasshouse.backend.cpu.attention import attention
 from glasshouse.backend.cpu.conv import conv
+from glasshouse.backend.cpu.library import arg_extreme, cumsum, scatter, scatter_nd, sort, take_grad
 from glasshouse.backend.cpu.matmul import matmul
 from glasshouse.backend.cpu.pool import pool
 from glasshouse.backend.cpu.spelling import FOLDS, ON_MASKS, SCALAR_ONLY, SPELL
 from glasshouse.lower.target import Anchor, Target
 
 ANCHORS: dict[str, Anchor] = {
+    "argmax": arg_extreme,
+    "argmin": arg_extreme,
     "attention": attention,
     "avg_pool": pool,
     "conv": conv,
+    "cumsum": cumsum,
     "matmul": matmul,
     "max_pool": pool,
+    "scatter": scatter,
+    "scatter_nd": scatter_nd,
+    "sort": sort,
+    "take_grad": take_grad,
+    "topk": sort,
 }
 
 CPU = Target("cpu", SPELL, FOLDS, ANCHORS, SCALAR_ONLY, ON_MASKS)

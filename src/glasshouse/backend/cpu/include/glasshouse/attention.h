@@ -12,7 +12,7 @@
 // - Keys are taken in blocks of kKeyBlock with running maximum and sum, so memory does not grow with the length; one block (up
 //   to 1024 keys) needs no rescaling. Work is dealt out by (batch, head, block of queries), the same for any number of threads
 //   up to the grouping; results do not depend on it.
-// - A query whose keys are all masked with -inf gives NaN, as NumPy's softmax does.
+// - A query whose keys are all masked with -inf gives 0, as the op `attention` and torch do.
 #pragma once
 #include "gemm.h"
 #include "norm.h"
@@ -142,7 +142,7 @@ inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, 
         if (kn <= 0) break;
       }
       for (long r = 0; r < rows; r++) {
-        const vf inv(1.0f / l[r]);
+        const vf inv(l[r] == 0.0f ? 0.0f : 1.0f / l[r]);
         for_each_vector(s.v_dim, [&](long d, auto t) __attribute__((always_inline)) {
           out(b, h, qr.begin + r, d, load(O + r * ldo + d, t) * inv, t);
         });

@@ -1,9 +1,152 @@
 // library.h: ops that generated code calls as functions, because a loop nest does not say them well.
+//
+// Contract
+// - "Lines" of a tensor seen as [outer, n, inner] are its n elements along the middle axis, `inner` apart.
+// - `sort_lines` and `topk_lines` are stable: equal elements keep their order both ways; NaN is the largest. T is an element
+//   type, halves compare as floats.
+// - `scatter_along`, `scatter_rows` write in the order of the indices on one thread, so that the result does not depend on the
+//   number of threads. An index outside is reported through the context and written nowhere harmful (place 0).
+// - Random numbers are those of `glasshouse.ops.philox`, bit for bit.
 #pragma once
 #include "context.h"
+#include <algorithm>
 
 namespace gh {
 inline namespace GH_ISA_NS {
+
+template <class T, if_number<T> = 0> GH_INLINE T value_of(T x) { return x; }
+GH_INLINE float value_of(bf16 x) { return to_scalar(x); }
+GH_INLINE float value_of(f16 x) { return to_scalar(x); }
+template <class T> struct Stored {
+  template <class V> GH_INLINE static T of(V v) { return T(v); }
+};
+template <> struct Stored<bf16> { GH_INLINE static bf16 of(float v) { return from_scalar<bf16>(v); } };
+template <> struct Stored<f16> { GH_INLINE static f16 of(float v) { return from_scalar<f16>(v); } };
+
+// a before b in ascending order, NaN last.
+template <class V> GH_INLINE bool before(V a, V b) { return a < b || (b != b && a == a); }
+
+template <class F> inline void each_line(Context &ctx, int64_t outer, int64_t n, int64_t inner, F &&f) {
+  ctx.parallel(outer * inner, outer * inner * n >= 16384, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) f(i / inner * n * inner + i % inner, i);
+  });
+}
+
+template <class T>
+inline void topk_lines(Context &ctx, const T *x, int64_t outer, int64_t n, int64_t inner, int64_t k, bool descending, T *values,
+                       int64_t *indices) {
+  each_line(ctx, outer, n, inner, [&](int64_t base, int64_t line) {
+    int64_t *order = (int64_t *)scratch<5>((size_t)n * 8 + 8);
+    for (int64_t i = 0; i < n; ++i) order[i] = i;
+    auto at = [&](int64_t i) { return value_of(x[base + i * inner]); };
+    auto less = [&](int64_t a, int64_t b) {
+      const bool first = descending ? before(at(b), at(a)) : before(at(a), at(b));
+      const bool second = descending ? before(at(a), at(b)) : before(at(b), at(a));
+      return first || (!second && a < b);
+    };
+    if (k < n) std::partial_sort(order, order + k, order + n, less);
+    else std::sort(order, order + n, less);
+    const int64_t out = line / inner * k * inner + line % inner;
+    for (int64_t i = 0; i < k; ++i) {
+      values[out + i * inner] = x[base + order[i] * inner];
+      indices[out + i * inner] = order[i];
+    }
+  });
+}
+
+template <bool Max, class T>
+inline void arg_lines(Context &ctx, const T *x, int64_t outer, int64_t n, int64_t inner, int64_t *out) {
+  each_line(ctx, outer, n, inner, [&](int64_t base, int64_t line) {
+    int64_t best = 0;
+    auto top = value_of(x[base]);
+    for (int64_t i = 1; i < n && top == top; ++i) {
+      const auto v = value_of(x[base + i * inner]);
+      if ((Max ? v > top : v < top) || v != v) best = i, top = v;
+    }
+    out[line] = best;
+  });
+}
+
+template <class Acc, class T, class O>
+inline void cumsum_lines(Context &ctx, const T *x, int64_t outer, int64_t n, int64_t inner, bool exclusive, bool reverse, O *out) {
+  each_line(ctx, outer, n, inner, [&](int64_t base, int64_t) {
+    Acc sum = 0;
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t at = base + (reverse ? n - 1 - i : i) * inner;
+      const Acc v = Acc(value_of(x[at]));
+      out[at] = Stored<O>::of(exclusive ? sum : add(sum, v));
+      sum = add(sum, v);
+    }
+  });
+}
+
+// out (already a copy of x, strides `step`) at indices along `axis`; `shape` is that of indices and updates.
+template <bool Add, class T, class I>
+inline void scatter_along(Context &ctx, const I *indices, const T *updates, int rank, const int64_t *shape, const int64_t *step,
+                          int axis, int64_t size, T *out) {
+  int64_t total = 1, place[16] = {0};
+  for (int a = 0; a < rank; ++a) total *= shape[a];
+  for (int64_t i = 0; i < total; ++i) {
+    int64_t at = 0;
+    for (int a = 0; a < rank; ++a) at += (a == axis ? ctx.index((int64_t)indices[i], size) : place[a]) * step[a];
+    if (Add) out[at] = Stored<T>::of(add(value_of(out[at]), value_of(updates[i])));
+    else out[at] = updates[i];
+    for (int a = rank - 1; a >= 0 && ++place[a] == shape[a]; --a) place[a] = 0;
+  }
+}
+
+// Rows of `width` elements at places given by tuples of `depth` indices.
+template <bool Add, class T, class I>
+inline void scatter_rows(Context &ctx, const I *indices, const T *updates, int64_t rows, int depth, const int64_t *size,
+                         const int64_t *step, int64_t width, T *out) {
+  for (int64_t r = 0; r < rows; ++r) {
+    int64_t at = 0;
+    for (int a = 0; a < depth; ++a) at += ctx.index((int64_t)indices[r * depth + a], size[a]) * step[a];
+    for (int64_t j = 0; j < width; ++j) {
+      if (Add) out[at + j] = Stored<T>::of(add(value_of(out[at + j]), value_of(updates[r * width + j])));
+      else out[at + j] = updates[r * width + j];
+    }
+  }
+}
+
+// out [before, size, after] += g [before, n, after] at indices [n].
+template <class Acc, class T, class I>
+inline void take_grad(Context &ctx, const T *g, const I *indices, int64_t before, int64_t n, int64_t size, int64_t after, Acc *sum,
+                      T *out) {
+  const int64_t total = before * size * after;
+  for (int64_t i = 0; i < total; ++i) sum[i] = 0;
+  for (int64_t b = 0; b < before; ++b)
+    for (int64_t i = 0; i < n; ++i) {
+      const int64_t row = ctx.index((int64_t)indices[i], size);
+      for (int64_t j = 0; j < after; ++j)
+        sum[(b * size + row) * after + j] += Acc(value_of(g[(b * n + i) * after + j]));
+    }
+  for (int64_t i = 0; i < total; ++i) out[i] = Stored<T>::of(sum[i]);
+}
+
+struct Philox {
+  uint32_t w[4];
+  GH_INLINE Philox(uint64_t seed, uint64_t i) : w{(uint32_t)i, (uint32_t)(i >> 32), 0, 0} {
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    for (int round = 0; round < 10; ++round) {
+      const uint64_t p0 = 0xD2511F53ull * w[0], p1 = 0xCD9E8D57ull * w[2];
+      const uint32_t a = (uint32_t)(p1 >> 32) ^ w[1] ^ k0, c = (uint32_t)(p0 >> 32) ^ w[3] ^ k1;
+      w[0] = a, w[1] = (uint32_t)p1, w[2] = c, w[3] = (uint32_t)p0;
+      k0 += 0x9E3779B9u, k1 += 0xBB67AE85u;
+    }
+  }
+};
+template <class T> inline T uniform(int64_t seed, int64_t i, T low, T width) {
+  const float u = (float)(Philox((uint64_t)seed, (uint64_t)i).w[0] >> 8) * 0x1p-24f;
+  return low + T(u) * width;
+}
+template <class T> inline T normal(int64_t seed, int64_t i, T mean, T std) {
+  const Philox p((uint64_t)seed, (uint64_t)i);
+  const float a = (float)((p.w[0] >> 8) + 1) * 0x1p-24f, b = (float)(p.w[1] >> 8) * 0x1p-24f;
+  const float z = __builtin_sqrtf(-2.0f * __builtin_logf(a)) * __builtin_cosf(b * 6.2831855f);
+  return mean + T(z) * std;
+}
+inline bool keeps(int64_t seed, int64_t i, uint32_t limit) { return (Philox((uint64_t)seed, (uint64_t)i).w[0] >> 8) >= limit; }
 
 }  // namespace GH_ISA_NS
 }  // namespace gh
