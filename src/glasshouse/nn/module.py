@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import FrameType
 from typing import Any
 
+import numpy as np
+
 from glasshouse.errors import TypeMismatch, Unsupported
 from glasshouse.nn.parameter import Parameter
 from glasshouse.tensor import trace_data
+from glasshouse.tensor.create import array
 from glasshouse.tensor.place import ROOT, caller_name, enter, scope
 from glasshouse.tensor.state import STATE
 from glasshouse.tensor.tensor import Tensor
@@ -225,6 +228,8 @@ class Module(metaclass=_InitScope):
         frame = sys._getframe(0)
         place = before[0] or ROOT
         caller = frame.f_back
+        if before[2] is None:  # called from outside: arrays will do
+            args = tuple([array(a) if isinstance(a, np.ndarray) else a for a in args])
         for name, module in self._steps(before[2], frame):
             place = enter(place, name, type(module).__name__, caller, before[1])
             caller = None  # one call, several steps: its frames are on the path already

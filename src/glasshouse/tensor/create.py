@@ -29,6 +29,8 @@ def array(
         held = _as_array(data)
         if dtype is None and not hasattr(data, "dtype"):
             dtype = _plain_dtype(held)
+        elif dtype is None and str(getattr(data, "dtype", "")) == "torch.bfloat16":
+            dtype = bfloat16
     out = _leaf(held, dtype, copy=True)
     out.name = name
     return out.requires_grad_() if requires_grad else out
@@ -54,10 +56,13 @@ def as_tensor(data: Any, dtype: object = None) -> Tensor:
 
 
 def _leaf(data: Array, dtype: object, copy: bool) -> Tensor:
-    if dtype is None:
-        kind = bfloat16 if data.dtype == np.uint16 else as_dtype(data.dtype)
-    else:
-        kind = as_dtype(dtype)
+    try:
+        if dtype is None:
+            kind = bfloat16 if data.dtype == np.uint16 else as_dtype(data.dtype)
+        else:
+            kind = as_dtype(dtype)
+    except TypeMismatch as error:
+        raise TypeMismatch(error.message, LAZY.where()) from None
     carried = finish(from_storage(data, kind), kind)
     if copy and np.may_share_memory(carried, data):
         carried = carried.copy()

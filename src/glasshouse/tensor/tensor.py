@@ -116,8 +116,8 @@ class Tensor(Methods):
         """Without running anything: a debugger may ask at any time."""
         data = result_of(self.value)
         if data is None:
-            return f"Tensor({self.type}, pending)"
-        return f"Tensor({self.type},\n{np.array2string(data, separator=', ')})"
+            return f"{type(self).__name__}({self.type}, pending)"
+        return f"{type(self).__name__}({self.type},\n{np.array2string(data, separator=', ')})"
 
     def __str__(self) -> str:
         with suppress(CaptureError):  # a traced tensor has no data; its type is all there is

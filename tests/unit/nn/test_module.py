@@ -230,6 +230,12 @@ def test_containers() -> None:
         nn.Sequential(3)
 
 
+def test_a_model_takes_arrays() -> None:
+    model = Model().eval()
+    x = np.ones((3, 2), np.float32)
+    assert model(x).tolist() == model(gh.array(x)).tolist()
+
+
 def test_abstract_modules() -> None:
     class Base(nn.Module, ABC):
         @abstractmethod

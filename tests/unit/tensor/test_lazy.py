@@ -168,6 +168,10 @@ def test_plain_numbers_are_float32_and_int64() -> None:
     assert gh.array([1, 2]).dtype is gh.int64
     assert gh.array(np.float64(1)).dtype is gh.float64
     assert gh.array(1.0, gh.bfloat16).dtype is gh.bfloat16
+    assert gh.array(torch.ones(2, dtype=torch.bfloat16)).dtype is gh.bfloat16
+    with pytest.raises(TypeMismatch, match="no element type") as caught:
+        gh.array("text")
+    assert __file__ in str(caught.value)
 
 
 def test_bfloat16_is_rounded_and_given_out_as_float32() -> None:
