@@ -228,5 +228,5 @@ export class DrawList {
   }
 }
 
-/** Order inside a layer: strokes lie under boxes. */
-const KINDS: readonly Kind[] = ["lines", "curves", "fills", "corners", "boxes"];
+/** Order inside a layer. */
+const KINDS: readonly Kind[] = ["fills", "corners", "boxes", "lines", "curves"];

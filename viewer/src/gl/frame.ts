@@ -92,11 +92,12 @@ export class FrameBuilder {
     while (level.length > 0) {
       const next: Visit[] = [];
       for (const v of level) this.edges(v);
-      list.layer();
       for (const v of level) this.members(v, next, headers);
-      list.layer();
       level = next;
     }
+    // One layer for the whole drawing: sheets come before what lies on them, and no edge crosses a box,
+    // so all strokes can go on top. A handful of draws a frame, however deep the nesting.
+    list.layer();
     for (const v of headers) this.header(v);
     list.layer();
   }
@@ -307,7 +308,8 @@ export class FrameBuilder {
     const selected = item === state.selected;
     const hover = item === state.hover;
     const overlay = state.overlay;
-    const lit = overlay?.lit ? overlay.lit[item] : 1;
+    // An open group does not recede: what is lit inside it must stay bright.
+    const lit = !overlay?.lit || (flags & IS_OPEN) !== 0 || overlay.lit[item] !== 0;
     if (!lit) alpha *= 0.3;
     const borderWidth = selected ? 2 : hover ? 1.5 : 1;
 
