@@ -1,6 +1,7 @@
 """Decides how large and how fast a recording is: a million nodes in ten stages.
 
 Run: python benchmarks/recording.py [NODES] [STAGES]
+     python benchmarks/recording.py convert [NODES]     Model Explorer JSON in and out
 
 The graph is a deep transformer-like model: module paths, source lines, shapes and attributes as a
 real one has them. Each pass after the first replaces a tenth of what is alive, two nodes by one.
@@ -8,6 +9,7 @@ real one has them. Each pass after the first replaces a tenth of what is alive, 
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import sys
@@ -17,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 
+from glasshouse import formats
 from glasshouse.record import Recording, RecordingBuilder
 from glasshouse.record.schema import NEVER, RewriteRow, TimeRow
 
@@ -105,7 +108,55 @@ def build(nodes: int, stages: int) -> RecordingBuilder:
     return made
 
 
+def model_explorer_json(path: Path, nodes: int) -> None:
+    """A Model Explorer file as exporters write them: about a kilobyte for each node."""
+    with path.open("w") as file:
+        file.write('{"label":"big","graphs":[{"id":"main","nodes":[')
+        for i in range(nodes):
+            edges = [
+                {"sourceNodeId": f"op_{j}", "sourceNodeOutputId": "0", "targetNodeInputId": str(k)}
+                for k, j in enumerate((i - 1, i - 7))
+                if j >= 0
+            ]
+            attrs = [
+                {"key": "target", "value": "torch.ops.aten"},
+                {"key": "stack", "value": f"model.py:{i} " * 40},
+                {"key": "value", "value": f"unique {i}"},
+            ]
+            shape = [{"key": "tensor_shape", "value": f"float32[1, {i % 512}, 768]"}]
+            node = {
+                "id": f"op_{i}",
+                "label": OPS[i % len(OPS)],
+                "namespace": f"model/layers/{i // 100}/part{i % 3}",
+                "attrs": attrs,
+                "incomingEdges": edges,
+                "outputsMetadata": [{"id": "0", "attrs": shape}],
+            }
+            file.write(("," if i else "") + json.dumps(node))
+        file.write("]}]}")
+
+
+def convert(nodes: int) -> None:
+    """Model Explorer JSON to a recording and back."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "big.json"
+        model_explorer_json(path, nodes)
+        size = path.stat().st_size
+        print(f"Model Explorer JSON, {nodes:,} nodes, {size / 1e6:.0f} MB")
+        start = time.perf_counter()
+        recording = formats.read(path)
+        print(f"  {'read':42} {time.perf_counter() - start:7.3f} s")
+        start = time.perf_counter()
+        formats.write(recording, Path(folder) / "back.json")
+        print(f"  {'write':42} {time.perf_counter() - start:7.3f} s")
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+        print(f"  {'peak memory':42} {peak:7.0f} MB")
+
+
 def main(arguments: list[str]) -> None:
+    if arguments[:1] == ["convert"]:
+        convert(int(arguments[1]) if len(arguments) > 1 else 100_000)
+        return
     nodes = int(arguments[0]) if arguments else 1_000_000
     stages = int(arguments[1]) if len(arguments) > 1 else 10
     steps: list[tuple[str, float]] = []

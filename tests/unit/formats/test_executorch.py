@@ -150,7 +150,7 @@ def test_shared_tables_do_not_expand_without_end() -> None:
         formats.read(data, "p.pte")
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=6))
 def test_damaged_programs_are_read_or_refused(changes: list[tuple[int, int]]) -> None:
     for path in (PORTABLE, XNNPACK):

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from format_files import DATA, shared
 from glasshouse import formats
@@ -164,6 +167,36 @@ def test_a_cycle_survives() -> None:
 def test_files_without_a_graph_are_refused(value: bytes) -> None:
     with pytest.raises(FormatError):
         formats.read(value, "f.json")
+
+
+scraps = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 9) | st.text(max_size=4),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(
+        st.sampled_from(["name", "type", "inputs", "outputs", "arguments", "attributes", "value",
+                         "description", "initializer", "shape", "dimensions", "nodes"]),
+        inner, max_size=4),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@settings(max_examples=200, deadline=None)
+@given(scraps, scraps)
+def test_any_flow_graph_is_read_or_refused(graph: Any, node: Any) -> None:
+    base = graph if isinstance(graph, dict) else {}
+    for raw in (
+        graph,
+        {**base, "nodes": [node, {"attributes": [{"name": "fusion", "value": "A"}]}]},
+    ):
+        value = {"graphs": [raw], "format": "netron"}
+        with contextlib.suppress(FormatError):
+            formats.read(json.dumps(value).encode(), "f.json").to_bytes()
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.text("Graph(){}[]=:, x1\nreturnA", max_size=80))
+def test_any_inside_is_read_or_left_out(text: str) -> None:
+    parse_graph(f"Graph(x: float32[1]){{{text}")
+    parse_task(["task_graph: TaskGraph(x) {", *text.splitlines()])
 
 
 def test_a_folder_without_flow_graphs_is_refused(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import pickle
 from collections import Counter
 from pathlib import Path
@@ -167,6 +168,24 @@ def test_sparse_nodes_are_tolerated() -> None:
 def test_other_pickles_are_refused(data: bytes, says: str) -> None:
     with pytest.raises(FormatError, match=says):
         formats.read(data, "t.pkl")
+
+
+scraps = st.recursive(
+    st.none() | st.booleans() | st.integers(-2, 9) | st.text(max_size=4) | st.binary(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner) | st.dictionaries(
+        st.sampled_from(["id", "inputs", "outputs", "stacks", "attrs", "name", "type", "is_var",
+                         "file_path", "lineno", "grad_op_id", "fused_ops", "jit_key", "shape"]),
+        inner, max_size=5),
+    max_leaves=20,
+)  # fmt: skip
+
+
+@settings(max_examples=250, deadline=None)
+@given(st.dictionaries(st.integers(0, 9), scraps), st.dictionaries(st.integers(0, 3), scraps))
+def test_any_trace_is_read_or_refused(nodes: Any, groups: Any) -> None:
+    data = pickle.dumps({"node_data": nodes, "execute_op_info": groups})
+    with contextlib.suppress(FormatError):
+        formats.dump(formats.read(data, "t.pkl"), "jittor")
 
 
 def test_a_list_that_is_shared_without_end_is_refused() -> None:

@@ -35,7 +35,7 @@ def contents(recording: Recording) -> Any:
     return header, graphs, list(recording.sources), list(recording.styles)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(builders())
 def test_bytes_hold_everything(made: RecordingBuilder) -> None:
     fresh = made.finish()
@@ -45,7 +45,7 @@ def test_bytes_hold_everything(made: RecordingBuilder) -> None:
     assert read.to_bytes() == data  # the same recording gives the same file
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(st.lists(ints), st.lists(st.floats()), st.lists(st.lists(ints)))
 def test_numbers_are_exact(whole: list[int], real: list[float], ragged: list[list[int]]) -> None:
     lengths = np.array([len(r) for r in ragged], np.int64)
