@@ -88,7 +88,7 @@ pytest: MARKS ?= not slow
 pytest: $(DEV)
 	$(say) "pytest"
 	@marks="$(MARKS)"; \
-	if [ -d tests/browser ] && ! CHROMIUM=$$(tools/ensure_chromium.sh); then \
+	if grep -rqs playwright tests --include=*.py && ! CHROMIUM=$$(tools/ensure_chromium.sh); then \
 	  marks="$${marks:+$$marks and }not browser"; \
 	fi; \
 	export CHROMIUM; \
