@@ -1,9 +1,12 @@
-"""Stock Netron, in a real browser, opens the ONNX that we write."""
+"""Stock Netron and Model Explorer, in a real browser, open what we write."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,9 +17,7 @@ from format_files import DATA
 from glasshouse import formats
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
-netron: Any = pytest.importorskip("netron", reason="needs netron")
 playwright: Any = pytest.importorskip("playwright.sync_api", reason="needs playwright")
-pytest.importorskip("onnx", reason="needs the onnx package")
 
 
 @pytest.fixture
@@ -24,8 +25,9 @@ def page() -> Iterator[Any]:
     program = shutil.which("chromium") or shutil.which("google-chrome")
     if program is None:
         pytest.skip("needs Chromium")
+    flags = ["--no-sandbox", "--use-gl=swiftshader", "--enable-webgl", "--ignore-gpu-blocklist"]
     with playwright.sync_playwright() as driver:
-        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = driver.chromium.launch(executable_path=program, args=flags)
         yield browser.new_page()
         browser.close()
 
@@ -39,6 +41,8 @@ def free_port() -> int:
 
 @pytest.mark.parametrize("name", ["hidet/6_FuseOperatorPass.json", "jittor/simple_model_train.pkl"])
 def test_netron_shows_every_node(name: str, page: Any, tmp_path: Path) -> None:
+    netron: Any = pytest.importorskip("netron", reason="needs netron")
+    pytest.importorskip("onnx", reason="needs the onnx package")
     recording = formats.read(DATA / name)
     path = tmp_path / "model.onnx"
     formats.write(recording, path)
@@ -52,3 +56,28 @@ def test_netron_shows_every_node(name: str, page: Any, tmp_path: Path) -> None:
         assert page.locator("g.node").count() >= computed
     finally:
         netron.stop(address)
+
+
+def test_model_explorer_shows_every_stage(page: Any, tmp_path: Path) -> None:
+    pytest.importorskip("model_explorer", reason="needs ai-edge-model-explorer")
+    path = tmp_path / "model.json"
+    recording = formats.read(DATA / "hidet")
+    formats.write(recording, path)
+    largest = max(recording.stage(0, s).nodes.rows for s in range(3))
+    command = [sys.executable, "-m", "model_explorer", str(path), "--no_open_in_browser"]
+    server = subprocess.Popen(
+        [*command, "--port", str(free_port())],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    try:
+        assert server.stdout is not None
+        url = next(m[0] for line in server.stdout if (m := re.search(r"http://\S+", line)))
+        page.goto(url)
+        page.wait_for_selector("canvas", timeout=60_000)
+        page.get_by_text(f"{largest} nodes").first.wait_for(timeout=30_000)
+        assert "hidet @ " in page.inner_text("body")
+    finally:
+        server.terminate()
+        server.communicate()
