@@ -53,19 +53,30 @@ def isa(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture(scope="session")
+def compile_driver(isa: str) -> Callable[[str, Path, list[str]], None]:
+    """Compile drivers/NAME.cpp for the instruction set: (name, output, more flags)."""
+
+    def compiled(name: str, out: Path, more: list[str]) -> None:
+        source = str(HERE / "drivers" / f"{name}.cpp")
+        run_compiler([*FLAGS, *ISAS[isa], "-pthread", *more, source, "-o", str(out)])
+
+    return compiled
+
+
+@pytest.fixture(scope="session")
 def load(
-    isa: str, tmp_path_factory: pytest.TempPathFactory
+    isa: str,
+    compile_driver: Callable[[str, Path, list[str]], None],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str], ctypes.CDLL]:
-    """Compile drivers/NAME.cpp for the instruction set and open it."""
+    """The driver as an open library."""
     libraries: dict[str, ctypes.CDLL] = {}
     folder = tmp_path_factory.mktemp(isa)
 
     def opened(name: str) -> ctypes.CDLL:
         if name not in libraries:
-            out = folder / f"{name}.so"
-            run_compiler([*FLAGS, *ISAS[isa], "-fPIC", "-shared", "-pthread",
-                          str(HERE / "drivers" / f"{name}.cpp"), "-o", str(out)])  # fmt: skip
-            libraries[name] = ctypes.CDLL(str(out))
+            compile_driver(name, folder / f"{name}.so", ["-fPIC", "-shared"])
+            libraries[name] = ctypes.CDLL(str(folder / f"{name}.so"))
             libraries[name].pool_new.restype = ctypes.c_void_p
         return libraries[name]
 

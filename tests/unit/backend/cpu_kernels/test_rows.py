@@ -1,0 +1,167 @@
+"""Norms, reductions, pooling, gathers and transposes against NumPy."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+Loader = Callable[[str], ctypes.CDLL]
+LENGTHS = [1, 3, 16, 17, 63, 64, 65, 130, 1000]
+
+
+def p(a: np.ndarray) -> ctypes.c_void_p:
+    return ctypes.c_void_p(a.ctypes.data)
+
+
+def longs(*values: int) -> list[ctypes.c_long]:
+    return [ctypes.c_long(v) for v in values]
+
+
+@pytest.fixture(params=[1, 2])
+def pool(load: Loader, request: pytest.FixtureRequest):
+    lib = load("rows")
+    handle = ctypes.c_void_p(lib.pool_new(request.param))
+    yield lib, handle
+    lib.pool_free(handle)
+
+
+def softmax(x: np.ndarray) -> np.ndarray:
+    e = np.exp(x - x.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def layer_norm(x: np.ndarray) -> np.ndarray:
+    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
+
+
+ROWS = {
+    "softmax": softmax,
+    "log_softmax": lambda x: np.log(softmax(x)),
+    "layer_norm": layer_norm,
+    "rms_norm": lambda x: x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5),
+}
+
+
+@pytest.mark.parametrize("name", list(ROWS))
+def test_rows(pool, name: str, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    for n in LENGTHS:
+        x = (rng.standard_normal((70, n)) * 4 + 10).astype(np.float32)
+        y = np.empty_like(x)
+        getattr(lib, name)(handle, *longs(70, n), p(x), p(y))
+        np.testing.assert_allclose(y, ROWS[name](x.astype(np.float64)), rtol=2e-5, atol=2e-5)
+
+
+def test_softmax_of_nan_and_infinity(pool) -> None:
+    lib, handle = pool
+    x = np.zeros((4, 40), np.float32)
+    x[0, 39] = np.nan
+    x[1] = -np.inf
+    x[2, :20] = -np.inf
+    y = np.empty_like(x)
+    lib.softmax(handle, *longs(4, 40), p(x), p(y))
+    assert np.isnan(y[:2]).all()
+    assert (y[2, :20] == 0).all()
+    np.testing.assert_allclose(y[2, 20:], 1 / 20, rtol=1e-6)
+    np.testing.assert_allclose(y[3], 1 / 40, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min"])
+def test_reductions(pool, name: str, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    meaning = getattr(np, name)
+    for n in LENGTHS:
+        x = (1 + 0.01 * rng.standard_normal((40, n))).astype(np.float32)
+        y = np.empty(40, np.float32)
+        getattr(lib, f"{name}_rows_")(handle, *longs(40, n), p(x), p(y))
+        np.testing.assert_allclose(y, meaning(x.astype(np.float64), 1), rtol=1e-5)
+        for inner in (1, 15, 64, 70):
+            x = (1 + 0.01 * rng.standard_normal((3, n, inner))).astype(np.float32)
+            y = np.empty((3, inner), np.float32)
+            getattr(lib, f"{name}_cols_")(handle, *longs(3, n, inner), p(x), p(y))
+            np.testing.assert_allclose(y, meaning(x.astype(np.float64), 1), rtol=1e-4)
+    x = (1 + 1e-6 * rng.standard_normal(100_001)).astype(np.float32)
+    one = np.empty(1, np.float32)
+    getattr(lib, f"{name}_all_")(handle, *longs(x.size), p(x), p(one))
+    # A product of 100,001 factors near 1 drifts by up to as many half ULPs.
+    bound = 3e-3 if name == "prod" else 1e-5
+    np.testing.assert_allclose(one[0], meaning(x.astype(np.float64)), rtol=bound)
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("where", [0, 5, 30, 99])
+def test_extrema_of_rows_with_nan_are_nan(pool, name: str, where: int) -> None:
+    lib, handle = pool
+    x = np.ones((2, 100), np.float32)
+    x[0, where] = np.nan
+    y = np.empty(2, np.float32)
+    getattr(lib, f"{name}_rows_")(handle, *longs(2, 100), p(x), p(y))
+    assert np.isnan(y[0])
+    assert y[1] == 1
+
+
+def test_long_columns_in_chunks(pool, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    for n, inner in [(1, 5), (128, 64), (1000, 33)]:
+        x = rng.standard_normal((n, inner)).astype(np.float32)
+        y = np.empty(inner, np.float32)
+        lib.sum_split(handle, *longs(n, inner), p(x), p(y))
+        np.testing.assert_allclose(y, x.astype(np.float64).sum(0), atol=1e-4)
+
+
+POOLS = [  # N C H W kernel stride pad dilation
+    (1, 16, 8, 8, 2, 2, 0, 1), (2, 20, 9, 11, 3, 2, 1, 1), (1, 5, 7, 6, 3, 1, 1, 2), (1, 33, 5, 5, 5, 1, 2, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", ["max", "avg", "avg_inside"])
+@pytest.mark.parametrize("first", [0, 1])
+def test_pooling(pool, kind: str, first: int, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    for n, c, h, w, k, s, pad, d in POOLS:
+        x = rng.standard_normal((n, h, w, c)).astype(np.float32)
+        oh, ow = ((a + 2 * pad - d * (k - 1) - 1) // s + 1 for a in (h, w))
+        padded = np.full((n, h + 2 * pad, w + 2 * pad, c), np.nan)
+        padded[:, pad : pad + h, pad : pad + w] = x
+        taps = np.stack([
+            padded[:, i * d : i * d + (oh - 1) * s + 1 : s, j * d : j * d + (ow - 1) * s + 1 : s]
+            for i in range(k) for j in range(k)
+        ])  # fmt: skip
+        want = np.nanmax(taps, 0) if kind == "max" else np.nansum(taps, 0) / k**2
+        if kind == "avg_inside":
+            want = np.nanmean(taps, 0)
+        sizes = (ctypes.c_long * 15)(n, c, h, w, oh, ow, k, k, s, s, pad, pad, d, d, kind != "avg_inside")
+        y = np.empty((n, oh, ow, c), np.float32)
+        given = x
+        if first:
+            given, y = np.ascontiguousarray(x.transpose(0, 3, 1, 2)), np.empty((n, c, oh, ow), np.float32)
+        lib.pool2d(handle, int(kind != "max"), first, sizes, p(given), p(y))
+        np.testing.assert_allclose(y.transpose(0, 2, 3, 1) if first else y, want, rtol=1e-5, atol=1e-6)
+
+
+def test_gather_and_scatter(pool, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    for width in (1, 16, 70, 300):
+        table = rng.standard_normal((11, width)).astype(np.float32)
+        index = rng.integers(-11, 11, 400).astype(np.int64)
+        y = np.empty((400, width), np.float32)
+        lib.gather(handle, *longs(400, width, 11), p(index), p(table), p(y))
+        np.testing.assert_array_equal(y, table[index])
+        total = np.zeros_like(table)
+        lib.scatter(handle, *longs(400, width, 11), p(index), p(y), p(total))
+        want = np.zeros(table.shape)
+        np.add.at(want, index, y.astype(np.float64))
+        np.testing.assert_allclose(total, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("size", [2, 4, 8])
+def test_transposes(pool, size: int, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    for batch, rows, cols in [(1, 1, 1), (3, 5, 40), (2, 64, 48), (1, 33, 130), (5, 17, 3)]:
+        x = rng.integers(0, 255, (batch, rows, cols, size)).astype(np.uint8)
+        y = np.empty((batch, cols, rows, size), np.uint8)
+        getattr(lib, f"turn{size}")(handle, *longs(batch, rows, cols), p(x), p(y))
+        np.testing.assert_array_equal(y, x.swapaxes(1, 2))
