@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import os
-from array import array
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from glasshouse.record.columns import RAGGED, Array, Column, Field, Table, fields_of
+from glasshouse.record.columns import Array, Column, Field, Table
 from glasshouse.record.reader import TABLE_NAMES, GraphView, MemoryStore, Recording
 from glasshouse.record.schema import (
     FILE_TABLES,
@@ -31,149 +30,7 @@ from glasshouse.record.schema import (
     StyleRow,
     Text,
 )
-
-Values = Sequence[Any] | Array | tuple[Array, Array]
-"""A column given whole: a list of Python values, an array (strings as indices from
-`RecordingBuilder.indices`), or for a ragged column the pair (lengths, flat values)."""
-
-
-class Strings:
-    """The shared strings; index 0 is the empty one."""
-
-    def __init__(self, known: Sequence[str] = ("",)) -> None:
-        self.list: list[str] = list(known)
-        self._index: dict[str, int] = {}
-        for i, text in enumerate(self.list):
-            self._index.setdefault(text, i)
-
-    def index(self, text: str) -> int:
-        found = self._index.get(text)
-        if found is None:
-            found = self._index[text] = len(self.list)
-            self.list.append(text)
-        return found
-
-
-class _ColumnBuilder:
-    def __init__(self, field: Field, strings: Strings) -> None:
-        self.field = field
-        self.strings = strings
-        self.lengths = array("q") if field.type in RAGGED else None
-        code = {"float": "d", "bool": "b", "text": "B"}.get(field.type, "q")
-        self.values = array(code)
-        self.append: Callable[[Any], None] = self._appender()
-
-    def _appender(self) -> Callable[[Any], None]:
-        values, lengths, index = self.values, self.lengths, self.strings.index
-        kind = self.field.type
-        if kind == "str":
-            return lambda v: values.append(index(v))
-        if lengths is None:
-            return values.append
-
-        def ints(v: Sequence[int]) -> None:
-            lengths.append(len(v))
-            values.extend(v)
-
-        def strs(v: Sequence[str]) -> None:
-            lengths.append(len(v))
-            values.extend(map(index, v))
-
-        def text(v: str) -> None:
-            raw = v.encode("utf-8", "replace")
-            lengths.append(len(raw))
-            values.frombytes(raw)
-
-        chosen: dict[str, Callable[[Any], None]] = {
-            "list<int>": ints,
-            "list<str>": strs,
-            "text": text,
-        }
-        return chosen[kind]
-
-    def extend(self, given: Values, rows: int) -> None:
-        if isinstance(given, tuple):
-            assert self.lengths is not None, f"{self.field.name} is not ragged"
-            lengths, flat = given
-            if len(lengths) != rows or int(np.sum(lengths)) != len(flat):
-                raise ValueError(f"column {self.field.name}: lengths do not fit the values")
-            self.lengths.frombytes(np.ascontiguousarray(lengths, np.int64).tobytes())
-            self._extend_flat(flat)
-            return
-        if len(given) != rows:
-            raise ValueError(f"column {self.field.name} has {len(given)} rows, not {rows}")
-        plain = self.lengths is None and self.field.type != "str"
-        if plain or (isinstance(given, np.ndarray) and given.dtype.kind in "iu"):
-            self._extend_flat(given)
-        else:
-            for value in given:
-                self.append(value)
-
-    def _extend_flat(self, given: Sequence[Any] | Array) -> None:
-        if len(given) and isinstance(given[0], str):
-            self.values.extend(map(self.strings.index, given))
-            return
-        self.values.frombytes(np.ascontiguousarray(given, self.values.typecode).tobytes())
-
-    def fill(self, value: Any, rows: int) -> None:
-        if self.lengths is not None:
-            assert not value, "ragged columns default to empty"
-            self.lengths.frombytes(bytes(8 * rows))
-            return
-        if self.field.type == "str":
-            value = self.strings.index(value)
-        self.values.frombytes(np.full(rows, value, self.values.typecode).tobytes())
-
-    def column(self) -> Column:
-        values = np.array(self.values)
-        if self.field.type == "bool":
-            values = values.astype(np.bool_)
-        return Column(
-            self.field.type, values, None if self.lengths is None else np.array(self.lengths)
-        )
-
-
-_ZERO: dict[str, Any] = {"int": 0, "float": 0.0, "bool": False, "str": "", "text": ""}
-_IMPLIED = {"died": NEVER, "parent": NEVER}
-
-
-class _TableBuilder:
-    def __init__(self, row_class: type, strings: Strings) -> None:
-        self.fields = fields_of(row_class)
-        self.columns = [_ColumnBuilder(f, strings) for f in self.fields]
-        self.by_name = {c.field.name: c for c in self.columns}
-        self.rows = 0
-
-    def append(self, values: Iterable[Any]) -> int:
-        for column, value in zip(self.columns, values, strict=True):
-            column.append(value)
-        self.rows += 1
-        return self.rows - 1
-
-    def extend(self, rows: int, given: Mapping[str, Values]) -> None:
-        unknown = set(given) - set(self.by_name)
-        if unknown:
-            raise ValueError(f"no such column: {', '.join(sorted(unknown))}")
-        for column in self.columns:
-            f = column.field
-            if f.name in given:
-                column.extend(given[f.name], rows)
-            else:
-                implied = _IMPLIED.get(f.name, _ZERO.get(f.type, ()))
-                column.fill(implied if f.required else f.default, rows)
-        self.rows += rows
-
-    def copy(self, table: Table[Any]) -> None:
-        """Take over all rows of a table whose strings are this builder's."""
-        given: dict[str, Values] = {}
-        for name in self.by_name:
-            column = table[name]
-            plain = column.lengths is None
-            given[name] = column.values if plain else (column.lengths, column.values)
-        self.extend(table.rows, given)
-
-    def finish(self) -> tuple[int, dict[str, Column]]:
-        return self.rows, {c.field.name: c.column() for c in self.columns}
+from glasshouse.record.table_builder import ColumnBuilder, Strings, TableBuilder, Values
 
 
 class GraphBuilder:
@@ -186,7 +43,7 @@ class GraphBuilder:
         self.parent = parent
         self.attrs: dict[str, str] = {}
         self.stages: list[Stage] = []
-        self._tables: dict[type, _TableBuilder] = {}
+        self._tables: dict[type, TableBuilder] = {}
         self._row_of: dict[int, int] = {}  # the live row of each node id
         self._next_id = 0
         self._paths: dict[tuple[str, tuple[str, ...]], int] = {}
@@ -400,12 +257,12 @@ class GraphBuilder:
         """Add many rows of any other table, column by column."""
         self._table(row_class).extend(rows, columns)
 
-    def _table(self, row_class: type) -> _TableBuilder:
+    def _table(self, row_class: type) -> TableBuilder:
         found = self._tables.get(row_class)
         if found is None:
             if row_class not in GRAPH_TABLES.values():
                 raise TypeError(f"{row_class.__name__} is no row of a graph's table")
-            found = self._tables[row_class] = _TableBuilder(row_class, self.owner.strings)
+            found = self._tables[row_class] = TableBuilder(row_class, self.owner.strings)
         return found
 
     def _copy(self, view: GraphView) -> None:
@@ -421,8 +278,8 @@ class GraphBuilder:
 
     def _amended_attrs(self, rows: int, columns: dict[str, Column]) -> dict[str, Column]:
         strings = self.owner.strings
-        keys = _ColumnBuilder(Field("attr_keys", "list<str>", False, [], 0), strings)
-        values = _ColumnBuilder(Field("attr_values", "list<str>", False, [], 0), strings)
+        keys = ColumnBuilder(Field("attr_keys", "list<str>", False, [], 0), strings)
+        values = ColumnBuilder(Field("attr_values", "list<str>", False, [], 0), strings)
         old_keys = columns["attr_keys"].tolist(strings.list)
         old_values = columns["attr_values"].tolist(strings.list)
         for row in range(rows):
@@ -461,7 +318,7 @@ class RecordingBuilder:
         self.facts: dict[str, str] = {}
         self.strings = Strings()
         self.graphs: list[GraphBuilder] = []
-        self._files = {c: _TableBuilder(c, self.strings) for c in FILE_TABLES.values()}
+        self._files = {c: TableBuilder(c, self.strings) for c in FILE_TABLES.values()}
 
     @staticmethod
     def of(recording: Recording) -> RecordingBuilder:
@@ -470,7 +327,7 @@ class RecordingBuilder:
         made = RecordingBuilder(head.title, head.generator)
         made.facts.update(head.facts)
         made.strings = Strings(recording.strings)
-        made._files = {c: _TableBuilder(c, made.strings) for c in FILE_TABLES.values()}
+        made._files = {c: TableBuilder(c, made.strings) for c in FILE_TABLES.values()}
         for row_class, table in made._files.items():
             table.copy(recording.member(TABLE_NAMES[row_class], row_class))
         for view in recording.graphs:
