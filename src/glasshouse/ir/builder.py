@@ -86,7 +86,7 @@ def _default_dtype(data: Any) -> DType:
 
 
 class GraphBuilder(Builder):
-    """Builds a graph from nothing; `with builder.at(origin):` says where the next nodes come from."""
+    """Builds a graph from nothing; `with builder.at(origin):` says where the next come from."""
 
     def __init__(self, name: str = "", origin: Origin | None = None) -> None:
         self.graph = Graph(name)

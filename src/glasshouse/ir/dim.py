@@ -54,7 +54,7 @@ class Function:
         return str(self) < str(other)
 
 
-Atom = Union[Symbol, Function]
+Atom = Symbol | Function
 Monomial = tuple[Atom, ...]  # sorted, with repeats; () is the constant term
 
 

@@ -58,7 +58,7 @@ class NoGradient:
 @dataclass(frozen=True, eq=False)
 class Op:
     """`infer(*types, **attrs)` gives the output types, `ref(*arrays, **attrs)` the NumPy meaning,
-    `vjp(g, *inputs, *outputs, **attrs)` one gradient (or None) for each input; with several outputs,
+    `vjp(g, *inputs, *outputs, **attrs)` one gradient (or None) for each input; for several outputs,
     `g` is a tuple with None where no gradient arrives."""
 
     name: str

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from glasshouse.errors import ExecutionError
-from glasshouse.ir.attrs import ANY, DTYPE, DIMS, STR
+from glasshouse.ir.attrs import ANY, DIMS, DTYPE, STR
 from glasshouse.ir.dim import Dim
 from glasshouse.ir.dtype import DType
 from glasshouse.ir.op import Kind, NoGradient, Op, register

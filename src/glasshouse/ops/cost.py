@@ -52,7 +52,7 @@ def nbytes(value: Value) -> int:
 
 
 def element_operations(node: Node) -> float:
-    """Operations for one output element of an elementwise op or a mover (which mostly takes none)."""
+    """Operations for one output element of an elementwise op or a mover (mostly none)."""
     return _PER_ELEMENT.get(node.op.name, 0.0 if node.op.kind is Kind.INJECTIVE else 1.0)
 
 

@@ -28,6 +28,4 @@ def op(
     ref=lambda x: np.maximum(x, 0), vjp=lambda g, x, y: (g * (x > 0),), doc="max(x, 0)")`
     """
     declared: Mapping[str, Attr] = attrs
-    return register(
-        Op(name, kind, family, infer, ref, vjp, declared, tuple(inputs), operands, doc)
-    )
+    return register(Op(name, kind, family, infer, ref, vjp, declared, tuple(inputs), operands, doc))
