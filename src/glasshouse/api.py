@@ -7,11 +7,14 @@ import sys
 from collections.abc import Callable
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from glasshouse.errors import CaptureError, Unsupported
 from glasshouse.ir.graph import Graph
 from glasshouse.tensor.trace import trace as trace_function
+
+if TYPE_CHECKING:
+    from glasshouse.runtime.module import Module
 
 
 def trace(model: Any, *inputs: Any, **keywords: Any) -> Graph:
@@ -30,6 +33,24 @@ def trace(model: Any, *inputs: Any, **keywords: Any) -> Graph:
             hint="a function, a module of glasshouse or PyTorch, or the path of a model file can",
         )
     return trace_function(model, *inputs, **keywords)
+
+
+def compile(
+    model: Any,
+    *inputs: Any,
+    target: str = "cpu",
+    progress: Callable[[int, int, str], None] | None = None,
+    **keywords: Any,
+) -> Module:
+    """A model as native code: traced (unless it is a graph), optimised, built and loaded.
+
+    Passes, precision and instruments are those of the enclosing `with PassContext()`. `progress`
+    is called with (files built, files in all, name).
+    """
+    from glasshouse.runtime.compiler import compile_optimized
+
+    graph = model if isinstance(model, Graph) else trace(model, *inputs, **keywords)
+    return compile_optimized(graph, target, progress)
 
 
 def _is_torch(model: Any) -> bool:

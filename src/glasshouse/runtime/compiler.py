@@ -1,18 +1,18 @@
-"""Decides the way from a model to a compiled module: optimise, lower, lay out, build, load."""
+"""Decides the way from a graph to a compiled module: lower, lay out, emit, build, load."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from glasshouse.backend.cpu.build import Progress, build
 from glasshouse.backend.cpu.emit import emit
 from glasshouse.backend.cpu.target import CPU
+from glasshouse.errors import Unsupported
 from glasshouse.ir.graph import Graph
 from glasshouse.lower.lower import lower
-from glasshouse.passes import optimize
+from glasshouse.passes import PassContext, optimize
 from glasshouse.runtime.layout import layout_of
 from glasshouse.runtime.module import Module
-from glasshouse.tensor.trace import trace
+
+TARGETS = ("cpu",)
 
 
 def compile_graph(graph: Graph, progress: Progress | None = None) -> Module:
@@ -23,9 +23,18 @@ def compile_graph(graph: Graph, progress: Progress | None = None) -> Module:
     return Module(program, layout, build(source, progress), source)
 
 
-def compile(
-    model: Any, *inputs: Any, target: str = "cpu", progress: Progress | None = None
+def compile_optimized(
+    graph: Graph, target: str = "cpu", progress: Progress | None = None
 ) -> Module:
-    """Trace, optimise and compile a model or a graph."""
-    graph = model if isinstance(model, Graph) else trace(model, *inputs)
-    return compile_graph(optimize(graph), progress)
+    """Optimise with the passes of the context that holds now, compile, and keep what happened."""
+    if target not in TARGETS:
+        raise Unsupported(f"there is no target {target!r}; there are: {', '.join(TARGETS)}")
+    ctx = PassContext.current() or PassContext()
+    record = ctx.record()
+    try:
+        optimized = optimize(graph, ctx)
+    finally:
+        ctx.instruments.remove(record)
+    module = compile_graph(optimized, progress)
+    module.base_recording = record.recording
+    return module

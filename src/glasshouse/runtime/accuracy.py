@@ -1,0 +1,134 @@
+"""Decides how exact each kernel is: its ops replayed in float64 on what the kernel really read.
+
+The error of a kernel has two parts. Its own: its output against the replay on its actual operands.
+What it inherited: that replay against the true value, computed in float64 from the model's inputs.
+Fusion is not broken for it, because operands and outputs of kernels lie in memory anyway.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64, from_storage
+from glasshouse.ir.graph import Graph, Node, Value
+from glasshouse.ir.sources import CONSTANT
+from glasshouse.ir.types import tensor_type
+from glasshouse.lower.program import Step
+from glasshouse.numpy_ref.executor import run
+from glasshouse.runtime.arrays import Array
+from glasshouse.runtime.module import Module
+
+_NARROW: tuple[DType, ...] = (float32, float16, bfloat16)
+
+
+@dataclass(frozen=True)
+class KernelError:
+    """Largest errors of one output, relative to its largest element."""
+
+    node: Node
+    port: int
+    own: float
+    inherited: float
+    max_abs: float
+    max_rel: float
+
+
+def measure_errors(module: Module, inputs: Sequence[Any]) -> list[KernelError]:
+    """Own and inherited error of every kernel's output, for these inputs."""
+    true = _true_values(module.graph, inputs)
+    errors: list[KernelError] = []
+
+    def see(step: Step, read: Callable[[Value], Array]) -> None:
+        node = step.node
+        operands = [_wide(read(v), v.type.dtype) for v in node.inputs]
+        replayed = _replay(node, operands)
+        for value, exact in zip(node.outputs, replayed, strict=True):
+            if value.type.dtype not in _NARROW or not exact.size:
+                continue
+            actual = _wide(read(value), value.type.dtype)
+            wanted = true[value]
+            own, _ = _apart(actual, exact)
+            inherited, _ = _apart(exact, wanted)
+            total, absolute = _apart(actual, wanted)
+            errors.append(KernelError(node, value.index, own, inherited, absolute, total))
+
+    module.watch(inputs, see)
+    return errors
+
+
+def _wide(array: Array, dtype: DType) -> Array:
+    plain = from_storage(array, dtype)
+    return plain.astype(np.float64) if dtype.is_float else np.array(plain)
+
+
+def _apart(got: Array, wanted: Array) -> tuple[float, float]:
+    """Largest difference, relative to the largest finite element, and as it is."""
+    with np.errstate(invalid="ignore"):
+        difference = np.abs(got - wanted)
+    finite = np.isfinite(difference)
+    absolute = float(np.max(difference, where=finite, initial=0.0))
+    size = float(np.max(np.abs(wanted), where=np.isfinite(wanted), initial=0.0))
+    return (absolute / size if size else absolute), absolute
+
+
+def _true_values(graph: Graph, inputs: Sequence[Any]) -> dict[Value, Array]:
+    wide, twin = widened(graph)
+    seen: dict[Value, Array] = {}
+
+    def observe(node: Node, outputs: Sequence[Array]) -> None:
+        seen.update(zip(node.outputs, outputs, strict=True))
+
+    arrays = [_wide(np.asarray(x), v.type.dtype) for x, v in zip(inputs, graph.inputs, strict=True)]
+    run(wide, arrays, observer=observe)
+    return {value: seen[twin[value]] for value in twin}
+
+
+def _replay(node: Node, operands: Sequence[Array]) -> list[Array]:
+    """The node's ops in float64 on these operands."""
+    alone = Graph()
+    given: dict[Value, Value] = {}
+    from glasshouse.ir.sources import INPUT
+
+    for value in dict.fromkeys(node.inputs):
+        type = value.type
+        attrs = {"dtype": type.dtype, "shape": type.shape, "name": ""}
+        made = alone._add(INPUT, (), attrs, (type,), value.node.origin)
+        alone.inputs.append(made.output)
+        given[value] = made.output
+    copy = alone._add(
+        node.op, tuple(given[v] for v in node.inputs), node.attrs,
+        [v.type for v in node.outputs], node.origin,
+    )  # fmt: skip
+    alone._set_outputs(copy.outputs)
+    by_value = dict(zip(node.inputs, operands, strict=True))
+    return run(widened(alone)[0], [by_value[v] for v in dict.fromkeys(node.inputs)])
+
+
+def widened(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
+    """The same graph with every narrow float as float64, and which value became which."""
+    out = Graph(graph.name)
+    twin: dict[Value, Value] = {}
+    for node in graph.nodes:
+        attrs = dict(node.attrs)
+        if attrs.get("dtype") in _NARROW:
+            attrs["dtype"] = float64
+        body = attrs.get("body")
+        if isinstance(body, Graph):
+            attrs["body"] = widened(body)[0]
+        data = attrs.get("data")
+        if node.op is CONSTANT and data is not None and node.output.type.dtype in _NARROW:
+            attrs["data"] = from_storage(data, node.output.type.dtype).astype(np.float64)
+        types = [
+            tensor_type(float64 if v.type.dtype in _NARROW else v.type.dtype, v.type.shape)
+            for v in node.outputs
+        ]
+        inputs = tuple(twin[v] for v in node.inputs)
+        made = out._add(node.op, inputs, attrs, types, node.origin, node.id)
+        twin.update(zip(node.outputs, made.outputs, strict=True))
+    out.inputs = [twin[v] for v in graph.inputs]
+    out._set_outputs([twin[v] for v in graph.outputs], graph.output_names)
+    return out, twin

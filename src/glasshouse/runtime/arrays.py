@@ -1,0 +1,49 @@
+"""Decides how data goes in and out of compiled code: arrays and tensors, without copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from glasshouse.ir.dtype import DType, bfloat16, from_storage
+
+Array = np.ndarray[Any, Any]
+ALIGN = 64
+
+
+def aligned_bytes(count: int) -> Array:
+    """Zeroed bytes that begin at a multiple of 64."""
+    raw = np.zeros(count + ALIGN, np.uint8)
+    begin = -raw.ctypes.data % ALIGN
+    return raw[begin : begin + max(count, 1)]
+
+
+def array_of(given: Any) -> Array:
+    """NumPy's view of an argument; torch tensors and lazy tensors are not copied."""
+    if isinstance(given, np.ndarray):
+        return given
+    if _is_torch(given):
+        import torch
+
+        given = given.detach()
+        if given.dtype is torch.bfloat16:
+            return np.asarray(given.view(torch.int16).numpy()).view(np.uint16)
+        return np.asarray(given.numpy())
+    return np.asarray(given)
+
+
+def like_inputs(inputs: Sequence[Any], array: Array, dtype: DType) -> Any:
+    """An output in the kind of container that the inputs came in."""
+    if not any(_is_torch(x) for x in inputs):
+        return from_storage(array, dtype)
+    import torch
+
+    if dtype is bfloat16:
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    return torch.from_numpy(array)
+
+
+def _is_torch(given: Any) -> bool:
+    return type(given).__module__.split(".")[0] == "torch"

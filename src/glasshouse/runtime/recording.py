@@ -1,0 +1,77 @@
+"""Decides what a compiled module adds to a recording: kernels with their code, times and errors."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from glasshouse.backend.cpu.emit import kernel_source
+from glasshouse.lower.group import member_ids
+from glasshouse.lower.program import Call
+from glasshouse.record.reader import Recording
+from glasshouse.record.recorder import Recorder
+from glasshouse.record.schema import ErrorRow, KernelRow, Text, TimeRow
+from glasshouse.record.writer import GraphBuilder, RecordingBuilder
+from glasshouse.runtime.accuracy import measure_errors
+from glasshouse.runtime.module import Module
+from glasshouse.runtime.pool import default_threads
+
+
+def recording_of(
+    module: Module, base: Recording | None, inputs: Sequence[Any] = (), count: int = 10
+) -> Recording:
+    """The recording of a compilation; with inputs, also the measured times and errors."""
+    if base is None:
+        recorder = Recorder(module.graph.name or "model")
+        recorder.begin(module.graph, "compiled")
+        base = recorder.finish()
+    builder = RecordingBuilder.of(base)
+    owner = builder.graphs[0]
+    for number, step in enumerate(module.program.steps):
+        if isinstance(step, Call):
+            owner.add(_kernel_row(number, step))
+        else:
+            reason = Text(f"// {step.why}")
+            name = f"fallback_{step.node.op.name}"
+            ids = list(member_ids(step.node))
+            owner.add(KernelRow(number, name, step.node.id, ids, "python", "fallback", reason))
+    builder.facts["kernels"] = str(len(module.program.kernels))
+    builder.facts["arena bytes"] = str(module.layout.arena_bytes)
+    if inputs or not module.graph.inputs:
+        _measure(module, inputs, count, owner, builder)
+    return builder.finish()
+
+
+def _kernel_row(number: int, call: Call) -> KernelRow:
+    return KernelRow(
+        number, call.kernel.name, call.node.id, list(member_ids(call.node)), "cpu",
+        call.kernel.variant, Text(kernel_source(call.kernel)),
+        bytes_read=float(call.bytes_read), bytes_written=float(call.bytes_written),
+        flops=float(call.flops),
+    )  # fmt: skip
+
+
+def _measure(
+    module: Module,
+    inputs: Sequence[Any],
+    count: int,
+    owner: GraphBuilder,
+    builder: RecordingBuilder,
+) -> None:
+    """Times by kernel against the wall, so that what is not attributed can be told."""
+    times = module.profile(*inputs, count=count)
+    begin = time.perf_counter()
+    for _ in range(count):
+        module(*inputs)
+    wall = (time.perf_counter() - begin) / count
+    for number, t in enumerate(times):
+        owner.add(TimeRow("profile", t.node.id, t.seconds, kernel=number))
+    total = sum(t.seconds for t in times)
+    builder.facts["threads"] = str(default_threads())
+    builder.facts["wall seconds"] = f"{wall:.6g}"
+    builder.facts["kernel seconds"] = f"{total:.6g}"
+    builder.facts["share attributed"] = f"{min(total / wall, 1.0):.3f}" if wall else "1"
+    stage = owner.current_stage()
+    for e in measure_errors(module, inputs):
+        owner.add(ErrorRow(stage, e.node.id, e.port, e.max_abs, e.max_rel, e.own, e.inherited))
