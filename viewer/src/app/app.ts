@@ -6,7 +6,9 @@ import type { Progress } from "../base/rpc";
 import type { OpenResult, ShowResult, ViewSpec } from "../engine/api";
 import type { EngineClient } from "../engine/client";
 import { measureFonts } from "../gl/fonts";
+import type { Link } from "../gl/frame";
 import type { GraphView } from "../gl/graph_view";
+import { TAG } from "../layout/template";
 import { IS_EXEMPLAR, IS_GROUP, IS_OPEN } from "../layout/scene_update";
 
 export type AppEvents = {
@@ -37,6 +39,8 @@ export class App {
   /** Set by the shell, which needs the app for its handlers. */
   view!: GraphView;
   private running: AbortController | null = null;
+  private selectedLinks: Link[] = [];
+  private portAsked = 0;
   private past: Step[] = [];
   private future: Step[] = [];
 
@@ -184,6 +188,8 @@ export class App {
   select(item: number): void {
     this.selected = item;
     this.view.select(item);
+    this.selectedLinks = [];
+    this.view.setLinks([]);
     if (item < 0) this.view.setStrokes(null);
     else void this.showStrokes(item);
     this.events.emit("selected", item);
@@ -191,7 +197,31 @@ export class App {
 
   private async showStrokes(item: number): Promise<void> {
     const pairs = await this.engine.call("strokes", { item });
-    if (this.selected === item) this.view.setStrokes(pairs);
+    if (this.selected !== item) return;
+    this.view.setStrokes(pairs);
+    this.view.setLinks((this.selectedLinks = await this.linksOf(pairs)));
+  }
+
+  /** Named ports among some edges, each with the item that its tensor comes from. */
+  private async linksOf(pairs: Int32Array): Promise<Link[]> {
+    const ports: { group: number; edge: number }[] = [];
+    for (let i = 0; i < pairs.length && ports.length < 300; i += 2) {
+      const shape = this.view.scene.group(pairs[i])?.shape;
+      if (shape?.edgeKind[pairs[i + 1]] === TAG) ports.push({ group: pairs[i], edge: pairs[i + 1] });
+    }
+    const from = await Promise.all(ports.map((p) => this.engine.call("portSource", p)));
+    return ports.map((p, i) => ({ ...p, from: from[i] }));
+  }
+
+  /** Draws the edge of a named port while it is pointed at. */
+  async pointAtPort(port: { readonly group: number; readonly edge: number } | null): Promise<void> {
+    const asked = ++this.portAsked;
+    if (!port) {
+      this.view.setLinks(this.selectedLinks);
+      return;
+    }
+    const from = await this.engine.call("portSource", port);
+    if (asked === this.portAsked) this.view.setLinks([...this.selectedLinks, { ...port, from }]);
   }
 
   /** Unfolds what hides an item, selects it and brings it into view. */

@@ -50,6 +50,7 @@ export class Shell {
       select: (item) => app.select(item),
       toggle: (item) => void app.toggle(item),
       hover: (item) => app.events.emit("hovered", item),
+      hoverPort: (port) => void app.pointAtPort(port),
     }, new URLSearchParams(location.search).has("canvas"));
     this.grouping.addEventListener("change", () => void app.setGrouping(this.grouping.value));
     this.listen();

@@ -36,6 +36,14 @@ export interface FrameState {
   readonly strokes: ReadonlyMap<number, ReadonlySet<number>> | null;
   readonly overlay: Overlay | null;
   readonly tween: Tween | null;
+  /** Edges that are not part of the drawing, from an item to a named port, while one points at either. */
+  readonly links: readonly Link[];
+}
+
+export interface Link {
+  readonly from: number; // item
+  readonly group: number;
+  readonly edge: number; // of the group's shape, one with a named port
 }
 
 /** Nothing smaller than this is read: texts are written at 11 px or give way. */
@@ -98,6 +106,7 @@ export class FrameBuilder {
     // One layer for the whole drawing: sheets come before what lies on them, and no edge crosses a box,
     // so all strokes can go on top. A handful of draws a frame, however deep the nesting.
     list.layer();
+    for (const l of state.links) this.link(l, camera);
     for (const v of headers) this.header(v);
     list.layer();
   }
@@ -449,6 +458,24 @@ export class FrameBuilder {
         color: fade(lit ? theme.accent : theme.soft, alpha), align: 0.5, maxWidth: w - 8,
       });
     }
+  }
+
+  private link(l: Link, camera: Camera): void {
+    const { scene, list, theme, s } = this;
+    const from = scene.place(l.from);
+    const view = scene.group(l.group);
+    const origin = l.group === 0 ? { x: 0, y: 0 } : scene.place(scene.nodes + l.group);
+    if (!from || !view || !origin) return;
+    const k = view.shape.tagEdge.indexOf(l.edge);
+    if (k < 0) return;
+    const t = view.shape.tagRect;
+    const tx = camera.x + (origin.x + t[4 * k] + t[4 * k + 2] / 2) * s;
+    const ty = camera.y + (origin.y + t[4 * k + 1]) * s;
+    const fx = camera.x + (from.x + from.w / 2) * s;
+    const fy = camera.y + (from.y + from.h) * s;
+    // Steep at both ends whatever the distance, so that it leaves and arrives like any other edge.
+    const d = Math.max(40, Math.min(220, Math.abs(ty - fy) / 2 + Math.abs(tx - fx) / 6));
+    list.curve(fx, fy, fx, fy + d, tx, ty - d, tx, ty, 1.5, 1.5, fade(theme.accent, 0.75));
   }
 
   // ---------------------------------------------------------------------------------- headers

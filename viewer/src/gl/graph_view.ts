@@ -5,8 +5,8 @@ import { Camera, type Rect } from "./camera";
 import { CanvasRenderer } from "./canvas2d";
 import { DrawList } from "./draw_list";
 import { TextFit } from "./fonts";
-import { FrameBuilder, type FrameState, type Overlay } from "./frame";
-import { hitTest, type Hit } from "./hit";
+import { FrameBuilder, type FrameState, type Link, type Overlay } from "./frame";
+import { hitTag, hitTest, type Hit, type TagHit } from "./hit";
 import type { Renderer } from "./renderer";
 import { Scene } from "./scene";
 import { LIGHT, type Theme } from "./theme";
@@ -19,6 +19,8 @@ export interface GraphViewEvents {
   /** Double click or Enter: unfold what is folded and the other way round. */
   toggle(item: number): void;
   hover?(item: number, hit: Hit | null): void;
+  /** A named port is pointed at; null when no longer. */
+  hoverPort?(port: TagHit | null): void;
   /** After every change of place or scale. */
   moved?(camera: Camera): void;
   menu?(item: number, x: number, y: number): void;
@@ -43,6 +45,8 @@ export class GraphView {
   private hovered = -1;
   private strokes: Map<number, Set<number>> | null = null;
   private overlay: Overlay | null = null;
+  private links: readonly Link[] = [];
+  private port: TagHit | null = null;
   private tween: Tween | null = null;
   private tweenStart = 0;
   private flight: { from: Camera; to: Camera; start: number; ms: number } | null = null;
@@ -115,6 +119,8 @@ export class GraphView {
     if (tween) tween.setTime(0);
     if (this.flight) this.camera = this.flight.from;
     this.setStrokes(null);
+    this.links = [];
+    this.port = null;
     this.redraw();
   }
 
@@ -144,6 +150,13 @@ export class GraphView {
         set.add(pairs[i + 1]);
       }
     }
+    this.redraw();
+  }
+
+  /** Edges to named ports, drawn while somebody points at one end. */
+  setLinks(links: readonly Link[]): void {
+    if (links.length === 0 && this.links.length === 0) return;
+    this.links = links;
     this.redraw();
   }
 
@@ -217,6 +230,7 @@ export class GraphView {
     }
     const state: FrameState = {
       selected: this.selected, hover: this.hovered, strokes: this.strokes, overlay: this.overlay, tween: this.tween,
+      links: this.links,
     };
     this.builder.build(this.list, this.scene, this.camera, this.width, this.height, this.theme, state);
     this.renderer.draw(this.list, this.theme.paper);
@@ -317,6 +331,11 @@ export class GraphView {
 
   private point(x: number, y: number): void {
     const hit = hitTest(this.scene, this.camera, x, y);
+    const port = hitTag(this.scene, this.camera, x, y);
+    if (port?.group !== this.port?.group || port?.edge !== this.port?.edge) {
+      this.port = port;
+      this.events.hoverPort?.(port);
+    }
     // The sheet of an open group is ground, its header is not.
     this.setHover(hit && (!hit.open || hit.header) ? hit.item : -1, hit);
   }

@@ -41,6 +41,34 @@ export function hitTest(scene: Scene, camera: Camera, sx: number, sy: number): H
   return found;
 }
 
+export interface TagHit {
+  readonly group: number;
+  readonly edge: number;
+}
+
+/** The named port under the pointer, in the innermost open group there. */
+export function hitTag(scene: Scene, camera: Camera, sx: number, sy: number): TagHit | null {
+  if (camera.scale < 0.3) return null;
+  let view = scene.root;
+  let x = camera.worldX(sx);
+  let y = camera.worldY(sy);
+  while (view) {
+    const t = view.shape.tagRect;
+    for (let k = 0; k < view.shape.tagEdge.length; k++) {
+      if (view.shape.tagEdge[k] < 0) continue;
+      if (x >= t[4 * k] && y >= t[4 * k + 1] && x <= t[4 * k] + t[4 * k + 2] && y <= t[4 * k + 1] + t[4 * k + 3]) {
+        return { group: view.group, edge: view.shape.tagEdge[k] };
+      }
+    }
+    const i = memberAt(view, x, y);
+    if (i < 0) return null;
+    x -= view.shape.rect[4 * i];
+    y -= view.shape.rect[4 * i + 1];
+    view = scene.open(view, i);
+  }
+  return null;
+}
+
 function memberAt(view: GroupView, x: number, y: number): number {
   const r = view.shape.rect;
   let found = -1;

@@ -10,7 +10,7 @@ import { layGroup } from "./group";
 import { makeInput, portsOf, type InputContext, type OpenMember, type Ports } from "./input";
 import { Interner } from "./labels";
 import type { Measure } from "./measure";
-import { ProblemBuilder, shownMembers, type Problem } from "./problem";
+import { firstTwin, ProblemBuilder, shownMembers, type Problem } from "./problem";
 import { IS_EXEMPLAR, IS_GROUP, IS_NEW, IS_OPEN, IS_REPEAT, IS_SOURCE, type SceneUpdate, type Shape } from "./scene_update";
 
 export const FOLDED = 0;
@@ -36,6 +36,7 @@ export class LayoutSession {
   readonly fold: Uint8Array;
   readonly work: Work = newWork();
   flat = false;
+  private wasFlat = false;
   private readonly builder: ProblemBuilder;
   private readonly problems = new Map<number, { problem: Problem; ports: Ports }>();
   private readonly shapes: Shape[] = [];
@@ -97,6 +98,27 @@ export class LayoutSession {
     return found;
   }
 
+  /** The node that makes a tensor. */
+  producer(tensor: number): number {
+    return this.builder.nodeOf(tensor);
+  }
+
+  /** The item that stands for a node in the drawing: itself, or the outermost folded group around it. */
+  drawnItem(node: number): number {
+    if (this.flat) return node;
+    const { h } = this;
+    let out = node;
+    for (let item = node, p = h.parent[node]; p >= 0; item = p, p = h.parent[p]) {
+      const g = p - h.nodes;
+      if (this.fold[g] === FOLDED) {
+        const above = h.parent[p] - h.nodes;
+        // The first of identical groups has no box of its own while its run shows only it.
+        if (!(above >= 0 && this.isExemplar(above) && h.parent[p] >= 0)) out = p;
+      } else if (this.isExemplar(g) && item >= h.nodes && firstTwin(h, g) !== item - h.nodes) out = p;
+    }
+    return out;
+  }
+
   /** Open groups below the root that are drawn now, parents first. */
   visibleGroups(staleOnly: boolean): number[] {
     const out: number[] = [];
@@ -121,6 +143,11 @@ export class LayoutSession {
   /** Brings all drawings up to date. */
   async layOut(pace: Pace = noPace): Promise<void> {
     const ctx = this.context();
+    if (this.flat !== this.wasFlat) {
+      // The page holds the other kind of drawing: everything in view is news to it.
+      this.wasFlat = this.flat;
+      this.changed = new Set(this.flat ? [0] : this.visibleGroups(false));
+    }
     if (this.flat) {
       if (this.flatShape >= 0) return;
       await pace.step(0, 1);

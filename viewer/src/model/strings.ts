@@ -45,4 +45,9 @@ export class Strings {
   raw(i: number): Uint8Array {
     return i <= 0 || i >= this.count ? this.bytes.subarray(0, 0) : this.bytes.subarray(this.offsets[i], this.offsets[i + 1]);
   }
+
+  /** Bytes and offsets of all strings, for one scan over everything. */
+  blob(): { readonly bytes: Uint8Array; readonly offsets: Int32Array } {
+    return { bytes: this.bytes, offsets: this.offsets };
+  }
 }

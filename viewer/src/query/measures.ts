@@ -1,0 +1,258 @@
+/** Decides what can be measured of a node: time, error, bytes, FLOPs, parameters and any data that the file gives. */
+
+import { typeSize } from "../base/format";
+import { isModelInput } from "../model/labels";
+import type { Graph } from "../model/graph";
+import type { Hierarchy } from "../model/hierarchy";
+import { flopsOf, Shapes } from "./flops";
+import { nodeOfId, type Shown } from "./shown";
+import { tablesOf } from "./tables";
+
+export type Unit = "seconds" | "bytes" | "count" | "number";
+
+export interface Measured {
+  readonly name: string;
+  readonly title: string;
+  readonly unit: Unit;
+  /** How a group's value comes from its nodes; "none": a group has none. */
+  readonly combine: "sum" | "max";
+  /** By node; NaN where there is no value. */
+  readonly value: Float64Array;
+  /** Texts instead of numbers, by node; null when the values are numbers. */
+  readonly label: readonly string[] | null;
+  /** Colours that the file gives, by node; null when it gives none. */
+  readonly background: readonly string[] | null;
+  /** What a reader should know about how the figure came to be. */
+  readonly note: string;
+}
+
+export interface MeasureName {
+  readonly name: string;
+  readonly title: string;
+}
+
+const cache = new WeakMap<Hierarchy, Map<string, Promise<Measured | null>>>();
+
+/** What this file can be coloured by, in order of interest. */
+export async function measureNames(s: Shown): Promise<MeasureName[]> {
+  const t = tablesOf(s.recording, s.graph.index);
+  const out: MeasureName[] = [];
+  const times = await t.table("times");
+  if (times && times.rows > 0) {
+    const runs = [...new Set(times.ints("run"))].map((r) => s.recording.strings.at(r));
+    out.push({ name: "time", title: "Time" });
+    if (runs.length > 1) for (const r of runs) out.push({ name: `time:${r}`, title: `Time, ${r || "first run"}` });
+  }
+  const errors = await t.table("errors");
+  if (errors && errors.rows > 0) out.push({ name: "error", title: "Error of its own" }, { name: "inherited", title: "Inherited error" });
+  out.push({ name: "bytes", title: "Bytes written" }, { name: "flops", title: "FLOPs" }, { name: "params", title: "Parameters" });
+  const data = await t.table("data");
+  if (data) for (const n of new Set(data.ints("name"))) out.push({ name: `data:${s.recording.strings.at(n)}`, title: s.recording.strings.head(n, 60) });
+  return out;
+}
+
+export function measure(s: Shown, name: string): Promise<Measured | null> {
+  let known = cache.get(s.h);
+  if (!known) cache.set(s.h, (known = new Map()));
+  let found = known.get(name);
+  if (!found) known.set(name, (found = compute(s, name)));
+  return found;
+}
+
+async function compute(s: Shown, name: string): Promise<Measured | null> {
+  if (name === "time" || name.startsWith("time:")) return times(s, name);
+  if (name === "error" || name === "inherited") return errors(s, name);
+  if (name === "bytes") return make(name, "Bytes written", "bytes", "sum", bytesWritten(s.h), "sizes of outputs");
+  if (name === "flops") return flops(s);
+  if (name === "params") return make(name, "Parameters", "count", "sum", parameters(s.h), "");
+  if (name.startsWith("data:")) return data(s, name.slice(5));
+  // In a query "heat>3" means the data called heat, however it is written.
+  const names = await measureNames(s);
+  const hit = names.find((m) => m.name.toLowerCase() === `data:${name}` || m.title.toLowerCase() === name);
+  return hit && hit.name !== name ? measure(s, hit.name) : null;
+}
+
+function make(name: string, title: string, unit: Unit, combine: "sum" | "max", value: Float64Array, note: string): Measured {
+  return { name, title, unit, combine, value, label: null, background: null, note };
+}
+
+async function times(s: Shown, name: string): Promise<Measured | null> {
+  const t = tablesOf(s.recording, s.graph.index);
+  const table = await t.table("times");
+  if (!table) return null;
+  const kernels = await t.table("kernels");
+  const nodeOfKernel = new Map<number, number>();
+  if (kernels) {
+    const ids = kernels.ints("id");
+    const nodes = kernels.ints("node", -1);
+    for (let r = 0; r < kernels.rows; r++) nodeOfKernel.set(ids[r], nodes[r]);
+  }
+  const runs = table.ints("run");
+  const wanted = name === "time" ? (runs[0] ?? 0) : [...runs].find((r) => `time:${s.recording.strings.at(r)}` === name);
+  const value = new Float64Array(s.h.nodes).fill(NaN);
+  const map = nodeOfId(s.stage);
+  const node = table.ints("node", -1);
+  const kernel = table.ints("kernel", -1);
+  const seconds = table.floats("seconds");
+  for (let r = 0; r < table.rows; r++) {
+    if (runs[r] !== wanted) continue;
+    const n = map.get(node[r]) ?? map.get(nodeOfKernel.get(kernel[r]) ?? -1);
+    if (n !== undefined) value[n] = (Number.isNaN(value[n]) ? 0 : value[n]) + seconds[r];
+  }
+  return make(name, "Time", "seconds", "sum", value, s.recording.strings.at(wanted ?? 0));
+}
+
+async function errors(s: Shown, name: "error" | "inherited"): Promise<Measured | null> {
+  const table = await tablesOf(s.recording, s.graph.index).table("errors");
+  if (!table) return null;
+  const value = new Float64Array(s.h.nodes).fill(NaN);
+  const map = nodeOfId(s.stage);
+  const node = table.ints("node");
+  const of = table.floats(name === "error" ? "own" : "inherited");
+  for (let r = 0; r < table.rows; r++) {
+    const n = map.get(node[r]);
+    if (n !== undefined && !(value[n] >= of[r])) value[n] = of[r];
+  }
+  return make(name, name === "error" ? "Error of its own" : "Inherited error", "number", "max", value, "against a float64 replay");
+}
+
+async function data(s: Shown, name: string): Promise<Measured | null> {
+  const table = await tablesOf(s.recording, s.graph.index).table("data");
+  if (!table) return null;
+  const { strings } = s.recording;
+  const value = new Float64Array(s.h.nodes).fill(NaN);
+  const label: string[] = [];
+  const background: string[] = [];
+  const map = nodeOfId(s.stage);
+  const names = table.ints("name");
+  const node = table.ints("node");
+  const number = table.floats("number", NaN);
+  const labels = table.ints("label");
+  const backgrounds = table.ints("background");
+  let found = false;
+  for (let r = 0; r < table.rows; r++) {
+    if (strings.at(names[r]) !== name) continue;
+    found = true;
+    const n = map.get(node[r]);
+    if (n === undefined) continue;
+    value[n] = number[r];
+    if (labels[r]) label[n] = strings.head(labels[r], 200);
+    if (backgrounds[r]) background[n] = strings.head(backgrounds[r], 40);
+  }
+  if (!found) return null;
+  return {
+    name: `data:${name}`, title: name, unit: "number", combine: "max", value,
+    label: label.length > 0 ? label : null, background: background.length > 0 ? background : null, note: "",
+  };
+}
+
+function bytesWritten(h: Hierarchy): Float64Array {
+  const { graph, row } = h.stage;
+  const value = new Float64Array(h.nodes);
+  const size = new Map<number, number>();
+  for (let n = 0; n < h.nodes; n++) {
+    const r = row[n];
+    if (r < 0 || graph.strings.at(graph.kind[r]) === "source") continue;
+    for (let i = graph.outputs.offsets[r]; i < graph.outputs.offsets[r + 1]; i++) {
+      const t = graph.outputs.values[i];
+      let b = size.get(t);
+      if (b === undefined) size.set(t, (b = Math.max(0, typeSize(graph.strings.head(t, 400)).bytes)));
+      value[n] += b;
+    }
+  }
+  return value;
+}
+
+/** Elements of weights: sources that are no inputs of the model and that no op makes up. */
+function parameters(h: Hierarchy): Float64Array {
+  const { graph, row } = h.stage;
+  const value = new Float64Array(h.nodes);
+  for (let n = 0; n < h.nodes; n++) if (isParameter(h, n)) value[n] = Math.max(0, typeSize(graph.strings.head(graph.outputs.values[graph.outputs.offsets[row[n]]] ?? 0, 400)).elements);
+  return value;
+}
+
+const WEIGHT = /^(const(ant)?|param(eter)?|var(iable)?|initializer|weight|buffer|get_attr|tensor)$/i;
+
+export function isParameter(h: Hierarchy, node: number): boolean {
+  const { graph, row } = h.stage;
+  const r = row[node];
+  if (r < 0 || graph.inputs.offsets[r] < graph.inputs.offsets[r + 1] || graph.strings.at(graph.kind[r]) !== "source") return false;
+  if (isModelInput(h, node) && !/param|weight|const|var/i.test(graph.strings.head(graph.op[r], 30))) return false;
+  return WEIGHT.test(graph.strings.head(graph.op[r], 30));
+}
+
+async function flops(s: Shown): Promise<Measured> {
+  const { graph, row } = s.stage;
+  const value = new Float64Array(s.h.nodes);
+  const t = tablesOf(s.recording, graph.index);
+  const kernels = await t.table("kernels");
+  const map = nodeOfId(s.stage);
+  let recorded = false;
+  if (kernels) {
+    const node = kernels.ints("node", -1);
+    const of = kernels.floats("flops");
+    const runs = kernels.ints("runs", 1);
+    for (let r = 0; r < kernels.rows; r++) {
+      const n = map.get(node[r]);
+      if (n !== undefined && of[r] > 0) {
+        value[n] += of[r] * runs[r];
+        recorded = true;
+      }
+    }
+  }
+  if (recorded) return make("flops", "FLOPs", "count", "sum", value, "as the compiler counted");
+  const shapes = new Shapes(graph);
+  const bodies = graph.coldList("bodies");
+  const rowOf = (id: number): number => {
+    const n = map.get(id);
+    return n === undefined ? -1 : row[n];
+  };
+  for (let n = 0; n < s.h.nodes; n++) {
+    const r = row[n];
+    if (r < 0) continue;
+    if (bodies.offsets[r] < bodies.offsets[r + 1]) {
+      for (let i = bodies.offsets[r]; i < bodies.offsets[r + 1]; i++) value[n] += await bodyFlops(await s.other(bodies.values[i]));
+    } else value[n] = Math.max(0, flopsOf(graph, r, shapes, rowOf));
+  }
+  return make("flops", "FLOPs", "count", "sum", value, "estimated from shapes");
+}
+
+const bodySums = new WeakMap<Graph, number>();
+
+async function bodyFlops(graph: Graph): Promise<number> {
+  let sum = bodySums.get(graph);
+  if (sum === undefined) {
+    sum = 0;
+    const shapes = new Shapes(graph);
+    const rows = new Map<number, number>();
+    for (let r = 0; r < graph.rows; r++) rows.set(graph.id[r], r);
+    for (let r = 0; r < graph.rows; r++) if (graph.died[r] < 0) sum += Math.max(0, flopsOf(graph, r, shapes, (id) => rows.get(id) ?? -1));
+    bodySums.set(graph, sum);
+  }
+  return sum;
+}
+
+// ------------------------------------------------------------------------------------ groups
+/** Values of nodes and groups in one array by item: sums or maxima; NaN where nothing is known. */
+export function byItem(h: Hierarchy, m: Measured): Float64Array {
+  const out = new Float64Array(h.nodes + h.groups).fill(NaN);
+  out.set(m.value);
+  if (m.combine === "sum") {
+    const sum = new Float64Array(h.nodes + 1);
+    const seen = new Int32Array(h.nodes + 1);
+    for (let p = 0; p < h.nodes; p++) {
+      const v = m.value[h.order[p]];
+      const ok = !Number.isNaN(v);
+      sum[p + 1] = sum[p] + (ok ? v : 0);
+      seen[p + 1] = seen[p] + (ok ? 1 : 0);
+    }
+    for (let g = 0; g < h.groups; g++) if (seen[h.end[g]] > seen[h.start[g]]) out[h.nodes + g] = sum[h.end[g]] - sum[h.start[g]];
+    return out;
+  }
+  for (let n = 0; n < h.nodes; n++) {
+    const v = m.value[n];
+    if (Number.isNaN(v)) continue;
+    for (let p = h.parent[n]; p >= 0 && !(out[p] >= v); p = h.parent[p]) out[p] = v;
+  }
+  return out;
+}

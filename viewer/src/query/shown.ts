@@ -1,0 +1,33 @@
+/** Decides what questions are asked about: the file, the graph and the view that the worker holds right now. */
+
+import type { LayoutSession } from "../layout/session";
+import type { Graph } from "../model/graph";
+import type { Hierarchy } from "../model/hierarchy";
+import type { Recording } from "../model/recording";
+import type { StageGraph } from "../model/stage";
+
+export interface Shown {
+  readonly recording: Recording;
+  readonly graph: Graph;
+  readonly stage: StageGraph;
+  readonly h: Hierarchy;
+  readonly session: LayoutSession;
+  /** Any graph of the file: bodies of nodes, the other side of a comparison. */
+  readonly other: (index: number) => Promise<Graph>;
+}
+
+const maps = new WeakMap<StageGraph, Map<number, number>>();
+
+/** Node of a stage by the id it has in all stages; undefined when it is not alive here. */
+export function nodeOfId(stage: StageGraph): ReadonlyMap<number, number> {
+  let map = maps.get(stage);
+  if (!map) {
+    map = new Map();
+    for (let n = 0; n < stage.count; n++) if (stage.row[n] >= 0) map.set(stage.graph.id[stage.row[n]], n);
+    maps.set(stage, map);
+  }
+  return map;
+}
+
+/** The id of a node; -1 for the graph's outputs, which have none. */
+export const idOf = (stage: StageGraph, node: number): number => (stage.row[node] < 0 ? -1 : stage.graph.id[stage.row[node]]);

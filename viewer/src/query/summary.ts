@@ -1,0 +1,117 @@
+/** Decides what is said of a whole model or of a group: totals, op counts, parameters, FLOPs, time, largest tensors. */
+
+import { shortType, typeSize } from "../base/format";
+import { groupClass, groupTitle, nodeTitle, portName, shortOp } from "../model/labels";
+import { worksIn } from "../model/hierarchy";
+import { byItem, measure, measureNames } from "./measures";
+import type { Shown } from "./shown";
+
+export interface OpCount {
+  readonly op: string;
+  readonly kind: string;
+  readonly count: number;
+}
+
+export interface TensorFact {
+  readonly item: number;
+  readonly name: string;
+  readonly type: string;
+  readonly bytes: number;
+  readonly weight: boolean;
+}
+
+export interface Summary {
+  readonly title: string;
+  readonly cls: string;
+  readonly nodes: number;
+  readonly ops: number;
+  readonly edges: number;
+  readonly groups: number;
+  readonly params: number;
+  readonly paramBytes: number;
+  readonly flops: number;
+  readonly flopsNote: string;
+  readonly bytes: number;
+  /** NaN when nothing was measured. */
+  readonly time: number;
+  readonly error: number;
+  readonly opCounts: readonly OpCount[];
+  readonly tensors: readonly TensorFact[];
+  readonly withSource: number;
+  readonly slowest: readonly { readonly item: number; readonly title: string; readonly seconds: number }[];
+}
+
+const MOST_TENSORS = 8;
+
+/** `group` 0 is the whole model. */
+export async function summarize(s: Shown, group: number): Promise<Summary> {
+  const { h, graph } = s;
+  const from = h.start[group];
+  const to = h.end[group];
+  const item = h.nodes + group;
+  const ops = new Map<number, number>();
+  const lines = graph.coldInts("line");
+  const isSource = new Map<number, boolean>();
+  const size = new Map<number, { bytes: number }>();
+  let withSource = 0;
+  let rows = 0;
+  let paramBytes = 0;
+  let groups = 0;
+  let edges = 0;
+  const largest: { node: number; text: number; bytes: number; weight: boolean }[] = [];
+  const params = await measure(s, "params");
+  for (let p = from; p < to; p++) {
+    const n = h.order[p];
+    const r = h.stage.row[n];
+    edges += h.stage.inputs.offsets[n + 1] - h.stage.inputs.offsets[n];
+    if (r < 0) continue;
+    rows++;
+    if (lines[r] > 0) withSource++;
+    let source = isSource.get(graph.kind[r]);
+    if (source === undefined) isSource.set(graph.kind[r], (source = graph.strings.at(graph.kind[r]) === "source"));
+    if (!source) ops.set(graph.op[r], (ops.get(graph.op[r]) ?? 0) + 1);
+    for (let i = graph.outputs.offsets[r]; i < graph.outputs.offsets[r + 1]; i++) {
+      const text = graph.outputs.values[i];
+      let b = size.get(text);
+      if (!b) size.set(text, (b = typeSize(graph.strings.head(text, 400))));
+      const weight = (params?.value[n] ?? 0) > 0;
+      if (weight) paramBytes += Math.max(0, b.bytes);
+      if (b.bytes <= 0) continue;
+      if (largest.length < MOST_TENSORS || b.bytes > largest[largest.length - 1].bytes) {
+        largest.push({ node: n, text, bytes: b.bytes, weight });
+        largest.sort((x, y) => y.bytes - x.bytes || x.node - y.node);
+        if (largest.length > MOST_TENSORS) largest.pop();
+      }
+    }
+  }
+  for (let g = 1; g < h.groups; g++) if (h.start[g] >= from && h.end[g] <= to && g !== group) groups++;
+  const flops = await measure(s, "flops");
+  const bytes = await measure(s, "bytes");
+  const names = await measureNames(s);
+  const time = names.some((m) => m.name === "time") ? await measure(s, "time") : null;
+  const error = names.some((m) => m.name === "error") ? await measure(s, "error") : null;
+  const kinds = opKinds(s);
+  const slowest: { item: number; title: string; seconds: number }[] = [];
+  if (time) {
+    for (let p = from; p < to; p++) if (time.value[h.order[p]] > 0) slowest.push({ item: h.order[p], title: "", seconds: time.value[h.order[p]] });
+    slowest.sort((a, b) => b.seconds - a.seconds);
+    slowest.length = Math.min(slowest.length, 8);
+  }
+  return {
+    title: groupTitle(h, group), cls: groupClass(h, group), nodes: rows, ops: worksIn(h, group), edges, groups,
+    params: params ? byItem(h, params)[item] || 0 : 0, paramBytes, flops: flops ? byItem(h, flops)[item] : NaN, flopsNote: flops?.note ?? "",
+    bytes: bytes ? byItem(h, bytes)[item] : NaN, time: time ? byItem(h, time)[item] : NaN, error: error ? byItem(h, error)[item] : NaN,
+    opCounts: [...ops].map(([op, count]) => ({ op: graph.strings.head(op, 80), kind: kinds.get(op) ?? "", count }))
+      .sort((a, b) => b.count - a.count || (a.op < b.op ? -1 : 1)),
+    tensors: largest.map((t) => ({
+      item: t.node, name: portName(h, t.node), type: shortType(graph.strings.head(t.text, 200)), bytes: t.bytes, weight: t.weight,
+    })),
+    withSource, slowest: slowest.map((x) => ({ ...x, title: shortOp(nodeTitle(h, x.item)) })),
+  };
+}
+
+function opKinds(s: Shown): Map<number, string> {
+  const out = new Map<number, string>();
+  for (let r = 0; r < s.graph.rows; r++) if (!out.has(s.graph.op[r])) out.set(s.graph.op[r], s.graph.strings.at(s.graph.kind[r]));
+  return out;
+}
