@@ -1,4 +1,4 @@
-"""Decides what a node knows of where it comes from: the user's code, or the rewrite that made it."""
+"""Decides what a node knows of where it comes from: the user's code, or a rewrite that made it."""
 
 from __future__ import annotations
 
@@ -31,10 +31,14 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where in the user's model: module path and call stack, both outermost first."""
+    """Where in the user's model: module path and call stack, both outermost first.
+
+    The last of `frames` is the user's line; frames of a library below it are kept in `below`.
+    """
 
     scopes: tuple[Scope, ...] = ()
     frames: tuple[Frame, ...] = ()
+    below: tuple[Frame, ...] = ()
 
     @property
     def path(self) -> str:

@@ -1,0 +1,26 @@
+"""PyTorch models, exported programs and .pt2 files as graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from glasshouse.frontend.torch.capture import capture
+from glasshouse.frontend.torch.opaque import opaque_ops
+from glasshouse.frontend.torch.program import Captured
+from glasshouse.ir.graph import Graph
+
+__all__ = ["Captured", "capture", "opaque_ops", "trace"]
+
+
+def trace(
+    model: Any, inputs: Sequence[Any] = (), keywords: Mapping[str, Any] | None = None
+) -> Graph:
+    """The graph of a model for arguments like these.
+
+    Keywords are the model's own, besides `dynamic_shapes` (as `torch.export.export` takes them) and
+    `name`, the graph's.
+    """
+    options = dict(keywords or {})
+    shapes, name = options.pop("dynamic_shapes", None), options.pop("name", "")
+    return capture(model, inputs, options, shapes, name).graph

@@ -1,0 +1,287 @@
+"""Decides how ATen's arithmetic, comparison and logic are spelled."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from glasshouse.errors import Unsupported
+from glasshouse.frontend.torch.aten.registry import Spelling, apply, aten, common, is_handle, number
+from glasshouse.frontend.torch.complex import Complex, joined
+from glasshouse.frontend.torch.dtypes import is_integral
+from glasshouse.ir.dtype import Category, bool_, float32, int64
+from glasshouse.ops.composite import lerp as lerp_
+from glasshouse.ops.composite import logaddexp as logaddexp_
+
+
+def _binary(op: str, to_float: bool = False) -> Spelling:
+    return lambda x, y: apply(op, *common(x, y, to_float=to_float))
+
+
+for _name, _op in {
+    "maximum": "maximum", "minimum": "minimum", "max.other": "maximum", "min.other": "minimum",
+    "floor_divide": "floor_divide", "remainder": "remainder",
+    "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal",
+    "eq": "equal", "ne": "not_equal", "less": "less", "less_equal": "less_equal",
+    "greater": "greater", "greater_equal": "greater_equal", "not_equal": "not_equal",
+    "logical_and": "logical_and", "logical_or": "logical_or", "logical_xor": "logical_xor",
+    "bitwise_and": "bitwise_and", "bitwise_or": "bitwise_or", "bitwise_xor": "bitwise_xor",
+    "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor",
+    "bitwise_left_shift": "left_shift", "bitwise_right_shift": "right_shift",
+    "__lshift__": "left_shift", "__rshift__": "right_shift",
+}.items():  # fmt: skip
+    aten(_name)(_binary(_op))
+aten("atan2", "arctan2")(_binary("atan2", to_float=True))
+
+
+def _scaled(y: Any, alpha: Any) -> Any:
+    if alpha == 1 or y is None:
+        return y
+    return y * number(alpha, y.dtype) if is_handle(y) else y * alpha
+
+
+@aten("add")
+def add(x: Any, y: Any, alpha: Any = 1) -> Any:
+    if isinstance(x, Complex) or isinstance(y, Complex):
+        (a, b), (c, d) = _parts(x), _parts(y)
+        return joined(a + _scaled(c, alpha), b + _scaled(d, alpha))
+    x, y = common(x, y)
+    return apply("add", x, _scaled(y, alpha))
+
+
+@aten("sub", "subtract")
+def sub(x: Any, y: Any, alpha: Any = 1) -> Any:
+    if isinstance(x, Complex) or isinstance(y, Complex):
+        (a, b), (c, d) = _parts(x), _parts(y)
+        return joined(a - _scaled(c, alpha), b - _scaled(d, alpha))
+    x, y = common(x, y)
+    return apply("subtract", x, _scaled(y, alpha))
+
+
+@aten("rsub")
+def rsub(x: Any, y: Any, alpha: Any = 1) -> Any:
+    x, y = common(x, y)
+    return apply("subtract", y, _scaled(x, alpha))
+
+
+def _parts(x: Any) -> tuple[Any, Any]:
+    if isinstance(x, Complex):
+        return x.parts()
+    if isinstance(x, complex):
+        return x.real, x.imag
+    return x, x * 0.0
+
+
+@aten("mul", "multiply")
+def mul(x: Any, y: Any) -> Any:
+    if isinstance(x, Complex) and isinstance(y, Complex):
+        (a, b), (c, d) = x.parts(), y.parts()
+        return joined(a * c - b * d, a * d + b * c)
+    if isinstance(x, Complex) or isinstance(y, Complex):
+        wide, factor = (x, y) if isinstance(x, Complex) else (y, x)
+        if isinstance(factor, complex):
+            raise Unsupported("a complex tensor times a complex number")
+        return joined(*[apply("multiply", *common(p, factor)) for p in wide.parts()])
+    return apply("multiply", *common(x, y))
+
+
+@aten("div", "divide", "true_divide")
+def div(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
+    if rounding_mode is None:
+        return apply("divide", *common(x, y, to_float=True))
+    x, y = common(x, y)
+    if rounding_mode == "floor":
+        return apply("floor_divide", x, y)
+    dtype = x.dtype if is_handle(x) else y.dtype
+    if is_integral(dtype):
+        # Rounded towards zero in integers: a float cannot hold them all.
+        down = apply("floor_divide", x, y)
+        rest = apply("remainder", x, y)
+        opposite = apply("less", apply("bitwise_xor", x, y), 0)
+        return down + apply("logical_and", apply("not_equal", rest, 0), opposite).cast(dtype)
+    return apply("divide", x, y).apply("trunc")
+
+
+@aten("fmod")
+def fmod(x: Any, y: Any) -> Any:
+    x, y = common(x, y)
+    rest = apply("remainder", abs(x) if is_handle(x) else math.fabs(x), _size(y))
+    return apply("where", apply("less", x, 0), -rest, rest)
+
+
+def _size(y: Any) -> Any:
+    return abs(y)
+
+
+@aten("pow", "float_power")
+def power(x: Any, y: Any) -> Any:
+    x, y = common(x, y)
+    if not is_handle(y):
+        if y == 2:
+            return x * x
+        if y == 0.5 and not is_integral(x.dtype):
+            return x.apply("sqrt")
+        if y == 1:
+            return x
+    return apply("power", x, y)
+
+
+@aten("addcmul")
+def addcmul(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
+    x, a, b = common(x, a, b)
+    return x + _scaled(a * b, value)
+
+
+@aten("addcdiv")
+def addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
+    x, a, b = common(x, a, b)
+    return x + _scaled(a / b, value)
+
+
+@aten("lerp")
+def lerp(x: Any, end: Any, weight: Any) -> Any:
+    return lerp_(*common(x, end, weight))
+
+
+@aten("neg", "negative")
+def neg(x: Any) -> Any:
+    return Complex(-x.pairs) if isinstance(x, Complex) else -x
+
+
+@aten("abs", "absolute")
+def absolute(x: Any) -> Any:
+    if isinstance(x, Complex):
+        a, b = x.parts()
+        return (a * a + b * b).apply("sqrt")
+    return x if x.dtype is bool_ else abs(x)
+
+
+@aten("sign", "sgn")
+def sign(x: Any) -> Any:
+    return x if x.dtype is bool_ else x.apply("sign")
+
+
+@aten("positive")
+def positive(x: Any) -> Any:
+    return x
+
+
+aten("bitwise_not")(lambda x: x.apply("bitwise_not"))
+aten("logical_not")(lambda x: x.apply("logical_not"))
+aten("square")(lambda x: x * x)
+aten("reciprocal")(lambda x: apply("divide", 1.0, common(x, to_float=True)[0]))
+
+
+@aten("clamp", "clip")
+def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
+    x, low, high = common(x, low, high)
+    if not is_handle(low) and not is_handle(high):
+        return x.apply("clip", low=low, high=high)
+    if low is not None:
+        x = apply("maximum", x, low)
+    return x if high is None else apply("minimum", x, high)
+
+
+aten("clamp_min")(clamp)
+aten("clamp_max")(lambda x, high: clamp(x, None, high))
+
+
+@aten("where.self", "where.ScalarOther", "where.ScalarSelf", "where.Scalar")
+def where(condition: Any, x: Any, y: Any) -> Any:
+    if is_handle(x) or is_handle(y):
+        x, y = common(x, y)
+    elif isinstance(x, float) or isinstance(y, float):
+        x, y = float(x), float(y)
+    return apply("where", condition.cast(bool_), x, y)
+
+
+@aten("fmax")
+def fmax(x: Any, y: Any) -> Any:
+    x, y = common(x, y)
+    high = apply("maximum", x, y)
+    if is_integral(high.dtype):
+        return high
+    return apply("where", x.apply("isnan"), y, apply("where", y.apply("isnan"), x, high))
+
+
+@aten("fmin")
+def fmin(x: Any, y: Any) -> Any:
+    x, y = common(x, y)
+    low = apply("minimum", x, y)
+    if is_integral(low.dtype):
+        return low
+    return apply("where", x.apply("isnan"), y, apply("where", y.apply("isnan"), x, low))
+
+
+@aten("hypot")
+def hypot(x: Any, y: Any) -> Any:
+    x, y = common(x, y)
+    return (x * x + y * y).apply("sqrt")
+
+
+@aten("xlogy", "special_xlogy")
+def xlogy(x: Any, y: Any) -> Any:
+    x, y = common(x, y, to_float=True)
+    log = y.apply("log") if is_handle(y) else math.log(y)
+    zero = apply("equal", x, 0.0) if is_handle(x) else None
+    if zero is None:
+        return log * float(x) if x else apply("where", y.apply("isnan"), y, 0.0)
+    product = apply("where", zero, 0.0, apply("multiply", x, log))
+    return apply("where", y.apply("isnan"), y, product) if is_handle(y) else product
+
+
+@aten("copysign")
+def copysign(x: Any, y: Any) -> Any:
+    x, y = common(x, y, to_float=True)
+    size = abs(x)
+    if not is_handle(y):
+        return size if math.copysign(1.0, y) > 0 else -size
+    # A zero has a sign, which only its reciprocal shows.
+    below = apply("where", y.apply("equal", 0.0), apply("divide", 1.0, y), y) < 0.0
+    return apply("where", below, -size, size)
+
+
+@aten("heaviside")
+def heaviside(x: Any, values: Any) -> Any:
+    step = (x > 0).cast(x.dtype)
+    return apply("where", x.apply("equal", 0), values, step)
+
+
+@aten("isclose")
+def isclose(x: Any, y: Any, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Any:
+    x, y = common(x, y)
+    same = x.apply("equal", y)
+    if equal_nan and not is_integral(x.dtype):
+        same = same | (x.apply("isnan") & y.apply("isnan"))
+    if is_integral(x.dtype):
+        x, y = x.cast(float32), y.cast(float32)
+    apart = abs(x - y)
+    near = apart <= abs(y) * rtol + atol
+    return same | (near & (apart < math.inf))
+
+
+@aten("dist")
+def dist(x: Any, y: Any, p: float = 2.0) -> Any:
+    from glasshouse.ops.composite import norm
+
+    x, y = common(x, y)
+    return norm(x - y, p)
+
+
+aten("logaddexp")(lambda x, y: logaddexp_(*common(x, y)))
+
+
+@aten("logaddexp2")
+def logaddexp2(x: Any, y: Any) -> Any:
+    x, y = common(x, y)
+    return logaddexp_(x * math.log(2), y * math.log(2)) / math.log(2)
+
+
+@aten("gcd", "lcm")
+def _whole(x: Any, y: Any) -> Any:
+    raise Unsupported("a loop whose length depends on the numbers")
+
+
+def as_index(x: Any) -> Any:
+    """Indices in a type that the core ops take."""
+    return x if x.dtype.category is Category.INT and x.dtype.bits >= 32 else x.cast(int64)

@@ -1,0 +1,66 @@
+"""Decides how ATen's attention ops are spelled: all of them are the core's `attention`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glasshouse.errors import Unsupported
+from glasshouse.frontend.torch.aten.random import dropped
+from glasshouse.frontend.torch.aten.registry import Context, aten
+from glasshouse.ir.dtype import bool_, float32
+from glasshouse.ops import composite
+from glasshouse.ops.attention import attention_weights, scale_of
+from glasshouse.ops.create import full_near
+
+
+@aten("scaled_dot_product_attention", context=True)
+def attention(
+    ctx: Context, q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0,
+    causal: bool = False, scale: float | None = None, enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    if mask is not None and mask.dtype is not bool_:
+        mask = mask.cast(q.dtype)
+    if dropout > 0.0:
+        if enable_gqa and q.shape[-3] != k.shape[-3]:
+            times = q.shape[-3] // k.shape[-3]
+            k, v = (composite.repeat_interleave(t, times, -3) for t in (k, v))
+        weights = attention_weights(q, k, mask, causal=causal, scale=scale)
+        return dropped(ctx, weights, dropout).apply("matmul", v)
+    if q.ndim < 2 or not q.ndim == k.ndim == v.ndim:
+        raise Unsupported("attention of operands with different numbers of axes")
+    return q.apply("attention", k, v, mask, causal=causal, scale=scale)
+
+
+def _flash(
+    ctx: Context, q: Any, k: Any, v: Any, dropout: float = 0.0, causal: bool = False,
+    *_: Any, attn_mask: Any = None, scale: float | None = None,
+) -> Any:  # fmt: skip
+    out = attention(ctx, q, k, v, attn_mask, dropout, causal, scale)
+    return out, _logsumexp(q, k, attn_mask, causal, scale)
+
+
+def _logsumexp(q: Any, k: Any, mask: Any, causal: bool, scale: float | None) -> Any:
+    """[..., heads, length]: what a flash kernel keeps for its gradient."""
+    scores = q.apply("matmul", k, transpose_y=True) * scale_of(q.shape, scale)
+    if mask is not None:
+        low = float("-inf")
+        scores = mask.apply("where", scores, low) if mask.dtype is bool_ else scores + mask
+    if causal:
+        ones = full_near(q, scores.shape[-2:], True, bool_).apply("triangle")
+        scores = ones.apply("where", scores, float("-inf"))
+    return composite.logsumexp(scores.cast(float32 if q.dtype.bits < 32 else q.dtype), [-1])
+
+
+aten("_scaled_dot_product_flash_attention_for_cpu", context=True)(_flash)
+
+
+@aten("_scaled_dot_product_attention_math", context=True)
+def attention_math(
+    ctx: Context, q: Any, k: Any, v: Any, mask: Any = None, dropout: float = 0.0,
+    causal: bool = False, dropout_mask: Any = None, *, scale: float | None = None,
+    enable_gqa: bool = False,
+) -> Any:  # fmt: skip
+    if dropout_mask is not None:
+        raise Unsupported("attention with a mask for its dropout")
+    weights = attention_weights(q, k, mask, causal=causal, scale=scale)
+    return attention(ctx, q, k, v, mask, dropout, causal, scale, enable_gqa), weights

@@ -1,0 +1,241 @@
+"""Decides how ATen's reading and writing at computed places is spelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glasshouse.errors import Unsupported
+from glasshouse.frontend.torch.aten.arithmetic import as_index
+from glasshouse.frontend.torch.aten.registry import Context, apply, aten, common, is_handle, scalar
+from glasshouse.frontend.torch.aten.shape import over_parts
+from glasshouse.ir.dim import product
+from glasshouse.ir.dtype import bool_, int64
+from glasshouse.ops import composite
+from glasshouse.ops.create import full_near
+from glasshouse.ops.shape import expanded, permuted, reshaped
+from glasshouse.ops.shapes import axis_of, broadcast_shapes
+
+
+def _is_mask(index: Any) -> bool:
+    return (
+        index is not None and index.dtype.bits in (1, 8) and index.dtype.name in ("bool", "uint8")
+    )
+
+
+@aten("index.Tensor", "_unsafe_index.Tensor")
+def index(x: Any, indices: Any) -> Any:
+    if any(_is_mask(i) for i in indices):
+        raise Unsupported("the number of elements that a mask selects depends on data")
+    key = tuple(slice(None) if i is None else as_index(i) for i in indices)
+    return over_parts(composite.getitem)(x, key)
+
+
+@aten("index_put", "_unsafe_index_put", "_index_put_impl")
+def index_put(
+    x: Any, indices: Any, values: Any, accumulate: bool = False, unsafe: bool = False
+) -> Any:
+    if any(_is_mask(i) for i in indices):
+        return _masked_put(x, indices, values, accumulate)
+    places = [a for a, i in enumerate(indices) if i is not None]
+    rest = [a for a in range(x.ndim) if a not in places]
+    arrays = [as_index(indices[a]) for a in places]
+    shape = broadcast_shapes([a.shape for a in arrays])
+    front = permuted(x, [*places, *rest])
+    # The axes of the indices stand first in `values` when a slice lies between them, and always in
+    # what scatter_nd wants.
+    values = values.cast(x.dtype)
+    if places != list(range(places[0], places[0] + len(places))) or places[0] == 0:
+        pass
+    elif values.ndim > 0:
+        full = (*[x.shape[a] for a in range(places[0])], *shape,
+                *[x.shape[a] for a in rest[places[0] :]])  # fmt: skip
+        values = expanded(values, full)
+        k = places[0]
+        order = [*range(k, k + len(shape)), *range(k), *range(k + len(shape), len(full))]
+        values = permuted(values, order)
+    out = composite.index_put(front, arrays, values, accumulate)
+    order = [*places, *rest]
+    return permuted(out, [order.index(a) for a in range(x.ndim)])
+
+
+def _masked_put(x: Any, indices: Any, values: Any, accumulate: bool) -> Any:
+    mask = indices[0]
+    if len([i for i in indices if i is not None]) > 1 or mask is None or values.type.numel != 1:
+        raise Unsupported("which value goes where depends on data")
+    mask = reshaped(mask.cast(bool_), (*mask.shape, *[1] * (x.ndim - mask.ndim)))
+    new = reshaped(values, ()).cast(x.dtype)
+    return apply("where", mask, x + new if accumulate else new, x)
+
+
+@aten("gather")
+def gather(x: Any, dim: int, index: Any, sparse_grad: bool = False) -> Any:
+    if not x.ndim:
+        return expanded(x, index.shape)
+    if not index.ndim:
+        return reshaped(x.apply("take", reshaped(as_index(index), (1,)), axis=dim), ())
+    return x.apply("gather", as_index(index), axis=dim)
+
+
+@aten("take_along_dim")
+def take_along_dim(x: Any, indices: Any, dim: int | None = None) -> Any:
+    if dim is None:
+        flat = reshaped(x, (product(x.shape),))
+        return flat.apply("gather", reshaped(as_index(indices), (product(indices.shape),)), axis=0)
+    at = axis_of(dim, x.ndim)
+    shape = broadcast_shapes(
+        [tuple([1 if i == at else s for i, s in enumerate(t.shape)]) for t in (x, indices)]
+    )
+    wide = [x.shape[at] if i == at else s for i, s in enumerate(shape)]
+    places = [indices.shape[at] if i == at else s for i, s in enumerate(shape)]
+    return expanded(x, wide).apply("gather", expanded(as_index(indices), places), axis=at)
+
+
+@aten("take")
+def take(x: Any, index: Any) -> Any:
+    return reshaped(x, (product(x.shape),)).apply("take", as_index(index))
+
+
+@aten("put")
+def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
+    count = product(index.shape)
+    flat = reshaped(x, (product(x.shape),)).apply(
+        "scatter", reshaped(as_index(index), (count,)), reshaped(source, (count,)), axis=0,
+        mode="add" if accumulate else "set",
+    )  # fmt: skip
+    return reshaped(flat, x.shape)
+
+
+@aten("index_select", "index_select_copy")
+def index_select(x: Any, dim: int, index: Any) -> Any:
+    if not x.ndim:
+        return x
+    return x.apply("take", reshaped(as_index(index), (product(index.shape),)), axis=dim)
+
+
+@aten("embedding")
+def embedding(weight: Any, indices: Any, *_: Any, **__: Any) -> Any:
+    return weight.apply("take", as_index(indices))
+
+
+@aten("one_hot")
+def one_hot(x: Any, classes: Any = -1) -> Any:
+    if isinstance(classes, int) and classes < 0:
+        raise Unsupported("the number of classes depends on data")
+    return as_index(x).apply("one_hot", depth=classes)
+
+
+# ---------------------------------------------------------------------------------------- scatter
+def _scattered(x: Any, dim: int, index: Any, source: Any, mode: str) -> Any:
+    index = as_index(index)
+    if not is_handle(source):
+        source = full_near(x, index.shape, source, x.dtype)
+    if not x.ndim:
+        return (x + source if mode == "add" else source) if index.type.numel else x
+    source = source.cast(x.dtype)
+    for axis, (have, wanted) in enumerate(zip(source.shape, index.shape, strict=True)):
+        if have != wanted:
+            source = composite.narrow(source, axis, 0, wanted)
+    return x.apply("scatter", index, source, axis=dim, mode=mode)
+
+
+@aten("scatter")
+def scatter(x: Any, dim: int, index: Any, source: Any, reduce: str | None = None) -> Any:
+    if reduce == "multiply":
+        raise Unsupported("a scatter that multiplies")
+    return _scattered(x, dim, index, source, "add" if reduce == "add" else "set")
+
+
+@aten("scatter_add")
+def scatter_add(x: Any, dim: int, index: Any, source: Any) -> Any:
+    return _scattered(x, dim, index, source, "add")
+
+
+@aten("scatter_reduce.two")
+def scatter_reduce(
+    x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True
+) -> Any:
+    if reduce != "sum":
+        raise Unsupported(f"a scatter that takes the {reduce}")
+    if not include_self:
+        x = _scattered(x, dim, index, 0, "set")
+    return _scattered(x, dim, index, source, "add")
+
+
+def _along(x: Any, dim: int, index: Any, source: Any, mode: str) -> Any:
+    """Whole slices written at the places of an axis."""
+    if not x.ndim:
+        source = reshaped(source, ())
+        return x + source if mode == "add" else source
+    at = axis_of(dim, x.ndim)
+    places = reshaped(as_index(index), (product(index.shape), 1))
+    front = composite.moveaxis(x, at, 0)
+    shape = (places.shape[0], *front.shape[1:])
+    new = composite.moveaxis(source, at, 0) if source.ndim == x.ndim else source
+    out = front.apply("scatter_nd", places, expanded(new.cast(x.dtype), shape), mode=mode)
+    return composite.moveaxis(out, 0, at)
+
+
+@aten("index_add")
+def index_add(x: Any, dim: int, index: Any, source: Any, alpha: Any = 1) -> Any:
+    return _along(x, dim, index, source if alpha == 1 else source * alpha, "add")
+
+
+@aten("index_copy")
+def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
+    return _along(x, dim, index, source, "set")
+
+
+@aten("index_fill")
+def index_fill(x: Any, dim: int, index: Any, value: Any) -> Any:
+    return _along(x, dim, index, scalar(x, value, x.dtype), "set")
+
+
+# ------------------------------------------------------------------------------------------ masks
+@aten("masked_fill")
+def masked_fill(x: Any, mask: Any, value: Any) -> Any:
+    value = value.cast(x.dtype) if is_handle(value) else value
+    return apply("where", mask.cast(bool_), common(x, value, dtype=x.dtype)[1], x)
+
+
+@aten("masked_scatter")
+def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
+    """The n-th place where the mask is True takes the n-th element of the source."""
+    mask = expanded(mask.cast(bool_), x.shape)
+    flat = reshaped(mask, (product(x.shape),)).cast(int64)
+    numbers = flat.apply("cumsum", axis=0, exclusive=True)
+    values = reshaped(source, (product(source.shape),))
+    last = scalar(x, product(source.shape) - 1, int64)
+    picked = values.apply("take", apply("minimum", numbers, last))
+    return apply("where", mask, reshaped(picked, x.shape).cast(x.dtype), x)
+
+
+# --------------------------------------------------------------------------------- sorted tables
+@aten("searchsorted.Tensor", "searchsorted.Scalar")
+def searchsorted(
+    table: Any, x: Any, out_int32: bool = False, right: bool = False, side: str | None = None,
+    sorter: Any = None,
+) -> Any:  # fmt: skip
+    if sorter is not None:
+        raise Unsupported("a table that is sorted by another tensor")
+    x = x if is_handle(x) else scalar(table, x, table.dtype)
+    values = composite.unsqueeze(x, x.ndim)
+    row = table if table.ndim == 1 else composite.unsqueeze(table, table.ndim - 1)
+    below = apply("less_equal" if right or side == "right" else "less", *common(row, values))
+    return below.cast(int64).apply("sum", axes=[-1])
+
+
+@aten("bucketize")
+def bucketize(x: Any, boundaries: Any, out_int32: bool = False, right: bool = False) -> Any:
+    return searchsorted(boundaries, x, out_int32, right)
+
+
+@aten("isin.Tensor_Tensor")
+def isin(elements: Any, test: Any, assume_unique: bool = False, invert: bool = False) -> Any:
+    wide = composite.unsqueeze(elements, elements.ndim)
+    found = wide.apply("equal", composite.flatten(test)).apply("any", axes=[-1])
+    return found.apply("logical_not") if invert else found
+
+
+@aten("nonzero", "nonzero_numpy", context=True)
+def nonzero(ctx: Context, x: Any) -> Any:
+    raise Unsupported("the number of elements depends on data")

@@ -1,0 +1,169 @@
+"""Decides how ATen's products of matrices are spelled."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glasshouse.errors import Unsupported
+from glasshouse.frontend.torch.aten.registry import apply, aten
+from glasshouse.ir.dtype import Category
+from glasshouse.ops import composite
+from glasshouse.ops.shape import permuted, reshaped
+from glasshouse.ops.shapes import axis_of
+
+
+def _times(factor: Any, x: Any) -> Any:
+    if factor == 1:
+        return x
+    return x * (float(factor) if x.dtype.is_float else int(factor))
+
+
+def matmul(x: Any, y: Any) -> Any:
+    """Whole numbers of few bits wrap as they are summed, in PyTorch as here."""
+    return x.apply("matmul", y)
+
+
+aten("matmul", "mm", "bmm", "mv", "dot", "inner.default", "linalg_matmul", "vdot")(matmul)
+aten("linear")(composite.linear)
+
+
+@aten("inner")
+def inner(x: Any, y: Any) -> Any:
+    if not x.ndim or not y.ndim:
+        return x * y
+    rank = x.ndim + y.ndim - 2
+    out = reshaped(x, (composite.flatten(x).shape[0] // x.shape[-1], x.shape[-1]))
+    del rank
+    wide = out.apply("matmul", composite.reshape(y, [-1, y.shape[-1]]), transpose_y=True)
+    return reshaped(wide, (*x.shape[:-1], *y.shape[:-1]))
+
+
+def _added(c: Any, product: Any, beta: Any, alpha: Any) -> Any:
+    product = _times(alpha, product)
+    return product if beta == 0 else _times(beta, c) + product
+
+
+@aten("addmm", "baddbmm", "addmv")
+def addmm(c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    return _added(c, matmul(a, b), beta, alpha)
+
+
+@aten("_addmm_activation")
+def addmm_activation(
+    c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1, use_gelu: bool = False
+) -> Any:
+    out = _added(c, matmul(a, b), beta, alpha)
+    return out.apply("gelu", approximate="tanh") if use_gelu else out.apply("relu")
+
+
+@aten("addbmm")
+def addbmm(c: Any, a: Any, b: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    return _added(c, matmul(a, b).apply("sum", axes=[0]), beta, alpha)
+
+
+@aten("addr")
+def addr(c: Any, x: Any, y: Any, beta: Any = 1, alpha: Any = 1) -> Any:
+    if not c.dtype.is_float:
+        raise Unsupported("addr of whole numbers")
+    return _added(c, composite.outer(x, y), beta, alpha)
+
+
+aten("outer", "ger")(composite.outer)
+
+
+@aten("einsum")
+def einsum(equation: str, tensors: Any, path: Any = None) -> Any:
+    return composite.einsum(equation, *tensors)
+
+
+@aten("tensordot")
+def tensordot(x: Any, y: Any, dims_x: Any, dims_y: Any) -> Any:
+    left = [axis_of(d, x.ndim) for d in dims_x]
+    right = [axis_of(d, y.ndim) for d in dims_y]
+    free_x = [a for a in range(x.ndim) if a not in left]
+    free_y = [a for a in range(y.ndim) if a not in right]
+    shape = [*(x.shape[a] for a in free_x), *(y.shape[a] for a in free_y)]
+    inner_size = composite.reshape(permuted(x, [*left, *free_x]), [*_sizes(x, left), -1])
+    rows = composite.reshape(inner_size, [_count(x, left), -1])
+    columns = composite.reshape(permuted(y, [*right, *free_y]), [_count(y, right), -1])
+    return reshaped(rows.apply("matmul", columns, transpose_x=True), shape)
+
+
+def _sizes(x: Any, axes: list[int]) -> list[Any]:
+    return [x.shape[a] for a in axes]
+
+
+def _count(x: Any, axes: list[int]) -> Any:
+    out: Any = 1
+    for size in _sizes(x, axes):
+        out = out * size
+    return out
+
+
+@aten("bilinear", "_trilinear_bilinear")
+def bilinear(x: Any, y: Any, weight: Any, bias: Any = None) -> Any:
+    out = composite.einsum("...i,oij,...j->...o", x, weight, y)
+    return out if bias is None else out + bias
+
+
+@aten("kron")
+def kron(x: Any, y: Any) -> Any:
+    rank = max(x.ndim, y.ndim)
+    a = reshaped(x, (*[1] * (rank - x.ndim), *x.shape))
+    b = reshaped(y, (*[1] * (rank - y.ndim), *y.shape))
+    left = reshaped(a, [s for d in a.shape for s in (d, 1)])
+    right = reshaped(b, [s for d in b.shape for s in (1, d)])
+    shape = [i * j for i, j in zip(a.shape, b.shape, strict=True)]
+    return reshaped(left * right, shape)
+
+
+@aten("cross", "linalg_cross")
+def cross(x: Any, y: Any, dim: int | None = -1) -> Any:
+    if dim is None:
+        dim = next(i for i, d in enumerate(x.shape) if d == 3)
+    one = [p.apply("roll", shifts=[-1], axes=[dim]) for p in (x, y)]
+    two = [p.apply("roll", shifts=[-2], axes=[dim]) for p in (x, y)]
+    return one[0] * two[1] - two[0] * one[1]
+
+
+@aten("_cdist_forward", "cdist")
+def cdist(x: Any, y: Any, p: float = 2.0, compute_mode: Any = None) -> Any:
+    apart = composite.unsqueeze(x, -2) - composite.unsqueeze(y, -3)
+    return composite.norm(apart, float(p), [-1])
+
+
+@aten("chain_matmul", "linalg_multi_dot")
+def chain(tensors: Any) -> Any:
+    out = tensors[0]
+    for t in tensors[1:]:
+        out = matmul(out, t)
+    return out
+
+
+@aten("_int_mm")
+def int_mm(x: Any, y: Any) -> Any:
+    return matmul(x.cast("int32"), y.cast("int32"))
+
+
+@aten("linalg_vecdot")
+def vecdot(x: Any, y: Any, dim: int = -1) -> Any:
+    return (x * y).apply("sum", axes=[dim])
+
+
+@aten("cosine_similarity")
+def cosine_similarity(x: Any, y: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    return composite.cosine_similarity(x, y, dim, eps)
+
+
+@aten("pairwise_distance")
+def pairwise_distance(
+    x: Any, y: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+) -> Any:
+    return composite.norm(x - y + eps, float(p), [-1], keepdim)
+
+
+def is_whole(x: Any) -> bool:
+    return x.dtype.category is not Category.FLOAT
+
+
+__all__ = ["apply"]

@@ -1,0 +1,142 @@
+"""Decides how a PyTorch model is captured: `torch.export`, and what is tried where it refuses."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from glasshouse.errors import CaptureError
+from glasshouse.frontend.torch.dtypes import torch_dtype
+from glasshouse.frontend.torch.program import Captured, import_program
+from glasshouse.ir.dim import as_symbol
+from glasshouse.ir.types import TensorType
+
+
+def capture(
+    model: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None, name: str = "",
+) -> Captured:  # fmt: skip
+    """A model's graph for arguments like these, and how its calls go in and come out."""
+    if isinstance(model, (str, os.PathLike)):
+        model = torch.export.load(os.fspath(model))
+    if isinstance(model, torch.export.ExportedProgram):
+        return import_program(model, name=name)
+    if not isinstance(model, torch.nn.Module):
+        raise CaptureError(f"{type(model).__name__} is no torch.nn.Module or ExportedProgram")
+    examples, keywords, dims = as_examples(args, dict(kwargs or {}))
+    dynamic_shapes = dims if dynamic_shapes is None else dynamic_shapes
+    program = torch.export.export(
+        model, tuple(examples), keywords, dynamic_shapes=dynamic_shapes, strict=False
+    )
+    names = symbol_names(program, model, examples, keywords, dynamic_shapes)
+    return import_program(program, names, model, name or type(model).__name__)
+
+
+# -------------------------------------------------------------------------------------- arguments
+def as_examples(
+    args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any], Any]:
+    """Tensors for arrays and specs, and the dynamic shapes that symbols in specs stand for."""
+    sizes: dict[str, tuple[int, Any]] = {}
+    shapes: list[dict[int, Any]] = []
+
+    def one(given: Any) -> Any:
+        kind = getattr(given, "type", None)
+        dynamic: dict[int, Any] = {}
+        if isinstance(kind, TensorType) and not hasattr(given, "builder"):
+            given = _example(kind, sizes, dynamic)
+        elif isinstance(given, np.ndarray):
+            given = torch.from_numpy(np.array(given) if not given.flags.writeable else given)
+        shapes.append(dynamic)
+        return given
+
+    leaves, spec = pytree.tree_flatten((list(args), kwargs))
+    made = [one(leaf) for leaf in leaves]
+    examples, keywords = pytree.tree_unflatten(made, spec)
+    dims = None
+    if any(shapes):
+        trees = pytree.tree_unflatten([s or None for s in shapes], spec)
+        dims = _by_argument(trees, args, kwargs)
+    return examples, keywords, dims
+
+
+def _by_argument(trees: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    positional, named = trees
+    return (*positional, *named.values()) if not named else {"args": positional, **named}
+
+
+def _example(kind: TensorType, sizes: dict[str, tuple[int, Any]], dynamic: dict[int, Any]) -> Any:
+    shape: list[int] = []
+    for axis, dim in enumerate(kind.shape):
+        if isinstance(dim, int):
+            shape.append(dim)
+            continue
+        found = as_symbol(dim)
+        if found is None:
+            raise CaptureError(f"the size {dim} of an input is not a single symbol")
+        if found.name not in sizes:
+            # Different numbers, so that sizes which are equal by chance are not taken for equal.
+            size = max(found.low, 3 + 2 * len(sizes))
+            size = size if found.high is None else min(size, found.high)
+            made = torch.export.Dim(found.name, min=max(found.low, 1), max=found.high)
+            sizes[found.name] = (size, made)
+        shape.append(sizes[found.name][0])
+        dynamic[axis] = sizes[found.name][1]
+    dtype = torch_dtype(kind.dtype)
+    return (
+        torch.randn(shape, dtype=dtype)
+        if dtype.is_floating_point
+        else torch.zeros(shape, dtype=dtype)
+    )
+
+
+# ------------------------------------------------------------------------------- names of symbols
+def symbol_names(
+    program: Any, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], dynamic_shapes: Any
+) -> dict[str, str]:
+    """PyTorch's symbols ("s77") by the names of the `Dim`s that the user gave for them."""
+    if not dynamic_shapes:
+        return {}
+    signature = inspect.signature(model.forward)
+    bound = signature.bind(*args, **kwargs).arguments
+    asked = dynamic_shapes
+    if not isinstance(asked, dict):
+        asked = dict(zip(bound, asked, strict=False))
+    wanted = {str(n): v for n, v in bound.items()}
+    user_inputs = [
+        n for n in program.graph.nodes
+        if n.op == "placeholder" and n.name in program.graph_signature.user_inputs
+    ]  # fmt: skip
+    leaves = pytree.tree_leaves_with_path(wanted)
+    if len(leaves) != len(user_inputs):
+        return {}
+    names: dict[str, str] = {}
+    for node, (path, _) in zip(user_inputs, leaves, strict=True):
+        held = asked
+        for key in path:
+            held = _entry(held, getattr(key, "key", getattr(key, "idx", None)))
+        val = node.meta.get("val")
+        for axis, size in enumerate(getattr(val, "shape", ())):
+            dim = _entry(held, axis)
+            if isinstance(size, torch.SymInt) and size.node.expr.is_Symbol and dim is not None:
+                name = getattr(dim, "__name__", None)
+                names.setdefault(str(size.node.expr), name or f"{node.name}_{axis}")
+    return names
+
+
+def _entry(held: Any, key: Any) -> Any:
+    if isinstance(held, dict):
+        return held.get(key)
+    if isinstance(held, (list, tuple)) and isinstance(key, int) and key < len(held):
+        return held[key]
+    return None
+
+
+__all__ = ["capture", "warnings"]

@@ -1,0 +1,212 @@
+"""Decides how an op without a spelling stays in the graph: as a node that PyTorch runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import torch
+
+from glasshouse.errors import CaptureError
+from glasshouse.frontend.torch.complex import Complex
+from glasshouse.frontend.torch.dims import Symbols
+from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
+from glasshouse.ir.builder import GraphBuilder
+from glasshouse.ir.dim import SymDim
+from glasshouse.ir.dtype import DType, int64
+from glasshouse.ir.graph import Graph
+from glasshouse.ir.op import REGISTRY
+from glasshouse.ir.types import TensorType, tensor_type
+
+_KEPT = (torch.dtype, torch.device, torch.layout, torch.memory_format)
+
+
+@dataclass(frozen=True)
+class Hole:
+    """The place of an operand among an op's arguments: a tensor of this type, or an int."""
+
+    number: int
+    dtype: torch.dtype | None
+
+
+@dataclass(frozen=True)
+class TorchCall:
+    """A call of a PyTorch op on arrays; `target` is its name below `torch.ops`."""
+
+    target: str
+    args: tuple[Any, ...]
+    kwargs: dict[str, Any]
+    written: tuple[int | str, ...] = ()  # arguments that the op writes to: what it is called for
+    results: tuple[int, ...] = ()  # which of its results count
+
+    def __call__(self, *arrays: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
+        op = reduce(getattr, self.target.split("."), torch.ops)
+        args = _filled(self.args, arrays)
+        kwargs = _filled(self.kwargs, arrays)
+        with torch.no_grad():
+            out = op(*args, **kwargs)
+        flat = flat_tensors(out)
+        many = [flat[i] for i in self.results] + flat_tensors(
+            [_at(args, kwargs, w) for w in self.written]
+        )
+        return tuple(_array(t) for t in many)
+
+
+def _at(args: Sequence[Any], kwargs: dict[str, Any], place: int | str) -> Any:
+    return kwargs[place] if isinstance(place, str) else args[place]
+
+
+def _filled(given: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
+    if isinstance(given, Hole):
+        array = arrays[given.number]
+        if given.dtype is None:
+            return int(array)
+        # A copy: PyTorch may write, and the array may be another value's memory.
+        tensor = torch.from_numpy(np.array(array))
+        if given.dtype in COMPLEX_PARTS:
+            return torch.view_as_complex(tensor.to(COMPLEX_PARTS[given.dtype]))
+        return tensor.to(given.dtype)
+    if isinstance(given, dict):
+        return {k: _filled(v, arrays) for k, v in given.items()}
+    if isinstance(given, (list, tuple)):
+        return type(given)(_filled(g, arrays) for g in given)
+    return given
+
+
+def flat_tensors(out: Any) -> list[torch.Tensor]:
+    """The tensors of a result, in order; what is None or a number is left out."""
+    if isinstance(out, torch.Tensor):
+        return [out]
+    if isinstance(out, (list, tuple)):
+        return [t for o in out for t in flat_tensors(o)]
+    return []
+
+
+def _array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    found = tensor.detach().resolve_conj().resolve_neg()
+    if found.dtype in COMPLEX_PARTS:
+        found = torch.view_as_real(found)
+    if found.dtype is torch.bfloat16:
+        found = found.float()
+    out: np.ndarray[Any, Any] = found.contiguous().numpy()
+    return out
+
+
+# ------------------------------------------------------------------------------- making such nodes
+class _Operands:
+    """Takes the operands out of an op's arguments."""
+
+    def __init__(self, builder: GraphBuilder) -> None:
+        self.builder = builder
+        self.handles: list[Any] = []
+
+    def template(self, given: Any) -> Any:
+        if isinstance(given, Complex):
+            wide = {p: c for c, p in COMPLEX_PARTS.items()}
+            return self._hole(given.pairs, wide[getattr(torch, given.dtype.name)])
+        if hasattr(given, "builder"):
+            return self._hole(given, getattr(torch, given.dtype.name))
+        if isinstance(given, SymDim):
+            size = self.builder.apply("full", shape=(), value=given, dtype=int64)
+            return self._hole(size, None)
+        if isinstance(given, DType):
+            return getattr(torch, given.name)
+        if isinstance(given, dict):
+            return {k: self.template(v) for k, v in given.items()}
+        if isinstance(given, (list, tuple)):
+            return type(given)(self.template(g) for g in given)
+        if given is None or isinstance(given, (bool, int, float, complex, str, *_KEPT)):
+            return given
+        raise CaptureError(f"an argument of type {type(given).__name__} cannot be captured")
+
+    def _hole(self, handle: Any, dtype: torch.dtype | None) -> Hole:
+        self.handles.append(handle)
+        return Hole(len(self.handles) - 1, dtype)
+
+
+def opaque_call(
+    builder: GraphBuilder,
+    symbols: Symbols,
+    target: Any,
+    args: Sequence[Any],
+    kwargs: dict[str, Any],
+    val: Any,
+    written: Sequence[int | str] = (),
+) -> tuple[Any, list[Any]]:
+    """The result of an op as handles, in the form of `val`; and what written arguments hold."""
+    operands = _Operands(builder)
+    template = tuple(operands.template(a) for a in args)
+    named = {k: operands.template(v) for k, v in kwargs.items()}
+    results = flat_tensors(val) if not written else []
+    types = [_type(t, symbols) for t in results]
+    targets = [_at(args, kwargs, w) for w in written]
+    types += [t.type for t in targets]
+    if not types:
+        raise CaptureError(f"{target} gives no tensor", builder.where())
+    call = TorchCall(
+        name_of(target), template, named, tuple(written), tuple(range(len(results)))
+    )  # fmt: skip
+    node = REGISTRY["opaque"].emit(
+        builder,
+        operands.handles,
+        {
+            "target": name_of(target),
+            "arguments": _shown(template, named),
+            "call": call,
+            "types": types,
+        },
+    )
+    outs = [builder.wrap(v) for v in node.outputs]
+    made = iter(outs)
+    shaped = _shaped(val, made) if not written else None
+    return shaped, [
+        Complex(o) if isinstance(t, Complex) else o for t, o in zip(targets, made, strict=True)
+    ]
+
+
+def name_of(target: Any) -> str:
+    """`aten.sort.stable`: how an op is found below `torch.ops`."""
+    return str(target)
+
+
+def _type(tensor: Any, symbols: Symbols) -> TensorType:
+    shape = symbols.shape(tensor.shape)
+    if tensor.dtype in COMPLEX_PARTS:
+        shape = (*shape, 2)
+    return tensor_type(dtype_of(tensor.dtype), shape)
+
+
+def _shaped(val: Any, made: Any) -> Any:
+    if isinstance(val, torch.Tensor):
+        handle = next(made)
+        return Complex(handle) if val.dtype in COMPLEX_PARTS else handle
+    if isinstance(val, (list, tuple)):
+        return tuple(_shaped(v, made) for v in val)
+    return val if isinstance(val, (bool, int, float)) else None
+
+
+def _shown(args: Any, kwargs: Any) -> str:
+    def one(given: Any) -> str:
+        if isinstance(given, Hole):
+            return f"%{given.number}"
+        if isinstance(given, (list, tuple)):
+            return f"[{', '.join(map(one, given))}]"
+        return repr(given)
+
+    return ", ".join([*map(one, args), *(f"{k}={one(v)}" for k, v in kwargs.items())])
+
+
+def opaque_ops(graph: Graph) -> Counter[str]:
+    """How often each op without a spelling occurs, bodies of control flow included."""
+    found: Counter[str] = Counter()
+    pending = [graph]
+    while pending:
+        for node in pending.pop().nodes:
+            if node.op.name == "opaque":
+                found[node.attrs["target"]] += 1
+            pending += [a for a in node.attrs.values() if isinstance(a, Graph)]
+    return found

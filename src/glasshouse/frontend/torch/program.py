@@ -1,0 +1,271 @@
+"""Decides how an exported program becomes a graph: inputs, weights, state, outputs, names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch.export.graph_signature import (
+    ConstantArgument,
+    InputKind,
+    OutputKind,
+    SymIntArgument,
+    TensorArgument,
+)
+from torch.utils import _pytree as pytree
+
+from glasshouse.errors import CaptureError
+from glasshouse.frontend.torch.complex import Complex
+from glasshouse.frontend.torch.dims import Symbols
+from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
+from glasshouse.frontend.torch.importer import Importer, storage_of
+from glasshouse.frontend.torch.slot import Slot
+from glasshouse.frontend.torch.source import Sources
+from glasshouse.frontend.torch.weights import array_of, identity
+from glasshouse.ir.builder import GraphBuilder
+from glasshouse.ir.dim import SymDim
+from glasshouse.ir.dtype import int64, to_storage
+from glasshouse.ir.graph import Graph
+from glasshouse.ir.sources import CONSTANT, VARIABLE
+from glasshouse.ir.types import tensor_type
+
+
+@dataclass
+class Captured:
+    """A graph, and how a call of the model it was captured from goes in and comes out."""
+
+    graph: Graph
+    in_spec: Any = None
+    out_spec: Any = None
+    inputs: list[int] = field(default_factory=list)  # graph input -> number of the flat argument
+    outputs: list[Any] = field(default_factory=list)  # flat result -> graph output, or a `Fixed`
+    written: list[tuple[int, int]] = field(default_factory=list)  # (flat argument, graph output)
+    aliases: dict[str, str] = field(default_factory=dict)  # name of a tied weight -> its name here
+    refused: list[tuple[str, str]] = field(
+        default_factory=list
+    )  # (op, why its spelling did not do)
+
+    def flat_inputs(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
+    ) -> list[Any]:
+        """The tensors among the arguments of a call, in the order of the graph's inputs."""
+        flat = pytree.tree_leaves((tuple(args), dict(kwargs or {})))
+        return [flat[i] for i in self.inputs]
+
+    def results(self, outputs: Sequence[Any]) -> Any:
+        """What the model returns, from the outputs of a run."""
+        flat = [o.value if isinstance(o, Fixed) else outputs[o] for o in self.outputs]
+        return pytree.tree_unflatten(flat, self.out_spec) if self.out_spec else flat
+
+
+@dataclass(frozen=True)
+class Fixed:
+    """A result that is the same in every call."""
+
+    value: Any
+
+
+class Assembler:
+    """Puts the inputs and the state of a captured program into a graph."""
+
+    def __init__(self, symbols: Symbols, sources: Sources, name: str = "") -> None:
+        self.builder = GraphBuilder(name)
+        self.symbols = symbols
+        self.importer = Importer(self.builder, symbols, sources)
+        self.captured = Captured(self.builder.graph)
+        self.state: list[tuple[Slot, Any]] = []  # slot of a tensor that is written, its variable
+        self.given: dict[int, Slot] = {}  # number of a flat argument -> slot of that input
+        self.names: dict[int, str] = {}
+        self._tied: dict[tuple[Any, ...], tuple[str, Slot]] = {}
+
+    def input(self, val: Any, name: str, number: int) -> Slot:
+        """A tensor that is given at each run."""
+        shape = self.symbols.shape(val.shape)
+        if val.dtype in COMPLEX_PARTS:
+            shape = (*shape, 2)
+        handle = self.builder.input(dtype_of(val.dtype), shape, name)
+        self.captured.inputs.append(number)
+        self.names[number] = name
+        slot = Slot(Complex(handle) if val.dtype in COMPLEX_PARTS else handle)
+        self.given[number] = slot
+        return slot
+
+    def weight(self, tensor: torch.Tensor, name: str, changes: bool) -> Slot:
+        """A parameter, buffer or constant; it enters the graph where it is first read."""
+        key = identity(tensor)
+        if key in self._tied:
+            first, slot = self._tied[key]
+            self.captured.aliases[name] = first
+            return slot
+
+        def make() -> Any:
+            source = self.builder.origin.source
+            origin = type(self.builder.origin)(source, name)
+            with self.builder.at(origin):
+                handle = self._source(tensor, name, changes)
+            if changes:
+                self.state.append((slot, handle))
+            return Complex(handle) if tensor.dtype in COMPLEX_PARTS else handle
+
+        slot = Slot(make=make)
+        self._tied[key] = (name, slot)
+        return slot
+
+    def _source(self, tensor: torch.Tensor, name: str, changes: bool) -> Any:
+        kind = dtype_of(tensor.dtype)
+        data = array_of(tensor)
+        shape = tuple(int(s) for s in tensor.shape)
+        if tensor.dtype in COMPLEX_PARTS:
+            shape = (*shape, 2)
+        if data is not None:
+            data = to_storage(data, kind)
+        attrs = {"dtype": kind, "shape": shape, "name": name, "data": data}
+        op = VARIABLE if changes else CONSTANT
+        node = self.builder.emit(op, (), attrs, (tensor_type(kind, shape),))
+        return self.builder.wrap(node.output)
+
+    def finish(self, results: Sequence[Any], names: Sequence[str]) -> Captured:
+        """Declare outputs and updates; results may be slots, sizes, numbers or None."""
+        handles: list[Any] = []
+        kept: list[str] = []
+        for result, name in zip(results, names, strict=True):
+            handle = self._handle(result)
+            if handle is None:
+                self.captured.outputs.append(Fixed(result))
+                continue
+            self.captured.outputs.append(len(handles))
+            handles.append(handle)
+            kept.append(name)
+        for number, slot in self.given.items():
+            if slot.written:
+                self.captured.written.append((number, len(handles)))
+                handles.append(_plain(slot.read()))
+                kept.append(f"written:{self.names[number]}")
+        for slot, variable in self.state:
+            if slot.written:
+                self.builder.update(variable, _plain(slot.read()))
+        self.builder.finish(*handles, names=kept)
+        self.captured.refused = self.importer.refused
+        return self.captured
+
+    def _handle(self, result: Any) -> Any:
+        if isinstance(result, Slot):
+            return _plain(result.read())
+        if isinstance(result, SymDim):
+            return self.builder.apply("full", shape=(), value=result, dtype=int64)
+        return result if hasattr(result, "builder") else None
+
+
+def _plain(handle: Any) -> Any:
+    return handle.pairs if isinstance(handle, Complex) else handle
+
+
+# -------------------------------------------------------------------------------- exported programs
+def import_program(
+    program: Any, names: Mapping[str, str] | None = None, model: Any = None, name: str = ""
+) -> Captured:
+    """The graph of an ExportedProgram; `names` calls its symbols ("s77") as the user did."""
+    symbols = Symbols(program.range_constraints)
+    for torch_symbol, wanted in (names or {}).items():
+        symbols.name(torch_symbol, wanted)
+    assembler = Assembler(symbols, Sources(model), name)
+    signature = program.graph_signature
+    placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
+    changing = written_storages(program.graph_module)
+    updated = set(signature.buffers_to_mutate.values())
+    inputs: list[Any] = []
+    number = 0
+    for node, spec in zip(placeholders, signature.input_specs, strict=True):
+        if spec.kind is InputKind.USER_INPUT:
+            inputs.append(_user_input(assembler, node, spec.arg, number))
+            number += 1
+        elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
+            held = program.state_dict.get(spec.target)
+            tensor = program.constants[spec.target] if held is None else held
+            changes = spec.target in updated or storage_of(node.meta.get("val")) in changing
+            inputs.append(assembler.weight(tensor, spec.target, changes))
+        else:
+            inputs.append(None)  # tokens of effects, custom objects: nothing that is computed with
+    results = assembler.importer.run(program.graph_module, inputs)
+    return _with_outputs(assembler, program, results, dict(_by_name(signature, inputs)))
+
+
+def _by_name(signature: Any, inputs: Sequence[Any]) -> Any:
+    for spec, slot in zip(signature.input_specs, inputs, strict=True):
+        yield (spec.target if spec.kind is InputKind.BUFFER else spec.arg.name), slot
+
+
+def _user_input(assembler: Assembler, node: Any, arg: Any, number: int) -> Any:
+    val = node.meta.get("val")
+    if isinstance(arg, ConstantArgument):
+        return arg.value
+    if isinstance(arg, SymIntArgument):
+        return assembler.symbols.dim(val) if isinstance(val, torch.SymInt) else val
+    if not isinstance(arg, TensorArgument) or not isinstance(val, torch.Tensor):
+        raise CaptureError(f"the input {node.name} is neither a tensor nor a number")
+    with assembler.builder.at(assembler.importer.sources.origin(node)):
+        return assembler.input(val, node.name, number)
+
+
+def _with_outputs(
+    assembler: Assembler, program: Any, results: Sequence[Any], slots: dict[str, Any]
+) -> Captured:
+    """Outputs that a functionalised program has for its mutations become writes."""
+    signature = program.graph_signature
+    kept: list[Any] = []
+    for spec, result in zip(signature.output_specs, results, strict=True):
+        if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
+            slot = slots[spec.target]
+            slot.read()
+            slot.write(result.read())
+        elif spec.kind is not OutputKind.TOKEN:
+            kept.append(result)
+    captured = assembler.captured
+    captured.in_spec, captured.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
+    return assembler.finish(kept, output_names(captured.out_spec, len(kept)))
+
+
+def output_names(spec: Any, count: int) -> list[str]:
+    """The path of each result in what the model returns: `logits`, `past_key_values.0`."""
+    if spec is None or spec.num_leaves != count:
+        return [f"output_{i}" for i in range(count)]
+    tree = pytree.tree_unflatten(list(range(count)), spec)
+    names = [""] * count
+    for path, number in pytree.tree_leaves_with_path(tree):
+        names[number] = ".".join(_step(key) for key in path) or "output"
+    return names
+
+
+def _step(key: Any) -> str:
+    for attribute in ("key", "idx", "name"):
+        if hasattr(key, attribute):
+            return str(getattr(key, attribute))
+    return str(key).strip(".[]'")
+
+
+# ------------------------------------------------------------------------------------ what changes
+_NORMS = {"aten::batch_norm", "aten::instance_norm"}
+
+
+def written_storages(module: Any) -> set[int | None]:
+    """The memory that ops of a program (and of the bodies in it) write to."""
+    found: set[int | None] = set()
+    graphs = [m.graph for m in module.modules() if isinstance(m, torch.fx.GraphModule)]
+    for node in (n for g in graphs for n in g.nodes if n.op == "call_function"):
+        schema = getattr(node.target, "_schema", None)
+        if schema is None:
+            continue
+        for i, argument in enumerate(schema.arguments):
+            given = node.args[i] if i < len(node.args) else node.kwargs.get(argument.name)
+            writes = argument.alias_info is not None and argument.alias_info.is_write
+            if schema.name in _NORMS and argument.name in ("running_mean", "running_var"):
+                writes = bool(node.args[5])
+            if writes and isinstance(given, torch.fx.Node):
+                found.add(storage_of(given.meta.get("val")))
+    found.discard(None)
+    return found
+
+
+__all__ = ["Assembler", "Captured", "Fixed", "import_program", "written_storages"]

@@ -1,0 +1,40 @@
+"""Decides how parameters and buffers enter a graph: as constants or variables on shared memory."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+
+from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS
+
+
+def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
+    """The bytes of a tensor as they lie in memory; None where it has none (meta, fake).
+
+    No copy is made of a dense tensor in main memory. bfloat16 comes as uint16, complex numbers as
+    pairs of reals.
+    """
+    found = tensor.detach()
+    if found.is_meta or isinstance(found, torch._subclasses.FakeTensor):
+        return None
+    if found.layout != torch.strided:
+        found = found.to_dense()
+    found = found.cpu().resolve_conj().resolve_neg()
+    if found.dtype in COMPLEX_PARTS:
+        found = torch.view_as_real(found)
+    if found.dtype is torch.bfloat16:
+        bits: np.ndarray[Any, Any] = found.view(torch.int16).numpy().view(np.uint16)
+        return bits
+    out: np.ndarray[Any, Any] = found.numpy()
+    return out
+
+
+def identity(tensor: torch.Tensor) -> tuple[Any, ...]:
+    """Equal for tensors that are the same memory seen the same way: tied weights."""
+    try:
+        storage = tensor.untyped_storage()._cdata
+    except (NotImplementedError, RuntimeError):  # a subclass without storage of its own
+        return (id(tensor),)
+    return (storage, tensor.storage_offset(), tuple(tensor.shape), tensor.stride(), tensor.dtype)
