@@ -91,7 +91,8 @@ class Graph:
         self._nodes: dict[int, Node] = {}
         self._next_id = 0
         self._order: list[Node] | None = None
-        self._held: dict[Value, int] = {}  # values read by outputs and updates, with counts
+        # Values that leave the graph, and where: numbers of outputs, and variables that they update.
+        self._held: dict[Value, list[int | Node]] = {}
 
     # ---------------------------------------------------------------------------------- reading
     @property
@@ -130,7 +131,7 @@ class Graph:
 
     def uses(self, value: Value) -> int:
         """How often a value is read, by nodes, outputs and updates together."""
-        return value.use_count + self._held.get(value, 0)
+        return value.use_count + len(self._held.get(value, ()))
 
     def is_held(self, value: Value) -> bool:
         """Whether a value leaves the graph as an output or an update."""
@@ -165,18 +166,18 @@ class Graph:
         return node
 
     def _set_outputs(self, outputs: Iterable[Value], names: Iterable[str] = ()) -> None:
-        for value in self._outputs:
-            self._release(value)
+        for number, value in enumerate(self._outputs):
+            self._release(value, number)
         self._outputs = list(outputs)
         self.output_names = list(names)
-        for value in self._outputs:
-            self._held[value] = self._held.get(value, 0) + 1
+        for number, value in enumerate(self._outputs):
+            self._held.setdefault(value, []).append(number)
 
     def _set_update(self, variable: Node, value: Value) -> None:
         if variable in self._updates:
-            self._release(self._updates[variable])
+            self._release(self._updates[variable], variable)
         self._updates[variable] = value
-        self._held[value] = self._held.get(value, 0) + 1
+        self._held.setdefault(value, []).append(variable)
 
     def _redirect(self, old: Value, new: Value, keep: Container[Node]) -> list[Node]:
         """Let everything but `keep` that reads `old` read `new`; gives the nodes that changed."""
@@ -185,12 +186,13 @@ class Graph:
             count = old._uses.pop(user)
             user.inputs = tuple([new if v is old else v for v in user.inputs])
             new._uses[user] = new._uses.get(user, 0) + count
+        for place in self._held.get(old, ()):
+            if isinstance(place, Node):
+                self._updates[place] = new
+            else:
+                self._outputs[place] = new
         if old in self._held:
-            self._held[new] = self._held.get(new, 0) + self._held.pop(old)
-            self._outputs = [new if v is old else v for v in self._outputs]
-            for variable, value in self._updates.items():
-                if value is old:
-                    self._updates[variable] = new
+            self._held.setdefault(new, []).extend(self._held.pop(old))
         self._order = None
         return changed
 
@@ -204,11 +206,10 @@ class Graph:
         del self._nodes[node.id]
         self._order = None
 
-    def _release(self, value: Value) -> None:
-        if self._held.get(value, 0) > 1:
-            self._held[value] -= 1
-        else:
-            self._held.pop(value, None)
+    def _release(self, value: Value, place: int | Node) -> None:
+        self._held[value].remove(place)
+        if not self._held[value]:
+            del self._held[value]
 
     # -------------------------------------------------------------------------------------- copies
     def copy(self) -> Graph:

@@ -51,7 +51,9 @@ def is_foldable(node: Node) -> bool:
 def fold(node: Node, rw: Rewriter, max_growth: int) -> bool:
     """Replace a foldable node by its value; False when it would take too much memory."""
     made = sum(nbytes(v) for v in node.outputs)
-    freed = sum(nbytes(v) for v in dict.fromkeys(node.inputs) if rw.graph.uses(v) == 1)
+    # Only this node reads them; `uses` would count thousands for a number that everything reads.
+    alone = [v for v in dict.fromkeys(node.inputs) if len(v._uses) == 1]
+    freed = sum(nbytes(v) for v in alone if not rw.graph.is_held(v))
     if made - freed > max_growth:
         if rw.listeners:
             rw.reject(

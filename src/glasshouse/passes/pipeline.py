@@ -21,7 +21,8 @@ def optimize(graph: Graph, ctx: PassContext | None = None) -> Graph:
     `ctx` is the one given, or that of the enclosing `with PassContext()`, or the default.
     """
     ctx = ctx or PassContext.current() or PassContext()
-    return run_passes(graph.copy(), ctx.pipeline(), ctx)
+    with _no_collection():
+        return run_passes(graph.copy(), ctx.pipeline(), ctx)
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass], ctx: PassContext | None = None) -> Graph:

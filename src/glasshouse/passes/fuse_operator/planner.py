@@ -113,7 +113,7 @@ class Planner:
             if why:
                 self.notes.edge(value.node, consumer, why)
                 return
-            if self.graph.uses(value) > 1:
+            if len(value._uses) > 1 or self.graph.is_held(value):
                 group.early.append(value)
             group.root = consumer
             self._take(group, consumer)
@@ -134,9 +134,7 @@ class Planner:
         elif node.output.type.shape != value.type.shape:
             return f"broadcast of the result of {value.node.op.label} to {node.output.type}"
         if not alone and not self._may_leave_early(group, value, node):
-            return (
-                f"several uses: {self.graph.uses(value)} read the result of {value.node.op.label}"
-            )
+            return f"several uses: {len(value._uses)} read the result of {value.node.op.label}"
         here = self.position[node]
         for early in group.early:
             if any(self.position[u] < here for u in early.users if u not in group.nodes):
@@ -177,8 +175,8 @@ class Planner:
                 refusal = self._inline_refusal(group, node, demands)
                 if refusal:
                     why, numbers = refusal
-                    for user in value.users:
-                        if user in group:
+                    if self.notes.watched:
+                        for user in _readers(value, group):
                             self.notes.edge(node, user, why, **numbers)
                     continue
                 for operand in demands.anchor_operands(node):
@@ -240,6 +238,8 @@ class Planner:
     ) -> tuple[str, dict[str, float]] | None:
         """A value that is read outside as well: an early output, a copy, or neither."""
         value = node.output
+        if len(value._uses) > _MANY_USERS:
+            return f"several uses: {len(value._uses)} read the result of {node.op.label}", {}
         like_output = value.type.shape == group.root.output.type.shape
         if (
             like_output
@@ -254,7 +254,7 @@ class Planner:
         uses = sum(self.fan.get(u, 1) if u in group.copies else 1 for u in value.users)
         copying, keeping = self._costs(group, node, demands, uses)
         numbers = {"uses": uses, "copying": copying, "keeping": keeping}
-        if self.limits.copies and uses <= _MANY_USERS and copying <= _WORTH * keeping:
+        if self.limits.copies and copying <= _WORTH * keeping:
             self._take(group, node, copy=True)
             self.fan[node] = uses
             return None
@@ -283,9 +283,16 @@ class Planner:
         if other.anchor is not None and group.anchor is not None:
             a, b = other.anchor.op.label, group.anchor.op.label
             return f"two anchors: {a} and {b} each need their own loops"
-        uses = self.graph.uses(node.output)
+        uses = len(node.output._uses)
         if uses > 1:
             return f"several uses: {uses} read the result of {node.op.label}"
         if other.anchor is not None:
             return f"not one to one: the loops behind {other.anchor.op.label} end here"
         return "size limit: the kernel before is full"
+
+
+def _readers(value: Value, group: Group) -> list[Node]:
+    """Nodes of the group that read a value, by the shorter of two ways."""
+    if len(value._uses) <= group.size:
+        return [u for u in value.users if u in group]
+    return [n for n in [*group.nodes, *group.copies] if value in n.inputs]

@@ -52,7 +52,7 @@ def _in_general(graph: Graph, producer: Node, consumer: Node) -> str:
         return f"different partition: {partition(producer)!r} and {partition(consumer)!r}"
     if is_anchor(consumer) and is_anchor(producer):
         return f"two anchors: {producer.op.label} and {consumer.op.label} each need their own loops"
-    uses = max(graph.uses(v) for v in producer.outputs)
+    uses = max(len(v._uses) + graph.is_held(v) for v in producer.outputs)
     if uses > 1:
         return f"several uses: {uses} read the result of {producer.op.label}"
     if is_anchor(consumer):

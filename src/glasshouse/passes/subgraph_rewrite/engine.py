@@ -39,9 +39,8 @@ def apply_rules(graph: Graph, rw: Rewriter, rules: Iterable[Rule], max_growth: i
         again: dict[Node, None] = {}
         for touched in rw.touched():
             again[touched] = None
-            users = touched.users
-            if len(users) <= _FEW_USERS:
-                again.update(users)
+            if sum(len(v._uses) for v in touched.outputs) <= _FEW_USERS:
+                again.update(touched.users)
         # At once and first, so that what is inside is in normal form before what surrounds it.
         work.extendleft(n for n in reversed(again) if n not in queued)
         queued.update(again)
