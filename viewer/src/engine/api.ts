@@ -3,6 +3,7 @@
 import type { FontTable } from "../layout/measure";
 import type { SceneUpdate } from "../layout/scene_update";
 import type { Header } from "../model/schema";
+import type { PanelApi } from "../query/api";
 
 export interface OpenResult {
   readonly header: Header;
@@ -138,7 +139,7 @@ export interface SearchResult {
 /** A table of the recording as plain rows: kernels, times, rewrites and the like, for panels. */
 export type PlainRow = Readonly<Record<string, number | string | boolean | readonly number[] | readonly string[]>>;
 
-export type EngineApi = {
+export type EngineApi = PanelApi & {
   open: { arg: { bytes: ArrayBuffer; font: FontTable }; result: OpenResult };
   show: { arg: ShowArg; result: ShowResult };
   /** Edges that touch an item, through all borders they cross. */

@@ -19,6 +19,8 @@ import { plainRows } from "./plain_rows";
 import { describe, neighbours, outline, reach, totals } from "./queries";
 import { search } from "./search";
 import { findStrokes, tensorOf } from "./strokes";
+import { panelMethods } from "../query/serve";
+import type { Shown } from "../query/shown";
 
 export class Engine {
   private recording: Recording | null = null;
@@ -50,7 +52,15 @@ export class Engine {
       itemsOf: (a) => this.itemsOf(a.ids),
       rows: (a) => this.rows(a.table, a.columns, a.file ?? false),
       text: async (a) => (await this.table(a.table, a.file ?? false))?.textAt(a.column, a.row) ?? "",
+      ...panelMethods(() => this.asked()),
     };
+  }
+
+  /** What panels ask about. */
+  private asked(): Shown {
+    const { recording, stage, hierarchy, session } = this;
+    if (!recording || !stage || !hierarchy || !session) throw new GlassError("nothing is shown yet");
+    return { recording, graph: stage.graph, stage, h: hierarchy, session, other: (index) => this.graph(index) };
   }
 
   async open(bytes: ArrayBuffer, measure: Measure, call: Call): Promise<OpenResult> {

@@ -1,0 +1,76 @@
+/** Decides what panels can ask of the worker, beside the drawing itself. */
+
+import type { Changes, StageChange } from "./changes";
+import type { NodeDetails } from "./details";
+import type { MeasureName, Unit } from "./measures";
+import type { OutlineWindow } from "./outline";
+import type { StyleResult, StyleRule } from "./rules";
+import type { Hit, SearchResult } from "./search";
+import type { Summary } from "./summary";
+import type { Direction } from "./trace";
+
+/** An item named so that it is found again in another stage, grouping or session: a node by id, a group by key. */
+export type ItemName = { readonly node: number } | { readonly key: number };
+
+export interface ColorData {
+  readonly name: string;
+  readonly title: string;
+  readonly unit: Unit;
+  readonly note: string;
+  /** By item; NaN where there is nothing. */
+  readonly value: Float64Array;
+  /** Sums are shares of a whole; maxima are not. */
+  readonly additive: boolean;
+  readonly labels: readonly (readonly [number, string])[] | null;
+  /** Colours given by the file, as pairs item, colour. */
+  readonly colors: readonly (readonly [number, string])[] | null;
+  /** Smallest positive and largest value among nodes, and the sum over all. */
+  readonly low: number;
+  readonly high: number;
+  readonly total: number;
+  /** How the file wants numbers coloured, if it says. */
+  readonly scale: ColorScale | null;
+}
+
+/** Model Explorer's thresholds (upper bounds) or gradient (stops from 0 to 1). */
+export interface ColorScale {
+  readonly thresholds: readonly (readonly [number, string])[];
+  readonly gradient: readonly (readonly [number, string])[];
+}
+
+export type GroupDetails = Summary & {
+  readonly item: number;
+  readonly key: number;
+  readonly path: readonly { readonly item: number; readonly title: string }[];
+  readonly file: string;
+  readonly line: number;
+  readonly attrs: readonly (readonly [string, string])[];
+  readonly repeat: number;
+};
+
+export type PanelApi = {
+  summary: { arg: null; result: Summary };
+  node: { arg: { item: number }; result: NodeDetails };
+  group: { arg: { item: number }; result: GroupDetails };
+  /** A source file that the recording holds; null when it does not. */
+  source: { arg: { path: string }; result: string | null };
+  find: { arg: { text: string; limit: number }; result: SearchResult };
+  hits: { arg: { items: Int32Array }; result: readonly Hit[] };
+  tree: { arg: { open: readonly number[]; from: number; count: number }; result: OutlineWindow };
+  /** Opens what hides an item: keys of the groups around it, and its place in the list then. */
+  treePlace: { arg: { open: readonly number[]; item: number }; result: { open: readonly number[]; index: number } };
+  measures: { arg: null; result: readonly MeasureName[] };
+  color: { arg: { name: string }; result: ColorData | null };
+  changes: { arg: { side: "before" | "after" }; result: Changes };
+  stages: { arg: { graph: number }; result: readonly StageChange[] };
+  styles: { arg: { rules: readonly StyleRule[] }; result: StyleResult };
+  /** Style rules and other extras that the file holds, by kind. */
+  extras: { arg: { kind: string }; result: readonly string[] };
+  trace: { arg: { item: number; direction: Direction }; result: { lit: Uint8Array; nodes: number } };
+  around: { arg: { item: number; direction: Direction }; result: readonly number[] };
+  nameOf: { arg: { item: number }; result: ItemName };
+  /** Items by name; -1 where there is none. A node that a pass replaced is followed to what stands for it. */
+  itemsNamed: { arg: { names: readonly ItemName[] }; result: readonly number[] };
+  /** The graph in the stage shown, as JSON. */
+  json: { arg: null; result: string };
+};

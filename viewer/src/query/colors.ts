@@ -1,0 +1,63 @@
+/** Decides what colouring by a measure needs: values of nodes and groups, their range, colours that the file gives. */
+
+import type { ColorData, ColorScale } from "./api";
+import { byItem, measure } from "./measures";
+import type { Shown } from "./shown";
+
+export async function colorData(s: Shown, name: string): Promise<ColorData | null> {
+  const m = await measure(s, name);
+  if (!m) return null;
+  const value = byItem(s.h, m);
+  let low = Infinity;
+  let high = -Infinity;
+  let total = 0;
+  for (const v of m.value) {
+    if (Number.isNaN(v)) continue;
+    if (v > 0 && v < low) low = v;
+    if (v > high) high = v;
+    total += v;
+  }
+  const pairs = (texts: readonly string[] | null): (readonly [number, string])[] | null => {
+    if (!texts) return null;
+    const out: (readonly [number, string])[] = [];
+    texts.forEach((t, n) => out.push([n, t] as const));
+    return out;
+  };
+  return {
+    name: m.name, title: m.title, unit: m.unit, note: m.note, value, additive: m.combine === "sum", labels: pairs(m.label),
+    colors: pairs(m.background), low: Number.isFinite(low) ? low : 0, high: Number.isFinite(high) ? high : 0, total,
+    scale: await scaleOf(s, m.title),
+  };
+}
+
+/** Thresholds and gradient of a Model Explorer overlay, kept by the reader as a style row. */
+async function scaleOf(s: Shown, title: string): Promise<ColorScale | null> {
+  const table = await s.recording.table("styles");
+  if (!table) return null;
+  const kinds = table.ints("kind");
+  for (let r = 0; r < table.rows; r++) {
+    if (s.recording.strings.at(kinds[r]) !== "node_data") continue;
+    let value: unknown;
+    try {
+      value = JSON.parse(table.textAt("json", r));
+    } catch {
+      continue;
+    }
+    if (typeof value !== "object" || value === null) continue;
+    const v = value as { name?: unknown; graph?: unknown; thresholds?: unknown; gradient?: unknown };
+    if (v.name !== title || (v.graph !== undefined && v.graph !== s.graph.index)) continue;
+    return { thresholds: stops(v.thresholds, "value"), gradient: stops(v.gradient, "stop") };
+  }
+  return null;
+}
+
+function stops(list: unknown, at: "value" | "stop"): (readonly [number, string])[] {
+  if (!Array.isArray(list)) return [];
+  const out: (readonly [number, string])[] = [];
+  for (const entry of list as unknown[]) {
+    if (typeof entry !== "object" || entry === null) continue;
+    const e = entry as Record<string, unknown>;
+    if (typeof e[at] === "number" && typeof e.bgColor === "string") out.push([e[at], e.bgColor]);
+  }
+  return out.sort((a, b) => a[0] - b[0]);
+}
