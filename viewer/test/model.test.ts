@@ -103,6 +103,17 @@ test("a run among other members gets a group of its own", async () => {
   assert.equal(groupKey(h, run) < 0, true);
 });
 
+test("a module called before and after another is a box for each call, unless one box is no trouble", async () => {
+  const twice = await load({
+    nodes: [{ op: "Conv", path: "net/conv1" }, { op: "Relu", path: "net/relu", inputs: [0] }, { op: "Conv", path: "net/conv2", inputs: [1] }, { op: "Relu", path: "net/relu", inputs: [2] }],
+  });
+  assert.deepEqual(titles(twice), ["test", "net", "conv1", "relu", "conv2", "relu (2)"]);
+  const beside = await load({
+    nodes: [{ op: "Split", path: "net/split" }, { op: "Rot", path: "net/rotary", inputs: [0] }, { op: "Rot", path: "net/rotary", inputs: [0] }, { op: "Mul", path: "net/mul", inputs: [1, 2] }],
+  });
+  assert.deepEqual(titles(beside), ["test", "net", "split", "rotary", "mul"]);
+});
+
 test("weights move in with the module that alone uses them", async () => {
   const h = await load({
     nodes: [

@@ -116,7 +116,7 @@ function describeGroup(h: Hierarchy, group: number): Description {
       }
     }
   }
-  const raw = h.raw[group];
+  const raw = h.raw[group] >= 0 ? h.rows.file[h.raw[group]] : -1;
   const table = graph.groups.table;
   const attrs: [string, string][] = [];
   if (raw >= 0 && table) {

@@ -44,8 +44,8 @@ function searchGroups(h: Hierarchy, arg: SearchArg, hits: ItemRef[]): number[] {
   if (terms.length === 0 || terms.some((t) => t.field !== "" || t.not)) return [];
   const out: number[] = [];
   for (let g = 1; g < h.groups; g++) {
-    const raw = h.raw[g];
-    if (raw < 0) continue;
+    if (h.raw[g] < 0) continue;
+    const raw = h.rows.file[h.raw[g]];
     const { strings, groups } = h.stage.graph;
     const name = strings.head(groups.name[raw], 200);
     const cls = strings.head(groups.cls[raw], 200);

@@ -353,7 +353,7 @@ function toFlow(p: GroupInput, owner: Int32Array, tagged: Uint8Array, blocks: Bl
   for (let e = 0; e < p.src.length; e++) {
     if (tagged[e] || (p.src[e] >= 0 && owner[p.src[e]] >= 0)) continue;
     edgeOf.push(e);
-    if (p.labelled[e] && p.src[e] >= 0) f.stem[number[p.src[e]]] = p.across ? 100 : STEM;
+    if (p.labelled[e] && p.src[e] >= 0) f.stem[number[p.src[e]]] = p.across ? Math.max(f.stem[number[p.src[e]]], p.labelled[e]) : STEM;
   }
   const m = edgeOf.length;
   const src = new Int32Array(m);

@@ -43,6 +43,17 @@ export function orderRows(g: Rows, work: Work): Int32Array {
     g.list.values.set(best);
     for (let r = 0; r < g.rows; r++) number(g, r, at);
   }
+  // A mirror image has the same crossings: the one that agrees with the given order is kept.
+  let agree = 0;
+  for (let r = 0; r < g.rows; r++) {
+    for (let i = g.list.offsets[r] + 1; i < g.list.offsets[r + 1]; i++) agree += g.list.values[i] > g.list.values[i - 1] ? 1 : -1;
+  }
+  if (agree < 0) {
+    for (let r = 0; r < g.rows; r++) {
+      g.list.values.subarray(g.list.offsets[r], g.list.offsets[r + 1]).reverse();
+      number(g, r, at);
+    }
+  }
   return at;
 }
 

@@ -43,7 +43,7 @@ export function placeRows(g: Rows, left: Float32Array, right: Float32Array, gap:
   }
   for (let r = 1; r < g.rows; r++) straighten(g, r, x, left, right, gap, up, false);
   for (let r = g.rows - 2; r >= 0; r--) straighten(g, r, x, left, right, gap, down, true);
-  unslant(g, x);
+  unslant(g, x, up);
   return x;
 }
 
@@ -52,7 +52,7 @@ export function placeRows(g: Rows, left: Float32Array, right: Float32Array, gap:
  * one side, and over a hundred layers a column would lean out of its place. Only the edges into such a
  * row change their slope.
  */
-function unslant(g: Rows, x: Float64Array): void {
+function unslant(g: Rows, x: Float64Array, up: Pulls): void {
   let anchor = NaN;
   let shift = 0;
   for (let r = 0; r < g.rows; r++) {
@@ -60,8 +60,11 @@ function unslant(g: Rows, x: Float64Array): void {
     const b = g.list.offsets[r + 1];
     if (b - a === 1) {
       const v = g.list.values[a];
-      if (Number.isNaN(anchor)) anchor = x[v];
-      shift = anchor - x[v];
+      let strong = 0;
+      for (let k = up.cell.offsets[v]; k < up.cell.offsets[v + 1]; k++) if (up.weight[k] >= 1) strong++;
+      // What hangs on one neighbour stays under it, port under port; merges come back into line.
+      if (strong > 1 && !Number.isNaN(anchor)) shift = anchor - x[v];
+      anchor = x[v] + shift;
     }
     for (let i = a; i < b; i++) x[g.list.values[i]] += shift;
   }

@@ -1,6 +1,7 @@
 /** Decides the row of each block: producers above consumers, no row skipped without need. */
 
 import { bucket, type Csr } from "../base/csr";
+import { components } from "../base/scc";
 import type { Flow, Work } from "./flow";
 
 export interface Ranks {
@@ -103,40 +104,6 @@ function topological(flow: Flow, ins: Csr, back: Uint8Array): Int32Array {
 
 /** Marks edges inside a strongly connected component that do not go from a lower to a higher index. */
 function markBack(flow: Flow, outs: Csr, back: Uint8Array): void {
-  const { n, dst } = flow;
-  const component = new Int32Array(n).fill(-1);
-  const number = new Int32Array(n); // 0: not met
-  const low = new Int32Array(n);
-  const next = outs.offsets.slice(0, n);
-  const path: number[] = [];
-  const held: number[] = [];
-  let count = 0;
-  for (let s = 0; s < n; s++) {
-    if (number[s] !== 0) continue;
-    path.push(s);
-    while (path.length > 0) {
-      const v = path[path.length - 1];
-      if (number[v] === 0) {
-        number[v] = low[v] = ++count;
-        held.push(v);
-      }
-      if (next[v] < outs.offsets[v + 1]) {
-        const w = dst[outs.values[next[v]++]];
-        if (number[w] === 0) path.push(w);
-        else if (component[w] < 0) low[v] = Math.min(low[v], number[w]);
-        continue;
-      }
-      path.pop();
-      if (low[v] === number[v]) {
-        for (let w = held.pop() as number; ; w = held.pop() as number) {
-          component[w] = v;
-          if (w === v) break;
-        }
-      }
-      if (path.length > 0) low[path[path.length - 1]] = Math.min(low[path[path.length - 1]], low[v]);
-    }
-  }
-  for (let e = 0; e < flow.m; e++) {
-    if (component[flow.src[e]] === component[dst[e]] && flow.src[e] >= dst[e]) back[e] = 1;
-  }
+  const { of } = components(flow.n, { offsets: outs.offsets, values: outs.values.map((e) => flow.dst[e]) });
+  for (let e = 0; e < flow.m; e++) if (of[flow.src[e]] === of[flow.dst[e]] && flow.src[e] >= flow.dst[e]) back[e] = 1;
 }

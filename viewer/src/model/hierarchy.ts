@@ -2,8 +2,18 @@
 
 import { bucket, type Csr } from "../base/csr";
 import { Ints } from "../base/grow";
+import { splitCalls } from "./calls";
 import type { StageGraph } from "./stage";
 import { findRuns, hashGroups } from "./twins";
+
+/** Rows of the file's groups, followed by one for each further call of a module that was cut into calls. */
+export interface GroupRows {
+  readonly parent: Int32Array;
+  /** Row in the file. */
+  readonly file: Int32Array;
+  /** 0, or which further call of its module it is: 2, 3 ... */
+  readonly call: Int32Array;
+}
 
 /**
  * Items are numbered in one space: nodes 0..nodes-1, then groups; `nodes + g` is group g, group 0 the
@@ -13,6 +23,7 @@ import { findRuns, hashGroups } from "./twins";
 export interface Hierarchy {
   readonly stage: StageGraph;
   readonly grouping: string;
+  readonly rows: GroupRows;
   readonly nodes: number;
   readonly groups: number;
   /** Item that holds an item; -1 for the root. */
@@ -24,7 +35,7 @@ export interface Hierarchy {
   readonly pos: Int32Array;
   readonly start: Int32Array;
   readonly end: Int32Array;
-  /** Row in the file's groups; -1 for the root, -2 for a run of identical siblings. */
+  /** Row of `rows`; -1 for the root, -2 for a run of identical siblings. */
   readonly raw: Int32Array;
   /** How many absorbed ancestors stand in the group's label, nearest last. */
   readonly absorbed: Csr;
@@ -52,11 +63,11 @@ export function groupKey(h: Hierarchy, group: number): number {
 const MIN_RUN = 3;
 
 export function buildHierarchy(stage: StageGraph, grouping: string): Hierarchy {
-  const rows = stage.graph.groups;
   const home = homes(stage, grouping);
+  const rows = withCalls(stage, home);
 
   // Groups in order of first use, parents before children; `seq` is the order of members.
-  const dense = new Int32Array(rows.rows).fill(-1);
+  const dense = new Int32Array(rows.parent.length).fill(-1);
   const raw = new Ints(64);
   const up = new Ints(64); // parent of each dense group
   raw.push(-1);
@@ -83,11 +94,11 @@ export function buildHierarchy(stage: StageGraph, grouping: string): Hierarchy {
   }
   const plain = absorb(stage.count, raw.take(), up.take(), nodeParent, seq);
   const tree = intervals(plain, stage.count);
-  const hashes = hashGroups(stage, plain.raw, plain.parent, tree);
-  const runs = findRuns(stage, plain.raw, tree.members, hashes, MIN_RUN);
+  const hashes = hashGroups(stage, rows, plain.raw, plain.parent, tree);
+  const runs = findRuns(stage, rows, plain.raw, tree.members, hashes, MIN_RUN);
   const repeat = new Int32Array(plain.raw.length + runs.added.length);
   repeat.set(runs.repeat);
-  if (runs.added.length === 0) return finish(stage, grouping, plain, tree, repeat);
+  if (runs.added.length === 0) return finish(stage, grouping, rows, plain, tree, repeat);
 
   // Each new run is a group at the end of the numbering, between its parent and its members.
   const N = stage.count;
@@ -111,7 +122,25 @@ export function buildHierarchy(stage: StageGraph, grouping: string): Hierarchy {
     order.push(plain.seq[i]);
   }
   const wider: Plain = { raw: raws, parent, seq: order.take(), absorbed: extend(plain.absorbed, raws.length) };
-  return finish(stage, grouping, wider, intervals(wider, N), repeat);
+  return finish(stage, grouping, rows, wider, intervals(wider, N), repeat);
+}
+
+function withCalls(stage: StageGraph, home: Int32Array): GroupRows {
+  const { rows, parent } = stage.graph.groups;
+  const origin = splitCalls(stage, home, parent, rows);
+  const file = new Int32Array(rows + origin.length);
+  const call = new Int32Array(rows + origin.length);
+  const parents = new Int32Array(rows + origin.length);
+  parents.set(parent);
+  for (let g = 0; g < rows; g++) file[g] = g;
+  const calls = new Map<number, number>();
+  origin.forEach((g, k) => {
+    file[rows + k] = g;
+    parents[rows + k] = parent[g];
+    calls.set(g, (calls.get(g) ?? 1) + 1);
+    call[rows + k] = calls.get(g) as number;
+  });
+  return { parent: parents, file, call };
 }
 
 interface Plain {
@@ -250,7 +279,7 @@ function intervals(plain: Plain, N: number): Intervals {
   return { members, order, pos, start, end };
 }
 
-function finish(stage: StageGraph, grouping: string, plain: Plain, tree: Intervals, repeat: Int32Array): Hierarchy {
+function finish(stage: StageGraph, grouping: string, rows: GroupRows, plain: Plain, tree: Intervals, repeat: Int32Array): Hierarchy {
   const N = stage.count;
   const G = plain.raw.length;
   const depth = new Int32Array(G);
@@ -278,7 +307,7 @@ function finish(stage: StageGraph, grouping: string, plain: Plain, tree: Interva
     worksBefore[p + 1] = worksBefore[p] + (idle ? 0 : 1);
   }
   return {
-    stage, grouping, nodes: N, groups: G, worksBefore, parent: plain.parent, members: tree.members, order: tree.order, pos: tree.pos,
+    stage, grouping, rows, nodes: N, groups: G, worksBefore, parent: plain.parent, members: tree.members, order: tree.order, pos: tree.pos,
     start: tree.start, end: tree.end, raw: plain.raw, absorbed: plain.absorbed, repeat, depth,
   };
 }

@@ -61,7 +61,7 @@ export function portName(h: Hierarchy, node: number): string {
   return name || nodeTitle(h, node);
 }
 
-const rawName = (h: Hierarchy, row: number): string => h.stage.graph.strings.head(h.stage.graph.groups.name[row], 80);
+const rawName = (h: Hierarchy, row: number): string => h.stage.graph.strings.head(h.stage.graph.groups.name[h.rows.file[row]], 80);
 
 /** The module path's own part: "attention", or "layer.3" where the name alone would be a number. */
 export function groupTitle(h: Hierarchy, group: number): string {
@@ -72,10 +72,11 @@ export function groupTitle(h: Hierarchy, group: number): string {
   for (let i = h.absorbed.offsets[group]; i < h.absorbed.offsets[group + 1]; i++) parts.push(rawName(h, h.absorbed.values[i]));
   parts.push(rawName(h, r));
   if (isNumber(parts[0])) {
-    const above = h.stage.graph.groups.parent[h.absorbed.offsets[group] < h.absorbed.offsets[group + 1] ? h.absorbed.values[h.absorbed.offsets[group]] : r];
+    const above = h.rows.parent[h.absorbed.offsets[group] < h.absorbed.offsets[group + 1] ? h.absorbed.values[h.absorbed.offsets[group]] : r];
     if (above >= 0) parts.unshift(rawName(h, above));
   }
-  const title = parts.join(".") || "group";
+  const call = h.rows.call[r] > 0 ? ` (${h.rows.call[r]})` : "";
+  const title = (parts.join(".") || "group") + call;
   return h.repeat[group] > 0 ? `${title} × ${count(h.repeat[group])}` : title;
 }
 
@@ -86,8 +87,8 @@ function runStem(h: Hierarchy, group: number): string {
   if (r < 0) return "group";
   const name = rawName(h, r);
   if (isNumber(name)) {
-    const above = h.stage.graph.groups.parent[r];
-    return above >= 0 ? rawName(h, above) : h.stage.graph.strings.head(h.stage.graph.groups.cls[r], 60) || "group";
+    const above = h.rows.parent[r];
+    return above >= 0 ? rawName(h, above) : h.stage.graph.strings.head(h.stage.graph.groups.cls[h.rows.file[r]], 60) || "group";
   }
   return name.replace(/[._-]?\d+$/, "") || name;
 }
@@ -97,7 +98,7 @@ export function groupClass(h: Hierarchy, group: number): string {
   let of = group;
   if (h.repeat[group] > 0) of = h.members.values[h.members.offsets[group]] - h.nodes;
   const r = h.raw[of];
-  return r >= 0 ? g.strings.head(g.groups.cls[r], 80) : "";
+  return r >= 0 ? g.strings.head(g.groups.cls[h.rows.file[r]], 80) : "";
 }
 
 /** The only working node of a group, or -1. */

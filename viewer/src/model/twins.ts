@@ -2,7 +2,7 @@
 
 import type { Csr } from "../base/csr";
 import { finish, mix } from "../base/hash";
-import type { Intervals } from "./hierarchy";
+import type { GroupRows, Intervals } from "./hierarchy";
 import type { StageGraph } from "./stage";
 
 export interface GroupHashes {
@@ -15,7 +15,7 @@ export interface GroupHashes {
  * carry weight names that differ between identical layers. An edge counts at the innermost group that
  * holds both ends, by the ends' places inside that group, so twins far apart hash alike.
  */
-export function hashGroups(stage: StageGraph, raw: Int32Array, parent: Int32Array, tree: Intervals): GroupHashes {
+export function hashGroups(stage: StageGraph, rows: GroupRows, raw: Int32Array, parent: Int32Array, tree: Intervals): GroupHashes {
   const N = stage.count;
   const G = raw.length;
   const { graph } = stage;
@@ -37,13 +37,13 @@ export function hashGroups(stage: StageGraph, raw: Int32Array, parent: Int32Arra
   const a = new Int32Array(G);
   const b = new Int32Array(G);
   for (let g = G - 1; g >= 0; g--) {
-    let x = mix(0x1234567, raw[g] >= 0 ? graph.groups.cls[raw[g]] : 0);
+    let x = mix(0x1234567, raw[g] >= 0 ? graph.groups.cls[rows.file[raw[g]]] : 0);
     let y = mix(0x7654321, edgeB[g]);
     x = mix(x, edgeA[g]);
     for (let i = members.offsets[g]; i < members.offsets[g + 1]; i++) {
       const item = members.values[i];
       if (item >= N) {
-        const r = raw[item - N];
+        const r = raw[item - N] >= 0 ? rows.file[raw[item - N]] : -1;
         const name = r >= 0 && !isNumber(graph.strings.head(graph.groups.name[r], 12)) ? graph.groups.name[r] : 0;
         x = mix(mix(x, a[item - N]), name);
         y = mix(mix(y, b[item - N]), name);
@@ -73,7 +73,7 @@ export interface Runs {
   readonly added: readonly (readonly number[])[];
 }
 
-export function findRuns(stage: StageGraph, raw: Int32Array, members: Csr, hashes: GroupHashes, least: number): Runs {
+export function findRuns(stage: StageGraph, rows: GroupRows, raw: Int32Array, members: Csr, hashes: GroupHashes, least: number): Runs {
   const N = stage.count;
   const repeat = new Int32Array(raw.length);
   const added: number[][] = [];
@@ -84,8 +84,8 @@ export function findRuns(stage: StageGraph, raw: Int32Array, members: Csr, hashe
       const item = members.values[i];
       let j = i + 1;
       if (item >= N) {
-        const stem = stemOf(stage, raw[item - N]);
-        while (j < to && members.values[j] >= N && same(hashes, item - N, members.values[j] - N) && stemOf(stage, raw[members.values[j] - N]) === stem) j++;
+        const stem = stemOf(stage, rows, raw[item - N]);
+        while (j < to && members.values[j] >= N && same(hashes, item - N, members.values[j] - N) && stemOf(stage, rows, raw[members.values[j] - N]) === stem) j++;
         if (j - i >= least) {
           if (j - i === to - from) repeat[g] = j - i;
           else added.push(Array.from(members.values.subarray(i, j)));
@@ -98,8 +98,8 @@ export function findRuns(stage: StageGraph, raw: Int32Array, members: Csr, hashe
 }
 
 /** The name without its number: "layer1" and "layer2" are one of many, "query" and "key" are not. */
-function stemOf(stage: StageGraph, row: number): string {
-  return row < 0 ? "" : stage.graph.strings.head(stage.graph.groups.name[row], 80).replace(/[._-]?\d+$/, "");
+function stemOf(stage: StageGraph, rows: GroupRows, row: number): string {
+  return row < 0 ? "" : stage.graph.strings.head(stage.graph.groups.name[rows.file[row]], 80).replace(/[._-]?\d+$/, "");
 }
 
 const same = (h: GroupHashes, p: number, q: number): boolean => h.a[p] === h.a[q] && h.b[p] === h.b[q];
