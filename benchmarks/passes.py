@@ -69,6 +69,13 @@ def chain(count: int) -> Graph:
     return b.finish(x)
 
 
+def wide(count: int) -> Graph:
+    """One value that everything reads, and as many outputs as readers."""
+    b = GraphBuilder("wide")
+    x = b.input("float32", (8, 8)).apply("tanh")
+    return b.finish(*[(x * float(i + 2)).apply("softmax") for i in range(count // 3)])
+
+
 def measured(graph: Graph, context: Callable[[], PassContext], runs: int) -> tuple[float, Graph]:
     """The best time of several runs, and the result."""
     best, after = math.inf, graph
@@ -99,23 +106,17 @@ def main(arguments: list[str]) -> None:
         times = f"{plain * 1e3:9.0f}{watched * 1e3:10.0f}"
         print(f"  {name:24}{len(graph):8,}{len(after):8,}{times}")
     print("growth, microseconds a node")
-    print(f"  {'nodes':>10}{'layers of BERT':>18}{'chain':>10}")
-    first: tuple[float, float] | None = None
-    now = (0.0, 0.0)
+    print(f"  {'nodes':>10}{'layers of BERT':>18}{'chain':>10}{'wide':>10}")
+    rows: list[list[float]] = []
     count = 1000
     while count <= largest:
-        runs = 3 if count < 50_000 else 1
-        layers = transformer(max(count // OPS_A_LAYER, 1))
-        each = measured(layers, PassContext, runs)[0] / len(layers) * 1e6
-        row = chain(count)
-        simple = measured(row, PassContext, runs)[0] / len(row) * 1e6
-        now = (each, simple)
-        first = first or now
-        print(f"  {count:10,}{each:18.0f}{simple:10.0f}")
+        runs = 3 if count < 50_000 else 2
+        graphs = (transformer(max(count // OPS_A_LAYER, 1)), chain(count), wide(count))
+        rows.append([measured(g, PassContext, runs)[0] / len(g) * 1e6 for g in graphs])
+        print(f"  {count:10,}{rows[-1][0]:18.0f}{rows[-1][1]:10.0f}{rows[-1][2]:10.0f}")
         count *= 10
-    if first is not None:
-        growth = [f"{b / a:.2f}" for a, b in zip(first, now, strict=True)]
-        print(f"  last row over first: {growth[0]} and {growth[1]}")
+    growth = [b / a for a, b in zip(rows[0], rows[-1], strict=True)]
+    print("  last row over first: " + ", ".join(f"{g:.2f}" for g in growth))
 
 
 if __name__ == "__main__":
