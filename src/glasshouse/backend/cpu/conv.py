@@ -6,13 +6,16 @@ F(4, 3) for 3x3 windows; the product over taps (`conv.h`) for all else.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from glasshouse.backend.cpu.results import take_results
 from glasshouse.errors import Unsupported
-from glasshouse.ir.dim import Dim
+from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import bfloat16, float32
 from glasshouse.ir.graph import Node, Value
+from glasshouse.ir.types import Shape
 from glasshouse.lower.cxx import C_TYPE, size_text
 from glasshouse.lower.order import channels_last
 from glasshouse.lower.writer import KernelWriter
@@ -54,26 +57,28 @@ class Image:
         return self.batch * sizes[0] * sizes[1] * self.channels * 4 + 64
 
 
-def image_of(x: Value, w: Value, out: Value, attrs: dict[str, object]) -> Image:
-    """The convolution of `x` with `w`; more than two spatial axes have no template."""
-    spatial = x.type.rank - 2
-    if spatial not in (1, 2):
+def image_window(
+    attrs: Mapping[str, Any], kernel: Shape, image: Shape, result: Shape
+) -> tuple[Window, tuple[Dim, Dim], tuple[Dim, Dim]]:
+    """Window, image size and result size with two spatial axes each; more have no template."""
+    spatial = len(kernel)
+    if spatial > 2:
         raise Unsupported(f"no convolution over {spatial} spatial axes")
-    given = [attrs[k] for k in ("stride", "padding", "dilation")]
-    window = window_of(w.type.shape[2:], *given)  # type: ignore[arg-type]  # checked by the op
-    lead: tuple[int, ...] = (1,) * (2 - spatial)
-    zero: tuple[int, ...] = (0,) * (2 - spatial)
+    window = window_of(kernel, attrs["stride"], attrs["padding"], attrs["dilation"])
+    lead, zero = (1,) * (2 - spatial), (0,) * (2 - spatial)
     window = Window(
         (*lead, *window.kernel), (*lead, *window.stride), (*zero, *window.begins),
         (*zero, *window.ends), (*lead, *window.dilation),
     )  # fmt: skip
-    size, result = (*lead, *x.type.shape[2:]), (*lead, *out.type.shape[2:])
-    groups = attrs["groups"]
-    assert isinstance(groups, int)
-    return Image(
-        x.type.shape[0], x.type.shape[1], (size[0], size[1]), out.type.shape[1],
-        (result[0], result[1]), window, groups,
-    )  # fmt: skip
+    sizes = [(*lead, *shape[2:]) for shape in (image, result)]
+    return window, (sizes[0][0], sizes[0][1]), (sizes[1][0], sizes[1][1])
+
+
+def conv_strides(w: Value) -> str:
+    """Strides of weights O I spatial..., as the templates take them: by o, i, kh, kw."""
+    taps = product(w.type.shape[2:])
+    row = w.type.shape[-1]
+    return ", ".join(size_text(d) for d in (w.type.shape[1] * taps, taps, row, 1))
 
 
 def conv(writer: KernelWriter, node: Node) -> None:
@@ -82,15 +87,18 @@ def conv(writer: KernelWriter, node: Node) -> None:
     out = node.output
     if x.type.dtype not in (float32, bfloat16) or w.type.dtype is not x.type.dtype:
         raise Unsupported(f"no convolution of {x.type.dtype} with {w.type.dtype}")
-    image = image_of(x, w, out, dict(node.attrs))
+    window, size, result = image_window(node.attrs, w.type.shape[2:], x.type.shape, out.type.shape)
+    image = Image(
+        x.type.shape[0], x.type.shape[1], size, out.type.shape[1], result, window,
+        node.attrs["groups"],
+    )  # fmt: skip
     order = channels_last(out.type.rank)
     source = writer.in_memory(x, order)
     pixels = image.batch * image.result[0] * image.result[1]
     shape = image.text()
     taps = size_text(image.window.kernel[0] * image.window.kernel[1])
     inner = size_text(image.window.kernel[1])
-    share = size_text(w.type.shape[1])
-    strides = f"{share} * {taps}, {taps}, {inner}, 1"
+    strides = conv_strides(w)
     ctype = C_TYPE[x.type.dtype]
     kind = "gh::DotF32" if x.type.dtype is float32 else "gh::DotBF16"
     head = f"(gh::ThreadPool& threads, const {ctype}* source, void* out) {{ (void)threads; "

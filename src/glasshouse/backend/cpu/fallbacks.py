@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from glasshouse.ir.dtype import bfloat16, float32
+from glasshouse.ir.dtype import float32
 from glasshouse.ir.graph import Node
 from glasshouse.ir.types import TensorType
 
@@ -15,7 +15,7 @@ class Fallbacks:
     """Ops without a kernel, each with the reason."""
 
     reasons: Mapping[str, str]
-    images: frozenset[str]  # templates exist for one or two spatial axes of float32 and bfloat16
+    images: frozenset[str]  # templates exist for one or two spatial axes of float32
 
     def covers(self, node: Node) -> bool:
         """Whether a node is meant to run through Python."""
@@ -30,20 +30,26 @@ FALLBACKS = Fallbacks(
         "cond": "its branches are graphs of their own",
         "while_loop": "its body is a graph of its own",
         "scan": "its body is a graph of its own",
-        "conv_transpose": "no template yet",
-        "conv_weight_grad": "no template yet",
         "max_pool_indices": "no template yet",
-        "max_pool_grad": "no template yet",
-        "avg_pool_grad": "no template yet",
         "adaptive_max_pool": "no template yet",
         "adaptive_max_pool_indices": "no template yet",
         "adaptive_avg_pool": "parts of different sizes have no template",
         "resize": "no template yet",
         "resize_grad": "no template yet",
     },
-    frozenset({"conv", "max_pool", "avg_pool"}),
+    frozenset(
+        {
+            "conv",
+            "conv_transpose",
+            "conv_weight_grad",
+            "max_pool",
+            "max_pool_grad",
+            "avg_pool",
+            "avg_pool_grad",
+        }
+    ),
 )
 
 
 def _has_template(image: TensorType) -> bool:
-    return image.rank <= 4 and image.dtype in (float32, bfloat16)
+    return image.rank <= 4 and image.dtype is float32

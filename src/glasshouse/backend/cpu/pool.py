@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from glasshouse.backend.cpu.results import take_results
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dtype import bfloat16, float32
 from glasshouse.ir.graph import Node
+from glasshouse.ir.types import Shape
 from glasshouse.lower.cxx import size_text
 from glasshouse.lower.order import channels_last
 from glasshouse.lower.writer import KernelWriter
@@ -15,16 +19,36 @@ from glasshouse.ops.pool_ref import pool_window
 def pool(writer: KernelWriter, node: Node) -> None:
     """Write a maximum or mean over windows, with what follows it inlined where possible."""
     x, out = node.inputs[0], node.output
-    spatial = x.type.rank - 2
-    if x.type.dtype not in (float32, bfloat16) or spatial > 2:
-        raise Unsupported(f"no pooling of {x.type}")
-    attrs = node.attrs
-    window = pool_window(attrs["kernel"], attrs["stride"], attrs["padding"], attrs["dilation"])
+    if x.type.dtype not in (float32, bfloat16):
+        raise Unsupported(f"no pooling of {x.type.dtype}")
     order = channels_last(x.type.rank)
+    shape = _shape(node.attrs, x.type.shape, out.type.shape)
     source = writer.in_memory(x, order)
+    kind = "gh::MaxOp" if node.op.name == "max_pool" else "gh::SumOp"
+    pixels = out.type.numel // out.type.shape[1]
+    body = take_results(writer, out, {"pixel": pixels, "c": x.type.shape[1]}, order)
+    writer.lines.append(f"  gh::pool2d_nhwc<{kind}>(*ctx.pool, {shape}, {source}, {body});")
+
+
+def pool_grad(writer: KernelWriter, node: Node) -> None:
+    """Write the gradient of a pooling: the output has the shape of the pooled image."""
+    g, out = node.inputs[0], node.output
+    if g.type.dtype is not float32:
+        raise Unsupported(f"no gradient of pooling of {g.type.dtype}")
+    shape = _shape(node.attrs, out.type.shape, g.type.shape)
+    operands = ", ".join(writer.in_memory(v) for v in node.inputs)
+    place = writer.place_for(out)
+    writer.lines.append(f"  gh::{node.op.name}(ctx, {shape}, {operands}, {place});")
+
+
+def _shape(attrs: Mapping[str, Any], image: Shape, result: Shape) -> str:
+    """The pooling as a `gh::PoolShape`; in one dimension the height is 1."""
+    spatial = len(image) - 2
+    if spatial > 2:
+        raise Unsupported(f"no pooling over {spatial} spatial axes")
+    window = pool_window(attrs["kernel"], attrs["stride"], attrs["padding"], attrs["dilation"])
     lead, none = (1,) * (2 - spatial), (0,) * (2 - spatial)
-    result = (*lead, *out.type.shape[2:])
-    sizes = (*x.type.shape[:2], *lead, *x.type.shape[2:], *result)
+    sizes = (*image[:2], *lead, *image[2:], *lead, *result[2:])
     numbers = (
         *lead, *window.kernel, *lead, *window.stride, *none, *window.begins, *lead,
         *window.dilation, *none, *window.ends,
@@ -32,10 +56,4 @@ def pool(writer: KernelWriter, node: Node) -> None:
     longs = ", ".join(size_text(d) for d in sizes)
     ints = ", ".join(size_text(d) for d in numbers)
     counts = "true" if attrs.get("count_include_pad", True) else "false"
-    kind = "gh::MaxOp" if node.op.name == "max_pool" else "gh::SumOp"
-    pixels = x.type.shape[0] * result[0] * result[1]
-    body = take_results(writer, out, {"pixel": pixels, "c": x.type.shape[1]}, order)
-    writer.lines.append(
-        f"  gh::pool2d_nhwc<{kind}>(*ctx.pool, gh::PoolShape{{{longs}, {ints}, {counts}}}, "
-        f"{source}, {body});"
-    )
+    return f"gh::PoolShape{{{longs}, {ints}, {counts}}}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from glasshouse.backend.cpu.attention import attention
 from glasshouse.backend.cpu.conv import conv
+from glasshouse.backend.cpu.conv_grad import conv_transpose, conv_weight_grad
 from glasshouse.backend.cpu.library import arg_extreme, cumsum, scatter, scatter_nd, sort, take_grad
 from glasshouse.backend.cpu.matmul import matmul
-from glasshouse.backend.cpu.pool import pool
+from glasshouse.backend.cpu.pool import pool, pool_grad
 from glasshouse.backend.cpu.spelling import FOLDS, ON_MASKS, SCALAR_ONLY, SPELL
 from glasshouse.lower.target import Anchor, Target
 
@@ -15,10 +16,14 @@ ANCHORS: dict[str, Anchor] = {
     "argmin": arg_extreme,
     "attention": attention,
     "avg_pool": pool,
+    "avg_pool_grad": pool_grad,
     "conv": conv,
+    "conv_transpose": conv_transpose,
+    "conv_weight_grad": conv_weight_grad,
     "cumsum": cumsum,
     "matmul": matmul,
     "max_pool": pool,
+    "max_pool_grad": pool_grad,
     "scatter": scatter,
     "scatter_nd": scatter_nd,
     "sort": sort,

@@ -2,9 +2,11 @@
 #pragma once
 #include "attention.h"
 #include "context.h"
+#include "conv_grad.h"
 #include "depthwise.h"
 #include "gemm.h"
 #include "library.h"
+#include "pool_grad.h"
 #include "winograd.h"
 
 namespace gh {
