@@ -1,0 +1,78 @@
+"""Decides what is a model that can be compiled: a file or a ModelProto, readable and new enough."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from typing import Any
+
+from glasshouse.errors import CaptureError, FormatError
+from glasshouse.frontend.onnx.origins import Sources
+from glasshouse.frontend.onnx.package import onnx_package
+from glasshouse.frontend.onnx.shapes import Symbols
+
+# Models of opset 6 differ in how they broadcast; older ones in much more.
+OLDEST = 6
+
+
+@dataclass
+class Model:
+    """A model and what all its graphs share."""
+
+    proto: Any
+    folder: str | None
+    name: str
+    opsets: dict[str, int]
+    symbols: Symbols = field(default_factory=Symbols)
+    sources: Sources = field(default_factory=Sources)
+    functions: dict[tuple[str, str, str], Any] = field(default_factory=dict)
+    refused: list[tuple[str, str]] = field(default_factory=list)  # (op, why it is opaque)
+    wanted: dict[str, None] = field(default_factory=dict)  # inputs that ops need as numbers
+
+
+def load(model: Any, name: str = "") -> Model:
+    """The model in a file or in memory."""
+    onnx = onnx_package()
+    folder = None
+    if isinstance(model, (str, os.PathLike)):
+        path = os.fspath(model)
+        folder = os.path.dirname(os.path.abspath(path))
+        name = name or os.path.splitext(os.path.basename(path))[0]
+        proto = _read(onnx, path)
+    else:
+        proto, path = model, "the model"
+    if not isinstance(proto, onnx.ModelProto):
+        raise CaptureError(
+            f"{type(proto).__name__} cannot be traced", hint="an onnx.ModelProto or a path can"
+        )
+    if not proto.HasField("graph"):
+        raise FormatError(f"{path}: not an ONNX model (it has no graph)")
+    opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
+    version = opsets.get("")
+    if version is not None and version < OLDEST:
+        raise CaptureError(
+            f"{path}: opset {version} is too old, {OLDEST} is the oldest that can be compiled",
+            hint="onnx.version_converter.convert_version(model, 13) makes a newer one",
+        )
+    found = Model(proto, folder, name or proto.graph.name, opsets)
+    for function in proto.functions:
+        found.functions[function.domain, function.name, function.overload] = function
+    return found
+
+
+def _read(onnx: Any, path: str) -> Any:
+    try:
+        with open(path, "rb") as file:
+            data = file.read()
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror or error})") from None
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except Exception as error:  # the class depends on which protobuf is installed
+        raise FormatError(
+            f"{path}: not an ONNX model, or cut off ({type(error).__name__})"
+        ) from None
+    if not proto.HasField("graph") or not (proto.ir_version or proto.opset_import):
+        raise FormatError(f"{path}: not an ONNX model (it has no graph)")
+    return proto
