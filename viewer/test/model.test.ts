@@ -74,6 +74,22 @@ test("stages are intervals: what is alive, in an order that follows the computat
   assert.deepEqual(ops(1), ["Input", "Fused", "Relu", "(output)"]);
 });
 
+test("a diff keeps what was removed in place and tells what happened to the rest", async () => {
+  const nodes: NodeSpec[] = [
+    { op: "Input", kind: "source" },
+    { op: "Mul", inputs: [0], died: 1 },
+    { op: "Add", inputs: [1], died: 1 },
+    { op: "Relu", id: 3, inputs: [2], died: 1 },
+    { op: "Fused", id: 9, inputs: [0], born: 1, replaces: [1, 2] },
+    { op: "Relu", id: 3, inputs: [9], born: 1 },
+  ];
+  const g = await Graph.load(await Recording.open(makeGlass({ nodes, stages: ["trace", "Fuse"] })), 0);
+  const s = selectStage(g, 1, true);
+  assert.deepEqual([...s.row].map((r, n) => [g.strings.at(g.op[r]), s.change[n]]), [["Input", 0], ["Mul", 2], ["Add", 2], ["Fused", 1], ["Relu", 3]]);
+  assert.equal(s.edges, 4);
+  assert.equal(selectStage(g, 0, true).change.some((c) => c !== 0), false);
+});
+
 test("a group around one group is one box with both names", async () => {
   const h = await load({ nodes: [{ op: "A", path: "encoder/layer/0" }, { op: "B", path: "encoder/layer/1", inputs: [0] }, { op: "C", inputs: [1] }] });
   assert.deepEqual(titles(h), ["test", "encoder.layer", "layer.0", "layer.1"]);

@@ -180,8 +180,9 @@ export class App {
     return this.spec ? this.show({ ...this.spec, across }, { fit: true }) : Promise.resolve(false);
   }
 
-  setStage(stage: number): Promise<boolean> {
-    return this.spec ? this.show({ ...this.spec, stage }) : Promise.resolve(false);
+  /** Another stage of the same graph; what is unfolded stays so. */
+  setStage(stage: number, diff = this.spec?.diff ?? false): Promise<boolean> {
+    return this.spec ? this.show({ ...this.spec, stage, diff }) : Promise.resolve(false);
   }
 
   // --------------------------------------------------------------------------------- selecting

@@ -4,6 +4,7 @@ import { el } from "../base/dom";
 import { GlassError } from "../base/errors";
 import { count } from "../base/format";
 import { GraphView } from "../gl/graph_view";
+import { Minimap } from "../gl/minimap";
 import { DARK, LIGHT } from "../gl/theme";
 import type { App } from "./app";
 
@@ -19,6 +20,7 @@ export interface Slots {
 
 export class Shell {
   readonly slots: Slots;
+  private minimap: Minimap | null = null;
   private readonly title = el("span", { class: "file-name" });
   private readonly counts = el("span", { class: "counts" });
   private readonly grouping = el("select", { "aria-label": "Group by" });
@@ -50,8 +52,11 @@ export class Shell {
       select: (item) => app.select(item),
       toggle: (item) => void app.toggle(item),
       hover: (item) => app.events.emit("hovered", item),
+      moved: () => this.minimap?.update(),
       hoverPort: (port) => void app.pointAtPort(port),
     }, new URLSearchParams(location.search).has("canvas"));
+    this.minimap = new Minimap(app.view);
+    this.slots.over.append(this.minimap.element);
     this.grouping.addEventListener("change", () => void app.setGrouping(this.grouping.value));
     this.listen();
     this.setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");

@@ -30,6 +30,8 @@ export interface ViewSpec {
   readonly grouping: string;
   readonly across: boolean;
   readonly fold: FoldSpec;
+  /** Marks what the stage's pass added and changed, and keeps what it removed in place. */
+  readonly diff?: boolean;
 }
 
 export interface ShowArg {

@@ -110,15 +110,16 @@ export class Engine {
   }
 
   private async prepare(graph: Graph, view: ViewSpec, arg: ShowArg, call: Call): Promise<LayoutSession> {
-    const stageKey = `${view.graph}/${view.stage}`;
+    const diff = view.diff ?? false;
+    const stageKey = `${view.graph}/${view.stage}/${diff ? "diff" : ""}`;
     const treeKey = `${stageKey}/${view.grouping}`;
     const key = `${treeKey}/${view.across ? "across" : "down"}`;
     if (this.session && this.shown === key) return this.session;
     const stage = Math.min(Math.max(0, view.stage), graph.info.stages.length - 1);
-    if (!this.stage || this.stage.graph !== graph || this.stage.stage !== stage) {
+    if (!this.stage || this.stage.graph !== graph || this.stage.stage !== stage || this.stage.diff !== diff) {
       call.progress({ text: "Sorting nodes", done: 0, total: 1 });
       await call.breathe();
-      this.stage = selectStage(graph, stage);
+      this.stage = selectStage(graph, stage, diff);
       this.nodeOfId = null;
       this.hierarchy = null;
     }

@@ -1,7 +1,7 @@
 /** Decides how a draw list is drawn where there is no WebGL2: the same picture with a plain 2d canvas. */
 
 import { alphaOf, css, type Rgba } from "../base/color";
-import { BOX_WORDS, CURVE_WORDS, FILL_WORDS, HATCHED, LINE_WORDS, type DrawList } from "./draw_list";
+import { BOX_WORDS, CURVE_WORDS, FILL_WORDS, HATCHED, LINE_WORDS, type DrawList, type TextItem } from "./draw_list";
 import { font, TextFit } from "./fonts";
 import type { Renderer } from "./renderer";
 
@@ -33,21 +33,24 @@ export class CanvasRenderer implements Renderer {
     ctx.fillRect(0, 0, this.canvas.width / this.ratio, this.canvas.height / this.ratio);
     for (const [what, start, end] of list.runs) {
       for (let i = start; i < end; i++) {
-        if (what === "boxes" || what === "corners") this.box(list[what], i);
+        if (what === "texts") this.text(list.texts[i]);
+        else if (what === "boxes" || what === "corners") this.box(list[what], i);
         else if (what === "fills") this.fill(list.fills, i);
         else if (what === "lines") this.line(list, i);
         else this.curve(list, i);
       }
     }
+  }
+
+  private text(t: TextItem): void {
+    const { ctx } = this;
+    const text = this.fit.cut(t.text, t.px, t.face, t.maxWidth);
+    if (!text) return;
     ctx.textBaseline = "middle";
-    for (const t of list.texts) {
-      const text = this.fit.cut(t.text, t.px, t.face, t.maxWidth);
-      if (!text) continue;
-      ctx.font = font(t.face, t.px);
-      ctx.fillStyle = css(t.color);
-      ctx.textAlign = t.align === 0 ? "left" : t.align === 1 ? "right" : "center";
-      ctx.fillText(text, t.x, t.y);
-    }
+    ctx.font = font(t.face, t.px);
+    ctx.fillStyle = css(t.color);
+    ctx.textAlign = t.align === 0 ? "left" : t.align === 1 ? "right" : "center";
+    ctx.fillText(text, t.x, t.y);
   }
 
   private fill(marks: DrawList["fills"], i: number): void {

@@ -59,7 +59,7 @@ export interface TextItem {
  * Kinds of marks. Most strokes are straight, and most of a box is plain colour: both have their own cheap
  * kind. In software a shaded pixel costs ten times a filled one, so only corners are shaded.
  */
-export type Kind = "fills" | "corners" | "boxes" | "lines" | "curves";
+export type Mark = "fills" | "corners" | "boxes" | "lines" | "curves";
 /** A box with a smaller area is cheaper shaded as a whole than cut into pieces. */
 const PIECES_FROM = 1200;
 
@@ -71,6 +71,9 @@ export interface Hole {
   readonly h: number;
 }
 
+/** Texts are drawn with their layer, so that headers laid over the drawing cover its texts too. */
+export type Kind = Mark | "texts";
+
 export type Run = readonly [what: Kind, start: number, end: number];
 
 export class DrawList {
@@ -81,13 +84,15 @@ export class DrawList {
   readonly lines = new Words(LINE_WORDS);
   readonly curves = new Words(CURVE_WORDS);
   readonly texts: TextItem[] = [];
-  /** Runs in drawing order; texts come last. */
+  /** Runs in drawing order. */
   readonly runs: Run[] = [];
-  private readonly open: Record<Kind, number> = { fills: 0, corners: 0, boxes: 0, lines: 0, curves: 0 };
+  /** `whole` keeps every box in one piece: for renderers that have rounded rectangles of their own. */
+  constructor(private readonly whole = false) {}
+
+  private readonly open: Record<Kind, number> = { texts: 0, fills: 0, corners: 0, boxes: 0, lines: 0, curves: 0 };
 
   clear(): void {
     for (const k of KINDS) this[k].length = this.open[k] = 0;
-    this.texts.length = 0;
     this.runs.length = 0;
   }
 
@@ -98,7 +103,7 @@ export class DrawList {
     let b = this.boxes;
     const corner = Math.max(radius, borderWidth) + 1;
     const opaque = fill >>> 24 === 255 && (borderWidth === 0 || border >>> 24 === 255) && (stripe === 0 || stripeColor >>> 24 === 255);
-    if (opaque && pattern === PLAIN && w * h > PIECES_FROM && Math.min(w, h) > 2 * corner + 2) {
+    if (!this.whole && opaque && pattern === PLAIN && w * h > PIECES_FROM && Math.min(w, h) > 2 * corner + 2) {
       this.body(x, y, w, h, corner, borderWidth, fill, border, holes);
       if (stripe > 0) this.rect(x + borderWidth, y + corner, stripe - borderWidth, h - 2 * corner, stripeColor);
       b = this.corners;
@@ -229,4 +234,4 @@ export class DrawList {
 }
 
 /** Order inside a layer. */
-const KINDS: readonly Kind[] = ["fills", "corners", "boxes", "lines", "curves"];
+const KINDS: readonly Kind[] = ["fills", "corners", "boxes", "lines", "curves", "texts"];

@@ -2,7 +2,7 @@
 
 import { blend, fade, type Rgba } from "../base/color";
 import { FAMILIES } from "../layout/family";
-import { IS_GROUP, IS_NEW, IS_OPEN, IS_REPEAT, IS_SOURCE, type Shape } from "../layout/scene_update";
+import { CHANGE_SHIFT, IS_GROUP, IS_OPEN, IS_REPEAT, IS_SOURCE, type Shape } from "../layout/scene_update";
 import { HEADER, LEAF_H, RADIUS, STEM, SUB_PX, TITLE_PX } from "../layout/style";
 import type { Face } from "../layout/measure";
 import { EDGE, TAG } from "../layout/template";
@@ -65,8 +65,6 @@ interface Visit {
 }
 
 export class FrameBuilder {
-  /** Width of a text as the renderer will draw it. */
-  textWidth: (text: string, px: number, face: Face) => number = (text, px) => text.length * px * 0.6;
   /** Boxes and curves looked at in the last frame; tests hold it to what is visible. */
   visited = 0;
   private theme!: Theme;
@@ -77,6 +75,9 @@ export class FrameBuilder {
   private width = 0;
   private height = 0;
   private dim = false;
+
+  /** `textWidth` gives the width of a text as the renderer will draw it. */
+  constructor(readonly textWidth: (text: string, px: number, face: Face) => number = (text, px) => text.length * px * 0.6) {}
   private placed: (readonly [number, number, number, number])[] = [];
 
   build(list: DrawList, scene: Scene, camera: Camera, width: number, height: number, theme: Theme, state: FrameState): void {
@@ -375,7 +376,7 @@ export class FrameBuilder {
         list.rect(x + k * d + 2, y + h + k * d - 1, w - 3, 1, line);
       }
     }
-    const mark = overlay?.mark?.[item] ?? (flags & IS_NEW ? 1 : 0);
+    const mark = overlay?.mark?.[item] || flags >> CHANGE_SHIFT;
     if (mark && !selected) border = mark === 1 ? theme.added : mark === 2 ? theme.removed : theme.changed;
     const stripe = source || pill ? 0 : Math.min(4, 4 * Math.max(0.5, s));
     const pattern = !group && FAMILIES[family] === "opaque" ? HATCHED : PLAIN;
@@ -405,7 +406,7 @@ export class FrameBuilder {
   private memberText(
     v: Visit, i: number, item: number, x: number, y: number, w: number, h: number, group: boolean, pill: boolean, alpha: number, mark: number,
   ): void {
-    if (h < BLOCK_H || w < 24 || alpha < 0.25) return;
+    if (h < (pill ? 11.5 : BLOCK_H) || w < 24 || alpha < 0.25) return;
     const { s, theme, list, scene, state } = this;
     const ink = state.overlay?.text?.[item] || theme.ink;
     const soft = state.overlay?.text?.[item] || theme.soft;
@@ -421,12 +422,16 @@ export class FrameBuilder {
       list.text({ text: title, x: x + w / 2, y: y + h / 2, px, face: "sans", color: fade(soft, alpha), align: 0.5, maxWidth: room + 4 });
       return;
     }
-    const ty = two ? y + h / 2 - px * 0.62 : y + h / 2;
+    const ty = two ? y + h / 2 - px * 0.6 : y + h / 2;
     list.text({ text: title, x: x + pad, y: ty, px, face: "bold", color: fade(ink, alpha), align: 0, maxWidth: room - (figure ? this.textWidth(figure, px, "sans") + 8 : 0) });
+    if (mark === 2) {
+      const w2 = Math.min(room, this.textWidth(title, px, "bold"));
+      list.line(x + pad, ty, x + pad + w2, ty, 1, 1, fade(theme.removed, alpha));
+    }
     if (figure) list.text({ text: figure, x: x + w - pad, y: ty, px: Math.max(MIN_PX, SUB_PX * s), face: "sans", color: fade(soft, alpha), align: 1, maxWidth: room });
     if (two) {
       const spx = Math.max(MIN_PX, SUB_PX * s);
-      list.text({ text: sub, x: x + pad, y: y + h / 2 + px * 0.66, px: spx, face: group ? "sans" : "mono", color: fade(soft, alpha), align: 0, maxWidth: room });
+      list.text({ text: sub, x: x + pad, y: y + h / 2 + px * 0.6, px: spx, face: group ? "sans" : "mono", color: fade(soft, alpha), align: 0, maxWidth: room });
     }
   }
 
@@ -455,7 +460,7 @@ export class FrameBuilder {
       const px = Math.max(MIN_PX, SUB_PX * s);
       list.text({
         text: scene.labels[shape.tagLabel[k]], x: x + w / 2, y: y + h / 2, px, face: "sans",
-        color: fade(lit ? theme.accent : theme.soft, alpha), align: 0.5, maxWidth: w - 8,
+        color: fade(lit ? theme.accent : theme.soft, alpha), align: 0.5, maxWidth: w - 4,
       });
     }
   }

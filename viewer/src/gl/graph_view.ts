@@ -9,6 +9,7 @@ import { FrameBuilder, type FrameState, type Link, type Overlay } from "./frame"
 import { hitTag, hitTest, type Hit, type TagHit } from "./hit";
 import type { Renderer } from "./renderer";
 import { Scene } from "./scene";
+import { svgOf } from "./svg";
 import { LIGHT, type Theme } from "./theme";
 import { Tween } from "./tween";
 import { WebGlRenderer } from "./webgl";
@@ -26,6 +27,8 @@ export interface GraphViewEvents {
   menu?(item: number, x: number, y: number): void;
 }
 
+const PICTURE_MARGIN = 24;
+
 const still = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 export class GraphView {
@@ -36,8 +39,8 @@ export class GraphView {
   /** Room that panels cover, so that "fit" uses what is free. */
   insets = { left: 0, right: 0, top: 0, bottom: 0 };
   private renderer: Renderer;
-  private readonly builder = new FrameBuilder();
-  private readonly list = new DrawList();
+  private builder = new FrameBuilder();
+  private readonly list: DrawList;
   private width = 1;
   private height = 1;
   private queued = false;
@@ -66,6 +69,7 @@ export class GraphView {
     this.canvas.setAttribute("aria-label", "Graph");
     host.append(this.canvas);
     this.renderer = (preferCanvas ? null : WebGlRenderer.create(this.canvas)) ?? new CanvasRenderer(this.canvas);
+    this.list = new DrawList(this.renderer.kind === "canvas2d");
     this.canvas.addEventListener("webglcontextlost", (e) => e.preventDefault());
     this.canvas.addEventListener("webglcontextrestored", () => {
       this.renderer = WebGlRenderer.create(this.canvas) ?? this.renderer;
@@ -74,7 +78,7 @@ export class GraphView {
     const ctx = document.createElement("canvas").getContext("2d");
     if (ctx) {
       const fit = new TextFit(ctx);
-      this.builder.textWidth = (text, px, face) => fit.width(text, px, face);
+      this.builder = new FrameBuilder((text, px, face) => fit.width(text, px, face));
     }
     this.resizer = new ResizeObserver(() => this.resize());
     this.resizer.observe(host);
@@ -96,7 +100,9 @@ export class GraphView {
    * change is shown as a glide unless it replaces everything.
    */
   apply(update: SceneUpdate, anchor = -1): void {
-    const before = anchor >= 0 ? this.scene.place(anchor) : null;
+    // Items are numbered anew after a reset; the group in the middle of the window is found again by its key.
+    const key = update.reset && anchor < 0 ? this.middleGroup() : null;
+    const before = anchor >= 0 ? this.scene.place(anchor) : key ? this.scene.place(key.item) : null;
     let tween: Tween | null = null;
     if (!update.reset && !still()) {
       const groups: number[] = [];
@@ -104,7 +110,7 @@ export class GraphView {
       tween = new Tween(this.scene, groups);
     }
     this.scene.apply(update);
-    const after = anchor >= 0 ? this.scene.place(anchor) : null;
+    const after = anchor >= 0 ? this.scene.place(anchor) : key ? this.scene.place(this.scene.itemOfKey(key.key)) : null;
     if (before && after) {
       const s = this.camera.scale;
       const to = this.camera.pan((before.x - after.x) * s, (before.y - after.y) * s);
@@ -122,6 +128,17 @@ export class GraphView {
     this.links = [];
     this.port = null;
     this.redraw();
+  }
+
+  /** The innermost group around the middle of the window. */
+  private middleGroup(): { item: number; key: number } | null {
+    const free = this.free();
+    const hit = hitTest(this.scene, this.camera, free.x + free.w / 2, free.y + free.h / 2);
+    if (!hit) return null;
+    if (hit.group) return { item: hit.item, key: hit.view.batch.key[hit.view.first + hit.index] };
+    const holder = hit.view.group;
+    const at = holder > 0 ? this.scene.place(this.scene.nodes + holder) : null;
+    return at ? { item: at.item, key: at.view.batch.key[at.view.first + at.index] } : null;
   }
 
   setOverlay(overlay: Overlay | null): void {
@@ -346,6 +363,35 @@ export class GraphView {
     this.canvas.style.cursor = item >= 0 ? "pointer" : "";
     this.events.hover?.(item, hit);
     this.redraw();
+  }
+
+  // ----------------------------------------------------------------------------------- pictures
+  /** The window as it stands, or the whole drawing at scale 1, as marks in one piece. */
+  private picture(whole: boolean): { list: DrawList; width: number; height: number } {
+    const list = new DrawList(true);
+    const r = this.scene.extent();
+    const camera = whole ? new Camera(PICTURE_MARGIN, PICTURE_MARGIN, 1) : this.camera;
+    const width = whole ? r.w + 2 * PICTURE_MARGIN : this.width;
+    const height = whole ? r.h + 2 * PICTURE_MARGIN : this.height;
+    const state: FrameState = { selected: -1, hover: -1, strokes: whole ? null : this.strokes, overlay: this.overlay, tween: null, links: whole ? [] : this.links };
+    new FrameBuilder(this.builder.textWidth).build(list, this.scene, camera, width, height, this.theme, state);
+    return { list, width, height };
+  }
+
+  toSvg(whole: boolean): string {
+    const { list, width, height } = this.picture(whole);
+    return svgOf(list, width, height, this.theme.paper);
+  }
+
+  /** Scaled down where a browser could not hold the picture (16,384 pixels a side, 64 million in all). */
+  async toPng(whole: boolean, ratio = 2): Promise<Blob> {
+    const { list, width, height } = this.picture(whole);
+    const scale = Math.min(ratio, 16384 / width, 16384 / height, Math.sqrt(64e6 / (width * height)));
+    const canvas = document.createElement("canvas");
+    const renderer = new CanvasRenderer(canvas);
+    renderer.resize(width, height, scale);
+    renderer.draw(list, this.theme.paper);
+    return new Promise((resolve, reject) => canvas.toBlob((b) => (b ? resolve(b) : reject(new Error("The picture is too large for this browser; export the view instead."))), "image/png"));
   }
 
   dispose(): void {

@@ -113,6 +113,15 @@ export class Scene {
     return null;
   }
 
+  /** The drawn group with a key; -1 when it is not drawn. */
+  itemOfKey(key: number): number {
+    if (key === 0) return -1;
+    for (const v of this.groups.values()) {
+      for (let i = 0; i < v.count; i++) if (v.batch.key[v.first + i] === key) return v.batch.item[v.first + i];
+    }
+    return -1;
+  }
+
   /** Size of the whole drawing. */
   extent(): Rect {
     const r = this.root;

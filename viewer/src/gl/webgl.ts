@@ -1,21 +1,23 @@
 /** Decides how a draw list is drawn with WebGL2: one call for each run of marks of one kind. */
 
 import { alphaOf, blue, green, red, type Rgba } from "../base/color";
-import { Words, type DrawList, type Kind } from "./draw_list";
+import { Words, type DrawList, type Mark } from "./draw_list";
 import { TextFit } from "./fonts";
 import type { Renderer } from "./renderer";
 import { BOX_FS, BOX_VS, FILL_FS, FILL_VS, STROKE_FS, STROKE_VS, TEXT_FS, TEXT_VS } from "./shaders";
-import { TextAtlas } from "./text_atlas";
+import { TextAtlas, type Slot } from "./text_atlas";
 import {
   BOX_VERTEX, boxVertices, cornerVertices, curveVertices, FILL_VERTEX, fillVertices, lineVertices, STROKE_VERTEX, TEXT_VERTEX,
 } from "./vertices";
+
+const NO_SLOT: Slot = { u: 0, v: 0, w: 0, h: 0, colored: false };
 
 export class WebGlRenderer implements Renderer {
   readonly kind = "webgl2";
   private width = 1;
   private height = 1;
   private ratio = 1;
-  private readonly batches: Readonly<Record<Kind, Batch>>;
+  private readonly batches: Readonly<Record<Mark, Batch>>;
   private readonly texts: Batch;
   private readonly atlas = new TextAtlas();
   private readonly fit: TextFit;
@@ -78,7 +80,15 @@ export class WebGlRenderer implements Renderer {
     gl.clearColor(red(background) / 255, green(background) / 255, blue(background) / 255, 1);
     gl.clear(gl.COLOR_BUFFER_BIT);
     this.load(list);
+    this.loadTexts(list);
     for (const [what, start, end] of list.runs) {
+      if (what === "texts") {
+        gl.enable(gl.BLEND);
+        this.texts.use(this.width, this.height);
+        gl.uniform1f(this.texts.uniform("uAtlas"), this.atlas.size);
+        this.quads.draw(start, end - start);
+        continue;
+      }
       // Opaque fills need no blending.
       if (what === "fills") gl.disable(gl.BLEND);
       else gl.enable(gl.BLEND);
@@ -92,8 +102,6 @@ export class WebGlRenderer implements Renderer {
         this.quads.draw(start * each, (end - start) * each);
       }
     }
-    gl.enable(gl.BLEND);
-    this.drawTexts(list);
   }
 
   private load(list: DrawList): void {
@@ -115,7 +123,7 @@ export class WebGlRenderer implements Renderer {
     for (const k of ["fills", "corners", "boxes", "lines"] as const) this.quads.attach(batches[k]);
   }
 
-  private drawTexts(list: DrawList): void {
+  private loadTexts(list: DrawList): void {
     // The atlas ran full half-way: earlier slots are void, so the page of texts is set once more.
     if (!this.fillTexts(list)) this.fillTexts(list);
     const words = this.texts.vertices;
@@ -129,9 +137,6 @@ export class WebGlRenderer implements Renderer {
     }
     this.texts.upload();
     this.quads.attach(this.texts);
-    this.texts.use(this.width, this.height);
-    gl.uniform1f(this.texts.uniform("uAtlas"), this.atlas.size);
-    this.quads.draw(0, words.length / 4);
   }
 
   /** False when the atlas was emptied on the way. */
@@ -140,12 +145,10 @@ export class WebGlRenderer implements Renderer {
     const words = this.texts.vertices;
     words.length = 0;
     for (const t of list.texts) {
-      if (alphaOf(t.color) === 0) continue;
+      // Every text has its quad, an empty one where there is nothing to see: runs count texts.
       const px = Math.min(200, Math.max(1, Math.round(t.px * this.ratio)));
-      const text = this.fit.cut(t.text, px / this.ratio, t.face, t.maxWidth);
-      if (!text) continue;
-      const slot = this.atlas.slot(text, px, t.face);
-      if (!slot) continue;
+      const text = alphaOf(t.color) === 0 ? "" : this.fit.cut(t.text, px / this.ratio, t.face, t.maxWidth);
+      const slot = (text ? this.atlas.slot(text, px, t.face) : null) ?? NO_SLOT;
       if (this.atlas.generation !== generation && words.length > 0) return false;
       const x = Math.round(t.x * this.ratio - (slot.w - 2) * t.align) - 1;
       const y = Math.round(t.y * this.ratio - px * 0.72) - 1;

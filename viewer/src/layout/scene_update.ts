@@ -15,8 +15,8 @@ export const IS_OPEN = 4;
 /** Open, and drawn as the inside of the first of its identical members. */
 export const IS_EXEMPLAR = 8;
 export const IS_SOURCE = 16;
-/** Born in this stage: the pass added it. */
-export const IS_NEW = 32;
+/** What the stage's pass did to a node (ADDED, REMOVED, CHANGED of model/stage.ts), from this bit on. */
+export const CHANGE_SHIFT = 5;
 
 export interface SceneUpdate {
   /** Everything before is void: another graph, stage, grouping or direction. */

@@ -11,7 +11,7 @@ import { makeInput, portsOf, type InputContext, type OpenMember, type Ports } fr
 import { Interner } from "./labels";
 import type { Measure } from "./measure";
 import { firstTwin, ProblemBuilder, shownMembers, type Problem } from "./problem";
-import { IS_EXEMPLAR, IS_GROUP, IS_NEW, IS_OPEN, IS_REPEAT, IS_SOURCE, type SceneUpdate, type Shape } from "./scene_update";
+import { CHANGE_SHIFT, IS_EXEMPLAR, IS_GROUP, IS_OPEN, IS_REPEAT, IS_SOURCE, type SceneUpdate, type Shape } from "./scene_update";
 
 export const FOLDED = 0;
 /** Open; a run of identical groups shows the inside of one of them. */
@@ -252,8 +252,7 @@ export class LayoutSession {
           title.push(this.labels.id(nodeTitle(h, m)));
           sub.push(this.labels.id(nodeSubtitle(h, m)));
           family.push(r < 0 ? familyOf("source") : familyOf(h.stage.graph.strings.at(h.stage.graph.kind[r])));
-          const isNew = r >= 0 && h.stage.stage > 0 && h.stage.graph.born[r] === h.stage.stage;
-          flags.push((isSource(h, m) ? IS_SOURCE : 0) | (isNew ? IS_NEW : 0));
+          flags.push((isSource(h, m) ? IS_SOURCE : 0) | (h.stage.change[m] << CHANGE_SHIFT));
           size.push(1);
           key.push(0);
           continue;

@@ -24,13 +24,24 @@ export interface StageGraph {
   readonly edges: number;
   /** 1 for the graph's own inputs. */
   readonly isInput: Uint8Array;
+  /** Whether what the stage removed is there too, and what became of each node: SAME, ADDED ... */
+  readonly diff: boolean;
+  readonly change: Uint8Array;
 }
 
-export function selectStage(graph: Graph, stage: number): StageGraph {
+export const SAME = 0;
+export const ADDED = 1;
+export const REMOVED = 2;
+export const CHANGED = 3;
+
+/** With `diff`, nodes that the stage's pass removed are kept in their place, marked as such. */
+export function selectStage(graph: Graph, stage: number, diff = false): StageGraph {
   const { born, died } = graph;
   const info = graph.info.stages[stage];
   const live: number[] = [];
   for (let r = 0; r < graph.rows; r++) if (born[r] <= stage && (died[r] < 0 || died[r] > stage)) live.push(r);
+  const fate = new Map<number, number>(); // row -> what became of it, where not SAME
+  if (diff && stage > 0) markChanges(graph, stage, live, fate);
 
   const rowOfId = idMap(graph, live);
   const order = topological(graph, live, rowOfId);
@@ -85,10 +96,28 @@ export function selectStage(graph: Graph, stage: number): StageGraph {
     const r = rowOfId.get(id);
     if (r !== undefined && r >= 0) isInput[nodeOfRow[r]] = 1;
   }
+  const change = new Uint8Array(count);
+  for (const [r, what] of fate) change[nodeOfRow[r]] = what;
   return {
-    graph, stage, count, row, nodeOfRow, inputs: { offsets: inOffsets, values: inputs }, inputTensor, tensorStart,
+    diff, change, graph, stage, count, row, nodeOfRow, inputs: { offsets: inOffsets, values: inputs }, inputTensor, tensorStart,
     users: { offsets: userCount, values: users }, edges, isInput,
   };
+}
+
+/** Finds what is new, gone or different, and puts what is gone back among the live rows. */
+function markChanges(graph: Graph, stage: number, live: number[], fate: Map<number, number>): void {
+  const ended = new Map<number, number>(); // id -> row that ended here
+  for (let r = 0; r < graph.rows; r++) if (graph.died[r] === stage) ended.set(graph.id[r], r);
+  for (const r of live) {
+    if (graph.born[r] !== stage) continue;
+    fate.set(r, ended.has(graph.id[r]) ? CHANGED : ADDED);
+    ended.delete(graph.id[r]);
+  }
+  for (const r of ended.values()) {
+    fate.set(r, REMOVED);
+    live.push(r);
+  }
+  live.sort((a, b) => a - b);
 }
 
 interface IdMap {

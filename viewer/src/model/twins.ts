@@ -51,7 +51,7 @@ export function hashGroups(stage: StageGraph, rows: GroupRows, raw: Int32Array, 
       }
       const r = stage.row[item];
       const arity = stage.inputs.offsets[item + 1] - stage.inputs.offsets[item];
-      let h = mix(arity, r < 0 ? -1 : graph.op[r]);
+      let h = mix(mix(arity, stage.change[item]), r < 0 ? -1 : graph.op[r]);
       if (r >= 0) {
         for (let k = graph.outputs.offsets[r]; k < graph.outputs.offsets[r + 1]; k++) h = mix(h, graph.outputs.values[k]);
       }
