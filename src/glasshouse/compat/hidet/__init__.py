@@ -9,7 +9,7 @@ from glasshouse import Tensor
 from glasshouse import array as _array
 from glasshouse import full as _full
 from glasshouse import randn as _randn
-from glasshouse.compat.hidet import graph
+from glasshouse.compat.hidet import graph, utils
 from glasshouse.compat.missing import names_what_is_there
 
 _SHORT = {
@@ -52,5 +52,5 @@ def from_torch(tensor: Any) -> Tensor:
     return _array(tensor)
 
 
-__all__ = ["Tensor", "asarray", "from_torch", "full", "graph", "ones", "randn", "zeros"]
+__all__ = ["Tensor", "asarray", "from_torch", "full", "graph", "ones", "randn", "utils", "zeros"]
 __getattr__ = names_what_is_there("hidet", __all__)
