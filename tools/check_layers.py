@@ -31,8 +31,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "tensor": frozenset({"numpy_ref"}),  # runs what is pending until a compiler is set
     "nn": frozenset({"tensor"}),
     "frontend": frozenset({"ops"}),
-    # numerics: folding runs ops, instruments compare with the reference and write recordings.
-    "passes": frozenset({"ops", "numerics"}),
+    # numerics: folding runs ops, instruments compare with the reference and write recordings;
+    # formats: an instrument writes intermediate graphs as files.
+    "passes": frozenset({"ops", "numerics", "formats"}),
     "lower": frozenset({"ops"}),
     "backend": frozenset({"lower"}),
     # compile() traces and optimises; what has no kernel runs on the reference.
@@ -41,7 +42,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "numerics": frozenset({"numpy_ref", "record"}),
     "formats": frozenset({"record"}),
     "show": frozenset({"formats"}),  # whatever can be read can be shown
-    "compat": frozenset({ROOT, "nn"}),
+    # gh.passes is part of the public API, and Hidet's scripts write files.
+    "compat": frozenset({ROOT, "nn", "passes"}),
 }
 # A command may use everything: nothing imports a command.
 MAY_IMPORT["cli"] = frozenset({ROOT, *MAY_IMPORT})

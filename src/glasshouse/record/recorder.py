@@ -185,7 +185,12 @@ def _reads(node: Node) -> tuple[tuple[int, int], ...]:
 
 
 def _attributes(node: Node) -> Iterable[tuple[str, str]]:
-    out = [(k, v) for k, v in attributes(node).items() if k not in _HIDDEN]
+    given = node.attrs
+    out = [
+        (k, given[k] if isinstance(given[k], str) else text)
+        for k, text in attributes(node).items()
+        if k not in _HIDDEN
+    ]
     if node.op.kind is not Kind.SOURCE and "shape" in node.attrs:
         out.append(("shape", str(list(node.attrs["shape"]))))
     if node.op.kind is not Kind.SOURCE and "dtype" in node.attrs:

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from glasshouse.formats.hidet.write import write
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.printer import print_graph
 from glasshouse.passes.base import Pass
 from glasshouse.passes.instrument import Instrument
-from glasshouse.passes.instruments.flow_graph_json import flow_graph_json
+from glasshouse.record.recorder import Recorder
 
 if TYPE_CHECKING:
     from glasshouse.passes.context import PassContext
@@ -35,8 +35,14 @@ class SaveGraph(Instrument):
 
     def _save(self, title: str, graph: Graph) -> None:
         path = self.out_dir / f"{len(self.paths)}_{title}.json"
-        path.write_text(json.dumps(flow_graph_json(graph, title), indent=1), encoding="utf-8")
-        path.with_suffix(".txt").write_text(
-            print_graph(graph, bodies=True) + "\n", encoding="utf-8"
-        )
+        path.write_bytes(flow_graph_json(graph))
+        text = print_graph(graph, bodies=True) + "\n"
+        path.with_suffix(".txt").write_text(text, encoding="utf-8")
         self.paths.append(path)
+
+
+def flow_graph_json(graph: Graph) -> bytes:
+    """A graph in the JSON of the flow-graph tutorial."""
+    recorder = Recorder(graph.name, sources=False)
+    recorder.begin(graph)
+    return write(recorder.finish())
