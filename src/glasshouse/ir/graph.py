@@ -91,7 +91,7 @@ class Graph:
         self._nodes: dict[int, Node] = {}
         self._next_id = 0
         self._order: list[Node] | None = None
-        # Values that leave the graph, and where: numbers of outputs, and variables that they update.
+        # Values that leave the graph, and where: numbers of outputs, and variables they update.
         self._held: dict[Value, list[int | Node]] = {}
 
     # ---------------------------------------------------------------------------------- reading
