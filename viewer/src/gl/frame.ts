@@ -519,8 +519,8 @@ export class FrameBuilder {
     const d = Math.min(v.depth - 1, theme.sheets.length - 1);
     if (right - x < 40) return;
     if (y > v.y + 1) {
-      list.box(x + 1, y, right - x - 2, bar, 0, fade(theme.sheets[d], 0.94), 0, 0);
-      list.box(x + 1, y + bar, right - x - 2, 1, 0, theme.sheetBorders[d], 0, 0);
+      list.rect(x + 1, y, right - x - 2, bar, theme.sheets[d]);
+      list.rect(x + 1, y + bar, right - x - 2, 1, theme.sheetBorders[d]);
     }
     const pad = Math.max(8, 12 * Math.min(1, s));
     const room = right - x - 2 * pad;

@@ -110,7 +110,7 @@ export function buildCells(flow: Flow, ranks: Ranks, rank: Int32Array, rowCount:
   const down = pulls(byUpper.values, false);
   const list = bucket(row, rowCount);
   return {
-    rows: { cells, rows: rowCount, row, list, up: up.cell, down: down.cell },
+    rows: { boxes: n, cells, rows: rowCount, row, list, up: up.cell, down: down.cell },
     up, down, bendStart, bends, route,
   };
 }

@@ -1,7 +1,7 @@
 /** Decides how a group's problem and the state of its members become the input of its drawing. */
 
 import type { Hierarchy } from "../model/hierarchy";
-import { groupSubtitle, groupTitle, isModelInput, isSource, nodeSubtitle, nodeTitle, portName, tensorType } from "../model/labels";
+import { groupSubtitle, groupTitle, isModelInput, isSource, nodeSubtitle, nodeTitle, pillTitle, portName, tensorType } from "../model/labels";
 import type { GroupInput } from "./group";
 import type { Interner } from "./labels";
 import type { Measure } from "./measure";
@@ -83,7 +83,7 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
       size[i] = leafSize(measure, title, nodeSubtitle(h, item));
       if (isSource(h, item) && h.stage.row[item] >= 0 && !isModelInput(h, item)) {
         nature[i] = 1;
-        pill[i] = pillSize(measure, title);
+        pill[i] = pillSize(measure, pillTitle(h, item));
       }
       continue;
     }

@@ -5,6 +5,8 @@ import type { Work } from "./flow";
 
 /** Rows of cells (blocks and the bends of edges that pass through); edges join neighbouring rows only. */
 export interface Rows {
+  /** Cells below this number are blocks, the others bends. */
+  readonly boxes: number;
   readonly cells: number;
   readonly rows: number;
   readonly row: Int32Array;
@@ -46,7 +48,16 @@ export function orderRows(g: Rows, work: Work): Int32Array {
   // A mirror image has the same crossings: the one that agrees with the given order is kept.
   let agree = 0;
   for (let r = 0; r < g.rows; r++) {
-    for (let i = g.list.offsets[r] + 1; i < g.list.offsets[r + 1]; i++) agree += g.list.values[i] > g.list.values[i - 1] ? 1 : -1;
+    let first = -1;
+    let last = -1;
+    for (let i = g.list.offsets[r]; i < g.list.offsets[r + 1]; i++) {
+      const v = g.list.values[i];
+      if (v >= g.boxes) continue;
+      if (first < 0) first = v;
+      else agree += v > last ? 1 : -1;
+      last = v;
+    }
+    if (last !== first) agree += last > first ? 1 : -1;
   }
   if (agree < 0) {
     for (let r = 0; r < g.rows; r++) {

@@ -3,7 +3,7 @@
 import { Cancelled } from "../base/errors";
 import { Ints } from "../base/grow";
 import { groupKey, type Hierarchy } from "../model/hierarchy";
-import { groupSubtitle, groupTitle, isSource, nodeSubtitle, nodeTitle } from "../model/labels";
+import { groupSubtitle, groupTitle, isSource, nodeSubtitle, nodeTitle, pillTitle } from "../model/labels";
 import { FAMILIES, FAMILY_WEIGHT, familyOf } from "./family";
 import { newWork, type Work } from "./flow";
 import { layGroup } from "./group";
@@ -244,12 +244,13 @@ export class LayoutSession {
       groups.push(this.flat ? this.flatShape : this.laid[g]);
       groups.push(item.length);
       const members = this.flat ? this.problem(0).problem.members : this.membersOf(g);
+      const small = this.shapes[this.flat ? this.flatShape : this.laid[g]].small;
       for (let i = 0; i < members.length; i++) {
         const m = members[i];
         item.push(m);
         if (m < h.nodes) {
           const r = h.stage.row[m];
-          title.push(this.labels.id(nodeTitle(h, m)));
+          title.push(this.labels.id(small[i] ? pillTitle(h, m) : nodeTitle(h, m)));
           sub.push(this.labels.id(nodeSubtitle(h, m)));
           family.push(r < 0 ? familyOf("source") : familyOf(h.stage.graph.strings.at(h.stage.graph.kind[r])));
           flags.push((isSource(h, m) ? IS_SOURCE : 0) | (h.stage.change[m] << CHANGE_SHIFT));

@@ -27,6 +27,13 @@ export function nodeTitle(h: Hierarchy, node: number): string {
   return op || lastPart(g.strings.head(g.name[r])) || `node ${g.id[r]}`;
 }
 
+/** A weight by its role, as it stands beside the op that reads it: "encoder.layer.0.query.weight" -> "weight". */
+export function pillTitle(h: Hierarchy, node: number): string {
+  const title = nodeTitle(h, node);
+  const last = title.slice(title.lastIndexOf(".") + 1);
+  return /(?:^|_)(weight|bias|running_mean|running_var|num_batches_tracked|gamma|beta|scale|zero_point)$/.exec(last)?.[1] ?? last;
+}
+
 /** "aten.convolution.default" -> "convolution": the dialect is the same for the whole graph. */
 export function shortOp(op: string): string {
   return op.replace(/^(?:torch\.ops\.)?(?:aten|prims|prim|onnx|tfl|quantized_decomposed)(?:\.|::)/, "").replace(/\.(?:default|Tensor|Scalar|int)$/, "");
