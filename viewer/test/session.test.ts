@@ -1,5 +1,6 @@
 import assert from "node:assert/strict";
 import { test } from "node:test";
+import { Cancelled } from "../src/base/errors";
 import { firstView } from "../src/engine/first_view";
 import { Measure } from "../src/layout/measure";
 import type { SceneUpdate } from "../src/layout/scene_update";
@@ -161,4 +162,23 @@ test("100,000 nodes unfold and flatten in steps that grow with the graph", async
   s.flat = true;
   await s.layOut();
   assert.ok(steps() < 60 * h.nodes, `${steps()} steps to flatten`);
+});
+
+test("flattening tells how far it is and can be called off", async () => {
+  const h = await load(transformer(300));
+  const s = session(h);
+  s.flat = true;
+  const seen: number[] = [];
+  await assert.rejects(
+    s.layOut({
+      step: async (done) => {
+        seen.push(done);
+        if (done >= 3) throw new Cancelled();
+      },
+    }),
+    Cancelled,
+  );
+  assert.deepEqual(seen, [0, 1, 2, 3]);
+  await s.layOut();
+  assert.ok(s.shape(0), "and started again");
 });

@@ -6,12 +6,18 @@ import type { EngineApi } from "./api";
 /** Put in place by build.mjs: the worker's bundle as text. */
 declare const GLASS_WORKER: string;
 
-export type EngineClient = Client<EngineApi>;
+export class EngineClient extends Client<EngineApi> {
+  constructor(private readonly worker: Worker) {
+    super(worker as unknown as Port);
+    worker.addEventListener("error", (e) => this.fail(new Error(e.message || "The worker stopped; the file may be too large for this browser's memory.")));
+  }
+
+  dispose(): void {
+    this.worker.terminate();
+    this.fail(new Error("closed"));
+  }
+}
 
 export function startEngine(): EngineClient {
-  const url = URL.createObjectURL(new Blob([GLASS_WORKER], { type: "text/javascript" }));
-  const worker = new Worker(url);
-  const client = new Client<EngineApi>(worker as unknown as Port);
-  worker.addEventListener("error", (e) => client.fail(new Error(e.message || "The worker stopped; the file may be too large for this browser's memory.")));
-  return client;
+  return new EngineClient(new Worker(URL.createObjectURL(new Blob([GLASS_WORKER], { type: "text/javascript" }))));
 }

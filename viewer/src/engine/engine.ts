@@ -88,7 +88,8 @@ export class Engine {
     const { view } = arg;
     const pace: Pace = {
       step: async (done, total) => {
-        if (total > 200) call.progress({ text: "Arranging groups", done, total });
+        const flat = view.fold.base === "flat";
+        if (total > (flat ? 4 : 200)) call.progress({ text: flat ? "Arranging columns" : "Arranging groups", done, total });
         await call.breathe();
       },
     };

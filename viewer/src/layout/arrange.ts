@@ -16,13 +16,28 @@ const COLUMN_GAP = 28;
 const TRACK = 9;
 const ROW_ESTIMATE = 32;
 
-export function arrange(flow: Flow, options: ArrangeOptions, work: Work, known?: Ranks): Arrangement {
-  const ranks = known ?? assignRanks(flow, work);
+/** Yields how far it is (columns laid, columns in all), so that a long run can be watched and called off. */
+export type Steps<T> = Generator<readonly [done: number, total: number], T, void>;
+
+/** Runs steps to their end without a break. */
+export function finish<T>(steps: Steps<T>): T {
+  for (;;) {
+    const r = steps.next();
+    if (r.done) return r.value;
+  }
+}
+
+export function arrange(flow: Flow, options: ArrangeOptions, work: Work): Arrangement {
+  return finish(arrangeSteps(flow, options, work));
+}
+
+export function* arrangeSteps(flow: Flow, options: ArrangeOptions, work: Work): Steps<Arrangement> {
+  const ranks = assignRanks(flow, work);
   let area = 0;
   for (let v = 0; v < flow.n; v++) if (flow.kind[v] === 0) area += (flow.w[v] + 24) * (flow.h[v] + ROW_ESTIMATE);
   const maxRow = Math.max(900, Math.sqrt(area * options.aspect) * 1.15);
   const cut = chooseColumns(flow, ranks, options, maxRow);
-  return cut ? layColumns(flow, cut, work, maxRow) : layColumn(flow, ranks, work, maxRow);
+  return cut ? yield* layColumns(flow, cut, work, maxRow) : layColumn(flow, ranks, work, maxRow);
 }
 
 interface Columns {
@@ -184,7 +199,7 @@ interface SubFlow {
   readonly net: Ints;
 }
 
-function layColumns(flow: Flow, cut: Columns, work: Work, maxRow: number): Arrangement {
+function* layColumns(flow: Flow, cut: Columns, work: Work, maxRow: number): Steps<Arrangement> {
   const { n, m } = flow;
   const C = cut.count;
   const subs: SubFlow[] = Array.from({ length: C }, () => ({
@@ -251,10 +266,12 @@ function layColumns(flow: Flow, cut: Columns, work: Work, maxRow: number): Arran
     }
     tail[e] = connect(subs[b], c.entry, local[flow.dst[e]], e, 0, flow.enter[e]);
   }
-  const laid = subs.map((s) => {
+  const laid: Arrangement[] = [];
+  for (const s of subs) {
     const sub = toFlow(flow, s);
-    return layColumn(sub, assignRanks(sub, work), work, maxRow);
-  });
+    laid.push(layColumn(sub, assignRanks(sub, work), work, maxRow));
+    yield [laid.length, C];
+  }
 
   // Tracks: connectors into one column stand side by side in the gap before it.
   const tracks = new Int32Array(C);

@@ -1,7 +1,7 @@
 /** Decides the drawing of one unfolded group: which members are boxes, which pills, which edges are drawn. */
 
 import { Floats, Ints } from "../base/grow";
-import { arrange } from "./arrange";
+import { arrangeSteps, type Steps } from "./arrange";
 import type { Flow, Work } from "./flow";
 import { assignRanks } from "./rank";
 import { HEADER, PAD, PILL_GAP, PILL_ROOM, STEM, TAG_RISE, type Size } from "./style";
@@ -40,13 +40,14 @@ const FAR = 4;
 const MANY = 3;
 const MAX_PILLS = 4;
 
-export function layGroup(p: GroupInput, work: Work): Template {
+
+export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
   const owner = satellites(p);
   const tagged = choosePorts(p, owner, work);
   const beside = pillsBeside(p, owner, tagged);
   const blocks = shapeBlocks(p, owner, beside);
   const { flow, edgeOf } = toFlow(p, owner, tagged, blocks);
-  const laid = arrange(flow, { aspect: p.across ? 1 / p.aspect : p.aspect, wrapFrom: p.wrapFrom }, work);
+  const laid = yield* arrangeSteps(flow, { aspect: p.across ? 1 / p.aspect : p.aspect, wrapFrom: p.wrapFrom }, work);
 
   const padX = p.root ? 0 : p.across && p.ins + p.outs > 0 ? 6 : PAD;
   const padTop = p.root ? 0 : HEADER;

@@ -6,7 +6,8 @@ import { groupKey, type Hierarchy } from "../model/hierarchy";
 import { groupSubtitle, groupTitle, isSource, nodeSubtitle, nodeTitle, pillTitle } from "../model/labels";
 import { FAMILIES, FAMILY_WEIGHT, familyOf } from "./family";
 import { newWork, type Work } from "./flow";
-import { layGroup } from "./group";
+import { finish, type Steps } from "./arrange";
+import { groupSteps } from "./group";
 import { makeInput, portsOf, type InputContext, type OpenMember, type Ports } from "./input";
 import { Interner } from "./labels";
 import type { Measure } from "./measure";
@@ -152,7 +153,15 @@ export class LayoutSession {
       if (this.flatShape >= 0) return;
       await pace.step(0, 1);
       const { problem, ports } = this.problem(0);
-      this.flatShape = this.lay(ctx, problem, ports, true);
+      const steps = this.laySteps(ctx, problem, ports, true);
+      for (;;) {
+        const r = steps.next();
+        if (r.done) {
+          this.flatShape = r.value;
+          break;
+        }
+        await pace.step(r.value[0], r.value[1]);
+      }
       this.changed.add(0);
       return;
     }
@@ -161,7 +170,7 @@ export class LayoutSession {
       if (k % 32 === 0) await pace.step(k, stale.length);
       const g = stale[i];
       const { problem, ports } = this.problem(g);
-      this.laid[g] = this.lay(ctx, problem, ports, false);
+      this.laid[g] = finish(this.laySteps(ctx, problem, ports, false));
       this.changed.add(g);
     }
   }
@@ -178,11 +187,11 @@ export class LayoutSession {
     };
   }
 
-  private lay(ctx: InputContext, problem: Problem, ports: Ports, flat: boolean): number {
+  private *laySteps(ctx: InputContext, problem: Problem, ports: Ports, flat: boolean): Steps<number> {
     const input = makeInput(ctx, problem, ports, flat);
     const known = input.key ? this.shapeOf.get(input.key) : undefined;
     if (known !== undefined) return known;
-    const t = layGroup(input, this.work);
+    const t = yield* groupSteps(input, this.work);
     const byTensor = new Map<number, number>();
     for (let e = 0; e < input.tensor.length; e++) byTensor.set(input.tensor[e], e);
     const edgeLabel = new Int32Array(t.edgeTensor.length);

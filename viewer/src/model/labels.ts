@@ -1,6 +1,7 @@
 /** Decides what a box is called: op or name, class or shape, module paths with their numbers. */
 
 import { count, short, shortType } from "../base/format";
+import type { Graph } from "./graph";
 import { worksIn, type Hierarchy } from "./hierarchy";
 import { isNumber } from "./twins";
 
@@ -45,7 +46,18 @@ export function tensorType(h: Hierarchy, tensor: number, node: number): string {
   const r = h.stage.row[node];
   if (r < 0) return "";
   const k = g.outputs.offsets[r] + tensor - h.stage.tensorStart[node];
-  return k < g.outputs.offsets[r + 1] ? shortType(g.strings.head(g.outputs.values[k], 200)) : "";
+  return k < g.outputs.offsets[r + 1] ? printedType(g, g.outputs.values[k]) : "";
+}
+
+const printed = new WeakMap<Graph, Map<number, string>>();
+
+/** Types repeat, a hundred thousand nodes have a few dozen: each is shortened once. */
+function printedType(g: Graph, text: number): string {
+  let known = printed.get(g);
+  if (!known) printed.set(g, (known = new Map()));
+  let out = known.get(text);
+  if (out === undefined) known.set(text, (out = shortType(g.strings.head(text, 200))));
+  return out;
 }
 
 export function nodeSubtitle(h: Hierarchy, node: number): string {
