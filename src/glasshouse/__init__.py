@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 _HOMES: dict[str, str] = {
     name: f"glasshouse.{home}"
     for home, names in {
-        "api": "compile trace",
+        "api": "compile load trace",
         "tensor.tensor": "Tensor",
         "tensor.create": "arange array as_tensor eye from_dlpack from_numpy full full_like "
         "linspace ones ones_like rand randint randn zeros zeros_like",
@@ -70,6 +70,7 @@ if TYPE_CHECKING:
     from glasshouse import passes as passes
     from glasshouse.tensor import optim as optim
     from glasshouse.api import compile as compile
+    from glasshouse.api import load as load
     from glasshouse.api import trace as trace
     from glasshouse.ir import Graph as Graph
     from glasshouse.ir import parse_graph as parse_graph

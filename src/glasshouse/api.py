@@ -53,6 +53,13 @@ def compile(
     return compile_optimized(graph, target, progress)
 
 
+def load(folder: str | os.PathLike[str]) -> Module:
+    """The module that `module.save(folder)` wrote; needs no compiler and not the model's code."""
+    from glasshouse.runtime.save import load as load_folder
+
+    return load_folder(folder)
+
+
 def _is_torch(model: Any) -> bool:
     """Whether this is a model of PyTorch; if it was never imported, it is not."""
     torch = sys.modules.get("torch")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from glasshouse.backend.cpu.build import headers_hash
 from glasshouse.backend.cpu.emit import Layout, Source
 from glasshouse.errors import ExecutionError
 from glasshouse.ir.dim import Dim, SymDim, evaluate, symbols_of
@@ -41,7 +43,10 @@ class KernelTime:
 class Module:
     """A compiled model: call it with arrays or tensors."""
 
-    def __init__(self, program: Program, layout: Layout, library: Path, source: Source) -> None:
+    def __init__(
+        self, program: Program, layout: Layout, library: Path, source: Source, headers: str = ""
+    ) -> None:
+        """`headers` is the hash of those that the library was built from; "": the ones here."""
         self.program = program
         self.layout = layout
         self.source = source
@@ -49,13 +54,13 @@ class Module:
         self.base_recording: Recording | None = None  # what the passes did, when they were watched
         self._library = ctypes.CDLL(str(library))
         self._library.glasshouse_packed_bytes.restype = ctypes.c_int64
-        self._pool = pool_of(self._library)
+        self._pool = pool_of(self._library, headers or headers_hash())
         self._lock = threading.Lock()
         self._fixed: dict[int, Array] = {}  # arrays that the table points to in every run
         self._by_name: dict[str, Value] = {}
         self._arena = aligned_bytes(layout.arena_bytes)
         self._segments = _segments(program)
-        self._passed_through = _passed_through(program)
+        self._passed_through = passed_through(program)
         self._hold_sources()
         self._prepare()
 
@@ -112,6 +117,20 @@ class Module:
         from glasshouse.runtime.recording import recording_of  # it measures modules
 
         return recording_of(self, self.base_recording, inputs, count)
+
+    def save(self, folder: str | os.PathLike[str], name: str = "model") -> Path:
+        """Write library, C header, weights and recording; `glasshouse.load` and C programs run it.
+
+        Weights and variables are saved with the values that they have now.
+        """
+        from glasshouse.runtime.save import save  # it reads modules
+
+        with self._lock:
+            return save(self, Path(folder), name)
+
+    def source_array(self, node: Node) -> Array:
+        """What a constant or variable holds now."""
+        return self._fixed[self.layout.table[node.output]]
 
     @property
     def graph(self) -> Graph:
@@ -313,7 +332,7 @@ def _step_name(step: Step) -> str:
     return step.kernel.name if isinstance(step, Call) else f"fallback_{step.node.op.name}"
 
 
-def _passed_through(program: Program) -> list[Value]:
+def passed_through(program: Program) -> list[Value]:
     """Constants and variables that are outputs: no step computes them, so they are copied."""
     held = [*program.graph.outputs, *program.graph.updates.values()]
     return [

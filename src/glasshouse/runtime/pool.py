@@ -1,7 +1,7 @@
 """Decides which threads run kernels: one pool for the process, made by the first library loaded.
 
-All libraries are built from the same headers (their hash is part of every file's name), so a pool
-made by one can be used by all.
+Libraries that were built from the same headers (a hash tells) can use one pool. One that another
+version of Glasshouse built and saved gets its own: its idea of a pool may differ.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import threading
 
 _lock = threading.Lock()
-_made: tuple[ctypes.c_void_p, ctypes.CDLL] | None = None
+_made: dict[str, tuple[ctypes.c_void_p, ctypes.CDLL]] = {}
 
 
 def default_threads() -> int:
@@ -20,18 +20,17 @@ def default_threads() -> int:
     return named or len(os.sched_getaffinity(0))
 
 
-def pool_of(library: ctypes.CDLL) -> ctypes.c_void_p:
-    """The pool of this process."""
-    global _made  # noqa: PLW0603  # one pool for the process
+def pool_of(library: ctypes.CDLL, headers: str) -> ctypes.c_void_p:
+    """The pool of this process for libraries built from these headers."""
     with _lock:
-        if _made is None:
+        if headers not in _made:
             library.glasshouse_pool.restype = ctypes.c_void_p
-            _made = ctypes.c_void_p(library.glasshouse_pool(default_threads())), library
-        return _made[0]
+            _made[headers] = ctypes.c_void_p(library.glasshouse_pool(default_threads())), library
+        return _made[headers][0]
 
 
 def set_threads(count: int) -> None:
     """Run kernels on this many threads from now on."""
     os.environ["GLASSHOUSE_THREADS"] = str(count)
-    if _made is not None:
-        _made[1].glasshouse_set_threads(_made[0], count)
+    for pool, library in _made.values():
+        library.glasshouse_set_threads(pool, count)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from glasshouse.backend.cpu.emit import kernel_source
 from glasshouse.lower.group import member_ids
 from glasshouse.lower.program import Call
 from glasshouse.record.reader import Recording
@@ -22,15 +21,25 @@ def recording_of(
     module: Module, base: Recording | None, inputs: Sequence[Any] = (), count: int = 10
 ) -> Recording:
     """The recording of a compilation; with inputs, also the measured times and errors."""
+    builder = compilation_of(module, base)
+    if inputs or not module.graph.inputs:
+        _measure(module, inputs, count, builder.graphs[0], builder)
+    return builder.finish()
+
+
+def compilation_of(module: Module, base: Recording | None) -> RecordingBuilder:
+    """What the passes did, and the kernels with their code; a loaded module's has them already."""
     if base is None:
         recorder = Recorder(module.graph.name or "model")
         recorder.begin(module.graph, "compiled")
         base = recorder.finish()
     builder = RecordingBuilder.of(base)
     owner = builder.graphs[0]
+    if base.graphs[0].table(KernelRow).rows:
+        return builder
     for number, step in enumerate(module.program.steps):
         if isinstance(step, Call):
-            owner.add(_kernel_row(number, step))
+            owner.add(_kernel_row(number, step, module.source.kernels[step.kernel.name]))
         else:
             reason = Text(f"// {step.why}")
             name = f"fallback_{step.node.op.name}"
@@ -38,15 +47,13 @@ def recording_of(
             owner.add(KernelRow(number, name, step.node.id, ids, "python", "fallback", reason))
     builder.facts["kernels"] = str(len(module.program.kernels))
     builder.facts["arena bytes"] = str(module.layout.arena_bytes)
-    if inputs or not module.graph.inputs:
-        _measure(module, inputs, count, owner, builder)
-    return builder.finish()
+    return builder
 
 
-def _kernel_row(number: int, call: Call) -> KernelRow:
+def _kernel_row(number: int, call: Call, code: str) -> KernelRow:
     return KernelRow(
         number, call.kernel.name, call.node.id, list(member_ids(call.node)), "cpu",
-        call.kernel.variant, Text(kernel_source(call.kernel)),
+        call.kernel.variant, Text(code),
         bytes_read=float(call.bytes_read), bytes_written=float(call.bytes_written),
         flops=float(call.flops),
     )  # fmt: skip

@@ -44,7 +44,7 @@ def build(source: Source, progress: Progress | None = None) -> Path:
             f"cannot write to the cache {folder}: {error.strerror}",
             hint="set GLASSHOUSE_CACHE to a folder that can be written",
         ) from None
-    salt = f"{tools.identity} {' '.join(tools.flags[:-1])} {_headers_hash()}"
+    salt = f"{tools.identity} {' '.join(tools.flags[:-1])} {headers_hash()}"
     units = _units(source)
     texts, names = list(units.values()), list(units)
     keys = [hash_text(salt + text) for text in texts]
@@ -141,5 +141,6 @@ def _write(path: Path, text: str) -> None:
 
 
 @lru_cache(maxsize=1)
-def _headers_hash() -> str:
+def headers_hash() -> str:
+    """Changes whenever code built from the headers may."""
     return hash_text("".join(p.read_text() for p in sorted(INCLUDE.rglob("*.[ch]*"))))

@@ -1,0 +1,180 @@
+
+// The plain C interface of a saved model. Everything above this line that begins with kGh describes the model.
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static thread_local char gh_message[512];
+
+static int gh_fail(const char* what, const char* detail) {
+  snprintf(gh_message, sizeof gh_message, "%s%s%s", what, *detail ? ": " : "", detail);
+  return 1;
+}
+
+// Code for a wider processor would end in an illegal instruction; say so before any of it runs.
+static const char* gh_missing_feature() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+#define GH_NEEDS(name) if (!__builtin_cpu_supports(name)) return name
+#ifdef __AVX2__
+  GH_NEEDS("avx2");
+  GH_NEEDS("fma");
+#endif
+#ifdef __AVX512F__
+  GH_NEEDS("avx512f");
+  GH_NEEDS("avx512bw");
+  GH_NEEDS("avx512vl");
+#endif
+#ifdef __AVX512BF16__
+  GH_NEEDS("avx512bf16");
+#endif
+#ifdef __AVX512VNNI__
+  GH_NEEDS("avx512vnni");
+#endif
+#endif
+  return nullptr;
+}
+
+struct GH_MODEL {
+  pthread_mutex_t lock;
+  gh::ThreadPool* pool;
+  char* weights;   // the file, mapped; pages that are only packed from can be dropped again
+  char* arena;
+  void* fixed[kGhTable];     // what the table points to in every run: weights, variables, packed weights
+  bool owned[kGhTable];
+};
+
+static void* gh_bytes(int64_t count) {
+  void* made = nullptr;
+  return posix_memalign(&made, 64, (size_t)(count > 0 ? count : 1)) ? nullptr : made;
+}
+
+static int gh_map(GH_MODEL* m, const char* folder) {
+  char path[4096];
+  if (snprintf(path, sizeof path, "%s/weights.bin", folder) >= (int)sizeof path) return gh_fail("path too long", folder);
+  const int file = open(path, O_RDONLY | O_CLOEXEC);
+  if (file < 0) return gh_fail(path, strerror(errno));
+  struct stat info;
+  const bool whole = !fstat(file, &info) && info.st_size == kGhWeightBytes;
+  void* at = whole ? mmap(nullptr, kGhWeightBytes, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+  close(file);
+  if (!whole) return gh_fail(path, "not the file that this library was saved with");
+  if (at == MAP_FAILED) return gh_fail(path, strerror(errno));
+  m->weights = (char*)at;
+  return 0;
+}
+
+static int gh_fill(GH_MODEL* m) {
+  for (const GhSource& s : kGhSources) {
+    if (s.place < 0) continue;
+    m->fixed[s.place] = m->weights + s.offset;
+    if (!s.variable) continue;
+    void* own = gh_bytes(s.bytes);
+    if (!own) return gh_fail("out of memory", "");
+    memcpy(own, m->weights + s.offset, s.bytes);
+    m->fixed[s.place] = own;
+    m->owned[s.place] = true;
+  }
+  for (int place : kGhPacked) {
+    if (place < 0) continue;
+    if (!(m->fixed[place] = gh_bytes(glasshouse_packed_bytes(place)))) return gh_fail("out of memory", "");
+    m->owned[place] = true;
+  }
+  for (const GhUpdate& u : kGhUpdates) {
+    if (u.variable < 0 || !u.own || m->fixed[u.next]) continue;
+    if (!(m->fixed[u.next] = gh_bytes(u.bytes))) return gh_fail("out of memory", "");
+    m->owned[u.next] = true;
+  }
+  if (!(m->arena = (char*)gh_bytes(kGhArenaBytes))) return gh_fail("out of memory", "");
+  glasshouse_prepare(m->pool, m->fixed);
+  return 0;
+}
+
+GH_API const char* GH_NAME(error)(void) { return gh_message; }
+
+GH_API void GH_NAME(destroy)(GH_MODEL* m) {
+  if (!m) return;
+  for (int place = 0; place < kGhTable; ++place)
+    if (m->owned[place]) free(m->fixed[place]);
+  free(m->arena);
+  if (m->weights) munmap(m->weights, kGhWeightBytes);
+  delete m->pool;
+  pthread_mutex_destroy(&m->lock);
+  free(m);
+}
+
+GH_API GH_MODEL* GH_NAME(create)(const char* folder, int threads) {
+  gh_message[0] = 0;
+  if (kGhNeedsPython[0]) return gh_fail("the model needs Python", kGhNeedsPython), nullptr;
+  if (const char* feature = gh_missing_feature())
+    return gh_fail("the model was built for a processor with", feature), nullptr;
+  GH_MODEL* m = (GH_MODEL*)calloc(1, sizeof(GH_MODEL));
+  if (!m) return gh_fail("out of memory", ""), nullptr;
+  pthread_mutex_init(&m->lock, nullptr);
+  m->pool = new gh::ThreadPool(threads > 0 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
+  if (gh_map(m, folder) || gh_fill(m)) {
+    GH_NAME(destroy)(m);
+    return nullptr;
+  }
+  return m;
+}
+
+GH_API int GH_NAME(run)(GH_MODEL* m, const void* const* inputs, void* const* outputs, const int64_t* sizes) {
+  static const int64_t none[1] = {0};
+  if (!sizes) {
+    if (kGhSymbolCount) return gh_fail("sizes of the symbols are needed", "");
+    sizes = none;
+  }
+  for (int i = 0; i < kGhSymbolCount; ++i)
+    if (sizes[i] < kGhSymbols[i].low || sizes[i] > kGhSymbols[i].high)
+      return gh_fail("a size lies outside of the range that was compiled for", kGhSymbols[i].name);
+  pthread_mutex_lock(&m->lock);
+  void* table[kGhTable];
+  void* copies[kGhTable] = {};
+  memcpy(table, m->fixed, sizeof table);
+  // A weight or variable that is an output keeps the value that it had before this run.
+  for (const GhSource& s : kGhSources)
+    if (s.place >= 0 && s.leaves && (copies[s.place] = gh_bytes(s.bytes))) {
+      memcpy(copies[s.place], m->fixed[s.place], s.bytes);
+      table[s.place] = copies[s.place];
+    }
+  for (int i = 0; i < kGhInputCount; ++i) table[kGhInputs[i].place] = (void*)inputs[i];
+  for (int i = 0; i < kGhOutputCount; ++i)
+    if (kGhOutputs[i].direct) table[kGhOutputs[i].place] = outputs[i];
+  const int bad = glasshouse_run(m->pool, table, m->arena, sizes, 0, kGhSteps, nullptr);
+  if (!bad) {
+    for (int i = 0; i < kGhOutputCount; ++i)
+      if (!kGhOutputs[i].direct)
+        memcpy(outputs[i], table[kGhOutputs[i].place], GH_NAME(output_bytes)(i, sizes));
+    for (const GhUpdate& u : kGhUpdates)
+      if (u.variable >= 0) memcpy(m->fixed[u.variable], table[u.next], u.bytes);
+  }
+  for (void* copy : copies) free(copy);
+  pthread_mutex_unlock(&m->lock);
+  return bad ? gh_fail("an index lies outside of the tensor that it points into", "") : 0;
+}
+
+#define GH_TENSORS(kind, list, count, shape)                                                              \
+  GH_API int GH_NAME(kind##_count)(void) { return count; }                                                \
+  GH_API const char* GH_NAME(kind##_name)(int i) { return i >= 0 && i < count ? list[i].name : nullptr; }  \
+  GH_API const char* GH_NAME(kind##_type)(int i) { return i >= 0 && i < count ? list[i].type : nullptr; }  \
+  GH_API int GH_NAME(kind##_rank)(int i) { return i >= 0 && i < count ? list[i].rank : -1; }               \
+  GH_API void GH_NAME(kind##_shape)(int i, const int64_t* sizes, int64_t* dims) { shape(i, sizes, dims); } \
+  GH_API int64_t GH_NAME(kind##_bytes)(int i, const int64_t* sizes) {                                     \
+    if (i < 0 || i >= count) return -1;                                                                   \
+    int64_t dims[64], bytes = list[i].item;                                                               \
+    shape(i, sizes, dims);                                                                                \
+    for (int d = 0; d < list[i].rank; ++d) bytes *= dims[d];                                              \
+    return bytes;                                                                                         \
+  }
+GH_TENSORS(input, kGhInputs, kGhInputCount, gh_input_shape)
+GH_TENSORS(output, kGhOutputs, kGhOutputCount, gh_output_shape)
+
+GH_API int GH_NAME(symbol_count)(void) { return kGhSymbolCount; }
+GH_API const char* GH_NAME(symbol_name)(int i) { return i >= 0 && i < kGhSymbolCount ? kGhSymbols[i].name : nullptr; }

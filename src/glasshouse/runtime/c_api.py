@@ -1,0 +1,218 @@
+"""Decides what a C program sees of a saved model: its header, and the tables behind `c_api.cpp`.
+
+All names begin with the model's, so that one program can hold several models. The text is compiled
+together with the function that runs the kernels: within one file, calls cannot end up in the
+library of another model.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from glasshouse.backend.cpu.emit import Layout
+from glasshouse.errors import Unsupported
+from glasshouse.ir.dim import Symbol
+from glasshouse.ir.graph import Graph, Node, Value
+from glasshouse.lower.cxx import size_text, symbol_name
+from glasshouse.lower.program import Fallback, Program
+from glasshouse.runtime.layout import upper_bytes
+from glasshouse.runtime.module import passed_through
+
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_MAX_INT64 = 2**63 - 1
+
+
+def check_name(name: str) -> None:
+    """A model's name becomes part of C names."""
+    if not _NAME.fullmatch(name):
+        raise Unsupported(
+            f"{name!r} cannot name a model", hint="letters, digits and _ can, as in C"
+        )
+
+
+def c_header(name: str) -> str:
+    """The declarations that a C or C++ program includes."""
+    return _HEADER.replace("NAME", name).replace("GUARD", f"GLASSHOUSE_{name.upper()}_H")
+
+
+def c_source(
+    name: str, program: Program, layout: Layout, offsets: Mapping[Node, int], weight_bytes: int
+) -> str:
+    """The functions of the header, to stand behind the function that runs the kernels."""
+    graph = program.graph
+    fallbacks = [s for s in program.steps if isinstance(s, Fallback)]
+    reason = f"{fallbacks[0].node.op.name}: {fallbacks[0].why}" if fallbacks else ""
+    lines = [
+        _TYPES,
+        f"#define GH_NAME(x) {name}_##x",
+        f"#define GH_MODEL {name}",
+        _array("GhTensor", "kGhInputs", _inputs(graph, layout)),
+        _array("GhOutput", "kGhOutputs", _outputs(graph, layout)),
+        _array("GhSource", "kGhSources", _sources(program, layout, offsets)),
+        _array("GhUpdate", "kGhUpdates", _updates(graph, layout)),
+        _array("GhSymbol", "kGhSymbols", [_symbol(s) for s in program.symbols]),
+        _array("int", "kGhPacked", [str(place) for place in layout.packed.values()]),
+        f"static const int kGhInputCount = {len(graph.inputs)};",
+        f"static const int kGhOutputCount = {len(graph.outputs)};",
+        f"static const int kGhSymbolCount = {len(program.symbols)};",
+        f"static const int kGhTable = {max(layout.table_size, 1)};",
+        f"static const int kGhSteps = {len(program.steps)};",
+        f"static const int64_t kGhArenaBytes = {layout.arena_bytes};",
+        f"static const int64_t kGhWeightBytes = {weight_bytes};",
+        f"static const char kGhNeedsPython[] = {_text(reason)};",
+        f"struct {name};",
+        _declarations(name),
+        _shape("gh_input_shape", graph.inputs, program.symbols),
+        _shape("gh_output_shape", graph.outputs, program.symbols),
+        Path(__file__).with_suffix(".cpp").read_text(),
+    ]
+    return "\n".join(lines)
+
+
+def _declarations(name: str) -> str:
+    """What is used before it stands there."""
+    return (
+        '#define GH_API extern "C" __attribute__((visibility("default")))\n'
+        f"GH_API int64_t {name}_output_bytes(int i, const int64_t* sizes);"
+    )
+
+
+def _text(text: str) -> str:
+    return json.dumps(text)
+
+
+def _array(type: str, name: str, rows: Sequence[str]) -> str:
+    """An empty list becomes one row of -1, which readers skip: C++ has no empty arrays."""
+    empty = "-1" if type == "int" else "{}" if type in ("GhTensor", "GhOutput") else "{-1}"
+    empty = '{"", 0, 0}' if type == "GhSymbol" else empty
+    return f"static const {type} {name}[] = {{{', '.join(rows) or empty}}};"
+
+
+def _row(*cells: str | int | bool) -> str:
+    texts = (str(c).lower() if isinstance(c, bool) else str(c) for c in cells)
+    return f"{{{', '.join(texts)}}}"
+
+
+def _tensor(name: str, value: Value, layout: Layout) -> tuple[str | int, ...]:
+    type = value.type
+    size = type.dtype.itemsize
+    return _text(name), _text(type.dtype.name), type.rank, size, layout.table[value]
+
+
+def _inputs(graph: Graph, layout: Layout) -> list[str]:
+    return [_row(*_tensor(v.node.attrs["name"], v, layout)) for v in graph.inputs]
+
+
+def _outputs(graph: Graph, layout: Layout) -> list[str]:
+    """`direct` is what a kernel writes into the caller's buffer; all else is copied there."""
+    rows: list[str] = []
+    names = graph.output_names
+    seen = {v for v in graph.outputs if _is_source(v.node)}
+    for number, value in enumerate(graph.outputs):
+        name = names[number] if number < len(names) else ""
+        rows.append(_row(*_tensor(name, value, layout), value not in seen))
+        seen.add(value)
+    return rows
+
+
+def _is_source(node: Node) -> bool:
+    return node.op.name in ("input", "constant", "variable")
+
+
+def _sources(program: Program, layout: Layout, offsets: Mapping[Node, int]) -> list[str]:
+    leaves = set(passed_through(program))
+    rows: list[str] = []
+    for node, offset in offsets.items():
+        value, changes = node.output, node.op.name == "variable"
+        size = upper_bytes(value.type.nbytes)
+        rows.append(_row(layout.table[value], offset, size, changes, value in leaves))
+    return rows
+
+
+def _updates(graph: Graph, layout: Layout) -> list[str]:
+    """`own` tells that a new value has no other place: it is no output, input or weight."""
+    rows: list[str] = []
+    for variable, new in graph.updates.items():
+        own = new not in graph.outputs and not _is_source(new.node)
+        size = upper_bytes(new.type.nbytes)
+        rows.append(_row(layout.table[variable.output], layout.table[new], size, own))
+    return rows
+
+
+def _symbol(symbol: Symbol) -> str:
+    high = _MAX_INT64 if symbol.high is None else symbol.high
+    return f"{{{_text(symbol.name)}, {symbol.low}, {high}}}"
+
+
+def _shape(function: str, values: Sequence[Value], symbols: Sequence[Symbol]) -> str:
+    lines = [f"static void {function}(int i, const int64_t* sizes, int64_t* dims) {{"]
+    lines.append("  (void)sizes; (void)dims;")
+    for number, symbol in enumerate(symbols):
+        variable = symbol_name(symbol.name)
+        lines.append(f"  const int64_t {variable} = sizes[{number}]; (void){variable};")
+    lines.append("  switch (i) {")
+    for number, value in enumerate(values):
+        sets = " ".join(f"dims[{d}] = {size_text(n)};" for d, n in enumerate(value.type.shape))
+        lines.append(f"    case {number}: {sets} break;")
+    return "\n".join([*lines, "  }", "}"])
+
+
+_TYPES = """
+// ---- The model, as the C interface sees it. A place is an index into the table of pointers.
+struct GhTensor { const char* name; const char* type; int rank; int item; int place; };
+struct GhOutput { const char* name; const char* type; int rank; int item; int place; bool direct; };
+struct GhSource { int place; int64_t offset; int64_t bytes; bool variable; bool leaves; };
+struct GhUpdate { int variable; int next; int64_t bytes; bool own; };
+struct GhSymbol { const char* name; int64_t low; int64_t high; };
+"""
+
+_HEADER = """\
+/* A model compiled by Glasshouse. Link with libNAME.so; no Python is needed.
+ *
+ *   NAME* m = NAME_create("folder with weights.bin", 0);   0: a thread for each processor
+ *   if (!m) puts(NAME_error());
+ *   NAME_run(m, inputs, outputs, NULL);                    one pointer for each tensor, row-major
+ *   NAME_destroy(m);
+ *
+ * A model with symbolic sizes takes their values in `sizes`, in the order of NAME_symbol_name.
+ * One model runs one request at a time (further callers wait); make several to run several.
+ */
+#ifndef GUARD
+#define GUARD
+#include <stdint.h>
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct NAME NAME;
+
+NAME* NAME_create(const char* folder, int threads); /* NULL when it failed */
+int NAME_run(NAME* model, const void* const* inputs, void* const* outputs, const int64_t* sizes);
+void NAME_destroy(NAME* model);
+const char* NAME_error(void); /* what went wrong last on this thread */
+
+int NAME_input_count(void);
+const char* NAME_input_name(int i);
+const char* NAME_input_type(int i); /* "float32", "int64" ... */
+int NAME_input_rank(int i);
+void NAME_input_shape(int i, const int64_t* sizes, int64_t* dims);
+int64_t NAME_input_bytes(int i, const int64_t* sizes);
+
+int NAME_output_count(void);
+const char* NAME_output_name(int i);
+const char* NAME_output_type(int i);
+int NAME_output_rank(int i);
+void NAME_output_shape(int i, const int64_t* sizes, int64_t* dims);
+int64_t NAME_output_bytes(int i, const int64_t* sizes);
+
+int NAME_symbol_count(void);
+const char* NAME_symbol_name(int i);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
+"""

@@ -1,0 +1,208 @@
+"""A saved folder gives the same results: loaded in Python without a compiler, and from C++."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import glasshouse as gh
+from glasshouse import nn
+from glasshouse.errors import FormatError, Unsupported
+from glasshouse.ir import GraphBuilder, symbol
+from glasshouse.record.schema import KernelRow, TimeRow
+from glasshouse.runtime.compiler import compile_graph
+from glasshouse.runtime.module import Module
+
+RNG = np.random.default_rng(0)
+ROOT = Path(__file__).parents[3]
+
+
+def floats(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> tuple[Module, Path]:
+    """A small model with packed weights, channels-last convolution and a pass-made constant."""
+    gh.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.AdaptiveAvgPool2d(4),
+        nn.Flatten(), nn.Linear(128, 10),
+    )  # fmt: skip
+    module = gh.compile(model.eval(), floats(2, 3, 12, 12))
+    return module, module.save(tmp_path_factory.mktemp("saved"))
+
+
+def test_a_loaded_module_gives_the_same(saved: tuple[Module, Path]) -> None:
+    module, folder = saved
+    x = floats(2, 3, 12, 12)
+    again = gh.load(folder)
+    np.testing.assert_array_equal(again(x), module(x))
+    view = again.recording(x).graphs[0]
+    kernels = list(view.table(KernelRow))
+    assert [k.name for k in kernels] == [
+        k.name for k in module.recording().graphs[0].table(KernelRow)
+    ]
+    assert "gh::" in kernels[0].code
+    assert {t.node for t in view.table(TimeRow)} == {k.node for k in kernels}
+
+
+def test_loading_needs_no_compiler(saved: tuple[Module, Path], tmp_path: Path) -> None:
+    module, folder = saved
+    x = floats(2, 3, 12, 12)
+    np.save(tmp_path / "x.npy", x)
+    code = (
+        "import sys, numpy as np, glasshouse as gh; m = gh.load(sys.argv[1]);"
+        "np.save('y.npy', m(np.load('x.npy'))); assert 'torch' not in sys.modules"
+    )
+    env = {**os.environ, "CXX": "/nonexistent", "GLASSHOUSE_CACHE": str(tmp_path / "none")}
+    subprocess.run([sys.executable, "-c", code, str(folder)], cwd=tmp_path, env=env, check=True)
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), module(x))
+
+
+def test_runs_from_cpp_without_python(saved: tuple[Module, Path], tmp_path: Path) -> None:
+    module, folder = saved
+    x = floats(2, 3, 12, 12)
+    (tmp_path / "x.bin").write_bytes(x.tobytes())
+    compiler = os.environ.get("CXX", "g++")
+    link = [f"-L{folder}", "-lmodel", f"-Wl,-rpath,{folder}"]
+    source = ROOT / "examples" / "cpp" / "run.cpp"
+    command = [compiler, "-std=c++17", "-Wall", "-Werror", f"-I{folder}", str(source)]
+    subprocess.run([*command, "-o", "run", *link], cwd=tmp_path, check=True)
+    subprocess.run(["./run", str(folder), "x.bin"], cwd=tmp_path, check=True)
+    y = np.fromfile(tmp_path / "output_0.bin", np.float32).reshape(2, 10)
+    np.testing.assert_array_equal(y, module(x))
+    gone = subprocess.run(
+        ["./run", "nowhere"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert gone.returncode == 1
+    assert "nowhere/weights.bin: No such file" in gone.stderr
+
+
+def test_the_header_is_plain_c(saved: tuple[Module, Path], tmp_path: Path) -> None:
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler")
+    (tmp_path / "a.c").write_text('#include "model.h"\nint main(void) { return 0; }\n')
+    command = [compiler, "-std=c99", "-pedantic", "-Wall", "-Werror", f"-I{saved[1]}", "a.c"]
+    subprocess.run(command, cwd=tmp_path, check=True)
+
+
+def test_symbols_and_variables_survive(tmp_path: Path) -> None:
+    builder = GraphBuilder()
+    n = symbol("n", 1, 9)
+    x = builder.input("float32", [n, 3], name="x")
+    total = builder.variable(np.zeros(3, np.float32), name="total")
+    new = total + x.apply("sum", axes=[0])
+    builder.update(total, new)
+    module = compile_graph(builder.finish(x * 2.0, total, x))
+    x_ = floats(4, 3)
+    module(x_)
+    again = gh.load(module.save(tmp_path))  # with what the variable holds now
+    for _ in range(2):
+        for ours, theirs in zip(again(x_), module(x_), strict=True):
+            np.testing.assert_array_equal(ours, theirs)
+
+
+def _call_c(
+    folder: Path, name: str, inputs: list[Any], outputs: list[Any], sizes: list[int]
+) -> int:
+    """Through the C interface, twice on one model; gives what the second run returned."""
+    import ctypes
+
+    library = ctypes.CDLL(str(folder / f"lib{name}.so"))
+    create, run = library[f"{name}_create"], library[f"{name}_run"]
+    create.restype = ctypes.c_void_p
+    made = ctypes.c_void_p(create(str(folder).encode(), 2))
+    assert made.value
+    pointers = [(ctypes.c_void_p * len(x))(*(a.ctypes.data for a in x)) for x in (inputs, outputs)]
+    numbers = (ctypes.c_int64 * max(len(sizes), 1))(*sizes)
+    run(made, *pointers, numbers)
+    code: int = run(made, *pointers, numbers)
+    library[f"{name}_destroy"](made)
+    return code
+
+
+def test_c_runs_with_symbols_variables_and_repeated_outputs(tmp_path: Path) -> None:
+    builder = GraphBuilder()
+    n = symbol("n", 1, 9)
+    x = builder.input("float32", [n, 3], name="x")
+    total = builder.variable(np.ones(3, np.float32), name="total")
+    builder.update(total, total + x.apply("sum", axes=[0]))
+    y = x * 2.0
+    module = compile_graph(builder.finish(y, total, x, y))
+    folder = module.save(tmp_path, name="sums")
+    x_ = floats(4, 3)
+    out = [np.zeros(v.type.shape[-1] if v.type.rank == 1 else (4, 3), np.float32)
+           for v in module.graph.outputs]  # fmt: skip
+    assert _call_c(folder, "sums", [x_], out, [4]) == 0
+    module(x_)
+    for ours, theirs in zip(out, module(x_), strict=True):
+        np.testing.assert_array_equal(ours, theirs)
+    assert _call_c(folder, "sums", [x_], out, [10]) == 1
+
+
+def test_new_constants_are_saved_and_can_be_set_again(tmp_path: Path) -> None:
+    builder = GraphBuilder()
+    x = builder.input("float32", [2, 8], name="x")
+    w = builder.weight(floats(8, 16), name="w")
+    module = compile_graph(builder.finish(x.apply("matmul", w)))
+    x_, first, second = floats(2, 8), floats(8, 16), floats(8, 16)
+    module.set_constant("w", first)
+    again = gh.load(module.save(tmp_path))
+    np.testing.assert_allclose(again(x_), x_ @ first, rtol=1e-5, atol=1e-5)
+    again.set_constant("w", second)
+    np.testing.assert_allclose(again(x_), x_ @ second, rtol=1e-5, atol=1e-5)
+
+
+def test_what_needs_python_says_so_in_c(tmp_path: Path) -> None:
+    builder = GraphBuilder()
+    x = builder.input("float64", [1, 2, 6, 6])
+    y = x.apply("conv", builder.weight(RNG.standard_normal((3, 2, 3, 3))))
+    module = compile_graph(builder.finish(y))
+    folder = module.save(tmp_path)
+    x_ = RNG.standard_normal((1, 2, 6, 6))
+    np.testing.assert_array_equal(gh.load(folder)(x_), module(x_))
+    import ctypes
+
+    library = ctypes.CDLL(str(folder / "libmodel.so"))
+    library.model_error.restype = ctypes.c_char_p
+    assert library.model_create(str(folder).encode(), 1) == 0
+    assert b"needs Python: conv" in library.model_error()
+
+
+def test_damaged_folders_are_refused(saved: tuple[Module, Path], tmp_path: Path) -> None:
+    folder = tmp_path / "copy"
+    with pytest.raises(FormatError, match="no saved model there"):
+        gh.load(folder)
+    shutil.copytree(saved[1], folder)
+    about = json.loads((folder / "module.json").read_text())
+    for change, message in (
+        ({"version": 99}, "version 99"),
+        ({"steps": [{}]}, "damaged"),
+        ({"library": {**about["library"], "processor": ["amx9"]}}, "processor with amx9"),
+    ):
+        (folder / "module.json").write_text(json.dumps({**about, **change}))
+        with pytest.raises(FormatError, match=message):
+            gh.load(folder)
+    (folder / "module.json").write_text(json.dumps(about))
+    with (folder / "weights.bin").open("ab") as out:
+        out.write(b"more")
+    with pytest.raises(FormatError, match="another size"):
+        gh.load(folder)
+    (folder / "libmodel.so").write_bytes(b"x")
+    with pytest.raises(FormatError, match="not the library that was saved"):
+        gh.load(folder)
+
+
+def test_a_name_that_c_cannot_have(saved: tuple[Module, Path], tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="cannot name a model"):
+        saved[0].save(tmp_path, name="my-model")
