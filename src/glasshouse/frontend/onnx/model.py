@@ -10,13 +10,14 @@ import numpy as np
 
 from glasshouse.errors import CaptureError
 from glasshouse.frontend.onnx import ops
+from glasshouse.frontend.onnx.bodies import prune
 from glasshouse.frontend.onnx.importer import Env, Importer
 from glasshouse.frontend.onnx.item import Item, of_handle
 from glasshouse.frontend.onnx.load import Model, load
 from glasshouse.frontend.onnx.shapes import input_type
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dtype import to_storage
-from glasshouse.ir.graph import Graph, Node
+from glasshouse.ir.graph import Graph
 from glasshouse.ir.origin import Origin
 from glasshouse.ir.verify import verify
 
@@ -56,7 +57,7 @@ def import_model(
             raise CaptureError(f"output {output!r} is a sequence; tensors alone can be compiled")
         handles.append(item.handle)
     finished = builder.finish(*handles, names=names)
-    _prune(finished)
+    prune(finished)
     verify(finished, "importing an ONNX model")
     return Imported(finished, tuple(found.refused), tuple(found.wanted))
 
@@ -94,17 +95,3 @@ def _inputs(
     unknown = sorted(set(fixed) - {i.name for i in infos})
     if unknown:
         raise CaptureError(f"there is no input {', '.join(unknown)} to fix")
-
-
-def _prune(graph: Graph) -> None:
-    """Without the nodes that no output needs: shape arithmetic that was done during import."""
-    needed: set[Node] = {v.node for v in graph.inputs}
-    pending = [v.node for v in graph.outputs]
-    while pending:
-        node = pending.pop()
-        if node not in needed:
-            needed.add(node)
-            pending += [v.node for v in node.inputs]
-    for node in reversed(graph.nodes):
-        if node not in needed:
-            graph._remove(node)
