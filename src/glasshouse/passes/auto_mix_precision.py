@@ -45,12 +45,13 @@ class AutoMixPrecision(Pass):
         if nodes and low.name not in self.target.low_precision:
             why = f"{self.target.name} computes {low} no faster than float32: only memory is saved"
             rw.reject(nodes[:1], rule="precision", why=why)
+        narrow: dict[Value, Value] = {}  # each value is cast once, however many read it
         for node in nodes:
             if node in graph:
-                _convert(node, low, rw)
+                _convert(node, low, narrow, rw)
 
 
-def _convert(node: Node, low: DType, rw: Rewriter) -> None:
+def _convert(node: Node, low: DType, narrow: dict[Value, Value], rw: Rewriter) -> None:
     if not any(v.type.dtype is float32 for v in node.outputs):
         return
     contraction = node.op.kind is Kind.CONTRACTION
@@ -73,27 +74,29 @@ def _convert(node: Node, low: DType, rw: Rewriter) -> None:
     if risky:
         _stays(rw, node, f"a constant with {risky:.3g} does not fit into {low}")
         return
-    rw.replace(node, lambda: _narrowed(node, low, rw), rule="narrow", why=why)
+    rw.replace(node, lambda: _narrowed(node, low, narrow, rw), rule="narrow", why=why)
 
 
-def _narrowed(node: Node, low: DType, rw: Rewriter) -> list[Expr]:
+def _narrowed(node: Node, low: DType, narrow: dict[Value, Value], rw: Rewriter) -> list[Expr]:
     # A mask of attention keeps its type: it is added to scores that are float32 inside.
     last = 3 if node.op.name == "attention" else len(node.inputs)
     operands = [
-        _as(v, low, rw) if v.type.dtype is float32 and i < last else v
+        _as(v, low, narrow, rw) if v.type.dtype is float32 and i < last else v
         for i, v in enumerate(node.inputs)
     ]
     made: Node = node.op.emit(rw, operands, node.attrs)
     return [rw.expr(v).cast(w.type.dtype) for v, w in zip(made.outputs, node.outputs, strict=True)]
 
 
-def _as(value: Value, low: DType, rw: Rewriter) -> Value:
+def _as(value: Value, low: DType, narrow: dict[Value, Value], rw: Rewriter) -> Value:
     """The value in the narrow type: as it was before a cast, as a constant, or cast."""
     inner = made_by(value, "cast")
     if inner and inner.inputs[0].type.dtype is low:
         return inner.inputs[0]
-    data = array_of(value)
-    return rw.cast(value, low) if data is None else rw.constant(data, low)
+    if value not in narrow or narrow[value].node not in rw.graph:
+        data = array_of(value)
+        narrow[value] = rw.cast(value, low) if data is None else rw.constant(data, low)
+    return narrow[value]
 
 
 def _narrow(value: Value, low: DType) -> bool:
