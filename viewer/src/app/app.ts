@@ -5,6 +5,7 @@ import { Emitter } from "../base/events";
 import type { Progress } from "../base/rpc";
 import type { OpenResult, ShowResult, ViewSpec } from "../engine/api";
 import type { EngineClient } from "../engine/client";
+import type { Camera } from "../gl/camera";
 import { measureFonts } from "../gl/fonts";
 import type { Link } from "../gl/frame";
 import type { GraphView } from "../gl/graph_view";
@@ -22,11 +23,14 @@ export type AppEvents = {
   /** Work that takes long enough to be told of; null when done. */
   progress: Progress | null;
   failed: Error;
+  /** The drawing was moved, zoomed or redrawn. */
+  moved: Camera;
   theme: "light" | "dark";
 };
 
 interface Step {
   readonly spec: ViewSpec;
+  readonly camera: Camera;
 }
 
 export class App {
@@ -46,7 +50,8 @@ export class App {
 
   constructor(readonly engine: EngineClient) {}
 
-  async open(bytes: Uint8Array, name: string): Promise<void> {
+  /** Opens a recording; `start` is the view to begin with, where it differs from the first view of the last stage. */
+  async open(bytes: Uint8Array, name: string, start: Partial<ViewSpec> = {}): Promise<void> {
     const ctx = document.createElement("canvas").getContext("2d");
     if (!ctx) throw new Error("This browser has no canvas.");
     const buffer = bytes.buffer.byteLength === bytes.byteLength ? (bytes.buffer as ArrayBuffer) : (bytes.slice().buffer as ArrayBuffer);
@@ -61,12 +66,15 @@ export class App {
       return;
     }
     this.fileName = name;
+    this.spec = null;
+    this.selected = -1;
     this.past = [];
     this.future = [];
     this.events.emit("opened", { name, info: this.info });
-    const graph = Math.max(0, this.info.header.graphs.findIndex((g) => g.parent < 0));
-    const stage = this.info.header.graphs[graph].stages.length - 1;
-    await this.show({ graph, stage, grouping: "module", across: false, fold: { base: "first", changes: [] } }, { fit: true });
+    const graphs = this.info.header.graphs;
+    const graph = start.graph !== undefined && graphs[start.graph] ? start.graph : Math.max(0, graphs.findIndex((g) => g.parent < 0));
+    const stage = graphs[graph].stages.length - 1;
+    await this.show({ graph, grouping: "module", across: false, fold: { base: "first", changes: [] }, ...start, stage: Math.min(start.stage ?? stage, stage) }, { fit: true });
   }
 
   /**
@@ -93,11 +101,11 @@ export class App {
       if (this.running === running) this.running = null;
     }
     if (this.spec && !how.quiet) {
-      this.past.push({ spec: this.spec });
+      this.past.push({ spec: this.spec, camera: this.view.camera });
       if (this.past.length > 200) this.past.shift();
       this.future = [];
     }
-    this.spec = { ...spec, fold: result.fold };
+    this.spec = { ...spec, grouping: result.grouping, fold: result.fold };
     this.result = result;
     this.view.apply(result.update, how.anchor ?? -1);
     if (how.fit) this.view.fit(false);
@@ -237,17 +245,21 @@ export class App {
 
   // ------------------------------------------------------------------------------------- undo
   async undo(): Promise<void> {
-    const step = this.past.pop();
-    if (!step || !this.spec) return;
-    const now = this.spec;
-    if (await this.show(step.spec, { quiet: true })) this.future.push({ spec: now });
+    await this.stepTo(this.past, this.future);
   }
 
   async redo(): Promise<void> {
-    const step = this.future.pop();
+    await this.stepTo(this.future, this.past);
+  }
+
+  /** Goes to the last step of one list, view and camera, and notes the present one in the other. */
+  private async stepTo(from: Step[], to: Step[]): Promise<void> {
+    const step = from.pop();
     if (!step || !this.spec) return;
-    const now = this.spec;
-    if (await this.show(step.spec, { quiet: true })) this.past.push({ spec: now });
+    const now: Step = { spec: this.spec, camera: this.view.camera };
+    if (!(await this.show(step.spec, { quiet: true }))) return;
+    to.push(now);
+    this.view.go(step.camera, false);
   }
 
   get canUndo(): boolean {

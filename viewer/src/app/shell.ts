@@ -20,6 +20,8 @@ export interface Slots {
 
 export class Shell {
   readonly slots: Slots;
+  /** What holds the drawing; a second one can stand beside it. */
+  readonly main: HTMLElement;
   private minimap: Minimap | null = null;
   private readonly title = el("span", { class: "file-name" });
   private readonly counts = el("span", { class: "counts" });
@@ -41,7 +43,7 @@ export class Shell {
       button("Fit", "Show the whole drawing (f)", () => app.view.fit()),
       el("button", { type: "button", class: "icon", title: "Light or dark", "aria-label": "Light or dark", click: () => this.flipTheme() }, "◐"),
     );
-    const stage = el("main", { class: "stage" });
+    const stage = (this.main = el("main", { class: "stage" }));
     this.slots = {
       toolbar: extra, left: el("aside", { class: "side left" }), right: el("aside", { class: "side right" }),
       bottom: el("footer", { class: "bottom" }), over: el("div", { class: "over" }),
@@ -52,7 +54,10 @@ export class Shell {
       select: (item) => app.select(item),
       toggle: (item) => void app.toggle(item),
       hover: (item) => app.events.emit("hovered", item),
-      moved: () => this.minimap?.update(),
+      moved: (camera) => {
+        this.minimap?.update();
+        app.events.emit("moved", camera);
+      },
       hoverPort: (port) => void app.pointAtPort(port),
     }, new URLSearchParams(location.search).has("canvas"));
     this.minimap = new Minimap(app.view);

@@ -46,6 +46,8 @@ export interface ShowResult {
   /** The fold state spelled out, so that "first" stays what it was. */
   readonly fold: FoldSpec;
   readonly groupings: readonly string[];
+  /** The grouping shown: the one asked for, or the file's first when it has no such. */
+  readonly grouping: string;
   readonly nodes: number;
   readonly edges: number;
   readonly groups: number;

@@ -85,7 +85,7 @@ export class Engine {
   }
 
   async show(arg: ShowArg, call: Call): Promise<ShowResult> {
-    const { view } = arg;
+    let { view } = arg;
     const pace: Pace = {
       step: async (done, total) => {
         const flat = view.fold.base === "flat";
@@ -95,6 +95,8 @@ export class Engine {
     };
     if (this.recording && this.recording.header.graphs[view.graph]) call.progress({ text: "Reading nodes", done: 0, total: 1 });
     const graph = await this.graph(view.graph);
+    const groupings = graph.groupings();
+    if (groupings.length > 0 && !groupings.includes(view.grouping)) view = { ...view, grouping: groupings[0] };
     const session = await this.prepare(graph, view, arg, call);
     if (view.fold.base === "first") await firstView(session, arg.width, arg.height);
     else this.applyFold(session, view.fold);
@@ -105,7 +107,7 @@ export class Engine {
     let boxes = 0;
     for (const g of session.flat ? [0] : session.visibleGroups(false)) boxes += session.flat ? h.nodes : session.membersOf(g).length;
     return {
-      update, fold: this.spell(session, view.fold), groupings: graph.groupings(), nodes: h.nodes, edges: h.stage.edges,
+      update, fold: this.spell(session, view.fold), groupings, grouping: view.grouping, nodes: h.nodes, edges: h.stage.edges,
       groups: h.groups - 1, boxes,
     };
   }

@@ -11,7 +11,7 @@ import type { Renderer } from "./renderer";
 import { Scene } from "./scene";
 import { svgOf } from "./svg";
 import { LIGHT, type Theme } from "./theme";
-import { Tween } from "./tween";
+import { Tween, TWEEN_MS } from "./tween";
 import { WebGlRenderer } from "./webgl";
 
 export interface GraphViewEvents {
@@ -100,6 +100,10 @@ export class GraphView {
    * change is shown as a glide unless it replaces everything.
    */
   apply(update: SceneUpdate, anchor = -1): void {
+    if (this.flight) {
+      this.camera = this.flight.to;
+      this.flight = null;
+    }
     // Items are numbered anew after a reset; the group in the middle of the window is found again by its key.
     const key = update.reset && anchor < 0 ? this.middleGroup() : null;
     const before = anchor >= 0 ? this.scene.place(anchor) : key ? this.scene.place(key.item) : null;
@@ -115,15 +119,12 @@ export class GraphView {
       const s = this.camera.scale;
       const to = this.camera.pan((before.x - after.x) * s, (before.y - after.y) * s);
       // The glide moves boxes in world space; moving the camera along with it holds the anchor still.
-      if (tween) {
-        this.flight = { from: this.camera, to, start: performance.now(), ms: 160 };
-      }
-      this.camera = to;
+      if (tween) this.flight = { from: this.camera, to, start: performance.now(), ms: TWEEN_MS };
+      else this.camera = to;
     }
     this.tween = tween;
     this.tweenStart = performance.now();
     if (tween) tween.setTime(0);
-    if (this.flight) this.camera = this.flight.from;
     this.setStrokes(null);
     this.links = [];
     this.port = null;
