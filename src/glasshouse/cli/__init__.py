@@ -24,7 +24,7 @@ from typing import Protocol, cast
 from glasshouse import __version__
 from glasshouse.errors import GlasshouseError
 
-COMMANDS: tuple[str, ...] = ("demo", "html")
+COMMANDS: tuple[str, ...] = ("demo", "compile", "bench", "html")
 
 
 class Command(Protocol):

@@ -1,0 +1,93 @@
+"""Decides what stands for a model on the command line: a model file, or `path.py:function`.
+
+The function returns a model and its inputs; it is run, so name files that you trust.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from glasshouse.errors import CaptureError, FormatError
+from glasshouse.ir.graph import Graph
+
+HELP = "a .onnx or .pt2 file, or path.py:function, which returns a model and its inputs"
+_FILES = (".onnx", ".pt2")
+
+
+@dataclass(frozen=True)
+class Given:
+    """A model, what it is run on, and its graph."""
+
+    name: str
+    model: Any
+    inputs: tuple[Any, ...]
+    graph: Graph
+
+
+def read_model(text: str) -> Given:
+    """The model that an argument names, traced."""
+    from glasshouse import trace
+    from glasshouse.numerics.inputs import random_inputs
+
+    path, _, function = text.rpartition(":")
+    if path.endswith(".py"):
+        model, inputs = _call(Path(path), function)
+        return Given(function, model, inputs, trace(model, *inputs))
+    if Path(text).suffix not in _FILES:
+        raise FormatError(f"{text}: not a model", hint=f"give {HELP}")
+    with Path(text).open("rb"):  # a file that is not there is told as such
+        pass
+    graph = trace(text)
+    return Given(Path(text).stem, text, tuple(random_inputs(graph)), graph)
+
+
+def _call(path: Path, name: str) -> tuple[Any, tuple[Any, ...]]:
+    function = getattr(_import(path), name, None)
+    if not callable(function):
+        raise CaptureError(f"{path} has no function {name!r}")
+    try:
+        made = function()
+    except Exception as error:
+        raise _of_the_user(f"{name}() failed", error) from error
+    if not isinstance(made, tuple) or len(made) != 2:
+        raise CaptureError(
+            f"{name}() must return a model and its inputs, it returned {type(made).__name__}",
+            where=str(path),
+            hint="end it with: return model, (x,)",
+        )
+    model, inputs = made
+    several = isinstance(inputs, Sequence) and not hasattr(inputs, "shape")
+    return model, tuple(inputs) if several else (inputs,)
+
+
+def _import(path: Path) -> Any:
+    """The file as a module; what lies beside it can be imported by it."""
+    with path.open("rb"):
+        pass
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None, "the name ends in .py"
+    assert spec.loader is not None, "the name ends in .py"
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(path.parent.resolve()))
+    sys.modules[path.stem] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _of_the_user(f"{path} cannot be imported", error) from error
+    finally:
+        sys.path.pop(0)
+    return module
+
+
+def _of_the_user(what: str, error: Exception) -> CaptureError:
+    """An error in the user's file, with the line where it happened."""
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    return CaptureError(
+        f"{what}: {type(error).__name__}: {error}", where=f"{last.filename}:{last.lineno}"
+    )
