@@ -3,11 +3,11 @@
 import { App } from "./app/app";
 import { Shell } from "./app/shell";
 import "./app/style.css";
-import { embedded } from "./base/data";
 import { startEngine } from "./engine/client";
+import { Panels } from "./panels/index";
 
 const app = new App(startEngine());
-new Shell(app, document.body);
+const shell = new Shell(app, document.body);
 declare global {
   interface Window {
     /** For tests and the benchmark. */
@@ -16,5 +16,4 @@ declare global {
 }
 window.glasshouse = app;
 
-const bytes = embedded(document);
-if (bytes) void app.open(bytes, document.title);
+void new Panels(app, shell).begin();

@@ -71,6 +71,8 @@ export class App {
     this.past = [];
     this.future = [];
     this.events.emit("opened", { name, info: this.info });
+    // Panels take their room when they know the file; the first view must fit what they leave.
+    this.view.resize();
     const graphs = this.info.header.graphs;
     const graph = start.graph !== undefined && graphs[start.graph] ? start.graph : Math.max(0, graphs.findIndex((g) => g.parent < 0));
     const stage = graphs[graph].stages.length - 1;

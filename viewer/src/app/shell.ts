@@ -75,7 +75,7 @@ export class Shell {
       document.title = `${info.header.title || name} – Glasshouse`;
     });
     app.events.on("shown", ({ spec, result }) => {
-      this.counts.textContent = `${count(result.nodes)} ops · ${count(result.edges)} edges`;
+      this.counts.textContent = `${count(result.nodes)} nodes · ${count(result.edges)} edges`;
       const names = result.groupings.length > 0 ? result.groupings : ["module"];
       this.grouping.replaceChildren(...names.map((n) => el("option", { value: n, selected: n === spec.grouping }, n[0].toUpperCase() + n.slice(1))));
       document.documentElement.dataset.ready = "1";

@@ -71,6 +71,9 @@ export class Client<A extends Api> {
     });
   }
 
+  /** Ends the other side; set by whoever started it. */
+  stop: () => void = () => undefined;
+
   /** The worker died: whoever waits learns of it. */
   fail(error: Error): void {
     for (const w of this.waiting.values()) w.reject(error);

@@ -259,7 +259,8 @@ export class GraphView {
     if (more) this.redraw();
   }
 
-  private resize(): void {
+  /** Takes the host's size as it is now; panels that come and go call it before a view is asked for. */
+  resize(): void {
     const r = this.host.getBoundingClientRect();
     this.width = Math.max(1, r.width);
     this.height = Math.max(1, r.height);

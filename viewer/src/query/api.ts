@@ -1,7 +1,8 @@
 /** Decides what panels can ask of the worker, beside the drawing itself. */
 
-import type { Changes, StageChange } from "./changes";
+import type { StageChange } from "./changes";
 import type { NodeDetails } from "./details";
+import type { Compared, Signature } from "./likeness";
 import type { MeasureName, Unit } from "./measures";
 import type { OutlineWindow } from "./outline";
 import type { StyleResult, StyleRule } from "./rules";
@@ -61,7 +62,6 @@ export type PanelApi = {
   treePlace: { arg: { open: readonly number[]; item: number }; result: { open: readonly number[]; index: number } };
   measures: { arg: null; result: readonly MeasureName[] };
   color: { arg: { name: string }; result: ColorData | null };
-  changes: { arg: { side: "before" | "after" }; result: Changes };
   stages: { arg: { graph: number }; result: readonly StageChange[] };
   styles: { arg: { rules: readonly StyleRule[] }; result: StyleResult };
   /** Style rules and other extras that the file holds, by kind. */
@@ -71,6 +71,15 @@ export type PanelApi = {
   nameOf: { arg: { item: number }; result: ItemName };
   /** Items by name; -1 where there is none. A node that a pass replaced is followed to what stands for it. */
   itemsNamed: { arg: { names: readonly ItemName[] }; result: readonly number[] };
+  /** Every node shown, told so that another pane finds the same ones. */
+  signature: { arg: { byId: boolean }; result: Signature };
+  compareWith: { arg: { other: Signature; side: "left" | "right" }; result: Compared };
+  /** Key by which `signature` knows an item, and the other way round; "" and -1 where there is none. */
+  likeOf: { arg: { item: number; byId: boolean }; result: string };
+  itemLike: { arg: { key: string; byId: boolean }; result: number };
+  /** Group keys as paths and back, for folding two graphs in step. */
+  pathsOf: { arg: { keys: readonly number[] }; result: readonly string[] };
+  keysAt: { arg: { paths: readonly string[] }; result: readonly number[] };
   /** The graph in the stage shown, as JSON. */
   json: { arg: null; result: string };
 };

@@ -247,7 +247,7 @@ export class Matcher {
     };
     switch (what) {
       case "added": case "changed": case "removed": {
-        const { mark } = changesOf(h, what === "removed" ? "before" : "after");
+        const mark = changesOf(h);
         const wanted = what === "added" ? ADDED : what === "changed" ? CHANGED : REMOVED;
         return byNode((n) => mark[n] === wanted);
       }

@@ -4,10 +4,11 @@ import type { Served } from "../base/rpc";
 import { groupKey } from "../model/hierarchy";
 import { groupTitle } from "../model/labels";
 import type { GroupDetails, PanelApi } from "./api";
-import { changesOf, stageChanges } from "./changes";
+import { stageChanges } from "./changes";
 import { colorData } from "./colors";
 import { Details } from "./details";
 import { toJson } from "./json";
+import { compareWith, groupPath, keysOf, signature } from "./likeness";
 import { measureNames } from "./measures";
 import { itemsOf, nameOf } from "./names";
 import { keysAround, Outline } from "./outline";
@@ -39,7 +40,6 @@ export function panelMethods(shown: () => Shown): Served<PanelApi> {
     },
     measures: () => measureNames(shown()),
     color: (a) => colorData(shown(), a.name),
-    changes: (a) => changesOf(shown().h, a.side),
     stages: async (a) => stageChanges(await shown().other(a.graph)),
     styles: (a) => applyRules(shown(), a.rules),
     extras: (a) => extras(shown(), a.kind),
@@ -47,6 +47,12 @@ export function panelMethods(shown: () => Shown): Served<PanelApi> {
     around: (a) => neighbours(shown().session, a.item, a.direction),
     nameOf: (a) => nameOf(shown(), a.item),
     itemsNamed: (a) => itemsOf(shown(), a.names),
+    signature: (a) => signature(shown(), a.byId),
+    compareWith: (a) => compareWith(shown(), a.other, a.side),
+    likeOf: (a) => likeOf(shown(), a.item, a.byId),
+    itemLike: (a) => itemLike(shown(), a.key, a.byId),
+    pathsOf: (a) => a.keys.map((k) => pathOfKey(shown(), k)),
+    keysAt: (a) => keysAt(shown(), a.paths),
     json: () => toJson(shown()),
   };
 }
@@ -86,4 +92,35 @@ async function extras(s: Shown, kind: string): Promise<string[]> {
   const out: string[] = [];
   for (let r = 0; r < table.rows; r++) if (s.recording.strings.at(kinds[r]) === kind) out.push(table.textAt("json", r));
   return out;
+}
+
+/** Groups go by their path, nodes by their key; a run of identical groups by the path of its first. */
+function likeOf(s: Shown, item: number, byId: boolean): string {
+  if (item < s.h.nodes) return keysOf(s, byId)[item] ?? "";
+  return `/${pathOfKey(s, groupKey(s.h, item - s.h.nodes))}`;
+}
+
+function itemLike(s: Shown, key: string, byId: boolean): number {
+  const node = keysOf(s, byId).indexOf(key);
+  if (node >= 0 || !key.startsWith("/")) return node;
+  const [found] = keysAt(s, [key.slice(1)]);
+  if (found === 0) return -1;
+  for (let g = 1; g < s.h.groups; g++) if (groupKey(s.h, g) === found) return s.h.nodes + g;
+  return -1;
+}
+
+function pathOfKey(s: Shown, key: number): string {
+  const row = Math.abs(key) - 1;
+  if (row < 0 || row >= s.graph.groups.rows) return "";
+  return (key < 0 ? "×" : "") + groupPath(s.graph, row);
+}
+
+function keysAt(s: Shown, paths: readonly string[]): number[] {
+  const { h, graph } = s;
+  const known = new Map<string, number>();
+  for (let g = 1; g < h.groups; g++) {
+    const key = groupKey(h, g);
+    known.set((key < 0 ? "×" : "") + groupPath(graph, Math.abs(key) - 1), key);
+  }
+  return paths.map((p) => known.get(p) ?? known.get(p.startsWith("×") ? p.slice(1) : `×${p}`) ?? 0);
 }

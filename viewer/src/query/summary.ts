@@ -18,6 +18,8 @@ export interface TensorFact {
   readonly type: string;
   readonly bytes: number;
   readonly weight: boolean;
+  /** Tensors alike: same op, same type. */
+  readonly count: number;
 }
 
 export interface Summary {
@@ -58,7 +60,8 @@ export async function summarize(s: Shown, group: number): Promise<Summary> {
   let paramBytes = 0;
   let groups = 0;
   let edges = 0;
-  const largest: { node: number; text: number; bytes: number; weight: boolean }[] = [];
+  let least = 0;
+  const tensors = new Map<string, { node: number; text: number; bytes: number; weight: boolean; count: number }>();
   const params = await measure(s, "params");
   for (let p = from; p < to; p++) {
     const n = h.order[p];
@@ -76,14 +79,18 @@ export async function summarize(s: Shown, group: number): Promise<Summary> {
       if (!b) size.set(text, (b = typeSize(graph.strings.head(text, 400))));
       const weight = (params?.value[n] ?? 0) > 0;
       if (weight) paramBytes += Math.max(0, b.bytes);
-      if (b.bytes <= 0) continue;
-      if (largest.length < MOST_TENSORS || b.bytes > largest[largest.length - 1].bytes) {
-        largest.push({ node: n, text, bytes: b.bytes, weight });
-        largest.sort((x, y) => y.bytes - x.bytes || x.node - y.node);
-        if (largest.length > MOST_TENSORS) largest.pop();
+      if (b.bytes <= 0 || b.bytes < least) continue;
+      // Twelve layers have twelve tensors alike: one line tells of all. Weights go by their own name.
+      const key = weight ? `w${n}` : `${graph.op[r]}/${text}`;
+      const same = tensors.get(key);
+      if (same) same.count++;
+      else {
+        tensors.set(key, { node: n, text, bytes: b.bytes, weight, count: 1 });
+        if (tensors.size > 4 * MOST_TENSORS) least = prune(tensors);
       }
     }
   }
+  prune(tensors);
   for (let g = 1; g < h.groups; g++) if (h.start[g] >= from && h.end[g] <= to && g !== group) groups++;
   const flops = await measure(s, "flops");
   const bytes = await measure(s, "bytes");
@@ -103,8 +110,8 @@ export async function summarize(s: Shown, group: number): Promise<Summary> {
     bytes: bytes ? byItem(h, bytes)[item] : NaN, time: time ? byItem(h, time)[item] : NaN, error: error ? byItem(h, error)[item] : NaN,
     opCounts: [...ops].map(([op, count]) => ({ op: graph.strings.head(op, 80), kind: kinds.get(op) ?? "", count }))
       .sort((a, b) => b.count - a.count || (a.op < b.op ? -1 : 1)),
-    tensors: largest.map((t) => ({
-      item: t.node, name: portName(h, t.node), type: shortType(graph.strings.head(t.text, 200)), bytes: t.bytes, weight: t.weight,
+    tensors: [...tensors.values()].map((t) => ({
+      item: t.node, name: portName(h, t.node), type: shortType(graph.strings.head(t.text, 200)), bytes: t.bytes, weight: t.weight, count: t.count,
     })),
     withSource, slowest: slowest.map((x) => ({ ...x, title: shortOp(nodeTitle(h, x.item)) })),
   };
@@ -114,4 +121,12 @@ function opKinds(s: Shown): Map<number, string> {
   const out = new Map<number, string>();
   for (let r = 0; r < s.graph.rows; r++) if (!out.has(s.graph.op[r])) out.set(s.graph.op[r], s.graph.strings.at(s.graph.kind[r]));
   return out;
+}
+
+/** Keeps the largest few, in order; returns the size below which nothing more can matter. */
+function prune<T extends { readonly node: number; readonly bytes: number }>(tensors: Map<string, T>): number {
+  const order = [...tensors].sort(([, x], [, y]) => y.bytes - x.bytes || x.node - y.node).slice(0, MOST_TENSORS);
+  tensors.clear();
+  for (const [k, t] of order) tensors.set(k, t);
+  return order.length < MOST_TENSORS ? 0 : order[order.length - 1][1].bytes;
 }

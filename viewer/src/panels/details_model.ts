@@ -1,0 +1,98 @@
+/** Decides what the details say of a whole model or of a group: totals, op counts, largest tensors, facts of the file. */
+
+import type { App } from "../app/app";
+import { el } from "../base/dom";
+import { bytes, count, percent, seconds, short } from "../base/format";
+import type { GroupDetails } from "../query/api";
+import type { Summary } from "../query/summary";
+import { attributes, barRow, button, chip, facts, limited, link, section } from "./parts";
+import type { Goto } from "./details";
+import { sourceView } from "./source_view";
+
+const known = (v: number): boolean => Number.isFinite(v) && v > 0;
+
+function totals(s: Summary): HTMLElement {
+  return facts([
+    ["Ops", count(s.ops)],
+    ["Nodes", s.nodes === s.ops ? "" : count(s.nodes)],
+    ["Edges", count(s.edges)],
+    ["Groups", s.groups > 0 ? count(s.groups) : ""],
+    ["Parameters", s.params > 0 ? `${short(s.params)}${s.paramBytes > 0 ? ` (${bytes(s.paramBytes)})` : ""}` : ""],
+    ["FLOPs", known(s.flops) ? el("span", { title: s.flopsNote }, `${short(s.flops)}${s.flopsNote.startsWith("est") ? " (estimated)" : ""}`) : ""],
+    ["Bytes written", known(s.bytes) ? bytes(s.bytes) : ""],
+    ["Time", known(s.time) ? seconds(s.time) : ""],
+    ["Largest error", known(s.error) ? s.error.toExponential(1) : ""],
+    ["With source line", s.withSource > 0 ? percent(s.withSource / Math.max(1, s.nodes)) : ""],
+  ]);
+}
+
+function opCounts(s: Summary, search: (query: string) => void): HTMLElement | string {
+  if (s.opCounts.length === 0) return "";
+  const most = s.opCounts[0].count;
+  const rows = s.opCounts.map((o) =>
+    barRow(el("span", {}, el("span", { class: `dot family-${o.kind || "other"}`, "aria-hidden": "true" }), link(o.op, () => search(`op:"${o.op}"`), `Find all ${o.op}`)), count(o.count), o.count / most),
+  );
+  return section("Op counts", String(s.opCounts.length), limited(rows, 12, "ops"));
+}
+
+function tensors(s: Summary, go: Goto): HTMLElement | string {
+  if (s.tensors.length === 0) return "";
+  const most = s.tensors[0].bytes;
+  return section("Largest tensors", "", ...s.tensors.map((t) =>
+    barRow(el("span", {}, link(t.name, () => go(t.item), `${t.name}: ${t.type}`), " ", el("code", {}, t.count > 1 ? `${t.type} × ${t.count}` : t.type)), bytes(t.bytes), t.bytes / most)));
+}
+
+function slowest(s: Summary, go: Goto): HTMLElement | string {
+  if (s.slowest.length === 0) return "";
+  const most = s.slowest[0].seconds;
+  return section("Slowest", seconds(s.time), ...s.slowest.map((t) => barRow(link(t.title, () => go(t.item)), `${seconds(t.seconds)} · ${percent(t.seconds / s.time)}`, t.seconds / most)));
+}
+
+export function modelDetails(app: App, s: Summary, go: Goto, search: (query: string) => void): HTMLElement[] {
+  const header = app.info?.header;
+  const spec = app.spec;
+  if (!header || !spec) return [];
+  const info = header.graphs[spec.graph];
+  const stage = info.stages[spec.stage];
+  const wall = wallTime(header.facts);
+  const out = [
+    el("h2", {}, header.title || info.name || "Model"),
+    el("p", { class: "soft" }, [info.name !== header.title ? info.name : "", info.stages.length > 1 ? `after ${stage.name}` : ""].filter(Boolean).join(" · ")),
+    totals(s),
+  ];
+  if (known(s.time) && wall > 0) {
+    out.push(el("p", { class: "soft" }, `Kernels make up ${seconds(s.time)} of ${seconds(wall)} wall time; ${percent(Math.max(0, 1 - s.time / wall))} is not attributed.`));
+  }
+  const fileFacts = [...Object.entries(header.facts), ...Object.entries(info.attrs)];
+  const parts = [slowest(s, go), opCounts(s, search), tensors(s, go), passText(stage), fileFacts.length > 0 ? section("About this file", "", attributes([...fileFacts, ["made by", header.generator]])) : ""];
+  for (const p of parts) if (typeof p !== "string") out.push(p);
+  return out;
+}
+
+function wallTime(f: Readonly<Record<string, string>>): number {
+  const text = f["wall time"] ?? f["wall_time"] ?? f["wall seconds"] ?? "";
+  const m = /^([\d.e+-]+)\s*(s|ms|us|µs|ns)?$/.exec(text.trim());
+  return m ? Number(m[1]) * ({ ms: 1e-3, us: 1e-6, "µs": 1e-6, ns: 1e-9, s: 1 }[m[2] ?? "s"] ?? 1) : 0;
+}
+
+function passText(stage: { readonly pass_name: string; readonly doc: string; readonly seconds: number; readonly options: Readonly<Record<string, string>> }): HTMLElement | string {
+  if (!stage.pass_name) return "";
+  return section("This pass", stage.seconds > 0 ? seconds(stage.seconds) : "", el("p", {}, stage.doc || stage.pass_name), attributes(Object.entries(stage.options)));
+}
+
+export function groupDetails(app: App, d: GroupDetails, go: Goto, search: (query: string) => void): HTMLElement[] {
+  const out: HTMLElement[] = [
+    el("h2", {}, d.title),
+    el("p", {}, ...(d.cls ? [chip(d.cls), " "] : []), ...(d.repeat > 0 ? [chip(`${d.repeat} identical`)] : [])),
+    el(
+      "p", { class: "actions" },
+      button("Unfold or fold", "Unfold or fold this group (Enter)", () => void app.toggle(d.item)),
+      ...(d.repeat > 0 ? [button("Unfold each", "Show each of the identical groups", () => void app.setFold(d.item, 2))] : []),
+    ),
+    totals(d),
+  ];
+  if (d.file) out.push(section("Source", "", sourceView(app, d.file, d.line)));
+  if (d.attrs.length > 0) out.push(section("Attributes", String(d.attrs.length), attributes(d.attrs)));
+  for (const p of [slowest(d, go), opCounts(d, (q) => search(d.cls || d.title ? `${q} in:"${d.path.length > 0 ? d.title : d.title}"` : q)), tensors(d, go)]) if (typeof p !== "string") out.push(p);
+  return out;
+}

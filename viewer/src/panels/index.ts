@@ -1,0 +1,291 @@
+/** Decides how the page is put together around the drawing: which panels there are and how they speak with each other. */
+
+import type { App } from "../app/app";
+import type { Shell } from "../app/shell";
+import { embedded } from "../base/data";
+import { el } from "../base/dom";
+import { count } from "../base/format";
+import { Compare, type Loaded } from "../views/compare";
+import { Breadcrumbs } from "./breadcrumbs";
+import { Coloring } from "./coloring";
+import { DetailsPanel } from "./details";
+import { saveJson, savePng, saveSvg } from "./export";
+import { Help } from "./help";
+import { listenToKeys } from "./keys";
+import { Links, readPlace } from "./links";
+import { Menu } from "./menu";
+import { readOptions, Server, type ServedFile } from "./options";
+import { OutlinePanel } from "./outline";
+import { Overlays } from "./overlays";
+import { Palette } from "./palette";
+import "./panels.css";
+import { button } from "./parts";
+import { PassesPanel, stageTo } from "./passes";
+import { Side } from "./sides";
+import { StartPage } from "./start";
+import { StylesPanel } from "./styles";
+
+export class Panels {
+  readonly options = readOptions(document);
+  private readonly overlays: Overlays;
+  private readonly palette: Palette;
+  private readonly styles: StylesPanel;
+  private readonly coloring: Coloring;
+  private readonly passes: PassesPanel;
+  private readonly links: Links;
+  private readonly help = new Help();
+  private readonly left: Side;
+  private readonly right: Side;
+  private readonly start: StartPage;
+  private readonly server: Server | null;
+  private readonly graphs = el("select", { "aria-label": "Graph", title: "Graph", hidden: true });
+  private readonly files = el("select", { "aria-label": "File", title: "File", hidden: true });
+  private readonly told = el("div", { class: "toast", role: "status", hidden: true });
+  private compare: Compare | null = null;
+  private served: ServedFile[] = [];
+  /** How to get the bytes of the open file again: a second pane reads them for itself. */
+  private again: () => Promise<Loaded> = () => Promise.reject(new Error("no file is open"));
+
+  constructor(private readonly app: App, private readonly shell: Shell) {
+    const { slots } = shell;
+    this.server = this.options.server ? new Server() : null;
+    this.overlays = new Overlays(app);
+    this.styles = new StylesPanel(app, this.overlays);
+    this.palette = new Palette(app, this.overlays, (q) => {
+      this.right.setOpen(true, 1);
+      this.styles.add(q);
+    });
+    this.coloring = new Coloring(app, this.overlays);
+    this.passes = new PassesPanel(app);
+    this.links = new Links(app, () => this.coloring.value, () => this.palette.query);
+    const outline = new OutlinePanel(app);
+    const details = new DetailsPanel(app, {
+      search: (q) => this.palette.open(q),
+      trace: (item, direction) => void this.trace(item, direction),
+      goNode: (ref) => void (ref.item >= 0 ? app.reveal(ref.item) : this.goToStage(ref.id, ref.stage)),
+      openGraph: (graph) => this.openGraph(graph),
+    });
+    const wide = window.innerWidth;
+    this.left = new Side(app, slots.left, "left", [{ title: "Outline", key: "o", element: outline.element, setVisible: (v) => outline.setVisible(v) }], 240);
+    this.right = new Side(app, slots.right, "right", [
+      { title: "Details", key: "i", element: details.element, setVisible: (v) => details.setVisible(v) },
+      { title: "Styles", key: "", element: this.styles.element, setVisible: () => undefined },
+    ], wide >= 1500 ? 340 : 300);
+    this.start = new StartPage({ open: (f) => void this.openFile(f), converts: this.server !== null });
+    const crumbs = new Breadcrumbs(app, (g) => this.openGraph(g));
+    slots.over.append(el("div", { class: "over-top" }, this.left.tab, crumbs.element, el("span", { class: "spring" }), this.right.tab), this.palette.element, this.coloring.legend, this.start.element, this.told, this.help.element);
+    slots.bottom.append(this.passes.element);
+    const menu = new Menu("⋯", "More", () => this.commands());
+    slots.toolbar.append(
+      this.files, this.graphs, el("label", { class: "field" }, "Colour by ", this.coloring.select), button("Search", "Search (/)", () => this.palette.open()), menu.element,
+    );
+    slots.toolbar.parentElement?.append(button("?", "Keys (?)", () => this.help.toggle(), "icon"));
+    this.listen();
+    // The graph keeps most of the window: on a laptop the outline starts folded, on less both do.
+    if (wide >= 1500) this.left.setOpen(true);
+    if (wide >= 1100) this.right.setOpen(true);
+    if (this.options.theme) shell.setTheme(this.options.theme);
+    if (this.options.color) this.coloring.want(this.options.color);
+  }
+
+  private listen(): void {
+    const { app } = this;
+    this.graphs.addEventListener("change", () => this.openGraph(Number(this.graphs.value)));
+    this.files.addEventListener("change", () => void this.openServed(this.files.value));
+    this.coloring.select.addEventListener("change", () => this.links.later());
+    app.events.on("opened", ({ info }) => {
+      this.start.element.hidden = true;
+      this.closeCompare();
+      const roots = info.header.graphs.map((g, i) => [g, i] as const).filter(([g]) => g.parent < 0);
+      this.graphs.hidden = roots.length < 2;
+      this.graphs.replaceChildren(...roots.slice(0, 2000).map(([g, i]) => el("option", { value: i }, g.name || `graph ${i}`)));
+    });
+    app.events.on("shown", ({ spec, result }) => {
+      this.graphs.value = String(spec.graph);
+      // A file that has groups, but none by module, opens by what it has.
+      if (result.groupings.length > 0 && !result.groupings.includes(spec.grouping)) void app.setGrouping(result.groupings[0]);
+    });
+    app.events.on("selected", () => {
+      if (this.overlays.has("trace")) this.untrace();
+    });
+    window.addEventListener("hashchange", () => {
+      const place = readPlace(location.hash);
+      if (place && this.links.isForeign) void this.links.apply(place);
+    });
+    listenToKeys(app, {
+      search: () => this.palette.open(),
+      nextHit: (by) => this.palette.next(by),
+      help: () => this.help.toggle(),
+      step: (by) => void this.passes.step(by),
+      diff: () => this.passes.toggleDiff(),
+      outline: () => this.left.toggle(),
+      details: () => this.right.toggle(),
+      trace: (direction) => void (app.selected >= 0 && this.trace(app.selected, direction)),
+      compare: () => void this.toggleCompare(),
+      back: () => {
+        if (this.palette.isOpen) this.palette.close(true);
+        else if (this.overlays.has("trace")) this.untrace();
+        else return false;
+        return true;
+      },
+    });
+  }
+
+  // --------------------------------------------------------------------------------------- files
+  /** Opens what came with the page, what its server offers, or the start page. */
+  async begin(): Promise<void> {
+    const bytes = embedded(document);
+    if (bytes) {
+      this.again = () => Promise.resolve({ bytes: embedded(document) as Uint8Array, name: this.app.fileName });
+      await this.open({ bytes, name: document.title });
+      return;
+    }
+    const files = this.options.server?.files ?? [];
+    this.served = [...files];
+    const first = new URLSearchParams(location.search).get("open") ?? this.options.server?.open ?? "";
+    this.listFiles(first);
+    if (first) await this.openServed(first);
+    else this.start.element.hidden = false;
+    document.documentElement.dataset.ready = "1";
+  }
+
+  private listFiles(current: string): void {
+    this.files.hidden = this.served.length < 2;
+    this.files.replaceChildren(...this.served.map((f) => el("option", { value: f.id, selected: f.id === current }, f.name)));
+  }
+
+  private async open(file: Loaded): Promise<void> {
+    const place = readPlace(location.hash);
+    const { grouping, graph, stage } = this.options;
+    const given = { ...(grouping === undefined ? {} : { grouping }), ...(graph === undefined ? {} : { graph }), ...(stage === undefined ? {} : { stage }) };
+    if (place?.color) this.coloring.want(place.color);
+    await this.app.open(file.bytes, file.name, place ? { ...given, ...place.spec } : given);
+    if (place && this.app.spec) await this.links.finish(place);
+    const query = place?.query || this.options.query;
+    if (query) this.palette.open(query);
+    if (this.options.compare) await this.toggleCompare();
+  }
+
+  private async openServed(id: string): Promise<void> {
+    const { server } = this;
+    const file = this.served.find((f) => f.id === id);
+    if (!server) return;
+    try {
+      const name = file?.name ?? id;
+      this.again = async () => ({ bytes: await server.recording(id), name });
+      await this.open(await this.again());
+    } catch (e) {
+      this.app.events.emit("failed", e instanceof Error ? e : new Error(String(e)));
+    }
+  }
+
+  private async openFile(file: File): Promise<void> {
+    this.start.say("");
+    try {
+      if (/\.rules\.json$/i.test(file.name) && this.app.spec) {
+        this.styles.importText(await file.text(), file.name);
+        return;
+      }
+      const limit = this.options.server?.limit ?? Infinity;
+      if (file.size > limit) throw new Error(`${file.name} is larger than this server takes (${count(limit / 1e6)} MB).`);
+      if (this.server && !/\.glass$/i.test(file.name)) {
+        const made = await this.server.upload(file.name, file);
+        this.served = [...this.served, made];
+        this.listFiles(made.id);
+        await this.openServed(made.id);
+        return;
+      }
+      this.again = async () => ({ bytes: new Uint8Array(await file.arrayBuffer()), name: file.name });
+      await this.open(await this.again());
+    } catch (e) {
+      const text = e instanceof Error ? e.message : String(e);
+      if (this.app.spec) this.say(text);
+      else this.start.say(text);
+    }
+  }
+
+  // -------------------------------------------------------------------------------------- places
+  private openGraph(graph: number): void {
+    const { spec, info } = this.app;
+    if (!spec || !info) return;
+    this.app.select(-1);
+    const stage = info.header.graphs[graph].stages.length - 1;
+    void this.app.show({ ...spec, graph, stage, diff: false, fold: { base: "first", changes: [] } }, { fit: true });
+  }
+
+  private async goToStage(id: number, stage: number): Promise<void> {
+    await stageTo(this.app, stage, this.app.spec?.diff ?? false);
+    const [item] = await this.app.engine.call("itemsNamed", { names: [{ node: id }] });
+    if (item >= 0) await this.app.reveal(item);
+  }
+
+  private async trace(item: number, direction: "up" | "down"): Promise<void> {
+    const { lit, nodes } = await this.app.engine.call("trace", { item, direction });
+    this.overlays.set("trace", { lit });
+    this.say(`${count(nodes - 1)} nodes ${direction === "up" ? "upstream" : "downstream"} · Esc to show all`, true);
+  }
+
+  private untrace(): void {
+    this.overlays.set("trace", null);
+    this.told.hidden = true;
+  }
+
+  private async toggleCompare(): Promise<void> {
+    if (this.compare) {
+      this.closeCompare();
+      return;
+    }
+    if (!this.app.spec) return;
+    const file = await this.again();
+    this.compare = new Compare(this.app, this.shell.main, this.overlays, () => this.closeCompare());
+    await this.compare.open(file);
+  }
+
+  private closeCompare(): void {
+    this.compare?.dispose();
+    this.compare = null;
+  }
+
+  private commands(): ReturnType<ConstructorParameters<typeof Menu>[2]> {
+    const { app } = this;
+    return [
+      { text: "First view", key: "h", run: () => void app.firstView() },
+      { text: app.spec?.across ? "Flow downwards" : "Flow to the right", key: "t", run: () => void app.setAcross(!(app.spec?.across ?? false)) },
+      { text: this.compare ? "One pane" : "Two panes", key: "s", run: () => void this.toggleCompare() },
+      { text: "Style rules", run: () => this.right.setOpen(true, 1) },
+      null,
+      { text: "Undo", key: "Ctrl Z", run: () => void app.undo() },
+      { text: "Redo", key: "Ctrl Shift Z", run: () => void app.redo() },
+      { text: "Copy link to this place", run: () => void this.copyLink() },
+      null,
+      { text: "Save view as PNG", run: () => void savePng(app, false) },
+      { text: "Save view as SVG", run: () => saveSvg(app, false) },
+      { text: "Save whole graph as PNG", run: () => void savePng(app, true).catch((e: Error) => this.say(e.message)) },
+      { text: "Save whole graph as SVG", run: () => saveSvg(app, true) },
+      { text: "Save graph as JSON", run: () => void saveJson(app) },
+      null,
+      { text: "Open a file", run: () => this.start.choose() },
+    ];
+  }
+
+  private async copyLink(): Promise<void> {
+    const url = location.href.replace(/#.*$/, "") + this.links.hash;
+    try {
+      await navigator.clipboard.writeText(url);
+      this.say("The link is in the clipboard.");
+    } catch {
+      // Browsers give no clipboard to pages from disk without asking; the address bar has the link.
+      location.hash = this.links.hash;
+      this.say("The link stands in the address bar.");
+    }
+  }
+
+  private sayTimer = 0;
+
+  private say(text: string, stays = false): void {
+    this.told.textContent = text;
+    this.told.hidden = false;
+    clearTimeout(this.sayTimer);
+    if (!stays) this.sayTimer = window.setTimeout(() => (this.told.hidden = true), 6000);
+  }
+}
