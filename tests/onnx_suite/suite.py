@@ -19,6 +19,7 @@ import numpy as np
 import onnx
 from onnx import numpy_helper
 
+from glasshouse.errors import CaptureError
 from glasshouse.frontend.onnx import import_model
 from glasshouse.frontend.onnx.dtypes import FROM_ONNX, name_of
 from glasshouse.numpy_ref import run
@@ -134,15 +135,26 @@ def run_case(case: Case) -> Result:
     if reason:
         return Result(case.name, "skipped", reason)
     try:
-        imported = import_model(case.model)
-        for given, expected in case.data:
-            compare(case, run(imported.graph, [_stored(g) for g in given]), expected)
-        if imported.wanted:
-            imported = _fixed(case, imported.wanted)
+        imported = _as_it_is(case)
+        wanted: dict[str, None] = {}
+        while not set(imported.wanted) <= set(wanted):
+            wanted.update(dict.fromkeys(imported.wanted))
+            imported = _fixed(case, wanted)
     except Exception as error:
         return Result(case.name, "failed", f"{type(error).__name__}: {str(error).strip()[:300]}")
     opaque = tuple(n.attrs["target"] for n in imported.graph if n.op.name == "opaque")
     return Result(case.name, "passed", opaque=opaque)
+
+
+def _as_it_is(case: Case) -> Any:
+    try:
+        imported = import_model(case.model)
+    except CaptureError:
+        # Sizes that the file leaves open may decide what the graph is: the length of a sequence.
+        imported = import_model(case.model, [_array(g) for g in case.data[0][0]])
+    for given, expected in case.data:
+        compare(case, run(imported.graph, [_stored(g) for g in given]), expected)
+    return imported
 
 
 def _fixed(case: Case, wanted: Iterable[str]) -> Any:
@@ -178,6 +190,8 @@ def compare(case: Case, found: list[Array], expected: list[Any]) -> None:
         if want.dtype.name == "bfloat16":
             # As ONNX's own runner has it: two units in the last place.
             have, want, rtol = have.astype(np.float32), want.astype(np.float32), 2**-6
+        elif want.dtype == np.float16:
+            rtol = max(rtol, 2**-9)  # the same two units for the other half type
         assert have.dtype == want.dtype, f"{have.dtype} instead of {want.dtype}"
         np.testing.assert_allclose(have, want, rtol=rtol, atol=case.atol)
 

@@ -40,6 +40,11 @@ def attributes(node: Any, folder: str | None = None) -> dict[str, Any]:
 
 def inlined(importer: Importer, node: Any, function: Any, given: list[Any]) -> tuple[Any, ...]:
     """The results of a function's nodes, each with the call in its path."""
+    if len(given) > len(function.input) or len(node.output) > len(function.output):
+        raise CaptureError(
+            f"{node.op_type} is called with {len(given)} operands and {len(node.output)} results, "
+            f"it has {len(function.input)} and {len(function.output)}"
+        )
     env = {
         name: item for name, item in zip(function.input, given, strict=False) if item is not None
     }
@@ -114,7 +119,7 @@ def of_schema(importer: Importer, call: Call) -> Any:
     except onnx.defs.SchemaError:
         return None
     if schema.has_function:
-        return schema.function_body
+        return _with_defaults(schema, schema.function_body)
     if not schema.has_context_dependent_function:
         return None
     types = [type_proto(i).SerializeToString() if i is not None else b"" for i in call.items]
@@ -124,7 +129,16 @@ def of_schema(importer: Importer, call: Call) -> Any:
         function.ParseFromString(data)
     except Exception:  # what ONNX cannot build for these types has no body
         return None
-    return function if function.node else None
+    return _with_defaults(schema, function) if function.node else None
+
+
+def _with_defaults(schema: Any, function: Any) -> Any:
+    """A body in which attributes that a call leaves out have the values that the op says."""
+    have = {a.name for a in function.attribute_proto}
+    for name, attribute in schema.attributes.items():
+        if name not in have and attribute.default_value.name:
+            function.attribute_proto.append(attribute.default_value)
+    return function
 
 
 def type_proto(item: Item) -> Any:

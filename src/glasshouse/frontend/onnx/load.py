@@ -49,15 +49,31 @@ def load(model: Any, name: str = "") -> Model:
         raise FormatError(f"{path}: not an ONNX model (it has no graph)")
     opsets = {"" if o.domain == "ai.onnx" else o.domain: o.version for o in proto.opset_import}
     version = opsets.get("")
-    if version is not None and version < OLDEST:
+    changed = _changed(onnx, proto.graph, version)
+    if changed:
         raise CaptureError(
-            f"{path}: opset {version} is too old, {OLDEST} is the oldest that can be compiled",
+            f"{path}: {changed} of opset {version} is too old, opset {OLDEST} and newer can be "
+            "compiled",
             hint="onnx.version_converter.convert_version(model, 13) makes a newer one",
         )
     found = Model(proto, folder, name or proto.graph.name, opsets)
     for function in proto.functions:
         found.functions[function.domain, function.name, function.overload] = function
     return found
+
+
+def _changed(onnx: Any, graph: Any, version: int | None) -> str:
+    """An op that meant something else in a version before the oldest; "" if there is none."""
+    if version is None or version >= OLDEST:
+        return ""
+    for node in graph.node:
+        try:
+            then = onnx.defs.get_schema(node.op_type, version, "").since_version
+            if then != onnx.defs.get_schema(node.op_type, OLDEST, "").since_version:
+                return str(node.op_type)
+        except onnx.defs.SchemaError:
+            return str(node.op_type)
+    return ""
 
 
 def _read(onnx: Any, path: str) -> Any:

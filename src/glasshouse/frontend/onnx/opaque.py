@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, Any]
 
 
-def opaque_call(importer: Importer, call: Call) -> Any:
+def opaque_call(
+    importer: Importer, call: Call, types: Sequence[TensorType] | None = None
+) -> tuple[Any, ...]:
     """Handles of an opaque node that computes what the ONNX node does."""
     node = call.node
     names = [n for n in dict.fromkeys(node.input) if n]
@@ -36,7 +38,8 @@ def opaque_call(importer: Importer, call: Call) -> Any:
     kept = [i for i, name in enumerate(node.output) if name]
     proto = _one_node(importer, node, names, items, kept)
     went_in = {str(d): d for i in items for d in i.type.shape if isinstance(d, SymDim)}
-    types = [_type(importer, proto, place, i, went_in) for place, i in enumerate(kept)]
+    if types is None:
+        types = [_type(importer, proto, place, i, went_in) for place, i in enumerate(kept)]
     made = importer.builder.apply(
         "opaque", *[i.handle for i in items], target=f"onnx::{node.op_type}", types=types,
         arguments=_arguments(call), call=_runner(proto, names, [i.dtype for i in items], types),

@@ -6,8 +6,8 @@ from importlib import import_module
 
 FAMILIES = (
     "activation", "arithmetic", "attention", "control", "conv", "create", "index", "linear",
-    "loss", "norm", "pieces", "pool", "quant", "random", "recurrent", "reduce", "resize",
-    "sequence", "shape", "signal",
+    "microsoft", "norm", "pieces", "pool", "quant", "recurrent", "reduce", "resize", "sequence",
+    "shape",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import numpy as np
 from glasshouse.errors import TypeMismatch, Unsupported
 from glasshouse.frontend.onnx.bodies import Captured, inlined
 from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.opaque import opaque_call
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dim import Dim, SymDim
 from glasshouse.ir.dtype import bool_, int64
@@ -33,7 +34,7 @@ def if_(c: Call) -> Any:
     return tuple(handles_of(cond_op(pred, *captured.handles, then=then, other=other)))
 
 
-# ---------------------------------------------------------------------------------------------- Loop
+# --------------------------------------------------------------------------------------------- Loop
 @spell("Loop")
 def loop(c: Call) -> Any:
     body = c.attr("body")
@@ -43,7 +44,7 @@ def loop(c: Call) -> Any:
     if _always(c, body) and count is not None:
         return _counted(c, body, carried, captured, count)
     if len(body.output) > 1 + len(carried):
-        raise Unsupported("a loop of unknown length that collects values")
+        return _collected(c, body, carried, captured)
     return _open_ended(c, body, carried, captured)
 
 
@@ -127,7 +128,23 @@ def _open_ended(c: Call, body: Any, carried: list[Any], captured: Captured) -> A
     return tuple(handles_of(out)[3 : 3 + len(carried)])
 
 
-# ---------------------------------------------------------------------------------------------- Scan
+def _collected(c: Call, body: Any, carried: list[Any], captured: Captured) -> Any:
+    """How much it collects is known when it runs only: the whole loop stays one opaque node."""
+    state = [h.type for h in carried]
+    own = [_shape_of(body, 0, tensor_type(int64, ())), _shape_of(body, 1, tensor_type(bool_, ()))]
+    graph = captured.body(body, [*own, *state])
+    found = [v.type for v in graph.outputs[1:]]
+    if found[: len(state)] != state:
+        raise Unsupported("a loop whose values change their shape")
+    count = c.importer.model.symbols.fresh()
+    collected = [tensor_type(t.dtype, (count, *t.shape)) for t in found[len(state) :]]
+    why = "a loop of unknown length that collects values"
+    c.importer.model.refused.append((c.node.op_type, why))
+    types = [t for t, name in zip([*state, *collected], c.node.output, strict=False) if name]
+    return opaque_call(c.importer, c, types)
+
+
+# --------------------------------------------------------------------------------------------- Scan
 @spell("Scan")
 def scan(c: Call) -> Any:
     body, scanned = c.attr("body"), c.attr("num_scan_inputs")

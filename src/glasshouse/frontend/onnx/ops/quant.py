@@ -1,1 +1,144 @@
-"""Spellings of this family."""
+"""Decides how ONNX's quantised ops are spelled: whole-number products between quantize and
+dequantize, so that scales and zero points stay in sight."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glasshouse.errors import Unsupported
+from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.ops.conv import convolved, with_bias
+from glasshouse.frontend.onnx.registry import spell
+from glasshouse.ir.dtype import DType, float32, int8, int16, int32, uint8
+from glasshouse.ops import composite
+from glasshouse.ops.shape import reshaped
+from glasshouse.ops.shapes import axis_of
+
+_STORED = (int8, uint8, int16, int32)
+
+
+def _alone(x: Any, axis: int | None, like: Any) -> tuple[Any, int | None]:
+    """A scale or zero point as the core wants it: no axes, or one along `axis`."""
+    if x.ndim == 0 or x.shape == (1,):
+        return reshaped(x, ()), None
+    if x.ndim != 1 or axis is None:
+        raise Unsupported(f"scales of shape {list(x.shape)}")
+    return x, axis_of(axis, like.ndim)
+
+
+def _zero(c: Call, place: int, scale: Any, dtype: DType) -> Any:
+    if c.has(place):
+        return c[place]
+    return c.full(scale.shape, 0, dtype)
+
+
+@spell("QuantizeLinear")
+def quantize(c: Call) -> Any:
+    x, scale = c[0], c[1]
+    dtype = c.item(2).dtype if c.has(2) else c.dtype("output_dtype", uint8)
+    if dtype not in _STORED:
+        raise Unsupported(f"quantising to {dtype}")
+    if c.attr("block_size", 0) or scale.ndim > 1:
+        return _blocked_quantize(c, x, scale, dtype)
+    scale, axis = _alone(scale, c.attr("axis", 1), x)
+    zero, _ = _alone(_zero(c, 2, scale, dtype), c.attr("axis", 1), x)
+    real = x if x.dtype.is_float else x.cast(float32)
+    return real.apply("quantize", scale, zero, axis=axis, dtype=dtype)
+
+
+def _spread(c: Call, x: Any, scale: Any) -> Any:
+    """A scale for each block along an axis as one for each element."""
+    axis = axis_of(c.attr("axis", 1), x.ndim)
+    have, count = x.shape[axis], scale.shape[axis]
+    size = c.attr("block_size", 0)
+    if not size:
+        if have % count != 0:
+            raise Unsupported(f"{have} elements in {count} even blocks")
+        size = have // count
+    wide = composite.repeat_interleave(scale, size, axis)
+    return composite.narrow(wide, axis, 0, have)
+
+
+def _blocked_quantize(c: Call, x: Any, scale: Any, dtype: DType) -> Any:
+    wide = _spread(c, x, scale)
+    steps = (x / wide).apply("round")
+    if c.has(2):
+        steps = steps + _spread(c, x, c[2]).cast(steps.dtype)
+    low, high = _limits(dtype)
+    return steps.apply("clip", low=low, high=high).cast(dtype)
+
+
+def _limits(dtype: DType) -> tuple[float, float]:
+    least = 0 if dtype is uint8 else -(2 ** (dtype.bits - 1))
+    return float(least), float(least + 2**dtype.bits - 1)
+
+
+@spell("DequantizeLinear")
+def dequantize(c: Call) -> Any:
+    x, scale = c[0], c[1]
+    if x.dtype not in _STORED:
+        raise Unsupported(f"dequantising {x.dtype}")
+    if c.attr("block_size", 0) or scale.ndim > 1:
+        wide = x.cast(int32)
+        if c.has(2):
+            wide = wide - _spread(c, x, c[2].cast(int32))
+        return wide.cast(scale.dtype) * _spread(c, x, scale)
+    kind = c.dtype("output_dtype", scale.dtype)
+    scale, axis = _alone(scale, c.attr("axis", 1), x)
+    zero, _ = _alone(_zero(c, 2, scale, x.dtype), c.attr("axis", 1), x)
+    return x.apply("dequantize", scale, zero, axis=axis, dtype=kind)
+
+
+# ------------------------------------------------------------------------- products of whole numbers
+def _centred(x: Any, zero: Any, shape: Any = None) -> Any:
+    """x minus its zero point, wide enough for sums of products."""
+    wide = x.cast(int32)
+    if zero is None:
+        return wide
+    moved = zero.cast(int32)
+    if moved.ndim == 1 and moved.shape[0] == 1:
+        moved = reshaped(moved, ())
+    return wide - (moved if shape is None or not moved.ndim else reshaped(moved, shape))
+
+
+@spell("MatMulInteger")
+def matmul_integer(c: Call) -> Any:
+    x, y = c[0], c[1]
+    rows = (*[1] * 0, x.shape[-2], 1) if x.ndim > 1 else None
+    return _centred(x, c[2], rows if c[2] is not None and c[2].ndim == 1 else None).apply(
+        "matmul", _centred(y, c[3])
+    )
+
+
+@spell("ConvInteger")
+def conv_integer(c: Call) -> Any:
+    x, w = c[0], c[1]
+    per_output = (w.shape[0], *[1] * (w.ndim - 1))
+    return convolved(c, _centred(x, c[2]), _centred(w, c[3], per_output))
+
+
+def _requantized(c: Call, total: Any, factor: Any, scale: Any, zero: Any) -> Any:
+    real = total.cast(float32) * factor.cast(float32)
+    return real.apply(
+        "quantize", reshaped(scale, ()).cast(float32), reshaped(zero, ()), dtype=zero.dtype
+    )
+
+
+@spell("QLinearMatMul")
+def qlinear_matmul(c: Call) -> Any:
+    x, x_scale, x_zero, y, y_scale, y_zero, scale, zero = (c[i] for i in range(8))
+    total = _centred(x, x_zero).apply("matmul", _centred(y, y_zero))
+    return _requantized(c, total, x_scale * y_scale, scale, zero)
+
+
+@spell("QLinearConv")
+def qlinear_conv(c: Call) -> Any:
+    x, x_scale, x_zero, w, w_scale, w_zero, scale, zero = (c[i] for i in range(8))
+    rank = x.ndim - 2
+    per_output = (w.shape[0], *[1] * (rank + 1))
+    total = convolved(c, _centred(x, x_zero), _centred(w, w_zero, per_output))
+    total = with_bias(total, c[8], rank)
+    factor = reshaped(x_scale, ()) * w_scale
+    if factor.ndim == 1:
+        factor = reshaped(factor, (*factor.shape, *[1] * rank) if factor.shape != (1,) else ())
+    return _requantized(c, total, factor, scale, zero)

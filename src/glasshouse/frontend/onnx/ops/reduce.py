@@ -6,10 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.onnx.call import Call
-from glasshouse.frontend.onnx.registry import spell
+from glasshouse.frontend.onnx.call import Call, NotKnown
+from glasshouse.frontend.onnx.opaque import opaque_call
+from glasshouse.frontend.onnx.registry import Spelling, spell
 from glasshouse.ir.dtype import bool_, float64
+from glasshouse.ir.types import tensor_type
 from glasshouse.ops import composite
+from glasshouse.ops.control import body_of
+from glasshouse.ops.scan import scan as scan_op
 from glasshouse.ops.shapes import axis_of, reduced
 
 _LEAST = {"max": float("-inf"), "min": float("inf")}
@@ -17,12 +21,41 @@ _LEAST = {"max": float("-inf"), "min": float("inf")}
 
 def _how(c: Call) -> dict[str, Any] | None:
     """Axes and keepdims; None where nothing is reduced."""
+    if c.has(1) and c.value(1) is None:
+        c.importer.want(c.item(1))
+        raise _AxesNotKnown("the axes are not known before it runs")
     axes = c.given(1, "axes")
     if not axes:
         if c.attr("noop_with_empty_axes", 0):
             return None
         axes = None
     return {"axes": axes, "keepdims": bool(c.attr("keepdims", 1))}
+
+
+class _AxesNotKnown(NotKnown):
+    """Then each size is the operand's or 1, and nobody knows which before it runs."""
+
+
+def reduction(name: str) -> Callable[[Spelling], Spelling]:
+    """Register a reduction; with unknown axes it is an opaque node whose rank is known."""
+
+    def register(spelling: Spelling) -> Spelling:
+        def guarded(c: Call) -> Any:
+            try:
+                return spelling(c)
+            except _AxesNotKnown as error:
+                rank, count = c.type(0).rank, c.type(1).shape[0]
+                if c.declared() is not None or not isinstance(count, int):
+                    raise
+                if not c.attr("keepdims", 1):
+                    rank -= count if count or c.attr("noop_with_empty_axes", 0) else rank
+                shape = [c.importer.model.symbols.fresh() for _ in range(rank)]
+                c.importer.model.refused.append((c.node.op_type, error.message))
+                return opaque_call(c.importer, c, [tensor_type(c.item(0).dtype, shape)])
+
+        return spell(name)(guarded)
+
+    return register
 
 
 def _fold(before: Callable[[Any], Any], op: str, after: Callable[[Any], Any]) -> Any:
@@ -43,16 +76,16 @@ def _same(x: Any) -> Any:
     return x
 
 
-spell("ReduceSum")(_fold(_same, "sum", _same))
-spell("ReduceProd")(_fold(_same, "prod", _same))
-spell("ReduceMean")(_fold(_real, "mean", _same))
-spell("ReduceL1")(_fold(lambda x: x if x.dtype.bits == 1 else abs(x), "sum", _same))
-spell("ReduceL2")(_fold(lambda x: _real(x) * _real(x), "sum", lambda y: y.apply("sqrt")))
-spell("ReduceSumSquare")(_fold(lambda x: x * x, "sum", _same))
-spell("ReduceLogSum")(_fold(_real, "sum", lambda y: y.apply("log")))
+reduction("ReduceSum")(_fold(_same, "sum", _same))
+reduction("ReduceProd")(_fold(_same, "prod", _same))
+reduction("ReduceMean")(_fold(_real, "mean", _same))
+reduction("ReduceL1")(_fold(lambda x: x if x.dtype.bits == 1 else abs(x), "sum", _same))
+reduction("ReduceL2")(_fold(lambda x: _real(x) * _real(x), "sum", lambda y: y.apply("sqrt")))
+reduction("ReduceSumSquare")(_fold(lambda x: x * x, "sum", _same))
+reduction("ReduceLogSum")(_fold(_real, "sum", lambda y: y.apply("log")))
 
 
-@spell("ReduceLogSumExp")
+@reduction("ReduceLogSumExp")
 def log_sum_exp(c: Call) -> Any:
     x, how = c[0], _how(c)
     if how is None:
@@ -79,8 +112,8 @@ def _extreme(op: str) -> Callable[[Call], Any]:
     return spelling
 
 
-spell("ReduceMax")(_extreme("max"))
-spell("ReduceMin")(_extreme("min"))
+reduction("ReduceMax")(_extreme("max"))
+reduction("ReduceMin")(_extreme("min"))
 
 
 def _index(op: str) -> Callable[[Call], Any]:
@@ -110,6 +143,22 @@ def _running(c: Call) -> dict[str, Any]:
 @spell("CumSum")
 def cumsum(c: Call) -> Any:
     return c[0].apply("cumsum", **_running(c)).cast(c[0].dtype)
+
+
+@spell("CumProd")
+def cumprod(c: Call) -> Any:
+    how = _running(c)
+    x = composite.moveaxis(c[0], how["axis"], 0)
+
+    def step(total: Any, now: Any) -> Any:
+        new = total * now
+        return new, total if how["exclusive"] else new
+
+    one = tensor_type(x.dtype, x.shape[1:])
+    begin = c.full(one.shape, 1, x.dtype)
+    body = body_of(step, one, one)
+    _, out = scan_op(begin, x, body=body, carries=1, scanned=1, reverse=how["reverse"])
+    return composite.moveaxis(out, 0, how["axis"])
 
 
 @spell("TopK")

@@ -104,7 +104,8 @@ def space_to_depth(c: Call) -> Any:
     n, channels, height, width = x.shape
     h, w = floor_div(height, block), floor_div(width, block)
     apart = reshaped(x, (n, channels, h, block, w, block))
-    return reshaped(permuted(apart, [0, 3, 5, 1, 2, 4]), (n, channels * block * block, h, w))
+    order = [0, 3, 5, 1, 2, 4] if c.attr("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]
+    return reshaped(permuted(apart, order), (n, channels * block * block, h, w))
 
 
 @spell("Shape")

@@ -1,0 +1,110 @@
+"""Decides how the ops that ONNX Runtime's tools put into models (com.microsoft) are spelled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.registry import spell
+from glasshouse.ir.dtype import float32
+from glasshouse.ops.shape import reshaped
+
+_DOMAIN = "com.microsoft."
+
+
+def _ms(*names: str) -> Any:
+    return spell(*[_DOMAIN + name for name in names])
+
+
+_ms("Gelu")(lambda c: c[0].apply("gelu"))
+_ms("BiasGelu")(lambda c: (c[0] + c[1]).apply("gelu"))
+_ms("QuickGelu")(lambda c: c[0] * (c[0] * c.attr("alpha", 1.702)).apply("sigmoid"))
+
+
+@_ms("FastGelu")
+def fast_gelu(c: Call) -> Any:
+    x = c[0] + c[1] if c.has(1) else c[0]
+    return x.apply("gelu", approximate="tanh")
+
+
+@_ms("FusedMatMul")
+def fused_matmul(c: Call) -> Any:
+    out = c[0].apply(
+        "matmul", c[1], transpose_x=bool(c.attr("transA", 0)),
+        transpose_y=bool(c.attr("transB", 0)),
+    )  # fmt: skip
+    alpha = c.attr("alpha", 1.0)
+    return out if alpha == 1 else out * alpha
+
+
+@_ms("SkipLayerNormalization")
+def skip_layer_norm(c: Call) -> Any:
+    x = c[0] + c[1]
+    if c.has(4):
+        x = x + c[4]
+    params = [c[i] for i in (2, 3) if c.has(i)]
+    y = x.apply("layer_norm", *params, eps=c.attr("epsilon", 1e-12))
+    return (y, None, None, x)[: c.outputs] if c.outputs > 1 else y
+
+
+@_ms("SkipSimplifiedLayerNormalization")
+def skip_rms_norm(c: Call) -> Any:
+    x = c[0] + c[1]
+    if c.has(3):
+        x = x + c[3]
+    y = x.apply("rms_norm", c[2], eps=c.attr("epsilon", 1e-12))
+    return (y, None, None, x)[: c.outputs] if c.outputs > 1 else y
+
+
+# ---------------------------------------------------------------- real functions of quantised tensors
+def _real(c: Call, place: int) -> Any:
+    """Operand, scale and zero point at three places in a row, as a real tensor."""
+    x = c[place]
+    zero = c[place + 2] if c.has(place + 2) else c.full((), 0, x.dtype)
+    return x.apply("dequantize", reshaped(c[place + 1], ()), reshaped(zero, ()), dtype=float32)
+
+
+def _stored(c: Call, y: Any, place: int) -> Any:
+    dtype = c.item(0).dtype
+    zero = c[place + 1] if c.has(place + 1) else c.full((), 0, dtype)
+    return y.apply("quantize", reshaped(c[place], ()), reshaped(zero, ()), dtype=dtype)
+
+
+def _binary(op: str) -> Callable[[Call], Any]:
+    return lambda c: _stored(c, _real(c, 0).apply(op, _real(c, 3)), 6)
+
+
+def _unary(op: str) -> Callable[[Call], Any]:
+    return lambda c: _stored(c, _real(c, 0).apply(op), 3)
+
+
+_ms("QLinearAdd")(_binary("add"))
+_ms("QLinearMul")(_binary("multiply"))
+_ms("QLinearSigmoid")(_unary("sigmoid"))
+
+
+@_ms("QLinearLeakyRelu")
+def qlinear_leaky_relu(c: Call) -> Any:
+    return _stored(c, _real(c, 0).apply("leaky_relu", slope=c.attr("alpha", 0.01)), 3)
+
+
+@_ms("QLinearGlobalAveragePool")
+def qlinear_global_average_pool(c: Call) -> Any:
+    x = _real(c, 0)
+    last = c.attr("channels_last", 0)
+    axes = list(range(1, x.ndim - 1)) if last else list(range(2, x.ndim))
+    return _stored(c, x.apply("mean", axes=axes, keepdims=True), 3)
+
+
+@_ms("QLinearConcat")
+def qlinear_concat(c: Call) -> Any:
+    parts = [_real_at(c, i) for i in range(2, len(c), 3)]
+    joined = parts[0].apply("concat", *parts[1:], axis=c.attr("axis", 1))
+    return joined.apply("quantize", reshaped(c[0], ()), reshaped(c[1], ()), dtype=c.item(1).dtype)
+
+
+def _real_at(c: Call, place: int) -> Any:
+    return c[place].apply(
+        "dequantize", reshaped(c[place + 1], ()), reshaped(c[place + 2], ()), dtype=float32
+    )

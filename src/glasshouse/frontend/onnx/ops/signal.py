@@ -1,1 +1,0 @@
-"""Spellings of this family."""
