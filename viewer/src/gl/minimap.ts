@@ -61,7 +61,7 @@ export class Minimap {
     const x1 = Math.min(WIDTH, this.camera.x + c.worldX(width) * this.camera.scale);
     const y1 = Math.min(HEIGHT, this.camera.y + c.worldY(height) * this.camera.scale);
     // A drawing that is all in view needs no map.
-    this.element.hidden = x1 - x0 > WIDTH - 2 * MARGIN - 2 && y1 - y0 > HEIGHT - 2 * MARGIN - 2;
+    this.element.hidden = c.worldX(0) <= 0 && c.worldY(0) <= 0 && c.worldX(width) >= whole.w && c.worldY(height) >= whole.h;
     Object.assign(this.frame.style, {
       left: `${x0}px`, top: `${y0}px`, width: `${Math.max(4, x1 - x0)}px`, height: `${Math.max(4, y1 - y0)}px`,
     });
