@@ -13,6 +13,8 @@ from glasshouse.errors import NumericsError
 from glasshouse.ir import Graph, GraphBuilder, Rewriter, op_named, parse_graph
 from glasshouse.passes import Pass, PassContext, PassSequence, optimize
 from glasshouse.passes.fold_constant import FoldConstant
+from glasshouse.passes.subgraph_rewrite import RULES
+from glasshouse.passes.subgraph_rewrite.rule import Match, Rule
 from glasshouse.record import Recording
 from glasshouse.record.schema import ErrorRow, RejectRow, RewriteRow
 
@@ -139,6 +141,23 @@ def test_a_wrong_rule_is_found_and_named() -> None:
     assert [s.rule for s in check.blame] == ["swapped-difference"]
     assert "rule swapped-difference" in str(caught.value)
     assert "it looked symmetric" in str(caught.value)
+
+
+def test_a_wrong_rule_among_a_hundred_right_rewrites_is_named(monkeypatch) -> None:
+    def find(node, rw):
+        x, y = node.inputs
+        twice = x.type.shape == y.type.shape and node.output.type.rank == 3
+        return Match(lambda: rw.expr(x) + rw.expr(x)) if twice and x is not y else None
+
+    wrong = Rule("forgets-the-residual", ("add",), "both operands looked alike", find)
+    monkeypatch.setitem(RULES, wrong.name, wrong)
+    ctx = PassContext(passes=["fold_constant", "subgraph_rewrite"])
+    check = ctx.check_numerics_instrument()
+    with pytest.raises(NumericsError, match="rule forgets-the-residual on %"):
+        optimize(primitive_models.bert(layers=2), ctx)
+    assert check.broken_pass == "SubgraphRewritePass"
+    assert check.blame[-1].rule == "forgets-the-residual"
+    assert len(check.blame) <= 3
 
 
 def test_without_raising_the_run_goes_on() -> None:

@@ -1,0 +1,96 @@
+"""Graphs of the compiler as rows of a recording."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import glasshouse.ops  # noqa: F401  # fills the registry
+from glasshouse.ir import Frame, GraphBuilder, Origin, Rewriter, Scope, Source
+from glasshouse.record.recorder import Recorder, kind_of
+from glasshouse.record.schema import NEVER
+
+
+def make():
+    b = GraphBuilder("model")
+    with b.at(
+        Origin(Source((Scope("block", "Block"), Scope("act", "Act")), (Frame(__file__, 7),)))
+    ):
+        x = b.input("float32", (2, 3), "x")
+        y = x.apply("exp")
+    with b.at(Origin(name="head", labels=(("phase", "backward"),), grad_of=1)):
+        z = y.apply("sum", axes=[1])
+    return b.finish(z)
+
+
+def test_rows_say_what_a_node_is_and_where_it_comes_from() -> None:
+    recorder = Recorder("title")
+    recorder.begin(make())
+    recording = recorder.finish()
+    main = recording.graphs[0]
+    x, exp, total = main.stage(0).nodes
+    assert (x.name, x.op, x.kind) == ("x", "Input", "source")
+    assert (exp.op, exp.kind, list(exp.outputs)) == ("Exp", "elementwise", ["float32[2, 3]"])
+    assert (exp.file, exp.line) == (__file__, 7)
+    assert (total.name, total.kind, total.grad_of) == ("head", "reduction", 1)
+    assert dict(zip(total.attr_keys, total.attr_values, strict=True)) == {"axes": "[1]"}
+    groups = list(main.groups)
+    inner = groups[exp.groups[0]]
+    assert (inner.name, inner.cls, groups[inner.parent].name) == ("act", "Act", "block")
+    assert groups[total.groups[0]].grouping == "phase"
+    assert list(main.info.stages[0].output_nodes) == [total.id]
+    (source,) = recording.sources
+    assert source.path == __file__
+    assert "def make" in source.text
+
+
+def test_sources_are_left_out_on_request() -> None:
+    recorder = Recorder(sources=False)
+    recorder.begin(make())
+    assert len(list(recorder.finish().sources)) == 0
+
+
+def test_a_stage_holds_what_changed_even_if_nobody_told() -> None:
+    graph = make()
+    recorder = Recorder()
+    recorder.begin(graph)
+    recorder.open_stage("Quiet")
+    node = next(n for n in graph.nodes if n.op.name == "exp")
+    rw = Rewriter(graph)  # without listeners
+    rw.replace(node, lambda: rw.expr(node.inputs[0]).apply("tanh").apply("tanh"), why="x")
+    recorder.close_stage(graph, 0.5)
+    main = recorder.finish().graphs[0]
+    stage = main.stage(1)
+    assert sorted(row.op for row in stage.added) == ["Sum", "Tanh", "Tanh"]
+    assert [row.op for row in stage.removed if row.op != "Sum"] == ["Exp"]
+    assert main.info.stages[1].seconds == 0.5
+    assert {row.id for row in stage.nodes} == {n.id for n in graph.nodes}
+
+
+def test_graphs_inside_nodes_are_graphs_of_the_recording() -> None:
+    inner = GraphBuilder()
+    body = inner.finish(inner.input("float32", (2,)).apply("exp"))
+    b = GraphBuilder()
+    x, flag = b.input("float32", (2,)), b.input("bool", ())
+    graph = b.finish(b.apply("cond", flag, x, then=body, other=body))
+    recorder = Recorder()
+    recorder.begin(graph)
+    recording = recorder.finish()
+    cond = next(row for row in recording.graphs[0].stage(0).nodes if row.op == "Cond")
+    assert len(cond.bodies) == 2
+    assert recording.graphs[0].info.parent == NEVER
+    for index in cond.bodies:
+        assert recording.graphs[index].info.parent == 0
+        assert [row.op for row in recording.graphs[index].stage(0).nodes] == ["Input", "Exp"]
+
+
+def test_every_op_has_a_colour() -> None:
+    b = GraphBuilder()
+    x = b.input("float32", (1, 2, 4, 4))
+    w = b.weight(np.ones((2, 2, 1, 1), np.float32))
+    made = {
+        "conv": x.apply("conv", w), "shape": x.apply("reshape", shape=(32,)),
+        "move": x.apply("flip", axes=[0]), "reduction": x.apply("softmax"),
+        "norm": x.apply("rms_norm"), "matmul": x @ x, "opaque": x.apply("barrier"),
+    }  # fmt: skip
+    for kind, expr in made.items():
+        assert kind_of(expr.value.node) == kind
