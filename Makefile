@@ -1,4 +1,4 @@
-# make demo   trace a self-attention layer, print its graph and run it
+# make demo   trace, run, compile, check and time an example model; write demo.html
 # make test   all checks and tests
 # Both make .venv themselves; a second run starts at once. `make help` lists the rest.
 
@@ -19,7 +19,7 @@ say = @printf '\n== %s\n'
 .PHONY: help demo test test-all lint format viewer test-viewer pytest test-models bench clean
 
 help:
-	@echo "make demo         trace a self-attention layer, print its graph, run it"
+	@echo "make demo         trace, run, compile, check and time an example; write demo.html"
 	@echo "make test         all checks and tests (what CI runs)"
 	@echo "make test-all     the same, with the slow tests"
 	@echo "make test-models  models against PyTorch: tests/models alone"

@@ -1,4 +1,8 @@
-"""Decides what a newcomer sees first: a model, its graph, which line became which node."""
+"""Decides what a newcomer sees first: a model, its graph, which line became what.
+
+NumPy is enough for the graph and the reference run; the rest appears where there is what it needs:
+a C++ compiler for kernels and the page, PyTorch for the comparison with it.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,7 @@ if TYPE_CHECKING:
 
     from glasshouse.ir.graph import Graph
 
-HELP = "trace a self-attention layer, print its graph with the source of each node, and run it"
+HELP = "trace, run, compile, check and time an example model; write demo.html"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -19,10 +23,14 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--length", type=int, default=128, help="positions in the sequence (128)")
     parser.add_argument("--hidden", type=int, default=768, help="size of each position (768)")
     parser.add_argument("--heads", type=int, default=12, help="attention heads (12)")
+    parser.add_argument(
+        "--batch", type=int, default=1024, help="of the PyTorch MLP; 0: none (1024)"
+    )
+    parser.add_argument("-o", "--output", default="demo.html", help="the page (demo.html)")
 
 
 def run(args: Namespace) -> int:
-    """Trace, print, run, compare."""
+    """Trace, print, run, compare; compile, compare, show where the time goes."""
     import numpy as np
 
     from glasshouse.errors import ShapeError
@@ -53,14 +61,39 @@ def run(args: Namespace) -> int:
     print("\nWhich line became which nodes:\n")
     print_sources(graph)
     (result,) = run_reference(graph, [x, mask])
-    error = float(np.max(np.abs(result - by_hand(model, x, mask))))
+    exact = by_hand(model, x, mask)
+    error = float(np.max(np.abs(result - exact)))
     print(f"\nRun on the reference executor: {result.dtype}{list(result.shape)}")
     print(f"  first values  {', '.join(f'{v:.5f}' for v in result.ravel()[:4])}")
     print(f"  largest difference from the same formula in float64 NumPy  {error:.1e}")
     if not error < 1e-4:
         print("  that is too much: the graph does not compute what the model says")
         return 1
-    return 0
+    return _compile(graph, x, mask, exact, args)
+
+
+def _compile(graph: Graph, x: Any, mask: Any, exact: Any, args: Namespace) -> int:
+    from importlib.util import find_spec
+
+    import numpy as np
+
+    from glasshouse.cli import demo_compiled
+
+    module = demo_compiled.compiled(graph, [x, mask])
+    if module is None:
+        return 0
+    error = float(np.max(np.abs(module(x, mask) - exact)))
+    print(f"  largest difference from float64 NumPy  {error:.1e}")
+    if not error < demo_compiled.TOLERANCE:
+        print("  that is too much: the kernels do not compute what the graph says")
+        return 1
+    recording = module.recording(x, mask, count=50)
+    demo_compiled.show_kernels(recording)
+    right = True
+    if args.batch > 0 and find_spec("torch") is not None:
+        right = demo_compiled.tutorial_mlp(args.batch)
+    demo_compiled.write_page(recording, args.output)
+    return 0 if right else 1
 
 
 def print_sources(graph: Graph) -> None:

@@ -1,14 +1,24 @@
-"""`glasshouse demo` shows the graph, where it comes from, and a result that is right."""
+"""`glasshouse demo` shows the graph, where it comes from, its kernels, and right results."""
 
 from __future__ import annotations
+
+import functools
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from glasshouse import cli
-from glasshouse.cli import demo
+from glasshouse.backend.cpu.toolchain import toolchain
+from glasshouse.cli import demo, demo_compiled
 
-SMALL = ["demo", "--length", "8", "--hidden", "12", "--heads", "3"]
+SMALL = ["demo", "--length", "8", "--hidden", "12", "--heads", "3", "--batch", "0"]
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page is written where the demo is started."""
+    monkeypatch.chdir(tmp_path)
 
 
 def test_shows_graph_sources_and_result(capsys: pytest.CaptureFixture[str]) -> None:
@@ -19,6 +29,34 @@ def test_shows_graph_sources_and_result(capsys: pytest.CaptureFixture[str]) -> N
     assert line in printed
     assert "(in query)" in printed
     assert "Run on the reference executor: float32[1, 8, 12]" in printed
+    assert "own error" in printed
+    assert Path("demo.html").exists() or "make viewer" in printed
+
+
+def test_times_the_mlp_against_pytorch(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(demo_compiled, "SECONDS", 0.01)
+    small = functools.partial(demo_compiled.tutorial_mlp, hidden=16)
+    monkeypatch.setattr(demo_compiled, "tutorial_mlp", small)
+    assert cli.main([*SMALL, "--batch", "4"]) == 0
+    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("pytorch eager"))
+    assert float(line.split()[-1]) < demo_compiled.TOLERANCE
+
+
+def test_without_a_compiler_the_rest_still_runs(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CXX", "/nonexistent")
+    toolchain.cache_clear()
+    try:
+        assert cli.main(SMALL) == 0
+    finally:
+        toolchain.cache_clear()
+    printed = capsys.readouterr().out
+    assert "Run on the reference executor" in printed
+    assert "Not compiled: no C++ compiler found" in printed
+    assert "apt-get install g++" in printed
 
 
 def test_a_wrong_result_is_told(
