@@ -57,92 +57,6 @@ export interface ShowResult {
 /** Edges of drawn groups, as pairs group, edge of its shape. */
 export type Strokes = Int32Array;
 
-export interface ItemRef {
-  readonly item: number;
-  readonly title: string;
-  readonly sub: string;
-  readonly group: boolean;
-}
-
-/** A tensor at an input or output, with the items at its other end. */
-export interface TensorRef {
-  readonly name: string;
-  readonly type: string;
-  readonly port: number;
-  readonly ends: readonly ItemRef[];
-  /** Ends beyond those listed. */
-  readonly more: number;
-}
-
-/** All that is said about an item; fields that do not apply are empty. */
-export interface Description extends ItemRef {
-  readonly path: readonly ItemRef[];
-  /** The node's id in the compiler; -1 for groups and outputs. */
-  readonly id: number;
-  readonly name: string;
-  readonly op: string;
-  readonly kind: string;
-  readonly cls: string;
-  readonly attrs: readonly (readonly [string, string])[];
-  readonly inputs: readonly TensorRef[];
-  readonly outputs: readonly TensorRef[];
-  readonly file: string;
-  readonly line: number;
-  readonly pass: string;
-  readonly rule: string;
-  readonly replaces: readonly number[];
-  readonly gradOf: number;
-  readonly frames: readonly string[];
-  readonly bodies: readonly number[];
-  readonly born: number;
-  readonly died: number;
-  readonly ops: number;
-  readonly repeat: number;
-  readonly opCounts: readonly (readonly [string, number])[];
-  /** Group key for fold changes; 0 for nodes. */
-  readonly key: number;
-}
-
-export interface OutlineRow extends ItemRef {
-  readonly ops: number;
-  readonly share: number;
-  readonly children: number;
-  readonly source: boolean;
-  readonly key: number;
-}
-
-export interface Totals {
-  readonly nodes: number;
-  readonly ops: number;
-  readonly edges: number;
-  readonly groups: number;
-  readonly parameters: number;
-  readonly parameterBytes: number;
-  /** Parameters whose size is symbolic or not printed. */
-  readonly unsized: number;
-  readonly opCounts: readonly (readonly [string, number])[];
-  readonly inputs: readonly ItemRef[];
-  readonly outputs: readonly ItemRef[];
-  readonly largest: readonly (ItemRef & { readonly bytes: number; readonly type: string })[];
-}
-
-export interface SearchArg {
-  readonly query: string;
-  readonly limit: number;
-}
-
-export interface SearchResult {
-  readonly hits: readonly ItemRef[];
-  readonly total: number;
-  readonly nodes: number;
-  readonly groups: number;
-  /** 1 for every hit and every group that holds one: an overlay's `lit`. */
-  readonly lit: Uint8Array;
-}
-
-/** A table of the recording as plain rows: kernels, times, rewrites and the like, for panels. */
-export type PlainRow = Readonly<Record<string, number | string | boolean | readonly number[] | readonly string[]>>;
-
 export type EngineApi = PanelApi & {
   open: { arg: { bytes: ArrayBuffer; font: FontTable }; result: OpenResult };
   show: { arg: ShowArg; result: ShowResult };
@@ -152,20 +66,4 @@ export type EngineApi = PanelApi & {
   reveal: { arg: { item: number }; result: readonly (readonly [number, number])[] };
   /** Where the tensor of a named port comes from, as an item that is drawn. */
   portSource: { arg: { group: number; edge: number }; result: number };
-  describe: { arg: { item: number }; result: Description };
-  /** Members of a group (-1: the whole graph), `from` and `limit` for long lists. */
-  outline: { arg: { item: number; from: number; limit: number }; result: { readonly rows: readonly OutlineRow[]; readonly total: number } };
-  totals: { arg: null; result: Totals };
-  neighbours: { arg: { item: number; forward: boolean }; result: Int32Array };
-  /** Overlay `lit` of all that lies up or down the flow. */
-  reach: { arg: { item: number; forward: boolean; backward: boolean; steps: number }; result: Uint8Array };
-  search: { arg: SearchArg; result: SearchResult };
-  /** The item of a node id in the present view; -1 when it is not alive. */
-  itemOf: { arg: { id: number }; result: number };
-  /** Items of many node ids, -1 where not alive. */
-  itemsOf: { arg: { ids: readonly number[] }; result: Int32Array };
-  /** Rows of a table of the graph on show; `columns` limits what is sent. Empty when the file has none. */
-  rows: { arg: { table: string; columns?: readonly string[]; file?: boolean }; result: readonly PlainRow[] };
-  /** One text of a table's `text` column (code, source). */
-  text: { arg: { table: string; column: string; row: number; file?: boolean }; result: string };
 };

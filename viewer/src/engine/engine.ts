@@ -10,14 +10,9 @@ import { Graph } from "../model/graph";
 import { buildHierarchy, groupKey, type Hierarchy } from "../model/hierarchy";
 import { Recording } from "../model/recording";
 import { selectStage, type StageGraph } from "../model/stage";
-import { FILE_TABLES, GRAPH_TABLES, type ColumnSpec } from "../model/schema";
-import type { Table } from "../model/table";
-import type { EngineApi, FoldSpec, OpenResult, PlainRow, ShowArg, ShowResult, Strokes, ViewSpec } from "./api";
+import type { EngineApi, FoldSpec, OpenResult, ShowArg, ShowResult, Strokes, ViewSpec } from "./api";
 import { firstTwin } from "../layout/problem";
 import { firstView } from "./first_view";
-import { plainRows } from "./plain_rows";
-import { describe, neighbours, outline, reach, totals } from "./queries";
-import { search } from "./search";
 import { findStrokes, tensorOf } from "./strokes";
 import { panelMethods } from "../query/serve";
 import type { Shown } from "../query/shown";
@@ -32,7 +27,6 @@ export class Engine {
   private session: LayoutSession | null = null;
   private shown = "";
   private keys: Map<number, number> | null = null;
-  private nodeOfId: Map<number, number> | null = null;
 
   /** The methods as the page sees them. */
   methods(): Served<EngineApi> {
@@ -42,16 +36,6 @@ export class Engine {
       strokes: (a) => this.strokes(a.item),
       reveal: (a) => this.reveal(a.item),
       portSource: (a) => this.portSource(a.group, a.edge),
-      describe: (a) => describe(this.tree(), a.item),
-      outline: (a) => outline(this.tree(), a.item, a.from, a.limit),
-      totals: () => totals(this.tree()),
-      neighbours: (a) => neighbours(this.tree(), a.item, a.forward),
-      reach: (a) => reach(this.tree(), a.item, a.forward, a.backward, a.steps),
-      search: (a, call) => search(this.tree(), a, call),
-      itemOf: (a) => this.itemsOf([a.id])[0],
-      itemsOf: (a) => this.itemsOf(a.ids),
-      rows: (a) => this.rows(a.table, a.columns, a.file ?? false),
-      text: async (a) => (await this.table(a.table, a.file ?? false))?.textAt(a.column, a.row) ?? "",
       ...panelMethods(() => this.asked()),
     };
   }
@@ -123,7 +107,6 @@ export class Engine {
       call.progress({ text: "Sorting nodes", done: 0, total: 1 });
       await call.breathe();
       this.stage = selectStage(graph, stage, diff);
-      this.nodeOfId = null;
       this.hierarchy = null;
     }
     if (!this.hierarchy || this.hierarchy.grouping !== view.grouping || this.hierarchy.stage !== this.stage) {
@@ -166,31 +149,6 @@ export class Engine {
       if (session.fold[g] !== FOLDED) changes.push([groupKey(session.h, g), session.fold[g]]);
     }
     return { base: "none", changes };
-  }
-
-  private tree(): Hierarchy {
-    if (!this.hierarchy) throw new GlassError("nothing is shown yet");
-    return this.hierarchy;
-  }
-
-  private itemsOf(ids: readonly number[]): Int32Array {
-    const { stage } = this.tree();
-    if (!this.nodeOfId) {
-      this.nodeOfId = new Map();
-      for (let n = 0; n < stage.count; n++) if (stage.row[n] >= 0) this.nodeOfId.set(stage.graph.id[stage.row[n]], n);
-    }
-    return Int32Array.from(ids, (id) => this.nodeOfId?.get(id) ?? -1);
-  }
-
-  private table(name: string, file: boolean): Promise<Table | null> {
-    if (!this.recording) throw new GlassError("no file is open");
-    return file ? this.recording.table(name) : this.recording.graphTable(this.stage?.graph.index ?? 0, name);
-  }
-
-  private async rows(name: string, columns: readonly string[] | undefined, file: boolean): Promise<PlainRow[]> {
-    const table = await this.table(name, file);
-    const spec = ({ ...GRAPH_TABLES, ...FILE_TABLES } as Readonly<Record<string, Readonly<Record<string, ColumnSpec>>>>)[name];
-    return table && spec && this.recording ? plainRows(table, spec, this.recording.strings, columns) : [];
   }
 
   /** The drawn item that a named port's tensor comes from: the producer, or the folded group that holds it. */

@@ -199,10 +199,14 @@ function placed(graph: Graph, live: readonly number[]): readonly number[] {
   return [...live].sort((a, b) => key[a] - key[b] || a - b);
 }
 
+/** More outputs than this (a training trace has one for each variable) would bury what makes them. */
+const MOST_OUTPUTS = 32;
+
 /** Output values that no node stands for; formats with explicit output nodes need none. */
 function outputsToShow(graph: Graph, stage: number, rowOfId: IdMap): number[] {
   const info = graph.info.stages[stage];
   const out: number[] = [];
+  if (info.output_nodes.length > MOST_OUTPUTS) return out;
   for (let k = 0; k < info.output_nodes.length; k++) {
     const r = rowOfId.get(info.output_nodes[k]);
     if (r === undefined || r < 0) continue;
