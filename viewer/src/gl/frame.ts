@@ -11,40 +11,9 @@ import { DENSE_FROM, denseGrid } from "./dense";
 import { HATCHED, PLAIN, type DrawList, type Hole } from "./draw_list";
 import type { GroupView, Scene } from "./scene";
 import { edgeBounds, indexOf } from "./spatial";
+import { Pen } from "./stroke";
 import type { Theme } from "./theme";
-import type { Tween } from "./tween";
-
-/** What panels lay over the drawing: arrays by item, 0 or empty where there is nothing to say. */
-export interface Overlay {
-  readonly fill?: Uint32Array;
-  readonly border?: Uint32Array;
-  readonly text?: Uint32Array;
-  /** A figure at the right of the box or header ("412 µs"). */
-  readonly figure?: (item: number) => string;
-  /** Share of the whole, 0..1, drawn as a bar. */
-  readonly share?: Float32Array;
-  /** 1 added, 2 removed, 3 changed. */
-  readonly mark?: Uint8Array;
-  /** When given, items with 0 recede (search, trace). */
-  readonly lit?: Uint8Array;
-}
-
-export interface FrameState {
-  readonly selected: number; // item, or -1
-  readonly hover: number;
-  /** Edges that come forward: group -> edges of its shape. */
-  readonly strokes: ReadonlyMap<number, ReadonlySet<number>> | null;
-  readonly overlay: Overlay | null;
-  readonly tween: Tween | null;
-  /** Edges that are not part of the drawing, from an item to a named port, while one points at either. */
-  readonly links: readonly Link[];
-}
-
-export interface Link {
-  readonly from: number; // item
-  readonly group: number;
-  readonly edge: number; // of the group's shape, one with a named port
-}
+import type { FrameState, Link } from "./frame_state";
 
 /** Nothing smaller than this is read: texts are written at 11 px or give way. */
 const MIN_PX = 11;
@@ -68,6 +37,7 @@ export class FrameBuilder {
   /** Boxes and curves looked at in the last frame; tests hold it to what is visible. */
   visited = 0;
   private theme!: Theme;
+  private pen!: Pen;
   private list!: DrawList;
   private scene!: Scene;
   private state!: FrameState;
@@ -88,6 +58,7 @@ export class FrameBuilder {
     if (!root) return;
     this.theme = theme;
     this.list = list;
+    this.pen = new Pen(list, width, height, scene.across);
     this.scene = scene;
     this.state = state;
     this.s = camera.scale;
@@ -159,7 +130,7 @@ export class FrameBuilder {
       const y = v.y + (p[3 * i + 1] + (shift ? shift[1] + (shift[3] - shift[1]) * k : 0)) * s;
       // A step too short to be seen is left out; the next one starts where the last drawn one ended.
       if (i > from && i + 1 < to && Math.abs(x - px) + Math.abs(y - py) < 1.2 && p[3 * i + 2] === 0) continue;
-      if (i > from) this.stretch(px, py, x, y, p[3 * i + 2] * s, width, color, scene.across);
+      if (i > from) this.pen.stretch(px, py, x, y, p[3 * i + 2] * s, width, color);
       px = x;
       py = y;
     }
@@ -169,55 +140,6 @@ export class FrameBuilder {
       if (scene.across) list.line(px - a, py, px, py, a * 0.95, 0, color);
       else list.line(px, py - a, px, py, a * 0.95, 0, color);
     }
-  }
-
-  private stretch(x0: number, y0: number, x1: number, y1: number, bend: number, width: number, color: Rgba, across: boolean): void {
-    if (Math.max(x0, x1) < -200 || Math.min(x0, x1) > this.width + 200) return;
-    if (Math.max(y0, y1) < -200 || Math.min(y0, y1) > this.height + 200) return;
-    const list = this.list;
-    if (bend !== 0) {
-      this.turn(x0, y0, x1, y1, bend, width, color, across);
-      return;
-    }
-    const side = across ? Math.abs(y1 - y0) : Math.abs(x1 - x0);
-    if (side < 0.6 || side + Math.abs(across ? x1 - x0 : y1 - y0) < 7) {
-      list.line(x0, y0, x1, y1, width, width, color);
-      return;
-    }
-    if (across) {
-      const m = (x0 + x1) / 2;
-      list.curve(x0, y0, m, y0, m, y1, x1, y1, width, width, color);
-    } else {
-      const m = (y0 + y1) / 2;
-      list.curve(x0, y0, x0, m, x1, m, x1, y1, width, width, color);
-    }
-  }
-
-  /** A U-turn: two quarter circles with a straight stretch between, so that wide ones have round corners too. */
-  private turn(x0: number, y0: number, x1: number, y1: number, bend: number, width: number, color: Rgba, across: boolean): void {
-    const list = this.list;
-    const run = across ? y1 - y0 : x1 - x0;
-    const r = Math.min(Math.abs(bend), Math.abs(run) / 2);
-    const k = 0.55 * r;
-    const a = Math.sign(run) * r;
-    const d = Math.sign(bend);
-    const e = Math.sign(run);
-    // In terms of (along the turn, across it), swapped back when the flow runs right.
-    const far = bend > 0 ? Math.max(across ? x0 : y0, across ? x1 : y1) + bend : Math.min(across ? x0 : y0, across ? x1 : y1) + bend;
-    const line = (p: number, q: number, r2: number, s2: number): void => {
-      if (across) list.line(q, p, s2, r2, width, width, color);
-      else list.line(p, q, r2, s2, width, width, color);
-    };
-    const arc = (p: number, q: number, p1: number, q1: number, p2: number, q2: number, r2: number, s2: number): void => {
-      if (across) list.curve(q, p, q1, p1, q2, p2, s2, r2, width, width, color);
-      else list.curve(p, q, p1, q1, p2, q2, r2, s2, width, width, color);
-    };
-    const [p0, q0, p1, q1] = across ? [y0, x0, y1, x1] : [x0, y0, x1, y1];
-    line(p0, q0, p0, far - d * r);
-    arc(p0, far - d * r, p0, far - d * (r - k), p0 + a - e * k, far, p0 + a, far);
-    line(p0 + a, far, p1 - a, far);
-    arc(p1 - a, far, p1 - a + e * k, far, p1, far - d * (r - k), p1, far - d * r);
-    line(p1, far - d * r, p1, q1);
   }
 
   private edgeLabels(v: Visit, x0: number, y0: number, x1: number, y1: number): void {
@@ -492,7 +414,9 @@ export class FrameBuilder {
     const place = scene.place(v.item);
     if (!place) return;
     const title = scene.title(place.view, place.index);
-    const sub = scene.sub(place.view, place.index);
+    const figure = this.state.overlay?.figure?.(v.item) ?? "";
+    const plain = scene.sub(place.view, place.index);
+    const sub = figure ? `${figure} · ${plain}` : plain;
     const lit = this.state.overlay?.lit ? this.state.overlay.lit[v.item] : 1;
     const px = Math.max(MIN_PX, TITLE_PX * s);
     if (hh < MIN_PX + 2) {

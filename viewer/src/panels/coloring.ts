@@ -99,7 +99,8 @@ export class Coloring {
     const said = (item: number): string => {
       const v = c.value[item];
       if (Number.isNaN(v) || v === undefined || (c.additive && v === 0)) return "";
-      return figure(c.unit, v);
+      const group = item >= (this.app.result?.update.nodes ?? 0);
+      return group && c.additive && c.total > 0 ? `${figure(c.unit, v)} · ${percent(v / c.total)}` : figure(c.unit, v);
     };
     this.overlays.set("color", { fill, text, share: c.additive ? share : undefined, figure: said });
     const bar = el("canvas", { class: "ramp", width: 180, height: 10, "aria-hidden": "true" });

@@ -5,7 +5,7 @@ import { el } from "../base/dom";
 import { bytes, count, percent, seconds, short } from "../base/format";
 import type { GroupDetails } from "../query/api";
 import type { Summary } from "../query/summary";
-import { attributes, barRow, button, chip, facts, limited, link, section } from "./parts";
+import { attributes, barRow, button, chip, facts, limited, link, middle, section } from "./parts";
 import type { Goto } from "./details";
 import { sourceView } from "./source_view";
 
@@ -39,7 +39,7 @@ function tensors(s: Summary, go: Goto): HTMLElement | string {
   if (s.tensors.length === 0) return "";
   const most = s.tensors[0].bytes;
   return section("Largest tensors", "", ...s.tensors.map((t) =>
-    barRow(el("span", {}, link(t.name, () => go(t.item), `${t.name}: ${t.type}`), " ", el("code", {}, t.count > 1 ? `${t.type} × ${t.count}` : t.type)), bytes(t.bytes), t.bytes / most)));
+    barRow(el("span", {}, link(middle(t.name, 26), () => go(t.item), `${t.name}: ${t.type}`), " ", el("code", {}, t.count > 1 ? `${t.type} × ${t.count}` : t.type)), bytes(t.bytes), t.bytes / most)));
 }
 
 function slowest(s: Summary, go: Goto): HTMLElement | string {
@@ -93,6 +93,6 @@ export function groupDetails(app: App, d: GroupDetails, go: Goto, search: (query
   ];
   if (d.file) out.push(section("Source", "", sourceView(app, d.file, d.line)));
   if (d.attrs.length > 0) out.push(section("Attributes", String(d.attrs.length), attributes(d.attrs)));
-  for (const p of [slowest(d, go), opCounts(d, (q) => search(d.cls || d.title ? `${q} in:"${d.path.length > 0 ? d.title : d.title}"` : q)), tensors(d, go)]) if (typeof p !== "string") out.push(p);
+  for (const p of [slowest(d, go), opCounts(d, (q) => search(d.pathName ? `${q} in:="${d.pathName}"` : q)), tensors(d, go)]) if (typeof p !== "string") out.push(p);
   return out;
 }

@@ -237,6 +237,10 @@ export class Panels {
     }
     if (!this.app.spec) return;
     const file = await this.again();
+    if (window.innerWidth < 1700) {
+      this.left.setOpen(false);
+      this.right.setOpen(false);
+    }
     this.compare = new Compare(this.app, this.shell.main, this.overlays, () => this.closeCompare());
     await this.compare.open(file);
   }

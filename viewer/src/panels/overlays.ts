@@ -1,7 +1,7 @@
 /** Decides how colours from several panels come together on the drawing: heat first, then rules; light beside them. */
 
 import type { App } from "../app/app";
-import type { Overlay } from "../gl/frame";
+import type { Overlay } from "../gl/frame_state";
 
 /** In order of strength: what a stronger layer says of a box hides what a weaker one says. */
 const PAINT = ["color", "compare", "rules"] as const;

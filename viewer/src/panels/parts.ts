@@ -30,6 +30,11 @@ export function startClosed(...titles: string[]): void {
   for (const t of titles) closed.add(t);
 }
 
+/** Long names are cut in the middle: numbered ones differ at their ends. */
+export function middle(text: string, most: number): string {
+  return text.length <= most ? text : `${text.slice(0, Math.ceil(most * 0.4))}…${text.slice(text.length - Math.floor(most * 0.6) + 1)}`;
+}
+
 type Value = Node | string;
 
 /** Name and value, line by line; empty values are left out. */

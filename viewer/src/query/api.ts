@@ -47,6 +47,8 @@ export type GroupDetails = Summary & {
   readonly line: number;
   readonly attrs: readonly (readonly [string, string])[];
   readonly repeat: number;
+  /** As `in:` finds it; "" for a run of identical groups, which has no path of its own. */
+  readonly pathName: string;
 };
 
 export type PanelApi = {

@@ -74,6 +74,7 @@ async function groupDetails(s: Shown, item: number): Promise<GroupDetails> {
   return {
     ...(await summarize(s, g)), item, key: groupKey(h, g), path: path.reverse(), file: table && raw >= 0 ? text(table.ints("file")[raw]) : "",
     line: table && raw >= 0 ? table.ints("line")[raw] : 0, attrs, repeat: h.repeat[g],
+    pathName: raw >= 0 ? groupPath(graph, raw).replace(/\//g, ".") : "",
   };
 }
 
