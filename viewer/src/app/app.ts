@@ -7,7 +7,7 @@ import type { OpenResult, ShowResult, ViewSpec } from "../engine/api";
 import type { EngineClient } from "../engine/client";
 import type { Camera } from "../gl/camera";
 import { measureFonts } from "../gl/fonts";
-import type { Link } from "../gl/frame";
+import type { Link } from "../gl/frame_state";
 import type { GraphView } from "../gl/graph_view";
 import { TAG } from "../layout/template";
 import { IS_EXEMPLAR, IS_GROUP, IS_OPEN } from "../layout/scene_update";
