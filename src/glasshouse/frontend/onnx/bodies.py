@@ -92,7 +92,8 @@ class Captured:
         """
         builder = GraphBuilder(graph.name)
         own = [builder.input(t.dtype, t.shape) for t in types]
-        captured = [builder.input(t.dtype, t.shape, n) for n, t in zip(self.operands, self.types, strict=True)]  # fmt: skip
+        outside = zip(self.operands, self.types, strict=True)
+        captured = [builder.input(t.dtype, t.shape, name) for name, t in outside]
 
         def run(handles: Sequence[Any]) -> list[Any]:
             env: Env = {name: item.into(builder) for name, item in self.known.items()}

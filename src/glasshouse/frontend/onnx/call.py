@@ -117,7 +117,7 @@ class Call:
             return default
         return dtype_of(number, f"the result of {self.node.op_type}")
 
-    # ---------------------------------------------------------------------------------- what is made
+    # --------------------------------------------------------------------------------- what is made
     def constant(self, data: Any, dtype: DType | None = None) -> Any:
         return self.builder.wrap(self.builder.constant(data, dtype))
 

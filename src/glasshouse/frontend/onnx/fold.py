@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -65,9 +64,8 @@ def _may(node: Node) -> bool:
     if node.op.name in _NEVER:
         return False
     for value in node.outputs:
-        if any(isinstance(d, SymDim) for d in value.type.shape):
-            return False
-        if math.prod(value.type.shape) > MAX_ELEMENTS:  # type: ignore[arg-type]  # numbers
+        size = value.type.numel
+        if isinstance(size, SymDim) or size > MAX_ELEMENTS:
             return False
     return not any(_symbolic(a) for a in node.attrs.values())
 

@@ -158,7 +158,7 @@ class Importer:
             if node not in seen:
                 seen.add(node)
                 pending += [v.node for v in node.inputs]
-                if node.op is INPUT:
+                if node.op is INPUT and node.attrs["name"] in self.model.inputs:
                     self.model.wanted[node.attrs["name"]] = None
 
     def declared(self, name: str) -> TensorType | None:

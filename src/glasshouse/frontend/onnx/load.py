@@ -26,6 +26,7 @@ class Model:
     symbols: Symbols = field(default_factory=Symbols)
     sources: Sources = field(default_factory=Sources)
     functions: dict[tuple[str, str, str], Any] = field(default_factory=dict)
+    inputs: frozenset[str] = frozenset()
     refused: list[tuple[str, str]] = field(default_factory=list)  # (op, why it is opaque)
     wanted: dict[str, None] = field(default_factory=dict)  # inputs that ops need as numbers
 
@@ -57,6 +58,7 @@ def load(model: Any, name: str = "") -> Model:
             hint="onnx.version_converter.convert_version(model, 13) makes a newer one",
         )
     found = Model(proto, folder, name or proto.graph.name, opsets)
+    found.inputs = frozenset(info.name for info in proto.graph.input)
     for function in proto.functions:
         found.functions[function.domain, function.name, function.overload] = function
     return found

@@ -37,7 +37,9 @@ def opaque_call(
             raise CaptureError(f"{node.op_type}: {name!r} is a sequence, not a tensor")
     kept = [i for i, name in enumerate(node.output) if name]
     proto = _one_node(importer, node, names, items, kept)
-    went_in = {str(d): d for i in items for d in i.type.shape if isinstance(d, SymDim)}
+    went_in: dict[str, Dim] = {
+        str(d): d for i in items for d in i.type.shape if isinstance(d, SymDim)
+    }
     if types is None:
         types = [_type(importer, proto, place, i, went_in) for place, i in enumerate(kept)]
     made = importer.builder.apply(
@@ -134,7 +136,7 @@ def _runner(
             results = held[0].run(None, feeds)
         except Exception as error:
             raise ExecutionError(f"ONNX's reference evaluator: {error}") from error
-        return [_taken(r, t.dtype) for r, t in zip(results, types, strict=True)]
+        return [_taken(r, t) for r, t in zip(results, types, strict=True)]
 
     return call
 
@@ -147,10 +149,13 @@ def _given(array: Array, dtype: DType) -> Array:
     return array.astype(ml_dtypes.bfloat16)
 
 
-def _taken(result: Any, dtype: DType) -> Array:
+def _taken(result: Any, type: TensorType) -> Array:
+    dtype = type.dtype
     if isinstance(result, list):
         raise ExecutionError("ONNX's reference evaluator gave a sequence")
     array: Array = np.asarray(result)
+    if array.ndim == type.rank + 1 and array.shape[-1] == 1:
+        array = array[..., 0]  # the evaluator's Loop collects scalars as single elements
     if dtype is bfloat16:
         return round_to_bfloat16(array.astype(np.float32))
     return array.astype(dtype.carrier, copy=False)

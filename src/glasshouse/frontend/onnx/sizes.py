@@ -32,11 +32,13 @@ def evaluate(call: Call) -> Item | None:
     rule = TABLE.get(call.node.op_type)
     if rule is None or call.node.domain not in ("", "ai.onnx") or call.outputs != 1:
         return None
+    if call.opset < 7 and "broadcast" in call.attrs:
+        return None
     if call.node.op_type in ("Shape", "Size"):
         return of_sizes(call.builder, rule(call), int64)
     operands = [_elements(i) if i is not None else None for i in call.items]
     present = [i for i in call.items if i is not None]
-    if not present or any(o is None and i is not None for o, i in zip(operands, call.items)):  # noqa: B905  # equally long
+    if not present or sum(o is not None for o in operands) != len(present):
         return None
     # A tensor of floats is worth it only when a size is among the operands.
     if not any(i.sizes is not None for i in present) and present[0].dtype.is_float:
@@ -77,7 +79,7 @@ def each(function: Callable[..., Any]) -> Callable[..., Array]:
     return lambda *xs: np.asarray(many(*xs), object)
 
 
-# ----------------------------------------------------------------------------------- where sizes arise
+# -------------------------------------------------------------------------------- where sizes arise
 @rule("Shape")
 def _shape(call: Call) -> Any:
     shape = call.type(0).shape
@@ -185,19 +187,14 @@ def _constant(call: Call, shape: Array) -> tuple[Array, DType]:
 
 
 # --------------------------------------------------------------------------------------- arithmetic
-rule("Add")(lambda c, x, y: _no_legacy(c) or each(lambda a, b: a + b)(x, y))
-rule("Sub")(lambda c, x, y: _no_legacy(c) or each(lambda a, b: a - b)(x, y))
-rule("Mul")(lambda c, x, y: _no_legacy(c) or each(lambda a, b: _whole(a) * _whole(b))(x, y))
+rule("Add")(lambda c, x, y: each(lambda a, b: a + b)(x, y))
+rule("Sub")(lambda c, x, y: each(lambda a, b: a - b)(x, y))
+rule("Mul")(lambda c, x, y: each(lambda a, b: _whole(a) * _whole(b))(x, y))
 rule("Neg")(lambda c, x: each(lambda a: -a)(x))
 rule("Abs")(lambda c, x: each(_abs)(x))
 rule("Floor", "Ceil", "Round")(lambda c, x: each(_round(c.node.op_type))(x))
 rule("Min")(lambda c, *xs: _fold(dim_min, min, xs))
 rule("Max")(lambda c, *xs: _fold(dim_max, max, xs))
-
-
-def _no_legacy(call: Call) -> None:
-    if call.opset < 7:
-        raise Unclear
 
 
 def _whole(v: Any) -> Any:
@@ -234,7 +231,6 @@ def _fold(sizes: Any, numbers: Any, xs: Any) -> Array:
 
 @rule("Div")
 def _div(call: Call, x: Array, y: Array) -> Array:
-    _no_legacy(call)
     exact = call.item(0).dtype.is_float
 
     def two(a: Any, b: Any) -> Any:
@@ -289,7 +285,7 @@ def _compare(test: Callable[[float, float], bool | None]) -> Callable[..., Any]:
             raise Unclear
         return found
 
-    return lambda c, x, y: (_no_legacy(c) or each(two)(x, y), bool_)
+    return lambda c, x, y: (each(two)(x, y), bool_)
 
 
 rule("Equal")(
@@ -302,8 +298,8 @@ rule("GreaterOrEqual")(
 rule("Less")(_compare(lambda low, high: True if high < 0 else False if low >= 0 else None))
 rule("LessOrEqual")(_compare(lambda low, high: True if high <= 0 else False if low > 0 else None))
 rule("Not")(lambda c, x: (each(lambda a: not a)(x), bool_))
-rule("And")(lambda c, x, y: (_no_legacy(c) or each(lambda a, b: a and b)(x, y), bool_))
-rule("Or")(lambda c, x, y: (_no_legacy(c) or each(lambda a, b: a or b)(x, y), bool_))
+rule("And")(lambda c, x, y: (each(lambda a, b: a and b)(x, y), bool_))
+rule("Or")(lambda c, x, y: (each(lambda a, b: a or b)(x, y), bool_))
 
 
 @rule("Where")

@@ -11,10 +11,14 @@ from glasshouse.ir.dtype import bool_
 from glasshouse.ops import composite
 from glasshouse.ops.shape import permuted, reshaped
 
+_KNOWN = {"is_causal", "q_num_heads", "kv_num_heads", "scale", "softcap", "softmax_precision"}
+
 
 @spell("Attention")
 def attention(c: Call) -> Any:
     """Without a cache, a cap or a look inside; the body that ONNX defines takes the rest."""
+    if set(c.attrs) - _KNOWN - {"qk_matmul_output_mode"}:
+        raise Unsupported(f"attention with {', '.join(sorted(set(c.attrs) - _KNOWN))}")
     if c.attr("softcap", 0.0) or c.has(4) or c.has(5) or c.has(6) or c.outputs > 1:
         raise Unsupported("attention with a cache, a cap or its scores given out")
     q, k, v = c[0], c[1], c[2]

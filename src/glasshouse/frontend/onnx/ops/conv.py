@@ -74,9 +74,10 @@ def conv_transpose(c: Call) -> Any:
     more = ints(c, "output_padding", rank, 0)
     begins, ends = _transposed_pads(c, x.shape[2:], kernel, stride, dilation, more)
     # What pads take away at the ends is cut off here: more than the kernel's reach may go.
+    room = [m + max(0, -e) for m, e in zip(more, ends, strict=True)]
     y = x.apply(
         "conv_transpose", w, stride=stride, dilation=dilation, groups=c.attr("group", 1),
-        padding=[0] * rank, output_padding=[m + max(0, -e) for m, e in zip(more, ends, strict=True)],
+        padding=[0] * rank, output_padding=room,
     )  # fmt: skip
     for i in range(rank):
         y = cut(y, 2 + i, begins[i], y.shape[2 + i] - max(0, ends[i]))

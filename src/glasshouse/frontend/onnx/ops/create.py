@@ -9,10 +9,12 @@ import numpy as np
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.onnx.call import Call
 from glasshouse.frontend.onnx.item import Item
+from glasshouse.frontend.onnx.opaque import opaque_call
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.frontend.onnx.tensors import array_of
 from glasshouse.ir.dim import SymDim
 from glasshouse.ir.dtype import float32, int64
+from glasshouse.ir.types import tensor_type
 
 
 @spell("Constant")
@@ -46,6 +48,14 @@ def constant_of_shape(c: Call) -> Any:
 @spell("Range")
 def range_(c: Call) -> Any:
     dtype = c.item(0).dtype
+    if any(c.value(i) is None for i in range(3)):
+        # How many there are is known when it runs only.
+        for i in range(3):
+            if c.value(i) is None:
+                c.importer.want(c.item(i))
+        c.importer.model.refused.append(("Range", "its ends are not known before it runs"))
+        said = c.declared() or tensor_type(dtype, (c.importer.model.symbols.fresh(),))
+        return opaque_call(c.importer, c, [said])
     ends = [c.known(i).reshape(-1)[0] for i in range(3)]
     start, stop, step = (e.item() if isinstance(e, np.generic) else e for e in ends)
     if isinstance(step, SymDim):

@@ -57,7 +57,7 @@ def skip_rms_norm(c: Call) -> Any:
     return (y, None, None, x)[: c.outputs] if c.outputs > 1 else y
 
 
-# ---------------------------------------------------------------- real functions of quantised tensors
+# -------------------------------------------------------------- real functions of quantised tensors
 def _real(c: Call, place: int) -> Any:
     """Operand, scale and zero point at three places in a row, as a real tensor."""
     x = c[place]

@@ -48,7 +48,7 @@ def _even(size: Dim, count: int) -> list[Dim]:
     return [max(0, min(each, size - i * each)) for i in range(count)]
 
 
-# --------------------------------------------------------------------------------------------- slice
+# -------------------------------------------------------------------------------------------- slice
 @spell("Slice")
 def slice_(c: Call) -> Any:
     x = c[0]
@@ -111,7 +111,7 @@ def _reversed(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim, int
     return first, _not_before(first, last), step
 
 
-# ----------------------------------------------------------------------------------------------- pad
+# ---------------------------------------------------------------------------------------------- pad
 @spell("Pad")
 def pad(c: Call) -> Any:
     x = c[0]

@@ -89,7 +89,7 @@ def dequantize(c: Call) -> Any:
     return x.apply("dequantize", scale, zero, axis=axis, dtype=kind)
 
 
-# ------------------------------------------------------------------------- products of whole numbers
+# ------------------------------------------------------------------------ products of whole numbers
 def _centred(x: Any, zero: Any, shape: Any = None) -> Any:
     """x minus its zero point, wide enough for sums of products."""
     wide = x.cast(int32)

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Axis:
-    """One resized axis: sizes before and after, the scale, and for crops where it begins and ends."""
+    """One resized axis: sizes before and after, scale, and for crops where it begins and ends."""
 
     place: int
     size: Dim
@@ -47,14 +47,16 @@ class How:
         """Where in the input each output element lies."""
         size, count, at = float(axis.size), int(axis.count), np.arange(int(axis.count))  # type: ignore[arg-type]
         kind = self.coordinates
+        # ONNX's own evaluator measures with the exact product, not with the whole number below it.
+        ends = axis.scale * size - 1
         if kind == "align_corners":
-            return at * ((size - 1) / (count - 1)) if count > 1 else at * 0.0
+            return at * ((size - 1) / ends) if count > 1 else at * 0.0
         if kind == "asymmetric":
             return at / axis.scale
         if kind == "tf_crop_and_resize":
             if count == 1:
                 return np.array([0.5 * (axis.begin + axis.end) * (size - 1)])
-            step = (axis.end - axis.begin) * (size - 1) / (count - 1)
+            step = (axis.end - axis.begin) * (size - 1) / ends
             return axis.begin * (size - 1) + at * step
         if kind == "pytorch_half_pixel" and count == 1:
             return at * 0.0
@@ -91,10 +93,10 @@ class How:
 
     def _kernel(self, t: Array) -> Array:
         if self.mode == "linear":
-            return np.clip(1 - t, 0, 1)
+            return np.asarray(np.clip(1 - t, 0, 1))
         a = self.cubic
-        near = (a + 2) * t**3 - (a + 3) * t**2 + 1
-        far = a * t**3 - 5 * a * t**2 + 8 * a * t - 4 * a
+        near: Array = (a + 2) * t**3 - (a + 3) * t**2 + 1
+        far: Array = a * t**3 - 5 * a * t**2 + 8 * a * t - 4 * a
         return np.where(t <= 1, near, np.where(t < 2, far, 0.0))
 
 

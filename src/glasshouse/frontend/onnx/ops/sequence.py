@@ -102,7 +102,7 @@ def split(c: Call) -> Any:
     return _wrapped(c.importer.items(parts))
 
 
-# ------------------------------------------------------------------------------------------ optional
+# ----------------------------------------------------------------------------------------- optional
 @spell("OptionalHasElement")
 def has_element(c: Call) -> Any:
     return Item(c.builder, bool_, data=np.asarray(c.has(0)))
