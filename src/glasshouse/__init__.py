@@ -33,6 +33,7 @@ _HOMES: dict[str, str] = {
         "ir.dtype": "bfloat16 float16 float32 float64 int16 int32 int64 int8 uint8",
         "passes": "Instrument Pass PassContext optimize register_pass",
         "show.html": "plot_graph",
+        "show.view": "view",
     }.items()
     for name in names.split()
 }
@@ -90,6 +91,7 @@ if TYPE_CHECKING:
     from glasshouse.passes import optimize as optimize
     from glasshouse.passes import register_pass as register_pass
     from glasshouse.show.html import plot_graph as plot_graph
+    from glasshouse.show.view import view as view
     from glasshouse.tensor.create import arange as arange
     from glasshouse.tensor.create import array as array
     from glasshouse.tensor.create import as_tensor as as_tensor

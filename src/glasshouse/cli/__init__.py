@@ -24,7 +24,7 @@ from typing import Protocol, cast
 from glasshouse import __version__
 from glasshouse.errors import GlasshouseError
 
-COMMANDS: tuple[str, ...] = ("demo", "compile", "bench", "html")
+COMMANDS: tuple[str, ...] = ("demo", "view", "html", "compile", "bench")
 
 
 class Command(Protocol):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from typing import Any
 
 from glasshouse import formats
@@ -23,7 +24,10 @@ def recording_of(x: Any) -> Recording:
     sync mappings are laid over what stands before them in the list.
     """
     if isinstance(x, (list, tuple)):
-        return _all_of(x)
+        shown = recordings_of(x)
+        if not shown:
+            raise Unsupported("nothing was given to be shown")
+        return shown[0] if len(shown) == 1 else join(shown)
     if isinstance(x, Recording):
         return x
     if isinstance(x, Graph):
@@ -47,7 +51,8 @@ def recording_of(x: Any) -> Recording:
     )
 
 
-def _all_of(parts: list[Any] | tuple[Any, ...]) -> Recording:
+def recordings_of(parts: Sequence[Any]) -> list[Recording]:
+    """One recording for each thing given, files that speak of another laid over the one before."""
     shown: list[Recording] = []
     for part in parts:
         is_file = isinstance(part, (str, os.PathLike, bytes))
@@ -55,6 +60,4 @@ def _all_of(parts: list[Any] | tuple[Any, ...]) -> Recording:
             shown[-1] = formats.attach(shown[-1], part)
         else:
             shown.append(recording_of(part))
-    if not shown:
-        raise Unsupported("nothing was given to be shown")
-    return shown[0] if len(shown) == 1 else join(shown)
+    return shown

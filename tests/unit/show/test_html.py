@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -13,30 +14,13 @@ import pytest
 import glasshouse as gh
 from glasshouse.cli import main
 from glasshouse.errors import FormatError, GlasshouseError, Unsupported
-from glasshouse.record import Recording, RecordingBuilder
+from glasshouse.record import Recording
 from glasshouse.record.schema import DataRow
 from glasshouse.show import page as page_module
 from glasshouse.show.styling import rule
 from glasshouse.show.subject import recording_of
 
-
-@pytest.fixture(autouse=True)
-def viewer(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A template as the viewer's build makes it, so that these tests need no node."""
-    built = tmp_path / "viewer.html"
-    built.write_text(
-        "<html><head><title>Glasshouse</title></head><body><!--glass:data--></body></html>"
-    )
-    monkeypatch.setattr(page_module, "TEMPLATE", built)
-
-
-def recording(title: str = "tiny") -> Recording:
-    made = RecordingBuilder(title)
-    graph = made.graph("tiny")
-    graph.stage("traced")
-    x = graph.node("Input", name="x", kind="source", outputs=["float32[2]"])
-    graph.node("Relu", name="act", inputs=[x], outputs=["float32[2]"])
-    return made.finish()
+Make = Callable[..., Recording]
 
 
 def embedded(path: Path) -> Recording:
@@ -46,13 +30,13 @@ def embedded(path: Path) -> Recording:
     return Recording.open(base64.b64decode(found[1]))
 
 
-def test_page_holds_the_recording(tmp_path: Path) -> None:
+def test_page_holds_the_recording(tmp_path: Path, recording: Make) -> None:
     path = gh.plot_graph(recording(), tmp_path / "out.html")
     assert embedded(path).graphs[0].stage(0).nodes.pylist("op") == ["Input", "Relu"]
     assert "<title>tiny – Glasshouse</title>" in path.read_text(encoding="utf-8")
 
 
-def test_graph_and_what_carries_a_recording(tmp_path: Path) -> None:
+def test_graph_and_what_carries_a_recording(tmp_path: Path, recording: Make) -> None:
     graph = gh.trace(lambda x: gh.relu(x) + 1, np.zeros(3, np.float32))
     ops = recording_of(graph).graphs[0].stage(0).nodes.pylist("op")
     assert "Relu" in ops
@@ -65,7 +49,7 @@ def test_graph_and_what_carries_a_recording(tmp_path: Path) -> None:
     assert recording_of(watched) is watched.recording
 
 
-def test_names_stay_text(tmp_path: Path) -> None:
+def test_names_stay_text(tmp_path: Path, recording: Make) -> None:
     hostile = '</script><script>alert(1)</script><title>"&'
     path = gh.plot_graph(recording(hostile), tmp_path / "out.html", grouping=hostile)
     text = path.read_text(encoding="utf-8")
@@ -74,7 +58,7 @@ def test_names_stay_text(tmp_path: Path) -> None:
     assert embedded(path).header.title == hostile
 
 
-def test_rules_and_data_from_python(tmp_path: Path) -> None:
+def test_rules_and_data_from_python(tmp_path: Path, recording: Make) -> None:
     path = gh.plot_graph(
         recording(),
         tmp_path / "out.html",
@@ -92,7 +76,7 @@ def test_rules_and_data_from_python(tmp_path: Path) -> None:
     assert not (tmp_path / "no.html").exists()
 
 
-def test_several_recordings_become_one(tmp_path: Path) -> None:
+def test_several_recordings_become_one(tmp_path: Path, recording: Make) -> None:
     one, two = recording("one"), recording("two")
     joined = recording_of([one, two])
     assert [g.name for g in joined.graphs] == ["one: tiny", "two: tiny"]
@@ -102,7 +86,7 @@ def test_several_recordings_become_one(tmp_path: Path) -> None:
 
 
 def test_command_writes_a_page_and_lays_data_over_it(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, recording: Make, capsys: pytest.CaptureFixture[str]
 ) -> None:
     recording().save(tmp_path / "tiny.glass")
     data = tmp_path / "heat.json"
@@ -121,7 +105,7 @@ def test_what_cannot_be_shown_says_what_can(tmp_path: Path) -> None:
 
 
 def test_without_a_built_viewer_the_message_says_how(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, recording: Make, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page_module, "TEMPLATE", tmp_path / "none.html")
     with pytest.raises(GlasshouseError, match="make viewer"):

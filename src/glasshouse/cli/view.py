@@ -1,0 +1,57 @@
+"""Decides what `glasshouse view` does: files in the browser, served until Ctrl-C."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from pathlib import Path
+
+HELP = "open models, recordings or traces in the browser; without a file, a page to drop one on"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """Files, where to listen, how the page starts."""
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="models, recordings, traces; node data, style rules",
+    )
+    parser.add_argument("--no-browser", action="store_true", help="only print the link")
+    parser.add_argument("--port", type=int, default=0, help="port to listen on (any free one)")
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (this machine)")
+    parser.add_argument("--compare", action="store_true", help="all files as one, in two panes")
+    parser.add_argument("--rules", default=None, help="style rules to apply, as JSON")
+    parser.add_argument("--theme", choices=("light", "dark"), help="instead of the system's")
+    parser.add_argument("--group-by", dest="grouping", help="module, kernel, phase ...")
+    parser.add_argument("--color-by", dest="color", help="time, error, bytes, type or named data")
+
+
+def run(args: Namespace) -> int:
+    """Read all files first, so that a wrong one is told before anything opens."""
+    from glasshouse.show.server import Server
+    from glasshouse.show.styling import styled
+    from glasshouse.show.subject import recording_of, recordings_of
+    from glasshouse.show.view import open_tab
+
+    start = {k: getattr(args, k) for k in ("theme", "grouping", "color") if getattr(args, k)}
+    if args.compare:
+        start["compare"] = True
+        shown = [recording_of(args.files)]
+    else:
+        shown = recordings_of(args.files)
+    server = Server(args.host, args.port)
+    first = ""
+    for recording, file in zip(shown, args.files, strict=False):
+        name = recording.header.title or Path(file).name
+        id = server.add(styled(recording, args.rules), name, start).id
+        first = first or id
+    print(f"{server.url(first)}\nCtrl-C ends it.", flush=True)
+    if args.host not in ("127.0.0.1", "localhost", "::1"):
+        print("Anyone who can reach this address and has the link can see these files.", flush=True)
+    if not args.no_browser:
+        open_tab(server.url(first))
+    try:
+        server.wait()
+    except KeyboardInterrupt:
+        server.close()
+    return 0
