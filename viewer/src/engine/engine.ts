@@ -116,7 +116,9 @@ export class Engine {
       this.keys = null;
     }
     const aspect = Math.min(3, Math.max(0.6, arg.width / Math.max(1, arg.height)));
-    this.session = new LayoutSession(this.hierarchy, this.measure, { across: view.across, aspect, wrapFrom: Math.min(560, Math.max(280, arg.height * 0.52)) }, this.labels);
+    // About half the window, along the flow: what is shorter need not wrap.
+    const wrapFrom = view.across ? Math.min(1000, Math.max(500, arg.width * 0.6)) : Math.min(560, Math.max(280, arg.height * 0.52));
+    this.session = new LayoutSession(this.hierarchy, this.measure, { across: view.across, aspect, wrapFrom }, this.labels);
     this.shown = key;
     return this.session;
   }

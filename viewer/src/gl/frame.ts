@@ -159,6 +159,7 @@ export class FrameBuilder {
       // Beside the stem under the producer, where edges of one row have not crossed yet.
       const wx = p[3 * i] + (this.scene.across ? 6 : 5);
       const wy = p[3 * i + 1] + (this.scene.across ? -8 : STEM / 2 + 1);
+      if (this.scene.across && p[3 * i + 3] - p[3 * i] < this.scene.labels[shape.edgeLabel[e]].length * 6.8 + 10) continue;
       if (wx < x0 - 150 || wx > x1 || wy < y0 || wy > y1) continue;
       const px = Math.max(MIN_PX, (SUB_PX - 0.5) * s);
       list.text({

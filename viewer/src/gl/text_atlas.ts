@@ -1,5 +1,6 @@
 /** Decides how texts get onto the GPU: whole words drawn by the browser, kept in one texture by size. */
 
+import { css, type Rgba } from "../base/color";
 import type { Face } from "../layout/measure";
 import { font } from "./fonts";
 
@@ -12,12 +13,13 @@ export interface Slot {
   readonly v: number;
   readonly w: number;
   readonly h: number;
-  /** Emoji keep their own colours. */
+  /** Drawn in its final colours: emoji keep their own. */
   readonly colored: boolean;
 }
 
 const SIZE = 2048;
 const PAD = 1;
+const EMOJI = /\p{Extended_Pictographic}/u;
 
 export class TextAtlas {
   readonly size = SIZE;
@@ -51,8 +53,9 @@ export class TextAtlas {
   }
 
   /** Pixel size is a whole number of device pixels. */
-  slot(text: string, px: number, face: Face): Slot | null {
-    const key = `${face}${px}|${text}`;
+  slot(text: string, px: number, face: Face, color: Rgba): Slot | null {
+    const colored = EMOJI.test(text);
+    const key = `${face}${px}|${colored ? color : ""}|${text}`;
     const known = this.slots.get(key);
     if (known) return known;
     const ctx = this.ctx;
@@ -69,8 +72,8 @@ export class TextAtlas {
       if (h > SIZE) return null;
       this.clear();
     }
-    const colored = /\p{Extended_Pictographic}/u.test(text);
-    ctx.fillStyle = "#fff";
+    // Plain texts are masks, tinted when drawn; one slot serves every colour.
+    ctx.fillStyle = colored ? css(color) : "#fff";
     ctx.fillText(text, this.x + PAD, this.y + PAD + Math.round(px * 1.06));
     const slot: Slot = { u: this.x, v: this.y, w, h, colored };
     this.dirtyFrom = Math.min(this.dirtyFrom, this.y);

@@ -148,7 +148,7 @@ export class WebGlRenderer implements Renderer {
       // Every text has its quad, an empty one where there is nothing to see: runs count texts.
       const px = Math.min(200, Math.max(1, Math.round(t.px * this.ratio)));
       const text = alphaOf(t.color) === 0 ? "" : this.fit.cut(t.text, px / this.ratio, t.face, t.maxWidth);
-      const slot = (text ? this.atlas.slot(text, px, t.face) : null) ?? NO_SLOT;
+      const slot = (text ? this.atlas.slot(text, px, t.face, (t.color | 0xff000000) >>> 0) : null) ?? NO_SLOT;
       if (this.atlas.generation !== generation && words.length > 0) return false;
       const x = Math.round(t.x * this.ratio - (slot.w - 2) * t.align) - 1;
       const y = Math.round(t.y * this.ratio - px * 0.72) - 1;

@@ -354,7 +354,8 @@ function toFlow(p: GroupInput, owner: Int32Array, tagged: Uint8Array, blocks: Bl
   for (let e = 0; e < p.src.length; e++) {
     if (tagged[e] || (p.src[e] >= 0 && owner[p.src[e]] >= 0)) continue;
     edgeOf.push(e);
-    if (p.labelled[e] && p.src[e] >= 0) f.stem[number[p.src[e]]] = p.across ? Math.max(f.stem[number[p.src[e]]], p.labelled[e]) : STEM;
+    // To the right a shape would need its whole width; it is written where an edge is long enough anyway.
+    if (p.labelled[e] && p.src[e] >= 0 && !p.across) f.stem[number[p.src[e]]] = STEM;
   }
   const m = edgeOf.length;
   const src = new Int32Array(m);

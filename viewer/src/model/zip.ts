@@ -69,8 +69,11 @@ function findEnd(view: DataView): number {
   const from = view.byteLength - 22;
   const to = Math.max(0, from - 65535);
   for (let i = from; i >= to; i--) if (view.getUint32(i, true) === 0x06054b50) return i;
+  if (view.byteLength >= 4 && view.getUint32(0, true) === 0x04034b50) {
+    throw new GlassError("the file is cut off: its directory, which stands at the end, is missing", `byte ${view.byteLength}`, "Copy or write the file again.");
+  }
   throw new GlassError(
-    "this is not a Glasshouse recording (no directory at its end)",
+    "this is not a Glasshouse recording",
     "",
     "Open a .glass file, or convert the model first: glasshouse convert MODEL OUT.glass",
   );
