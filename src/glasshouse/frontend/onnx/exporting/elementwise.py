@@ -1,0 +1,185 @@
+"""Decides how elementwise core ops are written in ONNX."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from glasshouse.errors import Unsupported
+from glasshouse.frontend.onnx.exporting.emitter import Emitter, Spelling, export
+from glasshouse.ir.dtype import bool_, uint8
+from glasshouse.ir.graph import Node
+
+
+def _plain(op: str, **attrs: Any) -> Spelling:
+    return lambda e, n: e.make(op, *e.inputs(n), **attrs)
+
+
+for _name, _op in {
+    "subtract": "Sub", "divide": "Div", "power": "Pow", "negative": "Neg", "absolute": "Abs",
+    "less": "Less", "less_equal": "LessOrEqual", "greater": "Greater",
+    "greater_equal": "GreaterOrEqual", "equal": "Equal", "isnan": "IsNaN", "isinf": "IsInf",
+    "where": "Where", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin", "cos": "Cos",
+    "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
+    "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "erf": "Erf",
+    "sigmoid": "Sigmoid", "relu": "Relu", "hardswish": "HardSwish", "barrier": "Identity",
+}.items():  # fmt: skip
+    export(_name)(_plain(_op))
+
+
+def _two(numbers: str, bools: str) -> Spelling:
+    """Ops that mean something else for bool."""
+    return lambda e, n: e.make(
+        bools if n.inputs[0].type.dtype is bool_ else numbers, *e.inputs(n)
+    )  # fmt: skip
+
+
+export("add")(_two("Add", "Or"))
+export("multiply")(_two("Mul", "And"))
+export("maximum")(_two("Max", "Or"))
+export("minimum")(_two("Min", "And"))
+export("bitwise_and")(_two("BitwiseAnd", "And"))
+export("bitwise_or")(_two("BitwiseOr", "Or"))
+export("bitwise_xor")(_two("BitwiseXor", "Xor"))
+export("bitwise_not")(_two("BitwiseNot", "Not"))
+
+
+@export("not_equal")
+def not_equal(e: Emitter, n: Node) -> str:
+    return str(e.make("Not", e.make("Equal", *e.inputs(n))))
+
+
+def _truths(op: str) -> Spelling:
+    def spelling(e: Emitter, n: Node) -> Any:
+        names = [
+            e[v] if v.type.dtype is bool_ else e.cast(e[v], bool_) for v in n.inputs
+        ]  # fmt: skip
+        return e.make(op, *names)
+
+    return spelling
+
+
+for _name, _op in {
+    "logical_and": "And", "logical_or": "Or", "logical_xor": "Xor", "logical_not": "Not",
+}.items():  # fmt: skip
+    export(_name)(_truths(_op))
+
+
+def _rounding(op: str) -> Spelling:
+    """Whole numbers are whole already, and ONNX has these for floats alone."""
+    return lambda e, n: e.make(op if n.output.type.dtype.is_float else "Identity", *e.inputs(n))
+
+
+export("floor")(_rounding("Floor"))
+export("ceil")(_rounding("Ceil"))
+export("round")(_rounding("Round"))
+
+
+@export("trunc")
+def trunc(e: Emitter, n: Node) -> Any:
+    (x,) = e.inputs(n)
+    if not n.output.type.dtype.is_float:
+        return e.make("Identity", x)
+    return e.make("Mul", e.make("Sign", x), e.make("Floor", e.make("Abs", x)))
+
+
+@export("sign")
+def sign(e: Emitter, n: Node) -> Any:
+    return e.make("Sign", *e.inputs(n))
+
+
+@export("cast")
+def cast(e: Emitter, n: Node) -> Any:
+    return e.cast(e[n.inputs[0]], n.attrs["dtype"])
+
+
+@export("clip")
+def clip(e: Emitter, n: Node) -> Any:
+    dtype = n.output.type.dtype
+    low, high = (
+        "" if n.attrs[key] is None else e.constant(n.attrs[key], dtype) for key in ("low", "high")
+    )
+    return e.make("Clip", e[n.inputs[0]], low, high)
+
+
+@export("floor_divide")
+def floor_divide(e: Emitter, n: Node) -> Any:
+    x, y = e.inputs(n)
+    dtype = n.output.type.dtype
+    if dtype.is_float:
+        return e.make("Floor", e.make("Div", x, y))
+    quotient = e.make("Div", x, y)
+    if dtype is uint8:
+        return quotient
+    # ONNX rounds towards zero: one less where there is a rest and the signs differ.
+    rest = e.make("Sub", x, e.make("Mul", quotient, y))
+    zero = e.constant(0, dtype)
+    some = e.make("Not", e.make("Equal", rest, zero))
+    differ = e.make("Xor", e.make("Less", rest, zero), e.make("Less", y, zero))
+    less = e.cast(e.make("And", some, differ), dtype)
+    return e.make("Sub", quotient, less)
+
+
+@export("remainder")
+def remainder(e: Emitter, n: Node) -> Any:
+    x, y = e.inputs(n)
+    if not n.output.type.dtype.is_float:
+        return e.make("Mod", x, y)
+    return e.make("Sub", x, e.make("Mul", y, e.make("Floor", e.make("Div", x, y))))
+
+
+@export("atan2")
+def atan2(e: Emitter, n: Node) -> Any:
+    raise Unsupported("ONNX has no atan2", str(n.origin.source))
+
+
+# ------------------------------------------------------------------------------ one op and a number
+def _near(e: Emitter, n: Node, value: float) -> str:
+    return e.constant(value, n.output.type.dtype)
+
+
+def _chain(*steps: Callable[[Emitter, Node, str], str]) -> Spelling:
+    def spelling(e: Emitter, n: Node) -> Any:
+        name = e[n.inputs[0]]
+        for step in steps:
+            name = step(e, n, name)
+        return name
+
+    return spelling
+
+
+export("log1p")(
+    _chain(lambda e, n, x: e.make("Add", x, _near(e, n, 1)), lambda e, n, x: e.make("Log", x))
+)
+export("expm1")(
+    _chain(lambda e, n, x: e.make("Exp", x), lambda e, n, x: e.make("Sub", x, _near(e, n, 1)))
+)
+export("rsqrt")(_chain(lambda e, n, x: e.make("Sqrt", x), lambda e, n, x: e.make("Reciprocal", x)))
+export("silu")(lambda e, n: e.make("Mul", e[n.inputs[0]], e.make("Sigmoid", e[n.inputs[0]])))
+export("leaky_relu")(lambda e, n: e.make("LeakyRelu", *e.inputs(n), alpha=n.attrs["slope"]))
+export("elu")(lambda e, n: e.make("Elu", *e.inputs(n), alpha=n.attrs["alpha"]))
+export("gelu")(lambda e, n: e.make("Gelu", *e.inputs(n), approximate=n.attrs["approximate"]))
+export("hardsigmoid")(lambda e, n: e.make("HardSigmoid", *e.inputs(n), alpha=1 / 6, beta=0.5))
+
+
+@export("softplus")
+def softplus(e: Emitter, n: Node) -> Any:
+    beta = n.attrs["beta"]
+    x = e[n.inputs[0]]
+    if beta == 1:
+        return e.make("Softplus", x)
+    scale = _near(e, n, beta)
+    return e.make("Div", e.make("Softplus", e.make("Mul", x, scale)), scale)
+
+
+# ------------------------------------------------------------------------------------- quantisation
+@export("quantize", "dequantize")
+def quantize(e: Emitter, n: Node) -> Any:
+    stored = n.output if n.op.name == "quantize" else n.inputs[0]
+    if n.attrs.get("low") is not None or n.attrs.get("high") is not None:
+        raise Unsupported("ONNX quantises to the whole range of a type", str(n.origin.source))
+    x, scale, zero = e.inputs(n)
+    if n.inputs[2].type.dtype is not stored.type.dtype:
+        zero = e.cast(zero, stored.type.dtype)
+    op = "QuantizeLinear" if n.op.name == "quantize" else "DequantizeLinear"
+    return e.make(op, x, scale, zero, axis=n.attrs["axis"])

@@ -1,0 +1,67 @@
+"""Decides how core ops that read and write by index, sort and choose are written in ONNX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from glasshouse.frontend.onnx.exporting.emitter import Emitter, export
+from glasshouse.ir.dtype import int64
+from glasshouse.ir.graph import Node
+
+export("take")(lambda e, n: e.make("Gather", *e.inputs(n), axis=n.attrs["axis"]))
+export("gather")(lambda e, n: e.make("GatherElements", *e.inputs(n), axis=n.attrs["axis"]))
+
+
+def _wide(e: Emitter, n: Node, place: int) -> str:
+    value = n.inputs[place]
+    return e[value] if value.type.dtype is int64 else e.cast(e[value], int64)
+
+
+@export("gather_nd")
+def gather_nd(e: Emitter, n: Node) -> Any:
+    return e.make("GatherND", e[n.inputs[0]], _wide(e, n, 1))
+
+
+def _how(n: Node) -> str | None:
+    return "add" if n.attrs["mode"] == "add" else None
+
+
+@export("scatter")
+def scatter(e: Emitter, n: Node) -> Any:
+    return e.make("ScatterElements", *e.inputs(n), axis=n.attrs["axis"], reduction=_how(n))
+
+
+@export("scatter_nd")
+def scatter_nd(e: Emitter, n: Node) -> Any:
+    x, _, updates = e.inputs(n)
+    return e.make("ScatterND", x, _wide(e, n, 1), updates, reduction=_how(n))
+
+
+@export("triangle")
+def triangle(e: Emitter, n: Node) -> Any:
+    place = e.make("Reshape", e.size(n.attrs["diagonal"]), e.constant([]))
+    return e.make("Trilu", e[n.inputs[0]], place, upper=int(n.attrs["upper"]))
+
+
+@export("one_hot")
+def one_hot(e: Emitter, n: Node) -> Any:
+    dtype = n.output.type.dtype
+    made = e.make("OneHot", e[n.inputs[0]], e.size(n.attrs["depth"]), e.constant([0, 1]), axis=-1)
+    return made if dtype is int64 else e.cast(made, dtype)
+
+
+@export("sort")
+def sort(e: Emitter, n: Node) -> Any:
+    axis = n.attrs["axis"]
+    count = e.size(n.inputs[0].type.shape[axis])
+    return e.make(
+        "TopK", e[n.inputs[0]], count, count=2, axis=axis, largest=int(n.attrs["descending"])
+    )
+
+
+@export("topk")
+def topk(e: Emitter, n: Node) -> Any:
+    return e.make(
+        "TopK", e[n.inputs[0]], e.constant([n.attrs["k"]]), count=2, axis=n.attrs["axis"],
+        largest=int(n.attrs["largest"]),
+    )  # fmt: skip
