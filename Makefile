@@ -99,7 +99,7 @@ test-models: $(DEV)
 
 # Alone on the machine: a measurement beside other work says nothing.
 bench: $(DEV)
-	@for script in benchmarks/*.py; do \
+	@for script in benchmarks/*.py benchmarks/cpu/run.py; do \
 	  printf '\n== %s\n' "$$script"; $(BIN)/python "$$script" || exit 1; \
 	done
 

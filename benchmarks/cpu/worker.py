@@ -1,0 +1,85 @@
+"""Decides what a measured process does: builds one system for one workload, then runs on request.
+
+Requests and answers are lines of JSON, over pipes whose numbers are given on the command line.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from systems import SYSTEMS, THREADS
+from workloads import WORKLOADS
+
+MOST_SAMPLES = 4000  # of a block; more would make answers long and medians no better
+
+
+def as_array(result: Any) -> Any:
+    return result.double().numpy() if isinstance(result, torch.Tensor) else np.asarray(result)
+
+
+def build(system: str, workload: str, reference: Path) -> tuple[Any, dict[str, Any]]:
+    """The call to time, how long it took to get its first result, and how far that is off."""
+    model, inputs = WORKLOADS[workload].build()
+    if system == "reference":
+        given = tuple(x.double() if x.is_floating_point() else x for x in inputs)
+        np.save(reference, as_array(model.double()(*given)))
+        return None, {}
+    begin = time.perf_counter()
+    call = SYSTEMS[system].build(model, inputs, Path(os.environ["TMPDIR"]))
+    result = call()
+    seconds = time.perf_counter() - begin
+    wanted = np.load(reference)
+    got = as_array(result).astype(np.float64).reshape(wanted.shape)
+    error = float(np.abs(got - wanted).max() / np.abs(wanted).max())
+    end = time.perf_counter() + 0.5
+    for _ in range(3):
+        call()
+    while time.perf_counter() < end:
+        call()
+    return call, {"compile_s": seconds, "error": error}
+
+
+def block(call: Any, seconds: float) -> dict[str, Any]:
+    """Times of single calls for about `seconds`, at least three, and the CPU time used."""
+    samples: list[float] = []
+    used, end = time.process_time(), time.perf_counter() + seconds
+    while len(samples) < 3 or time.perf_counter() < end:
+        begin = time.perf_counter()
+        call()
+        samples.append((time.perf_counter() - begin) * 1e3)
+    step = len(samples) // MOST_SAMPLES + 1
+    return {"ms": samples[::step], "cpu_s": time.process_time() - used}
+
+
+def main() -> None:
+    system, workload, reference, read, write = sys.argv[1:]
+    torch.set_num_threads(THREADS)
+    call: Any = None
+    with os.fdopen(int(read)) as requests, os.fdopen(int(write), "w", buffering=1) as answers:
+        for line in requests:
+            request = json.loads(line)
+            try:
+                with torch.inference_mode(system == "eager" or "compile" in system):
+                    if request["do"] == "build":
+                        call, answer = build(system, workload, Path(reference))
+                    elif request["do"] == "block":
+                        answer = block(call, request["seconds"])
+                    else:
+                        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+                        answer = {"peak_mb": peak / 1024}
+            except Exception:
+                answer = {"failed": traceback.format_exc(limit=-2)}
+            answers.write(json.dumps(answer) + "\n")
+
+
+if __name__ == "__main__":
+    main()
