@@ -37,7 +37,7 @@ def run(
     symbols that are known from outside, for a graph inside another.
     """
     state = {} if variables is None else variables
-    sizes = {**bind_sizes([v.type for v in graph.inputs], inputs), **(sizes or {})}
+    sizes = {**bind_sizes([v.type for v in graph.inputs], inputs), **(sizes or {})}  # may grow
     env: dict[Value, Array] = {}
     for value, given in zip(graph.inputs, inputs, strict=True):
         env[value] = _checked_input(value, given, sizes)
@@ -106,7 +106,11 @@ class Body:
 def run_node(
     node: Node, arrays: Sequence[Array], sizes: Mapping[str, int] | None = None
 ) -> list[Array]:
-    """A node's outputs for these operands; `sizes` gives the value of each symbol."""
+    """A node's outputs for these operands; `sizes` gives the value of each symbol.
+
+    Symbols that only the result of an opaque node determines (how many elements are not zero) are
+    added to `sizes` when it is a dict.
+    """
     sizes = {} if sizes is None else sizes
     if node.op.name == "fused":
         return run(node.attrs["body"], arrays, sizes=sizes)
@@ -124,6 +128,9 @@ def run_node(
         ) from error
     many = out if isinstance(out, tuple) else (out,)
     finished = [finish(a, v.type.dtype) for a, v in zip(many, node.outputs, strict=True)]
+    if node.op.name == "opaque" and isinstance(sizes, dict):
+        for name, size in bind_sizes([v.type for v in node.outputs], finished).items():
+            sizes.setdefault(name, size)
     for array, value in zip(finished, node.outputs, strict=True):
         wanted = tuple(resolve(d, sizes) for d in value.type.shape)
         if array.shape != wanted:

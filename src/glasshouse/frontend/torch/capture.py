@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import inspect
 import os
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -13,8 +15,12 @@ import torch
 from torch.utils import _pytree as pytree
 
 from glasshouse.errors import CaptureError
+from glasshouse.frontend.torch.containers import register_unknown
 from glasshouse.frontend.torch.dtypes import torch_dtype
+from glasshouse.frontend.torch.graph_module import import_graph_module, is_aten
+from glasshouse.frontend.torch.loose import capture_loosely
 from glasshouse.frontend.torch.program import Captured, import_program
+from glasshouse.frontend.torch.refusal import quiet, refusal
 from glasshouse.ir.dim import as_symbol
 from glasshouse.ir.types import TensorType
 
@@ -30,13 +36,91 @@ def capture(
         return import_program(model, name=name)
     if not isinstance(model, torch.nn.Module):
         raise CaptureError(f"{type(model).__name__} is no torch.nn.Module or ExportedProgram")
+    name = name or type(model).__name__
+    if isinstance(model, torch.fx.GraphModule) and is_aten(model):
+        return import_graph_module(model, list(args), name)
     examples, keywords, dims = as_examples(args, dict(kwargs or {}))
     dynamic_shapes = dims if dynamic_shapes is None else dynamic_shapes
-    program = torch.export.export(
-        model, tuple(examples), keywords, dynamic_shapes=dynamic_shapes, strict=False
-    )
+    try:
+        program = export(model, tuple(examples), keywords, dynamic_shapes)
+    except Exception as error:  # PyTorch raises whatever the model's code raises
+        return _otherwise(error, model, examples, keywords, dynamic_shapes, name)
     names = symbol_names(program, model, examples, keywords, dynamic_shapes)
-    return import_program(program, names, model, name or type(model).__name__)
+    return import_program(program, names, model, name)
+
+
+def _otherwise(
+    error: Exception, model: Any, args: Sequence[Any], kwargs: dict[str, Any],
+    dynamic_shapes: Any, name: str,
+) -> Captured:  # fmt: skip
+    """What is tried when export refuses: export's strict way, then running the model once."""
+    reason = refusal(error, model)
+    if "itself fails" in reason.message or "arguments" in reason.message:
+        raise reason from error
+    try:
+        program = export(model, tuple(args), kwargs, dynamic_shapes, strict=True)
+        names = symbol_names(program, model, args, kwargs, dynamic_shapes)
+        return import_program(program, names, model, name)
+    except Exception:
+        if dynamic_shapes:
+            raise reason from error
+    try:
+        with quiet(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            captured = capture_loosely(model, args, kwargs, name)
+    except Exception:
+        raise reason from error
+    warnings.warn(
+        f"torch.export refused {type(model).__name__}, so it was captured by running it once: "
+        f"what depends on data is fixed as it was for these inputs.\n{reason}",
+        LooseCapture,
+        stacklevel=2,
+    )
+    return captured
+
+
+class LooseCapture(UserWarning):
+    """A graph that is right for inputs which take the same way through the model."""
+
+
+def export(
+    model: Any, args: tuple[Any, ...], kwargs: dict[str, Any], dynamic_shapes: Any,
+    strict: bool = False,
+) -> Any:  # fmt: skip
+    """`torch.export.export`, with results of any class."""
+    register_unknown((args, kwargs))
+    with results_registered(model, not strict), quiet(), warnings.catch_warnings():
+        # PyTorch's own deprecations are none of the user's business.
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return torch.export.export(
+            model, args, kwargs, dynamic_shapes=dynamic_shapes, strict=strict
+        )
+
+
+@contextmanager
+def results_registered(model: Any, watch: bool = True) -> Iterator[None]:
+    """While it is captured, a model's results are looked at for classes that are not known."""
+    if not watch:
+        yield
+        return
+    forward = model.forward
+
+    @functools.wraps(forward)
+    def wrapped(*args: Any, **kwargs: Any) -> Any:
+        out = forward(*args, **kwargs)
+        register_unknown(out)
+        return out
+
+    before = vars(model).get("forward")
+    object.__setattr__(model, "forward", wrapped)
+    try:
+        yield
+    finally:
+        if before is None:
+            del model.__dict__["forward"]
+        else:
+            object.__setattr__(model, "forward", before)
 
 
 # -------------------------------------------------------------------------------------- arguments
@@ -137,6 +221,3 @@ def _entry(held: Any, key: Any) -> Any:
     if isinstance(held, (list, tuple)) and isinstance(key, int) and key < len(held):
         return held[key]
     return None
-
-
-__all__ = ["capture", "warnings"]

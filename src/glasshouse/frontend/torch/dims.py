@@ -43,7 +43,9 @@ class Symbols:
         if name not in self._known:
             held = self._ranges.get(name)
             low, high = (0, None) if held is None else (_bound(held.lower), _bound(held.upper))
-            self._known[name] = symbol(self._names.get(name, name), low or 0, high)
+            # PyTorch's own "no limit" below: a number that was read and may be anything.
+            least = -_ENDLESS if low is None else low
+            self._known[name] = symbol(self._names.get(name, name), least, high)
         return self._known[name]
 
     def _convert(self, expr: Any) -> Dim:

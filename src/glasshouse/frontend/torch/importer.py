@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from glasshouse.errors import CaptureError, GlasshouseError, ShapeError
 from glasshouse.frontend.torch import higher_order, symbolic
 from glasshouse.frontend.torch.aten import IN_CONTEXT, Context, find
 from glasshouse.frontend.torch.complex import Complex
+from glasshouse.frontend.torch.decompose import decomposed
 from glasshouse.frontend.torch.dims import Symbols
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
 from glasshouse.frontend.torch.opaque import opaque_call
@@ -21,12 +23,42 @@ from glasshouse.frontend.torch.source import Sources
 from glasshouse.frontend.torch.views import put_back
 from glasshouse.frontend.torch.weights import array_of
 from glasshouse.ir.builder import GraphBuilder
+from glasshouse.ir.origin import Origin
+
+Env = dict[fx.Node, Any]
 
 # Ops that only check or annotate at run time; what they check, the graph's own types say.
 _IGNORED = {
     "aten::_assert_tensor_metadata", "aten::_assert_scalar", "aten::_assert_async",
-    "aten::sym_constrain_range", "aten::sym_constrain_range_for_size", "prims::device_put",
+    "aten::sym_constrain_range", "aten::sym_constrain_range_for_size",
 }  # fmt: skip
+
+
+@dataclass
+class Call:
+    """One op of the captured program, with handles in the place of its tensors."""
+
+    node: fx.Node
+    target: Any
+    args: list[Any]
+    kwargs: dict[str, Any]
+    env: Env
+    written: list[int]  # numbers of the arguments, in the schema, that it writes to
+
+    def with_argument(self, number: int, value: Any) -> Call:
+        args = [*self.args[:number], value, *self.args[number + 1 :]]
+        return Call(self.node, self.target, args, self.kwargs, self.env, self.written)
+
+    def written_names(self) -> list[str]:
+        return [self.target._schema.arguments[i].name for i in self.written]
+
+    def written_slots(self) -> list[Any]:
+        found = []
+        for number, name in zip(self.written, self.written_names(), strict=True):
+            args = self.node.args
+            given = args[number] if number < len(args) else self.node.kwargs.get(name)
+            found.append(self.env.get(given) if isinstance(given, fx.Node) else None)
+        return found
 
 
 class Importer:
@@ -37,10 +69,11 @@ class Importer:
         self.symbols = symbols
         self.sources = sources
         self.refused: list[tuple[str, str]] = []  # (op, why its spelling did not do)
+        self._inside: Origin | None = None  # of the op that is being decomposed
 
     def run(self, module: Any, inputs: Sequence[Any]) -> Any:
         """What the module's graph gives for these slots and values, as its output node has it."""
-        env: dict[fx.Node, Any] = {}
+        env: Env = {}
         given = iter(inputs)
         for node in module.graph.nodes:
             if node.op == "placeholder":
@@ -48,9 +81,11 @@ class Importer:
             elif node.op == "get_attr":
                 env[node] = self._attribute(module, node)
             elif node.op == "output":
-                return self._values(node.args[0], env, read=False)
+                return self.values(node.args[0], env, read=False)
             elif node.op == "call_function":
-                self._call(module, node, env)
+                origin = self._inside or self.sources.origin(node, label=str(node.target))
+                with self.builder.at(origin):
+                    env[node] = self._call(module, node, env)
             else:
                 raise CaptureError(
                     f"{node.op} {node.target} is not an ATen op",
@@ -60,80 +95,101 @@ class Importer:
         raise CaptureError("the captured graph has no output")
 
     # ------------------------------------------------------------------------------------ one node
-    def _call(self, module: Any, node: fx.Node, env: dict[fx.Node, Any]) -> None:
+    def _call(self, module: Any, node: fx.Node, env: Env) -> Any:
         target = node.target
+        if node.users and all(_is_ignored(user) for user in node.users):
+            return None
         if target is operator.getitem and isinstance(env.get(node.args[0]), (tuple, list)):
-            env[node] = env[node.args[0]][node.args[1]]
-            return
-        with self.builder.at(self.sources.origin(node, label=str(target))):
-            if isinstance(target, torch._ops.HigherOrderOperator):
-                env[node] = higher_order.convert(self, module, node, env)
-            elif isinstance(target, torch._ops.OpOverload):
-                if symbolic.is_symbolic(node.meta.get("val")):
-                    env[node] = symbolic.value(self, node, self._values(node.args, env))
-                else:
-                    env[node] = self._overload(node, target, env)
-            else:
-                env[node] = symbolic.value(self, node, self._values(node.args, env))
-
-    def _overload(self, node: fx.Node, target: Any, env: dict[fx.Node, Any]) -> Any:
+            return env[node.args[0]][node.args[1]]
+        if isinstance(target, torch._ops.HigherOrderOperator):
+            return higher_order.convert(self, module, node, env)
+        if not isinstance(target, torch._ops.OpOverload) or symbolic.is_symbolic(
+            node.meta.get("val")
+        ):
+            return symbolic.value(self, node, self.values(node.args, env))
         schema = target._schema
-        if schema.name in _IGNORED:
+        if schema.name in _IGNORED or (not node.users and not schema.is_mutable):
             return None
         written = [
             i for i, a in enumerate(schema.arguments) if a.alias_info and a.alias_info.is_write
         ]
-        if written:
-            return self._in_place(node, target, written, env)
-        args, kwargs = self._arguments(node, env)
-        result = self._compute(node, target, args, kwargs, env)
-        return self._slots(node, target, args, kwargs, result, env)
+        args, kwargs = self.values(list(node.args), env), self.values(dict(node.kwargs), env)
+        call = Call(node, target, args, kwargs, env, written)
+        if written and all(r.alias_info is not None for r in schema.returns):
+            return self._in_place(call)
+        return self._slots(call, self._compute(call))
 
-    def _arguments(
-        self, node: fx.Node, env: dict[fx.Node, Any]
-    ) -> tuple[list[Any], dict[str, Any]]:
-        return self._values(list(node.args), env), self._values(dict(node.kwargs), env)
-
-    def _compute(
-        self,
-        node: fx.Node,
-        target: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        env: dict[fx.Node, Any],
-    ) -> Any:
-        """The op's spelling; an opaque node where it has none or refuses."""
-        val = node.meta.get("val")
-        spelling = find(target._schema.name, target._overloadname)
+    def _compute(self, call: Call) -> Any:
+        """The op's spelling, PyTorch's decomposition, or an opaque node: the first that does."""
+        spelling = find(call.target._schema.name, call.target._overloadname)
         if spelling is not None:
-            graph = self.builder.graph
-            mark = graph._next_id
+            mark = self.builder.graph._next_id
             try:
-                result = self._spell(spelling, node, args, kwargs, env)
-                return self._as_declared(result, val)
+                return self._as_declared(self._spell(spelling, call), call.node.meta.get("val"))
             except GlasshouseError as error:
-                self.refused.append((str(target), error.message))
-                for id in range(graph._next_id - 1, mark - 1, -1):
-                    graph._remove(graph.node(id))
-        return opaque_call(
-            self.builder, self.symbols, target, args, dict(kwargs), self._val(node)
-        )[0]  # fmt: skip
+                self._refuse(call, error, mark)
+        if not call.written:
+            found = self._decomposed(call)
+            if found is not None:
+                return found
+        return self._opaque(call)
 
-    def _spell(
-        self,
-        spelling: Callable[..., Any],
-        node: fx.Node,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        env: dict[fx.Node, Any],
-    ) -> Any:
+    def _refuse(self, call: Call, error: GlasshouseError, mark: int) -> None:
+        """Forget what a spelling made before it gave up."""
+        self.refused.append((str(call.target), error.message))
+        graph = self.builder.graph
+        for id in range(graph._next_id - 1, mark - 1, -1):
+            node = graph.find(id)
+            if node is not None:
+                graph._remove(node)
+
+    def _spell(self, spelling: Callable[..., Any], call: Call) -> Any:
+        call = _under_autocast(call)
+        kwargs = {k: v for k, v in call.kwargs.items() if k not in call.written_names()}
         if spelling not in IN_CONTEXT:
-            return spelling(*args, **kwargs)
+            return spelling(*call.args, **kwargs)
 
         def write(number: int, new: Any) -> None:
-            self._write(env[node.args[number]], new)
+            self._write(call.env[call.node.args[number]], new)
 
-        return spelling(Context(self.builder, write, node), *args, **kwargs)
+        return spelling(Context(self.builder, write, call.node), *call.args, **kwargs)
+
+    def _decomposed(self, call: Call) -> Any:
+        found = decomposed(call.target, call.node.args, call.node.kwargs)
+        if found is None:
+            return None
+        graph, before = self.builder.graph, self._inside
+        mark = graph._next_id
+        self._inside = before or self.builder.origin
+        try:
+            operands = [call.env[n] for n in found[1]]
+            result = _read(self.run(found[0], operands))
+            result = self._as_declared(result, call.node.meta.get("val"))
+            new = [graph.find(id) for id in range(mark, graph._next_id)]
+            if any(n is not None and n.op.name == "opaque" for n in new):
+                raise CaptureError("its decomposition needs an op that has no spelling")
+            return result
+        except GlasshouseError as error:
+            self._refuse(call, error, mark)
+            return None
+        finally:
+            self._inside = before
+
+    def _opaque(self, call: Call) -> Any:
+        if "val" not in call.node.meta:
+            raise CaptureError(
+                f"the type of {call.target} is not known", str(self.sources.of(call.node)),
+                "give example inputs, or a program that torch.export made",
+            )  # fmt: skip
+        names = call.written_names()
+        places = [i if i < len(call.args) else n for i, n in zip(call.written, names, strict=True)]
+        result, values = opaque_call(
+            self.builder, self.symbols, call.target, call.args, call.kwargs,
+            call.node.meta["val"], places,
+        )  # fmt: skip
+        for slot, value in zip(call.written_slots(), values, strict=True):
+            slot.write(value)
+        return result
 
     def _as_declared(self, result: Any, val: Any) -> Any:
         """The result in the element type that PyTorch gives it; an error where shapes differ."""
@@ -157,85 +213,54 @@ class Importer:
         return result
 
     # ------------------------------------------------------------------------ memory: views, writes
-    def _slots(
-        self,
-        node: fx.Node,
-        target: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        result: Any,
-        env: dict[fx.Node, Any],
-    ) -> Any:
-        val = node.meta.get("val")
+    def _slots(self, call: Call, result: Any) -> Any:
+        val = call.node.meta.get("val")
         if isinstance(result, (list, tuple)):
             vals = val if isinstance(val, (list, tuple)) else [None] * len(result)
             return tuple(
-                self._slot(node, target, args, kwargs, r, v, i, env)
-                for i, (r, v) in enumerate(zip(result, vals, strict=True))
+                self._slot(call, r, v, i) for i, (r, v) in enumerate(zip(result, vals, strict=True))
             )
-        return self._slot(node, target, args, kwargs, result, val, None, env)
+        return self._slot(call, result, val, None)
 
-    def _slot(
-        self,
-        node: fx.Node,
-        target: Any,
-        args: Sequence[Any],
-        kwargs: Mapping[str, Any],
-        handle: Any,
-        val: Any,
-        number: int | None,
-        env: dict[fx.Node, Any],
-    ) -> Any:
+    def _slot(self, call: Call, handle: Any, val: Any, number: int | None) -> Any:
         if not hasattr(handle, "type"):
             return handle
-        place = _shared(node, val)
-        held = env[node.args[place]] if place is not None else None
+        place = _shared(call.node, val)
+        held = call.env[call.node.args[place]] if place is not None else None
         if place is None or not isinstance(held, Slot):
             return Slot(handle)
         origin = self.builder.origin
 
         def replay(parent: Any) -> Any:
             with self.builder.at(origin):
-                again = [*args[:place], parent, *args[place + 1 :]]
-                out = self._compute(node, target, again, kwargs, env)
+                out = self._compute(call.with_argument(place, parent))
                 return out if number is None else out[number]
 
         def back(parent: Any, new: Any) -> Any:
-            return put_back(target, args, kwargs, parent, new, replay)
+            return put_back(call.target, call.args, parent, new, replay)
 
         return Slot(handle, parent=held, replay=replay, back=back)
 
-    def _in_place(
-        self, node: fx.Node, target: Any, written: Sequence[int], env: dict[fx.Node, Any]
-    ) -> Any:
+    def _in_place(self, call: Call) -> Any:
         """`add_`, `copy_`, and `out=`: the new value of each written argument, then its slot."""
-        schema = target._schema
-        names = [schema.arguments[i].name for i in written]
-        slots = [_argument(node, i, name, env) for i, name in zip(written, names, strict=True)]
-        args, kwargs = self._arguments(node, env)
-        out_of_place = {k: v for k, v in kwargs.items() if k not in names}
-        base = schema.name.removesuffix("_")
-        spelling = find(schema.name, target._overloadname) or (
-            find(base, target._overloadname) if base != schema.name or "out" in names else None
-        )
-        graph = self.builder.graph
-        mark = graph._next_id
+        schema = call.target._schema
+        slots = call.written_slots()
+        spelling = find(schema.name, call.target._overloadname)
+        if spelling is None:
+            spelling = find(schema.name.removesuffix("_"), call.target._overloadname)
+        mark = self.builder.graph._next_id
         try:
             if spelling is None or not all(isinstance(s, Slot) for s in slots):
-                raise CaptureError(f"{target} has no spelling")
-            new = self._spell(spelling, node, args, out_of_place, env)
+                raise CaptureError("it has no spelling")
+            new = self._spell(spelling, call)
             many = list(new) if isinstance(new, (tuple, list)) else [new]
+            if len(many) != len(slots):
+                raise ShapeError(f"{len(many)} results for {len(slots)} tensors")
             for slot, value in zip(slots, many, strict=True):
                 self._write(slot, value)
         except GlasshouseError as error:
-            for id in range(graph._next_id - 1, mark - 1, -1):
-                graph._remove(graph.node(id))
-            if spelling is not None:
-                self.refused.append((str(target), error.message))
-            places = [i if i < len(args) else n for i, n in zip(written, names, strict=True)]
-            _, values = opaque_call(self.builder, self.symbols, target, args, kwargs, None, places)
-            for slot, value in zip(slots, values, strict=True):
-                slot.write(value)
+            self._refuse(call, error, mark)
+            self._opaque(call)
         return slots[0] if len(slots) == 1 else tuple(slots)
 
     def _write(self, slot: Slot, new: Any) -> None:
@@ -251,21 +276,19 @@ class Importer:
         slot.write(new)
 
     # ------------------------------------------------------------------------------------ arguments
-    def _values(self, given: Any, env: dict[fx.Node, Any], read: bool = True) -> Any:
+    def values(self, given: Any, env: Mapping[fx.Node, Any], read: bool = True) -> Any:
         """fx arguments with handles, sizes and element types in the place of nodes and torch's."""
         if isinstance(given, fx.Node):
             found = env[given]
             return _read(found) if read else found
         if isinstance(given, (list, tuple)):
-            many = [self._values(g, env, read) for g in given]
+            many = [self.values(g, env, read) for g in given]
             return tuple(many) if isinstance(given, tuple) else many
         if isinstance(given, dict):
-            return {k: self._values(v, env, read) for k, v in given.items()}
+            return {k: self.values(v, env, read) for k, v in given.items()}
         if isinstance(given, slice):
-            return slice(
-                self._values(given.start, env, read), self._values(given.stop, env, read),
-                self._values(given.step, env, read),
-            )  # fmt: skip
+            parts = (given.start, given.stop, given.step)
+            return slice(*[self.values(p, env, read) for p in parts])
         if isinstance(given, torch.dtype) and given not in COMPLEX_PARTS:
             return dtype_of(given)
         if isinstance(given, torch.SymInt):
@@ -278,7 +301,7 @@ class Importer:
             found = getattr(found, part)
         if not isinstance(found, torch.Tensor):
             return found
-        tensor, origin = found, self.sources.origin(node, str(node.target))
+        tensor, origin = found, self._inside or self.sources.origin(node, str(node.target))
 
         def make() -> Any:
             with self.builder.at(origin):
@@ -287,13 +310,38 @@ class Importer:
 
         return Slot(make=make)
 
-    def _val(self, node: fx.Node) -> Any:
-        if "val" not in node.meta:
-            raise CaptureError(
-                f"the type of {node.target} is not known", str(self.sources.of(node)),
-                "give example inputs, or a program that torch.export made",
-            )  # fmt: skip
-        return node.meta["val"]
+
+# Ops that autocast runs in half precision: their operands are cast, not their result.
+_CONTRACTIONS = {
+    f"aten::{name}"
+    for name in (
+        "linear", "matmul", "mm", "bmm", "mv", "addmm", "baddbmm", "addmv", "conv1d", "conv2d",
+        "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution",
+        "einsum", "scaled_dot_product_attention",
+    )
+}  # fmt: skip
+
+
+def _under_autocast(call: Call) -> Call:
+    val = call.node.meta.get("val")
+    if call.target._schema.name not in _CONTRACTIONS or not isinstance(val, torch.Tensor):
+        return call
+    if val.dtype not in (torch.float16, torch.bfloat16):
+        return call
+    kind = dtype_of(val.dtype)
+
+    def cast(given: Any) -> Any:
+        if isinstance(given, (list, tuple)):
+            return [cast(g) for g in given]
+        return given.cast(kind) if hasattr(given, "builder") and given.dtype.is_float else given
+
+    args = [cast(a) for a in call.args]
+    return Call(call.node, call.target, args, call.kwargs, call.env, call.written)
+
+
+def _is_ignored(node: fx.Node) -> bool:
+    schema = getattr(node.target, "_schema", None)
+    return schema is not None and schema.name in _IGNORED
 
 
 def _read(found: Any) -> Any:
@@ -302,11 +350,6 @@ def _read(found: Any) -> Any:
     if isinstance(found, (list, tuple)):
         return tuple(_read(f) for f in found)
     return found
-
-
-def _argument(node: fx.Node, number: int, name: str, env: dict[fx.Node, Any]) -> Any:
-    given = node.args[number] if number < len(node.args) else node.kwargs.get(name)
-    return env.get(given) if isinstance(given, fx.Node) else None
 
 
 def storage_of(val: Any) -> int | None:

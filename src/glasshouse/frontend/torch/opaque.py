@@ -141,7 +141,8 @@ def opaque_call(
     operands = _Operands(builder)
     template = tuple(operands.template(a) for a in args)
     named = {k: operands.template(v) for k, v in kwargs.items()}
-    results = flat_tensors(val) if not written else []
+    in_place = [r.alias_info is not None for r in target._schema.returns]
+    results = [] if written and all(in_place) else flat_tensors(val)
     types = [_type(t, symbols) for t in results]
     targets = [_at(args, kwargs, w) for w in written]
     types += [t.type for t in targets]
@@ -162,7 +163,7 @@ def opaque_call(
     )
     outs = [builder.wrap(v) for v in node.outputs]
     made = iter(outs)
-    shaped = _shaped(val, made) if not written else None
+    shaped = _shaped(val, made) if results else None
     return shaped, [
         Complex(o) if isinstance(t, Complex) else o for t, o in zip(targets, made, strict=True)
     ]

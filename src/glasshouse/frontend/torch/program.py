@@ -25,10 +25,10 @@ from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.source import Sources
 from glasshouse.frontend.torch.weights import array_of, identity
 from glasshouse.ir.builder import GraphBuilder
-from glasshouse.ir.dim import SymDim
+from glasshouse.ir.dim import SymDim, symbols_of
 from glasshouse.ir.dtype import int64, to_storage
-from glasshouse.ir.graph import Graph
-from glasshouse.ir.sources import CONSTANT, VARIABLE
+from glasshouse.ir.graph import Graph, Node
+from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
 from glasshouse.ir.types import tensor_type
 
 
@@ -146,7 +146,7 @@ class Assembler:
         for slot, variable in self.state:
             if slot.written:
                 self.builder.update(variable, _plain(slot.read()))
-        self.builder.finish(*handles, names=kept)
+        remove_dead(self.builder.finish(*handles, names=kept))
         self.captured.refused = self.importer.refused
         return self.captured
 
@@ -158,6 +158,22 @@ class Assembler:
         return result if hasattr(result, "builder") else None
 
 
+def remove_dead(graph: Graph) -> None:
+    """Take out nodes that no output or update needs; inputs stay, and nodes that give sizes."""
+    for node in reversed(list(graph.nodes)):
+        if node.op is INPUT or any(graph.uses(v) for v in node.outputs) or _gives_size(node):
+            continue
+        graph._remove(node)
+
+
+def _gives_size(node: Node) -> bool:
+    """Whether a size that is known at run time alone comes from the shape of a result."""
+    if node.op.name != "opaque":
+        return False
+    inside = {name for v in node.inputs for d in v.type.shape for name in symbols_of(d)}
+    return any(symbols_of(d).keys() - inside for v in node.outputs for d in v.type.shape)
+
+
 def _plain(handle: Any) -> Any:
     return handle.pairs if isinstance(handle, Complex) else handle
 
@@ -167,6 +183,9 @@ def import_program(
     program: Any, names: Mapping[str, str] | None = None, model: Any = None, name: str = ""
 ) -> Captured:
     """The graph of an ExportedProgram; `names` calls its symbols ("s77") as the user did."""
+    if _is_transformed(program.graph_module):
+        # vmap and its like are still to be applied; PyTorch does that when it functionalises.
+        program = program.run_decompositions({})
     symbols = Symbols(program.range_constraints)
     for torch_symbol, wanted in (names or {}).items():
         symbols.name(torch_symbol, wanted)
@@ -190,6 +209,17 @@ def import_program(
             inputs.append(None)  # tokens of effects, custom objects: nothing that is computed with
     results = assembler.importer.run(program.graph_module, inputs)
     return _with_outputs(assembler, program, results, dict(_by_name(signature, inputs)))
+
+
+def _is_transformed(module: Any) -> bool:
+    """Whether a program calls functions of functorch, in it or in a body."""
+    graphs = [m.graph for m in module.modules() if isinstance(m, torch.fx.GraphModule)]
+    return any(
+        str(getattr(n.target, "__module__", "")).startswith("torch._functorch")
+        for g in graphs
+        for n in g.nodes
+        if n.op == "call_function"
+    )
 
 
 def _by_name(signature: Any, inputs: Sequence[Any]) -> Any:

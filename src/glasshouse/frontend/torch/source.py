@@ -12,6 +12,7 @@ import torch
 from glasshouse.ir.origin import Frame, Origin, Scope, Source
 
 _FRAME = re.compile(r'File "(.*?)", line (\d+)(?:, in (\S+))?')
+_OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 # A module that is called again is entered as "layer@1".
 _AGAIN = re.compile(r"@\d+$")
@@ -91,7 +92,11 @@ class Sources:
 
 def frames_in(trace: str) -> list[Frame]:
     """The frames that a formatted stack names, outermost first."""
-    return [Frame(f, int(n), where or "") for f, n, where in _FRAME.findall(trace)]
+    return [
+        Frame(file, int(line), where or "")
+        for file, line, where in _FRAME.findall(trace)
+        if not file.startswith(_OURS)
+    ]
 
 
 def split_frames(frames: list[Frame]) -> tuple[tuple[Frame, ...], tuple[Frame, ...]]:

@@ -6,12 +6,15 @@ import math
 import operator
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
 
 from glasshouse.errors import CaptureError, Unsupported
 from glasshouse.frontend.torch.aten import apply, is_handle, scalar
-from glasshouse.ir.dim import SymDim
+from glasshouse.ir.dim import SymDim, as_symbol, bounds
 from glasshouse.ir.dtype import bool_, float64, int64
+from glasshouse.ir.op import REGISTRY
+from glasshouse.ir.types import tensor_type
 
 if TYPE_CHECKING:
     from glasshouse.frontend.torch.importer import Importer
@@ -29,6 +32,11 @@ _UNARY = {
     torch.sym_int: "trunc", math.trunc: "trunc", math.floor: "floor", math.ceil: "ceil",
     round: "round", abs: "absolute",
 }  # fmt: skip
+# Switches of PyTorch's own state, which a graph does not have.
+_SWITCHES = {
+    torch._C._set_grad_enabled, torch.amp.autocast_mode._enter_autocast,
+    torch.amp.autocast_mode._exit_autocast,
+}  # fmt: skip
 _SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
@@ -39,10 +47,14 @@ def is_symbolic(val: Any) -> bool:
 
 def value(importer: Importer, node: Any, args: Any) -> Any:
     """A size where one can be written; else a tensor without axes that is computed."""
+    if node.target in _SWITCHES:
+        return None
     val = node.meta.get("val")
     if isinstance(val, (bool, int, float)):
         return val
     if isinstance(val, torch.SymInt):
+        if _is_item(node.target) and is_handle(args[0]):
+            return _read_size(importer, val, args[0])
         try:
             return importer.symbols.dim(val)
         except Unsupported:
@@ -50,11 +62,36 @@ def value(importer: Importer, node: Any, args: Any) -> Any:
     return _computed(importer, node, args)
 
 
+def _is_item(target: Any) -> bool:
+    name = target._schema.name if isinstance(target, torch._ops.OpOverload) else ""
+    return name in ("aten::item", "aten::_local_scalar_dense")
+
+
+def _read_size(importer: Importer, val: Any, number: Any) -> Any:
+    """A number read out of a tensor: a size whose value a node gives by the shape of its result.
+
+    One that may be negative is no size; it stays a tensor without axes.
+    """
+    size = importer.symbols.dim(val)
+    if as_symbol(size) is None or bounds(size)[0] < 0:
+        return number
+    attrs = {
+        "target": "glasshouse.size", "arguments": "%0", "call": given_size,
+        "types": [tensor_type(bool_, (size,))],
+    }  # fmt: skip
+    REGISTRY["opaque"].emit(importer.builder, [number], attrs)
+    return size
+
+
+def given_size(number: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array of that length, which takes no memory."""
+    return np.broadcast_to(np.False_, (int(number),))
+
+
 def _computed(importer: Importer, node: Any, args: Any) -> Any:
     """SymFloat and SymBool: arithmetic on scalars in float64 and bool, as Python's is."""
     target = node.target
-    name = target._schema.name if isinstance(target, torch._ops.OpOverload) else ""
-    if name in ("aten::item", "aten::_local_scalar_dense"):
+    if _is_item(target):
         return args[0]
     near = next((a for a in args if is_handle(a)), None) or importer.builder.apply(
         "full", shape=(), value=0, dtype=int64

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from glasshouse.errors import GlasshouseError
@@ -25,7 +25,6 @@ _SAME_ORDER = {
 def put_back(
     target: Any,
     args: Sequence[Any],
-    kwargs: Mapping[str, Any],
     parent: Any,
     new: Any,
     replay: Callable[[Any], Any],

@@ -9,6 +9,8 @@ from glasshouse.frontend.torch.aten.registry import Spelling, apply, aten, commo
 from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.frontend.torch.dtypes import is_integral
 from glasshouse.ir.dtype import bool_
+from glasshouse.ops.shape import expanded
+from glasshouse.ops.shapes import broadcast_shapes
 
 
 def _real(op: str, **attrs: Any) -> Spelling:
@@ -146,7 +148,12 @@ def polar(size: Any, angle: Any) -> Any:
     return joined(size * angle.apply("cos"), size * angle.apply("sin"))
 
 
-aten("complex")(joined)
+@aten("complex")
+def complex_(real: Any, imaginary: Any) -> Any:
+    shape = broadcast_shapes([real.shape, imaginary.shape])
+    return joined(expanded(real, shape), expanded(imaginary, shape))
+
+
 aten("real")(lambda x: x.parts()[0] if isinstance(x, Complex) else x)
 aten("imag")(lambda x: x.parts()[1])
 aten("view_as_real")(lambda x: x.pairs)

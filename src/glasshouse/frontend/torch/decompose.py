@@ -1,0 +1,54 @@
+"""Decides what is tried for an op without a spelling: PyTorch's decomposition of this one op."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+
+def decomposed(
+    target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> tuple[fx.GraphModule, list[fx.Node]] | None:
+    """A graph that computes the op from simpler ones, and the fx nodes that are its inputs.
+
+    None where PyTorch knows no decomposition, or it cannot be traced. Ops that draw random numbers
+    are left alone: what they draw must stay one draw.
+    """
+    if torch.Tag.nondeterministic_seeded in target.tags:
+        return None
+    function = _decomposition(target)
+    if function is None:
+        return None
+    leaves, spec = pytree.tree_flatten((list(args), dict(kwargs)))
+    nodes = [leaf for leaf in leaves if isinstance(leaf, fx.Node)]
+    fakes = [n.meta.get("val") for n in nodes]
+    if any(f is None for f in fakes):
+        return None
+
+    def call(*given: Any) -> Any:
+        found = iter(given)
+        filled = [next(found) if isinstance(leaf, fx.Node) else leaf for leaf in leaves]
+        positional, named = pytree.tree_unflatten(filled, spec)
+        return function(*positional, **named)
+
+    mode = next((f.fake_mode for f in fakes if isinstance(f, torch._subclasses.FakeTensor)), None)
+    if mode is None:
+        return None
+    try:
+        with mode:
+            graph = make_fx(call, pre_dispatch=True)(*fakes)
+        # Composite ops that PyTorch decomposes in C++ come out as themselves again.
+        return None if any(n.target is target for n in graph.graph.nodes) else (graph, nodes)
+    except Exception:  # whatever a decomposition stumbles over, the op itself still runs
+        return None
+
+
+def _decomposition(target: Any) -> Any:
+    if torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd"):
+        return target.decompose
+    return torch._decomp.decomposition_table.get(target)

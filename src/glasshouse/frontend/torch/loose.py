@@ -1,0 +1,73 @@
+"""Decides how a model is captured that `torch.export` refuses: by running it once on its inputs.
+
+Every op that runs is recorded. Branches and numbers that depend on data are fixed as they are for
+these inputs; so the graph is right for inputs that take the same way, and a warning says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+from glasshouse.frontend.torch.containers import register_unknown
+from glasshouse.frontend.torch.graph_module import import_graph_module
+from glasshouse.frontend.torch.program import Captured, Fixed, output_names
+
+_TENSOR = object()
+
+
+def capture_loosely(
+    model: torch.nn.Module, args: Sequence[Any], kwargs: Mapping[str, Any], name: str
+) -> Captured:
+    """The graph of one run."""
+    state = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    names = list(state)
+    leaves, spec = pytree.tree_flatten((tuple(args), dict(kwargs)))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    form: list[Any] = []
+
+    def run(*given: torch.Tensor) -> list[Any]:
+        held = dict(zip(names, given, strict=False))
+        filled = list(leaves)
+        for place, tensor in zip(places, given[len(names) :], strict=True):
+            filled[place] = tensor
+        positional, named = pytree.tree_unflatten(filled, spec)
+        out = torch.func.functional_call(model, held, positional, named)
+        register_unknown(out)
+        flat, out_spec = pytree.tree_flatten(out)
+        form[:] = [out_spec, [_TENSOR if isinstance(f, torch.Tensor) else f for f in flat]]
+        return [f for f in flat if isinstance(f, torch.Tensor)]
+
+    # Copies: running the model must not change its state, or the inputs.
+    tensors = [t.detach().clone() for t in [*state.values(), *(leaves[p] for p in places)]]
+    with torch.no_grad():
+        functional = torch.func.functionalize(run, remove="mutations_and_views")
+        module = make_fx(functional, _error_on_data_dependent_ops=False)(*tensors)
+    _check(module, run, tensors)
+    weights = {i: (state[n].detach(), n) for i, n in enumerate(names)}
+    captured = import_graph_module(module, tensors, name, weights)
+    captured.inputs = [places[i - len(names)] for i in captured.inputs]
+    captured.written = [(places[i - len(names)], o) for i, o in captured.written]
+    return _with_structure(captured, *form)
+
+
+def _check(module: Any, run: Any, tensors: Sequence[torch.Tensor]) -> None:
+    """The recorded ops must give what the model gives: what left PyTorch is not among them."""
+    with torch.no_grad():
+        recorded, wanted = (f(*[t.clone() for t in tensors]) for f in (module, run))
+    for left, right in zip(recorded, wanted, strict=True):
+        torch.testing.assert_close(left, right, rtol=1e-3, atol=1e-3, equal_nan=True)
+
+
+def _with_structure(captured: Captured, spec: Any, results: Sequence[Any]) -> Captured:
+    tensors = iter(captured.outputs)
+    captured.outputs = [next(tensors) if r is _TENSOR else Fixed(r) for r in results]
+    captured.out_spec = spec
+    names = output_names(spec, len(results))
+    kept = [n for n, r in zip(names, results, strict=True) if r is _TENSOR]
+    captured.graph.output_names[: len(kept)] = kept
+    return captured
