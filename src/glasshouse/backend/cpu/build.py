@@ -3,11 +3,14 @@
 The cache holds object files and libraries named after a hash of everything that went into them:
 text, headers, compiler, flags, processor. A file appears under its name only when it is whole
 (written beside and renamed), so several processes can share the cache, and a killed build leaves
-nothing but a temporary file. What is missing or damaged is built again.
+nothing but a temporary file. Libraries and object files end in a hash of their content (linkers and
+loaders do not look behind what the ELF header names): what is missing or damaged is built again. A
+truncated library must not even be tried, because loading it would end the process.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import subprocess
 import tempfile
@@ -21,6 +24,7 @@ from glasshouse.backend.cpu.toolchain import INCLUDE, Toolchain, hash_text, tool
 from glasshouse.errors import BuildError
 
 MANY_KERNELS = 64
+_SEAL = b"glasshouse"  # in front of the hash at the end of a file
 
 Progress = Callable[[int, int, str], None]
 """Called with (files done, files in all, name of the one just built)."""
@@ -40,16 +44,13 @@ def build(source: Source, progress: Progress | None = None) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise BuildError(
-            f"cannot write to the cache {folder}: {error.strerror}",
-            hint="set GLASSHOUSE_CACHE to a folder that can be written",
-        ) from None
+        raise _no_room(folder, error) from None
     salt = f"{tools.identity} {' '.join(tools.flags[:-1])} {headers_hash()}"
     units = _units(source)
     texts, names = list(units.values()), list(units)
     keys = [hash_text(salt + text) for text in texts]
     library = folder / f"{hash_text(salt + ' '.join(keys))}.so"
-    if library.exists():
+    if _is_whole(library):
         return library
     headers = _precompiled_headers(tools, folder, salt)
     templates = folder / f"templates-{hash_text(salt)}.o"
@@ -97,7 +98,7 @@ def _precompiled_headers(tools: Toolchain, folder: Path, salt: str) -> list[str]
 
 def _templates(tools: Toolchain, target: Path) -> None:
     """What all kernels share (register tiles, packing), built once for a machine."""
-    if not target.exists():
+    if not _is_whole(target):
         source = INCLUDE / "glasshouse" / "kernels.cpp"
         _into(target, [tools.compiler, *tools.flags, "-c", str(source)], "the templates")
 
@@ -106,16 +107,23 @@ def _object(
     tools: Toolchain, folder: Path, headers: list[str], key: str, text: str, name: str
 ) -> None:
     target = folder / f"{key}.o"
-    if target.exists():
+    if _is_whole(target):
         return
     source = folder / f"{key}.cpp"
     _write(source, text)
-    _into(target, [tools.compiler, *tools.flags, *headers, "-c", str(source)], name)
+    try:
+        _into(target, [tools.compiler, *tools.flags, *headers, "-c", str(source)], name)
+    except BuildError:
+        if not headers:
+            raise
+        # It may be the parsed headers that are damaged: the compiler does not check them.
+        Path(f"{headers[-1]}.gch").unlink(missing_ok=True)
+        _into(target, [tools.compiler, *tools.flags, "-c", str(source)], name)
 
 
 def _into(target: Path, command: list[str], name: str) -> None:
     """Run a compiler so that its output appears under its name only when it is whole."""
-    handle, partial = tempfile.mkstemp(suffix=target.suffix, prefix="partial-", dir=target.parent)
+    handle, partial = _temporary(target)
     os.close(handle)
     try:
         made = subprocess.run(
@@ -128,16 +136,56 @@ def _into(target: Path, command: list[str], name: str) -> None:
                 where=command[-1],
                 hint="the generated code is kept there; please report it with the model",
             )
+        if target.suffix in (".so", ".o"):
+            _seal(Path(partial))
         os.replace(partial, target)
     finally:
         Path(partial).unlink(missing_ok=True)
 
 
 def _write(path: Path, text: str) -> None:
-    handle, partial = tempfile.mkstemp(suffix=".cpp", prefix="partial-", dir=path.parent)
-    with os.fdopen(handle, "w") as out:
-        out.write(text)
-    os.replace(partial, path)
+    handle, partial = _temporary(path)
+    try:
+        with os.fdopen(handle, "w") as out:
+            out.write(text)
+        os.replace(partial, path)
+    except OSError as error:
+        raise _no_room(path.parent, error) from None
+    finally:
+        Path(partial).unlink(missing_ok=True)
+
+
+def _temporary(target: Path) -> tuple[int, str]:
+    try:
+        return tempfile.mkstemp(suffix=target.suffix, prefix="partial-", dir=target.parent)
+    except OSError as error:
+        raise _no_room(target.parent, error) from None
+
+
+def _no_room(folder: Path, error: OSError) -> BuildError:
+    return BuildError(
+        f"cannot write to the cache {folder}: {error.strerror}",
+        hint="set GLASSHOUSE_CACHE to a folder that can be written",
+    )
+
+
+def _seal(path: Path) -> None:
+    data = path.read_bytes()
+    try:
+        with path.open("ab") as out:
+            out.write(_SEAL + hashlib.sha256(data).digest())
+    except OSError as error:
+        raise _no_room(path.parent, error) from None
+
+
+def _is_whole(path: Path) -> bool:
+    """Whether a file is there with the content that it was written with."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return False
+    body, seal = data[: -len(_SEAL) - 32], data[-len(_SEAL) - 32 :]
+    return seal == _SEAL + hashlib.sha256(body).digest()
 
 
 @lru_cache(maxsize=1)

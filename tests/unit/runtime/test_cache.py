@@ -1,0 +1,93 @@
+"""The cache of built code: damage is repaired silently, processes share it, no compiler is told."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+# Two kernels, so that there are several objects; each run prints a sum to compare.
+CODE = """
+import numpy as np, glasshouse as gh
+from glasshouse import nn
+gh.manual_seed(0)
+model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4), nn.Softmax(-1))
+x = np.linspace(-1, 1, 24, dtype=np.float32).reshape(3, 8)
+print(repr(gh.compile(model, x)(x).tolist()))
+"""
+
+
+def start(cache: Path, **more: str) -> subprocess.Popen[str]:
+    env = {**os.environ, "GLASSHOUSE_CACHE": str(cache), **more}
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", CODE], env=env, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def finish(process: subprocess.Popen[str]) -> str:
+    out, err = process.communicate(timeout=600)
+    assert process.returncode == 0, err
+    assert err == ""
+    return out
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A cache that two processes filled at the same time, and their result."""
+    cache = tmp_path_factory.mktemp("cache")
+    both = [start(cache), start(cache)]
+    first, second = (finish(p) for p in both)
+    assert first == second
+    return cache, first
+
+
+def test_two_processes_leave_one_library_and_nothing_partial(shared: tuple[Path, str]) -> None:
+    cache, _ = shared
+    assert len(list(cache.glob("*.so"))) == 1
+    assert not list(cache.glob("partial-*"))
+
+
+@pytest.mark.parametrize(
+    "ending, cut", [("so", "half"), ("so", "changed"), ("o", "changed"), ("gch", "half")]
+)
+def test_damaged_files_are_built_again(shared: tuple[Path, str], ending: str, cut: str) -> None:
+    cache, expected = shared
+    if ending != "so":
+        for path in cache.glob("*.so"):
+            path.unlink()
+    if ending == "gch":  # read again only when objects are missing
+        for path in cache.glob("*.o"):
+            if not path.name.startswith("templates"):
+                path.unlink()
+    files = [p for p in cache.glob(f"*.{ending}") if ending == "gch" or "templates" not in p.name]
+    if ending == "gch" and not files:
+        pytest.skip("this compiler does not parse headers in advance")
+    assert files
+    for path in files:
+        data = path.read_bytes()
+        middle = len(data) // 2
+        same = bytes(255 - b for b in data[middle : middle + 64])
+        wrong = data[:middle] + same + data[middle + 64 :]
+        path.write_bytes(data[:middle] if cut == "half" else wrong)
+    assert finish(start(cache)) == expected
+
+
+def test_without_a_compiler_the_message_has_the_one_command(tmp_path: Path) -> None:
+    process = start(tmp_path, CXX="/nonexistent")
+    _, err = process.communicate(timeout=600)
+    assert process.returncode != 0
+    assert "CompilerMissing: no C++ compiler found (looked for /nonexistent)" in err
+    assert "apt-get install g++" in err
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    process = start(tmp_path / "file" / "cache")
+    _, err = process.communicate(timeout=600)
+    assert process.returncode != 0
+    assert "BuildError: cannot write to the cache" in err
+    assert "GLASSHOUSE_CACHE" in err
