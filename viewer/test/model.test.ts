@@ -145,6 +145,20 @@ test("weights move in with the module that alone uses them", async () => {
   assert.equal(groupSubtitle(h, fc), "Matmul");
 });
 
+test("a weight that a pass left alone in its module goes out to its user; a shared one stays", async () => {
+  const h = await load({
+    nodes: [
+      { op: "Parameter", kind: "source", path: "mlp/fc" },
+      { op: "FusedMatmul", kind: "matmul", path: "mlp", inputs: [0] },
+      { op: "Parameter", kind: "source", path: "embed" },
+      { op: "Gather", kind: "move", path: "embed", inputs: [2] },
+      { op: "Matmul", kind: "matmul", path: "head", inputs: [3, 2, 1] },
+    ],
+  });
+  assert.deepEqual(titles(h), ["test", "mlp", "embed", "head"]);
+  assert.equal(h.parent[2], h.nodes + group(h, "embed"));
+});
+
 test("every node lies in one interval of each of its groups", async () => {
   const h = await load(transformer(5, 4));
   for (let n = 0; n < h.nodes; n++) {

@@ -452,9 +452,13 @@ export class FrameBuilder {
     const tw = Math.min(room, this.textWidth(title, px, "bold"));
     const cy = y + bar / 2 + (hh > 26 && y <= v.y + 1 ? (hh - bar) / 2 : 0);
     const color = lit ? theme.ink : fade(theme.ink, 0.4);
+    // Edges that come in through the header run behind its words.
+    list.rect(x + pad - 3, cy - px * 0.7, tw + 6, px * 1.4, theme.sheets[d]);
     list.text({ text: title, x: x + pad, y: cy, px, face: "bold", color, align: 0, maxWidth: room });
     if (room - tw > 60) {
       const spx = Math.max(MIN_PX, SUB_PX * s);
+      const sw = Math.min(room - tw - 24, this.textWidth(sub, spx, "sans"));
+      list.rect(right - pad - sw - 3, cy - spx * 0.7, sw + 6, spx * 1.4, theme.sheets[d]);
       list.text({ text: sub, x: right - pad, y: cy, px: spx, face: "sans", color: fade(theme.soft, lit ? 1 : 0.5), align: 1, maxWidth: room - tw - 24 });
     }
   }

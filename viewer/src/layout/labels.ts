@@ -9,7 +9,8 @@ export class Interner {
     let i = this.ids.get(text);
     if (i === undefined) {
       i = this.texts.length;
-      this.texts.push(text);
+      // Control characters have no look, and those that turn the direction of writing could fake another name.
+      this.texts.push(text.replace(/[\u0000-\u001f\u007f\u202a-\u202e\u2066-\u2069]/g, " "));
       this.ids.set(text, i);
     }
     return i;

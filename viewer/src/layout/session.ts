@@ -3,7 +3,8 @@
 import { Cancelled } from "../base/errors";
 import { Ints } from "../base/grow";
 import { groupKey, type Hierarchy } from "../model/hierarchy";
-import { groupSubtitle, groupTitle, isSource, nodeSubtitle, nodeTitle, pillTitle } from "../model/labels";
+import { groupChanges, groupSubtitle, groupTitle, isSource, nodeSubtitle, nodeTitle, pillTitle } from "../model/labels";
+import { CHANGED } from "../model/stage";
 import { FAMILIES, FAMILY_WEIGHT, familyOf } from "./family";
 import { newWork, type Work } from "./flow";
 import { finish, type Steps } from "./arrange";
@@ -272,7 +273,8 @@ export class LayoutSession {
         sub.push(this.labels.id(groupSubtitle(h, k)));
         family.push(this.familyOfGroup(k));
         flags.push(
-          IS_GROUP | (h.repeat[k] > 0 ? IS_REPEAT : 0) | (this.fold[k] !== FOLDED ? IS_OPEN : 0) | (this.isExemplar(k) ? IS_EXEMPLAR : 0),
+          IS_GROUP | (h.repeat[k] > 0 ? IS_REPEAT : 0) | (this.fold[k] !== FOLDED ? IS_OPEN : 0) | (this.isExemplar(k) ? IS_EXEMPLAR : 0) |
+            (groupChanges(h, k).some((c) => c > 0) ? CHANGED << CHANGE_SHIFT : 0),
         );
         size.push(h.end[k] - h.start[k]);
         key.push(groupKey(h, k));

@@ -159,7 +159,7 @@ export interface Intervals {
   readonly end: Int32Array;
 }
 
-/** The group of each node in this grouping; constants move in with the group that alone uses them. */
+/** The group of each node in this grouping; constants move in with what uses them. */
 function homes(stage: StageGraph, grouping: string): Int32Array {
   const { graph } = stage;
   const { grouping: kindOf, parent } = graph.groups;
@@ -194,8 +194,14 @@ function homes(stage: StageGraph, grouping: string): Int32Array {
     if (r < 0 || to === from || to - from > 32 || stage.inputs.offsets[n + 1] > stage.inputs.offsets[n]) continue;
     if (graph.strings.at(graph.kind[r]) !== "source" || /^(input|placeholder)$/i.test(graph.strings.head(graph.op[r], 16))) continue;
     let g = home[stage.users.values[from]];
-    for (let i = from + 1; i < to && g >= 0; i++) g = common(g, home[stage.users.values[i]]);
-    if (g >= 0 && common(g, home[n]) === home[n]) home[n] = g;
+    let inside = common(g, home[n]) === home[n];
+    for (let i = from + 1; i < to; i++) {
+      const at = home[stage.users.values[i]];
+      if (common(at, home[n]) === home[n]) inside = true;
+      g = common(g, at);
+    }
+    // Down to the one group that uses it, or out to its users when a pass has left it alone in its module.
+    if (inside ? g >= 0 && common(g, home[n]) === home[n] : true) home[n] = g;
   }
   return home;
 }

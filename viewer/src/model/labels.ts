@@ -3,6 +3,7 @@
 import { count, short, shortType } from "../base/format";
 import type { Graph } from "./graph";
 import { worksIn, type Hierarchy } from "./hierarchy";
+import { ADDED, CHANGED, REMOVED } from "./stage";
 import { isNumber } from "./twins";
 
 /** An input of the whole model, as the stage or the op says. */
@@ -127,8 +128,31 @@ export function soleOp(h: Hierarchy, group: number): number {
   return -1;
 }
 
-/** Class and number of ops; for a module around one op, that op. */
+const changes = new WeakMap<Hierarchy, readonly Int32Array[]>();
+
+/** How many nodes of a group the stage's pass added, removed and changed; all 0 unless a diff is shown. */
+export function groupChanges(h: Hierarchy, group: number): readonly [added: number, removed: number, changed: number] {
+  if (!h.stage.diff) return [0, 0, 0];
+  let before = changes.get(h);
+  if (!before) {
+    // Nodes of each fate before each place in depth-first order.
+    const counts = [ADDED, REMOVED, CHANGED].map((fate) => {
+      const sum = new Int32Array(h.nodes + 1);
+      for (let p = 0; p < h.nodes; p++) sum[p + 1] = sum[p] + (h.stage.change[h.order[p]] === fate ? 1 : 0);
+      return sum;
+    });
+    changes.set(h, (before = counts));
+  }
+  const [a, b] = [h.start[group], h.end[group]];
+  return [before[0][b] - before[0][a], before[1][b] - before[1][a], before[2][b] - before[2][a]];
+}
+
+/** Class and number of ops (for a module around one op, that op); in a diff, what happened inside. */
 export function groupSubtitle(h: Hierarchy, group: number): string {
+  const [added, removed, changed] = groupChanges(h, group);
+  if (added + removed + changed > 0) {
+    return [added && `+${short(added)}`, removed && `−${short(removed)}`, changed && `~${short(changed)}`].filter(Boolean).join("  ");
+  }
   const n = worksIn(h, group);
   const sole = soleOp(h, group);
   const figure = sole >= 0 ? nodeTitle(h, sole) : `${short(n)} ${n === 1 ? "op" : "ops"}`;
