@@ -1,4 +1,7 @@
-"""Decides how the kernel headers are compiled for tests: one small driver an area, once for each instruction set."""
+"""Decides how the kernel headers are compiled for tests.
+
+One small driver an area, compiled once for each instruction set.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Fused attention against the float64 definition: masks, causality, shared key heads, long keys, NaN."""
+"""Fused attention against its float64 definition.
+
+Masks, causality, shared key heads, long keys, NaN.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,9 @@ def reference(q, k, v, mask, causal: bool, align_end: bool, scale: float) -> np.
         return np.moveaxis((w / w.sum(-1, keepdims=True)) @ v, 1, 2)
 
 
-def run(lib, kind: str, q, k, v, mask, causal=False, align_end=False, threads: int = 2) -> np.ndarray:
+def run(
+    lib, kind: str, q, k, v, mask, causal=False, align_end=False, threads: int = 2
+) -> np.ndarray:
     b, ql, h, d = q.shape
     kl, kh, dv = v.shape[1:]
     dims = (ctypes.c_long * 9)(b, h, kh, ql, kl, d, dv, causal, align_end)

@@ -113,8 +113,11 @@ def test_long_columns_in_chunks(pool, rng: np.random.Generator) -> None:
 
 
 POOLS = [  # N C H W kernel stride pad dilation
-    (1, 16, 8, 8, 2, 2, 0, 1), (2, 20, 9, 11, 3, 2, 1, 1), (1, 5, 7, 6, 3, 1, 1, 2), (1, 33, 5, 5, 5, 1, 2, 1),
-]  # fmt: skip
+    (1, 16, 8, 8, 2, 2, 0, 1),
+    (2, 20, 9, 11, 3, 2, 1, 1),
+    (1, 5, 7, 6, 3, 1, 1, 2),
+    (1, 33, 5, 5, 5, 1, 2, 1),
+]
 
 
 @pytest.mark.parametrize("kind", ["max", "avg", "avg_inside"])
@@ -133,13 +136,20 @@ def test_pooling(pool, kind: str, first: int, rng: np.random.Generator) -> None:
         want = np.nanmax(taps, 0) if kind == "max" else np.nansum(taps, 0) / k**2
         if kind == "avg_inside":
             want = np.nanmean(taps, 0)
-        sizes = (ctypes.c_long * 15)(n, c, h, w, oh, ow, k, k, s, s, pad, pad, d, d, kind != "avg_inside")
+        sizes = (ctypes.c_long * 15)(
+            n, c, h, w, oh, ow, k, k, s, s, pad, pad, d, d, kind != "avg_inside"
+        )
         y = np.empty((n, oh, ow, c), np.float32)
         given = x
         if first:
-            given, y = np.ascontiguousarray(x.transpose(0, 3, 1, 2)), np.empty((n, c, oh, ow), np.float32)
+            given, y = (
+                np.ascontiguousarray(x.transpose(0, 3, 1, 2)),
+                np.empty((n, c, oh, ow), np.float32),
+            )
         lib.pool2d(handle, int(kind != "max"), first, sizes, p(given), p(y))
-        np.testing.assert_allclose(y.transpose(0, 2, 3, 1) if first else y, want, rtol=1e-5, atol=1e-6)
+        np.testing.assert_allclose(
+            y.transpose(0, 2, 3, 1) if first else y, want, rtol=1e-5, atol=1e-6
+        )
 
 
 def test_gather_and_scatter(pool, rng: np.random.Generator) -> None:

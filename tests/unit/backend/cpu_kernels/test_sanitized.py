@@ -1,4 +1,4 @@
-"""All kernels under the address and undefined-behaviour sanitizers, on exactly sized heap blocks."""
+"""All kernels under the address and undefined-behaviour sanitizers, on exactly sized blocks."""
 
 from __future__ import annotations
 
@@ -15,7 +15,9 @@ def test_no_access_outside_and_no_undefined_behaviour(
     isa: str, compile_driver: Callable[[str, Path, list[str]], None], tmp_path: Path
 ) -> None:
     program = tmp_path / "sanitized"
-    compile_driver("sanitized", program, ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"])
+    compile_driver(
+        "sanitized", program, ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    )
     # Freed blocks are kept back, so that a late write to one is seen.
     done = subprocess.run(
         [str(program)], capture_output=True, text=True, check=False,

@@ -1,4 +1,7 @@
-"""The thread pool: every part runs once, also nested, shared by several callers, resized, and after fork."""
+"""The thread pool: every part runs once.
+
+Also nested, shared by several callers, resized, and after fork.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Elementary functions against float64: error in units in the last place, NaN, infinities, denormals."""
+"""Elementary functions against float64.
+
+Error in units in the last place, NaN, infinities, denormals.
+"""
 
 from __future__ import annotations
 

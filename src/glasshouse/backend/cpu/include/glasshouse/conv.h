@@ -107,13 +107,13 @@ inline void pad_image(ThreadPool &pool, const ConvShape &s, const T *x, bool cha
 // Source of A for gemm: row = output pixel, K = (kh, kw, c) of one group.
 template <class T>
 struct Im2col {
-  static constexpr bool kDirect = false;
+  static constexpr bool kDirect = false, kChunks = false;
   const ConvShape *s;
   const T *x;  // already at the group's first channel
   template <class D>
   bool in_place(long) const { return false; }
   template <class E>
-  void pack(long row, long rows, long, E *out, long stride) const {
+  void pack(long row, long rows, long, long, E *out, long stride) const {
     const ConvShape &c = *s;
     const long cg = c.cg();
     for (long r = 0; r < rows; r++, out += stride) {

@@ -30,14 +30,14 @@ struct GradAxis {
 
 template <class T>
 struct GradRows {
-  static constexpr bool kDirect = false;
+  static constexpr bool kDirect = false, kChunks = false;
   const ConvShape *s;
   const GradAxis *h, *w;
   const T *g;  // at the group's first output channel
   template <class D>
   bool in_place(long) const { return false; }
   template <class E>
-  void pack(long row, long rows, long, E *out, long stride) const {
+  void pack(long row, long rows, long, long, E *out, long stride) const {
     const ConvShape &c = *s;
     const long og = c.og();
     for (long r = 0; r < rows; r++, out += stride) {
@@ -144,7 +144,7 @@ inline void conv_weight_grad(ThreadPool &pool, const ConvShape &s, const T *x, c
       float *B = (float *)scratch<1>((size_t)kPixelChunk * NR * 4);
       for (long p0 = 0; p0 < P || p0 == 0; p0 += kPixelChunk) {
         const long n = P - p0 < kPixelChunk ? P - p0 : kPixelChunk;
-        ColsA<T>{g + p0 * s.OC + grp * og, s.OC}.pack(r0, r1 - r0, n, A, lda);
+        ColsA<T>{g + p0 * s.OC + grp * og, s.OC}.pack(r0, r1 - r0, 0, n, A, lda);
         for (long j = cols.begin; j < cols.end; j++) {
           pack_pixels(s, x + grp * cg, j * NR, p0, n, B);
           for (long i = 0; i < tiles.count; i++) {

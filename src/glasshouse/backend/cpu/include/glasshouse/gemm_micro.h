@@ -69,8 +69,10 @@ struct DotI8 {
 };
 
 struct KSegments {
-  long count, len;       // `len` in units
-  const long *offset;    // in units, from a
+  long count, len;               // `len` in units
+  const long *offset;            // in units, from a
+  const char *ahead = nullptr;   // what to fetch into L2 meanwhile: `ahead_step` bytes further with each round of the K loop
+  long ahead_step = 0;
 };
 
 // MaxRows of the tile: accumulators and B's vectors fill the register file (32 or 16 registers).
@@ -86,17 +88,21 @@ constexpr int kMaxRows = 6;
 constexpr int kPanelVectors = 2;
 constexpr int NR = kPanelVectors * W;  // columns of a packed panel of B
 
+// Steps of K in one round of the loop. Fewer than 8 accumulators cannot cover the latency of a multiply-add: then K is split
+// over as many sets as make 8.
+constexpr int micro_sets(int mr, int nv) { return mr * nv >= 8 ? 1 : 8 / (mr * nv); }
+constexpr int micro_unroll(int mr, int nv) { return mr * nv < 8 ? micro_sets(mr, nv) : mr * nv >= 16 ? 2 : 4; }
+
 template <class D, int MR, int NV>
 GH_NOINLINE void micro_tile(const void *A, long lda, const void *B, long ldb, KSegments segs, typename D::Out *out, long ldo,
                             bool accumulate) {
   typedef typename D::Acc Acc;
-  // Fewer than 8 accumulators cannot cover the latency of a multiply-add: then K is split over KU sets.
-  constexpr int KU = MR * NV >= 8 ? 1 : (8 / (MR * NV));
+  constexpr int KU = micro_sets(MR, NV);
   Acc acc[KU][MR][NV];
   GH_UNROLL for (int u = 0; u < KU; u++)
     GH_UNROLL for (int r = 0; r < MR; r++)
       GH_UNROLL for (int v = 0; v < NV; v++) acc[u][r][v] = D::zero();
-  const char *b = (const char *)B;
+  const char *b = (const char *)B, *ahead = segs.ahead;
   ldb *= 4;
   for (long s = 0; s < segs.count; s++) {
     // One pointer for three rows: [p], [p + lda], [p + 2 lda] are x86 addressing modes.
@@ -114,8 +120,10 @@ GH_NOINLINE void micro_tile(const void *A, long lda, const void *B, long ldb, KS
         if (NV > 1) acc[u][r][NV - 1] = D::dot(a, b1, acc[u][r][NV - 1]);
       }
     };
-    constexpr int UNROLL = KU > 1 ? KU : (MR * NV >= 16 ? 2 : 4);
+    constexpr int UNROLL = micro_unroll(MR, NV);
     for (; k >= UNROLL; k -= UNROLL) {
+      __builtin_prefetch(ahead, 0, 2);
+      ahead += segs.ahead_step;
       GH_UNROLL for (int u = 0; u < UNROLL; u++) step(KU > 1 ? u : 0, 4 * u, b + u * ldb);
       GH_UNROLL for (int i = 0; i < NP; i++) p[i] += 4 * UNROLL;
       b += UNROLL * ldb;

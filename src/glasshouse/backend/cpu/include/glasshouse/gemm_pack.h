@@ -7,7 +7,9 @@
 //   (float32 or bf16/f16 to float32 or bf16; int8 stays). `pack_b_panels` does a range of panels (one thread's share).
 // - Sources of A. `RowsA<T>{p, ld}`: row-major, read in place where the micro-kernel can. `ColsA<T>{p, ld}`: A given transposed,
 //   element (m, k) at p[k * ld + m]. `FnA<F>{f}`: f(row, k, range) returns a vf of W elements along K: a fused prologue
-//   (casts, normalisation, gathers, im2col), evaluated once for each block of rows and thread.
+//   (casts, normalisation, gathers), evaluated once for each block of rows and thread. A source of one's own has
+//   `in_place<D>(K)` (with p and ld, when kDirect) and `pack(row, rows, k, n, out, stride)`: elements [k, k + n) of those rows;
+//   without kChunks it is only asked for whole rows.
 #pragma once
 #include "gemm_micro.h"
 #include "transpose.h"
@@ -126,6 +128,7 @@ GH_INLINE long packed_a_stride(long ku) {
 template <class T>
 struct RowsA {
   static constexpr bool kDirect = true;
+  static constexpr bool kChunks = true;
   const T *p;
   long ld;
   template <class D>
@@ -135,37 +138,40 @@ struct RowsA {
            ld % D::kPer == 0;
   }
   template <class E>
-  void pack(long row, long rows, long K, E *out, long stride) const {
-    for (long r = 0; r < rows; r++) convert_row(p + (row + r) * ld, out + r * stride, K);
+  void pack(long row, long rows, long k, long n, E *out, long stride) const {
+    for (long r = 0; r < rows; r++) convert_row(p + (row + r) * ld + k, out + r * stride, n);
   }
 };
 template <class T>
 struct ColsA {
   static constexpr bool kDirect = false;
+  static constexpr bool kChunks = true;
   const T *p;
   long ld;
   template <class D>
   bool in_place(long) const { return false; }
   template <class E>
-  void pack(long row, long rows, long K, E *out, long stride) const {
+  void pack(long row, long rows, long k, long n, E *out, long stride) const {
+    const T *s = p + k * ld + row;
     if constexpr (sizeof(T) == sizeof(E)) {
-      transpose2d(K, rows, (const E *)(p + row), ld, out, stride);
+      transpose2d(n, rows, (const E *)s, ld, out, stride);
     } else {
       for (long r = 0; r < rows; r++)
-        for (long k = 0; k < K; k++) convert_row(p + k * ld + row + r, out + r * stride + k, 1);
+        for (long i = 0; i < n; i++) convert_row(s + i * ld + r, out + r * stride + i, 1);
     }
   }
 };
 template <class F>
 struct FnA {
   static constexpr bool kDirect = false;
+  static constexpr bool kChunks = true;
   F f;
   template <class D>
   bool in_place(long) const { return false; }
   template <class E>
-  void pack(long row, long rows, long K, E *out, long stride) const {
+  void pack(long row, long rows, long k, long n, E *out, long stride) const {
     for (long r = 0; r < rows; r++)
-      for_each_vector(K, [&](long k, auto t) { store(out + r * stride + k, f(row + r, k, t), t); });
+      for_each_vector(n, [&](long i, auto t) { store(out + r * stride + i, f(row + r, k + i, t), t); });
   }
 };
 template <class F>

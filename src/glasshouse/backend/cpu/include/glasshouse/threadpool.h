@@ -3,7 +3,8 @@
 // Contract
 // - `ThreadPool pool(n)`: n threads in all, the caller being thread 0; n - 1 workers are started. `set_threads(n)` while idle.
 // - `pool.run(f)` calls f(t, n) once for each t in [0, n) and returns when all are done; what one run wrote, the next sees.
-//   f must not throw. The split of work depends on n alone, so results do not depend on timing.
+//   f must not throw. The split of work depends on n alone, so results do not depend on timing. Part t is worker t's, unless the
+//   caller is done with its own before that worker has woken: then the caller takes it (a busy machine costs time, not a stall).
 // - `parallel_for(pool, total, grain, f)`: f(begin, end) on contiguous ranges, at most one a thread, each at least `grain` long;
 //   with a single range, f runs on the caller and no thread is woken.
 // - Safe from several threads at once and when nested: whoever finds the pool busy runs its n parts itself, in order
@@ -68,9 +69,13 @@ class ThreadPool {
     work_ = call;
     ctx_ = (void *)&f;
     pending_.store(n - 1, std::memory_order_relaxed);
-    epoch_.fetch_add(1, std::memory_order_seq_cst);
+    const uint32_t e = epoch_.fetch_add(1, std::memory_order_seq_cst) + 1;
     if (sleepers_.load(std::memory_order_seq_cst)) wake_all();
     f(0, n);
+    int own = 0;
+    for (int t = 1; t < n; t++)
+      if (claim(t, e)) f(t, n), own++;
+    if (own) pending_.fetch_sub(own, std::memory_order_acq_rel);
     wait_done();
     busy_.store(0, std::memory_order_release);
   }
@@ -86,6 +91,8 @@ class ThreadPool {
   alignas(64) std::atomic<int> pending_{0};
   alignas(64) std::atomic<int> busy_{0};
   int threads_ = 1, spin_us_, owner_pid_ = 0;
+  struct alignas(64) Claim { std::atomic<uint32_t> epoch{0}; };
+  Claim claims_[kMaxThreads];  // the epoch whose part t has been taken; goes up by one with each region
   struct Start { ThreadPool *pool; int index; uint32_t epoch; } starts_[kMaxThreads];
   pthread_t ids_[kMaxThreads];
 
@@ -133,12 +140,18 @@ class ThreadPool {
       else sched_yield();
     }
   }
+  // A successful claim keeps the region open (its part is pending), so work_ and ctx_ are valid after it, not before.
+  bool claim(int t, uint32_t e) {
+    uint32_t before = e - 1;
+    return claims_[t].epoch.compare_exchange_strong(before, e, std::memory_order_acq_rel);
+  }
   static void *worker(void *arg) {
     Start s = *(Start *)arg;
     ThreadPool &p = *s.pool;
     for (uint32_t seen = s.epoch;;) {
       seen = p.wait_epoch(seen);
       if (p.quit_.load(std::memory_order_acquire)) return nullptr;
+      if (!p.claim(s.index, seen)) continue;
       p.work_(p.ctx_, s.index, p.threads_);
       p.pending_.fetch_sub(1, std::memory_order_release);
     }
@@ -150,6 +163,7 @@ class ThreadPool {
     uint32_t e = epoch_.load();
     quit_ = false;
     for (int t = 1; t < want; t++) {
+      claims_[t].epoch = e;
       starts_[t] = {this, t, e};
       if (pthread_create(&ids_[t], nullptr, worker, &starts_[t])) break;  // no more threads: run with what there is
       threads_ = t + 1;
