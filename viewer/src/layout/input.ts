@@ -2,6 +2,7 @@
 
 import type { Hierarchy } from "../model/hierarchy";
 import { groupSubtitle, groupTitle, isModelInput, isSource, nodeSubtitle, nodeTitle, pillTitle, portName, tensorType } from "../model/labels";
+import { SAME } from "../model/stage";
 import type { GroupInput } from "./group";
 import type { Interner } from "./labels";
 import type { Measure } from "./measure";
@@ -79,7 +80,8 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
   for (let i = 0; i < n; i++) {
     const item = p.members[i];
     if (item < h.nodes) {
-      const title = nodeTitle(h, item);
+      // A change is told by a sign before the title, too.
+      const title = (h.stage.change[item] !== SAME ? "+ " : "") + nodeTitle(h, item);
       size[i] = leafSize(measure, title, nodeSubtitle(h, item));
       if (isSource(h, item) && h.stage.row[item] >= 0 && !isModelInput(h, item)) {
         nature[i] = 1;
@@ -93,7 +95,7 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
     if (open) {
       nature[i] = 2;
       size[i] = { w: open.template.w, h: open.template.h };
-    } else size[i] = foldedSize(measure, groupTitle(h, g), groupSubtitle(h, g));
+    } else size[i] = foldedSize(measure, (h.stage.diff ? "~ " : "") + groupTitle(h, g), groupSubtitle(h, g));
   }
 
   const edges = new Bundler(p.src.length + p.inPort.length + p.outTensor.length, n + ports.outs);
