@@ -7,7 +7,7 @@ from typing import Any
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.onnx.exporting.emitter import Emitter, Spelling, export
-from glasshouse.ir.dtype import bool_, uint8
+from glasshouse.ir.dtype import DType, bool_, float32, int32, uint8
 from glasshouse.ir.graph import Node
 
 
@@ -17,14 +17,32 @@ def _plain(op: str, **attrs: Any) -> Spelling:
 
 for _name, _op in {
     "subtract": "Sub", "divide": "Div", "power": "Pow", "negative": "Neg", "absolute": "Abs",
-    "less": "Less", "less_equal": "LessOrEqual", "greater": "Greater",
-    "greater_equal": "GreaterOrEqual", "equal": "Equal", "isnan": "IsNaN", "isinf": "IsInf",
-    "where": "Where", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin", "cos": "Cos",
-    "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh", "cosh": "Cosh",
-    "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh", "erf": "Erf",
-    "sigmoid": "Sigmoid", "relu": "Relu", "hardswish": "HardSwish", "barrier": "Identity",
+    "equal": "Equal", "where": "Where", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin",
+    "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh",
+    "cosh": "Cosh", "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh",
+    "erf": "Erf", "sigmoid": "Sigmoid", "relu": "Relu", "hardswish": "HardSwish",
+    "barrier": "Identity",
 }.items():  # fmt: skip
     export(_name)(_plain(_op))
+
+
+def _for(allowed: Callable[[DType], bool], wide: DType, op: str) -> Spelling:
+    """Ops that ONNX does not have for all types: operands of others are cast first."""
+
+    def spelling(e: Emitter, n: Node) -> Any:
+        names = [e[v] if allowed(v.type.dtype) else e.cast(e[v], wide) for v in n.inputs]
+        return e.make(op, *names)
+
+    return spelling
+
+
+for _name, _op in {
+    "less": "Less", "less_equal": "LessOrEqual", "greater": "Greater",
+    "greater_equal": "GreaterOrEqual",
+}.items():  # fmt: skip
+    export(_name)(_for(lambda d: d is not bool_, int32, _op))
+export("isnan")(_for(lambda d: d.is_float, float32, "IsNaN"))
+export("isinf")(_for(lambda d: d.is_float, float32, "IsInf"))
 
 
 def _two(numbers: str, bools: str) -> Spelling:
@@ -128,11 +146,6 @@ def remainder(e: Emitter, n: Node) -> Any:
     return e.make("Sub", x, e.make("Mul", y, e.make("Floor", e.make("Div", x, y))))
 
 
-@export("atan2")
-def atan2(e: Emitter, n: Node) -> Any:
-    raise Unsupported("ONNX has no atan2", str(n.origin.source))
-
-
 # ------------------------------------------------------------------------------ one op and a number
 def _near(e: Emitter, n: Node, value: float) -> str:
     return e.constant(value, n.output.type.dtype)
@@ -166,10 +179,12 @@ export("hardsigmoid")(lambda e, n: e.make("HardSigmoid", *e.inputs(n), alpha=1 /
 def softplus(e: Emitter, n: Node) -> Any:
     beta = n.attrs["beta"]
     x = e[n.inputs[0]]
-    if beta == 1:
-        return e.make("Softplus", x)
-    scale = _near(e, n, beta)
-    return e.make("Div", e.make("Softplus", e.make("Mul", x, scale)), scale)
+    scaled = x if beta == 1 else e.make("Mul", x, _near(e, n, beta))
+    y = e.make("Softplus", scaled)
+    y = y if beta == 1 else e.make("Div", y, _near(e, n, beta))
+    if n.attrs["threshold"] >= 20:  # log(1 + exp(20)) is 20 up to 2e-9
+        return y
+    return e.make("Where", e.make("Greater", scaled, _near(e, n, n.attrs["threshold"])), x, y)
 
 
 # ------------------------------------------------------------------------------------- quantisation
@@ -178,7 +193,12 @@ def quantize(e: Emitter, n: Node) -> Any:
     stored = n.output if n.op.name == "quantize" else n.inputs[0]
     if n.attrs.get("low") is not None or n.attrs.get("high") is not None:
         raise Unsupported("ONNX quantises to the whole range of a type", str(n.origin.source))
+    if stored.type.dtype is int32 and n.op.name == "quantize":
+        raise Unsupported("ONNX does not quantise to int32", str(n.origin.source))
     x, scale, zero = e.inputs(n)
+    real = (n.inputs[0] if n.op.name == "quantize" else n.output).type.dtype
+    if n.inputs[1].type.dtype is not real:
+        scale = e.cast(scale, real)
     if n.inputs[2].type.dtype is not stored.type.dtype:
         zero = e.cast(zero, stored.type.dtype)
     op = "QuantizeLinear" if n.op.name == "quantize" else "DequantizeLinear"

@@ -71,15 +71,30 @@ def conv_transpose(e: Emitter, n: Node) -> Any:
 @export("max_pool", "avg_pool")
 def pool(e: Emitter, n: Node) -> Any:
     kernel = list(n.attrs["kernel"])
-    attrs: dict[str, Any] = {
-        "kernel_shape": kernel, "ceil_mode": int(n.attrs["ceil_mode"]),
-        **_window(n, len(kernel), kernel),
-    }  # fmt: skip
+    window = _window(n, len(kernel), kernel)
+    if n.attrs["ceil_mode"]:
+        _without_ceil(n, kernel, window)
+    attrs: dict[str, Any] = {"kernel_shape": kernel, **window}
     if n.op.name == "max_pool":
         return e.make("MaxPool", *e.inputs(n), **attrs)
     return e.make(
         "AveragePool", *e.inputs(n), count_include_pad=int(n.attrs["count_include_pad"]), **attrs
     )
+
+
+def _without_ceil(n: Node, kernel: list[int], window: dict[str, Any]) -> None:
+    """The padding at the ends with which all windows are whole ones: versions of ONNX count the
+    windows of ceil_mode differently, and agree on these."""
+    rank = len(kernel)
+    for i, k in enumerate(kernel):
+        have, count = n.inputs[0].type.shape[2 + i], n.output.type.shape[2 + i]
+        if isinstance(have, SymDim) or isinstance(count, SymDim):
+            raise Unsupported("ceil_mode with sizes that are not known", str(n.origin.source))
+        reach = (count - 1) * window["strides"][i] + (k - 1) * window["dilations"][i] + 1
+        end = max(0, reach - have - window["pads"][i])
+        if end > window["pads"][rank + i] and n.attrs.get("count_include_pad"):
+            raise Unsupported("means of windows that end outside", str(n.origin.source))
+        window["pads"][rank + i] = end
 
 
 @export("adaptive_avg_pool", "adaptive_max_pool")
@@ -170,6 +185,7 @@ def attention(e: Emitter, n: Node) -> Any:
         else:
             given = e[mask] if mask.type.dtype is dtype else e.cast(e[mask], dtype)
             scores = e.make("Add", scores, given)
+            kept = e.make("Greater", scores, e.constant(float("-inf"), dtype))
     if n.attrs["causal"]:
         rows, columns = (
             e.make("Range", e.constant(0), _scalar(e, s), e.constant(1))

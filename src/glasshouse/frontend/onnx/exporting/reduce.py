@@ -35,19 +35,15 @@ for _name, _op in {
     export(_name)(_fold(_op))
 
 
-def _truth(op: str) -> Spelling:
-    def spelling(e: Emitter, n: Node) -> Any:
-        value = n.inputs[0]
-        x = e[value] if value.type.dtype is bool_ else e.cast(e[value], bool_)
-        whole = e.cast(x, int32)
-        found = reduced(e, op, whole, n.attrs["axes"], value.type.rank, n.attrs["keepdims"])
-        return e.cast(found, bool_)
-
-    return spelling
-
-
-export("any")(_truth("ReduceMax"))
-export("all")(_truth("ReduceMin"))
+@export("any", "all")
+def truth(e: Emitter, n: Node) -> Any:
+    """Counted, because the extreme of nothing is no bool: all are, when none is not."""
+    value = n.inputs[0]
+    x = e[value] if value.type.dtype is bool_ else e.cast(e[value], bool_)
+    counted = e.cast(x if n.op.name == "any" else e.make("Not", x), int32)
+    count = reduced(e, "ReduceSum", counted, n.attrs["axes"], value.type.rank, n.attrs["keepdims"])
+    some = e.cast(count, bool_)
+    return some if n.op.name == "any" else e.make("Not", some)
 
 
 @export("variance")
@@ -68,9 +64,13 @@ def variance(e: Emitter, n: Node) -> Any:
 
 
 def _index(op: str) -> Spelling:
-    return lambda e, n: e.make(
-        op, *e.inputs(n), axis=n.attrs["axis"], keepdims=int(n.attrs["keepdims"])
-    )
+    def spelling(e: Emitter, n: Node) -> Any:
+        if n.inputs[0].type.rank == 0:
+            return e.make("Identity", e.constant(0))
+        keep = int(n.attrs["keepdims"])
+        return e.make(op, *e.inputs(n), axis=n.attrs["axis"], keepdims=keep)
+
+    return spelling
 
 
 export("argmax")(_index("ArgMax"))
@@ -91,5 +91,15 @@ def cumsum(e: Emitter, n: Node) -> Any:
     )  # fmt: skip
 
 
-export("softmax")(lambda e, n: e.make("Softmax", *e.inputs(n), axis=n.attrs["axis"]))
-export("log_softmax")(lambda e, n: e.make("LogSoftmax", *e.inputs(n), axis=n.attrs["axis"]))
+def _softmax(op: str) -> Spelling:
+    def spelling(e: Emitter, n: Node) -> Any:
+        if n.output.type.rank:
+            return e.make(op, *e.inputs(n), axis=n.attrs["axis"])
+        one = e.make("Reshape", e[n.inputs[0]], e.constant([1]))
+        return e.make("Reshape", e.make(op, one, axis=0), e.constant([]))
+
+    return spelling
+
+
+export("softmax")(_softmax("Softmax"))
+export("log_softmax")(_softmax("LogSoftmax"))

@@ -17,14 +17,20 @@ def reshape(e: Emitter, n: Node) -> Any:
 
 @export("permute")
 def permute(e: Emitter, n: Node) -> Any:
-    rank = n.output.type.rank
-    return e.make("Transpose", e[n.inputs[0]], perm=[a % rank for a in n.attrs["axes"]])
+    return _transposed(e, n, n.attrs["axes"])
+
+
+def _transposed(e: Emitter, n: Node, axes: Any) -> Any:
+    rank = n.inputs[0].type.rank
+    if not rank:
+        return e.make("Identity", e[n.inputs[0]])
+    return e.make("Transpose", e[n.inputs[0]], perm=[a % rank for a in axes])
 
 
 @export("rearrange")
 def rearrange(e: Emitter, n: Node) -> Any:
     order = [a for group in n.attrs["plan"] for a in group]
-    moved = e.make("Transpose", e[n.inputs[0]], perm=order)
+    moved = _transposed(e, n, order)
     return e.make("Reshape", moved, e.ints(n.output.type.shape), allowzero=1)
 
 
@@ -36,6 +42,8 @@ def expand(e: Emitter, n: Node) -> Any:
 @export("flip")
 def flip(e: Emitter, n: Node) -> Any:
     axes = list(n.attrs["axes"])
+    if not n.output.type.rank or not axes:
+        return e.make("Identity", e[n.inputs[0]])
     count = len(axes)
     ends = [e.constant(v) for v in ([-1] * count, [-(2**63) + 1] * count, axes, [-1] * count)]
     return e.make("Slice", e[n.inputs[0]], *ends)
@@ -47,6 +55,8 @@ def roll(e: Emitter, n: Node) -> Any:
     shape = n.output.type.shape
     for shift, axis in zip(n.attrs["shifts"], n.attrs["axes"], strict=True):
         size = shape[axis]
+        if size == 0:
+            continue
         at = size - (shift % size)
         tail = _cut(e, x, axis, at, size)
         x = e.make("Concat", tail, _cut(e, x, axis, 0, at), axis=axis)
@@ -72,6 +82,8 @@ def split(e: Emitter, n: Node) -> Any:
 @export("slice")
 def slice_(e: Emitter, n: Node) -> Any:
     rank = n.output.type.rank
+    if not rank:
+        return e.make("Identity", e[n.inputs[0]])
     steps = n.attrs["steps"] or (1,) * rank
     return e.make(
         "Slice", e[n.inputs[0]], e.ints(n.attrs["starts"]), e.ints(n.attrs["ends"]),
@@ -81,6 +93,8 @@ def slice_(e: Emitter, n: Node) -> Any:
 
 @export("pad")
 def pad(e: Emitter, n: Node) -> Any:
+    if not n.output.type.rank:
+        return e.make("Identity", e[n.inputs[0]])
     value = e.constant(n.attrs["value"], n.output.type.dtype)
     return e.make(
         "Pad", e[n.inputs[0]], e.ints(n.attrs["padding"]), value, mode=n.attrs["mode"]

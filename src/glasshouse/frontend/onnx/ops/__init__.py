@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 
 FAMILIES = (
-    "activation", "arithmetic", "attention", "control", "conv", "create", "index", "linear",
+    "activation", "arithmetic", "attention", "control", "conv", "create", "grid", "index", "linear",
     "microsoft", "norm", "pieces", "pool", "quant", "recurrent", "reduce", "resize", "sequence",
     "shape",
 )  # fmt: skip

@@ -72,7 +72,9 @@ def slice_(c: Call) -> Any:
             places[at] = _reversed(start, end, -step, x.shape[at])
         else:
             first, last = _inside(start, x.shape[at]), _inside(end, x.shape[at])
-            places[at] = (first, _not_before(first, last), step)
+            # A start lies inside, so an end that is the size is never before it.
+            stop = last if last == x.shape[at] else dim_max(first, last)
+            places[at] = (first, stop, step)
     if turned:
         x = x.apply("flip", axes=turned)
     if all(p == (0, d, 1) for p, d in zip(places, x.shape, strict=True)):
@@ -93,10 +95,6 @@ def _inside(place: Dim, size: Dim) -> Dim:
     return dim_min(place, size)
 
 
-def _not_before(start: Dim, end: Dim) -> Dim:
-    return dim_max(start, end)
-
-
 def _reversed(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim, int]:
     """Where a slice with a negative step lies in the flipped axis."""
     if bounds(start)[1] < 0:
@@ -108,7 +106,7 @@ def _reversed(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim, int
         if bounds(end)[1] < 0:
             end = end + size
         last = size - 1 - dim_max(-1, dim_min(end, size - 1))
-    return first, _not_before(first, last), step
+    return first, dim_max(first, last), step
 
 
 # ---------------------------------------------------------------------------------------------- pad

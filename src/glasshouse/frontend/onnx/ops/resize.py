@@ -203,6 +203,8 @@ def _scaled(size: Dim, scale: float) -> Dim:
 
 
 def _ratio(count: Dim, size: Dim) -> float:
+    if count == size:
+        return 1.0
     if isinstance(count, int) and isinstance(size, int):
         return count / size
     quotient = count // size
