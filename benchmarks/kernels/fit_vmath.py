@@ -1,7 +1,8 @@
 """Fits the coefficients of vmath.h: prints the polynomials, writes vmath_tables.h.
 
-Minimax by Lawson's reweighted least squares in float64 (the functions come from mpmath at 40 digits);
-the highest coefficients are rounded to float32 first and the rest refitted, so rounding costs less.
+Minimax by Lawson's reweighted least squares in float64 (the functions come from mpmath at 40
+digits); the highest coefficients are rounded to float32 first and the rest refitted, so rounding
+costs less.
 """
 
 from __future__ import annotations
@@ -54,14 +55,23 @@ def show(name: str, coeffs: list[float], err: float) -> None:
 
 
 def table(name: str, f, step: float, degree: int, relative: bool) -> str:
-    """Piecewise polynomials around i*step, in u = t/step - i, |u| <= 0.5; segment 0 covers u >= 0 alone."""
+    """Piecewise polynomials around i*step, in u = t/step - i, |u| <= 0.5.
+
+    Segment 0 covers u >= 0 alone.
+    """
     rows, worst = [], 0.0
     for i in range(SEGMENTS):
         lo = 0.0 if i == 0 else -0.5
-        # f(0) = 0 must stay exact: segment 0 then has no constant term, which keeps its relative error small.
+        # f(0) = 0 must stay exact: segment 0 then has no constant term, which keeps its relative
+        # error small.
         odd = i == 0 and f(mp.mpf(0)) == 0
         c, err = fit(
-            lambda u, i=i: f((u + i) * step), lo, 0.5, list(range(int(odd), degree + 1)), relative, 200
+            lambda u, i=i: f((u + i) * step),
+            lo,
+            0.5,
+            list(range(int(odd), degree + 1)),
+            relative,
+            200,
         )
         c = [0.0, *c] if odd else c
         rows.append(c)
@@ -92,11 +102,13 @@ def gelu_tanh_tail(t):
 def header() -> str:
     """The text of vmath_tables.h."""
     parts = [
-        "// vmath_tables.h: coefficients of the piecewise polynomials in vmath.h"
-        " (made by benchmarks/kernels/fit_vmath.py).\n"
-        "// Segment i holds the polynomial around t = i * step in u = t / step - i, |u| <= 0.5;"
-        " row d holds the coefficients of u^d.\n"
-        "#pragma once\nnamespace gh {\ninline namespace GH_ISA_NS {\n",
+        (
+            "// vmath_tables.h: coefficients of the piecewise polynomials in vmath.h"
+            " (made by benchmarks/kernels/fit_vmath.py).\n"
+            "// Segment i holds the polynomial around t = i * step in u = t / step - i, |u| <= 0.5;"
+            " row d holds the coefficients of u^d.\n"
+            "#pragma once\nnamespace gh {\ninline namespace GH_ISA_NS {\n"
+        ),
         table("erf", mp.erf, 0.2578125, 5, True),
         table("gelu", gelu_tail, 0.375, 5, True),
         table("gelu_tanh", gelu_tanh_tail, 0.34375, 5, True),
@@ -105,21 +117,32 @@ def header() -> str:
     return "\n".join(parts)
 
 
+def near_zero(f, limit, bound: float):
+    """f, and its limit at zero where |s| <= bound: there the quotient loses all digits."""
+    return lambda s: f(s) if abs(s) > bound else limit
+
+
+def cubic(f):
+    """(f(t) - t) / t^3 as a function of s = t^2."""
+    return lambda s: (f(mp.sqrt(s)) - mp.sqrt(s)) / mp.sqrt(s) ** 3
+
+
 def main() -> None:
     h = float(mp.log(2) / 2)
-    show("exp: (e^r - 1 - r) / r^2", *fit(lambda r: (mp.expm1(r) - r) / r**2 if r else mp.mpf(0.5), -h, h, [0, 1, 2, 3, 4, 5]))
+    exp = near_zero(lambda r: (mp.expm1(r) - r) / r**2, mp.mpf(0.5), 0)
+    show("exp: (e^r - 1 - r) / r^2", *fit(exp, -h, h, list(range(6))))
     lo, hi = float(mp.sqrt(0.5) - 1), float(mp.sqrt(2) - 1)
-    show("log: (log(1+f) - f + f^2/2) / f^3",
-         *fit(lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3 if abs(f) > 1e-9 else mp.mpf(1) / 3, lo, hi, list(range(8))))
-    show("tanh: (tanh(t) - t) / t^3 in t^2", *fit(lambda s: (mp.tanh(mp.sqrt(s)) - mp.sqrt(s)) / mp.sqrt(s) ** 3 if s > 1e-12 else -mp.mpf(1) / 3,
-                                                 0.0, 0.36, list(range(6))))
+    log = near_zero(lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3, mp.mpf(1) / 3, 1e-9)
+    show("log: (log(1+f) - f + f^2/2) / f^3", *fit(log, lo, hi, list(range(8))))
+    tanh = near_zero(cubic(mp.tanh), -mp.mpf(1) / 3, 1e-12)
+    show("tanh: (tanh(t) - t) / t^3 in t^2", *fit(tanh, 0.0, 0.36, list(range(6))))
     q = float((mp.pi / 4) ** 2) * 1.0001
-    show("sin: (sin(t) - t) / t^3 in t^2", *fit(lambda s: (mp.sin(mp.sqrt(s)) - mp.sqrt(s)) / mp.sqrt(s) ** 3 if s > 1e-12 else -mp.mpf(1) / 6,
-                                               0.0, q, [0, 1, 2, 3]))
-    show("cos: (cos(t) - 1 + t^2/2) / t^4 in t^2", *fit(lambda s: (mp.cos(mp.sqrt(s)) - 1 + s / 2) / s**2 if s > 1e-8 else mp.mpf(1) / 24,
-                                                       0.0, q, [0, 1, 2]))
-    show("erf: erf(t)/t - 1 in t^2",
-         *fit(lambda s: mp.erf(mp.sqrt(s)) / mp.sqrt(s) - 1 if s > 1e-12 else 2 / mp.sqrt(mp.pi) - 1, 0.0, 0.49, list(range(6)), relative=False))
+    sin = near_zero(cubic(mp.sin), -mp.mpf(1) / 6, 1e-12)
+    show("sin: (sin(t) - t) / t^3 in t^2", *fit(sin, 0.0, q, list(range(4))))
+    cos = near_zero(lambda s: (mp.cos(mp.sqrt(s)) - 1 + s / 2) / s**2, mp.mpf(1) / 24, 1e-8)
+    show("cos: (cos(t) - 1 + t^2/2) / t^4 in t^2", *fit(cos, 0.0, q, list(range(3))))
+    erf = near_zero(lambda s: mp.erf(mp.sqrt(s)) / mp.sqrt(s) - 1, 2 / mp.sqrt(mp.pi) - 1, 1e-12)
+    show("erf: erf(t)/t - 1 in t^2", *fit(erf, 0.0, 0.49, list(range(6)), relative=False))
     (INCLUDE / "vmath_tables.h").write_text(header())
 
 
