@@ -1,4 +1,7 @@
-"""Matrix products against float64, over shapes around every tile edge, element types, layouts and thread counts."""
+"""Matrix products against float64.
+
+Shapes around every tile edge, element types, layouts and thread counts.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +14,9 @@ import pytest
 
 Loader = Callable[[str], ctypes.CDLL]
 BF16 = ml_dtypes.bfloat16
-SHAPES = [(1, 1, 1), (1, 33, 17), (2, 16, 8), (3, 31, 5), (5, 32, 64), (7, 40, 33), (13, 64, 20), (14, 65, 16),
-          (15, 96, 31), (28, 48, 7), (29, 100, 130), (57, 34, 1024), (130, 129, 65), (4, 20, 0),
+SHAPES = [(1, 1, 1), (1, 33, 17), (2, 16, 8), (3, 31, 5), (5, 32, 64), (7, 40, 33),
+          (13, 64, 20), (14, 65, 16), (15, 96, 31), (28, 48, 7), (29, 100, 130), (57, 34, 1024),
+          (130, 129, 65), (4, 20, 0),
           (3, 40, 2500), (31, 70, 4100)]  # fmt: skip
 
 
@@ -107,7 +111,9 @@ def test_batches(pool, batch: int, rng: np.random.Generator) -> None:
             close(out, a.astype(np.float64) @ b.astype(np.float64), k, 2e-7)
 
 
-def test_results_do_not_depend_on_the_run_or_on_threads(load: Loader, rng: np.random.Generator) -> None:
+def test_results_do_not_depend_on_the_run_or_on_threads(
+    load: Loader, rng: np.random.Generator
+) -> None:
     lib = load("gemm")
     m, n, k = 120, 200, 150
     a = rng.standard_normal((m, k)).astype(np.float32)
@@ -130,7 +136,9 @@ def test_nan_and_infinity_reach_the_result(load: Loader) -> None:
     a[2, 7], a[3, 1] = np.nan, np.inf
     b = np.ones((40, 50), np.float32)
     out = np.empty((5, 50), np.float32)
-    lib.product_f32(handle, 0, *longs(5, 50, 40), p(a), p(b), 0, p(np.zeros(50, np.float32)), p(out))
+    lib.product_f32(
+        handle, 0, *longs(5, 50, 40), p(a), p(b), 0, p(np.zeros(50, np.float32)), p(out)
+    )
     assert np.isnan(out[2]).all()
     assert np.isposinf(out[3]).all()
     assert (out[[0, 1, 4]] == 40).all()
