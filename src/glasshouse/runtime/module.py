@@ -27,8 +27,10 @@ from glasshouse.numpy_ref.executor import bind_sizes, run_node
 from glasshouse.record.reader import Recording
 from glasshouse.runtime.arrays import Array, aligned_bytes, array_of, like_inputs
 from glasshouse.runtime.pool import pool_of
+from glasshouse.runtime.static_run import StaticRun
 
 Inputs = Sequence[Any] | Mapping[str, Any]
+_BAD_INDEX = "an index lies outside of the tensor that it points into"
 
 
 @dataclass(frozen=True)
@@ -62,12 +64,15 @@ class Module:
         self._segments = _segments(program)
         self._passed_through = passed_through(program)
         self._hold_sources()
+        static = StaticRun.serves(program)
+        self._static = StaticRun(program, layout.table, layout.table_size) if static else None
         self._prepare()
 
     # ------------------------------------------------------------------------------------- running
     def __call__(self, *inputs: Any) -> Any:
         """The outputs, as arrays; or as torch tensors when tensors were given."""
-        outputs = self._run([array_of(x) for x in inputs])
+        arrays = [array_of(x) for x in inputs]
+        outputs = self._run_static(arrays) or self._run(arrays)
         wrapped = [
             like_inputs(inputs, a, v.type.dtype)
             for a, v in zip(outputs, self.graph.outputs, strict=True)
@@ -185,6 +190,8 @@ class Module:
 
     def _prepare(self) -> None:
         self._library.glasshouse_prepare(self._pool, self._table({}))
+        if self._static is not None:
+            self._static.bind(self._library, self._pool, self._arena, self._fixed)
 
     def _table(self, arrays: Mapping[Value, Array]) -> Any:
         table = (ctypes.c_void_p * max(self.layout.table_size, 1))()
@@ -193,6 +200,18 @@ class Module:
         for value, array in arrays.items():
             table[self.layout.table[value]] = array.ctypes.data
         return table
+
+    def _run_static(self, inputs: Sequence[Array]) -> list[Array] | None:
+        """The outputs, where the quick way serves; the general one also tells what is wrong."""
+        if self._static is None:
+            return None
+        with self._lock:
+            done = self._static(inputs)
+        if done is None:
+            return None
+        if done[1]:
+            raise ExecutionError(_BAD_INDEX)
+        return done[0]
 
     def _run(
         self,
@@ -241,7 +260,7 @@ class Module:
             if isinstance(step, Fallback):
                 self._fall_back(step, table, kept, sizes)
             elif self._library.glasshouse_run(self._pool, table, arena, symbols, begin, end, clock):
-                raise ExecutionError("an index lies outside of the tensor that it points into")
+                raise ExecutionError(_BAD_INDEX)
             if see is not None:
                 see(step, lambda value: self._read(value, kept, sizes))
         for value, array in zip(graph.outputs, outputs, strict=True):
