@@ -6,7 +6,7 @@
 // - Weights: `conv_pack_weights<D>(pool, w, so, si, sh, sw, s, out)` reads w[o so + i si + kh sh + kw sw] (torch's OIHW: so = I KH KW,
 //   si = KH KW, sh = KW, sw = 1) into packed panels of K = (kh, kw, c) order, one after the other for each group;
 //   `conv_weight_bytes<D>(s)`.
-// - `conv2d<D>(pool, s, x, packed, work, epi [, rows_done])`: epi(pixel, oc, acc, range) with pixel = (n OH + oh) OW + ow, as in
+// - `conv2d<D>(pool, s, x, packed, work, epi [, rows_done [, hint]])`: epi(pixel, oc, acc, range) with pixel = (n OH + oh) OW + ow, as in
 //   gemm.h. x may be float, bf16, f16 for DotF32 and DotBF16, uint8 for DotI8. `work`: conv_work_bytes<D>(s) bytes or more, shared
 //   by the threads. It picks, by shape alone:
 //     1x1 without stride   the plain product, x read in place
@@ -147,7 +147,7 @@ struct Im2col {
 // Output columns of one image row make a tile; its rows lie sw * C apart in the padded image. `xp`: [N, hp, wp, C].
 template <class D, class Epi>
 GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typename AElem<D>::type *xp, long hp, long wp, const void *Bp,
-                        Epi &&epi) {
+                        Epi &&epi, OutHint hint = OutHint{}) {
   const long np = panels<D>(s.OC), ku = units<D>(s.K()), lda = s.sw * s.C / D::kPer;
   long offset[64];
   for (int i = 0; i < s.kh; i++) offset[i] = (long)i * s.dh * wp * s.C / D::kPer;
@@ -172,6 +172,7 @@ GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typenam
             auto tl = tiles[i];
             alignas(64) typename D::Out tile[kMaxRows * NR];
             MicroFn<D> fn = narrow ? micro_fn<D, 1>(tl.height) : micro_fn<D, 2>(tl.height);
+            hint.own(row * s.OW + tl.row, j * NR, tl.height, s.OC - j * NR);
             fn(x + tl.row * s.sw * s.C, lda, panel, NR, segs, tile, NR, false);
             tile_epilogue<D>(tile, NR, tl.skip, tl.height, row * s.OW + tl.row, j * NR, s.OC, epi);
           }
@@ -195,30 +196,33 @@ inline size_t conv_work_bytes(const ConvShape &s) {
 }
 
 template <class D, class T, class Epi, class Done = NoRowsDone>
-inline void conv2d(ThreadPool &pool, const ConvShape &s, const T *x, const void *Bp, void *work, Epi &&epi, Done &&done = Done{}) {
+inline void conv2d(ThreadPool &pool, const ConvShape &s, const T *x, const void *Bp, void *work, Epi &&epi, Done &&done = Done{},
+                   OutHint hint = OutHint{}) {
   typedef typename AElem<D>::type E;
   const long M = s.N * s.OH * s.OW;
   if (M <= 0 || s.OC <= 0) return;
   if (s.pointwise() && s.groups == 1) {
-    gemm<D>(pool, M, s.OC, s.C, RowsA<T>{x, s.C}, Bp, epi, done);
+    gemm<D>(pool, M, s.OC, s.C, RowsA<T>{x, s.C}, Bp, epi, done, hint);
     return;
   }
   if (conv_prefers_direct<D>(s) && !wants_rows(&done)) {
     const long hp = s.padded_h(), wp = s.padded_w();
     if constexpr (sizeof(T) == sizeof(E)) {
       if (!s.needs_pad()) {
-        conv_direct<D>(pool, s, (const E *)x, s.H, s.W_in, Bp, epi);
+        conv_direct<D>(pool, s, (const E *)x, s.H, s.W_in, Bp, epi, hint);
         return;
       }
     }
     pad_image(pool, s, x, false, hp, wp, (E *)work);
-    conv_direct<D>(pool, s, (const E *)work, hp, wp, Bp, epi);
+    conv_direct<D>(pool, s, (const E *)work, hp, wp, Bp, epi, hint);
     return;
   }
   for (long g = 0; g < s.groups; g++) {
     auto e = [&](long r, long c, auto acc, auto t) __attribute__((always_inline)) { epi(r, g * s.og() + c, acc, t); };
+    OutHint h = hint;
+    if (h.p) h.p = (char *)h.p + g * s.og() * h.elem_bytes;
     gemm<D>(pool, M, s.og(), s.K(), Im2col<T>{&s, x + g * s.cg()},
-            (const char *)Bp + g * packed_b_bytes<D>(s.K(), s.og()), e, done);
+            (const char *)Bp + g * packed_b_bytes<D>(s.K(), s.og()), e, done, h);
   }
 }
 
@@ -228,17 +232,18 @@ inline size_t conv_nchw_work_bytes(const ConvShape &s) {
   return (size_t)s.N * s.padded_h() * s.padded_w() * s.C * (4 / D::kPer) + 64;
 }
 template <class D, class T, class Epi>
-inline void conv2d_nchw_input(ThreadPool &pool, const ConvShape &s, const T *x, const void *Bp, void *work, Epi &&epi) {
+inline void conv2d_nchw_input(ThreadPool &pool, const ConvShape &s, const T *x, const void *Bp, void *work, Epi &&epi,
+                              OutHint hint = OutHint{}) {
   typedef typename AElem<D>::type E;
   const long hp = s.padded_h(), wp = s.padded_w();
   pad_image(pool, s, x, true, hp, wp, (E *)work);
   if (conv_prefers_direct<D>(s)) {
-    conv_direct<D>(pool, s, (const E *)work, hp, wp, Bp, epi);
+    conv_direct<D>(pool, s, (const E *)work, hp, wp, Bp, epi, hint);
     return;
   }
   ConvShape p = s;
   p.H = hp, p.W_in = wp, p.ph = p.pw = 0;
-  conv2d<D>(pool, p, (const E *)work, Bp, (void *)nullptr, epi);
+  conv2d<D>(pool, p, (const E *)work, Bp, (void *)nullptr, epi, NoRowsDone{}, hint);
 }
 
 }  // namespace GH_ISA_NS
