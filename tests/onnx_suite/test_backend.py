@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-pytest.importorskip("onnx")
-
 from onnx_suite.suite import Tally, run_kind
 
 # (kind, cases, passed, passed in core ops alone). A case that stops passing fails this; so does one

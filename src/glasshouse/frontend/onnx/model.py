@@ -16,9 +16,11 @@ from glasshouse.frontend.onnx.item import Item, of_handle
 from glasshouse.frontend.onnx.load import Model, load
 from glasshouse.frontend.onnx.shapes import input_type
 from glasshouse.ir.builder import GraphBuilder
+from glasshouse.ir.dim import Dim
 from glasshouse.ir.dtype import to_storage
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.origin import Origin
+from glasshouse.ir.types import TensorType
 from glasshouse.ir.verify import verify
 
 ops.load()
@@ -81,12 +83,10 @@ def _inputs(
             hint=f"its inputs are {', '.join(open_names) or 'none'}",
         )
     for info in infos:
-        example = given.get(info.name)
-        if example is not None and not hasattr(example, "shape"):
-            example = np.asarray(example)
+        example = _shape(given.get(info.name))
         with builder.at(Origin(name=info.name)):
             if info.name in fixed:
-                type = input_type(info, model.symbols, np.asarray(fixed[info.name]))
+                type = input_type(info, model.symbols, np.shape(fixed[info.name]))
                 data = to_storage(np.asarray(fixed[info.name]), type.dtype)
                 env[info.name] = Item(builder, type.dtype, data=data, name=info.name)
             else:
@@ -95,3 +95,13 @@ def _inputs(
     unknown = sorted(set(fixed) - {i.name for i in infos})
     if unknown:
         raise CaptureError(f"there is no input {', '.join(unknown)} to fix")
+
+
+def _shape(example: Any) -> tuple[Dim, ...] | None:
+    """The shape of an array, a tensor or a `spec`; None without an example."""
+    if example is None:
+        return None
+    type = getattr(example, "type", None)
+    if isinstance(type, TensorType):
+        return type.shape
+    return tuple(example.shape) if hasattr(example, "shape") else np.shape(example)

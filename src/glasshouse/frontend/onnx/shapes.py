@@ -7,7 +7,7 @@ from typing import Any
 
 from glasshouse.errors import CaptureError
 from glasshouse.frontend.onnx.dtypes import FROM_ONNX, dtype_of
-from glasshouse.ir.dim import Dim, SymDim, symbol
+from glasshouse.ir.dim import Dim, SymDim, as_symbol, symbol
 from glasshouse.ir.types import TensorType, tensor_type
 
 
@@ -33,7 +33,7 @@ class Symbols:
         return symbol(f"u{self._fresh - 1}")
 
 
-def input_type(info: Any, symbols: Symbols, given: Any = None) -> TensorType:
+def input_type(info: Any, symbols: Symbols, given: tuple[Dim, ...] | None = None) -> TensorType:
     """The type of a graph input; the shape of an example, where there is one, says more."""
     what = f"input {info.name!r}"
     kind = info.type.WhichOneof("value")
@@ -43,10 +43,13 @@ def input_type(info: Any, symbols: Symbols, given: Any = None) -> TensorType:
     tensor = info.type.tensor_type
     dtype = dtype_of(tensor.elem_type, what)
     if given is not None:
-        shape = tuple(given.shape)
         if tensor.HasField("shape"):
-            _check(what, tensor.shape.dim, shape)
-        return tensor_type(dtype, shape)
+            _check(what, tensor.shape.dim, given)
+        for dim in given:
+            symbol_of = as_symbol(dim)
+            if symbol_of is not None:
+                symbols.by_name.setdefault(symbol_of.name, dim)
+        return tensor_type(dtype, given)
     if not tensor.HasField("shape"):
         raise CaptureError(f"the rank of {what} is not known", hint="give example inputs")
     dims: list[Dim] = []

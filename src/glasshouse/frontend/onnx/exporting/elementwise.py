@@ -7,7 +7,7 @@ from typing import Any
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.onnx.exporting.emitter import Emitter, Spelling, export
-from glasshouse.ir.dtype import DType, bool_, float32, int32, uint8
+from glasshouse.ir.dtype import DType, bool_, float32, float64, int32, uint8
 from glasshouse.ir.graph import Node
 
 
@@ -202,4 +202,9 @@ def quantize(e: Emitter, n: Node) -> Any:
     if n.inputs[2].type.dtype is not stored.type.dtype:
         zero = e.cast(zero, stored.type.dtype)
     op = "QuantizeLinear" if n.op.name == "quantize" else "DequantizeLinear"
-    return e.make(op, x, scale, zero, axis=n.attrs["axis"])
+    if real is not float64:
+        return e.make(op, x, scale, zero, axis=n.attrs["axis"])
+    # ONNX has neither for float64.
+    x = e.cast(x, float32) if n.op.name == "quantize" else x
+    made = e.make(op, x, e.cast(scale, float32), zero, axis=n.attrs["axis"])
+    return made if n.op.name == "quantize" else e.cast(made, float64)

@@ -46,13 +46,20 @@ def triangle(e: Emitter, n: Node) -> Any:
 @export("one_hot")
 def one_hot(e: Emitter, n: Node) -> Any:
     dtype = n.output.type.dtype
-    made = e.make("OneHot", e[n.inputs[0]], e.size(n.attrs["depth"]), e.constant([0, 1]), axis=-1)
+    x = e[n.inputs[0]]
+    if not n.inputs[0].type.rank:
+        x = e.make("Reshape", x, e.constant([1]))
+    made = e.make("OneHot", x, e.size(n.attrs["depth"]), e.constant([0, 1]), axis=-1)
+    if not n.inputs[0].type.rank:
+        made = e.make("Reshape", made, e.ints(n.output.type.shape))
     return made if dtype is int64 else e.cast(made, dtype)
 
 
 @export("sort")
 def sort(e: Emitter, n: Node) -> Any:
     axis = n.attrs["axis"]
+    if not n.inputs[0].type.rank:
+        return [e.make("Identity", e[n.inputs[0]]), e.make("Identity", e.constant(0))]
     count = e.size(n.inputs[0].type.shape[axis])
     return e.make(
         "TopK", e[n.inputs[0]], count, count=2, axis=axis, largest=int(n.attrs["descending"])

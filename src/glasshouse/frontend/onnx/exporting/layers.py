@@ -104,13 +104,32 @@ def adaptive_pool(e: Emitter, n: Node) -> Any:
     if all(s == 1 for s in size):
         return e.make("GlobalAveragePool" if mean else "GlobalMaxPool", *e.inputs(n))
     pairs = list(zip(have, size, strict=True))
-    if not all(isinstance(h, int) and isinstance(s, int) and h % s == 0 for h, s in pairs):
+    if any(isinstance(d, SymDim) for pair in pairs for d in pair):
+        raise Unsupported("adaptive pooling of sizes that are not known", str(n.origin.source))
+    if mean and any(h % s for h, s in pairs):
+        return _uneven_means(e, n, pairs)
+    if any(h % s for h, s in pairs):
         raise Unsupported(
             f"{list(have)} pooled into {list(size)} uneven parts", str(n.origin.source)
         )
     kernel = [h // s for h, s in pairs]
     op = "AveragePool" if mean else "MaxPool"
     return e.make(op, *e.inputs(n), kernel_shape=kernel, strides=kernel)
+
+
+def _uneven_means(e: Emitter, n: Node, pairs: list[tuple[Any, Any]]) -> Any:
+    """Axis by axis, a product with the matrix of the parts that elements have in means."""
+    x, rank, dtype = e[n.inputs[0]], n.output.type.rank, n.output.type.dtype
+    for axis, (have, count) in enumerate(pairs, 2):
+        matrix = np.zeros((have, count))
+        for i in range(count):
+            begin, end = i * have // count, -(-(i + 1) * have // count)
+            matrix[begin:end, i] = 1 / (end - begin)
+        order = [a for a in range(rank) if a != axis] + [axis]
+        moved = e.make("Transpose", x, perm=order)
+        made = e.make("MatMul", moved, e.stored(matrix, dtype, "shares"))
+        x = e.make("Transpose", made, perm=[order.index(a) for a in range(rank)])
+    return x
 
 
 # ------------------------------------------------------------------------------------ normalisation

@@ -85,6 +85,8 @@ def cumsum(e: Emitter, n: Node) -> Any:
         if value.type.dtype is n.output.type.dtype
         else e.cast(e[value], n.output.type.dtype)
     )
+    if not value.type.rank and not n.attrs["exclusive"]:
+        return e.make("Identity", x)
     return e.make(
         "CumSum", x, e.constant(n.attrs["axis"]), exclusive=int(n.attrs["exclusive"]),
         reverse=int(n.attrs["reverse"]),
