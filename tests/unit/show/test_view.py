@@ -142,8 +142,8 @@ def test_command_serves_until_it_is_stopped(
     assert main(["view", "--no-browser", *files]) == 0
     status, text = seen[0]
     assert status == 200
-    assert '"name":"one"' in text
-    assert '"name":"two"' in text
+    assert '"name":"one.glass"' in text
+    assert '"name":"two.glass"' in text
 
 
 def test_command_tells_of_a_wrong_file_before_it_serves(
