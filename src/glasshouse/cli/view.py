@@ -42,8 +42,7 @@ def run(args: Namespace) -> int:
     server = Server(args.host, args.port)
     first = ""
     for recording, file in zip(shown, args.files, strict=False):
-        name = recording.header.title or Path(file).name
-        id = server.add(styled(recording, args.rules), name, start).id
+        id = server.add(styled(recording, args.rules), Path(file).name, start).id
         first = first or id
     print(f"{server.url(first)}\nCtrl-C ends it.", flush=True)
     if args.host not in ("127.0.0.1", "localhost", "::1"):

@@ -82,7 +82,10 @@ export class Engine {
     const groupings = graph.groupings();
     if (groupings.length > 0 && !groupings.includes(view.grouping)) view = { ...view, grouping: groupings[0] };
     const session = await this.prepare(graph, view, arg, call);
-    if (view.fold.base === "first") await firstView(session, arg.width, arg.height);
+    if (view.fold.base === "first") {
+      session.flat = false;
+      await firstView(session, arg.width, arg.height);
+    }
     else this.applyFold(session, view.fold);
     await session.layOut(pace);
     const update = session.takeUpdate();

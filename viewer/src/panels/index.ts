@@ -95,6 +95,7 @@ export class Panels {
     this.coloring.select.addEventListener("change", () => this.links.later());
     app.events.on("opened", ({ info }) => {
       this.start.element.hidden = true;
+      document.documentElement.dataset.file = "1";
       this.closeCompare();
       const roots = info.header.graphs.map((g, i) => [g, i] as const).filter(([g]) => g.parent < 0);
       this.graphs.hidden = roots.length < 2;
@@ -273,13 +274,13 @@ export class Panels {
   }
 
   private async copyLink(): Promise<void> {
+    this.links.write();
     const url = location.href.replace(/#.*$/, "") + this.links.hash;
     try {
       await navigator.clipboard.writeText(url);
       this.say("The link is in the clipboard.");
     } catch {
       // Browsers give no clipboard to pages from disk without asking; the address bar has the link.
-      location.hash = this.links.hash;
       this.say("The link stands in the address bar.");
     }
   }

@@ -22,7 +22,12 @@ export function listenToKeys(app: App, act: KeyActions): void {
     "keydown",
     (e) => {
       const target = e.target as HTMLElement;
-      if (e.ctrlKey || e.metaKey || e.altKey || target.closest("input, textarea, select, dialog")) return;
+      if (target.closest("dialog")) {
+        // A dialog has the keys to itself; Esc closes it by the browser's own doing.
+        e.stopImmediatePropagation();
+        return;
+      }
+      if (e.ctrlKey || e.metaKey || e.altKey || target.closest("input, textarea, select")) return;
       const inList = target.closest(".list, .stages, pre") !== null;
       const inGraph = !inList && !target.closest("button, summary, a");
       const keys: Record<string, (() => void) | undefined> = {

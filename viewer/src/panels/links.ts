@@ -90,7 +90,8 @@ export class Links {
     return spec ? `#${writePlace(spec, this.selected, view.camera, this.color(), this.query())}` : "";
   }
 
-  private write(): void {
+  /** Puts the present place into the address bar. */
+  write(): void {
     if (this.applying || !this.hash) return;
     this.written = this.hash;
     try {

@@ -68,6 +68,7 @@ export class StylesPanel {
         }
       }
     }
+    this.draw();
     await this.apply();
   }
 
