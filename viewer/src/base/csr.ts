@@ -21,9 +21,3 @@ export function bucket(keys: Int32Array, rows: number): Csr {
   for (let i = 0; i < keys.length; i++) if (keys[i] >= 0) values[at[keys[i]]++] = i;
   return { offsets, values };
 }
-
-export function offsetsOf(lengths: ArrayLike<number>): Int32Array {
-  const out = new Int32Array(lengths.length + 1);
-  for (let i = 0; i < lengths.length; i++) out[i + 1] = out[i] + lengths[i];
-  return out;
-}

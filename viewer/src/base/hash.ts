@@ -15,13 +15,3 @@ export function finish(h: number): number {
   h = Math.imul(h, 0xc2b2ae35);
   return h ^ (h >>> 16);
 }
-
-export function hashFloats(h: number, a: Float32Array | Float64Array, scale = 4): number {
-  for (let i = 0; i < a.length; i++) h = mix(h, (a[i] * scale) | 0);
-  return h;
-}
-
-export function hashInts(h: number, a: Int32Array | Uint8Array): number {
-  for (let i = 0; i < a.length; i++) h = mix(h, a[i]);
-  return h;
-}

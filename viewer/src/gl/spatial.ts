@@ -49,7 +49,7 @@ export class RectIndex {
     }
   }
 
-  /** Calls `visit` for each rectangle that meets the window; levels whose rectangles are under `least` are left out. */
+  /** Calls `visit` for each rectangle that meets the window. */
   query(x0: number, y0: number, x1: number, y1: number, visit: (i: number) => void): void {
     const r = this.rect;
     for (const l of this.levels) {

@@ -33,17 +33,14 @@ export interface Arrangement {
   readonly height: number;
   readonly x: Float32Array;
   readonly y: Float32Array;
-  /** Edge e runs through points[3 * pathStart[e] ..]: x, y and the bend of the stretch that ends there. */
+  /**
+   * Edge e runs through points[3 * pathStart[e] ..]: x, y and the bend of the stretch that ends there. A
+   * stretch leaves and arrives vertically: a straight line when x is the same, an S-curve when the flow goes
+   * down, and with bend b != 0 a U-turn that swings |b| below (b > 0) or above (b < 0) both points.
+   */
   readonly pathStart: Int32Array;
   readonly points: Float32Array;
 }
-
-/**
- * A stretch between two points leaves and arrives vertically: a straight line when x is the same, an
- * S-curve when the flow goes down, and with bend b != 0 a U-turn that swings |b| below (b > 0) or
- * above (b < 0) both points.
- */
-export const STRAIGHT = 0;
 
 export interface Work {
   /** Steps of each kind, so that tests can hold the work near linear without looking at a clock. */

@@ -100,7 +100,6 @@ export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
           edge.point(x + s.w, y + s.h / 2, 0);
           edge.point(bx + b.boxX, y + s.h / 2, 0);
         }
-        edge.end();
       }
       if (s.member < 0) tagEdge.push(at);
     }
@@ -123,7 +122,6 @@ export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
       edge.point(X(laid.points[3 * i], laid.points[3 * i + 1]), Y(laid.points[3 * i], laid.points[3 * i + 1]), laid.points[3 * i + 2]);
     }
     if (p.dst[e] < 0) edge.point(p.across ? w : outAt[-1 - p.dst[e]], p.across ? outAt[-1 - p.dst[e]] : h, 0);
-    edge.end();
   }
   return {
     w, h, rect, small, ...edge.take(), tagRect: tagRect.take(), tagEdge: tagEdge.take(), tagMore: tagMore.take(), inAt, outAt,
@@ -152,10 +150,6 @@ class EdgeList {
     this.points.push(x);
     this.points.push(y);
     this.points.push(bend);
-  }
-
-  end(): void {
-    // A path ends where the next begins; nothing to note.
   }
 
   take(): Pick<Template, "edgeSrc" | "edgeDst" | "edgeKind" | "edgeTensor" | "edgeCount" | "pathStart" | "points"> {
