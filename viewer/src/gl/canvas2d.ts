@@ -131,6 +131,10 @@ export class CanvasRenderer implements Renderer {
     ctx.stroke();
   }
 
+  sound(): boolean {
+    return true;
+  }
+
   dispose(): void {
     this.ctx.clearRect(0, 0, this.canvas.width, this.canvas.height);
   }

@@ -34,14 +34,15 @@ const still = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matc
 
 export class GraphView {
   readonly scene = new Scene();
-  readonly canvas: HTMLCanvasElement;
+  canvas: HTMLCanvasElement;
   camera = new Camera();
   theme: Theme = LIGHT;
   /** Room that panels cover, so that "fit" uses what is free. */
   insets = { left: 0, right: 0, top: 0, bottom: 0 };
   private renderer: Renderer;
   private builder = new FrameBuilder();
-  private readonly list: DrawList;
+  private list: DrawList;
+  private checked = false;
   private width = 1;
   private height = 1;
   private queued = false;
@@ -63,19 +64,9 @@ export class GraphView {
     private readonly events: GraphViewEvents,
     preferCanvas = false,
   ) {
-    this.canvas = document.createElement("canvas");
-    this.canvas.className = "graph-canvas";
-    this.canvas.tabIndex = 0;
-    this.canvas.setAttribute("role", "application");
-    this.canvas.setAttribute("aria-label", "Graph");
-    host.append(this.canvas);
+    this.canvas = this.addCanvas();
     this.renderer = (preferCanvas ? null : WebGlRenderer.create(this.canvas)) ?? new CanvasRenderer(this.canvas);
     this.list = new DrawList(this.renderer.kind === "canvas2d");
-    this.canvas.addEventListener("webglcontextlost", (e) => e.preventDefault());
-    this.canvas.addEventListener("webglcontextrestored", () => {
-      this.renderer = WebGlRenderer.create(this.canvas) ?? this.renderer;
-      this.resize();
-    });
     const ctx = document.createElement("canvas").getContext("2d");
     if (ctx) {
       const fit = new TextFit(ctx);
@@ -84,7 +75,32 @@ export class GraphView {
     this.resizer = new ResizeObserver(() => this.resize());
     this.resizer.observe(host);
     this.resize();
-    this.listen();
+  }
+
+  /** A canvas has one kind of context for life, so changing the renderer means changing the canvas. */
+  private addCanvas(): HTMLCanvasElement {
+    const c = document.createElement("canvas");
+    c.className = "graph-canvas";
+    c.tabIndex = 0;
+    c.setAttribute("role", "application");
+    c.setAttribute("aria-label", "Graph");
+    c.addEventListener("webglcontextlost", (e) => e.preventDefault());
+    c.addEventListener("webglcontextrestored", () => {
+      this.renderer = WebGlRenderer.create(c) ?? this.renderer;
+      this.resize();
+    });
+    this.host.append(c);
+    this.listen(c);
+    return c;
+  }
+
+  /** A driver that offers WebGL2 but can't compile the shaders: from now on the plain canvas draws. */
+  private fallBack(): void {
+    this.canvas.remove();
+    this.canvas = this.addCanvas();
+    this.renderer = new CanvasRenderer(this.canvas);
+    this.list = new DrawList(true);
+    this.resize();
   }
 
   get rendererKind(): string {
@@ -253,6 +269,11 @@ export class GraphView {
     };
     this.builder.build(this.list, this.scene, this.camera, this.width, this.height, this.theme, state);
     this.renderer.draw(this.list, this.theme.paper);
+    if (!this.checked && this.list.runs.length > 0) {
+      // Asked after the first picture, when the answer no longer waits for the compiler.
+      this.checked = true;
+      if (!this.renderer.sound()) this.fallBack();
+    }
     this.frames.count++;
     this.frames.visited = this.builder.visited;
     this.frames.ms = performance.now() - start;
@@ -271,8 +292,7 @@ export class GraphView {
   }
 
   // ------------------------------------------------------------------------------------- hands
-  private listen(): void {
-    const c = this.canvas;
+  private listen(c: HTMLCanvasElement): void {
     c.addEventListener(
       "wheel",
       (e) => {

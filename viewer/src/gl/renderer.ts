@@ -8,5 +8,7 @@ export interface Renderer {
   /** CSS size and device pixels per CSS pixel. */
   resize(width: number, height: number, ratio: number): void;
   draw(list: DrawList, background: Rgba): void;
+  /** Whether what was drawn can be trusted; asked once, after the first picture. */
+  sound(): boolean;
   dispose(): void;
 }

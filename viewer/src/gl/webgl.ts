@@ -168,6 +168,10 @@ export class WebGlRenderer implements Renderer {
     return true;
   }
 
+  sound(): boolean {
+    return this.gl.isContextLost() || [...Object.values(this.batches), this.texts].every((b) => b.linked());
+  }
+
   dispose(): void {
     this.gl.getExtension("WEBGL_lose_context")?.loseContext();
   }
@@ -211,6 +215,10 @@ class Batch {
     let u = this.uniforms.get(name);
     if (u === undefined) this.uniforms.set(name, (u = this.gl.getUniformLocation(this.program, name)));
     return u;
+  }
+
+  linked(): boolean {
+    return this.gl.getProgramParameter(this.program, this.gl.LINK_STATUS) === true;
   }
 
   use(width: number, height: number): void {
