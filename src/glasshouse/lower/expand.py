@@ -148,7 +148,7 @@ def _adaptive_avg_pool(rw: Rewriter, node: Node) -> Any:
     x = rw.expr(node.inputs[0])
     size = node.attrs["size"]
     if all(d == 1 for d in size):
-        return x.apply("mean", axes=range(2, x.ndim), keepdims=True)
+        return x.apply("mean", axes=tuple(range(2, x.ndim)), keepdims=True)
     if any(remainder(have, want) != 0 for have, want in zip(x.shape[2:], size, strict=True)):
         raise Unsupported("no adaptive pooling into parts of different sizes")
     kernel = [floor_div(have, want) for have, want in zip(x.shape[2:], size, strict=True)]
