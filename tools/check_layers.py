@@ -30,7 +30,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "numpy_ref": frozenset({"ops"}),
     "tensor": frozenset({"numpy_ref"}),  # runs what is pending until a compiler is set
     "nn": frozenset({"tensor"}),
-    "frontend": frozenset({"ops"}),
+    # torch.compile's backend compiles what it is given; training captures differentiate.
+    "frontend": frozenset({"ops", "tensor", "runtime"}),
     # numerics: folding runs ops, instruments compare with the reference and write recordings;
     # formats: an instrument writes intermediate graphs as files.
     "passes": frozenset({"ops", "numerics", "formats"}),
