@@ -6,12 +6,13 @@ inlined; where there is none, an opaque node runs it through ONNX's reference ev
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from glasshouse.errors import CaptureError, GlasshouseError
+from glasshouse.errors import CaptureError, FormatError, GlasshouseError
 from glasshouse.frontend.onnx import functions, registry, sizes
 from glasshouse.frontend.onnx.call import Call
 from glasshouse.frontend.onnx.fold import Folder
@@ -27,6 +28,12 @@ from glasshouse.ir.types import TensorType
 
 Env = dict[str, Any]  # name -> Item, or a tuple of items for a sequence
 MAX_DEPTH = 100  # functions that call functions, bodies in bodies
+MAX_SPARSE = 1 << 28  # elements of a sparse tensor, which is made dense
+MAX_NODES = 2_000_000  # functions that call each other twice unfold without end
+# What a node with missing or senseless attributes ends in, somewhere inside a spelling.
+_DAMAGE = (
+    ValueError, TypeError, KeyError, IndexError, AttributeError, ArithmeticError, AssertionError,
+)  # fmt: skip
 
 
 class Importer:
@@ -62,12 +69,17 @@ class Importer:
         for sparse in graph.sparse_initializer:
             values, dtype = array_of(sparse.values, self.model.folder)
             places, _ = array_of(sparse.indices, self.model.folder)
-            dense = np.zeros(tuple(sparse.dims), values.dtype)
-            if places.ndim == 1:
-                dense.reshape(-1)[places] = values
-            else:
-                dense[tuple(places.T)] = values
             name = sparse.values.name
+            if min(sparse.dims, default=1) < 0 or math.prod(sparse.dims) > MAX_SPARSE:
+                raise FormatError(f"sparse tensor {name!r} has the shape {list(sparse.dims)}")
+            dense = np.zeros(tuple(sparse.dims), values.dtype)
+            try:
+                if places.ndim == 1:
+                    dense.reshape(-1)[places] = values
+                else:
+                    dense[tuple(places.T)] = values
+            except (IndexError, ValueError) as error:
+                raise FormatError(f"sparse tensor {name!r} is damaged ({error})") from None
             self.env[name] = Item(self.builder, dtype, data=dense, name=name)
 
     def declare(self, graph: Any) -> None:
@@ -76,8 +88,17 @@ class Importer:
 
     def run(self, nodes: Iterable[Any]) -> None:
         for node in nodes:
+            self.model.count += 1
+            if self.model.count > MAX_NODES:
+                raise CaptureError(f"the model unfolds into more than {MAX_NODES:,} nodes")
             with self.builder.at(self.model.sources.origin(node, self.prefix)):
-                results = self.node(node)
+                try:
+                    results = self.node(node)
+                except GlasshouseError:
+                    raise
+                except _DAMAGE as error:
+                    said = CaptureError(f"damaged, or unlike anything known ({error!r})")
+                    raise self._failure(node, said) from error
             for name, result in zip(node.output, results, strict=False):
                 if name:
                     self.env[name] = result

@@ -26,6 +26,7 @@ class Model:
     symbols: Symbols = field(default_factory=Symbols)
     sources: Sources = field(default_factory=Sources)
     functions: dict[tuple[str, str, str], Any] = field(default_factory=dict)
+    count: int = 0  # nodes that were imported, those of functions at every call
     inputs: frozenset[str] = frozenset()
     refused: list[tuple[str, str]] = field(default_factory=list)  # (op, why it is opaque)
     wanted: dict[str, None] = field(default_factory=dict)  # inputs that ops need as numbers

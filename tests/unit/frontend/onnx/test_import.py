@@ -259,3 +259,31 @@ def one(op: str, operands: list[str], dtype: int, shape: list[int] | None, **opt
 def test_what_is_wrong_is_said(proto: Any, said: str) -> None:
     with pytest.raises(CaptureError, match=said):
         gh.trace(proto)
+
+
+def test_damaged_bytes_end_in_one_of_our_errors(tmp_path: Any) -> None:
+    data = bytearray(reshaping().SerializeToString())
+    random = np.random.default_rng(0)
+    path = tmp_path / "damaged.onnx"
+    refused = 0
+    for _ in range(300):
+        copy = bytearray(data)
+        for place in random.integers(0, len(data), 3):
+            copy[place] = random.integers(0, 256)
+        path.write_bytes(copy)
+        try:
+            gh.trace(str(path))
+        except GlasshouseError:
+            refused += 1
+    assert refused > 100
+
+
+def test_functions_that_unfold_without_end_are_refused() -> None:
+    def calls(name: str, inner: str) -> Any:
+        nodes = [node(inner, ["a"], ["b"], domain="own"), node(inner, ["b"], ["c"], domain="own")]
+        opsets = [helper.make_opsetid("", 21), helper.make_opsetid("own", 1)]
+        return helper.make_function("own", name, ["a"], ["c"], nodes, opsets)
+
+    itself = one("F", ["x"], F, [2], domain="own", domains={"own": 1}, functions=[calls("F", "F")])
+    with pytest.raises(CaptureError, match="nested more than 100 deep"):
+        gh.trace(itself)

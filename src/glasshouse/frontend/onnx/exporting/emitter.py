@@ -39,7 +39,7 @@ class Emitter:
         self.nodes: list[Any] = []
         self.initializers: list[Any] = [] if outer is None else outer.initializers
         self.names: dict[Value, str] = {} if outer is None else dict(outer.names)
-        self.taken: set[str] = set() if outer is None else outer.taken
+        self.taken: dict[str, int] = {} if outer is None else outer.taken
         self.sizes: dict[str, tuple[str, int]] = {} if outer is None else dict(outer.sizes)
         self._dims: dict[Dim, str] = {}
         self._constants: dict[tuple[Any, ...], str] = {} if outer is None else outer._constants
@@ -47,10 +47,12 @@ class Emitter:
 
     # --------------------------------------------------------------------------------------- names
     def fresh(self, wish: str) -> str:
-        name, number = wish, 1
+        name, number = wish, self.taken.get(wish, 0)
         while name in self.taken or not name:
-            name, number = f"{wish}_{number}", number + 1
-        self.taken.add(name)
+            number += 1
+            name = f"{wish}_{number}"
+        self.taken[wish] = number  # where the next search for a free name begins
+        self.taken.setdefault(name, 0)
         return name
 
     def __getitem__(self, value: Value) -> str:
