@@ -24,7 +24,16 @@ from typing import Protocol, cast
 from glasshouse import __version__
 from glasshouse.errors import GlasshouseError
 
-COMMANDS: tuple[str, ...] = ("demo", "view", "html", "compile", "bench")
+COMMANDS: tuple[str, ...] = (
+    "demo",
+    "view",
+    "html",
+    "convert",
+    "compile",
+    "bench",
+    "explain",
+    "diff",
+)
 
 
 class Command(Protocol):

@@ -1,0 +1,31 @@
+"""Decides what `glasshouse convert` does: any known file into another format, by its extension."""
+
+from __future__ import annotations
+
+import sys
+from argparse import ArgumentParser, Namespace
+
+HELP = "convert between formats by extension: .glass, .json, .onnx, .pkl, .dot, .txt, .svg, .html"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """From where, to where."""
+    parser.add_argument("source", metavar="IN", help="any file that view opens")
+    parser.add_argument("target", metavar="OUT", help="the file to write")
+    parser.add_argument("--from", dest="given", default="", help="format of IN, if not by content")
+    parser.add_argument("--to", dest="wanted", default="", help="format of OUT, if not by name")
+
+
+def run(args: Namespace) -> int:
+    """Read, write, name what got lost."""
+    from glasshouse import formats
+    from glasshouse.show.html import plot_graph
+
+    recording = formats.read(args.source, format=args.given)
+    if args.target.lower().endswith((".html", ".htm")) and not args.wanted:
+        plot_graph(recording, args.target)
+        return 0
+    lost = formats.write(recording, args.target, format=args.wanted)
+    if lost:
+        print(f"{args.target} cannot hold: {', '.join(lost)}", file=sys.stderr)
+    return 0

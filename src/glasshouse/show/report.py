@@ -1,0 +1,268 @@
+"""Decides what the terminal report says of a recording: passes, kernels by time, fusions, accuracy.
+
+Each section is there only when the recording has data for it, and says where its figures end: what
+is not attributed, how many nodes have no source line.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+
+import numpy as np
+
+from glasshouse.record.reader import GraphView, Recording
+from glasshouse.record.schema import (
+    NEVER,
+    ErrorRow,
+    KernelRow,
+    NodeRow,
+    RejectRow,
+    RewriteRow,
+    TimeRow,
+)
+from glasshouse.show.figures import cut, percent, seconds, short, size, table
+
+WALL_TIME = "wall time"
+"""The fact of the file that holds the measured seconds of a whole run."""
+
+
+def report(recording: Recording, top: int = 15) -> str:
+    """The whole report."""
+    parts = [_head(recording)]
+    for graph in recording.graphs:
+        if graph.info.parent == NEVER:
+            parts += list(_graph(recording, graph, top))
+    return "\n\n".join(p for p in parts if p) + "\n"
+
+
+def _head(recording: Recording) -> str:
+    head = recording.header
+    lines = [head.title or "recording", f"  made by {head.generator}" if head.generator else ""]
+    lines += [f"  {key}: {cut(value, 100)}" for key, value in head.facts.items()]
+    return "\n".join(line for line in lines if line)
+
+
+def _graph(recording: Recording, graph: GraphView, top: int) -> Iterator[str]:
+    nodes = graph.stage(-1).nodes
+    ops = Counter(
+        op
+        for op, kind in zip(nodes.pylist("op"), nodes.pylist("kind"), strict=True)
+        if kind != "source"
+    )
+    with_line = int(np.count_nonzero(nodes.array("line")))
+    yield (
+        f"{graph.name}: {nodes.rows} nodes, {ops.total()} ops of {len(ops)} kinds; "
+        f"{percent(with_line / max(1, nodes.rows))} of nodes have a source line\n"
+        + table([["op", "count"], *([cut(o, 40), str(n)] for o, n in ops.most_common(top))], [1])
+    )
+    yield _passes(graph)
+    yield _kernels(recording, graph, top)
+    yield _fusions(graph, top)
+    yield _rejects(graph, top)
+    yield _opaque(graph, top)
+    yield _accuracy(graph, top)
+
+
+# --------------------------------------------------------------------------------------- passes
+def _passes(graph: GraphView) -> str:
+    if len(graph.info.stages) < 2:
+        return ""
+    rows = [["pass", "time", "nodes", "added", "removed", "changed"]]
+    for s, info in enumerate(graph.info.stages):
+        view = graph.stage(s)
+        added, removed = (set(t.array("id").tolist()) for t in (view.added, view.removed))
+        changed = len(added & removed)
+        signs = [len(added) - changed, len(removed) - changed, changed] if s else [0, 0, 0]
+        time = seconds(info.seconds) if info.seconds > 0 else ""
+        counts = [f"{sign}{n}" if n else "" for sign, n in zip(("+", "-", "~"), signs, strict=True)]
+        rows.append([info.name, time, str(view.nodes.rows), *counts])
+    return "Passes\n" + table(rows, [1, 2, 3, 4, 5])
+
+
+# -------------------------------------------------------------------------------------- kernels
+def times_of(graph: GraphView) -> tuple[str, dict[int, float], dict[int, float]]:
+    """The first run's name, and its seconds by node id and by kernel id."""
+    rows = graph.table(TimeRow)
+    by_node: dict[int, float] = defaultdict(float)
+    by_kernel: dict[int, float] = defaultdict(float)
+    run = rows.row(0).run if rows.rows else ""
+    for row in rows:
+        if row.run == run and math.isfinite(row.seconds):
+            if row.node != NEVER:
+                by_node[row.node] += row.seconds
+            if row.kernel != NEVER:
+                by_kernel[row.kernel] += row.seconds
+    return run, dict(by_node), dict(by_kernel)
+
+
+def _places(graph: GraphView) -> dict[int, NodeRow]:
+    """Where each node that anything speaks of comes from: its last row."""
+    wanted: set[int] = set(graph.table(TimeRow).array("node").tolist())
+    wanted |= set(graph.table(KernelRow).array("node").tolist())
+    wanted |= set(graph.table(ErrorRow).array("node").tolist())
+    nodes = graph.nodes_until(len(graph.info.stages) - 1)
+    ids = nodes.array("id").tolist()
+    rows = {id: row for row, id in enumerate(ids) if id in wanted}
+    return {id: nodes.row(row) for id, row in rows.items()}
+
+
+def _where(graph: GraphView, node: NodeRow | None) -> str:
+    if node is None:
+        return ""
+    if node.line:
+        return f"{node.file.replace(chr(92), '/').rpartition('/')[2]}:{node.line}"
+    return cut(_path(graph, node), 40)
+
+
+def _path(graph: GraphView, node: NodeRow) -> str:
+    parts: list[str] = []
+    row = node.groups[0] if node.groups else NEVER
+    names, parents = graph.groups.pylist("name") if row != NEVER else [], graph.groups
+    while row != NEVER:
+        parts.append(names[row])
+        row = int(parents.array("parent")[row])
+    return ".".join(reversed(parts))
+
+
+def _kernels(recording: Recording, graph: GraphView, top: int) -> str:
+    run, by_node, by_kernel = times_of(graph)
+    kernels = list(graph.table(KernelRow))
+    places = _places(graph)
+    if not by_node and not by_kernel:
+        return _untimed(graph, kernels, places, top)
+    total = sum(by_node.values()) or sum(by_kernel.values())
+    of_node = {k.node: k for k in kernels}
+    entries = [(t, places.get(id), of_node.get(id)) for id, t in by_node.items()]
+    if not entries:
+        entries = [(by_kernel.get(k.id, 0.0), places.get(k.node), k) for k in kernels]
+    entries.sort(key=lambda e: -e[0])
+    rows = [["time", "share", "op", "kernel", "GFLOP/s", "GB/s", "of limit", "from"]]
+    for time, node, kernel in entries[:top]:
+        moved = (kernel.bytes_read + kernel.bytes_written) * kernel.runs if kernel else 0.0
+        flops = kernel.flops * kernel.runs if kernel else 0.0
+        rows.append(
+            [
+                seconds(time), percent(time / total) if total else "-",
+                cut(node.op if node else "?", 28), cut(f"{kernel.name}", 24) if kernel else "",
+                f"{flops / time / 1e9:.1f}" if flops and time else "",
+                f"{moved / time / 1e9:.1f}" if moved and time else "",
+                percent(kernel.limit_seconds / time)
+                if kernel and kernel.limit_seconds and time
+                else "",
+                _where(graph, node),
+            ]
+        )  # fmt: skip
+    rest = sum(e[0] for e in entries[top:])
+    more = f"\n  and {len(entries) - top} more: {seconds(rest)}" if len(entries) > top else ""
+    title = f"Kernels by time{f' ({run})' if run else ''}, {seconds(total)} in all"
+    return f"{title}\n{table(rows, [0, 1, 4, 5, 6])}{more}\n{_account(recording, total)}".rstrip()
+
+
+def _account(recording: Recording, total: float) -> str:
+    wall = wall_time(recording)
+    if wall <= 0:
+        return ""
+    missing = 1 - total / wall
+    return (
+        f"  sum of kernels {seconds(total)} of {seconds(wall)} wall time: "
+        f"{percent(max(0.0, missing))} is not attributed"
+    )
+
+
+def wall_time(recording: Recording) -> float:
+    """Seconds of a whole run, as the recording says; 0 when it does not."""
+    text = recording.header.facts.get(WALL_TIME, "").split()
+    scale = {"s": 1.0, "ms": 1e-3, "us": 1e-6}.get(text[1] if len(text) > 1 else "s", 1.0)
+    try:
+        return float(text[0]) * scale if text else 0.0
+    except ValueError:
+        return 0.0
+
+
+def _untimed(
+    graph: GraphView, kernels: list[KernelRow], places: dict[int, NodeRow], top: int
+) -> str:
+    if not kernels:
+        return ""
+    kernels.sort(key=lambda k: -(k.flops * k.runs))
+    rows = [["kernel", "variant", "ops", "FLOPs", "reads", "writes", "from"]]
+    rows += [
+        [
+            cut(k.name, 32), cut(k.variant, 20), str(len(k.ops)), short(k.flops) if k.flops else "",
+            size(k.bytes_read) if k.bytes_read else "",
+            size(k.bytes_written) if k.bytes_written else "", _where(graph, places.get(k.node)),
+        ]
+        for k in kernels[:top]
+    ]  # fmt: skip
+    more = f"\n  and {len(kernels) - top} more" if len(kernels) > top else ""
+    return f"Kernels, {len(kernels)} in all; not timed\n{table(rows, [2, 3, 4, 5])}{more}"
+
+
+# -------------------------------------------------------------------------------------- fusions
+def _fusions(graph: GraphView, top: int) -> str:
+    rewrites = graph.table(RewriteRow)
+    if not rewrites.rows:
+        return ""
+    by_rule: dict[tuple[str, str], list[RewriteRow]] = defaultdict(list)
+    for row in rewrites:
+        by_rule[row.pass_name, row.rule].append(row)
+    rows = [["pass", "rule", "times", "nodes", "for instance"]]
+    for (name, rule), done in sorted(by_rule.items(), key=lambda e: -len(e[1]))[:top]:
+        before, after = (sum(len(getattr(r, k)) for r in done) for k in ("before", "after"))
+        why = next((r.why for r in done if r.why), "")
+        rows.append([name, cut(rule, 28), str(len(done)), f"{before} -> {after}", cut(why, 60)])
+    return f"Rewrites, {rewrites.rows} in all\n{table(rows, [2, 3])}"
+
+
+def _rejects(graph: GraphView, top: int) -> str:
+    rejects = graph.table(RejectRow)
+    if not rejects.rows:
+        return ""
+    by_reason: dict[tuple[str, str], list[RejectRow]] = defaultdict(list)
+    for row in rejects:
+        by_reason[row.pass_name, row.why].append(row)
+    rows = [["pass", "times", "why not"]]
+    for (name, why), done in sorted(by_reason.items(), key=lambda e: -len(e[1]))[:top]:
+        rows.append([name, str(len(done)), cut(why, 96)])
+    more = f"\n  and {len(by_reason) - top} more reasons" if len(by_reason) > top else ""
+    return f"Decided against, {rejects.rows} times\n{table(rows, [1])}{more}"
+
+
+def _opaque(graph: GraphView, top: int) -> str:
+    nodes = graph.stage(-1).nodes
+    opaque = Counter(
+        op
+        for op, kind in zip(nodes.pylist("op"), nodes.pylist("kind"), strict=True)
+        if kind == "opaque"
+    )
+    if not opaque:
+        return ""
+    rows = [["op", "count"], *([cut(op, 60), str(n)] for op, n in opaque.most_common(top))]
+    return f"Opaque ops, which no pass can see into: {opaque.total()}\n{table(rows, [1])}"
+
+
+def _accuracy(graph: GraphView, top: int) -> str:
+    errors = sorted(graph.table(ErrorRow), key=lambda e: -_known(e.own))
+    if not errors:
+        return ""
+    places = _places(graph)
+    stages = [s.name for s in graph.info.stages]
+    past = sum(0 < e.tolerance < max(e.own, e.max_rel) for e in errors)
+    rows = [["own error", "inherited", "absolute", "relative", "op", "stage", "from"]]
+    for e in errors[:top]:
+        node = places.get(e.node)
+        stage = stages[e.stage] if 0 <= e.stage < len(stages) else str(e.stage)
+        figures = [f"{v:.1e}" for v in (e.own, e.inherited, e.max_abs, e.max_rel)]
+        rows.append(
+            [*figures, cut(node.op if node else "?", 28), cut(stage, 24), _where(graph, node)]
+        )
+    told = f"{past} past their tolerance" if past else "all within tolerance"
+    checked = any(e.tolerance > 0 for e in errors)
+    head = f"Accuracy against a float64 replay, {len(errors)} values"
+    return f"{head}{f', {told}' if checked else ''}\n{table(rows, [0, 1, 2, 3])}"
+
+
+def _known(value: float) -> float:
+    return value if math.isfinite(value) else math.inf
