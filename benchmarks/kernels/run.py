@@ -87,7 +87,9 @@ class Bench:
         self.pool = ctypes.c_void_p(self.lib.pool_new(threads))
         self.seconds = seconds
 
-    def show(self, what: str, flops: float, runs: dict[str, Run], errors: dict[str, float]) -> dict[str, float]:
+    def show(
+        self, what: str, flops: float, runs: dict[str, Run], errors: dict[str, float]
+    ) -> dict[str, float]:
         times = interleaved(runs, self.seconds)
         torch_best = min(t for n, t in times.items() if n.startswith("torch"))
         ours = "  ".join(
@@ -99,14 +101,20 @@ class Bench:
 
     def gemm(self, m: int, n: int, k: int, bf16: bool = False, act: bool = False) -> None:
         dtype = torch.bfloat16 if bf16 else torch.float32
-        a, w, bias = torch.randn(m, k).to(dtype), (torch.randn(n, k) / k**0.5).to(dtype), torch.randn(n)
+        a, w, bias = (
+            torch.randn(m, k).to(dtype),
+            (torch.randn(n, k) / k**0.5).to(dtype),
+            torch.randn(n),
+        )
         out = torch.empty(m, n, dtype=dtype)
         packed = room(self.lib.product_bytes(int(bf16), L(k), L(n)))
         self.lib.product_pack(self.pool, int(bf16), p(w.float()), L(k), L(n), p(packed))
         wb = bias.to(dtype)
 
         def ours() -> None:
-            self.lib.product_run(self.pool, int(bf16), int(act), L(m), L(n), L(k), p(a), p(packed), p(bias), p(out))
+            self.lib.product_run(
+                self.pool, int(bf16), int(act), L(m), L(n), L(k), p(a), p(packed), p(bias), p(out)
+            )
 
         def theirs() -> torch.Tensor:
             y = F.linear(a, w, wb)
@@ -116,11 +124,27 @@ class Bench:
         want = F.linear(a.double(), w.double(), bias.double())
         want = F.gelu(want) if act else want
         name = f"{m}x{n}x{k}" + (" bf16" if bf16 else "") + (" gelu" if act else "")
-        self.show(name, 2.0 * m * n * k, {"ours": ours, "torch": theirs}, {"ours": error(out, want)})
+        self.show(
+            name, 2.0 * m * n * k, {"ours": ours, "torch": theirs}, {"ours": error(out, want)}
+        )
 
-    def conv(self, c: int, h: int, oc: int, k: int, stride: int, pad: int, ways: list[int], bf16: bool = False) -> float:
+    def conv(
+        self,
+        c: int,
+        h: int,
+        oc: int,
+        k: int,
+        stride: int,
+        pad: int,
+        ways: list[int],
+        bf16: bool = False,
+    ) -> float:
         """The best way's time."""
-        x, w, bias = torch.randn(1, c, h, h), torch.randn(oc, c, k, k) / (c * k * k) ** 0.5, torch.randn(oc)
+        x, w, bias = (
+            torch.randn(1, c, h, h),
+            torch.randn(oc, c, k, k) / (c * k * k) ** 0.5,
+            torch.randn(oc),
+        )
         want = F.relu(F.conv2d(x.double(), w.double(), bias.double(), stride, pad))
         oh = want.shape[2]
         shape = (L * 16)(1, h, h, c, oh, oh, oc, k, k, stride, stride, pad, pad, 1, 1, 1)
@@ -137,7 +161,9 @@ class Bench:
             given = x if way == 1 else last
 
             def ours(way=way, given=given, packed=packed, work=work, y=y) -> None:
-                self.lib.conv_run(self.pool, int(bf16), shape, way, p(given), p(packed), p(work), p(bias), p(y))
+                self.lib.conv_run(
+                    self.pool, int(bf16), shape, way, p(given), p(packed), p(work), p(bias), p(y)
+                )
 
             ours()
             name = {0: "direct", 1: "direct", 2: "F(2,3)", 4: "F(4,3)"}[way]
@@ -147,18 +173,27 @@ class Bench:
         xl, wl = (t.to(memory_format=torch.channels_last) for t in (xt, wt))
         runs["torch"] = lambda: F.relu_(F.conv2d(xt, wt, bt, stride, pad))
         runs["torch last"] = lambda: F.relu_(F.conv2d(xl, wl, bt, stride, pad))
-        times = self.show(f"{c}x{h}x{h} -> {oc} {k}x{k}/{stride}" + (" bf16" if bf16 else ""), 2.0 * oh * oh * oc * c * k * k, runs, errors)
+        times = self.show(
+            f"{c}x{h}x{h} -> {oc} {k}x{k}/{stride}" + (" bf16" if bf16 else ""),
+            2.0 * oh * oh * oc * c * k * k,
+            runs,
+            errors,
+        )
         return min(t for n, t in times.items() if not n.startswith("torch"))
 
     def attention(self, heads: int, length: int, dim: int, causal: bool) -> None:
         qkv = torch.randn(1, length, 3 * heads * dim)
         mask = None if causal else torch.randn(1, length)
         out = torch.empty(1, length, heads * dim)
-        q, k, v = (t.reshape(1, length, heads, dim).transpose(1, 2) for t in qkv.split(heads * dim, -1))
+        q, k, v = (
+            t.reshape(1, length, heads, dim).transpose(1, 2) for t in qkv.split(heads * dim, -1)
+        )
         bias = None if mask is None else mask[:, None, None]
 
         def ours() -> None:
-            self.lib.attention_run(self.pool, L(1), L(heads), L(length), L(dim), int(causal), p(qkv), p(mask), p(out))
+            self.lib.attention_run(
+                self.pool, L(1), L(heads), L(length), L(dim), int(causal), p(qkv), p(mask), p(out)
+            )
 
         ours()
         want = F.scaled_dot_product_attention(
@@ -166,7 +201,12 @@ class Bench:
         ).transpose(1, 2).reshape(1, length, heads * dim)  # fmt: skip
         runs = {"ours": ours, "torch": lambda: F.scaled_dot_product_attention(q, k, v, bias, is_causal=causal).transpose(1, 2).reshape(out.shape)}  # fmt: skip
         flops = 4.0 * heads * length * length * dim * (0.5 if causal else 1.0)
-        self.show(f"attention {heads}x{length}x{dim}" + (" causal" if causal else " mask"), flops, runs, {"ours": error(out, want)})
+        self.show(
+            f"attention {heads}x{length}x{dim}" + (" causal" if causal else " mask"),
+            flops,
+            runs,
+            {"ours": error(out, want)},
+        )
 
 
 GEMMS = [(512, 512, 512), (1024, 2048, 512), (1024, 512, 2048), (512, 4096, 1024), (512, 1024, 4096), (2048, 2048, 2048),
@@ -207,7 +247,9 @@ def main() -> None:
                         continue
                     best = bench.conv(c, h, oc, k, stride, pad, [1] if c == 3 else [0, 2, 4], bf16)
                     totals = [totals[0] + in18 * best, totals[1] + in50 * best]
-                print(f"convolutions of ResNet-18: {totals[0] * 1e3:.2f} ms, of ResNet-50: {totals[1] * 1e3:.2f} ms")
+                print(
+                    f"convolutions of ResNet-18: {totals[0] * 1e3:.2f} ms, of ResNet-50: {totals[1] * 1e3:.2f} ms"
+                )
         if "attention" in args.what:
             bench.attention(12, 128, 64, causal=False)
             bench.attention(12, 256, 64, causal=True)

@@ -64,6 +64,7 @@ inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, 
   const long items = s.batch * s.heads * qblocks;
   const double flops = (double)s.q_len * s.k_len * (s.dim + s.v_dim) / (double)qblocks;
   const long offset = s.align_end ? s.k_len - s.q_len : 0;
+  const vf scale(s.scale);
 
   parallel_for(pool, items, flops > 40000.0 ? 1 : (long)(40000.0 / (flops + 1)) + 1, [&](long begin, long end) {
     const size_t kb_bytes = (size_t)panels<D>(kblock) * ku * NR * 4, vb_bytes = (size_t)nv * units<D>(kblock) * NR * 4;
@@ -79,12 +80,17 @@ inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, 
       qr.begin *= 2;
       qr.end = 2 * qr.end < s.q_len ? 2 * qr.end : s.q_len;
       const long rows = qr.end - qr.begin, hk = h / (s.heads / s.kv_heads);
-      // Queries of the block, scaled while they are copied: the scores then come out scaled.
-      for (long r = 0; r < rows; r++) {
-        const TQ *src = q.p + b * q.batch + h * q.head + (qr.begin + r) * q.seq;
-        E *dst = (E *)(Q + r * ldq);
-        for_each_vector(s.dim, [&](long d, auto t) __attribute__((always_inline)) { store(dst + d, load(src + d, t) * vf(s.scale), t); });
-        for (long d = s.dim; d < ku * D::kPer; d++) dst[d] = E{};
+      // Queries are read in place where the tiles can; otherwise they are copied and converted.
+      const TQ *q0 = q.p + b * q.batch + h * q.head + qr.begin * q.seq;
+      const void *Qa = q0;
+      long lda = q.seq / D::kPer;
+      if (!RowsA<TQ>{q0, q.seq}.template in_place<D>(s.dim)) {
+        for (long r = 0; r < rows; r++) {
+          E *dst = (E *)(Q + r * ldq);
+          convert_row(q0 + r * q.seq, dst, s.dim);
+          for (long d = s.dim; d < ku * D::kPer; d++) dst[d] = E{};
+        }
+        Qa = Q, lda = ldq;
       }
       long last = s.causal ? qr.end - 1 + offset : s.k_len - 1;  // the last key that any of these queries sees
       if (last >= s.k_len) last = s.k_len - 1;
@@ -99,7 +105,7 @@ inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, 
           packed_for = id;
         }
         const long np = used > 0 ? panels<D>(used) : 0;
-        tile_product<D>(Q, ldq, rows, Kp, np, used, ku, S, lds, false);
+        tile_product<D>(Qa, lda, rows, Kp, np, used, ku, S, lds, false);
         const long uk = units<D>(used > 0 ? used : 0);
         for (long r = 0; r < rows; r++) {
           const long i = qr.begin + r;
@@ -107,8 +113,8 @@ inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, 
           if (s.causal && i + offset - k0 + 1 < n) n = i + offset - k0 + 1;
           if (n < 0) n = 0;
           float *row = S + r * lds;
-          float mx = reduce_row<MaxOp>(n, [&](long j, auto t) __attribute__((always_inline)) {
-            vf x = mask(b, h, i, k0 + j, load(row + j, t), t);
+          float mx = reduce_row<FastMaxOp>(n, [&](long j, auto t) __attribute__((always_inline)) {
+            vf x = mask(b, h, i, k0 + j, load(row + j, t) * scale, t);
             store(row + j, x, t);
             return x;
           });
@@ -120,10 +126,10 @@ inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, 
             if (mx == -__builtin_inff()) alpha = 1.0f;  // nothing seen yet: nothing to rescale
           }
           // While all keys so far are -inf the maximum stands at 0 so that weights are 0, not NaN; the sum decides at the end.
-          const vf shift(mx == -__builtin_inff() ? 0.0f : mx);
+          const vf shift = softmax_shift(mx == -__builtin_inff() ? 0.0f : mx);
           E *p = (E *)row;  // weights overwrite scores, narrower or equal in size, front to back
           float sum = reduce_row<SumOp>(n, [&](long j, auto t) __attribute__((always_inline)) {
-            vf x = exp_nonpos(load(row + j, t) - shift);
+            vf x = softmax_exp(load(row + j, t), shift);
             store(p + j, x, t);
             return x;
           });

@@ -96,6 +96,14 @@ inline void pad_image(ThreadPool &pool, const ConvShape &s, const T *x, bool cha
             transpose2d(s.C, mid, (const E *)src, s.H * s.W_in, o, s.C);
             continue;
           }
+          const long plane = s.H * s.W_in;
+          if (s.C == 3) {  // photographs
+            for (long w = 0; w < mid; w++) {
+              E a = ((const E *)src)[w], b = ((const E *)src)[w + plane], c = ((const E *)src)[w + 2 * plane];
+              o[3 * w] = a, o[3 * w + 1] = b, o[3 * w + 2] = c;
+            }
+            continue;
+          }
         }
         for (long c = 0; c < s.C; c++)
           for (long w = 0; w < mid; w++) convert_row(src + c * s.H * s.W_in + w, o + w * s.C + c, 1);

@@ -16,14 +16,14 @@ inline namespace GH_ISA_NS {
 
 template <class In, class Out>
 GH_INLINE void softmax_row(long n, float *row, In &&in, Out &&out) {
-  float m = reduce_row<MaxOp>(n, [&](long i, auto t) __attribute__((always_inline)) {
+  float m = reduce_row<FastMaxOp>(n, [&](long i, auto t) __attribute__((always_inline)) {
     vf x = in(i, t);
     store(row + i, x, t);
     return x;
   });
-  const vf vmax(m);
+  const vf shift = softmax_shift(m);
   float s = reduce_row<SumOp>(n, [&](long i, auto t) __attribute__((always_inline)) {
-    vf x = exp_nonpos(load(row + i, t) - vmax);
+    vf x = softmax_exp(load(row + i, t), shift);
     store(row + i, x, t);
     return x;
   });
@@ -33,7 +33,7 @@ GH_INLINE void softmax_row(long n, float *row, In &&in, Out &&out) {
 
 template <class In, class Out>
 GH_INLINE void log_softmax_row(long n, float *row, In &&in, Out &&out) {
-  float m = reduce_row<MaxOp>(n, [&](long i, auto t) __attribute__((always_inline)) {
+  float m = reduce_row<FastMaxOp>(n, [&](long i, auto t) __attribute__((always_inline)) {
     vf x = in(i, t);
     store(row + i, x, t);
     return x;

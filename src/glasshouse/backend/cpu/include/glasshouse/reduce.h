@@ -35,6 +35,11 @@ struct MaxOp {
   GH_INLINE static float lanes(vf a) { return reduce_max(a); }
   GH_INLINE static float merge1(float a, float b) { return a > b || a != a ? a : b; }
 };
+struct FastMaxOp {  // NaN may be passed over
+  static constexpr float init = -__builtin_inff();
+  GH_INLINE static vf merge(vf a, vf b) { return max_fast(a, b); }
+  GH_INLINE static float lanes(vf a) { return reduce_max_fast(a); }
+};
 struct MinOp {
   static constexpr float init = __builtin_inff();
   GH_INLINE static vf merge(vf a, vf b) { return min(a, b); }

@@ -73,6 +73,23 @@ GH_INLINE float reduce_max(vf x) { return reduce_max_lanes(x); }
 GH_INLINE float reduce_min(vf x) { return reduce_min_lanes(x); }
 #endif
 
+// The largest lane, when none is NaN; with NaN, any lane (for softmax, whose sum finds the NaN anyway).
+GH_INLINE float reduce_max_fast(vf x) {
+#if defined(GH_AVX512)
+  __m256 a = _mm256_max_ps(lower(x), upper(x));
+  __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  b = _mm_max_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
+#elif defined(GH_AVX2)
+  __m256 a = (__m256)x.v;
+  __m128 b = _mm_max_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
+  b = _mm_max_ps(b, _mm_movehl_ps(b, b));
+  return _mm_cvtss_f32(_mm_max_ss(b, _mm_movehdup_ps(b)));
+#else
+  return reduce_max_lanes(x);
+#endif
+}
+
 // Scalar views of the storage types.
 GH_INLINE float to_scalar(float x) { return x; }
 GH_INLINE float to_scalar(bf16 x) { return bit_cast<float>((uint32_t)x.bits << 16); }
