@@ -25,6 +25,7 @@ import numpy as np
 from glasshouse import __version__
 from glasshouse.backend.cpu.build import build, headers_hash
 from glasshouse.backend.cpu.emit import Layout, Source
+from glasshouse.backend.cpu.toolchain import toolchain
 from glasshouse.errors import FormatError, GlasshouseError
 from glasshouse.ir.dim import symbols_of
 from glasshouse.ir.graph import Graph, Node
@@ -120,7 +121,7 @@ def save(module: Module, folder: Path, name: str) -> Path:
             "file": kept.name,
             "sha256": hashlib.sha256(kept.read_bytes()).hexdigest(),
             "headers": headers_hash(),
-            "processor": _features(),
+            "processor": _features() if toolchain().march == "native" else [],
         },
         "weights": {"bytes": weights.bytes, "arrays": weights.rows},
         "symbols": [s.name for s in program.symbols],
