@@ -40,10 +40,14 @@ def decomposed(
     if mode is None:
         return None
     try:
-        with mode:
-            graph = make_fx(call, pre_dispatch=True)(*fakes)
-        # Composite ops that PyTorch decomposes in C++ come out as themselves again.
-        return None if any(n.target is target for n in graph.graph.nodes) else (graph, nodes)
+        # Composite ops that PyTorch decomposes in C++ come out as themselves, unless they are
+        # traced below autograd; there, other composites are taken apart too.
+        for early in (True, False):
+            with mode, torch.no_grad():
+                graph = make_fx(call, pre_dispatch=early)(*fakes)
+            if not any(n.target is target for n in graph.graph.nodes):
+                return graph, nodes
+        return None
     except Exception:  # whatever a decomposition stumbles over, the op itself still runs
         return None
 

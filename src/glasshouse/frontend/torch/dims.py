@@ -98,8 +98,8 @@ def _power(base: Dim, times: int) -> Dim:
 
 
 def _bound(bound: Any) -> int | None:
-    try:
-        value = int(bound)
-    except (OverflowError, TypeError, ValueError):  # int_oo
+    """A limit as a number; None for PyTorch's and SymPy's infinities."""
+    if not isinstance(bound, int) and not getattr(bound, "is_Integer", False):
         return None
+    value = int(bound)
     return value if abs(value) < _ENDLESS else None

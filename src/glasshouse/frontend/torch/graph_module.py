@@ -64,8 +64,11 @@ def import_graph_module(
             inputs.append(size)
         else:
             inputs.append(val)
+    for name_of_size, number in bare.items():
+        if name_of_size not in shaped:
+            assembler.size(inputs[number], number)
     results = assembler.importer.run(module, inputs)
-    flat, spec = pytree.tree_flatten(results)
+    flat, spec = pytree.tree_flatten(results, is_leaf=lambda r: r is None)
     assembler.captured.out_spec = spec
     return assembler.finish(flat, _names(module, len(flat)))
 
@@ -83,6 +86,6 @@ def _ranges(module: fx.GraphModule) -> dict[Any, Any]:
 
 def _names(module: fx.GraphModule, count: int) -> list[str]:
     output = next(n for n in module.graph.nodes if n.op == "output")
-    given = pytree.tree_leaves(output.args[0])
+    given = pytree.tree_leaves(output.args[0], is_leaf=lambda r: r is None)
     names = [g.name if isinstance(g, fx.Node) else f"output_{i}" for i, g in enumerate(given)]
     return names if len(names) == count else [f"output_{i}" for i in range(count)]

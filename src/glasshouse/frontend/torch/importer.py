@@ -125,7 +125,7 @@ class Importer:
         if spelling is not None:
             mark = self.builder.graph._next_id
             try:
-                return self._as_declared(self._spell(spelling, call), call.node.meta.get("val"))
+                return self._as_declared(self._spell(spelling, call), _declared(call.node))
             except GlasshouseError as error:
                 self._refuse(call, error, mark)
         if not call.written:
@@ -164,7 +164,7 @@ class Importer:
         try:
             operands = [call.env[n] for n in found[1]]
             result = _read(self.run(found[0], operands))
-            result = self._as_declared(result, call.node.meta.get("val"))
+            result = self._as_declared(result, _declared(call.node))
             new = [graph.find(id) for id in range(mark, graph._next_id)]
             if any(n is not None and n.op.name == "opaque" for n in new):
                 raise CaptureError("its decomposition needs an op that has no spelling")
@@ -342,6 +342,20 @@ def _under_autocast(call: Call) -> Call:
 def _is_ignored(node: fx.Node) -> bool:
     schema = getattr(node.target, "_schema", None)
     return schema is not None and schema.name in _IGNORED
+
+
+def _declared(node: fx.Node) -> Any:
+    """The types of what an op gives; None for results that nothing reads."""
+    val = node.meta.get("val")
+    if not isinstance(val, (list, tuple)):
+        return val
+    users = [u for u in node.users if u.target is operator.getitem]
+    read = (
+        {u.args[1] for u in users if u.users}
+        if len(users) == len(node.users)
+        else set(range(len(val)))
+    )
+    return [v if i in read else None for i, v in enumerate(val)]
 
 
 def _read(found: Any) -> Any:

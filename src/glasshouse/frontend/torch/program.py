@@ -26,7 +26,7 @@ from glasshouse.frontend.torch.source import Sources
 from glasshouse.frontend.torch.weights import array_of, identity
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import SymDim, symbols_of
-from glasshouse.ir.dtype import int64, to_storage
+from glasshouse.ir.dtype import bool_, int64, to_storage
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
 from glasshouse.ir.types import tensor_type
@@ -46,6 +46,8 @@ class Captured:
     refused: list[tuple[str, str]] = field(
         default_factory=list
     )  # (op, why its spelling did not do)
+    numbers: set[int] = field(default_factory=set)  # graph outputs that are ints in the model
+    complex: set[int] = field(default_factory=set)  # graph outputs that are pairs of reals
 
     def flat_inputs(
         self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
@@ -54,9 +56,21 @@ class Captured:
         flat = pytree.tree_leaves((tuple(args), dict(kwargs or {})))
         return [flat[i] for i in self.inputs]
 
+    def flat_results(self, outputs: Sequence[Any]) -> list[Any]:
+        """What the model returns, taken apart, from the outputs of a run."""
+        return [o.value if isinstance(o, Fixed) else self._result(o, outputs) for o in self.outputs]
+
+    def _result(self, number: int, outputs: Sequence[Any]) -> Any:
+        found = outputs[number]
+        if number in self.numbers:
+            return int(found)
+        if number in self.complex and isinstance(found, torch.Tensor):
+            return torch.view_as_complex(found.contiguous())
+        return found
+
     def results(self, outputs: Sequence[Any]) -> Any:
         """What the model returns, from the outputs of a run."""
-        flat = [o.value if isinstance(o, Fixed) else outputs[o] for o in self.outputs]
+        flat = self.flat_results(outputs)
         return pytree.tree_unflatten(flat, self.out_spec) if self.out_spec else flat
 
 
@@ -91,6 +105,11 @@ class Assembler:
         slot = Slot(Complex(handle) if val.dtype in COMPLEX_PARTS else handle)
         self.given[number] = slot
         return slot
+
+    def size(self, dim: SymDim, number: int) -> None:
+        """A number that is given at each run and is a size: an input that is nothing but long."""
+        self.builder.input(bool_, (dim,), f"size:{dim}")
+        self.captured.inputs.append(number)
 
     def weight(self, tensor: torch.Tensor, name: str, changes: bool) -> Slot:
         """A parameter, buffer or constant; it enters the graph where it is first read."""
@@ -135,6 +154,10 @@ class Assembler:
             if handle is None:
                 self.captured.outputs.append(Fixed(result))
                 continue
+            if isinstance(result, SymDim):
+                self.captured.numbers.add(len(handles))
+            elif isinstance(result, Slot) and isinstance(result.read(), Complex):
+                self.captured.complex.add(len(handles))
             self.captured.outputs.append(len(handles))
             handles.append(handle)
             kept.append(name)
@@ -232,7 +255,10 @@ def _user_input(assembler: Assembler, node: Any, arg: Any, number: int) -> Any:
     if isinstance(arg, ConstantArgument):
         return arg.value
     if isinstance(arg, SymIntArgument):
-        return assembler.symbols.dim(val) if isinstance(val, torch.SymInt) else val
+        size = assembler.symbols.dim(val) if isinstance(val, torch.SymInt) else val
+        if isinstance(size, SymDim):
+            assembler.size(size, number)
+        return size
     if not isinstance(arg, TensorArgument) or not isinstance(val, torch.Tensor):
         raise CaptureError(f"the input {node.name} is neither a tensor nor a number")
     with assembler.builder.at(assembler.importer.sources.origin(node)):

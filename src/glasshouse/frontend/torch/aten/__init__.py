@@ -4,6 +4,7 @@ from glasshouse.frontend.torch.aten import (
     activation,
     arithmetic,
     attention,
+    backward,
     convert,
     create,
     functions,
@@ -15,6 +16,7 @@ from glasshouse.frontend.torch.aten import (
     pieces,
     random,
     reduce,
+    running,
     shape,
 )
 from glasshouse.frontend.torch.aten.registry import (
@@ -28,7 +30,8 @@ from glasshouse.frontend.torch.aten.registry import (
 )
 
 __all__ = [
-    "IN_CONTEXT", "TABLE", "Context", "activation", "apply", "arithmetic", "attention", "convert",
+    "IN_CONTEXT", "TABLE", "Context", "activation", "apply", "arithmetic", "attention", "backward",
+    "convert",
     "create", "find", "functions", "image", "index", "is_handle", "linear", "loss", "norm",
-    "pieces", "random", "reduce", "scalar", "shape",
+    "pieces", "random", "reduce", "running", "scalar", "shape",
 ]  # fmt: skip

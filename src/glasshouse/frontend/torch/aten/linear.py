@@ -6,8 +6,9 @@ from typing import Any
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import apply, aten
-from glasshouse.ir.dtype import Category
+from glasshouse.ir.dtype import int64
 from glasshouse.ops import composite
+from glasshouse.ops.create import arange_near
 from glasshouse.ops.shape import permuted, reshaped
 from glasshouse.ops.shapes import axis_of
 
@@ -145,6 +146,23 @@ def int_mm(x: Any, y: Any) -> Any:
     return matmul(x.cast("int32"), y.cast("int32"))
 
 
+@aten("_grouped_mm", "transformers::grouped_mm_fallback")
+def grouped_mm(x: Any, w: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+    """Rows of x up to offs[0] times w[0], those up to offs[1] times w[1], and so on.
+
+    Every row is multiplied with every matrix and the right result taken: the sizes of the groups
+    are known at run time alone.
+    """
+    if offs is None or x.ndim != 2 or w.ndim != 3 or bias is not None:
+        raise Unsupported("a grouped product of this form")
+    rows = reshaped(arange_near(x, x.shape[0]), (x.shape[0], 1))
+    group = offs.cast(int64).apply("less_equal", rows).cast(int64).apply("sum", axes=[1])
+    last = w.shape[0] - 1
+    group = apply("minimum", group, last) if isinstance(last, int) else group
+    every = reshaped(x, (1, *x.shape)).apply("matmul", w)
+    return composite.getitem(every, (group, arange_near(x, x.shape[0])))
+
+
 @aten("linalg_vecdot")
 def vecdot(x: Any, y: Any, dim: int = -1) -> Any:
     return (x * y).apply("sum", axes=[dim])
@@ -160,10 +178,3 @@ def pairwise_distance(
     x: Any, y: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:
     return composite.norm(x - y + eps, float(p), [-1], keepdim)
-
-
-def is_whole(x: Any) -> bool:
-    return x.dtype.category is not Category.FLOAT
-
-
-__all__ = ["apply"]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.arithmetic import as_index
 from glasshouse.frontend.torch.aten.registry import apply, aten, common
 from glasshouse.ir.dtype import int64
@@ -133,8 +132,3 @@ def hinge_embedding_loss(x: Any, target: Any, margin: float = 1.0, reduction: in
     far = apply("where", target.apply("equal", -1), (margin - x).apply("clip", low=0.0), 0.0)
     near = apply("where", target.apply("equal", 1), x, 0.0)
     return reduce(far + near, _HOW[reduction])
-
-
-@aten("triplet_margin_loss", "ctc_loss")
-def _loops(*_: Any, **__: Any) -> Any:
-    raise Unsupported("this loss has no spelling")

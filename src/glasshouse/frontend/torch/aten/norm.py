@@ -11,6 +11,7 @@ from glasshouse.ops import composite
 from glasshouse.ops.create import full_near
 from glasshouse.ops.reduce import shared
 from glasshouse.ops.shape import reshaped
+from glasshouse.ops.shapes import axis_of
 
 
 def _or_full(near: Any, given: Any, size: Any, value: float, dtype: Any) -> Any:
@@ -170,6 +171,12 @@ def instance_norm(
             found = x.apply(op, axes=axes).apply("mean", axes=[0])
             ctx.write(number, held * (1.0 - momentum) + found.cast(held.dtype) * momentum)
     return composite.instance_norm(x, weight, bias, eps)
+
+
+@aten("_weight_norm", "_weight_norm_interface")
+def weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
+    axes = [a for a in range(v.ndim) if a != axis_of(dim, v.ndim)]
+    return v * (g / (v * v).apply("sum", axes=axes, keepdims=True).apply("sqrt"))
 
 
 @aten("local_response_norm")

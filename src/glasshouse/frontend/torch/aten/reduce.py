@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from glasshouse.errors import Unsupported
@@ -184,15 +183,6 @@ def renorm(x: Any, p: Any, dim: int, maxnorm: Any) -> Any:
 def cumsum(x: Any, dim: int, dtype: DType | None = None) -> Any:
     kind = dtype or (int64 if is_integral(x.dtype) else x.dtype)
     return x.cast(kind).apply("cumsum", axis=dim)
-
-
-@aten("logcumsumexp")
-def logcumsumexp(x: Any, dim: int) -> Any:
-    if not x.ndim:
-        return x
-    high = x.apply("max", axes=[dim], keepdims=True)
-    safe = apply("where", abs(high) < math.inf, high, 0.0)
-    return (x - safe).apply("exp").apply("cumsum", axis=dim).apply("log") + safe
 
 
 @aten("diff")

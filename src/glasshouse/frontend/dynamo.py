@@ -1,0 +1,147 @@
+"""Decides what `torch.compile(model, backend="glasshouse")` does with what Dynamo captures.
+
+A graph that needs no gradient is captured above autograd, where layers are still whole. One that
+does is split by AOTAutograd into a forward and a backward graph, and both are compiled. Each is
+kept, with its recording, in `compiled_graphs()` until `reset()`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._dynamo.backends.common import aot_autograd
+from torch._functorch.aot_autograd import make_boxed_func
+from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from glasshouse.errors import Unsupported
+from glasshouse.frontend.torch.execute import EXECUTORS, Runner
+from glasshouse.frontend.torch.graph_module import import_graph_module
+from glasshouse.frontend.torch.program import Captured
+from glasshouse.ir.graph import Graph
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """One graph that Dynamo handed over: what it became, and what runs it."""
+
+    phase: str  # "inference", "forward" or "backward"
+    captured: Captured
+    runner: Runner
+
+    @property
+    def graph(self) -> Graph:
+        return self.captured.graph
+
+    @property
+    def recording(self) -> Any:
+        """What the compiler wrote down; None where the reference executor runs the graph."""
+        return getattr(self.runner.module, "base_recording", None)
+
+
+_COMPILED: list[Compiled] = []
+
+
+def compiled_graphs() -> list[Compiled]:
+    """Every graph compiled so far, in order: one for each part between graph breaks and phase."""
+    return list(_COMPILED)
+
+
+def reset() -> None:
+    """Forget the graphs that were compiled."""
+    _COMPILED.clear()
+
+
+def backend(
+    module: Any, examples: Sequence[Any], *, options: dict[str, Any] | None = None, **_: Any
+) -> Callable[..., Any]:
+    """The entry point: `torch.compile(model, backend="glasshouse", options={...})`.
+
+    Options: `executor` is "auto" (compiled where that is possible), "compiled" or "reference".
+    """
+    executor = _executor(options or {})
+    if not _needs_gradient(examples):
+        return _inference(module, examples, executor)
+
+    def compiler(phase: str) -> Callable[..., Any]:
+        def compile(graph: Any, fakes: Sequence[Any]) -> Callable[..., Any]:
+            captured = import_graph_module(graph, fakes, f"{phase}")
+            boxed: Callable[..., Any] = make_boxed_func(_kept(phase, captured, executor, graph))
+            return boxed
+
+        return compile
+
+    train = aot_autograd(
+        fw_compiler=compiler("forward"),
+        bw_compiler=compiler("backward"),
+        inference_compiler=compiler("inference"),
+    )
+    made: Callable[..., Any] = train(module, examples)
+    return made
+
+
+def _executor(options: dict[str, Any]) -> str:
+    unknown = set(options) - {"executor"}
+    if unknown:
+        raise Unsupported(
+            f"glasshouse has no option {', '.join(sorted(unknown))}",
+            hint=f"there is executor: {', '.join(EXECUTORS)}",
+        )
+    return str(options.get("executor", "auto"))
+
+
+def _needs_gradient(examples: Sequence[Any]) -> bool:
+    return torch.is_grad_enabled() and any(
+        isinstance(e, torch.Tensor) and e.requires_grad for e in examples
+    )
+
+
+def _inference(module: Any, examples: Sequence[Any], executor: str) -> Callable[..., Any]:
+    # The placeholders know which sizes are dynamic; the examples may be real tensors.
+    nodes = [n for n in module.graph.nodes if n.op == "placeholder"]
+    fakes = [n.meta.get("example_value", e) for n, e in zip(nodes, examples, strict=True)]
+    mode = next((f.fake_mode for f in fakes if isinstance(f, FakeTensor)), None) or FakeTensorMode(
+        allow_non_fake_inputs=True
+    )
+    with mode, torch.no_grad():
+        graph = make_fx(module, pre_dispatch=True)(*fakes)
+    captured = import_graph_module(graph, fakes, "inference")
+    return _kept("inference", captured, executor, graph)
+
+
+def _kept(phase: str, captured: Captured, executor: str, graph: Any) -> Callable[..., Any]:
+    runner = Runner(captured, executor)
+    _COMPILED.append(Compiled(phase, captured, runner))
+    strides = _strides(graph)
+
+    def call(*flat: Any) -> list[Any]:
+        results = runner(flat)
+        return [_laid_out(r, s) for r, s in zip(results, strides, strict=True)]
+
+    return call
+
+
+def _strides(graph: Any) -> list[tuple[int, ...] | None]:
+    """How each output lies in memory in PyTorch, where that is known and not row by row.
+
+    AOTAutograd makes views of outputs by their strides.
+    """
+    found: list[tuple[int, ...] | None] = []
+    output = next(n for n in graph.graph.nodes if n.op == "output")
+    for node in torch.utils._pytree.tree_leaves(output.args[0], is_leaf=lambda n: n is None):
+        val: Any = getattr(node, "meta", {}).get("val")
+        fixed = isinstance(val, torch.Tensor) and all(
+            isinstance(s, int) for s in (*val.shape, *val.stride())
+        )
+        found.append(tuple(val.stride()) if fixed and not val.is_contiguous() else None)
+    return found
+
+
+def _laid_out(result: Any, strides: tuple[int, ...] | None) -> Any:
+    if strides is None or not isinstance(result, torch.Tensor) or result.stride() == strides:
+        return result
+    out = torch.empty_strided(result.shape, strides, dtype=result.dtype)
+    return out.copy_(result)

@@ -1,0 +1,102 @@
+"""Decides what runs a captured graph inside PyTorch: a compiled module, else the reference."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+
+from glasshouse.errors import GlasshouseError, TypeMismatch
+from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, torch_dtype
+from glasshouse.frontend.torch.program import Captured
+from glasshouse.ir.dim import symbols_of
+from glasshouse.ir.graph import Graph
+
+EXECUTORS = ("auto", "compiled", "reference")
+
+
+class Runner:
+    """Runs a graph on tensors. `module` is what it was compiled to, or None on the reference."""
+
+    def __init__(self, captured: Captured, executor: str = "auto") -> None:
+        if executor not in EXECUTORS:
+            raise TypeMismatch(f"an executor is one of {', '.join(EXECUTORS)}, not {executor!r}")
+        self.captured = captured
+        self.graph: Graph = captured.graph
+        self.module: Any = None
+        self._state: dict[str, Any] = {}
+        if executor != "reference" and not sizes_from_data(self.graph):
+            try:
+                self.module = _compiled(self.graph)
+            except Exception as error:
+                if executor == "compiled":
+                    raise
+                said = error.message if isinstance(error, GlasshouseError) else repr(error)
+                warnings.warn(
+                    f"{self.graph.name or 'a graph'} runs on the reference executor, which is "
+                    f"slow: {said}",
+                    stacklevel=3,
+                )
+
+    def __call__(self, flat: Sequence[Any]) -> list[Any]:
+        """The model's results, flat, for its flat arguments; written arguments are written to."""
+        given = [_operand(flat[i]) for i in self.captured.inputs]
+        outputs = self._run(given)
+        for number, place in self.captured.written:
+            flat[number].copy_(outputs[place])
+        return self.captured.flat_results(outputs)
+
+    def _run(self, given: Sequence[Any]) -> list[torch.Tensor]:
+        if self.module is not None:
+            out = self.module(*given)
+            many: Sequence[Any] = out if isinstance(out, (list, tuple)) else [out]
+        else:
+            from glasshouse.numpy_ref import run
+
+            many = run(self.graph, [_carried(g) for g in given], variables=self._state)
+        return [_tensor(o, v.type.dtype) for o, v in zip(many, self.graph.outputs, strict=True)]
+
+
+def _compiled(graph: Graph) -> Any:
+    from glasshouse.runtime.compiler import compile_optimized
+
+    return compile_optimized(graph)
+
+
+def sizes_from_data(graph: Graph) -> bool:
+    """Whether a size is known only once an op has run, which compiled code does not wait for."""
+    known = {name for v in graph.inputs for d in v.type.shape for name in symbols_of(d)}
+    return any(
+        symbols_of(d).keys() - known
+        for n in graph.nodes
+        if n.op.name == "opaque"
+        for v in n.outputs
+        for d in v.type.shape
+    )
+
+
+def _operand(given: Any) -> Any:
+    if isinstance(given, int):  # a size on its own: an array of that length without memory
+        return np.broadcast_to(np.False_, (given,))
+    found = given.detach().resolve_conj().resolve_neg()
+    if found.dtype in COMPLEX_PARTS:
+        found = torch.view_as_real(found)
+    return found.cpu().contiguous()
+
+
+def _carried(given: Any) -> Any:
+    if not isinstance(given, torch.Tensor):
+        return given
+    return given.float().numpy() if given.dtype is torch.bfloat16 else given.numpy()
+
+
+def _tensor(given: Any, dtype: Any) -> torch.Tensor:
+    if not isinstance(given, torch.Tensor):
+        array = np.asarray(given)
+        if array.dtype == np.uint16:
+            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        given = torch.from_numpy(array if array.flags.writeable else array.copy())
+    return given.to(torch_dtype(dtype))
