@@ -71,3 +71,24 @@ def test_equal_to_onnx_runtime(proto: Any) -> None:
     np.testing.assert_allclose(
         found.astype(np.float64), expected.astype(np.float64), rtol=1e-4, atol=1 if whole else 1e-4
     )
+
+
+@pytest.mark.parametrize("columns", [False, True], ids=["one scale", "a scale for each column"])
+def test_quantised_products_equal_onnx_runtime(columns: bool) -> None:
+    random = np.random.default_rng(5)
+    stored = [
+        *SCALES[:2], weight("so", np.float32(0.4)), weight("zo", np.uint8(110)),
+        weight("w", random.integers(-128, 128, (3, 6)).astype(np.int8)),
+        weight("ws", np.float32([0.02, 0.03, 0.01]) if columns else np.float32(0.02)),
+        weight("wz", np.zeros(3, np.int8) if columns else np.int8(3)),
+        weight("bias", np.int32([100, -200, 5])),
+    ]  # fmt: skip
+    operands = ["x", "s", "z", "w", "ws", "wz", "bias", "so", "zo"]
+    made = node("QGemm", operands, ["y"], domain="com.microsoft", transB=1, transA=0, alpha=1.0)
+    proto = model(
+        [made], [info("x", U8, [4, 6])], [info("y", U8, None)], stored,
+        domains={"com.microsoft": 1},
+    )  # fmt: skip
+    x = random.integers(0, 256, (4, 6)).astype(np.uint8)
+    session = ort.InferenceSession(proto.SerializeToString(), providers=["CPUExecutionProvider"])
+    np.testing.assert_array_equal(run(gh.trace(proto), [x])[0], session.run(None, {"x": x})[0])

@@ -7,7 +7,7 @@ from typing import Any
 
 from glasshouse.frontend.onnx.call import Call
 from glasshouse.frontend.onnx.registry import spell
-from glasshouse.ir.dtype import float32
+from glasshouse.ir.dtype import float32, int32
 from glasshouse.ops.shape import reshaped
 
 _DOMAIN = "com.microsoft."
@@ -108,3 +108,29 @@ def _real_at(c: Call, place: int) -> Any:
     return c[place].apply(
         "dequantize", reshaped(c[place + 1], ()), reshaped(c[place + 2], ()), dtype=float32
     )
+
+
+@_ms("QGemm")
+def qgemm(c: Call) -> Any:
+    """A product of whole numbers; real where no scale for the result is given."""
+    x, x_scale, x_zero, y, y_scale, y_zero = (c[i] for i in range(6))
+    left = x.cast(int32) - reshaped(x_zero, ()).cast(int32)
+    right = y.cast(int32)
+    # One scale and zero point for the whole weight, or one for each column of the result.
+    alone = y_scale.ndim == 0 or y_scale.shape == (1,)
+    zero = reshaped(y_zero, ()) if alone else y_zero
+    if not alone and c.attr("transB", 0):
+        zero = reshaped(zero, (*zero.shape, 1))
+    total = left.apply(
+        "matmul", right - zero.cast(int32), transpose_x=bool(c.attr("transA", 0)),
+        transpose_y=bool(c.attr("transB", 0)),
+    )  # fmt: skip
+    if c.has(6):
+        total = total + c[6]
+    factor = reshaped(x_scale, ()) * (reshaped(y_scale, ()) if alone else y_scale)
+    out = total.cast(float32) * (factor * c.attr("alpha", 1.0))
+    if not c.has(7):
+        return out
+    stored = c.item(8).dtype if c.has(8) else c.item(0).dtype
+    offset = reshaped(c[8], ()) if c.has(8) else c.full((), 0, stored)
+    return out.apply("quantize", reshaped(c[7], ()), offset, dtype=stored)
