@@ -31,8 +31,7 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     "tensor": frozenset({"numpy_ref"}),  # runs what is pending until a compiler is set
     "nn": frozenset({"tensor"}),
     # torch.compile's backend compiles what it is given; training captures differentiate.
-    # torch.compile compiles what it captures; training is captured with our own gradients (tensor).
-    "frontend": frozenset({"ops", "runtime"}),
+    "frontend": frozenset({"ops", "tensor", "runtime"}),
     # numerics: folding runs ops, instruments compare with the reference and write recordings;
     # formats: an instrument writes intermediate graphs as files.
     "passes": frozenset({"ops", "numerics", "formats"}),
