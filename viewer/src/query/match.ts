@@ -76,8 +76,7 @@ export class Matcher {
   }
 
   private test(pattern: Pattern): Test {
-    const flags = textsOf(this.s).matching(pattern);
-    return (text) => flags[text] === 1;
+    return textsOf(this.s).matching(pattern);
   }
 
   private byRow(test: (row: number) => boolean): Flags {
@@ -195,18 +194,20 @@ export class Matcher {
   private inside(pattern: Pattern): Flags {
     const { h, graph } = this.s;
     const rows = graph.groups;
-    const path = (row: number): string => {
-      const parts: string[] = [];
-      for (let r = row; r >= 0; r = rows.parent[r]) parts.push(graph.strings.head(rows.name[r], 80));
-      return parts.reverse().join(".");
-    };
+    // Rows stand after their parents: each path is its parent's and one name more.
+    const paths: string[] = [];
+    for (let r = 0; r < rows.rows; r++) {
+      const own = graph.strings.head(rows.name[r], 80);
+      paths.push(rows.parent[r] >= 0 && rows.parent[r] < r ? `${paths[rows.parent[r]]}.${own}` : own);
+    }
+    const fitsClass = this.test(pattern);
     const out = this.empty();
     const hit = new Uint8Array(h.groups);
     // Groups stand after their parents, so one sweep carries a hit down.
     for (let g = 1; g < h.groups; g++) {
       const above = h.parent[h.nodes + g] - h.nodes;
       const r = h.raw[g];
-      const own = r >= 0 && (matches(pattern, path(r)) || matches(pattern, graph.strings.head(rows.cls[r], 80)));
+      const own = r >= 0 && (matches(pattern, paths[r]) || fitsClass(rows.cls[r]));
       hit[g] = hit[above] || own ? 1 : 0;
       if (hit[above]) out[h.nodes + g] = 1;
     }

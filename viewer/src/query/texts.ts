@@ -12,23 +12,29 @@ export class Texts {
 
   constructor(readonly strings: Strings) {}
 
-  /** For each string of the file, whether it fits: 1 or 0. Index 0, the empty string, never does. */
-  matching(pattern: Pattern): Uint8Array {
+  /** A test of string indices: words by one scan, patterns string by string as they are asked for. Index 0, "", never fits. */
+  matching(pattern: Pattern): (text: number) => boolean {
     const key = pattern.how === "regex" ? `r${pattern.regex.flags}/${pattern.regex.source}` : `${pattern.how}/${pattern.text}`;
     let found = this.known.get(key);
     if (!found) {
-      found = pattern.how === "part" ? this.scan(pattern.text) : this.test(pattern);
+      found = pattern.how === "part" ? this.scan(pattern.text) : new Uint8Array(this.strings.count);
       if (this.known.size > 32) this.known.clear();
       this.known.set(key, found);
     }
-    return found;
+    const flags = found;
+    if (pattern.how === "part") return (text) => flags[text] === 1;
+    // 0 not asked yet, 1 fits, 2 does not.
+    return (text) => {
+      if (text <= 0 || text >= flags.length) return false;
+      if (flags[text] === 0) flags[text] = matches(pattern, this.lower(text)) ? 1 : 2;
+      return flags[text] === 1;
+    };
   }
 
-  private test(pattern: Pattern): Uint8Array {
-    const { strings } = this;
-    const out = new Uint8Array(strings.count);
-    for (let i = 1; i < strings.count; i++) out[i] = matches(pattern, strings.head(i, LONGEST)) ? 1 : 0;
-    return out;
+  /** Patterns never tell case apart, so the lower case text serves all of them. */
+  private lower(text: number): string {
+    const all = this.joined();
+    return all ? all.low.slice(all.starts[text], Math.min(all.starts[text + 1], all.starts[text] + LONGEST)) : this.strings.head(text, LONGEST);
   }
 
   private scan(text: string): Uint8Array {
