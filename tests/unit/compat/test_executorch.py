@@ -112,6 +112,23 @@ def test_modules_keep_their_full_path(program) -> None:
     assert classes["0"] == "Block"
 
 
+def test_what_a_quantiser_put_in_stands_with_the_op_it_serves(program) -> None:
+    for node in program.graph.nodes:
+        if "quantize" in node.name:
+            node.meta["nn_module_stack"] = {"": ("", "torch.export._trace.Wrapper")}
+    recording = recording_of(program)
+    nodes = nodes_of(recording)
+    where = {name: groups_of(recording, row).get("module") for name, row in nodes.items()}
+    q, dq = "quantize_per_tensor", "dequantize_per_tensor"
+    assert [where[dq], where[f"{dq}_1"], where[f"{q}_1"]] == ["enc/0"] * 3
+    assert [where[f"{dq}_2"], where[f"{dq}_3"], where[f"{q}_2"]] == ["dec/0"] * 3
+    assert [where[q], where[f"{dq}_4"]] == [None, None]
+    row = nodes[f"{q}_1"]
+    said = dict(zip(row.attr_keys, row.attr_values, strict=True))
+    assert said["module of"] == "relu"
+    assert recording.header.title == "Two"
+
+
 def test_clusters_are_found_where_nobody_marked_them(program) -> None:
     recording = recording_of(program)
     found = {n: groups_of(recording, row).get("cluster") for n, row in nodes_of(recording).items()}
@@ -225,8 +242,13 @@ def test_a_file_is_written_and_nothing_started(program, tmp_path, monkeypatch) -
         "cluster": "cluster (linear)",
         "partition": "partition 0 (p)/cluster (linear)",
     }
-    raw = {n["id"]: n for n in json.loads(path.read_text())["graphs"][0]["nodes"]}
+    written = json.loads(path.read_text())
+    raw = {n["id"]: n for n in written["graphs"][0]["nodes"]}
     assert raw["relu"]["namespace"] == "enc/0"
+    builder = pytest.importorskip("model_explorer.graph_builder", reason="needs model_explorer")
+    dacite = pytest.importorskip("dacite", reason="comes with model_explorer")
+    accepted = dacite.from_dict(builder.GraphCollection, written, dacite.Config(strict=True))
+    assert {n.id for n in accepted.graphs[0].nodes} == set(raw)
 
 
 def test_calls_share_a_server_and_pages_start_at_the_partitions(program) -> None:

@@ -7,7 +7,6 @@ the call that gets it, and can be opened there.
 from __future__ import annotations
 
 import operator
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,13 +14,11 @@ from typing import Any
 import torch
 
 from glasshouse.compat.executorch.marks import Marks
+from glasshouse.compat.executorch.modules import module_of
 from glasshouse.compat.executorch.names import argument_names, leaves, op_name, text, types_of
 from glasshouse.formats.kinds import kind_of
-from glasshouse.formats.pt2.read import frames_of, module_path, user_line
+from glasshouse.formats.pt2.read import frames_of, user_line
 from glasshouse.record import GraphBuilder, RecordingBuilder
-
-# A module that is called again is entered as "layer@1".
-_AGAIN = re.compile(r"@\d+$")
 
 
 @dataclass
@@ -97,7 +94,9 @@ class FxReader:
                 attrs[name or place] = text(argument)
         for key, value in _meta(node).items():
             attrs[f"meta.{key}" if key in attrs else key] = value
-        path, classes = module_path(_stack(node))
+        (path, classes), served = module_of(node)
+        if served:
+            attrs["module of"] = served
         groups = [self.builder.group_path("module", path, classes), *self.marked[node]]
         self._add(node, op, kind_of(op), attrs, groups, inputs, input_names, bodies)
 
@@ -196,14 +195,3 @@ def _meta(node: Any) -> dict[str, str]:
         for key, value in node.meta.items()
         if isinstance(value, (str, int, float)) and key not in ("stack_trace", "val")
     }
-
-
-def _stack(node: Any) -> str:
-    """The module stack as `.pt2` files spell it: "key,path,class;..."."""
-    stack = node.meta.get("nn_module_stack") or {}
-    entries = []
-    for key, (path, cls) in stack.items():
-        if not key.startswith("_empty_nn_module_stack"):
-            name = cls if isinstance(cls, str) else cls.__qualname__
-            entries.append(f",{_AGAIN.sub('', path)},{name}")
-    return ";".join(entries)

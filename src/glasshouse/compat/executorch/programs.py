@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from collections import deque
 from typing import Any
 
 import torch
 
 from glasshouse.compat.executorch.fx_graph import FxReader, Part, roles_of
 from glasshouse.compat.executorch.marks import Marks, NameOf, cluster_name, partition_name
+from glasshouse.compat.executorch.modules import root_class
 from glasshouse.compat.executorch.rules import highlight_rules
 from glasshouse.errors import Unsupported
 from glasshouse.record import Recording, RecordingBuilder
@@ -30,7 +32,7 @@ def recording_of(
     """
     programs = _programs(visualizable)
     first = graph_module or programs[0][1].graph_module
-    title = title or _class_name(first) or "program"
+    title = title or root_class(first.graph.nodes) or "program"
     made = RecordingBuilder(title, GENERATOR)
     made.facts["torch version"] = str(torch.__version__)
     marks = Marks(partition_of, cluster_of)
@@ -40,9 +42,10 @@ def recording_of(
         for symbol, bounds in getattr(program, "range_constraints", {}).items():
             builder.attrs[f"range {symbol}"] = f"{bounds.lower}..{bounds.upper}"
         # Bodies are read after the graph that holds them, from a list: nesting costs no recursion.
-        waiting = [Part(builder, graph_module or program.graph_module, roles_of(program))]
+        # First come, first read: that is how partitions are counted.
+        waiting = deque([Part(builder, graph_module or program.graph_module, roles_of(program))])
         while waiting:
-            reader = FxReader(made, waiting.pop(), marks)
+            reader = FxReader(made, waiting.popleft(), marks)
             reader.read()
             waiting += reader.bodies
     for rule in highlight_rules(len(marks.numbers)):
@@ -64,13 +67,3 @@ def _programs(visualizable: Any) -> list[tuple[str, Any]]:
         f"{type(visualizable).__name__} is no exported program",
         hint="give what torch.export.export or executorch's to_edge and to_executorch return",
     )
-
-
-def _class_name(module: torch.fx.GraphModule) -> str:
-    """The class of the model: the root of the first module stack that has one."""
-    for node in module.graph.nodes:
-        for path, cls in (node.meta.get("nn_module_stack") or {}).values():
-            if not path:
-                name = cls if isinstance(cls, str) else cls.__qualname__
-                return str(name).rpartition(".")[2]
-    return ""
