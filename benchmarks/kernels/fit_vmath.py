@@ -131,7 +131,10 @@ def main() -> None:
     h = float(mp.log(2) / 2)
     exp = near_zero(lambda r: (mp.expm1(r) - r) / r**2, mp.mpf(0.5), 0)
     show("exp: (e^r - 1 - r) / r^2", *fit(exp, -h, h, list(range(6))))
-    show("exp2: (2^r - 1) / r", *fit(lambda r: (mp.mpf(2) ** r - 1) / r if r else mp.log(2), -0.5, 0.5, list(range(5))))
+    show(
+        "exp2: (2^r - 1) / r",
+        *fit(lambda r: (mp.mpf(2) ** r - 1) / r if r else mp.log(2), -0.5, 0.5, list(range(5))),
+    )
     lo, hi = float(mp.sqrt(0.5) - 1), float(mp.sqrt(2) - 1)
     log = near_zero(lambda f: (mp.log1p(f) - f + f**2 / 2) / f**3, mp.mpf(1) / 3, 1e-9)
     show("log: (log(1+f) - f + f^2/2) / f^3", *fit(log, lo, hi, list(range(8))))

@@ -1,9 +1,10 @@
-"""Times the kernel templates against PyTorch on the shapes of the benchmark's models, both in turns in one process.
+"""Times the kernel templates against PyTorch on the models' shapes, in turns in one process.
 
     python benchmarks/kernels/run.py [gemm] [conv] [attention] [--threads 2] [--seconds 0.3]
 
-Each line: median time of both, ours in GFLOP/s, PyTorch's time over ours, largest error against float64 over the largest
-magnitude. Weights are packed beforehand, as the compiler does; PyTorch gets its best of contiguous and channels-last.
+Each line: median time of both, ours in GFLOP/s, PyTorch's time over ours, largest error against
+float64 over the largest magnitude. Weights are packed beforehand, as the compiler does; PyTorch
+gets its best of contiguous and channels-last.
 """
 
 from __future__ import annotations
@@ -23,8 +24,10 @@ import torch.nn.functional as F
 
 HERE = Path(__file__).parent
 INCLUDE = HERE.parents[1] / "src/glasshouse/backend/cpu/include"
-FLAGS = ["-std=c++17", "-O3", "-march=native", "-mprefer-vector-width=512", "-fno-math-errno", "-fno-trapping-math",
-         "-ffp-contract=off", "-fPIC", "-shared", "-pthread", f"-I{INCLUDE}"]  # fmt: skip
+FLAGS = [
+    "-std=c++17", "-O3", "-march=native", "-mprefer-vector-width=512", "-fno-math-errno",
+    "-fno-trapping-math", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", f"-I{INCLUDE}",
+]  # fmt: skip
 Run = Callable[[], object]
 L = ctypes.c_long
 
@@ -93,9 +96,11 @@ class Bench:
         times = interleaved(runs, self.seconds)
         torch_best = min(t for n, t in times.items() if n.startswith("torch"))
         ours = "  ".join(
-            f"{n} {t * 1e3:.4f} ms {flops / t * 1e-9:.0f} GFLOP/s x{torch_best / t:.2f} err {errors[n]:.0e}"
-            for n, t in times.items() if not n.startswith("torch")
-        )  # fmt: skip
+            f"{n} {t * 1e3:.4f} ms {flops / t * 1e-9:.0f} GFLOP/s "
+            f"x{torch_best / t:.2f} err {errors[n]:.0e}"
+            for n, t in times.items()
+            if not n.startswith("torch")
+        )
         print(f"{what:38s} {ours}  | torch {torch_best * 1e3:.4f} ms", flush=True)
         return times
 
@@ -108,7 +113,8 @@ class Bench:
         )
         out = torch.empty(m, n, dtype=dtype)
         packed = room(self.lib.product_bytes(int(bf16), L(k), L(n)))
-        self.lib.product_pack(self.pool, int(bf16), p(w.float()), L(k), L(n), p(packed))
+        plain = w.float()  # held: the call gets its address alone
+        self.lib.product_pack(self.pool, int(bf16), p(plain), L(k), L(n), p(packed))
         wb = bias.to(dtype)
 
         def ours() -> None:
@@ -196,10 +202,13 @@ class Bench:
             )
 
         ours()
-        want = F.scaled_dot_product_attention(
-            q.double(), k.double(), v.double(), None if bias is None else bias.double(), is_causal=causal
-        ).transpose(1, 2).reshape(1, length, heads * dim)  # fmt: skip
-        runs = {"ours": ours, "torch": lambda: F.scaled_dot_product_attention(q, k, v, bias, is_causal=causal).transpose(1, 2).reshape(out.shape)}  # fmt: skip
+
+        def merged(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, b: torch.Tensor | None):
+            y = F.scaled_dot_product_attention(q, k, v, b, is_causal=causal)
+            return y.transpose(1, 2).reshape(1, length, heads * dim)
+
+        want = merged(q.double(), k.double(), v.double(), None if bias is None else bias.double())
+        runs = {"ours": ours, "torch": lambda: merged(q, k, v, bias)}
         flops = 4.0 * heads * length * length * dim * (0.5 if causal else 1.0)
         self.show(
             f"attention {heads}x{length}x{dim}" + (" causal" if causal else " mask"),
@@ -209,18 +218,26 @@ class Bench:
         )
 
 
-GEMMS = [(512, 512, 512), (1024, 2048, 512), (1024, 512, 2048), (512, 4096, 1024), (512, 1024, 4096), (2048, 2048, 2048),
-         (128, 768, 768), (128, 2304, 768), (128, 3072, 768), (128, 768, 3072), (256, 50257, 768), (1, 2048, 512),
-         (1, 512, 2048), (1, 4096, 1024), (1, 1024, 4096), (4, 2048, 512), (8, 2048, 512)]  # fmt: skip
+GEMMS = [
+    (512, 512, 512), (1024, 2048, 512), (1024, 512, 2048), (512, 4096, 1024), (512, 1024, 4096),
+    (2048, 2048, 2048), (128, 768, 768), (128, 2304, 768), (128, 3072, 768), (128, 768, 3072),
+    (256, 50257, 768), (1, 2048, 512), (1, 512, 2048), (1, 4096, 1024), (1, 1024, 4096),
+    (4, 2048, 512), (8, 2048, 512),
+]  # fmt: skip
 # channels, size, output channels, kernel, stride, padding, how often in ResNet-18 and in ResNet-50
-CONVS = [(3, 224, 64, 7, 2, 3, 1, 1), (64, 56, 64, 3, 1, 1, 4, 3), (64, 56, 128, 3, 2, 1, 1, 0), (64, 56, 128, 1, 2, 0, 1, 0),
-         (128, 28, 128, 3, 1, 1, 3, 3), (128, 28, 256, 3, 2, 1, 1, 0), (128, 28, 256, 1, 2, 0, 1, 0),
-         (256, 14, 256, 3, 1, 1, 3, 5), (256, 14, 512, 3, 2, 1, 1, 0), (256, 14, 512, 1, 2, 0, 1, 0), (512, 7, 512, 3, 1, 1, 3, 2),
-         (64, 56, 64, 1, 1, 0, 0, 1), (64, 56, 256, 1, 1, 0, 0, 4), (256, 56, 64, 1, 1, 0, 0, 2), (256, 56, 128, 1, 1, 0, 0, 1),
-         (128, 56, 128, 3, 2, 1, 0, 1), (256, 56, 512, 1, 2, 0, 0, 1), (128, 28, 512, 1, 1, 0, 0, 4), (512, 28, 128, 1, 1, 0, 0, 3),
-         (512, 28, 256, 1, 1, 0, 0, 1), (256, 28, 256, 3, 2, 1, 0, 1), (512, 28, 1024, 1, 2, 0, 0, 1), (256, 14, 1024, 1, 1, 0, 0, 6),
-         (1024, 14, 256, 1, 1, 0, 0, 5), (1024, 14, 512, 1, 1, 0, 0, 1), (512, 14, 512, 3, 2, 1, 0, 1), (1024, 14, 2048, 1, 2, 0, 0, 1),
-         (512, 7, 2048, 1, 1, 0, 0, 3), (2048, 7, 512, 1, 1, 0, 0, 2)]  # fmt: skip
+CONVS = [
+    (3, 224, 64, 7, 2, 3, 1, 1), (64, 56, 64, 3, 1, 1, 4, 3), (64, 56, 128, 3, 2, 1, 1, 0),
+    (64, 56, 128, 1, 2, 0, 1, 0), (128, 28, 128, 3, 1, 1, 3, 3), (128, 28, 256, 3, 2, 1, 1, 0),
+    (128, 28, 256, 1, 2, 0, 1, 0), (256, 14, 256, 3, 1, 1, 3, 5), (256, 14, 512, 3, 2, 1, 1, 0),
+    (256, 14, 512, 1, 2, 0, 1, 0), (512, 7, 512, 3, 1, 1, 3, 2), (64, 56, 64, 1, 1, 0, 0, 1),
+    (64, 56, 256, 1, 1, 0, 0, 4), (256, 56, 64, 1, 1, 0, 0, 2), (256, 56, 128, 1, 1, 0, 0, 1),
+    (128, 56, 128, 3, 2, 1, 0, 1), (256, 56, 512, 1, 2, 0, 0, 1), (128, 28, 512, 1, 1, 0, 0, 4),
+    (512, 28, 128, 1, 1, 0, 0, 3), (512, 28, 256, 1, 1, 0, 0, 1), (256, 28, 256, 3, 2, 1, 0, 1),
+    (512, 28, 1024, 1, 2, 0, 0, 1), (256, 14, 1024, 1, 1, 0, 0, 6),
+    (1024, 14, 256, 1, 1, 0, 0, 5), (1024, 14, 512, 1, 1, 0, 0, 1),
+    (512, 14, 512, 3, 2, 1, 0, 1), (1024, 14, 2048, 1, 2, 0, 0, 1),
+    (512, 7, 2048, 1, 1, 0, 0, 3), (2048, 7, 512, 1, 1, 0, 0, 2),
+]  # fmt: skip
 
 
 def main() -> None:
@@ -248,7 +265,8 @@ def main() -> None:
                     best = bench.conv(c, h, oc, k, stride, pad, [1] if c == 3 else [0, 2, 4], bf16)
                     totals = [totals[0] + in18 * best, totals[1] + in50 * best]
                 print(
-                    f"convolutions of ResNet-18: {totals[0] * 1e3:.2f} ms, of ResNet-50: {totals[1] * 1e3:.2f} ms"
+                    f"convolutions of ResNet-18: {totals[0] * 1e3:.2f} ms, "
+                    f"of ResNet-50: {totals[1] * 1e3:.2f} ms"
                 )
         if "attention" in args.what:
             bench.attention(12, 128, 64, causal=False)

@@ -33,6 +33,8 @@
 #endif
 #if defined(GH_AVX512) || defined(GH_AVX2) || defined(__SSE2__)
 #include <immintrin.h>
+#elif defined(__aarch64__) && defined(__ARM_NEON)
+#include <arm_neon.h>
 #endif
 
 #define GH_INLINE inline __attribute__((always_inline))

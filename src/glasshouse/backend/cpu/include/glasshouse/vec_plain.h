@@ -31,8 +31,13 @@ GH_INLINE vf select(vm m, vf a, vf b) { return as_float(select(m, as_int(a), as_
 
 #define GH_LANES(r, expr) \
   for (int i = 0; i < W; i++) r[i] = expr;
-GH_INLINE vf fma(vf a, vf b, vf c) { return a.v * b.v + c.v; }   // fused where the target fuses (-ffp-contract)
+#if defined(__aarch64__) && defined(__ARM_NEON)
+GH_INLINE vf fma(vf a, vf b, vf c) { return (nf)vfmaq_f32((float32x4_t)c.v, (float32x4_t)a.v, (float32x4_t)b.v); }
+GH_INLINE vf fnma(vf a, vf b, vf c) { return (nf)vfmsq_f32((float32x4_t)c.v, (float32x4_t)a.v, (float32x4_t)b.v); }
+#else
+GH_INLINE vf fma(vf a, vf b, vf c) { return a.v * b.v + c.v; }   // two roundings where the target has no FMA
 GH_INLINE vf fnma(vf a, vf b, vf c) { return c.v - a.v * b.v; }
+#endif
 GH_INLINE vf min_fast(vf a, vf b) { return select(a < b, a, b); }
 GH_INLINE vf max_fast(vf a, vf b) { return select(a > b, a, b); }
 GH_INLINE vi min(vi a, vi b) { return select(a < b, a, b); }
