@@ -24,7 +24,7 @@ def plot_graph(
 ) -> Path:
     """Write one HTML file that shows a graph, a module, a recording or a model file, offline.
 
-    `rules` are style rules (docs/viewer.md) or a file of them; `data` maps a name to values by node
+    `rules` are style rules (docs/guides/viewer.md) or a file of them; `data` maps a name to values by node
     id or name, to colour by. Further keywords say how the page starts: `theme="dark"`,
     `grouping="kernel"`, `color="time"`, `stage=0`.
     """
