@@ -24,9 +24,9 @@ def plot_graph(
 ) -> Path:
     """Write one HTML file that shows a graph, a module, a recording or a model file, offline.
 
-    `rules` are style rules (docs/guides/viewer.md) or a file of them; `data` maps a name to values by node
-    id or name, to colour by. Further keywords say how the page starts: `theme="dark"`,
-    `grouping="kernel"`, `color="time"`, `stage=0`.
+    `rules` are style rules or a file of them; `data` maps a name to values by node id or name, to
+    colour by. Further keywords say how the page starts: `theme="dark"`, `grouping="kernel"`,
+    `color="time"`, `stage=0` (docs/guides/viewer.md).
     """
     recording = styled(recording_of(x), rules, data)
     out = Path(path)

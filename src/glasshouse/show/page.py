@@ -37,7 +37,7 @@ def template() -> str:
 def page(recording: Recording, title: str = "", options: Mapping[str, Any] | None = None) -> str:
     """One HTML page with the recording inside; it asks nothing of the network.
 
-    `options` is how the page starts (docs/guides/viewer.md): "theme", "grouping", "color", "stage" ...
+    `options` is how the page starts: "theme", "grouping", "color" ... (docs/guides/viewer.md).
     """
     return with_data(recording.to_bytes(9), title or recording.header.title, options)
 
