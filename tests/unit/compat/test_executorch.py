@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
+from pathlib import Path
 from types import SimpleNamespace
 from urllib.request import urlopen
 
@@ -321,3 +322,19 @@ def test_delegates_can_be_opened_and_managers_give_their_methods(program) -> Non
 def test_what_is_no_program_is_refused_in_one_line() -> None:
     with pytest.raises(Unsupported, match="Linear is no exported program"):
         visualize(torch.nn.Linear(2, 2))
+
+
+def test_the_guide_runs(tmp_path, monkeypatch) -> None:
+    guide = Path(__file__).parents[3] / "docs" / "guides" / "executorch.md"
+    code = "\n".join(re.findall(r"^```python\n(.*?)^```", guide.read_text(), re.M | re.S))
+    shown = []
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("glasshouse.view", lambda x, **given: shown.append(given), raising=False)
+    monkeypatch.setattr(
+        "glasshouse.plot_graph", lambda x, path, **given: shown.append(path), raising=False
+    )
+    exec(code, {})
+    assert len(shown) == 3
+    assert "program.html" in shown
+    assert shown[-1]["rules"] == "my_rules.json"
+    assert formats.detect("program.json") == "model_explorer"
