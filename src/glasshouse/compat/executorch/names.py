@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -10,6 +11,8 @@ import torch
 MAX_TEXT = 2_000
 
 
+# A program has a hundred thousand nodes and a few dozen targets.
+@functools.lru_cache(maxsize=4096)
 def op_name(target: Any) -> str:
     """ "aten.add.Tensor": the name of an overload, also inside ExecuTorch's edge dialect."""
     if isinstance(target, str):
@@ -23,12 +26,13 @@ def op_name(target: Any) -> str:
     return str(name if isinstance(name, str) else target)
 
 
-def argument_names(target: Any) -> list[str]:
-    """Names of an op's arguments by its schema; [] where it has none."""
+@functools.lru_cache(maxsize=4096)
+def argument_names(target: Any) -> tuple[str, ...]:
+    """Names of an op's arguments by its schema; () where it has none."""
     schema = getattr(target, "_schema", None) or getattr(
         getattr(target, "_op", None), "_schema", None
     )
-    return [a.name for a in schema.arguments] if schema is not None else []
+    return tuple(a.name for a in schema.arguments) if schema is not None else ()
 
 
 def types_of(value: Any) -> list[str]:
