@@ -105,9 +105,15 @@ class Viewer:
     def pick(self, query: str) -> None:
         """Search and go to the first hit."""
         self.search(query)
+        first = self.page.evaluate(
+            """async (text) =>
+              (await window.glasshouse.engine.call("find", {text, limit: 1})).items[0]""",
+            query,
+        )
         self.page.wait_for_selector(".palette[data-count]:not([data-count='']) .hit")
         self.key("Enter")
-        self.page.wait_for_selector(".crumbs:not([hidden]) .crumb.here")
+        chosen = "() => window.glasshouse.selected"
+        self._until(lambda: self.page.evaluate(chosen) == first, f"{query} was not gone to")
         self.key("Escape")
 
 

@@ -33,6 +33,7 @@ export class Palette {
       this.told, this.help, this.list.element);
     this.input.addEventListener("input", () => {
       clearTimeout(this.timer);
+      this.element.dataset.count = "";
       // Long enough to type on, short enough not to be waited for.
       this.timer = window.setTimeout(() => void this.run(), 40);
     });
