@@ -66,7 +66,11 @@ export class Coloring {
     const name = this.name;
     const c = name && this.app.spec ? await this.app.engine.call("color", { name }) : null;
     if (name !== this.name) return;
+    const seen = this.legend.hidden === !c;
     this.legend.hidden = !c;
+    // The legend lies over the drawing's lower edge: what is fitted stays clear of it.
+    this.app.view.insets = { ...this.app.view.insets, bottom: c ? 58 : 0 };
+    if (!seen && this.app.result) this.clear();
     if (!c) {
       this.overlays.set("color", null);
       return;
@@ -74,6 +78,14 @@ export class Coloring {
     const dark = document.documentElement.dataset.theme === "dark";
     if (c.labels && c.labels.length > 0) this.paintLabels(c, c.labels);
     else this.paintNumbers(c, dark);
+  }
+
+  /** Moves a drawing that was seen whole out from under the legend, or back. */
+  private clear(): void {
+    const { view } = this.app;
+    const e = view.scene.extent();
+    const { camera, size } = view;
+    if (camera.x >= -1 && camera.y >= -1 && camera.x + e.w * camera.scale <= size.width + 1 && camera.y + e.h * camera.scale <= size.height + 1) view.fit(false);
   }
 
   private paintNumbers(c: ColorData, dark: boolean): void {
@@ -100,7 +112,7 @@ export class Coloring {
       const v = c.value[item];
       if (Number.isNaN(v) || v === undefined || (c.additive && v === 0)) return "";
       const group = item >= (this.app.result?.update.nodes ?? 0);
-      return group && c.additive && c.total > 0 ? `${figure(c.unit, v)} · ${percent(v / c.total)}` : figure(c.unit, v);
+      return group && c.additive && v / c.total >= 0.001 ? `${figure(c.unit, v)} · ${percent(v / c.total)}` : figure(c.unit, v);
     };
     this.overlays.set("color", { fill, text, share: c.additive ? share : undefined, figure: said });
     const bar = el("canvas", { class: "ramp", width: 180, height: 10, "aria-hidden": "true" });
@@ -112,7 +124,7 @@ export class Coloring {
       ctx.fillRect(x, 0, 1, 10);
     }
     this.legend.replaceChildren(
-      this.head(c), bar, el("div", { class: "ticks" }, ...ramp.ticks.map((t) => el("span", {}, figure(c.unit, t)))),
+      this.head(c), el("div", {}, bar, el("div", { class: "ticks" }, ...ramp.ticks.map((t) => el("span", {}, figure(c.unit, t))))),
       el("div", { class: "soft" }, [c.additive ? `${figure(c.unit, c.total)} in all` : `largest ${figure(c.unit, c.high)}`, c.note, ramp.kind === "log" ? "scale by ratio" : ""].filter(Boolean).join(" · ")),
     );
   }

@@ -39,7 +39,7 @@ function tensors(s: Summary, go: Goto): HTMLElement | string {
   if (s.tensors.length === 0) return "";
   const most = s.tensors[0].bytes;
   return section("Largest tensors", "", ...s.tensors.map((t) =>
-    barRow(el("span", {}, link(middle(t.name, 26), () => go(t.item), `${t.name}: ${t.type}`), " ", el("code", {}, t.count > 1 ? `${t.type} × ${t.count}` : t.type)), bytes(t.bytes), t.bytes / most)));
+    barRow(el("span", {}, link(middle(t.name, t.weight ? 24 : 18), () => go(t.item), `${t.name}: ${t.type}`), el("code", {}, t.weight ? "" : t.count > 1 ? `${t.type} × ${t.count}` : t.type)), bytes(t.bytes), t.bytes / most)));
 }
 
 function slowest(s: Summary, go: Goto): HTMLElement | string {
