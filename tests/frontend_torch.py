@@ -58,7 +58,7 @@ def assert_same(got: Any, wanted: Any, tolerance: float = 1e-4) -> None:
     assert len(left) == len(right)
     for a, b in zip(left, right, strict=True):
         if isinstance(b, torch.Tensor):
-            b = as_array(b)
+            a, b = as_array(a), as_array(b)
             assert np.shape(a) == b.shape
             np.testing.assert_allclose(
                 np.asarray(a, np.float64), b.astype(np.float64), tolerance, tolerance

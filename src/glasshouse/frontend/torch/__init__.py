@@ -8,9 +8,12 @@ from typing import Any
 from glasshouse.frontend.torch.capture import capture
 from glasshouse.frontend.torch.opaque import opaque_ops
 from glasshouse.frontend.torch.program import Captured
+from glasshouse.frontend.torch.training import capture_training, trace_training
 from glasshouse.ir.graph import Graph
 
-__all__ = ["Captured", "capture", "opaque_ops", "trace"]
+__all__ = [
+    "Captured", "capture", "capture_training", "opaque_ops", "trace", "trace_training",
+]  # fmt: skip
 
 
 def trace(

@@ -31,7 +31,7 @@ def capture(
 ) -> Captured:  # fmt: skip
     """A model's graph for arguments like these, and how its calls go in and come out."""
     if isinstance(model, (str, os.PathLike)):
-        model = torch.export.load(os.fspath(model))
+        model = _loaded(os.fspath(model))
     if isinstance(model, torch.export.ExportedProgram):
         return import_program(model, name=name)
     if not isinstance(model, torch.nn.Module):
@@ -39,7 +39,7 @@ def capture(
     name = name or type(model).__name__
     if isinstance(model, torch.fx.GraphModule) and is_aten(model):
         return import_graph_module(model, list(args), name)
-    examples, keywords, dims = as_examples(args, dict(kwargs or {}))
+    examples, keywords, dims = as_examples(model, args, dict(kwargs or {}))
     dynamic_shapes = dims if dynamic_shapes is None else dynamic_shapes
     try:
         program = export(model, tuple(examples), keywords, dynamic_shapes)
@@ -47,6 +47,20 @@ def capture(
         return _otherwise(error, model, examples, keywords, dynamic_shapes, name)
     names = symbol_names(program, model, examples, keywords, dynamic_shapes)
     return import_program(program, names, model, name)
+
+
+def _loaded(path: str) -> Any:
+    """The program in a .pt2 file."""
+    try:
+        with quiet():
+            return torch.export.load(path)
+    except FileNotFoundError:
+        raise CaptureError(f"there is no file {path}") from None
+    except Exception as error:  # whatever a broken archive makes PyTorch raise
+        reason = next(iter(str(error).splitlines()), type(error).__name__)
+        raise CaptureError(
+            f"{path} cannot be read: {reason[:200]}", hint="torch.export.save writes such files"
+        ) from error
 
 
 def _otherwise(
@@ -125,7 +139,7 @@ def results_registered(model: Any, watch: bool = True) -> Iterator[None]:
 
 # -------------------------------------------------------------------------------------- arguments
 def as_examples(
-    args: Sequence[Any], kwargs: dict[str, Any]
+    model: Any, args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[list[Any], dict[str, Any], Any]:
     """Tensors for arrays and specs, and the dynamic shapes that symbols in specs stand for."""
     sizes: dict[str, tuple[int, Any]] = {}
@@ -147,13 +161,10 @@ def as_examples(
     dims = None
     if any(shapes):
         trees = pytree.tree_unflatten([s or None for s in shapes], spec)
-        dims = _by_argument(trees, args, kwargs)
+        # By the names of parameters, as PyTorch wants them: *args is one of them.
+        bound = inspect.signature(model.forward).bind(*trees[0], **trees[1])
+        dims = dict(bound.arguments)
     return examples, keywords, dims
-
-
-def _by_argument(trees: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    positional, named = trees
-    return (*positional, *named.values()) if not named else {"args": positional, **named}
 
 
 def _example(kind: TensorType, sizes: dict[str, tuple[int, Any]], dynamic: dict[int, Any]) -> Any:

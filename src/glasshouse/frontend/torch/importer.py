@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -31,6 +31,8 @@ Env = dict[fx.Node, Any]
 _IGNORED = {
     "aten::_assert_tensor_metadata", "aten::_assert_scalar", "aten::_assert_async",
     "aten::sym_constrain_range", "aten::sym_constrain_range_for_size",
+    "profiler::_record_function_enter", "profiler::_record_function_enter_new",
+    "profiler::_record_function_exit",
 }  # fmt: skip
 
 
@@ -44,10 +46,12 @@ class Call:
     kwargs: dict[str, Any]
     env: Env
     written: list[int]  # numbers of the arguments, in the schema, that it writes to
+    any_dtype: bool = False  # whether results may differ from PyTorch's in their element type
 
     def with_argument(self, number: int, value: Any) -> Call:
         args = [*self.args[:number], value, *self.args[number + 1 :]]
-        return Call(self.node, self.target, args, self.kwargs, self.env, self.written)
+        other = value.dtype is not self.args[number].dtype
+        return replace(self, args=args, any_dtype=other)
 
     def written_names(self) -> list[str]:
         return [self.target._schema.arguments[i].name for i in self.written]
@@ -70,6 +74,10 @@ class Importer:
         self.sources = sources
         self.refused: list[tuple[str, str]] = []  # (op, why its spelling did not do)
         self._inside: Origin | None = None  # of the op that is being decomposed
+
+    def inside(self, origin: Origin | None) -> None:
+        """Let all that is imported from now on have this origin; None ends it."""
+        self._inside = origin
 
     def run(self, module: Any, inputs: Sequence[Any]) -> Any:
         """What the module's graph gives for these slots and values, as its output node has it."""
@@ -125,7 +133,8 @@ class Importer:
         if spelling is not None:
             mark = self.builder.graph._next_id
             try:
-                return self._as_declared(self._spell(spelling, call), _declared(call.node))
+                result = self._spell(spelling, call)
+                return self._as_declared(result, _declared(call.node), call.any_dtype)
             except GlasshouseError as error:
                 self._refuse(call, error, mark)
         if not call.written:
@@ -191,18 +200,19 @@ class Importer:
             slot.write(value)
         return result
 
-    def _as_declared(self, result: Any, val: Any) -> Any:
+    def _as_declared(self, result: Any, val: Any, any_dtype: bool = False) -> Any:
         """The result in the element type that PyTorch gives it; an error where shapes differ."""
         if isinstance(val, (list, tuple)):
             given = result if isinstance(result, (list, tuple)) else (result,)
             if len(given) != len(val):
                 raise ShapeError(f"{len(given)} results in the place of {len(val)}")
-            return tuple(self._as_declared(r, v) for r, v in zip(given, val, strict=True))
+            pairs = zip(given, val, strict=True)
+            return tuple(self._as_declared(r, v, any_dtype) for r, v in pairs)
         if not isinstance(val, torch.Tensor) or result is None:
             return result
         if (val.dtype in COMPLEX_PARTS) != isinstance(result, Complex):
             raise ShapeError(f"{result.type} in the place of {val.dtype}")
-        if not isinstance(result, Complex):
+        if not isinstance(result, Complex) and not any_dtype:
             result = result.cast(dtype_of(val.dtype))
         wanted = val.shape
         if len(wanted) != result.ndim:
@@ -336,7 +346,7 @@ def _under_autocast(call: Call) -> Call:
         return given.cast(kind) if hasattr(given, "builder") and given.dtype.is_float else given
 
     args = [cast(a) for a in call.args]
-    return Call(call.node, call.target, args, call.kwargs, call.env, call.written)
+    return replace(call, args=args)
 
 
 def _is_ignored(node: fx.Node) -> bool:

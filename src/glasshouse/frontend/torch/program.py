@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,6 +94,7 @@ class Assembler:
         self.state: list[tuple[Slot, Any]] = []  # slot of a tensor that is written, its variable
         self.given: dict[int, Slot] = {}  # number of a flat argument -> slot of that input
         self.names: dict[int, str] = {}
+        self.slots: dict[str, Slot] = {}  # by the name of the weight
         self._tied: dict[tuple[Any, ...], tuple[str, Slot]] = {}
 
     def input(self, val: Any, name: str, number: int) -> Slot:
@@ -130,6 +133,7 @@ class Assembler:
 
         slot = Slot(make=make)
         self._tied[key] = (name, slot)
+        self.slots[name] = slot
         return slot
 
     def _source(self, tensor: torch.Tensor, name: str, changes: bool) -> Any:
@@ -208,11 +212,32 @@ def import_program(
     """The graph of an ExportedProgram; `names` calls its symbols ("s77") as the user did."""
     if _is_transformed(program.graph_module):
         # vmap and its like are still to be applied; PyTorch does that when it functionalises.
-        program = program.run_decompositions({})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)
+            program = program.run_decompositions({})
+    assembler, results = load_program(program, Sources(model), name, names)
+    captured = assembler.captured
+    captured.in_spec, captured.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
+    return assembler.finish(results, output_names(captured.out_spec, len(results)))
+
+
+def load_program(
+    program: Any,
+    sources: Sources,
+    name: str = "",
+    names: Mapping[str, str] | None = None,
+    strip: str = "",
+    variables: AbstractSet[str] = frozenset(),
+) -> tuple[Assembler, list[Any]]:
+    """A program's nodes in a graph that can be added to, and what it returns.
+
+    `variables` are weights that will be written to. `strip` is the name of a module around the
+    user's: weights are called as they are called inside of it.
+    """
     symbols = Symbols(program.range_constraints)
     for torch_symbol, wanted in (names or {}).items():
         symbols.name(torch_symbol, wanted)
-    assembler = Assembler(symbols, Sources(model), name)
+    assembler = Assembler(symbols, sources, name)
     signature = program.graph_signature
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
     changing = written_storages(program.graph_module)
@@ -226,12 +251,13 @@ def import_program(
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             held = program.state_dict.get(spec.target)
             tensor = program.constants[spec.target] if held is None else held
+            label = spec.target.removeprefix(f"{strip}.") if strip else spec.target
             changes = spec.target in updated or storage_of(node.meta.get("val")) in changing
-            inputs.append(assembler.weight(tensor, spec.target, changes))
+            inputs.append(assembler.weight(tensor, label, changes or label in variables))
         else:
             inputs.append(None)  # tokens of effects, custom objects: nothing that is computed with
     results = assembler.importer.run(program.graph_module, inputs)
-    return _with_outputs(assembler, program, results, dict(_by_name(signature, inputs)))
+    return assembler, _results(program, results, dict(_by_name(signature, inputs)))
 
 
 def _is_transformed(module: Any) -> bool:
@@ -265,22 +291,17 @@ def _user_input(assembler: Assembler, node: Any, arg: Any, number: int) -> Any:
         return assembler.input(val, node.name, number)
 
 
-def _with_outputs(
-    assembler: Assembler, program: Any, results: Sequence[Any], slots: dict[str, Any]
-) -> Captured:
-    """Outputs that a functionalised program has for its mutations become writes."""
-    signature = program.graph_signature
+def _results(program: Any, results: Sequence[Any], slots: dict[str, Any]) -> list[Any]:
+    """What is returned; outputs that a functionalised program has for mutations become writes."""
     kept: list[Any] = []
-    for spec, result in zip(signature.output_specs, results, strict=True):
+    for spec, result in zip(program.graph_signature.output_specs, results, strict=True):
         if spec.kind in (OutputKind.BUFFER_MUTATION, OutputKind.USER_INPUT_MUTATION):
             slot = slots[spec.target]
             slot.read()
             slot.write(result.read())
         elif spec.kind is not OutputKind.TOKEN:
             kept.append(result)
-    captured = assembler.captured
-    captured.in_spec, captured.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
-    return assembler.finish(kept, output_names(captured.out_spec, len(kept)))
+    return kept
 
 
 def output_names(spec: Any, count: int) -> list[str]:

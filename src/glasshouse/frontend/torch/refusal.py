@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import io
 import logging
+import os
 import re
 import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +17,9 @@ from glasshouse.errors import CaptureError
 from glasshouse.frontend.torch.source import is_library
 from glasshouse.ir.origin import Frame
 
+_FRONTEND = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+_STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
 _DATA = "a branch, size or Python number depends on the values in a tensor"
 # (what the message or the exception's name says, what it means, what to do), the first that fits.
 _KNOWN = (
@@ -39,7 +44,7 @@ _KNOWN = (
         "register its class with torch.export.register_dataclass or torch.utils._pytree",
     ),
     (
-        r"unexpected keyword argument|missing \d+ required|positional argument",
+        r"unexpected keyword argument|missing (\d+|a) required|positional argument",
         "the arguments do not fit the model's forward",
         "give example inputs as the model is called: positional ones, then keywords",
     ),
@@ -93,7 +98,8 @@ def user_frame(error: BaseException) -> Frame | None:
 
 
 def _is_ours(file: str) -> bool:
-    return "glasshouse/frontend" in file.replace("\\", "/") or file.startswith("<")
+    """Files of this package and of Python itself, which no user can change."""
+    return file.startswith((_FRONTEND, _STDLIB, "<")) and not file.startswith(_SITE)
 
 
 @contextmanager

@@ -21,7 +21,10 @@ _AGAIN = re.compile(r"@\d+$")
 class Sources:
     """The sources of one program's nodes; equal ones are shared."""
 
-    def __init__(self, model: Any = None, prefix: tuple[Scope, ...] = ()) -> None:
+    def __init__(
+        self, model: Any = None, strip: str = "", labels: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        """`strip` is the name of a module around the user's that nobody should see."""
         self._classes = (
             {name: type(m).__name__ for name, m in model.named_modules()}
             if isinstance(model, torch.nn.Module)
@@ -30,11 +33,12 @@ class Sources:
         self._frames: dict[str, tuple[tuple[Frame, ...], tuple[Frame, ...]]] = {}
         self._scopes: dict[tuple[Any, ...], tuple[Scope, ...]] = {}
         self._found: dict[tuple[Any, ...], Source] = {}
-        self.prefix = prefix
+        self._strip = strip
+        self._labels = labels
 
     def origin(self, node: Any, name: str = "", label: str = "") -> Origin:
         """The origin of what an fx node becomes."""
-        labels = [("torch op", label)] if label else []
+        labels = [("torch op", label), *self._labels] if label else [*self._labels]
         tag = node.meta.get("delegation_tag")
         if tag:
             labels.append(("partition", str(tag)))
@@ -66,7 +70,7 @@ class Sources:
         )
         found = self._scopes.get(entries)
         if found is None:
-            found = self._scopes[entries] = (*self.prefix, *self._steps(entries))
+            found = self._scopes[entries] = tuple(self._steps(entries))
         return found
 
     def _steps(self, entries: tuple[tuple[str, str], ...]) -> list[Scope]:
@@ -75,6 +79,11 @@ class Sources:
         before = ""
         for path, cls in entries:
             path = _AGAIN.sub("", path)
+            if self._strip:
+                if not path:
+                    continue
+                inner = path.removeprefix(f"{self._strip}.")
+                path = "" if path == self._strip else inner
             short = cls.rsplit(".", 1)[-1]
             if not path:
                 out.append(Scope("", short))
@@ -85,7 +94,8 @@ class Sources:
             for i, part in enumerate(parts):
                 at = f"{at}.{part}" if at else part
                 last = i == len(parts) - 1
-                out.append(Scope(part, short if last else self._classes.get(at, "")))
+                full = f"{self._strip}.{at}" if self._strip else at
+                out.append(Scope(part, short if last else self._classes.get(full, "")))
             before = path
         return out
 

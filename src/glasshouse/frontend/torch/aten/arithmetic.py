@@ -35,6 +35,8 @@ aten("atan2", "arctan2")(_binary("atan2", to_float=True))
 
 
 def _scaled(y: Any, alpha: Any) -> Any:
+    if is_handle(alpha):  # a number that was computed
+        return y * alpha.cast(y.dtype)
     if alpha == 1 or y is None:
         return y
     return y * number(alpha, y.dtype) if is_handle(y) else y * alpha

@@ -1,0 +1,99 @@
+"""`torch.compile(backend="glasshouse")`, mostly on the reference executor."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+
+from frontend_torch import assert_same
+from glasshouse.frontend import dynamo
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    dynamo.reset()
+
+
+def compiled(model, executor="reference", **options):
+    return torch.compile(model, backend="glasshouse", options={"executor": executor}, **options)
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv2d(3, 8, 3, padding=1)
+        self.norm = nn.BatchNorm2d(8)
+        self.pool = nn.MaxPool2d(2)
+        self.table = nn.Embedding(10, 8)
+        self.head = nn.Sequential(nn.LayerNorm(8), nn.Linear(8, 5))
+
+    def forward(self, x, i):
+        y = self.pool(torch.relu(self.norm(self.conv(x)))).mean((2, 3))
+        return self.head(y + self.table(i)).softmax(-1)
+
+
+def test_inference_keeps_layers_whole():
+    model = Net().eval()
+    x, i = torch.randn(4, 3, 8, 8), torch.randint(0, 10, (4,))
+    with torch.no_grad():
+        assert_same(compiled(model)(x, i), model(x, i))
+    (only,) = dynamo.compiled_graphs()
+    assert only.phase == "inference"
+    assert {"conv", "batch_norm", "layer_norm"} <= {n.op.name for n in only.graph.nodes}
+
+
+def test_training_gives_pytorchs_gradients_and_statistics():
+    torch.manual_seed(0)
+    model = Net()
+    twin = copy.deepcopy(model)
+    x, i = torch.randn(4, 3, 8, 8), torch.randint(0, 10, (4,))
+    got, wanted = compiled(model)(x, i), twin(x, i)
+    assert_same(got, wanted)
+    (got**2).sum().backward()
+    (wanted**2).sum().backward()
+    for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+        assert_same(a.grad, b.grad)
+    for a, b in zip(model.buffers(), twin.buffers(), strict=True):
+        assert_same(a, b)
+    phases = [c.phase for c in dynamo.compiled_graphs()]
+    assert phases == ["forward", "backward"]
+    assert not any(n.op.name == "opaque" for c in dynamo.compiled_graphs() for n in c.graph.nodes)
+
+
+def test_graph_breaks_give_several_graphs():
+    def function(x):
+        y = x * 2
+        torch._dynamo.graph_break()
+        return y + 1
+
+    x = torch.randn(3)
+    assert_same(compiled(function)(x), function(x))
+    assert len(dynamo.compiled_graphs()) == 2
+
+
+def test_dynamic_shapes_are_compiled_once():
+    def function(x, n):
+        return (x[:n] * n).reshape(-1).sum() + x.shape[1]
+
+    run = compiled(function, dynamic=True)
+    for rows, n in ((4, 2), (5, 3), (9, 4)):
+        x = torch.randn(rows, 6)
+        assert_same(run(x, n), function(x, n))
+    assert len(dynamo.compiled_graphs()) == 1
+
+
+def test_the_compiled_module_and_its_recording_are_at_hand():
+    model = nn.Sequential(nn.Linear(6, 5), nn.GELU()).eval()
+    x = torch.randn(3, 6)
+    with torch.no_grad():
+        assert_same(compiled(model, "compiled")(x), model(x))
+    (only,) = dynamo.compiled_graphs()
+    assert only.runner.module is not None
+    assert only.recording is not None
+
+
+def test_unknown_options_are_refused():
+    with pytest.raises(Exception, match="no option speed"):
+        torch.compile(nn.ReLU(), backend="glasshouse", options={"speed": 2})(torch.ones(2))

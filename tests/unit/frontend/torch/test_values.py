@@ -1,0 +1,215 @@
+"""What goes into a traced model and comes out: containers, numbers, state, views, sizes."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import glasshouse as gh
+from frontend_torch import as_array, assert_same, outputs_of, same_as_torch
+from glasshouse.frontend.torch import capture
+
+
+def module(function):
+    class Function(nn.Module):
+        def forward(self, *args, **kwargs):
+            return function(*args, **kwargs)
+
+    return Function()
+
+
+def test_arguments_and_results_of_all_kinds():
+    class Model(nn.Module):
+        def forward(self, pair, options, scale, flag=True, nothing=None):
+            x = pair[0] * scale + pair[1]
+            out = x if flag else -x
+            return {"sum": out, "more": (options["b"] * 2, None, 3, "text"), "size": x.shape[0]}
+
+    x = torch.randn(2, 3)
+    captured = same_as_torch(Model(), (x, x + 1), {"b": x}, 2, flag=False)
+    assert len(captured.graph.inputs) == 3
+    assert captured.graph.output_names == ["sum", "more.0"]
+
+
+def test_objects_of_a_class_of_ones_own_go_in_and_out():
+    @dataclass
+    class State:
+        values: torch.Tensor
+        steps: int
+
+    model = module(lambda state: State(state.values * 2, state.steps + 1))
+    captured = capture(model, (State(torch.ones(3), 4),))
+    out = captured.results(outputs_of(captured.graph, [torch.ones(3)]))
+    assert type(out) is State
+    assert_same(out.values, torch.full((3,), 2.0))
+    assert out.steps == 5
+
+
+def test_dynamic_sizes_have_the_names_of_their_dims():
+    batch, length = torch.export.Dim("batch", max=64), torch.export.Dim("length")
+    model = nn.Sequential(nn.Linear(4, 8), nn.ReLU())
+    shapes = ({0: batch, 1: length},)
+    x = torch.randn(2, 3, 4)
+    captured = same_as_torch(
+        model, x, dynamic_shapes=shapes, others=[(torch.randn(5, 7, 4),), (torch.randn(1, 9, 4),)]
+    )
+    assert str(captured.graph.inputs[0].type) == "float32[batch, length, 4]"
+    assert str(captured.graph.outputs[0].type) == "float32[batch, length, 8]"
+
+
+def test_specs_stand_for_inputs_with_named_sizes():
+    model = module(lambda x: x.reshape(x.shape[0], -1).sum(1))
+    graph = gh.trace(model, gh.spec(("n", 2, 3)))
+    assert str(graph.outputs[0].type) == "float32[n]"
+    x = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+    np.testing.assert_allclose(outputs_of(graph, [x])[0], x.reshape(4, -1).sum(1))
+
+
+def test_batch_norm_in_training_updates_its_statistics():
+    model = nn.BatchNorm2d(3, momentum=0.3)
+    x = torch.randn(4, 3, 5, 5)
+    captured = capture(model.train(), (x,))
+    state: dict = {}
+    outputs = [outputs_of(captured.graph, [x * (i + 1)], variables=state)[0] for i in range(3)]
+    wanted = [model(x * (i + 1)) for i in range(3)]
+    for got, want in zip(outputs, wanted, strict=True):
+        assert_same(got, want)
+    for name, buffer in model.named_buffers():
+        assert_same(state[name], buffer)
+
+
+def test_a_cache_kept_in_a_buffer():
+    class Cache(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("keys", torch.zeros(2, 6, 4))
+
+        def forward(self, new, place):
+            self.keys[:, place] = new
+            return self.keys.sum(1)
+
+    new, place = torch.randn(2, 4), torch.tensor([1])
+    captured = capture(Cache(), (new[:, None], place))
+    state: dict = {}
+    outputs_of(captured.graph, [new[:, None], place], variables=state)
+    total = outputs_of(captured.graph, [new[:, None] + 1, place + 2], variables=state)[0]
+    assert_same(total, new + new + 1)
+    assert_same(state["keys"][:, 1], new)
+
+
+def test_a_written_input_comes_out_as_a_further_output():
+    def forward(x):
+        x.add_(1)
+        return x * 2
+
+    captured = capture(module(forward), (torch.ones(3),))
+    assert len(captured.written) == 1
+    outputs = outputs_of(captured.graph, [np.ones(3, np.float32)])
+    assert_same(captured.results(outputs), torch.full((3,), 4.0))
+    assert_same(outputs[captured.written[0][1]], torch.full((3,), 2.0))
+
+
+def through_views(x):
+    y = x * 1
+    rows = y.view(6, 4)
+    rows[1] = 7.0
+    column = y.transpose(0, 2)[1]
+    column.mul_(3)
+    first, second = y.split(2, dim=1)[:2]
+    second += first.sum()
+    y[..., ::2].copy_(torch.zeros_like(y[..., ::2]))
+    torch.diagonal(y, 0, 1, 2).fill_(5.0)
+    return rows, column, y, second
+
+
+def test_writes_into_views_reach_everything_that_shares_the_memory():
+    same_as_torch(module(through_views), torch.randn(2, 3, 4))
+
+
+def test_a_copy_does_not_share_memory():
+    def forward(x):
+        y = x.clone()
+        z = y.detach().clone()
+        y[0] = 9.0
+        return x + 0, y, z
+
+    same_as_torch(module(forward), torch.randn(3))
+
+
+def test_out_arguments_and_ops_that_only_exist_in_place():
+    def forward(x):
+        out = torch.empty_like(x)
+        torch.add(x, x, out=out)
+        out.clamp_(max=0.5).neg_()
+        return out.masked_fill_(x > 1, 3.0)
+
+    same_as_torch(module(forward), torch.randn(4, 5))
+
+
+def test_complex_tensors_are_pairs_of_reals():
+    def rotate(x, angle):
+        turned = torch.view_as_complex(x) * torch.polar(torch.ones_like(angle), angle)
+        return torch.view_as_real(turned), turned.abs()
+
+    captured = same_as_torch(module(rotate), torch.randn(3, 4, 2), torch.randn(4))
+    assert not any(n.op.name == "opaque" for n in captured.graph.nodes)
+
+
+def test_an_op_without_spelling_is_an_opaque_node_that_runs():
+    captured = same_as_torch(module(lambda x: torch.linalg.inv(x) @ x), torch.randn(3, 3))
+    opaque = [n for n in captured.graph.nodes if n.op.name == "opaque"]
+    assert [n.attrs["target"] for n in opaque] == ["aten.linalg_inv.default"]
+    assert opaque[0].origin.source.frames[-1].file == __file__
+
+
+def test_sizes_that_depend_on_data():
+    captured = same_as_torch(
+        module(lambda x: x[x > 0].sum() + torch.nonzero(x).shape[0]), torch.randn(7),
+        others=[(torch.ones(7),), (-torch.ones(7),)],
+    )  # fmt: skip
+    assert any(n.op.name == "opaque" for n in captured.graph.nodes)
+
+
+def test_random_ops_draw_anew_in_every_run():
+    model = nn.Dropout(0.5)
+    captured = capture(model.train(), (torch.ones(64),))
+    state: dict = {}
+    first, second = (outputs_of(captured.graph, [np.ones(64)], variables=state)[0] for _ in "ab")
+    assert set(np.unique(first)) == {0.0, 2.0}
+    assert not np.array_equal(first, second)
+
+
+def test_graph_modules_are_taken_as_they_are():
+    from torch.fx.experimental.proxy_tensor import make_fx
+
+    x = torch.randn(3, 4)
+    made = make_fx(lambda x: (x.sin() + 1, x.shape[0]))(x)
+    graph = gh.trace(made, x)
+    assert [n.op.name for n in graph.nodes] == ["input", "sin", "constant", "add"]
+    plain = torch.fx.symbolic_trace(nn.Sequential(nn.Linear(4, 2), nn.ReLU()))
+    assert_same(outputs_of(gh.trace(plain, x), [x])[0], plain(x))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16, torch.int32])
+def test_element_types_stay(dtype):
+    x = (torch.randn(3, 4) * 5).to(dtype)
+    captured = same_as_torch(module(lambda x: (x * 2, x + x.sum())), x, tolerance=2e-2)
+    assert captured.graph.outputs[0].type.dtype.name == str(dtype).removeprefix("torch.")
+    assert as_array(x).shape == (3, 4)
+
+
+def test_autocast_computes_in_half_precision():
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x):
+            with torch.autocast("cpu", torch.bfloat16):
+                return self.linear(x)
+
+    captured = same_as_torch(Model(), torch.randn(2, 4), tolerance=2e-2)
+    matmul = next(n for n in captured.graph.nodes if n.op.name == "matmul")
+    assert matmul.inputs[0].type.dtype is gh.bfloat16
