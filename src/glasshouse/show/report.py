@@ -24,8 +24,8 @@ from glasshouse.record.schema import (
 )
 from glasshouse.show.figures import cut, percent, seconds, short, size, table
 
-WALL_TIME = "wall time"
-"""The fact of the file that holds the measured seconds of a whole run."""
+WALL_TIME = ("wall seconds", "wall time")
+"""Facts of the file that may hold the measured time of a whole run."""
 
 
 def report(recording: Recording, top: int = 15) -> str:
@@ -173,7 +173,8 @@ def _account(recording: Recording, total: float) -> str:
 
 def wall_time(recording: Recording) -> float:
     """Seconds of a whole run, as the recording says; 0 when it does not."""
-    text = recording.header.facts.get(WALL_TIME, "").split()
+    facts = recording.header.facts
+    text = next((facts[name] for name in WALL_TIME if name in facts), "").split()
     scale = {"s": 1.0, "ms": 1e-3, "us": 1e-6}.get(text[1] if len(text) > 1 else "s", 1.0)
     try:
         return float(text[0]) * scale if text else 0.0

@@ -346,15 +346,18 @@ export class FrameBuilder {
       return;
     }
     const ty = two ? y + h / 2 - px * 0.6 : y + h / 2;
-    list.text({ text: title, x: x + pad, y: ty, px, face: "bold", color: fade(ink, alpha), align: 0, maxWidth: room - (figure ? this.textWidth(figure, px, "sans") + 8 : 0) });
+    // A figure takes its room from the second line where there is one: the name says more than the type.
+    const beside = figure ? this.textWidth(figure, Math.max(MIN_PX, SUB_PX * s), "sans") + 8 : 0;
+    const low = y + h / 2 + px * 0.6;
+    list.text({ text: title, x: x + pad, y: ty, px, face: "bold", color: fade(ink, alpha), align: 0, maxWidth: room - (two ? 0 : beside) });
     if (mark === 2) {
       const w2 = Math.min(room, this.textWidth(title, px, "bold"));
       list.line(x + pad, ty, x + pad + w2, ty, 1, 1, fade(theme.removed, alpha));
     }
-    if (figure) list.text({ text: figure, x: x + w - pad, y: ty, px: Math.max(MIN_PX, SUB_PX * s), face: "sans", color: fade(soft, alpha), align: 1, maxWidth: room });
+    if (figure) list.text({ text: figure, x: x + w - pad, y: two ? low : ty, px: Math.max(MIN_PX, SUB_PX * s), face: "sans", color: fade(soft, alpha), align: 1, maxWidth: room });
     if (two) {
       const spx = Math.max(MIN_PX, SUB_PX * s);
-      list.text({ text: sub, x: x + pad, y: y + h / 2 + px * 0.6, px: spx, face: group ? "sans" : "mono", color: fade(soft, alpha), align: 0, maxWidth: room });
+      list.text({ text: sub, x: x + pad, y: low, px: spx, face: group ? "sans" : "mono", color: fade(soft, alpha), align: 0, maxWidth: room - beside });
     }
   }
 

@@ -4,6 +4,7 @@ import type { App } from "../app/app";
 import { css, parseColor } from "../base/color";
 import { el } from "../base/dom";
 import { bytes, count, percent, seconds, short } from "../base/format";
+import { IS_OPEN } from "../layout/scene_update";
 import type { ColorData } from "../query/api";
 import type { Unit } from "../query/measures";
 import type { Overlays } from "./overlays";
@@ -89,7 +90,7 @@ export class Coloring {
   }
 
   private paintNumbers(c: ColorData, dark: boolean): void {
-    const ramp = rampOf(c, dark);
+    const ramp = rampOf(c, dark, this.app.result?.update.nodes ?? 0);
     const items = c.value.length;
     const fill = new Uint32Array(items);
     const text = new Uint32Array(items);
@@ -111,8 +112,10 @@ export class Coloring {
     const said = (item: number): string => {
       const v = c.value[item];
       if (Number.isNaN(v) || v === undefined || (c.additive && v === 0)) return "";
-      const group = item >= (this.app.result?.update.nodes ?? 0);
-      return group && c.additive && v / c.total >= 0.001 ? `${figure(c.unit, v)} · ${percent(v / c.total)}` : figure(c.unit, v);
+      // Headers of open groups have the room for a share.
+      const at = item >= (this.app.result?.update.nodes ?? 0) ? this.app.view.scene.place(item) : null;
+      const open = at !== null && (at.view.batch.flags[at.view.first + at.index] & IS_OPEN) !== 0;
+      return open && c.additive && v / c.total >= 0.001 ? `${figure(c.unit, v)} · ${percent(v / c.total)}` : figure(c.unit, v);
     };
     this.overlays.set("color", { fill, text, share: c.additive ? share : undefined, figure: said });
     const bar = el("canvas", { class: "ramp", width: 180, height: 10, "aria-hidden": "true" });

@@ -19,7 +19,7 @@ function along(stops: readonly Rgba[], t: number): Rgba {
 }
 
 /** Amounts over three orders of magnitude are told apart by ratio, others by difference. */
-export function rampOf(c: ColorData, dark: boolean): Ramp {
+export function rampOf(c: ColorData, dark: boolean, nodes: number): Ramp {
   const given = c.scale;
   if (given && given.thresholds.length > 0) {
     const steps = given.thresholds.map(([v, color]) => [v, parseColor(color) ?? 0] as const);
@@ -29,10 +29,11 @@ export function rampOf(c: ColorData, dark: boolean): Ramp {
   let low = Infinity;
   let high = -Infinity;
   let positive = Infinity;
-  // Groups count too, but for the whole model, whose value would wash everything else out.
-  for (let i = 0; i < c.value.length; i++) {
+  // The scale is that of nodes: the sum of a group would wash all of them out. A folded group that holds
+  // more than any node has the strongest colour, which is what it should say.
+  for (let i = 0; i < nodes; i++) {
     const v = c.value[i];
-    if (Number.isNaN(v) || !Number.isFinite(v) || (c.additive && v === c.total)) continue;
+    if (!Number.isFinite(v)) continue;
     if (v < low) low = v;
     if (v > high) high = v;
     if (v > 0 && v < positive) positive = v;
