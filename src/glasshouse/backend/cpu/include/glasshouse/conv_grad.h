@@ -102,25 +102,35 @@ constexpr long kPixelChunk = 256;
 GH_INLINE long weight_grad_stride(const ConvShape &s) { return panels<DotF32>(s.K()) * NR; }
 inline size_t conv_weight_grad_bytes(const ConvShape &s) { return (size_t)s.OC * weight_grad_stride(s) * 4 + 64; }
 
-// Columns [k0, k0 + NR) of the im2col matrix for pixels [p0, p0 + n): a panel of B whose K runs over pixels.
+// Columns [k0, k0 + NR) of the im2col matrix for pixels [p0, p0 + n): a panel of B whose K runs over pixels. Without dilation and
+// groups a whole kernel row is one run of memory, of which the taps inside the image are copied; else the runs are single taps.
 template <class T>
 inline void pack_pixels(const ConvShape &s, const T *x, long k0, long p0, long n, float *out) {
   const long cg = s.cg(), K = s.K();
+  const bool joined = s.dw == 1 && s.groups == 1;
+  const long len = joined ? s.kw * cg : cg;
   for (long p = p0; p < p0 + n; p++, out += NR) {
     const long ow = p % s.OW, q = p / s.OW, oh = q % s.OH, b = q / s.OH;
-    for (long k = k0; k < k0 + NR;) {  // runs of channels of one tap
-      const long tap = k / cg, c = k % cg;
-      long run = cg - c < k0 + NR - k ? cg - c : k0 + NR - k;
-      const long ih = oh * s.sh - s.ph + tap / s.kw * s.dh, iw = ow * s.sw - s.pw + tap % s.kw * s.dw;
+    const Taps tw = valid_taps(ow, s.kw, s.sw, s.pw, s.dw, s.W_in);
+    for (long k = k0; k < k0 + NR;) {
+      const long r = k / len, off = k % len;
+      long run = len - off < k0 + NR - k ? len - off : k0 + NR - k;
+      const long row = joined ? r : r / s.kw, tap = joined ? 0 : r % s.kw;
+      const long ih = oh * s.sh - s.ph + row * s.dh;
       float *o = out + (k - k0);
-      if (k >= K) {
-        run = k0 + NR - k;
-        memset(o, 0, (size_t)run * 4);
-      } else if (ih < 0 || ih >= s.H || iw < 0 || iw >= s.W_in) {
-        memset(o, 0, (size_t)run * 4);
-      } else {
-        convert_row(x + ((b * s.H + ih) * s.W_in + iw) * s.C + c, o, run);
+      // [lo, hi): the part of the run whose taps lie inside the image.
+      long lo = joined ? tw.begin * cg - off : 0, hi = joined ? tw.end * cg - off : run;
+      if (!joined && (tap < tw.begin || tap >= tw.end)) hi = 0;
+      if (k >= K) run = k0 + NR - k, hi = 0;
+      if (ih < 0 || ih >= s.H) hi = 0;
+      lo = lo < 0 ? 0 : lo > run ? run : lo;
+      hi = hi < lo ? lo : hi > run ? run : hi;
+      if (lo > 0) memset(o, 0, (size_t)lo * 4);
+      if (hi > lo) {
+        const long iw = ow * s.sw - s.pw + tap * s.dw;
+        convert_row(x + ((b * s.H + ih) * s.W_in + iw) * s.C + off + lo, o + lo, hi - lo);
       }
+      if (run > hi) memset(o + hi, 0, (size_t)(run - hi) * 4);
       k += run;
     }
   }
