@@ -49,6 +49,8 @@ class _Place:
     def split(self, request: SplitLoop) -> None:
         """Two variables for one, by a division that is done once for each vector."""
         loop, inner = request.loop, request.inner
+        if loop not in self.loops:
+            raise Unsupported("a reshape inside of a reduction follows")
         if loop == self.loops[-1] and (isinstance(inner, SymDim) or inner % WIDEST != 0):
             raise Unsupported("vectors of results would be cut in two")
         size = size_text(inner)

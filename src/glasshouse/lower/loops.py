@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from glasshouse.errors import Unsupported
 from glasshouse.ir.graph import Value
 from glasshouse.ir.types import Shape
 from glasshouse.lower.access import ACCESS
@@ -28,6 +29,8 @@ class _Space:
     index: list[Index]
 
     def split(self, request: SplitLoop) -> None:
+        if request.loop not in self.loops:
+            raise Unsupported("a reshape inside of a reduction needs a kernel of its own")
         at = self.loops.index(request.loop)
         outer = Loop(request.loop.name + "o_", request.loop.extent // request.inner)
         inner = Loop(request.loop.name + "i_", request.inner)

@@ -130,6 +130,15 @@ def test_a_target_that_is_not_there_is_refused(linear: tuple[Graph, Module]) -> 
         gh.compile(linear[0], target="tpu")
 
 
+def test_a_reduction_over_split_axes_gets_kernels_of_its_own() -> None:
+    builder = GraphBuilder()
+    x = builder.input("float32", [4, 3, 6])
+    split = x.apply("permute", axes=(1, 0, 2)).apply("reshape", shape=(3, 24))
+    graph = builder.finish((split * 2.0).apply("sum", axes=[1]))
+    x_ = floats(4, 3, 6)
+    np.testing.assert_allclose(gh.compile(graph)(x_), run(graph, [x_])[0], rtol=1e-5, atol=1e-5)
+
+
 def test_equal_layers_share_one_kernel() -> None:
     builder = GraphBuilder()
     x = builder.input("float32", [4, 16])
