@@ -15,7 +15,7 @@ import numpy as np
 
 from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64, from_storage
 from glasshouse.ir.graph import Graph, Node, Value
-from glasshouse.ir.sources import CONSTANT
+from glasshouse.ir.sources import CONSTANT, INPUT
 from glasshouse.ir.types import tensor_type
 from glasshouse.lower.program import Step
 from glasshouse.numpy_ref.executor import run
@@ -91,8 +91,6 @@ def _replay(node: Node, operands: Sequence[Array]) -> list[Array]:
     """The node's ops in float64 on these operands."""
     alone = Graph()
     given: dict[Value, Value] = {}
-    from glasshouse.ir.sources import INPUT
-
     for value in dict.fromkeys(node.inputs):
         type = value.type
         attrs = {"dtype": type.dtype, "shape": type.shape, "name": ""}
