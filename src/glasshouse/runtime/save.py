@@ -121,7 +121,7 @@ def save(module: Module, folder: Path, name: str) -> Path:
             "file": kept.name,
             "sha256": hashlib.sha256(kept.read_bytes()).hexdigest(),
             "headers": headers_hash(),
-            "processor": _features() if toolchain().march == "native" else [],
+            "processor": _features() if toolchain().march != "plain" else [],
         },
         "weights": {"bytes": weights.bytes, "arrays": weights.rows},
         "symbols": [s.name for s in program.symbols],

@@ -68,7 +68,8 @@ def build(source: Source, progress: Progress | None = None) -> Path:
                 progress(done, len(tasks), name)
         shared.result()
     objects = [*(str(folder / f"{key}.o") for key in keys), str(templates)]
-    _into(library, [tools.compiler, "-shared", "-pthread", *objects, "-lm"], "the library")
+    link = [tools.compiler, "-shared", "-pthread", *tools.extra, *objects, "-lm"]
+    _into(library, link, "the library")
     return library
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -29,20 +30,38 @@ class Toolchain:
     compiler: str
     version: str
     march: str
+    extra: tuple[str, ...] = ()  # for the compiler and for the linker, as sanitizers want it
 
     @property
     def flags(self) -> tuple[str, ...]:
-        native = ("-march=native", "-mprefer-vector-width=512") if self.march == "native" else ()
-        return (*_FLAGS, *native, f"-I{INCLUDE}")
+        return (*_FLAGS, *_march_flags(self.march), *self.extra, f"-I{INCLUDE}")
 
     @property
     def identity(self) -> str:
         return f"{self.compiler} {self.version} {self.march} {_machine()}"
 
 
+def _march_flags(march: str) -> tuple[str, ...]:
+    """This machine's instructions, those of a processor that the compiler knows, or none of it."""
+    if march == "plain":
+        return ("-DGH_PLAIN",)
+    wide = ("-mprefer-vector-width=512",) if march == "native" and _is_x86() else ()
+    return (f"-march={march}", *wide)
+
+
+def _is_x86() -> bool:
+    import platform
+
+    return platform.machine().lower() in ("x86_64", "amd64")
+
+
 @lru_cache(maxsize=1)
 def toolchain() -> Toolchain:
-    """The compiler named by CXX, or the first of g++, clang++ and c++ that is there."""
+    """The compiler named by CXX, or the first of g++, clang++ and c++ that is there.
+
+    GLASSHOUSE_MARCH names the processor to build for: "native", "plain", or what -march takes.
+    GLASSHOUSE_CXXFLAGS adds flags.
+    """
     named = os.environ.get("CXX")
     candidates = [named] if named else ["g++", "clang++", "c++"]
     for name in candidates:
@@ -50,7 +69,9 @@ def toolchain() -> Toolchain:
         if path:
             shown = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
             version = shown.stdout.splitlines()[0] if shown.stdout else "unknown"
-            return Toolchain(path, version, os.environ.get("GLASSHOUSE_MARCH", "native"))
+            march = os.environ.get("GLASSHOUSE_MARCH", "native")
+            extra = shlex.split(os.environ.get("GLASSHOUSE_CXXFLAGS", ""))
+            return Toolchain(path, version, march, tuple(extra))
     raise CompilerMissing(
         f"no C++ compiler found (looked for {', '.join(candidates)})",
         hint="install one, on Debian or Ubuntu with: apt-get install g++",
