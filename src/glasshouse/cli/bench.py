@@ -68,9 +68,9 @@ def peers(given: Given, args: Namespace) -> Runs:
         import torch
 
         if isinstance(given.model, torch.nn.Module):
-            found["pytorch eager"] = _inference(given.model, given.inputs)
+            found["pytorch eager"] = _inference(given.model, given)
             if args.torch_compile:
-                found["torch.compile"] = _inference(torch.compile(given.model), given.inputs)
+                found["torch.compile"] = _inference(torch.compile(given.model), given)
     if isinstance(given.model, str) and given.model.endswith(".onnx") and find_spec("onnxruntime"):
         found["onnxruntime"] = _onnxruntime(given.model, given.inputs)
     if not found:
@@ -82,14 +82,19 @@ def peers(given: Given, args: Namespace) -> Runs:
     return found
 
 
-def _inference(model: Any, inputs: tuple[Any, ...]) -> Callable[[], Any]:
+def _inference(model: Any, given: Given) -> Callable[[], Any]:
+    import numpy as np
     import torch
+    from torch.utils._pytree import tree_map
 
-    tensors = [torch.as_tensor(x) for x in inputs]
+    args, keywords = tree_map(
+        lambda x: torch.as_tensor(x) if isinstance(x, np.ndarray) else x,
+        (given.args, given.keywords),
+    )
 
     def call() -> Any:
         with torch.inference_mode():
-            return model(*tensors)
+            return model(*args, **keywords)
 
     return call
 

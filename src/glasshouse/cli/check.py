@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,13 @@ def relative_difference(got: Any, wanted: Any) -> float:
 
 
 def outputs_of(result: Any) -> list[Any]:
-    """What a model returned, as arrays."""
+    """The tensors of what a model returned, in order, as arrays."""
     parts = result if isinstance(result, (tuple, list)) else [result]
+    if "torch" in sys.modules:  # dicts, dataclasses, caches: as PyTorch takes them apart
+        from torch.utils import _pytree as pytree
+
+        leaves = pytree.tree_leaves(result)
+        parts = [p for p in leaves if hasattr(p, "shape")]
     return [p.detach().float().numpy() if hasattr(p, "detach") else np.asarray(p) for p in parts]
 
 

@@ -10,7 +10,9 @@ HELP = "convert between formats by extension: .glass, .json, .onnx, .pkl, .dot, 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """From where, to where."""
-    parser.add_argument("source", metavar="IN", help="any file that view opens")
+    parser.add_argument(
+        "source", metavar="IN", help="any file that view opens, or path.py:function"
+    )
     parser.add_argument("target", metavar="OUT", help="the file to write")
     parser.add_argument("--from", dest="given", default="", help="format of IN, if not by content")
     parser.add_argument("--to", dest="wanted", default="", help="format of OUT, if not by name")
@@ -19,9 +21,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Read, write, name what got lost."""
     from glasshouse import formats
+    from glasshouse.cli.model_argument import is_function, shown
     from glasshouse.show.html import plot_graph
+    from glasshouse.show.subject import recording_of
 
-    recording = formats.read(args.source, format=args.given)
+    if is_function(args.source):
+        recording = recording_of(shown(args.source))
+    else:
+        recording = formats.read(args.source, format=args.given)
     if args.target.lower().endswith((".html", ".htm")) and not args.wanted:
         plot_graph(recording, args.target)
         return 0

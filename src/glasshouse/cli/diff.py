@@ -15,7 +15,9 @@ HELP = "print what changed between two files, or the stages of one; exit code 1 
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Two files and the limits."""
-    parser.add_argument("a", metavar="A", help="a recording, or any file that view opens")
+    parser.add_argument(
+        "a", metavar="A", help="a recording, any file that view opens, or path.py:function"
+    )
     parser.add_argument("b", metavar="B", nargs="?", help="another; without it, A's last stage")
     parser.add_argument(
         "--stage-a", type=int, default=None, help="stage of A (last; first if no B)"
@@ -44,10 +46,11 @@ def run(args: Namespace) -> int:
 
 def sides(args: Namespace) -> tuple[Side, Side]:
     """What is compared: two files, or two stages of one."""
+    from glasshouse.cli.model_argument import shown
     from glasshouse.show.subject import recording_of
 
-    one = recording_of(args.a)
-    two = one if args.b is None else recording_of(args.b)
+    one = recording_of(shown(args.a))
+    two = one if args.b is None else recording_of(shown(args.b))
     return (
         _side(one, args.a, args.stage_a, 0 if args.b is None else -1),
         _side(two, args.b or args.a, args.stage_b, -1),

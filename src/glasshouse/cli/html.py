@@ -14,7 +14,8 @@ def add_arguments(parser: ArgumentParser) -> None:
         "files",
         nargs="+",
         metavar="FILE",
-        help="a model, recording or trace; then further graphs, node data or style rules",
+        help="a model (also path.py:function), recording or trace; then further graphs, "
+        "node data or style rules",
     )
     parser.add_argument("-o", "--output", default="", help="the page (FILE.html beside you)")
     parser.add_argument("--title", default="", help="the page's title")
@@ -26,10 +27,14 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Read, embed, write, say where."""
+    from glasshouse.cli.model_argument import is_function, shown
     from glasshouse.show.html import plot_graph
 
     start = {k: getattr(args, k) for k in ("theme", "grouping", "color") if getattr(args, k)}
-    out = args.output or f"{Path(args.files[0]).name}.html"
-    path = plot_graph(args.files, out, title=args.title, rules=args.rules, **start)
+    first = args.files[0]
+    name = first.rpartition(":")[2] if is_function(first) else Path(first).name
+    out = args.output or f"{name}.html"
+    subjects = [shown(f) for f in args.files]
+    path = plot_graph(subjects, out, title=args.title, rules=args.rules, **start)
     print(f"{path} ({path.stat().st_size / 1e6:.2f} MB)")
     return 0

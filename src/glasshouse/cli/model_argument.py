@@ -1,6 +1,7 @@
 """Decides what stands for a model on the command line: a model file, or `path.py:function`.
 
-The function returns a model and its inputs; it is run, so name files that you trust.
+The function returns a model and its inputs (a tuple, or a dict of keywords); it is run, so name
+files that you trust.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 import importlib.util
 import sys
 import traceback
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -22,12 +23,14 @@ _FILES = (".onnx", ".pt2")
 
 @dataclass(frozen=True)
 class Given:
-    """A model, what it is run on, and its graph."""
+    """A model, what it is called with, its graph, and what the graph is run on."""
 
     name: str
     model: Any
-    inputs: tuple[Any, ...]
+    inputs: tuple[Any, ...]  # of the graph
     graph: Graph
+    args: tuple[Any, ...] = ()  # of the model
+    keywords: dict[str, Any] = field(default_factory=dict)
 
 
 def read_model(text: str) -> Given:
@@ -35,19 +38,45 @@ def read_model(text: str) -> Given:
     from glasshouse import trace
     from glasshouse.numerics.inputs import random_inputs
 
-    path, _, function = text.rpartition(":")
-    if path.endswith(".py"):
-        model, inputs = _call(Path(path), function)
-        return Given(function, model, inputs, trace(model, *inputs))
+    if is_function(text):
+        path, _, function = text.rpartition(":")
+        model, args, keywords = _call(Path(path), function)
+        graph = trace(model, *args, **keywords)
+        return Given(function, model, _tensors([args, keywords]), graph, args, keywords)
     if Path(text).suffix not in _FILES:
         raise FormatError(f"{text}: not a model", hint=f"give {HELP}")
     with Path(text).open("rb"):  # a file that is not there is told as such
         pass
     graph = trace(text)
-    return Given(Path(text).stem, text, tuple(random_inputs(graph)), graph)
+    inputs = tuple(random_inputs(graph))
+    return Given(Path(text).stem, text, inputs, graph, inputs)
 
 
-def _call(path: Path, name: str) -> tuple[Any, tuple[Any, ...]]:
+def is_function(text: str) -> bool:
+    """Whether an argument is `path.py:function`."""
+    return text.rpartition(":")[0].endswith(".py")
+
+
+def shown(text: str) -> Any:
+    """What an argument of a command that shows things stands for: the graph of a function's model,
+    else the file itself."""
+    if not is_function(text):
+        return text
+    graph = read_model(text).graph
+    graph.name = graph.name or text.rpartition(":")[2]
+    return graph
+
+
+def _tensors(given: Any) -> tuple[Any, ...]:
+    """The tensors among arguments, in order; numbers, None and switches are fixed in the graph."""
+    if isinstance(given, Mapping):
+        given = list(given.values())
+    if isinstance(given, (list, tuple)):
+        return tuple(t for g in given for t in _tensors(g))
+    return (given,) if hasattr(given, "shape") else ()
+
+
+def _call(path: Path, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     function = getattr(_import(path), name, None)
     if not callable(function):
         raise CaptureError(f"{path} has no function {name!r}")
@@ -62,8 +91,10 @@ def _call(path: Path, name: str) -> tuple[Any, tuple[Any, ...]]:
             hint="end it with: return model, (x,)",
         )
     model, inputs = made
+    if isinstance(inputs, Mapping):
+        return model, (), dict(inputs)
     several = isinstance(inputs, Sequence) and not hasattr(inputs, "shape")
-    return model, tuple(inputs) if several else (inputs,)
+    return model, tuple(inputs) if several else (inputs,), {}
 
 
 def _import(path: Path) -> Any:

@@ -14,7 +14,7 @@ def add_arguments(parser: ArgumentParser) -> None:
         "files",
         nargs="*",
         metavar="FILE",
-        help="models, recordings, traces; node data, style rules",
+        help="models (also path.py:function), recordings, traces; node data, style rules",
     )
     parser.add_argument("--no-browser", action="store_true", help="only print the link")
     parser.add_argument("--port", type=int, default=0, help="port to listen on (any free one)")
@@ -28,6 +28,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Read all files first, so that a wrong one is told before anything opens."""
+    from glasshouse.cli.model_argument import shown as subject
     from glasshouse.show.server import Server
     from glasshouse.show.styling import styled
     from glasshouse.show.subject import recording_of, recordings_of
@@ -36,9 +37,9 @@ def run(args: Namespace) -> int:
     start = {k: getattr(args, k) for k in ("theme", "grouping", "color") if getattr(args, k)}
     if args.compare:
         start["compare"] = True
-        shown = [recording_of(args.files)]
+        shown = [recording_of([subject(f) for f in args.files])]
     else:
-        shown = recordings_of(args.files)
+        shown = recordings_of([subject(f) for f in args.files])
     server = Server(args.host, args.port)
     first = ""
     for recording, file in zip(shown, args.files, strict=False):
