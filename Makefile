@@ -12,6 +12,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 BASE := $(VENV)/.installed-base
 DEV := $(VENV)/.installed-dev
+PEERS := $(VENV)/.installed-peers
 say = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
@@ -98,10 +99,18 @@ test-models: $(DEV)
 	@$(MAKE) --no-print-directory pytest MARKS= PYTEST_ARGS="tests/models $(PYTEST_ARGS)"
 
 # Alone on the machine: a measurement beside other work says nothing.
-bench: $(DEV)
-	@for script in benchmarks/*.py benchmarks/cpu/run.py; do \
+# The peers that the measurements compare with; about 1 GB.
+$(PEERS): $(DEV)
+	$(say) "setup: peers for the measurements"
+	$(PIP) install -q -c constraints.txt -e '.[dev,torch,onnx,bench]'
+	@touch $@
+
+bench: $(PEERS)
+	@for script in benchmarks/*.py; do \
 	  printf '\n== %s\n' "$$script"; $(BIN)/python "$$script" || exit 1; \
 	done
+	$(say) "benchmarks/cpu"
+	@$(BIN)/python benchmarks/cpu/run.py --out build/bench-cpu.json
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

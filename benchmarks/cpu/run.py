@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-NOISE = 0.05
+QUIET = 0.05  # share of the processors that others may use
 CORES = os.cpu_count() or 1
 
 
@@ -98,7 +98,7 @@ def measured(worker: Worker, seconds: float, retries: int) -> dict[str, Any]:
         others = max(busy_seconds() - busy - answer["cpu_s"], 0.0) / passed / CORES
         if not best or others < best["noise"]:
             best = {**answer, "noise": others}
-        if others < NOISE:
+        if others < QUIET:
             break
     return best
 
@@ -155,48 +155,12 @@ def summary(blocks: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def machine() -> dict[str, float]:
-    """What this machine reaches now: PyTorch's own matmul and a copy, the best of several."""
-    code = (
-        "import torch, time, json\n"
-        "def best(f, n=8):\n"
-        "    f(); times = []\n"
-        "    for _ in range(n):\n"
-        "        t = time.perf_counter(); f(); times.append(time.perf_counter() - t)\n"
-        "    return min(times)\n"
-        "a = torch.randn(2048, 2048); h = a.bfloat16(); c = torch.empty(2**26); d = c.clone()\n"
-        "print(json.dumps({'matmul_gflops': 2 * 2048**3 / best(lambda: a @ a) / 1e9,\n"
-        "    'matmul_bf16_gflops': 2 * 2048**3 / best(lambda: h @ h) / 1e9,\n"
-        "    'copy_gb_s': 8 * 2**26 / best(lambda: c.copy_(d)) / 1e9}))\n"
-    )
+    """What this machine reaches now, measured in a process of its own."""
     env = {**os.environ, "OMP_NUM_THREADS": os.environ.get("BENCH_THREADS", "2")}
-    done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, check=True)
+    command = [sys.executable, str(HERE / "limits.py")]
+    done = subprocess.run(command, env=env, capture_output=True, check=True)
     found: dict[str, float] = json.loads(done.stdout)
     return found
-
-
-def table(results: dict[str, dict[str, Any]], flops: dict[str, float]) -> str:
-    """Markdown: medians, the best peer over ours, what ours reaches, first result, errors."""
-    systems = list(dict.fromkeys(s for row in results.values() for s in row))
-    head = ["workload, ms", *systems, "best peer / ours", "GFLOP/s", "first s", "error", "peak MB"]
-    lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
-    for name, row in results.items():
-        cells = [name]
-        for system in systems:
-            of = row.get(system, {})
-            mark = "~" if of.get("noise", 0) > NOISE else ""
-            cells.append(f"{mark}{of['median_ms']:.3f}" if "median_ms" in of else "-")
-        ours = row.get("glasshouse", {})
-        peers = [r["median_ms"] for s, r in row.items() if s != "glasshouse" and "median_ms" in r]
-        if "median_ms" in ours:
-            ratio = f"{min(peers) / ours['median_ms']:.2f}" if peers else "-"
-            rate = flops[name] / ours["median_ms"] / 1e6
-            numbers = (ours["compile_s"], ours["error"], ours["peak_mb"])
-            texts = (f"{v:{f}}" for v, f in zip(numbers, (".1f", ".0e", ".0f"), strict=True))
-            cells += [ratio, f"{rate:.1f}", *texts]
-        else:
-            cells += ["-"] * 5
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
 
 
 def chosen(names: str, known: list[str]) -> list[str]:
@@ -212,6 +176,7 @@ def chosen(names: str, known: list[str]) -> list[str]:
 
 def main() -> None:
     sys.path.insert(0, str(HERE))
+    from report import plot, table
     from systems import SYSTEMS
     from workloads import WORKLOADS
 
@@ -222,7 +187,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=6)
     parser.add_argument("--retries", type=int, default=4, help="of a noisy block")
     parser.add_argument("--keep-cache", action="store_true", help="first results are then warm")
-    parser.add_argument("--out", help="also write all of it as JSON")
+    parser.add_argument("--out", help="also write all of it as JSON, and a plot beside as SVG")
     args = parser.parse_args()
     workloads = chosen(args.workloads, list(WORKLOADS))
     systems = [s for s in chosen(args.systems, list(SYSTEMS)) if SYSTEMS[s].installed]
@@ -232,14 +197,15 @@ def main() -> None:
     flops: dict[str, float] = {}
     for name in workloads:
         print(name, flush=True)
-        low = name.endswith("_bf16")
-        able = [s for s in systems if SYSTEMS[s].low_precision or not low]
+        able = [s for s in systems if SYSTEMS[s].takes(WORKLOADS[name])]
         flops[name] = WORKLOADS[name].flops()
         results[name] = run_workload(name, able, args)
         if args.out:
+            Path(args.out).parent.mkdir(parents=True, exist_ok=True)
             data = {"machine": limits, "flops": flops, "results": results}
             Path(args.out).write_text(json.dumps(data, indent=1))
-    print("\n" + table(results, flops))
+            Path(args.out).with_suffix(".svg").write_text(plot(results))
+    print("\n" + table(results, flops, limits))
     wrong = [
         f"{system} on {name}: error {row['error']:.1e}"
         for name, rows in results.items()

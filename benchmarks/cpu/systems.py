@@ -1,6 +1,7 @@
 """Decides how each system runs a workload: one function a system, which gives the call to time.
 
-A system that is not installed is left out. To add one, write a function and name it in SYSTEMS.
+A call gives the output; for a training workload it takes one step of SGD and gives the loss. A
+system that is not installed is left out. To add one, write a function and name it in SYSTEMS.
 """
 
 from __future__ import annotations
@@ -14,37 +15,75 @@ from typing import Any
 
 import numpy as np
 import torch
+from workloads import LEARNING_RATE, Workload
 
 THREADS = int(os.environ.get("BENCH_THREADS", "2"))
 Call = Callable[[], Any]
 
 
-def glasshouse(model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
+def _sgd(model: Any) -> torch.optim.Optimizer:
+    return torch.optim.SGD(model.parameters(), LEARNING_RATE)
+
+
+def glasshouse(work: Workload, model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
     import glasshouse as gh
 
-    module = gh.compile(model, *inputs)
+    precision = "bfloat16" if work.allowed else "float32"
+    with gh.PassContext(precision=precision):
+        if work.training:
+            graph = gh.trace_training(model, work.loss, _sgd(model), *inputs)
+            module = gh.compile(graph)
+        else:
+            module = gh.compile(model, *inputs)
     return lambda: module(*inputs)
 
 
-def eager(model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
-    return lambda: model(*inputs)
+def eager(work: Workload, model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
+    """With autocast where bfloat16 is allowed."""
+    if work.training:
+        return _torch_training(work, model, model, inputs)
+
+    def call() -> Any:
+        with torch.autocast("cpu", torch.bfloat16, enabled=work.allowed):
+            return model(*inputs)
+
+    return call
 
 
-def compiled(model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
-    made = torch.compile(model)
-    return lambda: made(*inputs)
+def compiled(work: Workload, model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
+    return _compiled(work, model, inputs, {})
 
 
-def compiled_max(model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
+def compiled_max(work: Workload, model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
     """max-autotune with frozen weights: the fastest mode of torch.compile for inference."""
     import torch._inductor.config as config
 
-    config.freezing = True
-    made = torch.compile(model, mode="max-autotune")
-    return lambda: made(*inputs)
+    config.freezing = not work.training
+    return _compiled(work, model, inputs, {"mode": "max-autotune"})
 
 
-def onnxruntime(model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
+def _compiled(work: Workload, model: Any, inputs: tuple[Any, ...], options: Any) -> Call:
+    made = torch.compile(model, **options)
+    if work.training:
+        return _torch_training(work, model, made, inputs)
+    return eager(work, made, inputs, Path())
+
+
+def _torch_training(work: Workload, model: Any, run: Any, inputs: tuple[Any, ...]) -> Call:
+    optimizer, loss_fn = _sgd(model), work.loss
+    assert loss_fn is not None
+
+    def call() -> Any:
+        optimizer.zero_grad()
+        loss = loss_fn(run(*inputs[:-1]), inputs[-1])
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return call
+
+
+def onnxruntime(work: Workload, model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
     """All optimisations; inputs and output bound once."""
     import onnxruntime as runtime
 
@@ -67,18 +106,17 @@ def onnxruntime(model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
     return call
 
 
-def openvino(model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
+def openvino(work: Workload, model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
     """At the precision of the workload; OpenVINO would take bfloat16 by itself where it can."""
     import openvino as ov
 
-    low = any(x.dtype is torch.bfloat16 for x in inputs)
     given = tuple(x.float() if x.is_floating_point() else x for x in inputs)
     made = ov.convert_model(
         model.float(), example_input=given, input=[list(x.shape) for x in given]
     )
     hints = {
         "PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": THREADS,
-        "INFERENCE_PRECISION_HINT": "bf16" if low else "f32",
+        "INFERENCE_PRECISION_HINT": "bf16" if work.low else "f32",
     }  # fmt: skip
     request = ov.Core().compile_model(made, "CPU", hints).create_infer_request()
     arrays = [np.ascontiguousarray(x.numpy()) for x in given]
@@ -92,17 +130,60 @@ def openvino(model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
     return call
 
 
+def jax(work: Workload, model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
+    """One jitted function; weights are arguments, those of a training step are given away."""
+    import jax as runtime
+    import jax_models
+
+    def array(x: torch.Tensor) -> Any:
+        if x.dtype is torch.bfloat16:
+            return runtime.numpy.asarray(x.detach().float().numpy(), runtime.numpy.bfloat16)
+        return runtime.numpy.asarray(x.detach().numpy())
+
+    kind = type(model).__name__
+    function = jax_models.MODELS[kind]
+    weights = {name: array(value) for name, value in model.state_dict().items()}
+    given = [array(x) for x in inputs]
+    if not work.training:
+        run = runtime.jit(function)
+        return lambda: run(weights, *given).block_until_ready()
+    more = {"training": True} if kind == "ResNet" else {}
+    trained = {name: weights[name] for name, _ in model.named_parameters()}
+
+    def step(p: Any, *xs: Any) -> Any:
+        def loss(q: Any) -> Any:
+            return jax_models.LOSSES[kind](function(q, *xs[:-1], **more), xs[-1])
+
+        value, gradients = runtime.value_and_grad(loss)(p)
+        return value, {n: p[n] - LEARNING_RATE * gradients[n] for n in p}
+
+    update = runtime.jit(step, donate_argnums=0)
+
+    def call() -> Any:
+        nonlocal trained
+        value, trained = update(trained, *given)
+        return value.block_until_ready()
+
+    return call
+
+
 @dataclass(frozen=True)
 class System:
-    """How a system is built, what must be installed, and whether it takes bfloat16 models."""
+    """How a system is built, what must be installed, and which workloads it can take."""
 
-    build: Callable[[Any, tuple[Any, ...], Path], Call]
+    build: Callable[[Workload, Any, tuple[Any, ...], Path], Call]
     needs: tuple[str, ...] = ()
-    low_precision: bool = True
+    trains: bool = True
+    takes_bf16: bool = True
+    allows_bf16: bool = True
 
     @property
     def installed(self) -> bool:
         return all(find_spec(name) is not None for name in self.needs)
+
+    def takes(self, work: Workload) -> bool:
+        low = self.allows_bf16 if work.allowed else self.takes_bf16
+        return (self.trains or not work.training) and (low or not work.low)
 
 
 SYSTEMS: dict[str, System] = {
@@ -110,6 +191,13 @@ SYSTEMS: dict[str, System] = {
     "eager": System(eager),
     "compile": System(compiled),
     "compile-max": System(compiled_max),
-    "onnxruntime": System(onnxruntime, ("onnxruntime", "onnxscript"), low_precision=False),
-    "openvino": System(openvino, ("openvino",)),
+    "onnxruntime": System(
+        onnxruntime,
+        ("onnxruntime", "onnxscript"),
+        trains=False,
+        takes_bf16=False,
+        allows_bf16=False,
+    ),
+    "openvino": System(openvino, ("openvino",), trains=False),
+    "jax": System(jax, ("jax",), allows_bf16=False),
 }

@@ -1,211 +1,65 @@
-"""Decides what is measured: models in plain PyTorch, each with inputs, the same on every call."""
+"""Decides what is measured: models with inputs, the same on every call; what counts as right."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F
+
+from models import Bert, Gpt2, Mlp, ResNet, SelfAttention, TwoLayers
 
 Built = tuple[nn.Module, tuple[torch.Tensor, ...]]
-
-
-class Mlp(nn.Module):
-    """Two linear layers with a GELU between, a residual, a layer norm."""
-
-    def __init__(self, hidden: int) -> None:
-        super().__init__()
-        self.dense1 = nn.Linear(hidden, 4 * hidden)
-        self.dense2 = nn.Linear(4 * hidden, hidden)
-        self.norm = nn.LayerNorm(hidden)
-
-    def forward(self, x: Any) -> Any:
-        return self.norm(self.dense2(F.gelu(self.dense1(x))) + x)
-
-
-class SelfAttention(nn.Module):
-    """Attention spelled out: three projections, scores, mask, softmax, mix."""
-
-    def __init__(self, width: int = 768, heads: int = 12) -> None:
-        super().__init__()
-        self.heads = heads
-        self.query, self.key, self.value = (nn.Linear(width, width) for _ in range(3))
-
-    def split(self, x: Any) -> Any:
-        batch, length, width = x.shape
-        return x.reshape(batch, length, self.heads, width // self.heads).transpose(1, 2)
-
-    def forward(self, x: Any, mask: Any) -> Any:
-        query, key, value = (self.split(f(x)) for f in (self.query, self.key, self.value))
-        scores = query @ key.transpose(-1, -2) / math.sqrt(query.shape[-1]) + mask
-        return (scores.softmax(-1) @ value).transpose(1, 2).reshape(x.shape)
-
-
-def convolution(inside: int, outside: int, size: int, stride: int = 1) -> nn.Sequential:
-    """A convolution with its batch norm."""
-    conv = nn.Conv2d(inside, outside, size, stride, size // 2, bias=False)
-    return nn.Sequential(conv, nn.BatchNorm2d(outside))
-
-
-class Block(nn.Module):
-    """A residual block: two 3x3 convolutions, or 1x1, 3x3, 1x1 with four times the channels."""
-
-    def __init__(self, inside: int, channels: int, stride: int, deep: bool) -> None:
-        super().__init__()
-        out = channels * 4 if deep else channels
-        if deep:
-            self.path = nn.ModuleList(
-                [
-                    convolution(inside, channels, 1),
-                    convolution(channels, channels, 3, stride),
-                    convolution(channels, out, 1),
-                ]
-            )
-        else:
-            first = convolution(inside, channels, 3, stride)
-            self.path = nn.ModuleList([first, convolution(channels, channels, 3)])
-        same = stride == 1 and inside == out
-        self.shortcut = nn.Identity() if same else convolution(inside, out, 1, stride)
-
-    def forward(self, x: Any) -> Any:
-        y = x
-        for step in self.path[:-1]:
-            y = F.relu(step(y))
-        return F.relu(self.path[-1](y) + self.shortcut(x))
-
-
-class ResNet(nn.Module):
-    """ResNet-18 and -50."""
-
-    def __init__(self, depth: int) -> None:
-        super().__init__()
-        deep = depth == 50
-        counts = (3, 4, 6, 3) if deep else (2, 2, 2, 2)
-        self.stem = convolution(3, 64, 7, 2)
-        blocks: list[nn.Module] = []
-        inside = 64
-        for stage, count in enumerate(counts):
-            for number in range(count):
-                channels = 64 << stage
-                blocks.append(Block(inside, channels, 2 if stage and not number else 1, deep))
-                inside = channels * 4 if deep else channels
-        self.blocks = nn.Sequential(*blocks)
-        self.head = nn.Linear(inside, 1000)
-        for module in self.modules():
-            if isinstance(module, nn.Conv2d):
-                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
-            if isinstance(module, nn.BatchNorm2d):  # statistics that folding has to respect
-                nn.init.uniform_(module.running_mean, -0.2, 0.2)
-                nn.init.uniform_(module.running_var, 0.5, 1.5)
-
-    def forward(self, x: Any) -> Any:
-        x = F.max_pool2d(F.relu(self.stem(x)), 3, 2, 1)
-        return self.head(self.blocks(x).mean((2, 3)))
-
-
-class Layer(nn.Module):
-    """A transformer layer: norms after (BERT, exact GELU) or before, causal (GPT-2, tanh GELU)."""
-
-    def __init__(self, width: int, heads: int, before: bool) -> None:
-        super().__init__()
-        self.heads, self.before = heads, before
-        self.qkv, self.out = nn.Linear(width, 3 * width), nn.Linear(width, width)
-        self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
-        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
-
-    def attend(self, x: Any, mask: Any) -> Any:
-        batch, length, width = x.shape
-        shape = (batch, length, self.heads, width // self.heads)
-        q, k, v = (t.reshape(shape).transpose(1, 2) for t in self.qkv(x).split(width, -1))
-        y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=self.before)
-        return self.out(y.transpose(1, 2).reshape(x.shape))
-
-    def forward(self, x: Any, mask: Any = None) -> Any:
-        if self.before:
-            x = x + self.attend(self.norm1(x), None)
-            return x + self.down(F.gelu(self.up(self.norm2(x)), approximate="tanh"))
-        x = self.norm1(x + self.attend(x, mask))
-        return self.norm2(x + self.down(F.gelu(self.up(x))))
-
-
-class Bert(nn.Module):
-    """The encoder of BERT-base."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.layers = nn.ModuleList(Layer(768, 12, False) for _ in range(12))
-
-    def forward(self, x: Any, mask: Any) -> Any:
-        for layer in self.layers:
-            x = layer(x, mask)
-        return x
-
-
-class Gpt2(nn.Module):
-    """GPT-2 small with the logits of every position; the head shares the embedding's weights."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.words, self.places = nn.Embedding(50257, 768), nn.Embedding(1024, 768)
-        for table in (self.words, self.places):
-            nn.init.normal_(table.weight, std=0.02)
-        self.layers = nn.ModuleList(Layer(768, 12, True) for _ in range(12))
-        self.norm = nn.LayerNorm(768)
-
-    def forward(self, ids: Any) -> Any:
-        x = self.words(ids) + self.places(torch.arange(ids.shape[1]))
-        for layer in self.layers:
-            x = layer(x)
-        return F.linear(self.norm(x), self.words.weight)
-
-
-class TwoLayers(nn.Module):
-    """Ten hidden units: nothing but overhead."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.one, self.two = nn.Linear(1, 10), nn.Linear(10, 1)
-
-    def forward(self, x: Any) -> Any:
-        return self.two(F.relu(self.one(x)))
-
-
-def _mask(length: int) -> torch.Tensor:
-    mask = torch.zeros(1, 1, 1, length)
-    mask[..., length - length // 4 :] = -1e4
-    return mask
+LEARNING_RATE = 1e-3
+STEPS_CHECKED = 3
 
 
 @dataclass(frozen=True)
 class Workload:
-    """A model to run, and the greatest error relative to float64 that counts as right."""
+    """A model to run, or to train: then its last input is the target.
+
+    `dtype` is what model and inputs are in. With `allowed` they are float32, and products may be
+    computed in bfloat16.
+    """
 
     name: str
     make: Callable[[], Built]
     dtype: torch.dtype = torch.float32
+    allowed: bool = False
+    loss: Callable[..., torch.Tensor] | None = None
 
     @property
     def tolerance(self) -> float:
-        return 1e-4 if self.dtype is torch.float32 else 2e-2
+        """The greatest error, relative to the greatest value in float64, that counts as right."""
+        return 2e-2 if self.low else 1e-4
+
+    @property
+    def low(self) -> bool:
+        return self.allowed or self.dtype is torch.bfloat16
+
+    @property
+    def training(self) -> bool:
+        return self.loss is not None
 
     def build(self) -> Built:
         torch.manual_seed(0)
         model, inputs = self.make()
         given = tuple(x.to(self.dtype) if x.is_floating_point() else x for x in inputs)
-        return model.eval().to(self.dtype).requires_grad_(False), given
+        model = model.to(self.dtype).train(self.training).requires_grad_(self.training)
+        return model, given
 
     def flops(self) -> float:
-        """Of the matrix products and convolutions."""
+        """Of the matrix products and convolutions; backward products too."""
         from torch.nn.attention import SDPBackend, sdpa_kernel
         from torch.utils.flop_counter import FlopCounterMode
 
         model, inputs = self.build()
         with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
-            model(*inputs)
+            if self.loss is not None:
+                self.loss(model(*inputs[:-1]), inputs[-1]).backward()
+            else:
+                model(*inputs)
         return float(counter.get_total_flops())
 
 
@@ -217,6 +71,25 @@ def _image(depth: int) -> Callable[[], Built]:
     return lambda: (ResNet(depth), (torch.rand(1, 3, 224, 224),))
 
 
+def _bert() -> Built:
+    return Bert(), (torch.randn(1, 128, 768), _mask(128))
+
+
+def _mask(length: int) -> torch.Tensor:
+    mask = torch.zeros(1, 1, 1, length)
+    mask[..., length - length // 4 :] = -1e4
+    return mask
+
+
+def _train_resnet() -> Built:
+    return ResNet(18), (torch.rand(2, 3, 224, 224), torch.tensor([3, 7]))
+
+
+def _train_two_layers() -> Built:
+    x = torch.rand(10, 1)
+    return TwoLayers(), (x, x * x)
+
+
 _SIZES = ((1024, 512), (512, 1024), (1, 512), (1, 1024))
 WORKLOADS: dict[str, Workload] = {
     w.name: w
@@ -226,8 +99,12 @@ WORKLOADS: dict[str, Workload] = {
         Workload("attention", lambda: (SelfAttention(), (torch.randn(1, 128, 768), _mask(128)))),
         Workload("resnet18", _image(18)),
         Workload("resnet50", _image(50)),
-        Workload("bert", lambda: (Bert(), (torch.randn(1, 128, 768), _mask(128)))),
+        Workload("resnet18_allowed", _image(18), allowed=True),
+        Workload("resnet18_training", _train_resnet, loss=nn.functional.cross_entropy),
+        Workload("bert", _bert),
+        Workload("bert_allowed", _bert, allowed=True),
         Workload("gpt2", lambda: (Gpt2(), (torch.randint(0, 50257, (1, 256)),))),
         Workload("two_layers", lambda: (TwoLayers(), (torch.rand(10, 1),))),
+        Workload("two_layers_training", _train_two_layers, loss=nn.functional.mse_loss),
     )
 }
