@@ -11,6 +11,7 @@ PYTEST_ARGS ?=
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check
 BASE := $(VENV)/.installed-base
+TORCH := $(VENV)/.installed-torch
 DEV := $(VENV)/.installed-dev
 PEERS := $(VENV)/.installed-peers
 say = @printf '\n== %s\n'
@@ -30,7 +31,7 @@ help:
 	@echo "make viewer       build the viewer's bundle, when its sources changed"
 	@echo "make clean        remove .venv, caches and build output"
 
-# The package alone (NumPy is its one dependency): enough for the demo.
+# The package alone (NumPy is its one dependency).
 $(BASE): pyproject.toml constraints.txt
 	$(say) "setup: the package"
 	@tools/setup_venv.sh $(PYTHON) $(VENV)
@@ -43,7 +44,13 @@ $(DEV): $(BASE)
 	$(PIP) install -q -c constraints.txt -e '.[dev,torch,onnx]'
 	@touch $@
 
-demo: $(BASE)
+# PyTorch, which the demo compares with.
+$(TORCH): $(BASE)
+	$(say) "setup: PyTorch (a minute on the first run)"
+	$(PIP) install -q -c constraints.txt -e '.[torch]'
+	@touch $@
+
+demo: $(TORCH)
 	$(say) "demo"
 	@$(BIN)/python -m glasshouse demo
 

@@ -26,6 +26,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--batch", type=int, default=1024, help="of the PyTorch MLP; 0: none (1024)"
     )
+    parser.add_argument(
+        "--image", type=int, default=224, help="size for the PyTorch ResNet-18; 0: none (224)"
+    )
     parser.add_argument("-o", "--output", default="demo.html", help="the page (demo.html)")
 
 
@@ -90,8 +93,13 @@ def _compile(graph: Graph, x: Any, mask: Any, exact: Any, args: Namespace) -> in
     recording = module.recording(x, mask, count=50)
     demo_compiled.show_kernels(recording)
     right = True
-    if args.batch > 0 and find_spec("torch") is not None:
-        right = demo_compiled.tutorial_mlp(args.batch)
+    if find_spec("torch") is not None:
+        from glasshouse.cli import demo_torch
+
+        right = args.batch < 1 or demo_torch.mlp_right(args.batch)
+        right = (args.image < 1 or demo_torch.resnet_right(args.image)) and right
+    else:
+        print("\nPyTorch is not installed: nothing to compare with (pip install torch)")
     demo_compiled.write_page(recording, args.output)
     return 0 if right else 1
 

@@ -1,4 +1,4 @@
-"""Decides what the demo shows of compiled code: is it right, where does the time go, is it fast."""
+"""Decides what the demo shows of compiled code: is it right, where does the time go."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ if TYPE_CHECKING:
     from glasshouse.runtime.module import Module
 
 TOLERANCE = 1e-4
-SECONDS = 0.6
-"""For which each system is measured: enough for a first impression, not for a claim."""
 
 
 def compiled(graph: Graph, inputs: Sequence[Any]) -> Module | None:
@@ -71,40 +69,3 @@ def write_page(recording: Recording, path: str) -> None:
         return
     size = out.stat().st_size / 1e6
     print(f"\nSee inside: open {Path(out).resolve()} in a browser ({size:.1f} MB, works offline)")
-
-
-def tutorial_mlp(batch: int, hidden: int = 512) -> bool:
-    """A PyTorch MLP, compiled and timed against PyTorch in turns; False when the result is off."""
-    import torch
-    from torch import nn
-
-    from glasshouse import trace
-    from glasshouse.cli.bench import interleaved, table
-    from glasshouse.cli.check import relative_difference
-
-    class Mlp(nn.Module):  # type: ignore[misc]  # to the type checker, torch is not there
-        def __init__(self) -> None:
-            super().__init__()
-            self.dense1 = nn.Linear(hidden, 4 * hidden)
-            self.dense2 = nn.Linear(4 * hidden, hidden)
-            self.norm = nn.LayerNorm(hidden)
-
-        def forward(self, x: Any) -> Any:
-            return self.norm(self.dense2(nn.functional.gelu(self.dense1(x))) + x)
-
-    torch.manual_seed(0)
-    model, x = Mlp().eval(), torch.randn(batch, hidden)
-    print(f"\nA PyTorch MLP, batch {batch}, hidden {hidden}:")
-    module = compiled(trace(model, x), [x])
-    if module is None:
-        return True
-
-    def eager() -> Any:
-        with torch.inference_mode():
-            return model(x)
-
-    apart = relative_difference(module(x).numpy(), eager().numpy())
-    systems = {"glasshouse": lambda: module(x), "pytorch eager": eager}
-    times = interleaved(systems, 4, SECONDS)
-    print(table(times, {"glasshouse": 0.0, "pytorch eager": apart}))
-    return apart < TOLERANCE

@@ -10,9 +10,9 @@ import pytest
 
 from glasshouse import cli
 from glasshouse.backend.cpu.toolchain import toolchain
-from glasshouse.cli import demo, demo_compiled
+from glasshouse.cli import demo, demo_compiled, demo_torch
 
-SMALL = ["demo", "--length", "8", "--hidden", "12", "--heads", "3", "--batch", "0"]
+SMALL = ["demo", "--length", "8", "--hidden", "12", "--heads", "3", "--batch", "0", "--image", "0"]
 
 
 @pytest.fixture(autouse=True)
@@ -33,15 +33,19 @@ def test_shows_graph_sources_and_result(capsys: pytest.CaptureFixture[str]) -> N
     assert Path("demo.html").exists() or "make viewer" in printed
 
 
-def test_times_the_mlp_against_pytorch(
+def test_times_pytorch_models_against_pytorch(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(demo_compiled, "SECONDS", 0.01)
-    small = functools.partial(demo_compiled.tutorial_mlp, hidden=16)
-    monkeypatch.setattr(demo_compiled, "tutorial_mlp", small)
-    assert cli.main([*SMALL, "--batch", "4"]) == 0
-    line = next(x for x in capsys.readouterr().out.splitlines() if x.startswith("pytorch eager"))
-    assert float(line.split()[-1]) < demo_compiled.TOLERANCE
+    monkeypatch.setattr(demo_torch, "SECONDS", 0.01)
+    for name, small in (("mlp_right", {"hidden": 16}), ("resnet_right", {"channels": 4})):
+        full = getattr(demo_torch, name)
+        monkeypatch.setattr(demo_torch, name, functools.partial(full, **small))
+    assert cli.main([*SMALL, "--batch", "4", "--image", "32"]) == 0
+    printed = capsys.readouterr().out
+    lines = [x for x in printed.splitlines() if x.startswith("pytorch eager")]
+    assert len(lines) == 2
+    assert all(float(x.split()[-1]) < demo_compiled.TOLERANCE for x in lines)
+    assert "blocks.7" in printed  # where the time goes, by module
 
 
 def test_without_a_compiler_the_rest_still_runs(
