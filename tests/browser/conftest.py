@@ -73,6 +73,16 @@ class Viewer:
             t.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") for t in found
         ]  # fmt: skip
 
+    def place(self, word: str) -> tuple[float, float]:
+        """Where a word is drawn, in pixels of the drawing."""
+        self.settle()
+        svg = self.page.evaluate("() => window.glasshouse.view.toSvg(false)")
+        marks = re.findall(r"<text x=\"([^\"]*)\" y=\"([^\"]*)\"[^>]*>([^<]*)</text>", svg)
+        for x, y, text in marks:
+            if word in text:
+                return float(x), float(y)
+        raise AssertionError(f"{word!r} is not drawn")
+
     def see(self, text: str) -> None:
         """Wait until a word is drawn."""
         self._until(lambda: any(text in w for w in self.words()), f"{text!r} is not drawn")

@@ -77,7 +77,13 @@ def rich() -> Recording:
     body = made.graph("fused body", parent=0)
     body.stage("body")
     a = body.node("Input", kind="source", outputs=["float32[4, 64]"])
-    body.node("InnerGelu", kind="elementwise", inputs=[a], outputs=["float32[4, 64]"])
+    w = body.node("Input", kind="source", outputs=["float32[64, 64]"])
+    product = body.node("InnerMatmul", kind="matmul", inputs=[a, w], outputs=["float32[4, 64]"])
+    inner = body.node(
+        "InnerGelu", kind="elementwise", inputs=[product], outputs=["float32[4, 64]"],
+        attrs={"approximate": "tanh"}, file="demo/model.py", line=6,
+    )  # fmt: skip
+    body.set_io([a, w], [(inner, 0)])
 
     stage = graph.stage(
         "FuseOperator", pass_name="FuseOperator", seconds=0.002,

@@ -42,7 +42,7 @@ def test_details_of_a_node(viewer) -> None:
 def test_inside_of_a_fused_node_and_way_back(viewer) -> None:
     v = viewer(rich())
     v.pick("op:fusedmatmul")
-    v.page.click("text=Open inside")
+    v.page.click("text=Open alone")
     v.see("InnerGelu")
     v.page.click(".crumbs .crumb:has-text('rich')")
     v.see("FusedMatmul")

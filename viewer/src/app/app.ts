@@ -11,6 +11,8 @@ import type { Link } from "../gl/frame_state";
 import type { GraphView } from "../gl/graph_view";
 import { TAG } from "../layout/template";
 import { IS_EXEMPLAR, IS_GROUP, IS_OPEN } from "../layout/scene_update";
+import { INSIDE } from "../model/inside";
+import type { ItemName } from "../query/api";
 
 export type AppEvents = {
   /** A file was opened; nothing is drawn yet. */
@@ -132,8 +134,23 @@ export class App {
     const at = this.view.scene.place(item);
     if (!at || !this.spec) return Promise.resolve(false);
     const flags = at.view.batch.flags[at.view.first + at.index];
+    const key = at.view.batch.key[at.view.first + at.index];
+    if (key >= INSIDE) return this.setInside(item, (flags & IS_OPEN) === 0);
     if (!(flags & IS_GROUP)) return Promise.resolve(false);
     return this.setFold(item, flags & IS_OPEN ? 0 : 1);
+  }
+
+  /** Puts the ops of a node's inside in its place, or the node back; in all identical groups at once. */
+  async setInside(item: number, open: boolean): Promise<boolean> {
+    const keys = await this.engine.call("insides", { item });
+    // Items are numbered anew: what is selected goes by its name.
+    const name: ItemName | null = this.selected >= 0 ? await this.engine.call("nameOf", { item: this.selected }) : null;
+    if (keys.length === 0 || !(await this.changeFolds(keys.map((k) => [k, open ? 1 : 0]), item))) return false;
+    if (name) {
+      const [now] = await this.engine.call("itemsNamed", { names: [name] });
+      this.select(now);
+    }
+    return true;
   }
 
   /** 0 folded, 1 open, 2 open with each of identical members. */
@@ -141,7 +158,7 @@ export class App {
     const at = this.view.scene.place(item);
     if (!at || !this.spec) return Promise.resolve(false);
     const key = at.view.batch.key[at.view.first + at.index];
-    return this.changeFolds([[key, state]], item);
+    return key >= INSIDE ? this.setInside(item, state !== 0) : this.changeFolds([[key, state]], item);
   }
 
   isExemplar(item: number): boolean {
@@ -155,9 +172,10 @@ export class App {
     const all = new Map(spec.fold.changes.map(([k, s]) => [k, s]));
     for (const [k, s] of changes) {
       all.delete(k);
-      all.set(k, s);
+      if (s !== 0 || k < INSIDE) all.set(k, s);
     }
-    const base = spec.fold.base === "flat" ? "none" : spec.fold.base;
+    // A flat drawing has no groups to unfold; nodes with an inside it has.
+    const base = spec.fold.base === "flat" && changes.some(([k]) => k < INSIDE) ? "none" : spec.fold.base;
     return this.show({ ...spec, fold: { base, changes: [...all] } }, { anchor });
   }
 

@@ -64,6 +64,10 @@ export class Shell {
     this.slots.over.append(this.minimap.element);
     this.grouping.addEventListener("change", () => void app.setGrouping(this.grouping.value));
     this.listen();
+    // A ring around the drawing helps whoever goes by keys and is in the way of whoever points.
+    const hand = (kind: string) => (): void => void (document.documentElement.dataset.hand = kind);
+    window.addEventListener("keydown", hand("keys"), { capture: true });
+    window.addEventListener("pointerdown", hand("pointer"), { capture: true });
     this.setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
   }
 

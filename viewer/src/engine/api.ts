@@ -16,7 +16,7 @@ export interface GraphSummary {
   readonly parent: number;
 }
 
-/** How far a drawing is unfolded: a start, then changes by group key (see `groupKey`). */
+/** How far a drawing is unfolded: a start, then changes by group key (see `groupKey`; keys from INSIDE on are nodes with an inside). */
 export interface FoldSpec {
   readonly base: "first" | "all" | "none" | "flat";
   /** Pairs: key, state (0 folded, 1 open, 2 open with each of identical members). */
@@ -64,6 +64,8 @@ export type EngineApi = PanelApi & {
   strokes: { arg: { item: number }; result: Strokes };
   /** Fold changes that bring an item into view. */
   reveal: { arg: { item: number }; result: readonly (readonly [number, number])[] };
+  /** A node with an inside, or the unfolded inside of one, and its counterparts in identical groups: their keys. */
+  insides: { arg: { item: number }; result: readonly number[] };
   /** Where the tensor of a named port comes from, as an item that is drawn. */
   portSource: { arg: { group: number; edge: number }; result: number };
 };

@@ -8,11 +8,13 @@ import { transferables } from "../layout/scene_update";
 import { EACH, FOLDED, LayoutSession, OPEN, type Pace } from "../layout/session";
 import { Graph } from "../model/graph";
 import { buildHierarchy, groupKey, type Hierarchy } from "../model/hierarchy";
+import { INSIDE, unfoldBodies } from "../model/inside";
 import { Recording } from "../model/recording";
 import { selectStage, type StageGraph } from "../model/stage";
 import type { EngineApi, FoldSpec, OpenResult, ShowArg, ShowResult, Strokes, ViewSpec } from "./api";
 import { firstTwin } from "../layout/problem";
 import { firstView } from "./first_view";
+import { insideKeys } from "./insides";
 import { findStrokes, tensorOf } from "./strokes";
 import { panelMethods } from "../query/serve";
 import type { Shown } from "../query/shown";
@@ -26,6 +28,8 @@ export class Engine {
   private hierarchy: Hierarchy | null = null;
   private session: LayoutSession | null = null;
   private shown = "";
+  /** The graph with some nodes unfolded, and which. */
+  private inside: { readonly key: string; readonly graph: Graph } | null = null;
   private keys: Map<number, number> | null = null;
 
   /** The methods as the page sees them. */
@@ -35,6 +39,7 @@ export class Engine {
       show: (a, call) => this.show(a, call),
       strokes: (a) => this.strokes(a.item),
       reveal: (a) => this.reveal(a.item),
+      insides: (a) => (this.session ? insideKeys(this.session.h, a.item) : []),
       portSource: (a) => this.portSource(a.group, a.edge),
       ...panelMethods(() => this.asked()),
     };
@@ -53,6 +58,7 @@ export class Engine {
     this.recording = await Recording.open(new Uint8Array(bytes));
     this.graphs.clear();
     this.session = null;
+    this.inside = null;
     this.shown = "";
     return {
       header: this.recording.header,
@@ -78,7 +84,7 @@ export class Engine {
       },
     };
     if (this.recording && this.recording.header.graphs[view.graph]) call.progress({ text: "Reading nodes", done: 0, total: 1 });
-    const graph = await this.graph(view.graph);
+    const graph = await this.unfolded(await this.graph(view.graph), view);
     const groupings = graph.groupings();
     if (groupings.length > 0 && !groupings.includes(view.grouping)) view = { ...view, grouping: groupings[0] };
     const session = await this.prepare(graph, view, arg, call);
@@ -99,12 +105,22 @@ export class Engine {
     };
   }
 
+  /** The graph as drawn: with the ops of unfolded nodes in their places. */
+  private async unfolded(graph: Graph, view: ViewSpec): Promise<Graph> {
+    const ids = view.fold.changes.filter(([key, state]) => key >= INSIDE && state !== FOLDED).map(([key]) => key - INSIDE);
+    if (ids.length === 0) return graph;
+    const stage = Math.min(Math.max(0, view.stage), graph.info.stages.length - 1);
+    const key = `${graph.index}/${stage}/${ids.sort((a, b) => a - b).join(" ")}`;
+    if (this.inside?.key !== key) this.inside = { key, graph: await unfoldBodies(graph, stage, ids, (i) => this.graph(i)) };
+    return this.inside.graph;
+  }
+
   private async prepare(graph: Graph, view: ViewSpec, arg: ShowArg, call: Call): Promise<LayoutSession> {
     const diff = view.diff ?? false;
     const stageKey = `${view.graph}/${view.stage}/${diff ? "diff" : ""}`;
     const treeKey = `${stageKey}/${view.grouping}`;
     const key = `${treeKey}/${view.across ? "across" : "down"}`;
-    if (this.session && this.shown === key) return this.session;
+    if (this.session && this.shown === key && this.stage?.graph === graph) return this.session;
     const stage = Math.min(Math.max(0, view.stage), graph.info.stages.length - 1);
     if (!this.stage || this.stage.graph !== graph || this.stage.stage !== stage || this.stage.diff !== diff) {
       call.progress({ text: "Sorting nodes", done: 0, total: 1 });

@@ -2,7 +2,7 @@
 
 import { blend, fade, type Rgba } from "../base/color";
 import { FAMILIES } from "../layout/family";
-import { CHANGE_SHIFT, IS_GROUP, IS_OPEN, IS_REPEAT, IS_SOURCE, type Shape } from "../layout/scene_update";
+import { CHANGE_BITS, CHANGE_SHIFT, HAS_INSIDE, IS_GROUP, IS_OPEN, IS_REPEAT, IS_SOURCE, type Shape } from "../layout/scene_update";
 import { HEADER, LEAF_H, RADIUS, STEM, SUB_PX, TITLE_PX } from "../layout/style";
 import type { Face } from "../layout/measure";
 import { EDGE, TAG } from "../layout/template";
@@ -299,7 +299,7 @@ export class FrameBuilder {
         list.rect(x + k * d + 2, y + h + k * d - 1, w - 3, 1, line);
       }
     }
-    const mark = overlay?.mark?.[item] || flags >> CHANGE_SHIFT;
+    const mark = overlay?.mark?.[item] || (flags >> CHANGE_SHIFT) & CHANGE_BITS;
     if (mark && !selected) border = mark === 1 ? theme.added : mark === 2 ? theme.removed : theme.changed;
     const stripe = source || pill ? 0 : Math.min(4, 4 * Math.max(0.5, s));
     const pattern = !group && FAMILIES[family] === "opaque" ? HATCHED : PLAIN;
@@ -307,6 +307,18 @@ export class FrameBuilder {
     const share = overlay?.share?.[item] ?? 0;
     if (share > 0 && h > 16) list.box(x + 6, y + h - 4, Math.max(1, (w - 12) * share), 2, 1, fade(theme.ink, 0.55 * alpha), 0, 0);
     this.memberText(v, i, item, x, y, w, h, group, pill, alpha, mark);
+    if (flags & HAS_INSIDE && h >= BLOCK_H && w > 40) this.unfoldSign(x, y, w, alpha);
+  }
+
+  /** A node that holds ops says so: a small plus in its corner, as large as a letter. */
+  private unfoldSign(x: number, y: number, w: number, alpha: number): void {
+    const { s, list, theme } = this;
+    const arm = Math.max(3, 3.5 * Math.min(1.4, s));
+    const cx = Math.round(x + w - Math.max(8, 10 * s));
+    const cy = Math.round(y + Math.max(8, 11 * s));
+    const color = fade(theme.soft, alpha);
+    list.line(cx - arm, cy, cx + arm, cy, 1.25, 1.25, color);
+    list.line(cx, cy - arm, cx, cy + arm, 1.25, 1.25, color);
   }
 
   /** Where large inner sheets will cover a sheet, less a margin for their borders and round corners. */

@@ -122,8 +122,8 @@ export class GraphView {
       this.flight = null;
     }
     // Items are numbered anew after a reset; the group in the middle of the window is found again by its key.
-    const key = update.reset && anchor < 0 ? this.middleGroup() : null;
-    const before = anchor >= 0 ? this.scene.place(anchor) : key ? this.scene.place(key.item) : null;
+    const key = update.reset ? (this.named(anchor) ?? this.middleGroup()) : null;
+    const before = key ? this.scene.place(key.item) : anchor >= 0 ? this.scene.place(anchor) : null;
     let tween: Tween | null = null;
     if (!update.reset && !still()) {
       const groups: number[] = [];
@@ -131,7 +131,7 @@ export class GraphView {
       tween = new Tween(this.scene, groups);
     }
     this.scene.apply(update);
-    const after = anchor >= 0 ? this.scene.place(anchor) : key ? this.scene.place(this.scene.itemOfKey(key.key)) : null;
+    const after = key ? this.scene.place(this.scene.itemOfKey(key.key)) : anchor >= 0 ? this.scene.place(anchor) : null;
     if (before && after) {
       const s = this.camera.scale;
       const to = this.camera.pan((before.x - after.x) * s, (before.y - after.y) * s);
@@ -146,6 +146,13 @@ export class GraphView {
     this.links = [];
     this.port = null;
     this.redraw();
+  }
+
+  /** An item that is found again after a reset; null for plain nodes. */
+  private named(item: number): { item: number; key: number } | null {
+    const at = item >= 0 ? this.scene.place(item) : null;
+    const key = at ? at.view.batch.key[at.view.first + at.index] : 0;
+    return key !== 0 ? { item, key } : null;
   }
 
   /** The innermost group around the middle of the window. */
@@ -359,7 +366,7 @@ export class GraphView {
     c.addEventListener("pointerleave", () => this.setHover(-1, null));
     c.addEventListener("dblclick", (e) => {
       const hit = hitTest(this.scene, this.camera, e.offsetX, e.offsetY);
-      if (hit?.group) this.events.toggle(hit.item);
+      if (hit?.unfolds) this.events.toggle(hit.item);
     });
     c.addEventListener("contextmenu", (e) => {
       if (!this.events.menu) return;

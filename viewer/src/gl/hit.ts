@@ -1,6 +1,6 @@
 /** Decides what is under the pointer: the innermost box that is drawn as a box there. */
 
-import { IS_GROUP, IS_OPEN } from "../layout/scene_update";
+import { HAS_INSIDE, IS_GROUP, IS_OPEN } from "../layout/scene_update";
 import { HEADER } from "../layout/style";
 import type { Camera } from "./camera";
 import type { GroupView, Scene } from "./scene";
@@ -11,6 +11,8 @@ export interface Hit {
   readonly view: GroupView;
   readonly index: number;
   readonly group: boolean;
+  /** Can be unfolded, or is. */
+  readonly unfolds: boolean;
   readonly open: boolean;
   /** On the header of an open group, rather than on its sheet. */
   readonly header: boolean;
@@ -29,7 +31,7 @@ export function hitTest(scene: Scene, camera: Camera, sx: number, sy: number): H
     const open = (flags & IS_OPEN) !== 0;
     const dy = (y - r[4 * i + 1]) * camera.scale;
     found = {
-      item: view.batch.item[view.first + i], view, index: i, group: (flags & IS_GROUP) !== 0, open,
+      item: view.batch.item[view.first + i], view, index: i, group: (flags & IS_GROUP) !== 0, unfolds: (flags & (IS_GROUP | HAS_INSIDE)) !== 0, open,
       header: open && dy < Math.max(20, HEADER * camera.scale),
     };
     // A group drawn as a block has no inside to point at.

@@ -2,6 +2,7 @@
 
 import type { Hierarchy } from "../model/hierarchy";
 import { groupSubtitle, groupTitle, isModelInput, isSource, nodeSubtitle, nodeTitle, pillTitle, portName, tensorType } from "../model/labels";
+import { bodyOf } from "../model/inside";
 import { SAME } from "../model/stage";
 import type { GroupInput } from "./group";
 import type { Interner } from "./labels";
@@ -80,8 +81,8 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
   for (let i = 0; i < n; i++) {
     const item = p.members[i];
     if (item < h.nodes) {
-      // A change is told by a sign before the title, too.
-      const title = (h.stage.change[item] !== SAME ? "+ " : "") + nodeTitle(h, item);
+      // A change is told by a sign before the title, too; one that holds ops has a sign behind it.
+      const title = (h.stage.change[item] !== SAME ? "+ " : "") + nodeTitle(h, item) + (bodyOf(h.stage.graph, h.stage.row[item]) >= 0 ? " ++" : "");
       size[i] = leafSize(measure, title, nodeSubtitle(h, item));
       if (isSource(h, item) && h.stage.row[item] >= 0 && !isModelInput(h, item)) {
         nature[i] = 1;

@@ -17,6 +17,9 @@ export const IS_EXEMPLAR = 8;
 export const IS_SOURCE = 16;
 /** What the stage's pass did to a node (ADDED, REMOVED, CHANGED of model/stage.ts), from this bit on. */
 export const CHANGE_SHIFT = 5;
+export const CHANGE_BITS = 3;
+/** A node that holds a graph and can be unfolded. */
+export const HAS_INSIDE = 128;
 
 export interface SceneUpdate {
   /** Everything before is void: another graph, stage, grouping or direction. */
@@ -36,7 +39,7 @@ export interface SceneUpdate {
   readonly flags: Uint8Array;
   /** Nodes inside, for groups. */
   readonly size: Int32Array;
-  /** What a fold change names a group by: the same over all stages of a file. 0 for nodes. */
+  /** What a fold change names a group (or a node with an inside) by: the same over all stages of a file. 0 for other nodes. */
   readonly key: Int32Array;
 }
 

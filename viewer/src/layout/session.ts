@@ -4,6 +4,7 @@ import { Cancelled } from "../base/errors";
 import { Ints } from "../base/grow";
 import { groupKey, type Hierarchy } from "../model/hierarchy";
 import { groupChanges, groupSubtitle, groupTitle, isSource, nodeSubtitle, nodeTitle, pillTitle } from "../model/labels";
+import { bodyOf, INSIDE } from "../model/inside";
 import { CHANGED } from "../model/stage";
 import { FAMILIES, FAMILY_WEIGHT, familyOf } from "./family";
 import { newWork, type Work } from "./flow";
@@ -13,7 +14,7 @@ import { makeInput, portsOf, type InputContext, type OpenMember, type Ports } fr
 import { Interner } from "./labels";
 import type { Measure } from "./measure";
 import { firstTwin, ProblemBuilder, shownMembers, type Problem } from "./problem";
-import { CHANGE_SHIFT, IS_EXEMPLAR, IS_GROUP, IS_OPEN, IS_REPEAT, IS_SOURCE, type SceneUpdate, type Shape } from "./scene_update";
+import { CHANGE_SHIFT, HAS_INSIDE, IS_EXEMPLAR, IS_GROUP, IS_OPEN, IS_REPEAT, IS_SOURCE, type SceneUpdate, type Shape } from "./scene_update";
 
 export const FOLDED = 0;
 /** Open; a run of identical groups shows the inside of one of them. */
@@ -263,9 +264,10 @@ export class LayoutSession {
           title.push(this.labels.id(small[i] ? pillTitle(h, m) : nodeTitle(h, m)));
           sub.push(this.labels.id(nodeSubtitle(h, m)));
           family.push(r < 0 ? familyOf("source") : familyOf(h.stage.graph.strings.at(h.stage.graph.kind[r])));
-          flags.push((isSource(h, m) ? IS_SOURCE : 0) | (h.stage.change[m] << CHANGE_SHIFT));
+          const holds = bodyOf(h.stage.graph, r) >= 0;
+          flags.push((isSource(h, m) ? IS_SOURCE : 0) | (h.stage.change[m] << CHANGE_SHIFT) | (holds ? HAS_INSIDE : 0));
           size.push(1);
-          key.push(0);
+          key.push(holds ? INSIDE + h.stage.graph.id[r] : 0);
           continue;
         }
         const k = m - h.nodes;

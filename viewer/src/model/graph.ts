@@ -13,8 +13,16 @@ export interface GroupColumns {
   readonly parent: Int32Array;
   readonly name: Int32Array;
   readonly cls: Int32Array;
+  /** Row of the node whose inside a group is; -1 for a group of the file. Null when no node is unfolded. */
+  readonly inside: Int32Array | null;
+  /** Rows of the file alone. */
   readonly table: Table | null;
 }
+
+/** What unfolding nodes changes of a graph: all columns that every view needs. */
+export type HotColumns = Pick<
+  Graph, "info" | "groups" | "id" | "born" | "died" | "name" | "op" | "kind" | "inputs" | "ports" | "outputs" | "groupsOf" | "replaces" | "bodies"
+>;
 
 /** Node rows of all stages, in file order; row numbers are what the rest of the viewer calls a node's row. */
 export class Graph {
@@ -37,6 +45,10 @@ export class Graph {
     readonly outputs: Csr,
     readonly groupsOf: Csr,
     readonly replaces: Csr,
+    /** Graphs nested in each node. */
+    readonly bodies: Csr,
+    /** What the file says of all its graphs. */
+    readonly all: readonly GraphInfo[],
   ) {}
 
   static async load(rec: Recording, index: number): Promise<Graph> {
@@ -58,15 +70,29 @@ export class Graph {
           parent: groupTable.ints("parent", -1),
           name: groupTable.ints("name"),
           cls: groupTable.ints("cls"),
+          inside: null,
           table: groupTable,
         }
-      : { rows: 0, grouping: none, parent: none, name: none, cls: none, table: null };
+      : { rows: 0, grouping: none, parent: none, name: none, cls: none, inside: null, table: null };
     const ints = (c: string, absent = 0): Int32Array => joinInts(parts.map((p) => p.ints(c, absent)), rows);
     const list = (c: string): Csr => joinLists(parts.map((p) => p.list(c)), rows);
+    const nests = rec.header.graphs.some((g) => g.parent === index);
     return new Graph(
       index, info, rec.strings, rows, parts, starts, groups,
       ints("id"), ints("born"), ints("died", -1), ints("name"), ints("op"), ints("kind"),
       list("input_nodes"), list("input_ports"), list("outputs"), list("groups"), list("replaces"),
+      nests ? list("bodies") : { offsets: new Int32Array(rows + 1), values: none }, rec.header.graphs,
+    );
+  }
+
+  /** This graph followed by the rows of others; `hot` says what is read and shown of all of them. */
+  joined(others: readonly Graph[], hot: HotColumns): Graph {
+    const parts = [...this.parts, ...others.flatMap((g) => g.parts)];
+    const starts = new Int32Array(parts.length + 1);
+    parts.forEach((p, i) => (starts[i + 1] = starts[i] + p.rows));
+    return new Graph(
+      this.index, hot.info, this.strings, starts[parts.length], parts, starts, hot.groups, hot.id, hot.born, hot.died, hot.name, hot.op, hot.kind,
+      hot.inputs, hot.ports, hot.outputs, hot.groupsOf, hot.replaces, hot.bodies, this.all,
     );
   }
 
@@ -89,7 +115,7 @@ export class Graph {
   /** The names of the groupings that the file has, in order of first appearance. */
   groupings(): string[] {
     const seen = new Set<number>();
-    for (let i = 0; i < this.groups.rows; i++) seen.add(this.groups.grouping[i]);
+    for (let i = 0; i < this.groups.rows; i++) if (this.groups.grouping[i] >= 0) seen.add(this.groups.grouping[i]);
     return [...seen].map((s) => this.strings.at(s));
   }
 }

@@ -3,6 +3,7 @@
 import { bucket, type Csr } from "../base/csr";
 import { Ints } from "../base/grow";
 import { splitCalls } from "./calls";
+import { INSIDE } from "./inside";
 import type { StageGraph } from "./stage";
 import { findRuns, hashGroups } from "./twins";
 
@@ -49,12 +50,20 @@ export interface Hierarchy {
 /** Nodes of a group that do work. */
 export const worksIn = (h: Hierarchy, group: number): number => h.worksBefore[h.end[group]] - h.worksBefore[h.start[group]];
 
+/** Row of the node whose inside a group is; -1 for every other group. */
+export function insideRow(h: Hierarchy, group: number): number {
+  const { inside } = h.stage.graph.groups;
+  return inside && h.raw[group] >= 0 ? inside[h.rows.file[h.raw[group]]] : -1;
+}
+
 /**
  * A number that names a group in every stage of a file: its row + 1; for a run of identical siblings
- * minus the row of the first + 1.
+ * minus the row of the first + 1; for the inside of a node INSIDE and the node's id.
  */
 export function groupKey(h: Hierarchy, group: number): number {
   if (group === 0) return 0;
+  const node = insideRow(h, group);
+  if (node >= 0) return INSIDE + h.stage.graph.id[node];
   if (h.raw[group] >= 0) return h.raw[group] + 1;
   return -(h.raw[h.members.values[h.members.offsets[group]] - h.nodes] + 1);
 }
@@ -167,7 +176,7 @@ function homes(stage: StageGraph, grouping: string): Int32Array {
   const ofGrouping = new Uint8Array(graph.groups.rows);
   const depth = new Int32Array(graph.groups.rows);
   for (let g = 0; g < graph.groups.rows; g++) {
-    ofGrouping[g] = graph.strings.at(kindOf[g]) === grouping ? 1 : 0;
+    ofGrouping[g] = kindOf[g] < 0 || graph.strings.at(kindOf[g]) === grouping ? 1 : 0;
     depth[g] = parent[g] >= 0 && parent[g] < g ? depth[parent[g]] + 1 : 0;
   }
   for (let n = 0; n < stage.count; n++) {

@@ -83,7 +83,9 @@ export function findRuns(stage: StageGraph, rows: GroupRows, raw: Int32Array, me
     for (let i = from; i < to; ) {
       const item = members.values[i];
       let j = i + 1;
-      if (item >= N) {
+      // Kernels that somebody unfolded stay apart: they were opened to be looked at one by one.
+      const inside = item >= N && raw[item - N] >= 0 ? stage.graph.groups.inside?.[rows.file[raw[item - N]]] : -1;
+      if (item >= N && (inside ?? -1) < 0) {
         const stem = stemOf(stage, rows, raw[item - N]);
         while (j < to && members.values[j] >= N && same(hashes, item - N, members.values[j] - N) && stemOf(stage, rows, raw[members.values[j] - N]) === stem) j++;
         if (j - i >= least) {

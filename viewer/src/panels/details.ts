@@ -4,7 +4,7 @@ import type { App } from "../app/app";
 import { el } from "../base/dom";
 import type { NodeRef } from "../query/details";
 import { groupDetails, modelDetails } from "./details_model";
-import { nodeDetails } from "./details_node";
+import { nodeDetails, type NodeActions } from "./details_node";
 import { startClosed } from "./parts";
 
 export type Goto = (item: number) => void;
@@ -44,12 +44,12 @@ export class DetailsPanel {
     let parts: HTMLElement[];
     try {
       if (item < 0) parts = modelDetails(app, await app.engine.call("summary", null), go, this.hooks.search);
-      else if (item >= nodes) parts = groupDetails(app, await app.engine.call("group", { item }), go, this.hooks.search);
       else {
-        const d = await app.engine.call("node", { item });
-        parts = nodeDetails(app, d, {
-          go, goNode: this.hooks.goNode, openGraph: this.hooks.openGraph, trace: (direction) => this.hooks.trace(item, direction),
-        });
+        const group = item >= nodes ? await app.engine.call("group", { item }) : null;
+        // The unfolded inside of a node tells what the node tells: its kernel, code, times and errors.
+        const d = group ? group.inside : await app.engine.call("node", { item });
+        if (group && !d) parts = groupDetails(app, group, go, this.hooks.search);
+        else parts = d ? nodeDetails(app, d, this.actions(item, go)) : [];
       }
     } catch (e) {
       parts = [el("p", { class: "trouble" }, `This part of the file can't be read: ${e instanceof Error ? e.message : String(e)}`)];
@@ -59,5 +59,12 @@ export class DetailsPanel {
     this.element.replaceChildren(...parts);
     this.element.scrollTop = this.element.dataset.item === String(item) ? scrollTop : 0;
     this.element.dataset.item = String(item);
+  }
+
+  private actions(item: number, go: Goto): NodeActions {
+    const { app, hooks } = this;
+    return {
+      go, goNode: hooks.goNode, openGraph: hooks.openGraph, trace: (direction) => hooks.trace(item, direction), unfold: () => void app.toggle(item),
+    };
   }
 }

@@ -12,6 +12,8 @@ export interface NodeActions {
   readonly go: Goto;
   readonly goNode: (ref: NodeRef) => void;
   readonly openGraph: (graph: number) => void;
+  /** Puts the ops inside in the node's place, or the node back. */
+  readonly unfold: () => void;
   readonly trace: (direction: "up" | "down") => void;
 }
 
@@ -24,7 +26,8 @@ export function nodeDetails(app: App, d: NodeDetails, act: NodeActions): HTMLEle
   out.push(what);
   out.push(
     el("p", { class: "actions" }, button("Upstream", "Light up all that this node needs (u)", () => act.trace("up")), button("Downstream", "Light up all that needs this node (d)", () => act.trace("down")),
-      ...d.bodies.map((b) => button(d.bodies.length > 1 ? `Open ${b.name}` : "Open inside", "Show the ops inside this node", () => act.openGraph(b.graph)))),
+      ...(d.unfolds ? [button(d.unfolded ? "Fold inside" : "Unfold inside", "Show the ops inside this node in its place, or the node again (Enter)", act.unfold)] : []),
+      ...d.bodies.map((b) => button(d.bodies.length > 1 ? `Open ${b.name}` : "Open alone", "Show the ops inside this node as a graph of their own", () => act.openGraph(b.graph)))),
   );
   out.push(
     facts([
@@ -36,11 +39,11 @@ export function nodeDetails(app: App, d: NodeDetails, act: NodeActions): HTMLEle
       ["Rule", d.rule],
     ]),
   );
+  for (const k of d.kernels) out.push(kernel(k, d, act));
   if (d.inputs.length > 0) out.push(section("Inputs", String(d.inputs.length), ...d.inputs.map((l, i) => inputRow(l, i, act))));
   if (d.outputs.length > 0) out.push(section("Outputs", String(d.outputs.length), ...d.outputs.map((o, i) => outputRow(o, i, act))));
   if (d.attrs.length > 0) out.push(section("Attributes", String(d.attrs.length), attributes(d.attrs)));
   if (d.file || d.frames.length > 0) out.push(section("Source", "", ...(d.file ? [sourceView(app, d.file, d.line)] : []), stack(d.frames)));
-  for (const k of d.kernels) out.push(kernel(k, d, act));
   if (d.made.length > 0) out.push(section("How it was made", String(d.made.length), ...d.made.map((s) => step(s, act))));
   if (d.became.length > 0) out.push(section("What became of it", String(d.became.length), ...d.became.map((s) => step(s, act))));
   if (d.rejects.length > 0) out.push(section("Decided against", String(d.rejects.length), ...d.rejects.map((r) =>

@@ -49,6 +49,8 @@ export type GroupDetails = Summary & {
   readonly repeat: number;
   /** As `in:` finds it; "" for a run of identical groups, which has no path of its own. */
   readonly pathName: string;
+  /** The node whose inside the group is; null for all others. */
+  readonly inside: NodeDetails | null;
 };
 
 export type PanelApi = {

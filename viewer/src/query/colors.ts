@@ -11,11 +11,13 @@ export async function colorData(s: Shown, name: string): Promise<ColorData | nul
   let low = Infinity;
   let high = -Infinity;
   let total = 0;
-  for (const v of m.value) {
-    if (Number.isNaN(v)) continue;
-    if (v > 0 && v < low) low = v;
-    if (v > high) high = v;
-    total += v;
+  for (const values of [m.value, m.inside.values()]) {
+    for (const v of values) {
+      if (Number.isNaN(v)) continue;
+      if (v > 0 && v < low) low = v;
+      if (v > high) high = v;
+      total += v;
+    }
   }
   const pairs = (texts: readonly string[] | null): (readonly [number, string])[] | null => {
     if (!texts) return null;

@@ -2,9 +2,11 @@
 
 import { shortType } from "../base/format";
 import type { Table } from "../model/table";
-import { groupTitle, nodeTitle, portName, tensorType } from "../model/labels";
+import { insideRow } from "../model/hierarchy";
+import { bodyOf } from "../model/inside";
+import { groupTitle, nodeSubtitle, nodeTitle, portName, tensorType } from "../model/labels";
 import { coldInts, coldList } from "./cold";
-import { measure, measureNames } from "./measures";
+import { measure, measureNames, totalOf, type Measured } from "./measures";
 import { idOf, nodeOfId, type Shown } from "./shown";
 import { tablesOf } from "./tables";
 
@@ -78,6 +80,9 @@ export interface NodeDetails {
   readonly rule: string;
   readonly gradOf: NodeRef | null;
   readonly bodies: readonly { readonly graph: number; readonly name: string }[];
+  /** Whether its inside can stand in its place, and whether it does. */
+  readonly unfolds: boolean;
+  readonly unfolded: boolean;
   readonly made: readonly Step[];
   readonly became: readonly Step[];
   readonly rejects: readonly Reject[];
@@ -112,11 +117,13 @@ export class Details {
     return { id, title: op || name || `%${id}`, item, stage: graph.died[row] < 0 ? last : graph.died[row] - 1 };
   }
 
+  /** A node, or the unfolded inside of one: then what the node is, with what is drawn of it as its neighbours. */
   async node(item: number): Promise<NodeDetails> {
     const { s } = this;
     const { h, graph, stage } = s;
-    const r = stage.row[item];
-    const id = idOf(stage, item);
+    const within = item >= h.nodes;
+    const r = within ? insideRow(h, item - h.nodes) : stage.row[item];
+    const id = within ? graph.id[r] : idOf(stage, item);
     const text = (i: number): string => graph.strings.head(i, LONGEST);
     const cold = (c: string): string => (r < 0 ? "" : text(coldInts(graph, c)[r]));
     const list = (c: string): number[] => {
@@ -131,19 +138,30 @@ export class Details {
     for (let p = h.parent[item]; p > h.nodes; p = h.parent[p]) path.push({ item: p, title: groupTitle(h, p - h.nodes) });
     const kernels = await this.kernels(id);
     const time = (await measureNames(s)).some((m) => m.name === "time") ? await measure(s, "time") : null;
-    let total = 0;
-    if (time) for (const v of time.value) if (v > 0) total += v;
+    const total = time ? totalOf(time) : 0;
     const flops = await measure(s, "flops");
+    const figure = (m: Measured): number => (within ? (m.inside.get(item - h.nodes) ?? NaN) : m.value[item]);
     return {
-      item, id, title: nodeTitle(h, item), op: r < 0 ? "output" : text(graph.op[r]), name: r < 0 ? "" : text(graph.name[r]),
-      kind: r < 0 ? "source" : text(graph.kind[r]), path: path.reverse(), inputs: this.inputs(item), outputs: this.outputs(item),
+      item, id, title: within ? groupTitle(h, item - h.nodes) : nodeTitle(h, item), op: r < 0 ? "output" : text(graph.op[r]), name: r < 0 ? "" : text(graph.name[r]),
+      kind: r < 0 ? "source" : text(graph.kind[r]), path: path.reverse(), inputs: within ? this.operands(r) : this.inputs(item), outputs: within ? [] : this.outputs(item),
       attrs: keys.map((k, i) => [text(k), text(values[i])] as const), file: cold("file"), line: r < 0 ? 0 : coldInts(graph, "line")[r],
       frames: list("frames").map(text), pass: cold("pass_name"), rule: cold("rule"), gradOf: grad >= 0 ? this.ref(grad) : null,
       bodies: list("bodies").filter((g) => g >= 0 && g < s.recording.header.graphs.length).map((g) => ({ graph: g, name: s.recording.header.graphs[g].name })),
-      made: await this.steps(id, "after"), became: await this.steps(id, "before"), rejects: await this.rejects(id), kernels,
+      unfolds: within || bodyOf(graph, r) >= 0, unfolded: within, made: await this.steps(id, "after"), became: await this.steps(id, "before"), rejects: await this.rejects(id), kernels,
       times: await this.times(id, kernels), errors: await this.errors(id), values: await this.values(id), data: await this.data(id),
-      flops: flops && r >= 0 ? flops.value[item] : NaN, share: time && total > 0 ? time.value[item] / total : NaN,
+      flops: flops && r >= 0 ? figure(flops) : NaN, share: time && total > 0 ? figure(time) / total : NaN,
     };
+  }
+
+  /** What an unfolded node reads, by its own row. */
+  private operands(r: number): Link[] {
+    const { h, stage, graph } = this.s;
+    const out: Link[] = [];
+    for (let i = graph.inputs.offsets[r]; i < graph.inputs.offsets[r + 1] && out.length < 200; i++) {
+      const item = nodeOfId(stage).get(graph.inputs.values[i]) ?? -1;
+      if (item >= 0) out.push({ item, title: portName(h, item), type: nodeSubtitle(h, item), label: "" });
+    }
+    return out;
   }
 
   private inputs(item: number): Link[] {

@@ -98,7 +98,7 @@ export class Matcher {
   private groups(out: Flags, test: (row: number) => boolean): Flags {
     const { h } = this.s;
     for (let g = 1; g < h.groups; g++) {
-      let fits = h.raw[g] >= 0 && test(h.raw[g]);
+      let fits = h.raw[g] >= 0 && test(h.rows.file[h.raw[g]]);
       for (let i = h.absorbed.offsets[g]; !fits && i < h.absorbed.offsets[g + 1]; i++) fits = test(h.absorbed.values[i]);
       if (fits) out[h.nodes + g] = 1;
     }
@@ -206,7 +206,7 @@ export class Matcher {
     // Groups stand after their parents, so one sweep carries a hit down.
     for (let g = 1; g < h.groups; g++) {
       const above = h.parent[h.nodes + g] - h.nodes;
-      const r = h.raw[g];
+      const r = h.raw[g] >= 0 ? h.rows.file[h.raw[g]] : -1;
       const own = r >= 0 && (matches(pattern, paths[r]) || fitsClass(rows.cls[r]));
       hit[g] = hit[above] || own ? 1 : 0;
       if (hit[above]) out[h.nodes + g] = 1;

@@ -3,7 +3,7 @@
 import { typeSize } from "../base/format";
 import { isModelInput } from "../model/labels";
 import type { Graph } from "../model/graph";
-import type { Hierarchy } from "../model/hierarchy";
+import { insideRow, type Hierarchy } from "../model/hierarchy";
 import { flopsOf, Shapes } from "./flops";
 import { nodeOfId, type Shown } from "./shown";
 import { tablesOf } from "./tables";
@@ -18,6 +18,8 @@ export interface Measured {
   readonly combine: "sum" | "max";
   /** By node; NaN where there is no value. */
   readonly value: Float64Array;
+  /** By group, of nodes that are drawn unfolded: figures of the whole, not of the ops inside. */
+  readonly inside: ReadonlyMap<number, number>;
   /** Texts instead of numbers, by node; null when the values are numbers. */
   readonly label: readonly string[] | null;
   /** Colours that the file gives, by node; null when it gives none. */
@@ -72,8 +74,44 @@ async function compute(s: Shown, name: string): Promise<Measured | null> {
   return hit && hit.name !== name ? measure(s, hit.name) : null;
 }
 
-function make(name: string, title: string, unit: Unit, combine: "sum" | "max", value: Float64Array, note: string): Measured {
-  return { name, title, unit, combine, value, label: null, background: null, note };
+const NOTHING: ReadonlyMap<number, number> = new Map();
+
+function make(name: string, title: string, unit: Unit, combine: "sum" | "max", value: Float64Array, note: string, inside = NOTHING): Measured {
+  return { name, title, unit, combine, value, inside, label: null, background: null, note };
+}
+
+/** Collects figures that tables give by node id; those of an unfolded node belong to its group. */
+class ById {
+  readonly value: Float64Array;
+  readonly inside = new Map<number, number>();
+  private readonly nodes: ReadonlyMap<number, number>;
+  private readonly groups = new Map<number, number>();
+
+  constructor(s: Shown, empty = NaN) {
+    this.value = new Float64Array(s.h.nodes).fill(empty);
+    this.nodes = nodeOfId(s.stage);
+    for (let g = 1; s.graph.groups.inside && g < s.h.groups; g++) {
+      const row = insideRow(s.h, g);
+      if (row >= 0) this.groups.set(s.graph.id[row], g);
+    }
+  }
+
+  /** Combines a figure with what a node has so far (NaN at first); false when the node is not in this stage. */
+  put(id: number, combine: (before: number) => number): boolean {
+    const n = this.nodes.get(id);
+    if (n !== undefined) this.value[n] = combine(this.value[n]);
+    const g = n === undefined ? this.groups.get(id) : undefined;
+    if (g !== undefined) this.inside.set(g, combine(this.inside.get(g) ?? NaN));
+    return n !== undefined || g !== undefined;
+  }
+}
+
+/** The sum over a whole stage. */
+export function totalOf(m: Measured): number {
+  let total = 0;
+  for (const v of m.value) if (v > 0) total += v;
+  for (const v of m.inside.values()) if (v > 0) total += v;
+  return total;
 }
 
 async function times(s: Shown, name: string): Promise<Measured | null> {
@@ -89,38 +127,33 @@ async function times(s: Shown, name: string): Promise<Measured | null> {
   }
   const runs = table.ints("run");
   const wanted = name === "time" ? (runs[0] ?? 0) : [...runs].find((r) => `time:${s.recording.strings.at(r)}` === name);
-  const value = new Float64Array(s.h.nodes).fill(NaN);
-  const map = nodeOfId(s.stage);
+  const figures = new ById(s);
   const node = table.ints("node", -1);
   const kernel = table.ints("kernel", -1);
   const seconds = table.floats("seconds");
   for (let r = 0; r < table.rows; r++) {
     if (runs[r] !== wanted) continue;
-    const n = map.get(node[r]) ?? map.get(nodeOfKernel.get(kernel[r]) ?? -1);
-    if (n !== undefined) value[n] = (Number.isNaN(value[n]) ? 0 : value[n]) + seconds[r];
+    const more = (before: number): number => (Number.isNaN(before) ? 0 : before) + seconds[r];
+    if (!figures.put(node[r], more)) figures.put(nodeOfKernel.get(kernel[r]) ?? -1, more);
   }
-  return make(name, "Time", "seconds", "sum", value, s.recording.strings.at(wanted ?? 0));
+  return make(name, "Time", "seconds", "sum", figures.value, s.recording.strings.at(wanted ?? 0), figures.inside);
 }
 
 async function errors(s: Shown, name: "error" | "inherited"): Promise<Measured | null> {
   const table = await tablesOf(s.recording, s.graph.index).table("errors");
   if (!table) return null;
-  const value = new Float64Array(s.h.nodes).fill(NaN);
-  const map = nodeOfId(s.stage);
+  const figures = new ById(s);
   const node = table.ints("node");
   const of = table.floats(name === "error" ? "own" : "inherited");
-  for (let r = 0; r < table.rows; r++) {
-    const n = map.get(node[r]);
-    if (n !== undefined && !(value[n] >= of[r])) value[n] = of[r];
-  }
-  return make(name, name === "error" ? "Error of its own" : "Inherited error", "number", "max", value, "against a float64 replay");
+  for (let r = 0; r < table.rows; r++) figures.put(node[r], (before) => (before >= of[r] ? before : of[r]));
+  return make(name, name === "error" ? "Error of its own" : "Inherited error", "number", "max", figures.value, "against a float64 replay", figures.inside);
 }
 
 async function data(s: Shown, name: string): Promise<Measured | null> {
   const table = await tablesOf(s.recording, s.graph.index).table("data");
   if (!table) return null;
   const { strings } = s.recording;
-  const value = new Float64Array(s.h.nodes).fill(NaN);
+  const figures = new ById(s);
   const label: string[] = [];
   const background: string[] = [];
   const map = nodeOfId(s.stage);
@@ -133,15 +166,15 @@ async function data(s: Shown, name: string): Promise<Measured | null> {
   for (let r = 0; r < table.rows; r++) {
     if (strings.at(names[r]) !== name) continue;
     found = true;
+    figures.put(node[r], () => number[r]);
     const n = map.get(node[r]);
     if (n === undefined) continue;
-    value[n] = number[r];
     if (labels[r]) label[n] = strings.head(labels[r], 200);
     if (backgrounds[r]) background[n] = strings.head(backgrounds[r], 40);
   }
   if (!found) return null;
   return {
-    name: `data:${name}`, title: name, unit: "number", combine: "max", value,
+    name: `data:${name}`, title: name, unit: "number", combine: "max", value: figures.value, inside: figures.inside,
     label: label.length > 0 ? label : null, background: background.length > 0 ? background : null, note: "",
   };
 }
@@ -183,7 +216,8 @@ export function isParameter(h: Hierarchy, node: number): boolean {
 
 async function flops(s: Shown): Promise<Measured> {
   const { graph, row } = s.stage;
-  const value = new Float64Array(s.h.nodes);
+  const figures = new ById(s, 0);
+  const { value } = figures;
   const t = tablesOf(s.recording, graph.index);
   const kernels = await t.table("kernels");
   const map = nodeOfId(s.stage);
@@ -193,14 +227,10 @@ async function flops(s: Shown): Promise<Measured> {
     const of = kernels.floats("flops");
     const runs = kernels.ints("runs", 1);
     for (let r = 0; r < kernels.rows; r++) {
-      const n = map.get(node[r]);
-      if (n !== undefined && of[r] > 0) {
-        value[n] += of[r] * runs[r];
-        recorded = true;
-      }
+      if (of[r] > 0 && figures.put(node[r], (before) => (before || 0) + of[r] * runs[r])) recorded = true;
     }
   }
-  if (recorded) return make("flops", "FLOPs", "count", "sum", value, "as the compiler counted");
+  if (recorded) return make("flops", "FLOPs", "count", "sum", value, "as the compiler counted", figures.inside);
   const shapes = new Shapes(graph);
   const bodies = graph.coldList("bodies");
   const rowOf = (id: number): number => {
@@ -247,6 +277,7 @@ export function byItem(h: Hierarchy, m: Measured): Float64Array {
       seen[p + 1] = seen[p] + (ok ? 1 : 0);
     }
     for (let g = 0; g < h.groups; g++) if (seen[h.end[g]] > seen[h.start[g]]) out[h.nodes + g] = sum[h.end[g]] - sum[h.start[g]];
+    for (const [g, v] of m.inside) for (let p = h.nodes + g; p >= 0; p = h.parent[p]) out[p] = (out[p] || 0) + v;
     return out;
   }
   for (let n = 0; n < h.nodes; n++) {
@@ -254,5 +285,6 @@ export function byItem(h: Hierarchy, m: Measured): Float64Array {
     if (Number.isNaN(v)) continue;
     for (let p = h.parent[n]; p >= 0 && !(out[p] >= v); p = h.parent[p]) out[p] = v;
   }
+  for (const [g, v] of m.inside) for (let p = h.nodes + g; p >= 0 && !(out[p] >= v); p = h.parent[p]) out[p] = v;
   return out;
 }

@@ -1,13 +1,18 @@
 /** Decides how an item is named across stages and groupings, and which item a name means now. */
 
-import { groupKey } from "../model/hierarchy";
+import { groupKey, insideRow } from "../model/hierarchy";
+import { INSIDE } from "../model/inside";
 import type { ItemName } from "./api";
 import { nodeOfId, type Shown } from "./shown";
 import { tablesOf } from "./tables";
 
 export function nameOf(s: Shown, item: number): ItemName {
   const { h, stage } = s;
-  if (item >= h.nodes) return { key: groupKey(h, item - h.nodes) };
+  if (item >= h.nodes) {
+    // The unfolded inside of a node is that node still.
+    const node = insideRow(h, item - h.nodes);
+    return node >= 0 ? { node: stage.graph.id[node] } : { key: groupKey(h, item - h.nodes) };
+  }
   const r = stage.row[item];
   return { node: r < 0 ? r : stage.graph.id[r] };
 }
@@ -41,6 +46,8 @@ async function nodeOf(s: Shown, id: number): Promise<number> {
   const map = nodeOfId(stage);
   const direct = map.get(id);
   if (direct !== undefined) return direct;
+  const inside = groupOf(s, INSIDE + id);
+  if (inside >= 0) return inside;
   const tables = tablesOf(s.recording, s.graph.index);
   const table = await tables.table("rewrites");
   if (!table) return -1;

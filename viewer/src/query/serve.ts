@@ -1,7 +1,7 @@
 /** Decides how the worker answers panels: every question is about what is shown right now. */
 
 import type { Served } from "../base/rpc";
-import { groupKey } from "../model/hierarchy";
+import { groupKey, insideRow } from "../model/hierarchy";
 import { groupTitle } from "../model/labels";
 import type { GroupDetails, PanelApi } from "./api";
 import { stageChanges } from "./changes";
@@ -60,8 +60,10 @@ export function panelMethods(shown: () => Shown): Served<PanelApi> {
 async function groupDetails(s: Shown, item: number): Promise<GroupDetails> {
   const { h, graph } = s;
   const g = item - h.nodes;
-  const raw = h.raw[g];
   const table = graph.groups.table;
+  // The further calls of a module are described by its one row; the insides of nodes have none.
+  const file = h.raw[g] >= 0 ? h.rows.file[h.raw[g]] : -1;
+  const raw = table && file < table.rows ? file : -1;
   const text = (i: number): string => graph.strings.head(i, 4000);
   const path: { item: number; title: string }[] = [];
   for (let p = h.parent[item]; p > h.nodes; p = h.parent[p]) path.push({ item: p, title: groupTitle(h, p - h.nodes) });
@@ -74,7 +76,7 @@ async function groupDetails(s: Shown, item: number): Promise<GroupDetails> {
   return {
     ...(await summarize(s, g)), item, key: groupKey(h, g), path: path.reverse(), file: table && raw >= 0 ? text(table.ints("file")[raw]) : "",
     line: table && raw >= 0 ? table.ints("line")[raw] : 0, attrs, repeat: h.repeat[g],
-    pathName: raw >= 0 ? groupPath(graph, raw).replace(/\//g, ".") : "",
+    pathName: raw >= 0 ? groupPath(graph, raw).replace(/\//g, ".") : "", inside: insideRow(h, g) >= 0 ? await new Details(s).node(item) : null,
   };
 }
 
@@ -121,7 +123,7 @@ function keysAt(s: Shown, paths: readonly string[]): number[] {
   const known = new Map<string, number>();
   for (let g = 1; g < h.groups; g++) {
     const key = groupKey(h, g);
-    known.set((key < 0 ? "×" : "") + groupPath(graph, Math.abs(key) - 1), key);
+    if (Math.abs(key) <= graph.groups.rows) known.set((key < 0 ? "×" : "") + groupPath(graph, Math.abs(key) - 1), key);
   }
   return paths.map((p) => known.get(p) ?? known.get(p.startsWith("×") ? p.slice(1) : `×${p}`) ?? 0);
 }

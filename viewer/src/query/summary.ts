@@ -101,6 +101,7 @@ export async function summarize(s: Shown, group: number): Promise<Summary> {
   const slowest: { item: number; title: string; seconds: number }[] = [];
   if (time) {
     for (let p = from; p < to; p++) if (time.value[h.order[p]] > 0) slowest.push({ item: h.order[p], title: "", seconds: time.value[h.order[p]] });
+    for (const [g, v] of time.inside) if (v > 0 && h.start[g] >= from && h.end[g] <= to) slowest.push({ item: h.nodes + g, title: "", seconds: v });
     slowest.sort((a, b) => b.seconds - a.seconds);
     slowest.length = Math.min(slowest.length, 8);
   }
@@ -113,7 +114,7 @@ export async function summarize(s: Shown, group: number): Promise<Summary> {
     tensors: [...tensors.values()].map((t) => ({
       item: t.node, name: portName(h, t.node), type: shortType(graph.strings.head(t.text, 200)), bytes: t.bytes, weight: t.weight, count: t.count,
     })),
-    withSource, slowest: slowest.map((x) => ({ ...x, title: shortOp(nodeTitle(h, x.item)) })),
+    withSource, slowest: slowest.map((x) => ({ ...x, title: x.item < h.nodes ? shortOp(nodeTitle(h, x.item)) : groupTitle(h, x.item - h.nodes) })),
   };
 }
 

@@ -1,0 +1,79 @@
+"""Nodes that hold ops: a fused kernel unfolds in its place, with its code and figures beside it."""
+
+from __future__ import annotations
+
+import numpy as np
+
+import glasshouse as gh
+from browser.recordings import rich
+from glasshouse.nn.models.bert import Bert, BertConfig
+from glasshouse.show.subject import recording_of
+
+
+def test_a_fused_kernel_unfolds_in_place(viewer) -> None:
+    v = viewer(rich(), size=(1600, 900))
+    v.pick("op:fusedmatmul in:block0")
+    at = v.place("FusedMatmul")
+    v.key("Enter")
+    v.see("InnerGelu")
+    v.see("InnerMatmul")
+    assert "block1" in v.words(), "the graph around it is still there"
+    assert v.words().count("FusedMatmul") == 2, "the sheet of one and the box of the other"
+    assert abs(v.place("FusedMatmul")[1] - at[1]) < 30, "it stayed where it was"
+    # What the kernel is stands beside its ops, and the ops can be asked, too.
+    v.page.wait_for_selector(".details:has-text('void kernel_0')")
+    v.page.wait_for_selector(".details:has-text('200\u2009µs')")
+    v.pick("op:innergelu")
+    v.page.wait_for_selector(".details:has-text('approximate')")
+    v.page.wait_for_selector(".details:has-text('model.py:6')")
+    v.page.wait_for_selector(".crumbs:has-text('FusedMatmul')")
+    # Back by the same key on the sheet, and by undo.
+    v.key("Backspace", "Enter")
+    v.miss("InnerGelu")
+    v.page.wait_for_selector(".details h2:has-text('FusedMatmul')")
+    v.key("Control+z")
+    v.see("InnerGelu")
+
+
+def test_figures_of_a_kernel_stay_while_it_is_unfolded(viewer) -> None:
+    v = viewer(rich(), size=(1600, 900), color="time")
+    v.see("200\u2009µs")
+    v.pick("op:fusedmatmul in:block0")
+    v.page.click(".details button:has-text('Unfold inside')")
+    v.see("InnerGelu")
+    v.see("200\u2009µs")
+    v.page.wait_for_selector(".legend:has-text('600\u2009µs in all')")
+    v.page.click(".details button:has-text('Fold inside')")
+    v.miss("InnerGelu")
+
+
+def test_an_unfolded_kernel_is_part_of_a_link(viewer) -> None:
+    v = viewer(rich(), size=(1600, 900))
+    v.pick("op:fusedmatmul in:block1")
+    v.key("Enter")
+    v.see("InnerGelu")
+    v.page.click("button[title=More]")
+    v.page.click(".menu >> text=Copy link")
+    v.page.wait_for_selector(".toast:has-text('link')")
+    other = viewer(None, size=(1600, 900))
+    other.goto(v.page.evaluate("() => location.href"))
+    other.see("InnerGelu")
+
+
+def test_kernels_of_identical_layers_unfold_together(viewer) -> None:
+    gh.manual_seed(0)
+    small = BertConfig(
+        vocab_size=50, hidden_size=32, num_hidden_layers=4, num_attention_heads=2,
+        intermediate_size=64, max_position_embeddings=16,
+    )  # fmt: skip
+    graph = gh.trace(Bert(small), np.zeros((1, 8), np.int64))
+    with gh.PassContext() as ctx:
+        watched = ctx.record()
+        gh.optimize(graph)
+    v = viewer(recording_of(watched), size=(1920, 1080))
+    v.see("layer × 4")
+    v.pick("op:fusedattention*")
+    v.key("Enter")
+    v.see("Attention")
+    v.see("Permute")
+    v.see("layer × 4")
