@@ -188,3 +188,18 @@ def sibling() -> Recording:
     one = graph.node("Relu", name="act", inputs=[x], outputs=["float32[4, 64]"], groups=[group])
     graph.node("Tanh", name="extra", inputs=[one], outputs=["float32[4, 64]"], groups=[group])
     return made.finish()
+
+
+def broad(nodes: int) -> Recording:
+    """One group with more members than anybody can read side by side."""
+    made = RecordingBuilder("broad")
+    graph = made.graph("broad")
+    graph.stage("traced")
+    x = graph.node("Input", name="x", kind="source", outputs=["float32[8]"])
+    group = graph.group_path("module", ["net", "many"], ["Net", "Many"])
+    for i in range(nodes):
+        graph.node(
+            "Relu", name=f"branch_{i}", kind="elementwise", inputs=[x], outputs=["float32[8]"],
+            groups=[group],
+        )  # fmt: skip
+    return made.finish()

@@ -31,7 +31,7 @@ test("revealing an item opens just what hides it", async () => {
   const { m, scene } = await open(transformer(6));
   const hits = await ops(m, "softmax");
   for (const at of [0, 3]) {
-    const changes = await m.reveal({ item: hits[at].item }, call);
+    const { changes } = await m.reveal({ item: hits[at].item }, call);
     const shown = await m.show({ view: { ...view, fold: { base: "none", changes } }, width: 1280, height: 680 }, call);
     scene.apply(shown.update);
     assert.ok(scene.place(hits[at].item), `hit ${at} is drawn`);

@@ -10,7 +10,7 @@ import { measureFonts } from "../gl/fonts";
 import type { Link } from "../gl/frame_state";
 import type { GraphView } from "../gl/graph_view";
 import { TAG } from "../layout/template";
-import { IS_EXEMPLAR, IS_GROUP, IS_OPEN } from "../layout/scene_update";
+import { IS_EXEMPLAR, IS_GROUP, IS_OPEN, LARGE } from "../layout/scene_update";
 import { INSIDE } from "../model/inside";
 import type { ItemName } from "../query/api";
 
@@ -21,6 +21,8 @@ export type AppEvents = {
   shown: { readonly spec: ViewSpec; readonly result: ShowResult };
   /** An item was selected; -1 for none. */
   selected: number;
+  /** A group was to be opened that holds more boxes than can be read; `wanted` is what was looked for in it, or -1. */
+  large: { readonly item: number; readonly state: 1 | 2; readonly total: number; readonly wanted: number };
   hovered: number;
   /** Work that takes long enough to be told of; null when done. */
   progress: Progress | null;
@@ -153,11 +155,19 @@ export class App {
     return true;
   }
 
-  /** 0 folded, 1 open, 2 open with each of identical members. */
-  setFold(item: number, state: 0 | 1 | 2): Promise<boolean> {
+  /** 0 folded, 1 open, 2 open with each of identical members. A group too large to read is listed instead, unless `anyway`. */
+  async setFold(item: number, state: 0 | 1 | 2, anyway = false): Promise<boolean> {
     const at = this.view.scene.place(item);
-    if (!at || !this.spec) return Promise.resolve(false);
-    const key = at.view.batch.key[at.view.first + at.index];
+    if (!at || !this.spec) return false;
+    const slot = at.view.first + at.index;
+    if (state !== 0 && !anyway && at.view.batch.size[slot] > LARGE) {
+      const { total } = await this.engine.call("members", { item, each: state === 2, from: 0, count: 0 });
+      if (total > LARGE) {
+        this.events.emit("large", { item, state, total, wanted: -1 });
+        return false;
+      }
+    }
+    const key = at.view.batch.key[slot];
     return key >= INSIDE ? this.setInside(item, state !== 0) : this.changeFolds([[key, state]], item);
   }
 
@@ -256,8 +266,13 @@ export class App {
   /** Unfolds what hides an item, selects it and brings it into view. */
   async reveal(item: number): Promise<void> {
     if (!this.view.scene.place(item)) {
-      const changes = await this.engine.call("reveal", { item });
+      const { changes, large, total } = await this.engine.call("reveal", { item });
       if (changes.length > 0 && !(await this.changeFolds(changes))) return;
+      if (large >= 0) {
+        this.view.flyTo(large);
+        this.events.emit("large", { item: large, state: 1, total, wanted: item });
+        return;
+      }
     }
     this.select(item);
     this.view.flyTo(item);

@@ -62,8 +62,8 @@ export type EngineApi = PanelApi & {
   show: { arg: ShowArg; result: ShowResult };
   /** Edges that touch an item, through all borders they cross. */
   strokes: { arg: { item: number }; result: Strokes };
-  /** Fold changes that bring an item into view. */
-  reveal: { arg: { item: number }; result: readonly (readonly [number, number])[] };
+  /** Fold changes that bring an item into view, up to a group that is too large to unfold (-1 when there is none) and its members. */
+  reveal: { arg: { item: number }; result: { readonly changes: readonly (readonly [number, number])[]; readonly large: number; readonly total: number } };
   /** A node with an inside, or the unfolded inside of one, and its counterparts in identical groups: their keys. */
   insides: { arg: { item: number }; result: readonly number[] };
   /** Where the tensor of a named port comes from, as an item that is drawn. */

@@ -4,7 +4,7 @@ import { GlassError } from "../base/errors";
 import type { Call, Served } from "../base/rpc";
 import { Interner } from "../layout/labels";
 import { Measure } from "../layout/measure";
-import { transferables } from "../layout/scene_update";
+import { LARGE, transferables } from "../layout/scene_update";
 import { EACH, FOLDED, LayoutSession, OPEN, type Pace } from "../layout/session";
 import { Graph } from "../model/graph";
 import { buildHierarchy, groupKey, type Hierarchy } from "../model/hierarchy";
@@ -12,7 +12,7 @@ import { INSIDE, unfoldBodies } from "../model/inside";
 import { Recording } from "../model/recording";
 import { selectStage, type StageGraph } from "../model/stage";
 import type { EngineApi, FoldSpec, OpenResult, ShowArg, ShowResult, Strokes, ViewSpec } from "./api";
-import { firstTwin } from "../layout/problem";
+import { firstTwin, shownMembers } from "../layout/problem";
 import { firstView } from "./first_view";
 import { insideKeys } from "./insides";
 import { findStrokes, tensorOf } from "./strokes";
@@ -185,19 +185,27 @@ export class Engine {
     return this.session ? findStrokes(this.session, item) : new Int32Array(0);
   }
 
-  private reveal(item: number): readonly (readonly [number, number])[] {
+  private reveal(item: number): EngineApi["reveal"]["result"] {
     const s = this.session;
-    if (!s || s.flat) return [];
-    const h = s.h;
     const out: [number, number][] = [];
-    for (let child = item, p = h.parent[item]; p >= 0; child = p, p = h.parent[p]) {
-      const g = p - h.nodes;
-      const above = h.parent[p] - h.nodes;
+    if (!s || s.flat) return { changes: out, large: -1, total: 0 };
+    const h = s.h;
+    const around: number[] = [];
+    for (let p = h.parent[item]; p > h.nodes; p = h.parent[p]) around.push(p);
+    // From the outside in, so that a group too large to unfold hides whatever lies in it.
+    for (let i = around.length - 1; i >= 0; i--) {
+      const g = around[i] - h.nodes;
+      const child = i > 0 ? around[i - 1] : item;
+      const above = h.parent[around[i]] - h.nodes;
       // The first of identical groups is drawn inside its run, without a sheet of its own.
       if (above >= 0 && h.repeat[above] > 0 && firstTwin(h, above) === g && s.fold[above] !== EACH) continue;
-      const state = h.repeat[g] > 0 && (child >= h.nodes && (firstTwin(h, g) !== child - h.nodes || child === item)) ? EACH : OPEN;
-      if (g > 0 && s.fold[g] !== state && s.fold[g] !== EACH) out.push([groupKey(h, g), state]);
+      const each = h.repeat[g] > 0 && child >= h.nodes && (firstTwin(h, g) !== child - h.nodes || child === item);
+      const state = each ? EACH : OPEN;
+      if (s.fold[g] === state || s.fold[g] === EACH) continue;
+      const total = shownMembers(h, g, h.repeat[g] > 0 && !each).length;
+      if (total > LARGE) return { changes: out, large: around[i], total };
+      out.push([groupKey(h, g), state]);
     }
-    return out;
+    return { changes: out, large: -1, total: 0 };
   }
 }

@@ -21,6 +21,9 @@ export const CHANGE_BITS = 3;
 /** A node that holds a graph and can be unfolded. */
 export const HAS_INSIDE = 128;
 
+/** More boxes side by side than this cannot be read: such a group is listed unless somebody insists. */
+export const LARGE = 2000;
+
 export interface SceneUpdate {
   /** Everything before is void: another graph, stage, grouping or direction. */
   readonly reset: boolean;

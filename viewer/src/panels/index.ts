@@ -12,6 +12,7 @@ import { DetailsPanel } from "./details";
 import { saveJson, savePng, saveSvg } from "./export";
 import { Help } from "./help";
 import { listenToKeys } from "./keys";
+import { LargeGroup } from "./large_group";
 import { Links, readPlace } from "./links";
 import { Menu } from "./menu";
 import { readOptions, Server, type ServedFile } from "./options";
@@ -34,6 +35,7 @@ export class Panels {
   private readonly passes: PassesPanel;
   private readonly links: Links;
   private readonly help = new Help();
+  private readonly large: LargeGroup;
   private readonly left: Side;
   private readonly right: Side;
   private readonly start: StartPage;
@@ -58,6 +60,7 @@ export class Panels {
     this.coloring = new Coloring(app, this.overlays);
     this.passes = new PassesPanel(app);
     this.links = new Links(app, () => this.coloring.value, () => this.palette.query);
+    this.large = new LargeGroup(app);
     const outline = new OutlinePanel(app);
     const details = new DetailsPanel(app, {
       search: (q) => this.palette.open(q),
@@ -73,7 +76,7 @@ export class Panels {
     ], wide >= 1500 ? 340 : 300);
     this.start = new StartPage({ open: (f) => void this.openFile(f), converts: this.server !== null });
     const crumbs = new Breadcrumbs(app, (g) => this.openGraph(g));
-    slots.over.append(el("div", { class: "over-top" }, this.left.tab, crumbs.element, el("span", { class: "spring" }), this.right.tab), this.palette.element, this.coloring.legend, this.start.element, this.told, this.help.element);
+    slots.over.append(el("div", { class: "over-top" }, this.left.tab, crumbs.element, el("span", { class: "spring" }), this.right.tab), this.large.element, this.palette.element, this.coloring.legend, this.start.element, this.told, this.help.element);
     slots.bottom.append(this.passes.element);
     const menu = new Menu("⋯", "More", () => this.commands());
     slots.toolbar.append(
@@ -125,6 +128,7 @@ export class Panels {
       compare: () => void this.toggleCompare(),
       back: () => {
         if (this.palette.isOpen) this.palette.close(true);
+        else if (this.large.isOpen) this.large.close();
         else if (this.overlays.has("trace")) this.untrace();
         else return false;
         return true;

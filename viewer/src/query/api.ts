@@ -62,6 +62,8 @@ export type PanelApi = {
   find: { arg: { text: string; limit: number }; result: SearchResult };
   hits: { arg: { items: Int32Array }; result: readonly Hit[] };
   tree: { arg: { open: readonly number[]; from: number; count: number }; result: OutlineWindow };
+  /** A window of what a group holds; of identical groups the inside of the first, or each of them. */
+  members: { arg: { item: number; each: boolean; from: number; count: number }; result: OutlineWindow };
   /** Opens what hides an item: keys of the groups around it, and its place in the list then. */
   treePlace: { arg: { open: readonly number[]; item: number }; result: { open: readonly number[]; index: number } };
   measures: { arg: null; result: readonly MeasureName[] };

@@ -1,5 +1,6 @@
 /** Decides what the outline lists: the tree of groups and nodes, flattened as far as it is opened, a window at a time. */
 
+import { shownMembers } from "../layout/problem";
 import { groupKey, worksIn, type Hierarchy } from "../model/hierarchy";
 import { groupSubtitle, groupTitle, nodeSubtitle, nodeTitle } from "../model/labels";
 import { FAMILIES } from "../layout/family";
@@ -10,6 +11,8 @@ export interface OutlineRow {
   readonly depth: number;
   readonly title: string;
   readonly sub: string;
+  /** The name that the file gives a node; "" for groups. */
+  readonly name: string;
   readonly family: string;
   /** Ops inside, for groups. */
   readonly ops: number;
@@ -41,6 +44,14 @@ export class Outline {
     const last = Math.min(this.items.length, first + count);
     for (let i = first; i < last; i++) rows.push(this.row(h, this.items[i], this.depths[i]));
     return { total: this.items.length, from: first, rows };
+  }
+
+  /** What one group holds, as a list of its own. */
+  members(h: Hierarchy, group: number, each: boolean, from: number, count: number): OutlineWindow {
+    const items = shownMembers(h, group, h.repeat[group] > 0 && !each);
+    const first = Math.max(0, Math.min(from, items.length));
+    const rows = Array.from(items.subarray(first, Math.min(items.length, first + count)), (item) => this.row(h, item, 0));
+    return { total: items.length, from: first, rows };
   }
 
   /** Where an item stands in the list; -1 when a closed group hides it. */
@@ -80,13 +91,13 @@ export class Outline {
       const { strings, kind } = h.stage.graph;
       const family = r < 0 ? "source" : strings.at(kind[r]);
       return {
-        item, key: 0, depth, title: nodeTitle(h, item), sub: nodeSubtitle(h, item),
+        item, key: 0, depth, title: nodeTitle(h, item), sub: nodeSubtitle(h, item), name: r < 0 ? "" : strings.head(h.stage.graph.name[r], 120),
         family: (FAMILIES as readonly string[]).includes(family) ? family : "other", ops: 1, open: false,
       };
     }
     const g = item - h.nodes;
     return {
-      item, key: groupKey(h, g), depth, title: groupTitle(h, g), sub: groupSubtitle(h, g), family: "mixed", ops: worksIn(h, g),
+      item, key: groupKey(h, g), depth, title: groupTitle(h, g), sub: groupSubtitle(h, g), name: "", family: "mixed", ops: worksIn(h, g),
       open: this.isOpen.has(item),
     };
   }

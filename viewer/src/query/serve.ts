@@ -32,6 +32,7 @@ export function panelMethods(shown: () => Shown): Served<PanelApi> {
     },
     hits: (a) => Array.from(a.items, (i) => hitOf(shown(), i)),
     tree: (a) => outline.window(shown().h, a.open, a.from, a.count),
+    members: (a) => outline.members(shown().h, a.item - shown().h.nodes, a.each, a.from, a.count),
     treePlace: (a) => {
       const { h } = shown();
       const open = [...new Set([...a.open, ...keysAround(h, a.item)])];
