@@ -20,6 +20,7 @@ from glasshouse.ir.sources import CONSTANT
 from glasshouse.numpy_ref import run_node
 from glasshouse.ops.cost import nbytes
 from glasshouse.passes.base import Pass, register_pass
+from glasshouse.passes.quantized import stays_bytes
 
 # Not functions of their operands alone, or not worth running: their meaning is not a value.
 _NEVER = frozenset({"barrier", "opaque", "control", "random", "fused"})
@@ -40,7 +41,7 @@ class FoldConstant(Pass):
 
 def is_foldable(node: Node) -> bool:
     """Whether all operands are constants that are at hand and the op may run now."""
-    if node.op.kind is Kind.SOURCE or node.op.family in _NEVER:
+    if node.op.kind is Kind.SOURCE or node.op.family in _NEVER or stays_bytes(node):
         return False
     for value in node.inputs:
         if value.node.op is not CONSTANT or value.node.attrs["data"] is None:

@@ -25,6 +25,7 @@ from glasshouse.passes.fuse_operator.roles import (
     prologue_refusal,
 )
 from glasshouse.passes.mark_views import view_offset
+from glasshouse.passes.quantized import widened_by_reader
 from glasshouse.passes.target import Target
 
 _MANY_USERS = 8
@@ -125,6 +126,8 @@ class Planner:
             return f"opaque: nothing is fused into {node.op.label}"
         if partition(node) != partition(group.root):
             return f"different partition: {partition(group.root)!r} and {partition(node)!r}"
+        if widened_by_reader(node):
+            return "quantised: stored as bytes, and widened by the product that reads it"
         alone = len(value._uses) == 1 and not self.graph.is_held(value)
         if is_mover(node):
             if node.op.name not in ONE_TO_ONE:
@@ -195,6 +198,8 @@ class Planner:
             return f"different partition: {partition(node)!r} and {partition(group.root)!r}", {}
         for operand in demands.anchor_operands(node):
             assert group.anchor is not None  # only an anchor has operands of its own
+            if widened_by_reader(node):
+                continue
             why = prologue_refusal(group.anchor, operand, node)
             together = group.prologue.get(operand, 0.0) + element_operations(node)
             if group.anchor.op.kind is Kind.CONTRACTION and is_elementwise(node):
