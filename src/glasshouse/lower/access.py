@@ -14,6 +14,7 @@ from glasshouse.ir.dtype import float32, float64
 from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.cxx import COMPUTE_TYPE, number_text, size_text
 from glasshouse.lower.index import ZERO, Computed, Index, delinearized, of, offset
+from glasshouse.lower.quant import dequantize, quantize
 from glasshouse.lower.scalar import Access, ScalarCode, Steps, broadcast_index
 from glasshouse.ops.shapes import axis_of
 
@@ -261,4 +262,6 @@ ACCESS: dict[str, Access] = {
     "one_hot": _one_hot,
     "full": _full,
     "arange": _arange,
+    "quantize": quantize,
+    "dequantize": dequantize,
 }

@@ -6,7 +6,7 @@ computes them with whatever surrounds them. The new nodes keep the origin of wha
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
@@ -18,6 +18,7 @@ from glasshouse.ir.dtype import Category, DType, float32, float64, int32, int64
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.op import REGISTRY
 from glasshouse.ir.rewriter import Rewriter
+from glasshouse.lower.quant import has_loops
 from glasshouse.ops.shapes import axes_of, axis_of
 
 Expansion = Callable[[Rewriter, Node], Any]
@@ -31,13 +32,19 @@ def expanded(graph: Graph, plain: bool = False) -> Graph:
     table = {**EXPANSIONS, **PLAIN} if plain else EXPANSIONS
     out = graph.copy()
     rw = Rewriter(out, "Lower")
-    pending = [n for n in out.nodes if n.op.name in table]
+    pending = [n for n in out.nodes if _needs_it(n, table)]
     while pending:
         for node in pending:
             build = partial(table[node.op.name], rw, node)
             rw.replace(node, build, rule=node.op.name, why="it has no code of its own")
-        pending = [n for n in rw.touched() if n.op.name in table]
+        pending = [n for n in rw.touched() if _needs_it(n, table)]
     return out
+
+
+def _needs_it(node: Node, table: Mapping[str, Expansion]) -> bool:
+    if node.op.name in ("quantize", "dequantize") and has_loops(node):
+        return False
+    return node.op.name in table
 
 
 def _wide(x: Any) -> Any:

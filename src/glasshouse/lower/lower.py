@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Symbol, SymDim, symbols_of
-from glasshouse.ir.graph import Graph, Node
+from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.cxx import C_TYPE, symbol_name
@@ -65,10 +65,19 @@ def _writer(group: Group, target: Target, program: Program, plain: bool) -> Kern
     writer = KernelWriter(body, target)
     operands = list(zip(group.operands, body.inputs, strict=True))
     writer.constants = frozenset(v for outer, v in operands if outer.node.op is CONSTANT)
+    writer.zeros = frozenset(v for outer, v in operands if _is_zero_point(outer))
     for outer, inner in (*operands, *zip(group.node.outputs, body.outputs, strict=True)):
         if outer in program.orders:
             writer.orders[inner] = program.orders[outer]
     return writer
+
+
+def _is_zero_point(value: Value) -> bool:
+    """Whether a value is a vector of whole numbers that are known to be 0."""
+    if value.node.op is not CONSTANT or value.type.dtype.is_float or value.type.rank > 1:
+        return False
+    data = value.node.attrs["data"]
+    return data is not None and not data.any()
 
 
 def _fused(writer: KernelWriter) -> None:

@@ -14,7 +14,16 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass
 
 from glasshouse.errors import Unsupported
-from glasshouse.ir.dtype import DType, bfloat16, bool_, float16, float32, from_storage
+from glasshouse.ir.dtype import (
+    DType,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    from_storage,
+    int8,
+    uint8,
+)
 from glasshouse.ir.graph import Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT
@@ -37,8 +46,12 @@ _VECTOR_TYPE: dict[DType, str] = {
     float32: "gh::vf",
     bfloat16: "gh::vf",
     float16: "gh::vf",
+    int8: "gh::vf",  # between memory and (de)quantizing only: arithmetic on them would not wrap
+    uint8: "gh::vf",
     bool_: "gh::vm",
 }
+_BYTES = (int8, uint8)
+_MOVERS = ("reshape", "permute", "rearrange", "expand", "barrier")
 
 
 class NotVector(Exception):
@@ -112,7 +125,7 @@ class ScalarCode:
         if not self.vector:
             narrow = f"gh::from_scalar<{C_TYPE[dtype]}>({name})" if dtype in _HALVES else name
             self._flush(f"{buffer}[{place}] = {narrow};")
-        elif self._reach(where) != 1:
+        elif self._reach(where) != 1 or (dtype in _BYTES and not _is_quantized(value)):
             raise NotVector
         else:
             verb = "gh::store_mask" if dtype is bool_ else "gh::store"
@@ -224,7 +237,7 @@ class ScalarCode:
 
     def _has_vector_form(self, node: Node) -> bool:
         dtypes = {v.type.dtype for v in (*node.inputs, *node.outputs)}
-        if node.op.name in self.target.scalar_only or not dtypes <= _VECTOR_TYPE.keys():
+        if node.op.name in self.target.scalar_only or not dtypes <= {*_HALVES, float32, bool_}:
             return False
         return bool_ not in dtypes or node.op.name in self.target.on_masks
 
@@ -267,6 +280,13 @@ class ScalarCode:
         self.nest.depth[level].append(fold)
         self._hoisted[result, index] = name
         return name
+
+
+def _is_quantized(value: Value) -> bool:
+    """Whether bytes are made here: copies of bytes are faster as they are than through floats."""
+    while value.node.op.name in _MOVERS:
+        value = value.node.inputs[0]
+    return value.node.op.name == "quantize"
 
 
 def _fold_loops(

@@ -35,6 +35,7 @@ class KernelWriter:
     reordered: dict[Value, Order | None] = field(default_factory=dict)
     packed: list[tuple[Packed, str]] = field(default_factory=list)
     constants: frozenset[Value] = frozenset()  # operands that are constants of the whole graph
+    zeros: frozenset[Value] = frozenset()  # those among them that hold nothing but 0
     workspace: Dim = 0
     variant: str = "loops"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.conv import Image, conv_strides, image_window
+from glasshouse.backend.cpu.image import Image, conv_strides, image_window
 from glasshouse.backend.cpu.results import take_results
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dtype import float32

@@ -6,6 +6,7 @@ they are packed on the way. Batches that share the second operand are rows of on
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.int8 import int8_matmul
 from glasshouse.backend.cpu.results import take_results
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, product
@@ -22,6 +23,8 @@ def matmul(writer: KernelWriter, node: Node) -> None:
     x, y = node.inputs
     if x.type.dtype not in (float32, bfloat16) or y.type.dtype is not x.type.dtype:
         raise Unsupported(f"no matrix product of {x.type.dtype} and {y.type.dtype}")
+    if int8_matmul(writer, node):
+        return
     if x.type.rank < 2 or y.type.rank < 2:
         raise Unsupported("a product with a vector is a reduction")
     across = node.attrs["transpose_x"]

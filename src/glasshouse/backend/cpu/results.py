@@ -13,15 +13,22 @@ from glasshouse.lower.writer import KernelWriter
 
 
 def take_results(
-    writer: KernelWriter, out: Value, variables: dict[str, Dim], order: Order | None = None
+    writer: KernelWriter,
+    out: Value,
+    variables: dict[str, Dim],
+    order: Order | None = None,
+    whole: str = "",
 ) -> str:
     """A lambda over the template's indices, a vector and its range `t`.
 
     What follows the anchor in the group is inlined where it can be; otherwise the plain results
-    are written, in the template's order, and loops compute the rest from there.
+    are written, in the template's order, and loops compute the rest from there. A template that
+    sums whole numbers hands over `whole`; the expression given here makes real ones of them.
     """
     parameters = ", ".join(f"long {name}" for name in variables)
     head = f"[=]({parameters}, gh::vf {RESULT}, auto t) {{ "
+    if whole:
+        head = f"[=]({parameters}, gh::vi whole, auto t) {{ const gh::vf {RESULT} = {whole}; "
     try:
         after = epilogue(writer, out, variables, order)
     except Unsupported:

@@ -7,6 +7,7 @@
 #include "gemm.h"
 #include "library.h"
 #include "pool_grad.h"
+#include "quant.h"
 #include "winograd.h"
 
 namespace gh {

@@ -1,0 +1,116 @@
+// quant.h: quantizing and dequantizing elements, and what products of 8-bit integers need besides gemm.h and conv.h.
+//
+// Contract
+// - `quantize<T>(x, scale, zero, low, high)`: clip(round(x / scale) + zero, low, high), halves to even, NaN as 0 steps. For
+//   vectors of 8-bit results it gives the whole numbers as floats: exact, since 2^22 steps and a zero point fit into 24 bits, and
+//   beyond 2^22 steps the result is clipped anyway. `dequantize(x, scale, zero)`: (x - zero) * scale.
+// - A product of (a - za) with w is sum(a w) - za * sum(w): `i8_pack` appends the sums of the columns to packed B
+//   (`i8_packed_bytes`, `i8_column_sums`); epilogues subtract. The micro-kernel takes unsigned a: signed a are moved up by 128
+//   when they are read (`SignedRowsA`, `i8_pad_image`), and their zero point with them.
+// - `i8_pad_image`: x [N, H, W, C] with padding that stands for the real number 0, which is the zero point and not 0.
+#pragma once
+#include "conv.h"
+#include "element.h"
+
+namespace gh {
+inline namespace GH_ISA_NS {
+
+template <class T, class Z>
+GH_INLINE float dequantize(T x, float scale, Z zero) {
+  if constexpr (sizeof(T) < 4 && sizeof(Z) < 4) return (float)((int32_t)x - (int32_t)zero) * scale;
+  else return (float)((int64_t)x - (int64_t)zero) * scale;
+}
+GH_INLINE vf dequantize(vf x, vf scale, vf zero) { return (x - zero) * scale; }
+
+template <class T, class Z>
+GH_INLINE T quantize(float x, float scale, Z zero, int64_t low, int64_t high) {
+  float steps = __builtin_rintf(x / scale);
+  steps = steps != steps ? 0.0f : steps > 0x1p40f ? 0x1p40f : steps < -0x1p40f ? -0x1p40f : steps;
+  const int64_t moved = (int64_t)steps + (int64_t)zero;
+  return (T)(moved < low ? low : moved > high ? high : moved);
+}
+template <class T>
+GH_INLINE vf quantize(vf x, vf scale, vf zero, int64_t low, int64_t high) {
+  static_assert(sizeof(T) == 1, "whole numbers of more bits are not exact in a float");
+  vf steps = rint(x / scale);
+  steps = select(steps != steps, vf(0.0f), steps);
+  steps = min_fast(max_fast(steps, vf(-0x1p22f)), vf(0x1p22f)) + zero;
+  return min_fast(max_fast(steps, vf((float)low)), vf((float)high));
+}
+
+constexpr size_t i8_sums_offset(long K, long N) { return packed_b_bytes<DotI8>(K, N); }
+constexpr size_t i8_packed_bytes(long K, long N) { return i8_sums_offset(K, N) + (size_t)N * 4; }
+GH_INLINE const int32_t *i8_column_sums(const void *packed, long K, long N) {
+  return (const int32_t *)((const char *)packed + i8_sums_offset(K, N));
+}
+
+// B's element (k, n) lies at w[k * rs + n * cs].
+inline void i8_pack(ThreadPool &pool, const int8_t *w, long rs, long cs, long K, long N, void *out) {
+  pack_b_parallel<DotI8>(pool, w, rs, cs, K, N, out);
+  int32_t *sums = (int32_t *)((char *)out + i8_sums_offset(K, N));
+  for (long n = 0; n < N; n++) {
+    int32_t sum = 0;
+    for (long k = 0; k < K; k++) sum += w[k * rs + n * cs];
+    sums[n] = sum;
+  }
+}
+
+// Convolution weights [O, I, kh, kw], packed as conv.h wants them; one sum for each output channel.
+inline size_t i8_conv_bytes(const ConvShape &s) { return conv_weight_bytes<DotI8>(s) + (size_t)s.OC * 4; }
+inline const int32_t *i8_conv_sums(const void *packed, const ConvShape &s) {
+  return (const int32_t *)((const char *)packed + conv_weight_bytes<DotI8>(s));
+}
+inline void i8_conv_pack(ThreadPool &pool, const int8_t *w, long so, long si, long sh, long sw, const ConvShape &s, void *out) {
+  conv_pack_weights<DotI8>(pool, w, so, si, sh, sw, s, out);
+  int32_t *sums = (int32_t *)((char *)out + conv_weight_bytes<DotI8>(s));
+  for (long o = 0; o < s.OC; o++) {
+    int32_t sum = 0;
+    for (long i = 0; i < s.K(); i++) sum += w[o * so + i];  // a filter's elements lie together
+    sums[o] = sum;
+  }
+}
+
+GH_INLINE void i8_move_up(const int8_t *s, uint8_t *d, long n) {
+  for (long i = 0; i < n; i++) d[i] = (uint8_t)(s[i] ^ 0x80);
+}
+GH_INLINE void i8_move_up(const uint8_t *s, uint8_t *d, long n) { memcpy(d, s, (size_t)n); }
+
+struct SignedRowsA {
+  static constexpr bool kDirect = false, kChunks = true;
+  const int8_t *p;
+  long ld;
+  template <class D>
+  bool in_place(long) const { return false; }
+  template <class E>
+  void pack(long row, long rows, long k, long n, E *out, long stride) const {
+    for (long r = 0; r < rows; r++) i8_move_up(p + (row + r) * ld + k, out + r * stride, n);
+  }
+};
+GH_INLINE RowsA<uint8_t> i8_rows(const uint8_t *p, long ld) { return {p, ld}; }
+GH_INLINE SignedRowsA i8_rows(const int8_t *p, long ld) { return {p, ld}; }
+
+// The shape of the convolution over the padded image.
+inline ConvShape i8_padded_shape(ConvShape s) {
+  const long h = s.padded_h(), w = s.padded_w();
+  s.H = h, s.W_in = w, s.ph = s.pw = 0;
+  return s;
+}
+// `fill` is the zero point, moved up already. What a stride leaves over at the end is not copied.
+template <class T>
+inline void i8_pad_image(ThreadPool &pool, const ConvShape &s, const T *x, int fill, uint8_t *out) {
+  const long hp = s.padded_h(), wp = s.padded_w();
+  parallel_for(pool, s.N * hp, row_grain(wp * s.C), [&](long begin, long end) {
+    for (long r = begin; r < end; r++) {
+      const long n = r / hp, h = r % hp - s.ph;
+      uint8_t *o = out + r * wp * s.C;
+      const bool inside = h >= 0 && h < s.H;
+      const long left = !inside ? wp : s.pw < wp ? s.pw : wp, mid = s.W_in < wp - left ? s.W_in : wp - left;
+      memset(o, fill, (size_t)(left * s.C));
+      if (mid > 0) i8_move_up(x + (n * s.H + h) * s.W_in * s.C, o + left * s.C, mid * s.C);
+      memset(o + (left + mid) * s.C, fill, (size_t)((wp - left - mid) * s.C));
+    }
+  });
+}
+
+}  // namespace GH_ISA_NS
+}  // namespace gh
