@@ -147,6 +147,31 @@ def test_start_page_of_a_server_and_a_bad_file(viewer, tmp_path: Path) -> None:
         v.see("FusedMatmul")
 
 
+def test_recent_files_are_those_of_this_session(viewer, tmp_path: Path) -> None:
+    with Server() as server:
+        server.add(rich(), "one.glass")
+        server.add(chain(40, 2), "two.onnx")
+        v = viewer(None, offline=False, url=server.url())
+        assert v.text(".recent").split("\n") == ["Recent files", "two.onnx", "one.glass"]
+        v.page.click(".recent >> text=one.glass")
+        v.see("FusedMatmul")
+        # A file that was dropped on the page is there, too; and there is a way back.
+        own = tmp_path / "own.glass"
+        sibling().save(own)
+        v.page.set_input_files(".start input[type=file]", str(own))
+        v.see("Tanh")
+        v.page.click("button[title=More]")
+        v.page.click(".menu >> text=Open a file")
+        assert v.text(".recent").split("\n")[1] == "own.glass"
+        v.key("Escape")
+        v.page.wait_for_selector(".start", state="hidden")
+        v.page.click("button[title=More]")
+        v.page.click(".menu >> text=Open a file")
+        v.page.click(".recent >> text=two.onnx")
+        v.page.wait_for_selector(".file-name:has-text('chain')")
+        assert all("own.glass" not in u for u in v.requests), "it was not sent anywhere"
+
+
 def test_inside_a_notebook_cell(viewer, tmp_path: Path) -> None:
     cell = tmp_path / "notebook.html"
     cell.write_text(f"<!doctype html><body>{inline(rich(), height=500)}</body>", encoding="utf-8")

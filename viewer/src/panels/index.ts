@@ -23,7 +23,7 @@ import "./panels.css";
 import { button } from "./parts";
 import { PassesPanel, stageTo } from "./passes";
 import { Side } from "./sides";
-import { StartPage } from "./start";
+import { StartPage, type Recent } from "./start";
 import { StylesPanel } from "./styles";
 
 export class Panels {
@@ -45,6 +45,8 @@ export class Panels {
   private readonly told = el("div", { class: "toast", role: "status", hidden: true });
   private compare: Compare | null = null;
   private served: ServedFile[] = [];
+  /** Files that this page opened by itself, newest first. */
+  private opened: File[] = [];
   /** How to get the bytes of the open file again: a second pane reads them for itself. */
   private again: () => Promise<Loaded> = () => Promise.reject(new Error("no file is open"));
 
@@ -128,6 +130,7 @@ export class Panels {
       compare: () => void this.toggleCompare(),
       back: () => {
         if (this.palette.isOpen) this.palette.close(true);
+        else if (!this.start.element.hidden && app.spec) this.start.element.hidden = true;
         else if (this.large.isOpen) this.large.close();
         else if (this.overlays.has("trace")) this.untrace();
         else return false;
@@ -150,8 +153,14 @@ export class Panels {
     const first = new URLSearchParams(location.search).get("open") ?? this.options.server?.open ?? "";
     this.listFiles(first);
     if (first) await this.openServed(first);
-    else this.start.element.hidden = false;
+    else this.showStart();
     document.documentElement.dataset.ready = "1";
+  }
+
+  private showStart(): void {
+    const local = this.opened.map((f): Recent => ({ name: f.name, open: () => void this.openFile(f) }));
+    const served = [...this.served].reverse().map((f): Recent => ({ name: f.name, open: () => void this.openServed(f.id) }));
+    this.start.show([...local, ...served], this.app.spec !== null);
   }
 
   private listFiles(current: string): void {
@@ -200,6 +209,7 @@ export class Panels {
         await this.openServed(made.id);
         return;
       }
+      this.opened = [file, ...this.opened.filter((f) => f !== file)];
       this.again = async () => ({ bytes: new Uint8Array(await file.arrayBuffer()), name: file.name });
       await this.open(await this.again());
     } catch (e) {
@@ -273,7 +283,7 @@ export class Panels {
       { text: "Save whole graph as SVG", run: () => saveSvg(app, true) },
       { text: "Save graph as JSON", run: () => void saveJson(app) },
       null,
-      { text: "Open a file", run: () => this.start.choose() },
+      { text: "Open a file", run: () => this.showStart() },
     ];
   }
 
