@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
+from glasshouse.cell import ShowsInCell
 from glasshouse.errors import GraphError
 from glasshouse.ir.attrs import AttrValue
 from glasshouse.ir.op import Op
@@ -79,7 +80,7 @@ class Node:
         return f"%{self.id} = {self.op.label}({operands})"
 
 
-class Graph:
+class Graph(ShowsInCell):
     """Inputs, nodes, outputs; and the new values that variables take after a run (`updates`)."""
 
     def __init__(self, name: str = "") -> None:

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
+from glasshouse.cell import ShowsInCell
 from glasshouse.errors import FormatError
 from glasshouse.record.columns import Array, Column, LazyColumns, Table, concat, fields_of, full
 from glasshouse.record.container import Archive, decode_table, encode_table, pack, write_atomic
@@ -103,7 +104,7 @@ class ArchiveStore:
         self._archive.close()
 
 
-class Recording:
+class Recording(ShowsInCell):
     """A recording, from a file (`Recording.open`) or fresh from a writer."""
 
     def __init__(self, header: Header, store: Store) -> None:

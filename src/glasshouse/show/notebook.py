@@ -9,6 +9,7 @@ from typing import Any
 
 from glasshouse.record.reader import Recording
 from glasshouse.show.page import page
+from glasshouse.show.subject import recording_of
 
 
 def in_notebook() -> bool:
@@ -16,6 +17,11 @@ def in_notebook() -> bool:
     ipython = sys.modules.get("IPython")
     shell = ipython.get_ipython() if ipython is not None else None
     return shell is not None and "Terminal" not in type(shell).__name__
+
+
+def cell(x: Any) -> str:
+    """What can be shown, as a notebook shows it when a cell ends with it."""
+    return inline(recording_of(x))
 
 
 def inline(

@@ -16,6 +16,7 @@ import pytest
 import glasshouse as gh
 from glasshouse.cli import main
 from glasshouse.record import Recording
+from glasshouse.show import page as page_module
 from glasshouse.show import server as server_module
 from glasshouse.show import view as view_module
 
@@ -113,6 +114,24 @@ def test_in_a_notebook_the_page_stands_in_the_cell(
     assert html.count("<") == 2  # the frame alone: everything inside is escaped
     assert "321px" in html
     assert "allow-same-origin" not in html
+
+
+def test_a_cell_that_ends_with_a_graph_or_a_recording_shows_it(recording: Make) -> None:
+    graph = gh.trace(lambda x: gh.relu(x) + 1.0, gh.spec([2, 3]))
+    for shown in (graph, recording("a recording")):
+        html = shown._repr_html_()
+        assert html is not None
+        assert html.startswith("<iframe srcdoc=")
+        assert "glass-data" in html
+
+
+def test_a_cell_without_a_built_viewer_shows_the_text(
+    recording: Make, monkeypatch: pytest.MonkeyPatch, tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr(page_module, "TEMPLATE", tmp_path / "none.html")
+    assert recording()._repr_html_() is None
+    assert "make viewer" in capsys.readouterr().err
 
 
 def test_in_a_terminal_shell_a_tab_opens(
