@@ -7,6 +7,7 @@ symbolic.
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 
 from glasshouse.ir.dim import Dim, Symbol
@@ -22,6 +23,12 @@ class Kernel:
     text: str
     ops: tuple[str, ...]  # labels of the ops inside, in order
     variant: str  # "loops", "gemm", "library" ...
+
+    @property
+    def symbol(self) -> str:
+        """The function's name in compiled code: alike in all programs that have this kernel."""
+        words = self.name.split("_", 1)[-1]
+        return f"{words}_{hashlib.sha256(self.text.encode()).hexdigest()[:12]}"
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ print(repr(gh.compile(model, x)(x).tolist()))
 """
 
 
-def start(cache: Path, **more: str) -> subprocess.Popen[str]:
+def start(cache: Path, code: str = CODE, **more: str) -> subprocess.Popen[str]:
     env = {**os.environ, "GLASSHOUSE_CACHE": str(cache), **more}
     return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", CODE], env=env, text=True,
+        [sys.executable, "-W", "error", "-c", code], env=env, text=True,
         stdout=subprocess.PIPE, stderr=subprocess.PIPE,
     )  # fmt: skip
 
@@ -52,20 +52,15 @@ def test_two_processes_leave_one_library_and_nothing_partial(shared: tuple[Path,
 
 
 @pytest.mark.parametrize(
-    "ending, cut", [("so", "half"), ("so", "changed"), ("o", "changed"), ("gch", "half")]
+    "ending, cut",
+    [("so", "half"), ("so", "changed"), ("o", "changed"), ("in", "half"), ("in", "changed")],
 )
 def test_damaged_files_are_built_again(shared: tuple[Path, str], ending: str, cut: str) -> None:
     cache, expected = shared
     if ending != "so":
         for path in cache.glob("*.so"):
             path.unlink()
-    if ending == "gch":  # read again only when objects are missing
-        for path in cache.glob("*.o"):
-            if not path.name.startswith("templates"):
-                path.unlink()
-    files = [p for p in cache.glob(f"*.{ending}") if ending == "gch" or "templates" not in p.name]
-    if ending == "gch" and not files:
-        pytest.skip("this compiler does not parse headers in advance")
+    files = [p for p in cache.glob(f"*.{ending}") if not p.name.startswith("gh_")]
     assert files
     for path in files:
         data = path.read_bytes()
@@ -74,6 +69,17 @@ def test_damaged_files_are_built_again(shared: tuple[Path, str], ending: str, cu
         wrong = data[:middle] + same + data[middle + 64 :]
         path.write_bytes(data[:middle] if cut == "half" else wrong)
     assert finish(start(cache)) == expected
+
+
+def test_kernels_of_one_model_serve_another(tmp_path: Path) -> None:
+    """Same layers and one more: only the new kernel and the calls are compiled."""
+    finish(start(tmp_path))
+    before = set(tmp_path.glob("*.o"))
+    longer = CODE.replace("nn.Softmax(-1))", "nn.Softmax(-1), nn.Sigmoid(), nn.Softmax(-1))")
+    finish(start(tmp_path, code=longer))
+    made = [p.with_suffix(".cpp").read_text() for p in set(tmp_path.glob("*.o")) - before]
+    assert len(made) == 2
+    assert not any("void matmul" in text and "gh::gemm<" in text for text in made)
 
 
 def test_without_a_compiler_the_message_has_the_one_command(tmp_path: Path) -> None:

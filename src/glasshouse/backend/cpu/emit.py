@@ -46,13 +46,17 @@ def emit(program: Program, layout: Layout) -> Source:
 
 
 def kernel_source(kernel: Kernel) -> str:
-    """One kernel as a file; the ops that it computes stand above it."""
-    return f"{_HEAD}// {' '.join(kernel.ops)}\nvoid {kernel.name}{kernel.text}\n"
+    """One kernel as a file; the ops that it computes stand above it.
+
+    It is named after its content and weak: objects built for other programs may hold it as well.
+    """
+    head = f"{_HEAD}// {' '.join(kernel.ops)}\n__attribute__((weak)) "
+    return f"{head}void {kernel.symbol}{kernel.text}\n"
 
 
 def _main(program: Program, layout: Layout) -> str:
     lines = [_HEAD]
-    lines += [f"void {k.name}{k.text.split(') {', 1)[0]});" for k in program.kernels]
+    lines += [f"void {k.symbol}{k.text.split(') {', 1)[0]});" for k in program.kernels]
     packs: dict[str, str] = {}
     for packed in layout.packed:
         packs.setdefault(packed.text, f"pack{len(packs)}")
@@ -125,7 +129,7 @@ def _call_text(call: Call, program: Program, layout: Layout) -> str:
         else:
             arguments.append(_pointer(operand, "const ", program, layout))
     arguments += [_pointer(v, "", program, layout) for v in call.outputs]
-    return f"{call.kernel.name}({', '.join(arguments)});"
+    return f"{call.kernel.symbol}({', '.join(arguments)});"
 
 
 def _pointer(value: Value, const: str, program: Program, layout: Layout) -> str:

@@ -19,7 +19,7 @@ INCLUDE = Path(__file__).parent / "include"
 _FLAGS = (
     "-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
     "-ffp-contract=off", "-fopenmp-simd", "-fno-exceptions", "-fno-rtti", "-Wno-unknown-pragmas",
-    "-Wno-psabi", "-fno-semantic-interposition", "-DGH_EXTERN_KERNELS",
+    "-Wno-psabi", "-fno-semantic-interposition", "-ffunction-sections", "-DGH_EXTERN_KERNELS",
 )  # fmt: skip
 
 

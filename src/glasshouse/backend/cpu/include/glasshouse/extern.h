@@ -1,8 +1,8 @@
 // extern.h: which templates are compiled once, in kernels.cpp, instead of in every file that uses them.
 //
-// Contract: with -DGH_EXTERN_KERNELS, files that include gemm.h leave the register tiles and the packing of B to kernels.o, which
+// Contract: with -DGH_EXTERN_KERNELS, files that include gemm.h leave the register tiles and the packing of B to objects that
 // must be built from kernels.cpp with the same flags and linked to them. It saves about 1 s of each file's 2 s. Without the macro
-// every header stands alone.
+// every header stands alone. kernels.cpp with -DGH_PART=<one of the GH_..._KERNELS> holds that part alone.
 #pragma once
 
 #define GH_TILE(X, D, MR) \
@@ -17,15 +17,18 @@
 #endif
 #define GH_TILES(X, D) GH_TILE(X, D, 1) GH_TILE(X, D, 2) GH_TILE(X, D, 4) GH_TILE(X, D, 6) GH_TILES_TALL(X, D)
 #define GH_PACK(X, D, T) X template void pack_b_panels<D, T>(const T *, long, long, long, long, void *, long, long);
-#define GH_KERNELS(X) \
-  GH_TILES(X, DotF32) GH_TILES(X, DotBF16) GH_TILES(X, DotI8) \
-  GH_PACK(X, DotF32, float) GH_PACK(X, DotF32, bf16) GH_PACK(X, DotBF16, float) GH_PACK(X, DotBF16, bf16) GH_PACK(X, DotI8, int8_t)
+#define GH_F32_KERNELS(X) GH_TILES(X, DotF32) GH_PACK(X, DotF32, float) GH_PACK(X, DotF32, bf16)
+#define GH_BF16_KERNELS(X) GH_TILES(X, DotBF16) GH_PACK(X, DotBF16, float) GH_PACK(X, DotBF16, bf16)
+#define GH_I8_KERNELS(X) GH_TILES(X, DotI8) GH_PACK(X, DotI8, int8_t)
+#define GH_KERNELS(X) GH_F32_KERNELS(X) GH_BF16_KERNELS(X) GH_I8_KERNELS(X)
 
 #define GH_WINOGRAD(X, D, M, T) \
   X template void winograd_input<D, M, T>(const WinoPlan<D, M> &, const T *, long, long, long, long, unit32 *); \
   X template void winograd_pack_weights<D, M, T>(ThreadPool &, const T *, long, long, long, long, const ConvShape &, void *);
-#define GH_WINOGRAD_KERNELS(X) \
-  GH_WINOGRAD(X, DotF32, 2, float) GH_WINOGRAD(X, DotF32, 4, float) GH_WINOGRAD(X, DotBF16, 2, float)
+#define GH_WINOGRAD_F32_2_KERNELS(X) GH_WINOGRAD(X, DotF32, 2, float)
+#define GH_WINOGRAD_F32_4_KERNELS(X) GH_WINOGRAD(X, DotF32, 4, float)
+#define GH_WINOGRAD_BF16_2_KERNELS(X) GH_WINOGRAD(X, DotBF16, 2, float)
+#define GH_WINOGRAD_KERNELS(X) GH_WINOGRAD_F32_2_KERNELS(X) GH_WINOGRAD_F32_4_KERNELS(X) GH_WINOGRAD_BF16_2_KERNELS(X)
 
 #if defined(GH_EXTERN_KERNELS)
 namespace gh {

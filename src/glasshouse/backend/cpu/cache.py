@@ -1,0 +1,104 @@
+"""Decides how files of the cache come to be and how they are trusted: whole, sealed, or not at all.
+
+A file appears under its name only when it is whole (written beside and renamed), so several
+processes can share the cache, and a killed build leaves nothing but a temporary file. Libraries and
+object files end in a hash of their content (linkers and loaders do not look behind what the ELF
+header names): what is missing or damaged is built again. A truncated library must not even be
+tried, because loading it would end the process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import tempfile
+from pathlib import Path
+
+from glasshouse.errors import BuildError
+
+_SEAL = b"glasshouse"  # in front of the hash at the end of a file
+
+
+def cache_folder() -> Path:
+    """Where built code is kept: GLASSHOUSE_CACHE, or the user's cache folder."""
+    named = os.environ.get("GLASSHOUSE_CACHE")
+    base = Path(named) if named else Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    return base if named else base / "glasshouse"
+
+
+def made_cache_folder() -> Path:
+    """The cache folder, there and ready to be written."""
+    folder = cache_folder()
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _no_room(folder, error) from None
+    return folder
+
+
+def compile_into(target: Path, command: list[str], name: str) -> None:
+    """Run a compiler so that its output appears under its name only when it is whole."""
+    handle, partial = _temporary(target)
+    os.close(handle)
+    try:
+        made = subprocess.run(
+            [*command, "-o", partial], capture_output=True, text=True, check=False
+        )
+        if made.returncode != 0:
+            first = next((x for x in made.stderr.splitlines() if "error" in x), made.stderr[:500])
+            raise BuildError(
+                f"the C++ compiler failed on {name}: {first}",
+                where=command[-1],
+                hint="the generated code is kept there; please report it with the model",
+            )
+        _seal(Path(partial))
+        os.replace(partial, target)
+    finally:
+        Path(partial).unlink(missing_ok=True)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a text so that nobody ever reads half of it."""
+    handle, partial = _temporary(path)
+    try:
+        with os.fdopen(handle, "w") as out:
+            out.write(text)
+        os.replace(partial, path)
+    except OSError as error:
+        raise _no_room(path.parent, error) from None
+    finally:
+        Path(partial).unlink(missing_ok=True)
+
+
+def is_whole(path: Path) -> bool:
+    """Whether a compiled file is there with the content that it was written with."""
+    try:
+        data = path.read_bytes()
+    except OSError:
+        return False
+    body, seal = data[: -len(_SEAL) - 32], data[-len(_SEAL) - 32 :]
+    return seal == _SEAL + hashlib.sha256(body).digest()
+
+
+def _seal(path: Path) -> None:
+    data = path.read_bytes()
+    try:
+        with path.open("ab") as out:
+            out.write(_SEAL + hashlib.sha256(data).digest())
+    except OSError as error:
+        raise _no_room(path.parent, error) from None
+
+
+def _temporary(target: Path) -> tuple[int, str]:
+    try:
+        return tempfile.mkstemp(suffix=target.suffix, prefix="partial-", dir=target.parent)
+    except OSError as error:
+        raise _no_room(target.parent, error) from None
+
+
+def _no_room(folder: Path, error: OSError) -> BuildError:
+    return BuildError(
+        f"cannot write to the cache {folder}: {error.strerror}",
+        hint="set GLASSHOUSE_CACHE to a folder that can be written",
+    )
