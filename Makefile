@@ -18,7 +18,7 @@ say = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint format viewer test-viewer pytest test-models bench clean
+.PHONY: help demo test test-all lint format viewer test-viewer pytest test-models bench bench-viewer clean
 
 help:
 	@echo "make demo         trace, run, compile, check and time an example; write demo.html"
@@ -28,6 +28,7 @@ help:
 	@echo "make lint         ruff, mypy, layers, weight of the import; no tests"
 	@echo "make format       let ruff rewrite the sources"
 	@echo "make bench        the measurements in benchmarks/"
+	@echo "make bench-viewer the viewer beside Netron and Model Explorer, in Chromium"
 	@echo "make viewer       build the viewer's bundle, when its sources changed"
 	@echo "make clean        remove .venv, caches and build output"
 
@@ -118,6 +119,11 @@ bench: $(PEERS)
 	done
 	$(say) "benchmarks/cpu"
 	@$(BIN)/python benchmarks/cpu/run.py --out build/bench-cpu.json
+
+# ARGS="--quick -g bert -s glasshouse,netron"; PEERS_PYTHON=... names an environment with the peers.
+bench-viewer: $(DEV)
+	@$(BIN)/python tools/viewer_bundle.py
+	@CHROMIUM=$$(tools/ensure_chromium.sh) $(BIN)/python benchmarks/viewer/run.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
