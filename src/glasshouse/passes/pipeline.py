@@ -21,7 +21,7 @@ def optimize(graph: Graph, ctx: PassContext | None = None) -> Graph:
     `ctx` is the one given, or that of the enclosing `with PassContext()`, or the default.
     """
     ctx = ctx or PassContext.current() or PassContext()
-    with _no_collection():
+    with no_collection():
         return run_passes(graph.copy(), ctx.pipeline(), ctx)
 
 
@@ -29,7 +29,7 @@ def run_passes(graph: Graph, passes: Sequence[Pass], ctx: PassContext | None = N
     """Run passes on the graph itself; what a pass returns goes to `ctx.results`."""
     ctx = ctx or PassContext.current() or PassContext()
     verify(graph)
-    with _no_collection():
+    with no_collection():
         for instrument in ctx.instruments:
             instrument.begin(graph, ctx)
         for pass_ in passes:
@@ -78,7 +78,7 @@ def apply_pass(
 
 
 @contextmanager
-def _no_collection() -> Iterator[None]:
+def no_collection() -> Iterator[None]:
     """Graphs are cycles of objects that stay: collecting while they grow only walks them again."""
     enabled = gc.isenabled()
     gc.disable()

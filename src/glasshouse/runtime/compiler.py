@@ -9,6 +9,7 @@ from glasshouse.errors import Unsupported
 from glasshouse.ir.graph import Graph
 from glasshouse.lower.lower import lower
 from glasshouse.passes import PassContext, optimize
+from glasshouse.passes.pipeline import no_collection
 from glasshouse.runtime.layout import layout_of
 from glasshouse.runtime.module import Module
 
@@ -17,9 +18,10 @@ TARGETS = ("cpu",)
 
 def compile_graph(graph: Graph, progress: Progress | None = None) -> Module:
     """A module that computes exactly this graph, without optimising it."""
-    program = lower(graph, CPU)
-    layout = layout_of(program)
-    source = emit(program, layout)
+    with no_collection():
+        program = lower(graph, CPU)
+        layout = layout_of(program)
+        source = emit(program, layout)
     return Module(program, layout, build(source, progress), source)
 
 
