@@ -64,6 +64,7 @@ def _main(program: Program, layout: Layout) -> str:
     lines += _packed_sizes(layout)
     lines += _prepare(layout, packs)
     lines += _run(program, layout)
+    lines += _CALL
     lines += _POOL
     return "\n".join(lines) + "\n"
 
@@ -79,7 +80,7 @@ def _packed_sizes(layout: Layout) -> list[str]:
 
 
 def _prepare(layout: Layout, packs: Mapping[str, str]) -> list[str]:
-    """Brings constants into the form that kernels want; run when a constant is set."""
+    """Brings constants into the form that kernels want; one without a place to go to is left."""
     lines = [
         _EXPORT + "void glasshouse_prepare(void* pool, void* const* table) {",
         "  gh::ThreadPool& threads = *(gh::ThreadPool*)pool;",
@@ -89,7 +90,8 @@ def _prepare(layout: Layout, packs: Mapping[str, str]) -> list[str]:
         ctype = C_TYPE[packed.source.type.dtype]
         source = layout.table[packed.source]
         lines.append(
-            f"  {packs[packed.text]}(threads, (const {ctype}*)table[{source}], table[{place}]);"
+            f"  if (table[{place}]) "
+            f"{packs[packed.text]}(threads, (const {ctype}*)table[{source}], table[{place}]);"
         )
     return [*lines, "}"]
 
@@ -139,6 +141,15 @@ def _pointer(value: Value, const: str, program: Program, layout: Layout) -> str:
         return f"({const}{ctype}*)table[{layout.table[value]}]"
     return f"({const}{ctype}*)(arena + {layout.arena[value]})"
 
+
+# All that a run needs in one place: Python passes one argument in 0.15 us, seven in 0.32.
+_CALL = [
+    _EXPORT + "int glasshouse_call(void* const* a) {",
+    "  return glasshouse_run(",
+    "      a[0], (void* const*)a[1], (char*)a[2], (const int64_t*)a[3], 0, (int)(intptr_t)a[4],",
+    "      nullptr);",
+    "}",
+]
 
 _POOL = [
     _EXPORT + "void* glasshouse_pool(int threads) {",
