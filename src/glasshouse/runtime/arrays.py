@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,6 +19,15 @@ def aligned_bytes(count: int) -> Array:
     raw = np.zeros(count + ALIGN, np.uint8)
     begin = -raw.ctypes.data % ALIGN
     return raw[begin : begin + max(count, 1)]
+
+
+def address_of(array: Array) -> int:
+    """Where an array begins: 0.23 us, where `array.ctypes.data` takes 1.0."""
+    # NumPy's stubs do not tell that an array is a buffer.
+    try:
+        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]
+    except (TypeError, ValueError, BufferError):  # read-only, or without elements
+        return int(array.ctypes.data)
 
 
 def array_of(given: Any) -> Array:

@@ -18,8 +18,8 @@ from glasshouse.ir.dim import Symbol
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.lower.cxx import size_text, symbol_name
 from glasshouse.lower.program import Fallback, Program
+from glasshouse.runtime.general_run import passed_through
 from glasshouse.runtime.layout import upper_bytes
-from glasshouse.runtime.module import passed_through
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAX_INT64 = 2**63 - 1

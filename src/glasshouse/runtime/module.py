@@ -6,31 +6,33 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
 
 from glasshouse.backend.cpu.build import headers_hash
 from glasshouse.backend.cpu.emit import Layout, Source
-from glasshouse.errors import ExecutionError
-from glasshouse.ir.dim import Dim, SymDim, evaluate, symbols_of
+from glasshouse.cell import ShowsInCell
+from glasshouse.errors import ExecutionError, Unsupported
 from glasshouse.ir.dtype import bfloat16, from_storage, to_storage
 from glasshouse.ir.graph import Graph, Node, Value
-from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT, VARIABLE
-from glasshouse.lower.order import lying
-from glasshouse.lower.program import Call, Fallback, Program, Step
-from glasshouse.numpy_ref.executor import bind_sizes, run_node
+from glasshouse.lower.program import Call, Program, Step
 from glasshouse.record.reader import Recording
 from glasshouse.runtime.arrays import Array, aligned_bytes, array_of, like_inputs
+from glasshouse.runtime.constants import ConstantSet, Packing
+from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.pool import pool_of
-from glasshouse.runtime.static_run import StaticRun
+from glasshouse.runtime.static_run import QuickCall, StaticRun
+from glasshouse.runtime.updates import State
+from glasshouse.runtime.workspace import Workspace
 
 Inputs = Sequence[Any] | Mapping[str, Any]
-_BAD_INDEX = "an index lies outside of the tensor that it points into"
 
 
 @dataclass(frozen=True)
@@ -42,62 +44,94 @@ class KernelTime:
     seconds: float
 
 
-class Module:
-    """A compiled model: call it with arrays or tensors."""
+class Module(ShowsInCell):
+    """A compiled model: call it with arrays or tensors, from any thread.
+
+    As many calls as it has runtimes go on at the same time; further ones wait. Calls of a model
+    that updates variables follow one another.
+    """
 
     def __init__(
-        self, program: Program, layout: Layout, library: Path, source: Source, headers: str = ""
+        self,
+        program: Program,
+        layout: Layout,
+        library: Path,
+        source: Source,
+        headers: str = "",
+        num_runtimes: int = 1,
     ) -> None:
         """`headers` is the hash of those that the library was built from; "": the ones here."""
+        if num_runtimes < 1 or (num_runtimes > 1 and program.graph.updates):
+            raise Unsupported(
+                f"num_runtimes is {num_runtimes}",
+                hint="a model that updates variables has 1; others have at least 1",
+            )
         self.program = program
         self.layout = layout
         self.source = source
         self.library_path = library
+        self.num_runtimes = num_runtimes
         self.base_recording: Recording | None = None  # what the passes did, when they were watched
         self._library = ctypes.CDLL(str(library))
         self._library.glasshouse_packed_bytes.restype = ctypes.c_int64
-        self._pool = pool_of(self._library, headers or headers_hash())
-        self._lock = threading.Lock()
-        self._fixed: dict[int, Array] = {}  # arrays that the table points to in every run
+        pool = pool_of(self._library, headers or headers_hash())
         self._by_name: dict[str, Value] = {}
-        self._arena = aligned_bytes(layout.arena_bytes)
-        self._segments = _segments(program)
-        self._passed_through = passed_through(program)
-        self._hold_sources()
-        static = StaticRun.serves(program)
-        self._static = StaticRun(program, layout.table, layout.table_size) if static else None
-        self._prepare()
+        sources = self._sources()
+        self._state = State(program, layout.table)
+        self._constants = ConstantSet(sources, Packing(self._library, pool, layout))
+        self._loaded: ConstantSet | None = None  # waits for swap_constants
+        self._setting = threading.Lock()
+        self._general = GeneralRun(program, layout, self._state, self._library)
+        self._static: StaticRun | None = None
+        self._calls: dict[tuple[type | None, bool], QuickCall | None] = {}
+        if StaticRun.serves(program):
+            call = self._library.glasshouse_call
+            self._static = StaticRun(program, layout.table, self._state, call)
+        self._narrow = any(v.type.dtype is bfloat16 for v in self.graph.outputs)
+        steps, places = len(program.steps), layout.table_size
+        self._workspaces = [
+            Workspace(aligned_bytes(layout.arena_bytes), places, pool, steps)
+            for _ in range(num_runtimes)
+        ]
+        self._idle: SimpleQueue[Workspace] = SimpleQueue()
+        for workspace in self._workspaces:
+            workspace.bind(self._constants, self._state)
+            self._idle.put(workspace)
 
     # ------------------------------------------------------------------------------------- running
     def __call__(self, *inputs: Any) -> Any:
         """The outputs, as arrays; or as torch tensors when tensors were given."""
-        arrays = [array_of(x) for x in inputs]
-        outputs = self._run_static(arrays) or self._run(arrays)
-        wrapped = [
-            like_inputs(inputs, a, v.type.dtype)
-            for a, v in zip(outputs, self.graph.outputs, strict=True)
-        ]
-        return wrapped[0] if len(wrapped) == 1 else tuple(wrapped)
+        outputs = self._quick(inputs)
+        if outputs is None:
+            arrays = self._run([array_of(x) for x in inputs])
+            pairs = zip(arrays, self.graph.outputs, strict=True)
+            outputs = tuple([like_inputs(inputs, a, v.type.dtype) for a, v in pairs])
+        elif self._narrow:
+            outputs = self._widened(outputs)
+        return outputs[0] if len(outputs) == 1 else outputs
 
     def run_with_tensors(self, inputs: Inputs, outputs: Sequence[Any]) -> Sequence[Any]:
         """Run into given buffers, which must be contiguous and of the right type."""
-        arrays = [array_of(o) for o in outputs]
-        self._run([array_of(x) for x in self._ordered(inputs)], arrays)
+        given = self._ordered(inputs)
+        if self._quick(given, outputs) is None:
+            self._run([array_of(x) for x in given], [array_of(o) for o in outputs])
         return outputs
 
     def benchmark_with_tensors(
         self, inputs: Inputs, outputs: Sequence[Any] | None = None, count: int = 10
     ) -> tuple[float, float, Sequence[Any]]:
         """(mean, standard deviation, outputs); times are milliseconds."""
-        arrays = [array_of(x) for x in self._ordered(inputs)]
-        out = None if outputs is None else [array_of(o) for o in outputs]
-        results: list[Array] = self._run(arrays, out)
+        given = self._ordered(inputs)
+        if outputs is None:
+            made = self(*given)
+            outputs = list(made) if isinstance(made, tuple) else [made]
+        self.run_with_tensors(given, outputs)
         times: list[float] = []
         for _ in range(max(count, 1)):
             begin = time.perf_counter()
-            results = self._run(arrays, out)
+            self.run_with_tensors(given, outputs)
             times.append((time.perf_counter() - begin) * 1e3)
-        return float(np.mean(times)), float(np.std(times)), outputs or results
+        return float(np.mean(times)), float(np.std(times)), outputs
 
     def profile(self, *inputs: Any, count: int = 10) -> list[KernelTime]:
         """Mean time of each step over `count` runs, after one that warms up."""
@@ -111,9 +145,7 @@ class Module:
             for s, t in zip(self.program.steps, total, strict=True)
         ]
 
-    def watch(
-        self, inputs: Sequence[Any], see: Callable[[Step, Callable[[Value], Array]], None]
-    ) -> list[Array]:
+    def watch(self, inputs: Sequence[Any], see: See) -> list[Array]:
         """Run step by step; after each, `see` may read the operands and outputs of that step."""
         return self._run([array_of(x) for x in inputs], see=see)
 
@@ -130,12 +162,17 @@ class Module:
         """
         from glasshouse.runtime.save import save  # it reads modules
 
-        with self._lock:
+        with self._setting, self._workspace():
             return save(self, Path(folder), name)
 
     def source_array(self, node: Node) -> Array:
         """What a constant or variable holds now."""
-        return self._fixed[self.layout.table[node.output]]
+        place = self.layout.table[node.output]
+        return (
+            self._state.array(place)
+            if node in self.graph.updates
+            else (self._constants.arrays[place])
+        )
 
     @property
     def graph(self) -> Graph:
@@ -152,7 +189,61 @@ class Module:
 
     def set_many_constants(self, constants: Mapping[str, Any]) -> None:
         """Give several new data at once; no run sees half of it."""
+        arrays, variables = self._by_place(constants)
+        with self._setting:
+            new = self._constants.replaced(arrays)
+            if not variables:
+                self._constants = new
+                return
+            with self._workspace():  # the only one: no run is under way
+                for place, array in variables.items():
+                    np.copyto(self._state.array(place), array)
+                self._constants = new
+
+    def set_double_buffer_constant(self, name: str, data: Any) -> None:
+        """Load new data for a constant beside what is in use, for `swap_constants`."""
+        self.set_many_double_buffer_constants({name: data})
+
+    def set_many_double_buffer_constants(self, constants: Mapping[str, Any]) -> None:
+        """Load several; runs go on with the old ones, and are not held up."""
+        arrays, variables = self._by_place(constants)
+        if variables:
+            raise ExecutionError(
+                "a variable that runs change has no second buffer", hint="set_constant sets it"
+            )
+        with self._setting:
+            self._loaded = (self._loaded or self._constants).replaced(arrays)
+
+    def swap_constants(self) -> None:
+        """Take what was loaded into use: runs that begin from now on see all of it."""
+        with self._setting:
+            if self._loaded is None:
+                raise ExecutionError(
+                    "no constants are loaded to swap to", hint="set_double_buffer_constant loads"
+                )
+            self._constants, self._loaded = self._loaded, None
+
+    # ------------------------------------------------------------------------------------ internal
+    def _sources(self) -> dict[int, Array]:
+        """What constants hold, and variables that no run changes, by place."""
+        held: dict[int, Array] = {}
+        for node in self.graph.nodes:
+            if node.op is not CONSTANT and node.op is not VARIABLE:
+                continue
+            name, data = node.attrs["name"], node.attrs["data"]
+            if data is None:
+                where = str(node.origin.source)
+                raise ExecutionError(f"{node.op.label} {name or node.id} has no data", where)
+            if name:
+                self._by_name[name] = node.output
+            if node not in self.graph.updates:
+                held[self.layout.table[node.output]] = np.ascontiguousarray(data)
+        return held
+
+    def _by_place(self, constants: Mapping[str, Any]) -> tuple[dict[int, Array], dict[int, Array]]:
+        """New data by place: of constants, and of variables that runs change."""
         arrays: dict[int, Array] = {}
+        variables: dict[int, Array] = {}
         for name, data in constants.items():
             if name not in self._by_name:
                 known = ", ".join(list(self._by_name)[:5])
@@ -165,139 +256,65 @@ class Module:
             array = np.ascontiguousarray(to_storage(array_of(data), value.type.dtype))
             if array.shape != value.type.shape:
                 raise ExecutionError(f"{name} must be {value.type}, got shape {list(array.shape)}")
-            arrays[self.layout.table[value]] = array
-        with self._lock:
-            self._fixed.update(arrays)
-            self._prepare()
+            changing = value.node in self.graph.updates
+            (variables if changing else arrays)[self.layout.table[value]] = array
+        return arrays, variables
 
-    # ------------------------------------------------------------------------------------ internal
-    def _hold_sources(self) -> None:
-        for node in self.graph.nodes:
-            if node.op is not CONSTANT and node.op is not VARIABLE:
-                continue
-            name, data = node.attrs["name"], node.attrs["data"]
-            if data is None:
-                where = str(node.origin.source)
-                raise ExecutionError(f"{node.op.label} {name or node.id} has no data", where)
-            array = np.ascontiguousarray(data)
-            self._fixed[self.layout.table[node.output]] = (
-                array.copy() if node.op is VARIABLE else array
-            )
-            if name:
-                self._by_name[name] = node.output
-        for place in self.layout.packed.values():
-            self._fixed[place] = aligned_bytes(self._library.glasshouse_packed_bytes(place))
-
-    def _prepare(self) -> None:
-        self._library.glasshouse_prepare(self._pool, self._table({}))
-        if self._static is not None:
-            self._static.bind(self._library, self._pool, self._arena, self._fixed)
-
-    def _table(self, arrays: Mapping[Value, Array]) -> Any:
-        table = (ctypes.c_void_p * max(self.layout.table_size, 1))()
-        for place, array in self._fixed.items():
-            table[place] = array.ctypes.data
-        for value, array in arrays.items():
-            table[self.layout.table[value]] = array.ctypes.data
-        return table
-
-    def _run_static(self, inputs: Sequence[Array]) -> list[Array] | None:
+    def _quick(
+        self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
+    ) -> tuple[Any, ...] | None:
         """The outputs, where the quick way serves; the general one also tells what is wrong."""
-        if self._static is None:
+        kind = type(inputs[0]) if inputs else None
+        try:
+            call = self._calls[kind, outputs is None]
+        except KeyError:
+            call = self._new_call(kind, outputs is None)
+        if call is None:
             return None
-        with self._lock:
-            done = self._static(inputs)
-        if done is None:
-            return None
-        if done[1]:
-            raise ExecutionError(_BAD_INDEX)
-        return done[0]
+        workspace = self._idle.get()
+        try:
+            if workspace.constants is not self._constants:
+                workspace.bind(self._constants, self._state)
+            if outputs is None:
+                return call(workspace, inputs)  # type: ignore[no-any-return]
+            return call(workspace, inputs, outputs)  # type: ignore[no-any-return]
+        finally:
+            self._idle.put(workspace)
+
+    def _new_call(self, kind: type | None, makes_outputs: bool) -> QuickCall | None:
+        static = self._static
+        call = static.call_for(kind, not makes_outputs) if static and kind else None
+        self._calls[kind, makes_outputs] = call
+        return call
+
+    def _widened(self, outputs: Sequence[Any]) -> tuple[Any, ...]:
+        """NumPy has no bfloat16: arrays of it leave as float32."""
+        pairs = zip(outputs, self.graph.outputs, strict=True)
+        return tuple(
+            [from_storage(a, v.type.dtype) if type(a) is np.ndarray else a for a, v in pairs]
+        )
+
+    @contextmanager
+    def _workspace(self) -> Iterator[Workspace]:
+        workspace = self._idle.get()
+        try:
+            if workspace.constants is not self._constants:
+                workspace.bind(self._constants, self._state)
+            yield workspace
+        finally:
+            self._idle.put(workspace)
 
     def _run(
         self,
         inputs: Sequence[Array],
-        outputs: list[Array] | None = None,
+        outputs: Sequence[Array] | None = None,
         times: Array | None = None,
-        see: Callable[[Step, Callable[[Value], Array]], None] | None = None,
+        see: See | None = None,
     ) -> list[Array]:
-        graph = self.graph
-        sizes = bind_sizes([v.type for v in graph.inputs], inputs)
-        kept: dict[Value, Array] = {}
-        for number, (value, array) in enumerate(zip(graph.inputs, inputs, strict=True)):
-            kept[value] = _checked(value, array, sizes, number)
-        if outputs is None:
-            outputs = [_empty(v, sizes) for v in graph.outputs]
-        for value, array in zip(graph.outputs, outputs, strict=True):
-            _check_output(value, array, sizes)
-        with self._lock:
-            self._execute(kept, outputs, sizes, times, see)
-        return outputs
-
-    def _execute(
-        self,
-        kept: dict[Value, Array],
-        outputs: Sequence[Array],
-        sizes: dict[str, int],
-        times: Array | None,
-        see: Callable[[Step, Callable[[Value], Array]], None] | None,
-    ) -> None:
-        graph, steps = self.graph, self.program.steps
-        for value in self._passed_through:  # read before a run may write over it
-            kept.setdefault(value, self._fixed[self.layout.table[value]].copy())
-        for value, array in zip(graph.outputs, outputs, strict=True):
-            kept.setdefault(value, array)
-        for new in graph.updates.values():
-            if new not in kept:
-                kept[new] = _empty(new, sizes)
-        table = self._table(kept)
-        numbers = [sizes[s.name] for s in self.program.symbols]
-        symbols = (ctypes.c_int64 * max(len(numbers), 1))(*numbers)
-        clock = ctypes.c_void_p(times.ctypes.data) if times is not None else None
-        arena = ctypes.c_void_p(self._arena.ctypes.data)
-        segments = self._segments if see is None else [(i, i + 1) for i in range(len(steps))]
-        for begin, end in segments:
-            step = steps[begin]
-            if isinstance(step, Fallback):
-                self._fall_back(step, table, kept, sizes)
-            elif self._library.glasshouse_run(self._pool, table, arena, symbols, begin, end, clock):
-                raise ExecutionError(_BAD_INDEX)
-            if see is not None:
-                see(step, lambda value: self._read(value, kept, sizes))
-        for value, array in zip(graph.outputs, outputs, strict=True):
-            if kept[value] is not array:
-                np.copyto(array, kept[value])
-        for variable, new in graph.updates.items():
-            np.copyto(self._fixed[self.layout.table[variable.output]], kept[new])
-
-    def _fall_back(
-        self, step: Fallback, table: Any, kept: dict[Value, Array], sizes: dict[str, int]
-    ) -> None:
-        arrays = [from_storage(self._read(v, kept, sizes), v.type.dtype) for v in step.node.inputs]
-        for value, array in zip(step.node.outputs, run_node(step.node, arrays, sizes), strict=True):
-            order = self.program.orders.get(value)
-            lies = array if order is None else array.transpose(order)
-            stored = np.ascontiguousarray(to_storage(lies, value.type.dtype))
-            if value in kept:
-                np.copyto(kept[value], stored)
-            else:
-                kept[value] = stored
-                table[self.layout.table[value]] = stored.ctypes.data
-
-    def _read(self, value: Value, kept: dict[Value, Array], sizes: dict[str, int]) -> Array:
-        """What a value holds now, as an array with its axes in their usual order."""
-        owner = value if value in kept else self.program.buffer_of(value)
-        order = self.program.orders.get(owner)
-        shape = _sizes(lying(value.type.shape, order), sizes)
-        if owner in kept:
-            flat = kept[owner].reshape(-1)
-        elif owner in self.layout.table:
-            flat = self._fixed[self.layout.table[owner]].reshape(-1)
-        else:
-            begin = self.layout.arena[owner]
-            count = int(np.prod(shape, dtype=np.int64)) * value.type.dtype.itemsize
-            flat = self._arena[begin : begin + count].view(value.type.dtype.storage)
-        lies = flat.reshape(shape)
-        return lies if order is None else lies.transpose(np.argsort(order))
+        kept, made, sizes = self._general.prepare(inputs, outputs)
+        with self._workspace() as workspace:
+            Run(self._general, workspace, kept, sizes).execute(made, times, see)
+        return made
 
     def _ordered(self, inputs: Inputs) -> Sequence[Any]:
         if not isinstance(inputs, Mapping):
@@ -305,72 +322,5 @@ class Module:
         return [inputs[v.node.attrs["name"]] for v in self.graph.inputs]
 
 
-def _sizes(dims: Sequence[Dim], sizes: Mapping[str, int]) -> tuple[int, ...]:
-    return tuple(evaluate(d, sizes) for d in dims)
-
-
-def _empty(value: Value, sizes: Mapping[str, int]) -> Array:
-    return np.empty(_sizes(value.type.shape, sizes), value.type.dtype.storage)
-
-
-def _checked(value: Value, array: Array, sizes: Mapping[str, int], number: int) -> Array:
-    """An input that has the type and a size that the code was compiled for."""
-    name = value.node.attrs["name"] or f"input {number}"
-    if array.shape != _sizes(value.type.shape, sizes):
-        raise ExecutionError(f"{name} must be {value.type}, got shape {list(array.shape)}")
-    for dim in value.type.shape:
-        if isinstance(dim, SymDim):
-            _check_range(name, dim, sizes)
-    if array.dtype != value.type.dtype.storage:
-        if value.type.dtype is not bfloat16:
-            raise ExecutionError(f"{name} must be {value.type}, got {array.dtype}")
-        array = to_storage(array, bfloat16)
-    return np.ascontiguousarray(array)
-
-
-def _check_output(value: Value, array: Array, sizes: Mapping[str, int]) -> None:
-    right = array.shape == _sizes(value.type.shape, sizes)
-    if not right or array.dtype != value.type.dtype.storage or not array.flags.c_contiguous:
-        raise ExecutionError(
-            f"an output buffer must be a contiguous {value.type}, "
-            f"got {array.dtype}{list(array.shape)}"
-        )
-
-
-def _check_range(name: str, dim: SymDim, sizes: Mapping[str, int]) -> None:
-    for symbol in symbols_of(dim).values():
-        size = sizes[symbol.name]
-        if size < symbol.low or (symbol.high is not None and size > symbol.high):
-            raise ExecutionError(
-                f"{name}: {symbol.name} is {size}, compiled for {symbol.low} to {symbol.high}",
-                hint="compile again with a wider range",
-            )
-
-
 def _step_name(step: Step) -> str:
     return step.kernel.name if isinstance(step, Call) else f"fallback_{step.node.op.name}"
-
-
-def passed_through(program: Program) -> list[Value]:
-    """Constants and variables that are outputs: no step computes them, so they are copied."""
-    held = [*program.graph.outputs, *program.graph.updates.values()]
-    return [
-        v
-        for v in dict.fromkeys(held)
-        if v.node.op.kind is Kind.SOURCE and v not in program.graph.inputs
-    ]
-
-
-def _segments(program: Program) -> list[tuple[int, int]]:
-    """Ranges of steps: each fallback by itself, everything between them in one call."""
-    out: list[tuple[int, int]] = []
-    begin = 0
-    for number, step in enumerate(program.steps):
-        if isinstance(step, Fallback):
-            if begin < number:
-                out.append((begin, number))
-            out.append((number, number + 1))
-            begin = number + 1
-    if begin < len(program.steps):
-        out.append((begin, len(program.steps)))
-    return out

@@ -1,0 +1,55 @@
+"""Decides how constants are held and replaced: in sets that never change once they are made.
+
+A run keeps to the set that it began with. New data makes a new set beside the old one, which shares
+every array that did not change; taking it into use is one assignment. So loading weights holds up
+no run, no run sees half of them, and an old set goes when its last run has ended.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from glasshouse.backend.cpu.emit import Layout
+from glasshouse.runtime.arrays import Array, aligned_bytes
+
+
+@dataclass(frozen=True)
+class Packing:
+    """The library's way of bringing constants into the form that its kernels want."""
+
+    library: ctypes.CDLL
+    pool: ctypes.c_void_p
+    layout: Layout
+
+    def packed(self, arrays: Mapping[int, Array], changed: set[int]) -> dict[int, Array]:
+        """New packed forms of the constants at the places `changed`."""
+        made: dict[int, Array] = {}
+        table = (ctypes.c_void_p * max(self.layout.table_size, 1))()
+        for form, place in self.layout.packed.items():
+            source = self.layout.table[form.source]
+            if source in changed:
+                made[place] = aligned_bytes(self.library.glasshouse_packed_bytes(place))
+                table[place] = made[place].ctypes.data
+                table[source] = arrays[source].ctypes.data
+        if made:
+            self.library.glasshouse_prepare(self.pool, table)
+        return made
+
+
+class ConstantSet:
+    """Arrays by their place in the table of pointers, packed forms among them."""
+
+    def __init__(self, arrays: Mapping[int, Array], packing: Packing) -> None:
+        self._packing = packing
+        self.arrays = {**arrays, **packing.packed(arrays, set(arrays))}
+
+    def replaced(self, arrays: Mapping[int, Array]) -> ConstantSet:
+        """A set with other data at some places."""
+        made: Any = object.__new__(ConstantSet)
+        made._packing = self._packing
+        plain = {**self.arrays, **arrays}
+        made.arrays = {**plain, **self._packing.packed(plain, set(arrays))}
+        return made  # type: ignore[no-any-return]  # made without packing everything again

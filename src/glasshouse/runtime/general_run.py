@@ -1,0 +1,172 @@
+"""Decides how any program is run: symbolic sizes, fallbacks, times, and a look at every step."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from glasshouse.backend.cpu.emit import Layout
+from glasshouse.errors import ExecutionError
+from glasshouse.ir.dtype import from_storage, to_storage
+from glasshouse.ir.graph import Value
+from glasshouse.ir.op import Kind
+from glasshouse.lower.order import lying
+from glasshouse.lower.program import Fallback, Program, Step
+from glasshouse.numpy_ref.executor import bind_sizes, run_node
+from glasshouse.runtime.arrays import Array
+from glasshouse.runtime.checks import check_output, checked_input, empty, sizes_of
+from glasshouse.runtime.static_run import BAD_INDEX
+from glasshouse.runtime.updates import State
+from glasshouse.runtime.workspace import Workspace
+
+See = Callable[[Step, Callable[[Value], Array]], None]
+"""Told of each step after it ran, with a function that reads its operands and outputs."""
+
+
+class GeneralRun:
+    """What does not change between the calls of a program."""
+
+    def __init__(self, program: Program, layout: Layout, state: State, library: Any) -> None:
+        self.program = program
+        self.layout = layout
+        self.state = state
+        self.library = library
+        self.segments = _segments(program)
+        self.passed_through = passed_through(program)
+
+    def prepare(
+        self, inputs: Sequence[Array], outputs: Sequence[Array] | None
+    ) -> tuple[dict[Value, Array], list[Array], dict[str, int]]:
+        """The inputs as they should be, memory for outputs, and the sizes that symbols have."""
+        graph = self.program.graph
+        sizes = bind_sizes([v.type for v in graph.inputs], inputs)
+        kept: dict[Value, Array] = {}
+        for number, (value, array) in enumerate(zip(graph.inputs, inputs, strict=True)):
+            kept[value] = checked_input(value, array, sizes, number)
+        out = [empty(v, sizes) for v in graph.outputs] if outputs is None else list(outputs)
+        for value, array in zip(graph.outputs, out, strict=True):
+            check_output(value, array, sizes)
+        return kept, out, sizes
+
+
+class Run:
+    """One call of a program in a workspace."""
+
+    def __init__(
+        self, of: GeneralRun, workspace: Workspace, kept: dict[Value, Array], sizes: dict[str, int]
+    ) -> None:
+        self.of = of
+        self.workspace = workspace
+        self.kept = kept  # what lies in memory of its own: inputs, outputs, results of fallbacks
+        self.sizes = sizes
+        state = of.state
+        self._held = {**_constants(workspace), **state.turns[state.turn]}
+        self._table = workspace.tables[state.turn][:]
+
+    def execute(self, outputs: Sequence[Array], times: Array | None, see: See | None) -> None:
+        """Run all steps, then hand over what is left to hand over."""
+        of, kept = self.of, self.kept
+        program, places = of.program, of.layout.table
+        graph = program.graph
+        for value in of.passed_through:  # read before a run may write over it
+            kept.setdefault(value, self._held[places[value]].copy())
+        for value, array in zip(graph.outputs, outputs, strict=True):
+            kept.setdefault(value, array)
+        if see is not None:  # whoever looks at a step finds its operands as they were
+            for new in graph.updates.values():
+                kept.setdefault(new, empty(new, self.sizes))
+        for value, array in kept.items():
+            self._table[places[value]] = array.ctypes.data
+        self._steps(times, see)
+        for value, array in zip(graph.outputs, outputs, strict=True):
+            if kept[value] is not array:
+                np.copyto(array, kept[value])
+        state = of.state
+        following = state.turns[(state.turn + 1) % len(state.turns)]
+        for variable, new in graph.updates.items():
+            home = following[places[variable.output]]
+            made = kept[new] if new in kept else self._held[places[new]]
+            if made is not home:
+                np.copyto(home, made)
+        state.advance()
+
+    def _steps(self, times: Array | None, see: See | None) -> None:
+        of, steps = self.of, self.of.program.steps
+        numbers = [self.sizes[s.name] for s in of.program.symbols]
+        symbols = (ctypes.c_int64 * max(len(numbers), 1))(*numbers)
+        clock = ctypes.c_void_p(times.ctypes.data) if times is not None else None
+        arena = ctypes.c_void_p(self.workspace.arena.ctypes.data)
+        table = ctypes.c_void_p(self._table.buffer_info()[0])
+        pool = self.workspace.pool
+        segments = of.segments if see is None else [(i, i + 1) for i in range(len(steps))]
+        for begin, end in segments:
+            step = steps[begin]
+            if isinstance(step, Fallback):
+                self._fall_back(step)
+            elif of.library.glasshouse_run(pool, table, arena, symbols, begin, end, clock):
+                raise ExecutionError(BAD_INDEX)
+            if see is not None:
+                see(step, self._read)
+
+    def _fall_back(self, step: Fallback) -> None:
+        arrays = [from_storage(self._read(v), v.type.dtype) for v in step.node.inputs]
+        made = run_node(step.node, arrays, self.sizes)
+        for value, array in zip(step.node.outputs, made, strict=True):
+            order = self.of.program.orders.get(value)
+            lies = array if order is None else array.transpose(order)
+            stored = np.ascontiguousarray(to_storage(lies, value.type.dtype))
+            if value in self.kept:
+                np.copyto(self.kept[value], stored)
+            else:
+                self.kept[value] = stored
+                self._table[self.of.layout.table[value]] = stored.ctypes.data
+
+    def _read(self, value: Value) -> Array:
+        """What a value holds now, as an array with its axes in their usual order."""
+        program, layout = self.of.program, self.of.layout
+        owner = value if value in self.kept else program.buffer_of(value)
+        order = program.orders.get(owner)
+        shape = sizes_of(lying(value.type.shape, order), self.sizes)
+        if owner in self.kept:
+            flat = self.kept[owner].reshape(-1)
+        elif owner in layout.table:
+            flat = self._held[layout.table[owner]].reshape(-1)
+        else:
+            begin = layout.arena[owner]
+            count = int(np.prod(shape, dtype=np.int64)) * value.type.dtype.itemsize
+            flat = self.workspace.arena[begin : begin + count].view(value.type.dtype.storage)
+        lies = flat.reshape(shape)
+        return lies if order is None else lies.transpose(np.argsort(order))
+
+
+def _constants(workspace: Workspace) -> dict[int, Array]:
+    assert workspace.constants is not None  # bound before any run
+    return workspace.constants.arrays
+
+
+def passed_through(program: Program) -> list[Value]:
+    """Constants and variables that are outputs: no step computes them, so they are copied."""
+    held = [*program.graph.outputs, *program.graph.updates.values()]
+    return [
+        v
+        for v in dict.fromkeys(held)
+        if v.node.op.kind is Kind.SOURCE and v not in program.graph.inputs
+    ]
+
+
+def _segments(program: Program) -> list[tuple[int, int]]:
+    """Ranges of steps: each fallback by itself, everything between them in one call."""
+    out: list[tuple[int, int]] = []
+    begin = 0
+    for number, step in enumerate(program.steps):
+        if isinstance(step, Fallback):
+            if begin < number:
+                out.append((begin, number))
+            out.append((number, number + 1))
+            begin = number + 1
+    if begin < len(program.steps):
+        out.append((begin, len(program.steps)))
+    return out
