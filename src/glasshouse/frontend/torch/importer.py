@@ -123,6 +123,11 @@ class Importer:
         ]
         args, kwargs = self.values(list(node.args), env), self.values(dict(node.kwargs), env)
         call = Call(node, target, args, kwargs, env, written)
+        if torch.Tag.inplace_view in target.tags and (twin := _without_underscore(target)):
+            # `unsqueeze_`: the same memory seen in another way; from here on by both names.
+            viewed = replace(call, target=twin, written=[])
+            slot = env[node.args[0]] = self._slots(viewed, self._compute(viewed))
+            return slot
         if written and all(r.alias_info is not None for r in schema.returns):
             return self._in_place(call)
         return self._slots(call, self._compute(call))
@@ -347,6 +352,18 @@ def _under_autocast(call: Call) -> Call:
 
     args = [cast(a) for a in call.args]
     return replace(call, args=args)
+
+
+def _without_underscore(target: Any) -> Any:
+    """`aten.transpose.int` for `aten.transpose_`: with the same arguments; None without such."""
+    space, _, name = target._schema.name.partition("::")
+    packet = getattr(getattr(torch.ops, space), name.removesuffix("_"), None)
+    wanted = [(a.name, str(a.type)) for a in target._schema.arguments]
+    for overload in packet.overloads() if packet is not None else ():
+        twin = getattr(packet, overload)
+        if [(a.name, str(a.type)) for a in twin._schema.arguments] == wanted:
+            return twin
+    return None
 
 
 def _is_ignored(node: fx.Node) -> bool:

@@ -9,7 +9,7 @@ from torch import nn
 
 import glasshouse as gh
 from frontend_torch import as_array, assert_same, outputs_of, same_as_torch
-from glasshouse.frontend.torch import capture
+from glasshouse.frontend.torch import capture, opaque_ops
 
 
 def module(function):
@@ -126,6 +126,21 @@ def through_views(x):
 
 def test_writes_into_views_reach_everything_that_shares_the_memory():
     same_as_torch(module(through_views), torch.randn(2, 3, 4))
+
+
+def test_a_shape_that_is_changed_in_place():
+    def forward(x):
+        y = x * 1
+        rows = y.view(12)
+        y.unsqueeze_(0)
+        z = y.transpose_(1, 2)
+        z.add_(1)
+        y.squeeze_(0)
+        y[0] = 3
+        return y * 2, rows, x.t_() + 1
+
+    captured = same_as_torch(module(forward), torch.randn(3, 4))
+    assert not opaque_ops(captured.graph)
 
 
 def test_a_copy_does_not_share_memory():
