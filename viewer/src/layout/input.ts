@@ -20,7 +20,7 @@ export interface Ports {
 }
 
 /** With more ports than this on a side, those that go to (come from) the same member become one. */
-const MAX_PORTS = 12;
+const MAX_PORTS = 3;
 
 export function portsOf(p: Problem): Ports {
   const firstDst = new Int32Array(p.inTensor.length).fill(-1);

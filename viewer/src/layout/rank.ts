@@ -42,7 +42,9 @@ export function assignRanks(flow: Flow, work: Work): Ranks {
     rank[v] = r;
     if (kind[v] === 0 && r > last) last = r;
   }
-  // A block with more outputs than inputs (a constant, above all) comes down to its consumers.
+  // A block with more outputs than inputs (a constant, above all) comes down to its consumers. An input that
+  // many read counts for nothing: far from it, its name stands beside the block instead of an edge.
+  const side = sideFeeds(flow, order, ins, back);
   for (let k = n - 1; k >= 0; k--) {
     const v = order[k];
     if (kind[v] !== 0) continue;
@@ -54,7 +56,8 @@ export function assignRanks(flow: Flow, work: Work): Ranks {
       used++;
       if (rank[dst[e]] < low) low = rank[dst[e]];
     }
-    if (used > 0 && low - 1 > rank[v] && used > ins.offsets[v + 1] - ins.offsets[v]) rank[v] = low - 1;
+    const reads = side[v] ? 0 : ins.offsets[v + 1] - ins.offsets[v];
+    if (used > 0 && low - 1 > rank[v] && used > reads) rank[v] = low - 1;
   }
   let outPorts = 0;
   for (let v = 0; v < n; v++) {
@@ -63,6 +66,30 @@ export function assignRanks(flow: Flow, work: Work): Ranks {
     rank[v] = last + 1;
   }
   return { rank, count: n === 0 ? 0 : last + 1 + outPorts, back, ins, outs };
+}
+
+/** With this many readers a tensor is one that stands by name where it is far. */
+const MANY = 3;
+
+/** 1 for blocks that hang on nothing but inputs read by many: seeds, masks and positions made ready for one consumer. */
+function sideFeeds(flow: Flow, order: Int32Array, ins: Csr, back: Uint8Array): Uint8Array {
+  const { n, m, src, net } = flow;
+  const readers = new Map<number, number>();
+  for (let e = 0; e < m; e++) readers.set(net[e], (readers.get(net[e]) ?? 0) + 1);
+  const side = new Uint8Array(n);
+  for (let k = 0; k < n; k++) {
+    const v = order[k];
+    const from = ins.offsets[v];
+    const to = ins.offsets[v + 1];
+    let all = to > from;
+    for (let i = from; all && i < to; i++) {
+      const e = ins.values[i];
+      const p = src[e];
+      all = !back[e] && (side[p] === 1 || (ins.offsets[p] === ins.offsets[p + 1] && (readers.get(net[e]) ?? 0) >= MANY));
+    }
+    side[v] = all ? 1 : 0;
+  }
+  return side;
 }
 
 /** Producers first, otherwise in index order; edges met twice on one path are marked as back edges. */

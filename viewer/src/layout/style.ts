@@ -28,20 +28,27 @@ export interface Size {
   readonly h: number;
 }
 
+/**
+ * Letters stay at 11 px when boxes shrink: room for a title of 12 px and a second line of 11 px at scale 0.76,
+ * the smallest at which a first view is drawn.
+ */
+const TITLE_ROOM = 11 / (0.76 * TITLE_PX);
+const SUB_ROOM = 11 / (0.76 * SUB_PX);
+
 export function leafSize(m: Measure, title: string, sub: string): Size {
-  const w = Math.max(m.width(title, TITLE_PX, "bold"), m.width(sub, TITLE_PX, "mono")) + 22;
-  return { w: step(clamp(w, 60, 216)), h: sub ? LEAF_H : LEAF_H_ONE };
+  const w = Math.max(m.width(title, TITLE_PX, "bold") * TITLE_ROOM, m.width(sub, SUB_PX, "mono") * SUB_ROOM) + 22;
+  return { w: step(clamp(w, 60, 240)), h: sub ? LEAF_H : LEAF_H_ONE };
 }
 
 export function foldedSize(m: Measure, title: string, sub: string): Size {
-  const w = Math.max(m.width(title, TITLE_PX, "bold") + 18, m.width(sub, TITLE_PX)) + 24;
-  return { w: step(clamp(w, 96, 240)), h: GROUP_H };
+  const w = Math.max(m.width(title, TITLE_PX, "bold") * TITLE_ROOM, m.width(sub, SUB_PX) * SUB_ROOM) + 22;
+  return { w: step(clamp(w, 96, 264)), h: GROUP_H };
 }
 
 export function headerWidth(m: Measure, title: string, sub: string): number {
-  return step(Math.min(m.width(title, TITLE_PX, "bold") + m.width(sub, SUB_PX) + 56, 420));
+  return step(Math.min(m.width(title, TITLE_PX, "bold") * TITLE_ROOM + m.width(sub, SUB_PX) * SUB_ROOM + 56, 460));
 }
 
 export function pillSize(m: Measure, text: string): Size {
-  return { w: step(clamp(m.width(text, SUB_PX) + 14, 28, 112)), h: PILL_H };
+  return { w: step(clamp(m.width(text, SUB_PX) * SUB_ROOM + 14, 28, 128)), h: PILL_H };
 }
