@@ -40,24 +40,26 @@ def compile(
     *inputs: Any,
     target: str = "cpu",
     progress: Callable[[int, int, str], None] | None = None,
+    num_runtimes: int = 1,
     **keywords: Any,
 ) -> Module:
     """A model as native code: traced (unless it is a graph), optimised, built and loaded.
 
     Passes, precision and instruments are those of the enclosing `with PassContext()`. `progress`
-    is called with (files built, files in all, name).
+    is called with (files built, files in all, name). As many calls as there are runtimes, each with
+    memory of its own, go on at the same time.
     """
     from glasshouse.runtime.compiler import compile_optimized
 
     graph = model if isinstance(model, Graph) else trace(model, *inputs, **keywords)
-    return compile_optimized(graph, target, progress)
+    return compile_optimized(graph, target, progress, num_runtimes)
 
 
-def load(folder: str | os.PathLike[str]) -> Module:
+def load(folder: str | os.PathLike[str], num_runtimes: int = 1) -> Module:
     """The module that `module.save(folder)` wrote; needs no compiler and not the model's code."""
     from glasshouse.runtime.save import load as load_folder
 
-    return load_folder(folder)
+    return load_folder(folder, num_runtimes)
 
 
 def _is_torch(model: Any) -> bool:

@@ -16,17 +16,21 @@ from glasshouse.runtime.module import Module
 TARGETS = ("cpu",)
 
 
-def compile_graph(graph: Graph, progress: Progress | None = None) -> Module:
+def compile_graph(graph: Graph, progress: Progress | None = None, num_runtimes: int = 1) -> Module:
     """A module that computes exactly this graph, without optimising it."""
     with no_collection():
         program = lower(graph, CPU)
         layout = layout_of(program)
         source = emit(program, layout)
-    return Module(program, layout, build(source, progress), source)
+    library = build(source, progress)
+    return Module(program, layout, library, source, num_runtimes=num_runtimes)
 
 
 def compile_optimized(
-    graph: Graph, target: str = "cpu", progress: Progress | None = None
+    graph: Graph,
+    target: str = "cpu",
+    progress: Progress | None = None,
+    num_runtimes: int = 1,
 ) -> Module:
     """Optimise with the passes of the context that holds now, compile, and keep what happened."""
     if target not in TARGETS:
@@ -37,6 +41,6 @@ def compile_optimized(
         optimized = optimize(graph, ctx)
     finally:
         ctx.instruments.remove(record)
-    module = compile_graph(optimized, progress)
+    module = compile_graph(optimized, progress, num_runtimes)
     module.base_recording = record.recording
     return module

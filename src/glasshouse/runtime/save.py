@@ -139,7 +139,7 @@ def save(module: Module, folder: Path, name: str) -> Path:
     return folder
 
 
-def load(folder: str | os.PathLike[str]) -> Module:
+def load(folder: str | os.PathLike[str], num_runtimes: int = 1) -> Module:
     """The module that was saved in a folder; no compiler and no model code is needed."""
     folder = Path(folder)
     about = _read_about(folder)
@@ -154,7 +154,7 @@ def load(folder: str | os.PathLike[str]) -> Module:
         raise
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise FormatError(f"{folder / 'module.json'}: damaged ({error!r})") from None
-    module = Module(program, layout, library, source, headers)
+    module = Module(program, layout, library, source, headers, num_runtimes)
     module.base_recording = Recording.open(folder / "recording.glass")
     return module
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -43,9 +43,10 @@ class Model:
         self._context = context
         self._bound = set(bound)
         self._waiting: dict[str, Any] = {}  # the second buffer, until it is swapped in
+        self._next: Any = None  # the module with them, where they had to be folded again
         if graph is None:
             found = Path(path)
-            self.module = gh.load(found if found.is_dir() else found.parent)
+            self.module = gh.load(found if found.is_dir() else found.parent, num_runtimes)
         else:
             self.module = self._compiled(graph)
 
@@ -104,14 +105,14 @@ class Model:
 
     def set_many_constants(self, tensors: Mapping[str, Any]) -> None:
         """Give constants new data, all at once."""
-        direct = self.module.constant_names()
-        if self._graph is None or all(name in direct for name in tensors):
+        direct = self._is_direct(tensors)
+        if direct:
             self.module.set_many_constants(tensors)
         if self._graph is not None:
             # The graph keeps up even where the module took them as they are: a later constant may
             # need all of them folded again.
             self._graph = with_constants(self._graph, tensors)
-            if not all(name in direct for name in tensors):
+            if not direct:
                 self.module = self._compiled(self._graph)
         self._bound |= set(tensors)
 
@@ -119,13 +120,30 @@ class Model:
         self.set_many_double_buffer_constants({name: tensor})
 
     def set_many_double_buffer_constants(self, tensors: Mapping[str, Any]) -> None:
-        """Keep new data aside until `swap_constants`."""
+        """Load new data beside what is in use: runs go on, and are not held up."""
         self._waiting.update({k: np.array(gh.array(v).numpy()) for k, v in tensors.items()})
+        if self._is_direct(self._waiting):
+            self.module.set_many_double_buffer_constants(tensors)
+        elif self._graph is not None:
+            self._next = self._compiled(with_constants(self._graph, self._waiting))
 
     def swap_constants(self) -> None:
+        """Let runs that begin from now on see what was loaded."""
         waiting, self._waiting = self._waiting, {}
-        if waiting:
-            self.set_many_constants(waiting)
+        if not waiting:
+            return
+        if self._graph is not None:
+            self._graph = with_constants(self._graph, waiting)
+        if self._next is not None:
+            self.module, self._next = self._next, None
+        else:
+            self.module.swap_constants()
+        self._bound |= set(waiting)
+
+    def _is_direct(self, names: Iterable[str]) -> bool:
+        """Whether the module has these as they were given, not merged into others."""
+        direct = self.module.constant_names()
+        return self._graph is None or all(name in direct for name in names)
 
     def fold_constants(self, sync: bool = True, double_buffer: bool = False) -> None:
         """Nothing is left to do: setting constants folds them."""
@@ -162,9 +180,9 @@ class Model:
     def _compiled(self, graph: Graph) -> Any:
         context = self._context
         if context is None or gh.PassContext.current() is context:
-            return gh.compile(graph)
+            return gh.compile(graph, num_runtimes=self.num_runtimes)
         with context:
-            return gh.compile(graph)
+            return gh.compile(graph, num_runtimes=self.num_runtimes)
 
     def _arranged(self, inputs: Tensors, outputs: Tensors) -> tuple[list[Any], list[Any]]:
         given = _by_index(inputs, self.get_input_name_to_index_map(), "input")

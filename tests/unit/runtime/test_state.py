@@ -1,0 +1,87 @@
+"""Variables of compiled modules: what runs write is what the next run reads, whatever the way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import glasshouse as gh
+from glasshouse import nn, optim
+from glasshouse.errors import ExecutionError
+from glasshouse.ir import GraphBuilder
+from glasshouse.numpy_ref import run
+from glasshouse.runtime.compiler import compile_graph
+
+RNG = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> np.ndarray[Any, Any]:
+    return RNG.standard_normal(shape).astype(np.float32)
+
+
+def test_a_training_step_equals_the_reference_however_it_is_run() -> None:
+    """Sizes that no vector divides, because edges are where overwriting could go wrong."""
+    gh.manual_seed(0)
+    model = nn.Sequential(nn.Linear(33, 37), nn.Tanh(), nn.Linear(37, 5))
+    optimizer = optim.Adam(model.named_parameters(), 0.01)
+
+    def step(x: gh.Tensor, y: gh.Tensor) -> gh.Tensor:
+        loss = (model(x) - y).square().mean()
+        optimizer.step(loss)
+        return loss
+
+    x, y = floats(7, 33), floats(7, 5)
+    graph = gh.trace(step, x, y)
+    module = gh.compile(graph)
+    state: dict[str, Any] = {}
+    ways = [
+        module, module, lambda *a: module.watch(a, lambda *_: None)[0], module,
+        lambda *a: module.run_with_tensors(a, [np.empty((), np.float32)])[0],
+    ]  # fmt: skip
+    for way in ways:
+        (wanted,) = run(graph, [x, y], variables=state)
+        np.testing.assert_allclose(way(x, y), wanted, rtol=1e-4)
+    for node in module.graph.updates:
+        held = module.source_array(node)
+        np.testing.assert_allclose(held, state[node.attrs["name"]], rtol=1e-3, atol=1e-5)
+    places = module._state.turns[0]
+    assert len(module._state.turns) == 2  # second moments are read for two results
+    assert len({id(a) for a in places.values()}) < len(places)  # the rest is overwritten
+
+
+def test_old_values_are_read_before_they_are_replaced() -> None:
+    builder = GraphBuilder()
+    x = builder.input("float32", [9])
+    total = builder.variable(np.zeros(9, np.float32), name="total")
+    a = builder.variable(np.full(9, 1, np.float32), name="a")
+    b = builder.variable(np.full(9, 2, np.float32), name="b")
+    new = total + x
+    builder.update(total, new)
+    late = (total * 2.0).apply("sum", axes=[0])  # after the new value was computed
+    builder.update(a, b)
+    builder.update(b, a)
+    module = compile_graph(builder.finish(new * 1.0, late, a * 1.0))
+    x_ = np.arange(9, dtype=np.float32)
+    for count in range(1, 4):
+        sums, before, one = module(x_)
+        np.testing.assert_array_equal(sums, count * x_)
+        assert before == 2 * (count - 1) * x_.sum()
+        np.testing.assert_array_equal(one, 1 if count % 2 else 2)
+
+
+def test_a_run_that_fails_changes_nothing() -> None:
+    builder = GraphBuilder()
+    indices = builder.input("int64", [2])
+    rows = builder.variable(np.ones((4, 3), np.float32), name="rows")
+    builder.update(rows, rows * 2.0)
+    module = compile_graph(builder.finish(rows.apply("take", indices)))
+    with pytest.raises(ExecutionError, match="outside"):
+        module(np.array([0, 4]))
+    np.testing.assert_array_equal(module(np.array([0, 1])), 1.0)
+    np.testing.assert_array_equal(module(np.array([0, 1])), 2.0)
+    module.set_constant("rows", np.zeros((4, 3), np.float32))
+    np.testing.assert_array_equal(module(np.array([2, 3])), 0.0)
+    with pytest.raises(ExecutionError, match="no second buffer"):
+        module.set_double_buffer_constant("rows", np.zeros((4, 3), np.float32))
