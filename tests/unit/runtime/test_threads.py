@@ -64,17 +64,16 @@ def test_loading_constants_disturbs_no_run_and_swapping_reaches_the_next(module:
             seen = 0.0
             while not ended.is_set():
                 y = module(x)
-                # One set as a whole: w is k and w2 is 1 / k * k * k, so that a mixture shows.
+                # Both weights are k in one set, so that a mixture of two sets is no square.
                 assert np.all(y == y[0, 0])
                 root = (y[0, 0] / unit) ** 0.5
-                assert root == round(root) and root >= seen
+                assert root == round(root)
+                assert root >= seen
                 seen = root
             return int(seen)
         for k in range(2, 30):
-            full = {
-                "w": np.full((INSIDE, COLUMNS), k, "f"),
-                "w2": np.full((COLUMNS, COLUMNS), k, "f"),
-            }
+            shapes = {"w": (INSIDE, COLUMNS), "w2": (COLUMNS, COLUMNS)}
+            full = {name: np.full(shape, k, np.float32) for name, shape in shapes.items()}
             module.set_many_double_buffer_constants(full)
             assert module(x)[0, 0] == unit * (k - 1) ** 2
             module.swap_constants()
