@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from glasshouse.ir.dim import Dim
+from glasshouse.ir.dim import Dim, SymDim
 from glasshouse.ir.dtype import float32, float64
 from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.cxx import COMPUTE_TYPE, number_text, size_text
@@ -219,7 +219,11 @@ def _one_hot(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
 
 def _full(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
     yield from ()  # needs no element
-    return code.number(node.attrs["value"], node.outputs[0].type.dtype)
+    value, dtype = node.attrs["value"], node.outputs[0].type.dtype
+    if isinstance(value, SymDim):
+        code.scalars_only()
+        return f"{COMPUTE_TYPE[dtype]}({size_text(value)})"
+    return code.number(value, dtype)
 
 
 def _arange(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:

@@ -44,6 +44,8 @@ def expanded(graph: Graph, plain: bool = False) -> Graph:
 def _needs_it(node: Node, table: Mapping[str, Expansion]) -> bool:
     if node.op.name in ("quantize", "dequantize") and has_loops(node):
         return False
+    if node.op.name == "adaptive_avg_pool":
+        return _has_even_parts(node)
     return node.op.name in table
 
 
@@ -151,13 +153,17 @@ def _batch_norm(rw: Rewriter, node: Node) -> Any:
     return ((x - mean) * scale + bias).cast(node.output.type.dtype)
 
 
+def _has_even_parts(node: Node) -> bool:
+    """Whether the parts of an adaptive pool are windows of one size, or all there is."""
+    pairs = list(zip(node.inputs[0].type.shape[2:], node.attrs["size"], strict=True))
+    return all(want == 1 for _, want in pairs) or all(remainder(a, b) == 0 for a, b in pairs)
+
+
 def _adaptive_avg_pool(rw: Rewriter, node: Node) -> Any:
     x = rw.expr(node.inputs[0])
     size = node.attrs["size"]
     if all(d == 1 for d in size):
         return x.apply("mean", axes=tuple(range(2, x.ndim)), keepdims=True)
-    if any(remainder(have, want) != 0 for have, want in zip(x.shape[2:], size, strict=True)):
-        raise Unsupported("no adaptive pooling into parts of different sizes")
     kernel = [floor_div(have, want) for have, want in zip(x.shape[2:], size, strict=True)]
     return x.apply("avg_pool", kernel=kernel)
 

@@ -6,10 +6,10 @@ F(4, 3) for 3x3 windows; the product over taps (`conv.h`) for all else.
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.conv_any import conv_any
 from glasshouse.backend.cpu.image import Image, conv_strides, image_window
 from glasshouse.backend.cpu.int8 import int8_conv
 from glasshouse.backend.cpu.results import take_results
-from glasshouse.errors import Unsupported
 from glasshouse.ir.dtype import bfloat16, float32
 from glasshouse.ir.graph import Node
 from glasshouse.lower.cxx import C_TYPE, size_text
@@ -24,8 +24,9 @@ def conv(writer: KernelWriter, node: Node) -> None:
     """Write a convolution, with what follows it inlined where that is possible."""
     x, w = node.inputs
     out = node.output
-    if x.type.dtype not in (float32, bfloat16) or w.type.dtype is not x.type.dtype:
-        raise Unsupported(f"no convolution of {x.type.dtype} with {w.type.dtype}")
+    if x.type.dtype not in (float32, bfloat16) or x.type.rank > 4:
+        conv_any(writer, node)
+        return
     window, size, result = image_window(node.attrs, w.type.shape[2:], x.type.shape, out.type.shape)
     image = Image(
         x.type.shape[0], x.type.shape[1], size, out.type.shape[1], result, window,

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.conv_any import (
+    conv_transpose_any,
+    conv_weight_grad_any,
+    has_template,
+)
 from glasshouse.backend.cpu.image import Image, conv_strides, image_window
 from glasshouse.backend.cpu.results import take_results
-from glasshouse.errors import Unsupported
-from glasshouse.ir.dtype import float32
 from glasshouse.ir.graph import Node
 from glasshouse.lower.cxx import size_text
 from glasshouse.lower.order import channels_last
@@ -16,8 +19,9 @@ def conv_transpose(writer: KernelWriter, node: Node) -> None:
     """The gradient of a convolution by its input: the output here is the input there."""
     x, w = node.inputs
     out = node.output
-    if x.type.dtype is not float32 or w.type.dtype is not float32:
-        raise Unsupported(f"no transposed convolution of {x.type.dtype}")
+    if not has_template(x, w):
+        conv_transpose_any(writer, node)
+        return
     window, size, result = image_window(node.attrs, w.type.shape[2:], out.type.shape, x.type.shape)
     batch, channels = out.type.shape[:2]
     image = Image(batch, channels, size, x.type.shape[1], result, window, node.attrs["groups"])
@@ -43,8 +47,9 @@ def conv_weight_grad(writer: KernelWriter, node: Node) -> None:
     """The gradient by the weights, from the image and the gradient of the output."""
     x, g = node.inputs
     out = node.output
-    if x.type.dtype is not float32 or g.type.dtype is not float32:
-        raise Unsupported(f"no gradient of convolution weights of {x.type.dtype}")
+    if not has_template(x, g):
+        conv_weight_grad_any(writer, node)
+        return
     window, size, result = image_window(node.attrs, out.type.shape[2:], x.type.shape, g.type.shape)
     batch, channels = x.type.shape[:2]
     image = Image(batch, channels, size, g.type.shape[1], result, window, node.attrs["groups"])

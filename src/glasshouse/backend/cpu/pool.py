@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from glasshouse.backend.cpu.planes import plane_pool, plane_pool_grad
 from glasshouse.backend.cpu.results import take_results
-from glasshouse.errors import Unsupported
 from glasshouse.ir.dtype import bfloat16, float32
 from glasshouse.ir.graph import Node
 from glasshouse.ir.types import Shape
@@ -19,8 +19,9 @@ from glasshouse.ops.pool_ref import pool_window
 def pool(writer: KernelWriter, node: Node) -> None:
     """Write a maximum or mean over windows, with what follows it inlined where possible."""
     x, out = node.inputs[0], node.output
-    if x.type.dtype not in (float32, bfloat16):
-        raise Unsupported(f"no pooling of {x.type.dtype}")
+    if x.type.dtype not in (float32, bfloat16) or x.type.rank > 4:
+        plane_pool(writer, node)
+        return
     order = channels_last(x.type.rank)
     shape = _shape(node.attrs, x.type.shape, out.type.shape)
     source = writer.in_memory(x, order)
@@ -33,8 +34,9 @@ def pool(writer: KernelWriter, node: Node) -> None:
 def pool_grad(writer: KernelWriter, node: Node) -> None:
     """Write the gradient of a pooling: the output has the shape of the pooled image."""
     g, out = node.inputs[0], node.output
-    if g.type.dtype is not float32:
-        raise Unsupported(f"no gradient of pooling of {g.type.dtype}")
+    if g.type.dtype is not float32 or g.type.rank > 4:
+        plane_pool_grad(writer, node)
+        return
     shape = _shape(node.attrs, out.type.shape, g.type.shape)
     operands = ", ".join(writer.in_memory(v) for v in node.inputs)
     place = writer.place_for(out)
@@ -44,8 +46,6 @@ def pool_grad(writer: KernelWriter, node: Node) -> None:
 def _shape(attrs: Mapping[str, Any], image: Shape, result: Shape) -> str:
     """The pooling as a `gh::PoolShape`; in one dimension the height is 1."""
     spatial = len(image) - 2
-    if spatial > 2:
-        raise Unsupported(f"no pooling over {spatial} spatial axes")
     window = pool_window(attrs["kernel"], attrs["stride"], attrs["padding"], attrs["dilation"])
     lead, none = (1,) * (2 - spatial), (0,) * (2 - spatial)
     sizes = (*image[:2], *lead, *image[2:], *lead, *result[2:])

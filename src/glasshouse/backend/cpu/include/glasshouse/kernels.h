@@ -2,12 +2,14 @@
 #pragma once
 #include "attention.h"
 #include "context.h"
+#include "conv_any.h"
 #include "conv_grad.h"
 #include "depthwise.h"
 #include "gemm.h"
 #include "library.h"
 #include "pool_grad.h"
 #include "quant.h"
+#include "resize.h"
 #include "winograd.h"
 
 namespace gh {

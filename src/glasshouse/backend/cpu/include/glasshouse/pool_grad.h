@@ -1,7 +1,7 @@
 // pool_grad.h: gradients of pooling, channels first: each plane is one thread's, so sums have one order.
 //
 // Contract: `PoolShape` as in pool.h describes the forward pooling. `max_pool_grad` adds g where the window's maximum is, the
-// first of equals (NaN counts as the largest); `avg_pool_grad` spreads g over the window's inputs, divided as `avg` divides.
+// first of equals, the last of NaNs; `avg_pool_grad` spreads g over the window's inputs, divided as `avg` divides.
 #pragma once
 #include "context.h"
 #include "pool.h"
@@ -29,7 +29,7 @@ inline void max_pool_grad(Context &ctx, const PoolShape &s, const float *g, cons
       for (int j = w.begin; j < w.end; ++j) {
         const long at = (oh * s.sh - s.ph + i * s.dh) * s.W_in + ow * s.sw - s.pw + j * s.dw;
         const float v = image[at];
-        if (best < 0 || (top == top && (v > top || v != v))) best = at, top = v;
+        if (best < 0 || v > top || v != v) best = at, top = v;
       }
     if (best >= 0) out[plane * s.H * s.W_in + best] += g[(plane * s.OH + oh) * s.OW + ow];
   });
