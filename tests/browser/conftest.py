@@ -73,15 +73,12 @@ class Viewer:
             t.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&") for t in found
         ]  # fmt: skip
 
-    def place(self, word: str) -> tuple[float, float]:
+    def places(self, word: str) -> list[tuple[float, float]]:
         """Where a word is drawn, in pixels of the drawing."""
         self.settle()
         svg = self.page.evaluate("() => window.glasshouse.view.toSvg(false)")
         marks = re.findall(r"<text x=\"([^\"]*)\" y=\"([^\"]*)\"[^>]*>([^<]*)</text>", svg)
-        for x, y, text in marks:
-            if word in text:
-                return float(x), float(y)
-        raise AssertionError(f"{word!r} is not drawn")
+        return [(float(x), float(y)) for x, y, text in marks if word in text]
 
     def see(self, text: str) -> None:
         """Wait until a word is drawn."""

@@ -13,13 +13,14 @@ from glasshouse.show.subject import recording_of
 def test_a_fused_kernel_unfolds_in_place(viewer) -> None:
     v = viewer(rich(), size=(1600, 900))
     v.pick("op:fusedmatmul in:block0")
-    at = v.place("FusedMatmul")
+    before = v.places("FusedMatmul")
     v.key("Enter")
     v.see("InnerGelu")
     v.see("InnerMatmul")
     assert "block1" in v.words(), "the graph around it is still there"
     assert v.words().count("FusedMatmul") == 2, "the sheet of one and the box of the other"
-    assert abs(v.place("FusedMatmul")[1] - at[1]) < 30, "it stayed where it was"
+    moved = [abs(a[1] - b[1]) for a in before for b in v.places("FusedMatmul")]
+    assert min(moved) < 30, "it stayed where it was"
     # What the kernel is stands beside its ops, and the ops can be asked, too.
     v.page.wait_for_selector(".details:has-text('void kernel_0')")
     v.page.wait_for_selector(".details:has-text('200\u2009µs')")

@@ -114,7 +114,8 @@ export class App {
     this.spec = { ...spec, grouping: result.grouping, fold: result.fold };
     this.result = result;
     this.view.apply(result.update, how.anchor ?? -1);
-    if (how.fit) this.view.fit(false);
+    if (how.fit && spec.fold.base === "first") this.view.fitReadable();
+    else if (how.fit) this.view.fit(false);
     this.events.emit("progress", null);
     this.events.emit("shown", { spec: this.spec, result });
     if (this.selected >= 0) {

@@ -30,7 +30,8 @@ export class Shell {
   private readonly problem = el("div", { class: "problem", role: "alert", hidden: true });
 
   constructor(private readonly app: App, host: HTMLElement) {
-    const button = (text: string, title: string, run: () => void): HTMLButtonElement => el("button", { type: "button", title, click: run }, text);
+    // On a narrow page these are found in the menu alone.
+    const button = (text: string, title: string, run: () => void): HTMLButtonElement => el("button", { type: "button", class: "wide-only", title, click: run }, text);
     const extra = el("div", { class: "slot" });
     const toolbar = el(
       "header", { class: "toolbar" },

@@ -4,6 +4,7 @@ import { blend, fade, type Rgba } from "../base/color";
 import { FAMILIES } from "../layout/family";
 import { CHANGE_BITS, CHANGE_SHIFT, HAS_INSIDE, IS_GROUP, IS_OPEN, IS_REPEAT, IS_SOURCE, type Shape } from "../layout/scene_update";
 import { HEADER, LEAF_H, RADIUS, STEM, SUB_PX, TITLE_PX } from "../layout/style";
+import { LINE } from "../layout/labels";
 import type { Face } from "../layout/measure";
 import { EDGE, TAG } from "../layout/template";
 import type { Camera } from "./camera";
@@ -146,16 +147,14 @@ export class FrameBuilder {
     const shape = v.view.shape;
     const { s, theme, list } = this;
     if (v.alpha < 1) return;
-    let lastX = NaN;
-    let lastY = NaN;
+    const written = new Set<number>();
     for (let e = 0; e < shape.edgeLabel.length; e++) {
       if (shape.edgeLabel[e] === 0 || shape.edgeKind[e] !== EDGE) continue;
       const i = shape.pathStart[e];
       const p = shape.points;
-      // Several edges of one box start at one point: one shape is enough.
-      if (p[3 * i] === lastX && p[3 * i + 1] === lastY) continue;
-      lastX = p[3 * i];
-      lastY = p[3 * i + 1];
+      // Edges of one box leave close together: there is room for one shape.
+      if (written.has(shape.edgeSrc[e])) continue;
+      written.add(shape.edgeSrc[e]);
       // Beside the stem under the producer, where edges of one row have not crossed yet.
       const wx = p[3 * i] + (this.scene.across ? 6 : 5);
       const wy = p[3 * i + 1] + (this.scene.across ? -8 : STEM / 2 + 1);
@@ -249,10 +248,11 @@ export class FrameBuilder {
     if (flags & IS_GROUP && flags & IS_OPEN) {
       const open = scene.open(v.view, i);
       const d = Math.min(v.depth, theme.sheets.length - 1);
-      const border = selected ? theme.accent : hover ? theme.foldedBorder : theme.sheetBorders[d];
+      const ruled = overlay?.border?.[item] || overlay?.sheet?.[item];
+      const border = selected ? theme.accent : hover ? theme.foldedBorder : ruled || theme.sheetBorders[d];
       const radius = Math.min(8, RADIUS * Math.max(1, s));
       if (open && Math.min(w, h) > BLOCK_GROUP && w * h > 2200) {
-        list.box(x, y, w, h, radius, fade(theme.sheets[d], alpha), fade(border, alpha), borderWidth, 0, 0, PLAIN, this.holes(open, x, y, w, h));
+        list.box(x, y, w, h, radius, fade(this.sheet(item, d), alpha), fade(border, alpha), borderWidth, 0, 0, PLAIN, this.holes(open, x, y, w, h));
         const inner: Visit = { view: open, item, x, y, w, h, depth: v.depth + 1, alpha };
         next.push(inner);
         headers.push(inner);
@@ -357,10 +357,10 @@ export class FrameBuilder {
       list.text({ text: title, x: x + w / 2, y: y + h / 2, px, face: "sans", color: fade(soft, alpha), align: 0.5, maxWidth: room + 4 });
       return;
     }
-    const ty = two ? y + h / 2 - px * 0.6 : y + h / 2;
+    const ty = two ? y + h / 2 - px * 0.63 : y + h / 2;
     // A figure takes its room from the second line where there is one: the name says more than the type.
     const beside = figure ? this.textWidth(figure, Math.max(MIN_PX, SUB_PX * s), "sans") + 8 : 0;
-    const low = y + h / 2 + px * 0.6;
+    const low = y + h / 2 + px * 0.53;
     list.text({ text: title, x: x + pad, y: ty, px, face: "bold", color: fade(ink, alpha), align: 0, maxWidth: room - (two ? 0 : beside) });
     if (mark === 2) {
       const w2 = Math.min(room, this.textWidth(title, px, "bold"));
@@ -394,12 +394,13 @@ export class FrameBuilder {
         list.box(x, y + h * 0.2, w, h * 0.6, h * 0.3, fade(lit ? theme.accent : theme.border, alpha * 0.8), 0, 0);
         continue;
       }
-      list.box(x, y, w, h, h / 2, fade(blend(theme.paper, theme.ink, 0.05), alpha), fade(lit ? theme.accent : theme.border, alpha), lit ? 1.5 : 1);
+      list.box(x, y, w, h, Math.min(h / 2, 9 * Math.max(1, s)), fade(blend(theme.paper, theme.ink, 0.05), alpha), fade(lit ? theme.accent : theme.border, alpha), lit ? 1.5 : 1);
       const px = Math.max(MIN_PX, SUB_PX * s);
-      list.text({
-        text: scene.labels[shape.tagLabel[k]], x: x + w / 2, y: y + h / 2, px, face: "sans",
-        color: fade(lit ? theme.accent : theme.soft, alpha), align: 0.5, maxWidth: w - 4,
-      });
+      const color = fade(lit ? theme.accent : theme.soft, alpha);
+      const [name, type] = scene.labels[shape.tagLabel[k]].split(LINE);
+      const two = type !== undefined && h >= 2 * MIN_PX;
+      list.text({ text: name, x: x + w / 2, y: y + h / 2 - (two ? px * 0.6 : 0), px, face: "sans", color, align: 0.5, maxWidth: w - 4 });
+      if (two) list.text({ text: type, x: x + w / 2, y: y + h / 2 + px * 0.55, px, face: "mono", color, align: 0.5, maxWidth: w - 4 });
     }
   }
 
@@ -419,6 +420,12 @@ export class FrameBuilder {
     // Steep at both ends whatever the distance, so that it leaves and arrives like any other edge.
     const d = Math.max(40, Math.min(220, Math.abs(ty - fy) / 2 + Math.abs(tx - fx) / 6));
     list.curve(fx, fy, fx, fy + d, tx, ty - d, tx, ty, 1.5, 1.5, fade(theme.accent, 0.75));
+  }
+
+  /** A sheet takes a rule's colour as a tint: what lies on it must stay readable. */
+  private sheet(item: number, depth: number): Rgba {
+    const ruled = this.state.overlay?.sheet?.[item];
+    return ruled ? blend(this.theme.sheets[depth], ruled, 0.3) : this.theme.sheets[depth];
   }
 
   // ---------------------------------------------------------------------------------- headers
@@ -445,7 +452,7 @@ export class FrameBuilder {
       const lh = px * 1.5;
       if (lx + w > v.x + v.w || ly + lh > v.y + v.h || this.taken(lx, ly, w, lh)) return;
       const d = Math.min(v.depth - 1, theme.sheets.length - 1);
-      list.box(lx, ly, w, lh, 4, fade(theme.sheets[d], 0.88), 0, 0);
+      list.box(lx, ly, w, lh, 4, fade(this.sheet(v.item, d), 0.88), 0, 0);
       list.text({ text: title, x: lx + 6, y: ly + lh / 2, px, face, color: fade(face === "bold" ? theme.ink : theme.soft, lit ? 1 : 0.4), align: 0, maxWidth: w - 8 });
       return;
     }
@@ -459,7 +466,7 @@ export class FrameBuilder {
     const d = Math.min(v.depth - 1, theme.sheets.length - 1);
     if (right - x < 40) return;
     if (y > v.y + 1) {
-      list.rect(x + 1, y, right - x - 2, bar, theme.sheets[d]);
+      list.rect(x + 1, y, right - x - 2, bar, this.sheet(v.item, d));
       list.rect(x + 1, y + bar, right - x - 2, 1, theme.sheetBorders[d]);
     }
     const pad = Math.max(8, 12 * Math.min(1, s));
@@ -468,12 +475,12 @@ export class FrameBuilder {
     const cy = y + bar / 2 + (hh > 26 && y <= v.y + 1 ? (hh - bar) / 2 : 0);
     const color = lit ? theme.ink : fade(theme.ink, 0.4);
     // Edges that come in through the header run behind its words.
-    list.rect(x + pad - 3, cy - px * 0.7, tw + 6, px * 1.4, theme.sheets[d]);
+    list.rect(x + pad - 3, cy - px * 0.7, tw + 6, px * 1.4, this.sheet(v.item, d));
     list.text({ text: title, x: x + pad, y: cy, px, face: "bold", color, align: 0, maxWidth: room });
     if (room - tw > 60) {
       const spx = Math.max(MIN_PX, SUB_PX * s);
       const sw = Math.min(room - tw - 24, this.textWidth(sub, spx, "sans"));
-      list.rect(right - pad - sw - 3, cy - spx * 0.7, sw + 6, spx * 1.4, theme.sheets[d]);
+      list.rect(right - pad - sw - 3, cy - spx * 0.7, sw + 6, spx * 1.4, this.sheet(v.item, d));
       list.text({ text: sub, x: right - pad, y: cy, px: spx, face: "sans", color: fade(theme.soft, lit ? 1 : 0.5), align: 1, maxWidth: room - tw - 24 });
     }
   }

@@ -7,6 +7,8 @@ export interface Overlay {
   readonly fill?: Uint32Array;
   readonly border?: Uint32Array;
   readonly text?: Uint32Array;
+  /** Colour of unfolded groups, where a rule asks for one. */
+  readonly sheet?: Uint32Array;
   /** A figure at the right of the box or header ("412 µs"). */
   readonly figure?: (item: number) => string;
   /** Share of the whole, 0..1, drawn as a bar. */

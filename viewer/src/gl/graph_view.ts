@@ -29,6 +29,8 @@ export interface GraphViewEvents {
 }
 
 const PICTURE_MARGIN = 24;
+/** Boxes have room for their words down to this scale. */
+const READABLE = 0.76;
 
 const still = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
@@ -210,6 +212,16 @@ export class GraphView {
 
   fit(animated = true): void {
     this.frame(this.scene.extent(), animated, 1.25);
+  }
+
+  /** As `fit`, but in a small window rather cut off than too small to read, as long as little is cut off. */
+  fitReadable(): void {
+    const free = this.free();
+    const { w, h } = this.scene.extent();
+    const scale = Math.min(free.w / (w + 48), free.h / (h + 48));
+    if (scale >= READABLE || scale * 3 < READABLE) return this.fit(false);
+    const c = new Camera(free.x + (free.w - w * READABLE) / 2, free.y + 24, READABLE);
+    this.go(w * READABLE > free.w ? new Camera(free.x + 24, c.y, READABLE) : c, false);
   }
 
   /** Brings a rectangle of the drawing into the free part of the window. */

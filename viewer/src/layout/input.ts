@@ -5,10 +5,10 @@ import { groupSubtitle, groupTitle, isModelInput, isSource, nodeSubtitle, nodeTi
 import { bodyOf } from "../model/inside";
 import { SAME } from "../model/stage";
 import type { GroupInput } from "./group";
-import type { Interner } from "./labels";
+import { LINE, type Interner } from "./labels";
 import type { Measure } from "./measure";
 import type { Problem, ProblemBuilder } from "./problem";
-import { foldedSize, headerWidth, leafSize, pillSize, SUB_PX, type Size } from "./style";
+import { foldedSize, headerWidth, leafSize, pillSize, SUB_PX, tagSize, type Size } from "./style";
 import type { Template } from "./template";
 
 /** Ports of a group by tensor; many tensors share a port where there would be too many to tell apart. */
@@ -133,18 +133,20 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
       labelled[e] = type ? measure.width(labels.texts[edgeLabel[e]], SUB_PX, "mono") + 12 : 0;
     }
   }
-  const tagSize: Size[] = new Array<Size>(b.nets).fill(SMALL);
+  const sizes: Size[] = new Array<Size>(b.nets).fill(SMALL);
   const tagLabel = new Int32Array(b.nets);
   for (let e = 0; e < b.src.length; e++) {
     // Only a tensor with at least three readers can become a named port.
     if (fan[b.net[e]] < 3 || tagLabel[b.net[e]] !== 0) continue;
-    const name = portName(h, ctx.problems.nodeOf(b.carries[e]));
-    tagLabel[b.net[e]] = labels.id(name);
-    tagSize[b.net[e]] = pillSize(measure, name);
+    const node = ctx.problems.nodeOf(b.carries[e]);
+    const name = portName(h, node);
+    const type = tensorType(h, b.carries[e], node);
+    tagLabel[b.net[e]] = labels.id(type ? `${name}${LINE}${type}` : name);
+    sizes[b.net[e]] = tagSize(measure, name, type);
   }
   const minWidth = flat || p.group === 0 ? 0 : headerWidth(measure, groupTitle(h, p.group), groupSubtitle(h, p.group));
   const input = {
-    n, size, pill, nature, src: b.src, dst: b.dst, leaveAt, enterAt, net: b.net, tensors: b.tensors, tensor: b.index, tagSize,
+    n, size, pill, nature, src: b.src, dst: b.dst, leaveAt, enterAt, net: b.net, tensors: b.tensors, tensor: b.index, tagSize: sizes,
     ins: ports.ins, outs: ports.outs, labelled, minWidth, across: ctx.across, root: p.group === 0, aspect: ctx.aspect, wrapFrom: ctx.wrapFrom,
     edgeLabel, tagLabel,
   };

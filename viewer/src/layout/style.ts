@@ -17,7 +17,9 @@ export const GROUP_H = 38;
 export const PILL_H = 18;
 export const PILL_GAP = 4;
 export const PILL_ROOM = 10;
-export const TAG_RISE = 22;
+/** A named port: the tensor's name over its shape. */
+export const TAG_H = 30;
+export const TAG_RISE = 34;
 
 const clamp = (v: number, a: number, b: number): number => Math.min(b, Math.max(a, v));
 /** Widths step by 4 so that twins whose names differ by a digit have the same drawing. */
@@ -51,4 +53,9 @@ export function headerWidth(m: Measure, title: string, sub: string): number {
 
 export function pillSize(m: Measure, text: string): Size {
   return { w: step(clamp(m.width(text, SUB_PX) * SUB_ROOM + 14, 28, 128)), h: PILL_H };
+}
+
+export function tagSize(m: Measure, name: string, type: string): Size {
+  const { w } = pillSize(m, name);
+  return type ? { w: Math.max(w, step(clamp(m.width(type, SUB_PX, "mono") * SUB_ROOM + 16, 28, 168))), h: TAG_H } : { w, h: PILL_H };
 }

@@ -61,7 +61,10 @@ export function modelDetails(app: App, s: Summary, go: Goto, search: (query: str
     totals(s),
   ];
   if (known(s.time) && wall > 0) {
-    out.push(el("p", { class: "soft" }, `Kernels make up ${seconds(s.time)} of ${seconds(wall)} wall time; ${percent(Math.max(0, 1 - s.time / wall))} is not attributed.`));
+    // Timed one by one, kernels lose what running together gives them; then no share can be told.
+    out.push(el("p", { class: "soft" }, s.time <= wall
+      ? `Kernels make up ${seconds(s.time)} of ${seconds(wall)} wall time; ${percent(1 - s.time / wall)} is not attributed.`
+      : `A whole run takes ${seconds(wall)}; its kernels, timed one by one, ${seconds(s.time)} in all.`));
   }
   const fileFacts = [...Object.entries(header.facts), ...Object.entries(info.attrs)];
   const parts = [slowest(s, go), opCounts(s, search), tensors(s, go), passText(stage), fileFacts.length > 0 ? section("About this file", "", attributes([...fileFacts, ["made by", header.generator]])) : ""];

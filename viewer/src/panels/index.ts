@@ -78,13 +78,15 @@ export class Panels {
     ], wide >= 1500 ? 340 : 300);
     this.start = new StartPage({ open: (f) => void this.openFile(f), converts: this.server !== null });
     const crumbs = new Breadcrumbs(app, (g) => this.openGraph(g));
-    slots.over.append(el("div", { class: "over-top" }, this.left.tab, crumbs.element, el("span", { class: "spring" }), this.right.tab), this.large.element, this.palette.element, this.coloring.legend, this.start.element, this.told, this.help.element);
+    slots.over.append(el("div", { class: "over-top" }, crumbs.element), this.large.element, this.palette.element, this.coloring.legend, this.start.element, this.told, this.help.element);
     slots.bottom.append(this.passes.element);
     const menu = new Menu("⋯", "More", () => this.commands());
     slots.toolbar.append(
       this.files, this.graphs, el("label", { class: "field" }, "Colour by ", this.coloring.select), button("Search", "Search (/)", () => this.palette.open()), menu.element,
     );
-    slots.toolbar.parentElement?.append(button("?", "Keys (?)", () => this.help.toggle(), "icon"));
+    const bar = slots.toolbar.parentElement;
+    bar?.prepend(this.left.tab);
+    bar?.append(button("?", "Keys (?)", () => this.help.toggle(), "icon"), this.right.tab);
     this.listen();
     // The graph keeps most of the window: on a laptop the outline starts folded, on less both do.
     if (wide >= 1500) this.left.setOpen(true);
@@ -268,6 +270,10 @@ export class Panels {
   private commands(): ReturnType<ConstructorParameters<typeof Menu>[2]> {
     const { app } = this;
     return [
+      { text: "Unfold all", key: "e", run: () => void app.unfoldAll() },
+      { text: "Fold all", key: "c", run: () => void app.foldAll() },
+      { text: "Flatten", key: "g", run: () => void app.flatten() },
+      { text: "Fit", key: "f", run: () => app.view.fit() },
       { text: "First view", key: "h", run: () => void app.firstView() },
       { text: app.spec?.across ? "Flow downwards" : "Flow to the right", key: "t", run: () => void app.setAcross(!(app.spec?.across ?? false)) },
       { text: this.compare ? "One pane" : "Two panes", key: "s", run: () => void this.toggleCompare() },

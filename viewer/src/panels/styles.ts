@@ -102,7 +102,7 @@ export class StylesPanel {
     if (asked !== this.asked) return;
     this.counts = r.counts;
     this.problems = r.problems;
-    this.overlays.set("rules", { fill: r.fill, border: r.border, text: r.text });
+    this.overlays.set("rules", { fill: r.fill, border: r.border, text: r.text, sheet: r.fill });
     this.tell();
   }
 
