@@ -1,19 +1,22 @@
 """Decides when and by whom pending work is run: one graph for all that is asked, by one executor.
 
-The executor is the NumPy reference until a compiler registers itself. It gets a graph whose inputs
-are the leaves, so that the graph of the second training step is the first one's, with other data:
-`structure.structure_key` finds what was compiled for it.
+The executor is one that compiles what runs often (`runtime/lazy.py`), unless GLASSHOUSE_EXECUTOR or
+`set_executor` names another. It gets a graph whose inputs are the leaves, so that the graph of the
+second training step is the first one's, with other data: `structure.structure_key` finds what was
+compiled for it.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from typing import Any, Protocol
 
 import numpy as np
 
-from glasshouse.errors import CaptureError
+from glasshouse.errors import CaptureError, TypeMismatch
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import INPUT
@@ -58,19 +61,48 @@ def reference(
     return run(graph, inputs, observer=observe)
 
 
-_executor: Executor = reference
+# By name, because the compiler's layers stand above this one.
+_NAMED = {"auto": "glasshouse.runtime.lazy", "compiled": "glasshouse.runtime.lazy"}
 
 
-def set_executor(executor: Executor | None) -> Executor:
-    """Let `executor` (None: the reference) run pending work from now on; gives the one before."""
-    global _executor  # one executor for the process
-    before, _executor = _executor, executor or reference
+class _Current:
+    """One executor for the process; found when it is first needed."""
+
+    executor: Executor | None = None
+
+
+def set_executor(executor: Executor | str | None) -> Executor:
+    """Let `executor` run pending work from now on; gives the one before.
+
+    "auto" (or None) compiles what runs often, "compiled" everything, "reference" nothing.
+    """
+    before = current_executor()
+    _Current.executor = executor if callable(executor) else _named(executor or "auto")
     return before
+
+
+def current_executor() -> Executor:
+    """The one that runs pending work now."""
+    if _Current.executor is None:
+        _Current.executor = _named(os.environ.get("GLASSHOUSE_EXECUTOR") or "auto")
+    return _Current.executor
+
+
+def _named(name: str) -> Executor:
+    if name == "reference":
+        return reference
+    if name not in _NAMED:
+        raise TypeMismatch(
+            f"there is no executor {name!r}; there are reference, {', '.join(_NAMED)}",
+            hint="gh.set_executor and GLASSHOUSE_EXECUTOR take them",
+        )
+    found: Executor = getattr(import_module(_NAMED[name]), name)()
+    return found
 
 
 def execute(graph: Graph, inputs: Sequence[Array], report: Report | None = None) -> list[Array]:
     """The outputs of a graph, by the executor that is set."""
-    return [np.asarray(a) for a in _executor(graph, inputs, report)]
+    return [np.asarray(a) for a in current_executor()(graph, inputs, report)]
 
 
 def sync_all(*_: Any) -> None:
