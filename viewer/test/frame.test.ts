@@ -48,6 +48,20 @@ test("a frame looks at what is on screen, however large the model", async () => 
   }
 });
 
+test("nested sheets do not paint the window over and over", async () => {
+  const { scene } = await sceneOf(await load(transformer(12)), "all");
+  for (const k of [1, 3, 6]) {
+    const fit = Camera.fit(scene.extent(), W, H);
+    const { list } = frame(scene, fit.zoom(k, W / 2, H / 2));
+    let painted = 0;
+    for (let i = 0; i < list.fills.length; i++) {
+      const [x, y, w, h] = list.fills.f.subarray(5 * i, 5 * i + 4);
+      painted += Math.max(0, Math.min(W, x + w) - Math.max(0, x)) * Math.max(0, Math.min(H, y + h) - Math.max(0, y));
+    }
+    assert.ok(painted > 0.2 * W * H && painted < 1.6 * W * H, `${(painted / W / H).toFixed(2)} windows painted at ${k} times`);
+  }
+});
+
 test("no text is smaller than 11 pixels at any scale", async () => {
   const { scene } = await sceneOf(await load(transformer(12)), "all");
   for (const scale of [0.02, 0.1, 0.3, 0.5, 0.77, 1, 2, 5]) {

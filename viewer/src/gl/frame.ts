@@ -12,7 +12,7 @@ import { DENSE_FROM, denseGrid } from "./dense";
 import { HATCHED, PLAIN, type DrawList, type Hole } from "./draw_list";
 import type { GroupView, Scene } from "./scene";
 import { edgeBounds, indexOf } from "./spatial";
-import { Pen } from "./stroke";
+import { Pen, STRAIGHT } from "./stroke";
 import type { Theme } from "./theme";
 import type { FrameState, Link } from "./frame_state";
 
@@ -125,16 +125,29 @@ export class FrameBuilder {
     const shift = state.tween ? state.tween.edgeShift(v.view, e) : null;
     let px = 0;
     let py = 0;
+    // Straight steps in a row are drawn as one, from here.
+    let ax = 0;
+    let ay = 0;
     for (let i = from; i < to; i++) {
       const k = shift ? (i - from) / Math.max(1, to - from - 1) : 0;
       const x = v.x + (p[3 * i] + (shift ? shift[0] + (shift[2] - shift[0]) * k : 0)) * s;
       const y = v.y + (p[3 * i + 1] + (shift ? shift[1] + (shift[3] - shift[1]) * k : 0)) * s;
-      // A step too short to be seen is left out; the next one starts where the last drawn one ended.
-      if (i > from && i + 1 < to && Math.abs(x - px) + Math.abs(y - py) < 1.2 && p[3 * i + 2] === 0) continue;
-      if (i > from) this.pen.stretch(px, py, x, y, p[3 * i + 2] * s, width, color);
+      const bend = p[3 * i + 2] * s;
+      if (i === from) {
+        ax = x;
+        ay = y;
+      } else if (bend !== 0 || Math.abs(scene.across ? y - ay : x - ax) >= STRAIGHT) {
+        // A step too short to be seen is left out; the next one starts where the last drawn one ended.
+        if (bend === 0 && i + 1 < to && Math.abs(x - px) + Math.abs(y - py) < 1.2) continue;
+        if (px !== ax || py !== ay) this.pen.stretch(ax, ay, px, py, 0, width, color);
+        this.pen.stretch(px, py, x, y, bend, width, color);
+        ax = x;
+        ay = y;
+      }
       px = x;
       py = y;
     }
+    if (px !== ax || py !== ay) this.pen.stretch(ax, ay, px, py, 0, width, color);
     const dst = shape.edgeDst[e];
     if (s > 0.45 && shape.edgeKind[e] === EDGE && dst >= 0 && to - from > 1 && !(v.view.batch.flags[v.view.first + dst] & IS_OPEN)) {
       const a = Math.min(6, 6.5 * s);
@@ -324,13 +337,13 @@ export class FrameBuilder {
   /** Where large inner sheets will cover a sheet, less a margin for their borders and round corners. */
   private holes(view: GroupView, x: number, y: number, w: number, h: number): Hole[] {
     const out: Hole[] = [];
-    if (w * h < 90000 || view.count > 64 || this.state.tween) return out;
+    if (w * h < 20000 || view.count > 64 || this.state.tween) return out;
     const { s } = this;
     const r = view.shape.rect;
     for (let i = 0; i < view.count; i++) {
       if (!(view.batch.flags[view.first + i] & IS_OPEN)) continue;
       const hole: Hole = { x: x + r[4 * i] * s + 10, y: y + r[4 * i + 1] * s + 10, w: r[4 * i + 2] * s - 20, h: r[4 * i + 3] * s - 20 };
-      if (hole.w * hole.h < 15000 || Math.min(hole.w, hole.h) < 60 || hole.x > this.width || hole.y > this.height || hole.x + hole.w < 0 || hole.y + hole.h < 0) continue;
+      if (hole.w * hole.h < 4000 || Math.min(hole.w, hole.h) < 30 || hole.x > this.width || hole.y > this.height || hole.x + hole.w < 0 || hole.y + hole.h < 0) continue;
       const lit = this.state.overlay?.lit;
       if (lit && !lit[view.batch.item[view.first + i]]) continue;
       out.push(hole);

@@ -62,9 +62,14 @@ export class Minimap {
     const y1 = Math.min(HEIGHT, this.camera.y + c.worldY(height) * this.camera.scale);
     // A drawing that is all in view needs no map.
     this.element.hidden = c.worldX(0) <= 0 && c.worldY(0) <= 0 && c.worldX(width) >= whole.w && c.worldY(height) >= whole.h;
-    Object.assign(this.frame.style, {
-      left: `${x0}px`, top: `${y0}px`, width: `${Math.max(4, x1 - x0)}px`, height: `${Math.max(4, y1 - y0)}px`,
-    });
+    if (this.element.hidden) return;
+    // Moved by transform: while panning the browser then neither lays out nor paints anything.
+    const width0 = `${Math.round(Math.max(4, x1 - x0))}px`;
+    const height0 = `${Math.round(Math.max(4, y1 - y0))}px`;
+    const { style } = this.frame;
+    if (style.width !== width0) style.width = width0;
+    if (style.height !== height0) style.height = height0;
+    style.transform = `translate(${x0}px, ${y0}px)`;
   }
 
   private go(e: PointerEvent): void {

@@ -3,6 +3,9 @@
 import type { Rgba } from "../base/color";
 import type { DrawList } from "./draw_list";
 
+/** Ends that lie less far apart than this across the flow are joined by a straight line. */
+export const STRAIGHT = 0.6;
+
 /** A pen for one frame; `across` when the flow runs to the right instead of down. */
 export class Pen {
   constructor(
@@ -21,7 +24,7 @@ export class Pen {
       return;
     }
     const side = across ? Math.abs(y1 - y0) : Math.abs(x1 - x0);
-    if (side < 0.6 || side + Math.abs(across ? x1 - x0 : y1 - y0) < 7) {
+    if (side < STRAIGHT || side + Math.abs(across ? x1 - x0 : y1 - y0) < 7) {
       list.line(x0, y0, x1, y1, width, width, color);
       return;
     }
