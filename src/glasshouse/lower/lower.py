@@ -12,6 +12,7 @@ from glasshouse.ir.dim import Symbol, SymDim, symbols_of
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT
+from glasshouse.lower.choice import Chooser, by_estimate
 from glasshouse.lower.cxx import C_TYPE, symbol_name
 from glasshouse.lower.expand import expanded
 from glasshouse.lower.group import Group, group_of
@@ -22,10 +23,10 @@ from glasshouse.lower.writer import KernelWriter, is_number
 from glasshouse.ops.cost import bytes_read, bytes_written, operations
 
 
-def lower(graph: Graph, target: Target) -> Program:
+def lower(graph: Graph, target: Target, choose: Chooser = by_estimate) -> Program:
     """Kernels and their calls for every node of a graph that computes something."""
     symbols = _symbols(graph)
-    program = Program(graph, [], symbols, orders=choose_orders(graph))
+    program = Program(graph, [], symbols, orders=choose_orders(graph), choose=choose)
     names: dict[str, Kernel] = {}
     for node in graph.nodes:
         if node.op.kind is Kind.SOURCE or all(0 in v.type.shape for v in node.outputs):
@@ -62,7 +63,7 @@ def lower_node(node: Node, target: Target, program: Program, kernels: dict[str, 
 def _writer(group: Group, target: Target, program: Program, plain: bool) -> KernelWriter:
     """A writer for a group that knows which operands are constants and how everything lies."""
     body = expanded(group.body, plain)
-    writer = KernelWriter(body, target)
+    writer = KernelWriter(body, target, choose=program.choose)
     operands = list(zip(group.operands, body.inputs, strict=True))
     writer.constants = frozenset(v for outer, v in operands if outer.node.op is CONSTANT)
     writer.zeros = frozenset(v for outer, v in operands if _is_zero_point(outer))
@@ -153,6 +154,7 @@ def _call(
         flops=operations(group.node),
         bytes_read=bytes_read(group.node),
         bytes_written=bytes_written(group.node),
+        choices=tuple(writer.choices),
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from glasshouse.ir.dim import Dim, Symbol
 from glasshouse.ir.graph import Graph, Node, Value
+from glasshouse.lower.choice import Choice, Chooser, by_estimate
 from glasshouse.lower.order import Order
 
 
@@ -59,6 +60,7 @@ class Call:
     flops: float = 0.0
     bytes_read: float = 0.0
     bytes_written: float = 0.0
+    choices: tuple[Choice, ...] = ()  # ways that it was chosen from
 
 
 @dataclass(frozen=True)
@@ -83,6 +85,7 @@ class Program:
     aliases: dict[Value, Value] = field(
         default_factory=dict
     )  # value -> the one whose buffer it shares
+    choose: Chooser = by_estimate
 
     def buffer_of(self, value: Value) -> Value:
         """The value in whose buffer this one lies."""

@@ -9,6 +9,7 @@ from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import Dim
 from glasshouse.ir.graph import Graph, Value
 from glasshouse.ir.sources import CONSTANT
+from glasshouse.lower.choice import Choice, Chooser, Problem, by_estimate
 from glasshouse.lower.cxx import C_TYPE, size_text
 from glasshouse.lower.loops import lower_loops
 from glasshouse.lower.order import Order
@@ -38,6 +39,15 @@ class KernelWriter:
     zeros: frozenset[Value] = frozenset()  # those among them that hold nothing but 0
     workspace: Dim = 0
     variant: str = "loops"
+    choose: Chooser = by_estimate
+    choices: list[Choice] = field(default_factory=list)
+
+    def chosen(self, problem: Problem, names: Sequence[str], usual: str) -> str:
+        """The way to compute an anchor, which is the kernel's variant from now on."""
+        choice = self.choose(problem, names, usual)
+        self.choices.append(choice)
+        self.variant = choice.name
+        return choice.name
 
     def temporary(self, value: Value) -> str:
         """A buffer inside this kernel's workspace."""

@@ -12,10 +12,14 @@ from glasshouse.backend.cpu.int8 import int8_conv
 from glasshouse.backend.cpu.results import take_results
 from glasshouse.ir.dtype import bfloat16, float32
 from glasshouse.ir.graph import Node
+from glasshouse.lower.choice import Problem
 from glasshouse.lower.cxx import C_TYPE, size_text
 from glasshouse.lower.order import channels_last
 from glasshouse.lower.writer import KernelWriter
+from glasshouse.ops.cost import operations
 
+WINOGRAD_TILE = {"winograd2": 2, "winograd4": 4}
+_NAMED_WAY = {"direct": "gh::ConvWay::kDirect", "im2col": "gh::ConvWay::kIm2col"}
 WINOGRAD_FROM = 32
 """Channels from which transforming tiles is cheaper than the multiplications that it saves."""
 
@@ -56,9 +60,9 @@ def conv(writer: KernelWriter, node: Node) -> None:
             f"  gh::depthwise2d(*ctx.pool, {shape}, {source}, (const float*){packed}, {body});"
         )
         return
-    if _suits_winograd(image, node):
-        tile = 4 if node.origin.label("variant") == "winograd4" else 2
-        kind = f"{kind}, {tile}"
+    way = _way(writer, image, node)
+    if way in WINOGRAD_TILE:
+        kind = f"{kind}, {WINOGRAD_TILE[way]}"
         text = (
             head
             + f"gh::winograd_pack_weights<{kind}>(threads, source, {strides}, {shape}, out); }}"
@@ -75,9 +79,28 @@ def conv(writer: KernelWriter, node: Node) -> None:
     packed = writer.prepared(w, text, f"gh::conv_weight_bytes<{kind}>({shape})")
     work = writer.scratch(image.padded_bytes, f"padded{len(writer.lines)}")
     body = take_results(writer, out, variables, order)
+    template = f"conv2d<{kind}>"
+    if image.is_static:  # one way alone compiles in a third of the time
+        picked = _NAMED_WAY.get(way) or f"gh::conv_way<{kind}>({shape})"
+        template = f"conv2d_as<{kind}, {picked}>"
     writer.lines.append(
-        f"  gh::conv2d<{kind}>(*ctx.pool, {shape}, {source}, {packed}, {work}, {body});"
+        f"  gh::{template}(*ctx.pool, {shape}, {source}, {packed}, {work}, {body});"
     )
+
+
+def _way(writer: KernelWriter, image: Image, node: Node) -> str:
+    """Among the ways that suit: as measured, else Winograd F(2, 3), else what the shape says."""
+    names = [*WINOGRAD_TILE] if _suits_winograd(image, node) else []
+    usual = "winograd2" if names else "by_shape"
+    plain = image.groups == 1 and not image.is_pointwise
+    if not image.is_static or node.inputs[0].type.dtype is not float32 or not plain:
+        writer.variant = usual
+        return usual
+    if image.can_be_direct:
+        names.append("direct")
+    names.append("im2col")
+    problem = Problem("conv", "float32", image.numbers, operations(node))
+    return writer.chosen(problem, names, usual)
 
 
 def _suits_winograd(image: Image, node: Node) -> bool:

@@ -26,14 +26,39 @@ class Image:
     window: Window
     groups: int
 
-    def text(self) -> str:
-        """The C++ value."""
+    @property
+    def _dims(self) -> tuple[Dim, ...]:
+        """All numbers, in the order of the C++ struct."""
         w = self.window
         sizes = (self.batch, *self.size, self.channels, *self.result, self.filters)
-        window = (*w.kernel, *w.stride, *w.begins, *w.dilation)
-        longs = ", ".join(size_text(d) for d in sizes)
-        ints = ", ".join(size_text(d) for d in window)
-        return f"gh::ConvShape{{{longs}, {ints}, {self.groups}}}"
+        return (*sizes, *w.kernel, *w.stride, *w.begins, *w.dilation, self.groups)
+
+    def text(self) -> str:
+        """The C++ value."""
+        return f"gh::ConvShape{{{', '.join(size_text(d) for d in self._dims)}}}"
+
+    @property
+    def numbers(self) -> tuple[int, ...]:
+        """The C++ value as numbers, for shapes that are known."""
+        return tuple(d for d in self._dims if isinstance(d, int))
+
+    @property
+    def is_static(self) -> bool:
+        return len(self.numbers) == len(self._dims)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """A window of 1x1 with steps of 1: a plain product."""
+        w = self.window
+        return w.kernel == w.stride == (1, 1) and not self.padded
+
+    @property
+    def can_be_direct(self) -> bool:
+        """`gh::conv_can_be_direct` for float32."""
+        w = self.window
+        height = w.kernel[0]
+        short = isinstance(height, int) and height <= 64
+        return self.groups == 1 and w.dilation[1] == 1 and short
 
     @property
     def padded(self) -> bool:

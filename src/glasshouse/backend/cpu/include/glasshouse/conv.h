@@ -8,7 +8,8 @@
 //   `conv_weight_bytes<D>(s)`.
 // - `conv2d<D>(pool, s, x, packed, work, epi [, rows_done [, hint]])`: epi(pixel, oc, acc, range) with pixel = (n OH + oh) OW + ow, as in
 //   gemm.h. x may be float, bf16, f16 for DotF32 and DotBF16, uint8 for DotI8. `work`: conv_work_bytes<D>(s) bytes or more, shared
-//   by the threads. It picks, by shape alone:
+//   by the threads. It picks, by shape alone (`conv_way`), one of three ways; `conv2d_as<D, way>` is one way alone, which compiles in
+//   a third of the time:
 //     1x1 without stride   the plain product, x read in place
 //     direct               x copied once into a zero-padded image (skipped without padding), tiles of consecutive output columns
 //                          read it in place, one segment of K for each kernel row: for wide images
@@ -26,14 +27,14 @@ struct ConvShape {
   long N, H, W_in, C, OH, OW, OC;
   int kh, kw, sh = 1, sw = 1, ph = 0, pw = 0, dh = 1, dw = 1;
   long groups = 1;
-  GH_INLINE long cg() const { return C / groups; }
-  GH_INLINE long og() const { return OC / groups; }
-  GH_INLINE long K() const { return (long)kh * kw * cg(); }
-  GH_INLINE bool pointwise() const { return kh == 1 && kw == 1 && sh == 1 && sw == 1 && ph == 0 && pw == 0 && OH == H && OW == W_in; }
+  constexpr long cg() const { return C / groups; }
+  constexpr long og() const { return OC / groups; }
+  constexpr long K() const { return (long)kh * kw * cg(); }
+  constexpr bool pointwise() const { return kh == 1 && kw == 1 && sh == 1 && sw == 1 && ph == 0 && pw == 0 && OH == H && OW == W_in; }
   // The padded image that direct tiles read: as far as the last output's last tap.
-  GH_INLINE long padded_h() const { return (OH - 1) * sh + (kh - 1) * dh + 1; }
-  GH_INLINE long padded_w() const { return (OW - 1) * sw + (kw - 1) * dw + 1; }
-  GH_INLINE bool needs_pad() const { return ph > 0 || pw > 0 || padded_h() > H || padded_w() > W_in; }
+  constexpr long padded_h() const { return (OH - 1) * sh + (kh - 1) * dh + 1; }
+  constexpr long padded_w() const { return (OW - 1) * sw + (kw - 1) * dw + 1; }
+  constexpr bool needs_pad() const { return ph > 0 || pw > 0 || padded_h() > H || padded_w() > W_in; }
 };
 
 template <class D>
@@ -192,28 +193,36 @@ GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typenam
   else pool.run(part);
 }
 
+// Whether tiles can read a padded image in place: units of K may not straddle what lies together.
 template <class D>
-inline bool conv_prefers_direct(const ConvShape &s) {
+constexpr bool conv_can_be_direct(const ConvShape &s) {
   const int per = D::kPer;
   return s.groups == 1 && s.dw == 1 && s.kh <= 64 && s.kw * s.C % per == 0 && s.sw * s.C % per == 0 &&
-         s.padded_w() * s.C % per == 0 && s.W_in * s.C % per == 0 && s.sw * s.C * (4 / per) % 4096 != 0 && s.OW >= kMaxRows && !s.pointwise();
+         s.padded_w() * s.C % per == 0 && s.W_in * s.C % per == 0;
+}
+template <class D>
+constexpr bool conv_prefers_direct(const ConvShape &s) {
+  return conv_can_be_direct<D>(s) && s.sw * s.C * (4 / D::kPer) % 4096 != 0 && s.OW >= kMaxRows && !s.pointwise();
+}
+enum class ConvWay { kPointwise, kDirect, kIm2col };
+template <class D>
+constexpr ConvWay conv_way(const ConvShape &s) {
+  return s.pointwise() && s.groups == 1 ? ConvWay::kPointwise : conv_prefers_direct<D>(s) ? ConvWay::kDirect : ConvWay::kIm2col;
 }
 template <class D>
 inline size_t conv_work_bytes(const ConvShape &s) {
-  return conv_prefers_direct<D>(s) ? (size_t)s.N * s.padded_h() * s.padded_w() * s.C * (4 / D::kPer) + 64 : 64;
+  return conv_can_be_direct<D>(s) ? (size_t)s.N * s.padded_h() * s.padded_w() * s.C * (4 / D::kPer) + 64 : 64;
 }
 
-template <class D, class T, class Epi, class Done = NoRowsDone>
-inline void conv2d(ThreadPool &pool, const ConvShape &s, const T *x, const void *Bp, void *work, Epi &&epi, Done &&done = Done{},
+template <class D, ConvWay Way, class T, class Epi, class Done = NoRowsDone>
+inline void conv2d_as(ThreadPool &pool, const ConvShape &s, const T *x, const void *Bp, void *work, Epi &&epi, Done &&done = Done{},
                    OutHint hint = OutHint{}) {
   typedef typename AElem<D>::type E;
   const long M = s.N * s.OH * s.OW;
   if (M <= 0 || s.OC <= 0) return;
-  if (s.pointwise() && s.groups == 1) {
+  if constexpr (Way == ConvWay::kPointwise) {
     gemm<D>(pool, M, s.OC, s.C, RowsA<T>{x, s.C}, Bp, epi, done, hint);
-    return;
-  }
-  if (conv_prefers_direct<D>(s) && !wants_rows(&done)) {
+  } else if constexpr (Way == ConvWay::kDirect) {
     const long hp = s.padded_h(), wp = s.padded_w();
     if constexpr (sizeof(T) == sizeof(E)) {
       if (!s.needs_pad()) {
@@ -223,15 +232,24 @@ inline void conv2d(ThreadPool &pool, const ConvShape &s, const T *x, const void 
     }
     pad_image(pool, s, x, false, hp, wp, (E *)work);
     conv_direct<D>(pool, s, (const E *)work, hp, wp, Bp, epi, hint);
-    return;
+  } else {
+    for (long g = 0; g < s.groups; g++) {
+      auto e = [&](long r, long c, auto acc, auto t) __attribute__((always_inline)) { epi(r, g * s.og() + c, acc, t); };
+      OutHint h = hint;
+      if (h.p) h.p = (char *)h.p + g * s.og() * h.elem_bytes;
+      gemm<D>(pool, M, s.og(), s.K(), Im2col<T>{&s, x + g * s.cg()},
+              (const char *)Bp + g * packed_b_bytes<D>(s.K(), s.og()), e, done, h);
+    }
   }
-  for (long g = 0; g < s.groups; g++) {
-    auto e = [&](long r, long c, auto acc, auto t) __attribute__((always_inline)) { epi(r, g * s.og() + c, acc, t); };
-    OutHint h = hint;
-    if (h.p) h.p = (char *)h.p + g * s.og() * h.elem_bytes;
-    gemm<D>(pool, M, s.og(), s.K(), Im2col<T>{&s, x + g * s.cg()},
-            (const char *)Bp + g * packed_b_bytes<D>(s.K(), s.og()), e, done, h);
-  }
+}
+
+template <class D, class T, class Epi, class Done = NoRowsDone>
+inline void conv2d(ThreadPool &pool, const ConvShape &s, const T *x, const void *Bp, void *work, Epi &&epi, Done &&done = Done{},
+                   OutHint hint = OutHint{}) {
+  const ConvWay way = conv_way<D>(s);
+  if (way == ConvWay::kPointwise) conv2d_as<D, ConvWay::kPointwise>(pool, s, x, Bp, work, epi, done, hint);
+  else if (way == ConvWay::kDirect && !wants_rows(&done)) conv2d_as<D, ConvWay::kDirect>(pool, s, x, Bp, work, epi, done, hint);
+  else conv2d_as<D, ConvWay::kIm2col>(pool, s, x, Bp, work, epi, done, hint);
 }
 
 // x is [N, C, H, W]: turned into the padded channels-last image (work: N * padded_h * padded_w * C elements) on the way.

@@ -1,0 +1,52 @@
+"""Decides how lowering asks which of several ways to compute something: a problem, names, a choice.
+
+An anchor that knows several ways describes its problem (sizes and element type alone, so that equal
+layers ask the same question) and names the ways. Who answers is not its business: `by_estimate`
+takes the usual way; the runtime's tuner measures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is to be computed, without data: `conv` with the numbers of `gh::ConvShape`, say."""
+
+    op: str
+    dtype: str
+    numbers: tuple[int, ...]
+    operations: float  # multiply-adds and such: what a measurement is worth
+
+    @property
+    def key(self) -> str:
+        return f"{self.op} {self.dtype} {' '.join(map(str, self.numbers))}"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One way; `error` is relative to the largest result of the most exact way."""
+
+    name: str
+    seconds: float = 0.0  # 0: not measured
+    error: float = 0.0
+    why: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The way taken, and what it was chosen from."""
+
+    name: str
+    candidates: tuple[Candidate, ...] = ()
+
+
+Chooser = Callable[[Problem, Sequence[str], str], Choice]
+"""Called with the problem, the names of the ways, and the one that is usually best."""
+
+
+def by_estimate(problem: Problem, names: Sequence[str], usual: str) -> Choice:
+    """The usual way, unmeasured."""
+    return Choice(usual)
