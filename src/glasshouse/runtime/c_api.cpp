@@ -1,7 +1,9 @@
 
 // The plain C interface of a saved model. Everything above this line that begins with kGh describes the model.
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,17 +57,39 @@ static void* gh_bytes(int64_t count) {
   return posix_memalign(&made, 64, (size_t)(count > 0 ? count : 1)) ? nullptr : made;
 }
 
+// Where this library lies. Found while it is being loaded, because a relative path holds then and may not hold later.
+static char gh_self[PATH_MAX];
+__attribute__((constructor)) static void gh_find_self() {
+  Dl_info found;
+  if (kGhWeightsInside && dladdr((void*)&gh_find_self, &found) && found.dli_fname && !realpath(found.dli_fname, gh_self))
+    gh_self[0] = 0;
+}
+
+// Maps the weights: a file of their own, or the end of the library's, which says where they begin.
 static int gh_map(GH_MODEL* m, const char* folder) {
-  char path[4096];
-  if (snprintf(path, sizeof path, "%s/weights.bin", folder) >= (int)sizeof path) return gh_fail("path too long", folder);
+  char path[PATH_MAX];
+  const int length = kGhWeightsInside ? snprintf(path, sizeof path, "%s", gh_self)
+                                      : snprintf(path, sizeof path, "%s/weights.bin", folder ? folder : ".");
+  if (length >= (int)sizeof path) return gh_fail("path too long", folder);
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return gh_fail(path, strerror(errno));
   struct stat info;
-  const bool whole = !fstat(file, &info) && info.st_size == kGhWeightBytes;
-  void* at = whole ? mmap(nullptr, kGhWeightBytes, PROT_READ, MAP_PRIVATE, file, 0) : MAP_FAILED;
+  bool whole = !fstat(file, &info);
+  int64_t begin = 0;
+  if (kGhWeightsInside) {
+    struct { char mark[8]; int64_t begin, bytes; } end;
+    whole = whole && pread(file, &end, sizeof end, info.st_size - (off_t)sizeof end) == (ssize_t)sizeof end &&
+            !memcmp(end.mark, "GHWEIGHT", 8) && end.bytes == kGhWeightBytes &&
+            end.begin + end.bytes + (int64_t)sizeof end == info.st_size;
+    begin = whole ? end.begin : 0;
+  } else {
+    whole = whole && info.st_size == kGhWeightBytes;
+  }
+  void* at = whole ? mmap(nullptr, kGhWeightBytes, PROT_READ, MAP_PRIVATE, file, begin) : MAP_FAILED;
+  const int why = errno;
   close(file);
-  if (!whole) return gh_fail(path, "not the file that this library was saved with");
-  if (at == MAP_FAILED) return gh_fail(path, strerror(errno));
+  if (!whole) return gh_fail(path, "not the file that this model was saved with");
+  if (at == MAP_FAILED) return gh_fail(path, strerror(why));
   m->weights = (char*)at;
   return 0;
 }
@@ -152,8 +176,16 @@ GH_API int GH_NAME(run)(GH_MODEL* m, const void* const* inputs, void* const* out
     for (int i = 0; i < kGhOutputCount; ++i)
       if (!kGhOutputs[i].direct)
         memcpy(outputs[i], table[kGhOutputs[i].place], GH_NAME(output_bytes)(i, sizes));
-    for (const GhUpdate& u : kGhUpdates)
-      if (u.variable >= 0) memcpy(m->fixed[u.variable], table[u.next], u.bytes);
+    for (const GhUpdate& u : kGhUpdates) {
+      if (u.variable < 0) continue;
+      if (u.own) {  // the old value's memory takes the next new one
+        void* old = m->fixed[u.variable];
+        m->fixed[u.variable] = m->fixed[u.next];
+        m->fixed[u.next] = old;
+      } else {
+        memcpy(m->fixed[u.variable], table[u.next], u.bytes);
+      }
+    }
   }
   for (void* copy : copies) free(copy);
   pthread_mutex_unlock(&m->lock);

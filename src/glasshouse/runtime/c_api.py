@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from struct import Struct
 
 from glasshouse.backend.cpu.emit import Layout
 from glasshouse.errors import Unsupported
@@ -23,6 +24,14 @@ from glasshouse.runtime.layout import upper_bytes
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAX_INT64 = 2**63 - 1
+
+
+FOOTER = Struct("<8sQQ")
+"""The end of a library that has its weights behind it: a mark, where they begin, how many bytes."""
+
+
+def weights_footer(begin: int, count: int) -> bytes:
+    return FOOTER.pack(b"GHWEIGHT", begin, count)
 
 
 def check_name(name: str) -> None:
@@ -39,9 +48,17 @@ def c_header(name: str) -> str:
 
 
 def c_source(
-    name: str, program: Program, layout: Layout, offsets: Mapping[Node, int], weight_bytes: int
+    name: str,
+    program: Program,
+    layout: Layout,
+    offsets: Mapping[Node, int],
+    weight_bytes: int,
+    inside: bool,
 ) -> str:
-    """The functions of the header, to stand behind the function that runs the kernels."""
+    """The functions of the header, to stand behind the function that runs the kernels.
+
+    `inside` tells that the weights stand behind the code in the library's file.
+    """
     graph = program.graph
     fallbacks = [s for s in program.steps if isinstance(s, Fallback)]
     reason = f"{fallbacks[0].node.op.name}: {fallbacks[0].why}" if fallbacks else ""
@@ -62,6 +79,7 @@ def c_source(
         f"static const int kGhSteps = {len(program.steps)};",
         f"static const int64_t kGhArenaBytes = {layout.arena_bytes};",
         f"static const int64_t kGhWeightBytes = {weight_bytes};",
+        f"static const bool kGhWeightsInside = {str(inside).lower()};",
         f"static const char kGhNeedsPython[] = {_text(reason)};",
         f"struct {name};",
         _declarations(name),
@@ -133,10 +151,13 @@ def _sources(program: Program, layout: Layout, offsets: Mapping[Node, int]) -> l
 
 
 def _updates(graph: Graph, layout: Layout) -> list[str]:
-    """`own` tells that a new value has no other place: it is no output, input or weight."""
+    """`own` tells that a new value has no other place: it is no output, input or weight, nor the
+    new value of a variable before this one."""
     rows: list[str] = []
+    taken: set[Value] = set()
     for variable, new in graph.updates.items():
-        own = new not in graph.outputs and not _is_source(new.node)
+        own = new not in taken and new not in graph.outputs and not _is_source(new.node)
+        taken.add(new)
         size = upper_bytes(new.type.nbytes)
         rows.append(_row(layout.table[variable.output], layout.table[new], size, own))
     return rows
@@ -177,6 +198,7 @@ _HEADER = """\
  *   NAME_run(m, inputs, outputs, NULL);                    one pointer for each tensor, row-major
  *   NAME_destroy(m);
  *
+ * Where there is no weights.bin, the weights are in the library and the folder may be NULL.
  * A model with symbolic sizes takes their values in `sizes`, in the order of NAME_symbol_name.
  * One model runs one request at a time (further callers wait); make several to run several.
  */

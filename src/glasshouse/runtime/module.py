@@ -155,15 +155,18 @@ class Module(ShowsInCell):
 
         return recording_of(self, self.base_recording, inputs, count)
 
-    def save(self, folder: str | os.PathLike[str], name: str = "model") -> Path:
+    def save(
+        self, folder: str | os.PathLike[str], name: str = "model", weights: str = "auto"
+    ) -> Path:
         """Write library, C header, weights and recording; `glasshouse.load` and C programs run it.
 
-        Weights and variables are saved with the values that they have now.
+        Weights and variables are saved with the values that they have now: in the library where
+        they take less than 2 GB, otherwise in a file beside it; "library" and "file" decide.
         """
         from glasshouse.runtime.save import save  # it reads modules
 
         with self._setting, self._workspace():
-            return save(self, Path(folder), name)
+            return save(self, Path(folder), name, weights)
 
     def source_array(self, node: Node) -> Array:
         """What a constant or variable holds now."""

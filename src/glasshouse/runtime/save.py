@@ -1,11 +1,15 @@
 """Decides what a saved model is: a folder that runs without a compiler, and without Python.
 
-    libNAME.so       the kernels, and the functions of NAME.h
+    libNAME.so       the kernels, and the functions of NAME.h; behind them constants and variables
     NAME.h           the C interface
-    weights.bin      constants and variables, mapped into memory; packed when the model is loaded
+    weights.bin      constants and variables, where they are not in the library
     module.json      the compiled graph, its steps, and where every value lies
     recording.glass  how it came to be: stages, rewrites, kernels
     source/          the generated C++, for reading
+
+Weights stand behind the last byte that the loader of the system looks at, begin at a page, and are
+mapped into memory from there (or from their file): saving 500 MB is one copy, loading none. Linking
+them in (`.incbin`) was rejected: it writes everything three times, and ends at 2 GB.
 
 Nothing in it is executed but the library, so load folders that you trust.
 """
@@ -16,9 +20,11 @@ import hashlib
 import json
 import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -26,7 +32,7 @@ from glasshouse import __version__
 from glasshouse.backend.cpu.build import build, headers_hash
 from glasshouse.backend.cpu.emit import Layout, Source
 from glasshouse.backend.cpu.toolchain import toolchain
-from glasshouse.errors import FormatError, GlasshouseError
+from glasshouse.errors import FormatError, GlasshouseError, Unsupported
 from glasshouse.ir.dim import symbols_of
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.sources import CONSTANT, VARIABLE
@@ -34,7 +40,7 @@ from glasshouse.lower.program import Call, Fallback, Kernel, Packed, Program, St
 from glasshouse.record.container import write_atomic
 from glasshouse.record.reader import Recording
 from glasshouse.runtime.arrays import Array
-from glasshouse.runtime.c_api import c_header, c_source, check_name
+from glasshouse.runtime.c_api import FOOTER, c_header, c_source, check_name, weights_footer
 from glasshouse.runtime.graph_json import (
     Json,
     graph_from_json,
@@ -46,8 +52,10 @@ from glasshouse.runtime.module import Module
 from glasshouse.runtime.recording import compilation_of
 
 FORMAT = "glasshouse-module"
-VERSION = 1
+VERSION = 2
 ALIGN = 64
+PAGE = 1 << 16  # the greatest page of any system that we run on
+INSIDE_LIMIT = 2 << 30  # bytes of weights that are put into the library, unless asked otherwise
 _FEATURES = ("avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni")
 
 
@@ -76,40 +84,48 @@ class _Weights:
             self.offsets[node] = self.rows[number][0]
         return number
 
-    def write(self, path: Path) -> None:
-        with path.open("wb") as out:
-            for (begin, _, _), array in zip(self.rows, self.arrays, strict=True):
-                out.write(b"\0" * (begin - out.tell()))
-                out.write(array.data if array.size else b"")
-            out.write(b"\0" * (self.bytes - out.tell()))
+    def write(self, out: BinaryIO) -> None:
+        base = out.tell()
+        for (begin, _, _), array in zip(self.rows, self.arrays, strict=True):
+            out.write(b"\0" * (base + begin - out.tell()))
+            out.write(array.data if array.size else b"")
+        out.write(b"\0" * (base + self.bytes - out.tell()))
 
 
-def save(module: Module, folder: Path, name: str) -> Path:
+def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> Path:
     """Write the folder; its module.json comes last, so a folder with one is whole."""
     check_name(name)
+    if weights_in not in ("auto", "library", "file"):
+        raise Unsupported(f"weights are saved in 'library' or 'file', not in {weights_in!r}")
     program, layout = module.program, module.layout
     weights = _Weights(module)
     graph = graph_to_json(program.graph, weights.keep)
     weights.bytes = max(weights.bytes, ALIGN)  # an empty file cannot be mapped
-    text = c_source(name, program, layout, weights.offsets, weights.bytes)
+    inside = weights_in == "library" or (weights_in == "auto" and weights.bytes < INSIDE_LIMIT)
+    text = c_source(name, program, layout, weights.offsets, weights.bytes, inside)
     library = build(replace(module.source, main=module.source.main + text))
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "module.json").unlink(missing_ok=True)
     kept = folder / f"lib{name}.so"
-    partial = folder / f"partial-{os.getpid()}"
-    try:  # renamed, not overwritten: a process that has the old files mapped keeps them
-        shutil.copyfile(library, partial)
-        os.replace(partial, kept)
-        weights.write(partial)
-        os.replace(partial, folder / "weights.bin")
-    finally:
-        partial.unlink(missing_ok=True)
+    code = -(-library.stat().st_size // PAGE) * PAGE
+    with _replacing(kept) as out:
+        with library.open("rb") as built:
+            shutil.copyfileobj(built, out)
+        out.write(b"\0" * (code - out.tell()))
+        if inside:
+            weights.write(out)
+            out.write(weights_footer(code, weights.bytes))
+    if inside:
+        (folder / "weights.bin").unlink(missing_ok=True)
+    else:
+        with _replacing(folder / "weights.bin") as out:
+            weights.write(out)
     write_atomic(folder / f"{name}.h", c_header(name).encode())
     recording = compilation_of(module, module.base_recording).finish()
     write_atomic(folder / "recording.glass", recording.to_bytes())
     (folder / "source").mkdir(exist_ok=True)
-    for kernel, code in {**module.source.kernels, "main": module.source.main}.items():
-        write_atomic(folder / "source" / f"{kernel}.cpp", code.encode())
+    for kernel, lines in {**module.source.kernels, "main": module.source.main}.items():
+        write_atomic(folder / "source" / f"{kernel}.cpp", lines.encode())
     about = {
         "format": FORMAT,
         "version": VERSION,
@@ -119,11 +135,17 @@ def save(module: Module, folder: Path, name: str) -> Path:
         "outputs": [str(v.type) for v in program.graph.outputs],
         "library": {
             "file": kept.name,
-            "sha256": hashlib.sha256(kept.read_bytes()).hexdigest(),
+            "bytes": code,
+            "sha256": _digest(kept, code),
             "headers": headers_hash(),
             "processor": _features() if toolchain().march != "plain" else [],
         },
-        "weights": {"bytes": weights.bytes, "arrays": weights.rows},
+        "weights": {
+            "bytes": weights.bytes,
+            "arrays": weights.rows,
+            "file": kept.name if inside else "weights.bin",
+            "begin": code if inside else 0,
+        },
         "symbols": [s.name for s in program.symbols],
         "graph": graph,
         "steps": [_step_to_json(s) for s in program.steps],
@@ -139,13 +161,32 @@ def save(module: Module, folder: Path, name: str) -> Path:
     return folder
 
 
+@contextmanager
+def _replacing(path: Path) -> Iterator[BinaryIO]:
+    """Renamed, not overwritten: a process that has the old file mapped keeps it."""
+    partial = path.with_name(f"partial-{os.getpid()}")
+    try:
+        with partial.open("wb") as out:
+            yield out
+        os.replace(partial, path)
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be written ({error.strerror})") from None
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _digest(path: Path, count: int) -> str:
+    with path.open("rb") as data:
+        return hashlib.sha256(data.read(count)).hexdigest()
+
+
 def load(folder: str | os.PathLike[str], num_runtimes: int = 1) -> Module:
     """The module that was saved in a folder; no compiler and no model code is needed."""
     folder = Path(folder)
     about = _read_about(folder)
     try:
         library = _checked_library(folder, about["library"])
-        fetch = _mapped_arrays(folder / "weights.bin", about["weights"])
+        fetch = _mapped_arrays(folder, about["weights"])
         graph = graph_from_json(about["graph"], fetch)
         program, layout = _program(graph, about), _layout(graph, about)
         source = _sources(folder / "source")
@@ -183,10 +224,10 @@ def _read_about(folder: Path) -> dict[str, Any]:
 def _checked_library(folder: Path, about: Json) -> Path:
     path = folder / Path(about["file"]).name
     try:
-        data = path.read_bytes()
+        digest = _digest(path, about["bytes"])
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
-    if hashlib.sha256(data).hexdigest() != about["sha256"]:
+    if digest != about["sha256"]:
         raise FormatError(f"{path}: not the library that was saved", hint="save the model again")
     lacking = set(about["processor"]) - set(_features())
     if lacking:
@@ -198,18 +239,19 @@ def _checked_library(folder: Path, about: Json) -> Path:
     return path.resolve()
 
 
-def _mapped_arrays(path: Path, about: Json) -> Any:
+def _mapped_arrays(folder: Path, about: Json) -> Any:
+    path, begin = folder / Path(about["file"]).name, about["begin"]
     try:
-        if path.stat().st_size != about["bytes"]:
+        if path.stat().st_size != begin + about["bytes"] + (FOOTER.size if begin else 0):
             raise FormatError(f"{path}: not the weights that were saved: another size")
-        data = np.memmap(path, np.uint8, mode="r")
+        data = np.memmap(path, np.uint8, "r", begin, (about["bytes"],))
     except OSError as error:
         raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
 
     def fetch(number: int) -> Array:
-        begin, dtype, shape = about["arrays"][number]
+        at, dtype, shape = about["arrays"][number]
         count = int(np.prod(shape, dtype=np.int64))
-        return np.frombuffer(data, np.dtype(dtype), count, begin).reshape(shape)
+        return np.frombuffer(data, np.dtype(dtype), count, at).reshape(shape)
 
     return fetch
 

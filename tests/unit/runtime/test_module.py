@@ -104,15 +104,15 @@ def test_variables_keep_their_new_values_between_runs() -> None:
 
 
 def test_what_has_no_kernel_runs_through_python_and_is_seen() -> None:
+    body = GraphBuilder()
+    doubled = body.finish(body.input("float32", [2, 3]) * 2.0)
     builder = GraphBuilder()
-    x = builder.input("float64", [1, 2, 6, 6])
-    w = builder.weight(RNG.standard_normal((3, 2, 3, 3)))
-    y = (x * 2.0).apply("conv", w).apply("relu")
-    graph = builder.finish(y)
-    module = compile_graph(graph)
-    assert [s.node.op.name for s in module.program.steps if isinstance(s, Fallback)] == ["conv"]
-    x_ = RNG.standard_normal((1, 2, 6, 6))
-    np.testing.assert_allclose(module(x_), run(graph, [x_])[0], rtol=1e-12)
+    x, asked = builder.input("float32", [2, 3]), builder.input("bool", [])
+    y = asked.apply("cond", x * 2.0, then=doubled, other=doubled).apply("relu")
+    module = compile_graph(builder.finish(y))
+    assert [s.node.op.name for s in module.program.steps if isinstance(s, Fallback)] == ["cond"]
+    x_ = floats(2, 3)
+    np.testing.assert_array_equal(module(x_, np.array(True)), np.maximum(x_ * 4, 0))
 
 
 def test_an_index_outside_of_its_tensor_is_an_error() -> None:

@@ -73,15 +73,21 @@ def test_runs_from_cpp_without_python(saved: tuple[Module, Path], tmp_path: Path
     x = floats(2, 3, 12, 12)
     (tmp_path / "x.bin").write_bytes(x.tobytes())
     compiler = os.environ.get("CXX", "g++")
-    link = [f"-L{folder}", "-lmodel", f"-Wl,-rpath,{folder}"]
+    link = [f"-L{folder}", "-lmodel"]
     source = ROOT / "examples" / "cpp" / "run.cpp"
     command = [compiler, "-std=c++17", "-Wall", "-Werror", f"-I{folder}", str(source)]
     subprocess.run([*command, "-o", "run", *link], cwd=tmp_path, check=True)
-    subprocess.run(["./run", str(folder), "x.bin"], cwd=tmp_path, check=True)
-    y = np.fromfile(tmp_path / "output_0.bin", np.float32).reshape(2, 10)
-    np.testing.assert_array_equal(y, module(x))
+    assert not (folder / "weights.bin").exists()
+    beside = module.save(tmp_path / "beside", weights="file")
+    assert (beside / "weights.bin").stat().st_size > 128 * 10 * 4
+    for home in (folder, beside):  # the same program, with either library
+        env = {**os.environ, "LD_LIBRARY_PATH": str(home)}
+        subprocess.run(["./run", str(home), "x.bin"], cwd=tmp_path, env=env, check=True)
+        y = np.fromfile(tmp_path / "output_0.bin", np.float32).reshape(2, 10)
+        np.testing.assert_array_equal(y, module(x))
+        np.testing.assert_array_equal(gh.load(home)(x), module(x))
     gone = subprocess.run(
-        ["./run", "nowhere"], cwd=tmp_path, capture_output=True, text=True, check=False
+        ["./run", "nowhere"], cwd=tmp_path, env=env, capture_output=True, text=True, check=False
     )
     assert gone.returncode == 1
     assert "nowhere/weights.bin: No such file" in gone.stderr
@@ -164,19 +170,22 @@ def test_new_constants_are_saved_and_can_be_set_again(tmp_path: Path) -> None:
 
 
 def test_what_needs_python_says_so_in_c(tmp_path: Path) -> None:
+    body = GraphBuilder()
+    doubled = body.finish(body.input("float32", [2, 3]) * 2.0)
     builder = GraphBuilder()
-    x = builder.input("float64", [1, 2, 6, 6])
-    y = x.apply("conv", builder.weight(RNG.standard_normal((3, 2, 3, 3))))
+    x = builder.input("float32", [2, 3])
+    asked = builder.input("bool", [])
+    y = asked.apply("cond", x, then=doubled, other=doubled)
     module = compile_graph(builder.finish(y))
     folder = module.save(tmp_path)
-    x_ = RNG.standard_normal((1, 2, 6, 6))
-    np.testing.assert_array_equal(gh.load(folder)(x_), module(x_))
+    x_ = floats(2, 3)
+    np.testing.assert_array_equal(gh.load(folder)(x_, np.array(True)), module(x_, np.array(True)))
     import ctypes
 
     library = ctypes.CDLL(str(folder / "libmodel.so"))
     library.model_error.restype = ctypes.c_char_p
     assert library.model_create(str(folder).encode(), 1) == 0
-    assert b"needs Python: conv" in library.model_error()
+    assert b"needs Python: cond" in library.model_error()
 
 
 def test_damaged_folders_are_refused(saved: tuple[Module, Path], tmp_path: Path) -> None:
@@ -194,7 +203,7 @@ def test_damaged_folders_are_refused(saved: tuple[Module, Path], tmp_path: Path)
         with pytest.raises(FormatError, match=message):
             gh.load(folder)
     (folder / "module.json").write_text(json.dumps(about))
-    with (folder / "weights.bin").open("ab") as out:
+    with (folder / "libmodel.so").open("ab") as out:  # behind the code: the weights
         out.write(b"more")
     with pytest.raises(FormatError, match="another size"):
         gh.load(folder)
@@ -203,6 +212,21 @@ def test_damaged_folders_are_refused(saved: tuple[Module, Path], tmp_path: Path)
         gh.load(folder)
 
 
+def test_a_library_that_lost_its_weights_says_so_in_c(
+    saved: tuple[Module, Path], tmp_path: Path
+) -> None:
+    import ctypes
+
+    data = (saved[1] / "libmodel.so").read_bytes()
+    (tmp_path / "libmodel.so").write_bytes(data[:-1000])
+    library = ctypes.CDLL(str(tmp_path / "libmodel.so"))
+    library.model_error.restype = ctypes.c_char_p
+    assert library.model_create(None, 1) == 0
+    assert b"libmodel.so: not the file that this model was saved with" in library.model_error()
+
+
 def test_a_name_that_c_cannot_have(saved: tuple[Module, Path], tmp_path: Path) -> None:
+    with pytest.raises(Unsupported, match="'library' or 'file', not in 'cloud'"):
+        saved[0].save(tmp_path, weights="cloud")
     with pytest.raises(Unsupported, match="cannot name a model"):
         saved[0].save(tmp_path, name="my-model")
