@@ -1,0 +1,254 @@
+"""Whole compiled programs for sanitizers: named models and random graphs, checked as they run.
+
+    python tests/sanitized_programs.py mlp bert random:0:20
+
+Started by the tests with a sanitizer preloaded (see `environment` in test_whole_programs.py). An
+arena hides what kernels do to each other's values, so here every value lies by itself: nothing
+shares memory, and all between values is poisoned.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+import glasshouse as gh
+from generators import case_of
+from glasshouse import nn, optim
+from glasshouse.ir import GraphBuilder
+from glasshouse.ir.dtype import as_dtype
+from glasshouse.ir.graph import Graph
+from glasshouse.lower.program import Program
+from glasshouse.nn import models
+from glasshouse.numpy_ref import run
+from glasshouse.passes import optimize
+from glasshouse.runtime import compiler, constants, module
+from glasshouse.runtime.layout import Layout, layout_of, upper_bytes
+
+Array = np.ndarray[Any, Any]
+GAP = 4096
+"""Poisoned bytes between values: more than a kernel that runs astray by a row would skip."""
+
+_libc = ctypes.CDLL(None)
+
+
+laid_out: list[Layout] = []
+
+
+def exact_bytes(count: int) -> Array:
+    """Zeroed, aligned bytes that end where the block ends, so that one byte more is seen."""
+    size = max(count, 1)
+    block = ctypes.c_void_p()
+    assert (
+        _libc.posix_memalign(ctypes.byref(block), ctypes.c_size_t(64), ctypes.c_size_t(size)) == 0
+    )
+    assert block.value is not None
+    data = (ctypes.c_uint8 * size).from_address(block.value)
+    ctypes.memset(data, 0, size)
+    return np.frombuffer(data, np.uint8)
+
+
+def spread_layout(program: Program) -> Layout:
+    """The usual layout, but no value lies where another did, and there are gaps."""
+    layout = layout_of(program)
+    top = GAP
+    for value in layout.arena:
+        layout.arena[value] = top
+        top += -(-upper_bytes(value.type.nbytes) // 64) * 64 + GAP
+    work = layout.arena_bytes - layout.work_offset - 64
+    layout.work_offset = top
+    layout.arena_bytes = top + work
+    laid_out.append(layout)
+    return layout
+
+
+def poisoned_arena(count: int) -> Array:
+    """The arena of the program that was laid out last: poisoned outside of the values in it."""
+    arena = exact_bytes(count)
+    poison = getattr(_libc, "__asan_poison_memory_region", None)
+    if poison is None or not laid_out:
+        return arena
+    layout, begin, free = laid_out[-1], arena.ctypes.data, 0
+    taken = sorted((at, upper_bytes(v.type.nbytes)) for v, at in layout.arena.items())
+    for at, size in [*taken, (layout.work_offset, 0)]:
+        poison(ctypes.c_void_p(begin + free), ctypes.c_size_t(at - free))
+        free = at + size
+    return arena
+
+
+def guard() -> None:
+    """Let everything that is compiled from here on be laid out so."""
+    compiler.layout_of = spread_layout
+    module.aligned_bytes = poisoned_arena
+    constants.aligned_bytes = exact_bytes
+
+
+def check(
+    graph: Graph, inputs: Sequence[Array], expected: Graph | None = None, share: float = 1e-3
+) -> None:
+    """Compile and run; results differ from the reference's by at most a share of the largest."""
+    compiled = compiler.compile_graph(graph)
+    state: dict[str, Array] = {}
+    for _ in range(2 if graph.updates else 1):
+        wanted = run(expected or graph, inputs, variables=state)
+        outputs = compiled(*inputs)
+        many = outputs if isinstance(outputs, tuple) else (outputs,)
+        for ours, right in zip(many, wanted, strict=True):
+            finite = np.isfinite(np.asarray(right, np.float64))
+            scale = float(np.max(np.abs(right), where=finite, initial=1.0))
+            np.testing.assert_allclose(ours, right, rtol=2e-3, atol=share * scale)
+
+
+def of_model(model: Any, *inputs: Array, specs: Sequence[Any] = ()) -> None:
+    graph = gh.trace(model, *(specs or [gh.array(a) for a in inputs]))
+    check(optimize(graph), inputs, graph)
+
+
+def training(model: Any, *inputs: Array) -> None:
+    """Forward, backward and update as one program."""
+    optimizer = optim.SGD(model.named_parameters(), 0.01, momentum=0.9)
+
+    def step(*args: gh.Tensor) -> gh.Tensor:
+        out = model(*args)
+        loss = (out[0] if isinstance(out, tuple) else out).square().mean()
+        optimizer.step(loss)
+        return loss
+
+    of_model(step, *inputs)
+
+
+rng = np.random.default_rng(0)
+
+
+def floats(*shape: int) -> Array:
+    return rng.standard_normal(shape, "f")
+
+
+def tokens(*shape: int) -> Array:
+    return rng.integers(0, 50, shape)
+
+
+def mlp() -> Any:
+    return nn.Sequential(nn.Linear(33, 70), nn.GELU(), nn.Linear(70, 33), nn.LayerNorm(33))
+
+
+def bert() -> Any:
+    config = models.BertConfig(
+        vocab_size=50, hidden_size=48, num_hidden_layers=2, num_attention_heads=4,
+        intermediate_size=100, dropout=0.0,
+    )  # fmt: skip
+    return models.Bert(config)
+
+
+def gpt2() -> Any:
+    config = models.GPT2Config(50, n_positions=40, n_embd=48, n_layer=2, n_head=4, dropout=0.0)
+    return models.GPT2(config)
+
+
+def attention(x: Any, mask: Any) -> Any:
+    heads = x.reshape(2, 37, 3, 20).permute(0, 2, 1, 3)
+    scores = (heads @ heads.permute(0, 1, 3, 2)) * 0.2 + mask
+    return (scores.softmax(-1) @ heads).permute(0, 2, 1, 3).reshape(2, 37, 60)
+
+
+def quantised() -> None:
+    """A convolution and a product of 8-bit integers, signed and unsigned, around zero points."""
+    b = GraphBuilder()
+
+    def through_bytes(x: Any, dtype: str, zero: int) -> Any:
+        scale, point = b.constant(np.float32(0.1)), b.constant(np.array(zero, dtype))
+        stored = x.apply("quantize", scale, point, dtype=as_dtype(dtype))
+        return stored.apply("dequantize", scale, point)
+
+    def weights(*shape: int) -> Any:
+        data = b.weight(rng.integers(-127, 128, shape).astype(np.int8), "int8")
+        zero = b.constant(np.array(0, np.int8))
+        return data.apply("dequantize", b.constant(np.float32(0.002)), zero)
+
+    image = through_bytes(b.input("float32", (3, 6, 7, 11)), "int8", 5)
+    hidden = image.apply("conv", weights(20, 6, 3, 3), padding=(1, 1, 1, 1)).apply("relu")
+    flat = through_bytes(hidden.apply("reshape", shape=(3, 20 * 77)), "uint8", 9)
+    graph = b.finish(flat.apply("matmul", weights(20 * 77, 33)))
+    check(optimize(graph), [floats(3, 6, 7, 11)], graph, 0.05)  # bytes may differ by a step
+
+
+def images() -> None:
+    """Pools into uneven parts, sizes that change, places of maxima, in three axes too."""
+    b = GraphBuilder()
+    x = b.input("float32", (3, 6, 7, 11))
+    parts = x.apply("adaptive_max_pool", size=(3, 5)) + x.apply("adaptive_avg_pool", size=(3, 5))
+    larger = parts.apply("resize", size=(8, 9), mode="cubic")
+    places = larger.apply("max_pool_indices", kernel=(3, 3), padding=(1, 1, 1, 1))
+    deep = x.apply("reshape", shape=(1, 3, 6, 7, 11))
+    means = deep.apply("avg_pool", kernel=(2, 3, 2), padding=(1, 1, 0, 0, 1, 1))
+    filters = b.weight(floats(4, 3, 2, 3, 3), "float32")
+    conv = deep.apply("conv", filters, padding=(1, 0, 1, 0, 1, 1), stride=(1, 2, 1))
+    graph = b.finish(larger, places, means, conv, larger.apply("resize_grad", size=(3, 5)))
+    check(optimize(graph), [floats(3, 6, 7, 11)], graph)
+
+
+def astray() -> None:
+    """A program that writes behind one of its values: what the sanitizer must see."""
+    layout_of_program = compiler.layout_of
+
+    def narrow(program: Program) -> Layout:
+        layout = layout_of_program(program)
+        for value in layout.arena:
+            layout.arena[value] += 64
+        laid_out.append(replace(layout, arena={v: at - 64 for v, at in layout.arena.items()}))
+        return layout
+
+    compiler.layout_of = narrow
+    of_model(mlp(), floats(37, 33))
+
+
+BATCH, LENGTH = gh.symbol("batch", 1, 9), gh.symbol("length", 1, 33)
+PROGRAMS: dict[str, Callable[[], None]] = {
+    "mlp": lambda: of_model(mlp(), floats(37, 33)),
+    "mlp-one-row": lambda: of_model(mlp(), floats(1, 33)),
+    "mlp-any-batch": lambda: of_model(mlp(), floats(5, 33), specs=[gh.spec((BATCH, 33))]),
+    "mlp-training": lambda: training(mlp(), floats(37, 33)),
+    "attention": lambda: of_model(attention, floats(2, 37, 60), floats(2, 1, 37, 37)),
+    "bert": lambda: of_model(bert().eval(), tokens(2, 19), np.ones((2, 19), np.int64)),
+    "bert-any-size": lambda: of_model(
+        bert().eval(), tokens(3, 7), np.ones((3, 7), np.int64),
+        specs=[gh.spec((BATCH, LENGTH), "int64")] * 2,
+    ),
+    "bert-training": lambda: training(bert(), tokens(2, 19), np.ones((2, 19), np.int64)),
+    "astray": astray,
+    "quantised": quantised,
+    "images": images,
+    "mlp-large": lambda: of_model(mlp(), floats(600, 33)),
+    "gpt2": lambda: of_model(gpt2().eval(), tokens(2, 33)),
+    "gpt2-training": lambda: training(gpt2(), tokens(2, 33)),
+    "resnet18": lambda: of_model(models.resnet18(num_classes=10).eval(), floats(1, 3, 40, 40)),
+    "resnet18-training": lambda: training(models.resnet18(num_classes=10), floats(2, 3, 40, 40)),
+}  # fmt: skip
+
+
+def random_graphs(first: int, count: int) -> None:
+    """Graphs over the registry: half as built, half optimised, some with a symbolic size."""
+    for seed in range(first, first + count):
+        case = case_of(seed, 25, "float32", symbolic=seed % 4 == 3)
+        graph = optimize(case.graph) if seed % 2 else case.graph
+        try:
+            check(graph, case.inputs, case.graph)
+        except Exception as error:
+            raise AssertionError(f"seed {seed}: {error}") from error
+
+
+if __name__ == "__main__":
+    os.environ.pop("LD_PRELOAD", None)  # the compiler need not run under the sanitizer too
+    guard()
+    for name in sys.argv[1:]:
+        if name.startswith("random:"):
+            random_graphs(*(int(n) for n in name.split(":")[1:]))
+        else:
+            PROGRAMS[name]()
+        print("clean", name, flush=True)
