@@ -47,6 +47,13 @@ struct DotBF16 {
   }
 };
 
+// Even and odd bytes as 16-bit integers, two products and their sum an instruction: exact, while products of bytes summed in 16
+// bits (maddubs) would saturate.
+#define GH_BYTES(T, P, X)                                                                                                   \
+    T x = (T)a.v, y = (T)b.v;                                                                                               \
+    T even = P##_madd_epi16(P##_and_##X(x, P##_set1_epi16(255)), P##_srai_epi16(P##_slli_epi16(y, 8), 8));                  \
+    T odd = P##_madd_epi16(P##_srli_epi16(x, 8), P##_srai_epi16(y, 8));                                                     \
+    return (ni)P##_add_epi32((T)c.v, P##_add_epi32(even, odd));
 struct DotI8 {
   typedef int8_t Elem;
   typedef vi Acc;
@@ -58,6 +65,12 @@ struct DotI8 {
   GH_INLINE static vi dot(vi a, vi b, vi c) {
 #if defined(GH_VNNI)
     return (ni)_mm512_dpbusd_epi32((__m512i)c.v, (__m512i)a.v, (__m512i)b.v);
+#elif defined(GH_AVX512)
+    GH_BYTES(__m512i, _mm512, si512)
+#elif defined(GH_AVX2)
+    GH_BYTES(__m256i, _mm256, si256)
+#elif defined(__SSE2__)
+    GH_BYTES(__m128i, _mm, si128)
 #else
     GH_UNROLL for (int i = 0; i < 4; i++) {
       vi x = shift_right_logical(a, 8 * i) & vi(255), y = (b << (24 - 8 * i)) >> 24;
@@ -67,6 +80,7 @@ struct DotI8 {
 #endif
   }
 };
+#undef GH_BYTES
 
 struct KSegments {
   long count, len;               // `len` in units
