@@ -41,6 +41,7 @@ def import_graph_module(
     determines becomes an input that is nothing but its shape.
     """
     assembler = Assembler(Symbols(_ranges(module)), Sources(module), name)
+    assembler.importer.views_by_schema = weights is not None
     changing = written_storages(module)
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     bare: dict[str, int] = {}

@@ -23,6 +23,7 @@ from glasshouse.frontend.torch.source import Sources
 from glasshouse.frontend.torch.views import put_back
 from glasshouse.frontend.torch.weights import array_of
 from glasshouse.ir.builder import GraphBuilder
+from glasshouse.ir.dtype import bool_, float32, int64
 from glasshouse.ir.origin import Origin
 
 Env = dict[fx.Node, Any]
@@ -73,6 +74,7 @@ class Importer:
         self.symbols = symbols
         self.sources = sources
         self.refused: list[tuple[str, str]] = []  # (op, why its spelling did not do)
+        self.views_by_schema = False  # where the program's fake tensors do not share memory
         self._inside: Origin | None = None  # of the op that is being decomposed
 
     def inside(self, origin: Origin | None) -> None:
@@ -122,6 +124,8 @@ class Importer:
             i for i, a in enumerate(schema.arguments) if a.alias_info and a.alias_info.is_write
         ]
         args, kwargs = self.values(list(node.args), env), self.values(dict(node.kwargs), env)
+        if not any(hasattr(a, "builder") for a in args):
+            args = self._tensors(schema, args)
         call = Call(node, target, args, kwargs, env, written)
         if torch.Tag.inplace_view in target.tags and (twin := _without_underscore(target)):
             # `unsqueeze_`: the same memory seen in another way; from here on by both names.
@@ -132,6 +136,16 @@ class Importer:
             return self._in_place(call)
         return self._slots(call, self._compute(call))
 
+    def _tensors(self, schema: Any, args: Sequence[Any]) -> list[Any]:
+        """Numbers in the place of tensors as tensors: `aten.div.Tensor(8, 2)` has no other."""
+        kinds = {bool: bool_, int: int64, float: float32}
+        return [
+            self.builder.apply("full", shape=(), value=a, dtype=kinds[type(a)])
+            if type(a) in kinds and str(parameter.type) == "Tensor"
+            else a
+            for a, parameter in zip(args, schema.arguments, strict=False)
+        ]
+
     def _compute(self, call: Call) -> Any:
         """The op's spelling, PyTorch's decomposition, or an opaque node: the first that does."""
         spelling = find(call.target._schema.name, call.target._overloadname)
@@ -140,7 +154,7 @@ class Importer:
             try:
                 result = self._spell(spelling, call)
                 return self._as_declared(result, _declared(call.node), call.any_dtype)
-            except GlasshouseError as error:
+            except Exception as error:  # arguments that nobody thought of: the op still runs
                 self._refuse(call, error, mark)
         if not call.written:
             found = self._decomposed(call)
@@ -148,9 +162,10 @@ class Importer:
                 return found
         return self._opaque(call)
 
-    def _refuse(self, call: Call, error: GlasshouseError, mark: int) -> None:
+    def _refuse(self, call: Call, error: Exception, mark: int) -> None:
         """Forget what a spelling made before it gave up."""
-        self.refused.append((str(call.target), error.message))
+        why = error.message if isinstance(error, GlasshouseError) else repr(error)
+        self.refused.append((str(call.target), why))
         graph = self.builder.graph
         for id in range(graph._next_id - 1, mark - 1, -1):
             node = graph.find(id)
@@ -240,7 +255,7 @@ class Importer:
     def _slot(self, call: Call, handle: Any, val: Any, number: int | None) -> Any:
         if not hasattr(handle, "type"):
             return handle
-        place = _shared(call.node, val)
+        place = _viewed(call.node) if self.views_by_schema else _shared(call.node, val)
         held = call.env[call.node.args[place]] if place is not None else None
         if place is None or not isinstance(held, Slot):
             return Slot(handle)
@@ -273,7 +288,7 @@ class Importer:
                 raise ShapeError(f"{len(many)} results for {len(slots)} tensors")
             for slot, value in zip(slots, many, strict=True):
                 self._write(slot, value)
-        except GlasshouseError as error:
+        except Exception as error:
             self._refuse(call, error, mark)
             self._opaque(call)
         return slots[0] if len(slots) == 1 else tuple(slots)
@@ -410,5 +425,19 @@ def _shared(node: fx.Node, val: Any) -> int | None:
         return None
     for number, arg in enumerate(node.args):
         if isinstance(arg, fx.Node) and storage_of(arg.meta.get("val")) == mine:
+            return number
+    return None
+
+
+def _viewed(node: fx.Node) -> int | None:
+    """The number of the argument that a result is a view of: `Tensor(a) -> Tensor(a)`.
+
+    True of ops below autograd. Above it, `contiguous` and its like say so too, and may copy.
+    """
+    schema: Any = node.target._schema
+    alias = schema.returns[0].alias_info if len(schema.returns) == 1 else None
+    for number, (argument, given) in enumerate(zip(schema.arguments, node.args, strict=False)):
+        held = argument.alias_info
+        if alias and held and held.before_set == alias.before_set and isinstance(given, fx.Node):
             return number
     return None

@@ -44,7 +44,8 @@ def capture_loosely(
 
     # Copies: running the model must not change its state, or the inputs.
     tensors = [t.detach().clone() for t in [*state.values(), *(leaves[p] for p in places)]]
-    with torch.no_grad():
+    # Without oneDNN: its ops (a whole LSTM layer) are not ours to take apart.
+    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False):
         functional = torch.func.functionalize(run, remove="mutations_and_views")
         module = make_fx(functional, _error_on_data_dependent_ops=False)(*tensors)
     _check(module, run, tensors)

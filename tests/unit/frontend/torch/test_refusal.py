@@ -9,6 +9,7 @@ from torch import nn
 import glasshouse as gh
 from frontend_torch import same_as_torch
 from glasshouse.errors import CaptureError
+from glasshouse.frontend.torch import opaque_ops
 from glasshouse.frontend.torch.capture import LooseCapture
 
 
@@ -66,3 +67,22 @@ def test_other_objects_and_files_are_refused(tmp_path):
     (tmp_path / "broken.pt2").write_bytes(b"no archive")
     with pytest.raises(CaptureError, match=r"cannot be read"):
         gh.trace(tmp_path / "broken.pt2")
+
+
+def test_writes_and_layers_of_a_model_that_was_captured_by_running_it():
+    class Net(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.lstm = nn.LSTM(4, 6, 2, batch_first=True)
+            self.conv = nn.Conv1d(6, 3, 3, padding=1, padding_mode="circular")
+
+        def forward(self, x):
+            if x.sum() > 0:  # what torch.export refuses
+                x = x * 2
+            half = torch.div(torch.tensor(x.shape[1]), 2, rounding_mode="trunc").item()
+            y, _ = self.lstm(x)
+            return self.conv(y.transpose(1, 2))[..., :half]
+
+    with pytest.warns(LooseCapture):
+        captured = same_as_torch(Net(), torch.rand(2, 6, 4))
+    assert not opaque_ops(captured.graph)
