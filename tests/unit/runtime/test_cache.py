@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -97,3 +99,62 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     assert process.returncode != 0
     assert "BuildError: cannot write to the cache" in err
     assert "GLASSHOUSE_CACHE" in err
+
+
+# Does `$DO` once, in place of the first compilation, and then as the real compiler does.
+UNRELIABLE = """#!/bin/sh
+case "$*" in
+*--version*) ;;
+*) if mkdir "$ONCE" 2>/dev/null; then eval "$DO"; fi ;;
+esac
+exec g++ "$@"
+"""
+
+
+@pytest.fixture
+def unreliable(tmp_path: Path) -> dict[str, str]:
+    """The environment of a compiler that fails once; DO says how."""
+    if shutil.which("g++") is None:
+        pytest.skip("no g++")
+    script = tmp_path / "c++"
+    script.write_text(UNRELIABLE)
+    script.chmod(0o755)
+    return {"CXX": str(script), "ONCE": str(tmp_path / "once")}
+
+
+def test_a_killed_build_is_made_up_for_and_its_rests_go(
+    shared: tuple[Path, str], unreliable: dict[str, str], tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    # It writes half a file and takes the whole process with it.
+    half = 'for last; do :; done; echo half > "$last"; kill -9 $PPID; exit 1'
+    killed = start(cache, DO=half, **unreliable)
+    killed.communicate(timeout=600)
+    assert killed.returncode == -9
+    (left, *_) = cache.glob("partial-*")
+    abandoned = cache / "partial-old.o"
+    shutil.copyfile(left, abandoned)
+    os.utime(abandoned, (0, 0))
+    assert finish(start(cache, DO="", **unreliable)) == shared[1]
+    assert not abandoned.exists()
+    assert left.exists()  # it is so new that a compiler might be writing it
+
+
+@pytest.mark.parametrize(
+    "how, message",
+    [
+        ("echo 'fatal error: x.o: No space left on device' >&2; exit 1",
+         "BuildError: cannot write to the cache .*: No space left on device"),
+        ("kill -9 $$", "BuildError: the C\\+\\+ compiler was killed while it built"),
+        ("echo 'a.cpp:1: error: no such thing' >&2; exit 1",
+         "BuildError: .*the C\\+\\+ compiler failed on .*: a.cpp:1: error: no such thing"),
+    ],
+)  # fmt: skip
+def test_a_build_that_fails_says_why(
+    unreliable: dict[str, str], tmp_path: Path, how: str, message: str
+) -> None:
+    process = start(tmp_path / "cache", DO=how, **unreliable)
+    _, err = process.communicate(timeout=600)
+    assert process.returncode == 1
+    assert re.search(message, err), err
+    assert not list((tmp_path / "cache").glob("partial-*"))

@@ -1,23 +1,29 @@
 """Decides how files of the cache come to be and how they are trusted: whole, sealed, or not at all.
 
 A file appears under its name only when it is whole (written beside and renamed), so several
-processes can share the cache, and a killed build leaves nothing but a temporary file. Libraries and
-object files end in a hash of their content (linkers and loaders do not look behind what the ELF
-header names): what is missing or damaged is built again. A truncated library must not even be
-tried, because loading it would end the process.
+processes can share the cache, and a killed build leaves nothing but a temporary file, which a later
+process removes. What another version wrote has other names. Libraries and object files end in a
+hash of their content (linkers and loaders do not look behind what the ELF header names): what is
+missing or damaged is built again. A truncated library must not even be tried, because loading it
+would end the process.
 """
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import subprocess
 import tempfile
+import time
+from functools import lru_cache
 from pathlib import Path
 
 from glasshouse.errors import BuildError
 
 _SEAL = b"glasshouse"  # in front of the hash at the end of a file
+_PARTIAL = "partial-"
+_ABANDONED = 3600.0  # seconds after which no compiler writes into a temporary file any more
 
 
 def cache_folder() -> Path:
@@ -34,7 +40,19 @@ def made_cache_folder() -> Path:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _no_room(folder, error) from None
+    _sweep(folder)
     return folder
+
+
+@lru_cache(maxsize=8)
+def _sweep(folder: Path) -> None:
+    """Remove what killed builds left, once in a process; not what may still be written."""
+    for path in folder.glob(f"{_PARTIAL}*"):
+        try:
+            if time.time() - path.stat().st_mtime > _ABANDONED:
+                path.unlink()
+        except OSError:  # another process was quicker
+            continue
 
 
 def compile_into(target: Path, command: list[str], name: str) -> None:
@@ -46,16 +64,32 @@ def compile_into(target: Path, command: list[str], name: str) -> None:
             [*command, "-o", partial], capture_output=True, text=True, check=False
         )
         if made.returncode != 0:
-            first = next((x for x in made.stderr.splitlines() if "error" in x), made.stderr[:500])
-            raise BuildError(
-                f"the C++ compiler failed on {name}: {first}",
-                where=command[-1],
-                hint="the generated code is kept there; please report it with the model",
-            )
+            raise _failure(made, name, target.parent, command[-1])
         _seal(Path(partial))
         os.replace(partial, target)
+    except OSError as error:
+        raise _no_room(target.parent, error) from None
     finally:
         Path(partial).unlink(missing_ok=True)
+
+
+def _failure(
+    made: subprocess.CompletedProcess[str], name: str, folder: Path, source: str
+) -> BuildError:
+    """What a compiler that failed says: the disk is full, it was killed, or the code is wrong."""
+    if os.strerror(errno.ENOSPC) in made.stderr:
+        return _no_room(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+    lines = made.stderr.splitlines()
+    if made.returncode < 0 or any("Killed" in line for line in lines):
+        return BuildError(
+            f"the C++ compiler was killed while it built {name}", hint="is there enough memory?"
+        )
+    first = next((x for x in lines if "error" in x), made.stderr[:500])
+    return BuildError(
+        f"the C++ compiler failed on {name}: {first}",
+        where=source,
+        hint="the generated code is kept there; please report it with the model",
+    )
 
 
 def write_whole(path: Path, text: str) -> None:
@@ -83,16 +117,13 @@ def is_whole(path: Path) -> bool:
 
 def _seal(path: Path) -> None:
     data = path.read_bytes()
-    try:
-        with path.open("ab") as out:
-            out.write(_SEAL + hashlib.sha256(data).digest())
-    except OSError as error:
-        raise _no_room(path.parent, error) from None
+    with path.open("ab") as out:
+        out.write(_SEAL + hashlib.sha256(data).digest())
 
 
 def _temporary(target: Path) -> tuple[int, str]:
     try:
-        return tempfile.mkstemp(suffix=target.suffix, prefix="partial-", dir=target.parent)
+        return tempfile.mkstemp(suffix=target.suffix, prefix=_PARTIAL, dir=target.parent)
     except OSError as error:
         raise _no_room(target.parent, error) from None
 
@@ -100,5 +131,5 @@ def _temporary(target: Path) -> tuple[int, str]:
 def _no_room(folder: Path, error: OSError) -> BuildError:
     return BuildError(
         f"cannot write to the cache {folder}: {error.strerror}",
-        hint="set GLASSHOUSE_CACHE to a folder that can be written",
+        hint="set GLASSHOUSE_CACHE to a folder that can be written and has room",
     )
