@@ -1,16 +1,12 @@
 """Hugging Face models from small random configs: traced, run, compiled, equal to PyTorch.
 
-Three of them always, all of them with the slow tests; docs/models.md is checked against the three.
+Three of them always, all of them with the slow tests.
 """
-
-import subprocess
-import sys
 
 import pytest
 
 pytest.importorskip("transformers")
 
-import generate_model_table
 from hf_models import CASES
 from hf_models.measure import measure
 
@@ -26,13 +22,3 @@ def test_equals_pytorch(name):
     found = measure(name)
     assert found.reference <= LIMIT
     assert found.compiled is None or found.compiled <= LIMIT
-    line = generate_model_table.read()[name]
-    told = [cell.strip() for cell in line.split("|")]
-    now = [cell.strip() for cell in generate_model_table.row(found).split("|")]
-    assert told[1:5] == now[1:5], "run tools/generate_model_table.py"
-
-
-def test_the_table_has_every_model_and_none_above_the_limit():
-    command = [sys.executable, generate_model_table.__file__, "--check"]
-    subprocess.run(command, check=True)
-    assert "**" not in generate_model_table.PATH.read_text(encoding="utf-8")
