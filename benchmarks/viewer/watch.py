@@ -103,8 +103,16 @@ class Tab:
         self._cdp = await self.page.context.new_cdp_session(self.page)
         self._cdp.on("Page.screencastFrame", self._frame)
         await self.page.goto("about:blank")
-        await asyncio.sleep(0.3)
+        await self._settle()
         return self
+
+    async def _settle(self) -> None:
+        """Waits until the browser has started its own pages and services."""
+        for _ in range(20):
+            begin, cpu = time.perf_counter(), own_seconds()
+            await asyncio.sleep(0.5)
+            if (own_seconds() - cpu) / (time.perf_counter() - begin) < IDLE / 2:
+                return
 
     async def __aexit__(
         self,
