@@ -1,7 +1,7 @@
 """Decides where every value of a program lies: in the table of pointers, or in the arena.
 
 Inputs, outputs, constants, variables and what fallbacks make are reached through the table. All
-else shares one arena: a value takes the first gap that is free for as long as it lives.
+else shares one arena, where memory is used again as soon as a value is dead.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from glasshouse.ir.dim import Dim, bounds
 from glasshouse.ir.graph import Value
 from glasshouse.ir.op import Kind
 from glasshouse.lower.program import Call, Fallback, Packed, Program
+from glasshouse.passes.arena import Buffer, place
 
 ALIGN = 64
 
@@ -22,12 +23,12 @@ def layout_of(program: Program) -> Layout:
     for value in _reached_from_outside(program):
         if value not in layout.table:
             layout.table[value] = len(layout.table)
-    place = len(layout.table)
+    next_place = len(layout.table)
     for step in program.steps:
         for operand in step.inputs if isinstance(step, Call) else ():
             if isinstance(operand, Packed) and operand not in layout.packed:
-                layout.packed[operand] = place
-                place += 1
+                layout.packed[operand] = next_place
+                next_place += 1
     _fill_arena(program, layout)
     return layout
 
@@ -44,9 +45,8 @@ def _reached_from_outside(program: Program) -> list[Value]:
 
 
 def _fill_arena(program: Program, layout: Layout) -> None:
-    """First fit over lifetimes; linear in the number of values alive at once."""
-    first: dict[Value, int] = {}
-    last: dict[Value, int] = {}
+    """A value lives from the step that writes it to the last that reads it."""
+    buffers: dict[Value, Buffer] = {}
     workspace = 0
     for number, step in enumerate(program.steps):
         reads = step.inputs if isinstance(step, Call) else step.node.inputs
@@ -54,36 +54,17 @@ def _fill_arena(program: Program, layout: Layout) -> None:
             if isinstance(operand, Packed):
                 continue
             value = program.buffer_of(operand)
-            if value not in layout.table:
-                first.setdefault(value, number)
-                last[value] = number
+            if value in buffers:
+                buffers[value].end = number
+            elif value not in layout.table:
+                size = -(-upper_bytes(value.type.nbytes) // ALIGN) * ALIGN
+                buffers[value] = Buffer(size, number, number)
         if isinstance(step, Call):
             workspace = max(workspace, upper_bytes(step.workspace))
-    ends: dict[int, list[Value]] = {}
-    for value, number in last.items():
-        ends.setdefault(number, []).append(value)
-    live: list[tuple[int, int, Value]] = []  # (begin, end, value), by begin
-    top = 0
-    starts: dict[int, list[Value]] = {}
-    for value, number in first.items():
-        starts.setdefault(number, []).append(value)
-    for number in range(len(program.steps)):
-        for value in starts.get(number, ()):
-            size = -(-upper_bytes(value.type.nbytes) // ALIGN) * ALIGN
-            begin, at = 0, len(live)
-            for position, (low, high, _) in enumerate(live):
-                if low - begin >= size:
-                    at = position
-                    break
-                begin = max(begin, high)
-            live.insert(at, (begin, begin + size, value))
-            layout.arena[value] = begin
-            top = max(top, begin + size)
-        gone = set(ends.get(number, ()))
-        if gone:
-            live = [x for x in live if x[2] not in gone]
-    layout.work_offset = top
-    layout.arena_bytes = top + workspace + ALIGN
+    layout.work_offset = place(list(buffers.values()))
+    layout.arena = {value: buffer.offset for value, buffer in buffers.items()}
+    layout.arena_bytes = layout.work_offset + workspace + ALIGN
+    layout.tensor_bytes = sum(b.size for b in buffers.values())
 
 
 def upper_bytes(size: Dim) -> int:

@@ -182,6 +182,17 @@ class Module(ShowsInCell):
         """The optimised graph that was compiled."""
         return self.program.graph
 
+    def summary(self) -> str:
+        """A few lines for people: kernels, and memory against what it would be without a plan."""
+        from glasshouse.runtime.summary import summary_of  # it reads modules
+
+        return summary_of(self)
+
+    @property
+    def constant_bytes(self) -> int:
+        """What constants take, with their packed forms."""
+        return sum(a.nbytes for a in self._constants.arrays.values())
+
     # ----------------------------------------------------------------------------------- constants
     def constant_names(self) -> list[str]:
         return list(self._by_name)

@@ -47,6 +47,7 @@ def compilation_of(module: Module, base: Recording | None) -> RecordingBuilder:
             owner.add(KernelRow(number, name, step.node.id, ids, "python", "fallback", reason))
     builder.facts["kernels"] = str(len(module.program.kernels))
     builder.facts["arena bytes"] = str(module.layout.arena_bytes)
+    builder.facts["tensor bytes"] = str(module.layout.tensor_bytes)
     return builder
 
 

@@ -155,6 +155,7 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
         "packed": [[value_to_json(p.source), place] for p, place in layout.packed.items()],
         "arena": [[value_to_json(v), begin] for v, begin in layout.arena.items()],
         "arena_bytes": layout.arena_bytes,
+        "tensor_bytes": layout.tensor_bytes,
         "work_offset": layout.work_offset,
     }
     write_atomic(folder / "module.json", json.dumps(about, separators=(",", ":")).encode())
@@ -296,6 +297,7 @@ def _layout(graph: Graph, about: Json) -> Layout:
         {Packed(value_from_json(graph, v), "", str(p)): p for v, p in about["packed"]},
         {value_from_json(graph, v): begin for v, begin in about["arena"]},
         about["arena_bytes"],
+        about["tensor_bytes"],
         about["work_offset"],
     )
 

@@ -139,14 +139,19 @@ def test_a_reduction_over_split_axes_gets_kernels_of_its_own() -> None:
     np.testing.assert_allclose(gh.compile(graph)(x_), run(graph, [x_])[0], rtol=1e-5, atol=1e-5)
 
 
-def test_equal_layers_share_one_kernel() -> None:
+def test_equal_layers_share_one_kernel_and_memory() -> None:
     builder = GraphBuilder()
     x = builder.input("float32", [4, 16])
-    for _ in range(3):
+    for _ in range(6):
         x = (x.apply("matmul", builder.weight(floats(16, 16))) + 1.0).apply("tanh")
     module = gh.compile(builder.finish(x))
-    assert len(module.program.steps) == 3
+    assert len(module.program.steps) == 6
     assert len(module.program.kernels) == 1
+    between = 4 * 16 * 4  # bytes of a value; five lie between kernels, two at a time
+    assert module.layout.tensor_bytes == 5 * between
+    assert module.layout.work_offset == 2 * between
+    assert "6 calls of 1 kernels\narena: 0.00 MB for tensors of 0.00 MB" in module.summary()
+    assert module.recording().head.facts["tensor bytes"] == str(5 * between)
 
 
 def test_the_recording_holds_code_times_and_errors(linear: tuple[Graph, Module]) -> None:

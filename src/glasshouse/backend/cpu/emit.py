@@ -25,6 +25,7 @@ class Layout:
     packed: dict[Packed, int] = field(default_factory=dict)
     arena: dict[Value, int] = field(default_factory=dict)
     arena_bytes: int = 0
+    tensor_bytes: int = 0  # of the values in the arena, if each had memory of its own
     work_offset: int = 0  # where in the arena the workspace of the running kernel begins
 
     @property

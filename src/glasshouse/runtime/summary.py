@@ -1,0 +1,27 @@
+"""Decides what a person is told of a compiled module in a few lines."""
+
+from __future__ import annotations
+
+from glasshouse.lower.program import Call, Fallback
+from glasshouse.runtime.module import Module
+
+
+def summary_of(module: Module) -> str:
+    """Kernels, what runs through Python, and memory against what it would be without a plan."""
+    program, layout = module.program, module.layout
+    calls = sum(isinstance(s, Call) for s in program.steps)
+    lines = [f"{calls} calls of {len(program.kernels)} kernels"]
+    lines += [
+        f"{step.node.op.label} runs through Python: {step.why}"
+        for step in program.steps
+        if isinstance(step, Fallback)
+    ]
+    arena, tensors = megabytes(layout.arena_bytes), megabytes(layout.tensor_bytes)
+    each = f", {module.num_runtimes} times" if module.num_runtimes > 1 else ""
+    lines.append(f"arena: {arena} for tensors of {tensors} in all{each}")
+    lines.append(f"constants: {megabytes(module.constant_bytes)} with their packed forms")
+    return "\n".join(lines)
+
+
+def megabytes(count: int) -> str:
+    return f"{count / 1e6:.2f} MB"
