@@ -151,7 +151,7 @@ def test_equal_layers_share_one_kernel_and_memory() -> None:
     assert module.layout.tensor_bytes == 5 * between
     assert module.layout.work_offset == 2 * between
     assert "6 calls of 1 kernels\narena: 0.00 MB for tensors of 0.00 MB" in module.summary()
-    assert module.recording().head.facts["tensor bytes"] == str(5 * between)
+    assert module.recording().header.facts["tensor bytes"] == str(5 * between)
 
 
 def test_the_recording_holds_code_times_and_errors(linear: tuple[Graph, Module]) -> None:
