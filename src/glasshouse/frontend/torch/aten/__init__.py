@@ -2,22 +2,32 @@
 
 from glasshouse.frontend.torch.aten import (
     activation,
+    antialias,
     arithmetic,
     attention,
     backward,
+    bessel,
     convert,
     create,
+    eliminate,
+    fourier,
     functions,
+    grid,
     image,
     index,
     linear,
     loss,
     norm,
     pieces,
+    places,
     random,
+    rank,
     reduce,
+    reduce_at,
     running,
     shape,
+    solve,
+    special,
 )
 from glasshouse.frontend.torch.aten.registry import (
     IN_CONTEXT,
@@ -30,8 +40,8 @@ from glasshouse.frontend.torch.aten.registry import (
 )
 
 __all__ = [
-    "IN_CONTEXT", "TABLE", "Context", "activation", "apply", "arithmetic", "attention", "backward",
-    "convert",
-    "create", "find", "functions", "image", "index", "is_handle", "linear", "loss", "norm",
-    "pieces", "random", "reduce", "running", "scalar", "shape",
+    "IN_CONTEXT", "TABLE", "Context", "activation", "antialias", "apply", "arithmetic", "attention",
+    "backward", "bessel", "convert", "create", "eliminate", "find", "fourier", "functions", "grid",
+    "image", "index", "is_handle", "linear", "loss", "norm", "pieces", "places", "random", "rank",
+    "reduce", "reduce_at", "running", "scalar", "shape", "solve", "special",
 ]  # fmt: skip

@@ -11,7 +11,10 @@ from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.frontend.torch.dtypes import is_integral
 from glasshouse.ir.dtype import Category, bool_, float32, int64
 from glasshouse.ops.composite import lerp as lerp_
-from glasshouse.ops.composite import logaddexp as logaddexp_
+from glasshouse.ops.control import body_of, while_loop
+from glasshouse.ops.create import full_near
+from glasshouse.ops.shape import expanded
+from glasshouse.ops.shapes import broadcast_shapes
 
 
 def _binary(op: str, to_float: bool = False) -> Spelling:
@@ -270,18 +273,47 @@ def dist(x: Any, y: Any, p: float = 2.0) -> Any:
     return norm(x - y, p)
 
 
-aten("logaddexp")(lambda x, y: logaddexp_(*common(x, y)))
+@aten("logaddexp")
+def logaddexp(x: Any, y: Any) -> Any:
+    x, y = common(x, y)
+    high = apply("maximum", x, y)
+    # Both infinite alike: their difference is no number.
+    finite = abs(high) < math.inf
+    apart = apply("where", finite, x - y, 0.0)
+    return apply("where", finite, high + (-abs(apart)).apply("exp").apply("log1p"), high)
 
 
 @aten("logaddexp2")
 def logaddexp2(x: Any, y: Any) -> Any:
     x, y = common(x, y)
-    return logaddexp_(x * math.log(2), y * math.log(2)) / math.log(2)
+    return logaddexp(x * math.log(2), y * math.log(2)) / math.log(2)
 
 
-@aten("gcd", "lcm")
-def _whole(x: Any, y: Any) -> Any:
-    raise Unsupported("a loop whose length depends on the numbers")
+@aten("gcd")
+def gcd(x: Any, y: Any) -> Any:
+    """Euclid's algorithm on all elements, until none has a rest."""
+    x, y = (abs(v) for v in common(x, y))
+    shape = broadcast_shapes([x.shape, y.shape])
+    x, y = expanded(x, shape), expanded(y, shape)
+
+    def rest(a: Any, b: Any) -> Any:
+        some = b.apply("not_equal", 0)
+        safe = apply("where", some, b, full_near(b, (), 1, b.dtype))
+        return apply("where", some, b, a), apply("where", some, a % safe, b)
+
+    def goes_on(a: Any, b: Any) -> Any:
+        return b.apply("not_equal", 0).apply("any")
+
+    loop = while_loop(x, y, test=body_of(goes_on, x, y), body=body_of(rest, x, y))
+    return loop[0]
+
+
+@aten("lcm")
+def lcm(x: Any, y: Any) -> Any:
+    x, y = common(x, y)
+    shared = gcd(x, y)
+    safe = apply("maximum", shared, full_near(shared, (), 1, shared.dtype))
+    return abs(apply("floor_divide", x, safe) * y)
 
 
 def as_index(x: Any) -> Any:

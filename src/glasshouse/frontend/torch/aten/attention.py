@@ -11,6 +11,8 @@ from glasshouse.ir.dtype import bool_, float32
 from glasshouse.ops import composite
 from glasshouse.ops.attention import attention_weights, scale_of
 from glasshouse.ops.create import full_near
+from glasshouse.ops.shape import expanded
+from glasshouse.ops.shapes import broadcast_shapes
 
 
 @aten("scaled_dot_product_attention", context=True)
@@ -26,8 +28,11 @@ def attention(
             k, v = (composite.repeat_interleave(t, times, -3) for t in (k, v))
         weights = attention_weights(q, k, mask, causal=causal, scale=scale)
         return dropped(ctx, weights, dropout).apply("matmul", v)
-    if q.ndim < 2 or not q.ndim == k.ndim == v.ndim:
-        raise Unsupported("attention of operands with different numbers of axes")
+    if min(q.ndim, k.ndim, v.ndim) < 2:
+        raise Unsupported("attention of vectors")
+    if not q.ndim == k.ndim == v.ndim:
+        lead = broadcast_shapes([t.shape[:-2] for t in (q, k, v)])
+        q, k, v = (expanded(t, (*lead, *t.shape[-2:])) for t in (q, k, v))
     return q.apply("attention", k, v, mask, causal=causal, scale=scale)
 
 

@@ -4,8 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
+
+from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import Context, aten
+from glasshouse.frontend.torch.complex import Complex, joined
+from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
 from glasshouse.ir.dtype import DType
+from glasshouse.ops.create import full_near
 
 
 def _same(x: Any, *_: Any, **__: Any) -> Any:
@@ -20,14 +26,29 @@ aten(
 
 
 @aten("to", "_to_copy", "_autocast_to_reduced_precision", "_autocast_to_full_precision")
-def to(x: Any, *args: Any, dtype: DType | None = None, **_: Any) -> Any:
+def to(x: Any, *args: Any, dtype: Any = None, **_: Any) -> Any:
     """All overloads: the element type is the one argument that counts, wherever it stands."""
     for arg in args:
-        if isinstance(arg, DType):
+        if isinstance(arg, (DType, torch.dtype)):
             dtype = arg
-        elif hasattr(arg, "builder"):  # to.other
+        elif isinstance(arg, Complex):  # to.other
+            dtype = torch.complex64
+        elif hasattr(arg, "builder"):
             dtype = arg.dtype
+    if isinstance(dtype, torch.dtype) or (dtype is not None and isinstance(x, Complex)):
+        return _to_complex(x, dtype)
     return x if dtype is None else x.cast(dtype)
+
+
+def _to_complex(x: Any, dtype: Any) -> Any:
+    """Complex types are left as PyTorch's; the core has none."""
+    if dtype not in COMPLEX_PARTS:
+        raise Unsupported(f"{x.type} as {dtype}")
+    kind = dtype_of(dtype)
+    if isinstance(x, Complex):
+        return Complex(x.pairs.cast(kind))
+    real = x.cast(kind)
+    return joined(real, full_near(real, real.shape, 0, kind))
 
 
 aten("type_as")(lambda x, other: x.cast(other.dtype))

@@ -98,6 +98,15 @@ def linspace(ctx: Context, start: Any, end: Any, steps: int, **_: Any) -> Any:
     return ctx.constant(data.astype(kind), dtype)
 
 
+@aten("logspace.default", "logspace", context=True)
+def logspace(ctx: Context, start: Any, end: Any, steps: int, base: float = 10.0, **_: Any) -> Any:
+    if is_handle(start) or is_handle(end) or not is_static(steps):
+        raise Unsupported("logspace between tensors")
+    dtype = _declared(ctx)
+    data = float(base) ** np.linspace(start, end, steps, dtype=np.float64)
+    return ctx.constant(data.astype(dtype.carrier), dtype)
+
+
 @aten("eye", "eye.m", context=True)
 def eye(ctx: Context, rows: Any, columns: Any = None, **_: Any) -> Any:
     dtype = _declared(ctx)

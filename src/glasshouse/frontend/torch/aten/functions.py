@@ -49,6 +49,19 @@ def round_(x: Any, decimals: int = 0) -> Any:
     return (x / scale).apply("round") * scale
 
 
+@aten("frexp")
+def frexp(x: Any) -> Any:
+    """x as a number from 1/2 to 1, and the power of two that it is multiplied with."""
+    some = x.apply("not_equal", 0.0) & (abs(x) < math.inf)
+    safe = apply("where", some, x, 1.0)
+    exponent = (abs(safe).apply("log") * (1.0 / math.log(2.0))).apply("floor") + 1.0
+    mantissa = safe / apply("power", 2.0, exponent)
+    # The logarithm may be rounded to the wrong side of a whole number.
+    exponent = exponent + (abs(mantissa) >= 1.0).cast(x.dtype) - (abs(mantissa) < 0.5).cast(x.dtype)
+    mantissa = safe / apply("power", 2.0, exponent.cast("int32").cast(x.dtype))
+    return apply("where", some, mantissa, x), apply("where", some, exponent, 0.0).cast("int32")
+
+
 @aten("frac")
 def frac(x: Any) -> Any:
     return x - x.apply("trunc")
@@ -70,6 +83,15 @@ aten("log10")(_log(10.0))
 @aten("erfc", "special_erfc")
 def erfc(x: Any) -> Any:
     return 1.0 - common(x, to_float=True)[0].apply("erf")
+
+
+@aten("angle")
+def angle(x: Any) -> Any:
+    if isinstance(x, Complex):
+        a, b = x.parts()
+        return b.apply("atan2", a)
+    x = common(x, to_float=True)[0]
+    return apply("where", x < 0.0, math.pi, apply("where", x.apply("isnan"), x, 0.0))
 
 
 @aten("logit", "special_logit")
@@ -160,7 +182,7 @@ aten("view_as_real")(lambda x: x.pairs)
 aten("view_as_complex")(Complex)
 
 
-@aten("conj", "_conj", "conj_physical", "resolve_conj")
+@aten("conj", "_conj", "conj_physical", "_conj_physical", "resolve_conj")
 def conj(x: Any) -> Any:
     if not isinstance(x, Complex):
         return x

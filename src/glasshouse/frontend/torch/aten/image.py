@@ -101,12 +101,28 @@ def _avg_pool(rank: int) -> Any:
         x: Any, kernel: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False,
         count_include_pad: bool = True, divisor: int | None = None,
     ) -> Any:  # fmt: skip
+        kernel, padding = listed(kernel, rank), listed(padding, rank)
+        steps = _stride(stride, rank)
+        if divisor is not None and ceil_mode:
+            x, padding, ceil_mode = _completed(x, kernel, steps or kernel, padding), 0, False
         return composite.avg_pool(
-            x, listed(kernel, rank), _stride(stride, rank), listed(padding, rank), ceil_mode,
-            count_include_pad, divisor, rank,
-        )  # fmt: skip
+            x, kernel, steps, padding, ceil_mode, count_include_pad, divisor, rank
+        )
 
     return spelling
+
+
+def _completed(x: Any, kernel: Any, stride: Any, padding: Any) -> Any:
+    """x with its borders, and with as much behind it as the last window needs."""
+    sizes = x.shape[x.ndim - len(kernel) :]
+    if not is_static(*sizes):
+        raise Unsupported("windows beyond the end of an axis without a fixed size")
+    borders: list[int] = []
+    for size, k, s, p in zip(sizes, kernel, stride, padding, strict=True):
+        count = -((size + 2 * p - k) // -s) + 1
+        count -= (count - 1) * s >= size + p  # a window must begin inside, or in the border before
+        borders = [p, max((count - 1) * s + k - size - p, 0), *borders]
+    return composite.pad_last(x, borders)
 
 
 def _sizes(size: Any, rank: int) -> list[Any]:

@@ -60,15 +60,32 @@ def index_put(
 
 def _masked_put(x: Any, indices: Any, values: Any, accumulate: bool) -> Any:
     mask = indices[0]
-    if len([i for i in indices if i is not None]) > 1 or mask is None or values.type.numel != 1:
+    if len([i for i in indices if i is not None]) > 1 or mask is None:
         raise Unsupported("which value goes where depends on data")
-    mask = reshaped(mask.cast(bool_), (*mask.shape, *[1] * (x.ndim - mask.ndim)))
-    new = reshaped(values, ()).cast(x.dtype)
+    mask, rest = mask.cast(bool_), x.shape[mask.ndim :]
+    values = values.cast(x.dtype)
+    if values.type.numel == 1:
+        new = reshaped(values, ())
+    elif values.ndim == len(rest) + 1:
+        new = reshaped(_in_order(mask, values), (*mask.shape, *rest))
+    else:
+        new = values  # the same for every place
+    mask = reshaped(mask, (*mask.shape, *[1] * len(rest)))
     return apply("where", mask, x + new if accumulate else new, x)
+
+
+def _in_order(mask: Any, values: Any) -> Any:
+    """For each place of a mask a value: for its n-th True, row by row, the n-th of them."""
+    flat = reshaped(mask, (product(mask.shape),)).cast(int64)
+    numbers = flat.apply("cumsum", axis=0, exclusive=True)
+    last = scalar(values, values.shape[0] - 1, int64)
+    return values.apply("take", apply("minimum", numbers, last))
 
 
 @aten("gather")
 def gather(x: Any, dim: int, index: Any, sparse_grad: bool = False) -> Any:
+    if index.type.numel == 0:  # of any rank
+        return full_near(x, index.shape, 0, x.dtype)
     if not x.ndim:
         return expanded(x, index.shape)
     if not index.ndim:
@@ -125,7 +142,8 @@ def one_hot(x: Any, classes: Any = -1) -> Any:
 
 
 # ---------------------------------------------------------------------------------------- scatter
-def _scattered(x: Any, dim: int, index: Any, source: Any, mode: str) -> Any:
+def scattered(x: Any, dim: int, index: Any, source: Any, mode: str) -> Any:
+    """x with elements of the source set, or added, along an axis."""
     index = as_index(index)
     if not is_handle(source):
         source = full_near(x, index.shape, source, x.dtype)
@@ -139,26 +157,13 @@ def _scattered(x: Any, dim: int, index: Any, source: Any, mode: str) -> Any:
 
 
 @aten("scatter")
-def scatter(x: Any, dim: int, index: Any, source: Any, reduce: str | None = None) -> Any:
-    if reduce == "multiply":
-        raise Unsupported("a scatter that multiplies")
-    return _scattered(x, dim, index, source, "add" if reduce == "add" else "set")
+def scatter(x: Any, dim: int, index: Any, source: Any) -> Any:
+    return scattered(x, dim, index, source, "set")
 
 
 @aten("scatter_add")
 def scatter_add(x: Any, dim: int, index: Any, source: Any) -> Any:
-    return _scattered(x, dim, index, source, "add")
-
-
-@aten("scatter_reduce.two")
-def scatter_reduce(
-    x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True
-) -> Any:
-    if reduce != "sum":
-        raise Unsupported(f"a scatter that takes the {reduce}")
-    if not include_self:
-        x = _scattered(x, dim, index, 0, "set")
-    return _scattered(x, dim, index, source, "add")
+    return scattered(x, dim, index, source, "add")
 
 
 def _along(x: Any, dim: int, index: Any, source: Any, mode: str) -> Any:
@@ -187,7 +192,15 @@ def index_copy(x: Any, dim: int, index: Any, source: Any) -> Any:
 
 @aten("index_fill")
 def index_fill(x: Any, dim: int, index: Any, value: Any) -> Any:
-    return _along(x, dim, index, scalar(x, value, x.dtype), "set")
+    new = scalar(x, value, x.dtype)
+    if not x.ndim:
+        return new
+    at = axis_of(dim, x.ndim)
+    places = reshaped(as_index(index), (product(index.shape),))
+    marks = full_near(x, (x.shape[at],), 0, int64)
+    marks = marks.apply("scatter", places, full_near(x, places.shape, 1, int64), axis=0)
+    row = reshaped(marks.apply("equal", 1), (x.shape[at], *[1] * (x.ndim - at - 1)))
+    return apply("where", row, new, x)
 
 
 # ------------------------------------------------------------------------------------------ masks
@@ -200,13 +213,10 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
 @aten("masked_scatter")
 def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     """The n-th place where the mask is True takes the n-th element of the source."""
-    mask = expanded(mask.cast(bool_), x.shape)
-    flat = reshaped(mask, (product(x.shape),)).cast(int64)
-    numbers = flat.apply("cumsum", axis=0, exclusive=True)
+    shape = broadcast_shapes([x.shape, mask.shape])
+    mask, x = expanded(mask.cast(bool_), shape), expanded(x, shape)
     values = reshaped(source, (product(source.shape),))
-    last = scalar(x, product(source.shape) - 1, int64)
-    picked = values.apply("take", apply("minimum", numbers, last))
-    return apply("where", mask, reshaped(picked, x.shape).cast(x.dtype), x)
+    return apply("where", mask, reshaped(_in_order(mask, values), shape).cast(x.dtype), x)
 
 
 # --------------------------------------------------------------------------------- sorted tables
@@ -216,7 +226,7 @@ def searchsorted(
     sorter: Any = None,
 ) -> Any:  # fmt: skip
     if sorter is not None:
-        raise Unsupported("a table that is sorted by another tensor")
+        table = table.apply("gather", as_index(sorter), axis=-1)
     x = x if is_handle(x) else scalar(table, x, table.dtype)
     values = composite.unsqueeze(x, x.ndim)
     row = table if table.ndim == 1 else composite.unsqueeze(table, table.ndim - 1)

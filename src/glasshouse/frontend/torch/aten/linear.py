@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.torch.aten.registry import apply, aten
+from glasshouse.frontend.torch.aten.registry import apply, aten, common
 from glasshouse.ir.dtype import int64
 from glasshouse.ops import composite
 from glasshouse.ops.create import arange_near
-from glasshouse.ops.shape import permuted, reshaped
-from glasshouse.ops.shapes import axis_of
+from glasshouse.ops.shape import expanded, permuted, reshaped
+from glasshouse.ops.shapes import axis_of, broadcast_shapes
 
 
 def _times(factor: Any, x: Any) -> Any:
@@ -170,6 +170,10 @@ def vecdot(x: Any, y: Any, dim: int = -1) -> Any:
 
 @aten("cosine_similarity")
 def cosine_similarity(x: Any, y: Any, dim: int = 1, eps: float = 1e-8) -> Any:
+    # The sizes are those of what is multiplied: a vector of one element may be spread over many.
+    x, y = common(x, y)
+    shape = broadcast_shapes([x.shape, y.shape])
+    x, y = (expanded(v, shape) if len(shape) else reshaped(v, (1,)) for v in (x, y))
     return composite.cosine_similarity(x, y, dim, eps)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from glasshouse.frontend.torch.aten.arithmetic import as_index
 from glasshouse.frontend.torch.aten.registry import apply, aten, common
-from glasshouse.ir.dtype import int64
+from glasshouse.ir.dtype import bool_, int64
 from glasshouse.ops import composite
 from glasshouse.ops.composite.loss import reduce
 from glasshouse.ops.create import full_near
@@ -120,6 +120,24 @@ def poisson_nll_loss(
     return reduce(loss, _HOW[reduction])
 
 
+@aten("multilabel_margin_loss", "multilabel_margin_loss_forward")
+def multilabel_margin_loss(x: Any, target: Any, reduction: int = 1) -> Any:
+    """Each class that is named before the first -1 against each that is not."""
+    rows = x if x.ndim == 2 else composite.reshape(x, [1, -1])
+    names = as_index(target if target.ndim == 2 else composite.reshape(target, [1, -1]))
+    named = names.apply("less", 0).cast(int64).apply("cumsum", axis=1).apply("equal", 0)
+    safe = apply("where", named, names.cast(int64), full_near(x, (), 0, int64))
+    hits = safe.apply("one_hot", depth=rows.shape[1]).cast(bool_)
+    is_target = (hits & composite.unsqueeze(named, -1)).apply("any", axes=[1])
+    scores = composite.unsqueeze(rows.apply("gather", safe, axis=1), -1)
+    apart = (1.0 - scores + composite.unsqueeze(rows, 1)).apply("clip", low=0.0)
+    counts = composite.unsqueeze(named, -1) & composite.unsqueeze(is_target, 1).apply("logical_not")
+    loss = apply("where", counts, apart, 0.0).apply("sum", axes=[1, 2]) / float(rows.shape[1])
+    if x.ndim < 2:
+        loss = composite.reshape(loss, [])
+    return reduce(loss, _HOW[reduction])
+
+
 @aten("margin_ranking_loss")
 def margin_ranking_loss(
     x: Any, y: Any, target: Any, margin: float = 0.0, reduction: int = 1
@@ -129,6 +147,7 @@ def margin_ranking_loss(
 
 @aten("hinge_embedding_loss")
 def hinge_embedding_loss(x: Any, target: Any, margin: float = 1.0, reduction: int = 1) -> Any:
-    far = apply("where", target.apply("equal", -1), (margin - x).apply("clip", low=0.0), 0.0)
-    near = apply("where", target.apply("equal", 1), x, 0.0)
+    # A target that is neither 1 nor -1 counts as both.
+    far = apply("where", target.apply("equal", 1), 0.0, (margin - x).apply("clip", low=0.0))
+    near = apply("where", target.apply("equal", -1), 0.0, x)
     return reduce(far + near, _HOW[reduction])

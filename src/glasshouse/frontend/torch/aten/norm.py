@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import Context, aten
 from glasshouse.ir.dim import product
-from glasshouse.ir.dtype import float32
+from glasshouse.ir.dtype import float32, uint8
 from glasshouse.ops import composite
 from glasshouse.ops.create import full_near
 from glasshouse.ops.reduce import shared
@@ -36,6 +37,8 @@ def _batch_norm(
     momentum: float, eps: float,
 ) -> tuple[Any, Any, Any]:  # fmt: skip
     """The output, and the mean and biased variance that it was normalised with."""
+    if x.ndim < 2:
+        raise Unsupported("batch norm of a vector")
     dtype = weight.dtype if weight is not None else x.dtype
     channels = x.shape[1]
     weight = _or_full(x, weight, channels, 1.0, dtype)
@@ -71,6 +74,14 @@ def native_batch_norm(
         empty = full_near(x, (0,), 0.0, m.dtype)
         return y, empty, empty
     return (y, *_saved(m, v, eps))
+
+
+@aten("_batch_norm_with_update", context=True)
+def batch_norm_with_update(
+    ctx: Context, x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float
+) -> Any:
+    y, m, v = _batch_norm(ctx, x, weight, bias, mean, var, True, momentum, eps)
+    return (y, *_saved(m, v, eps), full_near(x, (0,), 0, uint8))
 
 
 @aten("_native_batch_norm_legit.no_stats")

@@ -188,7 +188,7 @@ def diagonal_scatter(x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2: 
 # ---------------------------------------------------------------------------------------- borders
 @aten("constant_pad_nd")
 def constant_pad(x: Any, pad: Any, value: Any = 0) -> Any:
-    return composite.pad_last(x, list(pad), "constant", value)
+    return over_parts(composite.pad_last)(x, list(pad), "constant", value)
 
 
 @aten("pad")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from glasshouse.errors import Unsupported
@@ -108,18 +109,17 @@ aten("argmin")(_arg("argmin"))
 
 
 # ------------------------------------------------------------------------------------ spread, norms
-def _correction(unbiased: Any, correction: Any) -> int:
-    value = (1 if unbiased else 0) if correction is None else correction
-    if value != int(value):
-        raise Unsupported(f"a correction of {value}")
-    return int(value)
-
-
 def _spread(x: Any, dim: Any, unbiased: Any, correction: Any, keepdim: bool) -> Any:
-    return x.apply(
-        "variance", axes=_axes(x, dim), keepdims=keepdim,
-        correction=_correction(unbiased, correction),
-    )  # fmt: skip
+    value = (1 if unbiased else 0) if correction is None else correction
+    axes = _axes(x, dim)
+    whole = int(value) if value == int(value) else 0
+    out = x.apply("variance", axes=axes, keepdims=keepdim, correction=whole)
+    if whole == value:
+        return out
+    count = product(tuple(x.shape[a] for a in axes_of(axes, x.ndim)))
+    if not isinstance(count, int):
+        raise Unsupported(f"a correction of {value} of a size that is not fixed")
+    return out * (count / max(count - value, 0.0) if count > value else math.inf)
 
 
 def _register(name: str, finish: Any) -> None:
@@ -155,7 +155,14 @@ def norm(
     x: Any, p: Any = 2, dim: Any = None, keepdim: bool = False, dtype: DType | None = None
 ) -> Any:
     x = x if dtype is None else x.cast(dtype)
-    return composite.norm(x, 2.0 if p is None else float(p), _axes(x, dim), keepdim)
+    power = 2.0 if p is None else float(p)
+    if -math.inf < power < 0:
+        # One zero makes it zero, and flat there.
+        zero = x.apply("equal", 0.0)
+        some = zero.apply("any", axes=_axes(x, dim), keepdims=keepdim)
+        safe = composite.norm(apply("where", zero, 1.0, x), power, _axes(x, dim), keepdim)
+        return apply("where", some, 0.0, safe)
+    return composite.norm(x, power, _axes(x, dim), keepdim)
 
 
 @aten("linalg_vector_norm")

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from glasshouse.errors import Unsupported
+from glasshouse.frontend.torch.aten.arithmetic import logaddexp
 from glasshouse.frontend.torch.aten.registry import apply, aten, is_static, scalar
 from glasshouse.frontend.torch.dtypes import is_integral
 from glasshouse.ir.dim import product
@@ -46,14 +47,7 @@ def cumprod(x: Any, dim: int, dtype: DType | None = None) -> Any:
 
 @aten("logcumsumexp")
 def logcumsumexp(x: Any, dim: int) -> Any:
-    def add(running: Any, element: Any) -> Any:
-        high = apply("maximum", running, element)
-        # Both -inf, or one of them inf: their difference is no number.
-        apart = apply("where", abs(high) < math.inf, running - element, 0.0)
-        more = (-abs(apart)).apply("exp").apply("log1p")
-        return apply("where", abs(high) < math.inf, high + more, high)
-
-    return _folded(x, dim, -math.inf, add)
+    return _folded(x, dim, -math.inf, logaddexp)
 
 
 def _extreme(better: str) -> Any:
@@ -90,20 +84,39 @@ aten("cummin")(_extreme("less_equal"))
 
 @aten("histc")
 def histc(x: Any, bins: int = 100, low: Any = 0, high: Any = 0) -> Any:
-    if low == high:
-        raise Unsupported("the limits of the histogram depend on data")
     flat = reshaped(x, (product(x.shape), 1))
     wide = flat if flat.dtype.is_float else flat.cast(float32)
-    place = ((wide - float(low)) * (bins / (float(high) - float(low)))).apply("floor")
-    place = apply("where", wide.apply("equal", float(high)), float(bins - 1), place)
-    hits = place.cast(int64).apply("equal", arange_near(x, bins))
-    inside = (wide >= float(low)) & (wide <= float(high))
-    return (hits & inside).cast(int64).apply("sum", axes=[0]).cast(x.dtype)
+    low, high = scalar(wide, float(low), wide.dtype), scalar(wide, float(high), wide.dtype)
+    equal = low.apply("equal", high)
+    if product(x.shape) != 0:
+        # Without limits those of the data; and where it is all the same, one to each side.
+        low = apply("where", equal, wide.apply("min"), low)
+        high = apply("where", equal, wide.apply("max"), high)
+        equal = low.apply("equal", high)
+    low, high = apply("where", equal, low - 1.0, low), apply("where", equal, high + 1.0, high)
+    place = ((wide - low) * float(bins) / (high - low)).apply("floor")
+    place = apply("where", wide.apply("equal", high), float(bins - 1), place)
+    inside = (wide >= low) & (wide <= high)
+    hits = apply("where", inside, place, -1.0).cast(int64).apply("equal", arange_near(x, bins))
+    return hits.cast(int64).apply("sum", axes=[0]).cast(x.dtype)
 
 
 @aten("bincount")
 def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
     raise Unsupported("the number of bins depends on data")
+
+
+@aten("embedding_bag.padding_idx")
+def embedding_bag_without(
+    weight: Any, indices: Any, offsets: Any, scale_by_freq: bool, mode: int, sparse: bool,
+    per_sample: Any, include_last: bool, padding_idx: int | None,
+) -> Any:  # fmt: skip
+    """Here alone a negative row counts from the end."""
+    if padding_idx is not None and padding_idx < 0:
+        padding_idx += weight.shape[0]
+    return embedding_bag(
+        weight, indices, offsets, scale_by_freq, mode, sparse, per_sample, include_last, padding_idx
+    )
 
 
 @aten("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
@@ -112,9 +125,10 @@ def embedding_bag(
     sparse: bool = False, per_sample: Any = None, include_last: bool = False,
     padding_idx: int | None = None,
 ) -> Any:  # fmt: skip
-    """The rows of each bag added up (0) or averaged (1); `offsets` says where bags begin."""
-    if mode == 2 or not is_static(*offsets.shape) or indices.ndim != 1:
-        raise Unsupported("an embedding bag that takes the maximum")
+    """The rows of each bag added up (0), averaged (1) or their maximum (2); `offsets` says where
+    bags begin."""
+    if not is_static(*offsets.shape) or indices.ndim != 1:
+        raise Unsupported("an embedding bag without a fixed number of bags")
     count = offsets.shape[0] - (1 if include_last else 0)
     begins = reshaped(offsets.cast(int64), (offsets.shape[0], 1))
     number = arange_near(weight, indices.shape[0])
@@ -126,13 +140,18 @@ def embedding_bag(
             none = full_near(weight, (1, indices.shape[0]), False, later.dtype)
             later = concat(later, none, axis=0)
         inside = inside & later.apply("logical_not")
-    share = inside.cast(weight.dtype)
     if padding_idx is not None and padding_idx >= 0:
-        share = share * indices.apply("not_equal", padding_idx).cast(weight.dtype)
-    total = share
+        inside = inside & indices.apply("not_equal", padding_idx)
+    total = share = inside.cast(weight.dtype)
     if per_sample is not None:
         share = share * per_sample
-    out = share.apply("matmul", weight.apply("take", indices.cast(int64)))
+    rows = weight.apply("take", indices.cast(int64))
+    if mode == 2:
+        held = apply("where", composite.unsqueeze(inside, -1), rows, -math.inf)
+        some = inside.apply("any", axes=[1], keepdims=True)
+        out = apply("where", some, held.apply("max", axes=[1]), 0.0)
+    else:
+        out = share.apply("matmul", rows)
     if mode == 1:
         size = total.apply("sum", axes=[1], keepdims=True)
         out = out / apply("maximum", size, 1.0)

@@ -215,6 +215,16 @@ def as_strided(x: Any, size: Any, stride: Any, offset: Any = None) -> Any:
     return flat.apply("take", place)
 
 
+@aten("resize")
+def resize(x: Any, size: Any, memory_format: Any = None) -> Any:
+    """The first elements, row by row, in another shape."""
+    count, wanted = product(x.shape), product(tuple(size))
+    if not is_static(*x.shape, *size) or wanted > count:  # type: ignore[operator]  # both ints
+        raise Unsupported("a tensor made larger: what is new in it is not defined")
+    flat = reshaped(x, (count,))
+    return reshaped(composite.narrow(flat, 0, 0, wanted), tuple(size))
+
+
 def _at_least(rank: int) -> Callable[[Any], Any]:
     def one(x: Any) -> Any:
         if x.ndim >= rank:

@@ -1,0 +1,137 @@
+"""Decides how ATen's reductions of elements that share a place are spelled.
+
+Every place looks at every element and takes those that belong to it: exact for any reduction, at a
+cost of places times elements. Where that is more than `LARGEST`, the op stays opaque.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from glasshouse.errors import Unsupported
+from glasshouse.frontend.torch.aten.arithmetic import as_index
+from glasshouse.frontend.torch.aten.index import scattered
+from glasshouse.frontend.torch.aten.registry import apply, aten, is_static
+from glasshouse.ir.dim import Dim, SymDim, product
+from glasshouse.ir.dtype import int64
+from glasshouse.ops import composite
+from glasshouse.ops.create import arange_near, full_near
+from glasshouse.ops.pieces import concat
+from glasshouse.ops.shape import expanded, reshaped
+from glasshouse.ops.shapes import axis_of
+
+LARGEST = 2**24
+# Reduction -> (core op, what changes nothing in it).
+_CORE = {
+    "sum": ("sum", 0.0), "mean": ("sum", 0.0), "prod": ("prod", 1.0),
+    "amax": ("max", -math.inf), "amin": ("min", math.inf),
+    "max": ("max", -math.inf), "min": ("min", math.inf),
+}  # fmt: skip
+
+
+def _reduced(hits: Any, values: Any, how: str, axis: int, first: Any = None) -> Any:
+    """The reduction along an axis of the values that are hit, and of `first`."""
+    op, neutral = _CORE[how]
+    taken = apply("where", hits, values, neutral)
+    if first is not None:
+        taken = concat(taken, first, axis=axis)
+    return taken.apply(op, axes=[axis])
+
+
+@aten("scatter_reduce.two")
+def scatter_reduce(
+    x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True
+) -> Any:
+    if reduce == "sum":
+        start = x if include_self else scattered(x, dim, index, 0, "set")
+        return scattered(start, dim, index, source, "add")
+    if not x.dtype.is_float or not is_static(*x.shape, *index.shape):
+        raise Unsupported(f"a scatter of {x.type} that takes the {reduce}")
+    if not x.ndim:
+        x1, i1, s1 = (reshaped(v, (1,)) for v in (x, index, source))
+        return reshaped(scatter_reduce(x1, 0, i1, s1, reduce, include_self), ())
+    at = axis_of(dim, x.ndim)
+    places = x.shape[at]
+    if product(index.shape) * places > LARGEST:
+        raise Unsupported(f"a scatter of {index.type} to {places} places that takes the {reduce}")
+    part = x
+    for axis, size in enumerate(index.shape):
+        source = composite.narrow(source, axis, 0, size)
+        part = part if axis == at else composite.narrow(part, axis, 0, size)
+    number = reshaped(arange_near(x, places), (places, *[1] * (x.ndim - at)))
+    hits = composite.unsqueeze(as_index(index).cast(int64), at).apply("equal", number)
+    values = composite.unsqueeze(source.cast(x.dtype), at)
+    count = hits.cast(x.dtype).apply("sum", axes=[at + 1])
+    own = composite.unsqueeze(part, at + 1) if include_self else None
+    out = _reduced(hits, values, reduce, at + 1, own)
+    if reduce == "mean":
+        out = out / (count + 1.0 if include_self else apply("maximum", count, 1.0))
+    if not include_self:
+        out = apply("where", count > 0.0, out, part)
+    if out.shape == x.shape:
+        return out
+    return composite.setitem(x, tuple(slice(0, s) for s in out.shape), out)
+
+
+@aten("scatter.reduce", "scatter.value_reduce")
+def scatter_with(x: Any, dim: int, index: Any, source: Any, reduce: str) -> Any:
+    if reduce == "add":
+        return scattered(x, dim, index, source, "add")
+    if not hasattr(source, "builder"):
+        source = full_near(x, index.shape, float(source), x.dtype)
+    return scatter_reduce(x, dim, index, source, "prod")
+
+
+@aten("index_reduce")
+def index_reduce(
+    x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True
+) -> Any:
+    if not x.ndim:
+        x1, s1 = reshaped(x, (1,)), reshaped(source, (product(source.shape),))
+        places = reshaped(index, (product(index.shape),))
+        return reshaped(index_reduce(x1, 0, places, s1, reduce, include_self), ())
+    at = axis_of(dim, x.ndim)
+    shape: list[Dim] = [1] * x.ndim
+    shape[at] = product(index.shape)
+    places = expanded(reshaped(index, shape), source.shape)
+    return scatter_reduce(x, at, places, source, reduce, include_self)
+
+
+@aten("segment_reduce")
+def segment_reduce(
+    x: Any, reduce: str, *, lengths: Any = None, indices: Any = None, offsets: Any = None,
+    axis: int = 0, unsafe: bool = False, initial: Any = None,
+) -> Any:  # fmt: skip
+    """Neighbours along an axis, so many at a time as `lengths` says, reduced to one."""
+    if lengths is not None:
+        lengths = as_index(lengths).cast(int64)
+        begins = lengths.apply("cumsum", axis=-1, exclusive=True)
+        ends = begins + lengths
+    elif offsets is not None:
+        offsets = as_index(offsets).cast(int64)
+        count = offsets.shape[-1] - 1
+        begins = composite.narrow(offsets, -1, 0, count)
+        ends = composite.narrow(offsets, -1, 1, count)
+    else:
+        raise Unsupported("segments that are given by neither lengths nor offsets")
+    at = begins.ndim - 1
+    cost = product((*x.shape, begins.shape[-1]))
+    if isinstance(cost, SymDim) or cost > LARGEST:
+        raise Unsupported("segments of so many elements")
+    number = arange_near(x, x.shape[at])
+    hits = composite.unsqueeze(begins, -1) <= number
+    hits = hits & (composite.unsqueeze(ends, -1) > number)
+    hits = reshaped(hits, (*hits.shape, *[1] * (x.ndim - at - 1)))
+    size = hits.cast(x.dtype).apply("sum", axes=[at + 1])
+    values = composite.unsqueeze(x, at)
+    first = None
+    if initial is not None:
+        one = (*values.shape[:at], hits.shape[at], 1, *values.shape[at + 2 :])
+        first = full_near(x, one, float(initial), x.dtype)
+        values = expanded(values, (*one[: at + 1], *values.shape[at + 1 :]))
+    out = _reduced(hits, values, reduce, at + 1, first)
+    if reduce != "mean":
+        return out
+    empty = math.nan if initial is None else float(initial)
+    return apply("where", size > 0.0, out / apply("maximum", size, 1.0), empty)
