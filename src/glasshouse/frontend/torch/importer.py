@@ -195,8 +195,9 @@ class Importer:
             result = _read(self.run(found[0], operands))
             result = self._as_declared(result, _declared(call.node))
             new = [graph.find(id) for id in range(mark, graph._next_id)]
-            if any(n is not None and n.op.name == "opaque" for n in new):
-                raise CaptureError("its decomposition needs an op that has no spelling")
+            needed = {n.attrs["target"] for n in new if n is not None and n.op.name == "opaque"}
+            if needed:
+                raise CaptureError(f"its decomposition needs {', '.join(sorted(needed))}")
             return result
         except GlasshouseError as error:
             self._refuse(call, error, mark)
@@ -214,7 +215,7 @@ class Importer:
         places = [i if i < len(call.args) else n for i, n in zip(call.written, names, strict=True)]
         result, values = opaque_call(
             self.builder, self.symbols, call.target, call.args, call.kwargs,
-            call.node.meta["val"], places,
+            call.node.meta["val"], places, _declared(call.node),
         )  # fmt: skip
         for slot, value in zip(call.written_slots(), values, strict=True):
             slot.write(value)

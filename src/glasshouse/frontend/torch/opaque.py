@@ -136,21 +136,27 @@ def opaque_call(
     kwargs: dict[str, Any],
     val: Any,
     written: Sequence[int | str] = (),
+    read: Any = None,
 ) -> tuple[Any, list[Any]]:
-    """The result of an op as handles, in the form of `val`; and what written arguments hold."""
+    """The result of an op as handles, in the form of `val`; and what written arguments hold.
+
+    `read` is `val` with None for results that nothing reads: PyTorch does not always keep to the
+    type that it gives for them.
+    """
     operands = _Operands(builder)
     template = tuple(operands.template(a) for a in args)
     named = {k: operands.template(v) for k, v in kwargs.items()}
     in_place = [r.alias_info is not None for r in target._schema.returns]
     results = [] if written and all(in_place) else flat_tensors(val)
-    types = [_type(t, symbols) for t in results]
+    kept = val if read is None or not flat_tensors(read) else read
+    counted = {id(t) for t in flat_tensors(kept)}
+    numbers = tuple(i for i, t in enumerate(results) if id(t) in counted)
+    types = [_type(results[i], symbols) for i in numbers]
     targets = [_at(args, kwargs, w) for w in written]
     types += [t.type for t in targets]
     if not types:
         raise CaptureError(f"{target} gives no tensor", builder.where())
-    call = TorchCall(
-        name_of(target), template, named, tuple(written), tuple(range(len(results)))
-    )  # fmt: skip
+    call = TorchCall(name_of(target), template, named, tuple(written), numbers)
     node = REGISTRY["opaque"].emit(
         builder,
         operands.handles,
@@ -163,7 +169,7 @@ def opaque_call(
     )
     outs = [builder.wrap(v) for v in node.outputs]
     made = iter(outs)
-    shaped = _shaped(val, made) if results else None
+    shaped = _shaped(kept, made) if results else None
     return shaped, [
         Complex(o) if isinstance(t, Complex) else o for t, o in zip(targets, made, strict=True)
     ]
