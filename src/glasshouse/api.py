@@ -41,18 +41,27 @@ def compile(
     target: str = "cpu",
     progress: Callable[[int, int, str], None] | None = None,
     num_runtimes: int = 1,
+    tune: bool | None = None,
+    tolerance: float = 2e-5,
+    precision: object = None,
     **keywords: Any,
 ) -> Module:
     """A model as native code: traced (unless it is a graph), optimised, built and loaded.
 
-    Passes, precision and instruments are those of the enclosing `with PassContext()`. `progress`
+    Passes and instruments are those of the enclosing `with PassContext()`, and so is the precision
+    where none is given: "bfloat16" lets products compute in it. Where a convolution can be computed
+    in several ways, the large ones are measured once on a machine (`tune=None`), or all (`True`),
+    or none and an estimate decides (`False`); only ways whose error, relative to the largest
+    result, is within `tolerance` are taken. `progress`
     is called with (files built, files in all, name). As many calls as there are runtimes, each with
     memory of its own, go on at the same time.
     """
     from glasshouse.runtime.compiler import compile_optimized
 
     graph = model if isinstance(model, Graph) else trace(model, *inputs, **keywords)
-    return compile_optimized(graph, target, progress, num_runtimes)
+    return compile_optimized(
+        graph, target, progress, num_runtimes, tune=tune, tolerance=tolerance, precision=precision
+    )
 
 
 def load(folder: str | os.PathLike[str], num_runtimes: int = 1) -> Module:

@@ -10,7 +10,7 @@ from glasshouse.lower.group import member_ids
 from glasshouse.lower.program import Call
 from glasshouse.record.reader import Recording
 from glasshouse.record.recorder import Recorder
-from glasshouse.record.schema import ErrorRow, KernelRow, Text, TimeRow
+from glasshouse.record.schema import CandidateRow, ErrorRow, KernelRow, Text, TimeRow
 from glasshouse.record.writer import GraphBuilder, RecordingBuilder
 from glasshouse.runtime.accuracy import measure_errors
 from glasshouse.runtime.module import Module
@@ -40,6 +40,9 @@ def compilation_of(module: Module, base: Recording | None) -> RecordingBuilder:
     for number, step in enumerate(module.program.steps):
         if isinstance(step, Call):
             owner.add(_kernel_row(number, step, module.source.kernels[step.kernel.name]))
+            for choice in step.choices:
+                for c in choice.candidates:
+                    owner.add(CandidateRow(number, c.name, c.seconds, c.name == choice.name, c.why))
         else:
             reason = Text(f"// {step.why}")
             name = f"fallback_{step.node.op.name}"

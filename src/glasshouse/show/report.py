@@ -23,6 +23,7 @@ from glasshouse.record.schema import (
     TimeRow,
 )
 from glasshouse.show.figures import cut, percent, seconds, short, size, table
+from glasshouse.show.variants import variants
 
 WALL_TIME = ("wall seconds", "wall time")
 """Facts of the file that may hold the measured time of a whole run."""
@@ -59,6 +60,7 @@ def _graph(recording: Recording, graph: GraphView, top: int) -> Iterator[str]:
     )
     yield _passes(graph)
     yield _kernels(recording, graph, top)
+    yield variants(graph, top)
     yield _fusions(graph, top)
     yield _rejects(graph, top)
     yield _opaque(graph, top)

@@ -30,7 +30,7 @@ def build(source: Source, progress: Progress | None = None) -> Path:
     """The shared library of a program; what the cache has is not built again."""
     tools = toolchain()
     folder = made_cache_folder()
-    salt = f"{tools.identity} {' '.join(tools.flags[:-1])} {headers_hash()}"
+    salt = salt_of(tools)
     keys = {name: hash_text(salt + text) for name, text in source.kernels.items()}
     main = hash_text(salt + source.main)
     library = folder / f"{hash_text(salt + ' '.join([*keys.values(), main]))}.so"
@@ -63,6 +63,11 @@ def build(source: Source, progress: Progress | None = None) -> Path:
             build_part(tools, path, part)
         _link(tools, library, [*objects, *everything.values()])
     return library
+
+
+def salt_of(tools: Toolchain) -> str:
+    """What changes whenever code built from the same text may."""
+    return f"{tools.identity} {' '.join(tools.flags[:-1])} {headers_hash()}"
 
 
 def _link(tools: Toolchain, library: Path, objects: list[Path], *strict: str) -> None:

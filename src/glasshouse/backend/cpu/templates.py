@@ -36,5 +36,5 @@ def build_part(tools: Toolchain, target: Path, part: str) -> None:
     """Compile one part, unless the cache has it."""
     if not is_whole(target):
         source = INCLUDE / "glasshouse" / "kernels.cpp"
-        command = [tools.compiler, *tools.flags, f"-DGH_PART={part}", "-c", str(source)]
+        command = [tools.compiler, "-O3", *tools.flags, f"-DGH_PART={part}", "-c", str(source)]
         compile_into(target, command, "the templates")

@@ -17,7 +17,7 @@ INCLUDE = Path(__file__).parent / "include"
 # -fno-math-errno and -fno-trapping-math let loops with sqrt and selects become vectors; neither
 # changes a result. -ffp-contract=off keeps a*b+c as written: templates that want an FMA ask for it.
 _FLAGS = (
-    "-std=c++17", "-O3", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
+    "-std=c++17", "-fPIC", "-fvisibility=hidden", "-fno-math-errno", "-fno-trapping-math",
     "-ffp-contract=off", "-fopenmp-simd", "-fno-exceptions", "-fno-rtti", "-Wno-unknown-pragmas",
     "-Wno-psabi", "-fno-semantic-interposition", "-ffunction-sections", "-DGH_EXTERN_KERNELS",
 )  # fmt: skip

@@ -1,0 +1,118 @@
+"""Decides how ways to compute a convolution are timed: in turns, weights cold, data as in a model.
+
+In a model a layer finds its input in the cache and its weights not, because all other layers ran
+since. So a large buffer is read before each run, and then the input. One thread runs, and its
+processor time counts: on a busy machine the wall time of two threads was off by a factor of 4, and
+all ways share their work among threads alike. The least of some runs counts, as noise only adds,
+and only once the least but one is about the same: otherwise the machine is too busy to tell. Errors
+are taken against the product over taps, which adds up in plain order.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from math import sqrt
+
+import numpy as np
+
+from glasshouse.backend.cpu.build import Progress, build
+from glasshouse.backend.cpu.probe import CONV_WAYS, PACK, RUN, SIZES, probe_source
+from glasshouse.lower.choice import Candidate, Problem
+from glasshouse.runtime.arrays import Array, aligned_bytes
+
+EXACT = "im2col"
+ROUNDS = (3, 20)  # at least, at most
+SAME = 1.08  # two runs that differ by less than this saw no noise
+HOPELESS = 1.5  # a way that takes so much longer than the best need not be known better
+_COLD = 48 << 20  # bytes that push weights out of the caches
+
+
+def measure_conv(
+    problem: Problem, names: Sequence[str], progress: Progress | None = None
+) -> list[Candidate] | None:
+    """Seconds and error of each way; None if the machine is too busy to tell."""
+    library = ctypes.CDLL(str(build(probe_source(), progress)))
+    x, w, result = _data(problem.numbers)
+    ways = {name: _Way(library, name, problem.numbers, x, w) for name in {*names, EXACT}}
+    exact = ways[EXACT].run(result).copy()
+    largest = float(np.max(np.abs(exact))) or 1.0
+    errors = {n: float(np.max(np.abs(ways[n].run(result) - exact))) / largest for n in names}
+    times = _timed({n: ways[n] for n in names}, result, x)
+    if times is None:
+        return None
+    return [Candidate(n, times[n], errors[n]) for n in names]
+
+
+def _timed(ways: Mapping[str, _Way], result: Array, x: Array) -> dict[str, float] | None:
+    cold = np.zeros(_COLD // 8)
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for number in range(ROUNDS[1]):
+        for name, way in ways.items():
+            cold.sum()
+            x.sum()
+            begin = time.thread_time()
+            way.run(result)
+            times[name].append(time.thread_time() - begin)
+        if number >= ROUNDS[0] - 1 and settled(times):
+            return {name: min(seconds) for name, seconds in times.items()}
+    return None
+
+
+def settled(times: Mapping[str, Sequence[float]]) -> bool:
+    """Whether each way that may be the best has two runs that took about the least."""
+    best = min(min(seconds) for seconds in times.values())
+    for seconds in times.values():
+        first, second = sorted(seconds)[:2]
+        if first <= best * HOPELESS and second > first * SAME:
+            return False
+    return True
+
+
+def _data(n: Sequence[int]) -> tuple[Array, Array, Array]:
+    """Image, weights and room for the result; of the size that activations tend to have."""
+    batch, height, width, channels, out_height, out_width, filters, kh, kw = n[:9]
+    random = np.random.default_rng(0)
+    depth = channels // n[15] * kh * kw
+    x = random.standard_normal((batch, height, width, channels), np.float32)
+    w = random.standard_normal((filters, depth), np.float32) / np.float32(sqrt(depth))
+    return x, w, np.empty((batch, out_height, out_width, filters), np.float32)
+
+
+class _Way:
+    """One way with its weights packed."""
+
+    def __init__(
+        self, library: ctypes.CDLL, name: str, numbers: Sequence[int], x: Array, w: Array
+    ) -> None:
+        self._call = library.glasshouse_probe
+        self._way = list(CONV_WAYS).index(name)
+        self._numbers = (ctypes.c_int64 * len(numbers))(*numbers)
+        self._pool = _one_thread(str(library._name))
+        self._x = x
+        bytes_ = (ctypes.c_int64 * 2)()
+        self._probe(SIZES, None, None, None, None, bytes_)
+        self._packed, self._work = aligned_bytes(bytes_[0]), aligned_bytes(bytes_[1])
+        self._probe(PACK, w, self._packed, None, None, None)
+
+    def run(self, result: Array) -> Array:
+        self._probe(RUN, None, self._packed, self._work, result, None)
+        return result
+
+    def _probe(self, what: int, w: Array | None, *rest: object) -> None:
+        packed, work, result, bytes_ = rest
+        arrays = [_address(a) for a in (self._x, w, packed, work, result)]
+        self._call(self._way, what, self._pool, self._numbers, *arrays, bytes_)
+
+
+@lru_cache(maxsize=1)
+def _one_thread(path: str) -> ctypes.c_void_p:
+    library = ctypes.CDLL(path)
+    library.glasshouse_pool.restype = ctypes.c_void_p
+    return ctypes.c_void_p(library.glasshouse_pool(1))
+
+
+def _address(array: object) -> ctypes.c_void_p | None:
+    return ctypes.c_void_p(array.ctypes.data) if isinstance(array, np.ndarray) else None

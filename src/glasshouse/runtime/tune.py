@@ -1,0 +1,89 @@
+"""Decides which way each convolution is computed: the fastest measured whose error is small enough.
+
+What was measured is kept on disk, a small file for each problem, by everything that can change it:
+sizes, code of the kernels, compiler, processor. A file appears whole or not at
+all, so processes can share them; one that cannot be read is measured again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+
+from glasshouse.backend.cpu.build import Progress, salt_of
+from glasshouse.backend.cpu.cache import made_cache_folder, write_whole
+from glasshouse.backend.cpu.toolchain import hash_text, toolchain
+from glasshouse.lower.choice import Candidate, Choice, Problem
+from glasshouse.runtime.measure import measure_conv
+
+WORTH = 5e7
+"""Operations from which a layer is measured unasked: 0.2 ms on this machine's two cores."""
+
+TOLERANCE = 2e-5
+"""Error of a kernel, relative to its largest result. F(4, 3) shows 7e-6 to 1.1e-5, F(2, 3) 2e-6."""
+
+KEPT_WITHIN = 1.03
+"""The usual way stays when it is at most this much slower than the best: that is noise."""
+
+
+class Tuner:
+    """Answers lowering's questions from measurements: those on disk, and new ones."""
+
+    def __init__(
+        self, every: bool = False, tolerance: float = TOLERANCE, progress: Progress | None = None
+    ) -> None:
+        """`every`: also layers too small to be worth it."""
+        self._worth = 0.0 if every else WORTH
+        self._tolerance = tolerance
+        self._progress = progress
+        self._known: dict[str, list[Candidate]] = {}
+
+    def __call__(self, problem: Problem, names: Sequence[str], usual: str) -> Choice:
+        if problem.op != "conv" or len(names) < 2 or problem.operations < self._worth:
+            return Choice(usual)
+        measured = self._known.get(problem.key) or _read(problem, names)
+        if measured is None:
+            measured = measure_conv(problem, names, self._progress)
+            if measured is None:
+                unknown = tuple(Candidate(n, why="the machine was too busy") for n in names)
+                return Choice(usual, unknown)
+            _write(problem, measured)
+            if self._progress is not None:
+                count = len(self._known) + 1
+                self._progress(count, count, f"measured {problem.key}")
+        self._known[problem.key] = measured
+        return pick(measured, usual, self._tolerance)
+
+
+def pick(measured: Sequence[Candidate], usual: str, tolerance: float) -> Choice:
+    """The fastest among the exact enough; the usual one when it is as fast."""
+    judged = [
+        replace(c, why=f"error {c.error:.1e}" + ("" if c.error <= tolerance else ", too large"))
+        for c in measured
+    ]
+    good = [c for c in judged if c.error <= tolerance]
+    if not good:
+        return Choice(usual, tuple(judged))
+    best = min(good, key=lambda c: c.seconds)
+    same = [c for c in good if c.name == usual and c.seconds <= best.seconds * KEPT_WITHIN]
+    return Choice((same or [best])[0].name, tuple(judged))
+
+
+def _file_name(problem: Problem) -> str:
+    return f"tuned-{hash_text(f'{salt_of(toolchain())} {problem.key}')}.json"
+
+
+def _read(problem: Problem, names: Sequence[str]) -> list[Candidate] | None:
+    try:
+        rows = json.loads((made_cache_folder() / _file_name(problem)).read_text())
+        found = {str(n): Candidate(str(n), float(s), float(e)) for n, s, e in rows["measured"]}
+        return [found[name] for name in names]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
+def _write(problem: Problem, measured: Sequence[Candidate]) -> None:
+    rows = [[c.name, c.seconds, c.error] for c in measured]
+    text = json.dumps({"problem": problem.key, "measured": rows})
+    write_whole(made_cache_folder() / _file_name(problem), text)

@@ -1,0 +1,35 @@
+"""Decides how the report tells which way each kernel is computed: the one taken, and the others."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from glasshouse.record.reader import GraphView
+from glasshouse.record.schema import CandidateRow, KernelRow
+from glasshouse.show.figures import cut, seconds, table
+
+
+def variants(graph: GraphView, top: int) -> str:
+    """A line for each kernel that had a choice, kernels with the same figures together."""
+    by_kernel: dict[int, list[CandidateRow]] = defaultdict(list)
+    for row in graph.table(CandidateRow):
+        by_kernel[row.kernel].append(row)
+    if not by_kernel:
+        return ""
+    names = {k.id: k.name for k in graph.table(KernelRow)}
+    alike: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for kernel, rows in by_kernel.items():
+        taken = next((r.variant for r in rows if r.chosen), "the usual one")
+        alike[taken, _others(rows)].append(names.get(kernel, "?"))
+    shown = [["variant", "kernels", "for instance", "measured"]]
+    for (taken, others), kernels in list(alike.items())[:top]:
+        shown.append([taken, str(len(kernels)), cut(kernels[0], 24), others])
+    more = f"\n  and {len(alike) - top} more" if len(alike) > top else ""
+    return f"Variants, chosen by measurement\n{table(shown, [1])}{more}"
+
+
+def _others(rows: list[CandidateRow]) -> str:
+    ordered = sorted(rows, key=lambda r: r.seconds)
+    return ", ".join(
+        f"{r.variant} {seconds(r.seconds) if r.seconds > 0 else ''} ({r.why})" for r in ordered
+    )
