@@ -137,6 +137,7 @@ def viewer(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Viewer]]:
         offline: bool = True,
         url: str = "",
         motion: str = "reduce",
+        script: str = "",
         **options: Any,
     ) -> Viewer:
         context = chromium.new_context(
@@ -145,6 +146,8 @@ def viewer(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Viewer]]:
             reduced_motion=motion, accept_downloads=True, offline=offline,
         )  # fmt: skip
         page = context.new_page()
+        if script:
+            page.add_init_script(script)
         made = Viewer(page, [], [])
         page.on("request", lambda r: made.requests.append(r.url))
         page.on("pageerror", lambda e: made.errors.append(str(e)))

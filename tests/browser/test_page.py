@@ -35,9 +35,12 @@ def test_first_view_and_totals(viewer) -> None:
     assert "Largest tensors" in shown
 
 
-@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080), (1024, 600)])
+@pytest.mark.parametrize("size", [(1280, 720), (1920, 1080), (1024, 600), (640, 360)])
 def test_nothing_is_cut_off(viewer, size: tuple[int, int]) -> None:
-    """No part of the page sticks out of the window, and no toolbar button covers another."""
+    """No part of the page sticks out of the window, and no toolbar button covers another.
+
+    The last size is that of a window of 1280x720 at 200 % zoom.
+    """
     v = viewer(rich(), size=size)
     width, height = size
     assert v.page.evaluate("() => document.documentElement.scrollWidth") <= width
@@ -56,6 +59,8 @@ def test_nothing_is_cut_off(viewer, size: tuple[int, int]) -> None:
         assert left["x"] + left["width"] <= right["x"] + 1.5, (left, right)
     stage = v.page.locator(".stage").bounding_box()
     assert stage["width"] >= 0.6 * width
+    if height < 600:
+        return  # words at a readable size go before seeing all of them at once
     # Every drawn word of the first view lies inside the graph's part of the window.
     svg = v.page.evaluate("() => window.glasshouse.view.toSvg(false)")
     for x, y in re.findall(r'<text[^>]*? x="([\d.-]+)" y="([\d.-]+)"', svg):

@@ -179,7 +179,7 @@ def test_inside_a_notebook_cell(viewer, tmp_path: Path) -> None:
     v.page.goto(cell.as_uri())
     frame = v.page.frame_locator("iframe")
     frame.locator("html[data-ready]").wait_for(state="attached", timeout=30000)
-    frame.locator(".details:has-text('FusedMatmul')").wait_for(timeout=10000)
+    frame.locator(".details:has-text('FusedMatmul')").wait_for(timeout=30000)
 
 
 def test_optimised_models_show_their_passes(viewer) -> None:
