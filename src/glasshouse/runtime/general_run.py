@@ -10,13 +10,14 @@ import numpy as np
 
 from glasshouse.backend.cpu.emit import Layout
 from glasshouse.errors import ExecutionError
+from glasshouse.ir.dim import evaluate
 from glasshouse.ir.dtype import from_storage, to_storage
 from glasshouse.ir.graph import Value
 from glasshouse.ir.op import Kind
 from glasshouse.lower.order import lying
 from glasshouse.lower.program import Fallback, Program, Step
 from glasshouse.numpy_ref.executor import bind_sizes, run_node
-from glasshouse.runtime.arrays import Array
+from glasshouse.runtime.arrays import ALIGN, Array, aligned_bytes
 from glasshouse.runtime.checks import check_output, checked_input, empty, sizes_of
 from glasshouse.runtime.static_run import BAD_INDEX
 from glasshouse.runtime.updates import State
@@ -78,6 +79,9 @@ class Run:
         if see is not None:  # whoever looks at a step finds its operands as they were
             for new in graph.updates.values():
                 kept.setdefault(new, empty(new, self.sizes))
+        for value in of.layout.unbounded:
+            kept.setdefault(value, empty(value, self.sizes))
+        self._grow_arena()
         for value, array in kept.items():
             self._table[places[value]] = array.ctypes.data
         self._steps(times, see)
@@ -92,6 +96,14 @@ class Run:
             if made is not home:
                 np.copyto(home, made)
         state.advance()
+
+    def _grow_arena(self) -> None:
+        """Make room for workspaces whose size was not known before; it is kept for later runs."""
+        layout = self.of.layout
+        most = max((evaluate(w, self.sizes) for w in layout.workspaces), default=0)
+        needed = layout.work_offset + most + ALIGN
+        if most and needed > self.workspace.arena.size:
+            self.workspace.arena = aligned_bytes(needed)
 
     def _steps(self, times: Array | None, see: See | None) -> None:
         of, steps = self.of, self.of.program.steps

@@ -98,6 +98,11 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
     if weights_in not in ("auto", "library", "file"):
         raise Unsupported(f"weights are saved in 'library' or 'file', not in {weights_in!r}")
     program, layout = module.program, module.layout
+    if layout.unbounded or layout.workspaces:
+        raise Unsupported(
+            "a size without an upper bound cannot be saved: its memory is planned when it is run",
+            hint="give the symbol a range, as in symbol('batch', 1, 64)",
+        )
     weights = _Weights(module)
     graph = graph_to_json(program.graph, weights.keep)
     weights.bytes = max(weights.bytes, ALIGN)  # an empty file cannot be mapped

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from glasshouse.ir.dim import Dim
 from glasshouse.ir.graph import Value
 from glasshouse.lower.cxx import C_TYPE
 from glasshouse.lower.program import Call, Fallback, Kernel, Packed, Program
@@ -27,6 +28,8 @@ class Layout:
     arena_bytes: int = 0
     tensor_bytes: int = 0  # of the values in the arena, if each had memory of its own
     work_offset: int = 0  # where in the arena the workspace of the running kernel begins
+    unbounded: list[Value] = field(default_factory=list)  # in the table; memory anew for each run
+    workspaces: list[Dim] = field(default_factory=list)  # those without a bound, in bytes
 
     @property
     def table_size(self) -> int:
