@@ -28,13 +28,10 @@ def _sgd(model: Any) -> torch.optim.Optimizer:
 def glasshouse(work: Workload, model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
     import glasshouse as gh
 
-    precision = "bfloat16" if work.allowed else "float32"
-    with gh.PassContext(precision=precision):
-        if work.training:
-            graph = gh.trace_training(model, work.loss, _sgd(model), *inputs)
-            module = gh.compile(graph)
-        else:
-            module = gh.compile(model, *inputs)
+    if work.training:
+        module = gh.compile(gh.trace_training(model, work.loss, _sgd(model), *inputs))
+    else:
+        module = gh.compile(model, *inputs, precision="bfloat16" if work.allowed else None)
     return lambda: module(*inputs)
 
 
