@@ -203,3 +203,27 @@ def broad(nodes: int) -> Recording:
             groups=[group],
         )  # fmt: skip
     return made.finish()
+
+
+def shared_mask(layers: int) -> Recording:
+    """Identical layers that all read one mask."""
+    made = RecordingBuilder("masked")
+    graph = made.graph("masked")
+    graph.stage("traced")
+    wide = "float32[1, 4, 8, 8]"
+    at = graph.node("Input", name="x", kind="source", outputs=[wide])
+    mask = graph.node("Input", name="mask", kind="source", outputs=["float32[1, 1, 8, 8]"])
+    for i in range(layers):
+        path = ["encoder", "layer", str(i)]
+        classes = ["Encoder", "ModuleList", "Layer"]
+        for op, kind, inputs in (
+            ("Matmul", "matmul", [at]), ("Add", "elementwise", [mask]),
+            ("Softmax", "reduction", []), ("Gelu", "elementwise", []),
+        ):  # fmt: skip
+            part = "attention" if op != "Gelu" else "mlp"
+            group = graph.group_path("module", [*path, part], [*classes, part.title()])
+            at = graph.node(
+                op, name=f"layers.{i}.{op.lower()}", kind=kind, outputs=[wide], groups=[group],
+                inputs=inputs if op == "Matmul" else [at, *inputs],
+            )  # fmt: skip
+    return made.finish()
