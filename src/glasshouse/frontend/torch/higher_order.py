@@ -39,7 +39,10 @@ def convert(importer: Importer, module: Any, node: fx.Node, env: dict[Any, Any])
         operands = args[first:]
         if operands and isinstance(operands[0], (list, tuple)):
             operands = list(operands[0])
-        return importer.run(args[body], operands)
+        results = importer.run(args[body], operands)
+        if name == "wrap_with_set_grad_enabled" and importer.stops and not args[0]:
+            return _without_gradient(importer, results)
+        return results
     known = _CONTROL.get(name)
     if known is None:
         raise CaptureError(
@@ -48,6 +51,16 @@ def convert(importer: Importer, module: Any, node: fx.Node, env: dict[Any, Any])
         )  # fmt: skip
     args = importer.values(list(node.args), env)
     return tuple(Slot(h) for h in known(importer, *args))
+
+
+def _without_gradient(importer: Importer, results: Any) -> Any:
+    """What a body under `torch.no_grad` gives."""
+    if isinstance(results, (list, tuple)):
+        return tuple(_without_gradient(importer, r) for r in results)
+    value = results.read() if isinstance(results, Slot) else None
+    if value is None or isinstance(value, Complex) or not value.dtype.is_float:
+        return results
+    return Slot(importer.without_gradient(value))
 
 
 def body_graph(

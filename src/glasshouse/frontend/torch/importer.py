@@ -24,6 +24,7 @@ from glasshouse.frontend.torch.views import put_back
 from glasshouse.frontend.torch.weights import array_of
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dtype import bool_, float32, int64
+from glasshouse.ir.graph import Node
 from glasshouse.ir.origin import Origin
 
 Env = dict[fx.Node, Any]
@@ -75,6 +76,8 @@ class Importer:
         self.sources = sources
         self.refused: list[tuple[str, str]] = []  # (op, why its spelling did not do)
         self.views_by_schema = False  # where the program's fake tensors do not share memory
+        self.stops = False  # whether gradients will be taken, and must end where the model says
+        self.stopped: set[Node] = set()  # nodes through which no gradient flows
         self._inside: Origin | None = None  # of the op that is being decomposed
 
     def inside(self, origin: Origin | None) -> None:
@@ -181,7 +184,14 @@ class Importer:
         def write(number: int, new: Any) -> None:
             self._write(call.env[call.node.args[number]], new)
 
-        return spelling(Context(self.builder, write, call.node), *call.args, **kwargs)
+        stopped = self.without_gradient if self.stops else None
+        return spelling(Context(self.builder, write, call.node, stopped), *call.args, **kwargs)
+
+    def without_gradient(self, handle: Any) -> Any:
+        """The same value, through which no gradient flows."""
+        out = handle.apply("barrier")
+        self.stopped.add(out.value.node)
+        return out
 
     def _decomposed(self, call: Call) -> Any:
         found = decomposed(call.target, call.node.args, call.node.kwargs)

@@ -228,16 +228,19 @@ def load_program(
     names: Mapping[str, str] | None = None,
     strip: str = "",
     variables: AbstractSet[str] = frozenset(),
+    stops: bool = False,
 ) -> tuple[Assembler, list[Any]]:
     """A program's nodes in a graph that can be added to, and what it returns.
 
-    `variables` are weights that will be written to. `strip` is the name of a module around the
+    `variables` are weights that will be written to. With `stops`, the importer says which nodes
+    no gradient flows through. `strip` is the name of a module around the
     user's: weights are called as they are called inside of it.
     """
     symbols = Symbols(program.range_constraints)
     for torch_symbol, wanted in (names or {}).items():
         symbols.name(torch_symbol, wanted)
     assembler = Assembler(symbols, sources, name)
+    assembler.importer.stops = stops
     signature = program.graph_signature
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
     changing = written_storages(program.graph_module)

@@ -76,7 +76,12 @@ def capture_training(
     trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
     names = {id(p): n for n, p in model.named_parameters() if id(p) in trained}
     assembler, results = load_program(
-        program, sources, type(model).__name__, strip=_MODEL, variables=set(names.values())
+        program,
+        sources,
+        type(model).__name__,
+        strip=_MODEL,
+        variables=set(names.values()),
+        stops=True,
     )
     loss = results[0]
     if len(results) != 1 or not isinstance(loss, Slot) or loss.read().type.numel != 1:
@@ -96,7 +101,8 @@ def _backward_and_step(
     used = [p for p in model.parameters() if id(p) in names and names[id(p)] in assembler.slots]
     slots = [assembler.slots[names[id(p)]] for p in used]
     values = [slot.read() for slot in slots]
-    order = list(builder.graph.nodes)
+    stopped = assembler.importer.stopped
+    order = [n for n in builder.graph.nodes if n not in stopped]
     with builder.at(backward_origin(loss.value.node)):
         seed = builder.apply("full", shape=loss.shape, value=1, dtype=loss.dtype)
     found = reverse(builder, builder.at, order, {loss.value: seed}, [v.value for v in values])

@@ -19,10 +19,15 @@ def _same(x: Any, *_: Any, **__: Any) -> Any:
 
 
 aten(
-    "clone", "detach", "alias", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",
+    "clone", "alias", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",
     "detach_copy", "alias_copy", "resolve_neg", "identity", "_to_cpu", "cpu", "pin_memory",
     "view_as_real_copy", "detach_",
 )(_same)  # fmt: skip
+
+
+@aten("detach", context=True)
+def detach(ctx: Context, x: Any) -> Any:
+    return x if ctx.stopped is None or isinstance(x, Complex) else ctx.stopped(x)
 
 
 @aten("to", "_to_copy", "_autocast_to_reduced_precision", "_autocast_to_full_precision")

@@ -129,9 +129,22 @@ def index_select(x: Any, dim: int, index: Any) -> Any:
     return x.apply("take", reshaped(as_index(index), (product(index.shape),)), axis=dim)
 
 
-@aten("embedding")
-def embedding(weight: Any, indices: Any, *_: Any, **__: Any) -> Any:
-    return weight.apply("take", as_index(indices))
+@aten("embedding", context=True)
+def embedding(
+    ctx: Context, weight: Any, indices: Any, padding_idx: int = -1, scale_by_freq: bool = False,
+    sparse: bool = False,
+) -> Any:  # fmt: skip
+    """In training, the row for padding is read like any other and never learns."""
+    indices = as_index(indices)
+    found = weight.apply("take", indices)
+    if ctx.stopped is None:
+        return found
+    if scale_by_freq:
+        raise Unsupported("gradients that are scaled by how often a row is used")
+    if padding_idx < 0:
+        return found
+    padding = composite.unsqueeze(indices.apply("equal", padding_idx), indices.ndim)
+    return apply("where", padding, ctx.stopped(found), found)
 
 
 @aten("one_hot")

@@ -30,11 +30,16 @@ class Context:
     """What a spelling may need besides its arguments."""
 
     def __init__(
-        self, builder: GraphBuilder, write: Callable[[int, Any], None], fx_node: Any
+        self,
+        builder: GraphBuilder,
+        write: Callable[[int, Any], None],
+        fx_node: Any,
+        stopped: Callable[[Any], Any] | None = None,
     ) -> None:
         self.builder = builder
         self.write = write  # (number of an argument, the new value of that tensor)
         self.fx_node = fx_node
+        self.stopped = stopped  # the same value without a gradient; None where none is taken
 
     def make(self, op: str, **attrs: Any) -> Any:
         """An op without operands."""

@@ -1,0 +1,51 @@
+"""Training: gradients end where the model says so."""
+
+import pytest
+import torch
+from torch import nn
+
+import glasshouse as gh
+from frontend_torch import assert_same, outputs_of
+
+
+class Detached(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([1.0, 2.0, 3.0]))
+
+    def forward(self, x):
+        y = self.weight * x
+        return (y * y.detach()).sum()
+
+
+class UnderNoGrad(Detached):
+    def forward(self, x):
+        y = self.weight * x
+        with torch.no_grad():
+            scale = (y * y).sum()
+        return (y * scale).sum()
+
+
+class Padded(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Embedding(4, 2, padding_idx=1)
+        nn.init.ones_(self.table.weight)  # the padding too: what it holds is read
+
+    def forward(self, x):
+        return (self.table(x.long()) ** 2).sum()
+
+
+@pytest.mark.parametrize("make", [Detached, UnderNoGrad, Padded])
+def test_a_step_equals_pytorchs(make):
+    model, x = make(), torch.tensor([1.0, 3.0, 1.0])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    graph = gh.trace_training(model, None, optimizer, x)
+    state: dict = {}
+    loss = outputs_of(graph, [x], variables=state)[0]
+    wanted = model(x)
+    wanted.backward()
+    optimizer.step()
+    assert_same(loss, wanted)
+    for name, value in model.named_parameters():
+        assert_same(state[name], value)
