@@ -1,10 +1,10 @@
 """Decides how the table of models reads: docs/models.md, from models that are traced and run.
 
-Run: python tools/generate_model_table.py [--all | --check | NAME...]
+Run: python tools/generate_model_table.py [--check | --reference] [NAME...]
 
-Without arguments the models that the table lacks are measured; names measure these anew, --all
-every one (the better part of an hour on two cores). With --check nothing is measured or written:
-the exit code is 1 when the table has not the models that tests/hf_models builds.
+Without names the models that the table lacks are measured, or have not been compiled. With
+--reference nothing is compiled, which takes seconds a model. With --check nothing is measured or
+written: the exit code is 1 when the table has not the models that tests/hf_models builds.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ outputs. *Opaque* ops have no counterpart in the core ops, so PyTorch runs them 
 depends on data is fixed as it was.
 """
 HEAD = "| model | class | nodes | opaque | error, reference | error, compiled |"
+UNMEASURED = "not measured"
 RULE = "|---|---|--:|---|--:|--:|"
 
 
@@ -45,7 +46,9 @@ def main(arguments: list[str]) -> int:
             print(f"{PATH} is stale: run python {sys.argv[0]}", file=sys.stderr)
             return 1
         return 0
-    asked = known if arguments == ["--all"] else arguments or [n for n in known if n not in rows]
+    compiles = "--reference" not in arguments
+    names = [a for a in arguments if a != "--reference"]
+    asked = names or [n for n in known if n not in rows or (compiles and UNMEASURED in rows[n])]
     unknown = set(asked) - set(known)
     if unknown:
         print(f"there is no model {', '.join(sorted(unknown))}", file=sys.stderr)
@@ -53,7 +56,7 @@ def main(arguments: list[str]) -> int:
     measure = import_module("hf_models.measure").measure
     for name in asked:
         try:
-            rows[name] = row(measure(name))
+            rows[name] = row(measure(name, compiles))
         except Exception as error:  # one model that fails must not cost the others
             print(f"{name}: {type(error).__name__}: {error}"[:600], file=sys.stderr, flush=True)
             continue
@@ -83,7 +86,7 @@ def page(families: dict[str, list[str]], rows: dict[str, str]) -> str:
 def row(found: Any) -> str:
     """One line of the table."""
     opaque = ", ".join(f"{count} {op}" for op, count in sorted(found.opaque.items())) or "none"
-    compiled = "sizes depend on data" if found.compiled is None else _figure(found.compiled)
+    compiled = found.compiled if isinstance(found.compiled, str) else _figure(found.compiled)
     model = found.model + (" (run once)" if found.by_running else "")
     cells = (
         f"`{found.name}`", model, str(found.nodes), opaque, _figure(found.reference), compiled,

@@ -31,7 +31,7 @@ class Measured:
     nodes: int
     opaque: Counter[str]
     reference: float
-    compiled: float | None  # None where a size depends on data, so that nothing is compiled
+    compiled: float | str  # or why there is none
 
 
 def measure(name: str, compiled: bool = True) -> Measured:
@@ -52,14 +52,14 @@ def measure(name: str, compiled: bool = True) -> Measured:
         len(captured.graph),
         opaque_ops(captured.graph),
         reference,
-        compiled_error(captured, inputs, wanted) if compiled else None,
+        compiled_error(captured, inputs, wanted) if compiled else "not measured",
     )
 
 
-def compiled_error(captured: Captured, inputs: dict[str, Any], wanted: Any) -> float | None:
+def compiled_error(captured: Captured, inputs: dict[str, Any], wanted: Any) -> float | str:
     runner = Runner(captured, "compiled")
     if runner.module is None:
-        return None
+        return "sizes depend on data"
     results = runner(pytree.tree_leaves(((), copy.deepcopy(inputs))))
     return error(pytree.tree_unflatten(results, captured.out_spec), wanted)
 

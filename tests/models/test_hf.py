@@ -21,4 +21,4 @@ QUICK = ("bert", "gpt2", "resnet")
 def test_equals_pytorch(name):
     found = measure(name)
     assert found.reference <= LIMIT
-    assert found.compiled is None or found.compiled <= LIMIT
+    assert isinstance(found.compiled, str) or found.compiled <= LIMIT

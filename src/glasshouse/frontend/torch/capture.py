@@ -21,6 +21,7 @@ from glasshouse.frontend.torch.graph_module import import_graph_module, is_aten
 from glasshouse.frontend.torch.loose import capture_loosely
 from glasshouse.frontend.torch.program import Captured, import_program
 from glasshouse.frontend.torch.refusal import quiet, refusal
+from glasshouse.frontend.torch.stacks import users_lines
 from glasshouse.ir.dim import as_symbol
 from glasshouse.ir.types import TensorType
 
@@ -103,7 +104,8 @@ def export(
 ) -> Any:  # fmt: skip
     """`torch.export.export`, with results of any class."""
     register_unknown((args, kwargs))
-    with results_registered(model, not strict), quiet(), warnings.catch_warnings():
+    watched = results_registered(model, not strict)
+    with watched, quiet(), users_lines(), warnings.catch_warnings():
         # PyTorch's own deprecations are none of the user's business.
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -34,13 +34,15 @@ def import_graph_module(
     examples: Sequence[Any] = (),
     name: str = "",
     weights: Mapping[int, tuple[torch.Tensor, str]] | None = None,
+    model: torch.nn.Module | None = None,
 ) -> Captured:
-    """The graph of a module of ATen ops; `weights` are inputs (by number) that are held fixed.
+    """The graph of a module of ATen ops; `weights` are inputs (by number) that are held fixed, and
+    `model` is what it was captured from, if that is known.
 
     Numbers among the inputs are taken as they are in `examples`. A symbol that no tensor's shape
     determines becomes an input that is nothing but its shape.
     """
-    assembler = Assembler(Symbols(_ranges(module)), Sources(module), name)
+    assembler = Assembler(Symbols(_ranges(module)), Sources(model or module), name)
     assembler.importer.views_by_schema = weights is not None
     changing = written_storages(module)
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]

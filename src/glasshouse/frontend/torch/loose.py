@@ -16,6 +16,7 @@ from torch.utils import _pytree as pytree
 from glasshouse.frontend.torch.containers import register_unknown
 from glasshouse.frontend.torch.graph_module import import_graph_module
 from glasshouse.frontend.torch.program import Captured, Fixed, output_names
+from glasshouse.frontend.torch.stacks import module_paths, users_lines
 
 _TENSOR = object()
 
@@ -45,12 +46,14 @@ def capture_loosely(
     # Copies: running the model must not change its state, or the inputs.
     tensors = [t.detach().clone() for t in [*state.values(), *(leaves[p] for p in places)]]
     # Without oneDNN: its ops (a whole LSTM layer) are not ours to take apart.
-    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False):
+    with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), users_lines():
         functional = torch.func.functionalize(run, remove="mutations_and_views")
-        module = make_fx(functional, _error_on_data_dependent_ops=False)(*tensors)
+        trace = make_fx(functional, _error_on_data_dependent_ops=False, record_stack_traces=True)
+        with module_paths(model):
+            module = trace(*tensors)
     _check(module, run, tensors)
     weights = {i: (state[n].detach(), n) for i, n in enumerate(names)}
-    captured = import_graph_module(module, tensors, name, weights)
+    captured = import_graph_module(module, tensors, name, weights, model)
     captured.inputs = [places[i - len(names)] for i in captured.inputs]
     captured.written = [(places[i - len(names)], o) for i, o in captured.written]
     return _with_structure(captured, *form)

@@ -105,7 +105,7 @@ def frames_in(trace: str) -> list[Frame]:
     return [
         Frame(file, int(line), where or "")
         for file, line, where in _FRAME.findall(trace)
-        if not file.startswith(_OURS)
+        if not is_ours(file)
     ]
 
 
@@ -120,3 +120,8 @@ def split_frames(frames: list[Frame]) -> tuple[tuple[Frame, ...], tuple[Frame, .
 def is_library(file: str) -> bool:
     """Whether a file is part of PyTorch, whose lines say nothing about the user's model."""
     return file.startswith((_TORCH, "torch/")) or f"{os.sep}torch{os.sep}nn{os.sep}" in file
+
+
+def is_ours(file: str) -> bool:
+    """Whether a file belongs to this frontend."""
+    return file.startswith(_OURS)

@@ -1,0 +1,79 @@
+"""Decides which lines PyTorch writes down for each op that it captures.
+
+PyTorch keeps the lines of functions called `forward`. A user's model calls plain functions too, so
+while we capture, every frame from the outermost `forward` inwards is kept, but for PyTorch's own
+machinery; of PyTorch's own files, those of layers stay.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch.fx import traceback as fx_traceback
+from torch.fx.proxy import TracerBase
+
+from glasshouse.frontend.torch.source import is_library, is_ours
+
+_LAYERS = re.compile(r"torch[/\\]nn[/\\]modules[/\\](?!module\.py)")
+
+
+def kept(stack: Any) -> list[Any]:
+    """The frames of a model's code among those of a whole stack, outermost first."""
+    found: list[Any] = []
+    for frame in stack:
+        if not found and frame.name != "forward":
+            continue
+        hidden = not _LAYERS.search(frame.filename) if is_library(frame.filename) else False
+        if not hidden and not is_ours(frame.filename):
+            found.append(frame)
+    return found
+
+
+@contextmanager
+def users_lines() -> Iterator[None]:
+    """While it lasts, tracers of PyTorch write down what `kept` keeps."""
+
+    def filtered(_: Any, stack: Any) -> traceback.StackSummary:
+        return traceback.StackSummary.from_list(kept(stack))
+
+    before = TracerBase._filter_traceback_frames
+    TracerBase._filter_traceback_frames = filtered
+    try:
+        yield
+    finally:
+        TracerBase._filter_traceback_frames = before
+
+
+@contextmanager
+def module_paths(model: torch.nn.Module) -> Iterator[None]:
+    """While it lasts, nodes that any tracer makes say which modules they were made in."""
+    inside: list[dict[str, tuple[str, type]]] = [{}]
+
+    def tell() -> None:
+        fx_traceback.current_meta["nn_module_stack"] = inside[-1]
+
+    def enter(path: str, module: Any, _: Any) -> None:
+        inside.append({**inside[-1], path: (path, type(module))})
+        tell()
+
+    def leave(*_: Any) -> None:
+        inside.pop()
+        tell()
+
+    hooks = []
+    with fx_traceback.preserve_node_meta():
+        try:
+            for path, module in model.named_modules():
+                hooks.append(module.register_forward_pre_hook(functools.partial(enter, path)))
+                hooks.append(module.register_forward_hook(leave, always_call=True))
+            yield
+        finally:
+            fx_traceback.current_meta.pop("nn_module_stack", None)
+            for hook in hooks:
+                hook.remove()
