@@ -41,6 +41,8 @@ def rich() -> Recording:
     made = RecordingBuilder("rich")
     made.facts["target"] = "cpu"
     made.facts["wall time"] = "0.001"
+    made.facts["arena bytes"] = "300"
+    made.facts["tensor bytes"] = "1000"
     made.source("demo/model.py", SOURCE)
     graph = made.graph("rich")
     graph.stage("traced")

@@ -78,3 +78,23 @@ def test_kernels_of_identical_layers_unfold_together(viewer) -> None:
     v.see("Attention")
     v.see("Permute")
     v.see("layer × 4")
+
+
+def test_a_decision_stands_on_the_edge_it_was_about(viewer) -> None:
+    v = viewer(rich(), size=(1600, 900))
+    v.pick("op:fusedmatmul in:block0")
+    v.see("two anchors need their own loops")
+    (note,) = v.places("two anchors need their own loops")
+    fused, add = (min(v.places(w), key=lambda p: abs(p[1] - note[1])) for w in ("FusedM", "Add"))
+    assert fused[1] < note[1] < add[1], "between the two that were not fused"
+    assert "1.02\u2009kB" in v.text(".details"), "the figures that decided"
+    v.key("Escape")
+    v.miss("two anchors")
+
+
+def test_figures_of_a_kernel_and_of_the_memory_plan(viewer) -> None:
+    v = viewer(rich(), size=(1600, 900))
+    v.page.wait_for_selector(".details:has-text('300\u2009B in one arena, 30\u2009% of')")
+    v.pick("op:fusedmatmul in:block0")
+    for shown in ("164\u2009MFLOP/s", "50\u2009%", "naive", "900\u2009µs", "void kernel_0"):
+        v.page.wait_for_selector(f".details:has-text('{shown}')")

@@ -230,6 +230,7 @@ export class App {
     this.view.select(item);
     this.selectedLinks = [];
     this.view.setLinks([]);
+    this.view.setNotes([]);
     if (item < 0) this.view.setStrokes(null);
     else void this.showStrokes(item);
     this.events.emit("selected", item);
@@ -240,6 +241,8 @@ export class App {
     if (this.selected !== item) return;
     this.view.setStrokes(pairs);
     this.view.setLinks((this.selectedLinks = await this.linksOf(pairs)));
+    const notes = await this.engine.call("decisions", { item });
+    if (this.selected === item) this.view.setNotes(notes);
   }
 
   /** Named ports among some edges, each with the item that its tensor comes from. */

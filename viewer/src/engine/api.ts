@@ -4,6 +4,7 @@ import type { FontTable } from "../layout/measure";
 import type { SceneUpdate } from "../layout/scene_update";
 import type { Header } from "../model/schema";
 import type { PanelApi } from "../query/api";
+import type { Decision } from "./decisions";
 
 export interface OpenResult {
   readonly header: Header;
@@ -66,6 +67,8 @@ export type EngineApi = PanelApi & {
   reveal: { arg: { item: number }; result: { readonly changes: readonly (readonly [number, number])[]; readonly large: number; readonly total: number } };
   /** A node with an inside, or the unfolded inside of one, and its counterparts in identical groups: their keys. */
   insides: { arg: { item: number }; result: readonly number[] };
+  /** Decisions not to act on edges of an item. */
+  decisions: { arg: { item: number }; result: readonly Decision[] };
   /** Where the tensor of a named port comes from, as an item that is drawn. */
   portSource: { arg: { group: number; edge: number }; result: number };
 };

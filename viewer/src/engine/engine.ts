@@ -14,6 +14,7 @@ import { selectStage, type StageGraph } from "../model/stage";
 import type { EngineApi, FoldSpec, OpenResult, ShowArg, ShowResult, Strokes, ViewSpec } from "./api";
 import { firstTwin, shownMembers } from "../layout/problem";
 import { firstView } from "./first_view";
+import { decisionsAt } from "./decisions";
 import { insideKeys } from "./insides";
 import { findStrokes, tensorOf } from "./strokes";
 import { panelMethods } from "../query/serve";
@@ -39,6 +40,7 @@ export class Engine {
       show: (a, call) => this.show(a, call),
       strokes: (a) => this.strokes(a.item),
       reveal: (a) => this.reveal(a.item),
+      decisions: (a) => decisionsAt(this.asked(), a.item),
       insides: (a) => (this.session ? insideKeys(this.session.h, a.item) : []),
       portSource: (a) => this.portSource(a.group, a.edge),
       ...panelMethods(() => this.asked()),

@@ -14,7 +14,7 @@ import type { GroupView, Scene } from "./scene";
 import { edgeBounds, indexOf } from "./spatial";
 import { Pen, STRAIGHT } from "./stroke";
 import type { Theme } from "./theme";
-import type { FrameState, Link } from "./frame_state";
+import type { FrameState, Link, Note } from "./frame_state";
 
 /** Nothing smaller than this is read: texts are written at 11 px or give way. */
 const MIN_PX = 11;
@@ -22,6 +22,7 @@ const MIN_PX = 11;
 const BLOCK_H = 14;
 /** A group smaller than this on screen is a block. */
 const BLOCK_GROUP = 26;
+const NOTE_WIDTH = 320;
 
 interface Visit {
   readonly view: GroupView;
@@ -81,6 +82,7 @@ export class FrameBuilder {
     list.layer();
     for (const l of state.links) this.link(l, camera);
     for (const v of headers) this.header(v);
+    for (const n of state.notes ?? []) this.note(n, camera);
     list.layer();
   }
 
@@ -433,6 +435,24 @@ export class FrameBuilder {
     // Steep at both ends whatever the distance, so that it leaves and arrives like any other edge.
     const d = Math.max(40, Math.min(220, Math.abs(ty - fy) / 2 + Math.abs(tx - fx) / 6));
     list.curve(fx, fy, fx, fy + d, tx, ty - d, tx, ty, 1.5, 1.5, fade(theme.accent, 0.75));
+  }
+
+  /** A decision stands in the middle of its edge, where it does not cover either end. */
+  private note(n: Note, camera: Camera): void {
+    const { scene, list, theme, s } = this;
+    const view = scene.group(n.group);
+    const origin = n.group === 0 ? { x: 0, y: 0 } : scene.place(scene.nodes + n.group);
+    if (!view || !origin || s < 0.3 || n.edge + 1 >= view.shape.pathStart.length) return;
+    const { points, pathStart } = view.shape;
+    const [a, b] = [pathStart[n.edge], pathStart[n.edge + 1] - 1];
+    const at = (k: 0 | 1): number => (points[3 * a + k] + points[3 * b + k]) / 2;
+    const x = camera.x + (origin.x + at(0)) * s;
+    const y = camera.y + (origin.y + at(1)) * s;
+    const w = Math.min(NOTE_WIDTH, this.textWidth(n.text, MIN_PX, "sans") + 26);
+    list.box(x + 6, y - 10, w, 20, 6, theme.paper, theme.changed, 1.25);
+    list.line(x + 13, y - 3, x + 19, y + 3, 1.5, 1.5, theme.changed);
+    list.line(x + 19, y - 3, x + 13, y + 3, 1.5, 1.5, theme.changed);
+    list.text({ text: n.text, x: x + 24, y, px: MIN_PX, face: "sans", color: theme.ink, align: 0, maxWidth: w - 24 });
   }
 
   /** A sheet takes a rule's colour as a tint: what lies on it must stay readable. */

@@ -28,6 +28,14 @@ export interface FrameState {
   readonly tween: Tween | null;
   /** Edges that are not part of the drawing, from an item to a named port, while one points at either. */
   readonly links: readonly Link[];
+  /** Short texts on edges: what was decided there. */
+  readonly notes?: readonly Note[];
+}
+
+export interface Note {
+  readonly group: number;
+  readonly edge: number;
+  readonly text: string;
 }
 
 export interface Link {

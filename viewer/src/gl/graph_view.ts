@@ -6,7 +6,7 @@ import { CanvasRenderer } from "./canvas2d";
 import { DrawList } from "./draw_list";
 import { TextFit } from "./fonts";
 import { FrameBuilder } from "./frame";
-import type { FrameState, Link, Overlay } from "./frame_state";
+import type { FrameState, Link, Note, Overlay } from "./frame_state";
 import { hitTag, hitTest, type Hit, type TagHit } from "./hit";
 import type { Renderer } from "./renderer";
 import { Scene } from "./scene";
@@ -53,6 +53,7 @@ export class GraphView {
   private strokes: Map<number, Set<number>> | null = null;
   private overlay: Overlay | null = null;
   private links: readonly Link[] = [];
+  private notes: readonly Note[] = [];
   private port: TagHit | null = null;
   private tween: Tween | null = null;
   private tweenStart = 0;
@@ -146,6 +147,7 @@ export class GraphView {
     if (tween) tween.setTime(0);
     this.setStrokes(null);
     this.links = [];
+    this.notes = [];
     this.port = null;
     this.redraw();
   }
@@ -201,6 +203,13 @@ export class GraphView {
   setLinks(links: readonly Link[]): void {
     if (links.length === 0 && this.links.length === 0) return;
     this.links = links;
+    this.redraw();
+  }
+
+  /** Texts on edges. */
+  setNotes(notes: readonly Note[]): void {
+    if (notes.length === 0 && this.notes.length === 0) return;
+    this.notes = notes;
     this.redraw();
   }
 
@@ -284,7 +293,7 @@ export class GraphView {
     }
     const state: FrameState = {
       selected: this.selected, hover: this.hovered, strokes: this.strokes, overlay: this.overlay, tween: this.tween,
-      links: this.links,
+      links: this.links, notes: this.notes,
     };
     this.builder.build(this.list, this.scene, this.camera, this.width, this.height, this.theme, state);
     this.renderer.draw(this.list, this.theme.paper);
@@ -415,7 +424,7 @@ export class GraphView {
     const camera = whole ? new Camera(PICTURE_MARGIN, PICTURE_MARGIN, 1) : this.camera;
     const width = whole ? r.w + 2 * PICTURE_MARGIN : this.width;
     const height = whole ? r.h + 2 * PICTURE_MARGIN : this.height;
-    const state: FrameState = { selected: -1, hover: -1, strokes: whole ? null : this.strokes, overlay: this.overlay, tween: null, links: whole ? [] : this.links };
+    const state: FrameState = { selected: -1, hover: -1, strokes: whole ? null : this.strokes, overlay: this.overlay, tween: null, links: whole ? [] : this.links, notes: whole ? [] : this.notes };
     new FrameBuilder(this.builder.textWidth).build(list, this.scene, camera, width, height, this.theme, state);
     return { list, width, height };
   }

@@ -58,7 +58,7 @@ export function modelDetails(app: App, s: Summary, go: Goto, search: (query: str
   const out = [
     el("h2", {}, header.title || info.name || "Model"),
     el("p", { class: "soft" }, [info.name !== header.title ? info.name : "", info.stages.length > 1 ? `after ${stage.name}` : ""].filter(Boolean).join(" · ")),
-    totals(s),
+    totals(s), ...memoryPlan(header.facts),
   ];
   if (known(s.time) && wall > 0) {
     // Timed one by one, kernels lose what running together gives them; then no share can be told.
@@ -70,6 +70,13 @@ export function modelDetails(app: App, s: Summary, go: Goto, search: (query: str
   const parts = [slowest(s, go), opCounts(s, search), tensors(s, go), passText(stage), fileFacts.length > 0 ? section("About this file", "", attributes([...fileFacts, ["made by", header.generator]])) : ""];
   for (const p of parts) if (typeof p !== "string") out.push(p);
   return out;
+}
+
+/** How much memory intermediate tensors take in one arena, against what they would take side by side. */
+function memoryPlan(f: Readonly<Record<string, string>>): HTMLElement[] {
+  const arena = Number(f["arena bytes"] ?? f["memory arena"]);
+  const sum = Number(f["tensor bytes"] ?? f["memory sum"]);
+  return arena > 0 && sum > 0 ? [facts([["Memory plan", `${bytes(arena)} in one arena, ${percent(arena / sum)} of the tensors' ${bytes(sum)}`]])] : [];
 }
 
 function wallTime(f: Readonly<Record<string, string>>): number {

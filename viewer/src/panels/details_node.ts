@@ -104,6 +104,7 @@ function kernel(k: KernelFacts, d: NodeDetails, act: NodeActions): HTMLElement {
     facts([
       ["Kernel", k.name], ["Variant", k.variant], ["Target", k.target], ["Runs", k.runs > 1 ? count(k.runs) : ""],
       ["Reads", k.bytesRead > 0 ? bytes(k.bytesRead) : ""], ["Writes", k.bytesWritten > 0 ? bytes(k.bytesWritten) : ""], ["FLOPs", k.flops > 0 ? short(k.flops) : ""],
+      ["Speed", time > 0 ? [k.flops > 0 ? `${short((k.flops * k.runs) / time).replace(/([kMGT]?)$/, "\u2009$1")}FLOP/s` : "", k.bytesRead + k.bytesWritten > 0 ? `${bytes(((k.bytesRead + k.bytesWritten) * k.runs) / time)}/s` : ""].filter(Boolean).join(" · ") : ""],
       ["Of the machine's limit", k.limit > 0 && time > 0 ? percent(k.limit / time) : ""], ["File", k.file],
     ]),
   ];

@@ -249,7 +249,8 @@ export class Details {
     };
   }
 
-  private async rejects(id: number): Promise<Reject[]> {
+  /** Decisions not to act that name a node. */
+  async rejects(id: number): Promise<Reject[]> {
     const tables = tablesOf(this.s.recording, this.s.graph.index);
     const table = await tables.table("rejects");
     if (!table || id < 0) return [];
