@@ -17,7 +17,7 @@ from glasshouse.lower.access import ACCESS
 from glasshouse.lower.cxx import size_text
 from glasshouse.lower.index import ZERO, Index, Loop, SplitLoop, delinearized, of, offset
 from glasshouse.lower.nest import Nest
-from glasshouse.lower.order import Order, lying
+from glasshouse.lower.order import Order, lying, position
 from glasshouse.lower.scalar import NotVector, ScalarCode
 from glasshouse.lower.writer import KernelWriter
 from glasshouse.ops.shapes import axis_of
@@ -35,6 +35,7 @@ class Epilogue:
 
     lines: list[str]
     outputs: list[Value]
+    alike: list[Value]  # outputs that lie in their buffers just as the template's results do
 
 
 @dataclass
@@ -104,7 +105,8 @@ def _attempt(writer: KernelWriter, result: Value, place: _Place) -> Epilogue:
     if nest.folds:
         raise Unsupported("a reduction follows")
     lines = [nest._filled(s) for level in nest.depth for s in level if isinstance(s, str)]
-    return Epilogue([*place.prelude, *lines], outputs)
+    alike = [v for v in outputs if position(v, where[v], writer.orders) == place.position]
+    return Epilogue([*place.prelude, *lines], outputs, alike)
 
 
 def _forward(

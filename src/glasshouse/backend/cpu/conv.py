@@ -9,7 +9,7 @@ from __future__ import annotations
 from glasshouse.backend.cpu.conv_any import conv_any
 from glasshouse.backend.cpu.image import Image, conv_strides, image_window
 from glasshouse.backend.cpu.int8 import int8_conv
-from glasshouse.backend.cpu.results import take_results
+from glasshouse.backend.cpu.results import take_results, take_rows
 from glasshouse.ir.dtype import bfloat16, float32
 from glasshouse.ir.graph import Node
 from glasshouse.lower.choice import Problem
@@ -78,7 +78,7 @@ def conv(writer: KernelWriter, node: Node) -> None:
     text = head + f"gh::conv_pack_weights<{kind}>(threads, source, {strides}, {shape}, out); }}"
     packed = writer.prepared(w, text, f"gh::conv_weight_bytes<{kind}>({shape})")
     work = writer.scratch(image.padded_bytes, f"padded{len(writer.lines)}")
-    body = take_results(writer, out, variables, order)
+    body = take_rows(writer, out, variables, order)
     template = f"conv2d<{kind}>"
     if image.is_static:  # one way alone compiles in a third of the time
         picked = _NAMED_WAY.get(way) or f"gh::conv_way<{kind}>({shape})"

@@ -7,7 +7,7 @@ they are packed on the way. Batches that share the second operand are rows of on
 from __future__ import annotations
 
 from glasshouse.backend.cpu.int8 import int8_matmul
-from glasshouse.backend.cpu.results import take_results
+from glasshouse.backend.cpu.results import take_results, take_rows
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import bfloat16, float32
@@ -56,11 +56,11 @@ def _rows_times_weights(writer: KernelWriter, node: Node, kind: str) -> None:
     row_step, column_step = (1, depth) if node.attrs["transpose_y"] else (columns, 1)
     if y in writer.constants:
         packed = _packed(writer, y, kind, row_step, column_step, depth, columns)
-        body = take_results(writer, node.output, {"m": m, "n": columns})
+        body = take_rows(writer, node.output, {"m": m, "n": columns})
         writer.lines.append(f"  gh::gemm<{kind}>(*ctx.pool, {sizes}, {source}, {packed}, {body});")
         return
     work = _panel_space(writer, depth, columns)
-    body = take_results(writer, node.output, {"m": m, "n": columns})
+    body = take_rows(writer, node.output, {"m": m, "n": columns})
     writer.lines.append(
         f"  gh::gemm_dynamic<{kind}>(*ctx.pool, {sizes}, {source}, {right}, "
         f"{size_text(row_step)}, {size_text(column_step)}, {work}, {body});"

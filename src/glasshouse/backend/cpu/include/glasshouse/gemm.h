@@ -16,7 +16,7 @@
 //   gemm_batched<D>(pool, batch, M, N, K, a_of, B, step, rs, cs, epi): a_of(b) gives the source of item b; B of item b starts at
 //                B + step(b); epi(b, row, col, acc, range). Items are dealt out to threads; each packs its own B.
 //   gemm_serial<D>(rows, cols...) is the single-thread core that attention.h and conv.h build on.
-// - Sums over K run in a fixed order that does not depend on the number of threads; only the tile height at the edges of a
+// - Sums over K run in a fixed order that does not depend on who computes them; only the tile height at the edges of a
 //   thread's rows can change it for fewer than 4 rows (K is then summed in 2, 4 or 8 interleaved parts).
 // - K = 0 gives sums of 0. M = 0 or N = 0 does nothing.
 #pragma once
@@ -97,12 +97,10 @@ GH_INLINE void tile_epilogue(const typename D::Out *tile, long ldt, int skip, in
 struct OutHint {
   void *p = nullptr;
   long row_bytes = 0, elem_bytes = 4;
-  GH_INLINE void own(long row, long col, int height, long cols) const {
-    if (!p) return;
-    char *h = (char *)p + row * row_bytes + col * elem_bytes;
-    const long bytes = (cols < NR ? cols : NR) * elem_bytes;
-    for (int r = 0; r < height; r++, h += row_bytes)
-      for (long i = 0; i < bytes; i += 64) __builtin_prefetch(h + i, 1, 3);
+  GH_INLINE OutLines tile(long row, long col, long cols) const {
+    if (!p) return {};
+    const long last = ((cols < NR ? cols : NR) - 1) * elem_bytes;
+    return {(char *)p + row * row_bytes + col * elem_bytes, row_bytes, last};
   }
 };
 
@@ -128,63 +126,90 @@ struct SerialPlan {
   }
 };
 
+// The block of A that a thread holds: rows from b0, units from k0. Neighbouring pieces of work mostly share it.
+struct HeldBlock {
+  const char *p = nullptr;
+  long b0 = -1, k0 = -1;
+};
+
 // Rows [b0, b1), units [k0, k0 + kn): in place, or packed into this thread's buffer. The last unit is filled up with zeros.
 template <class D, class Src>
-inline const char *block_of_a(const SerialPlan<D, Src> &p, const Src &src, long K, long b0, long b1, long k0, long kn) {
+inline const char *block_of_a(const SerialPlan<D, Src> &p, const Src &src, long K, long b0, long b1, long k0, long kn, HeldBlock &held) {
   typedef typename AElem<D>::type E;
   if constexpr (Src::kDirect)
     if (p.direct) return (const char *)(src.p + b0 * src.ld + k0 * D::kPer);
+  if (held.p && held.b0 == b0 && held.k0 == k0) return held.p;
   E *buf = (E *)scratch<0>((size_t)(b1 - b0) * p.lda * 4);
   const long n = K - k0 * D::kPer < kn * D::kPer ? K - k0 * D::kPer : kn * D::kPer;
   src.pack(b0, b1 - b0, k0 * D::kPer, n, buf, p.lda * D::kPer);
   if (n < kn * D::kPer)
     for (long r = 0; r < b1 - b0; r++)
       for (long k = n; k < kn * D::kPer; k++) buf[r * p.lda * D::kPer + k] = E{};
-  return (const char *)buf;
+  held = {(const char *)buf, b0, k0};
+  return held.p;
 }
 
-// One thread's part: rows [r0, r1), panels [j0, j1). Row indices passed on are absolute.
-template <class D, class Src, class Epi, class Done>
-GH_NOINLINE void gemm_serial(long r0, long r1, long j0, long j1, long N, long K, const Src &src, const void *Bp, Epi &epi, Done &done,
-                             OutHint hint = OutHint{}) {
+// Part i of n of rows [r0, r1), in pairs of rows: an odd row falls into the last part.
+GH_INLINE Range row_range(long r0, long r1, long i, long n) {
+  const Range pairs = split((r1 - r0 + 1) / 2, i, n);
+  const long end = r0 + 2 * pairs.end;
+  return {r0 + 2 * pairs.begin, end < r1 ? end : r1};
+}
+
+// One block of rows [b0, b1), panels [j0, j1). Row indices passed on are absolute.
+template <class D, class Src, class Epi>
+GH_NOINLINE void gemm_block(const SerialPlan<D, Src> &p, long b0, long b1, long j0, long j1, long N, long K, const Src &src, const void *Bp,
+                            Epi &epi, OutHint hint, HeldBlock &held) {
   typedef typename D::Out Out;
-  const SerialPlan<D, Src> p(src, K);
-  const long nblocks = (r1 - r0 + p.block - 1) / p.block, panel_bytes = p.ku * NR * 4;
-  for (long ib = 0; ib < nblocks; ib++) {
-    Range rr = split((r1 - r0 + 1) / 2, ib, nblocks);  // in pairs of rows: odd counts stay in the last block
-    const long b0 = r0 + 2 * rr.begin, b1 = r0 + 2 * rr.end < r1 ? r0 + 2 * rr.end : r1, rows = b1 - b0;
-    if (rows <= 0) continue;
-    const bool chunked = p.chunks > 1;
-    const RowTiles tiles(rows, !chunked);
-    const long group = chunked ? kChunkPanels : j1 - j0;
-    for (long g = j0; g < j1; g += group) {
-      const long g1 = g + group < j1 ? g + group : j1, ldt = chunked ? (g1 - g) * NR : NR;
-      Out *sums = chunked ? (Out *)scratch<4>((size_t)rows * ldt * 4) : nullptr;
-      for (long k0 = 0; k0 < p.ku || k0 == 0; k0 += p.chunk) {
-        const long kn = p.ku - k0 < p.chunk ? p.ku - k0 : p.chunk;
-        const bool last = k0 + kn >= p.ku;
-        const char *A = block_of_a<D>(p, src, K, b0, b1, k0, kn);
-        // With 4 tiles or more a panel is used long enough for the next one to arrive beside it.
-        const long slice = tiles.count >= 4 ? (kn * NR * 4 / tiles.count + 63) / 64 * 64 : 0;
-        const long step = slice * micro_unroll(kMaxRows, kPanelVectors) / (kn + 1) + 1;
-        for (long j = g; j < g1; j++) {
-          const char *panel = (const char *)Bp + (size_t)j * panel_bytes + k0 * NR * 4;
-          const char *next = j + 1 < g1 ? panel + panel_bytes : panel;
-          const bool narrow = N - j * NR <= W;
-          for (long i = 0; i < tiles.count; i++) {
-            const auto t = tiles[i];
-            alignas(64) Out local[kMaxRows * NR];
-            Out *tile = chunked ? sums + t.row * ldt + (j - g) * NR : local;
-            const long zero = 0;
-            MicroFn<D> fn = narrow ? micro_fn<D, 1>(t.height) : micro_fn<D, 2>(t.height);
-            if (last) hint.own(b0 + t.row, j * NR, t.height, N - j * NR);
-            fn(A + t.row * p.lda * 4, p.lda, panel, NR, KSegments{1, kn, &zero, next + i * slice, slice ? step : 0}, tile, ldt, k0 > 0);
-            if (last) tile_epilogue<D>(tile, ldt, t.skip, t.height, b0 + t.row, j * NR, N, epi);
-          }
+  const long rows = b1 - b0, panel_bytes = p.ku * NR * 4, np = panels<D>(N);
+  const bool chunked = p.chunks > 1;
+  const RowTiles tiles(rows, !chunked);
+  const long group = chunked ? kChunkPanels : j1 - j0;
+  for (long g = j0; g < j1; g += group) {
+    const long g1 = g + group < j1 ? g + group : j1, ldt = chunked ? (g1 - g) * NR : NR;
+    Out *sums = chunked ? (Out *)scratch<4>((size_t)rows * ldt * 4) : nullptr;
+    for (long k0 = 0; k0 < p.ku || k0 == 0; k0 += p.chunk) {
+      const long kn = p.ku - k0 < p.chunk ? p.ku - k0 : p.chunk;
+      const bool last = k0 + kn >= p.ku;
+      const char *A = block_of_a<D>(p, src, K, b0, b1, k0, kn, held);
+      // With 4 tiles or more a panel is used long enough for the next one to arrive beside it.
+      const long slice = tiles.count >= 4 ? (kn * NR * 4 / tiles.count + 63) / 64 * 64 : 0;
+      const long step = slice * micro_unroll(kMaxRows, kPanelVectors) / (kn + 1) + 1;
+      for (long j = g; j < g1; j++) {
+        const char *panel = (const char *)Bp + (size_t)j * panel_bytes + k0 * NR * 4;
+        // After the group's last panel comes the next chunk of its first, after the last chunk the next group.
+        const char *next = j + 1 < g1 ? panel + panel_bytes
+                           : !last    ? (const char *)Bp + (size_t)g * panel_bytes + (k0 + kn) * NR * 4
+                                      : (const char *)Bp + (size_t)(g1 < np ? g1 : j) * panel_bytes;
+        const bool narrow = N - j * NR <= W;
+        for (long i = 0; i < tiles.count; i++) {
+          const auto t = tiles[i];
+          alignas(64) Out local[kMaxRows * NR];
+          Out *tile = chunked ? sums + t.row * ldt + (j - g) * NR : local;
+          const long zero = 0;
+          MicroFn<D> fn = narrow ? micro_fn<D, 1>(t.height) : micro_fn<D, 2>(t.height);
+          const OutLines lines = last ? hint.tile(b0 + t.row, j * NR, N - j * NR) : OutLines{};
+          const KSegments segs{1, kn, &zero, next + i * slice, slice ? step : 0, lines};
+          fn(A + t.row * p.lda * 4, p.lda, panel, NR, segs, tile, ldt, k0 > 0);
+          if (last) tile_epilogue<D>(tile, ldt, t.skip, t.height, b0 + t.row, j * NR, N, epi);
         }
       }
     }
-    done(b0, b1);
+  }
+}
+
+// One thread's part: rows [r0, r1), panels [j0, j1).
+template <class D, class Src, class Epi, class Done>
+inline void gemm_serial(long r0, long r1, long j0, long j1, long N, long K, const Src &src, const void *Bp, Epi &epi, Done &done,
+                        OutHint hint = OutHint{}) {
+  const SerialPlan<D, Src> p(src, K);
+  const long nblocks = (r1 - r0 + p.block - 1) / p.block;
+  HeldBlock held;
+  for (long ib = 0; ib < nblocks; ib++) {
+    const Range b = row_range(r0, r1, ib, nblocks);
+    if (b.begin >= b.end) continue;
+    gemm_block<D>(p, b.begin, b.end, j0, j1, N, K, src, Bp, epi, hint, held);
+    done(b.begin, b.end);
   }
 }
 
@@ -203,6 +228,14 @@ inline int row_parts(long M, long np, long K, int threads) {
   return best;
 }
 
+// Into how many groups of `least` panels or more those of a thread's part are cut: about 32 pieces of work in all, none below 10 us.
+inline long column_cuts(long part_panels, long least, long blocks, double work) {
+  long cuts = (32 + blocks - 1) / blocks;
+  if (cuts > part_panels / least) cuts = part_panels / least;
+  if (cuts > (long)(work / (double)blocks / 500000.0)) cuts = (long)(work / (double)blocks / 500000.0);
+  return cuts < 1 ? 1 : cuts;
+}
+
 template <class D, class Src, class Epi, class Done = NoRowsDone>
 inline void gemm(ThreadPool &pool, long M, long N, long K, const Src &src, const void *Bp, Epi &&epi, Done &&done = Done{},
                  OutHint hint = OutHint{}) {
@@ -215,12 +248,19 @@ inline void gemm(ThreadPool &pool, long M, long N, long K, const Src &src, const
     gemm_serial<D>(0, M, 0, np, N, K, src, Bp, epi, done, hint);
     return;
   }
-  const int p = by_rows ? threads : row_parts(M, np, K, threads), q = threads / p;
-  pool.run([&](int t, int) {
-    Range c = split(np, t % q, q);
-    Range r = split((M + 1) / 2, t / q, p);
-    long r1 = 2 * r.end < M ? 2 * r.end : M;
-    if (2 * r.begin < r1 && c.begin < c.end) gemm_serial<D>(2 * r.begin, r1, c.begin, c.end, N, K, src, Bp, epi, done, hint);
+  // Each thread has a part of rows and columns, cut into blocks of rows and groups of panels that others may take over.
+  const SerialPlan<D, Src> plan(src, K);
+  const int p = by_rows || M >= plan.block * threads ? threads : row_parts(M, np, K, threads), q = threads / p;
+  const long part_rows = (M + p - 1) / p + 1, part_panels = (np + q - 1) / q;
+  const long blocks = (part_rows + plan.block - 1) / plan.block;
+  const long cuts = by_rows ? 1 : column_cuts(part_panels, plan.chunks > 1 ? kChunkPanels : 1, blocks,
+                                              (double)part_rows * part_panels * NR * K / D::kPer);
+  share_out<HeldBlock>(pool, (int)(blocks * cuts), [&](int part, int item, HeldBlock &held) {
+    const Range rows = row_range(0, M, part / q, p), cols = split(np, part % q, q);
+    const Range b = row_range(rows.begin, rows.end, item / cuts, blocks), c = split(cols.end - cols.begin, item % cuts, cuts);
+    if (b.begin >= b.end || c.begin >= c.end) return;
+    gemm_block<D>(plan, b.begin, b.end, cols.begin + c.begin, cols.begin + c.end, N, K, src, Bp, epi, hint, held);
+    done(b.begin, b.end);
   });
 }
 

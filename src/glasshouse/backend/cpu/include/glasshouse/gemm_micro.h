@@ -82,11 +82,19 @@ struct DotI8 {
 };
 #undef GH_BYTES
 
+// Lines of a tile's results, so that they are owned by the time they are written: asked for one row at a time in the course of K,
+// because all at once would hold up the loads of A and B behind them. Two lines a row, `span` bytes apart.
+struct OutLines {
+  char *p = nullptr;
+  long row_bytes = 0, span = 0;
+};
+
 struct KSegments {
   long count, len;               // `len` in units
   const long *offset;            // in units, from a
-  const char *ahead = nullptr;   // what to fetch into L2 meanwhile: `ahead_step` bytes further with each round of the K loop
+  const char *ahead = nullptr;   // what to fetch meanwhile: `ahead_step` bytes further with each round of the K loop
   long ahead_step = 0;
+  OutLines out{};                // what to own before the sums are finished
 };
 
 // MaxRows of the tile: accumulators and B's vectors fill the register file (32 or 16 registers).
@@ -117,6 +125,9 @@ GH_NOINLINE void micro_tile(const void *A, long lda, const void *B, long ldb, KS
     GH_UNROLL for (int r = 0; r < MR; r++)
       GH_UNROLL for (int v = 0; v < NV; v++) acc[u][r][v] = D::zero();
   const char *b = (const char *)B, *ahead = segs.ahead;
+  [[maybe_unused]] const char *own = segs.out.p ? segs.out.p : (const char *)out;
+  // Times the steps of K that are left, shifted back: a row of the tile.
+  [[maybe_unused]] const long row_of = ((long)MR << 24) / (segs.len + 1);
   ldb *= 4;
   for (long s = 0; s < segs.count; s++) {
     // One pointer for three rows: [p], [p + lda], [p + 2 lda] are x86 addressing modes.
@@ -136,8 +147,13 @@ GH_NOINLINE void micro_tile(const void *A, long lda, const void *B, long ldb, KS
     };
     constexpr int UNROLL = micro_unroll(MR, NV);
     for (; k >= UNROLL; k -= UNROLL) {
-      __builtin_prefetch(ahead, 0, 2);
+      __builtin_prefetch(ahead, 0, 3);  // fetching into L2 alone is dropped where the page is not known: 5 % with pages of 4 KB
       ahead += segs.ahead_step;
+      if constexpr (MR >= 8) {  // low tiles have no time to spare, and little to write
+        const char *line = own + (k * row_of >> 24) * segs.out.row_bytes;
+        __builtin_prefetch(line, 1, 3);
+        __builtin_prefetch(line + segs.out.span, 1, 3);
+      }
       GH_UNROLL for (int u = 0; u < UNROLL; u++) step(KU > 1 ? u : 0, 4 * u, b + u * ldb);
       GH_UNROLL for (int i = 0; i < NP; i++) p[i] += 4 * UNROLL;
       b += UNROLL * ldb;

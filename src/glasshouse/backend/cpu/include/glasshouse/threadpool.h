@@ -6,7 +6,7 @@
 //   f must not throw. The split of work depends on n alone, so results do not depend on timing. Part t is worker t's, unless the
 //   caller is done with its own before that worker has woken: then the caller takes it (a busy machine costs time, not a stall).
 // - `parallel_for(pool, total, grain, f)`: f(begin, end) on contiguous ranges, at most one a thread, each at least `grain` long;
-//   with a single range, f runs on the caller and no thread is woken.
+//   with a single range, f runs on the caller and no thread is woken. `share_out`: many items a thread, unequal speeds evened out.
 // - Safe from several threads at once and when nested: whoever finds the pool busy runs its n parts itself, in order
 //   (same split, same results, nobody blocks).
 // - Idle workers spin for `spin_us` (50) and then sleep on a futex, so they do not fight other runtimes for the cores. A region
@@ -199,6 +199,23 @@ GH_INLINE void parallel_for(ThreadPool &pool, long total, long grain, F &&f) {
     if (t >= parts) return;
     Range r = split(total, t, parts);
     f(r.begin, r.end);
+  });
+}
+
+// f(part, item, state) for every part in [0, threads) and item in [0, items); `state` is a State of the thread's own. Part t is
+// thread t's; whoever is done with its own takes what others have not begun, so that a thread which is slow, late or interrupted
+// holds nobody up. Who computes an item is a matter of timing: what it computes must not be.
+template <class State, class F>
+GH_INLINE void share_out(ThreadPool &pool, int items, F &&f) {
+  struct alignas(64) Next { std::atomic<int> item; };
+  Next next[ThreadPool::kMaxThreads];
+  for (int t = 0; t < pool.size(); t++) next[t].item.store(0, std::memory_order_relaxed);
+  pool.run([&](int t, int n) {
+    State state{};
+    for (int i = 0; i < n; i++) {
+      const int part = (t + i) % n;
+      for (int item; (item = next[part].item.fetch_add(1, std::memory_order_relaxed)) < items;) f(part, item, state);
+    }
   });
 }
 
