@@ -27,6 +27,19 @@ async function open(spec: GraphSpec, fold: ViewSpec["fold"] = view.fold) {
   return { m, scene, shown };
 }
 
+test("what was warmed is what is shown, without reading or sorting it again", async () => {
+  const plain = await open(transformer(6), { base: "first", changes: [] });
+  const m = new Engine().methods();
+  await m.open({ bytes: makeGlass(transformer(6)).buffer as ArrayBuffer, font: defaultFont() }, call);
+  await m.warm({ start: { grouping: "no such grouping" } }, call);
+  const told: string[] = [];
+  const listening: Call = { ...call, progress: (p) => told.push(p.text) };
+  const shown = await m.show({ view: { ...view, fold: { base: "first", changes: [] } }, width: 1280, height: 680 }, listening);
+  assert.deepEqual(shown.fold, plain.shown.fold);
+  assert.deepEqual(shown.update.labels, plain.shown.update.labels);
+  assert.ok(!told.includes("Sorting nodes") && !told.includes("Grouping nodes"), told.join());
+});
+
 test("revealing an item opens just what hides it", async () => {
   const { m, scene } = await open(transformer(6));
   const hits = await ops(m, "softmax");

@@ -5,6 +5,7 @@ import { Emitter } from "../base/events";
 import type { Progress } from "../base/rpc";
 import type { OpenResult, ShowResult, ViewSpec } from "../engine/api";
 import type { EngineClient } from "../engine/client";
+import { startSpec } from "../engine/start_spec";
 import type { Camera } from "../gl/camera";
 import { measureFonts } from "../gl/fonts";
 import type { Link } from "../gl/frame_state";
@@ -59,11 +60,13 @@ export class App {
     const ctx = document.createElement("canvas").getContext("2d");
     if (!ctx) throw new Error("This browser has no canvas.");
     const buffer = bytes.buffer.byteLength === bytes.byteLength ? (bytes.buffer as ArrayBuffer) : (bytes.slice().buffer as ArrayBuffer);
+    const onProgress = (p: Progress): void => this.events.emit("progress", p);
     try {
-      this.info = await this.engine.call(
-        "open", { bytes: buffer, font: measureFonts(ctx) },
-        { transfer: [buffer], onProgress: (p) => this.events.emit("progress", p) },
-      );
+      const opening = this.engine.call("open", { bytes: buffer, font: measureFonts(ctx) }, { transfer: [buffer], onProgress });
+      // What fails here fails again when it is shown, and is told then.
+      this.engine.call("warm", { start }, { onProgress }).catch(() => undefined);
+      this.view.start();
+      this.info = await opening;
     } catch (e) {
       this.events.emit("progress", null);
       this.events.emit("failed", e as Error);
@@ -77,10 +80,7 @@ export class App {
     this.events.emit("opened", { name, info: this.info });
     // Panels take their room when they know the file; the first view must fit what they leave.
     this.view.resize();
-    const graphs = this.info.header.graphs;
-    const graph = start.graph !== undefined && graphs[start.graph] ? start.graph : Math.max(0, graphs.findIndex((g) => g.parent < 0));
-    const stage = graphs[graph].stages.length - 1;
-    await this.show({ graph, grouping: "module", across: false, fold: { base: "first", changes: [] }, ...start, stage: Math.min(start.stage ?? stage, stage) }, { fit: true });
+    await this.show(startSpec(this.info.header, start), { fit: true });
   }
 
   /**

@@ -60,6 +60,8 @@ export type Strokes = Int32Array;
 
 export type EngineApi = PanelApi & {
   open: { arg: { bytes: ArrayBuffer; font: FontTable }; result: OpenResult };
+  /** Reads, sorts and groups what will be shown first, while the page is still being put together. */
+  warm: { arg: { start: Partial<ViewSpec> }; result: void };
   show: { arg: ShowArg; result: ShowResult };
   /** Edges that touch an item, through all borders they cross. */
   strokes: { arg: { item: number }; result: Strokes };

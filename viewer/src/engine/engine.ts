@@ -16,6 +16,7 @@ import { firstTwin, shownMembers } from "../layout/problem";
 import { firstView } from "./first_view";
 import { decisionsAt } from "./decisions";
 import { insideKeys } from "./insides";
+import { startSpec } from "./start_spec";
 import { findStrokes, tensorOf } from "./strokes";
 import { panelMethods } from "../query/serve";
 import type { Shown } from "../query/shown";
@@ -37,6 +38,7 @@ export class Engine {
   methods(): Served<EngineApi> {
     return {
       open: (a, call) => this.open(a.bytes, new Measure(a.font), call),
+      warm: (a, call) => this.warm(a.start, call),
       show: (a, call) => this.show(a, call),
       strokes: (a) => this.strokes(a.item),
       reveal: (a) => this.reveal(a.item),
@@ -88,7 +90,7 @@ export class Engine {
     if (this.recording && this.recording.header.graphs[view.graph]) call.progress({ text: "Reading nodes", done: 0, total: 1 });
     const graph = await this.unfolded(await this.graph(view.graph), view);
     const groupings = graph.groupings();
-    if (groupings.length > 0 && !groupings.includes(view.grouping)) view = { ...view, grouping: groupings[0] };
+    view = grouped(view, groupings);
     const session = await this.prepare(graph, view, arg, call);
     if (view.fold.base === "first") {
       session.flat = false;
@@ -117,12 +119,17 @@ export class Engine {
     return this.inside.graph;
   }
 
-  private async prepare(graph: Graph, view: ViewSpec, arg: ShowArg, call: Call): Promise<LayoutSession> {
+  private async warm(start: Partial<ViewSpec>, call: Call): Promise<void> {
+    if (!this.recording) return;
+    const view = startSpec(this.recording.header, start);
+    call.progress({ text: "Reading nodes", done: 0, total: 1 });
+    const graph = await this.unfolded(await this.graph(view.graph), view);
+    await this.select(graph, grouped(view, graph.groupings()), call);
+  }
+
+  /** Brings stage and hierarchy to what a view shows. */
+  private async select(graph: Graph, view: ViewSpec, call: Call): Promise<Hierarchy> {
     const diff = view.diff ?? false;
-    const stageKey = `${view.graph}/${view.stage}/${diff ? "diff" : ""}`;
-    const treeKey = `${stageKey}/${view.grouping}`;
-    const key = `${treeKey}/${view.across ? "across" : "down"}`;
-    if (this.session && this.shown === key && this.stage?.graph === graph) return this.session;
     const stage = Math.min(Math.max(0, view.stage), graph.info.stages.length - 1);
     if (!this.stage || this.stage.graph !== graph || this.stage.stage !== stage || this.stage.diff !== diff) {
       call.progress({ text: "Sorting nodes", done: 0, total: 1 });
@@ -136,10 +143,17 @@ export class Engine {
       this.hierarchy = buildHierarchy(this.stage, view.grouping);
       this.keys = null;
     }
+    return this.hierarchy;
+  }
+
+  private async prepare(graph: Graph, view: ViewSpec, arg: ShowArg, call: Call): Promise<LayoutSession> {
+    const key = `${view.graph}/${view.stage}/${view.diff ? "diff" : ""}/${view.grouping}/${view.across ? "across" : "down"}`;
+    if (this.session && this.shown === key && this.stage?.graph === graph) return this.session;
+    const hierarchy = await this.select(graph, view, call);
     const aspect = Math.min(3, Math.max(0.6, arg.width / Math.max(1, arg.height)));
     // About half the window, along the flow: what is shorter need not wrap.
     const wrapFrom = view.across ? Math.min(1000, Math.max(500, arg.width * 0.6)) : Math.min(560, Math.max(280, arg.height * 0.52));
-    this.session = new LayoutSession(this.hierarchy, this.measure, { across: view.across, aspect, wrapFrom }, this.labels);
+    this.session = new LayoutSession(hierarchy, this.measure, { across: view.across, aspect, wrapFrom }, this.labels);
     this.shown = key;
     return this.session;
   }
@@ -210,4 +224,9 @@ export class Engine {
     }
     return { changes: out, large: -1, total: 0 };
   }
+}
+
+/** A view by a grouping that the graph has. */
+function grouped(view: ViewSpec, groupings: readonly string[]): ViewSpec {
+  return groupings.length === 0 || groupings.includes(view.grouping) ? view : { ...view, grouping: groupings[0] };
 }

@@ -13,8 +13,9 @@ export class CanvasRenderer implements Renderer {
   private readonly fit: TextFit;
   private ratio = 1;
 
-  constructor(private readonly canvas: HTMLCanvasElement) {
-    const ctx = canvas.getContext("2d", { alpha: false });
+  /** `onProcessor` keeps a small picture that is drawn once away from the GPU, whose shaders cost more than the picture. */
+  constructor(private readonly canvas: HTMLCanvasElement, onProcessor = false) {
+    const ctx = canvas.getContext("2d", { alpha: false, willReadFrequently: onProcessor });
     if (!ctx) throw new Error("This browser can draw neither with WebGL2 nor with a 2d canvas.");
     this.ctx = ctx;
     this.fit = new TextFit(ctx);

@@ -41,12 +41,14 @@ export class GraphView {
   theme: Theme = LIGHT;
   /** Room that panels cover, so that "fit" uses what is free. */
   insets = { left: 0, right: 0, top: 0, bottom: 0 };
-  private renderer: Renderer;
+  private renderer: Renderer | null = null;
   private builder = new FrameBuilder();
-  private list: DrawList;
+  private list = new DrawList();
   private checked = false;
   private width = 1;
   private height = 1;
+  /** Size and pixel ratio that the renderer was told. */
+  private measured = "";
   private queued = false;
   private selected = -1;
   private hovered = -1;
@@ -65,11 +67,9 @@ export class GraphView {
   constructor(
     readonly host: HTMLElement,
     private readonly events: GraphViewEvents,
-    preferCanvas = false,
+    private readonly preferCanvas = false,
   ) {
     this.canvas = this.addCanvas();
-    this.renderer = (preferCanvas ? null : WebGlRenderer.create(this.canvas)) ?? new CanvasRenderer(this.canvas);
-    this.list = new DrawList(this.renderer.kind === "canvas2d");
     const ctx = document.createElement("canvas").getContext("2d");
     if (ctx) {
       const fit = new TextFit(ctx);
@@ -80,6 +80,23 @@ export class GraphView {
     this.resize();
   }
 
+  /**
+   * Makes what draws. Browsers hold the page until their graphics process has answered, so this is best
+   * called when the worker has been given something to do; drawing calls it too.
+   */
+  start(): void {
+    if (this.renderer) return;
+    const r = this.host.getBoundingClientRect();
+    const ratio = window.devicePixelRatio || 1;
+    // Sized first: a context that is resized makes its buffers twice.
+    this.canvas.width = Math.max(1, Math.round(r.width * ratio));
+    this.canvas.height = Math.max(1, Math.round(r.height * ratio));
+    this.renderer = (this.preferCanvas ? null : WebGlRenderer.create(this.canvas)) ?? new CanvasRenderer(this.canvas);
+    this.list = new DrawList(this.renderer.kind === "canvas2d");
+    this.measured = "";
+    this.resize();
+  }
+
   /** A canvas has one kind of context for life, so changing the renderer means changing the canvas. */
   private addCanvas(): HTMLCanvasElement {
     const c = document.createElement("canvas");
@@ -87,9 +104,12 @@ export class GraphView {
     c.tabIndex = 0;
     c.setAttribute("role", "application");
     c.setAttribute("aria-label", "Graph");
+    // An opaque canvas that nothing was drawn on is black.
+    c.style.visibility = "hidden";
     c.addEventListener("webglcontextlost", (e) => e.preventDefault());
     c.addEventListener("webglcontextrestored", () => {
       this.renderer = WebGlRenderer.create(c) ?? this.renderer;
+      this.measured = "";
       this.resize();
     });
     this.host.append(c);
@@ -103,11 +123,13 @@ export class GraphView {
     this.canvas = this.addCanvas();
     this.renderer = new CanvasRenderer(this.canvas);
     this.list = new DrawList(true);
+    this.measured = "";
     this.resize();
   }
 
   get rendererKind(): string {
-    return this.renderer.kind;
+    this.start();
+    return this.renderer?.kind ?? "";
   }
 
   get size(): { width: number; height: number } {
@@ -279,6 +301,10 @@ export class GraphView {
   }
 
   private draw(now: number): void {
+    // The page's own ground shows until there is something to draw: an empty frame costs as much as a full one.
+    if (!this.scene.root) return;
+    this.start();
+    if (!this.renderer) return;
     const start = performance.now();
     let more = false;
     if (this.tween) {
@@ -297,6 +323,7 @@ export class GraphView {
     };
     this.builder.build(this.list, this.scene, this.camera, this.width, this.height, this.theme, state);
     this.renderer.draw(this.list, this.theme.paper);
+    this.canvas.style.visibility = "";
     if (!this.checked && this.list.runs.length > 0) {
       // Asked after the first picture, when the answer no longer waits for the compiler.
       this.checked = true;
@@ -312,9 +339,13 @@ export class GraphView {
   /** Takes the host's size as it is now; panels that come and go call it before a view is asked for. */
   resize(): void {
     const r = this.host.getBoundingClientRect();
+    const ratio = window.devicePixelRatio || 1;
+    const size = `${r.width} ${r.height} ${ratio}`;
+    if (size === this.measured) return;
+    this.measured = size;
     this.width = Math.max(1, r.width);
     this.height = Math.max(1, r.height);
-    this.renderer.resize(this.width, this.height, window.devicePixelRatio || 1);
+    this.renderer?.resize(this.width, this.height, ratio);
     // A resized canvas is blank until drawn, so this frame must not wait.
     this.draw(performance.now());
   }
@@ -447,7 +478,7 @@ export class GraphView {
 
   dispose(): void {
     this.resizer.disconnect();
-    this.renderer.dispose();
+    this.renderer?.dispose();
     this.canvas.remove();
   }
 }

@@ -23,12 +23,13 @@ export class Minimap {
   constructor(private readonly view: GraphView) {
     this.element = document.createElement("div");
     this.element.className = "minimap";
+    this.element.hidden = true;
     this.element.setAttribute("aria-hidden", "true");
     this.frame.className = "minimap-frame";
     this.element.append(this.canvas, this.frame);
     this.canvas.style.width = `${WIDTH}px`;
     this.canvas.style.height = `${HEIGHT}px`;
-    this.renderer = new CanvasRenderer(this.canvas);
+    this.renderer = new CanvasRenderer(this.canvas, true);
     this.element.addEventListener("pointerdown", (e) => {
       e.preventDefault();
       this.element.setPointerCapture(e.pointerId);
@@ -39,11 +40,16 @@ export class Minimap {
     });
   }
 
-  /** To be called after every frame of the view; redraws only when the drawing itself changed. */
+  /** To be called after every frame of the view; redraws only when it is seen and the drawing itself changed. */
   update(): void {
     const { scene, theme } = this.view;
     const key = `${scene.version}/${theme.dark}`;
     const whole = scene.extent();
+    const c = this.view.camera;
+    const { width, height } = this.view.size;
+    // A drawing that is all in view needs no map.
+    this.element.hidden = c.worldX(0) <= 0 && c.worldY(0) <= 0 && c.worldX(width) >= whole.w && c.worldY(height) >= whole.h;
+    if (this.element.hidden) return;
     if (key !== this.drawn) {
       this.drawn = key;
       this.camera = Camera.fit(whole, WIDTH, HEIGHT, MARGIN, 0.5);
@@ -54,15 +60,10 @@ export class Minimap {
       this.list.runs.splice(0, this.list.runs.length, ...marks);
       this.renderer.draw(this.list, theme.paper);
     }
-    const c = this.view.camera;
-    const { width, height } = this.view.size;
     const x0 = Math.max(0, this.camera.x + c.worldX(0) * this.camera.scale);
     const y0 = Math.max(0, this.camera.y + c.worldY(0) * this.camera.scale);
     const x1 = Math.min(WIDTH, this.camera.x + c.worldX(width) * this.camera.scale);
     const y1 = Math.min(HEIGHT, this.camera.y + c.worldY(height) * this.camera.scale);
-    // A drawing that is all in view needs no map.
-    this.element.hidden = c.worldX(0) <= 0 && c.worldY(0) <= 0 && c.worldX(width) >= whole.w && c.worldY(height) >= whole.h;
-    if (this.element.hidden) return;
     // Moved by transform: while panning the browser then neither lays out nor paints anything.
     const width0 = `${Math.round(Math.max(4, x1 - x0))}px`;
     const height0 = `${Math.round(Math.max(4, y1 - y0))}px`;
