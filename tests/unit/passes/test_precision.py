@@ -33,6 +33,16 @@ def test_models_stay_close_and_products_are_narrow(model: str, precision: str) -
     assert 0 < error.scaled < tolerance_of(after)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "divisor"), [("float16", 1e-5), ("float32", 1e-40), ("float64", 1e-309)]
+)
+def test_division_by_what_has_no_inverse_stays(dtype: str, divisor: float) -> None:
+    b = GraphBuilder()
+    graph = b.finish(b.input(dtype, (3,)) / b.constant(np.array(divisor, dtype)))
+    given = np.array([0.0, divisor, 2 * divisor], dtype)
+    np.testing.assert_array_equal(run(optimize(graph), [given])[0], run(graph, [given])[0])
+
+
 def test_a_target_that_gains_nothing_is_told(small, watch) -> None:
     apply_pass(pass_named("auto_mix_precision", {"precision": "bfloat16"}), small, [watch])
     assert watch.rewrites, "it acts all the same"

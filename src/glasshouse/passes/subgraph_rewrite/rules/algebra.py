@@ -71,11 +71,11 @@ def divide_constant(node: Node, rw: Rewriter) -> Match | None:
     data = array_of(right)
     if data is None or is_constant(left) or data.dtype.kind != "f" or not data.size:
         return None
-    # The inverse must be a normal number too: 1 / 1e-40 is infinite in float32.
-    size = np.abs(data)
-    if not (np.all(size >= 1e-30) and np.all(size <= 1e30)):
+    # The inverse must be a normal number too: that of 1e-40 is infinite in float32.
+    with np.errstate(all="ignore"):
+        inverse = (1.0 / data.astype(np.float64)).astype(data.dtype)
+    if not np.all(np.isfinite(inverse) & (np.abs(inverse) >= np.finfo(data.dtype).tiny)):
         return None
-    inverse = (1.0 / data.astype(np.float64)).astype(data.dtype)
     return Match(lambda: rw.expr(left) * rw.expr(rw.constant(inverse, right.type.dtype)))
 
 
