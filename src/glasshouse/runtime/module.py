@@ -122,16 +122,20 @@ class Module(ShowsInCell):
     ) -> tuple[float, float, Sequence[Any]]:
         """(mean, standard deviation, outputs); times are milliseconds."""
         given = self._ordered(inputs)
-        if outputs is None:
+
+        def run() -> Sequence[Any]:
+            if outputs is not None:
+                return self.run_with_tensors(given, outputs)
             made = self(*given)
-            outputs = list(made) if isinstance(made, tuple) else [made]
-        self.run_with_tensors(given, outputs)
+            return made if isinstance(made, tuple) else (made,)
+
+        results = run()
         times: list[float] = []
         for _ in range(max(count, 1)):
             begin = time.perf_counter()
-            self.run_with_tensors(given, outputs)
+            results = run()
             times.append((time.perf_counter() - begin) * 1e3)
-        return float(np.mean(times)), float(np.std(times)), outputs
+        return float(np.mean(times)), float(np.std(times)), results
 
     def profile(self, *inputs: Any, count: int = 10) -> list[KernelTime]:
         """Mean time of each step over `count` runs, after one that warms up."""

@@ -45,6 +45,34 @@ def test_arrays_and_tensors_give_the_same(linear: tuple[Graph, Module]) -> None:
     np.testing.assert_array_equal(out.numpy(), module(x))
 
 
+def test_whatever_is_not_quick_still_runs(linear: tuple[Graph, Module]) -> None:
+    """Arguments that the quick way does not take: it says so, and the general way takes over."""
+    _, module = linear
+    x = floats(5, 24)
+    expected = module(x)
+    apart = torch.from_numpy(np.ascontiguousarray(x.T)).T
+    frozen = x.copy()
+    frozen.flags.writeable = False
+    for given in (np.asfortranarray(x), frozen, apart, torch.nn.Parameter(apart)):
+        out = module(given)
+        assert isinstance(out, torch.Tensor) == isinstance(given, torch.Tensor)
+        np.testing.assert_array_equal(np.asarray(out), expected)
+    for wrong in (torch.zeros(5, 24, dtype=torch.float64), torch.zeros(5, 24).bool()):
+        with pytest.raises(ExecutionError, match=r"x must be float32\[5, 24\], got"):
+            module(wrong)
+
+
+def test_bfloat16_leaves_as_each_library_can_hold_it() -> None:
+    builder = GraphBuilder()
+    module = compile_graph(builder.finish(builder.input("bfloat16", [3]).apply("relu")))
+    x = np.array([-1, 0.5, 3], np.float32)
+    out = module(torch.from_numpy(x).bfloat16())
+    assert out.dtype is torch.bfloat16
+    np.testing.assert_array_equal(out.float().numpy(), np.maximum(x, 0))
+    _, _, (again,) = module.benchmark_with_tensors([x], count=2)
+    np.testing.assert_array_equal(again, np.maximum(x, 0))
+
+
 def test_results_go_into_given_buffers(linear: tuple[Graph, Module]) -> None:
     _, module = linear
     x, out = floats(5, 24), torch.zeros(5, 40)

@@ -6,20 +6,25 @@ import numpy as np
 import pytest
 
 from generators import Case, case_of
+from glasshouse.backend.cpu.target import CPU
 from glasshouse.ir import Graph
+from glasshouse.ir.dtype import to_storage
+from glasshouse.lower.lower import lower
+from glasshouse.lower.program import Fallback
 from glasshouse.numpy_ref import run
 from glasshouse.passes import optimize
 from glasshouse.runtime.compiler import compile_graph
 
 
-def check(graph: Graph, case: Case) -> None:
-    outputs = compile_graph(graph)(*case.inputs)
+def check(graph: Graph, case: Case, tolerance: float = 2e-4) -> None:
+    given = zip(case.inputs, case.graph.inputs, strict=True)
+    outputs = compile_graph(graph)(*[to_storage(a, v.type.dtype) for a, v in given])
     many = outputs if isinstance(outputs, tuple) else (outputs,)
     for ours, expected in zip(many, run(case.graph, case.inputs), strict=True):
         assert ours.shape == expected.shape
         if expected.dtype.kind == "f":
             scale = float(np.max(np.abs(expected), where=np.isfinite(expected), initial=1.0))
-            np.testing.assert_allclose(ours, expected, rtol=2e-4, atol=2e-4 * scale)
+            np.testing.assert_allclose(ours, expected, rtol=tolerance, atol=tolerance * scale)
         else:
             np.testing.assert_array_equal(ours, expected)
 
@@ -34,6 +39,21 @@ def test_as_built(seed: int) -> None:
 def test_optimised(seed: int) -> None:
     case = case_of(100 + seed, 30, "float32")
     check(optimize(case.graph), case)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_bfloat16(seed: int) -> None:
+    """Kernels round once at the end where the reference rounds after each op."""
+    case = case_of(300 + seed, 20, "bfloat16")
+    check(optimize(case.graph), case, 6e-2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float64", "float16"])
+def test_nothing_falls_back(dtype: str) -> None:
+    for seed in range(400, 450):
+        graph = optimize(case_of(seed, 25, dtype, symbolic=seed % 2 == 0).graph)
+        fallbacks = [s for s in lower(graph, CPU).steps if isinstance(s, Fallback)]
+        assert not fallbacks, f"seed {seed}: {fallbacks[0].node}: {fallbacks[0].why}"
 
 
 @pytest.mark.parametrize("seed", range(4))
