@@ -17,6 +17,7 @@ export interface NodeSpec {
   readonly born?: number;
   readonly died?: number;
   readonly replaces?: readonly number[];
+  readonly bodies?: readonly number[];
 }
 
 export interface GraphSpec {
@@ -25,6 +26,8 @@ export interface GraphSpec {
   readonly inputs?: readonly number[];
   readonly outputs?: readonly (readonly [number, number])[];
   readonly classes?: Readonly<Record<string, string>>;
+  /** Graphs nested in this one: graph 1, 2 ... of the file. */
+  readonly bodies?: readonly GraphSpec[];
 }
 
 class StringTable {
@@ -38,8 +41,9 @@ class StringTable {
   }
 }
 
-export function makeGlass(graph: GraphSpec, title = "test"): Uint8Array {
-  const strings = new StringTable();
+const stagesOf = (graph: GraphSpec): readonly string[] => graph.stages ?? ["graph"];
+
+function addGraph(graph: GraphSpec, prefix: string, members: Map<string, Uint8Array>, strings: StringTable): void {
   const groups: Row[] = [];
   const byPath = new Map<string, number>();
   const group = (path: string): number => {
@@ -52,7 +56,7 @@ export function makeGlass(graph: GraphSpec, title = "test"): Uint8Array {
     byPath.set(path, groups.length - 1);
     return groups.length - 1;
   };
-  const stages = graph.stages ?? ["graph"];
+  const stages = stagesOf(graph);
   const rows: Row[][] = stages.map(() => []);
   graph.nodes.forEach((n, i) => {
     const ins = (n.inputs ?? []).map((v) => (typeof v === "number" ? ([v, 0] as const) : v));
@@ -60,24 +64,30 @@ export function makeGlass(graph: GraphSpec, title = "test"): Uint8Array {
     rows[n.born ?? 0].push({
       id: n.id ?? i, born: n.born ?? 0, died: n.died ?? -1, name: n.name ?? "", op: n.op, kind: n.kind ?? "elementwise",
       input_nodes: ins.map((v) => v[0]), input_ports: ins.map((v) => v[1]), outputs: n.outputs ?? ["float32[2, 8]"], attr_keys: [],
-      attr_values: [], groups: g < 0 ? [] : [g], replaces: n.replaces ?? [],
+      attr_values: [], groups: g < 0 ? [] : [g], replaces: n.replaces ?? [], bodies: n.bodies ?? [],
     });
   });
-  const members = new Map<string, Uint8Array>();
   rows.forEach((r, s) => {
-    if (r.length > 0) members.set(`g0/nodes.${s}`, encodeTable(GRAPH_TABLES.nodes, r, strings));
+    if (r.length > 0) members.set(`${prefix}/nodes.${s}`, encodeTable(GRAPH_TABLES.nodes, r, strings));
   });
-  if (groups.length > 0) members.set("g0/groups", encodeTable(GRAPH_TABLES.groups, groups, strings));
+  if (groups.length > 0) members.set(`${prefix}/groups`, encodeTable(GRAPH_TABLES.groups, groups, strings));
+}
+
+export function makeGlass(graph: GraphSpec, title = "test"): Uint8Array {
+  const strings = new StringTable();
+  const members = new Map<string, Uint8Array>();
+  const graphs = [graph, ...(graph.bodies ?? [])];
+  graphs.forEach((g, k) => addGraph(g, `g${k}`, members, strings));
   members.set("strings", encodeTable({ text: { type: "text", since: 0 } }, strings.list.map((text) => ({ text })), strings));
   const header = {
     format: "glasshouse", version: [1, 0], generator: "test", title, facts: {}, tables: {},
-    graphs: [{
-      name: title, parent: -1, attrs: {},
-      stages: stages.map((name) => ({
-        name, pass_name: "", doc: "", seconds: 0, options: {}, inputs: graph.inputs ?? [],
-        output_nodes: (graph.outputs ?? []).map((o) => o[0]), output_ports: (graph.outputs ?? []).map((o) => o[1]),
+    graphs: graphs.map((g, k) => ({
+      name: k === 0 ? title : `body ${k}`, parent: k === 0 ? -1 : 0, attrs: {},
+      stages: stagesOf(g).map((name) => ({
+        name, pass_name: "", doc: "", seconds: 0, options: {}, inputs: g.inputs ?? [],
+        output_nodes: (g.outputs ?? []).map((o) => o[0]), output_ports: (g.outputs ?? []).map((o) => o[1]),
       })),
-    }],
+    })),
   };
   members.set("glass.json", new TextEncoder().encode(JSON.stringify(header)));
   return zip(members);
