@@ -1,4 +1,4 @@
-"""Decides how ATen's running products and extremes, and counts, are spelled."""
+"""Decides how ATen's running products and extremes, and bags of rows, are spelled."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.arithmetic import logaddexp
 from glasshouse.frontend.torch.aten.registry import apply, aten, is_static, scalar
 from glasshouse.frontend.torch.dtypes import is_integral
-from glasshouse.ir.dim import product
-from glasshouse.ir.dtype import DType, float32, int64
+from glasshouse.ir.dtype import DType, int64
 from glasshouse.ir.types import tensor_type
 from glasshouse.ops import composite
 from glasshouse.ops.control import body_of
@@ -80,30 +79,6 @@ def _extreme(better: str) -> Any:
 
 aten("cummax")(_extreme("greater_equal"))
 aten("cummin")(_extreme("less_equal"))
-
-
-@aten("histc")
-def histc(x: Any, bins: int = 100, low: Any = 0, high: Any = 0) -> Any:
-    flat = reshaped(x, (product(x.shape), 1))
-    wide = flat if flat.dtype.is_float else flat.cast(float32)
-    low, high = scalar(wide, float(low), wide.dtype), scalar(wide, float(high), wide.dtype)
-    equal = low.apply("equal", high)
-    if product(x.shape) != 0:
-        # Without limits those of the data; and where it is all the same, one to each side.
-        low = apply("where", equal, wide.apply("min"), low)
-        high = apply("where", equal, wide.apply("max"), high)
-        equal = low.apply("equal", high)
-    low, high = apply("where", equal, low - 1.0, low), apply("where", equal, high + 1.0, high)
-    place = ((wide - low) * float(bins) / (high - low)).apply("floor")
-    place = apply("where", wide.apply("equal", high), float(bins - 1), place)
-    inside = (wide >= low) & (wide <= high)
-    hits = apply("where", inside, place, -1.0).cast(int64).apply("equal", arange_near(x, bins))
-    return hits.cast(int64).apply("sum", axes=[0]).cast(x.dtype)
-
-
-@aten("bincount")
-def bincount(x: Any, weights: Any = None, minlength: int = 0) -> Any:
-    raise Unsupported("the number of bins depends on data")
 
 
 @aten("embedding_bag.padding_idx")

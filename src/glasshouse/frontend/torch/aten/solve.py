@@ -1,8 +1,6 @@
 """Decides how ATen's exact solvers are spelled: elimination, one column after the other, in a scan.
 
-What is unique is spelled: triangular systems, Cholesky's factor, LU with partial pivoting, and what
-follows from them. QR, eigenvalues and singular values are iterations with free signs: they stay
-opaque.
+Eigenvalues and singular values are iterations, with vectors of free signs: they stay opaque.
 """
 
 from __future__ import annotations
