@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 import glasshouse.ops  # noqa: F401  # fills the registry
 from glasshouse.ir import Dim, Expr, Graph, GraphBuilder, symbol, verify
 from glasshouse.ir.dim import SymDim
-from glasshouse.ir.dtype import as_dtype
+from glasshouse.ir.dtype import as_dtype, finish
 from glasshouse.ir.op import REGISTRY, Kind
 
 Array = np.ndarray[Any, Any]
@@ -104,7 +104,7 @@ class Maker:
     def source(self, data: Array, dtype: str | None = None) -> Expr:
         """An input (mostly), a constant or a variable with this data."""
         name = dtype or (self.dtype if data.dtype.kind == "f" else str(data.dtype))
-        array = np.asarray(data).astype(as_dtype(name).carrier)
+        array = finish(np.asarray(data), as_dtype(name))
         how = self.random.randrange(6)
         if how == 0:
             return self.builder.weight(array, name)
@@ -523,7 +523,7 @@ def case_of(seed: int, count: int, dtype: str = "float64", symbolic: bool = Fals
         if size is not None:
             shape = [size, *shape]
         actual = [m.sizes["n"] if isinstance(d, SymDim) else d for d in shape]
-        m.inputs.append(m.values(actual).astype(dtype))
+        m.inputs.append(finish(m.values(actual), as_dtype(dtype)))
         m.pool.append(Entry(m.builder.input(dtype, shape), 2.0, True))
     for _ in range(count):
         m.pick(RECIPES)(m)
