@@ -29,8 +29,9 @@ sys.path.insert(0, str(Path(__file__).parent))
 from graphs import GRAPHS, Files, write
 from measures import Measures, single_figures, table
 from playwright.async_api import async_playwright
+from processors import machine_seconds, own_seconds
 from systems import SYSTEMS, System
-from watch import Failed, Tab, machine_seconds, own_seconds
+from watch import Failed, Tab
 
 from glasshouse.show.page import TEMPLATE
 

@@ -10,15 +10,14 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import os
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from playwright.async_api import CDPSession, Page, Playwright
+from processors import own_seconds
 
 QUIET = 0.8
 IDLE = 0.2
@@ -30,39 +29,12 @@ FLAGS = [
     "--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
     "--disable-background-networking", "--font-render-hinting=none", "--hide-scrollbars",
 ]  # fmt: skip
-TICKS = os.sysconf("SC_CLK_TCK")
+SETTLED = """new Promise((done) =>
+  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => done(%s)))))"""
 
 
 class Failed(Exception):
     """The viewer did not get there; the message says how."""
-
-
-def machine_seconds() -> float:
-    """Processor time that all of the machine has used, and what its host took away."""
-    ticks = [int(x) for x in Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]]
-    return (sum(ticks[:3]) + sum(ticks[5:8])) / TICKS
-
-
-def own_seconds() -> float:
-    """Processor time of this process and of all that it has started: browser, servers."""
-    parents: dict[int, int] = {}
-    used: dict[int, float] = {}
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit():
-            continue
-        try:
-            words = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        parents[int(entry.name)] = int(words[1])
-        used[int(entry.name)] = sum(int(w) for w in words[11:15]) / TICKS
-    mine, total = os.getpid(), 0.0
-    for pid, seconds in used.items():
-        at = pid
-        while at != mine and at in parents:
-            at = parents[at]
-        total += seconds if at == mine else 0.0
-    return total
 
 
 @dataclass
@@ -161,8 +133,11 @@ class Tab:
             if idle and still and self._changed == 0 and now - begin > UNCHANGED:
                 raise Failed("nothing changes")
             if idle and still and self._changed > 0:
-                left = begin + limit - time.time()
-                if await self._within(self.ask(ready), max(left, 0.1), limit):
+                # On a busy machine a page that waits for its turn looks idle: it must answer too.
+                left, last = begin + limit - time.time(), self._changed
+                told = await self._within(self.ask(SETTLED % ready), max(left, 0.1), limit)
+                await asyncio.sleep(0.1)
+                if told and self._changed == last:
                     break
             await asyncio.sleep(0.05)
         await self._cdp.send("Page.stopScreencast")
