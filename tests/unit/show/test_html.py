@@ -49,6 +49,20 @@ def test_graph_and_what_carries_a_recording(tmp_path: Path, recording: Make) -> 
     assert recording_of(watched) is watched.recording
 
 
+def test_the_page_of_an_aitemplate_script(tmp_path: Path) -> None:
+    from glasshouse.compat.aitemplate.compiler.transform import toposort
+    from glasshouse.compat.aitemplate.frontend import Tensor
+    from glasshouse.compat.aitemplate.utils.visualization import plot_graph
+
+    x = Tensor(shape=[2, 3], name="X", dtype="float32", is_input=True)
+    y = gh.relu(x)
+    for shown in (y, [y], toposort(y)):
+        plot_graph(shown, file_path=tmp_path / "graph.html", network_name="small")
+        held = embedded(tmp_path / "graph.html")
+        assert held.graphs[0].stage(0).nodes.pylist("op") == ["Input", "Relu"]
+        assert "<title>small" in (tmp_path / "graph.html").read_text(encoding="utf-8")
+
+
 def test_names_stay_text(tmp_path: Path, recording: Make) -> None:
     hostile = '</script><script>alert(1)</script><title>"&'
     path = gh.plot_graph(recording(hostile), tmp_path / "out.html", grouping=hostile)
