@@ -16,6 +16,7 @@ from glasshouse.ir.expr import Expr
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.rewriter import Rewriter
+from glasshouse.ops.cost import typical
 from glasshouse.passes.base import Pass, register_pass
 from glasshouse.passes.patterns import array_of, is_constant, made_by
 from glasshouse.passes.target import Target, target_named
@@ -26,6 +27,7 @@ _FOLLOWS = frozenset({
     "reshape", "permute", "rearrange", "expand", "slice", "concat", "split", "flip", "roll", "pad",
     "max", "min", "max_pool", "adaptive_max_pool", "dropout",
 })  # fmt: skip
+_PAIRS_FROM = 4
 _LARGEST = {"float16": 65504.0}
 
 
@@ -56,7 +58,9 @@ def _convert(node: Node, low: DType, narrow: dict[Value, Value], rw: Rewriter) -
         return
     contraction = node.op.kind is Kind.CONTRACTION
     floats = [v for v in node.inputs if v.type.dtype is float32]
-    if contraction:
+    if contraction and _has_few_channels(node):
+        why = f"{node.op.label} of few channels gains nothing in {low}; what follows does"
+    elif contraction:
         why = f"a product, summed in float32: {low} halves what it reads"
     elif node.op.name in _FOLLOWS and any(_narrow(v, low) for v in floats):
         wide = [v for v in floats if not _narrow(v, low) and not is_constant(v)]
@@ -80,12 +84,23 @@ def _convert(node: Node, low: DType, narrow: dict[Value, Value], rw: Rewriter) -
 def _narrowed(node: Node, low: DType, narrow: dict[Value, Value], rw: Rewriter) -> list[Expr]:
     # A mask of attention keeps its type: it is added to scores that are float32 inside.
     last = 3 if node.op.name == "attention" else len(node.inputs)
+    if _has_few_channels(node):
+        made = node.op.emit(rw, node.inputs, node.attrs)
+        return [rw.expr(made.output).cast(low).cast(node.output.type.dtype)]
     operands = [
         _as(v, low, narrow, rw) if v.type.dtype is float32 and i < last else v
         for i, v in enumerate(node.inputs)
     ]
-    made: Node = node.op.emit(rw, operands, node.attrs)
+    made = node.op.emit(rw, operands, node.attrs)
     return [rw.expr(v).cast(w.type.dtype) for v, w in zip(made.outputs, node.outputs, strict=True)]
+
+
+def _has_few_channels(node: Node) -> bool:
+    """A convolution of photographs: narrow products take pairs of channels, and turning three
+    planes into pixels costs more in a narrow type than the products do."""
+    if node.op.name != "conv" or node.attrs["groups"] != 1:
+        return False
+    return typical(node.inputs[1].type.shape[1]) < _PAIRS_FROM
 
 
 def _as(value: Value, low: DType, narrow: dict[Value, Value], rw: Rewriter) -> Value:

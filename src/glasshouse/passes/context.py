@@ -72,8 +72,12 @@ class PassContext:
 
     # ----------------------------------------------------------------------------- configuration
     def set_precision(self, dtype: object) -> PassContext:
-        """The element type in which contractions may compute: float32, float16 or bfloat16."""
-        given = as_dtype(dtype)
+        """The element type in which contractions may compute: float32, float16 or bfloat16.
+
+        "bf16" and "f16" are understood too.
+        """
+        short = {"bf16": bfloat16, "f16": float16, "f32": float32}
+        given = short[dtype] if isinstance(dtype, str) and dtype in short else as_dtype(dtype)
         if given not in (float32, float16, bfloat16):
             raise PassError(f"precision must be float32, float16 or bfloat16, not {given}")
         self.precision = given.name

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 
 from glasshouse.errors import Unsupported
 
@@ -36,11 +38,22 @@ class Target:
         )
 
 
+@lru_cache(maxsize=8)
+def _has(feature: str) -> bool:
+    """Whether this processor has an instruction set; where one cannot look, it has not."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return False
+    return any(feature in line.split() for line in lines if line.startswith("flags"))
+
+
 def target_named(name: str) -> Target:
     """A target by name. The figures are typical, not measured: 50 Gop/s and 12 GB/s for a core."""
     if name == "cpu":
         cores = os.cpu_count() or 1
-        return Target("cpu", cores, 50e9 * cores, 12e9 * min(cores, 8), 2e-6)
+        low = ("bfloat16",) if _has("avx512_bf16") else ()
+        return Target("cpu", cores, 50e9 * cores, 12e9 * min(cores, 8), 2e-6, low)
     if name == "cuda":
         return Target("cuda", 128, 40e12, 2e12, 5e-6, ("float16", "bfloat16"))
     raise Unsupported(f"there is no target {name!r}", hint="known: cpu, cuda; or give a Target")

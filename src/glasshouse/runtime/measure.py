@@ -19,7 +19,8 @@ from math import sqrt
 import numpy as np
 
 from glasshouse.backend.cpu.build import Progress, build
-from glasshouse.backend.cpu.probe import CONV_WAYS, PACK, RUN, SIZES, probe_source
+from glasshouse.backend.cpu.probe import PACK, RUN, SIZES, conv_ways, probe_source
+from glasshouse.ir.dtype import as_dtype, to_storage
 from glasshouse.lower.choice import Candidate, Problem
 from glasshouse.runtime.arrays import Array, aligned_bytes
 
@@ -34,9 +35,9 @@ def measure_conv(
     problem: Problem, names: Sequence[str], progress: Progress | None = None
 ) -> list[Candidate] | None:
     """Seconds and error of each way; None if the machine is too busy to tell."""
-    library = ctypes.CDLL(str(build(probe_source(), progress)))
-    x, w, result = _data(problem.numbers)
-    ways = {name: _Way(library, name, problem.numbers, x, w) for name in {*names, EXACT}}
+    library = ctypes.CDLL(str(build(probe_source(problem.dtype), progress)))
+    x, w, result = _data(problem)
+    ways = {name: _Way(library, name, problem, x, w) for name in {*names, EXACT}}
     exact = ways[EXACT].run(result).copy()
     largest = float(np.max(np.abs(exact))) or 1.0
     errors = {n: float(np.max(np.abs(ways[n].run(result) - exact))) / largest for n in names}
@@ -71,13 +72,15 @@ def settled(times: Mapping[str, Sequence[float]]) -> bool:
     return True
 
 
-def _data(n: Sequence[int]) -> tuple[Array, Array, Array]:
+def _data(problem: Problem) -> tuple[Array, Array, Array]:
     """Image, weights and room for the result; of the size that activations tend to have."""
+    n, dtype = problem.numbers, as_dtype(problem.dtype)
     batch, height, width, channels, out_height, out_width, filters, kh, kw = n[:9]
     random = np.random.default_rng(0)
     depth = channels // n[15] * kh * kw
     x = random.standard_normal((batch, height, width, channels), np.float32)
     w = random.standard_normal((filters, depth), np.float32) / np.float32(sqrt(depth))
+    x, w = (np.ascontiguousarray(to_storage(a, dtype)) for a in (x, w))
     return x, w, np.empty((batch, out_height, out_width, filters), np.float32)
 
 
@@ -85,11 +88,11 @@ class _Way:
     """One way with its weights packed."""
 
     def __init__(
-        self, library: ctypes.CDLL, name: str, numbers: Sequence[int], x: Array, w: Array
+        self, library: ctypes.CDLL, name: str, problem: Problem, x: Array, w: Array
     ) -> None:
         self._call = library.glasshouse_probe
-        self._way = list(CONV_WAYS).index(name)
-        self._numbers = (ctypes.c_int64 * len(numbers))(*numbers)
+        self._way = list(conv_ways(problem.dtype)).index(name)
+        self._numbers = (ctypes.c_int64 * len(problem.numbers))(*problem.numbers)
         self._pool = _one_thread(str(library._name))
         self._x = x
         bytes_ = (ctypes.c_int64 * 2)()

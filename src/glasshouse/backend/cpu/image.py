@@ -52,13 +52,14 @@ class Image:
         w = self.window
         return w.kernel == w.stride == (1, 1) and not self.padded
 
-    @property
-    def can_be_direct(self) -> bool:
-        """`gh::conv_can_be_direct` for float32."""
-        w = self.window
+    def can_be_direct(self, per: int) -> bool:
+        """`gh::conv_can_be_direct`, with `per` elements to a unit of K; for known shapes."""
+        w, channels = self.window, self.channels
+        lies = (w.kernel[1], w.stride[1], self.padded_size[1], self.size[1])
+        whole = all(n * channels % per == 0 for n in lies)
         height = w.kernel[0]
         short = isinstance(height, int) and height <= 64
-        return self.groups == 1 and w.dilation[1] == 1 and short
+        return self.groups == 1 and w.dilation[1] == 1 and short and whole
 
     @property
     def padded(self) -> bool:
@@ -68,12 +69,18 @@ class Image:
     @property
     def padded_bytes(self) -> Dim:
         """At most what the zero-padded image takes."""
+        height, width = self.padded_size
+        return self.batch * height * width * self.channels * 4 + 64
+
+    @property
+    def padded_size(self) -> tuple[Dim, Dim]:
+        """As far as the last result's last tap."""
         w = self.window
         sizes = [
             (n - 1) * w.stride[i] + (w.kernel[i] - 1) * w.dilation[i] + 1
             for i, n in enumerate(self.result)
         ]
-        return self.batch * sizes[0] * sizes[1] * self.channels * 4 + 64
+        return sizes[0], sizes[1]
 
 
 def image_window(

@@ -7,12 +7,10 @@ convolutions of every model: no candidate has to be compiled with its epilogue f
 from __future__ import annotations
 
 from glasshouse.backend.cpu.emit import Source, kernel_source
+from glasshouse.ir.dtype import as_dtype
+from glasshouse.lower.cxx import C_TYPE
 from glasshouse.lower.program import Kernel
 
-_PARAMETERS = (
-    "(int what, gh::ThreadPool& pool, const int64_t* n, const float* x, const float* w, "
-    "void* packed, void* work, float* y, int64_t* bytes)"
-)
 _SHAPE = (
     "  const gh::ConvShape s{n[0], n[1], n[2], n[3], n[4], n[5], n[6], (int)n[7], (int)n[8], "
     "(int)n[9], (int)n[10], (int)n[11], (int)n[12], (int)n[13], (int)n[14], n[15]};\n"
@@ -26,33 +24,45 @@ SIZES, PACK, RUN = 0, 1, 2
 """What a probe does: tell how many bytes it needs, pack weights, convolve."""
 
 
-def _taps(way: str) -> tuple[str, str, str, str]:
+Functions = tuple[str, str, str, str]
+"""Of the templates: bytes of weights, bytes of work, packing, convolving."""
+
+
+def _taps(kind: str, way: str) -> Functions:
     return (
-        "conv_weight_bytes<gh::DotF32>", "conv_work_bytes<gh::DotF32>",
-        "conv_pack_weights<gh::DotF32>", f"conv2d_as<gh::DotF32, gh::ConvWay::{way}>",
+        f"conv_weight_bytes<{kind}>", f"conv_work_bytes<{kind}>", f"conv_pack_weights<{kind}>",
+        f"conv2d_as<{kind}, gh::ConvWay::{way}>",
     )  # fmt: skip
 
 
-def _winograd(tile: int) -> tuple[str, str, str, str]:
+def _winograd(tile: int, ctype: str) -> Functions:
     kind = f"gh::DotF32, {tile}"
     return (
         f"winograd_weight_bytes<{kind}>", f"winograd_work_bytes<{kind}>",
-        f"winograd_pack_weights<{kind}>", f"conv2d_winograd<{kind}>",
+        f"winograd_pack_weights<{kind}>", f"conv2d_winograd<{kind}, {ctype}>",
     )  # fmt: skip
 
 
-CONV_WAYS = {
-    "winograd2": _winograd(2),
-    "winograd4": _winograd(4),
-    "direct": _taps("kDirect"),
-    "im2col": _taps("kIm2col"),
-}
-"""Functions of the templates: bytes of weights, bytes of work, packing, convolving."""
+def conv_ways(dtype: str) -> dict[str, Functions]:
+    """Every way to convolve elements of a type."""
+    ctype = C_TYPE[as_dtype(dtype)]
+    kind = "gh::DotF32" if dtype == "float32" else "gh::DotBF16"
+    ways = {
+        "winograd2": _winograd(2, ctype),
+        "winograd4": _winograd(4, ctype),
+        "direct": _taps(kind, "kDirect"),
+        "im2col": _taps(kind, "kIm2col"),
+    }
+    if dtype != "float32":
+        ways["direct_float32"] = _taps("gh::DotF32", "kDirect")
+    return ways
 
 
-def probe_source() -> Source:
-    """A library with `glasshouse_probe(way, ...)`; ways count in the order of `CONV_WAYS`."""
-    kernels = [_kernel(way) for way in CONV_WAYS]
+def probe_source(dtype: str) -> Source:
+    """A library with `glasshouse_probe(way, ...)`; ways count in the order of `conv_ways`."""
+    ctype = C_TYPE[as_dtype(dtype)]
+    kernels = [_kernel(way, ctype, functions) for way, functions in conv_ways(dtype).items()]
+    data = f"const {ctype}* x, const {ctype}* w, void* packed, void* work, float* y, int64_t* bytes"
     arguments = "what, *(gh::ThreadPool*)pool, n, x, w, packed, work, y, bytes"
     cases = "\n".join(
         f"    case {i}: {k.symbol}({arguments}); break;" for i, k in enumerate(kernels)
@@ -60,22 +70,27 @@ def probe_source() -> Source:
     main = "\n".join(
         [
             '#include "glasshouse/kernels.h"',
-            *(f"void {k.symbol}{_PARAMETERS};" for k in kernels),
-            _EXPORT + "void glasshouse_probe(int way, int what, void* pool, const int64_t* n, "
-            "const float* x, const float* w, void* packed, void* work, float* y, int64_t* bytes) {",
+            *(f"void {k.symbol}{_parameters(ctype)};" for k in kernels),
+            _EXPORT + "void glasshouse_probe(",
+            f"    int way, int what, void* pool, const int64_t* n, {data}) {{",
             f"  switch (way) {{\n{cases}\n  }}\n}}",
             _EXPORT + "void* glasshouse_pool(int threads) { return new gh::ThreadPool(threads); }",
-            _EXPORT + "void glasshouse_set_threads(void* pool, int threads) {",
-            "  ((gh::ThreadPool*)pool)->set_threads(threads);\n}\n",
         ]
     )
-    return Source({k.name: kernel_source(k) for k in kernels}, main)
+    return Source({k.name: kernel_source(k) for k in kernels}, main + "\n")
 
 
-def _kernel(way: str) -> Kernel:
-    weights, work, pack, run = CONV_WAYS[way]
+def _parameters(ctype: str) -> str:
+    return (
+        f"(int what, gh::ThreadPool& pool, const int64_t* n, const {ctype}* x, const {ctype}* w, "
+        "void* packed, void* work, float* y, int64_t* bytes)"
+    )
+
+
+def _kernel(way: str, ctype: str, functions: Functions) -> Kernel:
+    weights, work, pack, run = functions
     text = (
-        f"{_PARAMETERS} {{\n{_SHAPE}"
+        f"{_parameters(ctype)} {{\n{_SHAPE}"
         f"  if (what == {SIZES}) bytes[0] = gh::{weights}(s), bytes[1] = gh::{work}(s);\n"
         f"  else if (what == {PACK}) gh::{pack}(pool, w, {_STRIDES}, s, packed);\n"
         f"  else gh::{run}(pool, s, x, packed, work, {_STORE});\n}}"

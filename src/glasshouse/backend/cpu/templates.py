@@ -16,9 +16,10 @@ PARTS: dict[str, tuple[str, ...]] = {
     "GH_F32_KERNELS": ("DotF32", "conv_weight_grad"),
     "GH_BF16_KERNELS": ("DotBF16",),
     "GH_I8_KERNELS": ("DotI8", "i8_"),
-    "GH_WINOGRAD_F32_2_KERNELS": ("conv2d_winograd<gh::DotF32, 2",),
-    "GH_WINOGRAD_F32_4_KERNELS": ("conv2d_winograd<gh::DotF32, 4",),
-    "GH_WINOGRAD_BF16_2_KERNELS": ("conv2d_winograd<gh::DotBF16, 2",),
+    "GH_WINOGRAD_F32_2_KERNELS": ("conv2d_winograd<gh::DotF32, 2, float>",),
+    "GH_WINOGRAD_F32_4_KERNELS": ("conv2d_winograd<gh::DotF32, 4, float>",),
+    "GH_WINOGRAD_HALF_2_KERNELS": ("conv2d_winograd<gh::DotF32, 2, gh::bf16>",),
+    "GH_WINOGRAD_HALF_4_KERNELS": ("conv2d_winograd<gh::DotF32, 4, gh::bf16>",),
 }
 """A macro of `extern.h` for each part, and the words in generated code that call for it."""
 
