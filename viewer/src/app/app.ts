@@ -113,7 +113,7 @@ export class App {
     }
     this.spec = { ...spec, grouping: result.grouping, fold: result.fold };
     this.result = result;
-    this.view.apply(result.update, how.anchor ?? -1);
+    this.view.apply(result.update, how.anchor ?? -1, !how.fit);
     if (how.fit && spec.fold.base === "first") this.view.fitReadable();
     else if (how.fit) this.view.fit(false);
     this.events.emit("progress", null);

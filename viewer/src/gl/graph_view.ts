@@ -139,9 +139,10 @@ export class GraphView {
   // -------------------------------------------------------------------------------- the scene
   /**
    * Takes a new drawing. `anchor` is an item whose top left corner keeps its place on screen; the
-   * change is shown as a glide unless it replaces everything.
+   * change is shown as a glide unless it replaces everything or `glide` is off: a glide explains where
+   * things went only while the camera stays.
    */
-  apply(update: SceneUpdate, anchor = -1): void {
+  apply(update: SceneUpdate, anchor = -1, glide = true): void {
     if (this.flight) {
       this.camera = this.flight.to;
       this.flight = null;
@@ -150,7 +151,7 @@ export class GraphView {
     const key = update.reset ? (this.named(anchor) ?? this.middleGroup()) : null;
     const before = key ? this.scene.place(key.item) : anchor >= 0 ? this.scene.place(anchor) : null;
     let tween: Tween | null = null;
-    if (!update.reset && !still()) {
+    if (glide && !update.reset && !still()) {
       const groups: number[] = [];
       for (let i = 0; i < update.groups.length && groups.length < 500; i += 3) groups.push(update.groups[i]);
       tween = new Tween(this.scene, groups);
