@@ -6,11 +6,9 @@ import ctypes
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
 from typing import Any
 
 import numpy as np
@@ -19,7 +17,7 @@ from glasshouse.backend.cpu.build import headers_hash
 from glasshouse.backend.cpu.emit import Layout, Source
 from glasshouse.cell import ShowsInCell
 from glasshouse.errors import ExecutionError, Unsupported
-from glasshouse.ir.dtype import bfloat16, from_storage, to_storage
+from glasshouse.ir.dtype import to_storage
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.sources import CONSTANT, VARIABLE
 from glasshouse.lower.program import Call, Program, Step
@@ -30,7 +28,7 @@ from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.pool import pool_of
 from glasshouse.runtime.static_run import QuickCall, StaticRun
 from glasshouse.runtime.updates import State
-from glasshouse.runtime.workspace import Workspace
+from glasshouse.runtime.workspace import Runtimes, Workspace
 
 Inputs = Sequence[Any] | Mapping[str, Any]
 
@@ -78,42 +76,39 @@ class Module(ShowsInCell):
         self._by_name: dict[str, Value] = {}
         sources = self._sources()
         self._state = State(program, layout.table)
-        self._constants = ConstantSet(sources, Packing(self._library, pool, layout))
         self._loaded: ConstantSet | None = None  # waits for swap_constants
         self._setting = threading.Lock()
         self._general = GeneralRun(program, layout, self._state, self._library)
-        self._static: StaticRun | None = None
-        self._calls: dict[tuple[type | None, bool], QuickCall | None] = {}
-        if StaticRun.serves(program):
-            call = self._library.glasshouse_call
-            self._static = StaticRun(program, layout.table, self._state, call)
-        self._narrow = any(v.type.dtype is bfloat16 for v in self.graph.outputs)
         steps, places = len(program.steps), layout.table_size
         self._workspaces = [
             Workspace(aligned_bytes(layout.arena_bytes), places, pool, steps)
             for _ in range(num_runtimes)
         ]
-        self._idle: SimpleQueue[Workspace] = SimpleQueue()
-        for workspace in self._workspaces:
-            workspace.bind(self._constants, self._state)
-            self._idle.put(workspace)
+        constants = ConstantSet(sources, Packing(self._library, pool, layout))
+        self._runtimes = Runtimes(self._workspaces, constants, self._state)
+        self._static: StaticRun | None = None
+        if StaticRun.serves(program):
+            run = self._library.glasshouse_call
+            self._static = StaticRun(program, layout.table, self._runtimes, run)
+        # By the class of the first argument; filled as classes are met.
+        self._makers: dict[type | None, QuickCall | None] = {}
+        self._fillers: dict[type | None, QuickCall | None] = {}
 
     # ------------------------------------------------------------------------------------- running
     def __call__(self, *inputs: Any) -> Any:
         """The outputs, as arrays; or as torch tensors when tensors were given."""
-        outputs = self._quick(inputs)
-        if outputs is None:
-            arrays = self._run([array_of(x) for x in inputs])
-            pairs = zip(arrays, self.graph.outputs, strict=True)
-            outputs = tuple([like_inputs(inputs, a, v.type.dtype) for a, v in pairs])
-        elif self._narrow:
-            outputs = self._widened(outputs)
-        return outputs[0] if len(outputs) == 1 else outputs
+        call = self._makers.get(type(inputs[0])) if inputs else None
+        made = None if call is None else call(inputs)
+        return self._general_call(inputs) if made is None else made
 
     def run_with_tensors(self, inputs: Inputs, outputs: Sequence[Any]) -> Sequence[Any]:
         """Run into given buffers, which must be contiguous and of the right type."""
         given = self._ordered(inputs)
-        if self._quick(given, outputs) is None:
+        kind = type(given[0]) if given else None
+        if kind not in self._fillers:
+            self._fillers[kind] = self._new_call(kind, True)
+        call = self._fillers[kind]
+        if call is None or call(given, outputs) is None:
             self._run([array_of(x) for x in given], [array_of(o) for o in outputs])
         return outputs
 
@@ -169,7 +164,7 @@ class Module(ShowsInCell):
         """
         from glasshouse.runtime.save import save  # it reads modules
 
-        with self._setting, self._workspace():
+        with self._setting, self._runtimes.one():
             return save(self, Path(folder), name, weights)
 
     def source_array(self, node: Node) -> Array:
@@ -178,7 +173,7 @@ class Module(ShowsInCell):
         return (
             self._state.array(place)
             if node in self.graph.updates
-            else (self._constants.arrays[place])
+            else (self._runtimes.constants.arrays[place])
         )
 
     @property
@@ -195,7 +190,7 @@ class Module(ShowsInCell):
     @property
     def constant_bytes(self) -> int:
         """What constants take, with their packed forms."""
-        return sum(a.nbytes for a in self._constants.arrays.values())
+        return sum(a.nbytes for a in self._runtimes.constants.arrays.values())
 
     # ----------------------------------------------------------------------------------- constants
     def constant_names(self) -> list[str]:
@@ -209,14 +204,14 @@ class Module(ShowsInCell):
         """Give several new data at once; no run sees half of it."""
         arrays, variables = self._by_place(constants)
         with self._setting:
-            new = self._constants.replaced(arrays)
+            new = self._runtimes.constants.replaced(arrays)
             if not variables:
-                self._constants = new
+                self._runtimes.constants = new
                 return
-            with self._workspace():  # the only one: no run is under way
+            with self._runtimes.one():  # the only one: no run is under way
                 for place, array in variables.items():
                     np.copyto(self._state.array(place), array)
-                self._constants = new
+                self._runtimes.constants = new
 
     def set_double_buffer_constant(self, name: str, data: Any) -> None:
         """Load new data for a constant beside what is in use, for `swap_constants`."""
@@ -230,7 +225,7 @@ class Module(ShowsInCell):
                 "a variable that runs change has no second buffer", hint="set_constant sets it"
             )
         with self._setting:
-            self._loaded = (self._loaded or self._constants).replaced(arrays)
+            self._loaded = (self._loaded or self._runtimes.constants).replaced(arrays)
 
     def swap_constants(self) -> None:
         """Take what was loaded into use: runs that begin from now on see all of it."""
@@ -239,7 +234,7 @@ class Module(ShowsInCell):
                 raise ExecutionError(
                     "no constants are loaded to swap to", hint="set_double_buffer_constant loads"
                 )
-            self._constants, self._loaded = self._loaded, None
+            self._runtimes.constants, self._loaded = self._loaded, None
 
     # ------------------------------------------------------------------------------------ internal
     def _sources(self) -> dict[int, Array]:
@@ -278,49 +273,23 @@ class Module(ShowsInCell):
             (variables if changing else arrays)[self.layout.table[value]] = array
         return arrays, variables
 
-    def _quick(
-        self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
-    ) -> tuple[Any, ...] | None:
-        """The outputs, where the quick way serves; the general one also tells what is wrong."""
+    def _general_call(self, inputs: Sequence[Any]) -> Any:
+        """What the quick way does not serve, or not yet; this one also tells what is wrong."""
         kind = type(inputs[0]) if inputs else None
-        try:
-            call = self._calls[kind, outputs is None]
-        except KeyError:
-            call = self._new_call(kind, outputs is None)
-        if call is None:
+        if kind not in self._makers:
+            call = self._makers[kind] = self._new_call(kind, False)
+            made = None if call is None else call(inputs)
+            if made is not None:
+                return made
+        arrays = self._run([array_of(x) for x in inputs])
+        pairs = zip(arrays, self.graph.outputs, strict=True)
+        wrapped = [like_inputs(inputs, a, v.type.dtype) for a, v in pairs]
+        return wrapped[0] if len(wrapped) == 1 else tuple(wrapped)
+
+    def _new_call(self, kind: type | None, given_outputs: bool) -> QuickCall | None:
+        if self._static is None or kind is None:
             return None
-        workspace = self._idle.get()
-        try:
-            if workspace.constants is not self._constants:
-                workspace.bind(self._constants, self._state)
-            if outputs is None:
-                return call(workspace, inputs)  # type: ignore[no-any-return]
-            return call(workspace, inputs, outputs)  # type: ignore[no-any-return]
-        finally:
-            self._idle.put(workspace)
-
-    def _new_call(self, kind: type | None, makes_outputs: bool) -> QuickCall | None:
-        static = self._static
-        call = static.call_for(kind, not makes_outputs) if static and kind else None
-        self._calls[kind, makes_outputs] = call
-        return call
-
-    def _widened(self, outputs: Sequence[Any]) -> tuple[Any, ...]:
-        """NumPy has no bfloat16: arrays of it leave as float32."""
-        pairs = zip(outputs, self.graph.outputs, strict=True)
-        return tuple(
-            [from_storage(a, v.type.dtype) if type(a) is np.ndarray else a for a, v in pairs]
-        )
-
-    @contextmanager
-    def _workspace(self) -> Iterator[Workspace]:
-        workspace = self._idle.get()
-        try:
-            if workspace.constants is not self._constants:
-                workspace.bind(self._constants, self._state)
-            yield workspace
-        finally:
-            self._idle.put(workspace)
+        return self._static.call_for(kind, given_outputs)
 
     def _run(
         self,
@@ -330,7 +299,7 @@ class Module(ShowsInCell):
         see: See | None = None,
     ) -> list[Array]:
         kept, made, sizes = self._general.prepare(inputs, outputs)
-        with self._workspace() as workspace:
+        with self._runtimes.one() as workspace:
             Run(self._general, workspace, kept, sizes).execute(made, times, see)
         return made
 

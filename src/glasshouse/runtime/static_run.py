@@ -17,32 +17,37 @@ from typing import Any
 import numpy as np
 
 from glasshouse.errors import ExecutionError
+from glasshouse.ir.dtype import bfloat16, from_storage
 from glasshouse.ir.graph import Value
 from glasshouse.ir.op import Kind
 from glasshouse.lower.cxx import is_static
 from glasshouse.lower.program import Call, Program
 from glasshouse.runtime.arrays import address_of
 from glasshouse.runtime.updates import State
+from glasshouse.runtime.workspace import Runtimes
 
 BAD_INDEX = "an index lies outside of the tensor that it points into"
 
 QuickCall = Callable[..., Any]
-"""(workspace, inputs) or (workspace, inputs, outputs) -> outputs, or None: not served."""
+"""(inputs) or (inputs, outputs) -> the output, or outputs; None: not served."""
 
 
 class StaticRun:
     """A program whose calls differ in nothing but the data of inputs and outputs."""
 
     def __init__(
-        self, program: Program, table: Mapping[Value, int], state: State, run: Any
+        self, program: Program, table: Mapping[Value, int], runtimes: Runtimes, run: Any
     ) -> None:
         """`run` is the library's function that takes a frame."""
         self._graph = program.graph
         self._table = table
+        state = runtimes.state
         self._common = {
             "run": run, "state": state, "ndarray": np.ndarray, "address_of": address_of,
-            "memmove": ctypes.memmove, "refuse": _refuse,
+            "memmove": ctypes.memmove, "refuse": _refuse, "runtimes": runtimes,
+            "take": runtimes.take, "give": runtimes.give, "from_storage": from_storage,
         }  # fmt: skip
+        self._turns = len(state.turns) == 2
         self._end = _end(state)
 
     @staticmethod
@@ -65,24 +70,35 @@ class StaticRun:
         if kind is not np.ndarray and (torch is None or kind is not torch.Tensor):
             return None
         names: dict[str, Any] = dict(self._common)
-        lines = [f"def call(workspace, inputs{', outputs' if given_outputs else ''}):"]
         side = _Arrays(names) if kind is np.ndarray else _Tensors(names, torch)
         inputs, outputs = self._graph.inputs, self._graph.outputs
-        checks = side.checks("x", "inputs", inputs)
+        lines = side.checks("x", "inputs", inputs)
         if given_outputs:
-            checks += side.checks("y", "outputs", outputs)
-        lines += [*checks, "turn = state.turn", "table = workspace.tables[turn]"]
-        for i, value in enumerate(inputs):
-            lines.append(f"table[{self._table[value]}] = {side.address(f'x{i}')}")
-        for i, value in enumerate(outputs):
-            if not given_outputs:
-                lines.append(f"y{i} = {side.made(i, value)}")
-            lines.append(f"table[{self._table[value]}] = {side.address(f'y{i}')}")
-        lines += ["if run(workspace.frames[turn]): refuse()"]
-        lines += [*self._end, f"return {_listed('y', len(outputs))}"]
-        exec("\n    ".join(lines), names)
+            lines += side.checks("y", "outputs", outputs)
+        else:
+            lines += [f"y{i} = {side.made(i, value)}" for i, value in enumerate(outputs)]
+        lines += ["workspace = take()", "try:", *[f"    {x}" for x in self._inside(side)]]
+        lines += ["finally:", "    give(workspace)"]
+        if not given_outputs:
+            lines += side.finished(outputs)
+        last = "y0" if len(outputs) == 1 and not given_outputs else _listed("y", len(outputs))
+        head = f"def call(inputs{', outputs' if given_outputs else ''}):"
+        exec("\n    ".join([head, *lines, f"return {last}"]), names)
         made: QuickCall = names["call"]
         return made
+
+    def _inside(self, side: _Side) -> list[str]:
+        """What is done in a workspace."""
+        turn = "state.turn" if self._turns else "0"
+        lines = [
+            "if workspace.constants is not runtimes.constants:",
+            "    workspace.bind(runtimes.constants, state)",
+            f"table = workspace.tables[{turn}]",
+        ]
+        for letter, values in (("x", self._graph.inputs), ("y", self._graph.outputs)):
+            for i, value in enumerate(values):
+                lines.append(f"table[{self._table[value]}] = {side.address(f'{letter}{i}')}")
+        return [*lines, f"if run(workspace.frames[{turn}]): refuse()", *self._end]
 
 
 def _refuse() -> None:
@@ -100,7 +116,7 @@ def _listed(letter: str, count: int) -> str:
 def _end(state: State) -> list[str]:
     """What is to do after a run for the variables."""
     lines = [f"memmove(table[{old}], table[{new}], {n})" for old, new, n in state.copies]
-    return [*lines, "state.turn = 1 - turn"] if len(state.turns) == 2 else lines
+    return [*lines, "state.turn = 1 - state.turn"] if len(state.turns) == 2 else lines
 
 
 class _Side:
@@ -118,6 +134,10 @@ class _Side:
             lines.append(f"if {self.is_wrong(f'{letter}{i}')}: return None")
         return lines
 
+    def finished(self, outputs: Sequence[Value]) -> list[str]:
+        """What becomes of outputs that were made here."""
+        return []
+
     def dtype(self, value: Value) -> Any:
         raise NotImplementedError
 
@@ -132,7 +152,12 @@ class _Side:
 
 
 class _Arrays(_Side):
-    """NumPy's arrays."""
+    """NumPy's arrays. There is no bfloat16 among them: such outputs leave as float32."""
+
+    def finished(self, outputs: Sequence[Value]) -> list[str]:
+        self.names["bfloat16"] = bfloat16
+        narrow = (i for i, v in enumerate(outputs) if v.type.dtype is bfloat16)
+        return [f"y{i} = from_storage(y{i}, bfloat16)" for i in narrow]
 
     def dtype(self, value: Value) -> Any:
         return value.type.dtype.storage

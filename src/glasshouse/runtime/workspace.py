@@ -1,13 +1,16 @@
 """Decides what one run at a time needs for itself: an arena, and tables of pointers.
 
 A module has as many workspaces as runs may go on at the same time (its `num_runtimes`). A run takes
-one that is idle, or waits for one.
+one that is idle, or waits for one, and keeps to the constants that were in use when it began.
 """
 
 from __future__ import annotations
 
 import ctypes
 from array import array
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from queue import SimpleQueue
 from typing import Any
 
 from glasshouse.runtime.arrays import Array
@@ -45,3 +48,30 @@ class Workspace:
             frame = (ctypes.c_void_p * 5)(self.pool.value, at, begin, sizes, self._steps)
             self.frames.append(frame)
         self.constants = constants
+
+
+class Runtimes:
+    """The workspaces of a module, and the constants that runs see from now on."""
+
+    def __init__(
+        self, workspaces: Sequence[Workspace], constants: ConstantSet, state: State
+    ) -> None:
+        self.constants = constants
+        self.state = state
+        idle: SimpleQueue[Workspace] = SimpleQueue()
+        self.take = idle.get
+        self.give = idle.put
+        for workspace in workspaces:
+            workspace.bind(constants, state)
+            self.give(workspace)
+
+    @contextmanager
+    def one(self) -> Iterator[Workspace]:
+        """A workspace for one run."""
+        workspace = self.take()
+        try:
+            if workspace.constants is not self.constants:
+                workspace.bind(self.constants, self.state)
+            yield workspace
+        finally:
+            self.give(workspace)
