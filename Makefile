@@ -24,7 +24,7 @@ help:
 	@echo "make demo         trace, run, compile, check and time an example; write demo.html"
 	@echo "make test         all checks and tests (what CI runs)"
 	@echo "make test-all     the same, with the slow tests"
-	@echo "make test-models  models against PyTorch: tests/models alone"
+	@echo "make test-models  models and ops against PyTorch and ONNX: the suites in full"
 	@echo "make lint         ruff, mypy, layers, weight of the import; no tests"
 	@echo "make format       let ruff rewrite the sources"
 	@echo "make bench        the measurements in benchmarks/"
@@ -104,7 +104,7 @@ pytest: $(DEV)
 	$(BIN)/python -m pytest -q -n $(JOBS) -m "$$marks" $(PYTEST_ARGS)
 
 test-models: $(DEV)
-	@$(MAKE) --no-print-directory pytest MARKS= PYTEST_ARGS="tests/models $(PYTEST_ARGS)"
+	@$(MAKE) --no-print-directory pytest MARKS= PYTEST_ARGS="tests/models tests/opinfo tests/onnx_suite $(PYTEST_ARGS)"
 
 # Alone on the machine: a measurement beside other work says nothing.
 # The peers that the measurements compare with; about 1 GB.

@@ -1,0 +1,1 @@
+"""PyTorch's own samples for its ops (OpInfo), traced, run and compared with PyTorch."""
