@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from glasshouse.frontend.torch.capture import capture
+from glasshouse.frontend.torch.groups import label_partitions
 from glasshouse.frontend.torch.opaque import opaque_ops
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.frontend.torch.training import capture_training, trace_training
@@ -21,9 +22,14 @@ def trace(
 ) -> Graph:
     """The graph of a model for arguments like these.
 
-    Keywords are the model's own, besides `dynamic_shapes` (as `torch.export.export` takes them) and
-    `name`, the graph's.
+    Keywords are the model's own, besides `dynamic_shapes` (as `torch.export.export` takes them),
+    `name`, the graph's, and `partition`: a function that gives each node the name of the partition
+    that it belongs to, or None; or "cpu", for what that target has code for and the rest.
     """
     options = dict(keywords or {})
     shapes, name = options.pop("dynamic_shapes", None), options.pop("name", "")
-    return capture(model, inputs, options, shapes, name).graph
+    partition = options.pop("partition", None)
+    graph = capture(model, inputs, options, shapes, name).graph
+    if partition is not None:
+        label_partitions(graph, partition)
+    return graph

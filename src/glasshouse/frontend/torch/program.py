@@ -22,6 +22,7 @@ from glasshouse.errors import CaptureError
 from glasshouse.frontend.torch.complex import Complex
 from glasshouse.frontend.torch.dims import Symbols
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
+from glasshouse.frontend.torch.groups import label_clusters
 from glasshouse.frontend.torch.importer import Importer, storage_of
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.source import Sources
@@ -174,6 +175,7 @@ class Assembler:
             if slot.written:
                 self.builder.update(variable, _plain(slot.read()))
         remove_dead(self.builder.finish(*handles, names=kept))
+        label_clusters(self.captured.graph)
         self.captured.refused = self.importer.refused
         return self.captured
 

@@ -23,6 +23,7 @@ from glasshouse.frontend.torch.aten import (
     pieces,
     places,
     polynomials,
+    quantized,
     random,
     rank,
     reduce,
@@ -46,6 +47,6 @@ __all__ = [
     "IN_CONTEXT", "TABLE", "Context", "activation", "antialias", "apply", "arithmetic", "attention",
     "backward", "bessel", "convert", "create", "eliminate", "find", "fourier", "functions", "grid",
     "histogram", "image", "index", "is_handle", "linear", "loss", "norm", "orthogonal", "pieces",
-    "places", "polynomials", "random", "rank", "reduce", "reduce_at", "running",
+    "places", "polynomials", "quantized", "random", "rank", "reduce", "reduce_at", "running",
     "scalar", "shape", "solve", "special",
 ]  # fmt: skip
