@@ -98,7 +98,9 @@ export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
           edge.point(x + s.w / 2, by + b.boxY, 0);
         } else {
           edge.point(x + s.w, y + s.h / 2, 0);
-          edge.point(bx + b.boxX, y + s.h / 2, 0);
+          // A stack taller than its box: the outer pills lean towards it.
+          const top = by + b.boxY + 6;
+          edge.point(bx + b.boxX, Math.min(Math.max(y + s.h / 2, top), top + p.size[v].h - 12), 0);
         }
       }
       if (s.member < 0) tagEdge.push(at);

@@ -88,11 +88,20 @@ export class Panels {
     bar?.prepend(this.left.tab);
     bar?.append(button("?", "Keys (?)", () => this.help.toggle(), "icon"), this.right.tab);
     this.listen();
-    // The graph keeps most of the window: on a laptop the outline starts folded, on less both do.
-    if (wide >= 1500) this.left.setOpen(true);
-    if (wide >= 1100) this.right.setOpen(true);
     if (this.options.theme) shell.setTheme(this.options.theme);
     if (this.options.color) this.coloring.want(this.options.color);
+  }
+
+  private arranged = false;
+
+  /** The graph keeps most of the window: on a laptop the outline starts folded, on less both do. */
+  private arrange(): void {
+    if (this.arranged) return;
+    this.arranged = true;
+    // The frame of a notebook has no width until the notebook has been laid out; most are as wide as a laptop.
+    const wide = window.innerWidth || 1280;
+    if (wide >= 1500) this.left.setOpen(true);
+    if (wide >= 1100) this.right.setOpen(true);
   }
 
   private listen(): void {
@@ -102,6 +111,7 @@ export class Panels {
     this.coloring.select.addEventListener("change", () => this.links.later());
     app.events.on("opened", ({ info }) => {
       this.start.element.hidden = true;
+      this.arrange();
       document.documentElement.dataset.file = "1";
       this.closeCompare();
       const roots = info.header.graphs.map((g, i) => [g, i] as const).filter(([g]) => g.parent < 0);
