@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.cpu.build import headers_hash
 from glasshouse.backend.cpu.emit import Layout, Source
+from glasshouse.backend.cpu.headers import headers_hash
 from glasshouse.cell import ShowsInCell
 from glasshouse.errors import ExecutionError, Unsupported
 from glasshouse.ir.dtype import to_storage

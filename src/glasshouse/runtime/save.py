@@ -29,8 +29,9 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from glasshouse import __version__
-from glasshouse.backend.cpu.build import build, headers_hash
+from glasshouse.backend.cpu.build import build
 from glasshouse.backend.cpu.emit import Layout, Source
+from glasshouse.backend.cpu.headers import headers_hash
 from glasshouse.backend.cpu.toolchain import toolchain
 from glasshouse.errors import FormatError, GlasshouseError, Unsupported
 from glasshouse.ir.dim import symbols_of

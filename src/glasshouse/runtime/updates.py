@@ -8,6 +8,7 @@ value that is an output as well lies in the caller's memory.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -83,10 +84,10 @@ class _Order:
             return False
         if writer <= self.last_risk or self.last_read.get(old, -1) > writer:
             return False
-        node = program.steps[writer].node
-        if any(v is not old and program.buffer_of(v) is old for v in node.inputs):
+        step = program.steps[writer]
+        if any(v is not old and program.buffer_of(v) is old for v in step.node.inputs):
             return False  # through a reshape: other indices
-        return _index_by_index(node, old, new)
+        return isinstance(step, Call) and _index_by_index(step, old, new)
 
 
 def _may_fail(node: Node) -> bool:
@@ -97,11 +98,13 @@ def _may_fail(node: Node) -> bool:
     )
 
 
-def _index_by_index(node: Node, old: Value, new: Value) -> bool:
-    """Whether a kernel uses each element of `old` for that of `new` alone.
+def _index_by_index(call: Call, old: Value, new: Value) -> bool:
+    """Whether a kernel uses each element of `old` at its own index alone, before it is replaced.
 
-    With two outputs made of `old`, the second might be computed in a loop after the first.
+    With further outputs made of `old`, another loop might read it once more; not where the kernel's
+    text names it once. (A loaded module has no texts: such variables take turns there.)
     """
+    node = call.node
     body = node.attrs.get("body")
     inside = body.inputs if isinstance(body, Graph) else node.inputs
     made = {b for b, outer in zip(inside, node.inputs, strict=True) if outer is old}
@@ -113,7 +116,13 @@ def _index_by_index(node: Node, old: Value, new: Value) -> bool:
             made.update(member.outputs)
     outputs = body.outputs if isinstance(body, Graph) else node.outputs
     pairs = zip(outputs, node.outputs, strict=True)
-    return all(outer is new for inner, outer in pairs if inner in made)
+    return all(outer is new for inner, outer in pairs if inner in made) or _is_named_once(call, old)
+
+
+def _is_named_once(call: Call, operand: Value) -> bool:
+    number = call.inputs.index(operand)
+    code = call.kernel.text.partition(") {")[2]
+    return len(re.findall(rf"\bx{number}\b", code)) == 1
 
 
 def _members(node: Node) -> list[Node]:
