@@ -15,6 +15,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("-o", "--output", required=True, metavar="DIR", help="folder to write")
     parser.add_argument("--name", default="model", help="of the library and its functions (model)")
     parser.add_argument("--target", default="cpu", help="what to compile for (cpu)")
+    parser.add_argument("--precision", default=None, help="of products: float32, bf16, f16")
+    parser.add_argument("--no-tune", action="store_true", help="estimate instead of measuring")
     parser.add_argument("--check", action="store_true", help="compare with the reference first")
 
 
@@ -35,7 +37,10 @@ def run(args: Namespace) -> int:
     say(f"traced {given.name}: {len(given.graph)} nodes")
     progress = Progress()
     try:
-        module = compile_optimized(given.graph, args.target, progress)
+        module = compile_optimized(
+            given.graph, args.target, progress,
+            tune=False if args.no_tune else None, precision=args.precision,
+        )  # fmt: skip
     finally:
         progress.end()
     steps = module.program.steps

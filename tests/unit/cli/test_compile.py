@@ -53,6 +53,14 @@ def test_compile_writes_a_folder_that_loads(
     assert gh.load(out)(np.ones((2, 8), np.float32)).shape == (2, 4)
 
 
+def test_compile_in_another_precision(models: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    command = ["compile", f"{models}:mlp", "-o", str(out), "--precision", "bf16", "--no-tune"]
+    assert cli.main(command) == 0
+    dtypes = {n.outputs[0].type.dtype.name for n in gh.load(out).graph.nodes}
+    assert "bfloat16" in dtypes
+
+
 @pytest.mark.parametrize(
     "model, message",
     [
