@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import apply, aten
 from glasshouse.frontend.torch.aten.solve import (
     identity,
@@ -175,8 +174,15 @@ def lu_unpack(both: Any, pivots: Any, unpack_data: bool = True, unpack_pivots: b
 
 @aten("linalg_lu_solve")
 def lu_solve(both: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: bool = False) -> Any:
-    if not left or adjoint:
-        raise Unsupported("a system from the right, or of the transpose, by its triangles")
+    if not left:
+        return swapped(lu_solve(both, pivots, swapped(b), adjoint=not adjoint))
     batch = broadcast_shapes([both.shape[:-2], b.shape[:-2]])
     order = _order_of(pivots, sizes(both)[0])
-    return _from_both(both, expanded(order, (*batch, order.shape[-1])), b)
+    order = expanded(order, (*batch, order.shape[-1]))
+    if not adjoint:
+        return _from_both(both, order, b)
+    turned = swapped(both)
+    found = solved(turned, solved(turned, b, False), True, unit=True)
+    if product(order.shape) == 0:
+        return found
+    return _ordered(found, order.apply("sort", axis=-1)[1])

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.torch.aten.registry import apply, aten, common
+from glasshouse.frontend.torch.aten.registry import apply, aten, common, is_static
+from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import int64
 from glasshouse.ops import composite
 from glasshouse.ops.create import arange_near
 from glasshouse.ops.shape import expanded, permuted, reshaped
 from glasshouse.ops.shapes import axis_of, broadcast_shapes
+
+_TERMS = 12
+"""Of the series of an exponential: what is left out is below 1e-13 for a norm of 1/2."""
+_HALVINGS = 12
+"""At most: a norm above 2048 has left what a float32 can hold."""
 
 
 def _times(factor: Any, x: Any) -> Any:
@@ -138,6 +145,27 @@ def chain(tensors: Any) -> Any:
     out = tensors[0]
     for t in tensors[1:]:
         out = matmul(out, t)
+    return out
+
+
+@aten("matrix_exp", "linalg_matrix_exp")
+def matrix_exp(x: Any) -> Any:
+    """The series of x halved until it is small, squared as often again."""
+    if not x.dtype.is_float or not is_static(*x.shape):
+        raise Unsupported(f"the exponential of {x.type}")
+    if product(x.shape) == 0:
+        return x
+    size = abs(x).apply("sum", axes=[-2], keepdims=True).apply("max", axes=[-1], keepdims=True)
+    halvings = apply("maximum", size * 2.0, 1.0).apply("log") * (1.0 / math.log(2.0))
+    halvings = halvings.apply("ceil").apply("clip", low=0.0, high=float(_HALVINGS))
+    small = x / apply("power", 2.0, halvings)
+    places = arange_near(x, x.shape[-1])
+    one = composite.unsqueeze(places, -1).apply("equal", places).cast(x.dtype)
+    out = one
+    for k in range(_TERMS, 0, -1):
+        out = small.apply("matmul", out) * (1.0 / k) + one
+    for k in range(_HALVINGS):
+        out = apply("where", halvings > float(k), matmul(out, out), out)
     return out
 
 

@@ -6,6 +6,7 @@ repeat when the variable is set back. The numbers are not those that PyTorch wou
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from glasshouse.errors import Unsupported
@@ -15,6 +16,7 @@ from glasshouse.ir.dtype import DType, float32, int64
 from glasshouse.ir.sources import VARIABLE
 
 _NAME = "random.seed"
+_SELU_FLOOR = 1.7580993408473766  # minus what SELU gives for minus infinity
 
 
 def seed(ctx: Context) -> Any:
@@ -50,14 +52,31 @@ def native_dropout(ctx: Context, x: Any, p: float, train: bool | None) -> Any:
     return x * kept, kept > 0
 
 
-@aten("feature_dropout", "alpha_dropout", "feature_alpha_dropout", context=True)
+@aten("feature_dropout", context=True)
 def feature_dropout(ctx: Context, x: Any, p: float, train: bool) -> Any:
     if not train or p == 0:
         return x
-    if ctx.fx_node.target._schema.name != "aten::feature_dropout":
-        raise Unsupported("alpha dropout in training")
-    shape = (*x.shape[:2], *[1] * (x.ndim - 2))
-    return x * dropped(ctx, ctx.full(shape, 1, x.dtype), p)
+    return x * dropped(ctx, ctx.full(_channels(x), 1, x.dtype), p)
+
+
+def _channels(x: Any) -> tuple[Any, ...]:
+    """One number for each channel of each sample."""
+    return (*x.shape[:2], *[1] * (x.ndim - 2))
+
+
+@aten("alpha_dropout", "feature_alpha_dropout", context=True)
+def alpha_dropout(ctx: Context, x: Any, p: float, train: bool) -> Any:
+    """What is dropped becomes the value that SELU has far below zero; then scaled and moved so that
+    mean and variance stay."""
+    if not train or p == 0:
+        return x
+    if p == 1:
+        return x * 0.0
+    whole = ctx.fx_node.target._schema.name == "aten::feature_alpha_dropout"
+    kept = _drawn(ctx, "uniform", _channels(x) if whole else x.shape) >= float(p)
+    scale = 1.0 / math.sqrt((_SELU_FLOOR * _SELU_FLOOR * p + 1.0) * (1.0 - p))
+    out = apply("where", kept, x, -_SELU_FLOOR)
+    return out * scale + _SELU_FLOOR * scale * p
 
 
 def _kind(ctx: Context) -> DType:
