@@ -199,7 +199,7 @@ function choosePorts(p: GroupInput, owner: Int32Array, work: Work): Uint8Array {
     }
   }
   for (let f = 0; f < flow.m; f++) {
-    if ((far.get(flow.net[f]) ?? 0) < MANY || flow.kind[flow.dst[f]] !== 0) continue;
+    if ((far.get(flow.net[f]) ?? 0) < MANY || flow.kind[flow.dst[f]] !== 0 || p.tagSize[flow.net[f]].w === 0) continue;
     if (ranks.rank[flow.dst[f]] - ranks.rank[flow.src[f]] > 1) tagged[edgeOf[f]] = 1;
   }
   return tagged;

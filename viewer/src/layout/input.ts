@@ -70,6 +70,8 @@ export interface DrawingInput extends GroupInput {
 }
 
 const SMALL: Size = { w: 0, h: 0 };
+/** Longer shapes are cut where they are written. */
+const LABEL_W = 180;
 
 export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boolean): DrawingInput {
   const { h, measure, labels } = ctx;
@@ -130,14 +132,16 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
     if (s >= 0 && t >= 0 && p.members[s] >= h.nodes && nature[s] !== 2) {
       const type = tensorType(h, b.carries[e], ctx.problems.nodeOf(b.carries[e]));
       edgeLabel[e] = labels.id(b.tensors[e] > 1 && type ? `${type} +${b.tensors[e] - 1}` : type);
-      labelled[e] = type ? measure.width(labels.texts[edgeLabel[e]], SUB_PX, "mono") + 12 : 0;
+      labelled[e] = type ? Math.min(measure.width(labels.texts[edgeLabel[e]], SUB_PX, "mono"), LABEL_W) + 12 : 0;
     }
   }
   const sizes: Size[] = new Array<Size>(b.nets).fill(SMALL);
   const tagLabel = new Int32Array(b.nets);
+  const entering = new Int32Array(ports.ins);
+  for (const port of ports.inOf.values()) entering[port]++;
   for (let e = 0; e < b.src.length; e++) {
-    // Only a tensor with at least three readers can become a named port.
-    if (fan[b.net[e]] < 3 || tagLabel[b.net[e]] !== 0) continue;
+    // Only a tensor with at least three readers can become a named port; a port that bundles several has no one name.
+    if (fan[b.net[e]] < 3 || tagLabel[b.net[e]] !== 0 || (b.src[e] < 0 && entering[-1 - b.src[e]] > 1)) continue;
     const node = ctx.problems.nodeOf(b.carries[e]);
     const name = portName(h, node);
     const type = tensorType(h, b.carries[e], node);

@@ -20,12 +20,18 @@ export function isSource(h: Hierarchy, node: number): boolean {
 
 const lastPart = (name: string): string => name.slice(name.lastIndexOf("/") + 1);
 
+/** Ops that change nothing but the element type: small, one line, told by what they make. */
+const CAST = /(?:^|\.)_?(?:cast|to_copy|convert_element_type)$/i;
+
+const castType = (h: Hierarchy, node: number): string => tensorType(h, h.stage.tensorStart[node], node).replace(/\[.*$/, "") || "?";
+
 export function nodeTitle(h: Hierarchy, node: number): string {
   const g = h.stage.graph;
   const r = h.stage.row[node];
   if (r < 0) return h.stage.graph.info.stages[h.stage.stage].output_nodes.length > 1 ? `output ${-1 - r}` : "output";
   const op = shortOp(g.strings.head(g.op[r]));
   if (isSource(h, node) && g.name[r] > 0) return lastPart(g.strings.head(g.name[r])) || op;
+  if (CAST.test(op)) return `${op} → ${castType(h, node)}`;
   return op || lastPart(g.strings.head(g.name[r])) || `node ${g.id[r]}`;
 }
 
@@ -62,6 +68,8 @@ function printedType(g: Graph, text: number): string {
 }
 
 export function nodeSubtitle(h: Hierarchy, node: number): string {
+  const r = h.stage.row[node];
+  if (r >= 0 && CAST.test(shortOp(h.stage.graph.strings.head(h.stage.graph.op[r])))) return "";
   const t = h.stage.tensorStart[node];
   const n = h.stage.tensorStart[node + 1] - t;
   if (n === 0) {
