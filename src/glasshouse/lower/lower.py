@@ -7,11 +7,14 @@ where the target can. What a target has no code for becomes a `Fallback`, never 
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Symbol, SymDim, symbols_of
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT
+from glasshouse.lower.alike import called_again, likeness
 from glasshouse.lower.choice import Chooser, by_estimate
 from glasshouse.lower.cxx import C_TYPE, symbol_name
 from glasshouse.lower.expand import expanded
@@ -28,13 +31,23 @@ def lower(graph: Graph, target: Target, choose: Chooser = by_estimate) -> Progra
     symbols = _symbols(graph)
     program = Program(graph, [], symbols, orders=choose_orders(graph), choose=choose)
     names: dict[str, Kernel] = {}
+    seen: dict[Hashable, tuple[Call, Group]] = {}
     for node in graph.nodes:
         if node.op.kind is Kind.SOURCE or all(0 in v.type.shape for v in node.outputs):
             continue
         if _is_alias(node, program):
             program.aliases[node.output] = node.inputs[0]
             continue
-        program.steps.append(lower_node(node, target, program, names))
+        group = group_of(node)
+        key = likeness(group, program)
+        if key in seen:
+            call, twin = seen[key]
+            program.steps.append(called_again(call, twin.operands, group))
+            continue
+        step = lower_group(group, target, program, names)
+        program.steps.append(step)
+        if key is not None and isinstance(step, Call):
+            seen[key] = step, group
     return program
 
 
@@ -45,9 +58,8 @@ def _is_alias(node: Node, program: Program) -> bool:
     return node.inputs[0] not in program.orders and node.outputs[0] not in program.orders
 
 
-def lower_node(node: Node, target: Target, program: Program, kernels: dict[str, Kernel]) -> Step:
-    """The call of a kernel that computes a node; `kernels` holds those made so far, by text."""
-    group = group_of(node)
+def lower_group(group: Group, target: Target, program: Program, kernels: dict[str, Kernel]) -> Step:
+    """The call of a kernel that computes a group; `kernels` holds those made so far, by text."""
     reason = ""
     for attempt, plain in ((_fused, False), (_one_by_one, False), (_one_by_one, True)):
         try:
@@ -57,7 +69,7 @@ def lower_node(node: Node, target: Target, program: Program, kernels: dict[str, 
             reason = error.message
             continue
         return _call(group, writer, program.symbols, kernels)
-    return Fallback(node, reason)
+    return Fallback(group.node, reason)
 
 
 def _writer(group: Group, target: Target, program: Program, plain: bool) -> KernelWriter:
