@@ -11,15 +11,16 @@ import os
 import sys
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
-from functools import lru_cache
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from glasshouse.backend.cpu.batches import compile_batch, compile_text, find_objects, make_batches
 from glasshouse.backend.cpu.cache import compile_into, is_whole, made_cache_folder
 from glasshouse.backend.cpu.emit import Source
+from glasshouse.backend.cpu.headers import headers_hash, headers_in
 from glasshouse.backend.cpu.templates import PARTS, build_part, part_file, parts_for
-from glasshouse.backend.cpu.toolchain import INCLUDE, Toolchain, hash_text, toolchain
+from glasshouse.backend.cpu.toolchain import Toolchain, hash_text, toolchain
 from glasshouse.errors import BuildError
 
 Progress = Callable[[int, int, str], None]
@@ -36,6 +37,7 @@ def build(source: Source, progress: Progress | None = None) -> Path:
     library = folder / f"{hash_text(salt + ' '.join([*keys.values(), main]))}.so"
     if is_whole(library):
         return library
+    tools = replace(tools, include=headers_in(folder))
     parts = parts_for(source.main + "".join(source.kernels.values()))
     found = find_objects(folder, keys)
     missing = {name: text for name, text in source.kernels.items() if keys[name] not in found}
@@ -75,9 +77,3 @@ def _link(tools: Toolchain, library: Path, objects: list[Path], *strict: str) ->
     flags = ("-Wl,--gc-sections", *strict) if sys.platform == "linux" else ()
     command = [tools.compiler, "-shared", "-pthread", *tools.extra, *flags]
     compile_into(library, [*command, *map(str, objects), "-lm"], "the library")
-
-
-@lru_cache(maxsize=1)
-def headers_hash() -> str:
-    """Changes whenever code built from the headers may."""
-    return hash_text("".join(p.read_text() for p in sorted(INCLUDE.rglob("*.[ch]*"))))

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from glasshouse.backend.cpu.cache import compile_into, is_whole
-from glasshouse.backend.cpu.toolchain import INCLUDE, Toolchain, hash_text
+from glasshouse.backend.cpu.toolchain import Toolchain, hash_text
 
 PARTS: dict[str, tuple[str, ...]] = {
     "GH_F32_KERNELS": ("DotF32", "conv_weight_grad"),
@@ -36,6 +36,6 @@ def part_file(folder: Path, salt: str, part: str) -> Path:
 def build_part(tools: Toolchain, target: Path, part: str) -> None:
     """Compile one part, unless the cache has it."""
     if not is_whole(target):
-        source = INCLUDE / "glasshouse" / "kernels.cpp"
+        source = tools.include / "glasshouse" / "kernels.cpp"
         command = [tools.compiler, "-O3", *tools.flags, f"-DGH_PART={part}", "-c", str(source)]
         compile_into(target, command, "the templates")

@@ -31,10 +31,11 @@ class Toolchain:
     version: str
     march: str
     extra: tuple[str, ...] = ()  # for the compiler and for the linker, as sanitizers want it
+    include: Path = INCLUDE
 
     @property
     def flags(self) -> tuple[str, ...]:
-        return (*_FLAGS, *_march_flags(self.march), *self.extra, f"-I{INCLUDE}")
+        return (*_FLAGS, *_march_flags(self.march), *self.extra, f"-I{self.include}")
 
     @property
     def identity(self) -> str:

@@ -1,0 +1,43 @@
+"""Decides which headers a process builds from: those that were there when it first asked.
+
+Pieces of one program must come from the same headers, and kernels of all programs share one pool of
+threads. An upgrade under a running process (or an editor) would mix two versions, which ends in a
+crash. So the headers are read once, and the compiler is given copies in the cache.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from functools import lru_cache
+from pathlib import Path
+
+from glasshouse.backend.cpu.cache import write_whole
+from glasshouse.backend.cpu.toolchain import INCLUDE, hash_text
+
+
+@lru_cache(maxsize=1)
+def _texts() -> dict[str, str]:
+    files = sorted(INCLUDE.rglob("*.[ch]*"))
+    return {str(path.relative_to(INCLUDE)): path.read_text() for path in files}
+
+
+@lru_cache(maxsize=1)
+def headers_hash() -> str:
+    """Changes whenever code built from the headers may."""
+    return hash_text("".join(_texts().values()))
+
+
+def headers_in(cache: Path) -> Path:
+    """The folder of the copies; what is missing or was changed is written again."""
+    folder = cache / f"include-{headers_hash()}"
+    for name, text in _texts().items():
+        path = folder / name
+        try:
+            same = path.read_text() == text
+        except (OSError, UnicodeDecodeError):
+            same = False
+        if not same:
+            with suppress(OSError):  # writing says it better
+                path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, text)
+    return folder

@@ -1,0 +1,39 @@
+"""Headers that change under a running process do not reach what it builds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from glasshouse.backend.cpu import headers
+
+
+@pytest.fixture
+def include(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder of headers that a process has not read yet."""
+    folder = tmp_path / "include"
+    (folder / "glasshouse").mkdir(parents=True)
+    (folder / "glasshouse" / "pool.h").write_text("old")
+    monkeypatch.setattr(headers, "INCLUDE", folder)
+    headers._texts.cache_clear()
+    headers.headers_hash.cache_clear()
+    yield folder
+    headers._texts.cache_clear()
+    headers.headers_hash.cache_clear()
+
+
+def test_the_first_look_counts(include: Path, tmp_path: Path) -> None:
+    before = headers.headers_hash()
+    (include / "glasshouse" / "pool.h").write_text("new")
+    copies = headers.headers_in(tmp_path / "cache")
+    assert (copies / "glasshouse" / "pool.h").read_text() == "old"
+    assert headers.headers_hash() == before
+
+
+def test_damaged_copies_are_written_again(include: Path, tmp_path: Path) -> None:
+    copies = headers.headers_in(tmp_path / "cache")
+    (copies / "glasshouse" / "pool.h").write_bytes(b"\xff")
+    assert headers.headers_in(tmp_path / "cache") == copies
+    assert (copies / "glasshouse" / "pool.h").read_text() == "old"
