@@ -84,11 +84,14 @@ def _nest_of(
     orders: Orders,
     target: Target,
 ) -> Nest:
-    # Whether the nest and its folds go over vectors: what is best first.
-    modes = [(True, True), (False, True), (False, False)]
+    # Whether the nest, its folds, or its folds lane by lane go over vectors: what is best first.
+    modes = [(True, True, False), (False, True, False), (True, False, True), (False, False, False)]
     while True:
-        vector, fold_vector = modes[0]
-        nest = Nest(list(space.loops), vector and bool(space.loops), fold_vector)
+        vector, fold_vector, along = modes[0]
+        if along and not space.loops:
+            modes.pop(0)
+            continue
+        nest = Nest(list(space.loops), vector and bool(space.loops), fold_vector, along)
         code = ScalarCode(nest, target, buffers, orders, ACCESS)
         try:
             for value, name in outputs:
@@ -99,7 +102,11 @@ def _nest_of(
         except NotVector:
             modes.pop(0)
             continue
-        if not space.outwards(_needed_by_folds(nest, space)):
+        needed = _needed_by_folds(nest, space)
+        if along and (needed != set(space.loops) or not nest.folds_come_first):
+            modes.pop(0)  # a fold would be computed again for each element of a loop around it
+            continue
+        if not space.outwards(needed):
             return nest
 
 

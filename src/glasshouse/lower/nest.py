@@ -32,6 +32,7 @@ class Fold:
     end: list[str]
     vector: bool
     pragma: str = ""
+    lanes: str = ""  # in an `along` nest, the accumulator: one lane for each element of the vector
 
 
 Statement = str | Fold
@@ -44,6 +45,7 @@ class Nest:
     loops: list[Loop]
     vector: bool = False  # whether the innermost loop goes over vectors
     fold_vector: bool = False  # whether those of folds do
+    along: bool = False  # folds stand inside of the vector loop: each lane folds its own elements
     depth: list[list[Statement]] = field(default_factory=list)
     offsets: list[Index] = field(default_factory=list)
 
@@ -97,6 +99,8 @@ class Nest:
         for i, loop in enumerate(self.loops):
             low, high = (begin, end) if i == 0 else ("0", size_text(loop.extent))
             last = i == len(self.loops) - 1
+            if last and self.along:
+                return lines + self._strips(loop, low, high, indent) + closing[::-1]
             opened, closed = _loop_text(loop, low, high, indent, last and self.vector)
             if last and not self.vector and not self.folds:
                 lines.append("#pragma GCC ivdep")
@@ -105,6 +109,40 @@ class Nest:
             indent += "  "
             lines += self._statements(i + 1, indent)
         return lines + closing[::-1]
+
+    @property
+    def folds_come_first(self) -> bool:
+        """Whether no fold of the innermost loop stands behind other statements of it."""
+        kinds = [isinstance(s, Fold) for s in self.depth[-1]]
+        return sorted(kinds, reverse=True) == kinds
+
+    def _strips(self, loop: Loop, low: str, high: str, indent: str) -> list[str]:
+        """The innermost loop of an `along` nest: several vectors side by side.
+
+        A fold then reads a run of memory at each step, not one vector.
+        """
+        each = "GH_UNROLL for (int u_ = 0; u_ < strip_.vectors; ++u_) {"
+        known = [f"const int64_t {loop.name} = {low} + step_ + u_ * gh::W;"]
+        inner = indent + "  "
+        lines = [
+            f"{indent}gh::for_each_strip({high} - {low}, [&](int64_t step_, auto t, auto strip_) {{"
+        ]
+        for fold in (s for s in self.depth[-1] if isinstance(s, Fold)):
+            lines.append(f"{inner}gh::vf {fold.lanes}v[strip_.vectors];")
+            lines += [f"{inner}{each} {fold.lanes}v[u_] = {s}; }}" for s in fold.begin]
+            closing, deep = [], inner
+            for r in fold.loops:
+                opened, closed = _loop_text(r, "0", size_text(r.extent), deep, False)
+                lines += opened
+                closing.append(closed)
+                deep += "  "
+            lines.append(deep + each)
+            lines += [f"{deep}  {self._filled(s)}" for s in (*known, *fold.inside)]
+            lines += [deep + "}", *closing[::-1]]
+            known = [*known, f"const gh::vf {fold.lanes} = {fold.lanes}v[u_];"]
+        rest = [s for s in self.depth[-1] if isinstance(s, str)]
+        lines += [inner + each, *(f"{inner}  {self._filled(s)}" for s in (*known, *rest))]
+        return [*lines, inner + "}", indent + "});"]
 
     def _statements(self, level: int, indent: str) -> list[str]:
         lines: list[str] = []

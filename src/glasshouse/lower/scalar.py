@@ -95,7 +95,9 @@ class ScalarCode:
     @property
     def vector(self) -> bool:
         """Whether a statement that is made now computes a vector."""
-        return self.nest.vector if len(self._scopes) == 1 else self.nest.fold_vector
+        if len(self._scopes) == 1:
+            return self.nest.vector
+        return self.nest.fold_vector or self.nest.along
 
     # --------------------------------------------------------------------------------------- public
     def element(self, value: Value, index: tuple[Index, ...]) -> str:
@@ -159,7 +161,7 @@ class ScalarCode:
             return self.given[element[0]]
         folded = self._hoisted.get(element)
         if folded is not None:
-            return f"gh::vf({folded})" if self.vector else folded
+            return f"gh::vf({folded})" if self.vector and not self.nest.along else folded
         return self._scopes[-1].names.get(element)
 
     def _bind(self, element: Element, expression: str) -> None:
@@ -179,7 +181,7 @@ class ScalarCode:
 
     def _reach(self, where: Index) -> int:
         """How far apart neighbours along the vector loop lie: 0 or 1; else there is no vector."""
-        loop = self._scopes[-1].innermost
+        loop = self._scopes[0 if self.nest.along else -1].innermost
         if loop is None:
             return 0
         step = where.coefficient(loop)
@@ -255,9 +257,9 @@ class ScalarCode:
         loops, inner = _fold_loops(node, index, f"r{self._count}_")
         vector = self.nest.fold_vector
         level = self.nest.level_of(lambda loop: any(i.depends_on(loop) for i in index))
-        if self.nest.vector and level == len(self.nest.loops):
-            raise NotVector  # it would stand inside of the loop that goes over vectors
-        if vector and (
+        if self.nest.vector and (level == len(self.nest.loops)) != self.nest.along:
+            raise NotVector  # inside of the loop over vectors stand only folds along its lanes
+        if (vector or self.nest.along) and (
             not loops or not spelling.lanes or result.type.dtype not in (*_HALVES, float32)
         ):
             raise NotVector
@@ -266,7 +268,11 @@ class ScalarCode:
         element = yield source, inner
         lines = self._scopes.pop().lines
         start, ctype = spelling.start(result.type.dtype), COMPUTE_TYPE[result.type.dtype]
-        if vector:
+        if self.nest.along:
+            lanes = name + "v[u_]"
+            inside = [*lines, f"{lanes} = {spelling.step(lanes, element)};"]
+            fold = Fold(loops, [f"gh::vf({start})"], inside, [], False, lanes=name)
+        elif vector:
             lanes = name + "v"
             begin = [f"gh::vf {lanes}({start});"]
             inside = [*lines, f"{lanes} = gh::merge(t, {lanes}, {spelling.step(lanes, element)});"]

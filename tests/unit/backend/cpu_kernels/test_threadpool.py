@@ -37,6 +37,20 @@ def test_each_part_runs_once(load: Loader, threads: int, total: int) -> None:
     lib.pool_free(handle)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5])
+@pytest.mark.parametrize("items", [1, 7])
+def test_each_item_is_taken_once_whoever_takes_it(load: Loader, threads: int, items: int) -> None:
+    lib = load("rows")
+    handle = ctypes.c_void_p(lib.pool_new(threads))
+    parts = 3  # fewer or more than threads, as when the pool changes its size in between
+    taken = np.zeros(parts * items, np.int64)
+    lib.count_items(
+        handle, ctypes.c_long(50), parts, items, ctypes.c_void_p(taken.ctypes.data)
+    )  # fmt: skip
+    assert (taken == 50).all()
+    lib.pool_free(handle)
+
+
 def test_several_callers_share_one_pool(load: Loader) -> None:
     lib = load("rows")
     handle = ctypes.c_void_p(lib.pool_new(2))

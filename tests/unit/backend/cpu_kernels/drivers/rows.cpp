@@ -91,4 +91,14 @@ API void count_parts(void *pool, long regions, int nested, long total, long *cou
       }
     });
 }
+// Counts how often each item of each part was taken, in `regions` regions; the first part's items are slow.
+API void count_items(void *pool, long regions, int parts, int items, long *count) {
+  struct Taken { long items = 0; };
+  for (long r = 0; r < regions; r++)
+    share_out<Taken>(POOL, parts, items, [&](int part, int item, Taken &taken) {
+      for (int i = 0; part == 0 && i < 1000; i++) cpu_relax();
+      taken.items++;
+      __atomic_add_fetch(count + (long)part * items + item, taken.items > 0, __ATOMIC_RELAXED);
+    });
+}
 API void set_threads(void *pool, int n) { POOL.set_threads(n); }

@@ -255,7 +255,7 @@ inline void gemm(ThreadPool &pool, long M, long N, long K, const Src &src, const
   const long blocks = (part_rows + plan.block - 1) / plan.block;
   const long cuts = by_rows ? 1 : column_cuts(part_panels, plan.chunks > 1 ? kChunkPanels : 1, blocks,
                                               (double)part_rows * part_panels * NR * K / D::kPer);
-  share_out<HeldBlock>(pool, (int)(blocks * cuts), [&](int part, int item, HeldBlock &held) {
+  share_out<HeldBlock>(pool, threads, (int)(blocks * cuts), [&](int part, int item, HeldBlock &held) {
     const Range rows = row_range(0, M, part / q, p), cols = split(np, part % q, q);
     const Range b = row_range(rows.begin, rows.end, item / cuts, blocks), c = split(cols.end - cols.begin, item % cuts, cuts);
     if (b.begin >= b.end || c.begin >= c.end) return;

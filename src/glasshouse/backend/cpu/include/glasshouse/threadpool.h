@@ -202,18 +202,18 @@ GH_INLINE void parallel_for(ThreadPool &pool, long total, long grain, F &&f) {
   });
 }
 
-// f(part, item, state) for every part in [0, threads) and item in [0, items); `state` is a State of the thread's own. Part t is
+// f(part, item, state) for every part in [0, parts) and item in [0, items); `state` is a State of the thread's own. Part t is
 // thread t's; whoever is done with its own takes what others have not begun, so that a thread which is slow, late or interrupted
 // holds nobody up. Who computes an item is a matter of timing: what it computes must not be.
 template <class State, class F>
-GH_INLINE void share_out(ThreadPool &pool, int items, F &&f) {
+GH_INLINE void share_out(ThreadPool &pool, int parts, int items, F &&f) {
   struct alignas(64) Next { std::atomic<int> item; };
   Next next[ThreadPool::kMaxThreads];
-  for (int t = 0; t < pool.size(); t++) next[t].item.store(0, std::memory_order_relaxed);
-  pool.run([&](int t, int n) {
+  for (int t = 0; t < parts; t++) next[t].item.store(0, std::memory_order_relaxed);
+  pool.run([&](int t, int) {
     State state{};
-    for (int i = 0; i < n; i++) {
-      const int part = (t + i) % n;
+    for (int i = 0; i < parts; i++) {
+      const int part = (t + i) % parts;
       for (int item; (item = next[part].item.fetch_add(1, std::memory_order_relaxed)) < items;) f(part, item, state);
     }
   });

@@ -110,6 +110,20 @@ GH_INLINE void for_each_vector(long n, F f) {
   for (; i + W <= n; i += W) f(i, Full{});
   if (i < n) f(i, Tail((int)(n - i)));
 }
+// Several vectors side by side: f(first element, range of the last vector, strip) with strip.vectors of 8, 2 or 1.
+template <int N>
+struct Strip {
+  static constexpr int vectors = N;
+};
+template <class F>
+GH_INLINE void for_each_strip(long n, F f) {
+  long i = 0;
+  for (; i + 8 * W <= n; i += 8 * W) f(i, Full{}, Strip<8>{});
+  for (; i + 2 * W <= n; i += 2 * W) f(i, Full{}, Strip<2>{});
+  for (; i + W <= n; i += W) f(i, Full{}, Strip<1>{});
+  if (i < n) f(i, Tail((int)(n - i)), Strip<1>{});
+}
+
 // The same, four vectors a round where there are enough: for long rows of cheap work.
 template <class F>
 GH_INLINE void for_each_vector4(long n, F f) {
