@@ -14,23 +14,41 @@ def machine_seconds() -> float:
     return (sum(ticks[:3]) + sum(ticks[5:8])) / TICKS
 
 
-def own_seconds() -> float:
-    """Processor time of this process and of all that it has started: browser, servers."""
-    parents: dict[int, int] = {}
-    used: dict[int, float] = {}
-    for entry in os.scandir("/proc"):
-        if not entry.name.isdigit():
-            continue
-        try:
-            words = Path(entry.path, "stat").read_text().rpartition(")")[2].split()
-        except (FileNotFoundError, ProcessLookupError):
-            continue
-        parents[int(entry.name)] = int(words[1])
-        used[int(entry.name)] = sum(int(w) for w in words[11:15]) / TICKS
-    mine, total = os.getpid(), 0.0
-    for pid, seconds in used.items():
+def _words(stat: Path) -> list[str]:
+    """What the kernel says of a process or thread, from its state on; nothing when it has ended."""
+    try:
+        return stat.read_text().rpartition(")")[2].split()
+    except (FileNotFoundError, ProcessLookupError):
+        return []
+
+
+def _family() -> dict[int, list[str]]:
+    """This process and all that it has started: browser, servers, driver."""
+    known = {int(p.name): _words(p / "stat") for p in Path("/proc").iterdir() if p.name.isdigit()}
+    parents = {pid: int(words[1]) for pid, words in known.items() if words}
+    mine, out = os.getpid(), {}
+    for pid in parents:
         at = pid
         while at != mine and at in parents:
             at = parents[at]
-        total += seconds if at == mine else 0.0
-    return total
+        if at == mine:
+            out[pid] = known[pid]
+    return out
+
+
+def own_seconds(without_self: bool = False) -> float:
+    """Processor time of all that this process has started, and of itself."""
+    family = _family()
+    if without_self:
+        family.pop(os.getpid())
+    return sum(sum(int(w) for w in words[11:15]) for words in family.values()) / TICKS
+
+
+def wants_to_run() -> bool:
+    """Whether something that this process has started runs, or waits for a processor to run on.
+
+    On a busy machine that is not the same as using time.
+    """
+    others = [pid for pid in _family() if pid != os.getpid()]
+    threads = (thread for pid in others for thread in Path(f"/proc/{pid}/task").glob("*/stat"))
+    return any(_words(thread)[:1] == ["R"] for thread in threads)

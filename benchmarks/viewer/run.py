@@ -28,6 +28,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from graphs import GRAPHS, Files, write
 from measures import Measures, single_figures, table
+from playwright.async_api import Error as PlaywrightError
 from playwright.async_api import async_playwright
 from processors import machine_seconds, own_seconds
 from systems import SYSTEMS, System
@@ -104,8 +105,8 @@ class Run:
                         )  # fmt: skip
                 if what == "flatten" and name == "100k" and system.name == "glasshouse":
                     await self._search(tab)
-        except Failed as error:
-            self.measures.fail(*key, "open", str(error))
+        except (Failed, PlaywrightError) as error:
+            self.measures.fail(*key, "open", str(error).split("\n")[0])
         finally:
             if server:
                 server.kill()
@@ -118,7 +119,7 @@ class Run:
         await tab.page.keyboard.press("/")
         await tab.page.wait_for_selector(".palette-input")
         hits = ".palette[data-count]:not([data-count='']) .hit"
-        for query in ("softmax", "type:gelu", "layers.77"):
+        for query in ("softmax", "op:gelu", "layers.77"):
             async with quiet(noise):
                 begin, cpu = time.perf_counter(), own_seconds()
                 await tab.page.fill(".palette-input", query)

@@ -17,13 +17,15 @@ from types import TracebackType
 from typing import Any
 
 from playwright.async_api import CDPSession, Page, Playwright
-from processors import own_seconds
+from processors import own_seconds, wants_to_run
 
 QUIET = 0.8
 IDLE = 0.2
 """Share of one processor that a browser with nothing to do may use."""
 UNCHANGED = 4.0
 """Seconds after which a browser that is idle and shows what it showed before is given up."""
+LOOKS, AWAKE = 5, 2
+"""Of so many looks at an idle browser so many may find something that wants to run."""
 WIDTH, HEIGHT = 1440, 900
 FLAGS = [
     "--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
@@ -81,9 +83,9 @@ class Tab:
     async def _settle(self) -> None:
         """Waits until the browser has started its own pages and services."""
         for _ in range(20):
-            begin, cpu = time.perf_counter(), own_seconds()
+            begin, cpu = time.perf_counter(), own_seconds(without_self=True)
             await asyncio.sleep(0.5)
-            if (own_seconds() - cpu) / (time.perf_counter() - begin) < IDLE / 2:
+            if (own_seconds(without_self=True) - cpu) / (time.perf_counter() - begin) < IDLE / 2:
                 return
 
     async def __aexit__(
@@ -115,7 +117,7 @@ class Tab:
         size = {"maxWidth": WIDTH // 2, "maxHeight": HEIGHT // 2}
         await self._cdp.send("Page.startScreencast", {"format": "png", **size})
         await asyncio.sleep(0.2)
-        begin, cpu = time.time(), own_seconds()
+        begin, cpu = time.time(), own_seconds(without_self=True)
         self._changed = 0.0
         await self._within(act(), limit)
         history: list[tuple[float, float]] = []
@@ -125,23 +127,32 @@ class Tab:
             now = time.time()
             if now - begin > limit:
                 raise Failed(f"not in {limit:.0f} s")
-            history.append((now, own_seconds()))
-            history = [h for h in history if now - h[0] < QUIET + 0.15]
+            history.append((now, own_seconds(without_self=True)))
+            history = [h for h in history if now - h[0] < QUIET + 0.3]
             span = now - history[0][0]
-            idle = span >= QUIET and (history[-1][1] - history[0][1]) / span < IDLE
+            busy = (history[-1][1] - history[0][1]) / max(span, 0.01)
             still = now - max(self._changed, begin) >= QUIET
-            if idle and still and self._changed == 0 and now - begin > UNCHANGED:
+            idle = span >= QUIET and busy < IDLE and still and not await self._awake()
+            if idle and self._changed == 0 and now - begin > UNCHANGED:
                 raise Failed("nothing changes")
-            if idle and still and self._changed > 0:
+            if idle and self._changed > 0:
                 # On a busy machine a page that waits for its turn looks idle: it must answer too.
                 left, last = begin + limit - time.time(), self._changed
                 told = await self._within(self.ask(SETTLED % ready), max(left, 0.1), limit)
                 await asyncio.sleep(0.1)
                 if told and self._changed == last:
                     break
-            await asyncio.sleep(0.05)
+            await asyncio.sleep(0.1)
         await self._cdp.send("Page.stopScreencast")
         return Stood(self._changed - begin, history[0][1] - cpu)
+
+    async def _awake(self) -> bool:
+        """Whether the browser has something to do, be it only waiting for its turn."""
+        found = 0
+        for _ in range(LOOKS):
+            found += wants_to_run()
+            await asyncio.sleep(0.05)
+        return found > AWAKE
 
     async def _within(self, action: Awaitable[Any], left: float, limit: float = 0.0) -> Any:
         """What an action gives, within the seconds `left` of the `limit` that is spoken of."""
@@ -165,11 +176,11 @@ class Tab:
         config = {"includedCategories": ["disabled-by-default-devtools.timeline.frame",
                                          "devtools.timeline.frame"]}  # fmt: skip
         await session.send("Tracing.start", {"transferMode": "ReportEvents", "traceConfig": config})
-        begin, cpu, number = time.perf_counter(), own_seconds(), 0
+        begin, cpu, number = time.perf_counter(), own_seconds(without_self=True), 0
         while time.perf_counter() - begin < seconds:
             await self._within(step(number), 60)
             number += 1
-        passed, cpu = time.perf_counter() - begin, own_seconds() - cpu
+        passed, cpu = time.perf_counter() - begin, own_seconds(without_self=True) - cpu
         await session.send("Tracing.end")
         await asyncio.wait_for(done.wait(), 60)
         frames = sum(e["name"] == "DrawFrame" for e in events)
