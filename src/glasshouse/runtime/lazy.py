@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -59,9 +59,21 @@ class LazyExecutor:
     ) -> Sequence[Array]:
         if report is not None:
             return reference(graph, inputs, report)
-        module = self._module(graph)
-        if module is None:
-            return reference(graph, inputs)
+        return self.run_keyed(structure_key(graph), inputs, lambda: graph)
+
+    def run_keyed(
+        self, key: StructureKey, inputs: Sequence[Array], make: Callable[[], Graph]
+    ) -> Sequence[Array]:
+        """Run what has this key; its graph is made where it is not compiled yet."""
+        seen = self._seen.get(key)
+        if seen is None or seen.module is None:
+            graph = make()
+            module = self._module(key, graph)
+            if module is None:
+                return reference(graph, inputs)
+        else:
+            module = seen.module
+            self._seen.move_to_end(key)
         made = module(*inputs)
         return made if isinstance(made, tuple) else (made,)
 
@@ -69,8 +81,7 @@ class LazyExecutor:
         """How many structures have been compiled."""
         return sum(seen.module is not None for seen in self._seen.values())
 
-    def _module(self, graph: Graph) -> Module | None:
-        key = structure_key(graph)
+    def _module(self, key: StructureKey, graph: Graph) -> Module | None:
         with self._lock:
             seen = self._seen.get(key)
             if seen is None:

@@ -12,7 +12,7 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -32,6 +32,7 @@ from glasshouse.tensor.pending import (
 )  # fmt: skip
 from glasshouse.tensor.place import current_origin
 from glasshouse.tensor.state import STATE
+from glasshouse.tensor.structure import StructureKey, pending_key
 
 Report = Callable[[Sequence[int], str, str], None]
 """What an executor tells of each kernel it ran: the ids of its nodes, its key, its source file."""
@@ -42,6 +43,15 @@ class Executor(Protocol):
 
     def __call__(
         self, graph: Graph, inputs: Sequence[Array], report: Report | None = None
+    ) -> Sequence[Array]: ...
+
+
+@runtime_checkable
+class KeyedExecutor(Protocol):
+    """One that knows graphs by their structure: `make` gives the graph where it needs that."""
+
+    def run_keyed(
+        self, key: StructureKey, inputs: Sequence[Array], make: Callable[[], Graph]
     ) -> Sequence[Array]: ...
 
 
@@ -112,7 +122,6 @@ def sync_all(*_: Any) -> None:
 
 def run_pending(values: Iterable[LazyValue]) -> None:
     """Compute these values, and with them what the user holds among the nodes on the way."""
-    from glasshouse.tensor import trace_data  # it reads what runs
 
     wanted = [v for v in map(resolve, values) if v.node.results is None]
     if not wanted:
@@ -125,18 +134,36 @@ def run_pending(values: Iterable[LazyValue]) -> None:
     # In the order in which they were recorded, so that the same loop makes the same graph.
     found = {v.node.id: v.node for v in [*wanted, *held]}
     targets = [found[i] for i in sorted(found)]
-    extraction = Extraction(nodes)
-    graph = extraction.graph
-    outputs = [v for node in targets for v in node.outputs]
-    graph._set_outputs([extraction.value(v) for v in outputs])
-    report = trace_data.recorder(graph, tensors)
-    arrays = iter(execute(graph, extraction.fed, report))
+    arrays = iter(_run(nodes, targets, tensors))
     for node in targets:
         node.results = [_owned(next(arrays)) for _ in node.types]
         if not node.needs_grad and not STATE.keeping:
             node.inputs = ()
     for tensor in tensors:
         _settle(tensor.value.node)
+
+
+def _run(
+    nodes: Sequence[LazyNode], targets: Sequence[LazyNode], tensors: Sequence[Any]
+) -> list[Array]:
+    """All outputs of `targets`; a graph is made only where somebody wants to see one."""
+    from glasshouse.tensor import trace_data
+
+    outputs = [LazyValue(node, i, t) for node in targets for i, t in enumerate(node.types)]
+
+    def extracted() -> Extraction:
+        made = Extraction(nodes)
+        made.graph._set_outputs([made.value(v) for v in outputs])
+        return made
+
+    executor = current_executor()
+    if isinstance(executor, KeyedExecutor) and not trace_data.is_on():
+        key, fed = pending_key(nodes, outputs)
+        results = executor.run_keyed(key, fed, lambda: extracted().graph)
+        return [np.asarray(a) for a in results]
+    extraction = extracted()
+    report = trace_data.recorder(extraction.graph, tensors)
+    return execute(extraction.graph, extraction.fed, report)
 
 
 def _settle(node: LazyNode) -> None:

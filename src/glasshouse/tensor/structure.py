@@ -15,6 +15,7 @@ import numpy as np
 from glasshouse.ir.dtype import DType
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.sources import CONSTANT, VARIABLE
+from glasshouse.tensor.pending import Array, LazyNode, LazyValue, is_embedded, resolve
 
 SMALL = 64  # bytes of constant data that go into the key as they are; more is digested
 
@@ -57,6 +58,43 @@ def structure_key(graph: Graph) -> StructureKey:
     parts.append(tuple([numbers[v] for v in graph.outputs]))
     parts.append(tuple([(numbers[n.output], numbers[v]) for n, v in graph.updates.items()]))
     return StructureKey(tuple(parts))
+
+
+def pending_key(
+    nodes: Sequence[LazyNode], outputs: Sequence[LazyValue]
+) -> tuple[StructureKey, list[Array]]:
+    """The key of pending work, without making its graph, and the data that the graph would be fed.
+
+    The order of leaves is that of `Extraction`: as they are first read.
+    """
+    numbers: dict[tuple[int, int], int] = {}
+    parts: list[Any] = ["pending"]
+    fed: list[Array] = []
+
+    def number(value: Value) -> int:
+        assert isinstance(value, LazyValue)
+        found = resolve(value)
+        node = found.node
+        place = (node.id, found.index)
+        if place not in numbers:
+            numbers[place] = len(numbers)
+            if is_embedded(node):
+                parts.append(_attributes(node))
+            else:
+                assert node.results is not None  # only what has data is a leaf
+                fed.append(node.results[found.index])
+                parts.append((found.type.dtype.name, found.type.shape))
+        return numbers[place]
+
+    for node in nodes:
+        if node.results is None:
+            operands = tuple([number(v) for v in node.inputs])
+            types = tuple([(t.dtype.name, t.shape) for t in node.types])
+            for index in range(len(types)):
+                numbers[node.id, index] = len(numbers)
+            parts.append((node.op.name, operands, types, _attributes(node)))
+    parts.append(tuple([number(v) for v in outputs]))
+    return StructureKey(tuple(parts)), fed
 
 
 def _types(values: Sequence[Value]) -> tuple[Any, ...]:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 import glasshouse as gh
 from glasshouse import nn
-from glasshouse.tensor.structure import structure_key
+from glasshouse.tensor.pending import Extraction, pending_nodes
+from glasshouse.tensor.structure import pending_key, structure_key
 
 BASE = gh.trace(lambda x: (x * 2).sum(1), gh.spec(("n", 4)))
 
@@ -59,3 +62,27 @@ def test_arrays_in_a_graph() -> None:
     ones = np.ones(100, np.float32)
     assert key(ones) == key(ones.copy())
     assert key(ones) != key(ones * 2)
+
+
+def test_pending_work_has_a_key_without_a_graph() -> None:
+    """Equal for the same work on other data; its data is in the order of the graph's inputs."""
+
+    def pending(first: float, swap: bool = False, number: float = 2.0) -> Any:
+        a, b, c = (gh.array(np.full(3, first + i, np.float32)) for i in range(3))
+        left, right = (b, a) if swap else (a, b)
+        out = (left - right) * c + left.exp() * number
+        nodes = pending_nodes([out.value])
+        key, fed = pending_key(nodes, [out.value])
+        extraction = Extraction(nodes)
+        extraction.value(out.value)
+        assert [id(x) for x in fed] == [id(x) for x in extraction.fed]
+        return key
+
+    base = pending(0.0)
+    assert base == pending(5.0)
+    assert base != pending(0.0, number=3.0)
+    # Leaves are numbered as they are read: the same work, whatever the data is called.
+    assert base == pending(0.0, swap=True)
+    x, y = gh.array(np.ones(3, "f")), gh.array(np.ones(3, "f"))
+    keys = {pending_key(pending_nodes([z.value]), [z.value])[0] for z in (x - y + x, x - y + y)}
+    assert len(keys) == 2
