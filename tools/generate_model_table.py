@@ -27,7 +27,7 @@ executor and compiled for the CPU, compared with PyTorch. `make test-models` run
 An error is the largest difference relative to the largest element of an output, the worst of all
 outputs. *Opaque* ops have no counterpart in the core ops, so PyTorch runs them inside of the graph.
 *Run once* marks models that `torch.export` refuses: they are captured by running them, and what
-depends on data is fixed as it was.
+depends on data is fixed as it was. *Not measured* models have not been compiled for this table.
 """
 HEAD = "| model | class | nodes | opaque | error, reference | error, compiled |"
 UNMEASURED = "not measured"

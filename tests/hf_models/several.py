@@ -35,12 +35,6 @@ def siglip() -> Case:
 
 
 @case
-def vilt() -> Case:
-    config = T.ViltConfig(**{**TEXT, "image_size": 32, "patch_size": 8})
-    return T.ViltModel(config), {**text(), **image(), "pixel_mask": torch.ones(2, 32, 32).long()}
-
-
-@case
 def blip() -> Case:
     return T.BlipForConditionalGeneration(
         T.BlipConfig(
@@ -218,24 +212,6 @@ def lxmert() -> Case:
             visual_feat_dim=16,
         )
     ), {**text(), "visual_feats": torch.randn(2, 3, 16), "visual_pos": torch.rand(2, 3, 4)}
-
-
-@case
-def bridgetower() -> Case:
-    return T.BridgeTowerModel(
-        T.BridgeTowerConfig(
-            hidden_size=32,
-            num_attention_heads=4,
-            num_hidden_layers=2,
-            text_config={**TEXT, **TOKENS},
-            vision_config={
-                "hidden_size": 32,
-                "num_hidden_layers": 2,
-                "patch_size": 8,
-                "image_size": 32,
-            },
-        )
-    ), {**text(), **image(), "pixel_mask": torch.ones(2, 32, 32).long()}
 
 
 @case

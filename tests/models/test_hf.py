@@ -1,12 +1,16 @@
 """Hugging Face models from small random configs: traced, run, compiled, equal to PyTorch.
 
-Three of them always, all of them with the slow tests.
+Three of them always, all of them with the slow tests; docs/models.md is held to the three.
 """
+
+import subprocess
+import sys
 
 import pytest
 
 pytest.importorskip("transformers")
 
+import generate_model_table
 from hf_models import CASES
 from hf_models.measure import measure
 
@@ -22,3 +26,12 @@ def test_equals_pytorch(name):
     found = measure(name)
     assert found.reference <= LIMIT
     assert isinstance(found.compiled, str) or found.compiled <= LIMIT
+    if name in QUICK:
+        line = generate_model_table.read()[name]
+        told, now = (text.split("|")[1:5] for text in (line, generate_model_table.row(found)))
+        assert told == now, "run tools/generate_model_table.py"
+
+
+def test_the_table_has_every_model_and_none_above_the_limit():
+    subprocess.run([sys.executable, generate_model_table.__file__, "--check"], check=True)
+    assert "**" not in generate_model_table.PATH.read_text(encoding="utf-8")
