@@ -143,40 +143,49 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
 
 /** How many columns come nearest to the wanted aspect, cut at equal heights. */
 function countColumns(height: Float64Array, width: Float64Array, total: number, aspect: number): number {
-  const R = height.length;
+  const most = Math.max(1, height.length >> 1);
   let best = 1;
   let least = Infinity;
   const tried = new Set<number>();
-  let k = 1;
-  for (let i = 0; i < 12 && !tried.has(k); i++) {
+  const attempt = (k: number): number => {
     tried.add(k);
-    // Width of k columns: the widest row of each.
-    let sum = 0;
-    let wide = 0;
-    let at = 0;
-    let begin = 0;
-    let tall = 0;
-    for (let r = 0, c = 1; r < R; r++) {
-      if (at + height[r] / 2 > (total * c) / k && at > begin) {
-        sum += wide + COLUMN_GAP;
-        tall = Math.max(tall, at - begin);
-        begin = at;
-        wide = 0;
-        c++;
-      }
-      wide = Math.max(wide, width[r]);
-      at += height[r];
-    }
-    sum += wide;
-    tall = Math.max(tall, at - begin);
-    const off = Math.abs(Math.log(sum / tall / aspect));
+    const { wide, tall } = extentOf(height, width, total, k);
+    const off = Math.abs(Math.log(wide / tall / aspect));
     if (off < least) {
       least = off;
       best = k;
     }
-    k = Math.max(1, Math.min(R >> 1, Math.round(Math.sqrt((aspect * total) / (sum / k)))));
+    return wide;
+  };
+  let k = 1;
+  for (let i = 0; i < 12 && !tried.has(k); i++) {
+    const wide = attempt(k);
+    k = Math.max(1, Math.min(most, Math.round(Math.sqrt((aspect * total) / (wide / k)))));
   }
+  // Columns differ in width, so the estimate may stop one short of the best.
+  for (const near of [best - 1, best + 1]) if (near >= 1 && near <= most && !tried.has(near)) attempt(near);
   return best;
+}
+
+/** What k columns take: the widest row of each, side by side, and the tallest column. */
+function extentOf(height: Float64Array, width: Float64Array, total: number, k: number): { wide: number; tall: number } {
+  let sum = 0;
+  let wide = 0;
+  let at = 0;
+  let begin = 0;
+  let tall = 0;
+  for (let r = 0, c = 1; r < height.length; r++) {
+    if (at + height[r] / 2 > (total * c) / k && at > begin) {
+      sum += wide + COLUMN_GAP;
+      tall = Math.max(tall, at - begin);
+      begin = at;
+      wide = 0;
+      c++;
+    }
+    wide = Math.max(wide, width[r]);
+    at += height[r];
+  }
+  return { wide: sum + wide, tall: Math.max(tall, at - begin) };
 }
 
 /** One tensor that goes from one column to another: down, under, up the gap before the target, in. */
