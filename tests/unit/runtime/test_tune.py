@@ -11,8 +11,11 @@ import pytest
 
 import glasshouse as gh
 from glasshouse import nn
+from glasshouse.ir import GraphBuilder
 from glasshouse.lower.choice import Candidate, Problem
+from glasshouse.lower.program import Call
 from glasshouse.numpy_ref.executor import run as reference
+from glasshouse.ops.composite import conv
 from glasshouse.runtime import tune
 from glasshouse.runtime.measure import settled
 from glasshouse.runtime.tune import pick
@@ -83,8 +86,12 @@ def graph() -> gh.Graph:
     return gh.trace(TwoEqualLayers(), gh.spec((1, 32, 12, 12)))
 
 
+def calls(module: gh.Module) -> list[Call]:
+    return [s for s in module.program.steps if isinstance(s, Call)]
+
+
 def ways(module: gh.Module) -> list[str]:
-    return [c.name for s in module.program.steps for c in getattr(s, "choices", ())]
+    return [choice.name for call in calls(module) for choice in call.choices]
 
 
 def test_equal_layers_are_measured_once_and_kept(
@@ -109,6 +116,15 @@ def test_small_layers_are_measured_only_when_asked(asked: list[str], graph: gh.G
 
 def test_the_tolerance_decides(asked: list[str], graph: gh.Graph) -> None:
     assert ways(gh.compile(graph, tune=True, tolerance=5e-6)) == ["winograd2"] * 2
+
+
+def test_weights_that_are_packed_in_every_run_are_not_measured(asked: list[str]) -> None:
+    builder = GraphBuilder()
+    x = builder.input("float32", (1, 32, 12, 12))
+    w = builder.input("float32", (32, 32, 3, 3))
+    graph = builder.finish(conv(x, w))
+    assert [s.kernel.variant for s in calls(gh.compile(graph, tune=True))] == ["winograd2"]
+    assert asked == []
 
 
 def test_a_real_measurement(graph: gh.Graph) -> None:

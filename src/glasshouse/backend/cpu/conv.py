@@ -104,7 +104,9 @@ def _way(writer: KernelWriter, image: Image, node: Node) -> str:
     dtype = node.inputs[0].type.dtype
     names = [*WINOGRAD_TILE] if _suits_winograd(image) else []
     usual = "winograd2" if names and dtype is float32 else "by_shape"
-    if not image.is_static or image.groups != 1 or image.is_pointwise:
+    # Weights that training changes are packed in every run, which no measurement counts.
+    fixed = node.inputs[1] in writer.constants and image.is_static
+    if not fixed or image.groups != 1 or image.is_pointwise:
         writer.variant = usual
         return usual
     if image.can_be_direct(1 if dtype is float32 else 2):
