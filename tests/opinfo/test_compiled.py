@@ -15,7 +15,7 @@ from opinfo.samples import op_infos, samples_of
 from opinfo.suite import Applied, is_random, same
 from opinfo.table import load
 
-GROUPS = 6
+GROUPS = 12
 """Models that the share is put into: one C++ program each, which is what takes the time."""
 
 
@@ -32,11 +32,11 @@ class Together(torch.nn.Module):
 
 
 def _share(group: int) -> list[str]:
-    """A tenth of the ops that are ok: those of one group."""
+    """A fifth of the ops that are ok: those of one group."""
     table = load()
     loose = table.more["captured by running once"]
     names = [n for n, (state, _) in table.states.items() if state == "ok" and n not in loose]
-    return [n for n in names if zlib.crc32(n.encode()) % (10 * GROUPS) == group]
+    return [n for n in names if zlib.crc32(n.encode()) % (5 * GROUPS) == group]
 
 
 @pytest.mark.filterwarnings("ignore")
@@ -49,7 +49,7 @@ def test_compiled_ops_equal_pytorch(group: int) -> None:
         applied = (Applied(op_infos()[name], sample) for sample in samples_of(name))
         first = next((a for a in applied if a.tensors and not is_random(a)), None)
         ops += [first] if first is not None else []
-    assert len(ops) > 5
+    assert ops
     model = Together(ops)
     tensors = [t for op in ops for t in op.tensors]
     captured = capture(model, tensors)
