@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
 
 from glasshouse.backend.cpu.emit import Layout
 from glasshouse.runtime.arrays import Array, aligned_bytes
@@ -39,17 +38,14 @@ class Packing:
         return made
 
 
+@dataclass(frozen=True, eq=False)
 class ConstantSet:
     """Arrays by their place in the table of pointers, packed forms among them."""
 
-    def __init__(self, arrays: Mapping[int, Array], packing: Packing) -> None:
-        self._packing = packing
-        self.arrays = {**arrays, **packing.packed(arrays, set(arrays))}
+    packing: Packing
+    arrays: Mapping[int, Array] = field(default_factory=dict)
 
     def replaced(self, arrays: Mapping[int, Array]) -> ConstantSet:
         """A set with other data at some places."""
-        made: Any = object.__new__(ConstantSet)
-        made._packing = self._packing
         plain = {**self.arrays, **arrays}
-        made.arrays = {**plain, **self._packing.packed(plain, set(arrays))}
-        return made  # type: ignore[no-any-return]  # made without packing everything again
+        return ConstantSet(self.packing, {**plain, **self.packing.packed(plain, set(arrays))})

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -154,7 +154,7 @@ class Run:
         return lies if order is None else lies.transpose(np.argsort(order))
 
 
-def _constants(workspace: Workspace) -> dict[int, Array]:
+def _constants(workspace: Workspace) -> Mapping[int, Array]:
     assert workspace.constants is not None  # bound before any run
     return workspace.constants.arrays
 

@@ -84,7 +84,7 @@ class Module(ShowsInCell):
             Workspace(aligned_bytes(layout.arena_bytes), places, pool, steps)
             for _ in range(num_runtimes)
         ]
-        constants = ConstantSet(sources, Packing(self._library, pool, layout))
+        constants = ConstantSet(Packing(self._library, pool, layout)).replaced(sources)
         self._runtimes = Runtimes(self._workspaces, constants, self._state)
         self._static: StaticRun | None = None
         if StaticRun.serves(program):
