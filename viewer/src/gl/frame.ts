@@ -472,7 +472,7 @@ export class FrameBuilder {
     const title = scene.title(place.view, place.index);
     const figure = this.state.overlay?.figure?.(v.item) ?? "";
     const plain = scene.sub(place.view, place.index);
-    const sub = figure ? `${figure} · ${plain}` : plain;
+    const whole = figure ? `${figure} · ${plain}` : plain;
     const lit = this.state.overlay?.lit ? this.state.overlay.lit[v.item] : 1;
     const px = Math.max(MIN_PX, TITLE_PX * s);
     if (hh < MIN_PX + 2) {
@@ -512,6 +512,8 @@ export class FrameBuilder {
     list.text({ text: title, x: x + pad, y: cy, px, face: "bold", color, align: 0, maxWidth: room });
     if (room - tw > 60) {
       const spx = Math.max(MIN_PX, SUB_PX * s);
+      // Where both have no room, the figure that was asked for goes before what is always there.
+      const sub = figure && this.textWidth(whole, spx, "sans") > room - tw - 24 ? figure : whole;
       const sw = Math.min(room - tw - 24, this.textWidth(sub, spx, "sans"));
       list.rect(right - pad - sw - 3, cy - spx * 0.7, sw + 6, spx * 1.4, this.sheet(v.item, d));
       list.text({ text: sub, x: right - pad, y: cy, px: spx, face: "sans", color: fade(theme.soft, lit ? 1 : 0.5), align: 1, maxWidth: room - tw - 24 });
