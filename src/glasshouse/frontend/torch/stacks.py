@@ -8,8 +8,8 @@ machinery; of PyTorch's own files, those of layers stay.
 from __future__ import annotations
 
 import functools
+import linecache
 import re
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -27,20 +27,37 @@ def kept(stack: Any) -> list[Any]:
     """The frames of a model's code among those of a whole stack, outermost first."""
     found: list[Any] = []
     for frame in stack:
-        if not found and frame.name != "forward":
-            continue
-        hidden = not _LAYERS.search(frame.filename) if is_library(frame.filename) else False
-        if not hidden and not is_ours(frame.filename):
+        if (found or frame.name == "forward") and _is_told(frame.filename):
             found.append(frame)
     return found
+
+
+@functools.cache
+def _is_told(file: str) -> bool:
+    if is_library(file):
+        return _LAYERS.search(file) is not None
+    return not is_ours(file)
+
+
+class _Stack(list[Any]):
+    """Frames that are written as Python writes them; each line is made once, for speed."""
+
+    def format(self) -> list[str]:
+        return [_text(f.filename, f.lineno, f.name) for f in self]
+
+
+@functools.cache
+def _text(file: str, line: int, function: str) -> str:
+    code = linecache.getline(file, line).strip()
+    return f'  File "{file}", line {line}, in {function}\n    {code}\n'
 
 
 @contextmanager
 def users_lines() -> Iterator[None]:
     """While it lasts, tracers of PyTorch write down what `kept` keeps."""
 
-    def filtered(_: Any, stack: Any) -> traceback.StackSummary:
-        return traceback.StackSummary.from_list(kept(stack))
+    def filtered(_: Any, stack: Any) -> _Stack:
+        return _Stack(kept(stack))
 
     before = TracerBase._filter_traceback_frames
     TracerBase._filter_traceback_frames = filtered
