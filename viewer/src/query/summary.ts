@@ -45,8 +45,18 @@ export interface Summary {
 
 const MOST_TENSORS = 8;
 
+/** Of whole models, which are asked for after every change of view: nothing in them depends on what is unfolded. */
+const known = new WeakMap<Shown["h"], Promise<Summary>>();
+
 /** `group` 0 is the whole model. */
-export async function summarize(s: Shown, group: number): Promise<Summary> {
+export function summarize(s: Shown, group: number): Promise<Summary> {
+  if (group !== 0) return compute(s, group);
+  let found = known.get(s.h);
+  if (!found) known.set(s.h, (found = compute(s, group)));
+  return found;
+}
+
+async function compute(s: Shown, group: number): Promise<Summary> {
   const { h, graph } = s;
   const from = h.start[group];
   const to = h.end[group];
