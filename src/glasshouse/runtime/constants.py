@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from glasshouse.backend.cpu.emit import Layout
-from glasshouse.runtime.arrays import Array, aligned_bytes
+from glasshouse.runtime.arrays import ALIGN, Array, aligned_bytes
 
 
 @dataclass(frozen=True)
@@ -24,15 +24,22 @@ class Packing:
     layout: Layout
 
     def packed(self, arrays: Mapping[int, Array], changed: set[int]) -> dict[int, Array]:
-        """New packed forms of the constants at the places `changed`."""
+        """New packed forms of the constants at the places `changed`, all in one block."""
+        source_of = {
+            place: self.layout.table[form.source]
+            for form, place in self.layout.packed.items()
+            if self.layout.table[form.source] in changed
+        }
+        sizes = {place: int(self.library.glasshouse_packed_bytes(place)) for place in source_of}
+        block = aligned_bytes(sum(-(-size // ALIGN) * ALIGN for size in sizes.values()))
         made: dict[int, Array] = {}
         table = (ctypes.c_void_p * max(self.layout.table_size, 1))()
-        for form, place in self.layout.packed.items():
-            source = self.layout.table[form.source]
-            if source in changed:
-                made[place] = aligned_bytes(self.library.glasshouse_packed_bytes(place))
-                table[place] = made[place].ctypes.data
-                table[source] = arrays[source].ctypes.data
+        begin = 0
+        for place, source in source_of.items():
+            made[place] = block[begin : begin + sizes[place]]
+            begin += -(-sizes[place] // ALIGN) * ALIGN
+            table[place] = made[place].ctypes.data
+            table[source] = arrays[source].ctypes.data
         if made:
             self.library.glasshouse_prepare(self.pool, table)
         return made
