@@ -12,7 +12,7 @@ from browser.recordings import chain, rich
 def test_details_of_a_node(viewer) -> None:
     v = viewer(rich(), size=(1920, 1080))
     v.pick("op:fusedmatmul")
-    v.page.wait_for_selector(".details >> text=Kernel")
+    v.page.wait_for_selector(".details >> text=made by FuseOperator")
     shown = v.text(".details")
     for part in (
         "FusedMatmul", "made by FuseOperator",           # what it is
