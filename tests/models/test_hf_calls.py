@@ -86,7 +86,7 @@ def test_three_training_steps_equal_pytorchs(name):
         loss = twin(**inputs).loss
         loss.backward()
         step.step()
-        assert float(got) == pytest.approx(float(loss), rel=1e-4)
+        assert float(got) == pytest.approx(loss.item(), rel=1e-4)
     if isinstance(step, torch.optim.SGD):
         # Adam turns gradients that are 0 but for rounding (a key's bias) into whole steps.
         for key, weight in twin.named_parameters():
