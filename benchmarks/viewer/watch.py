@@ -144,7 +144,7 @@ class Tab:
                     break
             await asyncio.sleep(0.1)
         await self._cdp.send("Page.stopScreencast")
-        return Stood(self._changed - begin, history[0][1] - cpu)
+        return Stood(self._changed - begin, history[-1][1] - cpu)
 
     async def _awake(self) -> bool:
         """Whether the browser has something to do, be it only waiting for its turn."""
