@@ -15,6 +15,7 @@ import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._subclasses import FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from glasshouse.errors import Unsupported
@@ -68,8 +69,10 @@ def backend(
 
     def compiler(phase: str) -> Callable[..., Any]:
         def compile(graph: Any, fakes: Sequence[Any]) -> Callable[..., Any]:
-            captured = import_graph_module(graph, fakes, f"{phase}")
-            boxed: Callable[..., Any] = make_boxed_func(_kept(phase, captured, executor, graph))
+            # AOTAutograd calls this inside of its fake mode; constants of the graph are real.
+            with unset_fake_temporarily():
+                captured = import_graph_module(graph, fakes, f"{phase}")
+                boxed: Callable[..., Any] = make_boxed_func(_kept(phase, captured, executor, graph))
             return boxed
 
         return compile
@@ -143,5 +146,9 @@ def _strides(graph: Any) -> list[tuple[int, ...] | None]:
 def _laid_out(result: Any, strides: tuple[int, ...] | None) -> Any:
     if strides is None or not isinstance(result, torch.Tensor) or result.stride() == strides:
         return result
+    shape = result.shape
+    for axis, stride in enumerate(strides):
+        if stride == 0:  # expanded: one row that is seen many times
+            result = result.narrow(axis, 0, 1)
     out = torch.empty_strided(result.shape, strides, dtype=result.dtype)
-    return out.copy_(result)
+    return out.copy_(result).expand(shape)
