@@ -90,7 +90,7 @@ def _by_content(source: Source) -> str:
         raise source.error("the file is empty")
     if head[:4] == b"PK\x03\x04":
         return _archive(source)
-    if head[:1] == b"\x80" and 2 <= head[1] <= 5:
+    if head[:1] == b"\x80" and b"\x02" <= head[1:2] <= b"\x05":
         return "jittor"
     if head[4:8] == b"TFL3":
         return "tflite"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from format_files import DATA
@@ -173,6 +173,7 @@ any_bytes: Any = st.binary(max_size=200)
 
 @settings(max_examples=150, deadline=None)
 @given(any_bytes, st.sampled_from(SUFFIXES))
+@example(b"\x80", ".glass")
 def test_any_bytes_under_any_name(data: bytes, suffix: str) -> None:
     try:
         formats.read(data, f"f{suffix}")
