@@ -45,7 +45,7 @@ def test_times_pytorch_models_against_pytorch(
     lines = [x for x in printed.splitlines() if x.startswith("pytorch eager")]
     assert len(lines) == 2
     assert all(float(x.split()[-1]) < demo_compiled.TOLERANCE for x in lines)
-    assert "blocks.7" in printed  # where the time goes, by module
+    assert "blocks." in printed  # where the time goes, by module
 
 
 def test_without_a_compiler_the_rest_still_runs(
