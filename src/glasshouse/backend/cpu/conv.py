@@ -27,6 +27,8 @@ _NAMED_WAY = {
 }
 WINOGRAD_FROM = 32
 """Channels from which transforming tiles is cheaper than the multiplications that it saves."""
+WINOGRAD_PIXELS = 512
+"""Of the result, from which transforming weights in every run is cheaper than what it saves."""
 
 
 def conv(writer: KernelWriter, node: Node) -> None:
@@ -102,10 +104,11 @@ def _way(writer: KernelWriter, image: Image, node: Node) -> str:
     data makes up for; and they need pairs of channels, which photographs do not have.
     """
     dtype = node.inputs[0].type.dtype
-    names = [*WINOGRAD_TILE] if _suits_winograd(image) else []
+    known = node.inputs[1] in writer.constants
+    names = [*WINOGRAD_TILE] if _suits_winograd(image, known) else []
     usual = "winograd2" if names and dtype is float32 else "by_shape"
     # Weights that training changes are packed in every run, which no measurement counts.
-    fixed = node.inputs[1] in writer.constants and image.is_static
+    fixed = known and image.is_static
     if not fixed or image.groups != 1 or image.is_pointwise:
         writer.variant = usual
         return usual
@@ -119,9 +122,15 @@ def _way(writer: KernelWriter, image: Image, node: Node) -> str:
     return writer.chosen(problem, names, usual)
 
 
-def _suits_winograd(image: Image) -> bool:
-    """3x3 with steps of 1, and enough channels. Its products are float32: bf16 loses two digits."""
+def _suits_winograd(image: Image, known: bool) -> bool:
+    """3x3 with steps of 1, and enough channels. Its products are float32: bf16 loses two digits.
+
+    Weights that are not known before are transformed in every run, into four times their size or
+    more: that pays only where many pixels share them.
+    """
     w = image.window
     plain = w.kernel == (3, 3) and w.stride == w.dilation == (1, 1) and image.groups == 1
     many = all(isinstance(c, int) and c >= WINOGRAD_FROM for c in (image.channels, image.filters))
-    return plain and many
+    pixels = image.batch * image.result[0] * image.result[1]
+    shared = known or (isinstance(pixels, int) and pixels >= WINOGRAD_PIXELS)
+    return plain and many and shared
