@@ -17,6 +17,7 @@ from torch.export.graph_signature import (
     TensorArgument,
 )
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from glasshouse.errors import CaptureError
 from glasshouse.frontend.torch.complex import Complex
@@ -223,6 +224,15 @@ def import_program(
     return assembler.finish(results, output_names(captured.out_spec, len(results)))
 
 
+def _of_plain_tensors(program: Any) -> Any:
+    """Weights that wrap several tensors, as torchao's do, as these, with what is done with them."""
+    if not any(is_traceable_wrapper_subclass(x) for x in program.state_dict.values()):
+        return program
+    with warnings.catch_warnings():  # PyTorch's own deprecations are none of the user's business
+        warnings.simplefilter("ignore", FutureWarning)
+        return program.run_decompositions({})
+
+
 def load_program(
     program: Any,
     sources: Sources,
@@ -238,6 +248,7 @@ def load_program(
     no gradient flows through. `strip` is the name of a module around the
     user's: weights are called as they are called inside of it.
     """
+    program = _of_plain_tensors(program)
     symbols = Symbols(program.range_constraints)
     for torch_symbol, wanted in (names or {}).items():
         symbols.name(torch_symbol, wanted)

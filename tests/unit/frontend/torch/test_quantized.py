@@ -10,6 +10,7 @@ import glasshouse as gh
 from frontend_torch import same_as_torch
 from glasshouse.errors import TypeMismatch
 from glasshouse.frontend.torch import capture, opaque_ops
+from glasshouse.numpy_ref.executor import run
 
 Q = torch.ops.quantized_decomposed
 INT8 = (-128, 127, torch.int8)
@@ -155,3 +156,42 @@ def test_quantised_layers_compile():
     captured = capture(model, (x,))
     out = gh.compile(captured.graph)(x.numpy())
     np.testing.assert_allclose(np.asarray(out), model(x).detach().numpy(), 1e-4, 1e-4)
+
+
+class Scaled(torch.Tensor):
+    """A weight held as bytes and a scale, in the way of torchao's."""
+
+    @staticmethod
+    def __new__(cls, data, scale):
+        return torch.Tensor._make_wrapper_subclass(cls, data.shape, dtype=scale.dtype)
+
+    def __init__(self, data, scale):
+        self.data8, self.scale = data, scale
+
+    def __tensor_flatten__(self):
+        return ["data8", "scale"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner, _, size, stride):
+        return Scaled(inner["data8"], inner["scale"])
+
+    @classmethod
+    def __torch_dispatch__(cls, op, types, args=(), kwargs=None):
+        if op is torch.ops.aten.detach.default:
+            return Scaled(args[0].data8, args[0].scale)
+        plain = [a.data8.to(a.scale.dtype) * a.scale if isinstance(a, Scaled) else a for a in args]
+        return op(*plain, **(kwargs or {}))
+
+
+def test_weights_that_wrap_several_tensors_are_taken_apart():
+    torch.manual_seed(0)
+    model = torch.nn.Linear(8, 4).eval().requires_grad_(False)
+    data = torch.randint(-127, 128, (4, 8), dtype=torch.int8)
+    scaled = Scaled(data, torch.rand(4, 1) / 127)
+    model.weight = torch.nn.Parameter(scaled, requires_grad=False)
+    x = torch.randn(3, 8)
+    graph = gh.trace(model, x)
+    kept = [n.attrs["data"] for n in graph.nodes if n.op.name == "constant"]
+    assert any(k.dtype == np.int8 and k.shape == (4, 8) for k in kept)
+    (got,) = run(graph, [x.numpy()])
+    np.testing.assert_allclose(got, model(x).numpy(), rtol=1e-5, atol=1e-6)
