@@ -118,12 +118,15 @@ def test_the_tolerance_decides(asked: list[str], graph: gh.Graph) -> None:
     assert ways(gh.compile(graph, tune=True, tolerance=5e-6)) == ["winograd2"] * 2
 
 
-def test_weights_that_are_packed_in_every_run_are_not_measured(asked: list[str]) -> None:
+@pytest.mark.parametrize(("size", "way"), [(12, "by_shape"), (28, "winograd2")])
+def test_weights_that_are_packed_in_every_run_are_not_measured(
+    asked: list[str], size: int, way: str
+) -> None:
     builder = GraphBuilder()
-    x = builder.input("float32", (1, 32, 12, 12))
+    x = builder.input("float32", (1, 32, size, size))
     w = builder.input("float32", (32, 32, 3, 3))
     graph = builder.finish(conv(x, w))
-    assert [s.kernel.variant for s in calls(gh.compile(graph, tune=True))] == ["winograd2"]
+    assert [s.kernel.variant for s in calls(gh.compile(graph, tune=True))] == [way]
     assert asked == []
 
 
