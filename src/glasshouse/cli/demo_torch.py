@@ -30,7 +30,7 @@ class Mlp(nn.Module):  # type: ignore[misc]  # to the type checker, torch is not
         return self.norm(self.dense2(F.gelu(self.dense1(x))) + x)
 
 
-class Block(nn.Module):  # type: ignore[misc]
+class Block(nn.Module):  # type: ignore[misc]  # as above
     """Two 3x3 convolutions beside a shortcut."""
 
     def __init__(self, inside: int, outside: int, stride: int) -> None:
@@ -49,7 +49,7 @@ class Block(nn.Module):  # type: ignore[misc]
         return F.relu(self.norm2(self.conv2(y)) + self.shortcut(x))
 
 
-class ResNet18(nn.Module):  # type: ignore[misc]
+class ResNet18(nn.Module):  # type: ignore[misc]  # as above
     """ResNet-18 for 1,000 classes, or with fewer channels."""
 
     def __init__(self, channels: int) -> None:

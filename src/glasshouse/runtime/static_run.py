@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -119,7 +120,7 @@ def _end(state: State) -> list[str]:
     return [*lines, "state.turn = 1 - state.turn"] if len(state.turns) == 2 else lines
 
 
-class _Side:
+class _Side(ABC):
     """How arguments of one class are checked, found and made."""
 
     def __init__(self, names: dict[str, Any]) -> None:
@@ -138,17 +139,17 @@ class _Side:
         """What becomes of outputs that were made here."""
         return []
 
-    def dtype(self, value: Value) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def dtype(self, value: Value) -> Any: ...
 
-    def is_wrong(self, x: str) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def is_wrong(self, x: str) -> str: ...
 
-    def address(self, x: str) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def address(self, x: str) -> str: ...
 
-    def made(self, i: int, value: Value) -> str:
-        raise NotImplementedError
+    @abstractmethod
+    def made(self, i: int, value: Value) -> str: ...
 
 
 class _Arrays(_Side):

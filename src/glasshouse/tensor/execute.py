@@ -122,7 +122,6 @@ def sync_all(*_: Any) -> None:
 
 def run_pending(values: Iterable[LazyValue]) -> None:
     """Compute these values, and with them what the user holds among the nodes on the way."""
-
     wanted = [v for v in map(resolve, values) if v.node.results is None]
     if not wanted:
         return
