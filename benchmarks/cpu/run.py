@@ -24,8 +24,9 @@ import time
 from pathlib import Path
 from typing import Any
 
+from report import NOISE, plot, table
+
 HERE = Path(__file__).parent
-QUIET = 0.05  # share of the processors that others may use
 CORES = os.cpu_count() or 1
 
 
@@ -98,7 +99,7 @@ def measured(worker: Worker, seconds: float, retries: int) -> dict[str, Any]:
         others = max(busy_seconds() - busy - answer["cpu_s"], 0.0) / passed / CORES
         if not best or others < best["noise"]:
             best = {**answer, "noise": others}
-        if others < QUIET:
+        if others < NOISE:
             break
     return best
 
@@ -176,7 +177,6 @@ def chosen(names: str, known: list[str]) -> list[str]:
 
 def main() -> None:
     sys.path.insert(0, str(HERE))
-    from report import plot, table
     from systems import SYSTEMS
     from workloads import WORKLOADS
 
