@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,7 @@ class System:
         return moved
 
 
-class Peer(System):
+class Peer(System, ABC):
     """A viewer with a server of its own."""
 
     def start(self, files: Files) -> tuple[str, subprocess.Popen[str] | None]:
@@ -119,8 +120,9 @@ class Peer(System):
                 return line.strip(), server
         raise Failed("its server did not start")
 
+    @abstractmethod
     def file(self, files: Files) -> Path:
-        raise NotImplementedError
+        """The one that this peer opens."""
 
 
 class Netron(Peer):
