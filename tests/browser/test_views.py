@@ -122,6 +122,7 @@ def test_the_minimap_shows_where_one_is_and_goes_there(viewer) -> None:
     for _ in range(8):
         v.key("+")
     v.page.wait_for_selector(".minimap:visible")
+    v.page.wait_for_selector(".minimap-frame:visible")  # it is drawn a frame after the map
     frame = v.page.locator(".minimap-frame").bounding_box()
     whole = v.page.locator(".minimap").bounding_box()
     assert frame["width"] < whole["width"]
