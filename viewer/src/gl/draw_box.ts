@@ -1,0 +1,110 @@
+/** Decides how a node or a folded group is drawn: colours, marks and words, each from the size on at which it can be read. */
+
+import { blend, fade, type Rgba } from "../base/color";
+import { FAMILIES } from "../layout/family";
+import { CHANGE_BITS, CHANGE_SHIFT, HAS_INSIDE, IS_GROUP, IS_REPEAT, IS_SOURCE } from "../layout/scene_update";
+import { RADIUS, SUB_PX, TITLE_PX } from "../layout/style";
+import { HATCHED, PLAIN } from "./draw_list";
+import { BLOCK_H, MIN_PX, type Frame, type Member } from "./frame_context";
+
+// What a pass or the other graph did to a node.
+const ADDED = 1;
+const REMOVED = 2;
+const CHANGED = 3;
+const CHANGE_SIGN: Record<number, string> = { [ADDED]: "+ ", [REMOVED]: "− ", [CHANGED]: "~ " };
+
+export function drawBox(frame: Frame, m: Member): void {
+  const { scale: s, theme, list, state } = frame;
+  const { item, flags, x, y, w, h, alpha, selected } = m;
+  const { overlay } = state;
+  const { shape, batch, first } = m.parent.view;
+  const family = batch.family[first + m.index];
+  const group = (flags & IS_GROUP) !== 0;
+  const source = (flags & IS_SOURCE) !== 0;
+  const pill = shape.small[m.index] === 1;
+  const fill = overlay?.fill?.[item] || (group ? theme.folded : theme.familyFill[family]);
+  if (h < 4) {
+    // Far away: one flat mark, coloured by family.
+    list.rect(x, y, w, Math.max(0.8, h), fade(overlay?.fill?.[item] || blend(fill, theme.familyEdge[family], 0.55), alpha));
+    return;
+  }
+  if (pill && h < BLOCK_H - 2) {
+    list.box(x, y + h * 0.2, w, h * 0.6, h * 0.3, fade(theme.border, alpha * 0.8), 0, 0);
+    return;
+  }
+  let border = overlay?.border?.[item] || (group ? theme.foldedBorder : theme.border);
+  if (selected) border = theme.accent;
+  else if (m.hover) border = theme.ink;
+  if (group && flags & IS_REPEAT && h > 10) drawPile(frame, m, fill, border);
+  const change = overlay?.mark?.[item] || (flags >> CHANGE_SHIFT) & CHANGE_BITS;
+  const marked = change !== 0 && !selected;
+  if (marked) border = change === ADDED ? theme.added : change === REMOVED ? theme.removed : theme.changed;
+  const radius = pill || source ? Math.min(h / 2, 9 * Math.max(1, s)) : Math.min(RADIUS * Math.max(0.6, s), h / 2.5);
+  const stripe = source || pill ? 0 : Math.min(4, 4 * Math.max(0.5, s));
+  const pattern = !group && FAMILIES[family] === "opaque" ? HATCHED : PLAIN;
+  list.box(x, y, w, h, radius, fade(fill, alpha), fade(border, alpha), marked ? 1.75 : m.borderWidth, stripe, fade(theme.familyEdge[family], alpha), pattern);
+  const share = overlay?.share?.[item] ?? 0;
+  if (share > 0 && h > 16) list.box(x + 6, y + h - 4, Math.max(1, (w - 12) * share), 2, 1, fade(theme.ink, 0.55 * alpha), 0, 0);
+  drawWords(frame, m, pill, change);
+  if (flags & HAS_INSIDE && h >= BLOCK_H && w > 40) drawUnfoldSign(frame, m);
+}
+
+/** A run of identical groups is a small pile: the edges of two more sheets show. */
+function drawPile({ scale, list, theme }: Frame, { x, y, w, h, alpha }: Member, fill: Rgba, border: Rgba): void {
+  const d = Math.round(3 * Math.min(1.4, Math.max(0.6, scale)));
+  for (let k = 1; k < 3; k++) {
+    const tone = fade(blend(fill, theme.edge, 0.1 * k), alpha);
+    const line = fade(border, alpha);
+    list.rect(x + w + (k - 1) * d, y + k * d + 2, d, h - 2, tone);
+    list.rect(x + k * d + 2, y + h + (k - 1) * d, w - 2, d, tone);
+    list.rect(x + w + k * d - 1, y + k * d + 2, 1, h - 3, line);
+    list.rect(x + k * d + 2, y + h + k * d - 1, w - 3, 1, line);
+  }
+}
+
+/** A node that holds ops says so: a small plus in its corner, as large as a letter. */
+function drawUnfoldSign({ scale: s, list, theme }: Frame, { x, y, w, alpha }: Member): void {
+  const arm = Math.max(3, 3.5 * Math.min(1.4, s));
+  const cx = Math.round(x + w - Math.max(8, 10 * s));
+  const cy = Math.round(y + Math.max(8, 11 * s));
+  const color = fade(theme.soft, alpha);
+  list.line(cx - arm, cy, cx + arm, cy, 1.25, 1.25, color);
+  list.line(cx, cy - arm, cx, cy + arm, 1.25, 1.25, color);
+}
+
+/** Title, second line and figure, as far as there is room for them. */
+function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void {
+  const { x, y, w, h, alpha } = m;
+  if (h < (pill ? 11.5 : BLOCK_H) || w < 24 || alpha < 0.25) return;
+  const { scale: s, theme, list, scene, state } = frame;
+  const { view } = m.parent;
+  const ink = state.overlay?.text?.[m.item] || theme.ink;
+  const soft = state.overlay?.text?.[m.item] || theme.soft;
+  const title = (CHANGE_SIGN[change] ?? "") + scene.title(view, m.index);
+  const px = Math.max(MIN_PX, (pill ? SUB_PX : TITLE_PX) * s);
+  const pad = pill ? 6 * s : Math.max(4, 10 * s);
+  const room = w - 2 * pad;
+  if (room < 14) return;
+  if (pill) {
+    list.text({ text: title, x: x + w / 2, y: y + h / 2, px, face: "sans", color: fade(soft, alpha), align: 0.5, maxWidth: room + 4 });
+    return;
+  }
+  const figure = state.overlay?.figure?.(m.item) ?? "";
+  const sub = scene.sub(view, m.index);
+  const two = sub !== "" && h >= 2 * MIN_PX + 5 && s > 0.72;
+  const spx = Math.max(MIN_PX, SUB_PX * s);
+  const ty = two ? y + h / 2 - px * 0.63 : y + h / 2;
+  // A figure takes its room from the second line where there is one: the name says more than the type.
+  const beside = figure ? frame.textWidth(figure, spx, "sans") + 8 : 0;
+  const low = y + h / 2 + px * 0.53;
+  list.text({ text: title, x: x + pad, y: ty, px, face: "bold", color: fade(ink, alpha), align: 0, maxWidth: room - (two ? 0 : beside) });
+  if (change === REMOVED) {
+    const w2 = Math.min(room, frame.textWidth(title, px, "bold"));
+    list.line(x + pad, ty, x + pad + w2, ty, 1, 1, fade(theme.removed, alpha));
+  }
+  if (figure) list.text({ text: figure, x: x + w - pad, y: two ? low : ty, px: spx, face: "sans", color: fade(soft, alpha), align: 1, maxWidth: room });
+  if (two) {
+    const face = m.flags & IS_GROUP ? "sans" : "mono";
+    list.text({ text: sub, x: x + pad, y: low, px: spx, face, color: fade(soft, alpha), align: 0, maxWidth: room - beside });
+  }
+}
