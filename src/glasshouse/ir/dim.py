@@ -257,6 +257,8 @@ def _exact_quotient(left: Dim, right: Dim) -> Dim | None:
     """`left / right` when it is a polynomial again; None when it is not, or not known to be."""
     if right == 0:
         raise ShapeError(f"size {left} divided by zero")
+    if left == 0:
+        return 0
     if left == right:
         return 1
     divisor = _terms(right)

@@ -137,6 +137,7 @@ def test_what_divides_comes_out() -> None:
     assert (n * a) // a == n
     assert (2 * n * a + 2 * a) // (n + 1) == 2 * a
     assert (4 * n + 3) // 4 == n
+    assert 0 // n == 0 % n == 0
     assert (8 * n) % 4 == 0
     assert (n * a) % n == 0
     assert str((n + 3) // 2) == "((n + 3) // 2)"

@@ -16,7 +16,7 @@ from glasshouse.lower.choice import Problem
 from glasshouse.lower.cxx import C_TYPE, size_text
 from glasshouse.lower.order import channels_last
 from glasshouse.lower.writer import KernelWriter
-from glasshouse.ops.cost import operations
+from glasshouse.ops.cost import operations, typical
 
 WINOGRAD_TILE = {"winograd2": 2, "winograd4": 4}
 IN_FLOAT32 = ("winograd2", "winograd4", "direct_float32")
@@ -48,7 +48,7 @@ def conv(writer: KernelWriter, node: Node) -> None:
     order = channels_last(out.type.rank)
     source = writer.in_memory(x, order)
     pixels = image.batch * image.result[0] * image.result[1]
-    shape = image.text()
+    shape, weights = image.text(), image.weights_text()
     taps = size_text(image.window.kernel[0] * image.window.kernel[1])
     inner = size_text(image.window.kernel[1])
     strides = conv_strides(w)
@@ -59,7 +59,7 @@ def conv(writer: KernelWriter, node: Node) -> None:
     if image.groups == image.channels == image.filters and image.groups != 1:
         text = (
             head
-            + f"gh::depthwise_pack_weights(source, {taps}, {inner}, 1, {shape}, (float*)out); }}"
+            + f"gh::depthwise_pack_weights(source, {taps}, {inner}, 1, {weights}, (float*)out); }}"
         )
         packed = writer.prepared(w, text, f"{taps} * {size_text(image.channels)} * 4")
         body = take_results(writer, out, variables, order)
@@ -74,9 +74,9 @@ def conv(writer: KernelWriter, node: Node) -> None:
         kind = f"{kind}, {WINOGRAD_TILE[way]}"
         text = (
             head
-            + f"gh::winograd_pack_weights<{kind}>(threads, source, {strides}, {shape}, out); }}"
+            + f"gh::winograd_pack_weights<{kind}>(threads, source, {strides}, {weights}, out); }}"
         )
-        packed = writer.prepared(w, text, f"gh::winograd_weight_bytes<{kind}>({shape})")
+        packed = writer.prepared(w, text, f"gh::winograd_weight_bytes<{kind}>({weights})")
         body = take_results(writer, out, variables, order)
         work = f"gh::scratch<7>(gh::winograd_work_bytes<{kind}>({shape}))"
         writer.lines.append(
@@ -84,13 +84,13 @@ def conv(writer: KernelWriter, node: Node) -> None:
             f"{work}, {body});"
         )
         return
-    text = head + f"gh::conv_pack_weights<{kind}>(threads, source, {strides}, {shape}, out); }}"
-    packed = writer.prepared(w, text, f"gh::conv_weight_bytes<{kind}>({shape})")
+    text = head + f"gh::conv_pack_weights<{kind}>(threads, source, {strides}, {weights}, out); }}"
+    packed = writer.prepared(w, text, f"gh::conv_weight_bytes<{kind}>({weights})")
     work = writer.scratch(image.padded_bytes, f"padded{len(writer.lines)}")
     body = take_rows(writer, out, variables, order)
     template = f"conv2d<{kind}>"
-    if image.is_static:  # one way alone compiles in a third of the time
-        picked = _NAMED_WAY.get(way) or f"gh::conv_way<{kind}>({shape})"
+    if image.smallest.is_static:  # one way alone compiles in a third of the time
+        picked = _NAMED_WAY.get(way) or f"gh::conv_way<{kind}>({image.smallest.text()})"
         template = f"conv2d_as<{kind}, {picked}>"
     writer.lines.append(
         f"  gh::{template}(*ctx.pool, {shape}, {source}, {packed}, {work}, {body});"
@@ -108,7 +108,8 @@ def _way(writer: KernelWriter, image: Image, node: Node) -> str:
     names = [*WINOGRAD_TILE] if _suits_winograd(image, known) else []
     usual = "winograd2" if names and dtype is float32 else "by_shape"
     # Weights that training changes are packed in every run, which no measurement counts.
-    fixed = known and image.is_static
+    one = image.smallest
+    fixed = known and one.is_static
     if not fixed or image.groups != 1 or image.is_pointwise:
         writer.variant = usual
         return usual
@@ -118,7 +119,8 @@ def _way(writer: KernelWriter, image: Image, node: Node) -> str:
         names.append("direct_float32")
         usual = "direct_float32"
     names.append("im2col")
-    problem = Problem("conv", dtype.name, image.numbers, operations(node))
+    worth = operations(node) / max(typical(image.batch), 1) * typical(one.batch)
+    problem = Problem("conv", dtype.name, one.numbers, worth)
     return writer.chosen(problem, names, usual)
 
 

@@ -31,7 +31,7 @@ def conv_transpose(writer: KernelWriter, node: Node) -> None:
     elements = size_text(w.type.numel)
     text = (
         "(gh::ThreadPool& threads, const float* source, void* out) { gh::conv_reorder_weights("
-        f"threads, source, {conv_strides(w)}, {shape}, (float*)out); }}"
+        f"threads, source, {conv_strides(w)}, {image.weights_text()}, (float*)out); }}"
     )
     weights = writer.prepared(w, text, f"{elements} * 4")
     pixels = batch * size[0] * size[1]

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.ir.dim import Dim, product
+from glasshouse.ir.dim import Dim, bounds, product
 from glasshouse.ir.graph import Value
 from glasshouse.ir.types import Shape
 from glasshouse.lower.cxx import size_text
@@ -36,6 +36,15 @@ class Image:
     def text(self) -> str:
         """The C++ value."""
         return f"gh::ConvShape{{{', '.join(size_text(d) for d in self._dims)}}}"
+
+    def weights_text(self) -> str:
+        """The C++ value as far as weights go: packing them must not depend on what a run brings."""
+        return replace(self, batch=1, size=(1, 1), result=(1, 1)).text()
+
+    @property
+    def smallest(self) -> Image:
+        """With the smallest batch: its measurements stand for every batch."""
+        return replace(self, batch=max(int(bounds(self.batch)[0]), 1))
 
     @property
     def numbers(self) -> tuple[int, ...]:

@@ -76,11 +76,12 @@ def int8_conv(writer: KernelWriter, node: Node, image: Image) -> bool:
     source = writer.in_memory(x.data, order)
     shape = f"shape{len(writer.lines)}"
     writer.lines.append(f"  const gh::ConvShape {shape} = {image.text()};")
+    weights = image.weights_text()
     text = (
         "(gh::ThreadPool& threads, const int8_t* source, void* out) { gh::i8_conv_pack(threads, "
-        f"source, {conv_strides(w.data)}, {image.text()}, out); }}"
+        f"source, {conv_strides(w.data)}, {weights}, out); }}"
     )
-    packed = writer.prepared(w.data, text, f"gh::i8_conv_bytes({image.text()})")
+    packed = writer.prepared(w.data, text, f"gh::i8_conv_bytes({weights})")
     real = _real(writer, x, w, f"gh::i8_conv_sums({packed}, {shape})", "oc")
     if image.padded or x.data.type.dtype is int8:
         room = writer.scratch(image.padded_bytes, f"padded{len(writer.lines)}", "uint8_t")
