@@ -18,7 +18,7 @@ say = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint format viewer test-viewer pytest test-models bench bench-viewer clean
+.PHONY: help demo test test-all lint format viewer test-viewer pytest test-models bench bench-symbolic bench-viewer clean
 
 help:
 	@echo "make demo         trace, run, compile, check and time an example; write demo.html"
@@ -28,6 +28,7 @@ help:
 	@echo "make lint         ruff, mypy, layers, weight of the import; no tests"
 	@echo "make format       let ruff rewrite the sources"
 	@echo "make bench        the measurements in benchmarks/"
+	@echo "make bench-symbolic  modules for all sizes beside modules for one size each"
 	@echo "make bench-viewer the viewer beside Netron and Model Explorer, in Chromium"
 	@echo "make viewer       build the viewer's bundle, when its sources changed"
 	@echo "make clean        remove .venv, caches and build output"
@@ -119,6 +120,10 @@ bench: $(PEERS)
 	done
 	$(say) "benchmarks/cpu"
 	@$(BIN)/python benchmarks/cpu/run.py --out build/bench-cpu.json
+
+# ARGS="-w bert --seconds 6"
+bench-symbolic: $(DEV)
+	@$(BIN)/python benchmarks/cpu/symbolic.py $(ARGS)
 
 # ARGS="--quick -g bert -s glasshouse,netron"; PEERS_PYTHON=... names an environment with the peers.
 bench-viewer: $(DEV)
