@@ -19,7 +19,7 @@ from glasshouse.lower.program import Fallback, Program, Step
 from glasshouse.numpy_ref.executor import bind_sizes, run_node
 from glasshouse.runtime.arrays import ALIGN, Array, aligned_bytes
 from glasshouse.runtime.checks import check_output, checked_input, empty, sizes_of
-from glasshouse.runtime.static_run import BAD_INDEX
+from glasshouse.runtime.quick_run import BAD_INDEX
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Workspace
 

@@ -26,7 +26,7 @@ from glasshouse.runtime.arrays import Array, aligned_bytes, array_of, like_input
 from glasshouse.runtime.constants import ConstantSet, Packing
 from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.pool import pool_of
-from glasshouse.runtime.static_run import QuickCall, StaticRun
+from glasshouse.runtime.quick_run import QuickCall, QuickRun
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Runtimes, Workspace
 
@@ -81,15 +81,15 @@ class Module(ShowsInCell):
         self._general = GeneralRun(program, layout, self._state, self._library)
         steps, places = len(program.steps), layout.table_size
         self._workspaces = [
-            Workspace(aligned_bytes(layout.arena_bytes), places, pool, steps)
+            Workspace(aligned_bytes(layout.arena_bytes), places, pool, steps, len(program.symbols))
             for _ in range(num_runtimes)
         ]
         constants = ConstantSet(Packing(self._library, pool, layout)).replaced(sources)
         self._runtimes = Runtimes(self._workspaces, constants, self._state)
-        self._static: StaticRun | None = None
-        if StaticRun.serves(program):
+        self._quick: QuickRun | None = None
+        if QuickRun.serves(program, layout):
             run = self._library.glasshouse_call
-            self._static = StaticRun(program, layout.table, self._runtimes, run)
+            self._quick = QuickRun(program, layout, self._runtimes, run)
         # By the class of the first argument; filled as classes are met.
         self._makers: dict[type | None, QuickCall | None] = {}
         self._fillers: dict[type | None, QuickCall | None] = {}
@@ -287,9 +287,9 @@ class Module(ShowsInCell):
         return wrapped[0] if len(wrapped) == 1 else tuple(wrapped)
 
     def _new_call(self, kind: type | None, given_outputs: bool) -> QuickCall | None:
-        if self._static is None or kind is None:
+        if self._quick is None or kind is None:
             return None
-        return self._static.call_for(kind, given_outputs)
+        return self._quick.call_for(kind, given_outputs)
 
     def _run(
         self,

@@ -24,7 +24,9 @@ class Workspace:
     Tables are arrays of Python's, because nothing else is written into as quickly.
     """
 
-    def __init__(self, arena: Array, places: int, pool: ctypes.c_void_p, steps: int) -> None:
+    def __init__(
+        self, arena: Array, places: int, pool: ctypes.c_void_p, steps: int, symbols: int
+    ) -> None:
         self.arena = arena
         self.pool = pool
         self.constants: ConstantSet | None = None  # those that the tables point to
@@ -32,13 +34,13 @@ class Workspace:
         self.frames: list[Any] = []
         self._places = max(places, 1)
         self._steps = steps
-        self._sizes = (ctypes.c_int64 * 1)()
+        self.sizes = (ctypes.c_int64 * max(symbols, 1))()  # of a call that uses a frame
 
     def bind(self, constants: ConstantSet, state: State) -> None:
         """Point to these constants from now on."""
         self.tables.clear()
         self.frames.clear()
-        begin, sizes = self.arena.ctypes.data, ctypes.addressof(self._sizes)
+        begin, sizes = self.arena.ctypes.data, ctypes.addressof(self.sizes)
         for turn in state.turns:
             table = array("Q", bytes(8 * self._places))
             for place, held in (*constants.arrays.items(), *turn.items()):

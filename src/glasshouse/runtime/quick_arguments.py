@@ -1,0 +1,180 @@
+"""Decides how the quick way checks, finds and makes arguments: lines of Python for one class.
+
+Sizes that are not known before a call are read off the inputs, into variables that shapes are then
+written with.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from glasshouse.ir.dim import Dim, Function, Symbol, as_symbol
+from glasshouse.ir.dtype import bfloat16
+from glasshouse.ir.graph import Value
+from glasshouse.lower.cxx import symbol_name
+
+
+def listed(letter: str, count: int) -> str:
+    return "".join(f"{letter}{i}, " for i in range(count))
+
+
+def size_places(
+    inputs: Sequence[Value], symbols: Sequence[Symbol]
+) -> dict[Symbol, tuple[int, int]] | None:
+    """The input and the axis whose size each symbol is; None if one is no axis by itself."""
+    found: dict[Symbol, tuple[int, int]] = {}
+    for number, value in enumerate(inputs):
+        for axis, dim in enumerate(value.type.shape):
+            symbol = as_symbol(dim)
+            if symbol is not None:
+                found.setdefault(symbol, (number, axis))
+    return {s: found[s] for s in symbols} if found.keys() >= set(symbols) else None
+
+
+def _size(dim: Dim) -> str:
+    """A size in Python; symbols are variables named as in C++, which no other name here is."""
+    if isinstance(dim, int):
+        return str(dim)
+    terms = (
+        " * ".join([str(coefficient), *map(_atom, monomial)]) if coefficient != 1 or not monomial
+        else " * ".join(map(_atom, monomial))
+        for monomial, coefficient in dim.terms
+    )  # fmt: skip
+    return f"({' + '.join(terms)})"
+
+
+def _atom(atom: Symbol | Function) -> str:
+    if isinstance(atom, Symbol):
+        return symbol_name(atom.name)
+    left, right = _size(atom.left), _size(atom.right)
+    return (
+        f"{atom.kind}({left}, {right})"
+        if atom.kind in ("min", "max")
+        else f"({left} {atom.kind} {right})"
+    )
+
+
+def _shape(value: Value) -> str:
+    return f"({''.join(f'{_size(d)}, ' for d in value.type.shape)})"
+
+
+class Side(ABC):
+    """Arguments of one class; `names` are those that the lines may use."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        self.names = names
+
+    def taken(
+        self, inputs: Sequence[Value], places: dict[Symbol, tuple[int, int]]
+    ) -> Iterator[str]:
+        """Inputs into x0, x1 ..., sizes into variables; calls with wrong ones are not served."""
+        yield f"if len(inputs) != {len(inputs)}: return None"
+        yield f"{listed('x', len(inputs))} = inputs"
+        for symbol, (number, axis) in places.items():
+            x, size = f"x{number}", symbol_name(symbol.name)
+            yield f"if {self.is_other(x)} or len({x}.shape) <= {axis}: return None"
+            yield f"{size} = {x}.shape[{axis}]"
+            most = "" if symbol.high is None else f" <= {symbol.high}"
+            yield f"if not {symbol.low} <= {size}{most}: return None"
+        yield from self.checks("x", inputs)
+
+    def filled(self, outputs: Sequence[Value]) -> Iterator[str]:
+        """Outputs that are given, into y0, y1 ..., checked."""
+        yield f"if len(outputs) != {len(outputs)}: return None"
+        yield f"{listed('y', len(outputs))} = outputs"
+        yield from self.checks("y", outputs)
+
+    def checks(self, letter: str, values: Sequence[Value]) -> Iterator[str]:
+        for i, value in enumerate(values):
+            x = f"{letter}{i}"
+            self.names[f"{x}_dtype"] = self.dtype(value)
+            wrong = f"{self.is_other(x)} or {x}.shape != {_shape(value)} or {self.is_wrong(x)}"
+            yield f"if {wrong}: return None"
+
+    def made(self, outputs: Sequence[Value]) -> Iterator[str]:
+        """Outputs of the right size, into y0, y1 ..."""
+        for i, value in enumerate(outputs):
+            self.names[f"y{i}_dtype"] = self.dtype(value)
+            yield f"y{i} = {self.new(i, value)}"
+
+    def finished(self, outputs: Sequence[Value]) -> list[str]:
+        """What becomes of outputs that were made here."""
+        return []
+
+    @abstractmethod
+    def dtype(self, value: Value) -> Any: ...
+
+    @abstractmethod
+    def is_other(self, x: str) -> str:
+        """Whether it is of another class."""
+
+    @abstractmethod
+    def is_wrong(self, x: str) -> str:
+        """Whether something but class and shape is wrong."""
+
+    @abstractmethod
+    def address(self, x: str) -> str: ...
+
+    @abstractmethod
+    def new(self, i: int, value: Value) -> str: ...
+
+
+class Arrays(Side):
+    """NumPy's arrays. There is no bfloat16 among them: such outputs leave as float32."""
+
+    def __init__(self, names: dict[str, Any]) -> None:
+        super().__init__(names)
+        names["ndarray"], names["empty"], names["bfloat16"] = np.ndarray, np.empty, bfloat16
+
+    def finished(self, outputs: Sequence[Value]) -> list[str]:
+        narrow = (i for i, v in enumerate(outputs) if v.type.dtype is bfloat16)
+        return [f"y{i} = from_storage(y{i}, bfloat16)" for i in narrow]
+
+    def dtype(self, value: Value) -> Any:
+        return value.type.dtype.storage
+
+    def is_other(self, x: str) -> str:
+        return f"type({x}) is not ndarray"
+
+    def is_wrong(self, x: str) -> str:
+        return f"{x}.dtype != {x}_dtype or not {x}.flags.c_contiguous"
+
+    def address(self, x: str) -> str:
+        return f"address_of({x})"
+
+    def new(self, i: int, value: Value) -> str:
+        return f"empty({_shape(value)}, y{i}_dtype)"
+
+
+class Tensors(Side):
+    """PyTorch's tensors; `empty_like` is its quickest way to make one of a size that is known."""
+
+    def __init__(self, names: dict[str, Any], torch: Any) -> None:
+        super().__init__(names)
+        self.torch = torch
+        names["Tensor"], names["empty_like"], names["empty"] = (
+            torch.Tensor, torch.empty_like, torch.empty,
+        )  # fmt: skip
+
+    def dtype(self, value: Value) -> Any:
+        return getattr(self.torch, value.type.dtype.name)
+
+    def is_other(self, x: str) -> str:
+        return f"type({x}) is not Tensor"
+
+    def is_wrong(self, x: str) -> str:
+        return f"{x}.dtype is not {x}_dtype or not {x}.is_contiguous() or not {x}.is_cpu"
+
+    def address(self, x: str) -> str:
+        return f"{x}.data_ptr()"
+
+    def new(self, i: int, value: Value) -> str:
+        shape = value.type.shape
+        if not all(isinstance(d, int) for d in shape):
+            return f"empty({_shape(value)}, dtype=y{i}_dtype)"
+        self.names[f"y{i}_like"] = self.torch.empty(shape, dtype=self.dtype(value))
+        return f"empty_like(y{i}_like)"
