@@ -78,14 +78,14 @@ def _writer(group: Group, target: Target, program: Program, plain: bool) -> Kern
     writer = KernelWriter(body, target, choose=program.choose)
     operands = list(zip(group.operands, body.inputs, strict=True))
     writer.constants = frozenset(v for outer, v in operands if outer.node.op is CONSTANT)
-    writer.zeros = frozenset(v for outer, v in operands if _is_zero_point(outer))
+    writer.zeros = frozenset(v for outer, v in operands if is_zero_point(outer))
     for outer, inner in (*operands, *zip(group.node.outputs, body.outputs, strict=True)):
         if outer in program.orders:
             writer.orders[inner] = program.orders[outer]
     return writer
 
 
-def _is_zero_point(value: Value) -> bool:
+def is_zero_point(value: Value) -> bool:
     """Whether a value is a vector of whole numbers that are known to be 0."""
     if value.node.op is not CONSTANT or value.type.dtype.is_float or value.type.rank > 1:
         return False

@@ -12,6 +12,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from glasshouse.backend.cpu.emit import Layout
+from glasshouse.backend.cpu.int8 import VARIANT as INT8
+from glasshouse.ir.graph import Value
+from glasshouse.lower.lower import is_zero_point
+from glasshouse.lower.program import Call, Program
+from glasshouse.lower.writer import is_number
 from glasshouse.runtime.arrays import ALIGN, Array, aligned_bytes
 
 
@@ -56,3 +61,17 @@ class ConstantSet:
         """A set with other data at some places."""
         plain = {**self.arrays, **arrays}
         return ConstantSet(self.packing, {**plain, **self.packing.packed(plain, set(arrays))})
+
+
+def built_in(program: Program) -> dict[Value, str]:
+    """Constants whose data stands in the code of a kernel, with its name: new data has no effect.
+
+    Single numbers do, and weights' zero points of 0 where products are whole numbers.
+    """
+    return {
+        value: step.kernel.name
+        for step in program.steps
+        if isinstance(step, Call)
+        for value in step.node.inputs
+        if is_number(value) or (step.kernel.variant == INT8 and is_zero_point(value))
+    }

@@ -23,7 +23,7 @@ from glasshouse.ir.sources import CONSTANT, VARIABLE
 from glasshouse.lower.program import Call, Program, Step
 from glasshouse.record.reader import Recording
 from glasshouse.runtime.arrays import Array, aligned_bytes, array_of, like_inputs
-from glasshouse.runtime.constants import ConstantSet, Packing
+from glasshouse.runtime.constants import ConstantSet, Packing, built_in
 from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.pool import pool_of
 from glasshouse.runtime.quick_run import QuickCall, QuickRun
@@ -75,6 +75,7 @@ class Module(ShowsInCell):
         pool = pool_of(self._library, headers or headers_hash())
         self._by_name: dict[str, Value] = {}
         sources = self._sources()
+        self._built_in = built_in(program)
         self._state = State(program, layout.table)
         self._loaded: ConstantSet | None = None  # waits for swap_constants
         self._setting = threading.Lock()
@@ -269,6 +270,11 @@ class Module(ShowsInCell):
             array = np.ascontiguousarray(to_storage(array_of(data), value.type.dtype))
             if array.shape != value.type.shape:
                 raise ExecutionError(f"{name} must be {value.type}, got shape {list(array.shape)}")
+            if value in self._built_in and not np.array_equal(array, value.node.attrs["data"]):
+                raise ExecutionError(
+                    f"{name} is built into the code of {self._built_in[value]}",
+                    hint="compile the model with the new value",
+                )
             changing = value.node in self.graph.updates
             (variables if changing else arrays)[self.layout.table[value]] = array
         return arrays, variables

@@ -20,6 +20,8 @@ from glasshouse.lower.quant import BYTES, has_loops
 from glasshouse.lower.writer import KernelWriter, is_number
 from glasshouse.ops.shapes import axis_of
 
+VARIANT = "int8"
+"""What kernels of this kind are called; weights' zero points of 0 are built into them."""
 DEEPEST = 2**31 // (255 * 128)
 """Products that 32 bits are sure to hold."""
 
@@ -61,6 +63,7 @@ def int8_matmul(writer: KernelWriter, node: Node) -> bool:
         f"  gh::gemm<gh::DotI8>(*ctx.pool, {size_text(rows)}, {n}, {k}, "
         f"gh::i8_rows({source}, {k}), {packed}, {body});"
     )
+    writer.variant = VARIANT
     return True
 
 
@@ -93,6 +96,7 @@ def int8_conv(writer: KernelWriter, node: Node, image: Image) -> bool:
     writer.lines.append(
         f"  gh::conv2d<gh::DotI8>(*ctx.pool, {shape}, {source}, {packed}, nullptr, {body});"
     )
+    writer.variant = VARIANT
     return True
 
 
