@@ -121,14 +121,18 @@ mean = op(
 
 
 def _prod_vjp(g: Any, x: Any, y: Any, *, axes: Axes, keepdims: bool) -> tuple[Any]:
-    # The product of the others: y / x, without dividing by a zero. Zeros are replaced by ones; then
-    # it is right wherever all the others differ from zero, and it is 0 where one does not.
+    # The product of the others: y / x, without dividing by a zero. Zeros are replaced by ones in
+    # `rest`; that is right where no other element is zero. Where one is, the value is rest * 0,
+    # written with the zero itself, so that the gradient of this gradient sees it. With two or more
+    # both are 0 (what comes after them, the third derivative at two zeros, is not seen).
     zero = equal(x, 0.0)
-    safe = where(zero, 1.0, x)
+    safe, zeros = where(zero, 1.0, x), where(zero, x, 0.0)
     counted = zero.cast(x.dtype)
     others = sum_(counted, axes=axes, keepdims=True) - counted
+    other_zero = sum_(zeros, axes=axes, keepdims=True) - zeros
     rest = prod(safe, axes=axes, keepdims=True) / safe
-    return (restored(g, x, axes, keepdims) * where(equal(others, 0.0), rest, 0.0),)
+    with_one_zero = where(equal(others, 1.0), rest * other_zero, 0.0)
+    return (restored(g, x, axes, keepdims) * where(equal(others, 0.0), rest, with_one_zero),)
 
 
 prod = op(

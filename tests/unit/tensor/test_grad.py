@@ -74,6 +74,25 @@ def test_second_order_through_layers_against_torch() -> None:
     np.testing.assert_allclose(b.grad.numpy(), tb.grad.numpy(), 1e-9)
 
 
+@pytest.mark.parametrize("zeros", [0, 1, 2, 3])
+@pytest.mark.parametrize("shape, axis", [((4,), None), ((2, 4), 1)])
+def test_second_gradient_of_a_product_with_zeros(
+    zeros: int, shape: tuple[int, ...], axis: int | None
+) -> None:
+    x = RNG.uniform(0.5, 2.0, shape)
+    x[..., 1 : 1 + zeros] = 0
+    weights = RNG.uniform(0.5, 1.5, shape)
+
+    def product(x):
+        return (x.prod() if axis is None else x.prod(axis)).sum()
+
+    ours = gh.grad(lambda x: (gh.grad(product)(x) * gh.array(weights)).sum())(gh.array(x))
+    tx = torch.tensor(x, requires_grad=True)
+    (g,) = torch.autograd.grad(product(tx), tx, create_graph=True)
+    (want,) = torch.autograd.grad((g * torch.tensor(weights)).sum(), tx)
+    np.testing.assert_allclose(ours.numpy(), want.numpy(), 1e-10, 1e-12)
+
+
 def test_a_tensor_given_twice_is_two_variables() -> None:
     x = gh.array([2.0])
     da, db = gh.grad(lambda a, b: (a * a * b).sum(), (0, 1))(x, x)
