@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from glasshouse import cli
+from glasshouse.backend.cpu.toolchain import toolchain
 from glasshouse.cli.model_argument import read_model
 from glasshouse.numpy_ref import run
 
@@ -88,13 +89,29 @@ def test_a_function_of_a_file(command: str, models: Path, no_server: list[str], 
     assert call(command, f"{models}:keywords") == 0
     printed = capsys.readouterr().out
     if command == "explain":
-        assert "linear" in printed.lower() or "matmul" in printed.lower()
+        assert "Kernels" in printed
+        assert "Accuracy" in printed
     if command == "html":
         assert b"Scaled" in Path("out.html").read_bytes()
     if command == "bench":
         assert "pytorch eager" in printed
     if command == "view":
         assert no_server == ["Scaled"]
+
+
+def test_without_a_compiler_the_graph_is_explained(
+    models: Path, monkeypatch: pytest.MonkeyPatch, capsys
+) -> None:
+    monkeypatch.setenv("CXX", "/nonexistent")
+    toolchain.cache_clear()
+    try:
+        assert call("explain", f"{models}:positional") == 0
+    finally:
+        toolchain.cache_clear()
+    printed = capsys.readouterr()
+    assert "Matmul" in printed.out or "Linear" in printed.out
+    assert "Kernels" not in printed.out
+    assert "without kernels: no C++ compiler found" in printed.err
 
 
 def test_every_command_with_a_model_is_here() -> None:
