@@ -27,7 +27,7 @@ Expansion = Callable[[Rewriter, Node], Any]
 def expanded(graph: Graph, plain: bool = False) -> Graph:
     """A copy of a kernel's body in which every op has code.
 
-    With `plain`, products and attention are written as folds too: slow, and good for every type.
+    With `plain`, what has a template becomes folds too: slow, and good for every type.
     """
     table = {**EXPANSIONS, **PLAIN} if plain else EXPANSIONS
     out = graph.copy()
@@ -267,10 +267,13 @@ def _repeated(x: Any, times: Dim) -> Any:
     return wide.apply("reshape", shape=(*lead, heads * times, length, dim))
 
 
-PLAIN: dict[str, Expansion] = {"matmul": _matmul, "attention": _attention}
+PLAIN: dict[str, Expansion] = {
+    "attention": _attention,
+    "batch_norm_training": _batch_norm_training,
+    "matmul": _matmul,
+}
 EXPANSIONS: dict[str, Expansion] = {
     "adaptive_avg_pool": _adaptive_avg_pool,
-    "batch_norm_training": _batch_norm_training,
     "quantize": _quantize,
     "dequantize": _dequantize,
     "mean": _mean,

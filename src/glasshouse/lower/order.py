@@ -7,7 +7,7 @@ fastest; it belongs to a buffer and never changes what a value means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
@@ -18,8 +18,12 @@ Order = tuple[int, ...]
 Orders = Mapping[Value, Order]
 
 _IMAGE_OPS = frozenset(
-    {"conv", "conv_transpose", "max_pool", "avg_pool", "adaptive_avg_pool", "adaptive_max_pool"}
-)
+    {
+        "conv", "conv_transpose", "batch_norm_training", "max_pool", "max_pool_grad", "avg_pool",
+        "avg_pool_grad", "adaptive_avg_pool", "adaptive_max_pool",
+    }
+)  # fmt: skip
+"""Ops whose first output is an image that lies with its channels last."""
 
 
 def channels_last(rank: int) -> Order:
@@ -46,37 +50,35 @@ def choose_orders(graph: Graph) -> dict[Value, Order]:
     """
     orders: dict[Value, Order] = {}
     for node in graph.nodes:
-        if len(node.outputs) != 1 or graph.is_held(node.outputs[0]):
+        if node.op.kind is Kind.SOURCE:
             continue
-        out = node.outputs[0]
-        if out.type.rank < 3 or node.op.kind is Kind.SOURCE:
-            continue
-        if _makes_images(node) or _follows(node, out, orders):
-            orders[out] = channels_last(out.type.rank)
+        for value in _images(node, orders):
+            if not graph.is_held(value):
+                orders[value] = channels_last(value.type.rank)
     return orders
 
 
-def _members(node: Node) -> list[Node]:
+def _images(node: Node, orders: Orders) -> list[Value]:
+    """The outputs of a kernel that lie with their channels last."""
     body = node.attrs.get("body")
-    if node.op.name == "fused" and isinstance(body, Graph):
-        return [n for n in body.nodes if n.op.kind is not Kind.SOURCE]
-    return [node]
+    if node.op.name != "fused" or not isinstance(body, Graph):
+        return list(node.outputs[:1]) if _makes_image(node, orders) else []
+    inside = {v for outer, v in zip(node.inputs, body.inputs, strict=True) if outer in orders}
+    for member in body.nodes:
+        if member.op.kind is not Kind.SOURCE and _makes_image(member, inside):
+            inside.add(member.outputs[0])
+    return [v for v, inner in zip(node.outputs, body.outputs, strict=True) if inner in inside]
 
 
-def _makes_images(node: Node) -> bool:
-    """A convolution or pool, followed by nothing that changes the shape of the image."""
-    members = _members(node)
-    anchors = [n for n in members if n.op.name in _IMAGE_OPS]
-    return (
-        bool(anchors)
-        and anchors[0].outputs[0].type.shape == node.outputs[0].type.shape
-        and all(n.op.kind is Kind.ELEMENTWISE for n in members[members.index(anchors[0]) + 1 :])
-    )
-
-
-def _follows(node: Node, out: Value, orders: Orders) -> bool:
-    """Elementwise (or a concat of channels) on images that lie with their channels last."""
-    if not all(n.op.kind is Kind.ELEMENTWISE or n.op.name == "concat" for n in _members(node)):
+def _makes_image(node: Node, images: Container[Value]) -> bool:
+    """Whether an op makes an image, or goes on with one by element or by channel."""
+    out = node.outputs[0].type
+    if out.rank < 3:
         return False
-    same = [v for v in node.inputs if v.type.rank == out.type.rank and v.type.numel != 1]
-    return bool(same) and any(v in orders for v in same)
+    if node.op.name in _IMAGE_OPS:
+        return True
+    if node.op.name == "concat":
+        return any(v in images for v in node.inputs)
+    return node.op.kind is Kind.ELEMENTWISE and any(
+        v in images and v.type.shape == out.shape for v in node.inputs
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,9 @@ from glasshouse.lower.order import channels_last
 from glasshouse.lower.writer import KernelWriter
 from glasshouse.ops.pool_ref import pool_window
 
+MOST_TAPS, MOST_PLACES = 64, 255
+"""Of a window along one axis and in all, for which gradients have a template."""
+
 
 def pool(writer: KernelWriter, node: Node) -> None:
     """Write a maximum or mean over windows, with what follows it inlined where possible."""
@@ -26,21 +30,28 @@ def pool(writer: KernelWriter, node: Node) -> None:
     shape = _shape(node.attrs, x.type.shape, out.type.shape)
     source = writer.in_memory(x, order)
     kind = "gh::MaxOp" if node.op.name == "max_pool" else "gh::SumOp"
-    pixels = out.type.numel // out.type.shape[1]
-    body = take_results(writer, out, {"pixel": pixels, "c": x.type.shape[1]}, order)
+    channels = out.type.shape[1]
+    body = take_results(writer, out, {"pixel": out.type.numel // channels, "c": channels}, order)
     writer.lines.append(f"  gh::pool2d_nhwc<{kind}>(*ctx.pool, {shape}, {source}, {body});")
 
 
 def pool_grad(writer: KernelWriter, node: Node) -> None:
     """Write the gradient of a pooling: the output has the shape of the pooled image."""
     g, out = node.inputs[0], node.output
-    if g.type.dtype is not float32 or g.type.rank > 4:
+    kernel = node.attrs["kernel"]
+    large = any(k > MOST_TAPS for k in kernel) or math.prod(kernel) > MOST_PLACES
+    if g.type.dtype is not float32 or g.type.rank > 4 or large:
         plane_pool_grad(writer, node)
         return
+    order = channels_last(out.type.rank)
     shape = _shape(node.attrs, out.type.shape, g.type.shape)
-    operands = ", ".join(writer.in_memory(v) for v in node.inputs)
-    place = writer.place_for(out)
-    writer.lines.append(f"  gh::{node.op.name}(ctx, {shape}, {operands}, {place});")
+    operands = [writer.in_memory(v, order) for v in node.inputs]
+    if node.op.name == "max_pool_grad":
+        operands.append(writer.scratch(g.type.numel, f"places{len(writer.lines)}", "uint8_t"))
+    channels = out.type.shape[1]
+    body = take_results(writer, out, {"pixel": out.type.numel // channels, "c": channels}, order)
+    given = ", ".join(operands)
+    writer.lines.append(f"  gh::{node.op.name}(*ctx.pool, {shape}, {given}, {body});")
 
 
 def _shape(attrs: Mapping[str, Any], image: Shape, result: Shape) -> str:

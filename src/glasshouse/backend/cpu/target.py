@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from glasshouse.backend.cpu.attention import attention
+from glasshouse.backend.cpu.batch_norm import batch_norm_training
 from glasshouse.backend.cpu.conv import conv
 from glasshouse.backend.cpu.conv_grad import conv_transpose, conv_weight_grad
 from glasshouse.backend.cpu.library import arg_extreme, cumsum, scatter, scatter_nd, sort, take_grad
@@ -22,6 +23,7 @@ ANCHORS: dict[str, Anchor] = {
     "attention": attention,
     "avg_pool": pool,
     "avg_pool_grad": pool_grad,
+    "batch_norm_training": batch_norm_training,
     "conv": conv,
     "conv_transpose": conv_transpose,
     "conv_weight_grad": conv_weight_grad,

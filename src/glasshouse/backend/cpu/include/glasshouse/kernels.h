@@ -1,6 +1,7 @@
 // kernels.h: everything that generated kernels use.
 #pragma once
 #include "attention.h"
+#include "batch_norm.h"
 #include "context.h"
 #include "conv_any.h"
 #include "conv_grad.h"
