@@ -11,7 +11,7 @@ from glasshouse.backend.cpu.image import Image, conv_strides, image_window
 from glasshouse.backend.cpu.int8 import int8_conv
 from glasshouse.backend.cpu.results import take_results, take_rows
 from glasshouse.ir.dtype import bfloat16, float32
-from glasshouse.ir.graph import Node
+from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.choice import Problem
 from glasshouse.lower.cxx import C_TYPE, size_text
 from glasshouse.lower.order import channels_last
@@ -27,7 +27,7 @@ _NAMED_WAY = {
 }
 WINOGRAD_FROM = 32
 """Channels from which transforming tiles is cheaper than the multiplications that it saves."""
-WINOGRAD_PIXELS = 512
+WINOGRAD_PIXELS = 64
 """Of the result, from which transforming weights in every run is cheaper than what it saves."""
 
 
@@ -45,49 +45,60 @@ def conv(writer: KernelWriter, node: Node) -> None:
     )  # fmt: skip
     if int8_conv(writer, node, image):
         return
+    if image.groups == image.channels == image.filters and image.groups != 1:
+        _depthwise(writer, node, image)
+        return
+    convolve(writer, node, image, f"source, {conv_strides(w)}")
+
+
+def _depthwise(writer: KernelWriter, node: Node, image: Image) -> None:
+    x, w = node.inputs
+    order = channels_last(x.type.rank)
+    source = writer.in_memory(x, order)
+    rows, columns = image.window.kernel
+    strides = f"{size_text(rows * columns)}, {size_text(columns)}, 1"
+    text = (
+        f"{_prepares(x)}gh::depthwise_pack_weights(source, {strides}, {image.weights_text()}, "
+        "(float*)out); }"
+    )
+    packed = writer.prepared(w, text, f"{size_text(rows * columns * image.channels)} * 4")
+    body = take_results(writer, node.output, image.variables, order)
+    writer.lines.append(
+        f"  gh::depthwise2d(*ctx.pool, {image.text()}, {source}, (const float*){packed}, {body});"
+    )
+
+
+def convolve(writer: KernelWriter, node: Node, image: Image, weights_read: str) -> None:
+    """Write a convolution of the first operand with the second.
+
+    `weights_read` tells where `source`, the weights, begins and its strides by o, i, kh and kw.
+    """
+    x, w = node.inputs
+    out = node.output
     order = channels_last(out.type.rank)
     source = writer.in_memory(x, order)
-    pixels = image.batch * image.result[0] * image.result[1]
     shape, weights = image.text(), image.weights_text()
-    taps = size_text(image.window.kernel[0] * image.window.kernel[1])
-    inner = size_text(image.window.kernel[1])
-    strides = conv_strides(w)
-    ctype = C_TYPE[x.type.dtype]
     kind = "gh::DotF32" if x.type.dtype is float32 else "gh::DotBF16"
-    head = f"(gh::ThreadPool& threads, const {ctype}* source, void* out) {{ (void)threads; "
-    variables = {"pixel": pixels, "oc": image.filters}
-    if image.groups == image.channels == image.filters and image.groups != 1:
-        text = (
-            head
-            + f"gh::depthwise_pack_weights(source, {taps}, {inner}, 1, {weights}, (float*)out); }}"
-        )
-        packed = writer.prepared(w, text, f"{taps} * {size_text(image.channels)} * 4")
-        body = take_results(writer, out, variables, order)
-        writer.lines.append(
-            f"  gh::depthwise2d(*ctx.pool, {shape}, {source}, (const float*){packed}, {body});"
-        )
-        return
     way = _way(writer, image, node)
     if way in IN_FLOAT32:
         kind = "gh::DotF32"
     if way in WINOGRAD_TILE:
         kind = f"{kind}, {WINOGRAD_TILE[way]}"
-        text = (
-            head
-            + f"gh::winograd_pack_weights<{kind}>(threads, source, {strides}, {weights}, out); }}"
+        pack = f"gh::winograd_pack_weights<{kind}>(threads, {weights_read}, {weights}, out); }}"
+        packed = writer.prepared(
+            w, _prepares(x) + pack, f"gh::winograd_weight_bytes<{kind}>({weights})"
         )
-        packed = writer.prepared(w, text, f"gh::winograd_weight_bytes<{kind}>({weights})")
-        body = take_results(writer, out, variables, order)
+        body = take_results(writer, out, image.variables, order)
         work = f"gh::scratch<7>(gh::winograd_work_bytes<{kind}>({shape}))"
         writer.lines.append(
-            f"  gh::conv2d_winograd<{kind}, {ctype}>(*ctx.pool, {shape}, {source}, {packed}, "
-            f"{work}, {body});"
+            f"  gh::conv2d_winograd<{kind}, {C_TYPE[x.type.dtype]}>(*ctx.pool, {shape}, {source}, "
+            f"{packed}, {work}, {body});"
         )
         return
-    text = head + f"gh::conv_pack_weights<{kind}>(threads, source, {strides}, {weights}, out); }}"
-    packed = writer.prepared(w, text, f"gh::conv_weight_bytes<{kind}>({weights})")
+    pack = f"gh::conv_pack_weights<{kind}>(threads, {weights_read}, {weights}, out); }}"
+    packed = writer.prepared(w, _prepares(x) + pack, f"gh::conv_weight_bytes<{kind}>({weights})")
     work = writer.scratch(image.padded_bytes, f"padded{len(writer.lines)}")
-    body = take_rows(writer, out, variables, order)
+    body = take_rows(writer, out, image.variables, order)
     template = f"conv2d<{kind}>"
     if image.smallest.is_static:  # one way alone compiles in a third of the time
         picked = _NAMED_WAY.get(way) or f"gh::conv_way<{kind}>({image.smallest.text()})"
@@ -95,6 +106,12 @@ def conv(writer: KernelWriter, node: Node) -> None:
     writer.lines.append(
         f"  gh::{template}(*ctx.pool, {shape}, {source}, {packed}, {work}, {body});"
     )
+
+
+def _prepares(x: Value) -> str:
+    """The head of a function that brings weights of the image's type into another form."""
+    source = f"const {C_TYPE[x.type.dtype]}* source"
+    return f"(gh::ThreadPool& threads, {source}, void* out) {{ (void)threads; "
 
 
 def _way(writer: KernelWriter, image: Image, node: Node) -> str:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.conv import convolve
 from glasshouse.backend.cpu.conv_any import (
     conv_transpose_any,
     conv_weight_grad_any,
     has_template,
 )
-from glasshouse.backend.cpu.image import Image, conv_strides, image_window
+from glasshouse.backend.cpu.image import Image, adjoint, adjoint_strides, conv_strides, image_window
 from glasshouse.backend.cpu.results import take_results
 from glasshouse.ir.graph import Node
 from glasshouse.lower.cxx import size_text
@@ -25,6 +26,9 @@ def conv_transpose(writer: KernelWriter, node: Node) -> None:
     window, size, result = image_window(node.attrs, w.type.shape[2:], out.type.shape, x.type.shape)
     batch, channels = out.type.shape[:2]
     image = Image(batch, channels, size, x.type.shape[1], result, window, node.attrs["groups"])
+    if (turned := adjoint(image)) is not None:
+        convolve(writer, node, turned, adjoint_strides(w))
+        return
     order = channels_last(out.type.rank)
     source = writer.in_memory(x, order)
     shape = image.text()

@@ -37,6 +37,11 @@ class Image:
         """The C++ value."""
         return f"gh::ConvShape{{{', '.join(size_text(d) for d in self._dims)}}}"
 
+    @property
+    def variables(self) -> dict[str, Dim]:
+        """The indices over which templates hand over results, with their extents."""
+        return {"pixel": self.batch * self.result[0] * self.result[1], "oc": self.filters}
+
     def weights_text(self) -> str:
         """The C++ value as far as weights go: packing them must not depend on what a run brings."""
         return replace(self, batch=1, size=(1, 1), result=(1, 1)).text()
@@ -109,8 +114,31 @@ def image_window(
     return window, (sizes[0][0], sizes[0][1]), (sizes[1][0], sizes[1][1])
 
 
+def adjoint(image: Image) -> Image | None:
+    """The convolution that computes the gradient by the input, from that of the result.
+
+    There is one when windows move by single steps; its taps come from last to first.
+    """
+    w = image.window
+    begins = tuple((k - 1) * d - p for k, d, p in zip(w.kernel, w.dilation, w.begins, strict=True))
+    known = tuple(b for b in begins if isinstance(b, int) and b >= 0)
+    if w.stride != (1, 1) or image.groups != 1 or len(known) != 2:
+        return None
+    window = replace(w, begins=known, ends=known)
+    return Image(image.batch, image.filters, image.result, image.channels, image.size, window, 1)
+
+
 def conv_strides(w: Value) -> str:
     """Strides of weights O I spatial..., as the templates take them: by o, i, kh, kw."""
     taps = product(w.type.shape[2:])
     row = w.type.shape[-1]
     return ", ".join(size_text(d) for d in (w.type.shape[1] * taps, taps, row, 1))
+
+
+def adjoint_strides(w: Value) -> str:
+    """`source` and its strides as the adjoint convolution reads it: by i, o, -kh, -kw."""
+    taps = product(w.type.shape[2:])
+    row = w.type.shape[-1]
+    sizes = (taps, w.type.shape[1] * taps, row)
+    by_input, by_output, by_row = (size_text(d) for d in sizes)
+    return f"source + {size_text(taps - 1)}, {by_input}, {by_output}, -{by_row}, -1"

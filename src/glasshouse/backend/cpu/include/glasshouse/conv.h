@@ -1,11 +1,7 @@
 // conv.h: 2-D convolution, channels last, as matrix products over the taps, with the epilogue inlined.
 //
 // Contract
-// - `ConvShape`: x is [N, H, W_in, C], the result [N, OH, OW, OC]; 1-D convolutions have H = OH = kh = 1. Padding is zeros at the
-//   beginning (ph, pw); what lies beyond the end is zero too, so unequal paddings need only OH and OW.
-// - Weights: `conv_pack_weights<D>(pool, w, so, si, sh, sw, s, out)` reads w[o so + i si + kh sh + kw sw] (torch's OIHW: so = I KH KW,
-//   si = KH KW, sh = KW, sw = 1) into packed panels of K = (kh, kw, c) order, one after the other for each group;
-//   `conv_weight_bytes<D>(s)`.
+// - Weights are packed by conv_weights.h.
 // - `conv2d<D>(pool, s, x, packed, work, epi [, rows_done [, hint]])`: epi(pixel, oc, acc, range) with pixel = (n OH + oh) OW + ow, as in
 //   gemm.h. x may be float, bf16, f16 for DotF32 and DotBF16, uint8 for DotI8. `work`: conv_work_bytes<D>(s) bytes or more, shared
 //   by the threads. It picks, by shape alone (`conv_way`), one of three ways; `conv2d_as<D, way>` is one way alone, which compiles in
@@ -17,61 +13,12 @@
 // - `pad_image` makes the padded image from [N, H, W, C] or, turning it on the way, from [N, C, H, W] (`conv2d_nchw_input`).
 // - Channel-first results: store as [N, OC, OH, OW] with transpose.h afterwards; a strided epilogue would write 4 bytes a line.
 #pragma once
+#include "conv_weights.h"
 #include "gemm.h"
 #include "pool.h"
 
 namespace gh {
 inline namespace GH_ISA_NS {
-
-struct ConvShape {
-  long N, H, W_in, C, OH, OW, OC;
-  int kh, kw, sh = 1, sw = 1, ph = 0, pw = 0, dh = 1, dw = 1;
-  long groups = 1;
-  constexpr long cg() const { return C / groups; }
-  constexpr long og() const { return OC / groups; }
-  constexpr long K() const { return (long)kh * kw * cg(); }
-  constexpr bool pointwise() const { return kh == 1 && kw == 1 && sh == 1 && sw == 1 && ph == 0 && pw == 0 && OH == H && OW == W_in; }
-  // The padded image that direct tiles read: as far as the last output's last tap.
-  constexpr long padded_h() const { return (OH - 1) * sh + (kh - 1) * dh + 1; }
-  constexpr long padded_w() const { return (OW - 1) * sw + (kw - 1) * dw + 1; }
-  constexpr bool needs_pad() const { return ph > 0 || pw > 0 || padded_h() > H || padded_w() > W_in; }
-};
-
-template <class D>
-inline size_t conv_weight_bytes(const ConvShape &s) { return s.groups * packed_b_bytes<D>(s.K(), s.og()); }
-
-// Weights as [o][kh, kw, c], the form every packing starts from. torch's OIHW goes through register tiles.
-template <class T>
-inline void conv_reorder_weights(ThreadPool &pool, const T *w, long so, long si, long sh, long sw, const ConvShape &s, T *out) {
-  const long K = s.K(), cg = s.cg(), taps = (long)s.kh * s.kw;
-  parallel_for(pool, s.OC, row_grain(K), [&](long begin, long end) {
-    for (long o = begin; o < end; o++) {
-      if (sw == 1 && sh == s.kw && si == taps) {
-        transpose2d(cg, taps, w + o * so, taps, out + o * K, cg);
-        continue;
-      }
-      for (int i = 0; i < s.kh; i++)
-        for (int j = 0; j < s.kw; j++)
-          for (long c = 0; c < cg; c++) out[o * K + ((long)i * s.kw + j) * cg + c] = w[o * so + i * sh + j * sw + c * si];
-    }
-  });
-}
-
-template <class D, class T>
-inline void conv_pack_weights(ThreadPool &pool, const T *w, long so, long si, long sh, long sw, const ConvShape &s, void *out) {
-  const long K = s.K(), n = s.og();
-  const T *t = w;
-  T *own = nullptr;
-  if (!(si == 1 && sw == s.cg() && sh == s.kw * s.cg() && so == K) && !(s.kh * s.kw == 1 && si == 1 && so == K)) {
-    own = (T *)malloc((size_t)K * s.OC * sizeof(T));
-    if (!own) abort();
-    conv_reorder_weights(pool, w, so, si, sh, sw, s, own);
-    t = own;
-  }
-  for (long g = 0; g < s.groups; g++)
-    pack_b_parallel<D>(pool, t + g * n * K, 1, K, K, n, (char *)out + g * packed_b_bytes<D>(K, n));
-  free(own);
-}
 
 // Zero-padded copy [N, hp, wp, C] of x, shifted by (ph, pw). x is [N, H, W, C], or [N, C, H, W] when `channels_first`.
 template <class E, class T>

@@ -1,7 +1,7 @@
 // winograd.h: 3x3 convolutions of stride 1 by Winograd's minimal filtering F(2x2, 3x3) and F(4x4, 3x3), channels last.
 //
 // Contract
-// - `winograd_pack_weights<D, M>(pool, w, so, si, sh, sw, s, out)`, M = 2 or 4, at compile time (transformed in float64);
+// - `winograd_pack_weights<D, M>(pool, w, so, si, sh, sw, s, out)`, M = 2 or 4, as conv_pack_weights;
 //   `winograd_weight_bytes<D, M>(s)`: (M+2)^2 / 9 times the plain weights.
 // - `conv2d_winograd<D, M>(pool, s, x, packed, work, epi)`: like conv.h's conv2d, for kh = kw = 3, strides and dilations 1,
 //   groups = 1, any padding; `work`: winograd_work_bytes<D, M>(s).
@@ -82,9 +82,37 @@ inline size_t winograd_work_bytes(const ConvShape &s) {
   return (size_t)p.tiles * p.X * (p.ldv + p.ldm) * 4 + 4096;
 }
 
+// G g G': a vector of 3 x 3 weights, whose taps lie `step` apart, to (M+2)^2 that lie `plane` apart.
+template <int M>
+GH_INLINE void winograd_weights(const float *taps, long step, float *out, long plane) {
+  constexpr int T = Wino<M>::T;
+  auto along = [](vf a, vf b, vf c, int i) __attribute__((always_inline)) {
+    const double *g = Wino<M>::G[i];
+    const vf last = c * vf((float)g[2]);  // the first and the last row have a single weight
+    return i == 0 ? a * vf((float)g[0]) : i == T - 1 ? last : fma(a, vf((float)g[0]), fma(b, vf((float)g[1]), last));
+  };
+  vf half[T][3];
+  GH_UNROLL for (int b = 0; b < 3; b++) {
+    const vf x = load(taps + b * step), y = load(taps + (3 + b) * step), z = load(taps + (6 + b) * step);
+    GH_UNROLL for (int i = 0; i < T; i++) half[i][b] = along(x, y, z, i);
+  }
+  GH_UNROLL for (int i = 0; i < T; i++)
+    GH_UNROLL for (int j = 0; j < T; j++) store(out + (i * T + j) * plane, along(half[i][0], half[i][1], half[i][2], j));
+}
+
 template <class D, int M, class T>
 GH_NOINLINE void winograd_pack_weights(ThreadPool &pool, const T *w, long so, long si, long sh, long sw, const ConvShape &s, void *out) {
   const WinoPlan<D, M> p(s);
+  if constexpr (sizeof(T) == 4 && D::kPer == 1) {
+    const TapRuns runs(so, si, sh, sw, s);
+    if (runs.known) {
+      runs.each(pool, w, s, [&](long i, long j, const float *t, long step) {
+        float *row = (float *)((char *)out + (size_t)j * p.panel_bytes()) + i * NR;
+        for (int v = 0; v < kPanelVectors; v++) winograd_weights<M>(t + v * W, step, row + v * W, p.np * p.ku * NR);
+      });
+      return;
+    }
+  }
   parallel_for(pool, p.X, 1, [&](long begin, long end) {
     float *u = (float *)malloc((size_t)s.C * s.OC * 4);  // [OC][C]
     if (!u) abort();
