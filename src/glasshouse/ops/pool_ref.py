@@ -25,8 +25,9 @@ def numbers(sizes: Sequence[Any]) -> list[int]:
 
 def _overhang(window: Window, sizes: Sequence[int], counts: Sequence[int]) -> list[int]:
     """Elements beyond the padding that the last windows reach (ceil_mode)."""
+    extents = numbers([window.extent(i) for i in range(len(sizes))])
     return [
-        max(0, (n - 1) * window.stride[i] + int(window.extent(i)) - sizes[i] - sum(sides))  # type: ignore[arg-type]
+        max(0, (n - 1) * window.stride[i] + extents[i] - sizes[i] - sum(sides))
         for i, (n, sides) in enumerate(
             zip(counts, zip(window.begins, window.ends, strict=True), strict=True)
         )

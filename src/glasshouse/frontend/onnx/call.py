@@ -86,11 +86,12 @@ class Call:
         return [d if isinstance(d, SymDim) else int(d) for d in self.known(place).reshape(-1)]
 
     def ints(self, place: int) -> list[int]:
-        found = self.sizes(place)
-        for size in found:
+        found = []
+        for size in self.sizes(place):
             if isinstance(size, SymDim):
                 raise NotKnown(f"{self.node.op_type}: operand {place} depends on the size {size}")
-        return found  # type: ignore[return-value]  # none is symbolic
+            found.append(size)
+        return found
 
     def number(self, place: int) -> Any:
         """The one element of an operand as a Python number."""
@@ -130,3 +131,14 @@ class Call:
     def declared(self, output: int = 0) -> TensorType | None:
         """What the file says about an output, if it says all of it."""
         return self.importer.declared(self.node.output[output])
+
+    def declared_for_want_of(self, place: int, outputs: int = 1) -> list[TensorType] | None:
+        """What the file says about the first outputs, where operand `place`, from which it would
+        follow, is not known before it runs."""
+        if not self.has(place) or self.value(place) is not None:
+            return None
+        found = [t for t in map(self.declared, range(outputs)) if t is not None]
+        if len(found) < outputs:
+            return None
+        self.importer.want(self.item(place))
+        return found

@@ -37,11 +37,8 @@ def constant_of_shape(c: Call) -> Any:
     value, dtype = (np.zeros(1, np.float32), float32)
     if c.attr("value") is not None:
         value, dtype = array_of(c.attr("value"), None)
-    if c.value(0) is None and c.declared() is not None:
-        c.importer.want(c.item(0))
-        shape: Any = c.declared().shape  # type: ignore[union-attr]  # just tested
-    else:
-        shape = c.sizes(0)
+    declared = c.declared_for_want_of(0)
+    shape = c.sizes(0) if declared is None else declared[0].shape
     return c.full(shape, value.reshape(-1)[0].item(), dtype)
 
 

@@ -26,9 +26,8 @@ def split(c: Call) -> Any:
     x = c[0]
     axis = axis_of(c.attr("axis", 0), x.ndim)
     size = x.shape[axis]
-    if c.has(1) and c.value(1) is None and all(c.declared(i) for i in range(c.outputs)):
-        c.importer.want(c.item(1))
-        sizes: list[Dim] = [c.declared(i).shape[axis] for i in range(c.outputs)]  # type: ignore[union-attr]
+    if (declared := c.declared_for_want_of(1, c.outputs)) is not None:
+        sizes: list[Dim] = [t.shape[axis] for t in declared]
     elif c.has(1) or c.attr("split") is not None:
         sizes = c.sizes(1) if c.has(1) else list(c.attr("split"))
     else:

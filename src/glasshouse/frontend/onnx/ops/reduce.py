@@ -164,9 +164,8 @@ def cumprod(c: Call) -> Any:
 @spell("TopK")
 def topk(c: Call) -> Any:
     x = c[0]
-    if c.has(1) and c.value(1) is None and c.declared() is not None:
-        c.importer.want(c.item(1))
-        k = c.declared().shape[axis_of(c.attr("axis", -1), x.ndim)]  # type: ignore[union-attr]
+    if (declared := c.declared_for_want_of(1)) is not None:
+        k = declared[0].shape[axis_of(c.attr("axis", -1), x.ndim)]
     else:
         k = c.sizes(1)[0] if c.has(1) else c.attr("k")
     return x.apply("topk", k=k, axis=c.attr("axis", -1), largest=bool(c.attr("largest", 1)))

@@ -32,6 +32,12 @@ class Axis:
     begin: float = 0.0
     end: float = 1.0
 
+    def numbers(self) -> tuple[int, int]:
+        """Size and count; for axes where both are known."""
+        assert isinstance(self.size, int), self.size
+        assert isinstance(self.count, int), self.count
+        return self.size, self.count
+
 
 @dataclass(frozen=True)
 class How:
@@ -45,7 +51,8 @@ class How:
 
     def places(self, axis: Axis) -> Array:
         """Where in the input each output element lies."""
-        size, count, at = float(axis.size), int(axis.count), np.arange(int(axis.count))  # type: ignore[arg-type]
+        size, count = axis.numbers()
+        at = np.arange(count)
         kind = self.coordinates
         # ONNX's own evaluator measures with the exact product, not with the whole number below it.
         ends = axis.scale * size - 1
@@ -71,11 +78,11 @@ class How:
             "round_prefer_floor": np.ceil(x - 0.5), "round_prefer_ceil": np.floor(x + 0.5),
             "floor": np.floor(x), "ceil": np.ceil(x),
         }[self.nearest]  # fmt: skip
-        return np.clip(found, 0, int(axis.size) - 1).astype(np.int64)  # type: ignore[arg-type]
+        return np.clip(found, 0, axis.numbers()[0] - 1).astype(np.int64)
 
     def matrix(self, axis: Axis) -> Array:
         """[count, size]: the part that each input element has in each output element."""
-        size, x = int(axis.size), self.places(axis)  # type: ignore[arg-type]
+        size, x = axis.numbers()[0], self.places(axis)
         base = np.ceil(x) - 1  # the element to the left, so that the rest is in (0, 1]
         squeeze = min(axis.scale, 1.0) if self.antialias else 1.0
         reach = 1 if self.mode == "linear" else 2
@@ -132,7 +139,7 @@ def _filled(c: Call, y: Any, axes: list[Axis], how: How) -> Any:
         at = how.places(axis)
         shape = [1] * y.ndim
         shape[axis.place] = len(at)
-        outside = (at < 0) | (at > float(axis.size) - 1)  # type: ignore[arg-type]  # numbers
+        outside = (at < 0) | (at > axis.numbers()[0] - 1)
         if outside.any():
             y = c.constant(outside.reshape(shape)).apply("where", how.outside, y)
     return y
@@ -216,9 +223,10 @@ def _ratio(count: Dim, size: Dim) -> float:
 def _kept(sizes: list[Dim], counts: list[Dim], policy: str) -> tuple[list[Dim], list[float]]:
     ratios = [_ratio(n, s) for n, s in zip(counts, sizes, strict=True)]
     scale = min(ratios) if policy == "not_larger" else max(ratios)
-    if math.isnan(scale) or not all(isinstance(s, int) for s in sizes):
+    known = [s for s in sizes if isinstance(s, int)]
+    if math.isnan(scale) or len(known) < len(sizes):
         raise Unsupported(f"the policy {policy} with sizes that are not known")
-    return [math.floor(s * scale + 0.5) for s in sizes], [scale] * len(sizes)  # type: ignore[operator]
+    return [math.floor(s * scale + 0.5) for s in known], [scale] * len(sizes)
 
 
 def _as_core(x: Any, axes: list[Axis], how: How) -> Any:

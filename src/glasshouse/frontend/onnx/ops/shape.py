@@ -48,9 +48,8 @@ def transpose(c: Call) -> Any:
 @spell("Squeeze")
 def squeeze(c: Call) -> Any:
     x = c[0]
-    if c.has(1) and c.value(1) is None and c.declared() is not None:
-        c.importer.want(c.item(1))
-        return reshaped(x, c.declared().shape)  # type: ignore[union-attr]  # just tested
+    if (declared := c.declared_for_want_of(1)) is not None:
+        return reshaped(x, declared[0].shape)
     axes = c.given(1, "axes")
     if axes is None:
         return composite.squeeze(x)
@@ -60,18 +59,16 @@ def squeeze(c: Call) -> Any:
 
 @spell("Unsqueeze")
 def unsqueeze(c: Call) -> Any:
-    if c.has(1) and c.value(1) is None and c.declared() is not None:
-        c.importer.want(c.item(1))
-        return reshaped(c[0], c.declared().shape)  # type: ignore[union-attr]  # just tested
+    if (declared := c.declared_for_want_of(1)) is not None:
+        return reshaped(c[0], declared[0].shape)
     return composite.unsqueeze(c[0], c.given(1, "axes"))
 
 
 @spell("Expand")
 def expand(c: Call) -> Any:
     x = c[0]
-    if c.value(1) is None and c.declared() is not None:
-        c.importer.want(c.item(1))
-        return expanded(x, c.declared().shape)  # type: ignore[union-attr]  # just tested
+    if (declared := c.declared_for_want_of(1)) is not None:
+        return expanded(x, declared[0].shape)
     shape = broadcast_shapes([x.shape, tuple(c.sizes(1))])
     return expanded(x, shape)
 
