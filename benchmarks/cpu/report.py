@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 NOISE = 0.05  # share of the processors that others used, above which a time is marked
+OURS = "glasshouse"
 Results = dict[str, dict[str, Any]]
 COLOURS = (
     "#4477aa",
@@ -41,8 +42,9 @@ def _cells(
         of = row.get(system, {})
         mark = "~" if of.get("noise", 0) > NOISE else ""
         spread = f" ({of['p10_ms']:.3g}..{of['p90_ms']:.3g})" if "median_ms" in of else ""
+        spread += " wrong" if of.get("wrong") else ""
         cells.append(f"{mark}{of['median_ms']:.4g}{spread}" if "median_ms" in of else "-")
-    ours = row.get("glasshouse", {})
+    ours = row.get(OURS, {})
     if "median_ms" not in ours:
         return cells + ["-"] * 8
     peers = ratios(row)
@@ -62,11 +64,12 @@ def _number(value: float | None, form: str) -> str:
 
 
 def ratios(row: dict[str, Any]) -> dict[str, float]:
-    """Each peer's median over ours."""
-    ours = row.get("glasshouse", {}).get("median_ms")
+    """The median of each peer whose result is right over ours."""
+    ours = row.get(OURS, {}).get("median_ms")
     if ours is None:
         return {}
-    return {s: r["median_ms"] / ours for s, r in row.items() if s != "glasshouse" and "p10_ms" in r}
+    peers = {s: r for s, r in row.items() if s != OURS and "p10_ms" in r and not r.get("wrong")}
+    return {s: r["median_ms"] / ours for s, r in peers.items()}
 
 
 def plot(results: Results) -> str:
