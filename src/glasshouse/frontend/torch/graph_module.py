@@ -10,7 +10,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from glasshouse.frontend.torch.dims import Symbols
-from glasshouse.frontend.torch.importer import storage_of
+from glasshouse.frontend.torch.memory import storage_of
 from glasshouse.frontend.torch.program import Assembler, Captured, written_storages
 from glasshouse.frontend.torch.source import Sources
 from glasshouse.ir.dim import SymDim

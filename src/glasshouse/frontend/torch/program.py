@@ -24,7 +24,8 @@ from glasshouse.frontend.torch.complex import Complex
 from glasshouse.frontend.torch.dims import Symbols
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
 from glasshouse.frontend.torch.groups import label_clusters
-from glasshouse.frontend.torch.importer import Importer, storage_of
+from glasshouse.frontend.torch.importer import Importer
+from glasshouse.frontend.torch.memory import storage_of
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.source import Sources
 from glasshouse.frontend.torch.weights import array_of, identity

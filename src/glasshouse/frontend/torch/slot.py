@@ -11,6 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from glasshouse.errors import ShapeError
+from glasshouse.frontend.torch.complex import Complex
+
 Replay = Callable[[Any], Any]
 Back = Callable[[Any, Any], Any]
 
@@ -86,3 +89,25 @@ class Slot:
             slot._value = values[i]
             slot._seen = values[i - 1] if i else None
         chain[0].written = True
+
+    def assign(self, new: Any) -> None:
+        """Write as `copy_` does: cast and broadcast to what is held."""
+        old = self.read()
+        if isinstance(old, Complex) or isinstance(new, Complex):
+            if not (isinstance(old, Complex) and isinstance(new, Complex)):
+                raise ShapeError(f"{new.type} written into {old.type}")
+            self.write(new)
+            return
+        new = new.cast(old.dtype)
+        if new.shape != old.shape:
+            new = new.apply("expand", shape=old.shape)
+        self.write(new)
+
+
+def contents(found: Any) -> Any:
+    """What the slots in a result hold, with the handles in their place."""
+    if isinstance(found, Slot):
+        return found.read()
+    if isinstance(found, (list, tuple)):
+        return tuple(contents(f) for f in found)
+    return found

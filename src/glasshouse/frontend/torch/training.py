@@ -115,7 +115,6 @@ def _backward_and_step(
             assembler.weight(value, f"optimizer.{names[id(used[reached[i]])]}.{name}", True)
             for i, name, value in step.state
         ]
-        assembler.importer.inside(origin)
         inputs = [*(slots[i] for i in reached), *(Slot(found[i]) for i in reached), *state]
-        assembler.importer.run(step.module, inputs)
-        assembler.importer.inside(None)
+        with assembler.importer.inside(origin):
+            assembler.importer.run(step.module, inputs)

@@ -1,0 +1,133 @@
+"""Decides which tensors of a captured program share memory, and what a call does to it: results
+that are views of an argument, and arguments that get new values in place."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import fx
+
+from glasshouse.errors import CaptureError, ShapeError
+from glasshouse.frontend.torch.aten import find
+from glasshouse.frontend.torch.call import Call
+from glasshouse.frontend.torch.compute import as_opaque, compute, refuse, spell
+from glasshouse.frontend.torch.slot import Slot
+from glasshouse.frontend.torch.views import put_back
+
+if TYPE_CHECKING:
+    from glasshouse.frontend.torch.importer import Importer
+
+
+def call_slots(importer: Importer, call: Call) -> Any:
+    """What a call gives, as slots; the arguments that it writes to hold new values then."""
+    schema = call.target._schema
+    if torch.Tag.inplace_view in call.target.tags and (twin := _without_underscore(call.target)):
+        # `unsqueeze_`: the same memory seen in another way; from here on by both names.
+        viewed = replace(call, target=twin, written=[])
+        slot = call.env[call.node.args[0]] = _slots(importer, viewed)
+        return slot
+    if call.written and all(r.alias_info is not None for r in schema.returns):
+        return _in_place(importer, call)
+    return _slots(importer, call)
+
+
+def storage_of(val: Any) -> int | None:
+    """Which memory a tensor lies in: two fake tensors share it as the real ones would."""
+    if not isinstance(val, torch.Tensor):
+        return None
+    try:
+        return int(val.untyped_storage()._cdata)
+    except (NotImplementedError, RuntimeError):
+        return None
+
+
+def _slots(importer: Importer, call: Call) -> Any:
+    result = compute(importer, call)
+    val = call.node.meta.get("val")
+    if isinstance(result, (list, tuple)):
+        vals = val if isinstance(val, (list, tuple)) else [None] * len(result)
+        pairs = enumerate(zip(result, vals, strict=True))
+        return tuple(_slot(importer, call, r, v, i) for i, (r, v) in pairs)
+    return _slot(importer, call, result, val, None)
+
+
+def _slot(importer: Importer, call: Call, handle: Any, val: Any, number: int | None) -> Any:
+    if not hasattr(handle, "type"):
+        return handle
+    place = _viewed(call.node) if importer.views_by_schema else _shared(call.node, val)
+    held = call.env[call.node.args[place]] if place is not None else None
+    if place is None or not isinstance(held, Slot):
+        return Slot(handle)
+    origin = importer.builder.origin
+
+    def replay(parent: Any) -> Any:
+        with importer.builder.at(origin):
+            out = compute(importer, call.with_argument(place, parent))
+            return out if number is None else out[number]
+
+    def back(parent: Any, new: Any) -> Any:
+        return put_back(call.target, call.args, parent, new, replay)
+
+    return Slot(handle, parent=held, replay=replay, back=back)
+
+
+def _in_place(importer: Importer, call: Call) -> Any:
+    """`add_`, `copy_`, and `out=`: the new value of each written argument, then its slot."""
+    schema = call.target._schema
+    slots = call.written_slots()
+    spelling = find(schema.name, call.target._overloadname)
+    if spelling is None:
+        spelling = find(schema.name.removesuffix("_"), call.target._overloadname)
+    mark = importer.builder.graph._next_id
+    try:
+        if spelling is None or not all(isinstance(s, Slot) for s in slots):
+            raise CaptureError("it has no spelling")
+        new = spell(importer, spelling, call)
+        many = list(new) if isinstance(new, (tuple, list)) else [new]
+        if len(many) != len(slots):
+            raise ShapeError(f"{len(many)} results for {len(slots)} tensors")
+        for slot, value in zip(slots, many, strict=True):
+            slot.assign(value)
+    except Exception as error:  # as in `compute`: whatever a spelling stumbles over, the op runs
+        refuse(importer, call, error, mark)
+        as_opaque(importer, call)
+    return slots[0] if len(slots) == 1 else tuple(slots)
+
+
+def _without_underscore(target: Any) -> Any:
+    """`aten.transpose.int` for `aten.transpose_`: with the same arguments; None without such."""
+    space, _, name = target._schema.name.partition("::")
+    packet = getattr(getattr(torch.ops, space), name.removesuffix("_"), None)
+    wanted = [(a.name, str(a.type)) for a in target._schema.arguments]
+    for overload in packet.overloads() if packet is not None else ():
+        twin = getattr(packet, overload)
+        if [(a.name, str(a.type)) for a in twin._schema.arguments] == wanted:
+            return twin
+    return None
+
+
+def _shared(node: fx.Node, val: Any) -> int | None:
+    """The number of the argument in whose memory a result lies, if it lies in one."""
+    mine = storage_of(val)
+    if mine is None:
+        return None
+    for number, arg in enumerate(node.args):
+        if isinstance(arg, fx.Node) and storage_of(arg.meta.get("val")) == mine:
+            return number
+    return None
+
+
+def _viewed(node: fx.Node) -> int | None:
+    """The number of the argument that a result is a view of: `Tensor(a) -> Tensor(a)`.
+
+    True of ops below autograd. Above it, `contiguous` and its like say so too, and may copy.
+    """
+    schema: Any = node.target._schema
+    alias = schema.returns[0].alias_info if len(schema.returns) == 1 else None
+    for number, (argument, given) in enumerate(zip(schema.arguments, node.args, strict=False)):
+        held = argument.alias_info
+        if alias and held and held.before_set == alias.before_set and isinstance(given, fx.Node):
+            return number
+    return None
