@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
-from glasshouse.errors import GradientError
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.expr import Expr
-from glasshouse.ir.graph import Graph, Node, Value
-from glasshouse.ir.op import NoGradient
-from glasshouse.ir.origin import Origin
+from glasshouse.ir.graph import Graph, Value
 from glasshouse.ir.sources import INPUT
 from glasshouse.ops.create import zeros_like_type
+from glasshouse.ops.reverse import reverse
 
 
 def floats(values: Any) -> list[int]:
@@ -42,37 +39,13 @@ def pullback(graph: Graph) -> Graph:
     builder, twin = clone(graph)
     order = list(builder.graph.nodes)
     sources = [twin[graph.inputs[i]] for i in floats(graph.inputs)]
-    reached = set(sources)
-    for node in order:
-        if any(v in reached for v in node.inputs):
-            reached.update(v for v in node.outputs if v.type.dtype.is_float)
-    grads: dict[Value, Any] = {}
+    seeds: dict[Value, Any] = {}
     for i in floats(graph.outputs):
         value = twin[graph.outputs[i]]
-        _add(grads, value, builder.input(value.type.dtype, value.type.shape))
-    for node in reversed(order):
-        arrived = [grads.get(v) for v in node.outputs]
-        if any(v in reached for v in node.inputs) and any(g is not None for g in arrived):
-            with builder.at(_backward(node)):
-                for value, grad in zip(node.inputs, _vjp(builder, node, arrived), strict=True):
-                    if grad is not None and value in reached:
-                        _add(grads, value, grad)
-    results = [grads[v] if v in grads else zeros_like_type(Expr(v, builder)) for v in sources]
-    return builder.finish(*results)
-
-
-def _backward(node: Node) -> Origin:
-    origin = replace(node.origin, grad_of=node.id)
-    return origin.with_label("phase", "backward")
-
-
-def _add(grads: dict[Value, Any], value: Value, grad: Any) -> None:
-    grads[value] = grads[value] + grad if value in grads else grad
-
-
-def _vjp(builder: GraphBuilder, node: Node, arrived: list[Any]) -> Any:
-    rule = node.op.vjp
-    if isinstance(rule, NoGradient):
-        raise GradientError(f"{node.op.name} has no gradient: {rule.why}", str(node.origin.source))
-    handles = [builder.wrap(v) for v in (*node.inputs, *node.outputs)]
-    return rule(arrived[0] if len(arrived) == 1 else tuple(arrived), *handles, **node.attrs)
+        seed = builder.input(value.type.dtype, value.type.shape)
+        seeds[value] = seeds[value] + seed if value in seeds else seed
+    found = reverse(builder, builder.at, order, seeds, sources)
+    pairs = zip(sources, found, strict=True)
+    return builder.finish(
+        *[zeros_like_type(Expr(v, builder)) if g is None else g for v, g in pairs]
+    )

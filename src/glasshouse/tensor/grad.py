@@ -10,11 +10,11 @@ from glasshouse.errors import GradientError
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.graph import Graph, Value
 from glasshouse.ir.op import REGISTRY
+from glasshouse.ops.reverse import backward_origin, reverse
 from glasshouse.tensor.builder import LAZY
 from glasshouse.tensor.create import as_tensor
 from glasshouse.tensor.nested import flatten, rebuild
 from glasshouse.tensor.pending import LazyNode, LazyValue
-from glasshouse.tensor.reverse import backward_origin, reverse
 from glasshouse.tensor.state import at, keeping_operands, no_grad
 from glasshouse.tensor.tensor import Tensor
 

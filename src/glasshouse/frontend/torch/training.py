@@ -1,6 +1,6 @@
 """Decides how a whole training step is captured: forward, backward and optimiser in one graph.
 
-The forward part is captured as `gh.trace` does it, gradients are our own (`tensor.reverse`), so
+The forward part is captured as `gh.trace` does it, gradients are our own (`ops.reverse`), so
 each backward node names the forward node that it belongs to, and the optimiser's step is traced
 from PyTorch's. Parameters and the optimiser's state are variables that a run updates.
 """
@@ -20,7 +20,7 @@ from glasshouse.frontend.torch.refusal import refusal
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.source import Sources
 from glasshouse.ir.origin import Origin, Scope, Source
-from glasshouse.tensor.reverse import backward_origin, reverse
+from glasshouse.ops.reverse import backward_origin, reverse
 
 _MODEL = "model"
 
