@@ -107,6 +107,11 @@ class Index:
             a == loop or (isinstance(a, Computed) and loop.name in a.text) for a, _ in self.terms
         )
 
+    @property
+    def computed_letters(self) -> int:
+        """How much text it takes beyond loop variables."""
+        return sum(len(a.text) for a, _ in self.terms if isinstance(a, Computed))
+
     def text(self) -> str:
         """The index as a C++ expression."""
         parts = []

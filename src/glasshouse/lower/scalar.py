@@ -54,8 +54,24 @@ _BYTES = (int8, uint8)
 _MOVERS = ("reshape", "permute", "rearrange", "expand", "barrier")
 
 
+MOST_PLACES = 8
+"""At how many places of a nest a value is computed. Slices and concats multiply them: one layer of
+Longformer's attention had thousands, in 35 MB of code."""
+LONGEST_INDEX = 400
+"""Letters of a computed index, for a value that is not in memory: it stands in all that follows."""
+
+
 class NotVector(Exception):
     """Something in the group has no vector form."""
+
+
+class Entangled(Unsupported):
+    """A value is needed at too many places, or at one that is too hard to tell: it must lie in
+    memory before."""
+
+    def __init__(self, value: Value) -> None:
+        super().__init__("one value is needed at too many places")
+        self.value = value
 
 
 @dataclass
@@ -91,6 +107,7 @@ class ScalarCode:
         self._count = 0
         self._scopes: list[_Scope] = [_Scope({}, [], tuple(nest.loops))]
         self._hoisted: dict[Element, str] = {}
+        self._places: dict[Value, set[tuple[Index, ...]]] = {}
 
     @property
     def vector(self) -> bool:
@@ -195,6 +212,10 @@ class ScalarCode:
             return self._load(value, index)
         if node.op is CONSTANT:
             return self._literal(value)
+        places = self._places.setdefault(value, set())
+        places.add(index)
+        if len(places) > MOST_PLACES or any(i.computed_letters > LONGEST_INDEX for i in index):
+            raise Entangled(value)
         if node.op.name in self.access:
             return self.access[node.op.name](self, node, value.index, index)
         if node.op.name in self.target.folds:

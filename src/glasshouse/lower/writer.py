@@ -14,6 +14,7 @@ from glasshouse.lower.cxx import C_TYPE, size_text
 from glasshouse.lower.loops import lower_loops
 from glasshouse.lower.order import Order
 from glasshouse.lower.program import Packed
+from glasshouse.lower.scalar import Entangled
 from glasshouse.lower.target import Target
 
 ALIGN = 64
@@ -51,7 +52,7 @@ class KernelWriter:
 
     def temporary(self, value: Value) -> str:
         """A buffer inside this kernel's workspace."""
-        name = f"tmp{value.node.id}_{value.index}"
+        name = _temporary_name(value)
         ctype = C_TYPE[value.type.dtype]
         self.lines.append(f"  {ctype}* {name} = ({ctype}*)(work + {size_text(self.workspace)});")
         self.workspace = self.workspace + rounded(value.type.nbytes)
@@ -65,17 +66,26 @@ class KernelWriter:
         return name
 
     def compute(self, values: Sequence[Value]) -> None:
-        """Compute values with loops, into their output buffers or into temporaries."""
-        wanted = [v for v in values if v not in self.buffers]
-        places = [(v, self.outputs.get(v) or f"tmp{v.node.id}_{v.index}") for v in wanted]
-        known = dict(self.buffers)
-        for value in wanted:
-            if value in self.outputs:
-                self.buffers[value] = self.outputs[value]
-            else:
-                self.temporary(value)
-        if places:
-            self.lines += lower_loops(places, known, self.orders, self.target)
+        """Compute values with loops, into their output buffers or into temporaries.
+
+        Those on the way that one nest would need at too many places come first, by themselves.
+        """
+        pending = [values]
+        while pending:
+            wanted = [v for v in pending[-1] if v not in self.buffers]
+            places = [(v, self.outputs.get(v) or _temporary_name(v)) for v in wanted]
+            try:
+                lines = lower_loops(places, self.buffers, self.orders, self.target)
+            except Entangled as knot:
+                pending.append([knot.value])
+                continue
+            for value in wanted:
+                if value in self.outputs:
+                    self.buffers[value] = self.outputs[value]
+                else:
+                    self.temporary(value)
+            self.lines += lines
+            pending.pop()
 
     def in_memory(self, value: Value, order: Order | None = None) -> str:
         """The buffer of a value in the order wanted; computed or copied now where it is not so."""
@@ -142,6 +152,10 @@ class KernelWriter:
         name = f"packed{len(self.packed)}"
         self.packed.append((Packed(source, text, nbytes), name))
         return name
+
+
+def _temporary_name(value: Value) -> str:
+    return f"tmp{value.node.id}_{value.index}"
 
 
 def rounded(nbytes: Dim) -> Dim:
