@@ -158,7 +158,7 @@ def attention(x: Any, mask: Any) -> Any:
 
 
 def quantised() -> None:
-    """A convolution and a product of 8-bit integers, signed and unsigned, around zero points."""
+    """Convolutions and a product of 8-bit integers, signed and unsigned, around zero points."""
     b = GraphBuilder()
 
     def through_bytes(x: Any, dtype: str, zero: int) -> Any:
@@ -173,6 +173,8 @@ def quantised() -> None:
 
     image = through_bytes(b.input("float32", (3, 6, 7, 11)), "int8", 5)
     hidden = image.apply("conv", weights(20, 6, 3, 3), padding=(1, 1, 1, 1)).apply("relu")
+    each = {"padding": (1, 2, 1, 2), "dilation": (1, 2), "groups": 20}
+    hidden = through_bytes(hidden, "uint8", 3).apply("conv", weights(20, 1, 3, 3), **each)
     flat = through_bytes(hidden.apply("reshape", shape=(3, 20 * 77)), "uint8", 9)
     graph = b.finish(flat.apply("matmul", weights(20 * 77, 33)))
     check(optimize(graph), [floats(3, 6, 7, 11)], graph, 0.05)  # bytes may differ by a step

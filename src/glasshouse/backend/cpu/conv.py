@@ -45,7 +45,7 @@ def conv(writer: KernelWriter, node: Node) -> None:
     )  # fmt: skip
     if int8_conv(writer, node, image):
         return
-    if image.groups == image.channels == image.filters and image.groups != 1:
+    if image.is_depthwise:
         _depthwise(writer, node, image)
         return
     convolve(writer, node, image, f"source, {conv_strides(w)}")

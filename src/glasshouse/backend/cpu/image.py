@@ -66,6 +66,11 @@ class Image:
         w = self.window
         return w.kernel == w.stride == (1, 1) and not self.padded
 
+    @property
+    def is_depthwise(self) -> bool:
+        """Every channel by itself."""
+        return self.groups == self.channels == self.filters and self.groups != 1
+
     def can_be_direct(self, per: int) -> bool:
         """`gh::conv_can_be_direct`, with `per` elements to a unit of K; for known shapes."""
         w, channels = self.window, self.channels

@@ -2,7 +2,8 @@
 
 Both operands must be dequantized on the way in: activations with one scale and zero point, weights
 constant, of int8, around zero, with one scale or one for each column. Sums are whole numbers of 32
-bits; the epilogue takes the zero point out, scales, and goes on with real numbers.
+bits; the epilogue takes the zero point out, scales, and goes on with real numbers. Depthwise
+convolutions have a template of their own, which reads bytes as they lie.
 """
 
 from __future__ import annotations
@@ -70,11 +71,14 @@ def int8_matmul(writer: KernelWriter, node: Node) -> bool:
 def int8_conv(writer: KernelWriter, node: Node, image: Image) -> bool:
     """Write a convolution of 8-bit integers; False if this is none."""
     x, w = (_bytes(v) for v in node.inputs)
-    if x is None or w is None or image.groups != 1 or not _suits(writer, x, w, 0):
+    if x is None or w is None or not _suits(writer, x, w, 0):
         return False
     depth = product(w.data.type.shape[1:])
     if not isinstance(depth, int) or depth > DEEPEST:
         return False
+    if image.is_depthwise:
+        _depthwise(writer, node, image, x, w)
+        return True
     order = channels_last(node.output.type.rank)
     source = writer.in_memory(x.data, order)
     shape = f"shape{len(writer.lines)}"
@@ -98,6 +102,29 @@ def int8_conv(writer: KernelWriter, node: Node, image: Image) -> bool:
     )
     writer.variant = VARIANT
     return True
+
+
+def _depthwise(writer: KernelWriter, node: Node, image: Image, x: _Bytes, w: _Bytes) -> None:
+    order = channels_last(node.output.type.rank)
+    source = writer.in_memory(x.data, order)
+    taps = image.window.kernel[0] * image.window.kernel[1]
+    text = (
+        "(gh::ThreadPool& threads, const int8_t* source, void* out) { (void)threads; "
+        f"gh::depthwise_bytes_pack(source, {size_text(taps)}, {size_text(image.window.kernel[1])}, "
+        f"1, {image.weights_text()}, (int32_t*)out); }}"
+    )
+    packed = writer.prepared(w.data, text, f"{size_text(taps * image.channels)} * 4")
+    scales = _scales(writer, x, w, "oc")
+    pixels = image.batch * image.result[0] * image.result[1]
+    variables = {"pixel": pixels, "oc": image.filters}
+    body = take_results(
+        writer, node.output, variables, order, whole=f"gh::to_float(whole) * {scales}"
+    )
+    writer.lines.append(
+        f"  gh::depthwise_bytes(*ctx.pool, {image.text()}, {source}, (const int32_t*){packed}, "
+        f"(int32_t){_number(writer, x.zero)}, {body});"
+    )
+    writer.variant = VARIANT
 
 
 def _bytes(value: Value) -> _Bytes | None:
@@ -128,18 +155,24 @@ def _is_zero(writer: KernelWriter, value: Value) -> bool:
 def _real(writer: KernelWriter, x: _Bytes, w: _Bytes, sums: str, column: str) -> str:
     """The real numbers of a vector of whole sums; names the zero point and scales on the way."""
     moved = " + 128" if x.data.type.dtype is int8 else ""
-    factor = _number(writer, x.scale)
-    if w.axis is None:
-        factor += f" * {_number(writer, w.scale)}"
-        scales = "gh::vf(scale_)"
-    else:
-        scales = f"(gh::vf(scale_) * gh::load({writer.in_memory(w.scale)} + {column}, t))"
+    scales = _scales(writer, x, w, column)
     writer.lines += [
         f"  const int32_t zero_ = (int32_t){_number(writer, x.zero)}{moved};",
-        f"  const float scale_ = {factor};",
         f"  const int32_t* sums_ = {sums};",
     ]
     return f"gh::to_float(whole - gh::vi(zero_) * gh::load(sums_ + {column}, t)) * {scales}"
+
+
+def _scales(writer: KernelWriter, x: _Bytes, w: _Bytes, column: str) -> str:
+    """What a step of a vector of whole sums means."""
+    factor = _number(writer, x.scale)
+    scales = "gh::vf(scale_)"
+    if w.axis is None:
+        factor += f" * {_number(writer, w.scale)}"
+    else:
+        scales = f"(gh::vf(scale_) * gh::load({writer.in_memory(w.scale)} + {column}, t))"
+    writer.lines.append(f"  const float scale_ = {factor};")
+    return scales
 
 
 def _number(writer: KernelWriter, value: Value) -> str:

@@ -10,6 +10,7 @@
 // - `i8_pad_image`: x [N, H, W, C] with padding that stands for the real number 0, which is the zero point and not 0.
 #pragma once
 #include "conv.h"
+#include "depthwise_bytes.h"
 #include "element.h"
 
 namespace gh {
