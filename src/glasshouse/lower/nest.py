@@ -77,12 +77,19 @@ class Nest:
 
     # ------------------------------------------------------------------------------------ rendering
     def render(self, indent: str = "  ") -> list[str]:
-        """The nest as lines of C++; its outermost loop is shared among threads where that pays."""
+        """The nest as lines of C++."""
         work = self.work()
         self._merge()
-        lines = self._statements(0, indent)
+        if self.depth[0]:  # a block, because another nest of the kernel may have the same names
+            inside = self._statements(0, indent + "  ") + self._shared(work, indent + "  ")
+            return [f"{indent}{{", *inside, f"{indent}}}"]
+        return self._shared(work, indent)
+
+    def _shared(self, work: Dim, indent: str) -> list[str]:
+        """The loops; the outermost is shared among threads where that pays."""
         if not self.loops:
-            return lines
+            return []
+        lines: list[str] = []
         extent = size_text(self.loops[0].extent)
         low, high = bounds(work)
         if high < PARALLEL_FROM:

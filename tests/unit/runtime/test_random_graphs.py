@@ -7,7 +7,7 @@ import pytest
 
 from generators import Case, case_of
 from glasshouse.backend.cpu.target import CPU
-from glasshouse.ir import Graph
+from glasshouse.ir import Graph, GraphBuilder
 from glasshouse.ir.dtype import to_storage
 from glasshouse.lower.lower import lower
 from glasshouse.lower.program import Fallback
@@ -60,3 +60,14 @@ def test_nothing_falls_back(dtype: str) -> None:
 def test_symbolic(seed: int) -> None:
     case = case_of(200 + seed, 20, "float32", symbolic=True)
     check(optimize(case.graph), case)
+
+
+def test_single_numbers_in_one_kernel() -> None:
+    """A product of double precision goes op by op; two of them once had variables of one name."""
+    builder = GraphBuilder()
+    x = builder.input("float64", [2, 1, 2]).apply("reshape", shape=(2, 2, 1))
+    number = builder.weight(np.array([[0.5]]), "float64")
+    graph = builder.finish(x.apply("matmul", number, transpose_y=True))
+    given = np.arange(4.0).reshape(2, 1, 2)
+    ours = compile_graph(optimize(graph))(given)
+    np.testing.assert_allclose(ours, given.reshape(2, 2, 1) / 2)
