@@ -7,21 +7,22 @@ import pytest
 from browser.recordings import chain, rich
 
 CASES = [
-    ("gelu", "2 of 10 nodes"),
-    ("/^ge.u$/", "2 of 10 nodes"),
-    ("op:matmul", "2 of 10 nodes"),
-    ("alpha:1.5", "2 of 10 nodes"),
-    ("attr:transpose_b=true", "2 of 10 nodes"),
-    ("shape:64,64", "2 of 10 nodes"),
-    ("shape:f32[*,64]", "9 of 10 nodes"),
-    ("model.py:6", "2 of 10 nodes"),
-    ("file:model.py:5-6", "4 of 10 nodes"),
-    ("in:block1 -op:constant", "3 of 10 nodes"),
+    ("gelu", "2 of 9 nodes"),
+    ("/^ge.u$/", "2 of 9 nodes"),
+    ("op:matmul", "2 of 9 nodes"),
+    ("alpha:1.5", "2 of 9 nodes"),
+    ("attr:transpose_b=true", "2 of 9 nodes"),
+    ("shape:64,64", "2 of 9 nodes"),
+    ("shape:f32[*,64]", "9 of 9 nodes"),
+    ("model.py:6", "2 of 9 nodes"),
+    ("file:model.py:5-6", "4 of 9 nodes"),
+    ("in:block1 -op:constant", "3 of 9 nodes"),
     ("class:linear", "2 groups"),
-    ("op:gelu | op:add", "4 of 10 nodes"),
-    ("bytes>1kB", "6 of 10 nodes"),
-    ("block0", "1 of 10 nodes, 1 group"),
-    ("is:constant", "2 of 10 nodes"),
+    ("op:gelu | op:add", "4 of 9 nodes"),
+    ("bytes>1kB", "6 of 9 nodes"),
+    ("block0", "1 of 9 nodes, 1 group"),
+    ("is:constant", "2 of 9 nodes"),
+    ("is:output", "1 output"),
     ("nothing_like_this", "No node matches “nothing_like_this”"),
     ("/(/", "regular expression"),
     ("is:purple", "is not known"),
@@ -135,7 +136,7 @@ def test_trace_upstream_and_downstream(viewer) -> None:
     v.key("u")
     v.page.wait_for_selector(".toast:has-text('3 nodes upstream')")
     v.key("d")
-    v.page.wait_for_selector(".toast:has-text('5 nodes downstream')")
+    v.page.wait_for_selector(".toast:has-text('4 nodes downstream')")
     v.key("Escape")
     v.page.wait_for_selector(".toast", state="hidden")
     v.page.wait_for_selector(".details h2:has-text('Gelu')")

@@ -49,6 +49,7 @@ export interface ShowResult {
   readonly groupings: readonly string[];
   /** The grouping shown: the one asked for, or the file's first when it has no such. */
   readonly grouping: string;
+  /** Without the graph's outputs, which are drawn beside them. */
   readonly nodes: number;
   readonly edges: number;
   readonly groups: number;

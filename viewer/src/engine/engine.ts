@@ -104,7 +104,7 @@ export class Engine {
     let boxes = 0;
     for (const g of session.flat ? [0] : session.visibleGroups(false)) boxes += session.flat ? h.nodes : session.membersOf(g).length;
     return {
-      update, fold: this.spell(session, view.fold), groupings, grouping: view.grouping, nodes: h.nodes, edges: h.stage.edges,
+      update, fold: this.spell(session, view.fold), groupings, grouping: view.grouping, nodes: h.stage.nodes, edges: h.stage.edges,
       groups: h.groups - 1, boxes,
     };
   }

@@ -12,6 +12,8 @@ export interface StageGraph {
   readonly graph: Graph;
   readonly stage: number;
   readonly count: number;
+  /** How many are nodes of the recording, the first ones: what is told wherever nodes are counted. */
+  readonly nodes: number;
   readonly row: Int32Array;
   readonly nodeOfRow: Int32Array;
   /** Operands: `inputs.values` are producing nodes (-1 when the file names none that is alive). */
@@ -99,7 +101,7 @@ export function selectStage(graph: Graph, stage: number, diff = false): StageGra
   const change = new Uint8Array(count);
   for (const [r, what] of fate) change[nodeOfRow[r]] = what;
   return {
-    diff, change, graph, stage, count, row, nodeOfRow, inputs: { offsets: inOffsets, values: inputs }, inputTensor, tensorStart,
+    diff, change, graph, stage, count, nodes: order.length, row, nodeOfRow, inputs: { offsets: inOffsets, values: inputs }, inputTensor, tensorStart,
     users: { offsets: userCount, values: users }, edges, isInput,
   };
 }

@@ -249,7 +249,7 @@ export class Panels {
   private async trace(item: number, direction: "up" | "down"): Promise<void> {
     const { lit, nodes } = await this.app.engine.call("trace", { item, direction });
     this.overlays.set("trace", { lit });
-    this.say(`${count(nodes - 1)} nodes ${direction === "up" ? "upstream" : "downstream"} · Esc to show all`, true);
+    this.say(`${count(nodes)} nodes ${direction === "up" ? "upstream" : "downstream"} · Esc to show all`, true);
   }
 
   private untrace(): void {

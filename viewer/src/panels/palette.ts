@@ -108,6 +108,7 @@ export class Palette {
     if (r.items.length === 0) return `No node matches “${text.trim().slice(0, 80)}”`;
     const parts: string[] = [];
     if (r.nodes > 0) parts.push(`${count(r.nodes)} of ${count(r.total)} nodes`);
+    if (r.outputs > 0) parts.push(`${count(r.outputs)} ${r.outputs === 1 ? "output" : "outputs"}`);
     if (r.groups > 0) parts.push(`${count(r.groups)} ${r.groups === 1 ? "group" : "groups"}`);
     return parts.join(", ");
   }

@@ -19,7 +19,10 @@ export interface Hit {
 export interface SearchResult {
   readonly problem: string;
   readonly nodes: number;
+  /** Outputs of the graph that were found; they are no nodes. */
+  readonly outputs: number;
   readonly groups: number;
+  /** All nodes. */
   readonly total: number;
   /** Items that were found, groups first, then nodes in order of computation. */
   readonly items: Int32Array;
@@ -30,7 +33,7 @@ export interface SearchResult {
 
 export async function search(s: Shown, text: string, limit: number): Promise<SearchResult> {
   const { h } = s;
-  const nothing = { nodes: 0, groups: 0, total: h.nodes, items: new Int32Array(0), hits: [], lit: new Uint8Array(0) };
+  const nothing = { nodes: 0, outputs: 0, groups: 0, total: h.stage.nodes, items: new Int32Array(0), hits: [], lit: new Uint8Array(0) };
   let lit: Uint8Array;
   try {
     const query = parseQuery(text);
@@ -41,16 +44,22 @@ export async function search(s: Shown, text: string, limit: number): Promise<Sea
     throw e;
   }
   let nodes = 0;
+  let outputs = 0;
   let groups = 0;
-  for (let i = 0; i < lit.length; i++) if (lit[i]) i < h.nodes ? nodes++ : groups++;
-  const items = new Int32Array(nodes + groups);
+  for (let i = 0; i < lit.length; i++) {
+    if (!lit[i]) continue;
+    if (i < h.stage.nodes) nodes++;
+    else if (i < h.nodes) outputs++;
+    else groups++;
+  }
+  const items = new Int32Array(nodes + outputs + groups);
   let at = 0;
   for (let g = 1; g < h.groups; g++) if (lit[h.nodes + g]) items[at++] = h.nodes + g;
   for (let n = 0; n < h.nodes; n++) if (lit[n]) items[at++] = n;
   const hits = Array.from(items.subarray(0, limit), (i) => hitOf(s, i));
   lightGroups(h, lit);
   lightInside(s, items.subarray(0, groups), lit);
-  return { problem: "", nodes, groups, total: h.nodes, items, hits, lit };
+  return { problem: "", nodes, outputs, groups, total: h.stage.nodes, items, hits, lit };
 }
 
 /** What is inside a group that was found stays bright too. */

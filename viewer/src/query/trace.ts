@@ -11,7 +11,7 @@ export function nodesOf(h: Hierarchy, item: number): Int32Array {
   return item < h.nodes ? Int32Array.of(item) : h.order.slice(h.start[item - h.nodes], h.end[item - h.nodes]);
 }
 
-/** Flags by item: all that the item needs (up) or that needs it (down), itself included. */
+/** Flags by item: all that the item needs (up) or that needs it (down), itself included; and how many nodes that is beside its own. */
 export function trace(h: Hierarchy, item: number, direction: Direction): { lit: Uint8Array; nodes: number } {
   const lit = new Uint8Array(h.nodes + h.groups);
   const { offsets, values } = direction === "up" ? h.stage.inputs : h.stage.users;
@@ -20,11 +20,11 @@ export function trace(h: Hierarchy, item: number, direction: Direction): { lit: 
   let nodes = 0;
   while (todo.length > 0) {
     const n = todo.pop() as number;
-    nodes++;
     for (let i = offsets[n]; i < offsets[n + 1]; i++) {
       const m = values[i];
       if (m >= 0 && !lit[m]) {
         lit[m] = 1;
+        if (m < h.stage.nodes) nodes++;
         todo.push(m);
       }
     }
