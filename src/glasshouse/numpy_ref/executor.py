@@ -76,14 +76,17 @@ def bind_sizes(types: Sequence[TensorType], arrays: Sequence[Any]) -> dict[str, 
     return sizes
 
 
-def resolve(attr: Any, sizes: Mapping[str, int]) -> Any:
-    """An attribute with the symbolic sizes in it replaced by their values."""
+def resolve(attr: Any, sizes: Mapping[str, int], body: BodyMaker | None = None) -> Any:
+    """An attribute with the symbolic sizes in it replaced by their values, a graph by a function.
+
+    `body` makes that function; without one, it runs as this module runs graphs.
+    """
     if isinstance(attr, SymDim):
         return evaluate(attr, sizes)
     if isinstance(attr, tuple):
-        return tuple([resolve(a, sizes) for a in attr])
+        return tuple([resolve(a, sizes, body) for a in attr])
     if isinstance(attr, Graph):
-        return Body(attr, sizes)
+        return (body or Body)(attr, sizes)
     return attr
 
 
@@ -103,10 +106,18 @@ class Body:
         return [resolve(v.type.shape, self.sizes) for v in self.graph.outputs]
 
 
+BodyMaker = Callable[[Graph, Mapping[str, int]], Body]
+
+
 def run_node(
-    node: Node, arrays: Sequence[Array], sizes: Mapping[str, int] | None = None
+    node: Node,
+    arrays: Sequence[Array],
+    sizes: Mapping[str, int] | None = None,
+    body: BodyMaker | None = None,
 ) -> list[Array]:
     """A node's outputs for these operands; `sizes` gives the value of each symbol.
+
+    `body` says how graphs in its attributes are run, as in `resolve`.
 
     Symbols that only the result of an opaque node determines (how many elements are not zero) are
     added to `sizes` when it is a dict.
@@ -114,7 +125,7 @@ def run_node(
     sizes = {} if sizes is None else sizes
     if node.op.name == "fused":
         return run(node.attrs["body"], arrays, sizes=sizes)
-    attrs = {key: resolve(value, sizes) for key, value in node.attrs.items()}
+    attrs = {key: resolve(value, sizes, body) for key, value in node.attrs.items()}
     try:
         with np.errstate(all="ignore"):
             out = node.op.ref(*arrays, **attrs)

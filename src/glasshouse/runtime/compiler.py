@@ -30,7 +30,9 @@ def compile_graph(
         layout = layout_of(program)
         source = emit(program, layout)
     library = build(source, progress)
-    return Module(program, layout, library, source, num_runtimes=num_runtimes)
+    module = Module(program, layout, library, source, num_runtimes=num_runtimes)
+    module.bodies.prepare(program)
+    return module
 
 
 def compile_optimized(

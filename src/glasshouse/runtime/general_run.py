@@ -18,6 +18,7 @@ from glasshouse.lower.order import lying
 from glasshouse.lower.program import Fallback, Program, Step
 from glasshouse.numpy_ref.executor import bind_sizes, run_node
 from glasshouse.runtime.arrays import ALIGN, Array, aligned_bytes
+from glasshouse.runtime.bodies import Bodies
 from glasshouse.runtime.checks import check_output, checked_input, empty, sizes_of
 from glasshouse.runtime.quick_run import BAD_INDEX
 from glasshouse.runtime.updates import State
@@ -35,6 +36,7 @@ class GeneralRun:
         self.layout = layout
         self.state = state
         self.library = library
+        self.bodies = Bodies()
         self.segments = _segments(program)
         self.passed_through = passed_through(program)
 
@@ -125,7 +127,7 @@ class Run:
 
     def _fall_back(self, step: Fallback) -> None:
         arrays = [from_storage(self._read(v), v.type.dtype) for v in step.node.inputs]
-        made = run_node(step.node, arrays, self.sizes)
+        made = run_node(step.node, arrays, self.sizes, self.of.bodies)
         for value, array in zip(step.node.outputs, made, strict=True):
             order = self.of.program.orders.get(value)
             lies = array if order is None else array.transpose(order)

@@ -23,6 +23,7 @@ from glasshouse.ir.sources import CONSTANT, VARIABLE
 from glasshouse.lower.program import Call, Program, Step
 from glasshouse.record.reader import Recording
 from glasshouse.runtime.arrays import Array, aligned_bytes, array_of, like_inputs
+from glasshouse.runtime.bodies import Bodies
 from glasshouse.runtime.constants import ConstantSet, Packing, built_in
 from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.pool import pool_of
@@ -176,6 +177,11 @@ class Module(ShowsInCell):
             if node in self.graph.updates
             else (self._runtimes.constants.arrays[place])
         )
+
+    @property
+    def bodies(self) -> Bodies:
+        """Modules for the bodies of control flow."""
+        return self._general.bodies
 
     @property
     def graph(self) -> Graph:

@@ -22,8 +22,8 @@ class Fallbacks:
 FALLBACKS = Fallbacks(
     {
         "opaque": "its meaning is known only to whoever brought it",
-        "cond": "its branches are graphs of their own",
-        "while_loop": "its body is a graph of its own",
-        "scan": "its body is a graph of its own",
+        "cond": "Python chooses between its branches, which are compiled",
+        "while_loop": "Python goes round; its test and its body are compiled",
+        "scan": "Python goes round; its body is compiled",
     },
 )
