@@ -5,6 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from glasshouse.cli.page_options import add_page_options, page_start
+
 HELP = "write one HTML page that shows a model, a recording or a trace, offline"
 
 
@@ -19,10 +21,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("-o", "--output", default="", help="the page (FILE.html beside you)")
     parser.add_argument("--title", default="", help="the page's title")
-    parser.add_argument("--rules", default=None, help="style rules to apply, as JSON")
-    parser.add_argument("--theme", choices=("light", "dark"), help="instead of the system's")
-    parser.add_argument("--group-by", dest="grouping", help="module, kernel, phase ...")
-    parser.add_argument("--color-by", dest="color", help="time, error, bytes, type or named data")
+    add_page_options(parser)
 
 
 def run(args: Namespace) -> int:
@@ -30,7 +29,7 @@ def run(args: Namespace) -> int:
     from glasshouse.cli.model_argument import is_function, shown
     from glasshouse.show.html import plot_graph
 
-    start = {k: getattr(args, k) for k in ("theme", "grouping", "color") if getattr(args, k)}
+    start = page_start(args)
     first = args.files[0]
     name = first.rpartition(":")[2] if is_function(first) else Path(first).name
     out = args.output or f"{name}.html"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
+from glasshouse.cli.page_options import add_page_options, page_start
+
 HELP = "open models, recordings or traces in the browser; without a file, a page to drop one on"
 
 
@@ -20,10 +22,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--port", type=int, default=0, help="port to listen on (any free one)")
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (this machine)")
     parser.add_argument("--compare", action="store_true", help="all files as one, in two panes")
-    parser.add_argument("--rules", default=None, help="style rules to apply, as JSON")
-    parser.add_argument("--theme", choices=("light", "dark"), help="instead of the system's")
-    parser.add_argument("--group-by", dest="grouping", help="module, kernel, phase ...")
-    parser.add_argument("--color-by", dest="color", help="time, error, bytes, type or named data")
+    add_page_options(parser)
 
 
 def run(args: Namespace) -> int:
@@ -34,7 +33,7 @@ def run(args: Namespace) -> int:
     from glasshouse.show.subject import recording_of, recordings_of
     from glasshouse.show.view import open_tab
 
-    start = {k: getattr(args, k) for k in ("theme", "grouping", "color") if getattr(args, k)}
+    start = page_start(args)
     if args.compare:
         start["compare"] = True
         shown = [recording_of([subject(f) for f in args.files])]
