@@ -22,9 +22,40 @@ def spread(given: Ints, rank: int) -> tuple[int, ...]:
     return out
 
 
-class _Conv(Module):
+class _Convolution(Module):
+    """What convolutions and their transposes have in common: channels, window, weight, bias."""
+
     rank: ClassVar[int]
 
+    def _set_up(
+        self,
+        channels: tuple[int, int],
+        weight: tuple[int, int],
+        kernel_size: Ints,
+        stride: Ints,
+        dilation: Ints,
+        groups: int,
+        bias: bool,
+    ) -> None:
+        """`weight` is the size of the weight before that of the kernel, not yet cut into groups
+        along its second axis."""
+        if groups < 1 or any(count % groups for count in channels):
+            raise ShapeError(
+                f"{groups} groups do not divide {channels[0]} and {channels[1]} channels"
+            )
+        self.in_channels, self.out_channels = channels
+        self.kernel_size = spread(kernel_size, self.rank)
+        self.stride = spread(stride, self.rank)
+        self.dilation = spread(dilation, self.rank)
+        self.groups = groups
+        sizes = (weight[0], weight[1] // groups, *self.kernel_size)
+        self.weight = Parameter(init.linear_weight(sizes))
+        self.register_parameter(
+            "bias", Parameter(init.linear_bias(self.out_channels, sizes)) if bias else None
+        )
+
+
+class _Conv(_Convolution):
     def __init__(
         self,
         in_channels: int,
@@ -37,23 +68,16 @@ class _Conv(Module):
         bias: bool = True,
         padding_mode: str = "zeros",
     ) -> None:
-        _check_groups(in_channels, out_channels, groups)
-        self.in_channels, self.out_channels = in_channels, out_channels
-        self.kernel_size = spread(kernel_size, self.rank)
-        self.stride = spread(stride, self.rank)
         self.padding: str | tuple[int, ...] = (
             padding if isinstance(padding, str) else spread(padding, self.rank)
         )
-        self.dilation = spread(dilation, self.rank)
-        self.groups = groups
         self.padding_mode = padding_mode
         if padding_mode != "zeros" and isinstance(self.padding, str):
             raise Unsupported(f"padding {padding!r} with padding_mode {padding_mode!r}")
-        sizes = (out_channels, in_channels // groups, *self.kernel_size)
-        self.weight = Parameter(init.linear_weight(sizes))
-        self.register_parameter(
-            "bias", Parameter(init.linear_bias(out_channels, sizes)) if bias else None
-        )
+        self._set_up(
+            (in_channels, out_channels), (out_channels, in_channels), kernel_size, stride,
+            dilation, groups, bias,
+        )  # fmt: skip
 
     def forward(self, x: Any) -> Any:
         padding = self.padding
@@ -95,9 +119,7 @@ class Conv3d(_Conv):
     rank = 3
 
 
-class _ConvTranspose(Module):
-    rank: ClassVar[int]
-
+class _ConvTranspose(_Convolution):
     def __init__(
         self,
         in_channels: int,
@@ -110,19 +132,12 @@ class _ConvTranspose(Module):
         bias: bool = True,
         dilation: Ints = 1,
     ) -> None:
-        _check_groups(in_channels, out_channels, groups)
-        self.in_channels, self.out_channels = in_channels, out_channels
-        self.kernel_size = spread(kernel_size, self.rank)
-        self.stride = spread(stride, self.rank)
         self.padding = spread(padding, self.rank)
         self.output_padding = spread(output_padding, self.rank)
-        self.dilation = spread(dilation, self.rank)
-        self.groups = groups
-        sizes = (in_channels, out_channels // groups, *self.kernel_size)
-        self.weight = Parameter(init.linear_weight(sizes))
-        self.register_parameter(
-            "bias", Parameter(init.linear_bias(out_channels, sizes)) if bias else None
-        )
+        self._set_up(
+            (in_channels, out_channels), (in_channels, out_channels), kernel_size, stride,
+            dilation, groups, bias,
+        )  # fmt: skip
 
     def forward(self, x: Any) -> Any:
         return conv_transpose(
@@ -151,8 +166,3 @@ class ConvTranspose3d(_ConvTranspose):
     """The transpose of `Conv3d`."""
 
     rank = 3
-
-
-def _check_groups(inside: int, outside: int, groups: int) -> None:
-    if groups < 1 or inside % groups or outside % groups:
-        raise ShapeError(f"{groups} groups do not divide {inside} and {outside} channels")
