@@ -65,7 +65,7 @@ def compile(
 
 def load(folder: str | os.PathLike[str], num_runtimes: int = 1) -> Module:
     """The module that `module.save(folder)` wrote; needs no compiler and not the model's code."""
-    from glasshouse.runtime.save import load as load_folder
+    from glasshouse.runtime.load import load as load_folder
 
     return load_folder(folder, num_runtimes)
 

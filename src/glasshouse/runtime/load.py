@@ -1,0 +1,137 @@
+"""Decides how a saved model comes back: every part checked, weights mapped where they lie."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glasshouse.backend.cpu.emit import Layout, Source
+from glasshouse.errors import FormatError, GlasshouseError
+from glasshouse.ir.dim import symbols_of
+from glasshouse.ir.graph import Graph
+from glasshouse.lower.program import Call, Fallback, Kernel, Packed, Program, Step
+from glasshouse.record.reader import Recording
+from glasshouse.runtime.arrays import Array
+from glasshouse.runtime.c_api import FOOTER
+from glasshouse.runtime.graph_json import Json, graph_from_json, value_from_json
+from glasshouse.runtime.module import Module
+from glasshouse.runtime.saved import FORMAT, VERSION, digest, processor_features
+
+
+def load(folder: str | os.PathLike[str], num_runtimes: int = 1) -> Module:
+    """The module that was saved in a folder; no compiler and no model code is needed."""
+    folder = Path(folder)
+    about = _read_about(folder)
+    try:
+        library = _checked_library(folder, about["library"])
+        fetch = _mapped_arrays(folder, about["weights"])
+        graph = graph_from_json(about["graph"], fetch)
+        program, layout = _program(graph, about), _layout(graph, about)
+        source = _sources(folder / "source")
+        headers = about["library"]["headers"]
+    except GlasshouseError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError) as error:
+        raise FormatError(f"{folder / 'module.json'}: damaged ({error!r})") from None
+    module = Module(program, layout, library, source, headers, num_runtimes)
+    module.base_recording = Recording.open(folder / "recording.glass")
+    return module
+
+
+def _read_about(folder: Path) -> dict[str, Any]:
+    path = folder / "module.json"
+    try:
+        about = json.loads(path.read_bytes())
+    except OSError as error:
+        raise FormatError(
+            f"{folder}: no saved model there ({error.strerror})",
+            hint="module.save(folder) or `glasshouse compile FILE -o DIR` write one",
+        ) from None
+    except ValueError as error:
+        raise FormatError(f"{path}: not JSON ({error})") from None
+    if not isinstance(about, dict) or about.get("format") != FORMAT:
+        raise FormatError(f"{path}: not a saved model of Glasshouse")
+    if about.get("version") != VERSION:
+        raise FormatError(
+            f"{path}: version {about.get('version')}, this Glasshouse reads {VERSION}",
+            hint="compile and save the model again",
+        )
+    return about
+
+
+def _checked_library(folder: Path, about: Json) -> Path:
+    path = folder / Path(about["file"]).name
+    try:
+        found = digest(path, about["bytes"])
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+    if found != about["sha256"]:
+        raise FormatError(f"{path}: not the library that was saved", hint="save the model again")
+    lacking = set(about["processor"]) - set(processor_features())
+    if lacking:
+        names = ", ".join(sorted(lacking))
+        raise FormatError(
+            f"{path}: built for a processor with {names}, which this one lacks",
+            hint="compile on this machine",
+        )
+    return path.resolve()
+
+
+def _mapped_arrays(folder: Path, about: Json) -> Any:
+    path, begin = folder / Path(about["file"]).name, about["begin"]
+    try:
+        if path.stat().st_size != begin + about["bytes"] + (FOOTER.size if begin else 0):
+            raise FormatError(f"{path}: not the weights that were saved: another size")
+        data = np.memmap(path, np.uint8, "r", begin, (about["bytes"],))
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
+
+    def fetch(number: int) -> Array:
+        at, dtype, shape = about["arrays"][number]
+        count = int(np.prod(shape, dtype=np.int64))
+        return np.frombuffer(data, np.dtype(dtype), count, at).reshape(shape)
+
+    return fetch
+
+
+def _program(graph: Graph, about: Json) -> Program:
+    steps: list[Step] = []
+    for given in about["steps"]:
+        node = graph.node(given["node"])
+        if "fallback" in given:
+            steps.append(Fallback(node, given["fallback"]))
+            continue
+        kernel = Kernel(given["kernel"], "", tuple(given["ops"]), given["variant"])
+        flops, read, written = given["cost"]
+        steps.append(Call(kernel, node, (), (), 0, flops, read, written))
+    found = {
+        name: symbol
+        for value in graph.inputs
+        for dim in value.type.shape
+        for name, symbol in symbols_of(dim).items()
+    }
+    orders = {value_from_json(graph, v): tuple(order) for v, order in about["orders"]}
+    aliases = {value_from_json(graph, v): value_from_json(graph, w) for v, w in about["aliases"]}
+    return Program(graph, steps, tuple(found[n] for n in about["symbols"]), orders, aliases)
+
+
+def _layout(graph: Graph, about: Json) -> Layout:
+    """Packed weights are told apart by their place: what made them is inside the library."""
+    return Layout(
+        {value_from_json(graph, v): place for v, place in about["table"]},
+        {Packed(value_from_json(graph, v), "", str(p)): p for v, p in about["packed"]},
+        {value_from_json(graph, v): begin for v, begin in about["arena"]},
+        about["arena_bytes"],
+        about["tensor_bytes"],
+        about["work_offset"],
+    )
+
+
+def _sources(folder: Path) -> Source:
+    texts = {path.stem: path.read_text() for path in sorted(folder.glob("*.cpp"))}
+    main = texts.pop("main", "")
+    return Source(texts, main)
