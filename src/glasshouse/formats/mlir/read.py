@@ -10,26 +10,33 @@ import re
 from dataclasses import dataclass
 
 from glasshouse.formats.kinds import kind_of
+from glasshouse.formats.mlir.op_text import (
+    NAME,
+    RESULTS,
+    attributes,
+    dictionaries_of,
+    first_type,
+    op_name,
+    parameters,
+    result_names,
+    symbol,
+    take_location,
+    without_defined,
+)
 from glasshouse.formats.mlir.statements import Op, Region, parse
-from glasshouse.formats.mlir.types import readable_type, result_types, signature
-from glasshouse.formats.printed import end_of_string, split_top
+from glasshouse.formats.mlir.types import result_types, signature
+from glasshouse.formats.printed import split_top
 from glasshouse.formats.source import Source
 from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
 
 GENERATOR = "mlir"
 _VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
-_RESULT = r"%[\w$.-]+(?::\d+)?"
-_RESULTS = re.compile(rf"({_RESULT}(?:\s*,\s*{_RESULT})*)\s*=\s*")
-_NAME = re.compile(r'"([^"]+)"|([A-Za-z_][\w$.-]*)')
-_SYMBOL = re.compile(r'@(?:"([^"]*)"|([\w$.-]+))')
 _FILE = re.compile(r'"([^"]+)":(\d{1,9})(?::\d+)?')
 _NAMED = re.compile(r'loc\("([^"]*)"(?!:)')
 _ALIAS = re.compile(r"#[\w$.]+")
 _MODULES = ("module", "builtin.module")
 _FUNCTIONS = ("func.func", "func", "stablehlo.func", "llvm.func")
 _RETURNS = ("return", "func.return", "stablehlo.return", "mhlo.return")
-MAX_ATTR = 2000
-MAX_RESULTS = 10_000
 
 
 def read(source: Source) -> Recording:
@@ -45,10 +52,10 @@ def read(source: Source) -> Recording:
         if name in _MODULES:
             inner = [o for region in op.regions for o in region.ops]
             waiting += reversed(inner)
-            if not made.title.strip() or _symbol(op.text):
-                made.title = _symbol(op.text) or made.title
+            if not made.title.strip() or symbol(op.text):
+                made.title = symbol(op.text) or made.title
         elif name in _FUNCTIONS and op.regions:
-            reader.functions[_symbol(op.text)] = op
+            reader.functions[symbol(op.text)] = op
         elif "." in name or op.text[:1] in '%"':
             loose.append(op)
         elif name not in _FUNCTIONS:
@@ -57,18 +64,6 @@ def read(source: Source) -> Recording:
     if not made.graphs:
         raise source.error("MLIR text without a function")
     return made.finish()
-
-
-def op_name(op: Op) -> str:
-    """The name of an op, behind its results."""
-    results = _RESULTS.match(op.text)
-    found = _NAME.match(op.text, results.end() if results else 0)
-    return (found[1] or found[2]) if found else ""
-
-
-def _symbol(text: str) -> str:
-    found = _SYMBOL.search(text) or re.search(r'sym_name\s*=\s*"([^"]*)"', text)
-    return next((g for g in found.groups() if g), "") if found else ""
 
 
 @dataclass
@@ -115,7 +110,7 @@ class _File:
             graph = self.made.graph(name or "function")
             self.graph_of[name] = graph.index
             region = op.regions[0]
-            waiting.append(_Waiting(graph, region, region.arguments or _parameters(op.text), None))
+            waiting.append(_Waiting(graph, region, region.arguments or parameters(op.text), None))
         waiting.reverse()
         while waiting:
             todo = waiting.pop()
@@ -155,7 +150,7 @@ class _Body:
         for argument in split_top(self.arguments):
             name, _, rest = argument.partition(":")
             if name.strip().startswith("%"):
-                inputs.append(self._source("Input", name.strip(), _first_type(rest)))
+                inputs.append(self._source("Input", name.strip(), first_type(rest)))
         # Results of the whole region are known first: a later op may be read by an earlier one.
         later: list[_Waiting] = []
         outputs: list[tuple[int, int]] = []
@@ -180,24 +175,24 @@ class _Body:
         return (found[0], int(port)) if port and len(port) < 7 else found
 
     def _op(self, op: Op, outputs: list[tuple[int, int]]) -> list[_Waiting]:
-        text, location = _take_location(op.text)
-        results = _RESULTS.match(text)
+        text, location = take_location(op.text)
+        results = RESULTS.match(text)
         rest = text[results.end() :] if results else text
         name = op_name(op)
         body, types = signature(rest)
-        found = _NAME.match(body)
+        found = NAME.match(body)
         body = body[found.end() :] if found else body
-        dictionaries, plain = _dictionaries(body)
-        operands = [self._operand(v) for v in _VALUE.findall(_without_defined(plain))]
+        dictionaries, plain = dictionaries_of(body)
+        operands = [self._operand(v) for v in _VALUE.findall(without_defined(plain))]
         if name in _RETURNS:
             outputs += operands
             return []
-        names = _result_names(results[1] if results else "")
+        names = result_names(results[1] if results else "")
         file, line, path = self.owner.location(location)
         steps = [s for s in path.split("/")[:-1] if s] if "/" in path else []
         bodies, later = self._regions(op, name, types)
-        attrs = _attributes(dictionaries, plain)
-        called = _symbol(attrs.get("callee", ""))
+        attrs = attributes(dictionaries, plain)
+        called = symbol(attrs.get("callee", ""))
         if called in self.owner.graph_of:
             bodies.append(self.owner.graph_of[called])
         node = self.graph.node(
@@ -238,116 +233,3 @@ class _Body:
             bodies.append(graph.index)
             later.append(_Waiting(graph, region, arguments, visible))
         return bodies, later
-
-
-def _parameters(text: str) -> str:
-    """The parameter list of a printed function."""
-    start = text.find("(")
-    if start < 0:
-        return ""
-    depth, i = 0, start
-    while i < len(text):
-        if text[i] == '"':
-            i = end_of_string(text, i)
-            continue
-        if text.startswith("->", i):
-            i += 2
-            continue
-        depth += (text[i] in "([{<") - (text[i] in ")]}>")
-        if depth == 0:
-            return text[start + 1 : i]
-        i += 1
-    return ""
-
-
-def _first_type(text: str) -> str:
-    """The type at the start of "tensor<4xf32> {attrs} loc(...)"."""
-    text = text.strip()
-    depth = 0
-    for i, c in enumerate(text):
-        depth += (c in "<([") - (c in ">)]")
-        if depth == 0 and c in " {" and i:
-            return readable_type(text[:i].strip())
-    return readable_type(text)
-
-
-def _take_location(text: str) -> tuple[str, str]:
-    """An op's text without the location at its end, and the location."""
-    place = text.rfind(" loc(")
-    if place < 0 or not text.endswith(")"):
-        return text, ""
-    return text[:place].rstrip(), text[place + 1 :]
-
-
-def _result_names(text: str) -> list[str]:
-    """ "%0:2" as ["%0#0", "%0#1"], "%a, %b" as they are."""
-    out: list[str] = []
-    for part in text.split(","):
-        name, _, count = part.strip().partition(":")
-        if count.isdigit() and len(count) < 6:
-            out += [f"{name}#{i}" for i in range(min(int(count), MAX_RESULTS))]
-        elif name:
-            out.append(name)
-    return out[:MAX_RESULTS]
-
-
-def _dictionaries(text: str) -> tuple[list[str], str]:
-    """The attribute dictionaries of an op, and its text without them."""
-    found, plain, depth, start, i = [], [], 0, 0, 0
-    while i < len(text):
-        c = text[i]
-        if c == '"':
-            end = end_of_string(text, i)
-            if not depth:
-                plain.append(text[i:end])
-            i = end
-            continue
-        if c == "{":
-            if not depth:
-                start = i
-            depth += 1
-        elif c == "}" and depth:
-            depth -= 1
-            if not depth:
-                found.append(text[start + 1 : i])
-        elif not depth:
-            plain.append(c)
-        i += 1
-    return found, "".join(plain)
-
-
-def _without_defined(text: str) -> str:
-    """`(%iter = %0)` defines %iter and reads %0: only what is read is left."""
-    return re.sub(r"%[\w$.-]+\s*=\s*(?=%)", "", text)
-
-
-def _attributes(dictionaries: list[str], plain: str) -> dict[str, str]:
-    out: dict[str, str] = {}
-    for text in dictionaries:
-        for entry in split_top(text):
-            key, equals, value = entry.partition("=")
-            out[key.strip().strip('"')] = _cut(value.strip() if equals else "unit")
-    # What the pretty form spells without braces: `dims = [0]`, `dense<1.0>`, `@callee`.
-    modes = []
-    for entry in split_top(plain):
-        found = re.search(r"\b([A-Za-z_]\w*)\s*=\s*([^%=]+)$", entry)
-        if found:
-            out.setdefault(found[1], _cut(found[2].strip()))
-        elif re.fullmatch(r"[A-Z][A-Z_0-9]*", entry):
-            modes.append(entry)
-    if modes:
-        out["mode"] = ", ".join(modes)
-    applied = re.search(r"\bapplies ([\w.]+)", plain)
-    if applied:
-        out["applies"] = applied[1]
-    constant = re.search(r"dense<|array<|dense_resource<", plain)
-    if constant:
-        out.setdefault("value", _cut(plain[constant.start() :].strip()))
-    symbol = _SYMBOL.search(plain)
-    if symbol:
-        out.setdefault("callee", symbol[0])
-    return out
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= MAX_ATTR else f"{text[:MAX_ATTR]} ... ({len(text)} characters)"
