@@ -36,6 +36,18 @@ def aligned_bytes(count: int) -> Array:
     return raw[begin : begin + max(count, 1)]
 
 
+def let_go(array: Array) -> None:
+    """Give the system back the pages that lie wholly inside of an array, which must own them.
+
+    Memory then reads as zeroes, a mapped file as what the file holds.
+    """
+    begin = -(-array.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
+    count = (array.ctypes.data + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE - begin
+    if count > 0 and hasattr(mmap, "MADV_DONTNEED"):
+        where = ctypes.c_void_p(begin), ctypes.c_size_t(count)
+        ctypes.CDLL(None).madvise(*where, mmap.MADV_DONTNEED)
+
+
 def address_of(array: Array) -> int:
     """Where an array begins: 0.23 us, where `array.ctypes.data` takes 1.0."""
     try:

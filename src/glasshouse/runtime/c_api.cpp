@@ -94,6 +94,23 @@ static int gh_map(GH_MODEL* m, const char* folder) {
   return 0;
 }
 
+// Packs weights one by one. What one was packed from goes back to the system, which reads it again should somebody
+// want it: at no time are all weights in memory twice.
+static int gh_pack(GH_MODEL* m) {
+  void* table[kGhTable];
+  memcpy(table, m->fixed, sizeof table);
+  for (int place : kGhPacked) {
+    if (place < 0) continue;
+    if (!(m->fixed[place] = gh_bytes(glasshouse_packed_bytes(place)))) return gh_fail("out of memory", "");
+    m->owned[place] = true;
+    table[place] = m->fixed[place];
+    glasshouse_prepare(m->pool, table);
+    table[place] = nullptr;
+    madvise(m->weights, kGhWeightBytes, MADV_DONTNEED);
+  }
+  return 0;
+}
+
 static int gh_fill(GH_MODEL* m) {
   for (const GhSource& s : kGhSources) {
     if (s.place < 0) continue;
@@ -105,19 +122,13 @@ static int gh_fill(GH_MODEL* m) {
     m->fixed[s.place] = own;
     m->owned[s.place] = true;
   }
-  for (int place : kGhPacked) {
-    if (place < 0) continue;
-    if (!(m->fixed[place] = gh_bytes(glasshouse_packed_bytes(place)))) return gh_fail("out of memory", "");
-    m->owned[place] = true;
-  }
   for (const GhUpdate& u : kGhUpdates) {
     if (u.variable < 0 || !u.own || m->fixed[u.next]) continue;
     if (!(m->fixed[u.next] = gh_bytes(u.bytes))) return gh_fail("out of memory", "");
     m->owned[u.next] = true;
   }
   if (!(m->arena = (char*)gh_bytes(kGhArenaBytes))) return gh_fail("out of memory", "");
-  glasshouse_prepare(m->pool, m->fixed);
-  return 0;
+  return gh_pack(m);
 }
 
 GH_API const char* GH_NAME(error)(void) { return gh_message; }

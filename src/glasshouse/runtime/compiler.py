@@ -13,6 +13,7 @@ from glasshouse.passes import PassContext, optimize
 from glasshouse.passes.pipeline import no_collection
 from glasshouse.runtime.layout import layout_of
 from glasshouse.runtime.module import Module
+from glasshouse.runtime.room import Room, room_for
 from glasshouse.runtime.tune import TOLERANCE, Tuner
 
 TARGETS = ("cpu",)
@@ -23,6 +24,7 @@ def compile_graph(
     progress: Progress | None = None,
     num_runtimes: int = 1,
     choose: Chooser = by_estimate,
+    room: Room | None = None,
 ) -> Module:
     """A module that computes exactly this graph, without optimising it."""
     with no_collection():
@@ -30,7 +32,7 @@ def compile_graph(
         layout = layout_of(program)
         source = emit(program, layout)
     library = build(source, progress)
-    module = Module(program, layout, library, source, num_runtimes=num_runtimes)
+    module = Module(program, layout, library, source, num_runtimes=num_runtimes, room=room)
     module.bodies.prepare(program)
     return module
 
@@ -52,12 +54,16 @@ def compile_optimized(
     if precision is not None:
         ctx.set_precision(precision)
     record = ctx.record()
+    room = room_for(graph, precision)
     try:
         optimized = optimize(graph, ctx)
+    except BaseException:
+        room.close()
+        raise
     finally:
         ctx.instruments.remove(record)
         ctx.precision = before
     choose = by_estimate if tune is False else Tuner(bool(tune), tolerance, progress)
-    module = compile_graph(optimized, progress, num_runtimes, choose)
+    module = compile_graph(optimized, progress, num_runtimes, choose, room)
     module.base_recording = record.recording
     return module

@@ -18,6 +18,8 @@ from glasshouse.lower.lower import is_zero_point
 from glasshouse.lower.program import Call, Program
 from glasshouse.lower.writer import is_number
 from glasshouse.runtime.arrays import ALIGN, Array, aligned_bytes
+from glasshouse.runtime.mapped import MappedWeights
+from glasshouse.runtime.room import Room
 
 
 @dataclass(frozen=True)
@@ -27,27 +29,40 @@ class Packing:
     library: ctypes.CDLL
     pool: ctypes.c_void_p
     layout: Layout
+    room: Room | None = None  # for the first packed forms
+    mapped: MappedWeights | None = None  # where constants of a loaded module lie
 
     def packed(self, arrays: Mapping[int, Array], changed: set[int]) -> dict[int, Array]:
-        """New packed forms of the constants at the places `changed`, all in one block."""
+        """New packed forms of the constants at the places `changed`, in one block or two."""
         source_of = {
             place: self.layout.table[form.source]
             for form, place in self.layout.packed.items()
             if self.layout.table[form.source] in changed
         }
-        sizes = {place: int(self.library.glasshouse_packed_bytes(place)) for place in source_of}
-        block = aligned_bytes(sum(-(-size // ALIGN) * ALIGN for size in sizes.values()))
+        sizes = {
+            place: -(-int(self.library.glasshouse_packed_bytes(place)) // ALIGN) * ALIGN
+            for place in source_of
+        }
+        left = sum(sizes.values())
+        block = None if self.room is None else self.room.take(left)
         made: dict[int, Array] = {}
-        table = (ctypes.c_void_p * max(self.layout.table_size, 1))()
         begin = 0
         for place, source in source_of.items():
+            if block is None or begin + sizes[place] > block.size:
+                block, begin = aligned_bytes(left), 0
             made[place] = block[begin : begin + sizes[place]]
-            begin += -(-sizes[place] // ALIGN) * ALIGN
-            table[place] = made[place].ctypes.data
-            table[source] = arrays[source].ctypes.data
-        if made:
-            self.library.glasshouse_prepare(self.pool, table)
+            begin += sizes[place]
+            left -= sizes[place]
+            self._pack(place, made[place], source, arrays[source])
         return made
+
+    def _pack(self, place: int, form: Array, source: int, array: Array) -> None:
+        """One form; its constant need not be in memory from then on."""
+        table = (ctypes.c_void_p * max(self.layout.table_size, 1))()
+        table[place], table[source] = form.ctypes.data, array.ctypes.data
+        self.library.glasshouse_prepare(self.pool, table)
+        if self.mapped is not None:
+            self.mapped.let_go(array)
 
 
 @dataclass(frozen=True, eq=False)

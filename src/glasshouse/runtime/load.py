@@ -7,17 +7,15 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from glasshouse.backend.cpu.emit import Layout, Source
 from glasshouse.errors import FormatError, GlasshouseError
 from glasshouse.ir.dim import symbols_of
 from glasshouse.ir.graph import Graph
 from glasshouse.lower.program import Call, Fallback, Kernel, Packed, Program, Step
 from glasshouse.record.reader import Recording
-from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.c_api import FOOTER
 from glasshouse.runtime.graph_json import Json, graph_from_json, value_from_json
+from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.saved import FORMAT, VERSION, digest, processor_features
 
@@ -28,8 +26,8 @@ def load(folder: str | os.PathLike[str], num_runtimes: int = 1) -> Module:
     about = _read_about(folder)
     try:
         library = _checked_library(folder, about["library"])
-        fetch = _mapped_arrays(folder, about["weights"])
-        graph = graph_from_json(about["graph"], fetch)
+        weights = _mapped(folder, about["weights"])
+        graph = graph_from_json(about["graph"], weights.array)
         program, layout = _program(graph, about), _layout(graph, about)
         source = _sources(folder / "source")
         headers = about["library"]["headers"]
@@ -37,7 +35,7 @@ def load(folder: str | os.PathLike[str], num_runtimes: int = 1) -> Module:
         raise
     except (KeyError, TypeError, ValueError, IndexError) as error:
         raise FormatError(f"{folder / 'module.json'}: damaged ({error!r})") from None
-    module = Module(program, layout, library, source, headers, num_runtimes)
+    module = Module(program, layout, library, source, headers, num_runtimes, mapped=weights)
     module.base_recording = Recording.open(folder / "recording.glass")
     return module
 
@@ -81,21 +79,10 @@ def _checked_library(folder: Path, about: Json) -> Path:
     return path.resolve()
 
 
-def _mapped_arrays(folder: Path, about: Json) -> Any:
-    path, begin = folder / Path(about["file"]).name, about["begin"]
-    try:
-        if path.stat().st_size != begin + about["bytes"] + (FOOTER.size if begin else 0):
-            raise FormatError(f"{path}: not the weights that were saved: another size")
-        data = np.memmap(path, np.uint8, "r", begin, (about["bytes"],))
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
-
-    def fetch(number: int) -> Array:
-        at, dtype, shape = about["arrays"][number]
-        count = int(np.prod(shape, dtype=np.int64))
-        return np.frombuffer(data, np.dtype(dtype), count, at).reshape(shape)
-
-    return fetch
+def _mapped(folder: Path, about: Json) -> MappedWeights:
+    begin, count = about["begin"], about["bytes"]
+    end = begin + count + (FOOTER.size if begin else 0)
+    return MappedWeights(folder / Path(about["file"]).name, begin, count, end, about["arrays"])
 
 
 def _program(graph: Graph, about: Json) -> Program:

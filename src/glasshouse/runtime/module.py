@@ -26,8 +26,10 @@ from glasshouse.runtime.arrays import Array, aligned_bytes, array_of, like_input
 from glasshouse.runtime.bodies import Bodies
 from glasshouse.runtime.constants import ConstantSet, Packing, built_in
 from glasshouse.runtime.general_run import GeneralRun, Run, See
+from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.pool import pool_of
 from glasshouse.runtime.quick_run import QuickCall, QuickRun
+from glasshouse.runtime.room import Room
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Runtimes, Workspace
 
@@ -58,8 +60,14 @@ class Module(ShowsInCell):
         source: Source,
         headers: str = "",
         num_runtimes: int = 1,
+        room: Room | None = None,
+        mapped: MappedWeights | None = None,
     ) -> None:
-        """`headers` is the hash of those that the library was built from; "": the ones here."""
+        """`headers` is the hash of those that the library was built from; "": the ones here.
+
+        `room` is memory for packed weights that was asked for ahead; `mapped` is the file that
+        the weights lie in.
+        """
         if num_runtimes < 1 or (num_runtimes > 1 and program.graph.updates):
             raise Unsupported(
                 f"num_runtimes is {num_runtimes}",
@@ -78,6 +86,8 @@ class Module(ShowsInCell):
         sources = self._sources()
         self._built_in = built_in(program)
         self._state = State(program, layout.table)
+        if mapped is not None:  # variables have been copied
+            mapped.let_all_go()
         self._loaded: ConstantSet | None = None  # waits for swap_constants
         self._setting = threading.Lock()
         self._general = GeneralRun(program, layout, self._state, self._library)
@@ -86,7 +96,9 @@ class Module(ShowsInCell):
             Workspace(aligned_bytes(layout.arena_bytes), places, pool, steps, len(program.symbols))
             for _ in range(num_runtimes)
         ]
-        constants = ConstantSet(Packing(self._library, pool, layout)).replaced(sources)
+        constants = ConstantSet(Packing(self._library, pool, layout, room, mapped)).replaced(
+            sources
+        )
         self._runtimes = Runtimes(self._workspaces, constants, self._state)
         self._quick: QuickRun | None = None
         if QuickRun.serves(program, layout):

@@ -93,6 +93,33 @@ def test_runs_from_cpp_without_python(saved: tuple[Module, Path], tmp_path: Path
     assert "nowhere/weights.bin: No such file" in gone.stderr
 
 
+def test_loaded_weights_are_in_memory_once(tmp_path: Path) -> None:
+    """Those that kernels read packed; the others where they are mapped."""
+    count, size = 4, 2048  # 64 MiB
+    weights = [gh.from_numpy(floats(size, size) / size) for _ in range(count)]
+
+    def model(x: Any) -> Any:
+        for weight in weights:
+            x = x @ weight
+        return x
+
+    x = floats(2, size)
+    module = gh.compile(model, x)
+    folder = module.save(tmp_path / "saved")
+    np.save(tmp_path / "x.npy", x)
+    code = f"""
+import re, numpy, glasshouse as gh, glasshouse.runtime.load
+def peak(): return int(re.search(r"VmHWM:\\s*(\\d+)", open("/proc/self/status").read())[1]) * 1024
+before = peak()
+y = gh.load({str(folder)!r})(numpy.load({str(tmp_path / "x.npy")!r}))
+numpy.save({str(tmp_path / "y.npy")!r}, y)
+print(peak() - before)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert int(done.stdout) < 1.6 * count * size * size * 4
+    np.testing.assert_array_equal(np.load(tmp_path / "y.npy"), module(x))
+
+
 def test_the_header_is_plain_c(saved: tuple[Module, Path], tmp_path: Path) -> None:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
