@@ -19,6 +19,9 @@ from glasshouse.lower.index import Computed, Index, Loop
 PARALLEL_FROM = 16384
 """Elements from which a nest is worth a second thread: waking one costs about what these cost."""
 
+SHORT = 16
+"""Turns of an outermost loop that are too few to be shared evenly."""
+
 _SLOT = re.compile("\x01(\\d+)\x02")
 
 
@@ -95,16 +98,33 @@ class Nest:
         if high < PARALLEL_FROM:
             return lines + self._loops("0", extent, indent)
         enough = "true" if low >= PARALLEL_FROM else f"{size_text(work)} >= {PARALLEL_FROM}"
+        both = self._shares_two()
+        if both:
+            extent = size_text(self.loops[0].extent * self.loops[1].extent)
         lines.append(f"{indent}ctx.parallel({extent}, {enough}, [&](int64_t begin, int64_t end) {{")
-        lines += self._loops("begin", "end", indent + "  ")
+        lines += self._loops("begin", "end", indent + "  ", both)
         lines.append(f"{indent}}});")
         return lines
 
-    def _loops(self, begin: str, end: str, indent: str) -> list[str]:
+    def _shares_two(self) -> bool:
+        """Whether threads share the two outermost loops: a batch that may be 1 feeds one thread."""
+        if len(self.loops) < 2 or isinstance(self.loops[0].extent, int) or self.depth[1]:
+            return False
+        outer, inner = (bounds(loop.extent)[0] for loop in self.loops[:2])
+        return outer < SHORT and inner > 0
+
+    def _loops(self, begin: str, end: str, indent: str, both: bool = False) -> list[str]:
         lines: list[str] = []
         closing: list[str] = []
         for i, loop in enumerate(self.loops):
             low, high = (begin, end) if i == 0 else ("0", size_text(loop.extent))
+            if both and i == 0:
+                lines += _part_of_both(loop.name, size_text(self.loops[1].extent), indent)
+                closing.append(indent + "}")
+                indent += "  "
+                continue
+            if both and i == 1:
+                low, high = "low_", "high_"
             last = i == len(self.loops) - 1
             if last and self.along:
                 return lines + self._strips(loop, low, high, indent) + closing[::-1]
@@ -183,8 +203,7 @@ class Nest:
     # -------------------------------------------------------------------------------------- merging
     def _merge(self) -> None:
         """Join neighbouring loops over which every access advances evenly."""
-        texts = [s for level in self.depth for s in level if isinstance(s, str)]
-        texts += [t for f in self.folds for t in f.begin + f.inside]
+        texts = self._texts()
         at = len(self.loops) - 2
         while at >= 0:
             if not self.depth[at + 1] and self._join(self.loops, at, texts):
@@ -194,7 +213,15 @@ class Nest:
             for at in range(len(fold.loops) - 2, -1, -1):
                 self._join(fold.loops, at, texts)
 
-    def _join(self, loops: list[Loop], at: int, texts: list[str]) -> bool:
+    def join(self, at: int, name: str) -> bool:
+        """Make the loops at `at` and behind it one, of this name, if accesses allow it."""
+        return self._join(self.loops, at, self._texts(), name)
+
+    def _texts(self) -> list[str]:
+        texts = [s for level in self.depth for s in level if isinstance(s, str)]
+        return texts + [t for f in self.folds for t in f.begin + f.inside]
+
+    def _join(self, loops: list[Loop], at: int, texts: list[str], name: str = "") -> bool:
         outer, inner = loops[at], loops[at + 1]
         if any(outer.name in t or inner.name in t for t in texts):
             return False
@@ -206,7 +233,7 @@ class Nest:
                 for a, _ in index.terms
             ):
                 return False
-        joined = Loop(inner.name, outer.extent * inner.extent)
+        joined = Loop(name or inner.name, outer.extent * inner.extent)
         self.offsets = [
             Index(
                 tuple((joined if a == inner else a, c) for a, c in o.terms if a != outer),
@@ -216,6 +243,15 @@ class Nest:
         ]
         loops[at : at + 2] = [joined]
         return True
+
+
+def _part_of_both(name: str, inner: str, indent: str) -> list[str]:
+    """Opens the outer of two loops that run from `begin` to `end` together."""
+    return [
+        f"{indent}for (int64_t {name} = begin / {inner}; {name} * {inner} < end; ++{name}) {{",
+        f"{indent}  const int64_t low_ = gh::max_of<int64_t>(begin - {name} * {inner}, 0);",
+        f"{indent}  const int64_t high_ = gh::min_of<int64_t>(end - {name} * {inner}, {inner});",
+    ]
 
 
 def _loop_text(loop: Loop, low: str, high: str, indent: str, vector: bool) -> tuple[list[str], str]:

@@ -91,3 +91,17 @@ def test_sizes_that_do_not_fit_are_told(several: tuple[Graph, Module]) -> None:
         module(floats(3, 5), floats(3, 4))
     with pytest.raises(ExecutionError, match="output buffer"):
         module.run_with_tensors([floats(3, 4), floats(2, 4)], [floats(6, 4), floats(6)])
+
+
+def test_threads_share_what_a_batch_of_one_holds() -> None:
+    """Loops over a batch that may be 1 are shared together with those inside, in any parts."""
+    builder = GraphBuilder()
+    x = builder.input("float32", [symbol("batch", 1, 4), 7, 1500])
+    turned = x.apply("permute", axes=(0, 2, 1))
+    graph = builder.finish(turned * 1.0, x.apply("mean", axes=[1]))
+    module = compile_graph(graph)
+    assert any("high_" in kernel.text for kernel in module.program.kernels)
+    for batch in (1, 3, 4):
+        given = floats(batch, 7, 1500)
+        for ours, expected in zip(module(given), run(graph, [given]), strict=True):
+            np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
