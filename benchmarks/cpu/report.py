@@ -22,7 +22,7 @@ def table(results: Results, flops: dict[str, float], machine: dict[str, float]) 
     systems = list(dict.fromkeys(s for row in results.values() for s in row))
     head = [
         "workload, ms", *systems, "best peer / ours", "GFLOP/s", "of limit", "first s: ours",
-        "torch.compile", "error", "peak MB: ours", "eager",
+        "torch.compile", "error", "peak MB: ours", "deployed", "eager",
     ]  # fmt: skip
     lines = [f"| {' | '.join(head)} |", "|" + "---|" * len(head)]
     for name, row in results.items():
@@ -46,7 +46,7 @@ def _cells(
         cells.append(f"{mark}{of['median_ms']:.4g}{spread}" if "median_ms" in of else "-")
     ours = row.get(OURS, {})
     if "median_ms" not in ours:
-        return cells + ["-"] * 8
+        return cells + ["-"] * 9
     peers = ratios(row)
     low = "bf16" in name or "allowed" in name
     limit = machine["peak_bf16_gflops" if low else "peak_gflops"]
@@ -55,6 +55,7 @@ def _cells(
     cells += [f"{rate:.1f}", f"{rate / limit:.0%}", f"{ours['compile_s']:.1f}"]
     cells.append(_number(row.get("compile", {}).get("compile_s"), ".1f"))
     cells += [f"{ours['error']:.0e}", f"{ours['peak_mb']:.0f}"]
+    cells.append(_number(ours.get("deployed_mb"), ".0f"))
     cells.append(_number(row.get("eager", {}).get("peak_mb"), ".0f"))
     return cells
 

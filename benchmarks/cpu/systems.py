@@ -7,6 +7,8 @@ system that is not installed is left out. To add one, write a function and name 
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -25,24 +27,36 @@ def _sgd(model: Any) -> torch.optim.Optimizer:
     return torch.optim.SGD(model.parameters(), LEARNING_RATE)
 
 
+class Compiled:
+    """Our module, run into buffers that are made once, as ONNX Runtime and OpenVINO are run."""
+
+    def __init__(self, module: Any, inputs: tuple[Any, ...]) -> None:
+        self.module, self.inputs = module, inputs
+        types = [v.type for v in module.graph.outputs]
+        self.outputs = [torch.empty(t.shape, dtype=getattr(torch, t.dtype.name)) for t in types]
+
+    def __call__(self) -> Any:
+        self.module.run_with_tensors(self.inputs, self.outputs)
+        return self.outputs[0]
+
+    def deployed_mb(self, folder: Path) -> float | None:
+        """The peak of a program that only loads the saved module and runs it."""
+        if any(x.dtype is torch.bfloat16 for x in self.inputs):
+            return None  # NumPy has no such arrays
+        self.module.save(folder)
+        np.savez(folder / "inputs.npz", *[x.numpy() for x in self.inputs])
+        command = [sys.executable, str(Path(__file__).with_name("deployed.py")), str(folder)]
+        return float(subprocess.run(command, check=True, capture_output=True).stdout)
+
+
 def glasshouse(work: Workload, model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:
-    """Into a buffer that is made once, as ONNX Runtime and OpenVINO are run."""
     import glasshouse as gh
 
     if work.training:
         module = gh.compile(gh.trace_training(model, work.loss, _sgd(model), *inputs))
     else:
         module = gh.compile(model, *inputs, precision="bfloat16" if work.allowed else None)
-    outputs = [
-        torch.empty(v.type.shape, dtype=getattr(torch, v.type.dtype.name))
-        for v in module.graph.outputs
-    ]
-
-    def call() -> Any:
-        module.run_with_tensors(inputs, outputs)
-        return outputs[0]
-
-    return call
+    return Compiled(module, inputs)
 
 
 def eager(work: Workload, model: Any, inputs: tuple[Any, ...], folder: Path) -> Call:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 import time
 import traceback
@@ -17,7 +16,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from systems import SYSTEMS, THREADS
+from peak import peak_mb
+from systems import SYSTEMS, THREADS, Compiled
 from workloads import STEPS_CHECKED, WORKLOADS
 
 MOST_SAMPLES = 4000  # of a block; more would make answers long and medians no better
@@ -58,12 +58,6 @@ def build(system: str, workload: str, reference: Path) -> tuple[Any, dict[str, A
     return call, {"compile_s": seconds, "error": error}
 
 
-def peak_mb() -> float:
-    """The most memory since this program began; `getrusage` would count what started it too."""
-    line = re.search(r"VmHWM:\s*(\d+) kB", Path("/proc/self/status").read_text())
-    return int(line[1]) / 1024 if line else 0.0
-
-
 def block(call: Any, seconds: float) -> dict[str, Any]:
     """Times of single calls for about `seconds`, at least three, and the CPU time used."""
     samples: list[float] = []
@@ -74,6 +68,14 @@ def block(call: Any, seconds: float) -> dict[str, Any]:
         samples.append((time.perf_counter() - begin) * 1e3)
     step = len(samples) // MOST_SAMPLES + 1
     return {"ms": samples[::step], "cpu_s": time.process_time() - used}
+
+
+def memory(call: Any) -> dict[str, Any]:
+    """The peak until now; of our modules also that of a program which only loads and runs them."""
+    answer: dict[str, Any] = {"peak_mb": peak_mb()}
+    if isinstance(call, Compiled):
+        answer["deployed_mb"] = call.deployed_mb(Path(os.environ["TMPDIR"]) / "saved")
+    return answer
 
 
 def main() -> None:
@@ -90,7 +92,7 @@ def main() -> None:
                     elif request["do"] == "block":
                         answer = block(call, request["seconds"])
                     else:
-                        answer = {"peak_mb": peak_mb()}
+                        answer = memory(call)
             except Exception:
                 answer = {"failed": traceback.format_exc(limit=-2)}
             answers.write(json.dumps(answer) + "\n")
