@@ -102,7 +102,8 @@ def _attempt(writer: KernelWriter, result: Value, place: _Place) -> Epilogue:
         raise Unsupported("a reduction follows")
     prelude = _divisions(nest, place)
     lines = [nest._filled(s) for level in nest.depth for s in level if isinstance(s, str)]
-    alike = [v for v in outputs if position(v, where[v], writer.orders) == place.position]
+    apart = {v: position(v, where[v], writer.orders) + -place.position for v in outputs}
+    alike = [v for v in outputs if apart[v] == ZERO]
     return Epilogue([*prelude, *lines], outputs, alike)
 
 
