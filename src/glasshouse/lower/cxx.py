@@ -43,8 +43,9 @@ def size_text(dim: Dim) -> str:
 
 
 def symbol_name(name: str) -> str:
-    """The C++ variable of a symbol."""
-    return "n_" + "".join(c if c.isalnum() else "_" for c in name)
+    """The C++ variable of a symbol; names from files may hold anything, and stay apart."""
+    plain = (c if c == "_" or (c.isascii() and c.isalnum()) else f"_{ord(c):x}_" for c in name)
+    return "n_" + "".join(plain)
 
 
 def number_text(value: float | int | bool, dtype: DType) -> str:

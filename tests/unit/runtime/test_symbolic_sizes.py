@@ -105,3 +105,13 @@ def test_threads_share_what_a_batch_of_one_holds() -> None:
         given = floats(batch, 7, 1500)
         for ours, expected in zip(module(given), run(graph, [given]), strict=True):
             np.testing.assert_allclose(ours, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_symbols_with_like_names_stay_apart() -> None:
+    """Names come from files: nothing keeps them from being no identifiers."""
+    builder = GraphBuilder()
+    rows, columns = symbol("a-b", 1, 9), symbol("a_b", 1, 9)
+    x = builder.input("float32", (rows, columns))
+    graph = builder.finish(x.apply("sum", axes=(1,)))
+    given = floats(3, 5)
+    np.testing.assert_allclose(gh.compile(graph)(given), given.sum(1), rtol=1e-5)
