@@ -115,14 +115,29 @@ def test_a_tensor_read_everywhere_is_a_named_port_with_its_edge_on_hover(viewer)
     v._until(lambda: v.page.evaluate(curves) > before, "no edge is drawn to the port")
 
 
+def _stand_still(v) -> None:
+    """Until the camera has come to rest."""
+    camera = "() => JSON.stringify(window.glasshouse.view.camera)"
+
+    def rests() -> bool:
+        before = v.page.evaluate(camera)
+        v.page.wait_for_timeout(100)
+        return bool(v.page.evaluate(camera) == before)
+
+    v._until(rests, "the camera keeps moving")
+
+
 def test_the_minimap_shows_where_one_is_and_goes_there(viewer) -> None:
     v = viewer(chain(3000, 30))
+    view = "window.glasshouse.view"
+    extent = f"() => JSON.stringify({view}.scene.extent())"
+    folded = v.page.evaluate(extent)
     v.key("e")
-    v.page.wait_for_timeout(50)
+    v._until(lambda: v.page.evaluate(extent) != folded, "nothing has been unfolded")
+    _stand_still(v)
     for _ in range(8):
         v.key("+")
-    v.page.wait_for_selector(".minimap:visible")
-    v.page.wait_for_selector(".minimap-frame:visible")  # it is drawn a frame after the map
+    _stand_still(v)
     frame = v.page.locator(".minimap-frame").bounding_box()
     whole = v.page.locator(".minimap").bounding_box()
     assert frame["width"] < whole["width"]
