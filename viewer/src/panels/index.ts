@@ -249,7 +249,8 @@ export class Panels {
   private async trace(item: number, direction: "up" | "down"): Promise<void> {
     const { lit, nodes } = await this.app.engine.call("trace", { item, direction });
     this.overlays.set("trace", { lit });
-    this.say(`${count(nodes)} nodes ${direction === "up" ? "upstream" : "downstream"} · Esc to show all`, true);
+    const where = direction === "up" ? "upstream" : "downstream";
+    this.say(`${count(nodes)} ${nodes === 1 ? "node" : "nodes"} ${where} · Esc to show all`, true);
   }
 
   private untrace(): void {
