@@ -47,13 +47,15 @@ export class LargeGroup {
     this.title.textContent = d.title;
     this.told.textContent = `${count(total)} boxes are too many to read side by side. Here they are as a list.`;
     this.element.hidden = false;
-    await this.list.setTotal(total);
+    this.at = -1;
+    const listed = this.list.setTotal(total);
+    this.list.element.focus(); // before the rows are there: keys that come now are for the list
+    await listed;
     if (wanted >= 0) {
       this.app.select(wanted);
       this.at = await this.indexOf(wanted, total);
       this.list.scrollTo(this.at);
-    } else this.at = -1;
-    this.list.element.focus();
+    }
   }
 
   private async indexOf(item: number, total: number): Promise<number> {
@@ -88,7 +90,9 @@ export class LargeGroup {
     if (by === 0) return;
     e.preventDefault();
     const to = Math.min(this.list.length - 1, Math.max(0, this.at + by));
+    this.at = to; // at once: the next key may come before the row
     const [row] = await this.load(to, 1);
+    if (this.at !== to) return;
     this.choose(row.item, to);
     this.list.scrollTo(to);
   }
