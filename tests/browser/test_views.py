@@ -32,8 +32,13 @@ def test_view_changes_are_taken_back_one_by_one(viewer) -> None:
     v.page.select_option("select[aria-label='Group by']", "phase")
     v.see("forward")
     _stand_still(v)
+    extent = "() => JSON.stringify(window.glasshouse.view.scene.extent())"
+    down = v.page.evaluate(extent)
     v.key("t")
+    v._until(lambda: v.page.evaluate(extent) != down, "the graph is not turned")
+    _stand_still(v)
     v.key("Control+z")
+    v._until(lambda: v.page.evaluate(extent) == down, "the graph is not turned back")
     _stand_still(v)
     v.key("Control+z")
     v.miss("forward")
