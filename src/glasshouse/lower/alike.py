@@ -15,6 +15,7 @@ from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.group import Group
 from glasshouse.lower.program import Call, Operand, Packed, Program
+from glasshouse.lower.writer import is_zero_point
 
 
 def likeness(group: Group, program: Program) -> Hashable | None:
@@ -52,11 +53,7 @@ def called_again(call: Call, operands: tuple[Value, ...], group: Group) -> Call:
 def _operand(value: Value, first: int, program: Program) -> Hashable:
     """What lowering knows of an operand: where it stood before, how it lies, what it is."""
     constant = value.node.op is CONSTANT
-    zero = False
-    if constant and not value.type.dtype.is_float and value.type.rank <= 1:
-        data = value.node.attrs["data"]
-        zero = data is not None and not data.any()
-    return first, program.orders.get(value), constant, zero
+    return first, program.orders.get(value), constant, is_zero_point(value)
 
 
 def _attributes(node: Node) -> Hashable | None:

@@ -11,7 +11,7 @@ from collections.abc import Hashable
 
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Symbol, SymDim, symbols_of
-from glasshouse.ir.graph import Graph, Node, Value
+from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.alike import called_again, likeness
@@ -22,7 +22,7 @@ from glasshouse.lower.group import Group, group_of
 from glasshouse.lower.order import choose_orders
 from glasshouse.lower.program import Call, Fallback, Kernel, Program, Step
 from glasshouse.lower.target import Anchor, Target
-from glasshouse.lower.writer import KernelWriter, is_number
+from glasshouse.lower.writer import KernelWriter, is_number, is_zero_point
 from glasshouse.ops.cost import bytes_read, bytes_written, operations
 
 
@@ -83,14 +83,6 @@ def _writer(group: Group, target: Target, program: Program, plain: bool) -> Kern
         if outer in program.orders:
             writer.orders[inner] = program.orders[outer]
     return writer
-
-
-def is_zero_point(value: Value) -> bool:
-    """Whether a value is a vector of whole numbers that are known to be 0."""
-    if value.node.op is not CONSTANT or value.type.dtype.is_float or value.type.rank > 1:
-        return False
-    data = value.node.attrs["data"]
-    return data is not None and not data.any()
 
 
 def _fused(writer: KernelWriter) -> None:

@@ -92,19 +92,17 @@ class Nest:
         """The loops; the outermost is shared among threads where that pays."""
         if not self.loops:
             return []
-        lines: list[str] = []
         extent = size_text(self.loops[0].extent)
         low, high = bounds(work)
         if high < PARALLEL_FROM:
-            return lines + self._loops("0", extent, indent)
+            return self._loops("0", extent, indent)
         enough = "true" if low >= PARALLEL_FROM else f"{size_text(work)} >= {PARALLEL_FROM}"
         both = self._shares_two()
         if both:
             extent = size_text(self.loops[0].extent * self.loops[1].extent)
-        lines.append(f"{indent}ctx.parallel({extent}, {enough}, [&](int64_t begin, int64_t end) {{")
-        lines += self._loops("begin", "end", indent + "  ", both)
-        lines.append(f"{indent}}});")
-        return lines
+        opened = f"{indent}ctx.parallel({extent}, {enough}, [&](int64_t begin, int64_t end) {{"
+        inside = self._loops("begin", "end", indent + "  ", both)
+        return [opened, *inside, f"{indent}}});"]
 
     def _shares_two(self) -> bool:
         """Whether threads share the two outermost loops: a batch that may be 1 feeds one thread."""

@@ -14,9 +14,8 @@ from dataclasses import dataclass, field
 from glasshouse.backend.cpu.emit import Layout
 from glasshouse.backend.cpu.int8 import VARIANT as INT8
 from glasshouse.ir.graph import Value
-from glasshouse.lower.lower import is_zero_point
 from glasshouse.lower.program import Call, Program
-from glasshouse.lower.writer import is_number
+from glasshouse.lower.writer import is_number, is_zero_point
 from glasshouse.runtime.arrays import ALIGN, Array, aligned_bytes
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.room import Room

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from glasshouse.backend.cpu.image import Image, conv_strides
 from glasshouse.backend.cpu.results import take_results
-from glasshouse.ir.dim import Dim, product
+from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import float32, from_storage, int8
 from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.cxx import number_text, size_text
@@ -94,9 +94,7 @@ def int8_conv(writer: KernelWriter, node: Node, image: Image) -> bool:
         room = writer.scratch(image.padded_bytes, f"padded{len(writer.lines)}", "uint8_t")
         writer.lines.append(f"  gh::i8_pad_image(*ctx.pool, {shape}, {source}, zero_, {room});")
         source, shape = room, f"gh::i8_padded_shape({shape})"
-    pixels: Dim = image.batch * image.result[0] * image.result[1]
-    variables = {"pixel": pixels, "oc": image.filters}
-    body = take_results(writer, node.output, variables, order, whole=real)
+    body = take_results(writer, node.output, image.variables, order, whole=real)
     writer.lines.append(
         f"  gh::conv2d<gh::DotI8>(*ctx.pool, {shape}, {source}, {packed}, nullptr, {body});"
     )
@@ -115,10 +113,8 @@ def _depthwise(writer: KernelWriter, node: Node, image: Image, x: _Bytes, w: _By
     )
     packed = writer.prepared(w.data, text, f"{size_text(taps * image.channels)} * 4")
     scales = _scales(writer, x, w, "oc")
-    pixels = image.batch * image.result[0] * image.result[1]
-    variables = {"pixel": pixels, "oc": image.filters}
     body = take_results(
-        writer, node.output, variables, order, whole=f"gh::to_float(whole) * {scales}"
+        writer, node.output, image.variables, order, whole=f"gh::to_float(whole) * {scales}"
     )
     writer.lines.append(
         f"  gh::depthwise_bytes(*ctx.pool, {image.text()}, {source}, (const int32_t*){packed}, "

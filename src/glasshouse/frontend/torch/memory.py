@@ -39,7 +39,7 @@ def storage_of(val: Any) -> int | None:
         return None
     try:
         return int(val.untyped_storage()._cdata)
-    except (NotImplementedError, RuntimeError):
+    except (NotImplementedError, RuntimeError):  # a subclass without storage of its own
         return None
 
 

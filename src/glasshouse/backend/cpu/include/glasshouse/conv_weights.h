@@ -25,6 +25,13 @@ struct ConvShape {
   // The padded image that direct tiles read: as far as the last output's last tap.
   constexpr long padded_h() const { return (OH - 1) * sh + (kh - 1) * dh + 1; }
   constexpr long padded_w() const { return (OW - 1) * sw + (kw - 1) * dw + 1; }
+  // Columns of the result whose taps all lie inside the image.
+  constexpr Range whole_columns() const {
+    const long last = W_in - 1 - (long)(kw - 1) * dw + pw, begin = (pw + sw - 1) / sw;
+    long end = last < 0 ? 0 : last / sw + 1;
+    if (end > OW) end = OW;
+    return {begin < end ? begin : end, end};
+  }
   constexpr bool needs_pad() const { return ph > 0 || pw > 0 || padded_h() > H || padded_w() > W_in; }
 };
 

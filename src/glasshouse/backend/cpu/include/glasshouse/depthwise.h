@@ -20,12 +20,7 @@ inline void depthwise_pack_weights(const T *w, long so, long sh, long sw, const 
 template <class T, class Epi>
 inline void depthwise2d(ThreadPool &pool, const ConvShape &s, const T *x, const float *w, Epi &&epi) {
   constexpr int U = 4;  // output columns at once
-  // Columns whose taps all lie inside the image: [inner0, inner1).
-  long inner0 = (s.pw + s.sw - 1) / s.sw;
-  long last = s.W_in - 1 - (long)(s.kw - 1) * s.dw + s.pw;
-  long inner1 = last < 0 ? 0 : last / s.sw + 1;
-  if (inner1 > s.OW) inner1 = s.OW;
-  if (inner0 > inner1) inner0 = inner1;
+  const Range inner = s.whole_columns();
   const long step = (long)s.sw * s.C;
   parallel_for(pool, s.N * s.OH, row_grain(s.OW * s.C * s.kh * s.kw / 8), [&](long begin, long end) {
     for (long r = begin; r < end; r++) {
@@ -44,8 +39,8 @@ inline void depthwise2d(ThreadPool &pool, const ConvShape &s, const T *x, const 
         });
       };
       long ow = 0;
-      for (; ow < inner0; ow++) one(ow);
-      for (; ow + U <= inner1; ow += U)
+      for (; ow < inner.begin; ow++) one(ow);
+      for (; ow + U <= inner.end; ow += U)
         for_each_vector(s.C, [&](long c, auto t) __attribute__((always_inline)) {
           vf a[U];
           GH_UNROLL for (int u = 0; u < U; u++) a[u] = vf(0.0f);

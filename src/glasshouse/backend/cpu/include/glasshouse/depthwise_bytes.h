@@ -38,12 +38,7 @@ GH_INLINE void depthwise_bytes_columns(const ConvShape &s, const T *p, long step
 template <class T, class Epi>
 inline void depthwise_bytes(ThreadPool &pool, const ConvShape &s, const T *x, const int32_t *w, int32_t zero, Epi &&epi) {
   constexpr int U = 4;
-  // Columns whose taps all lie inside the image: [inner0, inner1).
-  long inner0 = (s.pw + s.sw - 1) / s.sw;
-  const long last = s.W_in - 1 - (long)(s.kw - 1) * s.dw + s.pw;
-  long inner1 = last < 0 ? 0 : last / s.sw + 1;
-  if (inner1 > s.OW) inner1 = s.OW;
-  if (inner0 > inner1) inner0 = inner1;
+  const Range inner = s.whole_columns();
   const long step = (long)s.sw * s.C;
   parallel_for(pool, s.N * s.OH, row_grain(s.OW * s.C * s.kh * s.kw / 8), [&](long begin, long end) {
     for (long r = begin; r < end; r++) {
@@ -55,8 +50,8 @@ inline void depthwise_bytes(ThreadPool &pool, const ConvShape &s, const T *x, co
         depthwise_bytes_columns<1>(s, row + ow * step, step, w, th, tw, zero, r * s.OW + ow, epi);
       };
       long ow = 0;
-      for (; ow < inner0; ow++) one(ow);
-      for (; ow + U <= inner1; ow += U)
+      for (; ow < inner.begin; ow++) one(ow);
+      for (; ow + U <= inner.end; ow += U)
         depthwise_bytes_columns<U>(s, row + ow * step, step, w, th, all, zero, r * s.OW + ow, epi);
       for (; ow < s.OW; ow++) one(ow);
     }
