@@ -18,13 +18,14 @@ say = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint format viewer test-viewer pytest test-models bench bench-symbolic bench-viewer clean
+.PHONY: help demo test test-all lint format viewer test-viewer pytest test-models fuzz bench bench-symbolic bench-viewer clean
 
 help:
 	@echo "make demo         trace, run, compile, check and time an example; write demo.html"
 	@echo "make test         all checks and tests (what CI runs)"
 	@echo "make test-all     the same, with the slow tests"
 	@echo "make test-models  models and ops against PyTorch and ONNX: the suites in full"
+	@echo "make fuzz MINUTES=10  mutated files, hostile values, random graphs, kills and forks"
 	@echo "make lint         ruff, mypy, layers, weight of the import; no tests"
 	@echo "make format       let ruff rewrite the sources"
 	@echo "make bench        the measurements in benchmarks/"
@@ -106,6 +107,12 @@ pytest: $(DEV)
 
 test-models: $(DEV)
 	@$(MAKE) --no-print-directory pytest MARKS= PYTEST_ARGS="tests/models tests/opinfo tests/onnx_suite $(PYTEST_ARGS)"
+
+# MINUTES for all campaigns together; ARGS="--seed 7 process_stress" repeats one.
+MINUTES ?= 10
+fuzz: $(DEV)
+	$(say) "fuzz: $(MINUTES) minutes"
+	@$(BIN)/python tests/fuzz/run.py --minutes $(MINUTES) $(ARGS)
 
 # Alone on the machine: a measurement beside other work says nothing.
 # The peers that the measurements compare with; about 1 GB.
