@@ -242,7 +242,7 @@ def _attention(rw: Rewriter, node: Node) -> Any:
             raise Unsupported("no attention over a symbolic dim without a scale")
         scale = float(q.shape[-1]) ** -0.5
     scores = (_wide(q) * scale).apply("matmul", _wide(k), transpose_y=True)
-    low = float("-inf")
+    low, fill = float("-inf"), node.attrs["fill"]
     if node.attrs["causal"]:
         ones = REGISTRY["full"].emit(
             rw, [], {"shape": scores.shape[-2:], "value": 1, "dtype": int64}
@@ -251,10 +251,14 @@ def _attention(rw: Rewriter, node: Node) -> Any:
         scores = kept.apply("where", scores, low)
     for mask in rest:
         is_bool = mask.dtype.category is Category.BOOL
-        scores = mask.apply("where", scores, low) if is_bool else scores + mask.cast(scores.dtype)
+        masked = low if fill is None else fill
+        scores = (
+            mask.apply("where", scores, masked) if is_bool else scores + mask.cast(scores.dtype)
+        )
     weights = scores.apply("softmax")
-    nothing = scores.apply("max", axes=[-1], keepdims=True).apply("equal", low)
-    weights = nothing.apply("where", 0.0, weights)  # a query that sees no key gives 0
+    if fill is None:  # a query that sees no key gives 0
+        nothing = scores.apply("max", axes=[-1], keepdims=True).apply("equal", low)
+        weights = nothing.apply("where", 0.0, weights)
     out = weights.apply("matmul", _wide(v))
     return out.cast(node.output.type.dtype)
 

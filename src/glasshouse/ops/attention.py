@@ -10,7 +10,7 @@ import numpy as np
 from glasshouse.errors import ShapeError, TypeMismatch
 from glasshouse.ir.attrs import BOOL, OPT_FLOAT
 from glasshouse.ir.dim import Dim, floor_div
-from glasshouse.ir.dtype import bool_, float16
+from glasshouse.ir.dtype import bool_
 from glasshouse.ir.op import Kind
 from glasshouse.ir.types import Shape, TensorType, tensor_type
 from glasshouse.ops.arrays import Array, widened
@@ -41,7 +41,7 @@ def scale_of(q: Shape, scale: float | None) -> float:
 
 def _infer(
     q: TensorType, k: TensorType, v: TensorType, mask: TensorType | None = None, *,
-    causal: bool, scale: float | None,
+    causal: bool, scale: float | None, fill: float | None,
 ) -> TensorType:  # fmt: skip
     if not q.dtype.is_float or k.dtype is not q.dtype or v.dtype is not q.dtype:
         raise TypeMismatch("q, k and v must have one floating type")
@@ -69,43 +69,48 @@ def _infer(
 
 
 def _ref(
-    q: Array, k: Array, v: Array, mask: Array | None = None, *, causal: bool, scale: float | None
-) -> Array:
+    q: Array, k: Array, v: Array, mask: Array | None = None, *,
+    causal: bool, scale: float | None, fill: float | None,
+) -> Array:  # fmt: skip
     group = group_size(q.shape, k.shape)
     if group != 1:
         assert isinstance(group, int)  # shapes of arrays are numbers
         k, v = np.repeat(k, group, -3), np.repeat(v, group, -3)
     scores: Array = np.matmul(widened(q), widened(k).swapaxes(-1, -2)) * scale_of(q.shape, scale)
     if mask is not None:
-        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+        low = -np.inf if fill is None else fill
+        scores = np.where(mask, scores, low) if mask.dtype == bool else scores + mask
     if causal:
         scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
     top = np.max(scores, -1, keepdims=True, initial=-np.inf)
     weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
     total = weights.sum(-1, keepdims=True)
-    # A row without any key left gives zeros, not 0 / 0.
-    out: Array = np.matmul(weights / np.where(total == 0, 1, total), widened(v))
+    if fill is None:  # a row without any key left gives zeros, not 0 / 0
+        total = np.where(total == 0, 1, total)
+    out: Array = np.matmul(weights / total, widened(v))
     return out
 
 
-def attention_weights(q: Any, k: Any, mask: Any, *, causal: bool, scale: float | None) -> Any:
-    """The softmax of the scores with core ops, 0 at masked places and in rows without a key."""
+def attention_weights(
+    q: Any, k: Any, mask: Any, *, causal: bool, scale: float | None, fill: float | None = None
+) -> Any:
+    """The softmax of the scores with core ops; rows without a key are 0 where `fill` is None."""
+    low = float("-inf")
     scores = q.apply("matmul", k, transpose_y=True) * scale_of(q.shape, scale)
-    if mask is not None and mask.dtype is not bool_:
+    if mask is not None and mask.dtype is bool_:
+        scores = mask.apply("where", scores, low if fill is None else fill)
+    elif mask is not None:
         scores = scores + mask.cast(scores.dtype)
-        kept = scores > float("-inf")
-    else:
-        kept = mask
     if causal:
         rows = reshaped(arange_near(q, scores.shape[-2]), (scores.shape[-2], 1))
         before = rows.apply("greater_equal", arange_near(q, scores.shape[-1]))
-        kept = before if kept is None else kept.apply("logical_and", before)
-    if kept is None:
+        scores = before.apply("where", scores, low)
+    if mask is None or fill is not None:
         return scores.apply("softmax", axis=-1)
-    # Finite, so that a row that is masked everywhere has a softmax; exp() of it is 0 elsewhere.
-    low = -6e4 if scores.dtype is float16 else -1e30
-    weights = kept.apply("where", scores, low).apply("softmax", axis=-1)
-    return weights if mask is None else kept.apply("where", weights, 0.0)
+    # A row without a key has NaN for its softmax and its gradient: it is not given to them.
+    nothing = scores.apply("max", axes=[-1], keepdims=True).apply("equal", low)
+    weights = nothing.apply("where", 0.0, scores).apply("softmax", axis=-1)
+    return nothing.apply("where", 0.0, weights)
 
 
 def _grouped(x: Any, group: Dim, shared: bool) -> Any:
@@ -117,7 +122,9 @@ def _grouped(x: Any, group: Dim, shared: bool) -> Any:
     return reshaped(x, (*x.shape[:-3], *apart, *x.shape[-2:]))
 
 
-def _vjp(g: Any, *rest: Any, causal: bool, scale: float | None) -> tuple[Any, ...]:
+def _vjp(
+    g: Any, *rest: Any, causal: bool, scale: float | None, fill: float | None
+) -> tuple[Any, ...]:
     *inputs, y = rest
     group = group_size(inputs[0].shape, inputs[1].shape)
     q, k, v = (
@@ -126,10 +133,12 @@ def _vjp(g: Any, *rest: Any, causal: bool, scale: float | None) -> tuple[Any, ..
     mask = _grouped(inputs[3], group, False) if len(inputs) > 3 else None
     g, y = _grouped(g, group, False), _grouped(y, group, False)
     factor = scale_of(q.shape, scale)
-    weights = attention_weights(q, k, mask, causal=causal, scale=scale)
+    weights = attention_weights(q, k, mask, causal=causal, scale=scale, fill=fill)
     slopes = g.apply("matmul", v, transpose_y=True)
     shift = (g * y).apply("sum", axes=[-1], keepdims=True)
     scores = weights * (slopes - shift)
+    if mask is not None and mask.dtype is bool_ and fill is not None:
+        scores = mask.apply("where", scores, 0.0)  # a masked score is a number, not q @ k
     gq = scores.apply("matmul", k) * factor
     gk = scores.apply("matmul", q, transpose_x=True) * factor
     gv = weights.apply("matmul", g, transpose_x=True)
@@ -149,6 +158,7 @@ attention = op(
     inputs=("q", "k", "v", "mask?"),
     doc="softmax(q @ k.T * scale + mask) @ v over [..., heads, length, dim]. k and v may have "
     "fewer heads than q, by a whole factor. A bool mask keeps where it is True; a floating one is "
-    "added. `causal` lets position i see keys 0 to i. A row that sees no key gives zeros.",
-    causal=BOOL(False), scale=OPT_FLOAT,
+    "added. `causal` lets position i see keys 0 to i. A row that sees no key gives zeros; with "
+    "`fill`, the number that a bool mask then puts in place of a score, softmax is plain: NaN.",
+    causal=BOOL(False), scale=OPT_FLOAT, fill=OPT_FLOAT,
 )  # fmt: skip

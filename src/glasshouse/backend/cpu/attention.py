@@ -32,10 +32,13 @@ def attention(writer: KernelWriter, node: Node) -> None:
             raise Unsupported("no attention over a symbolic dim without a scale")
         scale = 1.0 / float(dim) ** 0.5
     operands = ", ".join(_strided(writer, x) for x in (q, k, v))
-    mask = _mask(writer, rest[0], node.output) if rest else "gh::NoMask{}"
+    mask = _mask(writer, rest[0], node.attrs["fill"]) if rest else "gh::NoMask{}"
     sizes = ", ".join(size_text(d) for d in (batch, heads, kv_heads, length, keys, dim, width))
     causal = "true" if node.attrs["causal"] else "false"
-    shape = f"gh::AttentionShape{{{sizes}, {number_text(scale, float32)}, {causal}, false}}"
+    plain = "false" if node.attrs["fill"] is None else "true"
+    shape = (
+        f"gh::AttentionShape{{{sizes}, {number_text(scale, float32)}, {causal}, false, {plain}}}"
+    )
     variables = {"b": batch, "h": heads, "i": length, "d": width}
     body = take_results(writer, node.output, variables)
     kind = "gh::DotF32" if dtype is float32 else "gh::DotBF16"
@@ -54,7 +57,7 @@ def _strided(writer: KernelWriter, value: Value) -> str:
     return f"gh::Strided<{ctype}>{{{view.buffer} + {view.begin(*loops)}, {steps}}}"
 
 
-def _mask(writer: KernelWriter, mask: Value, out: Value) -> str:
+def _mask(writer: KernelWriter, mask: Value, fill: float | None) -> str:
     """A lambda that masks a vector of scores; broadcast axes stay at 0."""
     names = ("b", "h", "i", "j")[4 - mask.type.rank :]
     loops = [Loop(n, d) for n, d in zip(names, mask.type.shape, strict=True)]
@@ -65,7 +68,8 @@ def _mask(writer: KernelWriter, mask: Value, out: Value) -> str:
     place = f"{view.buffer} + {view.position.text()}"
     if mask.type.dtype is bool_:
         keep = f"gh::load_mask({place}, t)" if along else f"gh::splat(*({place}))"
-        changed = f"gh::select({keep}, x, gh::vf(-__builtin_inff()))"
+        low = number_text(float("-inf") if fill is None else fill, float32)
+        changed = f"gh::select({keep}, x, gh::vf({low}))"
     elif mask.type.dtype in (float32, bfloat16):
         changed = f"x + gh::load({place}, t)" if along else f"x + gh::vf(gh::to_scalar(*({place})))"
     else:

@@ -196,15 +196,18 @@ def attention(e: Emitter, n: Node) -> Any:
     keys, values = _repeated(e, k, times), _repeated(e, v, times)
     scaled = e.make("Mul", e[q], e.constant(scale_of(q.type.shape, n.attrs["scale"]), dtype))
     scores = e.make("MatMul", scaled, _swapped(e, keys, k.type.rank))
-    kept = ""
+    kept, fill = "", n.attrs["fill"]
     if len(n.inputs) > 3:
         mask = n.inputs[3]
-        if mask.type.dtype is bool_:
+        if mask.type.dtype is bool_ and fill is not None:
+            scores = e.make("Where", e[mask], scores, e.constant(fill, dtype))
+        elif mask.type.dtype is bool_:
             kept = e[mask]
         else:
             given = e[mask] if mask.type.dtype is dtype else e.cast(e[mask], dtype)
             scores = e.make("Add", scores, given)
-            kept = e.make("Greater", scores, e.constant(float("-inf"), dtype))
+            if fill is None:
+                kept = e.make("Greater", scores, e.constant(float("-inf"), dtype))
     if n.attrs["causal"]:
         rows, columns = (
             e.make("Range", e.constant(0), _scalar(e, s), e.constant(1))

@@ -162,5 +162,5 @@ def attention_backward(
     if dropout:
         raise Unsupported("the gradient of attention with dropout inside")
     operands = [q, k, v] if attn_mask is None else [q, k, v, attn_mask]
-    found = _vjp("attention", g, *operands, out, causal=causal, scale=scale)
+    found = _vjp("attention", g, *operands, out, causal=causal, scale=scale, fill=None)
     return tuple(found[:3])

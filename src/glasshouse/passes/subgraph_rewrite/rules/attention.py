@@ -1,7 +1,8 @@
 """Decides which graphs are scaled dot-product attention: softmax(q @ k.T * scale + mask) @ v.
 
 Scales and masks may stand in any order between the two products. A mask is added, or chosen with
-`where`; a fixed lower triangle becomes `causal`.
+`where`; a fixed lower triangle becomes `causal`. What is recognised is a plain softmax: a row that
+is -inf throughout stays NaN, and a finite number in masked places stays that number (`fill`).
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from glasshouse.ops.attention import scale_of
 from glasshouse.passes.patterns import array_of, made_by, scalar_of, with_scalar
 from glasshouse.passes.subgraph_rewrite.rule import Match, rule
 
-_LOW = -1e4
-"""exp() of a score that is this much smaller than another is 0 in every element type."""
+_LOW = -1e30
+"""A triangle that is filled with this or less is `causal`: scores lie far above it. -1e4 and -1e9
+are not that low, with queries and keys of 1e5 scores are -1e10; they are kept, as `fill`."""
 
 
 @dataclass
@@ -29,6 +31,7 @@ class _Scores:
     scale: float = 1.0
     added: list[tuple[Value, float]] = field(default_factory=list)  # masks, each with its factor
     kept: list[tuple[Value, bool]] = field(default_factory=list)  # conditions; False: negated
+    fill: float = float("-inf")  # the score where a condition does not hold
     causal: bool = False
     nodes: list[Node] = field(default_factory=list)
 
@@ -54,7 +57,7 @@ def recognise_attention(node: Node, rw: Rewriter) -> Match | None:
         mask = _mask(rw, scores, q)
         operands = [k, v] if mask is None else [k, v, mask]
         out: Expr = rw.expr(q).apply(
-            "attention", *operands, causal=scores.causal, scale=scores.scale
+            "attention", *operands, causal=scores.causal, scale=scores.scale, fill=scores.fill
         )
         return out
 
@@ -89,12 +92,17 @@ def _scores(value: Value, rw: Rewriter) -> _Scores | None:
     factor = 1.0
     added: list[tuple[Value, float]] = []
     kept: list[tuple[Value, bool]] = []
+    fill: float | None = None
     causal = False
+    sealed = False  # above stands a finite number: rows that a mask hides below would see it
     nodes: list[Node] = []
     for _ in range(8):
         node = value.node
         if node.op.name == "matmul":
-            return _Scores(node, factor, added, kept, causal, nodes)
+            low = float("-inf") if fill is None else fill
+            if low > float("-inf") and (added or causal):
+                return None  # the op has one mask, and what causality hides is -inf
+            return _Scores(node, factor, added, kept, low, causal, nodes)
         nodes.append(node)
         if node.op.name == "multiply":
             found = with_scalar(node)
@@ -108,18 +116,30 @@ def _scores(value: Value, rw: Rewriter) -> _Scores | None:
             mask = node.inputs[1] if node.inputs[0] is inner else node.inputs[0]
             if _is_causal_sum(mask, value):
                 causal = True
+            elif sealed:
+                return None
             else:
                 added.append((mask, factor))
             value = inner
         elif node.op.name == "where":
-            step = _chosen(node, rw)
+            step = _chosen(node)
             if step is None:
                 return None
-            inner, condition, positive = step
-            if positive and _is_causal(condition, value):
-                causal = True
-            else:
+            inner, condition, positive, low = step
+            if positive and _is_low(low, value) and _is_causal(condition, value):
+                causal, sealed = True, low > float("-inf")
+            elif sealed:
+                return None
+            elif fill == low or (fill is None and (factor == 1.0 or low == float("-inf"))):
                 kept.append((condition, positive))
+                fill = low
+            else:
+                if rw.listeners:
+                    rw.reject(
+                        [node], rule="recognise-attention", fill=low,
+                        why="masked scores are scaled afterwards, or filled with two numbers",
+                    )  # fmt: skip
+                return None
             value = inner
         else:
             return None
@@ -143,30 +163,21 @@ def _leads_to_product(value: Value) -> bool:
     return False
 
 
-def _chosen(node: Node, rw: Rewriter) -> tuple[Value, Value, bool] | None:
-    """(scores, condition, keeps where true) of a `where` that masks scores."""
+def _chosen(node: Node) -> tuple[Value, Value, bool, float] | None:
+    """(scores, condition, keeps where true, fill) of a `where` that masks scores."""
     condition, yes, no = node.inputs
     low, positive = scalar_of(no), True
     inner = yes
     if low is None:
         low, positive, inner = scalar_of(yes), False, no
-    if low is None or low > _LOW or inner.type != node.output.type:
+    if low is None or not low < 0.0 or inner.type != node.output.type:
         return None
-    if low == float("-inf") or _every_row_keeps(condition, positive, node.output):
-        return inner, condition, positive
-    if rw.listeners:
-        rw.reject(
-            [node], rule="recognise-attention", fill=low,
-            why="a row that is masked everywhere would give zeros instead of the mean of v",
-        )  # fmt: skip
-    return None
+    return inner, condition, positive, low
 
 
-def _every_row_keeps(condition: Value, positive: bool, scores: Value) -> bool:
-    data = array_of(condition)
-    if data is not None:
-        return bool(np.all(np.any(data == positive, axis=-1))) if data.ndim else bool(data)
-    return positive and _is_causal(condition, scores)
+def _is_low(fill: float, scores: Value) -> bool:
+    """Whether what is filled with this takes no part, whatever the scores are."""
+    return fill <= max(_LOW, 0.9 * float(np.finfo(scores.type.dtype.carrier).min))
 
 
 def _is_causal(condition: Value, scores: Value) -> bool:
@@ -210,7 +221,8 @@ def _is_causal_sum(mask: Value, scores: Value) -> bool:
         return False
     square = data.reshape(data.shape[-2:])
     below = np.tri(*square.shape) > 0
-    return bool(np.all(square[below] == 0) and np.all(square[~below] <= _LOW))
+    highest = float(np.max(square[~below], initial=float("-inf")))
+    return bool(np.all(square[below] == 0) and _is_low(highest, scores))
 
 
 def _mask(rw: Rewriter, scores: _Scores, q: Value) -> Expr | None:
@@ -248,7 +260,7 @@ def attention_scale(node: Node, rw: Rewriter) -> Match | None:
             matched.append(inner)
     if not matched:
         return None
-    attrs = {"causal": node.attrs["causal"], "scale": scale}
+    attrs = {**node.attrs, "scale": scale}
     return Match(
         lambda: rw.expr(operands[0]).apply("attention", *map(rw.expr, operands[1:]), **attrs),
         matched=matched,

@@ -12,7 +12,8 @@
 // - Keys are taken in blocks of kKeyBlock with running maximum and sum, so memory does not grow with the length; one block (up
 //   to 1024 keys) needs no rescaling. Work is dealt out by (batch, head, block of queries), the same for any number of threads
 //   up to the grouping; results do not depend on it.
-// - A query whose keys are all masked with -inf gives 0, as the op `attention` and torch do.
+// - A query whose keys are all masked with -inf gives 0, as torch's own attention does; with shape.plain NaN (0 / 0), as a
+//   softmax that stands alone.
 #pragma once
 #include "gemm.h"
 #include "norm.h"
@@ -32,7 +33,7 @@ struct NoMask {
 struct AttentionShape {
   long batch, heads, kv_heads, q_len, k_len, dim, v_dim;
   float scale;
-  bool causal = false, align_end = false;
+  bool causal = false, align_end = false, plain = false;
 };
 
 constexpr long kKeyBlock = 1024;
@@ -126,10 +127,10 @@ inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, 
             if (mx == -__builtin_inff()) alpha = 1.0f;  // nothing seen yet: nothing to rescale
           }
           // While all keys so far are -inf the maximum stands at 0 so that weights are 0, not NaN; the sum decides at the end.
-          const vf shift = softmax_shift(mx == -__builtin_inff() ? 0.0f : mx);
+          const vf top(mx == -__builtin_inff() ? 0.0f : mx);
           E *p = (E *)row;  // weights overwrite scores, narrower or equal in size, front to back
           float sum = reduce_row<SumOp>(n, [&](long j, auto t) __attribute__((always_inline)) {
-            vf x = softmax_exp(load(row + j, t), shift);
+            vf x = softmax_exp(load(row + j, t), top);
             store(p + j, x, t);
             return x;
           });
@@ -148,7 +149,7 @@ inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, 
         if (kn <= 0) break;
       }
       for (long r = 0; r < rows; r++) {
-        const vf inv(l[r] == 0.0f ? 0.0f : 1.0f / l[r]);
+        const vf inv(l[r] == 0.0f && !s.plain ? 0.0f : 1.0f / l[r]);
         for_each_vector(s.v_dim, [&](long d, auto t) __attribute__((always_inline)) {
           out(b, h, qr.begin + r, d, load(O + r * ldo + d, t) * inv, t);
         });

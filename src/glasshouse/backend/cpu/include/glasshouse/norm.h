@@ -21,9 +21,9 @@ GH_INLINE void softmax_row(long n, float *row, In &&in, Out &&out) {
     store(row + i, x, t);
     return x;
   });
-  const vf shift = softmax_shift(m);
+  const vf top(m);
   float s = reduce_row<SumOp>(n, [&](long i, auto t) __attribute__((always_inline)) {
-    vf x = softmax_exp(load(row + i, t), shift);
+    vf x = softmax_exp(load(row + i, t), top);
     store(row + i, x, t);
     return x;
   });
@@ -40,8 +40,8 @@ GH_INLINE void log_softmax_row(long n, float *row, In &&in, Out &&out) {
   });
   const vf vmax(m);
   float s = reduce_row<SumOp>(n, [&](long i, auto t) __attribute__((always_inline)) { return exp_nonpos(load(row + i, t) - vmax); });
-  const vf shift(m + ::logf(s));
-  for_each_vector(n, [&](long i, auto t) __attribute__((always_inline)) { out(i, load(row + i, t) - shift, t); });
+  const vf rest(::logf(s));  // not added to m first: next to a large maximum it would vanish
+  for_each_vector(n, [&](long i, auto t) __attribute__((always_inline)) { out(i, load(row + i, t) - vmax - rest, t); });
 }
 
 template <class In, class Out>

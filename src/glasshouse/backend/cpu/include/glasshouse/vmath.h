@@ -67,12 +67,11 @@ GH_INLINE vf exp_nonpos(vf x) {
   return select(is_nan(x), x, select(tiny, vf(0.0f), p));
 #endif
 }
-// Softmax's exp(x - m), m the row's maximum: 2^(x log2 e + shift) with shift = softmax_shift(m). One multiply-add makes the
-// exponent; its rounding error, |x - m| * 6e-8 relative, is largest where the weight is smallest (8e-7 at e^-20), and that
-// of the shift is common to the row, so it cancels. Weights below 1.2e-38 are 0. -inf gives 0, NaN gives NaN.
-GH_INLINE vf softmax_shift(float m) { return vf(m * -1.44269504f); }
-GH_INLINE vf softmax_exp(vf x, vf shift) {
-  vf y = max_fast(vf(-150.0f), fma(x, vf(1.44269504f), shift));
+// Softmax's exp(x - m), m the row's maximum. The maximum is subtracted before anything is scaled: x log2 e + m log2 e in one
+// multiply-add would keep the rounding of m log2 e, which is 1e3 already where a mask makes m -1e10. The relative error is
+// |x - m| * 1.2e-7, so largest where the weight is smallest. Weights below 1.2e-38 are 0. x = -inf gives 0, NaN gives NaN.
+GH_INLINE vf softmax_exp(vf x, vf m) {
+  vf y = max_fast(vf(-150.0f), (x - m) * vf(1.44269504f));
   vf n = rint(y), r = y - n;
   vf p = fma(r, vf(1.333353808e-03f), vf(9.666245431e-03f));
   p = fma(p, r, vf(5.550500378e-02f));
