@@ -40,6 +40,7 @@ def compiled(graph: Graph, inputs: Sequence[Any]) -> Module | None:
 def show_kernels(recording: Recording) -> None:
     """Kernels by time, with what each computes and its own error."""
     from glasshouse.record.schema import ErrorRow, KernelRow, TimeRow
+    from glasshouse.show.figures import cut_left
 
     view = recording.graphs[0]
     seconds = {t.kernel: t.seconds for t in view.table(TimeRow)}
@@ -50,7 +51,8 @@ def show_kernels(recording: Recording) -> None:
     for row in rows[:8]:
         took = seconds.get(row.id, 0.0)
         error = f"{own[row.node]:.1e}" if row.node in own else "-"
-        print(f"  {row.name[:44]:<44} {took * 1e3:8.3f} {took / total:6.0%} {error:>10}")
+        name = cut_left(row.title or row.name, 44)
+        print(f"  {name:<44} {took * 1e3:8.3f} {took / total:6.0%} {error:>10}")
     if len(rows) > 8:
         print(f"  and {len(rows) - 8} more")
     wall = float(recording.header.facts.get("wall seconds", "0")) * 1e3

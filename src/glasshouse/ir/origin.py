@@ -2,12 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from glasshouse.ir.graph import Node
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +66,7 @@ class Origin:
     replaces: tuple[int, ...] = ()
     grad_of: int | None = None
     labels: tuple[tuple[str, str], ...] = ()
+    spans: tuple[str, ...] = ()  # modules below `source` that it was merged from: query, key, value
 
     def label(self, grouping: str) -> str | None:
         return next((group for key, group in self.labels if key == grouping), None)
@@ -78,20 +74,3 @@ class Origin:
     def with_label(self, grouping: str, group: str) -> Origin:
         kept = tuple(pair for pair in self.labels if pair[0] != grouping)
         return replace(self, labels=(*kept, (grouping, group)))
-
-
-def made_from(nodes: Iterable[Node], pass_name: str, rule: str) -> Origin:
-    """The origin of what a rewrite makes out of `nodes`; the first node with a source speaks."""
-    nodes = list(nodes)
-    known = [n for n in nodes if n.origin.source is not NOWHERE] or nodes
-    first = known[0].origin if known else Origin()
-    labels = tuple(p for p in first.labels if all(p in n.origin.labels for n in known))
-    return Origin(
-        source=first.source,
-        name=first.name,
-        pass_name=pass_name,
-        rule=rule,
-        replaces=tuple(n.id for n in nodes),
-        grad_of=first.grad_of,
-        labels=labels,
-    )

@@ -19,8 +19,9 @@ from glasshouse.ir.attrs import AttrValue
 from glasshouse.ir.builder import Builder
 from glasshouse.ir.expr import Expr
 from glasshouse.ir.graph import Graph, Node, Value
+from glasshouse.ir.home import made_from
 from glasshouse.ir.op import Op
-from glasshouse.ir.origin import Origin, made_from
+from glasshouse.ir.origin import Origin
 from glasshouse.ir.sources import INPUT
 from glasshouse.ir.types import TensorType
 

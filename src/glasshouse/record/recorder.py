@@ -8,11 +8,11 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.op import Kind
-from glasshouse.ir.origin import Origin
 from glasshouse.ir.printer import attributes, label_of
 from glasshouse.ir.rewriter import Reject, Rewrite
 from glasshouse.record.reader import Recording
 from glasshouse.record.schema import NEVER, RejectRow, RewriteRow
+from glasshouse.record.titles import local_title, scopes_of
 from glasshouse.record.writer import GraphBuilder, RecordingBuilder
 
 _KIND = {
@@ -131,12 +131,12 @@ class Recorder:
         owner.node(
             label_of(node),
             id=node.id,
-            name=str(node.attrs.get("name") or origin.name),
+            name=_name(node),
             kind=kind_of(node),
             inputs=_reads(node),
             outputs=[str(v.type) for v in node.outputs],
             attrs=_attributes(node),
-            groups=_groups(owner, origin),
+            groups=_groups(owner, node),
             file=frame.file if frame else "",
             line=frame.line if frame else 0,
             pass_name=origin.pass_name,
@@ -198,11 +198,18 @@ def _attributes(node: Node) -> Iterable[tuple[str, str]]:
     return out
 
 
-def _groups(owner: GraphBuilder, origin: Origin) -> Sequence[int]:
-    scopes = [s for s in origin.source.scopes if s.name]
+def _name(node: Node) -> str:
+    """The name it was given; kernels and what was merged of several modules have titles."""
+    if node.op.name == "fused" or (node.origin.spans and node.op.kind is Kind.CONTRACTION):
+        return local_title(node)
+    return str(node.attrs.get("name") or node.origin.name)
+
+
+def _groups(owner: GraphBuilder, node: Node) -> Sequence[int]:
+    scopes = [s for s in scopes_of(node) if s.name]
     groups = []
     if scopes:
         names, classes = [s.name for s in scopes], [s.cls for s in scopes]
         groups.append(owner.group_path("module", names, classes))
-    groups += [owner.group_path(grouping, [group]) for grouping, group in origin.labels]
+    groups += [owner.group_path(grouping, [group]) for grouping, group in node.origin.labels]
     return groups

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import NewType
 
 FORMAT = "glasshouse"
-VERSION = (1, 0)
+VERSION = (1, 1)
 
 Text = NewType("Text", str)
 """Long text that rows do not share: code, source files, JSON."""
@@ -149,6 +149,8 @@ class KernelRow:
     file: str = ""  # where the generated code lies, if it does
     key: str = ""  # cache key, jit_key
     runs: int = 1  # how often one execution calls it
+    # what a person calls it: "layer.8 intermediate.dense + gelu"; "" if only `name` is known
+    title: str = field(default="", metadata={"since": 1})
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from glasshouse.lower.program import Call
 from glasshouse.record.reader import Recording
 from glasshouse.record.recorder import Recorder
 from glasshouse.record.schema import CandidateRow, ErrorRow, KernelRow, Text, TimeRow
+from glasshouse.record.titles import full_titles
 from glasshouse.record.writer import GraphBuilder, RecordingBuilder
 from glasshouse.runtime.accuracy import measure_errors
 from glasshouse.runtime.module import Module
@@ -37,9 +38,11 @@ def compilation_of(module: Module, base: Recording | None) -> RecordingBuilder:
     owner = builder.graphs[0]
     if base.graphs[0].table(KernelRow).rows:
         return builder
+    titles = full_titles(step.node for step in module.program.steps)
     for number, step in enumerate(module.program.steps):
         if isinstance(step, Call):
-            owner.add(_kernel_row(number, step, module.source.kernels[step.kernel.name]))
+            code = module.source.kernels[step.kernel.name]
+            owner.add(_kernel_row(number, step, code, titles[number]))
             for choice in step.choices:
                 for c in choice.candidates:
                     owner.add(CandidateRow(number, c.name, c.seconds, c.name == choice.name, c.why))
@@ -47,19 +50,24 @@ def compilation_of(module: Module, base: Recording | None) -> RecordingBuilder:
             reason = Text(f"// {step.why}")
             name = f"fallback_{step.node.op.name}"
             ids = list(member_ids(step.node))
-            owner.add(KernelRow(number, name, step.node.id, ids, "python", "fallback", reason))
+            owner.add(
+                KernelRow(
+                    number, name, step.node.id, ids, "python", "fallback", reason,
+                    title=titles[number],
+                )
+            )  # fmt: skip
     builder.facts["kernels"] = str(len(module.program.kernels))
     builder.facts["arena bytes"] = str(module.layout.arena_bytes)
     builder.facts["tensor bytes"] = str(module.layout.tensor_bytes)
     return builder
 
 
-def _kernel_row(number: int, call: Call, code: str) -> KernelRow:
+def _kernel_row(number: int, call: Call, code: str, title: str) -> KernelRow:
     return KernelRow(
         number, call.kernel.name, call.node.id, list(member_ids(call.node)), "cpu",
         call.kernel.variant, Text(code),
         bytes_read=float(call.bytes_read), bytes_written=float(call.bytes_written),
-        flops=float(call.flops),
+        flops=float(call.flops), title=title,
     )  # fmt: skip
 
 

@@ -102,8 +102,12 @@ def _described(stage: StageView, by_id: bool) -> dict[Key, tuple[str, dict[str, 
     paths = _paths(stage)
     keys: list[Key] = []
     seen: Counter[str] = Counter()
+    shared = Counter(
+        names
+    )  # kernels of equal layers are called alike: their module tells them apart
     for id, op, name, groups in zip(ids, ops, names, nodes.pylist("groups"), strict=True):
-        base = name or f"{paths[groups[0]] if groups else ''}/{op}"
+        alone = name and shared[name] == 1
+        base = name if alone else f"{paths[groups[0]] if groups else ''}/{name or op}"
         nth = seen[base]
         seen[base] += 1
         keys.append(id if by_id else f"{base} {nth}" if nth else base)

@@ -74,3 +74,9 @@ def cut(text: str, most: int) -> str:
         return text
     head = most * 2 // 5
     return f"{text[:head]}…{text[len(text) - (most - head - 1) :]}"
+
+
+def cut_left(text: str, most: int) -> str:
+    """Paths lose their beginning: what a person looks for stands at their end."""
+    text = " ".join(text.split())
+    return text if len(text) <= most else f"…{text[len(text) - most + 1 :]}"

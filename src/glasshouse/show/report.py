@@ -22,7 +22,7 @@ from glasshouse.record.schema import (
     RewriteRow,
     TimeRow,
 )
-from glasshouse.show.figures import cut, percent, seconds, short, size, table
+from glasshouse.show.figures import cut, cut_left, percent, seconds, short, size, table
 from glasshouse.show.variants import variants
 
 WALL_TIME = ("wall seconds", "wall time")
@@ -128,6 +128,12 @@ def _path(graph: GraphView, node: NodeRow) -> str:
     return ".".join(reversed(parts))
 
 
+def _called(node: NodeRow | None, kernel: KernelRow | None) -> str:
+    """The kernel's title where the recording has one; else the op."""
+    title = kernel.title if kernel else ""
+    return cut_left(title or (node.op if node else "?"), 48)
+
+
 def _kernels(recording: Recording, graph: GraphView, top: int) -> str:
     run, by_node, by_kernel = times_of(graph)
     kernels = list(graph.table(KernelRow))
@@ -140,14 +146,14 @@ def _kernels(recording: Recording, graph: GraphView, top: int) -> str:
     if not entries:
         entries = [(by_kernel.get(k.id, 0.0), places.get(k.node), k) for k in kernels]
     entries.sort(key=lambda e: -e[0])
-    rows = [["time", "share", "op", "kernel", "GFLOP/s", "GB/s", "of limit", "from"]]
+    rows = [["time", "share", "kernel", "code", "GFLOP/s", "GB/s", "of limit", "from"]]
     for time, node, kernel in entries[:top]:
         moved = (kernel.bytes_read + kernel.bytes_written) * kernel.runs if kernel else 0.0
         flops = kernel.flops * kernel.runs if kernel else 0.0
         rows.append(
             [
                 seconds(time), percent(time / total) if total else "-",
-                cut(node.op if node else "?", 28), cut(f"{kernel.name}", 24) if kernel else "",
+                _called(node, kernel), cut(kernel.name, 24) if kernel else "",
                 f"{flops / time / 1e9:.1f}" if flops and time else "",
                 f"{moved / time / 1e9:.1f}" if moved and time else "",
                 percent(kernel.limit_seconds / time)
@@ -190,17 +196,18 @@ def _untimed(
     if not kernels:
         return ""
     kernels.sort(key=lambda k: -(k.flops * k.runs))
-    rows = [["kernel", "variant", "ops", "FLOPs", "reads", "writes", "from"]]
+    rows = [["kernel", "code", "variant", "ops", "FLOPs", "reads", "writes", "from"]]
     rows += [
         [
-            cut(k.name, 32), cut(k.variant, 20), str(len(k.ops)), short(k.flops) if k.flops else "",
+            _called(places.get(k.node), k), cut(k.name, 24), cut(k.variant, 20),
+            str(len(k.ops)), short(k.flops) if k.flops else "",
             size(k.bytes_read) if k.bytes_read else "",
             size(k.bytes_written) if k.bytes_written else "", _where(graph, places.get(k.node)),
         ]
         for k in kernels[:top]
     ]  # fmt: skip
     more = f"\n  and {len(kernels) - top} more" if len(kernels) > top else ""
-    return f"Kernels, {len(kernels)} in all; not timed\n{table(rows, [2, 3, 4, 5])}{more}"
+    return f"Kernels, {len(kernels)} in all; not timed\n{table(rows, [3, 4, 5, 6])}{more}"
 
 
 # -------------------------------------------------------------------------------------- fusions
@@ -251,15 +258,16 @@ def _accuracy(graph: GraphView, top: int) -> str:
     if not errors:
         return ""
     places = _places(graph)
+    kernels = {k.node: k for k in graph.table(KernelRow)}
     stages = [s.name for s in graph.info.stages]
     past = sum(0 < e.tolerance < max(e.own, e.max_rel) for e in errors)
-    rows = [["own error", "inherited", "absolute", "relative", "op", "stage", "from"]]
+    rows = [["own error", "inherited", "absolute", "relative", "kernel", "stage", "from"]]
     for e in errors[:top]:
         node = places.get(e.node)
         stage = stages[e.stage] if 0 <= e.stage < len(stages) else str(e.stage)
         figures = [f"{v:.1e}" for v in (e.own, e.inherited, e.max_abs, e.max_rel)]
         rows.append(
-            [*figures, cut(node.op if node else "?", 28), cut(stage, 24), _where(graph, node)]
+            [*figures, _called(node, kernels.get(e.node)), cut(stage, 24), _where(graph, node)]
         )
     told = f"{past} past their tolerance" if past else "all within tolerance"
     checked = any(e.tolerance > 0 for e in errors)

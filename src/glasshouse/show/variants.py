@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from glasshouse.record.reader import GraphView
 from glasshouse.record.schema import CandidateRow, KernelRow
-from glasshouse.show.figures import cut, seconds, table
+from glasshouse.show.figures import cut_left, seconds, table
 
 
 def variants(graph: GraphView, top: int) -> str:
@@ -16,14 +16,14 @@ def variants(graph: GraphView, top: int) -> str:
         by_kernel[row.kernel].append(row)
     if not by_kernel:
         return ""
-    names = {k.id: k.name for k in graph.table(KernelRow)}
+    names = {k.id: k.title or k.name for k in graph.table(KernelRow)}
     alike: dict[tuple[str, str], list[str]] = defaultdict(list)
     for kernel, rows in by_kernel.items():
         taken = next((r.variant for r in rows if r.chosen), "the usual one")
         alike[taken, _others(rows)].append(names.get(kernel, "?"))
     shown = [["variant", "kernels", "for instance", "measured"]]
     for (taken, others), kernels in list(alike.items())[:top]:
-        shown.append([taken, str(len(kernels)), cut(kernels[0], 24), others])
+        shown.append([taken, str(len(kernels)), cut_left(kernels[0], 40), others])
     more = f"\n  and {len(alike) - top} more" if len(alike) > top else ""
     return f"Variants, chosen by measurement\n{table(shown, [1])}{more}"
 
