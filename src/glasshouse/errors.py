@@ -41,6 +41,10 @@ class FormatError(GlasshouseError, ValueError):
     """A file that is not what it should be: wrong, truncated, hostile or too new."""
 
 
+class LimitExceeded(FormatError):
+    """A file that asks for more memory, rows, depth or time than it may have (record/budget.py)."""
+
+
 class ExecutionError(GlasshouseError, RuntimeError):
     """A graph that could not be run on the inputs given."""
 

@@ -10,6 +10,7 @@ from glasshouse.formats.registry import BY_NAME, FORMATS, Format, by_extension
 from glasshouse.formats.registry import detect as _detect
 from glasshouse.formats.source import Source
 from glasshouse.record import Recording, RecordingBuilder
+from glasshouse.record.boundary import boundary
 from glasshouse.record.container import write_atomic
 
 __all__ = ["FORMATS", "Format", "attach", "detect", "dump", "read", "write"]
@@ -19,31 +20,32 @@ Given = str | os.PathLike[str] | bytes
 
 def detect(given: Given, name: str = "") -> str:
     """The name of the format of a file or of bytes, by content and then by name."""
-    return _detect(Source(given, name)).name
+    source = Source(given, name)
+    with boundary(source.name, "read", source.budget):
+        return _detect(source).name
 
 
 def read(given: Given, name: str = "", *, format: str = "") -> Recording:
     """A recording of any known file, folder or bytes; FormatError in one line if it is none."""
     source = Source(given, name)
-    chosen = _named(format) if format else _detect(source)
-    if not chosen.reader:
-        raise source.error(f"{chosen.title} files are written, not read")
-    try:
+    with boundary(source.name, "read", source.budget):
+        chosen = _named(format) if format else _detect(source)
+        if not chosen.reader:
+            raise source.error(f"{chosen.title} files are written, not read")
         recording: Recording = chosen.function(chosen.reader)(source)
-    except (RecursionError, MemoryError) as error:
-        raise source.error(f"too deep or too large to read ({type(error).__name__})") from None
-    return recording
+        return recording
 
 
 def attach(recording: Recording, given: Given, name: str = "") -> Recording:
     """The recording with what another file says of its nodes: data, style rules, a mapping."""
     source = Source(given, name)
-    chosen = _detect(source)
-    if not chosen.attacher:
-        raise source.error(f"a {chosen.title} cannot be laid over another graph")
-    made = RecordingBuilder.of(recording)
-    chosen.function(chosen.attacher)(source, recording, made)
-    return made.finish()
+    with boundary(source.name, f"laid over {recording.where}", source.budget):
+        chosen = _detect(source)
+        if not chosen.attacher:
+            raise source.error(f"a {chosen.title} cannot be laid over another graph")
+        made = RecordingBuilder.of(recording)
+        chosen.function(chosen.attacher)(source, recording, made)
+        return made.finish()
 
 
 def dump(recording: Recording, format: str) -> bytes:
@@ -51,16 +53,20 @@ def dump(recording: Recording, format: str) -> bytes:
     chosen = _named(format)
     if not chosen.writer:
         raise FormatError(f"{chosen.title} files are read, not written")
-    data: bytes = chosen.function(chosen.writer)(recording)
-    return data
+    with boundary(recording.where, f"written as {chosen.title}"):
+        data: bytes = chosen.function(chosen.writer)(recording)
+        return data
 
 
 def write(recording: Recording, path: str | os.PathLike[str], *, format: str = "") -> list[str]:
     """Write a recording by the file's extension; returns what that format could not hold."""
     chosen = _named(format) if format else by_extension(Path(path).name)
-    write_atomic(path, dump(recording, chosen.name))
-    lost: list[str] = chosen.function(chosen.lost)(recording) if chosen.lost else []
-    return lost
+    data = dump(recording, chosen.name)
+    with boundary(str(path), "written"):
+        write_atomic(path, data)
+    with boundary(recording.where, f"written as {chosen.title}"):
+        lost: list[str] = chosen.function(chosen.lost)(recording) if chosen.lost else []
+        return lost
 
 
 def _named(name: str) -> Format:

@@ -9,11 +9,9 @@ import zipfile
 import zlib
 from types import TracebackType
 
-from glasshouse.errors import FormatError
+from glasshouse.errors import GlasshouseError
 from glasshouse.formats.source import Source
 
-BASE_LIMIT = 64 << 20
-RATIO_LIMIT = 30
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError,
     OverflowError, OSError, KeyError,
@@ -49,18 +47,14 @@ class ForeignArchive:
         return self._zip.getinfo(name).file_size
 
     def read(self, name: str) -> bytes:
-        """A member: up to 64 MiB, or up to 30 times its compressed size (JSON packs tightly)."""
+        """A member, paid for from the file's budget before it is inflated."""
         try:
             info = self._zip.getinfo(name)
-            packed = min(info.compress_size, self.source.size)
-            limit = max(BASE_LIMIT, RATIO_LIMIT * packed)
-            if info.file_size > limit:
-                raise self.source.error(
-                    f"member {name[:80]!r} would inflate to {info.file_size} bytes; not opened"
-                )
+            self.source.budget.place = lambda: f"member {name[:80]!r}"
+            self.source.budget.spend("decoded_bytes", info.file_size)
             with self._zip.open(info) as member:
                 data = member.read(info.file_size + 1)
-        except FormatError:
+        except GlasshouseError:
             raise
         except _BROKEN as error:
             raise self.source.error(f"member {name[:80]!r} is damaged ({error})") from None

@@ -23,7 +23,6 @@ _NUMPY = {
     "u32": "<u4", "i64": "<i8", "u64": "<u8", "f32": "<f4", "f64": "<f8",
 }  # fmt: skip
 Number = int | float | bool
-MAX_BYTES = 2 << 30
 
 
 class Buffer:
@@ -32,10 +31,12 @@ class Buffer:
     def __init__(self, source: Source, data: bytes) -> None:
         self.source = source
         self.data = data
-        # An element of a vector takes four bytes or more, and readers look at most a few times.
-        self.left = 10_000 + len(data)
+        self.at = 0
+        self.spend = source.budget.spend
+        source.budget.place = lambda: f"byte {self.at}"
 
     def number(self, kind: str, at: int) -> Number:
+        self.at = at
         if not 0 <= at <= len(self.data) - _SIZE[kind]:
             raise self.source.error(f"an offset points outside the file (byte {at})")
         value: Number = struct.unpack_from(_LAYOUT[kind], self.data, at)[0]
@@ -43,11 +44,6 @@ class Buffer:
 
     def root(self) -> Table:
         return Table(self, int(self.number("u32", 0)))
-
-    def spend(self, items: int) -> None:
-        self.left -= items
-        if self.left < 0:
-            raise self.source.error("its tables refer to each other without end")
 
 
 class Table:
@@ -126,7 +122,7 @@ class Table:
         count = int(self.buffer.number("u32", target))
         if target + 4 + count * size > len(self.buffer.data):
             raise self.buffer.source.error(f"a list of {count} elements is longer than the file")
-        self.buffer.spend(count)
+        self.buffer.spend("items", count)
         return count
 
 
@@ -134,5 +130,5 @@ def _string(buffer: Buffer, at: int) -> str:
     size = int(buffer.number("u32", at))
     if at + 4 + size > len(buffer.data):
         raise buffer.source.error(f"a string of {size} bytes is longer than the file")
-    buffer.spend(size // 8 + 1)
+    buffer.spend("items", size // 8 + 1)
     return buffer.data[at + 4 : at + 4 + size].decode("utf-8", "replace")

@@ -13,9 +13,8 @@ from typing import Any
 
 from glasshouse.errors import FormatError
 from glasshouse.formats.source import Source
+from glasshouse.record.container import charge_json
 
-MAX_JSON_BYTES = 1 << 30
-MAX_CONTAINERS = 30_000_000
 _SPACE = re.compile(r"[ \t\n\r]*")
 _DECODE = json.JSONDecoder().raw_decode
 
@@ -25,12 +24,10 @@ class JsonCursor:
 
     def __init__(self, source: Source) -> None:
         self.source = source
-        self.text = source.text(MAX_JSON_BYTES)
+        self.text = source.text()
         self.position = 0
-        # An empty list takes three bytes here and sixty in memory; a real file of a gigabyte has
-        # some fifteen million brackets.
-        if self.text.count("[") + self.text.count("{") > MAX_CONTAINERS:
-            raise source.error(f"more than {MAX_CONTAINERS} lists and objects; not opened")
+        charge_json(source.budget, self.text)
+        source.budget.place = lambda: f"character {self.position}"
 
     def peek(self) -> str:
         """The next character that is no white space; "" at the end."""
@@ -42,6 +39,7 @@ class JsonCursor:
     def value(self) -> Any:
         """The next value, whole."""
         self.peek()
+        self.source.budget.spend("items")
         try:
             value, self.position = _DECODE(self.text, self.position)
         except RecursionError:

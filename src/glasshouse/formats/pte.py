@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from glasshouse.formats.flatbuffer import MAX_BYTES, Buffer, Table
+from glasshouse.formats.flatbuffer import Buffer, Table
 from glasshouse.formats.kinds import kind_of
 from glasshouse.formats.source import Source
 from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
@@ -45,11 +45,11 @@ class Value:
 
 def read(source: Source) -> Recording:
     """The recording of a `.pte` file: a graph for each method."""
-    buffer = Buffer(source, source.data(MAX_BYTES))
+    buffer = Buffer(source, source.data())
     if buffer.data[4:6] != b"ET":
         raise source.error("not an ExecuTorch program")
     program = buffer.root()
-    made = RecordingBuilder(source.stem, GENERATOR)
+    made = RecordingBuilder(source.stem, GENERATOR, source.budget)
     made.facts["schema version"] = str(program.integer(0, "u32"))
     segments = program.tables(4)
     if segments:

@@ -28,10 +28,10 @@ def read(source: Source) -> Recording:
     length = int.from_bytes(source.at(0, 8), "little")
     if not 2 <= length <= min(MAX_HEADER, source.size - 8):
         raise source.error("not a safetensors file, or cut off (the header does not fit)")
-    header = read_json(Source(source.at(8, length), source.name))
+    header = read_json(Source(source.at(8, length), source.name, source.budget))
     if not isinstance(header, dict):
         raise source.error("not a safetensors file (the header is no object)")
-    made = RecordingBuilder(source.stem, GENERATOR)
+    made = RecordingBuilder(source.stem, GENERATOR, source.budget)
     graph = made.graph(source.stem)
     graph.stage("weights")
     metadata = header.pop("__metadata__", None)

@@ -13,33 +13,40 @@ from pathlib import Path
 from typing import IO
 
 from glasshouse.errors import FormatError
+from glasshouse.record.budget import Budget
+from glasshouse.record.open_file import open_regular, printable
 
 HEAD = 4096
-MAX_BYTES = 4 << 30
-"""Larger files are refused unless their reader seeks (safetensors, archives, flatbuffers)."""
 
 
 class Source:
     """A file to be read, as a path or as bytes with a name."""
 
-    def __init__(self, given: str | os.PathLike[str] | bytes, name: str = "") -> None:
+    def __init__(
+        self,
+        given: str | os.PathLike[str] | bytes,
+        name: str = "",
+        budget: Budget | None = None,
+    ) -> None:
         self._data: bytes | None = None
         self.path: Path | None = None
+        self.is_folder = False
         if isinstance(given, bytes):
             self._data = given
-            self.name = name or "data"
+            self.name = printable(name or "data")
             self.size = len(given)
-            return
-        self.path = Path(given)
-        self.name = name or str(given)
-        try:
-            self.size = 0 if self.path.is_dir() else self.path.stat().st_size
-        except OSError as error:
-            raise FormatError(f"{self.name}: cannot be read ({error.strerror})") from None
+        else:
+            self.path = Path(given)
+            self.name = printable(name or str(given))
+            self.is_folder = os.path.isdir(given)
+            self.size = 0 if self.is_folder else self._size()
+        # A file inside another one lives on the other's budget.
+        self.budget = budget or Budget(self.name, self.size)
 
-    @property
-    def is_folder(self) -> bool:
-        return self.path is not None and self.path.is_dir()
+    def _size(self) -> int:
+        assert self.path is not None
+        with open_regular(self.path, self.name) as file:
+            return os.fstat(file.fileno()).st_size
 
     @property
     def suffix(self) -> str:
@@ -69,19 +76,19 @@ class Source:
             file.seek(offset)
             return file.read(size)
 
-    def data(self, limit: int = MAX_BYTES) -> bytes:
+    def data(self) -> bytes:
         """All bytes."""
-        if self.size > limit:
-            raise self.error(f"{self.size} bytes; this format is read up to {limit}")
+        self.budget.within("file_bytes", self.size)
         if self._data is None:
             with self.open() as file:
-                self._data = file.read()
+                # What it had when it was opened: a file that grows meanwhile has no end.
+                self._data = file.read(self.size)
         return self._data
 
-    def text(self, limit: int = MAX_BYTES) -> str:
+    def text(self) -> str:
         """All of it as UTF-8 text."""
         try:
-            return self.data(limit).decode("utf-8-sig")
+            return self.data().decode("utf-8-sig")
         except UnicodeDecodeError as error:
             raise self.error(f"not UTF-8 text (byte {error.start})") from None
 
@@ -90,15 +97,15 @@ class Source:
         if self._data is not None:
             return io.BytesIO(self._data)
         assert self.path is not None
-        try:
-            return self.path.open("rb")
-        except OSError as error:
-            raise self.error(f"cannot be read ({error.strerror})") from None
+        return open_regular(self.path, self.name)
 
     def beside(self, name: str) -> Path | None:
         """A file in the same folder or below; None if absent, or if the name leads elsewhere."""
-        if self.path is None or not name or "\0" in name:
+        if self.path is None or not name:
             return None
-        folder = self.path.parent.resolve()
-        found = (folder / name).resolve()
-        return found if found.is_relative_to(folder) and found.is_file() else None
+        try:
+            folder = self.path.parent.resolve()
+            found = (folder / name).resolve()
+            return found if found.is_relative_to(folder) and found.is_file() else None
+        except (OSError, ValueError, RuntimeError):
+            return None  # no name of a file: too long, with a NUL, links that go in a circle

@@ -16,7 +16,6 @@ from glasshouse.record import GraphBuilder, GraphView, Recording, RecordingBuild
 from glasshouse.record.schema import NodeRow
 
 GENERATOR = "glasshouse text"
-MAX_BYTES = 256 << 20
 _HEADER = re.compile(r"(?:(\w+)\s*=\s*)?Graph\((.*)\)\s*\{$")
 _RANGE = re.compile(r"(\w+) in (\d*\.\.\d*)$")
 _CALL = re.compile(r"([^\s()=]+)\((.*)\)(?:\s*#.*)?$")
@@ -27,10 +26,10 @@ _SOURCES = ("Constant", "Variable")
 # ------------------------------------------------------------------------------------- reading
 def read(source: Source) -> Recording:
     """The recording of a printed graph."""
-    made = RecordingBuilder(source.stem, GENERATOR)
+    made = RecordingBuilder(source.stem, GENERATOR, source.budget)
     reader: _Section | None = None
     sections: list[_Section] = []
-    for number, raw in enumerate(source.text(MAX_BYTES).splitlines(), 1):
+    for number, raw in enumerate(source.text().splitlines(), 1):
         line = raw.strip()
         if not line or line.startswith("#"):
             continue

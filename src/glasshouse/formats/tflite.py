@@ -5,7 +5,7 @@ Groups come from the slashes in tensor names, which carry the scopes of the orig
 
 from __future__ import annotations
 
-from glasshouse.formats.flatbuffer import MAX_BYTES, Buffer, Table
+from glasshouse.formats.flatbuffer import Buffer, Table
 from glasshouse.formats.kinds import kind_of
 from glasshouse.formats.source import Source
 from glasshouse.formats.tflite_ops import ENUMS, OPERATORS, OPTIONS, TYPES
@@ -17,11 +17,11 @@ MAX_SHOWN = 8
 
 def read(source: Source) -> Recording:
     """The recording of a `.tflite` file."""
-    buffer = Buffer(source, source.data(MAX_BYTES))
+    buffer = Buffer(source, source.data())
     if buffer.data[4:8] != b"TFL3":
         raise source.error("not a TFLite model")
     model = buffer.root()
-    made = RecordingBuilder(source.stem, GENERATOR)
+    made = RecordingBuilder(source.stem, GENERATOR, source.budget)
     made.facts["schema version"] = str(model.integer(0, "u32"))
     if model.string(3):
         made.facts["description"] = model.string(3)

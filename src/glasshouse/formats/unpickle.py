@@ -12,6 +12,7 @@ import struct
 from typing import Any, NoReturn
 
 from glasshouse.errors import FormatError
+from glasshouse.record.budget import Budget
 
 _NAMES = {ord(op.code): op.name for op in pickletools.opcodes}
 _CALLS = {"REDUCE", "BUILD", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX", "GLOBAL", "STACK_GLOBAL",
@@ -35,20 +36,31 @@ class _Mark:
 _MARK = _Mark()
 
 
-def load(data: bytes, where: str) -> Any:
+def load(data: bytes, where: str, budget: Budget | None = None) -> Any:
     """The value that a pickle builds; FormatError for anything but plain data."""
-    return _Machine(data, where).run()
+    return _Machine(data, where, budget or Budget(where, len(data))).run()
+
+
+def brief(value: Any) -> str:
+    """A value for a message; never `repr` of a container, which may hold itself or shared lists
+    that unfold without end."""
+    if isinstance(value, (str, bytes)):
+        return repr(value[:40])
+    if isinstance(value, (bool, float, type(None))) or (
+        isinstance(value, int) and value.bit_length() < 200
+    ):
+        return repr(value)
+    return f"a {type(value).__name__}"
 
 
 class _Machine:
-    def __init__(self, data: bytes, where: str) -> None:
+    def __init__(self, data: bytes, where: str, budget: Budget) -> None:
         self.data = data
         self.where = where
         self.position = 0
         self.stack: list[Any] = []
-        # An empty list takes one byte here and sixty in memory; real traces have a container in
-        # every seventy bytes.
-        self.containers = 100_000 + len(data) // 16
+        self.budget = budget
+        budget.place = lambda: f"byte {self.position}"
         self.memo: dict[int, Any] = {}
 
     def run(self) -> Any:
@@ -100,9 +112,7 @@ class _Machine:
         return self.stack[-1]
 
     def fresh(self, container: Any) -> Any:
-        self.containers -= 1
-        if self.containers < 0:
-            self.bad("holds more lists and dicts than its size allows for")
+        self.budget.spend("objects")
         return container
 
     def since_mark(self) -> list[Any]:

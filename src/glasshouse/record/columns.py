@@ -128,19 +128,26 @@ def concat(columns: Sequence[Column]) -> Column:
 
 
 def full(field: Field, rows: int, strings: list[str]) -> Column:
-    """A column in which every row has the field's default; may add to `strings`."""
+    """A column in which every row has the field's default; may add to `strings`.
+
+    One value stands for all rows, so a column that a file leaves out takes no memory.
+    """
+
+    def repeated(value: Any, dtype: Any) -> Array:
+        return np.broadcast_to(np.array(value, dtype), (rows,))
+
     if field.type in RAGGED:
         assert not field.default, "ragged columns default to empty"
         dtype = np.uint8 if field.type == "text" else np.int64
-        return Column(field.type, np.zeros(0, dtype), np.zeros(rows, np.int64))
+        return Column(field.type, np.zeros(0, dtype), repeated(0, np.int64))
     if field.type == "str":
         text = str(field.default or "")
         if rows and text not in strings:
             strings.append(text)
-        return Column("str", np.full(rows, strings.index(text) if rows else 0, np.int64))
+        return Column("str", repeated(strings.index(text) if rows else 0, np.int64))
     value = 0 if field.default is None else field.default
     dtype_of = {"int": np.int64, "float": np.float64, "bool": np.bool_}
-    return Column(field.type, np.full(rows, value, dtype_of[field.type]))
+    return Column(field.type, repeated(value, dtype_of[field.type]))
 
 
 class LazyColumns(Mapping[str, Column]):

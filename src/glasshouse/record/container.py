@@ -19,7 +19,8 @@ from typing import IO, Any
 
 import numpy as np
 
-from glasshouse.errors import FormatError
+from glasshouse.errors import FormatError, GlasshouseError
+from glasshouse.record.budget import Budget
 from glasshouse.record.columns import RAGGED, SHARED, Array, Column
 
 _PARTS = {"i8": "<i1", "i16": "<i2", "i32": "<i4", "f64": "<f8", "f32": "<f4", "u8": "<u1"}
@@ -36,10 +37,8 @@ MAX_INT = 2**53
 """Integers are exact in a page (and in f64) up to here."""
 
 MAX_TABLE_HEADER = 1 << 20
-BASE_LIMIT = 256 << 20
-RATIO_LIMIT = 64
-"""A member may inflate to 256 MiB or to 64 times the whole file, whichever is more. Deflate can
-reach 1,032 times, so a bomb is cut off early; the writer holds itself to the same limit."""
+OBJECT = 64
+"""Bytes that a small Python object takes, for the budget."""
 
 
 # ------------------------------------------------------------------------------ tables to bytes
@@ -103,17 +102,23 @@ def _narrow(name: str, values: Array) -> tuple[str, bytes]:
 
 # ------------------------------------------------------------------------------ bytes to tables
 def decode_table(
-    where: str, data: bytes, strings: int, wanted: Iterable[str] | None = None
+    where: str,
+    data: bytes,
+    strings: int,
+    wanted: Iterable[str] | None = None,
+    budget: Budget | None = None,
 ) -> tuple[int, dict[str, Column]]:
     """Rows and columns of a table; `strings` is how many shared strings there are.
 
     Columns of an unknown type, part or encoding are left out: a newer writer may have them.
     """
-    head, base = _table_head(where, data)
+    budget = budget or Budget(where, len(data))
+    head, base = _table_head(where, data, budget)
     rows: Any = head.get("rows")
     described = head.get("columns")
     if not _is_count(rows) or not isinstance(described, list):
         raise FormatError(f"{where}: the table's header lacks rows or columns; the file is damaged")
+    budget.spend("rows", rows)
     keep = None if wanted is None else set(wanted)
     columns: dict[str, Column] = {}
     for entry in described:
@@ -124,15 +129,22 @@ def decode_table(
             continue
         column = _decode_column(f"{where}.{name}", entry, data, base, rows, strings)
         if column is not None:
+            budget.spend("decoded_bytes", held_bytes(column))
             columns[name] = column
     return rows, columns
 
 
-def _table_head(where: str, data: bytes) -> tuple[dict[str, Any], int]:
+def held_bytes(column: Column) -> int:
+    """What a column takes in memory: 64-bit numbers whatever the file has, texts as objects."""
+    lengths = 0 if column.lengths is None else column.lengths.nbytes
+    return column.values.nbytes + lengths + (OBJECT * column.rows if column.type == "text" else 0)
+
+
+def _table_head(where: str, data: bytes, budget: Budget) -> tuple[dict[str, Any], int]:
     size = int.from_bytes(data[:4], "little")
     if len(data) < 4 or size > min(len(data) - 4, MAX_TABLE_HEADER):
         raise FormatError(f"{where}: the table's header is cut off or absurdly long")
-    head = parse_json(where, data[4 : 4 + size])
+    head = parse_json(where, data[4 : 4 + size], budget)
     if not isinstance(head, dict):
         raise FormatError(f"{where}: the table's header is not an object; the file is damaged")
     return head, 4 + size + -(4 + size) % 8
@@ -218,8 +230,19 @@ def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_INT
 
 
-def parse_json(where: str, data: bytes) -> Any:
+def charge_json(budget: Budget, data: str | bytes) -> None:
+    """Spend what a JSON text becomes in memory, before it is parsed: brackets and commas tell."""
+    if isinstance(data, str):
+        containers, commas = data.count("[") + data.count("{"), data.count(",")
+    else:
+        containers, commas = data.count(b"[") + data.count(b"{"), data.count(b",")
+    budget.spend("objects", containers)
+    budget.spend("decoded_bytes", OBJECT * (containers + commas // 2) + len(data))
+
+
+def parse_json(where: str, data: bytes, budget: Budget) -> Any:
     """JSON from a file that nobody vouches for."""
+    charge_json(budget, data)
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
@@ -235,7 +258,7 @@ _BROKEN = (
 
 
 class Archive:
-    """Members of a ZIP file, read one at a time under a limit."""
+    """Members of a ZIP file, read one at a time within one budget for all of them."""
 
     def __init__(self, where: str, file: IO[bytes]) -> None:
         self.where = where
@@ -243,6 +266,7 @@ class Archive:
         self._finalizer = weakref.finalize(self, file.close)
         try:
             self.size = file.seek(0, os.SEEK_END)
+            self.budget = Budget(where, self.size)
             self._zip = zipfile.ZipFile(file)
         except _BROKEN as error:
             raise FormatError(
@@ -251,17 +275,14 @@ class Archive:
         self.names = set(self._zip.namelist())
 
     def read(self, name: str) -> bytes:
-        limit = max(BASE_LIMIT, RATIO_LIMIT * self.size)
         try:
             info = self._zip.getinfo(name)
-            if info.file_size > limit:
-                raise FormatError(
-                    f"{self.where}: member {name} claims {info.file_size} bytes, more than the "
-                    f"{limit} that a file of this size may hold"
-                )
+            self.budget.place = lambda: f"member {name}"
+            # Also against bombs whose members overlap: each inflation is paid for.
+            self.budget.spend("decoded_bytes", info.file_size)
             with self._zip.open(info) as member:
                 data = member.read(info.file_size + 1)
-        except FormatError:
+        except GlasshouseError:
             raise
         except _BROKEN as error:
             raise FormatError(f"{self.where}: member {name} is damaged ({error})") from None
@@ -279,17 +300,16 @@ def pack(members: Iterable[tuple[str, bytes]], level: int = 6) -> bytes:
     with zipfile.ZipFile(out, "w") as archive:
         for name, data in members:
             info = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            # Data that would pass for a bomb when read back is stored as it is.
-            bomb = len(data) > BASE_LIMIT
-            info.compress_type = zipfile.ZIP_STORED if bomb else zipfile.ZIP_DEFLATED
-            archive.writestr(info, data, compresslevel=level)
+            info.compress_type = zipfile.ZIP_DEFLATED if level else zipfile.ZIP_STORED
+            archive.writestr(info, data, compresslevel=level or None)
     return out.getvalue()
 
 
 def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
     """Write a file so that its name never stands for half of it, even if the machine stops."""
     target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(6)}.tmp")
+    # A short name of its own: the target's may be as long as names can be.
+    temporary = target.with_name(f".glass.{secrets.token_hex(8)}.tmp")
     try:
         with open(temporary, "xb") as file:
             file.write(data)

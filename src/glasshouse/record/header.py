@@ -7,8 +7,10 @@ import functools
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from glasshouse.errors import FormatError
+from glasshouse.record.budget import Budget
 from glasshouse.record.container import parse_json
 from glasshouse.record.schema import FORMAT, VERSION, Header
+from glasshouse.record.strings import whole
 
 T = TypeVar("T")
 
@@ -18,9 +20,9 @@ def header_to_json(header: Header) -> dict[str, Any]:
     return dataclasses.asdict(header)
 
 
-def header_from_bytes(where: str, data: bytes) -> Header:
+def header_from_bytes(where: str, data: bytes, budget: Budget) -> Header:
     """The header of a file, or a FormatError that says why there is none."""
-    value = parse_json(f"{where}: glass.json", data)
+    value = parse_json(f"{where}: glass.json", data, budget)
     if not isinstance(value, dict) or value.get("format") != FORMAT:
         raise FormatError(f"{where}: not a Glasshouse recording")
     version = value.get("version")
@@ -35,16 +37,41 @@ def header_from_bytes(where: str, data: bytes) -> Header:
             f"{where}: written in format {version[0]}.{version[1]}, this program reads up to "
             f"{VERSION[0]}.x; run: pip install --upgrade glasshouse"
         )
+    graphs = value.get("graphs")
+    for graph in graphs if isinstance(graphs, list) else ():
+        stages = graph.get("stages") if isinstance(graph, dict) else None
+        budget.spend("graphs", 1 + (len(stages) if isinstance(stages, list) else 0))
     header: Header = _from_json(Header, value, f"{where}: glass.json")
+    _check(where, header, budget)
+    return header
+
+
+def _check(where: str, header: Header, budget: Budget) -> None:
     for i, graph in enumerate(header.graphs):
         if not graph.stages:
             raise FormatError(f"{where}: graph {i} has no stage")
-        if not -1 <= graph.parent < len(header.graphs):
-            raise FormatError(f"{where}: graph {i} is nested in graph {graph.parent}, which is not")
         for stage in graph.stages:
             if len(stage.output_nodes) != len(stage.output_ports):
                 raise FormatError(f"{where}: graph {i}: outputs and ports differ in number")
-    return header
+    check_nesting(where, [graph.parent for graph in header.graphs], budget)
+
+
+def check_nesting(where: str, parents: list[int], budget: Budget) -> None:
+    """Every graph's parent exists, no graph is inside itself, and none is too deep."""
+    depth: dict[int, int] = {-1: -1}
+    for graph in range(len(parents)):
+        above: list[int] = []
+        inside: set[int] = set()
+        while graph not in depth:
+            above.append(graph)
+            inside.add(graph)
+            parent = parents[graph]
+            if not -1 <= parent < len(parents) or parent in inside:
+                raise FormatError(f"{where}: graph {graph} is nested in graph {parent}")
+            graph = parent
+        for inner in reversed(above):
+            depth[inner] = 1 + depth[parents[inner]]
+            budget.within("depth", depth[inner])
 
 
 @functools.cache
@@ -75,9 +102,9 @@ def _from_json(kind: Any, value: Any, where: str) -> Any:
         if not isinstance(value, dict):
             raise FormatError(f"{where}: expected an object")
         inner = get_args(kind)[1]
-        return {k: _from_json(inner, v, where) for k, v in value.items()}
+        return {whole(k): _from_json(inner, v, where) for k, v in value.items()}
     if kind is float and isinstance(value, int) and not isinstance(value, bool):
         value = float(value) if abs(value) < 2**1000 else 0.0
     if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
         raise FormatError(f"{where}: expected {kind.__name__}, found {type(value).__name__}")
-    return value
+    return whole(value) if kind is str else value

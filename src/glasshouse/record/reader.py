@@ -10,17 +10,25 @@ import io
 import json
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
 from glasshouse.cell import ShowsInCell
-from glasshouse.errors import FormatError
+from glasshouse.errors import FormatError, LimitExceeded
+from glasshouse.record.budget import Budget, Limits
 from glasshouse.record.columns import Array, Column, LazyColumns, Table, concat, fields_of, full
-from glasshouse.record.container import Archive, decode_table, encode_table, pack, write_atomic
+from glasshouse.record.container import (
+    Archive,
+    decode_table,
+    encode_table,
+    held_bytes,
+    pack,
+    write_atomic,
+)
 from glasshouse.record.header import header_from_bytes, header_to_json
+from glasshouse.record.open_file import open_regular
 from glasshouse.record.schema import (
     FILE_TABLES,
     GRAPH_TABLES,
@@ -95,7 +103,8 @@ class ArchiveStore:
             if self._counts.get(name):
                 raise FormatError(f"{where} is missing; the file is damaged")
             return None
-        read = decode_table(where, self._archive.read(name), strings, wanted)
+        data = self._archive.read(name)
+        read = decode_table(where, data, strings, wanted, self._archive.budget)
         if self._counts.get(name, read[0]) != read[0]:
             raise FormatError(f"{where} has another length than the header says")
         return read
@@ -107,8 +116,9 @@ class ArchiveStore:
 class Recording(ShowsInCell):
     """A recording, from a file (`Recording.open`) or fresh from a writer."""
 
-    def __init__(self, header: Header, store: Store) -> None:
+    def __init__(self, header: Header, store: Store, where: str = "") -> None:
         self.header = header
+        self.where = where or header.title or "recording"  # what errors call it
         self._store = store
         self._loaded: dict[str, Table[Any]] = {}
 
@@ -120,16 +130,16 @@ class Recording(ShowsInCell):
             archive = Archive(where, io.BytesIO(source))
         else:
             where = name or str(source)
-            try:
-                file = Path(source).open("rb")  # noqa: SIM115  (the archive owns it)
-            except OSError as error:
-                raise FormatError(f"{where}: cannot be read ({error.strerror})") from None
-            archive = Archive(where, file)
+            archive = Archive(where, open_regular(source, where))
         if "glass.json" not in archive.names:
             archive.close()
             raise FormatError(f"{where}: a ZIP file, but not a Glasshouse recording")
-        header = header_from_bytes(where, archive.read("glass.json"))
-        return Recording(header, ArchiveStore(archive, header.tables))
+        try:
+            header = header_from_bytes(where, archive.read("glass.json"), archive.budget)
+        except FormatError:
+            archive.close()
+            raise
+        return Recording(header, ArchiveStore(archive, header.tables), where)
 
     def close(self) -> None:
         self._store.close()
@@ -179,6 +189,9 @@ class Recording(ShowsInCell):
         for f in fields:
             if f.name in columns and columns[f.name].type != f.type:
                 raise FormatError(f"{name}: column {f.name} is not of type {f.type}")
+            # Without this, a table could have rows for which there is not one byte.
+            if f.required and f.name not in columns and rows:
+                raise FormatError(f"{name}: {rows} rows and no column {f.name}; it is damaged")
             complete[f.name] = columns.get(f.name) or full(f, rows, self._store.strings)
         return Table(row_class, rows, complete, self._store.strings)
 
@@ -192,6 +205,7 @@ class Recording(ShowsInCell):
         """The whole recording as the bytes of a `.glass` file."""
         members: list[tuple[str, bytes]] = []
         counts: dict[str, int] = {}
+        held = 0
         for name, row_class in self._member_names():
             table: Table[object] = self.member(name, row_class)
             if not table.rows:
@@ -203,6 +217,7 @@ class Recording(ShowsInCell):
                 if f.required or not _all_default(table[f.name], f.default)
             }
             members.append((name, encode_table(table.rows, kept)))
+            held += sum(map(held_bytes, kept.values()))
         raw = [s.encode("utf-8", "replace") for s in self.strings]
         lengths = np.fromiter(map(len, raw), np.int64, len(raw))
         text = Column("text", np.frombuffer(b"".join(raw), np.uint8), lengths)
@@ -212,7 +227,16 @@ class Recording(ShowsInCell):
             ("glass.json", json.dumps(head, separators=(",", ":")).encode()),
             ("strings", encode_table(len(raw), {"text": text})),
         ]
-        return pack(first + members, level)
+        packed = pack(first + members, level)
+        held += held_bytes(text) + sum(len(data) for _, data in first + members)
+        # Data so regular that it would pass for a bomb when read back is stored as it is.
+        fits = Budget("", len(packed), Limits())
+        try:
+            fits.spend("rows", sum(counts.values()))
+            fits.spend("decoded_bytes", held)
+        except LimitExceeded:
+            return pack(first + members, 0)
+        return packed
 
     def save(self, path: str | os.PathLike[str], level: int = 6) -> None:
         """Write a `.glass` file; the name never stands for half a file."""
@@ -259,6 +283,8 @@ class GraphView:
         parent = groups.array("parent")
         if groups.rows and not bool(np.all((parent >= NEVER) & (parent < np.arange(groups.rows)))):
             raise FormatError(f"graph {self.index}: a group stands before its parent")
+        if not np.array_equal(groups["attr_keys"].lengths, groups["attr_values"].lengths):  # type: ignore[arg-type]  # ragged columns always have lengths
+            raise FormatError(f"graph {self.index}: attr_keys and attr_values of groups differ")
         return groups
 
     def born_in(self, stage: int) -> Table[NodeRow]:
@@ -299,6 +325,10 @@ class GraphView:
         groups = nodes["groups"].values
         if len(groups) and not (groups.min() >= 0 and groups.max() < self.groups.rows):
             raise bad("a node is in a group that does not exist")
+        bodies = nodes["bodies"].values
+        graphs = len(self.recording.header.graphs)
+        if len(bodies) and not (bodies.min() >= 0 and bodies.max() < graphs):
+            raise bad("a node holds a graph that does not exist")
         for one, other in (("input_nodes", "input_ports"), ("attr_keys", "attr_values")):
             if not np.array_equal(nodes[one].lengths, nodes[other].lengths):  # type: ignore[arg-type]  # ragged columns always have lengths
                 raise bad(f"{one} and {other} differ in number")

@@ -10,27 +10,11 @@ import numpy as np
 
 from glasshouse.record.columns import RAGGED, Array, Column, Field, Table, fields_of
 from glasshouse.record.schema import NEVER
+from glasshouse.record.strings import Strings
 
 Values = Sequence[Any] | Array | tuple[Array, Array]
 """A column given whole: a list of Python values, an array (strings as indices from
 `RecordingBuilder.indices`), or for a ragged column the pair (lengths, flat values)."""
-
-
-class Strings:
-    """The shared strings; index 0 is the empty one."""
-
-    def __init__(self, known: Sequence[str] = ("",)) -> None:
-        self.list: list[str] = list(known)
-        self._index: dict[str, int] = {}
-        for i, text in enumerate(self.list):
-            self._index.setdefault(text, i)
-
-    def index(self, text: str) -> int:
-        found = self._index.get(text)
-        if found is None:
-            found = self._index[text] = len(self.list)
-            self.list.append(text)
-        return found
 
 
 class ColumnBuilder:

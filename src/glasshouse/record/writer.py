@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from glasshouse.record.budget import Budget, unlimited
 from glasshouse.record.columns import Array, Column, Field, Table
+from glasshouse.record.header import check_nesting
 from glasshouse.record.reader import TABLE_NAMES, GraphView, MemoryStore, Recording
 from glasshouse.record.schema import (
     FILE_TABLES,
@@ -30,7 +32,8 @@ from glasshouse.record.schema import (
     StyleRow,
     Text,
 )
-from glasshouse.record.table_builder import ColumnBuilder, Strings, TableBuilder, Values
+from glasshouse.record.strings import Strings, whole
+from glasshouse.record.table_builder import ColumnBuilder, TableBuilder, Values
 
 
 class GraphBuilder:
@@ -46,8 +49,9 @@ class GraphBuilder:
         self._tables: dict[type, TableBuilder] = {}
         self._row_of: dict[int, int] = {}  # the live row of each node id
         self._next_id = 0
-        self._paths: dict[tuple[str, tuple[str, ...]], int] = {}
-        self._unclassed: set[int] = set()  # groups of `_paths` whose class nobody has said yet
+        # Groups made by path, as a tree: (grouping, or the row of the group above; name) -> row.
+        self._inside: dict[tuple[str | int, str], int] = {}
+        self._unclassed: set[int] = set()  # of those, groups whose class nobody has said yet
         self._group_attrs: dict[int, dict[str, str]] = {}
 
     # ---------------------------------------------------------------------------- stages
@@ -110,6 +114,7 @@ class GraphBuilder:
         if not NEVER <= parent < table.rows:
             raise ValueError(f"group {name!r}: parent {parent} does not stand before it")
         attrs = attrs or {}
+        self.owner.budget.spend("rows")
         return table.append(
             (grouping, parent, name, cls, file, line, list(attrs), list(attrs.values()))
         )
@@ -119,21 +124,20 @@ class GraphBuilder:
 
         `classes` names the class of each group of the path, "" where it is not known (yet).
         """
-        key = (grouping, tuple(path))
-        found = self._paths.get(key)
-        if found is not None and (not classes or found not in self._unclassed):
-            return found
+        budget = self.owner.budget
+        budget.within("depth", len(path))
+        budget.spend("names", len(path))
         row = NEVER
-        for depth in range(1, len(path) + 1):
-            part = (grouping, tuple(path[:depth]))
-            known = self._paths.get(part)
+        above: str | int = grouping
+        for depth, name in enumerate(path):
+            known = self._inside.get((above, name))
             if known is None:
-                known = self._paths[part] = self.group(grouping, path[depth - 1], row)
+                known = self._inside[above, name] = self.group(grouping, name, row)
                 self._unclassed.add(known)
-            if depth <= len(classes) and classes[depth - 1] and known in self._unclassed:
+            if depth < len(classes) and classes[depth] and known in self._unclassed:
                 self._unclassed.discard(known)
-                self.amend_group(known, cls=classes[depth - 1])
-            row = known
+                self.amend_group(known, cls=classes[depth])
+            above = row = known
         return row
 
     def amend_group(
@@ -195,6 +199,7 @@ class GraphBuilder:
             producers.append(producer)
             ports.append(port)
         pairs = attrs.items() if isinstance(attrs, Mapping) else list(attrs)
+        self.owner.budget.spend("rows")
         self._retire(id, born)
         row = self._table(NodeRow).append(
             (
@@ -219,6 +224,7 @@ class GraphBuilder:
     def nodes(self, columns: Mapping[str, Values]) -> None:
         """Add many nodes at once, column by column; `id` is needed, the rest has defaults."""
         ids = np.asarray(columns["id"], np.int64)
+        self.owner.budget.spend("rows", len(ids))
         given = dict(columns)
         if "born" not in given:
             given["born"] = np.full(len(ids), self.current_stage(), np.int64)
@@ -250,11 +256,13 @@ class GraphBuilder:
     # ---------------------------------------------------------------------------- other tables
     def add(self, row: Any) -> int:
         """Add a row of any other table: `graph.add(KernelRow(...))`. Returns its row number."""
+        self.owner.budget.spend("rows")
         table = self._table(type(row))
         return table.append([getattr(row, f.name) for f in table.fields])
 
     def extend(self, row_class: type, rows: int, columns: Mapping[str, Values]) -> None:
         """Add many rows of any other table, column by column."""
+        self.owner.budget.spend("rows", rows)
         self._table(row_class).extend(rows, columns)
 
     def _table(self, row_class: type) -> TableBuilder:
@@ -312,9 +320,12 @@ class GraphBuilder:
 class RecordingBuilder:
     """A recording in the making: graphs, then `finish()` or `save(path)`."""
 
-    def __init__(self, title: str = "", generator: str = "glasshouse") -> None:
+    def __init__(
+        self, title: str = "", generator: str = "glasshouse", budget: Budget | None = None
+    ) -> None:
         self.title = title
         self.generator = generator
+        self.budget = budget or unlimited(title)  # of the file that it is read from
         self.facts: dict[str, str] = {}
         self.strings = Strings()
         self.graphs: list[GraphBuilder] = []
@@ -324,7 +335,7 @@ class RecordingBuilder:
     def of(recording: Recording) -> RecordingBuilder:
         """A builder that holds all that a recording says, to add more to it."""
         head = recording.header
-        made = RecordingBuilder(head.title, head.generator)
+        made = RecordingBuilder(head.title, head.generator, unlimited(recording.where))
         made.facts.update(head.facts)
         made.strings = Strings(recording.strings)
         made._files = {c: TableBuilder(c, made.strings) for c in FILE_TABLES.values()}
@@ -338,6 +349,7 @@ class RecordingBuilder:
         self, name: str, parent: int = NEVER, attrs: Mapping[str, str] | None = None
     ) -> GraphBuilder:
         """Add a graph; nested bodies name the index of the graph that holds them."""
+        self.budget.spend("graphs")
         made = GraphBuilder(self, len(self.graphs), name, parent)
         made.attrs.update(attrs or {})
         self.graphs.append(made)
@@ -366,12 +378,31 @@ class RecordingBuilder:
             tables[TABLE_NAMES[row_class]] = table.finish()
         for graph in self.graphs:
             tables.update(graph._finish())
-        infos = [GraphInfo(g.name, list(g.stages), g.parent, dict(g.attrs)) for g in self.graphs]
+        check_nesting(self.budget.where, [graph.parent for graph in self.graphs], self.budget)
+        infos = [
+            GraphInfo(whole(g.name), [_whole(s) for s in g.stages], g.parent, _texts(g.attrs))
+            for g in self.graphs
+        ]
         header = Header(
-            FORMAT, list(VERSION), self.generator, self.title, infos, dict(self.facts), {}
+            FORMAT, list(VERSION), self.generator, whole(self.title), infos, _texts(self.facts), {}
         )
-        return Recording(header, MemoryStore(list(self.strings.list), tables))
+        store = MemoryStore(list(self.strings.list), tables)
+        return Recording(header, store, self.budget.where)
 
     def save(self, path: str | os.PathLike[str], level: int = 6) -> None:
         """Write a `.glass` file; the name never stands for half a file."""
         self.finish().save(path, level)
+
+
+def _texts(given: Mapping[str, str]) -> dict[str, str]:
+    return {whole(key): whole(value) for key, value in given.items()}
+
+
+def _whole(stage: Stage) -> Stage:
+    return dataclasses.replace(
+        stage,
+        name=whole(stage.name),
+        pass_name=whole(stage.pass_name),
+        doc=whole(stage.doc),
+        options=_texts(stage.options),
+    )

@@ -192,7 +192,7 @@ def test_a_list_that_is_shared_without_end_is_refused() -> None:
     shared_list = [1] * 20_000
     data = pickle.dumps({"node_data": {i: {"inputs": shared_list} for i in range(2000)}})
     assert len(data) < 200_000
-    with pytest.raises(FormatError, match="expands without end"):
+    with pytest.raises(FormatError, match="entries, counting those that it refers to again"):
         formats.read(data, "t.pkl")
 
 

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from glasshouse.errors import FormatError
+from glasshouse.errors import FormatError, LimitExceeded
 from glasshouse.formats.unpickle import load
+from glasshouse.record.budget import Budget, Limits
 
 keys = st.text(max_size=5) | st.integers(-(2**59), 2**59)
 plain = st.recursive(
@@ -114,8 +115,9 @@ def test_memory_is_bounded_by_the_size_of_the_file() -> None:
 
 
 def test_a_million_empty_lists_are_refused() -> None:
-    with pytest.raises(FormatError, match="more lists and dicts than its size"):
-        load(b"(" + b"]" * 1_000_000 + b"l.", "x")
+    budget = Budget("x", 100, Limits(objects=100_000))
+    with pytest.raises(LimitExceeded, match="100,001 lists and objects"):
+        load(b"(" + b"]" * 1_000_000 + b"l.", "x", budget)
 
 
 def test_depth_does_not_matter() -> None:

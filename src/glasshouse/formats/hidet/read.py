@@ -18,6 +18,7 @@ from glasshouse.formats.snapshots import SnapNode, Snapshot
 from glasshouse.formats.source import Source
 from glasshouse.formats.stage_writer import StageWriter
 from glasshouse.record import Recording, RecordingBuilder
+from glasshouse.record.budget import Budget
 
 GENERATOR = "hidet flow graph"
 MAX_FILES = 1000
@@ -38,7 +39,7 @@ def is_hidet(value: Any) -> bool:
 
 def read(source: Source) -> Recording:
     """The recording of one file."""
-    return _record(source.stem, [(source.stem, source)])
+    return _record(source.stem, [(source.stem, source)], source.budget)
 
 
 def folder_stages(source: Source) -> list[tuple[str, Path]]:
@@ -56,14 +57,16 @@ def folder_stages(source: Source) -> list[tuple[str, Path]]:
 
 def read_folder(source: Source) -> Recording:
     """The recording of a folder of `N_Pass.json` files, each a stage."""
-    stages = [(name, Source(path)) for name, path in folder_stages(source)]
-    if not stages:
+    found = folder_stages(source)
+    if not found:
         raise source.error("a folder without JSON files of a flow graph")
-    return _record(Path(source.name).name, stages)
+    budget = Budget(source.name, sum(path.stat().st_size for _, path in found))
+    stages = [(name, Source(path, budget=budget)) for name, path in found]
+    return _record(Path(source.name).name, stages, budget)
 
 
-def _record(title: str, files: list[tuple[str, Source]]) -> Recording:
-    made = RecordingBuilder(title, GENERATOR)
+def _record(title: str, files: list[tuple[str, Source]], budget: Budget) -> Recording:
+    made = RecordingBuilder(title, GENERATOR, budget)
     graph = made.graph(title)
     writer = StageWriter(graph)
     for number, (name, source) in enumerate(files):

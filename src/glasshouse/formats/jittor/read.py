@@ -17,6 +17,7 @@ from glasshouse.formats.jittor.trace import Execution, Frame, Trace, TraceNode, 
 from glasshouse.formats.kinds import kind_of
 from glasshouse.formats.source import Source
 from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
+from glasshouse.record.open_file import open_regular
 from glasshouse.record.schema import NEVER, DataRow, KernelRow, SummaryRow, Text
 
 VARIABLE = "Var"
@@ -30,7 +31,7 @@ def read(source: Source) -> Recording:
 
 
 def to_recording(trace: Trace, source: Source) -> Recording:
-    made = RecordingBuilder(source.stem, GENERATOR)
+    made = RecordingBuilder(source.stem, GENERATOR, source.budget)
     graph = made.graph(source.stem)
     graph.stage("traced")
     groups = _Groups(graph, trace)
@@ -59,7 +60,8 @@ class _Groups:
     def __init__(self, graph: GraphBuilder, trace: Trace) -> None:
         self.graph = graph
         self.phase_of = phases(trace)
-        self.known: dict[tuple[str, tuple[str, ...]], int] = {}
+        # As a tree: (grouping, or the row of the group above; name) -> row.
+        self.known: dict[tuple[str | int, str], int] = {}
         present = set(self.phase_of.values())
         for phase in (*ORDER, *sorted(present - set(ORDER))):
             if phase in present:
@@ -78,21 +80,24 @@ class _Groups:
 
     def _at(self, grouping: str, path: tuple[str, ...], scopes: list[Frame]) -> int:
         row = NEVER
+        above: str | int = grouping
         skipped = len(path) - len(scopes)
-        for depth in range(1, len(path) + 1):
-            key = (grouping, path[:depth])
-            known = self.known.get(key)
+        budget = self.graph.owner.budget
+        budget.within("depth", len(path))
+        budget.spend("names", len(path))
+        for depth, name in enumerate(path):
+            known = self.known.get((above, name))
             if known is None:
-                scope = scopes[depth - 1 - skipped] if depth > skipped else None
-                known = self.known[key] = self.graph.group(
+                scope = scopes[depth - skipped] if depth >= skipped else None
+                known = self.known[above, name] = self.graph.group(
                     grouping,
-                    path[depth - 1],
+                    name,
                     row,
                     cls=scope.type if scope and not scope.is_line else "",
                     file=scope.file if scope else "",
                     line=scope.line if scope else 0,
                 )
-            row = known
+            above = row = known
         return row
 
 
@@ -104,8 +109,8 @@ def _node(
     for producer in node.inputs:
         made_by = by_id.get(producer)
         port = 0
-        if node.is_var and made_by is not None and node.id in made_by.outputs:
-            port = made_by.outputs.index(node.id)
+        if node.is_var and made_by is not None:
+            port = made_by.ports.get(node.id, 0)
         inputs.append((producer, port))
     if node.is_var:
         name = node.attrs.get("name", "")
@@ -185,9 +190,12 @@ def _code(run: Execution, source: Source) -> str:
     if ".jittor" in named.parts and ".." not in named.parts:
         candidates.append(Path(run.file))
     for path in candidates:
-        if path and path.is_file() and not path.is_symlink() and os.access(path, os.R_OK):
-            with path.open("rb") as file:
-                return file.read(MAX_CODE).decode("utf-8", "replace")
+        try:
+            if path and path.is_file() and not path.is_symlink() and os.access(path, os.R_OK):
+                with open_regular(path) as file:
+                    return file.read(MAX_CODE).decode("utf-8", "replace")
+        except (OSError, ValueError):
+            continue  # no name of a file, or one that went away
     return ""
 
 

@@ -7,16 +7,18 @@ no trace at all, or one that expands to far more than its size, is refused.
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from glasshouse.errors import FormatError
 from glasshouse.formats.source import Source
-from glasshouse.formats.unpickle import load
+from glasshouse.formats.unpickle import brief, load
+from glasshouse.record.budget import Budget
 
 MAX_ID = 2**31 - 1
-MAX_TRACE_BYTES = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,11 @@ class TraceNode:
     stack: list[Frame]
     attrs: dict[str, str]
 
+    @functools.cached_property
+    def ports(self) -> dict[int, int]:
+        """The place of each variable among the outputs, the first where it is there twice."""
+        return {id: port for port, id in reversed(list(enumerate(self.outputs)))}
+
     @property
     def is_var(self) -> bool:
         return self.attrs.get("is_var") == "1"
@@ -93,18 +100,20 @@ class Trace:
 
 def read_trace(source: Source) -> Trace:
     """The trace in a pickle, or a FormatError."""
-    value = load(source.data(MAX_TRACE_BYTES), source.name)
+    value = load(source.data(), source.name, source.budget)
     if not isinstance(value, dict) or not isinstance(value.get("node_data"), dict):
         raise source.error("a pickle, but not a Jittor trace (no node_data)")
     # A list that a pickle mentions twice counts twice here, so a small file could claim billions.
-    budget = _Budget(source, 1_000_000 + 8 * source.size)
+    budget = source.budget
+    key: Any = ""
+    budget.place = lambda: f"key {brief(key)}"
     nodes: dict[int, TraceNode] = {}
     for key, raw in value["node_data"].items():
         if not isinstance(raw, dict):
-            raise source.error(f"node {key!r:.40} is no dict")
+            raise source.error(f"node {brief(key)} is no dict")
         id = raw.get("id", key)
         if not _is_id(id):
-            raise source.error(f"node id {id!r:.40} is not a number from 0 to 2^31-1")
+            raise source.error(f"node id {brief(id)} is not a number from 0 to 2^31-1")
         if id in nodes:
             raise source.error(f"two nodes have the id {id}")
         nodes[id] = TraceNode(
@@ -118,7 +127,7 @@ def read_trace(source: Source) -> Trace:
     groups = value.get("execute_op_info")
     for key, raw in groups.items() if isinstance(groups, dict) else ():
         if not isinstance(raw, dict) or not _is_id(key):
-            raise source.error(f"executed group {key!r:.40} is not readable")
+            raise source.error(f"executed group {brief(key)} is not readable")
         ops = list(_ids(raw.get("fused_ops"), budget))
         jit_key, file = _text(raw.get("jit_key", "")), _text(raw.get("file_path", ""))
         executions.append(Execution(key, ops, jit_key, file, _attrs(raw.get("attrs"), budget)))
@@ -126,35 +135,24 @@ def read_trace(source: Source) -> Trace:
     return Trace([nodes[id] for id in sorted(nodes)], executions)
 
 
-class _Budget:
-    def __init__(self, source: Source, items: int) -> None:
-        self.source = source
-        self.left = items
-
-    def spend(self, items: int) -> None:
-        self.left -= items
-        if self.left < 0:
-            raise self.source.error("refers to its own lists so often that it expands without end")
-
-
 def _is_id(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= MAX_ID
 
 
-def _ids(value: Any, budget: _Budget) -> Iterator[int]:
+def _ids(value: Any, budget: Budget) -> Iterator[int]:
     if not isinstance(value, list | tuple):
         return
-    budget.spend(len(value))
+    budget.spend("items", len(value))
     for item in value:
         if not _is_id(item):
-            raise budget.source.error(f"{item!r:.40} where an id should stand")
+            raise FormatError(f"{budget.where}: {brief(item)} where an id should stand")
         yield item
 
 
-def _frames(value: Any, budget: _Budget) -> Iterator[Frame]:
+def _frames(value: Any, budget: Budget) -> Iterator[Frame]:
     if not isinstance(value, list | tuple):
         return
-    budget.spend(len(value))
+    budget.spend("items", len(value))
     for item in value:
         if isinstance(item, dict):
             line = item.get("lineno", 0)
@@ -166,10 +164,10 @@ def _frames(value: Any, budget: _Budget) -> Iterator[Frame]:
             )
 
 
-def _attrs(value: Any, budget: _Budget) -> dict[str, str]:
+def _attrs(value: Any, budget: Budget) -> dict[str, str]:
     if not isinstance(value, dict):
         return {}
-    budget.spend(len(value))
+    budget.spend("items", len(value))
     return {_text(k): _text(v) for k, v in value.items()}
 
 

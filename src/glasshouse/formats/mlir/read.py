@@ -42,7 +42,7 @@ _RETURNS = ("return", "func.return", "stablehlo.return", "mhlo.return")
 def read(source: Source) -> Recording:
     """The recording of an `.mlir` file."""
     top, aliases = parse(source)
-    made = RecordingBuilder(source.stem, GENERATOR)
+    made = RecordingBuilder(source.stem, GENERATOR, source.budget)
     reader = _File(source, made, aliases)
     loose: list[Op] = []
     waiting = list(reversed(top.ops))

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from glasshouse.formats.printed import end_of_string
 from glasshouse.formats.source import Source
 
-MAX_TEXT = 1 << 30
 MAX_LINES_OF_OP = 10_000
 MAX_DEPTH = 1000
 _CONTINUES = re.compile(r"(cond|do|else|then|reducer|attributes|init|after|in)\b")
@@ -101,7 +100,7 @@ def _logical_lines(source: Source) -> list[tuple[int, str]]:
     parts: list[str] = []
     depth = 0
     start = 0
-    for number, raw in enumerate(source.text(MAX_TEXT).splitlines(), 1):
+    for number, raw in enumerate(source.text().splitlines(), 1):
         line, change = _measure(raw)
         if not line and not parts:
             continue

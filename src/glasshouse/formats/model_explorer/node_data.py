@@ -38,7 +38,7 @@ def parse(source: Source) -> dict[str, dict[str, Any]]:
 
 def read(source: Source) -> Recording:
     """Node data alone: a graph of bare nodes, one for each key."""
-    made = RecordingBuilder(source.stem, GENERATOR)
+    made = RecordingBuilder(source.stem, GENERATOR, source.budget)
     for graph_id, overlay in parse(source).items():
         graph = made.graph(graph_id or source.stem)
         rows = {}

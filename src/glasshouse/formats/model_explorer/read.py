@@ -28,7 +28,7 @@ _NUMBER = re.compile(r"0|[1-9]\d{0,9}")
 
 def read(source: Source) -> Recording:
     """The recording of a graph JSON file."""
-    made = RecordingBuilder(source.stem, GENERATOR)
+    made = RecordingBuilder(source.stem, GENERATOR, source.budget)
     reader = _File(source, made)
     reader.run()
     from glasshouse.formats.model_explorer.stages import merge_stages

@@ -56,7 +56,7 @@ def read_sync(source: Source) -> Recording:
 
 
 def _alone(source: Source, kind: str, values: list[dict[str, Any]]) -> Recording:
-    made = RecordingBuilder(source.stem, "model explorer")
+    made = RecordingBuilder(source.stem, "model explorer", source.budget)
     add(made, kind, values)
     return made.finish()
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from glasshouse.formats.model_explorer import own
 from glasshouse.record import GraphView, Recording, RecordingBuilder
+from glasshouse.record.budget import unlimited
 from glasshouse.record.schema import NEVER, GroupRow, NodeRow
 
 
@@ -19,8 +20,9 @@ def merge_stages(recording: Recording) -> Recording:
     """The same recording with marked graphs merged; itself if none is marked."""
     if not any(own.GRAPH in g.info.attrs for g in recording.graphs):
         return recording
-    made = RecordingBuilder(recording.header.title, recording.header.generator)
-    made.facts.update(recording.header.facts)
+    head = recording.header
+    made = RecordingBuilder(head.title, head.generator, unlimited(recording.where))
+    made.facts.update(head.facts)
     # The mark is the index of the graph in the recording that was written.
     order: dict[str, list[GraphView]] = {}
     for graph in recording.graphs:
@@ -84,13 +86,10 @@ def _group_rows(
 ) -> list[int]:
     """The row in `target` of each group of `view`, by path; equal paths share one group."""
     rows: list[int] = []
-    paths: list[tuple[str, ...]] = []
     table: list[GroupRow] = list(view.groups)
     for group in table:
-        path = (*(paths[group.parent] if group.parent != NEVER else ()), group.name)
-        paths.append(path)
         name = grouping if group.grouping == "module" else group.grouping
-        key = (name, path)
+        key = (name, rows[group.parent] if group.parent != NEVER else NEVER, group.name)
         if key not in known:
             attrs = dict(zip(group.attr_keys, group.attr_values, strict=True))
             place = re.fullmatch(r"(.*):(\d{1,9})", attrs.pop(own.SOURCE, ""), re.DOTALL)

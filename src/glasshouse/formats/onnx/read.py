@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from glasshouse.formats.kinds import kind_of
+from glasshouse.formats.onnx.modules import Modules
 from glasshouse.formats.onnx.package import onnx_package
 from glasshouse.formats.onnx.types import (
     attribute_text,
@@ -25,7 +26,6 @@ from glasshouse.formats.source import Source
 from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
 
 GENERATOR = "onnx"
-MAX_BYTES = 2 << 30
 _SCOPES, _CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
 _STACK = "pkg.torch.onnx.stack_trace"
 
@@ -33,7 +33,7 @@ _STACK = "pkg.torch.onnx.stack_trace"
 def read(source: Source) -> Recording:
     """The recording of an `.onnx` file."""
     onnx = onnx_package(source.name)
-    data = source.data(MAX_BYTES)
+    data = source.data()
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
@@ -41,17 +41,14 @@ def read(source: Source) -> Recording:
         raise source.error(f"not an ONNX model, or cut off ({type(error).__name__})") from None
     if not model.HasField("graph") or not (model.ir_version or model.opset_import):
         raise source.error("not an ONNX model (it has no graph)")
-    try:
-        return _Model(source, model).read()
-    except (UnicodeDecodeError, ValueError) as error:
-        raise source.error(f"a damaged ONNX model ({error})") from None
+    return _Model(source, model).read()
 
 
 class _Model:
     def __init__(self, source: Source, model: Any) -> None:
         self.source = source
         self.model = model
-        self.made = RecordingBuilder(source.stem, GENERATOR)
+        self.made = RecordingBuilder(source.stem, GENERATOR, source.budget)
         self.functions: dict[tuple[str, str], int] = {}
 
     def read(self) -> Recording:
@@ -91,7 +88,7 @@ class _Graph:
         self.is_function = not hasattr(graph, "initializer")
         self.producer: dict[str, tuple[int, int]] = {}
         self.types: dict[str, str] = {}
-        self.modules: dict[str, list[str]] = {}  # paths by dotted name, to place weights
+        self.modules = Modules()
 
     def read(self) -> list[tuple[GraphBuilder, Any]]:
         graph, builder = self.graph, self.builder
@@ -108,9 +105,7 @@ class _Graph:
             names = [text(i.name) for i in graph.input]
             given = [(name, self.types[name]) for name in names if name not in stored]
         for node in graph.node:
-            path, _ = _path(text(node.name), _properties(node))
-            for depth in range(1, len(path) + 1):
-                self.modules.setdefault(".".join(path[:depth]), path[:depth])
+            self.modules.add(_path(text(node.name), _properties(node))[0])
         inputs = [self._source("Input", name, kind) for name, kind in given]
         if not self.is_function:
             self._initializers()
@@ -129,7 +124,7 @@ class _Graph:
         return later
 
     def _source(self, op: str, name: str, kind: str, attrs: dict[str, str] | None = None) -> int:
-        path = self.modules.get(name.rpartition(".")[0], []) if op == "Initializer" else []
+        path = self.modules.of(name) if op == "Initializer" else []
         node = self.builder.node(
             op,
             name=name,

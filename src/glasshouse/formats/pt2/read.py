@@ -31,7 +31,7 @@ _INPUTS = {
 
 def read(source: Source) -> Recording:
     """The recording of a `.pt2` archive, or of the JSON inside it."""
-    made = RecordingBuilder(source.stem, GENERATOR)
+    made = RecordingBuilder(source.stem, GENERATOR, source.budget)
     programs = _programs(source)
     for name, program in programs:
         _program(source, made, name if len(programs) > 1 else source.stem, program)
@@ -53,7 +53,7 @@ def _programs(source: Source) -> list[tuple[str, Any]]:
                 title = name.rpartition("/")[2].removesuffix(".json")
             else:
                 continue
-            part = Source(archive.read(name), f"{source.name}: {name}")
+            part = Source(archive.read(name), f"{source.name}: {name}", source.budget)
             out.append((title, read_json(part)))
     return out
 
