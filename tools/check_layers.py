@@ -50,7 +50,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
 MAY_IMPORT["cli"] = frozenset({ROOT, *MAY_IMPORT})
 
 # Names that every layer may import.
-EVERYBODY = frozenset({f"{PACKAGE}.cell", f"{PACKAGE}.errors", f"{PACKAGE}.__version__"})
+EVERYBODY = frozenset(
+    {f"{PACKAGE}.{name}" for name in ("cell", "errors", "forking", "__version__")}
+)
 
 
 @dataclass(frozen=True)

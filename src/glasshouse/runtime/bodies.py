@@ -7,13 +7,13 @@ its NumPy meaning.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from glasshouse.errors import CompilerMissing
+from glasshouse.forking import ForkLock
 from glasshouse.ir.dim import symbols_of
 from glasshouse.ir.graph import Graph
 from glasshouse.lower.program import Fallback, Program
@@ -42,7 +42,7 @@ class Bodies:
 
     def __init__(self) -> None:
         self._modules: dict[Graph, Module | None] = {}
-        self._making = threading.Lock()
+        self._making = ForkLock()
 
     def __call__(self, graph: Graph, sizes: Mapping[str, int]) -> Body:
         module = self.module_of(graph)
@@ -58,7 +58,7 @@ class Bodies:
 
     def module_of(self, graph: Graph) -> Module | None:
         """None for a body that runs by its NumPy meaning."""
-        with self._making:
+        with self._making.lock:
             if graph not in self._modules:
                 self._modules[graph] = _compiled(graph)
             return self._modules[graph]

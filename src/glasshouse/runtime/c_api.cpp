@@ -50,7 +50,36 @@ struct GH_MODEL {
   char* arena;
   void* fixed[kGhTable];     // what the table points to in every run: weights, variables, packed weights
   bool owned[kGhTable];
+  GH_MODEL *before, *after;  // in the list of all models
 };
+
+// A fork waits for the runs that are under way, so that the child has every lock free and every variable whole.
+static pthread_mutex_t gh_models_lock = PTHREAD_MUTEX_INITIALIZER;
+static GH_MODEL* gh_models = nullptr;
+static void gh_before_fork() {
+  pthread_mutex_lock(&gh_models_lock);
+  for (GH_MODEL* m = gh_models; m; m = m->after) pthread_mutex_lock(&m->lock);
+}
+static void gh_after_fork() {
+  for (GH_MODEL* m = gh_models; m; m = m->after) pthread_mutex_unlock(&m->lock);
+  pthread_mutex_unlock(&gh_models_lock);
+}
+static void gh_list(GH_MODEL* m) {
+  static const int registered = pthread_atfork(gh_before_fork, gh_after_fork, gh_after_fork);
+  (void)registered;
+  pthread_mutex_lock(&gh_models_lock);
+  m->after = gh_models;
+  if (gh_models) gh_models->before = m;
+  gh_models = m;
+  pthread_mutex_unlock(&gh_models_lock);
+}
+static void gh_unlist(GH_MODEL* m) {
+  pthread_mutex_lock(&gh_models_lock);
+  if (m->after) m->after->before = m->before;
+  if (m->before) m->before->after = m->after;
+  else gh_models = m->after;
+  pthread_mutex_unlock(&gh_models_lock);
+}
 
 static void* gh_bytes(int64_t count) {
   void* made = nullptr;
@@ -135,6 +164,7 @@ GH_API const char* GH_NAME(error)(void) { return gh_message; }
 
 GH_API void GH_NAME(destroy)(GH_MODEL* m) {
   if (!m) return;
+  gh_unlist(m);
   for (int place = 0; place < kGhTable; ++place)
     if (m->owned[place]) free(m->fixed[place]);
   free(m->arena);
@@ -152,6 +182,7 @@ GH_API GH_MODEL* GH_NAME(create)(const char* folder, int threads) {
   GH_MODEL* m = (GH_MODEL*)calloc(1, sizeof(GH_MODEL));
   if (!m) return gh_fail("out of memory", ""), nullptr;
   pthread_mutex_init(&m->lock, nullptr);
+  gh_list(m);
   m->pool = new gh::ThreadPool(threads > 0 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
   if (gh_map(m, folder) || gh_fill(m)) {
     GH_NAME(destroy)(m);

@@ -11,7 +11,6 @@ The compiler is imported when it is needed: that alone takes longer than most gr
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -19,6 +18,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from glasshouse.errors import CompilerMissing, GlasshouseError
+from glasshouse.forking import ForkLock
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.op import Kind
 from glasshouse.ops.cost import bytes_read, bytes_written, operations
@@ -52,7 +52,7 @@ class LazyExecutor:
     def __init__(self, at_once: bool = False) -> None:
         self._at_once = at_once
         self._seen: OrderedDict[StructureKey, _Seen] = OrderedDict()
-        self._lock = threading.Lock()
+        self._lock = ForkLock()
 
     def __call__(
         self, graph: Graph, inputs: Sequence[Array], report: Report | None = None
@@ -82,7 +82,7 @@ class LazyExecutor:
         return sum(seen.module is not None for seen in self._seen.values())
 
     def _module(self, key: StructureKey, graph: Graph) -> Module | None:
-        with self._lock:
+        with self._lock.lock:
             seen = self._seen.get(key)
             if seen is None:
                 seen = self._seen[key] = self._first(graph)

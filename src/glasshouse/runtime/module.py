@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from glasshouse.backend.cpu.emit import Layout, Source
 from glasshouse.backend.cpu.headers import headers_hash
 from glasshouse.cell import ShowsInCell
 from glasshouse.errors import ExecutionError, Unsupported
+from glasshouse.forking import ForkLock
 from glasshouse.ir.dtype import to_storage
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.sources import CONSTANT, VARIABLE
@@ -89,7 +89,7 @@ class Module(ShowsInCell):
         if mapped is not None:  # variables have been copied
             mapped.let_all_go()
         self._loaded: ConstantSet | None = None  # waits for swap_constants
-        self._setting = threading.Lock()
+        self._setting = ForkLock()
         self._general = GeneralRun(program, layout, self._state, self._library)
         steps, places = len(program.steps), layout.table_size
         self._workspaces = [
@@ -178,7 +178,7 @@ class Module(ShowsInCell):
         """
         from glasshouse.runtime.save import save  # it reads modules
 
-        with self._setting, self._runtimes.one():
+        with self._setting.lock, self._runtimes.one(changing=False):
             return save(self, Path(folder), name, weights)
 
     def source_array(self, node: Node) -> Array:
@@ -222,7 +222,7 @@ class Module(ShowsInCell):
     def set_many_constants(self, constants: Mapping[str, Any]) -> None:
         """Give several new data at once; no run sees half of it."""
         arrays, variables = self._by_place(constants)
-        with self._setting:
+        with self._setting.lock:
             new = self._runtimes.constants.replaced(arrays)
             if not variables:
                 self._runtimes.constants = new
@@ -243,12 +243,12 @@ class Module(ShowsInCell):
             raise ExecutionError(
                 "a variable that runs change has no second buffer", hint="set_constant sets it"
             )
-        with self._setting:
+        with self._setting.lock:
             self._loaded = (self._loaded or self._runtimes.constants).replaced(arrays)
 
     def swap_constants(self) -> None:
         """Take what was loaded into use: runs that begin from now on see all of it."""
-        with self._setting:
+        with self._setting.lock:
             if self._loaded is None:
                 raise ExecutionError(
                     "no constants are loaded to swap to", hint="set_double_buffer_constant loads"

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import os
-import threading
 
-_lock = threading.Lock()
+from glasshouse.forking import ForkLock
+
+_making = ForkLock()
 _made: dict[str, tuple[ctypes.c_void_p, ctypes.CDLL]] = {}
 
 
@@ -22,7 +23,7 @@ def default_threads() -> int:
 
 def pool_of(library: ctypes.CDLL, headers: str) -> ctypes.c_void_p:
     """The pool of this process for libraries built from these headers."""
-    with _lock:
+    with _making.lock:
         if headers not in _made:
             library.glasshouse_pool.restype = ctypes.c_void_p
             _made[headers] = ctypes.c_void_p(library.glasshouse_pool(default_threads())), library

@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,9 @@ class QuickRun:
             "run": run, "state": state, "address_of": address_of,
             "memmove": ctypes.memmove, "refuse": _refuse, "runtimes": runtimes,
             "take": runtimes.take, "give": runtimes.give, "from_storage": from_storage,
+            "get_ident": get_ident,
         }  # fmt: skip
+        self._changes = runtimes.changes
         self._turns = len(state.turns) == 2
         self._end = _end(state)
 
@@ -76,8 +79,9 @@ class QuickRun:
         inputs, outputs = self._graph.inputs, self._graph.outputs
         lines = [*side.taken(inputs, self._places)]
         lines += side.filled(outputs) if given_outputs else side.made(outputs)
-        lines += ["workspace = take()", "try:", *[f"    {x}" for x in self._inside(side)]]
-        lines += ["finally:", "    give(workspace)"]
+        step = ["runtimes.stepping = get_ident()"] * self._changes
+        lines += ["workspace = take()", *step, "try:", *[f"    {x}" for x in self._inside(side)]]
+        lines += ["finally:", *["    runtimes.stepping = 0"] * self._changes, "    give(workspace)"]
         if not given_outputs:
             lines += side.finished(outputs)
         last = "y0" if len(outputs) == 1 and not given_outputs else listed("y", len(outputs))

@@ -2,6 +2,9 @@
 
 A module has as many workspaces as runs may go on at the same time (its `num_runtimes`). A run takes
 one that is idle, or waits for one, and keeps to the constants that were in use when it began.
+
+A forked child has a fresh workspace in place of each that another thread was using. Variables are
+another matter: a fork waits for the step that is changing them, so that the child has them whole.
 """
 
 from __future__ import annotations
@@ -10,12 +13,18 @@ import ctypes
 from array import array
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
+from threading import get_ident
 from typing import Any
 
-from glasshouse.runtime.arrays import Array
+from glasshouse.errors import ExecutionError
+from glasshouse.forking import ForkAware
+from glasshouse.runtime.arrays import Array, aligned_bytes
 from glasshouse.runtime.constants import ConstantSet
 from glasshouse.runtime.updates import State
+
+PATIENCE = 10.0
+"""Seconds that a fork waits for a step that changes variables; it must end some time."""
 
 
 class Workspace:
@@ -51,8 +60,29 @@ class Workspace:
             self.frames.append(frame)
         self.constants = constants
 
+    def another(self, kind: type[Workspace]) -> Workspace:
+        """One of the same size, not yet bound to anything."""
+        arena = aligned_bytes(self.arena.size)
+        return kind(arena, self._places, self.pool, self._steps, len(self.sizes))
 
-class Runtimes:
+
+class HalfWritten(Workspace):
+    """The workspace of a module whose variables a child got in the middle of a step: no run."""
+
+    @property
+    def constants(self) -> ConstantSet | None:
+        raise ExecutionError(
+            "this process was forked while another thread changed the variables of this model: "
+            "they may be half written",
+            hint="load or compile the model again in this process, or fork between two steps",
+        )
+
+    @constants.setter
+    def constants(self, new: ConstantSet | None) -> None:
+        pass
+
+
+class Runtimes(ForkAware):
     """The workspaces of a module, and the constants that runs see from now on."""
 
     def __init__(
@@ -60,20 +90,50 @@ class Runtimes:
     ) -> None:
         self.constants = constants
         self.state = state
+        self.changes = bool(state.turns[0])  # whether runs change variables
+        self.stepping = 0  # the thread whose run is changing them now
         idle: SimpleQueue[Workspace] = SimpleQueue()
         self.take = idle.get
         self.give = idle.put
+        self._idle = idle
+        self._model, self._count = workspaces[0], len(workspaces)
+        self._paused: Workspace | None = None  # kept from runs by a fork
         for workspace in workspaces:
             workspace.bind(constants, state)
             self.give(workspace)
+        self.watch_forks()
 
     @contextmanager
-    def one(self) -> Iterator[Workspace]:
-        """A workspace for one run."""
+    def one(self, changing: bool = True) -> Iterator[Workspace]:
+        """A workspace for one run, or for a time without runs that change variables."""
         workspace = self.take()
+        self.stepping = get_ident() if changing else 0
         try:
             if workspace.constants is not self.constants:
                 workspace.bind(self.constants, self.state)
             yield workspace
         finally:
+            self.stepping = 0
             self.give(workspace)
+
+    # ------------------------------------------------------------------------------------- forking
+    def before_fork(self) -> None:
+        if self.changes and self.stepping != get_ident():  # a step that forks itself goes on
+            try:
+                self._paused = self._idle.get(timeout=PATIENCE)
+            except Empty:
+                self._paused = None
+
+    def after_fork_in_parent(self) -> None:
+        paused, self._paused = self._paused, None
+        if paused is not None:
+            self.give(paused)
+
+    def after_fork_in_child(self) -> None:
+        self.after_fork_in_parent()
+        if self.changes and self.stepping:
+            if self.stepping != get_ident():
+                self.give(self._model.another(HalfWritten))
+            return
+        for _ in range(self._count - self._idle.qsize()):
+            self.give(self._model.another(Workspace))

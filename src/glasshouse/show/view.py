@@ -10,6 +10,7 @@ import webbrowser
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from glasshouse.forking import ForkLock
 from glasshouse.show.notebook import in_notebook, inline
 from glasshouse.show.server import Server
 from glasshouse.show.styling import styled
@@ -19,7 +20,7 @@ from glasshouse.show.subject import recording_of
 class _Running:
     """The server that calls of this process share."""
 
-    lock = threading.Lock()
+    held = ForkLock()
     server: Server | None = None
 
 
@@ -39,7 +40,7 @@ class View:
 
     def close(self) -> None:
         """End the server; pages that are open stay as they are."""
-        with _Running.lock:
+        with _Running.held.lock:
             if _Running.server is self.server:
                 _Running.server = None
         if self.server.is_running:
@@ -86,7 +87,7 @@ def view(
 
 
 def _server(reuse: bool, host: str, port: int) -> Server:
-    with _Running.lock:
+    with _Running.held.lock:
         if reuse and _Running.server is not None and _Running.server.is_running:
             return _Running.server
         made = Server(host, port)

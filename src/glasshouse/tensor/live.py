@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from threading import RLock
 from typing import TYPE_CHECKING
 from weakref import ref
 
+from glasshouse.forking import ForkLock
 from glasshouse.tensor.state import STATE
 
 if TYPE_CHECKING:
@@ -22,13 +22,13 @@ class Live:
     def __init__(self) -> None:
         self._tensors: list[ref[Tensor]] = []
         self._limit = 1024
-        self._lock = RLock()
+        self._lock = ForkLock()
 
     def add(self, tensor: Tensor) -> None:
         """Called when a pending tensor is made; one that is being captured never has data."""
         if STATE.capture is not None:
             return
-        with self._lock:
+        with self._lock.lock:
             self._tensors.append(ref(tensor))
             if len(self._tensors) > self._limit:
                 self.pending()
@@ -36,7 +36,7 @@ class Live:
     def pending(self) -> list[Tensor]:
         """The tensors that are held and not computed yet, oldest first."""
         found: dict[int, Tensor] = {}
-        with self._lock:
+        with self._lock.lock:
             for reference in self._tensors:
                 tensor = reference()
                 if tensor is not None and tensor.is_pending:

@@ -19,6 +19,7 @@ import time
 from functools import lru_cache
 from pathlib import Path
 
+from glasshouse.backend.cpu.spawn import run_program
 from glasshouse.errors import BuildError
 
 _SEAL = b"glasshouse"  # in front of the hash at the end of a file
@@ -60,9 +61,7 @@ def compile_into(target: Path, command: list[str], name: str) -> None:
     handle, partial = _temporary(target)
     os.close(handle)
     try:
-        made = subprocess.run(
-            [*command, "-o", partial], capture_output=True, text=True, check=False
-        )
+        made = run_program([*command, "-o", partial])
         if made.returncode != 0:
             raise _failure(made, name, target.parent, command[-1])
         _seal(Path(partial))

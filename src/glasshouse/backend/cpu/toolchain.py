@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
-import subprocess
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from glasshouse.backend.cpu.spawn import run_program
 from glasshouse.errors import CompilerMissing
 
 INCLUDE = Path(__file__).parent / "include"
@@ -68,7 +68,7 @@ def toolchain() -> Toolchain:
     for name in candidates:
         path = shutil.which(name)
         if path:
-            shown = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
+            shown = run_program([path, "--version"])
             version = shown.stdout.splitlines()[0] if shown.stdout else "unknown"
             march = os.environ.get("GLASSHOUSE_MARCH", "native")
             extra = shlex.split(os.environ.get("GLASSHOUSE_CXXFLAGS", ""))

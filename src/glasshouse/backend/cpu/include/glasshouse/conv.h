@@ -137,7 +137,7 @@ GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typenam
     }
   };
   if (threads == 1) part(0, 1);
-  else pool.run(part);
+  else pool.run_parts(threads, part);
 }
 
 // Whether tiles can read a padded image in place: units of K may not straddle what lies together.

@@ -142,9 +142,9 @@ inline void conv_weight_grad(ThreadPool &pool, const ConvShape &s, const T *x, c
   typedef DotF32 D;
   const long og = s.og(), cg = s.cg(), K = s.K(), np = panels<D>(K), ldw = weight_grad_stride(s), P = s.N * s.OH * s.OW;
   float *acc = (float *)work;
-  const int p = row_parts(og, np, P, pool.size()), q = pool.size() / p;
+  const int threads = pool.size(), p = row_parts(og, np, P, threads), q = threads / p;
   for (long grp = 0; grp < s.groups; grp++)
-    pool.run([&](int t, int) {
+    pool.run_parts(threads, [&](int t, int) {
       const Range cols = split(np, t % q, q), pairs = split((og + 1) / 2, t / q, p);
       const long r0 = 2 * pairs.begin, r1 = 2 * pairs.end < og ? 2 * pairs.end : og;
       if (r0 >= r1 || cols.begin >= cols.end) return;

@@ -11,7 +11,7 @@
 //   (same split, same results, nobody blocks).
 // - Idle workers spin for `spin_us` (50) and then sleep on a futex, so they do not fight other runtimes for the cores. A region
 //   costs about 0.5 us while they spin, 5 to 50 us when they sleep. The waiting caller spins, then yields.
-// - After fork() the child has no workers: `run` there executes serially.
+// - After fork() the child has no workers: the first region there starts new ones, whatever the parent's threads were doing.
 #pragma once
 #include "vec.h"
 #include <atomic>
@@ -45,10 +45,11 @@ class ThreadPool {
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
 
-  int size() const { return threads_; }
+  int size() const { return threads_.load(std::memory_order_relaxed); }
+  // Waits for the region that is under way. Regions that begin meanwhile may have counted on the old number: see `run_parts`.
   void set_threads(int threads) {
-    if (threads == threads_) return;
-    while (busy_.exchange(1, std::memory_order_acquire)) sched_yield();
+    if (threads == size()) return;
+    while (!is_mine() || busy_.exchange(1, std::memory_order_acquire)) sched_yield();
     stop();
     start(threads);
     busy_.store(0, std::memory_order_release);
@@ -56,15 +57,16 @@ class ThreadPool {
 
   template <class F>
   void run(F &&f) {
-    const int n = threads_;
-    if (n == 1) {
+    if (size() == 1) {
       f(0, 1);
       return;
     }
-    if (busy_.exchange(1, std::memory_order_acquire) || (int)getpid() != owner_pid_) {
+    if (!is_mine() || busy_.exchange(1, std::memory_order_acquire)) {
+      const int n = size();
       for (int t = 0; t < n; t++) f(t, n);
       return;
     }
+    const int n = size();  // does not change while the pool is busy
     auto call = [](void *ctx, int t, int count) { (*(__typeof__(&f))ctx)(t, count); };
     work_ = call;
     ctx_ = (void *)&f;
@@ -80,6 +82,14 @@ class ThreadPool {
     busy_.store(0, std::memory_order_release);
   }
 
+  // f(part, parts) once for each part, however many threads there are by now.
+  template <class F>
+  void run_parts(int parts, F &&f) {
+    run([&](int t, int n) {
+      for (int part = t; part < parts; part += n) f(part, parts);
+    });
+  }
+
  private:
   typedef void (*Work)(void *, int, int);
 
@@ -90,7 +100,9 @@ class ThreadPool {
   std::atomic<bool> quit_{false};
   alignas(64) std::atomic<int> pending_{0};
   alignas(64) std::atomic<int> busy_{0};
-  int threads_ = 1, spin_us_, owner_pid_ = 0;
+  std::atomic<int> threads_{1};
+  std::atomic<int> owner_{0};  // the process whose threads the workers are; -p while process p is starting its own
+  int spin_us_;
   struct alignas(64) Claim { std::atomic<uint32_t> epoch{0}; };
   Claim claims_[kMaxThreads];  // the epoch whose part t has been taken; goes up by one with each region
   struct Start { ThreadPool *pool; int index; uint32_t epoch; } starts_[kMaxThreads];
@@ -152,13 +164,24 @@ class ThreadPool {
       seen = p.wait_epoch(seen);
       if (p.quit_.load(std::memory_order_acquire)) return nullptr;
       if (!p.claim(s.index, seen)) continue;
-      p.work_(p.ctx_, s.index, p.threads_);
+      p.work_(p.ctx_, s.index, p.size());
       p.pending_.fetch_sub(1, std::memory_order_release);
     }
   }
+  // False in a forked child while another of its threads starts new workers. At the fork a region may have been under way, and
+  // the workers are gone.
+  bool is_mine() {
+    const int me = (int)getpid();
+    int owner = owner_.load(std::memory_order_acquire);
+    if (owner == me) return true;
+    if (owner == -me || !owner_.compare_exchange_strong(owner, -me, std::memory_order_acq_rel)) return false;
+    sleepers_.store(0);
+    busy_.store(0);
+    start(size());
+    return true;
+  }
   void start(int threads) {
     threads_ = 1;
-    owner_pid_ = (int)getpid();
     int want = threads < 1 ? 1 : threads > kMaxThreads ? kMaxThreads : threads;
     uint32_t e = epoch_.load();
     quit_ = false;
@@ -168,13 +191,14 @@ class ThreadPool {
       if (pthread_create(&ids_[t], nullptr, worker, &starts_[t])) break;  // no more threads: run with what there is
       threads_ = t + 1;
     }
+    owner_.store((int)getpid(), std::memory_order_release);
   }
   void stop() {
-    if ((int)getpid() != owner_pid_) return;  // forked child: nobody to join
+    if ((int)getpid() != owner_.load()) return;  // forked child: nobody to join
     quit_ = true;
     epoch_.fetch_add(1, std::memory_order_seq_cst);
     wake_all();
-    for (int t = 1; t < threads_; t++) pthread_join(ids_[t], nullptr);
+    for (int t = 1, n = size(); t < n; t++) pthread_join(ids_[t], nullptr);
     threads_ = 1;
   }
 };
@@ -195,8 +219,7 @@ GH_INLINE void parallel_for(ThreadPool &pool, long total, long grain, F &&f) {
     if (total > 0) f(0L, total);
     return;
   }
-  pool.run([&](int t, int) {
-    if (t >= parts) return;
+  pool.run_parts((int)parts, [&](int t, int) {
     Range r = split(total, t, parts);
     f(r.begin, r.end);
   });

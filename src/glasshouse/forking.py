@@ -1,0 +1,77 @@
+"""What stays usable after `os.fork()`: locks, workspaces and collectors that other threads held.
+
+A child has one thread, the one that forked. What the others held at that moment is held for ever,
+and what they were writing is half written. Owners of such things are told around every fork:
+before it (they may wait for a moment at which all is whole), and after it on both sides.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from importlib import import_module
+from weakref import WeakSet
+
+
+class ForkAware:
+    """Told around every fork of this process, from the moment that `watch_forks` is called."""
+
+    def watch_forks(self) -> None:
+        _WATCHING.add(self)
+
+    def before_fork(self) -> None:
+        """In the thread that forks; whatever this waits for, it must not wait for ever."""
+
+    def after_fork_in_parent(self) -> None:
+        """Undo what `before_fork` did; also when the fork failed."""
+
+    def after_fork_in_child(self) -> None:
+        """Replace what threads that are gone may have held. `before_fork` may not have run: a
+        server written in C may fork by itself."""
+
+
+_WATCHING: WeakSet[ForkAware] = WeakSet()
+
+
+class ForkLock(ForkAware):
+    """A `lock` that is free in a forked child, whichever thread held it: `with owner.lock:`."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        self.watch_forks()
+
+    def after_fork_in_child(self) -> None:
+        self.lock = threading.RLock()  # a `with` that is under way releases the old one
+
+
+def _before() -> None:
+    _finish_imports()
+    for watching in list(_WATCHING):
+        watching.before_fork()
+
+
+def _finish_imports() -> None:
+    """Wait for other threads that import parts of this package: the child could never import them.
+
+    Python detects two threads that wait for each other's imports, and lets one go on.
+    """
+    for name, module in list(sys.modules.items()):
+        if name.startswith("glasshouse"):
+            spec = getattr(module, "__spec__", None)
+            if getattr(spec, "_initializing", False):
+                import_module(name)
+
+
+def _in_parent() -> None:
+    for watching in list(_WATCHING):
+        watching.after_fork_in_parent()
+
+
+def _in_child() -> None:
+    for watching in list(_WATCHING):
+        watching.after_fork_in_child()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows, which has no fork
+    os.register_at_fork(before=_before, after_in_parent=_in_parent, after_in_child=_in_child)
