@@ -14,6 +14,7 @@ from glasshouse.errors import GraphError
 from glasshouse.ir.attrs import AttrValue
 from glasshouse.ir.op import Op
 from glasshouse.ir.origin import Origin
+from glasshouse.ir.signature import Signature
 from glasshouse.ir.types import TensorType
 
 
@@ -85,6 +86,7 @@ class Graph(ShowsInCell):
 
     def __init__(self, name: str = "") -> None:
         self.name = name
+        self.signature: Signature | None = None  # how the model that it stands for is called
         self.inputs: list[Value] = []
         self.output_names: list[str] = []
         self._outputs: list[Value] = []
@@ -228,6 +230,7 @@ class Graph(ShowsInCell):
         for variable, value in self._updates.items():
             out._set_update(values[variable.outputs[0]].node, values[value])
         out._next_id = self._next_id
+        out.signature = self.signature
         return out
 
 

@@ -33,8 +33,9 @@ class CompiledBody(Body):
         self.module = module
 
     def __call__(self, *arrays: Array) -> tuple[Array, ...]:
-        made = self.module(*[np.ascontiguousarray(a).reshape(np.shape(a)) for a in arrays])
-        return made if isinstance(made, tuple) else (made,)
+        return tuple(
+            self.module.run_flat([np.ascontiguousarray(a).reshape(np.shape(a)) for a in arrays])
+        )
 
 
 class Bodies:

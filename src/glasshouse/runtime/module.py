@@ -24,6 +24,7 @@ from glasshouse.lower.program import Call, Program, Step
 from glasshouse.record.reader import Recording
 from glasshouse.runtime.arrays import Array, aligned_bytes, array_of, like_inputs
 from glasshouse.runtime.bodies import Bodies
+from glasshouse.runtime.calling import flat_inputs, rebuilt, signature_for
 from glasshouse.runtime.constants import ConstantSet, Packing, built_in
 from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.mapped import MappedWeights
@@ -79,6 +80,8 @@ class Module(ShowsInCell):
         self.library_path = library
         self.num_runtimes = num_runtimes
         self.base_recording: Recording | None = None  # what the passes did, when they were watched
+        self.signature = signature_for(program.graph)
+        self._structured = not (self.signature.takes_flat and self.signature.returns_flat)
         self._library = ctypes.CDLL(str(library))
         self._library.glasshouse_packed_bytes.restype = ctypes.c_int64
         pool = pool_of(self._library, headers or headers_hash())
@@ -109,11 +112,25 @@ class Module(ShowsInCell):
         self._fillers: dict[type | None, QuickCall | None] = {}
 
     # ------------------------------------------------------------------------------------- running
-    def __call__(self, *inputs: Any) -> Any:
-        """The outputs, as arrays; or as torch tensors when tensors were given."""
+    def __call__(self, *inputs: Any, **keywords: Any) -> Any:
+        """What the model returns, called as the model is: keywords, nested arguments, its results.
+
+        Outputs are arrays; torch tensors when tensors were given.
+        """
+        if keywords or self._structured:
+            given = flat_inputs(self.signature, len(self.graph.inputs), inputs, keywords)
+            outputs = self.run_flat(given)
+            return rebuilt(self.signature, given, outputs)
         call = self._makers.get(type(inputs[0])) if inputs else None
         made = None if call is None else call(inputs)
         return self._general_call(inputs) if made is None else made
+
+    def run_flat(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """All outputs of the graph, for all its inputs in order."""
+        call = self._makers.get(type(inputs[0])) if inputs else None
+        made = None if call is None else call(inputs)
+        made = self._general_call(inputs) if made is None else made
+        return (made,) if len(self.graph.outputs) == 1 else made
 
     def run_with_tensors(self, inputs: Inputs, outputs: Sequence[Any]) -> Sequence[Any]:
         """Run into given buffers, which must be contiguous and of the right type."""

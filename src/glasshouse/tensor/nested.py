@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from glasshouse.ir.signature import Group, Structure
+
 Path = tuple[str, ...]
 
 
@@ -46,3 +48,17 @@ def _children(tree: Any) -> list[tuple[str, Any]]:
     if isinstance(tree, (tuple, list)):
         return [(str(i), v) for i, v in enumerate(tree)]
     return []
+
+
+def described(tree: Any, leaf: Callable[[Any], Structure]) -> Structure:
+    """The containers as a signature tells of them; `leaf` says what stands for each leaf."""
+    if tree is None or not _is_container(tree):
+        return leaf(tree)
+    children = _children(tree)
+    parts = tuple(described(child, leaf) for _, child in children)
+    if isinstance(tree, tuple) and hasattr(tree, "_fields"):
+        kind = type(tree)
+        return Group(kind.__name__, kind._fields, parts, list, lambda made: kind(*made))
+    plain = "dict" if isinstance(tree, dict) else "list" if isinstance(tree, list) else "tuple"
+    names = tuple(tree) if isinstance(tree, dict) else tuple(range(len(parts)))
+    return Group(plain, names, parts)

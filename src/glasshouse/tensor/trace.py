@@ -20,11 +20,12 @@ from glasshouse.ir.dim import Dim, symbol
 from glasshouse.ir.dtype import DType, as_dtype, bfloat16, to_storage
 from glasshouse.ir.graph import Graph, Value
 from glasshouse.ir.origin import Origin
+from glasshouse.ir.signature import Fixed, Signature, Slot, Structure
 from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
 from glasshouse.ir.types import TensorType, tensor_type
 from glasshouse.tensor.builder import LAZY
 from glasshouse.tensor.execute import run_pending
-from glasshouse.tensor.nested import flatten, rebuild
+from glasshouse.tensor.nested import described, flatten, rebuild
 from glasshouse.tensor.pending import (
     Extraction,
     LazyNode,
@@ -150,12 +151,41 @@ def trace_structured(
         slots = {str(i): given for i, given in enumerate(inputs)} | keywords
         slots = {k: rebuild(v, as_input, (k,)) for k, v in slots.items()}
         positional = [slots.pop(str(i)) for i in range(len(inputs))]
+        arguments = _arguments(function, positional, slots, made)
         result = function(*positional, **slots)
         updates = {t: now for t, (_, now) in capture.assigned().items()}
     finally:
         STATE.capture = None
         capture.restore()
-    return _finished(capture, made, result, updates, name, variables)
+    traced = _finished(capture, made, result, updates, name, variables)
+    results = described(traced.results, lambda n: Fixed(None) if n is None else Slot(n))
+    traced.graph.signature = Signature(arguments, results, signature_or_none(function))
+    return traced
+
+
+def _arguments(
+    function: Callable[..., Any], args: Sequence[Any], keywords: dict[str, Any], made: list[Tensor]
+) -> dict[str, Structure]:
+    """The structure of each argument by the name of its parameter."""
+    numbers = {id(t): i for i, t in enumerate(made)}
+
+    def leaf(given: Any) -> Structure:
+        return Slot(numbers[id(given)]) if id(given) in numbers else Fixed(given)
+
+    parameters = signature_or_none(function)
+    if parameters is None:
+        given = {f"input_{i}": x for i, x in enumerate(args)} | keywords
+    else:
+        given = parameters.bind(*args, **keywords).arguments
+    return {name: described(x, leaf) for name, x in given.items()}
+
+
+def signature_or_none(function: Callable[..., Any]) -> inspect.Signature | None:
+    """The parameters of a function, or of a module's `forward`; built-in ones do not tell."""
+    try:
+        return inspect.signature(getattr(function, "forward", function))
+    except (TypeError, ValueError):
+        return None
 
 
 def _finished(
@@ -244,11 +274,8 @@ def _argument_names(
     function: Callable[..., Any], inputs: Sequence[Any], keywords: dict[str, Any]
 ) -> dict[str, str]:
     """Position -> name of the parameter that receives it."""
-    called = getattr(function, "forward", function)
-    try:
-        parameters = list(inspect.signature(called).parameters.values())
-    except (TypeError, ValueError):
-        parameters = []
+    known = signature_or_none(function)
+    parameters = [] if known is None else list(known.parameters.values())
     out = {}
     for i in range(len(inputs)):
         if i < len(parameters) and parameters[i].kind is not inspect.Parameter.VAR_POSITIONAL:

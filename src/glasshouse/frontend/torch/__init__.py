@@ -9,6 +9,7 @@ from glasshouse.frontend.torch.capture import capture
 from glasshouse.frontend.torch.groups import label_partitions
 from glasshouse.frontend.torch.opaque import opaque_ops
 from glasshouse.frontend.torch.program import Captured
+from glasshouse.frontend.torch.signature import signature_of
 from glasshouse.frontend.torch.training import capture_training, trace_training
 from glasshouse.ir.graph import Graph
 
@@ -29,7 +30,9 @@ def trace(
     options = dict(keywords or {})
     shapes, name = options.pop("dynamic_shapes", None), options.pop("name", "")
     partition = options.pop("partition", None)
-    graph = capture(model, inputs, options, shapes, name).graph
+    captured = capture(model, inputs, options, shapes, name)
+    graph = captured.graph
+    graph.signature = signature_of(captured, getattr(model, "forward", None), (inputs, options))
     if partition is not None:
         label_partitions(graph, partition)
     return graph

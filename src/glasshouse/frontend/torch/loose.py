@@ -56,6 +56,7 @@ def capture_loosely(
     captured = import_graph_module(module, tensors, name, weights, model)
     captured.inputs = [places[i - len(names)] for i in captured.inputs]
     captured.written = [(places[i - len(names)], o) for i, o in captured.written]
+    captured.in_spec = spec
     return _with_structure(captured, *form)
 
 

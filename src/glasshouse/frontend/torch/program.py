@@ -33,6 +33,7 @@ from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import SymDim, symbols_of
 from glasshouse.ir.dtype import bool_, int64, to_storage
 from glasshouse.ir.graph import Graph, Node
+from glasshouse.ir.signature import Fixed
 from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
 from glasshouse.ir.types import tensor_type
 
@@ -77,13 +78,6 @@ class Captured:
         """What the model returns, from the outputs of a run."""
         flat = self.flat_results(outputs)
         return pytree.tree_unflatten(flat, self.out_spec) if self.out_spec else flat
-
-
-@dataclass(frozen=True)
-class Fixed:
-    """A result that is the same in every call."""
-
-    value: Any
 
 
 class Assembler:

@@ -1,0 +1,79 @@
+"""Calls of a compiled module with the arguments and results of its model.
+
+Models of tensors alone never come here: their calls go straight to the code.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from glasshouse.ir.graph import Graph
+from glasshouse.ir.signature import Group, Signature, Slot
+
+
+def signature_for(graph: Graph) -> Signature:
+    """The signature of a graph; one that came without (a file, a text) is called by its inputs."""
+    if graph.signature is not None:
+        return graph.signature
+    names = [v.node.attrs["name"] or f"input_{i}" for i, v in enumerate(graph.inputs)]
+    results = tuple(Slot(i) for i in range(len(graph.outputs)))
+    whole = results[0] if len(results) == 1 else Group("tuple", tuple(range(len(results))), results)
+    return Signature({name: Slot(i) for i, name in enumerate(names)}, whole)
+
+
+def flat_inputs(
+    signature: Signature, count: int, args: Sequence[Any], keywords: Mapping[str, Any]
+) -> list[Any]:
+    """The graph's inputs for a call; `count` tensors in their order are taken as they are."""
+    if not keywords and len(args) == count and all(hasattr(x, "shape") for x in args):
+        given = list(args)
+    else:
+        given = signature.bind(args, keywords)
+    for number in signature.complex_inputs:
+        given[number] = _as_pairs(given[number])
+    return given
+
+
+def rebuilt(signature: Signature, given: Sequence[Any], outputs: Sequence[Any]) -> Any:
+    """What the model returns; arguments that it writes to are written to."""
+    for number, output in signature.written:
+        _write(given[number], outputs[output])
+
+    def leaf(slot: Slot) -> Any:
+        made = outputs[slot.number]
+        if slot.kind == "int":
+            return int(made)
+        return _as_complex(made) if slot.kind == "complex" else made
+
+    return signature.rebuild(leaf)
+
+
+def _write(argument: Any, new: Any) -> None:
+    if hasattr(argument, "copy_"):
+        argument.copy_(new)
+    else:
+        np.copyto(argument, np.asarray(new))
+
+
+def _as_pairs(given: Any) -> Any:
+    """Real and imaginary parts side by side, as graphs hold complex numbers."""
+    if hasattr(given, "resolve_conj"):
+        import torch
+
+        if not given.is_complex():
+            return given
+        return torch.view_as_real(given.resolve_conj().resolve_neg()).contiguous()
+    if not np.iscomplexobj(given):
+        return given
+    return np.stack([given.real, given.imag], axis=-1)
+
+
+def _as_complex(made: Any) -> Any:
+    if hasattr(made, "resolve_conj"):
+        import torch
+
+        return torch.view_as_complex(made.contiguous())
+    return made[..., 0] + 1j * made[..., 1]
