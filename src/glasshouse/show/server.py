@@ -9,30 +9,33 @@ from Python, paths from the command line, bytes that were uploaded. No request n
 from __future__ import annotations
 
 import hmac
+import io
 import ipaddress
 import json
 import secrets
 import socket
 import threading
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import PurePath
 from typing import Any
 from urllib.parse import parse_qs, quote, urlsplit
 
 from glasshouse.errors import FormatError, GlasshouseError
+from glasshouse.record.boundary import boundary
 from glasshouse.record.reader import Recording
+from glasshouse.record.strings import whole
 from glasshouse.show.page import with_options
+from glasshouse.show.patience import CappedServer, Patience, TimedReader, TooSlow
 from glasshouse.show.subject import recording_of
 
 MAX_UPLOAD = 1 << 30
 """Bytes of an uploaded file; a gigabyte holds every model graph without its weights."""
 
 MAX_TARGET = 2048
-SECONDS_A_REQUEST = 60
-"""A connection that says nothing for so long is closed."""
 
 HEADERS = {
     "X-Content-Type-Options": "nosniff",
@@ -60,21 +63,32 @@ class Shown:
     def data(self) -> bytes:
         """The recording as bytes, packed once."""
         if self._bytes is None:
-            self._bytes = self.recording.to_bytes(3)
+            with boundary(self.recording.where):
+                self._bytes = self.recording.to_bytes(3)
         return self._bytes
 
 
 class Server:
     """A running server; `add` gives it things to show, `close` ends it."""
 
-    def __init__(self, host: str = "127.0.0.1", port: int = 0, max_upload: int = MAX_UPLOAD):
+    def __init__(
+        self,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        max_upload: int = MAX_UPLOAD,
+        patience: Patience | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ):
         self.token = secrets.token_urlsafe(24)
         self.max_upload = max_upload
+        self.patience = patience or Patience()
+        self.clock = clock
+        self.uploads = threading.BoundedSemaphore(self.patience.uploads)
         self._shown: dict[str, Shown] = {}
         self._lock = threading.Lock()
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
-            self._http = _Http((host, port), _handler_of(self), family)
+            self._http = CappedServer((host, port), _handler_of(self), family, self.patience, _BUSY)
         except OSError as error:
             reason = error.strerror or error
             raise GlasshouseError(
@@ -88,11 +102,23 @@ class Server:
         self._thread.start()
 
     # ------------------------------------------------------------------------------------ contents
-    def add(self, x: Any, name: str = "", options: Mapping[str, Any] | None = None) -> Shown:
-        """Take something to show; the link to it is `url(shown.id)`."""
+    def add(
+        self,
+        x: Any,
+        name: str = "",
+        options: Mapping[str, Any] | None = None,
+        packed: bool = False,
+    ) -> Shown:
+        """Take something to show; the link to it is `url(shown.id)`.
+
+        A recording is opened lazily; `packed` reads all of it, so that whoever hands it over is
+        told what is wrong with it.
+        """
         recording = recording_of(x)
-        title = name or recording.header.title or "model"
+        title = whole(name or recording.header.title or "model")
         shown = Shown(secrets.token_urlsafe(9), title, recording, dict(options or {}))
+        if packed:
+            shown.data()
         with self._lock:
             self._shown[shown.id] = shown
         return shown
@@ -181,18 +207,6 @@ class Server:
         return with_options(options, shown.name if shown else "")
 
 
-class _Http(ThreadingHTTPServer):
-    daemon_threads = True
-    request_queue_size = 32
-
-    def __init__(self, address: tuple[str, int], handler: type, family: socket.AddressFamily):
-        self.address_family = family
-        super().__init__(address, handler)
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """A browser that hangs up is no news."""
-
-
 def _is_any(host: str) -> bool:
     return host in ("0.0.0.0", "::", "")
 
@@ -203,12 +217,34 @@ class _Refused(Exception):
         super().__init__(message)
 
 
+_BUSY_TEXT = "This server has as many connections as it takes. Try again in a moment."
+_BUSY = (
+    "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\n"
+    "Content-Type: text/plain; charset=utf-8\r\nX-Content-Type-Options: nosniff\r\n"
+    f"Content-Length: {len(_BUSY_TEXT) + 1}\r\n\r\n{_BUSY_TEXT}\n"
+).encode()
+
+
 def _handler_of(owner: Server) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         server_version = "glasshouse"
         sys_version = ""
         protocol_version = "HTTP/1.1"
-        timeout = SECONDS_A_REQUEST
+
+        def setup(self) -> None:
+            super().setup()
+            self.rfile.close()
+            self.reader = TimedReader(self.connection, owner.patience, owner.clock)
+            self.rfile = io.BufferedReader(self.reader)
+
+        def handle_one_request(self) -> None:
+            self.reader.expect_request()
+            self.command, self.request_version, self.requestline = "", "HTTP/1.1", ""
+            try:
+                super().handle_one_request()
+            except TooSlow:
+                self.close_connection = True
+                self._refuse(HTTPStatus.REQUEST_TIMEOUT, "The request took too long to arrive.")
 
         def log_message(self, format: str, *args: Any) -> None:
             """Silent: a link with its token has no place in a log."""
@@ -224,12 +260,33 @@ def _handler_of(owner: Server) -> type[BaseHTTPRequestHandler]:
             self._serve(self._post)
 
         def _serve(self, work: Any) -> None:
+            """Do the work of a request; whatever happens in it, there is an answer."""
             try:
                 self._check()
-                work(urlsplit(self.path))
+                try:
+                    url = urlsplit(self.path)
+                except ValueError:
+                    raise _Refused(HTTPStatus.BAD_REQUEST, "The address is not one.") from None
+                work(url)
             except _Refused as refused:
-                self._send(refused.status, f"{refused}\n".encode(), "text/plain; charset=utf-8")
+                self._refuse(refused.status, str(refused))
             except (ConnectionError, TimeoutError):
+                self.close_connection = True
+            except TooSlow:
+                raise
+            except GlasshouseError as error:
+                said = " ".join(filter(None, (error.message, error.hint)))
+                self._refuse(HTTPStatus.UNPROCESSABLE_ENTITY, said)
+            except Exception as error:
+                self.close_connection = True
+                said = f"This could not be answered ({type(error).__name__})."
+                self._refuse(HTTPStatus.INTERNAL_SERVER_ERROR, said)
+
+        def _refuse(self, status: HTTPStatus, text: str) -> None:
+            try:
+                data = f"{text}\n".encode("utf-8", "replace")
+                self._send(status, data, "text/plain; charset=utf-8")
+            except OSError:
                 self.close_connection = True
 
         def _check(self) -> None:
@@ -281,14 +338,20 @@ def _handler_of(owner: Server) -> type[BaseHTTPRequestHandler]:
             if url.path != "/api/open":
                 self.close_connection = True
                 raise _Refused(HTTPStatus.NOT_FOUND, "There is nothing here.")
-            data = self._body()
+            if not owner.uploads.acquire(blocking=False):
+                self.close_connection = True
+                raise _Refused(
+                    HTTPStatus.SERVICE_UNAVAILABLE, "Other files are being read. Try again then."
+                )
+            try:
+                self._open(url, self._body())
+            finally:
+                owner.uploads.release()
+
+        def _open(self, url: Any, data: bytes) -> None:
             # Only the last part of the name, and only to know the format by its extension.
             name = PurePath(parse_qs(url.query).get("name", ["file"])[0].replace("\\", "/")).name
-            try:
-                shown = owner.add(_upload(data, name), name)
-            except GlasshouseError as error:
-                text = str(error.message)
-                raise _Refused(HTTPStatus.UNPROCESSABLE_ENTITY, text) from None
+            shown = owner.add(_upload(data, name), name, packed=True)
             answer = json.dumps({"id": shown.id, "name": shown.name}).encode()
             self._send(HTTPStatus.OK, answer, "application/json")
 
@@ -308,9 +371,15 @@ def _handler_of(owner: Server) -> type[BaseHTTPRequestHandler]:
                     HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
                     f"The file is larger than {limit}; open it with: glasshouse view FILE",
                 )
-            return self.rfile.read(length)
+            self.reader.expect_body(length)
+            data = self.rfile.read(length)
+            if len(data) != length:
+                self.close_connection = True
+                raise _Refused(HTTPStatus.BAD_REQUEST, "The file was cut off on its way.")
+            return data
 
         def _send(self, status: HTTPStatus, data: bytes, kind: str, csp: str = CSP_DATA) -> None:
+            self.connection.settimeout(owner.patience.for_bytes(len(data)))
             self.send_response(status)
             for name, value in HEADERS.items():
                 self.send_header(name, value)
