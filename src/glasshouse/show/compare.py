@@ -10,6 +10,8 @@ import math
 from collections import Counter
 from dataclasses import dataclass, field
 
+from glasshouse.record.boundary import boundary
+from glasshouse.record.open_file import printable
 from glasshouse.record.reader import Recording, StageView
 from glasshouse.record.schema import NEVER, ErrorRow
 from glasshouse.show.figures import cut, percent, seconds, table
@@ -75,6 +77,11 @@ class Difference:
 
 def compare(a: Side, b: Side) -> Difference:
     """All differences of two stages."""
+    with boundary(f"{a.name} and {b.name}", "compared"):
+        return _compare(a, b)
+
+
+def _compare(a: Side, b: Side) -> Difference:
     by_id = a.recording is b.recording and a.stage.graph.index == b.stage.graph.index
     out = Difference(a, b)
     old, new = _described(a.stage, by_id), _described(b.stage, by_id)
@@ -140,7 +147,12 @@ def _paths(stage: StageView) -> list[str]:
 
 
 def describe(d: Difference, top: int = 12) -> str:
-    """The difference in words."""
+    """The difference in words, for a terminal."""
+    with boundary(f"{d.a.name} and {d.b.name}", "compared"):
+        return printable(_describe(d, top))
+
+
+def _describe(d: Difference, top: int) -> str:
     a, b = d.a, d.b
     only = f"{len(d.removed)} only in A, {len(d.added)} only in B"
     parts = [

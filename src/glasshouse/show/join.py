@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from glasshouse.record.boundary import boundary
 from glasshouse.record.columns import SHARED, Array, Column, Table
 from glasshouse.record.reader import Recording
 from glasshouse.record.schema import FILE_TABLES, GRAPH_TABLES, NEVER, NodeRow, StyleRow
@@ -15,6 +16,11 @@ from glasshouse.record.writer import RecordingBuilder
 
 def join(recordings: Sequence[Recording]) -> Recording:
     """One recording with the graphs of all; a graph is called by its file's title too."""
+    with boundary(" and ".join(r.where for r in recordings), "joined"):
+        return _join(recordings)
+
+
+def _join(recordings: Sequence[Recording]) -> Recording:
     made = RecordingBuilder(" and ".join(_title(r) for r in recordings))
     seen: set[str] = set()
     for recording in recordings:

@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from glasshouse.errors import GlasshouseError
+from glasshouse.record.boundary import boundary
 from glasshouse.record.reader import Recording
+from glasshouse.record.strings import whole
 
 TEMPLATE = Path(__file__).with_name("static") / "viewer.html"
 DATA_MARK = "<!--glass:data-->"
@@ -39,7 +41,9 @@ def page(recording: Recording, title: str = "", options: Mapping[str, Any] | Non
 
     `options` is how the page starts: "theme", "grouping", "color" ... (docs/guides/viewer.md).
     """
-    return with_data(recording.to_bytes(9), title or recording.header.title, options)
+    with boundary(recording.where):
+        data = recording.to_bytes(9)
+    return with_data(data, title or recording.header.title, options)
 
 
 def with_data(data: bytes, title: str = "", options: Mapping[str, Any] | None = None) -> str:
@@ -68,5 +72,6 @@ def _fill(inside: str, title: str) -> str:
     if not found:
         raise GlasshouseError("the built viewer has no place for data; build it again: make viewer")
     if title:
-        before = before.replace(TITLE_MARK, f"<title>{escape(title)} – Glasshouse</title>", 1)
+        named = f"<title>{escape(whole(title))} – Glasshouse</title>"
+        before = before.replace(TITLE_MARK, named, 1)
     return before + inside + after

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from http.server import ThreadingHTTPServer
-from typing import Any
+from typing import Any, NoReturn
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ class TimedReader(io.RawIOBase):
             self.ends = self.clock() + self.patience.request
         return count
 
-    def _late(self) -> None:
+    def _late(self) -> NoReturn:
         # A connection that never said anything is closed without a word.
         raise TooSlow if self.has_begun else TimeoutError
 

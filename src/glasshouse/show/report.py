@@ -12,6 +12,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from glasshouse.record.boundary import boundary
+from glasshouse.record.open_file import printable
 from glasshouse.record.reader import GraphView, Recording
 from glasshouse.record.schema import (
     NEVER,
@@ -30,12 +32,13 @@ WALL_TIME = ("wall seconds", "wall time")
 
 
 def report(recording: Recording, top: int = 15) -> str:
-    """The whole report."""
-    parts = [_head(recording)]
-    for graph in recording.graphs:
-        if graph.info.parent == NEVER:
-            parts += list(_graph(recording, graph, top))
-    return "\n\n".join(p for p in parts if p) + "\n"
+    """The whole report, for a terminal: no name in it can move the cursor or turn the text."""
+    with boundary(recording.where, "reported"):
+        parts = [_head(recording)]
+        for graph in recording.graphs:
+            if graph.info.parent == NEVER:
+                parts += list(_graph(recording, graph, top))
+        return printable("\n\n".join(p for p in parts if p) + "\n")
 
 
 def _head(recording: Recording) -> str:

@@ -10,6 +10,7 @@ from typing import Any
 
 from glasshouse import formats
 from glasshouse.errors import FormatError
+from glasshouse.record.boundary import boundary
 from glasshouse.record.reader import Recording
 from glasshouse.record.schema import DataRow
 from glasshouse.record.writer import RecordingBuilder
@@ -35,7 +36,8 @@ def styled(recording: Recording, rules: Rules | None = None, data: Data | None =
         return recording
     if isinstance(rules, (str, os.PathLike)):
         recording, rules = formats.attach(recording, rules), None
-    made = RecordingBuilder.of(recording)
+    with boundary(recording.where):
+        made = RecordingBuilder.of(recording)
     for i, one in enumerate(rules or ()):
         if not isinstance(one.get("queries"), list) or not isinstance(one.get("styles"), dict):
             raise FormatError(f"style rule {i} needs a list of queries and an object of styles")
