@@ -59,16 +59,31 @@ def address_of(array: Array) -> int:
 
 def array_of(given: Any) -> Array:
     """NumPy's view of an argument; torch tensors and lazy tensors are not copied."""
-    if isinstance(given, np.ndarray):
-        return given
     if _is_torch(given):
         import torch
 
-        given = given.detach()
+        given = given.detach().resolve_conj().resolve_neg()
         if given.dtype is torch.bfloat16:
             return np.asarray(given.view(torch.int16).numpy()).view(np.uint16)
-        return np.asarray(given.numpy())
-    return np.asarray(given)
+        given = given.numpy()
+    array = np.asarray(given)
+    return as_pairs(array) if array.dtype.kind == "c" else array
+
+
+def as_pairs(array: Array) -> Array:
+    """Complex numbers as compiled code takes them: real and imaginary part along a last axis."""
+    parts = np.float32 if array.dtype == np.complex64 else np.float64
+    return np.ascontiguousarray(array).view(parts).reshape(*array.shape, 2)
+
+
+def as_complex(given: Any) -> Any:
+    """Pairs along the last axis of an array or a tensor as complex numbers, without a copy."""
+    if _is_torch(given):
+        import torch
+
+        return torch.view_as_complex(given)
+    wide = np.complex128 if given.dtype == np.float64 else np.complex64
+    return given.view(wide).reshape(given.shape[:-1])
 
 
 def like_inputs(inputs: Sequence[Any], array: Array, dtype: DType) -> Any:

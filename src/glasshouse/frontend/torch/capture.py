@@ -41,13 +41,21 @@ def capture(
     if isinstance(model, torch.fx.GraphModule) and is_aten(model):
         return import_graph_module(model, list(args), name)
     examples, keywords, dims = as_examples(model, args, dict(kwargs or {}))
+    examples, keywords, shared = kept_apart(model, examples, keywords)
     dynamic_shapes = dims if dynamic_shapes is None else dynamic_shapes
     try:
         program = export(model, tuple(examples), keywords, dynamic_shapes)
     except Exception as error:  # PyTorch raises whatever the model's code raises
         return _otherwise(error, model, examples, keywords, dynamic_shapes, name)
     names = symbol_names(program, model, examples, keywords, dynamic_shapes)
-    return import_program(program, names, model, name)
+    captured = import_program(program, names, model, name)
+    for number, _ in captured.written:
+        if number in shared:
+            raise CaptureError(
+                f"{name} writes into its argument {number}, and that tensor was given twice",
+                hint="give one of them as a copy (tensor.clone())",
+            )
+    return captured
 
 
 def _loaded(path: str) -> Any:
@@ -167,6 +175,29 @@ def as_examples(
         bound = inspect.signature(model.forward).bind(*trees[0], **trees[1])
         dims = dict(bound.arguments)
     return examples, keywords, dims
+
+
+def kept_apart(
+    model: Any, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[list[Any], dict[str, Any], set[int]]:
+    """The same arguments, each a tensor of its own, and the numbers of those that were not.
+
+    PyTorch knows tensors by identity: what is one tensor among the examples, or a parameter of the
+    model, would be one in every call.
+    """
+    known = {id(t) for t in (*model.parameters(), *model.buffers())}
+    leaves, spec = pytree.tree_flatten((list(args), kwargs))
+    first: dict[int, int] = {}
+    shared: set[int] = set()
+    for number, leaf in enumerate(leaves):
+        if not isinstance(leaf, torch.Tensor):
+            continue
+        if id(leaf) in known or id(leaf) in first:
+            shared |= {number, first.get(id(leaf), number)}
+            leaves[number] = leaf.detach().requires_grad_(leaf.requires_grad)
+        first.setdefault(id(leaf), number)
+    apart, keywords = pytree.tree_unflatten(leaves, spec)
+    return apart, keywords, shared
 
 
 def _example(kind: TensorType, sizes: dict[str, tuple[int, Any]], dynamic: dict[int, Any]) -> Any:

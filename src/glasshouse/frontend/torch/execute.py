@@ -99,4 +99,4 @@ def _tensor(given: Any, dtype: Any) -> torch.Tensor:
         if array.dtype == np.uint16:
             return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
         given = torch.from_numpy(array if array.flags.writeable else array.copy())
-    return given.to(torch_dtype(dtype))
+    return given if given.is_complex() else given.to(torch_dtype(dtype))

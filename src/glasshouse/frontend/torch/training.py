@@ -13,7 +13,7 @@ from typing import Any
 import torch
 
 from glasshouse.errors import CaptureError
-from glasshouse.frontend.torch.capture import as_examples, export
+from glasshouse.frontend.torch.capture import as_examples, export, kept_apart
 from glasshouse.frontend.torch.optimizer import capture_step
 from glasshouse.frontend.torch.program import Assembler, Captured, load_program
 from glasshouse.frontend.torch.refusal import refusal
@@ -68,6 +68,7 @@ def capture_training(
     """As `trace_training`, with how arguments go in."""
     whole = _Loss(model, loss_fn).train(model.training)
     examples, keywords, dims = as_examples(whole, args, dict(kwargs))
+    examples, keywords, _ = kept_apart(whole, examples, keywords)
     try:
         program = export(whole, tuple(examples), keywords, dims)
     except Exception as error:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from glasshouse.errors import ShapeError
+from glasshouse.ir.dtype import float32
 from glasshouse.ops.shape import reshaped
 from glasshouse.ops.shapes import axes_of
 
@@ -40,6 +41,8 @@ def std(x: Any, axes: Axes = None, keepdims: bool = False, correction: int = 1) 
 def norm(x: Any, p: float = 2.0, axes: Axes = None, keepdims: bool = False) -> Any:
     """The p-norm; infinity gives the largest magnitude. Its gradient at zero is zero."""
     how: dict[str, Any] = {"axes": _axes(axes), "keepdims": keepdims}
+    if x.dtype.is_float and x.dtype.bits < 32:  # squares of a half type overflow from 256 on
+        return norm(x.cast(float32), p, axes, keepdims).cast(x.dtype)
     if p == float("inf"):
         return abs(x).apply("max", **how)
     if p == float("-inf"):
@@ -49,10 +52,10 @@ def norm(x: Any, p: float = 2.0, axes: Axes = None, keepdims: bool = False) -> A
     if p == 1:
         return abs(x).apply("sum", **how)
     total = (x * x if p == 2 else abs(x) ** p).apply("sum", **how)
-    # A root has no slope at 0: it is taken of 1 there and the result left out.
-    some = total > 0
-    safe = some.apply("where", total, 1.0)
-    return some.apply("where", safe.apply("sqrt") if p == 2 else safe ** (1.0 / p), 0.0)
+    # A root has no slope at 0: it is taken of 1 there and the result left out. NaN is not 0.
+    none = total.apply("equal", 0.0)
+    safe = none.apply("where", 1.0, total)
+    return none.apply("where", 0.0, safe.apply("sqrt") if p == 2 else safe ** (1.0 / p))
 
 
 def normalize(x: Any, p: float = 2.0, axis: int = 1, eps: float = 1e-12) -> Any:

@@ -28,10 +28,19 @@ def _length(x: Any, axis: int) -> int:
     return int(size)
 
 
-def _waves(near: Any, angles: Any, weights: Any = 1.0) -> tuple[Any, Any]:
-    """cos and sin of 2 pi times these parts of a turn, as constants."""
+def _waves(near: Any, steps: Any, count: int, weights: Any = 1.0) -> tuple[Any, Any]:
+    """cos and sin of these numbers of steps, `count` of which are a turn, as constants.
+
+    Zeros are zeros: with 1e-16 for sin(pi), what is real would get an imaginary part, whose sign
+    decides between an angle of pi and -pi.
+    """
     builder = near.builder
-    made = [f(2 * math.pi * (angles % 1.0)) * weights for f in (np.cos, np.sin)]
+    turned = steps % count
+    made = [
+        np.where((4 * turned + shift) % (2 * count) == 0, 0.0, f(2 * math.pi * turned / count))
+        * weights
+        for f, shift in ((np.cos, count), (np.sin, 0))
+    ]
     kind = near.dtype.carrier
     cosine, sine = (builder.wrap(builder.constant(m.astype(kind), near.dtype)) for m in made)
     return cosine, sine
@@ -46,7 +55,7 @@ def _along(x: Any, axis: int, matrix: Any) -> Any:
 def _complex(x: Complex, axis: int, forward: bool) -> Complex:
     a, b = x.parts()
     n = _length(a, axis)
-    cosine, sine = _waves(a, np.outer(np.arange(n), np.arange(n)) / n)
+    cosine, sine = _waves(a, np.outer(np.arange(n), np.arange(n)), n)
     (ac, bc), (as_, bs) = ([_along(p, axis, m) for p in (a, b)] for m in (cosine, sine))
     return joined(ac + bs, bc - as_) if forward else joined(ac - bs, bc + as_)
 
@@ -65,8 +74,9 @@ def fft_r2c(x: Any, dim: Sequence[int], normalization: int, onesided: bool) -> A
     count = math.prod(_length(x, a) for a in axes)
     n = _length(x, axes[-1])
     kept = n // 2 + 1 if onesided else n
-    cosine, sine = _waves(x, np.outer(np.arange(n), np.arange(kept)) / n)
-    out = joined(_along(x, axes[-1], cosine), -_along(x, axes[-1], sine))
+    # The other way round, so that the sine is not negated: a sum of zeros is 0, and not -0.
+    cosine, sine = _waves(x, np.outer(-np.arange(n), np.arange(kept)), n)
+    out = joined(_along(x, axes[-1], cosine), _along(x, axes[-1], sine))
     for axis in axes[:-1]:
         out = _complex(out, axis, forward=True)
     return _scaled(out, normalization, count)
@@ -94,7 +104,7 @@ def fft_c2r(x: Any, dim: Sequence[int], normalization: int, last_size: Any) -> A
     # All but the first, and the middle where there is one, stand for two.
     at = np.arange(n // 2 + 1)
     weights = np.where((at == 0) | (2 * at == n), 1.0, 2.0)[:, None]
-    cosine, sine = _waves(a, np.outer(at, np.arange(n)) / n, weights)
+    cosine, sine = _waves(a, np.outer(at, np.arange(n)), n, weights)
     out = _along(a, axes[-1], cosine) - _along(b, axes[-1], sine)
     count = math.prod(_length(x, a) for a in axes[:-1]) * n
     return _scaled(out, normalization, count)

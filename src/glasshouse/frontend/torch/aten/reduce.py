@@ -157,11 +157,11 @@ def norm(
     x = x if dtype is None else x.cast(dtype)
     power = 2.0 if p is None else float(p)
     if -math.inf < power < 0:
-        # One zero makes it zero, and flat there.
+        # One zero makes it zero, and flat there; NaN stays.
         zero = x.apply("equal", 0.0)
         some = zero.apply("any", axes=_axes(x, dim), keepdims=keepdim)
         safe = composite.norm(apply("where", zero, 1.0, x), power, _axes(x, dim), keepdim)
-        return apply("where", some, 0.0, safe)
+        return apply("where", some.apply("logical_and", safe.apply("equal", safe)), 0.0, safe)
     return composite.norm(x, power, _axes(x, dim), keepdim)
 
 

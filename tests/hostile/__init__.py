@@ -1,0 +1,1 @@
+"""Values that nobody means to give: what is compiled must still do what PyTorch does."""
