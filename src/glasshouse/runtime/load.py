@@ -18,6 +18,7 @@ from glasshouse.runtime.graph_json import Json, graph_from_json, value_from_json
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.saved import FORMAT, VERSION, digest, processor_features
+from glasshouse.runtime.signature_json import signature_from_json
 
 
 def load(folder: str | os.PathLike[str], num_runtimes: int = 1) -> Module:
@@ -28,6 +29,8 @@ def load(folder: str | os.PathLike[str], num_runtimes: int = 1) -> Module:
         library = _checked_library(folder, about["library"])
         weights = _mapped(folder, about["weights"])
         graph = graph_from_json(about["graph"], weights.array)
+        ends = len(graph.inputs), len(graph.outputs)
+        graph.signature = signature_from_json(about["signature"], *ends)
         program, layout = _program(graph, about), _layout(graph, about)
         source = _sources(folder / "source")
         headers = about["library"]["headers"]

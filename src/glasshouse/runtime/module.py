@@ -210,6 +210,36 @@ class Module(ShowsInCell):
         )
 
     @property
+    def input_names(self) -> list[str]:
+        """What the model's arguments are called, by input of the graph."""
+        return [v.node.attrs["name"] or f"input_{i}" for i, v in enumerate(self.graph.inputs)]
+
+    @property
+    def output_names(self) -> list[str]:
+        """Where in the model's results each output of the graph stands: `logits`, `cache.0`."""
+        names = self.graph.output_names
+        return [
+            names[i] if i < len(names) else f"output_{i}" for i in range(len(self.graph.outputs))
+        ]
+
+    def __repr__(self) -> str:
+        inputs = ", ".join(
+            f"{n}: {v.type}" for n, v in zip(self.input_names, self.graph.inputs, strict=True)
+        )
+        outputs = ", ".join(
+            f"{n}: {v.type}" for n, v in zip(self.output_names, self.graph.outputs, strict=True)
+        )
+        name = f" {self.graph.name}" if self.graph.name else ""
+        kernels = len(self.program.kernels)
+        return f"<Module{name} ({inputs}) -> ({outputs}), {kernels} kernels>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled and copied as its saved form: library, weights as they are now, recording."""
+        from glasshouse.runtime.pickled import reduced  # it reads modules
+
+        return reduced(self)
+
+    @property
     def bodies(self) -> Bodies:
         """Modules for the bodies of control flow."""
         return self._general.bodies

@@ -29,6 +29,7 @@ from glasshouse.runtime.graph_json import Json, graph_to_json, value_to_json
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.recording import compilation_of
 from glasshouse.runtime.saved import FORMAT, VERSION, digest, processor_features
+from glasshouse.runtime.signature_json import signature_to_json
 
 ALIGN = 64
 PAGE = 1 << 16  # the greatest page of any system that we run on
@@ -127,6 +128,7 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
             "file": kept.name if inside else "weights.bin",
             "begin": code if inside else 0,
         },
+        "signature": signature_to_json(module.signature),
         "symbols": [s.name for s in program.symbols],
         "graph": graph,
         "steps": [_step_to_json(s) for s in program.steps],
