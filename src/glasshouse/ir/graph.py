@@ -7,11 +7,12 @@ stable: a copy of a graph has the same ids, and an id is never used twice in a l
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 
 from glasshouse.cell import ShowsInCell
 from glasshouse.errors import GraphError
 from glasshouse.ir.attrs import AttrValue
+from glasshouse.ir.given_sizes import may_give_size, size_givers, symbols_needed
 from glasshouse.ir.op import Op
 from glasshouse.ir.origin import Origin
 from glasshouse.ir.signature import Signature
@@ -98,6 +99,9 @@ class Graph(ShowsInCell):
         self._order: list[Node] | None = None
         # Values that leave the graph, and where: numbers of outputs, and variables they update.
         self._held: dict[Value, list[int | Node]] = {}
+        # Nodes that may decide a size, and the symbols of each node where there are such.
+        self._opaque: dict[int, Node] = {}
+        self._symbols: dict[Node, frozenset[str]] = {}
 
     # ---------------------------------------------------------------------------------- reading
     @property
@@ -113,8 +117,21 @@ class Graph(ShowsInCell):
     def nodes(self) -> Sequence[Node]:
         """All nodes, producers before consumers, otherwise in the order in which they were made."""
         if self._order is None:
-            self._order = _topological(self._nodes.values())
+            givers = self.size_givers
+            behind = (lambda n: self._given_to(n, givers)) if givers else None
+            self._order = _topological(self._nodes.values(), behind)
         return self._order
+
+    @property
+    def size_givers(self) -> dict[str, Node]:
+        """Symbols that only a node's result determines, and that node."""
+        return size_givers(self._nodes.values(), self._opaque.values()) if self._opaque else {}
+
+    def _given_to(self, node: Node, givers: Mapping[str, Node]) -> list[Node]:
+        names = self._symbols.get(node)
+        if names is None:
+            names = self._symbols[node] = symbols_needed(node)
+        return [givers[n] for n in names if n in givers and givers[n] is not node]
 
     def __len__(self) -> int:
         return len(self._nodes)
@@ -167,6 +184,8 @@ class Graph(ShowsInCell):
         self._nodes[id] = node
         for value in inputs:
             value._uses[node] = value._uses.get(node, 0) + 1
+        if may_give_size(node):
+            self._opaque[id] = node
         self._order = None  # not appended to: a pass that walks `nodes` must not meet what it makes
         return node
 
@@ -209,6 +228,8 @@ class Graph(ShowsInCell):
             else:
                 value._uses.pop(node, None)
         del self._nodes[node.id]
+        self._opaque.pop(node.id, None)
+        self._symbols.pop(node, None)
         self._order = None
 
     def _release(self, value: Value, place: int | Node) -> None:
@@ -237,8 +258,13 @@ class Graph(ShowsInCell):
         return out
 
 
-def _topological(nodes: Iterable[Node]) -> list[Node]:
-    """Stable and linear: each node right where it was made, unless a consumer needs it earlier."""
+def _topological(
+    nodes: Iterable[Node], behind: Callable[[Node], list[Node]] | None = None
+) -> list[Node]:
+    """Stable and linear: each node right where it was made, unless a consumer needs it earlier.
+
+    `behind` names further nodes that one must stand behind, without reading them.
+    """
     order: list[Node] = []
     done: set[Node] = set()
     for root in nodes:
@@ -252,6 +278,8 @@ def _topological(nodes: Iterable[Node]) -> list[Node]:
                 stack.pop()
                 continue
             missing = [v.node for v in node.inputs if v.node not in done]
+            if behind is not None:
+                missing += [n for n in behind(node) if n not in done]
             if not missing:
                 done.add(node)
                 order.append(node)

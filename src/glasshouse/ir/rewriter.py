@@ -18,6 +18,7 @@ from glasshouse.errors import GraphError
 from glasshouse.ir.attrs import AttrValue
 from glasshouse.ir.builder import Builder
 from glasshouse.ir.expr import Expr
+from glasshouse.ir.given_sizes import may_give_size
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.home import made_from
 from glasshouse.ir.op import Op
@@ -229,7 +230,7 @@ class Rewriter(Builder):
             node = stack.pop()
             if node not in self.graph or node.op is INPUT or node in self.graph.updates:
                 continue
-            if any(v._uses or self.graph.is_held(v) for v in node.outputs):
+            if may_give_size(node) or any(v._uses or self.graph.is_held(v) for v in node.outputs):
                 self._touched[node] = None
                 continue
             self.graph._remove(node)

@@ -70,6 +70,7 @@ def _compiled(graph: Graph) -> Module | None:
 
     values = [v for n in graph.nodes for v in n.outputs]
     known = {name for v in graph.inputs for dim in v.type.shape for name in symbols_of(dim)}
+    known |= graph.size_givers.keys()
     wanted = {name for v in values for dim in v.type.shape for name in symbols_of(dim)}
     ends = [*graph.inputs, *graph.outputs]
     if not wanted <= known or any(v.type.dtype.storage != v.type.dtype.carrier for v in ends):

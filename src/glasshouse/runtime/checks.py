@@ -9,7 +9,7 @@ import numpy as np
 from glasshouse.errors import ExecutionError
 from glasshouse.ir.dim import Dim, SymDim, evaluate, symbols_of
 from glasshouse.ir.dtype import bfloat16, to_storage
-from glasshouse.ir.graph import Value
+from glasshouse.ir.graph import Node, Value
 from glasshouse.runtime.arrays import Array
 
 
@@ -54,3 +54,11 @@ def _check_range(name: str, dim: SymDim, sizes: Mapping[str, int]) -> None:
                 f"{name}: {symbol.name} is {size}, compiled for {symbol.low} to {symbol.high}",
                 hint="compile again with a wider range",
             )
+
+
+def check_given_sizes(node: Node, sizes: Mapping[str, int]) -> None:
+    """Sizes that a node's result has decided lie in the range that memory was planned for."""
+    for value in node.outputs:
+        for dim in value.type.shape:
+            if isinstance(dim, SymDim):
+                _check_range(f"the result of {node.attrs['target']}", dim, sizes)

@@ -10,7 +10,7 @@ import numpy as np
 
 from glasshouse.backend.cpu.emit import Layout
 from glasshouse.errors import ExecutionError
-from glasshouse.ir.dim import evaluate
+from glasshouse.ir.dim import Dim, evaluate, symbols_of
 from glasshouse.ir.dtype import from_storage, to_storage
 from glasshouse.ir.graph import Value
 from glasshouse.ir.op import Kind
@@ -19,7 +19,13 @@ from glasshouse.lower.program import Fallback, Program, Step
 from glasshouse.numpy_ref.executor import bind_sizes, run_node
 from glasshouse.runtime.arrays import ALIGN, Array, aligned_bytes
 from glasshouse.runtime.bodies import Bodies
-from glasshouse.runtime.checks import check_output, checked_input, empty, sizes_of
+from glasshouse.runtime.checks import (
+    check_given_sizes,
+    check_output,
+    checked_input,
+    empty,
+    sizes_of,
+)
 from glasshouse.runtime.quick_run import BAD_INDEX
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Workspace
@@ -42,16 +48,14 @@ class GeneralRun:
 
     def prepare(
         self, inputs: Sequence[Array], outputs: Sequence[Array] | None
-    ) -> tuple[dict[Value, Array], list[Array], dict[str, int]]:
-        """The inputs as they should be, memory for outputs, and the sizes that symbols have."""
+    ) -> tuple[dict[Value, Array], list[Array | None], dict[str, int]]:
+        """The inputs as they should be, the caller's outputs, and the sizes that symbols have."""
         graph = self.program.graph
         sizes = bind_sizes([v.type for v in graph.inputs], inputs)
         kept: dict[Value, Array] = {}
         for number, (value, array) in enumerate(zip(graph.inputs, inputs, strict=True)):
             kept[value] = checked_input(value, array, sizes, number)
-        out = [empty(v, sizes) for v in graph.outputs] if outputs is None else list(outputs)
-        for value, array in zip(graph.outputs, out, strict=True):
-            check_output(value, array, sizes)
+        out: list[Array | None] = [None] * len(graph.outputs) if outputs is None else [*outputs]
         return kept, out, sizes
 
 
@@ -68,51 +72,81 @@ class Run:
         state = of.state
         self._held = {**_constants(workspace), **state.turns[state.turn]}
         self._table = workspace.tables[state.turn][:]
+        self._numbers = (ctypes.c_int64 * max(len(of.program.symbols), 1))()  # sizes, for kernels
+        self._outputs: list[Array | None] = []
+        self._watched: list[Value] = []
 
-    def execute(self, outputs: Sequence[Array], times: Array | None, see: See | None) -> None:
-        """Run all steps, then hand over what is left to hand over."""
+    def execute(
+        self, given: Sequence[Array | None], times: Array | None, see: See | None
+    ) -> list[Array]:
+        """Run all steps, then hand over what is left to hand over: the outputs.
+
+        `given` are buffers of the caller's for them, or None for those that are made here.
+        """
         of, kept = self.of, self.kept
         program, places = of.program, of.layout.table
         graph = program.graph
         for value in of.passed_through:  # read before a run may write over it
             kept.setdefault(value, self._held[places[value]].copy())
-        for value, array in zip(graph.outputs, outputs, strict=True):
-            kept.setdefault(value, array)
-        if see is not None:  # whoever looks at a step finds its operands as they were
-            for new in graph.updates.values():
-                kept.setdefault(new, empty(new, self.sizes))
-        for value in of.layout.unbounded:
-            kept.setdefault(value, empty(value, self.sizes))
-        self._grow_arena()
-        for value, array in kept.items():
-            self._table[places[value]] = array.ctypes.data
+        self._outputs = list(given)
+        # Whoever looks at a step finds its operands as they were.
+        self._watched = list(graph.updates.values()) if see is not None else []
+        self._make_room()
         self._steps(times, see)
-        for value, array in zip(graph.outputs, outputs, strict=True):
+        made: list[Array] = []
+        for value, array in zip(graph.outputs, self._outputs, strict=True):
+            assert array is not None  # every size is known when all steps have run
             if kept[value] is not array:
                 np.copyto(array, kept[value])
+            made.append(array)
         state = of.state
         following = state.turns[(state.turn + 1) % len(state.turns)]
         for variable, new in graph.updates.items():
             home = following[places[variable.output]]
-            made = kept[new] if new in kept else self._held[places[new]]
-            if made is not home:
-                np.copyto(home, made)
+            held = kept[new] if new in kept else self._held[places[new]]
+            if held is not home:
+                np.copyto(home, held)
         state.advance()
+        return made
+
+    def _make_room(self) -> None:
+        """Memory for what has a size by now: again when a step has given further sizes."""
+        graph, kept, layout = self.of.program.graph, self.kept, self.of.layout
+        for number, value in enumerate(graph.outputs):
+            if not self._is_sized(value.type.shape):
+                continue
+            array = self._outputs[number]
+            if array is None:
+                array = self._outputs[number] = empty(value, self.sizes)
+            else:
+                check_output(value, array, self.sizes)
+            kept.setdefault(value, array)
+        for value in (*self._watched, *layout.unbounded):
+            if value not in kept and self._is_sized(value.type.shape):
+                kept[value] = empty(value, self.sizes)
+        self._grow_arena()
+        for value, array in kept.items():
+            self._table[layout.table[value]] = array.ctypes.data
+        for number, symbol in enumerate(self.of.program.symbols):
+            self._numbers[number] = self.sizes.get(symbol.name, 0)
+
+    def _is_sized(self, dims: Sequence[Dim]) -> bool:
+        return all(isinstance(d, int) or symbols_of(d).keys() <= self.sizes.keys() for d in dims)
 
     def _grow_arena(self) -> None:
         """Make room for workspaces whose size was not known before; it is kept for later runs."""
         layout = self.of.layout
-        most = max((evaluate(w, self.sizes) for w in layout.workspaces), default=0)
+        known = [w for w in layout.workspaces if self._is_sized((w,))]
+        most = max((evaluate(w, self.sizes) for w in known), default=0)
         needed = layout.work_offset + most + ALIGN
         if most and needed > self.workspace.arena.size:
-            self.workspace.arena = aligned_bytes(needed)
+            grown = aligned_bytes(needed)
+            grown[: layout.work_offset] = self.workspace.arena[: layout.work_offset]
+            self.workspace.arena = grown
 
     def _steps(self, times: Array | None, see: See | None) -> None:
         of, steps = self.of, self.of.program.steps
-        numbers = [self.sizes[s.name] for s in of.program.symbols]
-        symbols = (ctypes.c_int64 * max(len(numbers), 1))(*numbers)
         clock = ctypes.c_void_p(times.ctypes.data) if times is not None else None
-        arena = ctypes.c_void_p(self.workspace.arena.ctypes.data)
         table = ctypes.c_void_p(self._table.buffer_info()[0])
         pool = self.workspace.pool
         segments = of.segments if see is None else [(i, i + 1) for i in range(len(steps))]
@@ -120,14 +154,20 @@ class Run:
             step = steps[begin]
             if isinstance(step, Fallback):
                 self._fall_back(step)
-            elif of.library.glasshouse_run(pool, table, arena, symbols, begin, end, clock):
-                raise ExecutionError(BAD_INDEX)
+            else:
+                arena = ctypes.c_void_p(self.workspace.arena.ctypes.data)
+                if of.library.glasshouse_run(pool, table, arena, self._numbers, begin, end, clock):
+                    raise ExecutionError(BAD_INDEX)
             if see is not None:
                 see(step, self._read)
 
     def _fall_back(self, step: Fallback) -> None:
         arrays = [from_storage(self._read(v), v.type.dtype) for v in step.node.inputs]
+        known = len(self.sizes)
         made = run_node(step.node, arrays, self.sizes, self.of.bodies)
+        if len(self.sizes) > known:
+            check_given_sizes(step.node, self.sizes)
+            self._make_room()
         for value, array in zip(step.node.outputs, made, strict=True):
             order = self.of.program.orders.get(value)
             lies = array if order is None else array.transpose(order)

@@ -376,10 +376,9 @@ class Module(ShowsInCell):
         times: Array | None = None,
         see: See | None = None,
     ) -> list[Array]:
-        kept, made, sizes = self._general.prepare(inputs, outputs)
+        kept, given, sizes = self._general.prepare(inputs, outputs)
         with self._runtimes.one() as workspace:
-            Run(self._general, workspace, kept, sizes).execute(made, times, see)
-        return made
+            return Run(self._general, workspace, kept, sizes).execute(given, times, see)
 
     def _ordered(self, inputs: Inputs) -> Sequence[Any]:
         if not isinstance(inputs, Mapping):

@@ -12,7 +12,6 @@ import torch
 from glasshouse.errors import GlasshouseError, TypeMismatch
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, torch_dtype
 from glasshouse.frontend.torch.program import Captured
-from glasshouse.ir.dim import symbols_of
 from glasshouse.ir.graph import Graph
 
 EXECUTORS = ("auto", "compiled", "reference")
@@ -28,7 +27,7 @@ class Runner:
         self.graph: Graph = captured.graph
         self.module: Any = None
         self._state: dict[str, Any] = {}
-        if executor != "reference" and not sizes_from_data(self.graph):
+        if executor != "reference":
             try:
                 self.module = _compiled(self.graph)
             except Exception as error:
@@ -64,18 +63,6 @@ def _compiled(graph: Graph) -> Any:
     from glasshouse.runtime.compiler import compile_optimized
 
     return compile_optimized(graph)
-
-
-def sizes_from_data(graph: Graph) -> bool:
-    """Whether a size is known only once an op has run, which compiled code does not wait for."""
-    known = {name for v in graph.inputs for d in v.type.shape for name in symbols_of(d)}
-    return any(
-        symbols_of(d).keys() - known
-        for n in graph.nodes
-        if n.op.name == "opaque"
-        for v in n.outputs
-        for d in v.type.shape
-    )
 
 
 def _operand(given: Any) -> Any:

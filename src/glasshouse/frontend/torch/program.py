@@ -30,9 +30,10 @@ from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.source import Sources
 from glasshouse.frontend.torch.weights import array_of, identity
 from glasshouse.ir.builder import GraphBuilder
-from glasshouse.ir.dim import SymDim, symbols_of
+from glasshouse.ir.dim import SymDim
 from glasshouse.ir.dtype import bool_, int64, to_storage
-from glasshouse.ir.graph import Graph, Node
+from glasshouse.ir.given_sizes import may_give_size
+from glasshouse.ir.graph import Graph
 from glasshouse.ir.signature import Fixed
 from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
 from glasshouse.ir.types import tensor_type
@@ -187,17 +188,9 @@ class Assembler:
 def remove_dead(graph: Graph) -> None:
     """Take out nodes that no output or update needs; inputs stay, and nodes that give sizes."""
     for node in reversed(list(graph.nodes)):
-        if node.op is INPUT or any(graph.uses(v) for v in node.outputs) or _gives_size(node):
+        if node.op is INPUT or any(graph.uses(v) for v in node.outputs) or may_give_size(node):
             continue
         graph._remove(node)
-
-
-def _gives_size(node: Node) -> bool:
-    """Whether a size that is known at run time alone comes from the shape of a result."""
-    if node.op.name != "opaque":
-        return False
-    inside = {name for v in node.inputs for d in v.type.shape for name in symbols_of(d)}
-    return any(symbols_of(d).keys() - inside for v in node.outputs for d in v.type.shape)
 
 
 def _plain(handle: Any) -> Any:

@@ -6,6 +6,7 @@ from collections.abc import Hashable
 
 import numpy as np
 
+from glasshouse.ir.given_sizes import may_give_size
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
@@ -21,6 +22,7 @@ def remove_dead(graph: Graph, rw: Rewriter) -> None:
         n for n in graph.nodes
         if n.op is not INPUT and n not in graph.updates
         and not any(v._uses or graph.is_held(v) for v in n.outputs)
+        and not may_give_size(n)
     ]  # fmt: skip
     if dead:
         rw.remove_dead(dead, why="nothing reads it")

@@ -8,10 +8,11 @@ from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.arithmetic import as_index
 from glasshouse.frontend.torch.aten.registry import Context, apply, aten, common, is_handle, scalar
 from glasshouse.frontend.torch.aten.shape import over_parts
-from glasshouse.ir.dim import product
+from glasshouse.ir.dim import bounds, product
 from glasshouse.ir.dtype import bool_, int64
 from glasshouse.ops import composite
 from glasshouse.ops.create import full_near
+from glasshouse.ops.pieces import concat
 from glasshouse.ops.shape import expanded, permuted, reshaped
 from glasshouse.ops.shapes import axis_of, broadcast_shapes
 
@@ -78,6 +79,9 @@ def _in_order(mask: Any, values: Any) -> Any:
     """For each place of a mask a value: for its n-th True, row by row, the n-th of them."""
     flat = reshaped(mask, (product(mask.shape),)).cast(int64)
     numbers = flat.apply("cumsum", axis=0, exclusive=True)
+    if bounds(values.shape[0])[0] < 1:  # none at all, and still something is read
+        row = full_near(values, (1, *values.shape[1:]), 0, values.dtype)
+        values = concat(values, row, axis=0)
     last = scalar(values, values.shape[0] - 1, int64)
     return values.apply("take", apply("minimum", numbers, last))
 
