@@ -63,11 +63,15 @@ def compile(
     )
 
 
-def load(folder: str | os.PathLike[str], num_runtimes: int = 1) -> Module:
-    """The module that `module.save(folder)` wrote; needs no compiler and not the model's code."""
+def load(folder: str | os.PathLike[str], num_runtimes: int = 1, verify: bool = True) -> Module:
+    """The module that `module.save(folder)` wrote; needs no compiler and not the model's code.
+
+    It runs the native code of that folder, so load what you trust. `verify=False` leaves out the
+    check that the weights are those that were saved, which reads all of them.
+    """
     from glasshouse.runtime.load import load as load_folder
 
-    return load_folder(folder, num_runtimes)
+    return load_folder(folder, num_runtimes, verify)
 
 
 def _is_torch(model: Any) -> bool:

@@ -94,6 +94,15 @@ __attribute__((constructor)) static void gh_find_self() {
     gh_self[0] = 0;
 }
 
+// What stands behind the weights in their file; `weights_sums` in c_api.py says what the sums are for.
+struct GhFooter { char mark[8]; int64_t begin, bytes; uint64_t total, placed; };
+static bool gh_sums_match(const char* weights, const GhFooter& end) {
+  const uint64_t* words = (const uint64_t*)weights;
+  uint64_t total = 0, placed = 0;
+  for (int64_t i = 0; i < end.bytes / 8; ++i) total += words[i], placed += words[i] * (uint64_t)(i + 1);
+  return total == end.total && placed == end.placed;
+}
+
 // Maps the weights: a file of their own, or the end of the library's, which says where they begin.
 static int gh_map(GH_MODEL* m, const char* folder) {
   char path[PATH_MAX];
@@ -103,23 +112,20 @@ static int gh_map(GH_MODEL* m, const char* folder) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return gh_fail(path, strerror(errno));
   struct stat info;
-  bool whole = !fstat(file, &info);
-  int64_t begin = 0;
-  if (kGhWeightsInside) {
-    struct { char mark[8]; int64_t begin, bytes; } end;
-    whole = whole && pread(file, &end, sizeof end, info.st_size - (off_t)sizeof end) == (ssize_t)sizeof end &&
-            !memcmp(end.mark, "GHWEIGHT", 8) && end.bytes == kGhWeightBytes &&
-            end.begin + end.bytes + (int64_t)sizeof end == info.st_size;
-    begin = whole ? end.begin : 0;
-  } else {
-    whole = whole && info.st_size == kGhWeightBytes;
-  }
-  void* at = whole ? mmap(nullptr, kGhWeightBytes, PROT_READ, MAP_PRIVATE, file, begin) : MAP_FAILED;
+  GhFooter end{};
+  const bool whole = !fstat(file, &info) &&
+                     pread(file, &end, sizeof end, info.st_size - (off_t)sizeof end) == (ssize_t)sizeof end &&
+                     !memcmp(end.mark, "GHWEIGHT", 8) && end.bytes == kGhWeightBytes && end.begin >= 0 &&
+                     end.begin == info.st_size - (off_t)sizeof end - end.bytes;
+  void* at = whole ? mmap(nullptr, kGhWeightBytes, PROT_READ, MAP_PRIVATE, file, end.begin) : MAP_FAILED;
   const int why = errno;
   close(file);
   if (!whole) return gh_fail(path, "not the file that this model was saved with");
   if (at == MAP_FAILED) return gh_fail(path, strerror(why));
   m->weights = (char*)at;
+  const char* verify = getenv("GLASSHOUSE_VERIFY");
+  if (!(verify && !strcmp(verify, "0")) && !gh_sums_match(m->weights, end))
+    return gh_fail(path, "the weights are not those that were saved");
   return 0;
 }
 
@@ -161,6 +167,9 @@ static int gh_fill(GH_MODEL* m) {
 }
 
 GH_API const char* GH_NAME(error)(void) { return gh_message; }
+
+// For `glasshouse.load`: which module.json this code belongs to.
+GH_API const char* glasshouse_contract(void) { return kGhContract; }
 
 GH_API void GH_NAME(destroy)(GH_MODEL* m) {
   if (!m) return;

@@ -12,6 +12,9 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from struct import Struct
+from typing import Any
+
+import numpy as np
 
 from glasshouse.backend.cpu.emit import Layout
 from glasshouse.errors import Unsupported
@@ -26,12 +29,27 @@ _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAX_INT64 = 2**63 - 1
 
 
-FOOTER = Struct("<8sQQ")
-"""The end of a library that has its weights behind it: a mark, where they begin, how many bytes."""
+FOOTER = Struct("<8sQQQQ")
+"""Behind the weights: a mark, where in the file they begin, how many bytes, and their two sums."""
 
 
-def weights_footer(begin: int, count: int) -> bytes:
-    return FOOTER.pack(b"GHWEIGHT", begin, count)
+def weights_footer(begin: int, count: int, sums: tuple[int, int]) -> bytes:
+    return FOOTER.pack(b"GHWEIGHT", begin, count, *sums)
+
+
+def weights_sums(words: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """The sum of 64-bit words, and that of each times its place: what C can find without a library.
+
+    The first tells of every changed bit, the second of pieces that changed places.
+    """
+    total = placed = np.uint64(0)
+    with np.errstate(over="ignore"):  # they are taken modulo 2**64
+        for begin in range(0, len(words), 1 << 20):
+            piece = words[begin : begin + (1 << 20)]
+            places = np.arange(begin + 1, begin + 1 + len(piece), dtype=np.uint64)
+            total += piece.sum(dtype=np.uint64)
+            placed += (piece * places).sum(dtype=np.uint64)
+    return int(total), int(placed)
 
 
 def check_name(name: str) -> None:
@@ -54,10 +72,12 @@ def c_source(
     offsets: Mapping[Node, int],
     weight_bytes: int,
     inside: bool,
+    contract: str,
 ) -> str:
     """The functions of the header, to stand behind the function that runs the kernels.
 
-    `inside` tells that the weights stand behind the code in the library's file.
+    `inside` tells that the weights stand behind the code in the library's file. `contract` is the
+    hash of what the code takes for granted.
     """
     graph = program.graph
     fallbacks = [s for s in program.steps if isinstance(s, Fallback)]
@@ -81,6 +101,7 @@ def c_source(
         f"static const int64_t kGhWeightBytes = {weight_bytes};",
         f"static const bool kGhWeightsInside = {str(inside).lower()};",
         f"static const char kGhNeedsPython[] = {_text(reason)};",
+        f"static const char kGhContract[] = {_text(contract)};",
         f"struct {name};",
         _declarations(name),
         _shape("gh_input_shape", graph.inputs, program.symbols),

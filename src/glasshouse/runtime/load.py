@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 from pathlib import Path
@@ -17,17 +18,32 @@ from glasshouse.runtime.c_api import FOOTER
 from glasshouse.runtime.graph_json import Json, graph_from_json, value_from_json
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.module import Module
-from glasshouse.runtime.saved import FORMAT, VERSION, digest, processor_features
+from glasshouse.runtime.saved import (
+    FORMAT,
+    VERSION,
+    contract_digest,
+    digest,
+    processor_features,
+    text_digest,
+)
 from glasshouse.runtime.signature_json import signature_from_json
 
+_AGAIN = "copy the folder again from where it was saved, or save the model again"
+_UNVERIFIED = "load(folder, verify=False) takes parts that no run needs as they are"
 
-def load(folder: str | os.PathLike[str], num_runtimes: int = 1) -> Module:
-    """The module that was saved in a folder; no compiler and no model code is needed."""
+
+def load(folder: str | os.PathLike[str], num_runtimes: int = 1, verify: bool = True) -> Module:
+    """The module that was saved in a folder; no compiler and no model code is needed.
+
+    Without `verify`, weights and what no run needs are taken as they are; all else is checked.
+    """
     folder = Path(folder)
     about = _read_about(folder)
     try:
-        library = _checked_library(folder, about["library"])
+        library = _checked_library(folder, about)
         weights = _mapped(folder, about["weights"])
+        if verify:
+            _check_parts(folder, about)
         graph = graph_from_json(about["graph"], weights.array)
         ends = len(graph.inputs), len(graph.outputs)
         graph.signature = signature_from_json(about["signature"], *ends)
@@ -36,10 +52,11 @@ def load(folder: str | os.PathLike[str], num_runtimes: int = 1) -> Module:
         headers = about["library"]["headers"]
     except GlasshouseError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError) as error:
+    except Exception as error:  # whatever it was made to say
         raise FormatError(f"{folder / 'module.json'}: damaged ({error!r})") from None
     module = Module(program, layout, library, source, headers, num_runtimes, mapped=weights)
-    module.base_recording = Recording.open(folder / "recording.glass")
+    recording = folder / "recording.glass"
+    module.base_recording = Recording.open(recording) if recording.exists() else None
     return module
 
 
@@ -52,7 +69,7 @@ def _read_about(folder: Path) -> dict[str, Any]:
             f"{folder}: no saved model there ({error.strerror})",
             hint="module.save(folder) or `glasshouse compile FILE -o DIR` write one",
         ) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FormatError(f"{path}: not JSON ({error})") from None
     if not isinstance(about, dict) or about.get("format") != FORMAT:
         raise FormatError(f"{path}: not a saved model of Glasshouse")
@@ -61,30 +78,61 @@ def _read_about(folder: Path) -> dict[str, Any]:
             f"{path}: version {about.get('version')}, this Glasshouse reads {VERSION}",
             hint="compile and save the model again",
         )
+    if text_digest(about) != about.get("sha256"):
+        raise FormatError(f"{path}: damaged: it is not as it was saved", hint=_AGAIN)
     return about
 
 
 def _checked_library(folder: Path, about: Json) -> Path:
-    path = folder / Path(about["file"]).name
-    try:
-        found = digest(path, about["bytes"])
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
-    if found != about["sha256"]:
-        raise FormatError(f"{path}: not the library that was saved", hint="save the model again")
-    lacking = set(about["processor"]) - set(processor_features())
+    """The library, once it is known to be the one of this module.json; no kernel has run."""
+    library = about["library"]
+    path = folder / Path(library["file"]).name
+    if _digest(path, 0, library["bytes"]) != library["sha256"]:
+        raise FormatError(f"{path}: not the library that was saved", hint=_AGAIN)
+    lacking = set(library["processor"]) - set(processor_features())
     if lacking:
         names = ", ".join(sorted(lacking))
         raise FormatError(
             f"{path}: built for a processor with {names}, which this one lacks",
             hint="compile on this machine",
         )
-    return path.resolve()
+    path = path.resolve()
+    try:
+        contract = ctypes.CDLL(str(path)).glasshouse_contract
+    except (OSError, AttributeError) as error:
+        raise FormatError(f"{path}: cannot be loaded ({error})", hint=_AGAIN) from None
+    contract.restype = ctypes.c_char_p
+    if contract() != contract_digest(about).encode():
+        raise FormatError(
+            f"{folder / 'module.json'}: not what {path.name} was built for", hint=_AGAIN
+        )
+    return path
+
+
+def _check_parts(folder: Path, about: Json) -> None:
+    """Weights, and the parts that are there: sources may have been left out."""
+    weights = about["weights"]
+    path = folder / Path(weights["file"]).name
+    if _digest(path, weights["begin"], weights["bytes"]) != weights["sha256"]:
+        raise FormatError(f"{path}: not the weights that were saved", hint=_AGAIN)
+    for name, saved in about["parts"].items():
+        part = folder / name
+        if not part.resolve().is_relative_to(folder.resolve()):
+            raise FormatError(f"{folder / 'module.json'}: {name!r} is no part of the folder")
+        if part.exists() and _digest(part) != saved:
+            raise FormatError(f"{part}: not as it was saved", hint=_UNVERIFIED)
+
+
+def _digest(path: Path, begin: int = 0, count: int | None = None) -> str:
+    try:
+        return digest(path, begin, count)
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read ({error.strerror})") from None
 
 
 def _mapped(folder: Path, about: Json) -> MappedWeights:
     begin, count = about["begin"], about["bytes"]
-    end = begin + count + (FOOTER.size if begin else 0)
+    end = begin + count + FOOTER.size
     return MappedWeights(folder / Path(about["file"]).name, begin, count, end, about["arrays"])
 
 

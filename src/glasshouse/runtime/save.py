@@ -24,11 +24,24 @@ from glasshouse.ir.sources import CONSTANT, VARIABLE
 from glasshouse.lower.program import Fallback, Step
 from glasshouse.record.container import write_atomic
 from glasshouse.runtime.arrays import Array
-from glasshouse.runtime.c_api import c_header, c_source, check_name, weights_footer
+from glasshouse.runtime.c_api import (
+    c_header,
+    c_source,
+    check_name,
+    weights_footer,
+    weights_sums,
+)
 from glasshouse.runtime.graph_json import Json, graph_to_json, value_to_json
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.recording import compilation_of
-from glasshouse.runtime.saved import FORMAT, VERSION, digest, processor_features
+from glasshouse.runtime.saved import (
+    FORMAT,
+    VERSION,
+    contract_digest,
+    digest,
+    processor_features,
+    text_digest,
+)
 from glasshouse.runtime.signature_json import signature_to_json
 
 ALIGN = 64
@@ -67,6 +80,9 @@ class _Weights:
             out.write(b"\0" * (base + begin - out.tell()))
             out.write(array.data if array.size else b"")
         out.write(b"\0" * (base + self.bytes - out.tell()))
+        out.flush()
+        sums = weights_sums(np.memmap(out.name, np.uint64, "r", base, (self.bytes // 8,)))
+        out.write(weights_footer(base, self.bytes, sums))
 
 
 def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> Path:
@@ -84,50 +100,14 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
     graph = graph_to_json(program.graph, weights.keep)
     weights.bytes = max(weights.bytes, ALIGN)  # an empty file cannot be mapped
     inside = weights_in == "library" or (weights_in == "auto" and weights.bytes < INSIDE_LIMIT)
-    text = c_source(name, program, layout, weights.offsets, weights.bytes, inside)
-    library = build(replace(module.source, main=module.source.main + text))
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "module.json").unlink(missing_ok=True)
-    kept = folder / f"lib{name}.so"
-    code = -(-library.stat().st_size // PAGE) * PAGE
-    with _replacing(kept) as out:
-        with library.open("rb") as built:
-            shutil.copyfileobj(built, out)
-        out.write(b"\0" * (code - out.tell()))
-        if inside:
-            weights.write(out)
-            out.write(weights_footer(code, weights.bytes))
-    if inside:
-        (folder / "weights.bin").unlink(missing_ok=True)
-    else:
-        with _replacing(folder / "weights.bin") as out:
-            weights.write(out)
-    write_atomic(folder / f"{name}.h", c_header(name).encode())
-    recording = compilation_of(module, module.base_recording).finish()
-    write_atomic(folder / "recording.glass", recording.to_bytes())
-    (folder / "source").mkdir(exist_ok=True)
-    for kernel, lines in {**module.source.kernels, "main": module.source.main}.items():
-        write_atomic(folder / "source" / f"{kernel}.cpp", lines.encode())
-    about = {
+    about: dict[str, Json] = {
         "format": FORMAT,
         "version": VERSION,
         "glasshouse": __version__,
         "name": name,
         "inputs": [[v.node.attrs["name"], str(v.type)] for v in program.graph.inputs],
         "outputs": [str(v.type) for v in program.graph.outputs],
-        "library": {
-            "file": kept.name,
-            "bytes": code,
-            "sha256": digest(kept, code),
-            "headers": headers_hash(),
-            "processor": processor_features() if toolchain().march != "plain" else [],
-        },
-        "weights": {
-            "bytes": weights.bytes,
-            "arrays": weights.rows,
-            "file": kept.name if inside else "weights.bin",
-            "begin": code if inside else 0,
-        },
+        "weights": {"bytes": weights.bytes, "arrays": weights.rows},
         "signature": signature_to_json(module.signature),
         "symbols": [s.name for s in program.symbols],
         "graph": graph,
@@ -141,8 +121,51 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
         "tensor_bytes": layout.tensor_bytes,
         "work_offset": layout.work_offset,
     }
+    contract = contract_digest(about)
+    text = c_source(name, program, layout, weights.offsets, weights.bytes, inside, contract)
+    library = build(replace(module.source, main=module.source.main + text))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "module.json").unlink(missing_ok=True)
+    kept = folder / f"lib{name}.so"
+    code = -(-library.stat().st_size // PAGE) * PAGE
+    with _replacing(kept) as out:
+        with library.open("rb") as built:
+            shutil.copyfileobj(built, out)
+        out.write(b"\0" * (code - out.tell()))
+        if inside:
+            weights.write(out)
+    held = kept if inside else folder / "weights.bin"
+    begin = code if inside else 0
+    if inside:
+        (folder / "weights.bin").unlink(missing_ok=True)
+    else:
+        with _replacing(held) as out:
+            weights.write(out)
+    about["library"] = {
+        "file": kept.name,
+        "bytes": code,
+        "sha256": digest(kept, 0, code),
+        "headers": headers_hash(),
+        "processor": processor_features() if toolchain().march != "plain" else [],
+    }
+    hashed = {"file": held.name, "begin": begin, "sha256": digest(held, begin, weights.bytes)}
+    about["weights"].update(hashed)
+    about["parts"] = _write_parts(module, folder, name)
+    about["sha256"] = text_digest(about)
     write_atomic(folder / "module.json", json.dumps(about, separators=(",", ":")).encode())
     return folder
+
+
+def _write_parts(module: Module, folder: Path, name: str) -> dict[str, str]:
+    """What no run needs: header, recording and sources, with the hash of each."""
+    recording = compilation_of(module, module.base_recording).finish()
+    parts = {f"{name}.h": c_header(name).encode(), "recording.glass": recording.to_bytes()}
+    texts = {**module.source.kernels, "main": module.source.main}
+    parts |= {f"source/{kernel}.cpp": lines.encode() for kernel, lines in texts.items()}
+    (folder / "source").mkdir(exist_ok=True)
+    for part, data in parts.items():
+        write_atomic(folder / part, data)
+    return {part: digest(folder / part) for part in parts}
 
 
 @contextmanager

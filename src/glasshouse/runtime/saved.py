@@ -11,24 +11,80 @@ Weights stand behind the last byte that the loader of the system looks at, begin
 mapped into memory from there (or from their file): saving 500 MB is one copy, loading none. Linking
 them in (`.incbin`) was rejected: it writes everything three times, and ends at 2 GB.
 
-Nothing in it is executed but the library, so load folders that you trust.
+Nothing in it is executed but the library, so load folders that you trust. Against damage, every
+part has a hash in module.json, which has one of itself; and the library holds a hash of all that
+its code takes for granted (places, sizes, steps), so that no other module.json can be put to it.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
+import os
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 FORMAT = "glasshouse-module"
-VERSION = 2
+VERSION = 3
+CONTRACT = (
+    "name", "symbols", "graph", "steps", "orders", "aliases", "table", "packed", "arena",
+    "arena_bytes", "tensor_bytes", "work_offset",
+)  # fmt: skip
+"""What of module.json the library's code takes for granted."""
 # Instruction sets that kernels may use.
 _FEATURES = ("avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni")
 
 
-def digest(path: Path, count: int) -> str:
-    """Of the first `count` bytes of a library: those before its weights."""
+_PIECE = 4 << 20  # bytes
+
+
+def digest(path: Path, begin: int = 0, count: int | None = None) -> str:
+    """The hash of a file or of a part of it: of the hashes of its pieces, found on all processors.
+
+    It is read, not mapped: what is only hashed need not count as this process's memory.
+    """
     with path.open("rb") as data:
-        return hashlib.sha256(data.read(count)).hexdigest()
+        file = data.fileno()
+        size = os.fstat(file).st_size - begin if count is None else count
+
+        def of_piece(at: int) -> bytes:
+            piece = os.pread(file, min(_PIECE, begin + size - at), at)
+            return hashlib.sha256(piece).digest()
+
+        places = range(begin, begin + size, _PIECE)
+        whole = hashlib.sha256(str(size).encode())
+        if len(places) < 2:
+            hashes = map(of_piece, places)
+            return _joined(whole, hashes)
+        with ThreadPoolExecutor(min(len(places), os.cpu_count() or 1)) as threads:
+            return _joined(whole, threads.map(of_piece, places))
+
+
+def _joined(whole: Any, hashes: Any) -> str:
+    for piece in hashes:
+        whole.update(piece)
+    return str(whole.hexdigest())
+
+
+def text_digest(about: Mapping[str, Any]) -> str:
+    """The hash of what module.json tells, but for that hash itself."""
+    rest = {key: value for key, value in about.items() if key != "sha256"}
+    return hashlib.sha256(json.dumps(rest, separators=(",", ":")).encode()).hexdigest()
+
+
+def contract_digest(about: Mapping[str, Any]) -> str:
+    """The hash of what the library's code takes for granted; not of where a node comes from."""
+    rows = about["weights"]["arrays"]
+    taken = _without_origins([rows, [about[key] for key in CONTRACT]])
+    return hashlib.sha256(json.dumps(taken, separators=(",", ":")).encode()).hexdigest()
+
+
+def _without_origins(given: Any) -> Any:
+    if isinstance(given, dict):
+        return {k: _without_origins(v) for k, v in given.items() if k != "origin"}
+    return [_without_origins(v) for v in given] if isinstance(given, list) else given
 
 
 def processor_features() -> list[str]:

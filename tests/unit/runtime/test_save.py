@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ from glasshouse.ir import GraphBuilder, symbol
 from glasshouse.record.schema import KernelRow, TimeRow
 from glasshouse.runtime.compiler import compile_graph
 from glasshouse.runtime.module import Module
+from glasshouse.runtime.saved import text_digest
 
 RNG = np.random.default_rng(0)
 ROOT = Path(__file__).parents[3]
@@ -223,10 +225,12 @@ def test_damaged_folders_are_refused(saved: tuple[Module, Path], tmp_path: Path)
     about = json.loads((folder / "module.json").read_text())
     for change, message in (
         ({"version": 99}, "version 99"),
-        ({"steps": [{}]}, "damaged"),
+        ({"version": 2}, "version 2"),
+        ({"library": {}}, "damaged"),
         ({"library": {**about["library"], "processor": ["amx9"]}}, "processor with amx9"),
     ):
-        (folder / "module.json").write_text(json.dumps({**about, **change}))
+        (folder / "module.json").write_text(json.dumps(about))
+        rewritten(folder, lambda about, change=change: about.update(change))
         with pytest.raises(FormatError, match=message):
             gh.load(folder)
     (folder / "module.json").write_text(json.dumps(about))
@@ -237,6 +241,110 @@ def test_damaged_folders_are_refused(saved: tuple[Module, Path], tmp_path: Path)
     (folder / "libmodel.so").write_bytes(b"x")
     with pytest.raises(FormatError, match="not the library that was saved"):
         gh.load(folder)
+
+
+def rewritten(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change module.json, with the right hash of itself: what no accident does."""
+    path = folder / "module.json"
+    about = json.loads(path.read_text())
+    change(about)
+    about["sha256"] = text_digest(about)
+    path.write_text(json.dumps(about))
+
+
+@pytest.fixture
+def copied(saved: tuple[Module, Path], tmp_path: Path) -> Path:
+    return Path(shutil.copytree(saved[1], tmp_path / "copy"))
+
+
+def flip(path: Path, at: int) -> None:
+    with path.open("r+b") as data:
+        data.seek(at)
+        byte = data.read(1)[0]
+        data.seek(at)
+        data.write(bytes([byte ^ 1]))
+
+
+@pytest.mark.parametrize(
+    "key, value",
+    [("arena_bytes", 0), ("arena_bytes", 64), ("work_offset", 1 << 40), ("table", []),
+     ("packed", []), ("steps", []), ("symbols", ["n"]), ("orders", []), ("arena", [])],
+)  # fmt: skip
+def test_no_bound_can_be_changed(copied: Path, key: str, value: Any) -> None:
+    """`arena_bytes: 0` was a segmentation fault."""
+    rewritten(copied, lambda about: about.update({key: value}))
+    with pytest.raises(FormatError, match=r"not what libmodel\.so was built for"):
+        gh.load(copied)
+
+
+def test_no_shape_can_be_changed(copied: Path) -> None:
+    rewritten(copied, lambda about: about["graph"]["nodes"][0]["types"][0][1].append(7))
+    with pytest.raises(FormatError, match=r"not what libmodel\.so was built for"):
+        gh.load(copied)
+    with pytest.raises(FormatError, match=r"not what libmodel\.so was built for"):
+        gh.load(copied, verify=False)
+
+
+def test_any_flipped_byte_is_found(saved: tuple[Module, Path], tmp_path: Path) -> None:
+    module, _ = saved
+    folder = module.save(tmp_path, weights="file")
+    about = json.loads((folder / "module.json").read_text())
+    x = floats(2, 3, 12, 12)
+    places = {
+        "weights.bin": (0, about["weights"]["bytes"] - 1),
+        "libmodel.so": (5000,),
+        "module.json": (20, 200),
+        "recording.glass": (100,),
+        "model.h": (10,),
+        "source/main.cpp": (10,),
+    }
+    for name, offsets in places.items():
+        for at in offsets:
+            flip(folder / name, at)
+            with pytest.raises(FormatError, match=Path(name).name):
+                gh.load(folder)
+            flip(folder / name, at)
+    flip(folder / "weights.bin", 3)
+    changed = gh.load(folder, verify=False)(x)  # as asked for
+    assert not np.array_equal(changed, module(x))
+    flip(folder / "weights.bin", 3)
+    shutil.rmtree(folder / "source")
+    for unneeded in ("recording.glass", "model.h"):
+        (folder / unneeded).unlink()
+    np.testing.assert_array_equal(gh.load(folder)(x), module(x))
+
+
+def test_a_part_outside_of_the_folder_is_refused(copied: Path) -> None:
+    for name in ("../secret", "/etc/hostname"):
+        rewritten(copied, lambda about, name=name: about.update(parts={name: ""}))
+        with pytest.raises(FormatError, match="is no part of the folder"):
+            gh.load(copied)
+
+
+def test_nested_brackets_are_no_json(copied: Path) -> None:
+    (copied / "module.json").write_text("[" * 200_000)
+    with pytest.raises(FormatError, match="not JSON"):
+        gh.load(copied)
+
+
+@pytest.mark.parametrize("weights", ["library", "file"])
+def test_c_finds_changed_weights(
+    saved: tuple[Module, Path], tmp_path: Path, weights: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import ctypes
+
+    folder = saved[0].save(tmp_path, weights=weights)
+    about = json.loads((folder / "module.json").read_text())["weights"]
+    flip(folder / about["file"], about["begin"] + about["bytes"] // 2)
+    library = ctypes.CDLL(str(folder / "libmodel.so"))
+    library.model_create.restype = ctypes.c_void_p
+    library.model_error.restype = ctypes.c_char_p
+    assert not library.model_create(str(folder).encode(), 1)
+    assert b"the weights are not those that were saved" in library.model_error()
+    monkeypatch.setenv("GLASSHOUSE_VERIFY", "0")
+    made = library.model_create(str(folder).encode(), 1)
+    assert made
+    library.model_destroy(ctypes.c_void_p(made))
 
 
 def test_a_library_that_lost_its_weights_says_so_in_c(
