@@ -90,8 +90,6 @@ class Graph(ShowsInCell):
         self.signature: Signature | None = None  # how the model that it stands for is called
         self.inputs: list[Value] = []
         self.output_names: list[str] = []
-        # Outputs whose last axis, of size 2, is the real and imaginary part of a complex number.
-        self.complex_outputs: frozenset[int] = frozenset()
         self._outputs: list[Value] = []
         self._updates: dict[Node, Value] = {}
         self._nodes: dict[int, Node] = {}
@@ -250,7 +248,6 @@ class Graph(ShowsInCell):
             values.update(zip(node.outputs, twin.outputs, strict=True))
         out.inputs = [values[v] for v in self.inputs]
         out._set_outputs([values[v] for v in self._outputs], self.output_names)
-        out.complex_outputs = self.complex_outputs
         for variable, value in self._updates.items():
             out._set_update(values[variable.outputs[0]].node, values[value])
         out._next_id = self._next_id

@@ -9,9 +9,8 @@ compiled module is called like its model. Containers are described by `Group`s, 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from glasshouse.errors import TypeMismatch
@@ -21,8 +20,8 @@ from glasshouse.errors import TypeMismatch
 class Slot:
     """The graph's input or output of this number.
 
-    `kind` is "tensor"; "complex" where the graph has pairs of reals; "int" for a result that is
-    a number of the model's.
+    `kind` of a result is "tensor"; "complex" where the graph has pairs of reals; "int" for what is
+    a number in the model.
     """
 
     number: int
@@ -98,11 +97,6 @@ class Signature:
         wanted = tuple(Slot(i) for i in range(len(self.results.parts)))
         return len(wanted) > 1 and self.results.parts == wanted
 
-    @cached_property
-    def complex_inputs(self) -> tuple[int, ...]:
-        slots = _slots(self.arguments.values())
-        return tuple(s.number for s in slots if s.kind == "complex")
-
     # -------------------------------------------------------------------------------------- calling
     def bind(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> list[Any]:
         """The graph's inputs, in order, for a call of the model."""
@@ -154,14 +148,6 @@ class Signature:
     def __str__(self) -> str:
         names = [n for n, s in self.arguments.items() if not _is_fixed(s)]
         return f"module({', '.join(names)})"
-
-
-def _slots(structures: Iterable[Structure]) -> Iterator[Slot]:
-    for structure in structures:
-        if isinstance(structure, Group):
-            yield from _slots(structure.parts)
-        elif isinstance(structure, Slot):
-            yield structure
 
 
 def _is_fixed(structure: Structure) -> bool:

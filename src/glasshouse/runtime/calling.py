@@ -12,6 +12,7 @@ import numpy as np
 
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.signature import Group, Signature, Slot
+from glasshouse.runtime.arrays import as_complex
 
 
 def signature_for(graph: Graph) -> Signature:
@@ -29,12 +30,8 @@ def flat_inputs(
 ) -> list[Any]:
     """The graph's inputs for a call; `count` tensors in their order are taken as they are."""
     if not keywords and len(args) == count and all(hasattr(x, "shape") for x in args):
-        given = list(args)
-    else:
-        given = signature.bind(args, keywords)
-    for number in signature.complex_inputs:
-        given[number] = _as_pairs(given[number])
-    return given
+        return list(args)
+    return signature.bind(args, keywords)
 
 
 def rebuilt(signature: Signature, given: Sequence[Any], outputs: Sequence[Any]) -> Any:
@@ -46,34 +43,15 @@ def rebuilt(signature: Signature, given: Sequence[Any], outputs: Sequence[Any]) 
         made = outputs[slot.number]
         if slot.kind == "int":
             return int(made)
-        return _as_complex(made) if slot.kind == "complex" else made
+        return as_complex(made) if slot.kind == "complex" else made
 
     return signature.rebuild(leaf)
 
 
 def _write(argument: Any, new: Any) -> None:
+    if "complex" in str(argument.dtype):
+        new = as_complex(new)
     if hasattr(argument, "copy_"):
         argument.copy_(new)
     else:
         np.copyto(argument, np.asarray(new))
-
-
-def _as_pairs(given: Any) -> Any:
-    """Real and imaginary parts side by side, as graphs hold complex numbers."""
-    if hasattr(given, "resolve_conj"):
-        import torch
-
-        if not given.is_complex():
-            return given
-        return torch.view_as_real(given.resolve_conj().resolve_neg()).contiguous()
-    if not np.iscomplexobj(given):
-        return given
-    return np.stack([given.real, given.imag], axis=-1)
-
-
-def _as_complex(made: Any) -> Any:
-    if hasattr(made, "resolve_conj"):
-        import torch
-
-        return torch.view_as_complex(made.contiguous())
-    return made[..., 0] + 1j * made[..., 1]

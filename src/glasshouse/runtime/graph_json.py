@@ -41,7 +41,6 @@ def graph_to_json(graph: Graph, keep: Keep) -> Json:
         "inputs": [value_to_json(v) for v in graph.inputs],
         "outputs": [value_to_json(v) for v in graph.outputs],
         "output_names": list(graph.output_names),
-        "complex_outputs": sorted(graph.complex_outputs),
         "updates": [[n.id, value_to_json(v)] for n, v in graph.updates.items()],
     }
 
@@ -57,7 +56,6 @@ def graph_from_json(given: Json, fetch: Fetch) -> Graph:
     graph.inputs = [value_from_json(graph, v) for v in given["inputs"]]
     outputs = [value_from_json(graph, v) for v in given["outputs"]]
     graph._set_outputs(outputs, given["output_names"])
-    graph.complex_outputs = frozenset(given.get("complex_outputs", ()))
     for variable, value in given["updates"]:
         graph._set_update(graph.node(variable), value_from_json(graph, value))
     return graph

@@ -22,7 +22,7 @@ from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.sources import CONSTANT, VARIABLE
 from glasshouse.lower.program import Call, Program, Step
 from glasshouse.record.reader import Recording
-from glasshouse.runtime.arrays import Array, aligned_bytes, array_of, as_complex, like_inputs
+from glasshouse.runtime.arrays import Array, aligned_bytes, array_of, like_inputs
 from glasshouse.runtime.bodies import Bodies
 from glasshouse.runtime.calling import flat_inputs, rebuilt, signature_for
 from glasshouse.runtime.constants import ConstantSet, Packing, built_in
@@ -86,7 +86,6 @@ class Module(ShowsInCell):
         self._library.glasshouse_packed_bytes.restype = ctypes.c_int64
         pool = pool_of(self._library, headers or headers_hash())
         self._by_name: dict[str, Value] = {}
-        self._complex = program.graph.complex_outputs
         sources = self._sources()
         self._built_in = built_in(program)
         self._state = State(program, layout.table)
@@ -124,8 +123,7 @@ class Module(ShowsInCell):
             return rebuilt(self.signature, given, outputs)
         call = self._makers.get(type(inputs[0])) if inputs else None
         made = None if call is None else call(inputs)
-        made = self._general_call(inputs) if made is None else made
-        return self._with_complex(made) if self._complex else made
+        return self._general_call(inputs) if made is None else made
 
     def run_flat(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """All outputs of the graph, for all its inputs in order."""
@@ -358,11 +356,6 @@ class Module(ShowsInCell):
         pairs = zip(arrays, self.graph.outputs, strict=True)
         wrapped = [like_inputs(inputs, a, v.type.dtype) for a, v in pairs]
         return wrapped[0] if len(wrapped) == 1 else tuple(wrapped)
-
-    def _with_complex(self, made: Any) -> Any:
-        many = made if isinstance(made, tuple) else (made,)
-        out = tuple(as_complex(m) if i in self._complex else m for i, m in enumerate(many))
-        return out if isinstance(made, tuple) else out[0]
 
     def _new_call(self, kind: type | None, given_outputs: bool) -> QuickCall | None:
         if self._quick is None or kind is None:

@@ -71,7 +71,7 @@ class Captured:
         found = outputs[number]
         if number in self.numbers:
             return int(found)
-        if number in self.complex and isinstance(found, torch.Tensor) and not found.is_complex():
+        if number in self.complex and isinstance(found, torch.Tensor):
             return torch.view_as_complex(found.contiguous())
         return found
 
@@ -172,7 +172,6 @@ class Assembler:
             if slot.written:
                 self.builder.update(variable, _plain(slot.read()))
         remove_dead(self.builder.finish(*handles, names=kept))
-        self.captured.graph.complex_outputs = frozenset(self.captured.complex)
         label_clusters(self.captured.graph)
         self.captured.refused = self.importer.refused
         return self.captured

@@ -8,7 +8,6 @@ from functools import partial
 from itertools import count
 from typing import Any
 
-import torch
 from torch.utils import _pytree as pytree
 
 from glasshouse.frontend.torch.program import Captured
@@ -33,11 +32,9 @@ def signature_of(
     values = pytree.tree_leaves(examples) if examples is not None else []
 
     def argument(number: int) -> Structure:
-        if number not in places:
-            return Fixed(values[number] if number < len(values) else None)
-        given = values[number] if number < len(values) else None
-        kind = "complex" if isinstance(given, torch.Tensor) and given.is_complex() else "tensor"
-        return Slot(places[number], kind)
+        if number in places:
+            return Slot(places[number])
+        return Fixed(values[number] if number < len(values) else None)
 
     def result(number: int) -> Structure:
         found = results[number]
