@@ -21,15 +21,17 @@ import numpy as np
 import glasshouse as gh
 from generators import case_of
 from glasshouse import nn, optim
+from glasshouse.backend.cpu.backend import CpuBackend
 from glasshouse.ir import GraphBuilder
 from glasshouse.ir.dtype import as_dtype
 from glasshouse.ir.graph import Graph
+from glasshouse.lower.plan import MemoryPlan, upper_bytes
 from glasshouse.lower.program import Program
 from glasshouse.nn import models
 from glasshouse.numpy_ref import run
 from glasshouse.passes import optimize
-from glasshouse.runtime import compiler, constants, module
-from glasshouse.runtime.layout import Layout, layout_of, upper_bytes
+from glasshouse.runtime import compiler, constants
+from glasshouse.runtime.layout import layout_of
 
 Array = np.ndarray[Any, Any]
 GAP = 4096
@@ -38,7 +40,7 @@ GAP = 4096
 _libc = ctypes.CDLL(None)
 
 
-laid_out: list[Layout] = []
+laid_out: list[MemoryPlan] = []
 
 
 def exact_bytes(count: int) -> Array:
@@ -54,7 +56,7 @@ def exact_bytes(count: int) -> Array:
     return np.frombuffer(data, np.uint8)
 
 
-def spread_layout(program: Program) -> Layout:
+def spread_layout(program: Program) -> MemoryPlan:
     """The usual layout, but no value lies where another did, and there are gaps."""
     layout = layout_of(program)
     top = GAP
@@ -85,7 +87,7 @@ def poisoned_arena(count: int) -> Array:
 def guard() -> None:
     """Let everything that is compiled from here on be laid out so."""
     compiler.layout_of = spread_layout
-    module.aligned_bytes = poisoned_arena
+    CpuBackend.memory = lambda backend, count: poisoned_arena(count)
     constants.aligned_bytes = exact_bytes
 
 
@@ -199,7 +201,7 @@ def astray() -> None:
     """A program that writes behind one of its values: what the sanitizer must see."""
     layout_of_program = compiler.layout_of
 
-    def narrow(program: Program) -> Layout:
+    def narrow(program: Program) -> MemoryPlan:
         layout = layout_of_program(program)
         for value in layout.arena:
             layout.arena[value] += 64

@@ -14,6 +14,7 @@ from glasshouse.ir.graph import Graph
 from glasshouse.tensor.trace import trace as trace_function
 
 if TYPE_CHECKING:
+    from glasshouse.lower.target import Target
     from glasshouse.runtime.module import Module
 
 
@@ -38,7 +39,7 @@ def trace(model: Any, *inputs: Any, **keywords: Any) -> Graph:
 def compile(
     model: Any,
     *inputs: Any,
-    target: str = "cpu",
+    target: Target | str | None = None,
     progress: Callable[[int, int, str], None] | None = None,
     num_runtimes: int = 1,
     tune: bool | None = None,
@@ -48,12 +49,13 @@ def compile(
 ) -> Module:
     """A model as native code: traced (unless it is a graph), optimised, built and loaded.
 
-    Passes and instruments are those of the enclosing `with PassContext()`, and so is the precision
-    where none is given: "bfloat16" lets products compute in it. Where a convolution can be computed
-    in several ways, the large ones are measured once on a machine (`tune=None`), or all (`True`),
-    or none and an estimate decides (`False`); only ways whose error, relative to the largest
-    result, is within `tolerance` are taken. `progress` is called with (files built, files in all,
-    name). As many calls as there are runtimes, each with memory of its own, go on at the same time.
+    Passes and instruments are those of the enclosing `with PassContext()`, and so are target
+    ("cpu") and precision where none is given: "bfloat16" lets products compute in it. Where a
+    convolution can be computed in several ways, the large ones are measured once on a machine
+    (`tune=None`), or all (`True`), or none and an estimate decides (`False`); only ways whose
+    error, relative to the largest result, is within `tolerance` are taken. `progress` is called
+    with (files built, files in all, name). As many calls as there are runtimes, each with memory of
+    its own, go on at the same time.
     """
     from glasshouse.runtime.compiler import compile_optimized
 

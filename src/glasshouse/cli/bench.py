@@ -29,11 +29,11 @@ def run(args: Namespace) -> int:
     """Compile, check, measure, print."""
     import time
 
+    from glasshouse.backend.cpu.threads import default_threads
     from glasshouse.cli.check import outputs_of, relative_difference
     from glasshouse.cli.model_argument import read_model
     from glasshouse.cli.progress import Progress, say
     from glasshouse.runtime.compiler import compile_optimized
-    from glasshouse.runtime.pool import default_threads
 
     given = read_model(args.model)
     progress = Progress()

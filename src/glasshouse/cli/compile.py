@@ -28,8 +28,8 @@ def run(args: Namespace) -> int:
     from glasshouse.cli.model_argument import read_model
     from glasshouse.cli.progress import Progress, say
     from glasshouse.lower.program import Fallback
-    from glasshouse.runtime.c_api import check_name
     from glasshouse.runtime.compiler import compile_optimized
+    from glasshouse.runtime.saved import check_name
 
     check_name(args.name)
     begin = time.perf_counter()

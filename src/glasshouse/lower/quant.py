@@ -18,6 +18,9 @@ from glasshouse.ops.shapes import axis_of
 
 BYTES = (int8, uint8)
 
+INT8 = "int8"
+"""The variant of kernels whose products are of whole numbers."""
+
 
 def has_loops(node: Node) -> bool:
     """Whether the op is written here: real numbers are float32; others are expanded."""

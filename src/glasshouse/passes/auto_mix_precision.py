@@ -11,15 +11,16 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from glasshouse.backend.base import target_named
 from glasshouse.ir.dtype import DType, as_dtype, float16, float32
 from glasshouse.ir.expr import Expr
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.rewriter import Rewriter
+from glasshouse.lower.target import Target
 from glasshouse.ops.cost import typical
 from glasshouse.passes.base import Pass, register_pass
 from glasshouse.passes.patterns import array_of, is_constant, made_by
-from glasshouse.passes.target import Target, target_named
 
 _FOLLOWS = frozenset({
     "add", "subtract", "multiply", "maximum", "minimum", "negative", "absolute", "where", "clip",

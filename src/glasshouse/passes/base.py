@@ -19,10 +19,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
+from glasshouse.backend.base import target_named
 from glasshouse.errors import PassError
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.rewriter import Rewriter
-from glasshouse.passes.target import Target, target_named
+from glasshouse.lower.target import Target
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,12 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from glasshouse.backend.base import target_named
 from glasshouse.errors import PassError
 from glasshouse.ir.dtype import as_dtype, bfloat16, float16, float32
 from glasshouse.ir.graph import Graph
+from glasshouse.lower.target import Target
 from glasshouse.passes.base import PASSES, PIPELINE, Pass, pass_named, place
-from glasshouse.passes.target import Target, target_named
 
 if TYPE_CHECKING:
     from glasshouse.passes.instrument import Instrument
@@ -44,7 +45,7 @@ class PassContext:
     ) -> None:
         self._passes: list[Pass | str] | None = None if passes is None else list(passes)
         self.options: dict[str, dict[str, Any]] = {k: dict(v) for k, v in (options or {}).items()}
-        self.target = target_named(target) if isinstance(target, str) else target
+        self.target = target_named(target)
         self.instruments: list[Instrument] = list(instruments)
         self.results: dict[str, Any] = {}
         self.precision = "float32"

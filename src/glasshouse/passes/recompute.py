@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from glasshouse.backend.base import target_named
 from glasshouse.ir.expr import Expr
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.rewriter import Rewriter
+from glasshouse.lower.target import Target
 from glasshouse.ops.barrier import barrier
 from glasshouse.ops.cost import nbytes, operations
 from glasshouse.passes.base import Pass, register_pass
-from glasshouse.passes.target import Target, target_named
 
 
 def is_backward(node: Node) -> bool:

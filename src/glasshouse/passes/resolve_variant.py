@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import ceil
 
+from glasshouse.backend.base import target_named
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.rewriter import Rewriter
+from glasshouse.lower.target import Target
 from glasshouse.ops.cost import bytes_read, bytes_written, elements, operations, typical
 from glasshouse.passes.base import Pass, register_pass
-from glasshouse.passes.target import Target, target_named
 
 _TILE = 64
 """Rows and columns of a block of the result that one core computes."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-import mmap
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -13,39 +11,6 @@ import numpy as np
 from glasshouse.ir.dtype import DType, bfloat16, from_storage
 
 Array = np.ndarray[Any, Any]
-ALIGN = 64
-LARGE_PAGE = 2 << 20
-
-
-def aligned_bytes(count: int) -> Array:
-    """Zeroed bytes that begin at a multiple of 64, in large pages where there are many.
-
-    Kernels read weights from end to end: with pages of 4 KB a tenth of their time goes into looking
-    up addresses. NumPy asks for large pages only from 4 MB on.
-    """
-    large = count >= LARGE_PAGE // 2 and hasattr(mmap, "MADV_HUGEPAGE")
-    align = LARGE_PAGE if large else ALIGN
-    if large:
-        block = mmap.mmap(-1, count + align, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
-        with suppress(OSError):  # a kernel without them
-            block.madvise(mmap.MADV_HUGEPAGE)
-        raw = np.frombuffer(block, np.uint8)
-    else:
-        raw = np.zeros(count + align, np.uint8)
-    begin = -raw.ctypes.data % align
-    return raw[begin : begin + max(count, 1)]
-
-
-def let_go(array: Array) -> None:
-    """Give the system back the pages that lie wholly inside of an array, which must own them.
-
-    Memory then reads as zeroes, a mapped file as what the file holds.
-    """
-    begin = -(-array.ctypes.data // mmap.PAGESIZE) * mmap.PAGESIZE
-    count = (array.ctypes.data + array.nbytes) // mmap.PAGESIZE * mmap.PAGESIZE - begin
-    if count > 0 and hasattr(mmap, "MADV_DONTNEED"):
-        where = ctypes.c_void_p(begin), ctypes.c_size_t(count)
-        ctypes.CDLL(None).madvise(*where, mmap.MADV_DONTNEED)
 
 
 def address_of(array: Array) -> int:

@@ -11,12 +11,14 @@ import ctypes
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from glasshouse.backend.cpu.emit import Layout
-from glasshouse.backend.cpu.int8 import VARIANT as INT8
+from glasshouse.backend.base import Executable
+from glasshouse.backend.memory import ALIGN, aligned_bytes
 from glasshouse.ir.graph import Value
+from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program
+from glasshouse.lower.quant import INT8
 from glasshouse.lower.writer import is_number, is_zero_point
-from glasshouse.runtime.arrays import ALIGN, Array, aligned_bytes
+from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.room import Room
 
@@ -25,9 +27,8 @@ from glasshouse.runtime.room import Room
 class Packing:
     """The library's way of bringing constants into the form that its kernels want."""
 
-    library: ctypes.CDLL
-    pool: ctypes.c_void_p
-    layout: Layout
+    executable: Executable
+    layout: MemoryPlan
     room: Room | None = None  # for the first packed forms
     mapped: MappedWeights | None = None  # where constants of a loaded module lie
 
@@ -39,8 +40,7 @@ class Packing:
             if self.layout.table[form.source] in changed
         }
         sizes = {
-            place: -(-int(self.library.glasshouse_packed_bytes(place)) // ALIGN) * ALIGN
-            for place in source_of
+            place: -(-self.executable.prepared_bytes(place) // ALIGN) * ALIGN for place in source_of
         }
         left = sum(sizes.values())
         block = None if self.room is None else self.room.take(left)
@@ -59,7 +59,7 @@ class Packing:
         """One form; its constant need not be in memory from then on."""
         table = (ctypes.c_void_p * max(self.layout.table_size, 1))()
         table[place], table[source] = form.ctypes.data, array.ctypes.data
-        self.library.glasshouse_prepare(self.pool, table)
+        self.executable.prepare(ctypes.addressof(table))
         if self.mapped is not None:
             self.mapped.let_go(array)
 

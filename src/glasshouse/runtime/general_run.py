@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.cpu.emit import Layout
+from glasshouse.backend.base import Executable
+from glasshouse.backend.memory import ALIGN, aligned_bytes
 from glasshouse.errors import ExecutionError
 from glasshouse.ir.dim import Dim, evaluate, symbols_of
 from glasshouse.ir.dtype import from_storage, to_storage
 from glasshouse.ir.graph import Value
-from glasshouse.ir.op import Kind
 from glasshouse.lower.order import lying
+from glasshouse.lower.plan import MemoryPlan, passed_through
 from glasshouse.lower.program import Fallback, Program, Step
 from glasshouse.numpy_ref.executor import bind_sizes, run_node
-from glasshouse.runtime.arrays import ALIGN, Array, aligned_bytes
+from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.bodies import Bodies
 from glasshouse.runtime.checks import (
     check_given_sizes,
@@ -37,11 +37,13 @@ See = Callable[[Step, Callable[[Value], Array]], None]
 class GeneralRun:
     """What does not change between the calls of a program."""
 
-    def __init__(self, program: Program, layout: Layout, state: State, library: Any) -> None:
+    def __init__(
+        self, program: Program, layout: MemoryPlan, state: State, executable: Executable
+    ) -> None:
         self.program = program
         self.layout = layout
         self.state = state
-        self.library = library
+        self.executable = executable
         self.bodies = Bodies()
         self.segments = _segments(program)
         self.passed_through = passed_through(program)
@@ -146,17 +148,16 @@ class Run:
 
     def _steps(self, times: Array | None, see: See | None) -> None:
         of, steps = self.of, self.of.program.steps
-        clock = ctypes.c_void_p(times.ctypes.data) if times is not None else None
-        table = ctypes.c_void_p(self._table.buffer_info()[0])
-        pool = self.workspace.pool
+        clock = times.ctypes.data if times is not None else 0
+        table, sizes = self._table.buffer_info()[0], ctypes.addressof(self._numbers)
         segments = of.segments if see is None else [(i, i + 1) for i in range(len(steps))]
         for begin, end in segments:
             step = steps[begin]
             if isinstance(step, Fallback):
                 self._fall_back(step)
             else:
-                arena = ctypes.c_void_p(self.workspace.arena.ctypes.data)
-                if of.library.glasshouse_run(pool, table, arena, self._numbers, begin, end, clock):
+                arena = self.workspace.arena.ctypes.data
+                if of.executable.run(table, arena, sizes, begin, end, clock):
                     raise ExecutionError(BAD_INDEX)
             if see is not None:
                 see(step, self._read)
@@ -199,16 +200,6 @@ class Run:
 def _constants(workspace: Workspace) -> Mapping[int, Array]:
     assert workspace.constants is not None  # bound before any run
     return workspace.constants.arrays
-
-
-def passed_through(program: Program) -> list[Value]:
-    """Constants and variables that are outputs: no step computes them, so they are copied."""
-    held = [*program.graph.outputs, *program.graph.updates.values()]
-    return [
-        v
-        for v in dict.fromkeys(held)
-        if v.node.op.kind is Kind.SOURCE and v not in program.graph.inputs
-    ]
 
 
 def _segments(program: Program) -> list[tuple[int, int]]:

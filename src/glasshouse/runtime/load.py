@@ -2,30 +2,29 @@
 
 from __future__ import annotations
 
-import ctypes
 import json
 import os
 from pathlib import Path
 from typing import Any
 
-from glasshouse.backend.cpu.emit import Layout, Source
+from glasshouse.backend.base import Backend, Source, backend_named
 from glasshouse.errors import FormatError, GlasshouseError
 from glasshouse.ir.dim import symbols_of
 from glasshouse.ir.graph import Graph
+from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Fallback, Kernel, Packed, Program, Step
 from glasshouse.record.reader import Recording
-from glasshouse.runtime.c_api import FOOTER
 from glasshouse.runtime.graph_json import Json, graph_from_json, value_from_json
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.saved import (
+    FOOTER,
     FORMAT,
     VERSION,
     contract_digest,
     digest,
-    processor_features,
     text_digest,
-)
+)  # fmt: skip
 from glasshouse.runtime.signature_json import signature_from_json
 
 _AGAIN = "copy the folder again from where it was saved, or save the model again"
@@ -40,7 +39,8 @@ def load(folder: str | os.PathLike[str], num_runtimes: int = 1, verify: bool = T
     folder = Path(folder)
     about = _read_about(folder)
     try:
-        library = _checked_library(folder, about)
+        backend = backend_named(about["library"]["target"])
+        library = _checked_library(folder, about, backend)
         weights = _mapped(folder, about["weights"])
         if verify:
             _check_parts(folder, about)
@@ -49,12 +49,12 @@ def load(folder: str | os.PathLike[str], num_runtimes: int = 1, verify: bool = T
         graph.signature = signature_from_json(about["signature"], *ends)
         program, layout = _program(graph, about), _layout(graph, about)
         source = _sources(folder / "source")
-        headers = about["library"]["headers"]
+        needs = about["library"]["needs"]
     except GlasshouseError:
         raise
     except Exception as error:  # whatever it was made to say
         raise FormatError(f"{folder / 'module.json'}: damaged ({error!r})") from None
-    module = Module(program, layout, library, source, headers, num_runtimes, mapped=weights)
+    module = Module(program, layout, backend, library, source, needs, num_runtimes, mapped=weights)
     recording = folder / "recording.glass"
     module.base_recording = Recording.open(recording) if recording.exists() else None
     return module
@@ -83,26 +83,14 @@ def _read_about(folder: Path) -> dict[str, Any]:
     return about
 
 
-def _checked_library(folder: Path, about: Json) -> Path:
+def _checked_library(folder: Path, about: Json, backend: Backend) -> Path:
     """The library, once it is known to be the one of this module.json; no kernel has run."""
     library = about["library"]
     path = folder / Path(library["file"]).name
     if _digest(path, 0, library["bytes"]) != library["sha256"]:
         raise FormatError(f"{path}: not the library that was saved", hint=_AGAIN)
-    lacking = set(library["processor"]) - set(processor_features())
-    if lacking:
-        names = ", ".join(sorted(lacking))
-        raise FormatError(
-            f"{path}: built for a processor with {names}, which this one lacks",
-            hint="compile on this machine",
-        )
     path = path.resolve()
-    try:
-        contract = ctypes.CDLL(str(path)).glasshouse_contract
-    except (OSError, AttributeError) as error:
-        raise FormatError(f"{path}: cannot be loaded ({error})", hint=_AGAIN) from None
-    contract.restype = ctypes.c_char_p
-    if contract() != contract_digest(about).encode():
+    if backend.contract(path, library["needs"]) != contract_digest(about):
         raise FormatError(
             f"{folder / 'module.json'}: not what {path.name} was built for", hint=_AGAIN
         )
@@ -157,9 +145,9 @@ def _program(graph: Graph, about: Json) -> Program:
     return Program(graph, steps, tuple(found[n] for n in about["symbols"]), orders, aliases)
 
 
-def _layout(graph: Graph, about: Json) -> Layout:
+def _layout(graph: Graph, about: Json) -> MemoryPlan:
     """Packed weights are told apart by their place: what made them is inside the library."""
-    return Layout(
+    return MemoryPlan(
         {value_from_json(graph, v): place for v, place in about["table"]},
         {Packed(value_from_json(graph, v), "", str(p)): p for v, p in about["packed"]},
         {value_from_json(graph, v): begin for v, begin in about["arena"]},

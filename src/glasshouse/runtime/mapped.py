@@ -13,8 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from glasshouse.backend.memory import let_go
 from glasshouse.errors import FormatError
-from glasshouse.runtime.arrays import Array, let_go
+from glasshouse.runtime.arrays import Array
 
 
 class MappedWeights:

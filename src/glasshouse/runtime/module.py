@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import time
 from collections.abc import Mapping, Sequence
@@ -12,23 +11,22 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.cpu.emit import Layout, Source
-from glasshouse.backend.cpu.headers import headers_hash
+from glasshouse.backend.base import Backend, Source
 from glasshouse.cell import ShowsInCell
 from glasshouse.errors import ExecutionError, Unsupported
 from glasshouse.forking import ForkLock
 from glasshouse.ir.dtype import to_storage
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.sources import CONSTANT, VARIABLE
+from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program, Step
 from glasshouse.record.reader import Recording
-from glasshouse.runtime.arrays import Array, aligned_bytes, array_of, like_inputs
+from glasshouse.runtime.arrays import Array, array_of, like_inputs
 from glasshouse.runtime.bodies import Bodies
 from glasshouse.runtime.calling import flat_inputs, rebuilt, signature_for
 from glasshouse.runtime.constants import ConstantSet, Packing, built_in
 from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.mapped import MappedWeights
-from glasshouse.runtime.pool import pool_of
 from glasshouse.runtime.quick_run import QuickCall, QuickRun
 from glasshouse.runtime.room import Room
 from glasshouse.runtime.updates import State
@@ -56,15 +54,16 @@ class Module(ShowsInCell):
     def __init__(
         self,
         program: Program,
-        layout: Layout,
+        layout: MemoryPlan,
+        backend: Backend,
         library: Path,
         source: Source,
-        headers: str = "",
+        needs: Mapping[str, Any] | None = None,
         num_runtimes: int = 1,
         room: Room | None = None,
         mapped: MappedWeights | None = None,
     ) -> None:
-        """`headers` is the hash of those that the library was built from; "": the ones here.
+        """`needs` tell what the library was built from; None: it was built here and now.
 
         `room` is memory for packed weights that was asked for ahead; `mapped` is the file that
         the weights lie in.
@@ -82,9 +81,8 @@ class Module(ShowsInCell):
         self.base_recording: Recording | None = None  # what the passes did, when they were watched
         self.signature = signature_for(program.graph)
         self._structured = not (self.signature.takes_flat and self.signature.returns_flat)
-        self._library = ctypes.CDLL(str(library))
-        self._library.glasshouse_packed_bytes.restype = ctypes.c_int64
-        pool = pool_of(self._library, headers or headers_hash())
+        self.backend = backend
+        executable = backend.load(library, needs)
         self._by_name: dict[str, Value] = {}
         sources = self._sources()
         self._built_in = built_in(program)
@@ -93,20 +91,19 @@ class Module(ShowsInCell):
             mapped.let_all_go()
         self._loaded: ConstantSet | None = None  # waits for swap_constants
         self._setting = ForkLock()
-        self._general = GeneralRun(program, layout, self._state, self._library)
+        self._general = GeneralRun(program, layout, self._state, executable)
         steps, places = len(program.steps), layout.table_size
         self._workspaces = [
-            Workspace(aligned_bytes(layout.arena_bytes), places, pool, steps, len(program.symbols))
+            Workspace(
+                backend.memory(layout.arena_bytes), places, executable, steps, len(program.symbols)
+            )
             for _ in range(num_runtimes)
         ]
-        constants = ConstantSet(Packing(self._library, pool, layout, room, mapped)).replaced(
-            sources
-        )
+        constants = ConstantSet(Packing(executable, layout, room, mapped)).replaced(sources)
         self._runtimes = Runtimes(self._workspaces, constants, self._state)
         self._quick: QuickRun | None = None
         if QuickRun.serves(program, layout):
-            run = self._library.glasshouse_call
-            self._quick = QuickRun(program, layout, self._runtimes, run)
+            self._quick = QuickRun(program, layout, self._runtimes, executable.call)
         # By the class of the first argument; filled as classes are met.
         self._makers: dict[type | None, QuickCall | None] = {}
         self._fillers: dict[type | None, QuickCall | None] = {}

@@ -18,11 +18,11 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.cpu.emit import Layout
 from glasshouse.errors import ExecutionError
 from glasshouse.ir.dtype import from_storage
 from glasshouse.ir.op import Kind
 from glasshouse.lower.cxx import symbol_name
+from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program
 from glasshouse.runtime.arrays import address_of
 from glasshouse.runtime.quick_arguments import Arrays, Side, Tensors, listed, size_places
@@ -38,7 +38,7 @@ QuickCall = Callable[..., Any]
 class QuickRun:
     """A program whose calls differ in nothing but sizes and the data of inputs and outputs."""
 
-    def __init__(self, program: Program, layout: Layout, runtimes: Runtimes, run: Any) -> None:
+    def __init__(self, program: Program, layout: MemoryPlan, runtimes: Runtimes, run: Any) -> None:
         """`run` is the library's function that takes a frame."""
         self._graph = program.graph
         self._table = layout.table
@@ -55,7 +55,7 @@ class QuickRun:
         self._end = _end(state)
 
     @staticmethod
-    def serves(program: Program, layout: Layout) -> bool:
+    def serves(program: Program, layout: MemoryPlan) -> bool:
         """Whether a program is of this kind."""
         graph = program.graph
         made = [*graph.outputs, *graph.updates.values()]

@@ -15,7 +15,6 @@ from glasshouse.record.titles import full_titles
 from glasshouse.record.writer import GraphBuilder, RecordingBuilder
 from glasshouse.runtime.accuracy import measure_errors
 from glasshouse.runtime.module import Module
-from glasshouse.runtime.pool import default_threads
 
 
 def recording_of(
@@ -39,10 +38,11 @@ def compilation_of(module: Module, base: Recording | None) -> RecordingBuilder:
     if base.graphs[0].table(KernelRow).rows:
         return builder
     titles = full_titles(step.node for step in module.program.steps)
+    target = module.backend.target.name
     for number, step in enumerate(module.program.steps):
         if isinstance(step, Call):
             code = module.source.kernels[step.kernel.name]
-            owner.add(_kernel_row(number, step, code, titles[number]))
+            owner.add(_kernel_row(number, step, target, code, titles[number]))
             for choice in step.choices:
                 for c in choice.candidates:
                     owner.add(CandidateRow(number, c.name, c.seconds, c.name == choice.name, c.why))
@@ -62,9 +62,9 @@ def compilation_of(module: Module, base: Recording | None) -> RecordingBuilder:
     return builder
 
 
-def _kernel_row(number: int, call: Call, code: str, title: str) -> KernelRow:
+def _kernel_row(number: int, call: Call, target: str, code: str, title: str) -> KernelRow:
     return KernelRow(
-        number, call.kernel.name, call.node.id, list(member_ids(call.node)), "cpu",
+        number, call.kernel.name, call.node.id, list(member_ids(call.node)), target,
         call.kernel.variant, Text(code),
         bytes_read=float(call.bytes_read), bytes_written=float(call.bytes_written),
         flops=float(call.flops), title=title,
@@ -87,7 +87,7 @@ def _measure(
     for number, t in enumerate(times):
         owner.add(TimeRow("profile", t.node.id, t.seconds, kernel=number))
     total = sum(t.seconds for t in times)
-    builder.facts["threads"] = str(default_threads())
+    builder.facts.update(module.backend.facts())
     builder.facts["wall seconds"] = f"{wall:.6g}"
     builder.facts["kernel seconds"] = f"{total:.6g}"
     builder.facts["share attributed"] = f"{min(total / wall, 1.0):.3f}" if wall else "1"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import threading
 
+from glasshouse.backend.memory import aligned_bytes, let_go
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.sources import CONSTANT
-from glasshouse.runtime.arrays import Array, aligned_bytes, let_go
+from glasshouse.runtime.arrays import Array
 
 SMALLEST = 16 << 20  # bytes; less is quicker than starting a thread
 _PIECE = 8 << 20  # bytes between two looks at whether to go on: 2 to 20 ms

@@ -15,33 +15,26 @@ from typing import BinaryIO
 import numpy as np
 
 from glasshouse import __version__
-from glasshouse.backend.cpu.build import build
-from glasshouse.backend.cpu.headers import headers_hash
-from glasshouse.backend.cpu.toolchain import toolchain
+from glasshouse.backend.base import SavedModel
 from glasshouse.errors import FormatError, Unsupported
 from glasshouse.ir.graph import Node
 from glasshouse.ir.sources import CONSTANT, VARIABLE
 from glasshouse.lower.program import Fallback, Step
 from glasshouse.record.container import write_atomic
 from glasshouse.runtime.arrays import Array
-from glasshouse.runtime.c_api import (
-    c_header,
-    c_source,
-    check_name,
-    weights_footer,
-    weights_sums,
-)
 from glasshouse.runtime.graph_json import Json, graph_to_json, value_to_json
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.recording import compilation_of
 from glasshouse.runtime.saved import (
     FORMAT,
     VERSION,
+    check_name,
     contract_digest,
     digest,
-    processor_features,
     text_digest,
-)
+    weights_footer,
+    weights_sums,
+)  # fmt: skip
 from glasshouse.runtime.signature_json import signature_to_json
 
 ALIGN = 64
@@ -121,9 +114,10 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
         "tensor_bytes": layout.tensor_bytes,
         "work_offset": layout.work_offset,
     }
-    contract = contract_digest(about)
-    text = c_source(name, program, layout, weights.offsets, weights.bytes, inside, contract)
-    library = build(replace(module.source, main=module.source.main + text))
+    saved = SavedModel(weights.offsets, weights.bytes, inside, contract_digest(about))
+    interface = module.backend.interface(name, program, layout, saved)
+    source = replace(module.source, main=module.source.main + interface.source)
+    library = module.backend.build(source)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "module.json").unlink(missing_ok=True)
     kept = folder / f"lib{name}.so"
@@ -145,21 +139,21 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
         "file": kept.name,
         "bytes": code,
         "sha256": digest(kept, 0, code),
-        "headers": headers_hash(),
-        "processor": processor_features() if toolchain().march != "plain" else [],
+        "target": module.backend.target.name,
+        "needs": module.backend.needs(),
     }
     hashed = {"file": held.name, "begin": begin, "sha256": digest(held, begin, weights.bytes)}
     about["weights"].update(hashed)
-    about["parts"] = _write_parts(module, folder, name)
+    about["parts"] = _write_parts(module, folder, f"{name}.h", interface.header)
     about["sha256"] = text_digest(about)
     write_atomic(folder / "module.json", json.dumps(about, separators=(",", ":")).encode())
     return folder
 
 
-def _write_parts(module: Module, folder: Path, name: str) -> dict[str, str]:
+def _write_parts(module: Module, folder: Path, name: str, header: str) -> dict[str, str]:
     """What no run needs: header, recording and sources, with the hash of each."""
     recording = compilation_of(module, module.base_recording).finish()
-    parts = {f"{name}.h": c_header(name).encode(), "recording.glass": recording.to_bytes()}
+    parts = {name: header.encode(), "recording.glass": recording.to_bytes()}
     texts = {**module.source.kernels, "main": module.source.main}
     parts |= {f"source/{kernel}.cpp": lines.encode() for kernel, lines in texts.items()}
     (folder / "source").mkdir(exist_ok=True)

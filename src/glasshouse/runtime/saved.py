@@ -21,20 +21,54 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from struct import Struct
 from typing import Any
 
+import numpy as np
+
+from glasshouse.errors import Unsupported
+
 FORMAT = "glasshouse-module"
-VERSION = 3
+VERSION = 4
 CONTRACT = (
     "name", "symbols", "graph", "steps", "orders", "aliases", "table", "packed", "arena",
     "arena_bytes", "tensor_bytes", "work_offset",
 )  # fmt: skip
 """What of module.json the library's code takes for granted."""
-# Instruction sets that kernels may use.
-_FEATURES = ("avx2", "fma", "avx512f", "avx512bw", "avx512vl", "avx512_bf16", "avx512_vnni")
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+FOOTER = Struct("<8sQQQQ")
+"""Behind the weights: a mark, where in the file they begin, how many bytes, and their two sums."""
+
+
+def weights_footer(begin: int, count: int, sums: tuple[int, int]) -> bytes:
+    return FOOTER.pack(b"GHWEIGHT", begin, count, *sums)
+
+
+def weights_sums(words: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """The sum of 64-bit words, and that of each times its place: what C can find without a library.
+
+    The first tells of every changed bit, the second of pieces that changed places.
+    """
+    total = placed = np.uint64(0)
+    with np.errstate(over="ignore"):  # they are taken modulo 2**64
+        for begin in range(0, len(words), 1 << 20):
+            piece = words[begin : begin + (1 << 20)]
+            places = np.arange(begin + 1, begin + 1 + len(piece), dtype=np.uint64)
+            total += piece.sum(dtype=np.uint64)
+            placed += (piece * places).sum(dtype=np.uint64)
+    return int(total), int(placed)
+
+
+def check_name(name: str) -> None:
+    """A model's name becomes part of C names."""
+    if not _NAME.fullmatch(name):
+        raise Unsupported(
+            f"{name!r} cannot name a model", hint="letters, digits and _ can, as in C"
+        )
 
 
 _PIECE = 4 << 20  # bytes
@@ -85,13 +119,3 @@ def _without_origins(given: Any) -> Any:
     if isinstance(given, dict):
         return {k: _without_origins(v) for k, v in given.items() if k != "origin"}
     return [_without_origins(v) for v in given] if isinstance(given, list) else given
-
-
-def processor_features() -> list[str]:
-    """Which of the instruction sets that kernels may use this processor has."""
-    try:
-        text = Path("/proc/cpuinfo").read_text()
-    except OSError:
-        return []
-    flags = next((x for x in text.splitlines() if x.startswith("flags")), "").split()
-    return [f for f in _FEATURES if f in flags]

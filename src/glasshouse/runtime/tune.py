@@ -10,12 +10,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
-from glasshouse.backend.cpu.build import Progress, salt_of
-from glasshouse.backend.cpu.cache import made_cache_folder, write_whole
-from glasshouse.backend.cpu.toolchain import hash_text, toolchain
+from glasshouse.backend.base import Backend, Progress
+from glasshouse.backend.cache import hash_text, made_cache_folder, write_whole
 from glasshouse.lower.choice import Candidate, Choice, Problem
-from glasshouse.runtime.measure import measure_conv
 
 WORTH = 5e7
 """Operations from which a layer is measured unasked: 0.2 ms on this machine's two cores."""
@@ -31,9 +30,14 @@ class Tuner:
     """Answers lowering's questions from measurements: those on disk, and new ones."""
 
     def __init__(
-        self, every: bool = False, tolerance: float = TOLERANCE, progress: Progress | None = None
+        self,
+        backend: Backend,
+        every: bool = False,
+        tolerance: float = TOLERANCE,
+        progress: Progress | None = None,
     ) -> None:
         """`every`: also layers too small to be worth it."""
+        self._backend = backend
         self._worth = 0.0 if every else WORTH
         self._tolerance = tolerance
         self._progress = progress
@@ -42,18 +46,22 @@ class Tuner:
     def __call__(self, problem: Problem, names: Sequence[str], usual: str) -> Choice:
         if problem.op != "conv" or len(names) < 2 or problem.operations < self._worth:
             return Choice(usual)
-        measured = self._known.get(problem.key) or _read(problem, names)
+        measured = self._known.get(problem.key) or _read(self._file(problem), names)
         if measured is None:
-            measured = measure_conv(problem, names, self._progress)
+            measured = self._backend.measure(problem, names, self._progress)
             if measured is None:
                 unknown = tuple(Candidate(n, why="the machine was too busy") for n in names)
                 return Choice(usual, unknown)
-            _write(problem, measured)
+            _write(self._file(problem), problem, measured)
             if self._progress is not None:
                 count = len(self._known) + 1
                 self._progress(count, count, f"measured {problem.key}")
         self._known[problem.key] = measured
         return pick(measured, usual, self._tolerance)
+
+    def _file(self, problem: Problem) -> Path:
+        key = hash_text(f"{self._backend.identity} {problem.key}")
+        return made_cache_folder() / f"tuned-{key}.json"
 
 
 def pick(measured: Sequence[Candidate], usual: str, tolerance: float) -> Choice:
@@ -70,20 +78,16 @@ def pick(measured: Sequence[Candidate], usual: str, tolerance: float) -> Choice:
     return Choice((same or [best])[0].name, tuple(judged))
 
 
-def _file_name(problem: Problem) -> str:
-    return f"tuned-{hash_text(f'{salt_of(toolchain())} {problem.key}')}.json"
-
-
-def _read(problem: Problem, names: Sequence[str]) -> list[Candidate] | None:
+def _read(file: Path, names: Sequence[str]) -> list[Candidate] | None:
     try:
-        rows = json.loads((made_cache_folder() / _file_name(problem)).read_text())
+        rows = json.loads(file.read_text())
         found = {str(n): Candidate(str(n), float(s), float(e)) for n, s, e in rows["measured"]}
         return [found[name] for name in names]
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
-def _write(problem: Problem, measured: Sequence[Candidate]) -> None:
+def _write(file: Path, problem: Problem, measured: Sequence[Candidate]) -> None:
     rows = [[c.name, c.seconds, c.error] for c in measured]
     text = json.dumps({"problem": problem.key, "measured": rows})
-    write_whole(made_cache_folder() / _file_name(problem), text)
+    write_whole(file, text)

@@ -17,9 +17,11 @@ from queue import Empty, SimpleQueue
 from threading import get_ident
 from typing import Any
 
+from glasshouse.backend.base import Executable
+from glasshouse.backend.memory import aligned_bytes
 from glasshouse.errors import ExecutionError
 from glasshouse.forking import ForkAware
-from glasshouse.runtime.arrays import Array, aligned_bytes
+from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.constants import ConstantSet
 from glasshouse.runtime.updates import State
 
@@ -34,10 +36,10 @@ class Workspace:
     """
 
     def __init__(
-        self, arena: Array, places: int, pool: ctypes.c_void_p, steps: int, symbols: int
+        self, arena: Array, places: int, executable: Executable, steps: int, symbols: int
     ) -> None:
         self.arena = arena
-        self.pool = pool
+        self._executable = executable
         self.constants: ConstantSet | None = None  # those that the tables point to
         self.tables: list[array[int]] = []
         self.frames: list[Any] = []
@@ -56,14 +58,13 @@ class Workspace:
                 table[place] = held.ctypes.data
             self.tables.append(table)
             at = table.buffer_info()[0]
-            frame = (ctypes.c_void_p * 5)(self.pool.value, at, begin, sizes, self._steps)
-            self.frames.append(frame)
+            self.frames.append(self._executable.frame(at, begin, sizes, self._steps))
         self.constants = constants
 
     def another(self, kind: type[Workspace]) -> Workspace:
         """One of the same size, not yet bound to anything."""
         arena = aligned_bytes(self.arena.size)
-        return kind(arena, self._places, self.pool, self._steps, len(self.sizes))
+        return kind(arena, self._places, self._executable, self._steps, len(self.sizes))
 
 
 class HalfWritten(Workspace):

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 
 import pytest
 
-from glasshouse.errors import PassError
+from glasshouse.backend.base import target_named
+from glasshouse.errors import PassError, Unsupported
 from glasshouse.ir import Graph, Rewriter
+from glasshouse.lower.target import Target
 from glasshouse.passes import PIPELINE, Pass, PassContext, pass_named, register_pass
 from glasshouse.passes.base import PASSES
 from glasshouse.passes.fuse_operator import FuseOperator
-from glasshouse.passes.target import Target, target_named
+
+MINE = Target("cpu", cores=3, operations=1e9, bandwidth=1e9, launch=1e-6)
 
 
 @dataclass(frozen=True)
@@ -70,7 +73,7 @@ def test_options_come_as_values_or_text() -> None:
     assert pass_named("FuseOperatorPass", {"max_inputs": 5}).max_inputs == 5
     assert pass_named("fuse_operator", {"copies": "False"}).copies is False
     assert pass_named("subgraph_rewrite", {"skip": "('add-negative',)"}).skip == ("add-negative",)
-    assert pass_named("subgraph_rewrite", {"target": "cuda"}).target.name == "cuda"
+    assert pass_named("subgraph_rewrite", {"target": "cpu"}).target.name == "cpu"
 
 
 @pytest.mark.parametrize(
@@ -87,7 +90,7 @@ def test_mistakes_in_options_are_named(name, options, said) -> None:
 
 
 def test_a_context_places_skips_and_configures() -> None:
-    ctx = PassContext(options={"fuse_operator": {"max_ops": 7}}, target="cuda")
+    ctx = PassContext(options={"fuse_operator": {"max_ops": 7}}, target=MINE)
     ctx.insert(DoNothing(), before="fuse_operator")
     ctx.skip("plan_memory", "mark_views")
     passes = {p.name: p for p in ctx.pipeline()}
@@ -95,7 +98,7 @@ def test_a_context_places_skips_and_configures() -> None:
     assert names.index("do_nothing") == names.index("fuse_operator") - 1
     assert "plan_memory" not in passes
     assert passes["fuse_operator"].max_ops == 7
-    assert passes["fuse_operator"].target.name == "cuda"
+    assert passes["fuse_operator"].target.cores == MINE.cores
     assert "plan_memory" in [p.name for p in PassContext().pipeline()]
 
 
@@ -125,4 +128,17 @@ def test_a_target_weighs_operations_against_bytes() -> None:
     assert target.launch_bytes == 10
     assert target.seconds(operations=200, bytes=10) == 3
     assert target.seconds(operations=0, bytes=100) == 11
-    assert target_named("cuda").low_precision
+
+
+def test_a_target_that_is_not_there_is_refused_and_never_a_label() -> None:
+    for ask in (target_named, lambda name: PassContext(target=name)):
+        with pytest.raises(Unsupported, match="there is no target 'cuda'; there are: cpu"):
+            ask("cuda")
+    with pytest.raises(Unsupported, match="no target 'tpu'"):
+        PassContext(target=Target("tpu", cores=1, operations=1.0, bandwidth=1.0, launch=1.0))
+
+
+def test_own_figures_take_the_tables_of_the_backend_of_their_name() -> None:
+    whole = PassContext(target=MINE).target
+    assert whole.cores == 3
+    assert "matmul" in whole.anchors

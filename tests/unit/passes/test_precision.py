@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import primitive_models
+from glasshouse.backend.base import target_named
 from glasshouse.ir import GraphBuilder
 from glasshouse.ir.dtype import bfloat16, float16, float32
 from glasshouse.numerics import compare_all, random_inputs, tolerance_of
@@ -47,7 +50,8 @@ def test_a_target_that_gains_nothing_is_told(small, watch) -> None:
     apply_pass(pass_named("auto_mix_precision", {"precision": "float16"}), small, [watch])
     assert watch.rewrites, "it acts all the same"
     assert "cpu computes float16 no faster" in watch.rejects[0].why
-    fast = pass_named("auto_mix_precision", {"precision": "float16", "target": "cuda"})
+    target = replace(target_named("cpu"), low_precision=("float16",))
+    fast = pass_named("auto_mix_precision", {"precision": "float16", "target": target})
     watch.rejects.clear()
     apply_pass(fast, small, [watch])
     assert not any(r.rule == "precision" for r in watch.rejects)

@@ -20,6 +20,7 @@ import pytest
 import glasshouse as gh
 from glasshouse import nn
 from glasshouse.backend.cpu import spawn
+from glasshouse.backend.cpu.threads import set_threads
 from glasshouse.errors import ExecutionError
 from glasshouse.forking import ForkAware, ForkLock
 from glasshouse.ir import GraphBuilder
@@ -29,7 +30,6 @@ from glasshouse.runtime import workspace
 from glasshouse.runtime.compiler import compile_graph
 from glasshouse.runtime.lazy import LazyExecutor
 from glasshouse.runtime.module import Module
-from glasshouse.runtime.pool import set_threads
 from glasshouse.tensor.execute import current_executor
 from glasshouse.tensor.live import LIVE
 

@@ -223,11 +223,12 @@ def test_damaged_folders_are_refused(saved: tuple[Module, Path], tmp_path: Path)
         gh.load(folder)
     shutil.copytree(saved[1], folder)
     about = json.loads((folder / "module.json").read_text())
+    needs = {**about["library"]["needs"], "processor": ["amx9"]}
     for change, message in (
         ({"version": 99}, "version 99"),
         ({"version": 2}, "version 2"),
         ({"library": {}}, "damaged"),
-        ({"library": {**about["library"], "processor": ["amx9"]}}, "processor with amx9"),
+        ({"library": {**about["library"], "needs": needs}}, "processor with amx9"),
     ):
         (folder / "module.json").write_text(json.dumps(about))
         rewritten(folder, lambda about, change=change: about.update(change))

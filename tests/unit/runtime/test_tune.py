@@ -11,13 +11,14 @@ import pytest
 
 import glasshouse as gh
 from glasshouse import nn
+from glasshouse.backend.cpu import backend
+from glasshouse.backend.cpu.measure import settled
 from glasshouse.ir import GraphBuilder
 from glasshouse.lower.choice import Candidate, Problem
 from glasshouse.lower.program import Call
 from glasshouse.numpy_ref.executor import run as reference
 from glasshouse.ops.composite import conv
 from glasshouse.runtime import tune
-from glasshouse.runtime.measure import settled
 from glasshouse.runtime.tune import pick
 from glasshouse.show.report import report
 
@@ -75,7 +76,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         known = {c.name: c for c in MEASURED}
         return [known.get(n, Candidate(n, 30.0)) for n in names]
 
-    monkeypatch.setattr(tune, "measure_conv", measure)
+    monkeypatch.setattr(backend, "measure_conv", measure)
     monkeypatch.setattr(tune, "made_cache_folder", lambda: tmp_path)
     return out
 

@@ -34,6 +34,9 @@ def reasons(tmp_path: Path, file: str, text: str) -> list[str]:
         ("tensor/tensor.py", "from glasshouse.nn import Module", 1),
         ("record/reader.py", "from glasshouse.ops import registry", 1),
         ("show/page.py", "from glasshouse.passes.base import Pass", 1),
+        ("runtime/module.py", "from glasshouse.backend.cpu.emit import emit", 1),
+        ("runtime/module.py", "from glasshouse.backend import cpu", 1),
+        ("backend/base.py", "from glasshouse.backend.cpu import emit", 1),
     ],
 )
 def test_finds_forbidden_import(tmp_path: Path, file: str, text: str, line: int) -> None:
@@ -56,6 +59,8 @@ def test_finds_forbidden_import(tmp_path: Path, file: str, text: str, line: int)
         ("compat/hidet.py", "import glasshouse as gh\nfrom glasshouse import nn"),
         ("cli/demo.py", "from glasshouse.show.page import page"),
         ("__init__.py", "from glasshouse.cli import main"),
+        ("backend/cpu/emit.py", "from glasshouse.backend.base import Source"),
+        ("runtime/module.py", "from glasshouse.backend.base import backend_named"),
     ],
 )
 def test_allows(tmp_path: Path, file: str, text: str) -> None:

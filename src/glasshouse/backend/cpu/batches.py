@@ -14,8 +14,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from glasshouse.backend.cpu.cache import compile_into, is_whole, write_whole
-from glasshouse.backend.cpu.toolchain import Toolchain, hash_text
+from glasshouse.backend.cache import hash_text, write_whole
+from glasshouse.backend.cpu.cache import compile_into, is_whole
+from glasshouse.backend.cpu.toolchain import Toolchain
 
 # Seconds of a processor, measured with g++ 12; what matters is that batches take equally long.
 _COST = (

@@ -9,22 +9,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from glasshouse.backend.base import Progress, Source
+from glasshouse.backend.cache import hash_text, made_cache_folder
 from glasshouse.backend.cpu.batches import compile_batch, compile_text, find_objects, make_batches
-from glasshouse.backend.cpu.cache import compile_into, is_whole, made_cache_folder
-from glasshouse.backend.cpu.emit import Source
+from glasshouse.backend.cpu.cache import compile_into, is_whole
 from glasshouse.backend.cpu.headers import headers_hash, headers_in
 from glasshouse.backend.cpu.templates import PARTS, build_part, part_file, parts_for
-from glasshouse.backend.cpu.toolchain import Toolchain, hash_text, toolchain
+from glasshouse.backend.cpu.toolchain import Toolchain, toolchain
 from glasshouse.errors import BuildError
-
-Progress = Callable[[int, int, str], None]
-"""Called with (files done, files in all, name of the one just built)."""
 
 
 def build(source: Source, progress: Progress | None = None) -> Path:

@@ -11,8 +11,8 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from glasshouse.backend.cpu.cache import write_whole
-from glasshouse.backend.cpu.toolchain import INCLUDE, hash_text
+from glasshouse.backend.cache import hash_text, write_whole
+from glasshouse.backend.cpu.toolchain import INCLUDE
 
 
 @lru_cache(maxsize=1)

@@ -17,11 +17,10 @@ from glasshouse.ir.dtype import float32, from_storage, int8
 from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.cxx import number_text, size_text
 from glasshouse.lower.order import channels_last
-from glasshouse.lower.quant import BYTES, has_loops
+from glasshouse.lower.quant import BYTES, INT8, has_loops
 from glasshouse.lower.writer import KernelWriter, is_number
 from glasshouse.ops.shapes import axis_of
 
-VARIANT = "int8"
 """What kernels of this kind are called; weights' zero points of 0 are built into them."""
 DEEPEST = 2**31 // (255 * 128)
 """Products that 32 bits are sure to hold."""
@@ -64,7 +63,7 @@ def int8_matmul(writer: KernelWriter, node: Node) -> bool:
         f"  gh::gemm<gh::DotI8>(*ctx.pool, {size_text(rows)}, {n}, {k}, "
         f"gh::i8_rows({source}, {k}), {packed}, {body});"
     )
-    writer.variant = VARIANT
+    writer.variant = INT8
     return True
 
 
@@ -98,7 +97,7 @@ def int8_conv(writer: KernelWriter, node: Node, image: Image) -> bool:
     writer.lines.append(
         f"  gh::conv2d<gh::DotI8>(*ctx.pool, {shape}, {source}, {packed}, nullptr, {body});"
     )
-    writer.variant = VARIANT
+    writer.variant = INT8
     return True
 
 
@@ -120,7 +119,7 @@ def _depthwise(writer: KernelWriter, node: Node, image: Image, x: _Bytes, w: _By
         f"  gh::depthwise_bytes(*ctx.pool, {image.text()}, {source}, (const int32_t*){packed}, "
         f"(int32_t){_number(writer, x.zero)}, {body});"
     )
-    writer.variant = VARIANT
+    writer.variant = INT8
 
 
 def _bytes(value: Value) -> _Bytes | None:

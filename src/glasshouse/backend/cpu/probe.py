@@ -6,7 +6,8 @@ convolutions of every model: no candidate has to be compiled with its epilogue f
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.emit import Source, kernel_source
+from glasshouse.backend.base import Source
+from glasshouse.backend.cpu.emit import kernel_source
 from glasshouse.ir.dtype import as_dtype
 from glasshouse.lower.cxx import C_TYPE
 from glasshouse.lower.program import Kernel

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from glasshouse.backend.cache import hash_text
 from glasshouse.backend.cpu.cache import compile_into, is_whole
-from glasshouse.backend.cpu.toolchain import Toolchain, hash_text
+from glasshouse.backend.cpu.toolchain import Toolchain
 
 PARTS: dict[str, tuple[str, ...]] = {
     "GH_F32_KERNELS": ("DotF32", "conv_weight_grad"),

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+from glasshouse.backend.cache import hash_text
 from glasshouse.backend.cpu.spawn import run_program
 from glasshouse.errors import CompilerMissing
 
@@ -91,9 +92,3 @@ def _machine() -> str:
     import platform
 
     return platform.machine()
-
-
-def hash_text(text: str) -> str:
-    import hashlib
-
-    return hashlib.sha256(text.encode()).hexdigest()[:32]

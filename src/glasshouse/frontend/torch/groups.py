@@ -78,11 +78,11 @@ def label_partitions(graph: Graph, partition: str | Partitioner) -> None:
 
 
 def _by_target(graph: Graph, target: str) -> Partitioner:
-    from glasshouse.backend.cpu.target import CPU
+    from glasshouse.backend.base import target_named
     from glasshouse.lower.lower import lower
     from glasshouse.lower.program import Fallback
 
-    steps = lower(graph, CPU).steps
+    steps = lower(graph, target_named(target)).steps
     slow = {step.node for step in steps if isinstance(step, Fallback)}
     return lambda node: FALLBACK if node in slow else target
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from glasshouse.backend.base import target_named
 from glasshouse.ir.extract import extract
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import REGISTRY
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.ir.sources import CONSTANT
+from glasshouse.lower.target import Target
 from glasshouse.ops.cost import nbytes
 from glasshouse.passes.base import Pass, register_pass
 from glasshouse.passes.fuse_operator.group import Group
 from glasshouse.passes.fuse_operator.planner import Limits, Planner
 from glasshouse.passes.fuse_operator.reasons import Notes
 from glasshouse.passes.fuse_operator.roles import anchor_of, is_mover
-from glasshouse.passes.target import Target, target_named
 
 __all__ = ["FuseOperator", "anchor_of"]
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
+from glasshouse.lower.target import Target
 from glasshouse.ops.cost import element_operations, elements, nbytes
 from glasshouse.passes.fuse_operator.group import Group
 from glasshouse.passes.fuse_operator.inline import Demands
@@ -26,7 +27,6 @@ from glasshouse.passes.fuse_operator.roles import (
 )
 from glasshouse.passes.mark_views import view_offset
 from glasshouse.passes.quantized import widened_by_reader
-from glasshouse.passes.target import Target
 
 _MANY_USERS = 8
 _LOOK_AHEAD = 16

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import glasshouse.passes.subgraph_rewrite.rules  # noqa: F401  # registers the rules
+from glasshouse.backend.base import target_named
 from glasshouse.errors import PassError
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.rewriter import Rewriter
+from glasshouse.lower.target import Target
 from glasshouse.passes.base import Pass, register_pass
 from glasshouse.passes.subgraph_rewrite.duplicates import merge_duplicates, remove_dead
 from glasshouse.passes.subgraph_rewrite.engine import apply_rules
 from glasshouse.passes.subgraph_rewrite.merge_siblings import merge_siblings
 from glasshouse.passes.subgraph_rewrite.rule import RULES
-from glasshouse.passes.target import Target, target_named
 
 __all__ = ["RULES", "SubgraphRewrite"]
 

@@ -18,9 +18,9 @@ from glasshouse.ir.expr import Expr
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.rewriter import Rewriter
+from glasshouse.lower.target import Target
 from glasshouse.ops.cost import nbytes
 from glasshouse.passes.patterns import Array, array_of, is_constant, only_user, with_constant
-from glasshouse.passes.target import Target
 
 _VIEWS = ("reshape", "permute", "rearrange", "slice", "expand")
 

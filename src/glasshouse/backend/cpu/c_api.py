@@ -1,4 +1,4 @@
-"""Decides what a C program sees of a saved model: its header, and the tables behind `c_api.cpp`.
+"""What a C program sees of a saved model: its header, and the tables behind `c_api.cpp`.
 
 All names begin with the model's, so that one program can hold several models. The text is compiled
 together with the function that runs the kernels: within one file, calls cannot end up in the
@@ -8,77 +8,30 @@ library of another model.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from struct import Struct
-from typing import Any
 
-import numpy as np
-
-from glasshouse.backend.cpu.emit import Layout
-from glasshouse.errors import Unsupported
+from glasshouse.backend.base import Interface, SavedModel
 from glasshouse.ir.dim import Symbol
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.lower.cxx import size_text, symbol_name
+from glasshouse.lower.plan import MemoryPlan, passed_through, upper_bytes
 from glasshouse.lower.program import Fallback, Program
-from glasshouse.runtime.general_run import passed_through
-from glasshouse.runtime.layout import upper_bytes
 
-_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MAX_INT64 = 2**63 - 1
 
 
-FOOTER = Struct("<8sQQQQ")
-"""Behind the weights: a mark, where in the file they begin, how many bytes, and their two sums."""
-
-
-def weights_footer(begin: int, count: int, sums: tuple[int, int]) -> bytes:
-    return FOOTER.pack(b"GHWEIGHT", begin, count, *sums)
-
-
-def weights_sums(words: np.ndarray[Any, Any]) -> tuple[int, int]:
-    """The sum of 64-bit words, and that of each times its place: what C can find without a library.
-
-    The first tells of every changed bit, the second of pieces that changed places.
-    """
-    total = placed = np.uint64(0)
-    with np.errstate(over="ignore"):  # they are taken modulo 2**64
-        for begin in range(0, len(words), 1 << 20):
-            piece = words[begin : begin + (1 << 20)]
-            places = np.arange(begin + 1, begin + 1 + len(piece), dtype=np.uint64)
-            total += piece.sum(dtype=np.uint64)
-            placed += (piece * places).sum(dtype=np.uint64)
-    return int(total), int(placed)
-
-
-def check_name(name: str) -> None:
-    """A model's name becomes part of C names."""
-    if not _NAME.fullmatch(name):
-        raise Unsupported(
-            f"{name!r} cannot name a model", hint="letters, digits and _ can, as in C"
-        )
-
-
-def c_header(name: str) -> str:
+def _header(name: str) -> str:
     """The declarations that a C or C++ program includes."""
     return _HEADER.replace("NAME", name).replace("GUARD", f"GLASSHOUSE_{name.upper()}_H")
 
 
-def c_source(
-    name: str,
-    program: Program,
-    layout: Layout,
-    offsets: Mapping[Node, int],
-    weight_bytes: int,
-    inside: bool,
-    contract: str,
-) -> str:
-    """The functions of the header, to stand behind the function that runs the kernels.
+def c_interface(name: str, program: Program, plan: MemoryPlan, saved: SavedModel) -> Interface:
+    """The header, and its functions, to stand behind the function that runs the kernels."""
+    return Interface(_header(name), _source(name, program, plan, saved))
 
-    `inside` tells that the weights stand behind the code in the library's file. `contract` is the
-    hash of what the code takes for granted.
-    """
+
+def _source(name: str, program: Program, plan: MemoryPlan, saved: SavedModel) -> str:
     graph = program.graph
     fallbacks = [s for s in program.steps if isinstance(s, Fallback)]
     reason = f"{fallbacks[0].node.op.name}: {fallbacks[0].why}" if fallbacks else ""
@@ -86,22 +39,22 @@ def c_source(
         _TYPES,
         f"#define GH_NAME(x) {name}_##x",
         f"#define GH_MODEL {name}",
-        _array("GhTensor", "kGhInputs", _inputs(graph, layout)),
-        _array("GhOutput", "kGhOutputs", _outputs(graph, layout)),
-        _array("GhSource", "kGhSources", _sources(program, layout, offsets)),
-        _array("GhUpdate", "kGhUpdates", _updates(graph, layout)),
+        _array("GhTensor", "kGhInputs", _inputs(graph, plan)),
+        _array("GhOutput", "kGhOutputs", _outputs(graph, plan)),
+        _array("GhSource", "kGhSources", _sources(program, plan, saved.offsets)),
+        _array("GhUpdate", "kGhUpdates", _updates(graph, plan)),
         _array("GhSymbol", "kGhSymbols", [_symbol(s) for s in program.symbols]),
-        _array("int", "kGhPacked", [str(place) for place in layout.packed.values()]),
+        _array("int", "kGhPacked", [str(place) for place in plan.packed.values()]),
         f"static const int kGhInputCount = {len(graph.inputs)};",
         f"static const int kGhOutputCount = {len(graph.outputs)};",
         f"static const int kGhSymbolCount = {len(program.symbols)};",
-        f"static const int kGhTable = {max(layout.table_size, 1)};",
+        f"static const int kGhTable = {max(plan.table_size, 1)};",
         f"static const int kGhSteps = {len(program.steps)};",
-        f"static const int64_t kGhArenaBytes = {layout.arena_bytes};",
-        f"static const int64_t kGhWeightBytes = {weight_bytes};",
-        f"static const bool kGhWeightsInside = {str(inside).lower()};",
+        f"static const int64_t kGhArenaBytes = {plan.arena_bytes};",
+        f"static const int64_t kGhWeightBytes = {saved.bytes};",
+        f"static const bool kGhWeightsInside = {str(saved.inside).lower()};",
         f"static const char kGhNeedsPython[] = {_text(reason)};",
-        f"static const char kGhContract[] = {_text(contract)};",
+        f"static const char kGhContract[] = {_text(saved.contract)};",
         f"struct {name};",
         _declarations(name),
         _shape("gh_input_shape", graph.inputs, program.symbols),
@@ -135,24 +88,24 @@ def _row(*cells: str | int | bool) -> str:
     return f"{{{', '.join(texts)}}}"
 
 
-def _tensor(name: str, value: Value, layout: Layout) -> tuple[str | int, ...]:
+def _tensor(name: str, value: Value, plan: MemoryPlan) -> tuple[str | int, ...]:
     type = value.type
     size = type.dtype.itemsize
-    return _text(name), _text(type.dtype.name), type.rank, size, layout.table[value]
+    return _text(name), _text(type.dtype.name), type.rank, size, plan.table[value]
 
 
-def _inputs(graph: Graph, layout: Layout) -> list[str]:
-    return [_row(*_tensor(v.node.attrs["name"], v, layout)) for v in graph.inputs]
+def _inputs(graph: Graph, plan: MemoryPlan) -> list[str]:
+    return [_row(*_tensor(v.node.attrs["name"], v, plan)) for v in graph.inputs]
 
 
-def _outputs(graph: Graph, layout: Layout) -> list[str]:
+def _outputs(graph: Graph, plan: MemoryPlan) -> list[str]:
     """`direct` is what a kernel writes into the caller's buffer; all else is copied there."""
     rows: list[str] = []
     names = graph.output_names
     seen = {v for v in graph.outputs if _is_source(v.node)}
     for number, value in enumerate(graph.outputs):
         name = names[number] if number < len(names) else ""
-        rows.append(_row(*_tensor(name, value, layout), value not in seen))
+        rows.append(_row(*_tensor(name, value, plan), value not in seen))
         seen.add(value)
     return rows
 
@@ -161,17 +114,17 @@ def _is_source(node: Node) -> bool:
     return node.op.name in ("input", "constant", "variable")
 
 
-def _sources(program: Program, layout: Layout, offsets: Mapping[Node, int]) -> list[str]:
+def _sources(program: Program, plan: MemoryPlan, offsets: Mapping[Node, int]) -> list[str]:
     leaves = set(passed_through(program))
     rows: list[str] = []
     for node, offset in offsets.items():
         value, changes = node.output, node.op.name == "variable"
         size = upper_bytes(value.type.nbytes)
-        rows.append(_row(layout.table[value], offset, size, changes, value in leaves))
+        rows.append(_row(plan.table[value], offset, size, changes, value in leaves))
     return rows
 
 
-def _updates(graph: Graph, layout: Layout) -> list[str]:
+def _updates(graph: Graph, plan: MemoryPlan) -> list[str]:
     """`own` tells that a new value has no other place: it is no output, input or weight, nor the
     new value of a variable before this one."""
     rows: list[str] = []
@@ -180,7 +133,7 @@ def _updates(graph: Graph, layout: Layout) -> list[str]:
         own = new not in taken and new not in graph.outputs and not _is_source(new.node)
         taken.add(new)
         size = upper_bytes(new.type.nbytes)
-        rows.append(_row(layout.table[variable.output], layout.table[new], size, own))
+        rows.append(_row(plan.table[variable.output], plan.table[new], size, own))
     return rows
 
 
@@ -214,12 +167,12 @@ struct GhSymbol { const char* name; int64_t low; int64_t high; };
 _HEADER = """\
 /* A model compiled by Glasshouse. Link with libNAME.so; no Python is needed.
  *
- *   NAME* m = NAME_create("folder with weights.bin", 0);   0: a thread for each processor
+ *   NAME* m = NAME_create("folder with saved.bin", 0);   0: a thread for each processor
  *   if (!m) puts(NAME_error());
  *   NAME_run(m, inputs, outputs, NULL);                    one pointer for each tensor, row-major
  *   NAME_destroy(m);
  *
- * Where there is no weights.bin, the weights are in the library and the folder may be NULL.
+ * Where there is no saved.bin, the weights are in the library and the folder may be NULL.
  * A model with symbolic sizes takes their values in `sizes`, in the order of NAME_symbol_name.
  * One model runs one request at a time (further callers wait); make several to run several.
  */

@@ -18,11 +18,12 @@ from math import sqrt
 
 import numpy as np
 
-from glasshouse.backend.cpu.build import Progress, build
+from glasshouse.backend.base import Progress
+from glasshouse.backend.cpu.build import build
 from glasshouse.backend.cpu.probe import PACK, RUN, SIZES, conv_ways, probe_source
+from glasshouse.backend.memory import Array, aligned_bytes
 from glasshouse.ir.dtype import as_dtype, to_storage
 from glasshouse.lower.choice import Candidate, Problem
-from glasshouse.runtime.arrays import Array, aligned_bytes
 
 EXACT = "im2col"
 ROUNDS = (3, 20)  # at least, at most

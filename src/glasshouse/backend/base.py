@@ -1,0 +1,142 @@
+"""The protocol between the compiler and a machine: render, build, load, run, measure.
+
+`runtime` and `passes` know backends by name alone: `backend_named("cpu")`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from importlib import import_module
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from glasshouse.errors import Unsupported
+from glasshouse.ir.graph import Node
+from glasshouse.lower.choice import Candidate, Problem
+from glasshouse.lower.plan import MemoryPlan
+from glasshouse.lower.program import Program
+from glasshouse.lower.target import Target
+
+Array = np.ndarray[Any, Any]
+
+Progress = Callable[[int, int, str], None]
+"""Called with (files done, files in all, name of the one just built)."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """Generated code: a file for each kernel, by name, and the one that calls them."""
+
+    kernels: Mapping[str, str]
+    main: str
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """Where the constants and variables of a saved model lie: bytes behind each other in a file."""
+
+    offsets: Mapping[Node, int]
+    bytes: int
+    inside: bool  # behind the code in the library's own file
+    contract: str  # hash of what the code takes for granted; the library tells it
+
+
+@dataclass(frozen=True)
+class Interface:
+    """What lets a program without Python run a model: its header, and code behind the kernels'."""
+
+    header: str
+    source: str
+
+
+class Executable(Protocol):
+    """A loaded program. Addresses are those of the machine's memory, as whole numbers."""
+
+    call: Callable[[Any], int]
+    """Runs all steps in a frame with the least overhead; not 0: an index was out of bounds."""
+
+    def frame(self, table: int, arena: int, sizes: int, steps: int) -> Any:
+        """What `call` takes: where the table of pointers, the arena and the sizes are."""
+
+    def run(self, table: int, arena: int, sizes: int, begin: int, end: int, times: int) -> int:
+        """Runs the steps from `begin` to `end`; adds the seconds of each at `times` unless 0."""
+
+    def prepared_bytes(self, place: int) -> int:
+        """What the prepared constant at a place of the table takes."""
+
+    def prepare(self, table: int) -> None:
+        """Brings constants into the forms that have a pointer in the table."""
+
+
+class Backend(Protocol):
+    """One kind of machine."""
+
+    @property
+    def target(self) -> Target: ...
+
+    @property
+    def identity(self) -> str:
+        """Changes whenever what is built or measured here may."""
+
+    def render(self, program: Program, plan: MemoryPlan) -> Source: ...
+
+    def build(self, source: Source, progress: Progress | None = None) -> Path:
+        """A library; what was built before is not built again."""
+
+    def load(self, library: Path, needs: Mapping[str, Any] | None = None) -> Executable:
+        """`needs` tell what the library was built from, where that was not here and now."""
+
+    def needs(self) -> dict[str, Any]:
+        """What libraries that are built here need of the machine that loads them, for JSON."""
+
+    def contract(self, library: Path, needs: Mapping[str, Any]) -> str:
+        """What a saved library tells of what it was built for; no kernel has run.
+
+        Raises FormatError where this machine lacks something that it needs.
+        """
+
+    def memory(self, count: int) -> Array:
+        """Zeroed bytes of the machine's memory, aligned for its kernels."""
+
+    def facts(self) -> dict[str, str]:
+        """How measured times came to be, for the recording: threads and such."""
+
+    def measure(
+        self, problem: Problem, names: Sequence[str], progress: Progress | None = None
+    ) -> list[Candidate] | None:
+        """Seconds and error of each variant; None if the machine is too busy to tell."""
+
+    def interface(
+        self, name: str, program: Program, plan: MemoryPlan, saved: SavedModel
+    ) -> Interface:
+        """The C interface of a saved model."""
+
+
+_BACKENDS = {"cpu": "glasshouse.backend.cpu.backend"}
+"""Modules that hold `backend()`; imported when they are asked for."""
+
+
+@lru_cache(maxsize=8)
+def backend_named(name: str) -> Backend:
+    """The backend of a name; it is an error if there is none, or its machine is not there."""
+    if name not in _BACKENDS:
+        raise Unsupported(f"there is no target {name!r}; there are: {', '.join(_BACKENDS)}")
+    made: Backend = import_module(_BACKENDS[name]).backend()
+    return made
+
+
+def target_named(given: Target | str) -> Target:
+    """The target of a name, or one's own figures with the tables of the backend of that name."""
+    if isinstance(given, str):
+        return backend_named(given).target
+    whole = backend_named(given.name).target
+    if given.anchors or given.spell:
+        return given
+    return replace(
+        whole, cores=given.cores, operations=given.operations, bandwidth=given.bandwidth,
+        launch=given.launch, low_precision=given.low_precision,
+    )  # fmt: skip

@@ -1,0 +1,88 @@
+"""The CPU backend: C++ text, built by the compiler of the machine, loaded into this process."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from glasshouse.backend.base import Array, Executable, Interface, Progress, SavedModel, Source
+from glasshouse.backend.cpu.build import build, salt_of
+from glasshouse.backend.cpu.c_api import c_interface
+from glasshouse.backend.cpu.emit import emit
+from glasshouse.backend.cpu.executable import CpuExecutable
+from glasshouse.backend.cpu.headers import headers_hash
+from glasshouse.backend.cpu.measure import measure_conv
+from glasshouse.backend.cpu.processor import processor_features
+from glasshouse.backend.cpu.target import CPU
+from glasshouse.backend.cpu.threads import default_threads
+from glasshouse.backend.cpu.toolchain import toolchain
+from glasshouse.backend.memory import aligned_bytes
+from glasshouse.errors import FormatError
+from glasshouse.lower.choice import Candidate, Problem
+from glasshouse.lower.plan import MemoryPlan
+from glasshouse.lower.program import Program
+from glasshouse.lower.target import Target
+
+
+class CpuBackend:
+    """See `glasshouse.backend.base.Backend`."""
+
+    target: Target = CPU
+
+    @property
+    def identity(self) -> str:
+        return salt_of(toolchain())
+
+    def render(self, program: Program, plan: MemoryPlan) -> Source:
+        return emit(program, plan)
+
+    def build(self, source: Source, progress: Progress | None = None) -> Path:
+        return build(source, progress)
+
+    def load(self, library: Path, needs: Mapping[str, Any] | None = None) -> Executable:
+        return CpuExecutable(library, headers_hash() if needs is None else needs["headers"])
+
+    def needs(self) -> dict[str, Any]:
+        plain = toolchain().march == "plain"
+        return {"headers": headers_hash(), "processor": [] if plain else [*processor_features()]}
+
+    def contract(self, library: Path, needs: Mapping[str, Any]) -> str:
+        lacking = set(needs["processor"]) - set(processor_features())
+        if lacking:
+            names = ", ".join(sorted(lacking))
+            raise FormatError(
+                f"{library}: built for a processor with {names}, which this one lacks",
+                hint="compile on this machine",
+            )
+        try:
+            contract = ctypes.CDLL(str(library)).glasshouse_contract
+        except (OSError, AttributeError) as error:
+            raise FormatError(
+                f"{library}: cannot be loaded ({error})",
+                hint="copy the folder again from where it was saved, or save the model again",
+            ) from None
+        contract.restype = ctypes.c_char_p
+        return str(contract().decode())
+
+    def memory(self, count: int) -> Array:
+        return aligned_bytes(count)
+
+    def facts(self) -> dict[str, str]:
+        return {"threads": str(default_threads())}
+
+    def measure(
+        self, problem: Problem, names: Sequence[str], progress: Progress | None = None
+    ) -> list[Candidate] | None:
+        return measure_conv(problem, names, progress)
+
+    def interface(
+        self, name: str, program: Program, plan: MemoryPlan, saved: SavedModel
+    ) -> Interface:
+        return c_interface(name, program, plan, saved)
+
+
+def backend() -> CpuBackend:
+    """The backend of this machine's processor."""
+    return CpuBackend()
