@@ -31,6 +31,8 @@ from glasshouse.ops.declare import op
 from glasshouse.ops.philox import top_bits, words
 
 _UNIT = np.float32(2.0**-24)
+RUN_SEED = "random.seed"
+"""Name of the variable that a model of PyTorch's counts its seeds from; `runtime.seeds` sets it."""
 
 
 def _require_seed(seed: TensorType) -> None:

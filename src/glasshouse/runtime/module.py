@@ -29,6 +29,7 @@ from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.quick_run import QuickCall, QuickRun
 from glasshouse.runtime.room import Room
+from glasshouse.runtime.seeds import seeding, undisturbed
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Runtimes, Workspace
 
@@ -101,6 +102,7 @@ class Module(ShowsInCell):
         ]
         constants = ConstantSet(Packing(executable, layout, room, mapped)).replaced(sources)
         self._runtimes = Runtimes(self._workspaces, constants, self._state)
+        self._runtimes.seed = seeding(program.graph, layout.table, self._state)
         self._quick: QuickRun | None = None
         if QuickRun.serves(program, layout):
             self._quick = QuickRun(program, layout, self._runtimes, executable.call)
@@ -163,10 +165,11 @@ class Module(ShowsInCell):
     def profile(self, *inputs: Any, count: int = 10) -> list[KernelTime]:
         """Mean time of each step over `count` runs, after one that warms up."""
         arrays = [array_of(x) for x in inputs]
-        self._run(arrays)
         total = np.zeros(len(self.program.steps))
-        for _ in range(count):
-            self._run(arrays, times=total)
+        with undisturbed():
+            self._run(arrays)
+            for _ in range(count):
+                self._run(arrays, times=total)
         return [
             KernelTime(_step_name(s), s.node, float(t) / count)
             for s, t in zip(self.program.steps, total, strict=True)
@@ -174,13 +177,15 @@ class Module(ShowsInCell):
 
     def watch(self, inputs: Sequence[Any], see: See) -> list[Array]:
         """Run step by step; after each, `see` may read the operands and outputs of that step."""
-        return self._run([array_of(x) for x in inputs], see=see)
+        with undisturbed():
+            return self._run([array_of(x) for x in inputs], see=see)
 
     def recording(self, *inputs: Any, count: int = 10) -> Recording:
         """All that is known: stages, rewrites, kernels with code; with inputs, times and errors."""
         from glasshouse.runtime.recording import recording_of  # it measures modules
 
-        return recording_of(self, self.base_recording, inputs, count)
+        with undisturbed():
+            return recording_of(self, self.base_recording, inputs, count)
 
     def save(
         self, folder: str | os.PathLike[str], name: str = "model", weights: str = "auto"
@@ -368,6 +373,8 @@ class Module(ShowsInCell):
     ) -> list[Array]:
         kept, given, sizes = self._general.prepare(inputs, outputs)
         with self._runtimes.one() as workspace:
+            if self._runtimes.seed is not None:
+                self._runtimes.seed()
             return Run(self._general, workspace, kept, sizes).execute(given, times, see)
 
     def _ordered(self, inputs: Inputs) -> Sequence[Any]:

@@ -48,7 +48,7 @@ class QuickRun:
             "run": run, "state": state, "address_of": address_of,
             "memmove": ctypes.memmove, "refuse": _refuse, "runtimes": runtimes,
             "take": runtimes.take, "give": runtimes.give, "from_storage": from_storage,
-            "get_ident": get_ident,
+            "get_ident": get_ident, "seed": runtimes.seed,
         }  # fmt: skip
         self._changes = runtimes.changes
         self._turns = len(state.turns) == 2
@@ -97,6 +97,7 @@ class QuickRun:
             "if workspace.constants is not runtimes.constants:",
             "    workspace.bind(runtimes.constants, state)",
             f"table = workspace.tables[{turn}]",
+            *["seed()"] * (self._common["seed"] is not None),
         ]
         for number, symbol in enumerate(self._places):
             lines.append(f"workspace.sizes[{number}] = {symbol_name(symbol.name)}")

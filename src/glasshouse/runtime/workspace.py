@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import ctypes
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
 from threading import get_ident
@@ -92,6 +92,7 @@ class Runtimes(ForkAware):
         self.constants = constants
         self.state = state
         self.changes = bool(state.turns[0])  # whether runs change variables
+        self.seed: Callable[[], None] | None = None  # called in a workspace before a run
         self.stepping = 0  # the thread whose run is changing them now
         idle: SimpleQueue[Workspace] = SimpleQueue()
         self.take = idle.get

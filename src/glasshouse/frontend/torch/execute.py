@@ -13,6 +13,7 @@ from glasshouse.errors import GlasshouseError, TypeMismatch
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, torch_dtype
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.ir.graph import Graph
+from glasshouse.ops.random import RUN_SEED
 
 EXECUTORS = ("auto", "compiled", "reference")
 
@@ -54,7 +55,10 @@ class Runner:
             many: Sequence[Any] = out if isinstance(out, (list, tuple)) else [out]
         else:
             from glasshouse.numpy_ref import run
+            from glasshouse.runtime.seeds import drawn_seed
 
+            if any(n.attrs["name"] == RUN_SEED for n in self.graph.updates):
+                self._state[RUN_SEED] = np.array(drawn_seed(), np.int64)
             many = run(self.graph, [_carried(g) for g in given], variables=self._state)
         return [_tensor(o, v.type.dtype) for o, v in zip(many, self.graph.outputs, strict=True)]
 

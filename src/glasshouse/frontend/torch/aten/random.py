@@ -1,31 +1,36 @@
-"""Decides how ATen's random ops are spelled: numbers from a seed, not from PyTorch's generator.
+"""Decides how ATen's random ops are spelled: numbers from a seed, which PyTorch's generator gives.
 
-A seed is a variable of the graph that counts up with every run, so runs differ from each other and
-repeat when the variable is set back. The numbers are not those that PyTorch would draw.
+A seed is a variable of the graph. Each call sets it from PyTorch's default generator
+(`runtime.seeds`), so that `torch.manual_seed` fixes the results; without PyTorch it counts up. The
+numbers are not those that eager code would draw, as with `torch.compile`; and as there, with
+`torch._inductor.config.fallback_random` they are: then PyTorch itself runs these ops.
 """
 
 from __future__ import annotations
 
 import math
+import sys
 from typing import Any
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import Context, apply, aten, is_handle
 from glasshouse.frontend.torch.dtypes import dtype_of
 from glasshouse.ir.dtype import DType, float32, int64
-from glasshouse.ir.sources import VARIABLE
+from glasshouse.ops.random import RUN_SEED
 
-_NAME = "random.seed"
 _SELU_FLOOR = 1.7580993408473766  # minus what SELU gives for minus infinity
 
 
 def seed(ctx: Context) -> Any:
     """A seed of its own for each op that draws: the run's seed plus the number of draws so far."""
+    options = sys.modules.get("torch._inductor.config")
+    if options is not None and options.fallback_random:
+        raise Unsupported("fallback_random asks for the numbers that eager code draws")
     builder = ctx.builder
     graph = builder.graph
-    held = next((n for n in graph.updates if n.op is VARIABLE and n.attrs["name"] == _NAME), None)
+    held = next((n for n in graph.updates if n.attrs["name"] == RUN_SEED), None)
     if held is None:
-        run = builder.variable(0, int64, _NAME)
+        run = builder.variable(0, int64, RUN_SEED)
         # 2**20 draws in one run before two runs share a seed.
         builder.update(run, run + 2**20)
     else:
