@@ -98,11 +98,11 @@ def test_checkpoint_draws_the_same_twice() -> None:
     torch.testing.assert_close(layer[0].bias.grad, 2.0 * (~dropped).sum(0).float())
 
 
-def test_the_sequence_of_eager_code_where_it_is_asked_for(monkeypatch: Any) -> None:
+def test_the_sequence_of_eager_code_where_it_is_asked_for() -> None:
     import torch._inductor.config as options
 
-    monkeypatch.setattr(options, "fallback_random", True)
-    module = gh.compile(Draws(), X)
+    with options.patch(fallback_random=True):
+        module = gh.compile(Draws(), X)
     torch.manual_seed(7)
     ours = module(X)
     torch.manual_seed(7)
