@@ -75,3 +75,7 @@ class BuildError(GlasshouseError, RuntimeError):
 
 class NumericsError(GlasshouseError, ArithmeticError):
     """Numbers that changed by more than rounding; the message names what changed them."""
+
+
+class LostGradient(UserWarning):
+    """An argument requires a gradient that a compiled module does not compute."""

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
 from glasshouse.errors import ExecutionError
 from glasshouse.ir.dim import Dim, SymDim, evaluate, symbols_of
-from glasshouse.ir.dtype import bfloat16, to_storage
+from glasshouse.ir.dtype import to_storage
 from glasshouse.ir.graph import Node, Value
+from glasshouse.runtime.arguments import as_array, name_of
 from glasshouse.runtime.arrays import Array
 
 
@@ -22,27 +25,60 @@ def empty(value: Value, sizes: Mapping[str, int]) -> Array:
 
 
 def checked_input(value: Value, array: Array, sizes: Mapping[str, int], number: int) -> Array:
-    """An input that has the type and a size that the code was compiled for."""
-    name = value.node.attrs["name"] or f"input {number}"
-    if array.shape != sizes_of(value.type.shape, sizes):
-        raise ExecutionError(f"{name} must be {value.type}, got shape {list(array.shape)}")
+    """An input that has a size that the code was compiled for."""
+    name = name_of(value, number)
+    if not _has_shape(value, array, sizes):
+        known = [f"{s} = {sizes[s]}" for d in value.type.shape for s in symbols_of(d) if s in sizes]
+        where = f" ({', '.join(dict.fromkeys(known))})" if known else ""
+        shape = list(array.shape)
+        raise ExecutionError(f"{name} must be {value.type}{where}, got shape {shape}")
     for dim in value.type.shape:
         if isinstance(dim, SymDim):
             _check_range(name, dim, sizes)
-    if array.dtype != value.type.dtype.storage:
-        if value.type.dtype is not bfloat16:
-            raise ExecutionError(f"{name} must be {value.type}, got {array.dtype}")
-        array = to_storage(array, bfloat16)
-    return np.ascontiguousarray(array)
+    return np.ascontiguousarray(to_storage(array, value.type.dtype)).reshape(array.shape)
 
 
-def check_output(value: Value, array: Array, sizes: Mapping[str, int]) -> None:
-    """A buffer of the caller's must be just what a kernel writes."""
-    right = array.shape == sizes_of(value.type.shape, sizes)
-    if not right or array.dtype != value.type.dtype.storage or not array.flags.c_contiguous:
+def _has_shape(value: Value, array: Array, sizes: Mapping[str, int]) -> bool:
+    dims = value.type.shape
+    if any(s not in sizes for d in dims for s in symbols_of(d)):
+        return False  # a size that no number fits: 2*n, and 7 was given
+    return tuple(array.shape) == sizes_of(dims, sizes)
+
+
+def check_outputs(values: Sequence[Value], given: Sequence[Any]) -> list[Array]:
+    """Buffers of the caller's as arrays of the right element types; sizes are checked later."""
+    if not isinstance(given, (list, tuple)) or len(given) != len(values):
+        kinds = ", ".join(str(v.type) for v in values)
+        count = len(given) if isinstance(given, (list, tuple)) else type(given).__name__
         raise ExecutionError(
-            f"an output buffer must be a contiguous {value.type}, "
-            f"got {array.dtype}{list(array.shape)}"
+            f"the module gives {len(values)} outputs, buffers were given for {count}",
+            hint=f"give a list of {kinds}",
+        )
+    return [_buffer(number, v, g) for number, (v, g) in enumerate(zip(values, given, strict=True))]
+
+
+def _buffer(number: int, value: Value, given: Any) -> Array:
+    torch: Any = sys.modules.get("torch")
+    is_tensor = torch is not None and isinstance(given, torch.Tensor)
+    if not is_tensor and not isinstance(given, np.ndarray):
+        got = "None" if given is None else f"a {type(given).__name__}"
+        raise ExecutionError(f"output buffer {number} must be {value.type}, got {got}")
+    array = as_array(f"output buffer {number}", value.type, given.detach() if is_tensor else given)
+    if array.dtype != value.type.dtype.storage:
+        raise ExecutionError(f"output buffer {number} must be {value.type}, got {array.dtype}")
+    if not array.flags.writeable:
+        raise ExecutionError(f"output buffer {number} must be {value.type}, got a read-only array")
+    return array
+
+
+def check_output(number: int, value: Value, array: Array, sizes: Mapping[str, int]) -> None:
+    """A buffer of the caller's has the size of the output, and lies row by row."""
+    wanted = sizes_of(value.type.shape, sizes)
+    if array.shape != wanted or not array.flags.c_contiguous:
+        how = "" if array.flags.c_contiguous else " that is not contiguous"
+        raise ExecutionError(
+            f"output buffer {number} must be a contiguous {value.type.dtype}{list(wanted)}, "
+            f"got {array.dtype}{list(array.shape)}{how}"
         )
 
 

@@ -121,7 +121,7 @@ class Run:
             if array is None:
                 array = self._outputs[number] = empty(value, self.sizes)
             else:
-                check_output(value, array, self.sizes)
+                check_output(number, value, array, self.sizes)
             kept.setdefault(value, array)
         for value in (*self._watched, *layout.unbounded):
             if value not in kept and self._is_sized(value.type.shape):

@@ -21,9 +21,11 @@ from glasshouse.ir.sources import CONSTANT, VARIABLE
 from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program, Step
 from glasshouse.record.reader import Recording
-from glasshouse.runtime.arrays import Array, array_of, like_inputs
+from glasshouse.runtime.arguments import as_array, name_of, ordered
+from glasshouse.runtime.arrays import Array, like_inputs
 from glasshouse.runtime.bodies import Bodies
 from glasshouse.runtime.calling import flat_inputs, rebuilt, signature_for
+from glasshouse.runtime.checks import check_outputs
 from glasshouse.runtime.constants import ConstantSet, Packing, built_in
 from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.mapped import MappedWeights
@@ -139,7 +141,7 @@ class Module(ShowsInCell):
             self._fillers[kind] = self._new_call(kind, True)
         call = self._fillers[kind]
         if call is None or call(given, outputs) is None:
-            self._run([array_of(x) for x in given], [array_of(o) for o in outputs])
+            self._run(self._arrays(given), check_outputs(self.graph.outputs, outputs))
         return outputs
 
     def benchmark_with_tensors(
@@ -147,6 +149,7 @@ class Module(ShowsInCell):
     ) -> tuple[float, float, Sequence[Any]]:
         """(mean, standard deviation, outputs); times are milliseconds."""
         given = self._ordered(inputs)
+        _check_count(count)
 
         def run() -> Sequence[Any]:
             if outputs is not None:
@@ -156,7 +159,7 @@ class Module(ShowsInCell):
 
         results = run()
         times: list[float] = []
-        for _ in range(max(count, 1)):
+        for _ in range(count):
             begin = time.perf_counter()
             results = run()
             times.append((time.perf_counter() - begin) * 1e3)
@@ -164,7 +167,8 @@ class Module(ShowsInCell):
 
     def profile(self, *inputs: Any, count: int = 10) -> list[KernelTime]:
         """Mean time of each step over `count` runs, after one that warms up."""
-        arrays = [array_of(x) for x in inputs]
+        _check_count(count)
+        arrays = self._arrays(inputs)
         total = np.zeros(len(self.program.steps))
         with undisturbed():
             self._run(arrays)
@@ -178,7 +182,7 @@ class Module(ShowsInCell):
     def watch(self, inputs: Sequence[Any], see: See) -> list[Array]:
         """Run step by step; after each, `see` may read the operands and outputs of that step."""
         with undisturbed():
-            return self._run([array_of(x) for x in inputs], see=see)
+            return self._run(self._arrays(inputs), see=see)
 
     def recording(self, *inputs: Any, count: int = 10) -> Recording:
         """All that is known: stages, rewrites, kernels with code; with inputs, times and errors."""
@@ -334,7 +338,8 @@ class Module(ShowsInCell):
                     "into another is gone)",
                 )
             value = self._by_name[name]
-            array = np.ascontiguousarray(to_storage(array_of(data), value.type.dtype))
+            plain = as_array(name, value.type, data)
+            array = np.ascontiguousarray(to_storage(plain, value.type.dtype)).reshape(plain.shape)
             if array.shape != value.type.shape:
                 raise ExecutionError(f"{name} must be {value.type}, got shape {list(array.shape)}")
             if value in self._built_in and not np.array_equal(array, value.node.attrs["data"]):
@@ -354,7 +359,7 @@ class Module(ShowsInCell):
             made = None if call is None else call(inputs)
             if made is not None:
                 return made
-        arrays = self._run([array_of(x) for x in inputs])
+        arrays = self._run(self._arrays(inputs))
         pairs = zip(arrays, self.graph.outputs, strict=True)
         wrapped = [like_inputs(inputs, a, v.type.dtype) for a, v in pairs]
         return wrapped[0] if len(wrapped) == 1 else tuple(wrapped)
@@ -378,9 +383,25 @@ class Module(ShowsInCell):
             return Run(self._general, workspace, kept, sizes).execute(given, times, see)
 
     def _ordered(self, inputs: Inputs) -> Sequence[Any]:
-        if not isinstance(inputs, Mapping):
-            return inputs
-        return [inputs[v.node.attrs["name"]] for v in self.graph.inputs]
+        if isinstance(inputs, Mapping):
+            return ordered(self.graph.inputs, (), inputs)
+        if not isinstance(inputs, (list, tuple)):
+            raise ExecutionError(
+                f"inputs are a list or a dict by name, got a {type(inputs).__name__}"
+            )
+        return inputs
+
+    def _arrays(self, inputs: Sequence[Any]) -> list[Array]:
+        """Arguments as arrays of the right element types."""
+        values = self.graph.inputs
+        given = ordered(values, inputs, {})
+        named = enumerate(zip(values, given, strict=True))
+        return [as_array(name_of(v, i), v.type, x) for i, (v, x) in named]
+
+
+def _check_count(count: Any) -> None:
+    if not isinstance(count, int) or count < 1:
+        raise ExecutionError(f"count is how often to run, an int from 1 on, got {count!r}")
 
 
 def _step_name(step: Step) -> str:

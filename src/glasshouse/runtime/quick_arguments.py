@@ -84,7 +84,8 @@ class Side(ABC):
 
     def filled(self, outputs: Sequence[Value]) -> Iterator[str]:
         """Outputs that are given, into y0, y1 ..., checked."""
-        yield f"if len(outputs) != {len(outputs)}: return None"
+        known = "type(outputs) not in (list, tuple)"
+        yield f"if {known} or len(outputs) != {len(outputs)}: return None"
         yield f"{listed('y', len(outputs))} = outputs"
         yield from self.checks("y", outputs)
 
@@ -159,15 +160,18 @@ class Tensors(Side):
         names["Tensor"], names["empty_like"], names["empty"] = (
             torch.Tensor, torch.empty_like, torch.empty,
         )  # fmt: skip
+        names["strided"] = torch.strided
 
     def dtype(self, value: Value) -> Any:
         return getattr(self.torch, value.type.dtype.name)
 
     def is_other(self, x: str) -> str:
-        return f"type({x}) is not Tensor"
+        # Asked before its shape: sparse and nested tensors have no strides, or no sizes.
+        return f"type({x}) is not Tensor or {x}.layout is not strided or {x}.is_nested"
 
     def is_wrong(self, x: str) -> str:
-        return f"{x}.dtype is not {x}_dtype or not {x}.is_contiguous() or not {x}.is_cpu"
+        lies = f"not {x}.is_contiguous() or not {x}.is_cpu or {x}.is_neg()"
+        return f"{x}.dtype is not {x}_dtype or {lies} or {x}.requires_grad"
 
     def address(self, x: str) -> str:
         return f"{x}.data_ptr()"

@@ -53,7 +53,8 @@ def test_whatever_is_not_quick_still_runs(linear: tuple[Graph, Module]) -> None:
     apart = torch.from_numpy(np.ascontiguousarray(x.T)).T
     frozen = x.copy()
     frozen.flags.writeable = False
-    for given in (np.asfortranarray(x), frozen, apart, torch.nn.Parameter(apart)):
+    held = torch.nn.Parameter(apart, requires_grad=False)
+    for given in (np.asfortranarray(x), frozen, apart, held):
         out = module(given)
         assert isinstance(out, torch.Tensor) == isinstance(given, torch.Tensor)
         np.testing.assert_array_equal(np.asarray(out), expected)

@@ -106,7 +106,7 @@ def test_a_recording_and_given_buffers_know_such_sizes() -> None:
     out = torch.empty(wanted.shape, dtype=torch.int64)
     module.run_with_tensors([floats(1), ints(1)], [out])
     same(out, wanted)
-    with pytest.raises(ExecutionError, match="an output buffer must be a contiguous"):
+    with pytest.raises(ExecutionError, match="output buffer 0 must be a contiguous int64"):
         module.run_with_tensors([floats(2), ints(2)], [torch.empty(1, dtype=torch.int64)])
 
 
