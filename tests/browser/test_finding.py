@@ -37,7 +37,7 @@ def test_the_language_of_the_palette(viewer) -> None:
         v.page.fill(".palette-input", query)
         v.page.wait_for_selector(f".palette-told:has-text('{told}')", timeout=5000)
     v.page.fill(".palette-input", "time>250us")
-    v.page.wait_for_selector(".palette-told:has-text('No node')")
+    v.page.wait_for_selector(".palette-told:has-text('Time is not measured at this stage')")
     v.key("Escape", "]")
     v.page.wait_for_selector(".stage-tab[aria-selected=true]:has-text('FuseOperator')")
     for query, told in (("time>250us", "1 of"), ("error>1.5e-7", "1 of"), ("heat<15", "1 of"),

@@ -6,6 +6,7 @@ import { Interner } from "../layout/labels";
 import { Measure } from "../layout/measure";
 import { LARGE, transferables } from "../layout/scene_update";
 import { EACH, FOLDED, LayoutSession, OPEN, type Pace } from "../layout/session";
+import { countIn } from "../model/counts";
 import { Graph } from "../model/graph";
 import { buildHierarchy, groupKey, type Hierarchy } from "../model/hierarchy";
 import { INSIDE, unfoldBodies } from "../model/inside";
@@ -104,7 +105,7 @@ export class Engine {
     let boxes = 0;
     for (const g of session.flat ? [0] : session.visibleGroups(false)) boxes += session.flat ? h.nodes : session.membersOf(g).length;
     return {
-      update, fold: this.spell(session, view.fold), groupings, grouping: view.grouping, nodes: h.stage.nodes, edges: h.stage.edges,
+      update, fold: this.spell(session, view.fold), groupings, grouping: view.grouping, nodes: countIn(h, 0, "nodes"), edges: countIn(h, 0, "edges"),
       groups: h.groups - 1, boxes,
     };
   }

@@ -43,8 +43,10 @@ export function drawBox(frame: Frame, m: Member): void {
   const stripe = source || pill ? 0 : Math.min(4, 4 * Math.max(0.5, s));
   const pattern = !group && FAMILIES[family] === "opaque" ? HATCHED : PLAIN;
   list.box(x, y, w, h, radius, fade(fill, alpha), fade(border, alpha), marked ? 1.75 : m.borderWidth, stripe, fade(theme.familyEdge[family], alpha), pattern);
+  const bars = flags & IS_REPEAT && h > 24 ? (overlay?.bars?.(item) ?? null) : null;
   const share = overlay?.share?.[item] ?? 0;
-  if (share > 0 && h > 16) list.box(x + 6, y + h - 4, Math.max(1, (w - 12) * share), 2, 1, fade(theme.ink, 0.55 * alpha), 0, 0);
+  if (bars) drawBars(frame, m, bars);
+  else if (share > 0 && h > 16) list.box(x + 6, y + h - 4, Math.max(1, (w - 12) * share), 2, 1, fade(theme.ink, 0.55 * alpha), 0, 0);
   drawWords(frame, m, pill, change);
   if (flags & HAS_INSIDE && h >= BLOCK_H && w > 40) drawUnfoldSign(frame, m);
 }
@@ -59,6 +61,25 @@ function drawPile({ scale, list, theme }: Frame, { x, y, w, h, alpha }: Member, 
     list.rect(x + k * d + 2, y + h + (k - 1) * d, w - 2, d, tone);
     list.rect(x + w + k * d - 1, y + k * d + 2, 1, h - 3, line);
     list.rect(x + k * d + 2, y + h + k * d - 1, w - 3, 1, line);
+  }
+}
+
+/** One bar for each member of a run: a layer that differs from its equals is seen while they are folded. */
+function drawBars({ list, theme, state }: Frame, { x, y, w, h, alpha, item }: Member, values: Float32Array): void {
+  const most = values.reduce((a, v) => Math.max(a, v), 0);
+  if (!(most > 0)) return;
+  const room = w - 12;
+  const step = room / values.length;
+  const tall = Math.min(9, h * 0.2);
+  const ink = fade(state.overlay?.text?.[item] || theme.ink, 0.6 * alpha);
+  // More members than pixels: each column shows the largest of those that share it.
+  const columns = Math.max(1, Math.min(values.length, Math.floor(room / 2)));
+  for (let k = 0; k < columns; k++) {
+    let v = 0;
+    for (let i = Math.floor((k * values.length) / columns); i < Math.floor(((k + 1) * values.length) / columns); i++) v = Math.max(v, values[i]);
+    const each = (step * values.length) / columns;
+    const up = Math.max(1, (v / most) * tall);
+    list.rect(x + 6 + k * each, y + h - 2 - up, Math.max(1, each - 1), up, ink);
   }
 }
 

@@ -11,6 +11,8 @@ export interface Overlay {
   readonly sheet?: Uint32Array;
   /** A figure at the right of the box or header ("412 µs"). */
   readonly figure?: (item: number) => string;
+  /** Values of the members of a run of identical groups, drawn as small bars on its box. */
+  readonly bars?: (item: number) => Float32Array | null;
   /** Share of the whole, 0..1, drawn as a bar. */
   readonly share?: Float32Array;
   /** 1 added, 2 removed, 3 changed. */

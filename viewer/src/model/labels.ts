@@ -2,7 +2,8 @@
 
 import { count, short, shortType } from "../base/format";
 import type { Graph } from "./graph";
-import { worksIn, type Hierarchy } from "./hierarchy";
+import { countIn } from "./counts";
+import type { Hierarchy } from "./hierarchy";
 import { ADDED, CHANGED, REMOVED } from "./stage";
 import { isNumber } from "./twins";
 
@@ -31,6 +32,8 @@ export function nodeTitle(h: Hierarchy, node: number): string {
   if (r < 0) return h.stage.graph.info.stages[h.stage.stage].output_nodes.length > 1 ? `output ${-1 - r}` : "output";
   const op = shortOp(g.strings.head(g.op[r]));
   if (isSource(h, node) && g.name[r] > 0) return lastPart(g.strings.head(g.name[r])) || op;
+  // A kernel goes by the modules and ops that it computes ("dense + gelu"), not by "FusedMatmul*".
+  if (g.name[r] > 0 && (op.endsWith("*") || g.strings.head(g.name[r], 200).includes(" + "))) return g.strings.head(g.name[r], 120);
   if (CAST.test(op)) return `${op} → ${castType(h, node)}`;
   return op || lastPart(g.strings.head(g.name[r])) || `node ${g.id[r]}`;
 }
@@ -131,9 +134,16 @@ export function groupClass(h: Hierarchy, group: number): string {
 
 /** The only working node of a group, or -1. */
 export function soleOp(h: Hierarchy, group: number): number {
-  if (worksIn(h, group) !== 1 || h.end[group] - h.start[group] > 64) return -1;
+  if (countIn(h, group, "ops") !== 1 || h.end[group] - h.start[group] > 64) return -1;
   for (let p = h.start[group]; p < h.end[group]; p++) if (h.worksBefore[p + 1] > h.worksBefore[p]) return h.order[p];
   return -1;
+}
+
+/** The outermost group that holds a node and no other work: such a module is that op. -1 where there is none. */
+export function soleHome(h: Hierarchy, node: number): number {
+  let out = -1;
+  for (let p = h.parent[node]; p > h.nodes && soleOp(h, p - h.nodes) === node; p = h.parent[p]) out = p;
+  return out;
 }
 
 const changes = new WeakMap<Hierarchy, readonly Int32Array[]>();
@@ -155,15 +165,26 @@ export function groupChanges(h: Hierarchy, group: number): readonly [added: numb
   return [before[0][b] - before[0][a], before[1][b] - before[1][a], before[2][b] - before[2][a]];
 }
 
+/** "Linear + gelu" for the kernel "dense + gelu" in the module dense: the title above has the name already. */
+function soleSubtitle(h: Hierarchy, group: number, cls: string, op: string): string {
+  if (!cls || cls === op) return op;
+  const words = op.split(" + ");
+  const own = words.indexOf(groupTitle(h, group).split(".").at(-1) ?? "");
+  if (own < 0) return `${cls} · ${op}`;
+  words[own] = cls;
+  return words.join(" + ");
+}
+
 /** Class and number of ops (for a module around one op, that op); in a diff, what happened inside. */
 export function groupSubtitle(h: Hierarchy, group: number): string {
   const [added, removed, changed] = groupChanges(h, group);
   if (added + removed + changed > 0) {
     return [added && `+${short(added)}`, removed && `−${short(removed)}`, changed && `~${short(changed)}`].filter(Boolean).join("  ");
   }
-  const n = worksIn(h, group);
+  const n = countIn(h, group, "ops");
   const sole = soleOp(h, group);
-  const figure = sole >= 0 ? nodeTitle(h, sole) : `${short(n)} ${n === 1 ? "op" : "ops"}`;
   const cls = groupClass(h, group);
+  if (sole >= 0) return soleSubtitle(h, group, cls, nodeTitle(h, sole));
+  const figure = `${short(n)} ${n === 1 ? "op" : "ops"}`;
   return cls ? `${cls} · ${figure}` : figure;
 }

@@ -24,7 +24,7 @@ export class Breadcrumbs {
     for (const g of above.reverse()) parts.push(this.crumb(graphs[g].name || "model", () => this.openGraph(g)));
     const item = app.selected;
     if (item >= 0) {
-      const [hit] = await app.engine.call("hits", { items: Int32Array.of(item) });
+      const [hit] = await app.engine.call("hits", { items: Int32Array.of(item), text: "" });
       const nodes = app.result?.update.nodes ?? 0;
       const path = item < nodes ? (await app.engine.call("node", { item })).path : (await app.engine.call("group", { item })).path;
       if (asked !== this.asked) return;

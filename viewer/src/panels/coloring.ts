@@ -31,6 +31,8 @@ export class Coloring {
     this.select.addEventListener("change", () => void this.set(this.select.value));
     app.events.on("shown", ({ result }) => {
       if (result.update.reset) void this.refresh();
+      // Folding changes what is drawn, and so the scale.
+      else if (this.name) void this.paint();
     });
     app.events.on("theme", () => void this.paint());
   }
@@ -90,7 +92,7 @@ export class Coloring {
   }
 
   private paintNumbers(c: ColorData, dark: boolean): void {
-    const ramp = rampOf(c, dark, this.app.result?.update.nodes ?? 0);
+    const ramp = rampOf(c, dark);
     const items = c.value.length;
     const fill = new Uint32Array(items);
     const text = new Uint32Array(items);
@@ -115,9 +117,14 @@ export class Coloring {
       // Headers of open groups have the room for a share.
       const at = item >= (this.app.result?.update.nodes ?? 0) ? this.app.view.scene.place(item) : null;
       const open = at !== null && (at.view.batch.flags[at.view.first + at.index] & IS_OPEN) !== 0;
-      return open && c.additive && v / c.total >= 0.001 ? `${figure(c.unit, v)} · ${percent(v / c.total)}` : figure(c.unit, v);
+      const n = copies.get(item) ?? 1;
+      const told = n > 1 ? (c.additive ? `${n} × ${figure(c.unit, v / n)}` : `≤ ${figure(c.unit, v)}`) : figure(c.unit, v);
+      return open && c.additive && v / c.total >= 0.001 ? `${told} · ${percent(v / c.total)}` : told;
     };
-    this.overlays.set("color", { fill, text, share: c.additive ? share : undefined, figure: said });
+    const copies = new Map(c.copies);
+    for (const [item, each] of c.runs) copies.set(item, each.length);
+    const runs = new Map(c.runs);
+    this.overlays.set("color", { fill, text, share: c.additive ? share : undefined, figure: said, bars: (item) => runs.get(item) ?? null });
     const bar = el("canvas", { class: "ramp", width: 180, height: 10, "aria-hidden": "true" });
     const ctx = bar.getContext("2d");
     const [from, to] = [ramp.ticks[0] ?? 0, ramp.ticks[ramp.ticks.length - 1] ?? 1];
@@ -128,7 +135,7 @@ export class Coloring {
     }
     this.legend.replaceChildren(
       this.head(c), el("div", {}, bar, el("div", { class: "ticks" }, ...ramp.ticks.map((t) => el("span", {}, figure(c.unit, t))))),
-      el("div", { class: "soft" }, [c.additive ? `${figure(c.unit, c.total)} in all` : `largest ${figure(c.unit, c.high)}`, c.note, ramp.kind === "log" ? "scale by ratio" : ""].filter(Boolean).join(" · ")),
+      el("div", { class: "soft" }, [c.absent || (c.additive ? `${figure(c.unit, c.total)} in all` : `largest ${figure(c.unit, c.high)}`), c.note, ramp.kind === "log" ? "scale by ratio" : "", c.absent ? "" : "scaled to what is drawn"].filter(Boolean).join(" · ")),
     );
   }
 

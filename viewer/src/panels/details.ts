@@ -47,9 +47,9 @@ export class DetailsPanel {
       else {
         const group = item >= nodes ? await app.engine.call("group", { item }) : null;
         // The unfolded inside of a node tells what the node tells: its kernel, code, times and errors.
-        const d = group ? group.inside : await app.engine.call("node", { item });
+        const d = group ? (group.inside ?? group.sole) : await app.engine.call("node", { item });
         if (group && !d) parts = groupDetails(app, group, go, this.hooks.search);
-        else parts = d ? nodeDetails(app, d, this.actions(item, go)) : [];
+        else parts = d ? nodeDetails(app, d, this.actions(item, go), group && !group.inside ? group : null) : [];
       }
     } catch (e) {
       parts = [el("p", { class: "trouble" }, `This part of the file can't be read: ${e instanceof Error ? e.message : String(e)}`)];

@@ -4,8 +4,10 @@ import type { App } from "../app/app";
 import { el } from "../base/dom";
 import { bytes, count, percent, seconds, short } from "../base/format";
 import type { GroupDetails } from "../query/api";
+import type { RunFigures } from "../query/runs";
 import type { Summary } from "../query/summary";
-import { attributes, barRow, button, chip, facts, limited, link, middle, section } from "./parts";
+import { figure } from "./coloring";
+import { attributes, barRow, button, chip, facts, cutLeft, limited, link, section } from "./parts";
 import type { Goto } from "./details";
 import { sourceView } from "./source_view";
 
@@ -15,22 +17,25 @@ function totals(s: Summary): HTMLElement {
   return facts([
     ["Ops", count(s.ops)],
     ["Nodes", s.nodes === s.ops ? "" : count(s.nodes)],
-    ["Edges", count(s.edges)],
+    ["Edges", `${count(s.edges)}${s.broken > 0 ? ` and ${count(s.broken)} broken` : ""}`],
     ["Groups", s.groups > 0 ? count(s.groups) : ""],
     ["Parameters", s.params > 0 ? `${short(s.params)}${s.paramBytes > 0 ? ` (${bytes(s.paramBytes)})` : ""}` : ""],
     ["FLOPs", known(s.flops) ? el("span", { title: s.flopsNote }, `${short(s.flops)}${s.flopsNote.startsWith("est") ? " (estimated)" : ""}`) : ""],
     ["Bytes written", known(s.bytes) ? bytes(s.bytes) : ""],
-    ["Time", known(s.time) ? seconds(s.time) : ""],
+    ["Time", known(s.time) ? seconds(s.time) : s.timeNote],
     ["Largest error", known(s.error) ? s.error.toExponential(1) : ""],
     ["With source line", s.withSource > 0 ? percent(s.withSource / Math.max(1, s.nodes)) : ""],
   ]);
 }
 
+/** "FusedMatmul*" in words. */
+const opWords = (op: string): string => op.replace(/^Fused(\w+)\*$/, "$1, fused with others");
+
 function opCounts(s: Summary, search: (query: string) => void): HTMLElement | string {
   if (s.opCounts.length === 0) return "";
   const most = s.opCounts[0].count;
   const rows = s.opCounts.map((o) =>
-    barRow(el("span", {}, el("span", { class: `dot family-${o.kind || "other"}`, "aria-hidden": "true" }), link(o.op, () => search(`op:"${o.op}"`), `Find all ${o.op}`)), count(o.count), o.count / most),
+    barRow(el("span", {}, el("span", { class: `dot family-${o.kind || "other"}`, "aria-hidden": "true" }), link(opWords(o.op), () => search(`op:"${o.op}"`), `Find all ${o.op}`)), count(o.count), o.count / most),
   );
   return section("Op counts", String(s.opCounts.length), limited(rows, 12, "ops"));
 }
@@ -39,13 +44,13 @@ function tensors(s: Summary, go: Goto): HTMLElement | string {
   if (s.tensors.length === 0) return "";
   const most = s.tensors[0].bytes;
   return section("Largest tensors", "", ...s.tensors.map((t) =>
-    barRow(el("span", {}, link(middle(t.name, t.weight ? 24 : 18), () => go(t.item), `${t.name}: ${t.type}`), el("code", {}, t.weight ? "" : t.count > 1 ? `${t.type} × ${t.count}` : t.type)), bytes(t.bytes), t.bytes / most)));
+    barRow(el("span", {}, link(cutLeft(t.name, t.weight ? 28 : 20), () => go(t.item), `${t.name}: ${t.type}`), el("code", {}, t.weight ? "" : t.count > 1 ? `${t.type} × ${t.count}` : t.type)), bytes(t.bytes), t.bytes / most)));
 }
 
 function slowest(s: Summary, go: Goto): HTMLElement | string {
   if (s.slowest.length === 0) return "";
   const most = s.slowest[0].seconds;
-  return section("Slowest", seconds(s.time), ...s.slowest.map((t) => barRow(link(t.title, () => go(t.item)), `${seconds(t.seconds)} · ${percent(t.seconds / s.time)}`, t.seconds / most)));
+  return section("Slowest", seconds(s.time), ...s.slowest.map((t) => barRow(link(cutLeft(t.title, 30), () => go(t.item), t.title), `${seconds(t.seconds)} · ${percent(t.seconds / s.time)}`, t.seconds / most)));
 }
 
 export function modelDetails(app: App, s: Summary, go: Goto, search: (query: string) => void): HTMLElement[] {
@@ -90,6 +95,18 @@ function passText(stage: { readonly pass_name: string; readonly doc: string; rea
   return section("This pass", stage.seconds > 0 ? seconds(stage.seconds) : "", el("p", {}, stage.doc || stage.pass_name), attributes(Object.entries(stage.options)));
 }
 
+/** Mean and range over identical groups, with a bar for each that goes to it. */
+function runSection(f: RunFigures, go: Goto): HTMLElement {
+  const bars = f.each.map((e) => {
+    const bar = el("span", { class: "run-bar" });
+    bar.style.height = `${Math.max(2, (e.value / f.high) * 100)}%`;
+    const text = `${e.title}: ${figure(f.unit, e.value)}`;
+    return el("button", { type: "button", class: "run-column", title: text, "aria-label": text, click: () => go(e.item) }, bar);
+  });
+  const range = f.high > f.low ? `${figure(f.unit, f.low)} to ${figure(f.unit, f.high)}` : "all alike";
+  return section(`${f.title} of each`, `mean ${figure(f.unit, f.mean)}`, el("p", { class: "soft" }, `${range}, ${count(f.each.length)} in all`), el("div", { class: "run-bars" }, ...bars));
+}
+
 export function groupDetails(app: App, d: GroupDetails, go: Goto, search: (query: string) => void): HTMLElement[] {
   const out: HTMLElement[] = [
     el("h2", {}, d.title),
@@ -99,8 +116,10 @@ export function groupDetails(app: App, d: GroupDetails, go: Goto, search: (query
       button("Unfold or fold", "Unfold or fold this group (Enter)", () => void app.toggle(d.item)),
       ...(d.repeat > 0 ? [button("Unfold each", "Show each of the identical groups", () => void app.setFold(d.item, 2))] : []),
     ),
+    ...(d.repeat > 0 ? [el("p", { class: "soft" }, `All ${count(d.repeat)} together:`)] : []),
     totals(d),
   ];
+  for (const f of d.each) if (f.high > f.low || f.name === "time") out.push(runSection(f, go));
   if (d.file) out.push(section("Source", "", sourceView(app, d.file, d.line)));
   if (d.attrs.length > 0) out.push(section("Attributes", String(d.attrs.length), attributes(d.attrs)));
   for (const p of [slowest(d, go), opCounts(d, (q) => search(d.pathName ? `${q} in:="${d.pathName}"` : q)), tensors(d, go)]) if (typeof p !== "string") out.push(p);

@@ -3,6 +3,7 @@
 import type { App } from "../app/app";
 import { el } from "../base/dom";
 import { bytes, count, percent, seconds, short } from "../base/format";
+import type { GroupDetails } from "../query/api";
 import type { KernelFacts, Link, NodeDetails, NodeRef, Step } from "../query/details";
 import { attributes, button, chip, facts, link, section } from "./parts";
 import type { Goto } from "./details";
@@ -17,16 +18,19 @@ export interface NodeActions {
   readonly trace: (direction: "up" | "down") => void;
 }
 
-export function nodeDetails(app: App, d: NodeDetails, act: NodeActions): HTMLElement[] {
-  const out: HTMLElement[] = [el("h2", {}, d.title)];
+/** `module`: the module that holds this op and no other, and is shown as it. */
+export function nodeDetails(app: App, d: NodeDetails, act: NodeActions, module: GroupDetails | null = null): HTMLElement[] {
+  const full = d.kernels[0]?.title;
+  const out: HTMLElement[] = [el("h2", {}, full || (module ? module.title : d.title))];
   const what = el("p", {});
+  if (module?.cls) what.append(chip(module.cls), " ");
   if (d.op && d.op !== d.title) what.append(chip(d.op, d.kind || "other"), " ");
   if (d.kind) what.append(chip(d.kind, d.kind), " ");
   if (d.pass) what.append(chip(`made by ${d.pass}`));
   out.push(what);
   out.push(
     el("p", { class: "actions" }, button("Upstream", "Light up all that this node needs (u)", () => act.trace("up")), button("Downstream", "Light up all that needs this node (d)", () => act.trace("down")),
-      ...(d.unfolds ? [button(d.unfolded ? "Fold inside" : "Unfold inside", "Show the ops inside this node in its place, or the node again (Enter)", act.unfold)] : []),
+      ...(module ? [button("Unfold", "Show the op in its module (Enter)", act.unfold)] : []), ...(d.unfolds && !module ? [button(d.unfolded ? "Fold inside" : "Unfold inside", "Show the ops inside this node in its place, or the node again (Enter)", act.unfold)] : []),
       ...d.bodies.map((b) => button(d.bodies.length > 1 ? `Open ${b.name}` : "Open alone", "Show the ops inside this node as a graph of their own", () => act.openGraph(b.graph)))),
   );
   out.push(
@@ -102,7 +106,7 @@ function kernel(k: KernelFacts, d: NodeDetails, act: NodeActions): HTMLElement {
   const time = d.times[0]?.seconds ?? NaN;
   const body: (Node | string)[] = [
     facts([
-      ["Kernel", k.name], ["Variant", k.variant], ["Target", k.target], ["Runs", k.runs > 1 ? count(k.runs) : ""],
+      ["Code", k.name], ["Variant", k.variant], ["Target", k.target], ["Runs", k.runs > 1 ? count(k.runs) : ""],
       ["Reads", k.bytesRead > 0 ? bytes(k.bytesRead) : ""], ["Writes", k.bytesWritten > 0 ? bytes(k.bytesWritten) : ""], ["FLOPs", k.flops > 0 ? short(k.flops) : ""],
       ["Speed", time > 0 ? [k.flops > 0 ? `${short((k.flops * k.runs) / time).replace(/([kMGT]?)$/, "\u2009$1")}FLOP/s` : "", k.bytesRead + k.bytesWritten > 0 ? `${bytes(((k.bytesRead + k.bytesWritten) * k.runs) / time)}/s` : ""].filter(Boolean).join(" · ") : ""],
       ["Of the machine's limit", k.limit > 0 && time > 0 ? percent(k.limit / time) : ""], ["File", k.file],

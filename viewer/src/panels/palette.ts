@@ -3,6 +3,7 @@
 import type { App } from "../app/app";
 import { el } from "../base/dom";
 import { count } from "../base/format";
+import { figure } from "./coloring";
 import { HELP } from "../query/language";
 import type { Hit, SearchResult } from "../query/search";
 import type { Overlays } from "./overlays";
@@ -110,14 +111,14 @@ export class Palette {
     if (r.nodes > 0) parts.push(`${count(r.nodes)} of ${count(r.total)} nodes`);
     if (r.outputs > 0) parts.push(`${count(r.outputs)} ${r.outputs === 1 ? "output" : "outputs"}`);
     if (r.groups > 0) parts.push(`${count(r.groups)} ${r.groups === 1 ? "group" : "groups"}`);
-    return parts.join(", ");
+    return [parts.join(", "), r.sorted].filter(Boolean).join(" · ");
   }
 
   private async load(from: number, n: number): Promise<readonly Hit[]> {
     const r = this.result;
     if (!r) return [];
     if (from + n <= r.hits.length) return r.hits.slice(from, from + n);
-    return this.app.engine.call("hits", { items: r.items.slice(from, from + n) });
+    return this.app.engine.call("hits", { items: r.items.slice(from, from + n), text: this.input.value });
   }
 
   private row(h: Hit, index: number): HTMLElement {
@@ -125,7 +126,7 @@ export class Palette {
     const out = el(
       "div", { class: index === this.at ? "hit chosen" : "hit", role: "option", id: `hit-${index}`, "aria-selected": index === this.at ? "true" : "false" },
       el("span", { class: `dot family-${h.family}`, "aria-hidden": "true" }),
-      el("span", { class: "hit-title" }, h.group ? "▸ " : "", title, name ? el("span", { class: "soft" }, ` ${name}`) : ""), el("code", {}, h.sub), el("span", { class: "hit-where" }, h.where || "at the top"),
+      el("span", { class: "hit-title" }, h.group ? "▸ " : "", title, name ? el("span", { class: "soft" }, ` ${name}`) : ""), el("code", {}, h.figure ? figure(h.figure.unit, h.figure.value) : h.sub), el("span", { class: "hit-where" }, h.where || "at the top"),
     );
     out.addEventListener("click", () => void this.jump(index));
     return out;

@@ -35,6 +35,11 @@ export function middle(text: string, most: number): string {
   return text.length <= most ? text : `${text.slice(0, Math.ceil(most * 0.4))}…${text.slice(text.length - Math.floor(most * 0.6) + 1)}`;
 }
 
+/** Paths are cut at their beginning: what tells them apart stands at their end. */
+export function cutLeft(text: string, most: number): string {
+  return text.length <= most ? text : `…${text.slice(text.length - most + 1)}`;
+}
+
 type Value = Node | string;
 
 /** Name and value, line by line; empty values are left out. */

@@ -18,28 +18,19 @@ function along(stops: readonly Rgba[], t: number): Rgba {
   return blend(stops[i], stops[i + 1], x - i);
 }
 
-/** Amounts over three orders of magnitude are told apart by ratio, others by difference. */
-export function rampOf(c: ColorData, dark: boolean, nodes: number): Ramp {
+/** Amounts over three orders of magnitude, most of them small, are told apart by ratio, others by difference. */
+export function rampOf(c: ColorData, dark: boolean): Ramp {
   const given = c.scale;
   if (given && given.thresholds.length > 0) {
     const steps = given.thresholds.map(([v, color]) => [v, parseColor(color) ?? 0] as const);
     return { at: (v) => (steps.find(([limit]) => v <= limit) ?? [0, 0])[1], ticks: steps.map(([v]) => v), kind: "linear" };
   }
   const stops = given && given.gradient.length > 1 ? given.gradient.map(([, color]) => parseColor(color) ?? 0) : STOPS[dark ? "dark" : "light"].map((s) => rgb(s));
-  let low = Infinity;
-  let high = -Infinity;
-  let positive = Infinity;
-  // The scale is that of nodes: the sum of a group would wash all of them out. A folded group that holds
-  // more than any node has the strongest colour, which is what it should say.
-  for (let i = 0; i < nodes; i++) {
-    const v = c.value[i];
-    if (!Number.isFinite(v)) continue;
-    if (v < low) low = v;
-    if (v > high) high = v;
-    if (v > 0 && v < positive) positive = v;
-  }
-  if (!(high > -Infinity)) return { at: () => 0, ticks: [], kind: "linear" };
-  if (low >= 0 && high > 0 && high / positive > 1000) {
+  // The scale is that of the boxes drawn now: of nodes alone, every folded group would be the darkest.
+  const { least: low, high, low: positive } = c;
+  if (low === 0 && high === 0) return { at: () => 0, ticks: [], kind: "linear" };
+  // A few that outweigh the rest by far would leave all others one colour.
+  if (low >= 0 && high > 0 && high / positive > 1000 && c.median < high / 20) {
     const a = Math.log10(Math.max(positive, high * 1e-7));
     const b = Math.log10(high);
     return { at: (v) => (v > 0 ? along(stops, (Math.log10(v) - a) / (b - a || 1)) : along(stops, 0)), ticks: [10 ** a, 10 ** ((a + b) / 2), high], kind: "log" };

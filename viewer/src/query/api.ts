@@ -6,6 +6,7 @@ import type { Compared, Signature } from "./likeness";
 import type { MeasureName, Unit } from "./measures";
 import type { OutlineWindow } from "./outline";
 import type { StyleResult, StyleRule } from "./rules";
+import type { RunFigures } from "./runs";
 import type { Hit, SearchResult } from "./search";
 import type { Summary } from "./summary";
 import type { Direction } from "./trace";
@@ -25,10 +26,18 @@ export interface ColorData {
   readonly labels: readonly (readonly [number, string])[] | null;
   /** Colours given by the file, as pairs item, colour. */
   readonly colors: readonly (readonly [number, string])[] | null;
-  /** Smallest positive and largest value among nodes, and the sum over all. */
+  /** Smallest, smallest positive and largest value among the boxes that are drawn, and the sum over all. */
+  readonly least: number;
   readonly low: number;
   readonly high: number;
+  readonly median: number;
   readonly total: number;
+  /** Items that stand for several copies (a box in an open "layer × 12"), and for how many; `value` is of all of them. */
+  readonly copies: readonly (readonly [number, number])[];
+  /** Values of the members of each run of identical groups that is drawn folded. */
+  readonly runs: readonly (readonly [number, Float32Array])[];
+  /** Why nothing is known at this stage; "" where it is. */
+  readonly absent: string;
   /** How the file wants numbers coloured, if it says. */
   readonly scale: ColorScale | null;
 }
@@ -47,10 +56,14 @@ export type GroupDetails = Summary & {
   readonly line: number;
   readonly attrs: readonly (readonly [string, string])[];
   readonly repeat: number;
+  /** Figures of identical groups one by one; empty for all others. */
+  readonly each: readonly RunFigures[];
   /** As `in:` finds it; "" for a run of identical groups, which has no path of its own. */
   readonly pathName: string;
   /** The node whose inside the group is; null for all others. */
   readonly inside: NodeDetails | null;
+  /** The one op that the module holds, which it is then; null for all others. */
+  readonly sole: NodeDetails | null;
 };
 
 export type PanelApi = {
@@ -60,7 +73,7 @@ export type PanelApi = {
   /** A source file that the recording holds; null when it does not. */
   source: { arg: { path: string }; result: string | null };
   find: { arg: { text: string; limit: number }; result: SearchResult };
-  hits: { arg: { items: Int32Array }; result: readonly Hit[] };
+  hits: { arg: { items: Int32Array; text: string }; result: readonly Hit[] };
   tree: { arg: { open: readonly number[]; from: number; count: number }; result: OutlineWindow };
   /** A window of what a group holds; of identical groups the inside of the first, or each of them. */
   members: { arg: { item: number; each: boolean; from: number; count: number }; result: OutlineWindow };

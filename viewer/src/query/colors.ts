@@ -1,24 +1,29 @@
 /** Decides what colouring by a measure needs: values of nodes and groups, their range, colours that the file gives. */
 
 import type { ColorData, ColorScale } from "./api";
+import { drawnValues } from "./copies";
 import { byItem, measure } from "./measures";
+import { runBars } from "./runs";
 import type { Shown } from "./shown";
 
 export async function colorData(s: Shown, name: string): Promise<ColorData | null> {
   const m = await measure(s, name);
   if (!m) return null;
-  const value = byItem(s.h, m);
+  const single = byItem(s.h, m);
+  const { value, copies, boxes } = drawnValues(s.session, m);
   let low = Infinity;
   let high = -Infinity;
-  let total = 0;
-  for (const values of [m.value, m.inside.values()]) {
-    for (const v of values) {
-      if (Number.isNaN(v)) continue;
-      if (v > 0 && v < low) low = v;
-      if (v > high) high = v;
-      total += v;
-    }
+  let least = Infinity;
+  for (const item of boxes) {
+    const v = value[item];
+    if (!Number.isFinite(v)) continue;
+    if (v < least) least = v;
+    if (v > 0 && v < low) low = v;
+    if (v > high) high = v;
   }
+  const known = Array.from(boxes, (item) => value[item]).filter((v) => v > 0).sort((a, b) => a - b);
+  const median = known[known.length >> 1] ?? 0;
+  const total = m.combine === "sum" ? single[s.h.nodes] || 0 : 0;
   const pairs = (texts: readonly string[] | null): (readonly [number, string])[] | null => {
     if (!texts) return null;
     const out: (readonly [number, string])[] = [];
@@ -27,7 +32,8 @@ export async function colorData(s: Shown, name: string): Promise<ColorData | nul
   };
   return {
     name: m.name, title: m.title, unit: m.unit, note: m.note, value, additive: m.combine === "sum", labels: pairs(m.label),
-    colors: pairs(m.background), low: Number.isFinite(low) ? low : 0, high: Number.isFinite(high) ? high : 0, total,
+    colors: pairs(m.background), low: Number.isFinite(low) ? low : 0, high: Number.isFinite(high) ? high : 0, least: Number.isFinite(least) ? least : 0, total, copies: [...copies],
+    runs: m.label ? [] : runBars(s.h, single, boxes), absent: m.absent, median,
     scale: await scaleOf(s, m.title),
   };
 }

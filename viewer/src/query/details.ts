@@ -46,6 +46,8 @@ export interface Reject {
 
 export interface KernelFacts {
   readonly id: number;
+  /** What a person calls it: "layer.8 intermediate.dense + gelu"; "" in files that do not say. */
+  readonly title: string;
   readonly name: string;
   readonly target: string;
   readonly variant: string;
@@ -138,7 +140,7 @@ export class Details {
     for (let p = h.parent[item]; p > h.nodes; p = h.parent[p]) path.push({ item: p, title: groupTitle(h, p - h.nodes) });
     const kernels = await this.kernels(id);
     const time = (await measureNames(s)).some((m) => m.name === "time") ? await measure(s, "time") : null;
-    const total = time ? totalOf(time) : 0;
+    const total = time ? totalOf(s, time) : 0;
     const flops = await measure(s, "flops");
     const figure = (m: Measured): number => (within ? (m.inside.get(item - h.nodes) ?? NaN) : m.value[item]);
     return {
@@ -283,7 +285,7 @@ export class Details {
       const at = (c: string): string => strings.head(table.ints(c)[row], 2000);
       const tried = candidates ? await tables.rows("candidates", "kernel", kernel) : [];
       out.push({
-        id: kernel, name: at("name"), target: at("target"), variant: at("variant"), language: table.has("language") ? at("language") : "c++",
+        id: kernel, name: at("name"), title: table.has("title") ? at("title") : "", target: at("target"), variant: at("variant"), language: table.has("language") ? at("language") : "c++",
         code: code.slice(0, 400000), codeCut: code.length > 400000, bytesRead: table.floats("bytes_read")[row], bytesWritten: table.floats("bytes_written")[row],
         flops: table.floats("flops")[row], limit: table.floats("limit_seconds")[row], runs: table.ints("runs", 1)[row], file: at("file"),
         ops: Array.from(ops.values.subarray(ops.offsets[row], Math.min(ops.offsets[row + 1], ops.offsets[row] + 60)), (i) => this.ref(i)),

@@ -2,11 +2,11 @@
 
 import { shortType } from "../base/format";
 import type { Csr } from "../base/csr";
-import { isModelInput } from "../model/labels";
+import { isModelInput, soleHome } from "../model/labels";
 import { changesOf, CHANGED, ADDED, REMOVED } from "./changes";
 import { coldInts, coldList } from "./cold";
-import { matches, type Field, type Pattern, type Query, type Term } from "./language";
-import { byItem, isParameter, measure } from "./measures";
+import { FIELDS, matches, type Field, type Pattern, type Query, type Term } from "./language";
+import { byItem, isParameter, measure, measureNames } from "./measures";
 import type { Shown } from "./shown";
 import { tablesOf } from "./tables";
 import { Texts } from "./texts";
@@ -39,6 +39,11 @@ export async function find(s: Shown, query: Query): Promise<Flags> {
     for (let i = 0; i < items; i++) out[i] |= all[i];
   }
   out[s.h.nodes] = 0; // the root is no result
+  // A module around one op is that op.
+  for (let n = 0; n < s.h.nodes; n++) {
+    const home = out[n] ? soleHome(s.h, n) : -1;
+    if (home >= 0) out[home] = 1;
+  }
   return out;
 }
 
@@ -52,7 +57,8 @@ async function flagsOf(s: Shown, term: Term): Promise<Flags> {
     case "attr": return f.attr(term.key, term.pattern);
     case "measure": {
       const m = await measure(s, term.name);
-      if (!m) throw new QueryError(`This file has no figures called "${term.name}".`);
+      if (!m) throw new QueryError(`This file has no figures called "${term.name}". It has ${(await measureNames(s)).map((x) => x.name.replace(/^data:/, "")).join(", ")}.`);
+      if (m.absent) throw new QueryError(`${m.title} is ${m.absent}.`);
       const v = byItem(s.h, m);
       const out = f.empty();
       for (let i = 0; i < out.length; i++) {
@@ -181,13 +187,20 @@ export class Matcher {
     const isKey = key ? this.test({ how: "whole", text: key }) : () => true;
     const keys = coldList(graph, "attr_keys");
     const values = coldList(graph, "attr_values");
+    let known = key === "";
     const fits = (k: Csr, v: Csr, r: number): boolean => {
-      for (let i = k.offsets[r]; i < k.offsets[r + 1]; i++) if (isKey(k.values[i]) && test(v.values[i])) return true;
+      for (let i = k.offsets[r]; i < k.offsets[r + 1]; i++) {
+        if (!isKey(k.values[i])) continue;
+        known = true;
+        if (test(v.values[i])) return true;
+      }
       return false;
     };
     const hits = this.byRow((r) => fits(keys, values, r));
     const table = graph.groups.table;
-    return table ? this.groups(hits, (r) => fits(table.list("attr_keys"), table.list("attr_values"), r)) : hits;
+    const out = table ? this.groups(hits, (r) => fits(table.list("attr_keys"), table.list("attr_values"), r)) : hits;
+    if (!known) throw new QueryError(`No node has an attribute "${key}". Fields are ${FIELDS.join(", ")}, shape, line and attr; in quotes it is plain text.`);
+    return out;
   }
 
   /** Everything below a group whose name, class or dotted path fits. */

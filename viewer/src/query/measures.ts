@@ -1,10 +1,12 @@
 /** Decides what can be measured of a node: time, error, bytes, FLOPs, parameters and any data that the file gives. */
 
 import { typeSize } from "../base/format";
+import { countsOf, withinInside } from "../model/counts";
 import { isModelInput } from "../model/labels";
 import type { Graph } from "../model/graph";
 import { insideRow, type Hierarchy } from "../model/hierarchy";
 import { flopsOf, Shapes } from "./flops";
+import { REMOVED } from "../model/stage";
 import { nodeOfId, type Shown } from "./shown";
 import { tablesOf } from "./tables";
 
@@ -26,7 +28,11 @@ export interface Measured {
   readonly background: readonly string[] | null;
   /** What a reader should know about how the figure came to be. */
   readonly note: string;
+  /** Why nothing is known at this stage, though the file has figures for another; "" where it is known. */
+  readonly absent: string;
 }
+
+export const ELSEWHERE = "not measured at this stage";
 
 export interface MeasureName {
   readonly name: string;
@@ -57,14 +63,20 @@ export function measure(s: Shown, name: string): Promise<Measured | null> {
   let known = cache.get(s.h);
   if (!known) cache.set(s.h, (known = new Map()));
   let found = known.get(name);
-  if (!found) known.set(name, (found = compute(s, name)));
+  if (!found) known.set(name, (found = compute(s, name).then((m) => m && withoutRemoved(s.h, m))));
   return found;
+}
+
+/** What the stage's pass removed is drawn to be seen; its figures are not the stage's. */
+function withoutRemoved(h: Hierarchy, m: Measured): Measured {
+  if (h.stage.diff) for (let n = 0; n < h.nodes; n++) if (h.stage.change[n] === REMOVED) m.value[n] = NaN;
+  return m;
 }
 
 async function compute(s: Shown, name: string): Promise<Measured | null> {
   if (name === "time" || name.startsWith("time:")) return times(s, name);
   if (name === "error" || name === "inherited") return errors(s, name);
-  if (name === "bytes") return make(name, "Bytes written", "bytes", "sum", bytesWritten(s.h), "sizes of outputs");
+  if (name === "bytes") return bytesWritten(s.h);
   if (name === "flops") return flops(s);
   if (name === "params") return make(name, "Parameters", "count", "sum", parameters(s.h), "");
   if (name.startsWith("data:")) return data(s, name.slice(5));
@@ -77,7 +89,7 @@ async function compute(s: Shown, name: string): Promise<Measured | null> {
 const NOTHING: ReadonlyMap<number, number> = new Map();
 
 function make(name: string, title: string, unit: Unit, combine: "sum" | "max", value: Float64Array, note: string, inside = NOTHING): Measured {
-  return { name, title, unit, combine, value, inside, label: null, background: null, note };
+  return { name, title, unit, combine, value, inside, label: null, background: null, note, absent: "" };
 }
 
 /** Collects figures that tables give by node id; those of an unfolded node belong to its group. */
@@ -107,12 +119,29 @@ class ById {
 }
 
 /** The sum over a whole stage. */
-export function totalOf(m: Measured): number {
-  let total = 0;
-  for (const v of m.value) if (v > 0) total += v;
-  for (const v of m.inside.values()) if (v > 0) total += v;
-  return total;
+export const totalOf = (s: Shown, m: Measured): number => byItem(s.h, m)[s.h.nodes] || 0;
+
+const idSets = new WeakMap<Graph, ReadonlySet<number>>();
+
+/**
+ * Whether figures by node are facts of the stage shown: all nodes that have one, and that the graph has
+ * at any stage, are here. Otherwise the few that outlived the passes would pass for the whole.
+ */
+function measuredHere(s: Shown, ids: Iterable<number>): boolean {
+  if (s.graph.info.stages.length < 2) return true;
+  let all = idSets.get(s.graph);
+  if (!all) idSets.set(s.graph, (all = new Set(s.graph.id)));
+  const here = nodeOfId(s.stage);
+  const unfolded = new Set(countsOf(s.h).unfolded.map((g) => s.graph.id[insideRow(s.h, g)]));
+  for (const id of ids) {
+    const n = here.get(id);
+    const gone = n === undefined ? !unfolded.has(id) : s.stage.change[n] === REMOVED;
+    if (gone && all.has(id)) return false;
+  }
+  return true;
 }
+
+const elsewhere = (s: Shown, m: Measured): Measured => ({ ...m, value: new Float64Array(s.h.nodes).fill(NaN), inside: NOTHING, note: "", absent: ELSEWHERE });
 
 async function times(s: Shown, name: string): Promise<Measured | null> {
   const t = tablesOf(s.recording, s.graph.index);
@@ -131,12 +160,15 @@ async function times(s: Shown, name: string): Promise<Measured | null> {
   const node = table.ints("node", -1);
   const kernel = table.ints("kernel", -1);
   const seconds = table.floats("seconds");
+  const measured = new Set<number>();
   for (let r = 0; r < table.rows; r++) {
     if (runs[r] !== wanted) continue;
+    measured.add(node[r] >= 0 ? node[r] : (nodeOfKernel.get(kernel[r]) ?? -1));
     const more = (before: number): number => (Number.isNaN(before) ? 0 : before) + seconds[r];
     if (!figures.put(node[r], more)) figures.put(nodeOfKernel.get(kernel[r]) ?? -1, more);
   }
-  return make(name, "Time", "seconds", "sum", figures.value, s.recording.strings.at(wanted ?? 0), figures.inside);
+  const m = make(name, "Time", "seconds", "sum", figures.value, s.recording.strings.at(wanted ?? 0), figures.inside);
+  return measuredHere(s, measured) ? m : elsewhere(s, m);
 }
 
 async function errors(s: Shown, name: "error" | "inherited"): Promise<Measured | null> {
@@ -145,8 +177,11 @@ async function errors(s: Shown, name: "error" | "inherited"): Promise<Measured |
   const figures = new ById(s);
   const node = table.ints("node");
   const of = table.floats(name === "error" ? "own" : "inherited");
-  for (let r = 0; r < table.rows; r++) figures.put(node[r], (before) => (before >= of[r] ? before : of[r]));
-  return make(name, name === "error" ? "Error of its own" : "Inherited error", "number", "max", figures.value, "against a float64 replay", figures.inside);
+  const stages = table.ints("stage", -1);
+  const own = stages.includes(s.stage.stage);
+  for (let r = 0; r < table.rows; r++) if (!own || stages[r] === s.stage.stage) figures.put(node[r], (before) => (before >= of[r] ? before : of[r]));
+  const m = make(name, name === "error" ? "Error of its own" : "Inherited error", "number", "max", figures.value, "against a float64 replay", figures.inside);
+  return own || measuredHere(s, node) ? m : elsewhere(s, m);
 }
 
 async function data(s: Shown, name: string): Promise<Measured | null> {
@@ -175,25 +210,27 @@ async function data(s: Shown, name: string): Promise<Measured | null> {
   if (!found) return null;
   return {
     name: `data:${name}`, title: name, unit: "number", combine: "max", value: figures.value, inside: figures.inside,
-    label: label.length > 0 ? label : null, background: background.length > 0 ? background : null, note: "",
+    label: label.length > 0 ? label : null, background: background.length > 0 ? background : null, note: "", absent: "",
   };
 }
 
-function bytesWritten(h: Hierarchy): Float64Array {
+function bytesWritten(h: Hierarchy): Measured {
   const { graph, row } = h.stage;
   const value = new Float64Array(h.nodes);
   const size = new Map<number, number>();
-  for (let n = 0; n < h.nodes; n++) {
-    const r = row[n];
-    if (r < 0 || graph.strings.at(graph.kind[r]) === "source") continue;
+  const written = (r: number): number => {
+    let sum = 0;
     for (let i = graph.outputs.offsets[r]; i < graph.outputs.offsets[r + 1]; i++) {
       const t = graph.outputs.values[i];
       let b = size.get(t);
       if (b === undefined) size.set(t, (b = Math.max(0, typeSize(graph.strings.head(t, 400)).bytes)));
-      value[n] += b;
+      sum += b;
     }
-  }
-  return value;
+    return sum;
+  };
+  for (let n = 0; n < h.nodes; n++) if (row[n] >= 0 && graph.strings.at(graph.kind[row[n]]) !== "source") value[n] = written(row[n]);
+  const inside = new Map(countsOf(h).unfolded.map((g) => [g, written(insideRow(h, g))] as const));
+  return make("bytes", "Bytes written", "bytes", "sum", value, "sizes of outputs", inside);
 }
 
 /** Elements of weights: sources that are no inputs of the model and that no op makes up. */
@@ -222,7 +259,7 @@ async function flops(s: Shown): Promise<Measured> {
   const kernels = await t.table("kernels");
   const map = nodeOfId(s.stage);
   let recorded = false;
-  if (kernels) {
+  if (kernels && measuredHere(s, kernels.ints("node", -1))) {
     const node = kernels.ints("node", -1);
     const of = kernels.floats("flops");
     const runs = kernels.ints("runs", 1);
@@ -263,21 +300,36 @@ async function bodyFlops(graph: Graph): Promise<number> {
 }
 
 // ------------------------------------------------------------------------------------ groups
+/** Sums and how many values are known before each place in depth-first order; of counted nodes only, where given. */
+function sums(h: Hierarchy, value: Float64Array, counted: Uint8Array | null): { sum: Float64Array; seen: Int32Array } {
+  const sum = new Float64Array(h.nodes + 1);
+  const seen = new Int32Array(h.nodes + 1);
+  for (let p = 0; p < h.nodes; p++) {
+    const n = h.order[p];
+    const ok = !Number.isNaN(value[n]) && (counted === null || counted[n] === 1);
+    sum[p + 1] = sum[p] + (ok ? value[n] : 0);
+    seen[p + 1] = seen[p] + (ok ? 1 : 0);
+  }
+  return { sum, seen };
+}
+
 /** Values of nodes and groups in one array by item: sums or maxima; NaN where nothing is known. */
 export function byItem(h: Hierarchy, m: Measured): Float64Array {
   const out = new Float64Array(h.nodes + h.groups).fill(NaN);
   out.set(m.value);
   if (m.combine === "sum") {
-    const sum = new Float64Array(h.nodes + 1);
-    const seen = new Int32Array(h.nodes + 1);
-    for (let p = 0; p < h.nodes; p++) {
-      const v = m.value[h.order[p]];
-      const ok = !Number.isNaN(v);
-      sum[p + 1] = sum[p] + (ok ? v : 0);
-      seen[p + 1] = seen[p] + (ok ? 1 : 0);
+    const { counted } = countsOf(h);
+    const all = sums(h, m.value, null);
+    // An unfolded node that has a figure of its own is not the sum of the ops in it.
+    const outside = m.inside.size > 0 ? sums(h, m.value, counted) : all;
+    for (let g = 0; g < h.groups; g++) {
+      const { sum, seen } = outside !== all && !withinInside(h, g) ? outside : all;
+      if (seen[h.end[g]] > seen[h.start[g]]) out[h.nodes + g] = sum[h.end[g]] - sum[h.start[g]];
     }
-    for (let g = 0; g < h.groups; g++) if (seen[h.end[g]] > seen[h.start[g]]) out[h.nodes + g] = sum[h.end[g]] - sum[h.start[g]];
-    for (const [g, v] of m.inside) for (let p = h.nodes + g; p >= 0; p = h.parent[p]) out[p] = (out[p] || 0) + v;
+    for (const [g, v] of m.inside) {
+      out[h.nodes + g] = v;
+      for (let p = h.parent[h.nodes + g]; p >= 0; p = h.parent[p]) out[p] = (out[p] || 0) + v;
+    }
     return out;
   }
   for (let n = 0; n < h.nodes; n++) {

@@ -1,7 +1,8 @@
 /** Decides what the outline lists: the tree of groups and nodes, flattened as far as it is opened, a window at a time. */
 
 import { shownMembers } from "../layout/problem";
-import { groupKey, worksIn, type Hierarchy } from "../model/hierarchy";
+import { countIn } from "../model/counts";
+import { groupKey, type Hierarchy } from "../model/hierarchy";
 import { groupSubtitle, groupTitle, nodeSubtitle, nodeTitle } from "../model/labels";
 import { FAMILIES } from "../layout/family";
 
@@ -97,7 +98,7 @@ export class Outline {
     }
     const g = item - h.nodes;
     return {
-      item, key: groupKey(h, g), depth, title: groupTitle(h, g), sub: groupSubtitle(h, g), name: "", family: "mixed", ops: worksIn(h, g),
+      item, key: groupKey(h, g), depth, title: groupTitle(h, g), sub: groupSubtitle(h, g), name: "", family: "mixed", ops: countIn(h, g, "ops"),
       open: this.isOpen.has(item),
     };
   }

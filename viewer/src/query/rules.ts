@@ -1,7 +1,7 @@
 /** Decides what style rules mean: ours (a query) and Model Explorer's, one list, the first that fits a box wins. */
 
 import { parseColor } from "../base/color";
-import { groupClass, groupTitle, nodeTitle } from "../model/labels";
+import { groupClass, groupTitle, nodeTitle, soleOp } from "../model/labels";
 import { coldList } from "./cold";
 import { makeRegex, parseQuery, QueryError } from "./language";
 import { find, Matcher, type Flags } from "./match";
@@ -74,7 +74,7 @@ async function fits(s: Shown, rule: StyleRule): Promise<Flags> {
   const { nodes, groups } = s.h;
   const all = new Uint8Array(nodes + groups).fill(1);
   all[nodes] = 0;
-  if (rule.nodeType === "op_nodes") all.fill(0, nodes);
+  if (rule.nodeType === "op_nodes") for (let g = 0; g < groups; g++) all[nodes + g] = soleOp(s.h, g) >= 0 ? 1 : 0;
   else if (rule.nodeType === "layer_nodes") all.fill(0, 0, nodes);
   for (const q of rule.queries) {
     const one = await queryFlags(s, q);

@@ -2,7 +2,7 @@
 
 import type { Served } from "../base/rpc";
 import { groupKey, insideRow } from "../model/hierarchy";
-import { groupTitle } from "../model/labels";
+import { groupTitle, soleOp } from "../model/labels";
 import type { GroupDetails, PanelApi } from "./api";
 import { stageChanges } from "./changes";
 import { colorData } from "./colors";
@@ -13,7 +13,8 @@ import { measureNames } from "./measures";
 import { itemsOf, nameOf } from "./names";
 import { keysAround, Outline } from "./outline";
 import { applyRules } from "./rules";
-import { hitOf, search } from "./search";
+import { runFigures } from "./runs";
+import { hitsOf, search } from "./search";
 import type { Shown } from "./shown";
 import { summarize } from "./summary";
 import { neighbours, trace } from "./trace";
@@ -30,7 +31,7 @@ export function panelMethods(shown: () => Shown): Served<PanelApi> {
       call.transfer([found.items.buffer as ArrayBuffer, found.lit.buffer as ArrayBuffer]);
       return found;
     },
-    hits: (a) => Array.from(a.items, (i) => hitOf(shown(), i)),
+    hits: (a) => hitsOf(shown(), a.items, a.text),
     tree: (a) => outline.window(shown().h, a.open, a.from, a.count),
     members: (a) => outline.members(shown().h, a.item - shown().h.nodes, a.each, a.from, a.count),
     treePlace: (a) => {
@@ -74,10 +75,11 @@ async function groupDetails(s: Shown, item: number): Promise<GroupDetails> {
     const values = table.list("attr_values");
     for (let i = keys.offsets[raw]; i < keys.offsets[raw + 1]; i++) attrs.push([text(keys.values[i]), text(values.values[i])]);
   }
+  const sole = soleOp(h, g);
   return {
     ...(await summarize(s, g)), item, key: groupKey(h, g), path: path.reverse(), file: table && raw >= 0 ? text(table.ints("file")[raw]) : "",
-    line: table && raw >= 0 ? table.ints("line")[raw] : 0, attrs, repeat: h.repeat[g],
-    pathName: raw >= 0 ? groupPath(graph, raw).replace(/\//g, ".") : "", inside: insideRow(h, g) >= 0 ? await new Details(s).node(item) : null,
+    line: table && raw >= 0 ? table.ints("line")[raw] : 0, attrs, repeat: h.repeat[g], each: h.repeat[g] > 0 ? await runFigures(s, g) : [],
+    pathName: raw >= 0 ? groupPath(graph, raw).replace(/\//g, ".") : "", inside: insideRow(h, g) >= 0 ? await new Details(s).node(item) : null, sole: sole >= 0 ? await new Details(s).node(sole) : null,
   };
 }
 

@@ -2,9 +2,11 @@
 
 import { shortType, typeSize } from "../base/format";
 import { groupClass, groupTitle, nodeTitle, portName, shortOp } from "../model/labels";
-import { worksIn } from "../model/hierarchy";
+import { countIn, countsOf, withinInside } from "../model/counts";
+import { insideRow } from "../model/hierarchy";
 import { byItem, measure, measureNames } from "./measures";
-import type { Shown } from "./shown";
+import { idOf, type Shown } from "./shown";
+import { tablesOf } from "./tables";
 
 export interface OpCount {
   readonly op: string;
@@ -28,6 +30,8 @@ export interface Summary {
   readonly nodes: number;
   readonly ops: number;
   readonly edges: number;
+  /** Operands of the whole graph whose producer the file does not have. */
+  readonly broken: number;
   readonly groups: number;
   readonly params: number;
   readonly paramBytes: number;
@@ -36,6 +40,8 @@ export interface Summary {
   readonly bytes: number;
   /** NaN when nothing was measured. */
   readonly time: number;
+  /** Why there is no time, where the file has times for another stage. */
+  readonly timeNote: string;
   readonly error: number;
   readonly opCounts: readonly OpCount[];
   readonly tensors: readonly TensorFact[];
@@ -66,19 +72,17 @@ async function compute(s: Shown, group: number): Promise<Summary> {
   const isSource = new Map<number, boolean>();
   const size = new Map<number, { bytes: number }>();
   let withSource = 0;
-  let rows = 0;
   let paramBytes = 0;
   let groups = 0;
-  let edges = 0;
   let least = 0;
   const tensors = new Map<string, { node: number; text: number; bytes: number; weight: boolean; count: number }>();
   const params = await measure(s, "params");
+  const { counted, unfolded } = countsOf(h);
+  const within = withinInside(h, group);
   for (let p = from; p < to; p++) {
     const n = h.order[p];
     const r = h.stage.row[n];
-    edges += h.stage.inputs.offsets[n + 1] - h.stage.inputs.offsets[n];
-    if (r < 0) continue;
-    rows++;
+    if (r < 0 || !(counted[n] || within)) continue;
     if (lines[r] > 0) withSource++;
     let source = isSource.get(graph.kind[r]);
     if (source === undefined) isSource.set(graph.kind[r], (source = graph.strings.at(graph.kind[r]) === "source"));
@@ -100,14 +104,20 @@ async function compute(s: Shown, group: number): Promise<Summary> {
       }
     }
   }
+  if (!within) for (const g of unfolded) if (h.start[g] >= from && h.end[g] <= to) {
+    const r = insideRow(h, g);
+    ops.set(graph.op[r], (ops.get(graph.op[r]) ?? 0) + 1);
+    if (lines[r] > 0) withSource++;
+  }
   prune(tensors);
-  for (let g = 1; g < h.groups; g++) if (h.start[g] >= from && h.end[g] <= to && g !== group) groups++;
+  for (let g = 1; g < h.groups; g++) if (h.start[g] >= from && h.end[g] <= to && g !== group && insideRow(h, g) < 0 && countIn(h, g, "nodes") > 0) groups++;
   const flops = await measure(s, "flops");
   const bytes = await measure(s, "bytes");
   const names = await measureNames(s);
   const time = names.some((m) => m.name === "time") ? await measure(s, "time") : null;
   const error = names.some((m) => m.name === "error") ? await measure(s, "error") : null;
   const kinds = opKinds(s);
+  const titles = await kernelTitles(s);
   const slowest: { item: number; title: string; seconds: number }[] = [];
   if (time) {
     for (let p = from; p < to; p++) if (time.value[h.order[p]] > 0) slowest.push({ item: h.order[p], title: "", seconds: time.value[h.order[p]] });
@@ -116,16 +126,30 @@ async function compute(s: Shown, group: number): Promise<Summary> {
     slowest.length = Math.min(slowest.length, 8);
   }
   return {
-    title: groupTitle(h, group), cls: groupClass(h, group), nodes: rows, ops: worksIn(h, group), edges, groups,
+    title: groupTitle(h, group), cls: groupClass(h, group), nodes: countIn(h, group, "nodes"), ops: countIn(h, group, "ops"), edges: countIn(h, group, "edges"), broken: group === 0 ? countsOf(h).broken : 0, groups,
     params: params ? byItem(h, params)[item] || 0 : 0, paramBytes, flops: flops ? byItem(h, flops)[item] : NaN, flopsNote: flops?.note ?? "",
-    bytes: bytes ? byItem(h, bytes)[item] : NaN, time: time ? byItem(h, time)[item] : NaN, error: error ? byItem(h, error)[item] : NaN,
+    bytes: bytes ? byItem(h, bytes)[item] : NaN, time: time ? byItem(h, time)[item] : NaN, timeNote: time?.absent ?? "", error: error ? byItem(h, error)[item] : NaN,
     opCounts: [...ops].map(([op, count]) => ({ op: graph.strings.head(op, 80), kind: kinds.get(op) ?? "", count }))
       .sort((a, b) => b.count - a.count || (a.op < b.op ? -1 : 1)),
     tensors: [...tensors.values()].map((t) => ({
       item: t.node, name: portName(h, t.node), type: shortType(graph.strings.head(t.text, 200)), bytes: t.bytes, weight: t.weight, count: t.count,
     })),
-    withSource, slowest: slowest.map((x) => ({ ...x, title: x.item < h.nodes ? shortOp(nodeTitle(h, x.item)) : groupTitle(h, x.item - h.nodes) })),
+    withSource, slowest: slowest.map((x) => ({ ...x, title: titles.get(idAt(s, x.item)) || (x.item < h.nodes ? shortOp(nodeTitle(h, x.item)) : groupTitle(h, x.item - h.nodes)) })),
   };
+}
+
+/** The id of a node, or of the node whose inside a group is. */
+export const idAt = (s: Shown, item: number): number => (item < s.h.nodes ? idOf(s.stage, item) : s.graph.id[insideRow(s.h, item - s.h.nodes)]);
+
+/** What kernels are called, by the node that each computes. */
+export async function kernelTitles(s: Shown): Promise<ReadonlyMap<number, string>> {
+  const out = new Map<number, string>();
+  const table = await tablesOf(s.recording, s.graph.index).table("kernels");
+  if (!table || !table.has("title")) return out;
+  const nodes = table.ints("node", -1);
+  const texts = table.ints("title");
+  for (let r = 0; r < table.rows; r++) out.set(nodes[r], s.recording.strings.head(texts[r], 200));
+  return out;
 }
 
 function opKinds(s: Shown): Map<number, string> {
