@@ -9,7 +9,6 @@ import numpy as np
 
 from glasshouse.backend.base import Executable
 from glasshouse.backend.memory import ALIGN, aligned_bytes
-from glasshouse.errors import ExecutionError
 from glasshouse.ir.dim import Dim, evaluate, symbols_of
 from glasshouse.ir.dtype import from_storage, to_storage
 from glasshouse.ir.graph import Value
@@ -18,6 +17,7 @@ from glasshouse.lower.plan import MemoryPlan, passed_through
 from glasshouse.lower.program import Fallback, Program, Step
 from glasshouse.numpy_ref.executor import bind_sizes, run_node
 from glasshouse.runtime.arrays import Array
+from glasshouse.runtime.bad_index import bad_index
 from glasshouse.runtime.bodies import Bodies
 from glasshouse.runtime.checks import (
     check_given_sizes,
@@ -26,7 +26,6 @@ from glasshouse.runtime.checks import (
     empty,
     sizes_of,
 )
-from glasshouse.runtime.quick_run import BAD_INDEX
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Workspace
 
@@ -157,8 +156,9 @@ class Run:
                 self._fall_back(step)
             else:
                 arena = self.workspace.arena.ctypes.data
-                if of.executable.run(table, arena, sizes, begin, end, clock):
-                    raise ExecutionError(BAD_INDEX)
+                wrong = of.executable.run(table, arena, sizes, begin, end, clock)
+                if wrong:
+                    raise bad_index(of.program, wrong)
             if see is not None:
                 see(step, self._read)
 

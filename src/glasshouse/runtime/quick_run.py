@@ -13,23 +13,22 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from functools import partial
 from threading import get_ident
 from typing import Any
 
 import numpy as np
 
-from glasshouse.errors import ExecutionError
 from glasshouse.ir.dtype import from_storage
 from glasshouse.ir.op import Kind
 from glasshouse.lower.cxx import symbol_name
 from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program
 from glasshouse.runtime.arrays import address_of
+from glasshouse.runtime.bad_index import bad_index
 from glasshouse.runtime.quick_arguments import Arrays, Side, Tensors, listed, size_places
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Runtimes
-
-BAD_INDEX = "an index lies outside of the tensor that it points into"
 
 QuickCall = Callable[..., Any]
 """(inputs) or (inputs, outputs) -> the output, or outputs; None: not served."""
@@ -46,7 +45,7 @@ class QuickRun:
         state = runtimes.state
         self._common = {
             "run": run, "state": state, "address_of": address_of,
-            "memmove": ctypes.memmove, "refuse": _refuse, "runtimes": runtimes,
+            "memmove": ctypes.memmove, "refuse": partial(_refuse, program), "runtimes": runtimes,
             "take": runtimes.take, "give": runtimes.give, "from_storage": from_storage,
             "get_ident": get_ident, "seed": runtimes.seed,
         }  # fmt: skip
@@ -104,11 +103,16 @@ class QuickRun:
         for letter, values in (("x", self._graph.inputs), ("y", self._graph.outputs)):
             for i, value in enumerate(values):
                 lines.append(f"table[{self._table[value]}] = {side.address(f'{letter}{i}')}")
-        return [*lines, f"if run(workspace.frames[{turn}]): refuse()", *self._end]
+        return [
+            *lines,
+            f"wrong = run(workspace.frames[{turn}])",
+            "if wrong: refuse(wrong)",
+            *self._end,
+        ]
 
 
-def _refuse() -> None:
-    raise ExecutionError(BAD_INDEX)
+def _refuse(program: Program, step: int) -> None:
+    raise bad_index(program, step)
 
 
 def _end(state: State) -> list[str]:

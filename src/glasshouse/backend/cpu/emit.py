@@ -80,6 +80,7 @@ def _run(program: Program, plan: MemoryPlan) -> list[str]:
         "    double* times) {",
         "  gh::Context ctx{(gh::ThreadPool*)pool};",
         f"  char* work = arena + {plan.work_offset};",
+        "  int bad = 0;  // the first step that met an index outside of its tensor, from 1",
         "  (void)work; (void)sizes; (void)table;",
         "  for (int step = from; step < to; ++step) {",
         "    const double start = times ? gh::seconds() : 0;",
@@ -92,8 +93,9 @@ def _run(program: Program, plan: MemoryPlan) -> list[str]:
     lines += [
         "    }",
         "    if (times) times[step] += gh::seconds() - start;",
+        "    if (!bad && ctx.bad_index.load(std::memory_order_relaxed)) bad = step + 1;",
         "  }",
-        "  return ctx.bad_index;",
+        "  return bad;",
         "}",
     ]
     return lines

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.arithmetic import as_index
 from glasshouse.frontend.torch.aten.registry import Context, apply, aten, common, is_handle, scalar
@@ -11,10 +13,36 @@ from glasshouse.frontend.torch.aten.shape import over_parts
 from glasshouse.ir.dim import bounds, product
 from glasshouse.ir.dtype import bool_, int64
 from glasshouse.ops import composite
-from glasshouse.ops.create import full_near
+from glasshouse.ops.create import arange_near, full_near
 from glasshouse.ops.pieces import concat
 from glasshouse.ops.shape import expanded, permuted, reshaped
 from glasshouse.ops.shapes import axis_of, broadcast_shapes
+
+_NEVER_NEGATIVE = frozenset({"arange", "argmax", "argmin", "topk", "sort", "argsort", "one_hot"})
+
+
+def from_front(x: Any, besides: int | None = None) -> Any:
+    """Indices for an op that refuses negative ones, unlike brackets: gather, embedding, losses.
+
+    A negative index becomes one that lies outside of every tensor, so that the run ends with the
+    error of such an index. `besides` is a negative number that is meant.
+    """
+    x = as_index(x)
+    made = x.value.node
+    while made.op.name in ("reshape", "expand", "permute", "slice", "cast"):
+        made = made.inputs[0].node
+    if made.op.name in _NEVER_NEGATIVE or made.outputs[0].type.dtype.name in ("bool", "uint8"):
+        return x
+    negative = x.apply("less", 0)
+    if besides is not None and besides < 0:
+        negative = negative.apply("logical_and", x.apply("not_equal", besides))
+    outside = scalar(x, int(np.iinfo(x.dtype.carrier).max), x.dtype)
+    return apply("where", negative, outside, x)
+
+
+def within(x: Any, size: Any) -> Any:
+    """Indices that are compared and not looked up; one outside of 0 to size - 1 ends the run."""
+    return arange_near(x, size).apply("take", from_front(x))
 
 
 def _is_mask(index: Any) -> bool:
@@ -93,22 +121,30 @@ def gather(x: Any, dim: int, index: Any, sparse_grad: bool = False) -> Any:
     if not x.ndim:
         return expanded(x, index.shape)
     if not index.ndim:
-        return reshaped(x.apply("take", reshaped(as_index(index), (1,)), axis=dim), ())
-    return x.apply("gather", as_index(index), axis=dim)
+        return reshaped(x.apply("take", reshaped(from_front(index), (1,)), axis=dim), ())
+    return x.apply("gather", from_front(index), axis=dim)
+
+
+def _around(indices: Any, size: Any) -> Any:
+    """Indices modulo a size: this one op of PyTorch's lets them go round, from 5 in 5 to 0."""
+    return as_index(indices).apply("remainder", scalar(indices, size, as_index(indices).dtype))
 
 
 @aten("take_along_dim")
 def take_along_dim(x: Any, indices: Any, dim: int | None = None) -> Any:
     if dim is None:
         flat = reshaped(x, (product(x.shape),))
-        return flat.apply("gather", reshaped(as_index(indices), (product(indices.shape),)), axis=0)
+        places = reshaped(_around(indices, flat.shape[0]), (product(indices.shape),))
+        return flat.apply("gather", places, axis=0)
     at = axis_of(dim, x.ndim)
     shape = broadcast_shapes(
         [tuple([1 if i == at else s for i, s in enumerate(t.shape)]) for t in (x, indices)]
     )
     wide = [x.shape[at] if i == at else s for i, s in enumerate(shape)]
     places = [indices.shape[at] if i == at else s for i, s in enumerate(shape)]
-    return expanded(x, wide).apply("gather", expanded(as_index(indices), places), axis=at)
+    return expanded(x, wide).apply(
+        "gather", expanded(_around(indices, x.shape[at]), places), axis=at
+    )
 
 
 @aten("take")
@@ -130,7 +166,7 @@ def put(x: Any, index: Any, source: Any, accumulate: bool = False) -> Any:
 def index_select(x: Any, dim: int, index: Any) -> Any:
     if not x.ndim:
         return x
-    return x.apply("take", reshaped(as_index(index), (product(index.shape),)), axis=dim)
+    return x.apply("take", reshaped(from_front(index), (product(index.shape),)), axis=dim)
 
 
 @aten("embedding", context=True)
@@ -139,7 +175,7 @@ def embedding(
     sparse: bool = False,
 ) -> Any:  # fmt: skip
     """In training, the row for padding is read like any other and never learns."""
-    indices = as_index(indices)
+    indices = from_front(indices)
     found = weight.apply("take", indices)
     if ctx.stopped is None:
         return found
@@ -155,13 +191,13 @@ def embedding(
 def one_hot(x: Any, classes: Any = -1) -> Any:
     if isinstance(classes, int) and classes < 0:
         raise Unsupported("the number of classes depends on data")
-    return as_index(x).apply("one_hot", depth=classes)
+    return within(x, classes).apply("one_hot", depth=classes)
 
 
 # ---------------------------------------------------------------------------------------- scatter
 def scattered(x: Any, dim: int, index: Any, source: Any, mode: str) -> Any:
     """x with elements of the source set, or added, along an axis."""
-    index = as_index(index)
+    index = from_front(index)
     if not is_handle(source):
         source = full_near(x, index.shape, source, x.dtype)
     if not x.ndim:
@@ -189,7 +225,7 @@ def _along(x: Any, dim: int, index: Any, source: Any, mode: str) -> Any:
         source = reshaped(source, ())
         return x + source if mode == "add" else source
     at = axis_of(dim, x.ndim)
-    places = reshaped(as_index(index), (product(index.shape), 1))
+    places = reshaped(from_front(index), (product(index.shape), 1))
     front = composite.moveaxis(x, at, 0)
     shape = (places.shape[0], *front.shape[1:])
     new = composite.moveaxis(source, at, 0) if source.ndim == x.ndim else source

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from glasshouse.frontend.torch.aten.arithmetic import as_index
+from glasshouse.frontend.torch.aten.index import from_front
 from glasshouse.frontend.torch.aten.registry import apply, aten, common
 from glasshouse.ir.dtype import bool_, int64
 from glasshouse.ops import composite
@@ -66,12 +67,13 @@ def bce_with_logits(
 def nll_loss(
     x: Any, target: Any, weight: Any = None, reduction: int = 1, ignore_index: int = -100
 ) -> Any:
-    return composite.nll_loss(x, as_index(target), weight, ignore_index, _HOW[reduction])
+    target = from_front(target, ignore_index)
+    return composite.nll_loss(x, target, weight, ignore_index, _HOW[reduction])
 
 
 @aten("nll_loss_forward", "nll_loss2d_forward")
 def nll_loss_forward(x: Any, target: Any, weight: Any, reduction: int, ignore_index: int) -> Any:
-    target = as_index(target)
+    target = from_front(target, ignore_index)
     loss = composite.nll_loss(x, target, weight, ignore_index, _HOW[reduction])
     if reduction == 0:
         return loss, full_near(x, (), 0, x.dtype)
@@ -94,10 +96,11 @@ def cross_entropy(
             x, target, weight, ignore_index, float(label_smoothing), "none"
         )
         return total.apply("mean")
+    if not target.dtype.is_float:
+        target = from_front(target, ignore_index)
     return composite.cross_entropy(
-        x, target if target.dtype.is_float else as_index(target), weight, ignore_index,
-        float(label_smoothing), _HOW[reduction],
-    )  # fmt: skip
+        x, target, weight, ignore_index, float(label_smoothing), _HOW[reduction]
+    )
 
 
 @aten("soft_margin_loss")

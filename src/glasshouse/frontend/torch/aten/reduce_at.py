@@ -11,7 +11,7 @@ from typing import Any
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.arithmetic import as_index
-from glasshouse.frontend.torch.aten.index import scattered
+from glasshouse.frontend.torch.aten.index import scattered, within
 from glasshouse.frontend.torch.aten.registry import apply, aten, is_static
 from glasshouse.ir.dim import Dim, SymDim, product
 from glasshouse.ir.dtype import int64
@@ -60,7 +60,7 @@ def scatter_reduce(
         source = composite.narrow(source, axis, 0, size)
         part = part if axis == at else composite.narrow(part, axis, 0, size)
     number = reshaped(arange_near(x, places), (places, *[1] * (x.ndim - at)))
-    hits = composite.unsqueeze(as_index(index).cast(int64), at).apply("equal", number)
+    hits = composite.unsqueeze(within(index, places), at).apply("equal", number)
     values = composite.unsqueeze(source.cast(x.dtype), at)
     count = hits.cast(x.dtype).apply("sum", axes=[at + 1])
     own = composite.unsqueeze(part, at + 1) if include_self else None

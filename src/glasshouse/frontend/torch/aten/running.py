@@ -8,6 +8,7 @@ from typing import Any
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.arithmetic import logaddexp
+from glasshouse.frontend.torch.aten.index import from_front
 from glasshouse.frontend.torch.aten.registry import apply, aten, is_static, scalar
 from glasshouse.frontend.torch.dtypes import is_integral
 from glasshouse.ir.dtype import DType, int64
@@ -117,16 +118,18 @@ def embedding_bag(
         inside = inside & later.apply("logical_not")
     if padding_idx is not None and padding_idx >= 0:
         inside = inside & indices.apply("not_equal", padding_idx)
-    total = share = inside.cast(weight.dtype)
-    if per_sample is not None:
-        share = share * per_sample
-    rows = weight.apply("take", indices.cast(int64))
+    total = inside.cast(weight.dtype)
+    rows = weight.apply("take", from_front(indices))
     if mode == 2:
         held = apply("where", composite.unsqueeze(inside, -1), rows, -math.inf)
         some = inside.apply("any", axes=[1], keepdims=True)
         out = apply("where", some, held.apply("max", axes=[1]), 0.0)
     else:
-        out = share.apply("matmul", rows)
+        if per_sample is not None:
+            rows = rows * composite.unsqueeze(per_sample, -1)
+        # Not a product with zeros and ones: NaN in one bag would be NaN in all.
+        held = apply("where", composite.unsqueeze(inside, -1), rows, 0.0)
+        out = held.apply("sum", axes=[1])
     if mode == 1:
         size = total.apply("sum", axes=[1], keepdims=True)
         out = out / apply("maximum", size, 1.0)
