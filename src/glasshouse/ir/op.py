@@ -55,6 +55,24 @@ class NoGradient:
     why: str
 
 
+@dataclass(frozen=True)
+class Traits:
+    """What else passes, lowering and exporters must know of an op; `ops.declare.op` takes them."""
+
+    cost: float | None = None
+    """Operations for an element, of the output where the op goes element by element, else of its
+    first operand; as a vectorised polynomial takes them. None: 1, or 0 for what only moves."""
+    view: str = ""
+    """How an op that copies nothing can be read through an index: "whole", each element once in
+    another order; "part"; "repeat", elements more than once."""
+    narrows: bool = False  # computes in a narrower float type, when its operand comes in one
+    never_negative: bool = False  # its result, for floats
+    image: bool = False  # its first output is an image, which targets may want channels last
+    folds: bool = True  # may be computed while compiling, when its operands are known
+    merges: bool = True  # two with equal operands and attributes are one
+    onnx: str = ""  # the ONNX op that is just the same, for all element types
+
+
 @dataclass(frozen=True, eq=False)
 class Op:
     """`infer(*types, **attrs)` gives the output types, `ref(*arrays, **attrs)` the NumPy meaning,
@@ -72,6 +90,7 @@ class Op:
     operands: Operands = Operands.AS_GIVEN
     doc: str = ""
     label: str = ""  # as printed: "LeakyRelu"
+    traits: Traits = Traits()
     min_inputs: int = 0
     max_inputs: int | None = 0
 

@@ -17,14 +17,6 @@ from glasshouse.lower.index import Index, offset
 Order = tuple[int, ...]
 Orders = Mapping[Value, Order]
 
-_IMAGE_OPS = frozenset(
-    {
-        "conv", "conv_transpose", "batch_norm_training", "max_pool", "max_pool_grad", "avg_pool",
-        "avg_pool_grad", "adaptive_avg_pool", "adaptive_max_pool",
-    }
-)  # fmt: skip
-"""Ops whose first output is an image that lies with its channels last."""
-
 
 def channels_last(rank: int) -> Order:
     return (0, *range(2, rank), 1)
@@ -75,7 +67,7 @@ def _makes_image(node: Node, images: Container[Value]) -> bool:
     out = node.outputs[0].type
     if out.rank < 3:
         return False
-    if node.op.name in _IMAGE_OPS:
+    if node.op.traits.image:
         return True
     if node.op.name == "concat":
         return any(v in images for v in node.inputs)

@@ -31,7 +31,8 @@ def _sigmoid_ref(x: Array) -> Array:
 
 
 sigmoid = op(
-    "sigmoid", **_REAL, ref=_sigmoid_ref, vjp=lambda g, x, y: (g * (y * (1.0 - y)),),
+    "sigmoid", cost=16, narrows=True, never_negative=True, onnx="Sigmoid",
+    **_REAL, ref=_sigmoid_ref, vjp=lambda g, x, y: (g * (y * (1.0 - y)),),
     doc="1 / (1 + exp(-x))",
 )  # fmt: skip
 
@@ -43,17 +44,20 @@ def _relu_type(x: TensorType) -> TensorType:
 
 
 relu = op(
-    "relu", kind=Kind.ELEMENTWISE, family="activation", infer=_relu_type,
+    "relu", narrows=True, never_negative=True, onnx="Relu",
+    kind=Kind.ELEMENTWISE, family="activation", infer=_relu_type,
     ref=lambda x: np.maximum(x, 0), vjp=lambda g, x, y: (where(x > 0, g, 0.0),),
     doc="max(x, 0); NaN stays NaN",
 )  # fmt: skip
 leaky_relu = op(
-    "leaky_relu", **_REAL, ref=lambda x, *, slope: np.where(x > 0, x, x * slope),
+    "leaky_relu", cost=2, narrows=True,
+    **_REAL, ref=lambda x, *, slope: np.where(x > 0, x, x * slope),
     vjp=lambda g, x, y, *, slope: (where(x > 0, g, g * slope),),
     doc="x where it is positive, else slope * x", slope=FLOAT(0.01),
 )  # fmt: skip
 elu = op(
-    "elu", **_REAL, ref=lambda x, *, alpha: np.where(x > 0, x, alpha * np.expm1(x)),
+    "elu", cost=14, narrows=True,
+    **_REAL, ref=lambda x, *, alpha: np.where(x > 0, x, alpha * np.expm1(x)),
     vjp=lambda g, x, y, *, alpha: (where(x > 0, g, g * (y + alpha)),),
     doc="x where it is positive, else alpha * (exp(x) - 1)", alpha=FLOAT(1.0),
 )  # fmt: skip
@@ -92,7 +96,8 @@ def _gelu_vjp(g: Any, x: Any, y: Any, *, approximate: str) -> tuple[Any]:
 
 
 gelu = op(
-    "gelu", **{**_REAL, "infer": _gelu_type}, ref=_gelu_ref, vjp=_gelu_vjp,
+    "gelu", cost=26, narrows=True,
+    **{**_REAL, "infer": _gelu_type}, ref=_gelu_ref, vjp=_gelu_vjp,
     doc="x times the share of the normal distribution below x; exactly, or with tanh",
     approximate=STR("none", '"none" or "tanh"'),
 )  # fmt: skip
@@ -105,15 +110,23 @@ def _silu_vjp(g: Any, x: Any, y: Any) -> tuple[Any]:
 
 
 silu = op(
-    "silu", **_REAL, ref=lambda x: widened(x) * _sigmoid_ref(x), vjp=_silu_vjp, doc="x * sigmoid(x)"
+    "silu",
+    cost=18,
+    narrows=True,
+    **_REAL,
+    ref=lambda x: widened(x) * _sigmoid_ref(x),
+    vjp=_silu_vjp,
+    doc="x * sigmoid(x)",
 )
 hardswish = op(
-    "hardswish", **_REAL, ref=lambda x: widened(x) * _ramp(x) / 6,
+    "hardswish", cost=4, narrows=True, onnx="HardSwish",
+    **_REAL, ref=lambda x: widened(x) * _ramp(x) / 6,
     vjp=lambda g, x, y: (where(x <= -3.0, 0.0, where(x < 3.0, g * (x * (1 / 3) + 0.5), g)),),
     doc="x * clip(x + 3, 0, 6) / 6",
 )  # fmt: skip
 hardsigmoid = op(
-    "hardsigmoid", **_REAL, ref=lambda x: _ramp(x) / 6,
+    "hardsigmoid", cost=3, narrows=True, never_negative=True,
+    **_REAL, ref=lambda x: _ramp(x) / 6,
     vjp=lambda g, x, y: (where(x.apply("absolute") < 3.0, g * (1 / 6), 0.0),),
     doc="clip(x + 3, 0, 6) / 6",
 )  # fmt: skip
@@ -130,7 +143,8 @@ def _softplus_ref(x: Array, *, beta: float, threshold: float) -> Array:
 
 
 softplus = op(
-    "softplus", **_REAL, ref=_softplus_ref,
+    "softplus", cost=30, never_negative=True,
+    **_REAL, ref=_softplus_ref,
     vjp=lambda g, x, y, *, beta, threshold: (
         where(x * beta > threshold, g, g * sigmoid(x * beta)),
     ),

@@ -11,6 +11,7 @@ from glasshouse.ops.declare import op
 from glasshouse.ops.shapes import same_shape
 
 barrier = op(
-    "barrier", kind=Kind.OPAQUE, family="barrier", infer=same_shape, ref=lambda x: x,
+    "barrier", folds=False, merges=False, onnx="Identity",
+    kind=Kind.OPAQUE, family="barrier", infer=same_shape, ref=lambda x: x,
     vjp=lambda g, x, y: (g,), doc="x, kept apart from what surrounds it",
 )  # fmt: skip

@@ -120,7 +120,8 @@ def _cond_vjp(gs: Any, pred: Any, *rest: Any, then: Graph, other: Graph) -> tupl
 
 
 cond = op(
-    "cond", **_CONTROL, infer=_cond, ref=_cond_ref, vjp=_cond_vjp, inputs=("pred", "*xs"),
+    "cond", folds=False, merges=False,
+    **_CONTROL, infer=_cond, ref=_cond_ref, vjp=_cond_vjp, inputs=("pred", "*xs"),
     doc="`then` of the operands where `pred` (one bool) is True, `other` of them otherwise.",
     then=GRAPH, other=GRAPH,
 )  # fmt: skip
@@ -144,7 +145,8 @@ def _while_ref(*xs: Array, test: Body, body: Body) -> tuple[Array, ...]:
 
 
 while_loop = op(
-    "while_loop", **_CONTROL, infer=_while_loop, ref=_while_ref, inputs=("*xs",),
+    "while_loop", folds=False, merges=False,
+    **_CONTROL, infer=_while_loop, ref=_while_ref, inputs=("*xs",),
     vjp=NoGradient("how often it runs is not known beforehand; scan has a gradient"),
     doc="The operands after `body` has replaced them as long as `test` of them is True.",
     test=GRAPH, body=GRAPH,

@@ -80,7 +80,8 @@ def _input_gradient(g: Any, x: Any, w: Any, window: Window, groups: int) -> Any:
 
 
 conv = op(
-    "conv", **_CONV, infer=_conv, ref=conv_ref, vjp=_conv_vjp, inputs=("x", "w"),
+    "conv", image=True,
+    **_CONV, infer=_conv, ref=conv_ref, vjp=_conv_vjp, inputs=("x", "w"),
     doc="Convolution (the kernel is not flipped) of x [batch, channels, spatial...] with w [out, "
     "channels / groups, kernel...]. float16 and bfloat16 are summed in float32.",
 )  # fmt: skip
@@ -122,7 +123,8 @@ def _fitted(y: Any, like: Any) -> Any:
 
 
 conv_transpose = op(
-    "conv_transpose", **_CONV, infer=_conv_transpose, ref=conv_transpose_ref,
+    "conv_transpose", image=True,
+    **_CONV, infer=_conv_transpose, ref=conv_transpose_ref,
     vjp=_conv_transpose_vjp, inputs=("x", "w"),
     doc="The transpose of conv, which is its gradient by the input: w is [channels, out / groups, "
     "kernel...]; output_padding adds to the ends of the output.",

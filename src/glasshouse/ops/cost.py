@@ -13,19 +13,6 @@ from glasshouse.ir.op import Kind
 TYPICAL_SIZE = 64
 """What a symbol without bounds is taken for; one with bounds is taken for the nearest to this."""
 
-_PER_ELEMENT: dict[str, float] = {
-    "divide": 4, "floor_divide": 6, "remainder": 8, "sqrt": 4, "rsqrt": 4,
-    "exp": 12, "expm1": 16, "log": 14, "log1p": 16, "sin": 20, "cos": 20, "tan": 24,
-    "asin": 20, "acos": 20, "atan": 20, "atan2": 28, "sinh": 24, "cosh": 24, "tanh": 18,
-    "asinh": 30, "acosh": 30, "atanh": 24, "erf": 20, "power": 30, "sigmoid": 16, "elu": 14,
-    "gelu": 26, "silu": 18, "hardswish": 4, "hardsigmoid": 3, "softplus": 30, "clip": 2,
-    "leaky_relu": 2, "quantize": 5, "dequantize": 2, "uniform": 20, "normal": 60, "dropout": 20,
-}  # fmt: skip
-_PER_INPUT_ELEMENT: dict[str, float] = {
-    "softmax": 18, "log_softmax": 18, "layer_norm": 8, "rms_norm": 5, "group_norm": 8,
-    "batch_norm_training": 8, "variance": 4, "argmax": 2, "argmin": 2,
-}  # fmt: skip
-
 
 def typical(dim: Dim) -> int:
     """The size as a number; symbols stand for their typical value."""
@@ -52,8 +39,11 @@ def nbytes(value: Value) -> int:
 
 
 def element_operations(node: Node) -> float:
-    """Operations for one output element of an elementwise op or a mover (mostly none)."""
-    return _PER_ELEMENT.get(node.op.name, 0.0 if node.op.kind is Kind.INJECTIVE else 1.0)
+    """Operations for one element, as `Traits.cost` counts them."""
+    declared = node.op.traits.cost
+    if declared is not None:
+        return declared
+    return 0.0 if node.op.kind is Kind.INJECTIVE else 1.0
 
 
 def operations(node: Node) -> float:
@@ -62,7 +52,7 @@ def operations(node: Node) -> float:
     if kind is Kind.SOURCE:
         return 0.0
     if kind is Kind.INJECTIVE:
-        return _PER_ELEMENT.get(name, 0.0) * elements(node.outputs[0])
+        return element_operations(node) * elements(node.outputs[0])
     body = node.attrs.get("body")
     if name == "fused" and isinstance(body, Graph):
         return sum(operations(n) for n in body.nodes)
@@ -77,7 +67,7 @@ def operations(node: Node) -> float:
         scores = elements(node.inputs[0]) // max(typical(q[-1]), 1) * typical(k[-2])
         return scores * (2.0 * typical(q[-1]) + 2.0 * typical(v[-1]) + 18)
     if kind is Kind.ELEMENTWISE:
-        return _PER_ELEMENT.get(name, 1.0) * elements(node.outputs[0])
+        return element_operations(node) * elements(node.outputs[0])
     window = node.attrs.get("kernel")
     if isinstance(window, tuple):  # pools
         size = 1
@@ -85,7 +75,7 @@ def operations(node: Node) -> float:
             size *= typical(w)
         return float(size * elements(node.outputs[0]))
     read = sum(elements(v) for v in node.inputs[:1])
-    return _PER_INPUT_ELEMENT.get(name, 1.0) * max(read, elements(node.outputs[0]))
+    return element_operations(node) * max(read, elements(node.outputs[0]))
 
 
 def _convolution(node: Node) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from glasshouse.ir.attrs import Attr
-from glasshouse.ir.op import Infer, Kind, NoGradient, Op, Operands, register
+from glasshouse.ir.op import Infer, Kind, NoGradient, Op, Operands, Traits, register
 
 
 def op(
@@ -20,12 +20,28 @@ def op(
     inputs: Sequence[str] = ("x",),
     operands: Operands = Operands.AS_GIVEN,
     doc: str,
+    cost: float | None = None,
+    view: str = "",
+    narrows: bool = False,
+    never_negative: bool = False,
+    image: bool = False,
+    folds: bool = True,
+    merges: bool = True,
+    onnx: str = "",
     **attrs: Attr,
 ) -> Op:
-    """Declare and register an op; further keywords are its attributes.
+    """Declare and register an op; `cost` and what follows are its `Traits`, further keywords its
+    attributes.
 
     `relu = op("relu", kind=Kind.ELEMENTWISE, family="elementwise", infer=same_shape,
-    ref=lambda x: np.maximum(x, 0), vjp=lambda g, x, y: (g * (x > 0),), doc="max(x, 0)")`
+    ref=lambda x: np.maximum(x, 0), vjp=lambda g, x, y: (g * (x > 0),), doc="max(x, 0)",
+    narrows=True, never_negative=True, onnx="Relu")`
     """
     declared: Mapping[str, Attr] = attrs
-    return register(Op(name, kind, family, infer, ref, vjp, declared, tuple(inputs), operands, doc))
+    traits = Traits(cost, view, narrows, never_negative, image, folds, merges, onnx)
+    return register(
+        Op(
+            name, kind, family, infer, ref, vjp, declared, tuple(inputs), operands, doc,
+            traits=traits,
+        )
+    )  # fmt: skip

@@ -63,15 +63,18 @@ _BITWISE: dict[str, Any] = {**_BINARY, "infer": _bits, "vjp": NoGradient("it tak
 
 # -------------------------------------------------------------------------------------- arithmetic
 add = op(
-    "add", **_BINARY, ref=np.add, doc="x + y; for bool, either of them",
+    "add", narrows=True,
+    **_BINARY, ref=np.add, doc="x + y; for bool, either of them",
     vjp=lambda g, x, y, z: (unbroadcast(g, x), unbroadcast(g, y)),
 )  # fmt: skip
 subtract = op(
-    "subtract", **_NUMBERS, ref=np.subtract, doc="x - y",
+    "subtract", narrows=True, onnx="Sub",
+    **_NUMBERS, ref=np.subtract, doc="x - y",
     vjp=lambda g, x, y, z: (unbroadcast(g, x), unbroadcast(-g, y)),
 )  # fmt: skip
 multiply = op(
-    "multiply", **_BINARY, ref=np.multiply, doc="x * y; for bool, both of them",
+    "multiply", narrows=True,
+    **_BINARY, ref=np.multiply, doc="x * y; for bool, both of them",
     vjp=lambda g, x, y, z: (unbroadcast(g * y, x), unbroadcast(g * x, y)),
 )  # fmt: skip
 
@@ -82,15 +85,18 @@ def _divide_vjp(g: Any, x: Any, y: Any, z: Any) -> tuple[Any, Any]:
 
 
 divide = op(
-    "divide", **{**_BINARY, "operands": Operands.FLOAT}, ref=np.divide, vjp=_divide_vjp,
+    "divide", cost=4, onnx="Div",
+    **{**_BINARY, "operands": Operands.FLOAT}, ref=np.divide, vjp=_divide_vjp,
     doc="x / y, always floating: integers become float32",
 )  # fmt: skip
 floor_divide = op(
-    "floor_divide", **_NUMBERS, ref=np.floor_divide, vjp=lambda g, x, y, z: (None, None),
+    "floor_divide", cost=6,
+    **_NUMBERS, ref=np.floor_divide, vjp=lambda g, x, y, z: (None, None),
     doc="x / y rounded towards minus infinity, as Python's //; an integer divided by 0 gives 0",
 )  # fmt: skip
 remainder = op(
-    "remainder", **_NUMBERS, ref=np.remainder,
+    "remainder", cost=8,
+    **_NUMBERS, ref=np.remainder,
     doc="x - y * floor(x / y), with the sign of y, as Python's %; an integer by 0 gives 0",
     vjp=lambda g, x, y, z: (unbroadcast(g, x), unbroadcast(-g * (x // y), y)),
 )  # fmt: skip
@@ -125,7 +131,8 @@ def _power_vjp(g: Any, x: Any, y: Any, z: Any) -> tuple[Any, Any]:
 
 
 power = op(
-    "power", **_NUMBERS, ref=_power_ref, vjp=_power_vjp,
+    "power", cost=30, onnx="Pow",
+    **_NUMBERS, ref=_power_ref, vjp=_power_vjp,
     doc="x to the power of y; for integers with negative y, rounded towards zero",
 )  # fmt: skip
 
@@ -138,22 +145,27 @@ def _extreme_vjp(g: Any, x: Any, y: Any, beaten: Any) -> tuple[Any, Any]:
 
 
 maximum = op(
-    "maximum", **_BINARY, ref=np.maximum, vjp=lambda g, x, y, z: _extreme_vjp(g, x, y, less),
+    "maximum", narrows=True,
+    **_BINARY, ref=np.maximum, vjp=lambda g, x, y, z: _extreme_vjp(g, x, y, less),
     doc="The larger of x and y; NaN if either is NaN. Equal operands share the gradient",
 )  # fmt: skip
 minimum = op(
-    "minimum", **_BINARY, ref=np.minimum, vjp=lambda g, x, y, z: _extreme_vjp(g, x, y, greater),
+    "minimum", narrows=True,
+    **_BINARY, ref=np.minimum, vjp=lambda g, x, y, z: _extreme_vjp(g, x, y, greater),
     doc="The smaller of x and y; NaN if either is NaN. Equal operands share the gradient",
 )  # fmt: skip
 negative = op(
     "negative",
+    narrows=True,
+    onnx="Neg",
     **{**_UNARY, "infer": _not_bool},
     ref=np.negative,
     vjp=lambda g, x, y: (-g,),
     doc="-x",
 )
 absolute = op(
-    "absolute", **{**_UNARY, "infer": _not_bool}, ref=np.absolute,
+    "absolute", narrows=True, never_negative=True, onnx="Abs",
+    **{**_UNARY, "infer": _not_bool}, ref=np.absolute,
     vjp=lambda g, x, y: (g * x.apply("sign"),), doc="|x|; its gradient at 0 is 0",
 )  # fmt: skip
 sign = op(
@@ -167,7 +179,7 @@ less: Op = op("less", **_COMPARE, ref=np.less, doc="x < y")
 less_equal = op("less_equal", **_COMPARE, ref=np.less_equal, doc="x <= y")
 greater: Op = op("greater", **_COMPARE, ref=np.greater, doc="x > y")
 greater_equal = op("greater_equal", **_COMPARE, ref=np.greater_equal, doc="x >= y")
-equal = op("equal", **_COMPARE, ref=np.equal, doc="x == y; NaN equals nothing")
+equal = op("equal", onnx="Equal", **_COMPARE, ref=np.equal, doc="x == y; NaN equals nothing")
 not_equal = op("not_equal", **_COMPARE, ref=np.not_equal, doc="x != y; NaN differs from everything")
 isnan = op("isnan", **{**_UNARY, "infer": _to_bool}, ref=np.isnan, vjp=_STEPS, doc="x is NaN")
 isinf = op(
@@ -206,7 +218,8 @@ def _where_type(condition: TensorType, x: TensorType, y: TensorType) -> TensorTy
 
 
 where: Op = op(
-    "where", **{**_UNARY, "infer": _where_type}, inputs=("condition", "x", "y"),
+    "where", narrows=True, onnx="Where",
+    **{**_UNARY, "infer": _where_type}, inputs=("condition", "x", "y"),
     operands=Operands.BRANCHES, ref=np.where, doc="x where the condition holds, else y",
     vjp=lambda g, c, x, y, z: (
         None, unbroadcast(where(c, g, 0.0), x), unbroadcast(where(c, 0.0, g), y),
@@ -264,7 +277,8 @@ def _optional_number(given: Any) -> Any:
 
 _OPT_NUMBER = Attr("number?", _optional_number, None)
 clip = op(
-    "clip", **{**_UNARY, "infer": _clip_type}, ref=_clip_ref, vjp=_clip_vjp,
+    "clip", cost=2, narrows=True,
+    **{**_UNARY, "infer": _clip_type}, ref=_clip_ref, vjp=_clip_vjp,
     doc="x, at least `low` and at most `high`; NaN stays NaN, and high wins when low > high",
     low=_OPT_NUMBER, high=_OPT_NUMBER,
 )  # fmt: skip

@@ -33,6 +33,7 @@ def _ref(*_: Any, **__: Any) -> Any:
 
 fused = op(
     "fused",
+    folds=False,
     kind=Kind.OPAQUE,
     family="fused",
     infer=_infer,

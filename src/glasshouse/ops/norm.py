@@ -115,7 +115,8 @@ def _summed(g: Any, axes: Sequence[int]) -> Any:
 
 
 layer_norm = op(
-    "layer_norm", **_NORM, infer=_last_type, ref=_layer_norm_ref, vjp=_wide(_layer_norm_vjp),
+    "layer_norm", cost=8,
+    **_NORM, infer=_last_type, ref=_layer_norm_ref, vjp=_wide(_layer_norm_vjp),
     inputs=("x", "weight?", "bias?"), axis=INT(-1, "the first of the axes that are normalised"),
     doc="(x - mean) / sqrt(variance + eps) * weight + bias over the axes from `axis` on",
 )  # fmt: skip
@@ -140,7 +141,8 @@ def _rms_norm_vjp(g: Any, x: Any, *rest: Any, axis: int, eps: float) -> Sequence
 
 
 rms_norm = op(
-    "rms_norm", **_NORM, infer=_last_type, ref=_rms_norm_ref, vjp=_wide(_rms_norm_vjp),
+    "rms_norm", cost=5,
+    **_NORM, infer=_last_type, ref=_rms_norm_ref, vjp=_wide(_rms_norm_vjp),
     inputs=("x", "weight?"), axis=INT(-1, "the first of the axes that are normalised"),
     doc="x / sqrt(mean(x * x) + eps) * weight over the axes from `axis` on",
 )  # fmt: skip
@@ -198,7 +200,8 @@ def _group_norm_vjp(g: Any, x: Any, *rest: Any, groups: int, eps: float) -> Sequ
 
 
 group_norm = op(
-    "group_norm", **_NORM, infer=_group_type, ref=_group_norm_ref, vjp=_wide(_group_norm_vjp),
+    "group_norm", cost=8,
+    **_NORM, infer=_group_type, ref=_group_norm_ref, vjp=_wide(_group_norm_vjp),
     inputs=("x", "weight?", "bias?"), groups=INT,
     doc="Each group of channels of each sample normalised, then scaled and moved by channel; with "
     "as many groups as channels, instance normalisation",
@@ -281,7 +284,8 @@ def _training_vjp(
 
 
 batch_norm_training = op(
-    "batch_norm_training", **_NORM, infer=_training_type, ref=_training_ref,
+    "batch_norm_training", cost=8, image=True,
+    **_NORM, infer=_training_type, ref=_training_ref,
     vjp=_wide(_training_vjp, y=-3), inputs=("x", "weight", "bias"),
     doc="Batch normalisation with the batch's own statistics; gives also their mean and (biased) "
     "variance, from which running statistics are made",

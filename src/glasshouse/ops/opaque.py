@@ -43,7 +43,8 @@ def _ref(*xs: Any, target: str, call: Callable[..., Any] | None, **_: Any) -> An
 
 
 opaque = op(
-    "opaque", kind=Kind.OPAQUE, family="opaque", infer=_infer, ref=_ref, inputs=("*xs",),
+    "opaque", folds=False, merges=False,
+    kind=Kind.OPAQUE, family="opaque", infer=_infer, ref=_ref, inputs=("*xs",),
     vjp=NoGradient("what it computes is not known here"),
     doc="A computation known by name only; `call` takes and gives arrays.",
     target=STR, arguments=STR("", "operands that are no tensors, as text"), call=ANY(None),

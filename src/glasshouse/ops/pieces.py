@@ -53,7 +53,8 @@ def _concat_vjp(g: Any, *rest: Any, axis: int) -> Sequence[Any]:
 
 
 concat = op(
-    "concat", **_PIECES, infer=_concat, ref=lambda *xs, axis: np.concatenate(xs, axis),
+    "concat", narrows=True,
+    **_PIECES, infer=_concat, ref=lambda *xs, axis: np.concatenate(xs, axis),
     vjp=_concat_vjp, inputs=("*xs",), operands=Operands.COMMON,
     doc="Tensors joined along an axis.", axis=INT,
 )  # fmt: skip
@@ -87,7 +88,8 @@ def _split_vjp(gs: Any, x: Any, *ys: Any, axis: int, sizes: tuple[Dim, ...]) -> 
 
 
 split = op(
-    "split", **_PIECES, infer=_split, ref=_split_ref, vjp=_split_vjp,
+    "split", narrows=True,
+    **_PIECES, infer=_split, ref=_split_ref, vjp=_split_vjp,
     doc="A tensor cut along an axis into parts of these sizes, which must add up.",
     axis=INT, sizes=DIMS,
 )  # fmt: skip
@@ -138,7 +140,8 @@ def _slice_vjp(
 
 
 slice_ = op(
-    "slice", **_PIECES, infer=_slice, ref=_slice_ref, vjp=_slice_vjp,
+    "slice", view="part", narrows=True,
+    **_PIECES, infer=_slice, ref=_slice_ref, vjp=_slice_vjp,
     doc="Elements from `starts` (included) to `ends` (excluded) in `steps`, one entry for each "
     "axis; 0 <= start <= end <= size.",
     starts=DIMS, ends=DIMS, steps=INTS((), "all 1 when empty"),
@@ -222,7 +225,8 @@ def _returned(border: Any, axis: int, size: Dim, mode: str, at_begin: bool) -> A
 
 
 pad = op(
-    "pad", **_PIECES, infer=_pad, ref=_pad_ref, vjp=_pad_vjp,
+    "pad", narrows=True,
+    **_PIECES, infer=_pad, ref=_pad_ref, vjp=_pad_vjp,
     doc="Elements added at the begins and ends of axes: a value, the mirrored inside (without the "
     "border element itself), or the border element again.",
     padding=DIMS, mode=STR("constant"), value=NUMBER(0.0),

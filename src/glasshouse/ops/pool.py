@@ -54,7 +54,8 @@ def _mean(x: TensorType, **attrs: Any) -> TensorType:
 
 # -------------------------------------------------------------------------------------- max_pool
 max_pool = op(
-    "max_pool", **_POOL, infer=_pooled, ref=pool_ref.max_pool_ref,
+    "max_pool", narrows=True, image=True,
+    **_POOL, infer=_pooled, ref=pool_ref.max_pool_ref,
     vjp=lambda g, x, y, **attrs: (g.apply("max_pool_grad", x, **attrs),),
     doc="The maximum of each window; padding never wins. The stride is the kernel unless given. "
     "`ceil_mode` lets a last window begin inside and end outside.",
@@ -89,7 +90,8 @@ def _at_maxima(h: Any, index: Any) -> Any:
 
 
 max_pool_grad = op(
-    "max_pool_grad", **_POOL, infer=_max_pool_grad, ref=pool_ref.max_pool_grad_ref,
+    "max_pool_grad", image=True,
+    **_POOL, infer=_max_pool_grad, ref=pool_ref.max_pool_grad_ref,
     vjp=lambda h, g, x, y, **attrs: (
         reshaped(_at_maxima(h, max_pool_indices(x, **attrs)), g.shape), None,
     ),
@@ -108,14 +110,16 @@ def _avg_pool_grad(g: TensorType, *, size: Sequence[Dim], **attrs: Any) -> Tenso
 
 
 avg_pool = op(
-    "avg_pool", **_POOL, infer=_mean, ref=pool_ref.avg_pool_ref,
+    "avg_pool", image=True,
+    **_POOL, infer=_mean, ref=pool_ref.avg_pool_ref,
     vjp=lambda g, x, y, **attrs: (g.apply("avg_pool_grad", size=x.shape[2:], **attrs),),
     doc="The mean of each window. The stride is the kernel unless given. What a window of "
     "ceil_mode covers beyond the padding does not count.",
     **_WINDOW, count_include_pad=_COUNT,
 )  # fmt: skip
 avg_pool_grad = op(
-    "avg_pool_grad", **_POOL, infer=_avg_pool_grad, ref=pool_ref.avg_pool_grad_ref,
+    "avg_pool_grad", image=True,
+    **_POOL, infer=_avg_pool_grad, ref=pool_ref.avg_pool_grad_ref,
     vjp=lambda h, g, y, *, size, **attrs: (reshaped(h.apply("avg_pool", **attrs), g.shape),),
     inputs=("g",),
     doc="The gradient of avg_pool: g spread evenly over each window of an input of this spatial "
@@ -162,7 +166,8 @@ def _adaptive_avg_vjp(g: Any, x: Any, y: Any, *, size: Sequence[Dim]) -> tuple[A
 
 
 adaptive_avg_pool = op(
-    "adaptive_avg_pool", **_POOL, infer=_adaptive_mean, ref=pool_ref.adaptive_avg_pool_ref,
+    "adaptive_avg_pool", image=True,
+    **_POOL, infer=_adaptive_mean, ref=pool_ref.adaptive_avg_pool_ref,
     vjp=_adaptive_avg_vjp,
     doc="Means that give the spatial axes these sizes: part i of n takes the elements from "
     "floor(i * length / n) to ceil((i + 1) * length / n).",
@@ -186,6 +191,7 @@ def _adaptive_max_vjp(g: Any, x: Any, y: Any, *, size: Sequence[Dim]) -> tuple[A
 
 
 adaptive_max_pool = op(
-    "adaptive_max_pool", **_POOL, infer=_adaptive, ref=pool_ref.adaptive_max_pool_ref,
+    "adaptive_max_pool", narrows=True, image=True,
+    **_POOL, infer=_adaptive, ref=pool_ref.adaptive_max_pool_ref,
     vjp=_adaptive_max_vjp, doc="As adaptive_avg_pool, with maxima.", size=DIMS,
 )  # fmt: skip

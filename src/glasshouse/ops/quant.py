@@ -96,7 +96,8 @@ def _quantize_ref(
 
 
 quantize = op(
-    "quantize", **_QUANT, infer=_quantize_type, ref=_quantize_ref,
+    "quantize", cost=5,
+    **_QUANT, infer=_quantize_type, ref=_quantize_ref,
     vjp=NoGradient("its output is an integer; training uses a straight-through composite"),
     doc="clip(round(x / scale) + zero_point, low, high)",
     dtype=DTYPE, low=OPT_INT(None, "None: the least of dtype"),
@@ -132,6 +133,7 @@ def _dequantize_vjp(
 
 
 dequantize = op(
-    "dequantize", **_QUANT, infer=_dequantize_type, ref=_dequantize_ref, vjp=_dequantize_vjp,
+    "dequantize", cost=2,
+    **_QUANT, infer=_dequantize_type, ref=_dequantize_ref, vjp=_dequantize_vjp,
     doc="(x - zero_point) * scale", dtype=DTYPE(float32),
 )  # fmt: skip

@@ -78,11 +78,13 @@ _RANDOM: dict[str, Any] = {
     "vjp": NoGradient("it depends on an integer alone"), "shape": DIMS,
 }  # fmt: skip
 uniform = op(
-    "uniform", **_RANDOM, ref=_uniform_ref, low=FLOAT(0.0), high=FLOAT(1.0), dtype=DTYPE(float32),
+    "uniform", cost=20, folds=False,
+    **_RANDOM, ref=_uniform_ref, low=FLOAT(0.0), high=FLOAT(1.0), dtype=DTYPE(float32),
     doc="Random numbers between low and high, from a seed; rounding may give high itself",
 )  # fmt: skip
 normal = op(
-    "normal", **_RANDOM, ref=_normal_ref, mean=FLOAT(0.0), std=FLOAT(1.0), dtype=DTYPE(float32),
+    "normal", cost=60, folds=False,
+    **_RANDOM, ref=_normal_ref, mean=FLOAT(0.0), std=FLOAT(1.0), dtype=DTYPE(float32),
     doc="Normally distributed random numbers, from a seed",
 )  # fmt: skip
 
@@ -105,7 +107,8 @@ def _dropout_ref(x: Array, seed: Array, *, p: float) -> Array:
 
 
 dropout: Op = op(
-    "dropout", kind=Kind.ELEMENTWISE, family="random", infer=_dropout_type, ref=_dropout_ref,
+    "dropout", cost=20, narrows=True, folds=False,
+    kind=Kind.ELEMENTWISE, family="random", infer=_dropout_type, ref=_dropout_ref,
     inputs=("x", "seed"), p=FLOAT,
     vjp=lambda g, x, seed, y, *, p: (dropout(g, seed, p=p), None),
     doc="x with each element set to 0 with probability p and the others divided by 1 - p",

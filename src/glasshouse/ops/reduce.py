@@ -148,12 +148,14 @@ def _extreme_vjp(g: Any, x: Any, y: Any, *, axes: Axes, keepdims: bool) -> tuple
 
 
 max_ = op(
-    "max", **_FOLD, infer=_extreme_type, vjp=_extreme_vjp,
+    "max", narrows=True,
+    **_FOLD, infer=_extreme_type, vjp=_extreme_vjp,
     ref=lambda x, *, axes, keepdims: np.max(x, axis=axes, keepdims=keepdims),
     doc="Maximum along axes; NaN if there is one. Equal maxima share the gradient",
 )  # fmt: skip
 min_ = op(
-    "min", **_FOLD, infer=_extreme_type, vjp=_extreme_vjp,
+    "min", narrows=True,
+    **_FOLD, infer=_extreme_type, vjp=_extreme_vjp,
     ref=lambda x, *, axes, keepdims: np.min(x, axis=axes, keepdims=keepdims),
     doc="Minimum along axes; NaN if there is one. Equal minima share the gradient",
 )  # fmt: skip
@@ -192,7 +194,8 @@ def _variance_vjp(
 
 
 variance = op(
-    "variance", **_FOLD, infer=_same_type, operands=Operands.FLOAT, ref=_variance_ref,
+    "variance", cost=4,
+    **_FOLD, infer=_same_type, operands=Operands.FLOAT, ref=_variance_ref,
     vjp=_variance_vjp, correction=INT(1, "subtracted from the number of elements; 0: biased"),
     doc="Mean squared distance from the mean along axes",
 )  # fmt: skip
@@ -214,11 +217,13 @@ _INDEX: dict[str, Any] = {
     "vjp": NoGradient("its output is an index"), "axis": INT, "keepdims": BOOL(False),
 }  # fmt: skip
 argmax = op(
-    "argmax", **_INDEX, ref=_index_ref(np.argmax),
+    "argmax", cost=2,
+    **_INDEX, ref=_index_ref(np.argmax),
     doc="Where along the axis the maximum is: the first of equal ones; NaN counts as the largest",
 )  # fmt: skip
 argmin = op(
-    "argmin", **_INDEX, ref=_index_ref(np.argmin),
+    "argmin", cost=2,
+    **_INDEX, ref=_index_ref(np.argmin),
     doc="Where along the axis the minimum is: the first of equal ones; NaN counts as the smallest",
 )  # fmt: skip
 

@@ -167,7 +167,8 @@ def _inlined(builder: GraphBuilder, graph: Graph, operands: Sequence[Any]) -> li
 
 
 scan = op(
-    "scan", kind=Kind.OPAQUE, family="control", infer=_scan, ref=_scan_ref, vjp=_scan_vjp,
+    "scan", folds=False, merges=False,
+    kind=Kind.OPAQUE, family="control", infer=_scan, ref=_scan_ref, vjp=_scan_vjp,
     inputs=("*xs",),
     doc="A loop over slices. The operands are `carries`, then `scanned` tensors of which each step "
     "sees one slice of the first axis, then what every step sees whole. `body` gives new carries "

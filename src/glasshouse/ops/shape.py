@@ -57,7 +57,8 @@ def _reshape(x: TensorType, *, shape: Shape) -> TensorType:
 
 
 reshape = op(
-    "reshape", **_SHAPE, infer=_reshape, ref=lambda x, *, shape: x.reshape(shape),
+    "reshape", view="whole", narrows=True,
+    **_SHAPE, infer=_reshape, ref=lambda x, *, shape: x.reshape(shape),
     vjp=lambda g, x, y, *, shape: (reshaped(g, x.shape),),
     doc="The same elements in the same order with another shape.", shape=DIMS,
 )  # fmt: skip
@@ -87,7 +88,8 @@ def _permute(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
 
 
 permute = op(
-    "permute", **_SHAPE, infer=_permute, ref=lambda x, *, axes: x.transpose(axes),
+    "permute", view="whole", narrows=True,
+    **_SHAPE, infer=_permute, ref=lambda x, *, axes: x.transpose(axes),
     vjp=lambda g, x, y, *, axes: (permuted(g, inverse(axes)),),
     doc="Axes in another order: axis i of the output is axis `axes[i]` of the input.", axes=INTS,
 )  # fmt: skip
@@ -118,7 +120,8 @@ def _rearrange_vjp(g: Any, x: Any, y: Any, *, plan: Plan) -> tuple[Any]:
 
 
 rearrange = op(
-    "rearrange", **_SHAPE, infer=_rearrange, ref=_rearrange_ref, vjp=_rearrange_vjp,
+    "rearrange", view="whole", narrows=True,
+    **_SHAPE, infer=_rearrange, ref=_rearrange_ref, vjp=_rearrange_vjp,
     doc="Axes reordered and merged: output axis i is the product of the input axes `plan[i]`. An "
     "empty group gives an axis of size 1.",
     plan=PLAN,
@@ -138,7 +141,8 @@ def _expand(x: TensorType, *, shape: Shape) -> TensorType:
 
 
 expand = op(
-    "expand", **_SHAPE, infer=_expand, ref=lambda x, *, shape: np.broadcast_to(x, shape),
+    "expand", view="repeat", narrows=True,
+    **_SHAPE, infer=_expand, ref=lambda x, *, shape: np.broadcast_to(x, shape),
     vjp=lambda g, x, y, *, shape: (unbroadcast(g, x),),
     doc="Axes of size 1, and new ones in front, repeated until the shape is `shape`.", shape=DIMS,
 )  # fmt: skip
@@ -156,7 +160,8 @@ def _flip(x: TensorType, *, axes: tuple[int, ...]) -> TensorType:
 
 
 flip = op(
-    "flip", **_SHAPE, infer=_flip, ref=lambda x, *, axes: np.flip(x, axes),
+    "flip", narrows=True,
+    **_SHAPE, infer=_flip, ref=lambda x, *, axes: np.flip(x, axes),
     vjp=lambda g, x, y, *, axes: (g.apply("flip", axes=axes),),
     doc="The order of the elements reversed along `axes`.", axes=INTS,
 )  # fmt: skip
@@ -171,7 +176,8 @@ def _roll(x: TensorType, *, shifts: tuple[Dim, ...], axes: tuple[int, ...]) -> T
 
 
 roll = op(
-    "roll", **_SHAPE, infer=_roll,
+    "roll", narrows=True,
+    **_SHAPE, infer=_roll,
     ref=lambda x, *, shifts, axes: np.roll(x, shifts, axes) if axes else x,
     vjp=lambda g, x, y, *, shifts, axes: (g.apply("roll", shifts=[-s for s in shifts], axes=axes),),
     doc="Elements moved by `shifts` along `axes`; what leaves at one end enters at the other.",

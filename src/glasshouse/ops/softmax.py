@@ -50,12 +50,14 @@ _SOFTMAX: dict[str, Any] = {
     "axis": INT(-1),
 }  # fmt: skip
 softmax = op(
-    "softmax", **_SOFTMAX, ref=_softmax_ref,
+    "softmax", cost=18, never_negative=True,
+    **_SOFTMAX, ref=_softmax_ref,
     vjp=lambda g, x, y, *, axis: (y * (g - _sum(g * y, axis)),),
     doc="exp(x) divided by its sum along the axis; NaN where all elements are -inf",
 )  # fmt: skip
 log_softmax = op(
-    "log_softmax", **_SOFTMAX, ref=_log_softmax_ref,
+    "log_softmax", cost=18,
+    **_SOFTMAX, ref=_log_softmax_ref,
     vjp=lambda g, x, y, *, axis: (g - exp(y) * _sum(g, axis),),
     doc="log(softmax(x)), without the loss of digits",
 )  # fmt: skip

@@ -22,12 +22,6 @@ from glasshouse.ops.cost import typical
 from glasshouse.passes.base import Pass, register_pass
 from glasshouse.passes.patterns import array_of, is_constant, made_by
 
-_FOLLOWS = frozenset({
-    "add", "subtract", "multiply", "maximum", "minimum", "negative", "absolute", "where", "clip",
-    "relu", "leaky_relu", "elu", "gelu", "silu", "sigmoid", "hardswish", "hardsigmoid", "tanh",
-    "reshape", "permute", "rearrange", "expand", "slice", "concat", "split", "flip", "roll", "pad",
-    "max", "min", "max_pool", "adaptive_max_pool", "dropout",
-})  # fmt: skip
 _PAIRS_FROM = 4
 _LARGEST = {"float16": 65504.0}
 
@@ -63,7 +57,7 @@ def _convert(node: Node, low: DType, narrow: dict[Value, Value], rw: Rewriter) -
         why = f"{node.op.label} of few channels gains nothing in {low}; what follows does"
     elif contraction:
         why = f"a product, summed in float32: {low} halves what it reads"
-    elif node.op.name in _FOLLOWS and any(_narrow(v, low) for v in floats):
+    elif node.op.traits.narrows and any(_narrow(v, low) for v in floats):
         wide = [v for v in floats if not _narrow(v, low) and not is_constant(v)]
         if wide:
             _stays(rw, node, f"{len(wide)} of its operands are float32")
@@ -72,7 +66,7 @@ def _convert(node: Node, low: DType, narrow: dict[Value, Value], rw: Rewriter) -
     else:
         if node.op.kind is Kind.REDUCTION:
             _stays(rw, node, f"{node.op.label} adds up many terms")
-        elif node.op.name not in _FOLLOWS:
+        elif not node.op.traits.narrows:
             _stays(rw, node, f"{node.op.label} would lose range or digits in {low}")
         return
     risky = _too_large(node, low)

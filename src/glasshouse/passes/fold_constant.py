@@ -22,9 +22,6 @@ from glasshouse.ops.cost import nbytes
 from glasshouse.passes.base import Pass, register_pass
 from glasshouse.passes.quantized import stays_bytes
 
-# Not functions of their operands alone, or not worth running: their meaning is not a value.
-_NEVER = frozenset({"barrier", "opaque", "control", "random", "fused"})
-
 
 @register_pass()
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class FoldConstant(Pass):
 
 def is_foldable(node: Node) -> bool:
     """Whether all operands are constants that are at hand and the op may run now."""
-    if node.op.kind is Kind.SOURCE or node.op.family in _NEVER or stays_bytes(node):
+    if node.op.kind is Kind.SOURCE or not node.op.traits.folds or stays_bytes(node):
         return False
     for value in node.inputs:
         if value.node.op is not CONSTANT or value.node.attrs["data"] is None:

@@ -23,7 +23,6 @@ _KIND_OF_KIND = {
     Kind.SOURCE: "source", Kind.ELEMENTWISE: "elementwise", Kind.INJECTIVE: "move",
     Kind.REDUCTION: "reduction", Kind.CONTRACTION: "matmul", Kind.OPAQUE: "opaque",
 }  # fmt: skip
-_MOVES = frozenset({"slice", "concat", "split", "pad", "flip", "roll"})
 _HIDDEN = frozenset({"body", "label", "types", "data", "dtype", "shape", "name"})
 _MAX_SOURCE = 1 << 20
 """Bytes of a source file that is kept; longer ones are generated."""
@@ -36,7 +35,7 @@ def kind_of(node: Node) -> str:
         heavy = [n for n in body.nodes if n.op.kind in (Kind.CONTRACTION, Kind.REDUCTION)]
         inner = heavy or [n for n in body.nodes if n.op.kind is not Kind.SOURCE]
         return kind_of(inner[0]) if inner else "opaque"
-    if node.op.name in _MOVES:
+    if node.op.family == "shape" and node.op.traits.view not in ("whole", "repeat"):
         return "move"
     return _KIND.get(node.op.family) or _KIND_OF_KIND[node.op.kind]
 

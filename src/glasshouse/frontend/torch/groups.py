@@ -23,8 +23,6 @@ FALLBACK = "fallback"
 # convolution, batch norm, residual add and activation are what quantisers keep in one piece; a
 # longer run between dequantize and quantize is a part of the model that stayed in float.
 _MOST_OPS = 4
-# Ops that only move or rename what others compute: they do not count.
-_FREE = frozenset({"reshape", "permute", "expand", "cast", "full", "constant", "slice", "concat"})
 
 
 def label_clusters(graph: Graph) -> None:
@@ -36,6 +34,11 @@ def label_clusters(graph: Graph) -> None:
         if inside:
             named = next((n for n in inside if n.op.kind is Kind.CONTRACTION), inside[-1])
             _label([node, *inside], CLUSTER, named.origin.name or f"{named.op.name}_{named.id}")
+
+
+def _is_free(node: Node) -> bool:
+    """Whether a node only moves or renames what others compute."""
+    return node.op.kind in (Kind.SOURCE, Kind.INJECTIVE) or node.op.name == "cast"
 
 
 def _cluster(graph: Graph, last: Node) -> list[Node]:
@@ -55,7 +58,7 @@ def _cluster(graph: Graph, last: Node) -> list[Node]:
         if node.op is INPUT or not alone:
             return []
         pending += [v.node for v in node.inputs]
-    counted = [n for n in found if n.op.name not in _FREE and n.op.name != "dequantize"]
+    counted = [n for n in found if n.op.name != "dequantize" and not _is_free(n)]
     return list(found) if reached and len(counted) <= _MOST_OPS else []
 
 

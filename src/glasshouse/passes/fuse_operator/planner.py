@@ -17,7 +17,6 @@ from glasshouse.passes.fuse_operator.inline import Demands
 from glasshouse.passes.fuse_operator.reasons import Notes
 from glasshouse.passes.fuse_operator.roles import (
     CHEAP,
-    ONE_TO_ONE,
     can_inline,
     is_anchor,
     is_elementwise,
@@ -130,7 +129,7 @@ class Planner:
             return "quantised: stored as bytes, and widened by the product that reads it"
         alone = len(value._uses) == 1 and not self.graph.is_held(value)
         if is_mover(node):
-            if node.op.name not in ONE_TO_ONE:
+            if node.op.traits.view != "whole":
                 return f"not one to one: {node.op.label} behind an anchor"
             if not alone or group.early:
                 return "several uses: an early output must have the shape of the last"

@@ -7,8 +7,6 @@ from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.ops.cost import element_operations
 
-ONE_TO_ONE = frozenset({"reshape", "permute", "rearrange"})
-VIEWS = ONE_TO_ONE | {"slice", "expand"}
 CHEAP = 4.0
 """Operations for an element that a template may compute again each time it reads the element."""
 
@@ -49,9 +47,9 @@ def prologue_refusal(anchor: Node, operand: int, node: Node) -> str:
     if anchor.op.kind is Kind.REDUCTION and anchor.op.family not in _WINDOWED:
         return ""
     if anchor.op.name == "attention" and operand < 3:
-        return "" if node.op.name in VIEWS else "attention reads q, k and v through views only"
+        return "" if node.op.traits.view else "attention reads q, k and v through views only"
     if is_mover(node):
-        return "" if node.op.name in VIEWS else f"{anchor.op.label} reads through views only"
+        return "" if node.op.traits.view else f"{anchor.op.label} reads through views only"
     if element_operations(node) > CHEAP:
         return f"costly prologue: {anchor.op.label} may read an element several times"
     return ""

@@ -11,7 +11,6 @@ from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
 
-_APART = frozenset({"barrier", "opaque", "control"})
 _SMALL = 64
 """Constants with at most this many elements are compared by their data."""
 
@@ -45,7 +44,7 @@ def _key(node: Node) -> Hashable | None:
     op = node.op
     if op is CONSTANT:
         return _constant_key(node)
-    if op is INPUT or op is VARIABLE or op.family in _APART:
+    if op is INPUT or op is VARIABLE or not op.traits.merges:
         return None
     operands = tuple([(v.node.id, v.index) for v in node.inputs])
     key = (op.name, operands, tuple(node.attrs.values()))

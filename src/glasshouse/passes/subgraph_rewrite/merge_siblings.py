@@ -22,8 +22,6 @@ from glasshouse.lower.target import Target
 from glasshouse.ops.cost import nbytes
 from glasshouse.passes.patterns import Array, array_of, is_constant, only_user, with_constant
 
-_VIEWS = ("reshape", "permute", "rearrange", "slice", "expand")
-
 
 @dataclass
 class _Sibling:
@@ -141,7 +139,7 @@ def _worth(x: Value, siblings: list[_Sibling], graph: Graph, target: Target) -> 
     for sibling in siblings:
         value = sibling.tail
         user = only_user(graph, value)
-        while user is not None and user.op.name in _VIEWS:
+        while user is not None and user.op.traits.view:
             value = user.output
             user = only_user(graph, value)
         if user is not None and user.op.kind is Kind.ELEMENTWISE:

@@ -9,21 +9,16 @@ from glasshouse.errors import Unsupported
 from glasshouse.frontend.onnx.exporting.emitter import Emitter, Spelling, export
 from glasshouse.ir.dtype import DType, bool_, float32, float64, int32, uint8
 from glasshouse.ir.graph import Node
+from glasshouse.ir.op import REGISTRY
 
 
 def _plain(op: str, **attrs: Any) -> Spelling:
     return lambda e, n: e.make(op, *e.inputs(n), **attrs)
 
 
-for _name, _op in {
-    "subtract": "Sub", "divide": "Div", "power": "Pow", "negative": "Neg", "absolute": "Abs",
-    "equal": "Equal", "where": "Where", "exp": "Exp", "log": "Log", "sqrt": "Sqrt", "sin": "Sin",
-    "cos": "Cos", "tan": "Tan", "asin": "Asin", "acos": "Acos", "atan": "Atan", "sinh": "Sinh",
-    "cosh": "Cosh", "tanh": "Tanh", "asinh": "Asinh", "acosh": "Acosh", "atanh": "Atanh",
-    "erf": "Erf", "sigmoid": "Sigmoid", "relu": "Relu", "hardswish": "HardSwish",
-    "barrier": "Identity",
-}.items():  # fmt: skip
-    export(_name)(_plain(_op))
+for _same in REGISTRY.values():
+    if _same.traits.onnx:
+        export(_same.name)(_plain(_same.traits.onnx))
 
 
 def _for(allowed: Callable[[DType], bool], wide: DType, op: str) -> Spelling:

@@ -151,16 +151,10 @@ def add_negative(node: Node, rw: Rewriter) -> Match | None:
     return None
 
 
-_POSITIVE = frozenset({
-    "relu", "sigmoid", "exp", "softmax", "absolute", "sqrt", "rsqrt", "hardsigmoid", "softplus",
-    "cosh",
-})  # fmt: skip
-
-
 @rule("relu", "absolute", why="what is never negative stays as it is")
 def already_positive(node: Node, rw: Rewriter) -> Match | None:
     inner = node.inputs[0].node
-    if inner.op.name not in _POSITIVE or not node.output.type.dtype.is_float:
+    if not inner.op.traits.never_negative or not node.output.type.dtype.is_float:
         return None  # the absolute of the least integer is negative
     return Match(node.inputs[0], matched=[inner])
 
