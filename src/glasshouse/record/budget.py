@@ -53,8 +53,9 @@ class Limits:
     """Groups in groups, graphs in graphs. Real models have some forty; the viewer draws each level
     as a box in a box."""
 
-    graphs: float = 200_000
-    """Graphs and stages: a body in every node of a large model."""
+    graphs: float = 20_000
+    """Graphs and stages; or one for each 250 bytes of the file. A body takes 600 bytes of an honest
+    recording, and a reader a quarter of a millisecond."""
 
     seconds: float = 300.0
     """Of reading one file, looked at between entries. A million nodes take some ten."""
@@ -80,7 +81,7 @@ class Limits:
         return Limits(**changed)
 
 
-_GROWS = {"decoded_bytes": 64.0, "rows": 1.0, "items": 8.0}
+_GROWS = {"decoded_bytes": 64.0, "rows": 1.0, "items": 8.0, "graphs": 1 / 250}
 """What a byte of the file adds: the larger of this and the fixed limit counts."""
 
 _WORDS = {

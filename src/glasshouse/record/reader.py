@@ -183,17 +183,20 @@ class Recording(ShowsInCell):
         return found
 
     def _load(self, name: str, row_class: type[Row]) -> Table[Row]:
-        fields = fields_of(row_class)
-        rows, columns = self._store.table(name, [f.name for f in fields]) or (0, {})
-        complete = {}
-        for f in fields:
-            if f.name in columns and columns[f.name].type != f.type:
-                raise FormatError(f"{name}: column {f.name} is not of type {f.type}")
-            # Without this, a table could have rows for which there is not one byte.
-            if f.required and f.name not in columns and rows:
-                raise FormatError(f"{name}: {rows} rows and no column {f.name}; it is damaged")
-            complete[f.name] = columns.get(f.name) or full(f, rows, self._store.strings)
-        return Table(row_class, rows, complete, self._store.strings)
+        fields = {f.name: f for f in fields_of(row_class)}
+        rows, columns = self._store.table(name, list(fields)) or (0, {})
+        for column in columns:
+            if columns[column].type != fields[column].type:
+                raise FormatError(f"{name}: column {column} is not of type {fields[column].type}")
+        # Without this, a table could have rows for which there is not one byte.
+        missing = [f.name for f in fields.values() if f.required and f.name not in columns]
+        if rows and missing:
+            raise FormatError(f"{name}: {rows} rows and no column {missing[0]}; it is damaged")
+        strings = self._store.strings
+        complete = LazyColumns(
+            fields, lambda n: columns[n] if n in columns else full(fields[n], rows, strings)
+        )
+        return Table(row_class, rows, complete, strings)
 
     def table_names(self) -> list[str]:
         """Members that have rows, as in `Header.tables`."""
@@ -285,7 +288,22 @@ class GraphView:
             raise FormatError(f"graph {self.index}: a group stands before its parent")
         if not np.array_equal(groups["attr_keys"].lengths, groups["attr_values"].lengths):  # type: ignore[arg-type]  # ragged columns always have lengths
             raise FormatError(f"graph {self.index}: attr_keys and attr_values of groups differ")
+        self._check_paths(groups)
         return groups
+
+    def _check_paths(self, groups: Table[GroupRow]) -> None:
+        """Groups nest so deep at most, and all their paths can be spelled out: a chain of groups
+        with long names takes few bytes, its paths the square of it."""
+        budget = Budget(self.recording.where, 0)
+        long = np.fromiter(map(len, self.recording.strings), np.int64)
+        names = long[groups.array("name")].tolist()
+        depths: list[int] = []
+        lengths: list[int] = []
+        for parent, name in zip(groups.array("parent").tolist(), names, strict=True):
+            depths.append(depths[parent] + 1 if parent >= 0 else 1)
+            lengths.append(lengths[parent] + name + 1 if parent >= 0 else name)
+        budget.within("depth", max(depths, default=0))
+        budget.within("decoded_bytes", sum(lengths))
 
     def born_in(self, stage: int) -> Table[NodeRow]:
         """The node rows that came with a stage, alive later or not."""

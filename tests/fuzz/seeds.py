@@ -1,0 +1,166 @@
+"""Small valid files of every format that is read, for campaigns to damage."""
+
+from __future__ import annotations
+
+import io
+import json
+import zipfile
+from typing import Any
+
+from flatbuffer_writer import write
+from format_files import DATA
+from glasshouse import formats
+from glasshouse.record import Recording, RecordingBuilder
+from glasshouse.record.schema import (
+    NEVER,
+    CandidateRow,
+    DataRow,
+    ErrorRow,
+    KernelRow,
+    RejectRow,
+    RewriteRow,
+    SummaryRow,
+    Text,
+    TimeRow,
+)
+
+
+def recording() -> Recording:
+    """A recording with a row in every table, two stages, groups and a nested body."""
+    made = RecordingBuilder("seed")
+    made.source("m.py", "x = 1\n")
+    made.style("rule", json.dumps({"queries": [], "styles": {}}))
+    made.facts |= {"machine": "x", "wall seconds": "0.5"}
+    graph = made.graph("main", attrs={"range s0": "1..9"})
+    graph.stage("traced")
+    body = made.graph("body", parent=0)
+    body.node("Input", name="b", kind="source", outputs=["float32[2]"])
+    inner = graph.group_path("module", ["net", "layer"], ["Net", "Layer"])
+    kernel = graph.group("kernel", "k0", attrs={"a": "b"})
+    x = graph.node("Input", name="x", kind="source", outputs=["float32[s0, 2]"], groups=[inner])
+    w = graph.node("Constant", kind="source", outputs=["float32[2]"], output_names=["net.w"])
+    mm = graph.node(
+        "Matmul", kind="matmul", inputs=[x, w], outputs=["float32[s0, 2]"], groups=[inner, kernel],
+        attrs={"axis": "[1, 2]", "alpha": "0.5"}, file="m.py", line=3, input_names=["a", "b"],
+        bodies=[1], frames=["m.py:3 f"],
+    )  # fmt: skip
+    relu = graph.node("Relu", inputs=[(mm, 0)], outputs=["float32[s0, 2]"], grad_of=mm)
+    graph.set_io([x], [(relu, 0)])
+    graph.stage("fused", pass_name="Fuse", inputs=[x], outputs=[(9, 0)])
+    graph.end(mm)
+    graph.end(relu)
+    graph.node("Fused", id=9, inputs=[x, w], outputs=["float32[s0, 2]"], groups=[kernel],
+               pass_name="Fuse", rule="r", replaces=[mm, relu])  # fmt: skip
+    graph.add(RewriteRow(1, "Fuse", "r", "why", [mm, relu], [9]))
+    graph.add(RejectRow(1, "Fuse", "r", "why", [x, w], '{"bytes": 3}'))
+    graph.add(KernelRow(0, "k0", 9, [mm, relu], "cpu", "v", Text("int k;")))
+    graph.add(CandidateRow(0, "v", 1e-6, True))
+    graph.add(TimeRow("run", 9, 1e-6, 0))
+    graph.add(ErrorRow(1, 9, 0, 1e-7, 1e-7, 1e-7, 0.0))
+    graph.add(SummaryRow(9, 0, 0.0, 1.0, 0.5, 0.1, 0.0, 0.0, 0.0, Text("0, 1")))
+    graph.add(DataRow("d", 9, 0.5, "", "red"))
+    graph.add(DataRow("e", NEVER, 1.0, "label"))
+    return made.finish()
+
+
+def onnx_model() -> bytes:
+    """Initializers, a function's scopes and an If with two bodies."""
+    from onnx import TensorProto, helper
+
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["n", 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, ["n", 4])
+
+    def branch(op: str) -> Any:
+        out = helper.make_tensor_value_info("o", TensorProto.FLOAT, None)
+        return helper.make_graph([helper.make_node(op, ["h"], ["o"])], op, [], [out])
+
+    nodes = [
+        helper.make_node("MatMul", ["x", "net.fc.weight"], ["h"], name="/net/fc/MatMul"),
+        helper.make_node("If", ["c"], ["y"], then_branch=branch("Relu"), else_branch=branch("Neg")),
+    ]
+    weights = [
+        helper.make_tensor("net.fc.weight", TensorProto.FLOAT, [4, 4], [0.5] * 16),
+        helper.make_tensor("c", TensorProto.BOOL, [], [True]),
+    ]
+    graph = helper.make_graph(nodes, "g", [x], [y], weights)
+    data: bytes = helper.make_model(graph).SerializeToString()
+    return data
+
+
+def tflite() -> bytes:
+    tensors = [{0: ("i32", [1, 8]), 1: ("i8", 0), 2: ("u32", i), 3: name}
+               for i, name in enumerate(("in", "net/w", "net/out"))]  # fmt: skip
+    tensors[2][4] = {2: ("f32", [0.5]), 3: ("i64", [-3])}
+    call = {0: ("u32", 0), 1: ("i32", [0, 1]), 2: ("i32", [2]), 3: ("u8", 1),
+            4: {0: ("i8", 1), 1: ("i32", 2), 2: ("i32", 2)}}  # fmt: skip
+    branch = {0: ("u32", 1), 1: ("i32", [0]), 2: ("i32", [2]), 3: ("u8", 92),
+              4: {0: ("i32", 1), 1: ("i32", 1)}}  # fmt: skip
+    main = {0: tensors, 1: ("i32", [0]), 2: ("i32", [2]), 3: [call, branch], 4: "main"}
+    other = {0: tensors, 1: ("i32", [0]), 2: ("i32", [2]), 3: [call, branch]}
+    codes = [{0: ("i8", 3), 3: ("i32", 3)}, {0: ("i8", 118), 3: ("i32", 118)}]
+    return write({0: ("u32", 3), 1: codes, 2: [main, other], 3: "d", 4: [{}, {0: ("u8", [0] * 8)}]},
+                 b"TFL3")  # fmt: skip
+
+
+def safetensors() -> bytes:
+    header = {"__metadata__": {"format": "pt"}}
+    for i, name in enumerate(("net.0.weight", "net.0.bias", "head")):
+        header[name] = {"dtype": "F32", "shape": [2, 2], "data_offsets": [16 * i, 16 * i + 16]}
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(48)
+
+
+def exported() -> dict[str, Any]:
+    """The JSON of a `.pt2` archive, with a body."""
+
+    def tensor(name: str) -> dict[str, Any]:
+        return {"as_tensor": {"name": name}}
+
+    def graph(body: Any) -> dict[str, Any]:
+        inputs = [{"name": "self", "arg": tensor("x"), "kind": 1}]
+        inputs += [{"name": "f", "arg": body}] if body else []
+        meta = {"stack_trace": 'File "/u/m.py", line 3, in f',
+                "nn_module_stack": "k,,m.Net;k1,net.fc,m.Linear"}  # fmt: skip
+        size = [{"as_int": 2}, {"as_expr": {"expr_str": "Mul(Integer(2), Symbol('s0'))"}}]
+        return {
+            "inputs": [tensor("x")], "outputs": [tensor("y")],
+            "nodes": [{"target": "torch.ops.aten.relu.default", "inputs": inputs,
+                       "outputs": [tensor("y")], "metadata": meta}],
+            "tensor_values": {n: {"dtype": 7, "sizes": size} for n in ("x", "y")},
+            "sym_int_values": {"s": {"as_int": 1}},
+        }  # fmt: skip
+
+    spec = {"parameter": {"arg": {"name": "x"}, "parameter_name": "net.fc.weight"}}
+    return {
+        "graph_module": {
+            "graph": graph({"as_graph": {"name": "b", "graph": graph(None)}}),
+            "signature": {"input_specs": [spec], "output_specs": [{"user_output": {}}]},
+        },
+        "schema_version": {"major": 8}, "range_constraints": {"s0": {"min_val": 1}},
+    }  # fmt: skip
+
+
+def pt2() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("m/models/model.json", json.dumps(exported()))
+        archive.writestr("m/data/weights/w", bytes(100))
+    return out.getvalue()
+
+
+def seeds() -> dict[str, bytes]:
+    """A file of each format, by file name."""
+    one = recording()
+    out = {f"seed{f.extensions[0]}": formats.dump(one, f.name)
+           for f in formats.FORMATS if f.writer and f.reader}  # fmt: skip
+    out |= {
+        "model.onnx": onnx_model(),
+        "model.tflite": tflite(),
+        "portable.pte": (DATA / "executorch" / "portable.pte").read_bytes(),
+        "weights.safetensors": safetensors(),
+        "program.pt2": pt2(),
+        "program.json": json.dumps(exported()).encode(),
+        "pretty.mlir": (DATA / "mlir" / "pretty.mlir").read_bytes()[:20_000],
+        "generic.mlir": (DATA / "mlir" / "generic.mlir").read_bytes()[:20_000],
+    }
+    return out
