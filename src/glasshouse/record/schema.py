@@ -202,6 +202,8 @@ class SummaryRow:
     infs: float
     zeros: float
     sample: Text = Text("")  # first values, as text
+    # how many elements (or every n-th of them) lie in each equal part of minimum .. maximum
+    histogram: list[int] = field(default_factory=list, metadata={"since": 1})
 
 
 @dataclass(frozen=True)

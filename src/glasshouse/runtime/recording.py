@@ -15,6 +15,7 @@ from glasshouse.record.titles import full_titles
 from glasshouse.record.writer import GraphBuilder, RecordingBuilder
 from glasshouse.runtime.accuracy import measure_errors
 from glasshouse.runtime.module import Module
+from glasshouse.runtime.values import keep_values
 
 
 def recording_of(
@@ -94,3 +95,4 @@ def _measure(
     stage = owner.current_stage()
     for e in measure_errors(module, inputs):
         owner.add(ErrorRow(stage, e.node.id, e.port, e.max_abs, e.max_rel, e.own, e.inherited))
+    keep_values(module, inputs, owner)

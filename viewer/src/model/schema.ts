@@ -207,6 +207,8 @@ export interface SummaryRow {
   zeros: number;
   /** first values, as text */
   sample: string;
+  /** how many elements (or every n-th of them) lie in each equal part of minimum .. maximum */
+  histogram: number[];
 }
 
 /** Free data by node: a value that can colour it, or plain text. */
@@ -337,6 +339,7 @@ export const GRAPH_TABLES = {
     infs: { type: "float", since: 0 },
     zeros: { type: "float", since: 0 },
     sample: { type: "text", since: 0, default: "" },
+    histogram: { type: "list<int>", since: 1, default: [] },
   },
   data: {
     name: { type: "str", since: 0 },

@@ -7,7 +7,7 @@ import type { GroupDetails } from "../query/api";
 import type { RunFigures } from "../query/runs";
 import type { Summary } from "../query/summary";
 import { figure } from "./coloring";
-import { attributes, barRow, button, chip, facts, cutLeft, limited, link, section } from "./parts";
+import { attributes, barRow, button, tallRow, chip, facts, cutLeft, limited, link, section } from "./parts";
 import type { Goto } from "./details";
 import { sourceView } from "./source_view";
 
@@ -50,7 +50,7 @@ function tensors(s: Summary, go: Goto): HTMLElement | string {
 function slowest(s: Summary, go: Goto): HTMLElement | string {
   if (s.slowest.length === 0) return "";
   const most = s.slowest[0].seconds;
-  return section("Slowest", seconds(s.time), ...s.slowest.map((t) => barRow(link(cutLeft(t.title, 30), () => go(t.item), t.title), `${seconds(t.seconds)} · ${percent(t.seconds / s.time)}`, t.seconds / most)));
+  return section("Slowest", seconds(s.time), ...s.slowest.map((t) => tallRow(link(cutLeft(t.title, 44), () => go(t.item), t.title), `${seconds(t.seconds)} · ${percent(t.seconds / s.time)}`, t.seconds / most)));
 }
 
 export function modelDetails(app: App, s: Summary, go: Goto, search: (query: string) => void): HTMLElement[] {

@@ -58,9 +58,22 @@ export function nodeDetails(app: App, d: NodeDetails, act: NodeActions, module: 
     ["Stage", stageName(app, e.stage)], ["Its own", e.own.toExponential(2)], ["Inherited", e.inherited.toExponential(2)], ["Largest absolute", e.maxAbs.toExponential(2)],
     ["Largest relative", e.maxRel.toExponential(2)], ["Allowed", e.tolerance > 0 ? e.tolerance.toExponential(2) : ""],
   ]))));
-  if (d.values.length > 0) out.push(section("Values", "", ...d.values.map((v) => el("div", {}, facts(v.facts.map(([k, n]) => [k, Number.isFinite(n) ? value(n) : ""] as const)), v.sample ? el("pre", { class: "sample", tabindex: 0 }, v.sample) : ""))));
+  if (d.values.length > 0) out.push(section("Values", "", ...d.values.map((v) => el("div", {}, facts(v.facts.map(([k, n]) => [k, Number.isFinite(n) ? value(n) : ""] as const)), histogram(v), v.sample ? el("pre", { class: "sample", tabindex: 0 }, v.sample) : ""))));
   if (d.data.length > 0) out.push(section("Data", String(d.data.length), attributes(d.data)));
   return out;
+}
+
+/** How many elements lie where between the smallest and the largest. */
+function histogram(v: NodeDetails["values"][number]): HTMLElement | string {
+  const most = Math.max(...v.histogram);
+  if (v.histogram.length === 0 || !(most > 0)) return "";
+  const [low, high] = (["minimum", "maximum"] as const).map((k) => v.facts.find(([name]) => name === k)?.[1] ?? NaN);
+  const bars = v.histogram.map((n) => {
+    const bar = el("span", {});
+    bar.style.height = `${(n / most) * 100}%`;
+    return bar;
+  });
+  return el("div", {}, el("div", { class: "histogram", role: "img", "aria-label": `Histogram from ${value(low)} to ${value(high)}` }, ...bars), el("div", { class: "histogram-ends" }, el("span", {}, value(low)), el("span", {}, value(high))));
 }
 
 function stageName(app: App, stage: number): string {

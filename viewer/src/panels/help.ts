@@ -9,7 +9,7 @@ export const KEYS: readonly (readonly [string, readonly (readonly [string, strin
   ["Unfold", [["e", "unfold all"], ["c", "fold all"], ["g", "flatten"], ["h", "first view"], ["t", "top-down or left-right"]]],
   ["Find", [["/", "search"], ["n  N", "next and previous hit"], ["u  d", "all that is upstream or downstream"]]],
   ["Passes", [["[  ]", "previous and next pass"], ["\\", "before and after the pass"]]],
-  ["Page", [["o  i", "outline, details"], ["s", "two panes"], ["Ctrl + z, Ctrl + Shift + z", "undo and redo view changes"], ["?", "this list"]]],
+  ["Page", [["o  i", "outline, details"], ["k", "kernels, time by module, memory"], ["s", "two panes"], ["Ctrl + z, Ctrl + Shift + z", "undo and redo view changes"], ["?", "this list"]]],
 ];
 
 export class Help {

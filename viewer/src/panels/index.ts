@@ -9,6 +9,7 @@ import { Compare, type Loaded } from "../views/compare";
 import { Breadcrumbs } from "./breadcrumbs";
 import { Coloring } from "./coloring";
 import { DetailsPanel } from "./details";
+import { Drawer } from "./drawer";
 import { saveJson, savePng, saveSvg } from "./export";
 import { Help } from "./help";
 import { listenToKeys } from "./keys";
@@ -36,6 +37,7 @@ export class Panels {
   private readonly links: Links;
   private readonly help = new Help();
   private readonly large: LargeGroup;
+  private readonly drawer: Drawer;
   private readonly left: Side;
   private readonly right: Side;
   private readonly start: StartPage;
@@ -79,10 +81,11 @@ export class Panels {
     this.start = new StartPage({ open: (f) => void this.openFile(f), converts: this.server !== null });
     const crumbs = new Breadcrumbs(app, (g) => this.openGraph(g));
     slots.over.append(el("div", { class: "over-top" }, crumbs.element), this.large.element, this.palette.element, this.coloring.legend, this.start.element, this.told, this.help.element);
-    slots.bottom.append(this.passes.element);
+    this.drawer = new Drawer(app);
+    slots.bottom.append(this.drawer.element, this.passes.element);
     const menu = new Menu("⋯", "More", () => this.commands());
     slots.toolbar.append(
-      this.files, this.graphs, el("label", { class: "field" }, "Colour by ", this.coloring.select), button("Search", "Search (/)", () => this.palette.open()), menu.element,
+      this.files, this.graphs, el("label", { class: "field" }, "Colour by ", this.coloring.select), button("Tables", "Kernels, time by module and memory (k)", () => this.drawer.toggle()), button("Search", "Search (/)", () => this.palette.open()), menu.element,
     );
     const bar = slots.toolbar.parentElement;
     bar?.prepend(this.left.tab);
@@ -138,6 +141,7 @@ export class Panels {
       diff: () => this.passes.toggleDiff(),
       outline: () => this.left.toggle(),
       details: () => this.right.toggle(),
+      tables: () => this.drawer.toggle(),
       trace: (direction) => void (app.selected >= 0 && this.trace(app.selected, direction)),
       compare: () => void this.toggleCompare(),
       back: () => {
@@ -288,6 +292,7 @@ export class Panels {
       { text: "First view", key: "h", run: () => void app.firstView() },
       { text: app.spec?.across ? "Flow downwards" : "Flow to the right", key: "t", run: () => void app.setAcross(!(app.spec?.across ?? false)) },
       { text: this.compare ? "One pane" : "Two panes", key: "s", run: () => void this.toggleCompare() },
+      { text: "Kernels, time and memory", key: "k", run: () => this.drawer.toggle() },
       { text: "Style rules", run: () => this.right.setOpen(true, 1) },
       null,
       { text: "Undo", key: "Ctrl Z", run: () => void app.undo() },

@@ -10,6 +10,7 @@ export interface KeyActions {
   readonly diff: () => void;
   readonly outline: () => void;
   readonly details: () => void;
+  readonly tables: () => void;
   readonly trace: (direction: "up" | "down") => void;
   readonly compare: () => void;
   /** Takes one thing back (palette, light); false when there is nothing of it. */
@@ -40,6 +41,7 @@ export function listenToKeys(app: App, act: KeyActions): void {
         "\\": act.diff,
         o: act.outline,
         i: act.details,
+        k: act.tables,
         u: () => act.trace("up"),
         d: () => act.trace("down"),
         s: act.compare,

@@ -73,6 +73,13 @@ export function barRow(label: Node, figure: string, share: number): HTMLElement 
   return el("div", { class: "bar-row" }, el("span", { class: "bar-label" }, label), el("span", { class: "bar-room", "aria-hidden": "true" }, bar), el("span", { class: "figure" }, figure));
 }
 
+/** The same with the label in a line of its own, for names that say something only when whole. */
+export function tallRow(label: Node, figure: string, share: number): HTMLElement {
+  const out = barRow(label, figure, share);
+  out.classList.add("tall");
+  return out;
+}
+
 /** At most `most` children, the rest behind a button. */
 export function limited(nodes: readonly Node[], most: number, what: string): HTMLElement {
   const out = el("div", {}, ...nodes.slice(0, most));

@@ -2,8 +2,11 @@
 
 import type { StageChange } from "./changes";
 import type { NodeDetails } from "./details";
+import type { Icicle } from "./icicle";
+import type { KernelLines } from "./kernel_table";
 import type { Compared, Signature } from "./likeness";
 import type { MeasureName, Unit } from "./measures";
+import type { MemoryPlan } from "./memory";
 import type { OutlineWindow } from "./outline";
 import type { StyleResult, StyleRule } from "./rules";
 import type { RunFigures } from "./runs";
@@ -99,6 +102,11 @@ export type PanelApi = {
   /** Group keys as paths and back, for folding two graphs in step. */
   pathsOf: { arg: { keys: readonly number[] }; result: readonly string[] };
   keysAt: { arg: { paths: readonly string[] }; result: readonly number[] };
+  /** All kernels with their figures, the slowest first. */
+  kernelLines: { arg: null; result: KernelLines };
+  memoryPlan: { arg: null; result: MemoryPlan };
+  /** A sum by module; null for what is no sum or was not measured. */
+  icicle: { arg: { name: string }; result: Icicle | null };
   /** The graph in the stage shown, as JSON. */
   json: { arg: null; result: string };
 };

@@ -91,7 +91,7 @@ export interface NodeDetails {
   readonly kernels: readonly KernelFacts[];
   readonly times: readonly { readonly run: string; readonly seconds: number; readonly spread: number }[];
   readonly errors: readonly { readonly stage: number; readonly port: number; readonly maxAbs: number; readonly maxRel: number; readonly own: number; readonly inherited: number; readonly tolerance: number }[];
-  readonly values: readonly { readonly port: number; readonly facts: readonly (readonly [string, number])[]; readonly sample: string }[];
+  readonly values: readonly { readonly port: number; readonly facts: readonly (readonly [string, number])[]; readonly sample: string; readonly histogram: readonly number[] }[];
   readonly data: readonly (readonly [string, string])[];
   readonly flops: number;
   readonly share: number;
@@ -328,7 +328,7 @@ export class Details {
     return (await tables.rows("summaries", "node", id)).slice(0, 8).map((r) => ({
       port: table.ints("port")[r],
       facts: (["minimum", "maximum", "mean", "std", "nans", "infs", "zeros"] as const).map((c) => [c, table.floats(c)[r]] as const),
-      sample: table.textAt("sample", r).slice(0, 4000),
+      sample: table.textAt("sample", r).slice(0, 4000), histogram: table.has("histogram") ? Array.from(table.list("histogram").values.subarray(table.list("histogram").offsets[r], table.list("histogram").offsets[r + 1])) : [],
     }));
   }
 

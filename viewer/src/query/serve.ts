@@ -7,8 +7,11 @@ import type { GroupDetails, PanelApi } from "./api";
 import { stageChanges } from "./changes";
 import { colorData } from "./colors";
 import { Details } from "./details";
+import { icicle } from "./icicle";
 import { toJson } from "./json";
+import { kernelLines } from "./kernel_table";
 import { compareWith, groupPath, keysOf, signature } from "./likeness";
+import { memoryPlan } from "./memory";
 import { measureNames } from "./measures";
 import { itemsOf, nameOf } from "./names";
 import { keysAround, Outline } from "./outline";
@@ -55,6 +58,9 @@ export function panelMethods(shown: () => Shown): Served<PanelApi> {
     itemLike: (a) => itemLike(shown(), a.key, a.byId),
     pathsOf: (a) => a.keys.map((k) => pathOfKey(shown(), k)),
     keysAt: (a) => keysAt(shown(), a.paths),
+    kernelLines: () => kernelLines(shown()),
+    memoryPlan: () => memoryPlan(shown()),
+    icicle: (a) => icicle(shown(), a.name),
     json: () => toJson(shown()),
   };
 }
