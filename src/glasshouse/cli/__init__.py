@@ -34,6 +34,7 @@ COMMANDS: tuple[str, ...] = (
     "bench",
     "explain",
     "diff",
+    "cache",
 )
 
 

@@ -13,7 +13,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from glasshouse.backend.base import Backend, Progress
-from glasshouse.backend.cache import hash_text, made_cache_folder, write_whole
+from glasshouse.backend.cache import hash_text, write_whole
+from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.lower.choice import Candidate, Choice, Problem
 
 WORTH = 5e7

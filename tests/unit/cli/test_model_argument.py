@@ -115,7 +115,7 @@ def test_without_a_compiler_the_graph_is_explained(
 
 
 def test_every_command_with_a_model_is_here() -> None:
-    assert set(CALLS) == set(cli.COMMANDS) - {"demo"}
+    assert set(CALLS) == set(cli.COMMANDS) - {"demo", "cache"}
 
 
 def test_keywords_are_the_models_own(models: Path) -> None:

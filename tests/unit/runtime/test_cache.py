@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import re
 import shutil
+import stat
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from glasshouse.backend.cache_folder import partial_prefix
 
 # Two kernels, so that there are several objects; each run prints a sum to compare.
 CODE = """
@@ -37,6 +40,11 @@ def finish(process: subprocess.Popen[str]) -> str:
     return out
 
 
+def inside(cache: Path) -> Path:
+    """This user's part of a folder that GLASSHOUSE_CACHE names."""
+    return cache / f"user-{os.geteuid()}"
+
+
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """A cache that two processes filled at the same time, and their result."""
@@ -48,9 +56,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def test_two_processes_leave_one_library_and_nothing_partial(shared: tuple[Path, str]) -> None:
-    cache, _ = shared
-    assert len(list(cache.glob("*.so"))) == 1
-    assert not list(cache.glob("partial-*"))
+    folder = inside(shared[0])
+    assert len(list(folder.glob("*.so"))) == 1
+    assert not list(folder.glob("partial-*"))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
 
 
 @pytest.mark.parametrize(
@@ -60,9 +69,9 @@ def test_two_processes_leave_one_library_and_nothing_partial(shared: tuple[Path,
 def test_damaged_files_are_built_again(shared: tuple[Path, str], ending: str, cut: str) -> None:
     cache, expected = shared
     if ending != "so":
-        for path in cache.glob("*.so"):
+        for path in inside(cache).glob("*.so"):
             path.unlink()
-    files = [p for p in cache.glob(f"*.{ending}") if not p.name.startswith("gh_")]
+    files = [p for p in inside(cache).glob(f"*.{ending}") if not p.name.startswith("gh_")]
     assert files
     for path in files:
         data = path.read_bytes()
@@ -76,10 +85,10 @@ def test_damaged_files_are_built_again(shared: tuple[Path, str], ending: str, cu
 def test_kernels_of_one_model_serve_another(tmp_path: Path) -> None:
     """Same layers and one more: only the new kernel and the calls are compiled."""
     finish(start(tmp_path))
-    before = set(tmp_path.glob("*.o"))
+    before = set(inside(tmp_path).glob("*.o"))
     longer = CODE.replace("nn.Softmax(-1))", "nn.Softmax(-1), nn.Sigmoid(), nn.Softmax(-1))")
     finish(start(tmp_path, code=longer))
-    made = [p.with_suffix(".cpp").read_text() for p in set(tmp_path.glob("*.o")) - before]
+    made = [p.with_suffix(".cpp").read_text() for p in set(inside(tmp_path).glob("*.o")) - before]
     assert len(made) == 2
     assert not any("void matmul" in text and "gh::gemm<" in text for text in made)
 
@@ -131,13 +140,19 @@ def test_a_killed_build_is_made_up_for_and_its_rests_go(
     killed = start(cache, DO=half, **unreliable)
     killed.communicate(timeout=600)
     assert killed.returncode == -9
-    (left, *_) = cache.glob("partial-*")
-    abandoned = cache / "partial-old.o"
-    shutil.copyfile(left, abandoned)
+    folder = inside(cache)
+    (left, *_) = folder.glob("partial-*")
+    abandoned = folder / "partial-elsewhere-1-old.o"
+    elsewhere = folder / "partial-elsewhere-1-new.o"
+    ours = folder / f"{partial_prefix()}new.o"  # of this process, which is alive
+    for path in (abandoned, elsewhere, ours):
+        shutil.copyfile(left, path)
     os.utime(abandoned, (0, 0))
     assert finish(start(cache, DO="", **unreliable)) == shared[1]
+    assert not left.exists()
     assert not abandoned.exists()
-    assert left.exists()  # it is so new that a compiler might be writing it
+    assert elsewhere.exists()  # a compiler on another machine might be writing it
+    assert ours.exists()
 
 
 @pytest.mark.parametrize(
@@ -157,4 +172,4 @@ def test_a_build_that_fails_says_why(
     _, err = process.communicate(timeout=600)
     assert process.returncode == 1
     assert re.search(message, err), err
-    assert not list((tmp_path / "cache").glob("partial-*"))
+    assert not list(inside(tmp_path / "cache").glob("partial-*"))

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from glasshouse.backend.cache import hash_text, write_whole
-from glasshouse.backend.cpu.cache import compile_into, is_whole
+from glasshouse.backend.cpu.cache import compile_into, have
 from glasshouse.backend.cpu.toolchain import Toolchain
 
 # Seconds of a processor, measured with g++ 12; what matters is that batches take equally long.
@@ -53,7 +53,7 @@ def find_objects(folder: Path, keys: Mapping[str, str]) -> dict[str, Path]:
         except (OSError, UnicodeDecodeError):
             continue
         if path not in whole:
-            whole[path] = is_whole(path)
+            whole[path] = have(path)
         if whole[path]:
             found[key] = path
     return found
@@ -93,7 +93,7 @@ def compile_batch(tools: Toolchain, folder: Path, batch: Batch) -> Path:
 
 def compile_text(tools: Toolchain, target: Path, text: str, name: str, level: str = "-O2") -> None:
     """Compile a file whose text stays beside the object, for people and for error messages."""
-    if is_whole(target):
+    if have(target):
         return
     source = target.with_suffix(".cpp")
     write_whole(source, text)

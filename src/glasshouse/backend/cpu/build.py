@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any
 
 from glasshouse.backend.base import Progress, Source
-from glasshouse.backend.cache import hash_text, made_cache_folder
+from glasshouse.backend.cache import hash_text
+from glasshouse.backend.cache_folder import made_cache_folder
+from glasshouse.backend.cache_size import keep_within_limit
 from glasshouse.backend.cpu.batches import compile_batch, compile_text, find_objects, make_batches
-from glasshouse.backend.cpu.cache import compile_into, is_whole
+from glasshouse.backend.cpu.cache import compile_into, have
 from glasshouse.backend.cpu.headers import headers_hash, headers_in
 from glasshouse.backend.cpu.templates import PARTS, build_part, part_file, parts_for
 from glasshouse.backend.cpu.toolchain import Toolchain, toolchain
@@ -32,7 +34,7 @@ def build(source: Source, progress: Progress | None = None) -> Path:
     keys = {name: hash_text(salt + text) for name, text in source.kernels.items()}
     main = hash_text(salt + source.main)
     library = folder / f"{hash_text(salt + ' '.join([*keys.values(), main]))}.so"
-    if is_whole(library):
+    if have(library):
         return library
     tools = replace(tools, include=headers_in(folder))
     parts = parts_for(source.main + "".join(source.kernels.values()))
@@ -61,6 +63,7 @@ def build(source: Source, progress: Progress | None = None) -> Path:
         for part, path in everything.items():
             build_part(tools, path, part)
         _link(tools, library, [*objects, *everything.values()])
+    keep_within_limit(folder)
     return library
 
 

@@ -11,9 +11,11 @@ import errno
 import hashlib
 import os
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 
-from glasshouse.backend.cache import cache_error, temporary_file
+from glasshouse.backend.cache import temporary_file
+from glasshouse.backend.cache_folder import no_room
 from glasshouse.backend.cpu.spawn import run_program
 from glasshouse.errors import BuildError
 
@@ -31,7 +33,7 @@ def compile_into(target: Path, command: list[str], name: str) -> None:
         _seal(Path(partial))
         os.replace(partial, target)
     except OSError as error:
-        raise cache_error(target.parent, error) from None
+        raise no_room(target.parent, error) from None
     finally:
         Path(partial).unlink(missing_ok=True)
 
@@ -41,7 +43,7 @@ def _failure(
 ) -> BuildError:
     """What a compiler that failed says: the disk is full, it was killed, or the code is wrong."""
     if os.strerror(errno.ENOSPC) in made.stderr:
-        return cache_error(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+        return no_room(folder, OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
     lines = made.stderr.splitlines()
     if made.returncode < 0 or any("Killed" in line for line in lines):
         return BuildError(
@@ -63,6 +65,21 @@ def is_whole(path: Path) -> bool:
         return False
     body, seal = data[: -len(_SEAL) - 32], data[-len(_SEAL) - 32 :]
     return seal == _SEAL + hashlib.sha256(body).digest()
+
+
+def have(path: Path) -> bool:
+    """Whether the cache has a compiled file; if so, it is used now, and kept for longer."""
+    whole = is_whole(path)
+    if whole:
+        with suppress(OSError):  # a read-only cache
+            os.utime(path)
+    return whole
+
+
+def damaged(folder: Path) -> list[Path]:
+    """Compiled files that are not what was written; each is built again when it is needed."""
+    built = sorted(p for p in folder.iterdir() if p.suffix in (".so", ".o"))
+    return [p for p in built if not p.name.startswith("partial-") and not is_whole(p)]
 
 
 def _seal(path: Path) -> None:

@@ -7,6 +7,7 @@ crash. So the headers are read once, and the compiler is given copies in the cac
 
 from __future__ import annotations
 
+import os
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -40,4 +41,6 @@ def headers_in(cache: Path) -> Path:
             with suppress(OSError):  # writing says it better
                 path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, text)
+    with suppress(OSError):  # a read-only cache; used now
+        os.utime(folder / "glasshouse" / "kernels.cpp")
     return folder

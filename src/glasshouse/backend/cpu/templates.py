@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from glasshouse.backend.cache import hash_text
-from glasshouse.backend.cpu.cache import compile_into, is_whole
+from glasshouse.backend.cpu.cache import compile_into, have
 from glasshouse.backend.cpu.toolchain import Toolchain
 
 PARTS: dict[str, tuple[str, ...]] = {
@@ -36,7 +36,7 @@ def part_file(folder: Path, salt: str, part: str) -> Path:
 
 def build_part(tools: Toolchain, target: Path, part: str) -> None:
     """Compile one part, unless the cache has it."""
-    if not is_whole(target):
+    if not have(target):
         source = tools.include / "glasshouse" / "kernels.cpp"
         command = [tools.compiler, "-O3", *tools.flags, f"-DGH_PART={part}", "-c", str(source)]
         compile_into(target, command, "the templates")
