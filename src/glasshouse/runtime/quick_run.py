@@ -46,8 +46,7 @@ class QuickRun:
         self._common = {
             "run": run, "state": state, "address_of": address_of,
             "memmove": ctypes.memmove, "refuse": partial(_refuse, program), "runtimes": runtimes,
-            "take": runtimes.take, "give": runtimes.give, "from_storage": from_storage,
-            "get_ident": get_ident, "seed": runtimes.seed,
+            "from_storage": from_storage, "get_ident": get_ident, "seed": runtimes.seed,
         }  # fmt: skip
         self._changes = runtimes.changes
         self._turns = len(state.turns) == 2
@@ -78,9 +77,11 @@ class QuickRun:
         inputs, outputs = self._graph.inputs, self._graph.outputs
         lines = [*side.taken(inputs, self._places)]
         lines += side.filled(outputs) if given_outputs else side.made(outputs)
-        step = ["runtimes.stepping = get_ident()"] * self._changes
-        lines += ["workspace = take()", *step, "try:", *[f"    {x}" for x in self._inside(side)]]
-        lines += ["finally:", *["    runtimes.stepping = 0"] * self._changes, "    give(workspace)"]
+        begins = ["runtimes.stepping = get_ident()"] * self._changes
+        ends = ["runtimes.stepping = 0"] * self._changes
+        lines += ["workspace = runtimes.take()", *begins, "try:"]
+        lines += [f"    {x}" for x in self._inside(side)]
+        lines += ["finally:", *[f"    {x}" for x in (*ends, "runtimes.give(workspace)")]]
         if not given_outputs:
             lines += side.finished(outputs)
         last = "y0" if len(outputs) == 1 and not given_outputs else listed("y", len(outputs))

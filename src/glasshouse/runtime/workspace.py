@@ -94,16 +94,18 @@ class Runtimes(ForkAware):
         self.changes = bool(state.turns[0])  # whether runs change variables
         self.seed: Callable[[], None] | None = None  # called in a workspace before a run
         self.stepping = 0  # the thread whose run is changing them now
-        idle: SimpleQueue[Workspace] = SimpleQueue()
-        self.take = idle.get
-        self.give = idle.put
-        self._idle = idle
+        self._new_queue()
         self._model, self._count = workspaces[0], len(workspaces)
         self._paused: Workspace | None = None  # kept from runs by a fork
         for workspace in workspaces:
             workspace.bind(constants, state)
             self.give(workspace)
         self.watch_forks()
+
+    def _new_queue(self) -> None:
+        self._idle: SimpleQueue[Workspace] = SimpleQueue()
+        self.take = self._idle.get
+        self.give = self._idle.put
 
     @contextmanager
     def one(self, changing: bool = True) -> Iterator[Workspace]:
@@ -132,6 +134,11 @@ class Runtimes(ForkAware):
             self.give(paused)
 
     def after_fork_in_child(self) -> None:
+        """With a queue of its own: the old one may have been giving to a thread that is gone."""
+        idle = self._idle
+        self._new_queue()
+        for _ in range(idle.qsize()):
+            self.give(idle.get_nowait())
         self.after_fork_in_parent()
         if self.changes and self.stepping:
             if self.stepping != get_ident():
