@@ -51,12 +51,14 @@ def reverse(
     wrt: Sequence[Value],
     *,
     independent: bool = False,
+    rules: Mapping[Node, Callable[[Sequence[Any]], Sequence[Any]]] | None = None,
 ) -> list[Any]:
     """For each of `wrt` the handle of its gradient, or None where nothing flows to it.
 
     `order` holds the nodes between `wrt` and the seeds, producers first; `seeds` are the gradients
     that arrive from outside. With `independent`, one of `wrt` that is computed from another counts
-    as a variable of its own: nothing flows through it.
+    as a variable of its own: nothing flows through it. `rules` has nodes whose gradient is not
+    their op's: from the gradients that arrive to those of the operands.
     """
     reached = dependents(order, wrt)
     targets = set(wrt)
@@ -72,7 +74,8 @@ def reverse(
             if value not in targets:
                 grads.pop(value, None)
         with at(backward_origin(node)):
-            found = _vjp(builder, node, outputs, arrived)
+            rule = rules.get(node) if rules else None
+            found = rule(arrived) if rule else _vjp(builder, node, outputs, arrived)
         for value, grad in zip(node.inputs, found, strict=True):
             if grad is None or value not in reached:
                 continue

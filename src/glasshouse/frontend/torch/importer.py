@@ -11,10 +11,11 @@ import torch
 from torch import fx
 
 from glasshouse.errors import CaptureError
-from glasshouse.frontend.torch import higher_order, symbolic
+from glasshouse.frontend.torch import given_gradient, higher_order, symbolic
 from glasshouse.frontend.torch.call import Call, Env, written_arguments
 from glasshouse.frontend.torch.dims import Symbols
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
+from glasshouse.frontend.torch.given_gradient import GivenGradient
 from glasshouse.frontend.torch.memory import call_slots
 from glasshouse.frontend.torch.slot import Slot, contents
 from glasshouse.frontend.torch.source import Sources
@@ -44,6 +45,8 @@ class Importer:
         self.views_by_schema = False  # where the program's fake tensors do not share memory
         self.stops = False  # whether gradients will be taken, and must end where the model says
         self.stopped: set[Node] = set()  # nodes through which no gradient flows
+        self.rules: dict[Node, GivenGradient] = {}  # gradients that the model gives itself
+        self.gradient_of: Node | None = None  # the node whose backward is imported now
         self._inside: Origin | None = None  # what all nodes have while it is set
 
     @contextmanager
@@ -68,7 +71,7 @@ class Importer:
             elif node.op == "output":
                 return self.values(node.args[0], env, read=False)
             elif node.op == "call_function":
-                origin = self._inside or self.sources.origin(node, label=str(node.target))
+                origin = self._inside or self._origin(node)
                 with self.builder.at(origin):
                     env[node] = self._call(module, node, env)
             else:
@@ -78,6 +81,14 @@ class Importer:
                     "trace the module itself, or a GraphModule that torch.export made",
                 )
         raise CaptureError("the captured graph has no output")
+
+    def _origin(self, node: fx.Node) -> Origin:
+        found = self.sources.origin(node, label=str(node.target))
+        if self.gradient_of is None:
+            return found
+        kept = tuple(pair for pair in found.labels if pair[0] != "phase")
+        labels = (*kept, ("phase", "backward"))
+        return Origin(found.source, found.name, grad_of=self.gradient_of.id, labels=labels)
 
     def without_gradient(self, handle: Any) -> Any:
         """The same value, through which no gradient flows."""
@@ -98,6 +109,8 @@ class Importer:
         ):
             return symbolic.value(self, node, self.values(node.args, env))
         schema = target._schema
+        if schema.name in (given_gradient.STAND_IN, given_gradient.MARK):
+            return given_gradient.convert(self, node, env)
         if schema.name in _IGNORED or (not node.users and not schema.is_mutable):
             return None
         args, kwargs = self.values(list(node.args), env), self.values(dict(node.kwargs), env)

@@ -14,6 +14,7 @@ import torch
 
 from glasshouse.errors import CaptureError
 from glasshouse.frontend.torch.capture import as_examples, export, kept_apart
+from glasshouse.frontend.torch.given_gradient import gradients_given, without_marks
 from glasshouse.frontend.torch.optimizer import capture_step
 from glasshouse.frontend.torch.program import Assembler, Captured, load_program
 from glasshouse.frontend.torch.refusal import refusal
@@ -70,7 +71,10 @@ def capture_training(
     examples, keywords, dims = as_examples(whole, args, dict(kwargs))
     examples, keywords, _ = kept_apart(whole, examples, keywords)
     try:
-        program = export(whole, tuple(examples), keywords, dims)
+        with gradients_given():
+            program = export(whole, tuple(examples), keywords, dims)
+    except CaptureError:
+        raise
     except Exception as error:
         raise refusal(error, model) from error
     sources = Sources(whole, strip=_MODEL, labels=(("phase", "forward"),))
@@ -91,6 +95,7 @@ def capture_training(
         )
     _backward_and_step(assembler, loss.read(), model, names, optimizer)
     captured = assembler.finish([loss], ["loss"])
+    without_marks(captured.graph, assembler.importer.rules)
     captured.in_spec, captured.out_spec = program.call_spec.in_spec, None
     return captured
 
@@ -106,7 +111,8 @@ def _backward_and_step(
     order = [n for n in builder.graph.nodes if n not in stopped]
     with builder.at(backward_origin(loss.value.node)):
         seed = builder.apply("full", shape=loss.shape, value=1, dtype=loss.dtype)
-    found = reverse(builder, builder.at, order, {loss.value: seed}, [v.value for v in values])
+    wanted, rules = [v.value for v in values], assembler.importer.rules
+    found = reverse(builder, builder.at, order, {loss.value: seed}, wanted, rules=rules)
     reached = [i for i, gradient in enumerate(found) if gradient is not None]
     step = capture_step(optimizer, [used[i] for i in reached])
     label = type(optimizer).__name__
