@@ -287,8 +287,8 @@ def json_of_a_wide_node() -> tuple[str, bytes]:
 
 @bomb
 def pickle_of_a_wide_op() -> tuple[str, bytes]:
-    """An op with 50,000 variables."""
-    ids = list(range(1, 50_001))
+    """An op with 10,000 variables."""
+    ids = list(range(1, 10_001))
     nodes: dict[int, Any] = {0: {"id": 0, "inputs": [], "outputs": ids, "attrs": {"name": "op"}}}
     for i in ids:
         nodes[i] = {"id": i, "inputs": [0], "outputs": [], "attrs": {"is_var": "1"}}
@@ -297,12 +297,12 @@ def pickle_of_a_wide_op() -> tuple[str, bytes]:
 
 @bomb
 def pte_of_a_wide_call() -> tuple[str, bytes]:
-    """A delegate that writes 50,000 tensors."""
+    """A delegate that writes 10,000 tensors."""
     from flatbuffer_writer import write
 
     tensor = {0: ("u8", 5), 1: {0: ("i8", 6), 2: ("i32", [1])}}
-    call = {0: ("u8", 2), 1: {0: ("i32", 0), 1: ("i32", list(range(50_000)))}}
-    plan = {0: "f", 2: [tensor] * 50_000, 5: [{2: [call]}]}
+    call = {0: ("u8", 2), 1: {0: ("i32", 0), 1: ("i32", list(range(10_000)))}}
+    plan = {0: "f", 2: [tensor] * 10_000, 5: [{2: [call]}]}
     return "wide.pte", write({1: [plan]}, b"ET12")
 
 

@@ -170,15 +170,16 @@ class _Plan:
         where: list[tuple[str, int, str]],
     ) -> None:
         written = self._written(op, arguments)
+        is_written = set(written)
         inputs: list[tuple[int, int]] = []
         said: dict[str, str] = {}
         for place, index in enumerate(arguments):
             value = self._at(index)
-            if value is None or index in written:
+            if value is None or index in is_written:
                 continue
             if value.kind in (_TENSORS, _OPTIONAL):
                 # A list that only repeats what is written adds no edge.
-                found = [self._operand(i) for i in value.items if i not in written]
+                found = [self._operand(i) for i in value.items if i not in is_written]
                 inputs += [operand for operand in found if operand is not None]
             elif value.kind == _TENSOR:
                 operand = self._operand(index)
@@ -217,19 +218,19 @@ class _Plan:
             value = self._at(index)
             if value is not None:
                 flat += value.items if value.kind in (_TENSORS, _OPTIONAL) else [index]
-        found = []
+        found: dict[int, None] = {}
         for index in flat:
             value = self._at(index)
             fresh = value is not None and value.kind == _TENSOR and not value.has_data
             if fresh and index not in self.producer and index not in found:
-                found.append(index)
+                found[index] = None
         if not found and arguments:
             last = arguments[-1]
             again = op == "move" or last in arguments[:-1]
             value = self._at(last)
             if again and value is not None and value.kind not in (_TENSORS, _OPTIONAL):
-                found.append(last)
-        return found
+                found[last] = None
+        return list(found)
 
     # ---------------------------------------------------------------------------- values
     def _at(self, index: int) -> Value | None:

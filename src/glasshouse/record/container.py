@@ -127,9 +127,8 @@ def decode_table(
         name = entry["name"]
         if keep is not None and name not in keep:
             continue
-        column = _decode_column(f"{where}.{name}", entry, data, base, rows, strings)
+        column = _decode_column(f"{where}.{name}", entry, data, base, rows, strings, budget)
         if column is not None:
-            budget.spend("decoded_bytes", held_bytes(column))
             columns[name] = column
     return rows, columns
 
@@ -151,7 +150,13 @@ def _table_head(where: str, data: bytes, budget: Budget) -> tuple[dict[str, Any]
 
 
 def _decode_column(
-    where: str, entry: dict[str, Any], data: bytes, base: int, rows: int, strings: int
+    where: str,
+    entry: dict[str, Any],
+    data: bytes,
+    base: int,
+    rows: int,
+    strings: int,
+    budget: Budget,
 ) -> Column | None:
     kind, enc, parts = entry.get("type"), entry.get("enc", ""), entry.get("parts")
     if kind not in _ALLOWED or enc not in ("", None, "delta"):
@@ -162,6 +167,7 @@ def _decode_column(
     lengths = None
     count = rows
     if ragged:
+        budget.spend("decoded_bytes", 8 * rows + (OBJECT * rows if kind == "text" else 0))
         lengths = _part(where, parts[0], ("i8", "i16", "i32", "f64"), data, base, rows)
         if lengths is None:
             return None
@@ -172,6 +178,7 @@ def _decode_column(
     raw = _part(where, parts[-1], _ALLOWED[kind], data, base, count)
     if raw is None:
         return None
+    budget.spend("decoded_bytes", count if kind in ("text", "bool") else 8 * count)
     if kind == "text":
         _check_text(where, raw, lengths)
         return Column(kind, raw, lengths)

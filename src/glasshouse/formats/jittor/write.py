@@ -54,17 +54,17 @@ def _is_trace(recording: Recording) -> bool:
 
 def _nodes(stage: StageView, is_trace: bool) -> dict[int, Any]:
     table = list(stage.nodes)
-    outputs: dict[int, list[int]] = {node.id: [] for node in table}
+    outputs: dict[int, dict[int, None]] = {node.id: {} for node in table}
     if is_trace:
         out = {}
         for node in table:
             for producer in node.input_nodes:
-                if producer in outputs and node.id not in outputs[producer]:
-                    outputs[producer].append(node.id)
+                if producer in outputs:
+                    outputs[producer][node.id] = None
         ports = {(n.id, p): n.input_ports[i] for n in table for i, p in enumerate(n.input_nodes)}
         for node in table:
             attrs = dict(zip(node.attr_keys, node.attr_values, strict=True))
-            mine = outputs[node.id]
+            mine = list(outputs[node.id])
             if node.op != VARIABLE:
                 mine = sorted(mine, key=lambda v: ports[v, node.id])
             out[node.id] = _entry(node, node.input_nodes, mine, _stack(node), attrs)

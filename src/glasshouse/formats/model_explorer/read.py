@@ -123,7 +123,7 @@ class _GraphReader:
         self.own_links: list[dict[str, list[str]]] = []
         self.names: list[str] = []
         self.first: dict[str, int] = {}  # row by string id; the first of equal ids
-        self.output_ids: dict[int, list[str]] = {}
+        self.output_ids: dict[int, dict[str, int]] = {}  # port by id, the first of equal ids
         self.subgraphs: dict[int, list[str]] = {}
         self.edge_lengths = array("q")
         self.edges: list[tuple[str, str, str]] = []
@@ -152,7 +152,8 @@ class _GraphReader:
         self.edge_lengths.append(len(node.edges))
         self.edges += node.edges
         if node.output_ids is not None:
-            self.output_ids[row] = node.output_ids
+            ports = enumerate(node.output_ids)
+            self.output_ids[row] = {id: port for port, id in reversed(list(ports))}
         if node.subgraphs:
             self.subgraphs[row] = node.subgraphs
         if namespace.join(namespace.split(node.namespace)) != node.namespace:
@@ -300,5 +301,5 @@ class _GraphReader:
             return -1
         known = self.output_ids.get(producer)
         if known is not None:
-            return known.index(output) if output in known else -1
+            return known.get(output, -1)
         return int(output) if _NUMBER.fullmatch(output) and int(output) <= MAX_ID else -1
