@@ -186,6 +186,12 @@ def safetensors_changed(chance: random.Random, data: bytes) -> bytes:
     return len(text).to_bytes(8, "little") + text + data[8 + size :]
 
 
+def repeated(field: Any) -> bool:
+    """Whether a protobuf field is a list; older packages say it in another way."""
+    said = getattr(field, "is_repeated", None)
+    return bool(field.label == field.LABEL_REPEATED if said is None else said)
+
+
 def onnx_changed(chance: random.Random, data: bytes) -> bytes:
     """A model with some fields of some messages set to something else, or doubled."""
     import onnx
@@ -196,13 +202,13 @@ def onnx_changed(chance: random.Random, data: bytes) -> bytes:
     for message in messages:  # grows while it is walked
         for field, value in message.ListFields():
             if field.type == field.TYPE_MESSAGE:
-                messages += value if field.label == field.LABEL_REPEATED else [value]
+                messages += value if repeated(field) else [value]
     for _ in range(chance.choice((1, 2, 6))):
         message = chance.choice(messages)
         field = chance.choice(list(message.DESCRIPTOR.fields))
         try:
             if field.type == field.TYPE_MESSAGE:
-                if field.label == field.LABEL_REPEATED and len(getattr(message, field.name)):
+                if repeated(field) and len(getattr(message, field.name)):
                     getattr(message, field.name).append(getattr(message, field.name)[0])
                 else:
                     message.ClearField(field.name)
@@ -210,11 +216,11 @@ def onnx_changed(chance: random.Random, data: bytes) -> bytes:
             value = chance.choice(HOSTILE)
             if field.type == field.TYPE_BYTES:
                 value = chance.randbytes(chance.choice((0, 3, 100)))
-            if field.label == field.LABEL_REPEATED:
+            if repeated(field):
                 getattr(message, field.name).extend([value] * chance.choice((1, 3, 50)))
             else:
                 setattr(message, field.name, value)
-        except (TypeError, ValueError, UnicodeEncodeError):
+        except (TypeError, ValueError, OverflowError):
             continue  # this value has no place in this field
     out: bytes = model.SerializeToString()
     return out

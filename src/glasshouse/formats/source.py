@@ -13,10 +13,18 @@ from pathlib import Path
 from typing import IO
 
 from glasshouse.errors import FormatError
+from glasshouse.record import GraphView, Recording
 from glasshouse.record.budget import Budget
 from glasshouse.record.open_file import open_regular, printable
 
 HEAD = 4096
+
+
+def graph_of(recording: Recording, index: int = 0) -> GraphView:
+    """A graph that a writer needs; style rules and the like are recordings without any."""
+    if not 0 <= index < len(recording.graphs):
+        raise FormatError(f"{recording.where}: there is no graph in it to be written")
+    return recording.graphs[index]
 
 
 class Source:

@@ -260,3 +260,20 @@ def test_a_writer_meets_a_graph_that_is_not_there() -> None:
     for format in ("onnx", "model_explorer", "text"):
         with pytest.raises(FormatError, match="a graph that does not exist"):
             formats.dump(recording, format)
+
+
+def test_graphs_that_hold_each_other_are_written_once() -> None:
+    """Found by mutation: two branches that are the graph itself doubled at every level."""
+    pytest.importorskip("onnx")
+    made = RecordingBuilder("x")
+    graphs = [made.graph(f"g{i}", parent=i - 1) for i in range(3)]
+    for graph in graphs:
+        graph.node("If", bodies=[1, 2, 2])
+    data = formats.dump(made.finish(), "onnx")
+    assert len(formats.read(data, "x.onnx").graphs) == 3
+
+
+@pytest.mark.parametrize("format", ["hidet", "sync"])
+def test_a_recording_without_a_graph_says_so(format: str) -> None:
+    with pytest.raises(FormatError, match="there is no graph in it to be written"):
+        formats.dump(RecordingBuilder("rules").finish(), format)

@@ -11,6 +11,7 @@ import re
 from typing import Any
 
 from glasshouse.formats.hidet.read import GENERATOR
+from glasshouse.formats.source import graph_of
 from glasshouse.record import Recording
 from glasshouse.record.schema import NodeRow
 
@@ -42,7 +43,7 @@ def lost(recording: Recording) -> list[str]:
 
 def to_json(recording: Recording, graph: int = 0, stage: int = -1) -> dict[str, Any]:
     """The same as plain JSON values."""
-    view = recording.graphs[graph].stage(stage)
+    view = graph_of(recording, graph).stage(stage)
     attrs = recording.graphs[graph].info.attrs
     is_hidet = recording.header.generator == GENERATOR
     inputs = set(view.info.inputs)

@@ -11,7 +11,7 @@ from typing import Any
 
 from glasshouse.formats.json_stream import read_json
 from glasshouse.formats.model_explorer.write import node_names
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import Source, graph_of
 from glasshouse.record import Recording, RecordingBuilder
 from glasshouse.record.schema import RewriteRow
 
@@ -81,7 +81,7 @@ def write_sync(recording: Recording, graph: int = 0, left: int = 0, right: int =
     for style in recording.styles:
         if style.kind == SYNC:
             return style.json.encode()
-    view = recording.graphs[graph]
+    view = graph_of(recording, graph)
     one, two = view.stage(left), view.stage(right)
     left_names = dict(zip(one.nodes.array("id").tolist(), node_names(one), strict=True))
     right_names = dict(zip(two.nodes.array("id").tolist(), node_names(two), strict=True))

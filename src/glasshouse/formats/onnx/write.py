@@ -47,6 +47,7 @@ class _Writer:
         self.onnx = onnx_package("writing ONNX")
         self.is_onnx = recording.header.generator == GENERATOR
         self.domains: set[str] = {DOMAIN}
+        self.written: set[int] = {0}  # graphs that stand somewhere in the model
         self.taken: set[str] = {""}  # names of values, unique over all nested graphs
 
     def model(self) -> bytes:
@@ -126,9 +127,14 @@ class _Writer:
             seen.add(clean)
             made.attribute.append(self.onnx.helper.make_attribute(clean, _value(text)))
         for i, body in enumerate(node.bodies):
-            if depth < MAX_NESTING and self.recording.graphs[body].info.parent >= 0:
-                inner = self._graph(self.recording.graphs[body], depth + 1)
-                made.attribute.append(self.onnx.helper.make_attribute(f"body_{i}", inner))
+            view = self.recording.graphs[body]
+            said: Any = view.name
+            # A graph that several nodes hold is written once: graphs that hold each other twice
+            # would unfold without end. The others name it.
+            if depth < MAX_NESTING and view.info.parent >= 0 and body not in self.written:
+                self.written.add(body)
+                said = self._graph(view, depth + 1)
+            made.attribute.append(self.onnx.helper.make_attribute(f"body_{i}", said))
         return made
 
     def _value_names(self, nodes: list[NodeRow], depth: int) -> dict[tuple[int, int], str]:
