@@ -29,9 +29,8 @@ from glasshouse.lower.plan import MemoryPlan, upper_bytes
 from glasshouse.lower.program import Program
 from glasshouse.nn import models
 from glasshouse.numpy_ref import run
-from glasshouse.passes import optimize
+from glasshouse.passes import optimize, plan_memory
 from glasshouse.runtime import compiler, constants
-from glasshouse.runtime.layout import layout_of
 
 Array = np.ndarray[Any, Any]
 GAP = 4096
@@ -40,6 +39,7 @@ GAP = 4096
 _libc = ctypes.CDLL(None)
 
 
+plan_as_usual = plan_memory.plan_memory
 laid_out: list[MemoryPlan] = []
 
 
@@ -56,9 +56,9 @@ def exact_bytes(count: int) -> Array:
     return np.frombuffer(data, np.uint8)
 
 
-def spread_layout(program: Program) -> MemoryPlan:
+def spread_layout(program: Program, **options: Any) -> MemoryPlan:
     """The usual layout, but no value lies where another did, and there are gaps."""
-    layout = layout_of(program)
+    layout = plan_as_usual(program, **options)
     top = GAP
     for value in layout.arena:
         layout.arena[value] = top
@@ -86,7 +86,7 @@ def poisoned_arena(count: int) -> Array:
 
 def guard() -> None:
     """Let everything that is compiled from here on be laid out so."""
-    compiler.layout_of = spread_layout
+    plan_memory.plan_memory = spread_layout
     CpuBackend.memory = lambda backend, count: poisoned_arena(count)
     constants.aligned_bytes = exact_bytes
 
@@ -199,16 +199,16 @@ def images() -> None:
 
 def astray() -> None:
     """A program that writes behind one of its values: what the sanitizer must see."""
-    layout_of_program = compiler.layout_of
+    planned = plan_memory.plan_memory
 
-    def narrow(program: Program) -> MemoryPlan:
-        layout = layout_of_program(program)
+    def narrow(program: Program, **options: Any) -> MemoryPlan:
+        layout = planned(program, **options)
         for value in layout.arena:
             layout.arena[value] += 64
         laid_out.append(replace(layout, arena={v: at - 64 for v, at in layout.arena.items()}))
         return layout
 
-    compiler.layout_of = narrow
+    plan_memory.plan_memory = narrow
     of_model(mlp(), floats(37, 33))
 
 

@@ -43,7 +43,7 @@ def compile(
     progress: Callable[[int, int, str], None] | None = None,
     num_runtimes: int = 1,
     tune: bool | None = None,
-    tolerance: float = 2e-5,
+    tolerance: float | None = None,
     precision: object = None,
     **keywords: Any,
 ) -> Module:
@@ -53,9 +53,9 @@ def compile(
     ("cpu") and precision where none is given: "bfloat16" lets products compute in it. Where a
     convolution can be computed in several ways, the large ones are measured once on a machine
     (`tune=None`), or all (`True`), or none and an estimate decides (`False`); only ways whose
-    error, relative to the largest result, is within `tolerance` are taken. `progress` is called
-    with (files built, files in all, name). As many calls as there are runtimes, each with memory of
-    its own, go on at the same time.
+    error, relative to the largest result, is within `tolerance` (2e-5) are taken. `progress` is
+    called with (files built, files in all, name). As many calls as there are runtimes, each with
+    memory of its own, go on at the same time.
     """
     from glasshouse.runtime.compiler import compile_optimized
 

@@ -17,12 +17,14 @@ import pytest
 from glasshouse.ir import CONSTANT, VARIABLE, Graph, Value, parse_graph, print_graph, verify
 from glasshouse.ir.dtype import to_storage
 from glasshouse.ir.printer import value_names
+from glasshouse.lower.program import Call, Program
 from glasshouse.numerics import compare_all, random_inputs, tolerance_of
 from glasshouse.numpy_ref import run
 from glasshouse.passes import PIPELINE, Instrument, Target, pass_named
-from glasshouse.passes.mark_views import ViewTable
+from glasshouse.passes.base import Pass, ProgramPass
+from glasshouse.passes.context import PassContext
+from glasshouse.passes.lower import Lower
 from glasshouse.passes.pipeline import apply_pass
-from glasshouse.passes.plan_memory import MemoryPlan
 from glasshouse.passes.subgraph_rewrite import RULES
 
 FOLDER = Path(__file__).parent
@@ -55,9 +57,12 @@ def test_golden(path: Path) -> None:
     watch = Decisions()
     if "target" in pass_named(path.parent.name).options():
         options["target"] = MACHINE
-    result = apply_pass(pass_named(path.parent.name, options), after, [watch])
+    pass_ = pass_named(path.parent.name, options)
+    decided = _decided(pass_, after) if isinstance(pass_, ProgramPass) else []
+    if not isinstance(pass_, ProgramPass):
+        apply_pass(pass_, after, [watch])
     printed = print_graph(after, bodies=True)
-    got = "\n".join([printed, *_table(after, result), *_unique(watch.lines)])
+    got = "\n".join([printed, *decided, *_unique(watch.lines)])
     assert compare_all(run(after, inputs), outputs).scaled <= tolerance_of(after)
     verify(after)
     if UPDATE:
@@ -88,22 +93,40 @@ def _fill(graph: Graph) -> None:
             node.attrs["data"] = to_storage(data.astype(dtype.carrier), dtype)
 
 
-def _table(graph: Graph, result: object) -> list[str]:
-    """What an analysis found, with the names of the printed graph."""
+def _decided(pass_: Pass, graph: Graph) -> list[str]:
+    """What a pass over programs wrote into one, with the names of the printed graph."""
+    ctx = PassContext(target=MACHINE, options={"resolve_variant": {"measure": "none"}})
     names: dict[Value, str] = value_names(graph)
-    if isinstance(result, ViewTable):
-        lines = [
-            f"= {names[v]} is {names[w.base]} from element {w.offset}"
-            for v, w in result.views.items()
+    program = Program(graph)
+    for step in [*ctx.pipeline(), Lower()]:
+        if isinstance(step, ProgramPass) and not step.lowered and step.name != pass_.name:
+            program = step.decide(program, ctx)
+    if not pass_.lowered:
+        program = pass_.decide(program, ctx)
+    program = Lower().decide(program, ctx)
+    if pass_.lowered:
+        program = pass_.decide(program, ctx)
+    if pass_.name == "assign_layouts":
+        return [f"= {names[v]} lies as {list(o)}" for v, o in program.orders.items()]
+    if pass_.name == "mark_views":
+        lines = [f"= {names[v]} is {names[w]}" for v, w in program.aliases.items()]
+        return [*lines, f"= {len(program.steps)} kernels"]
+    if pass_.name == "resolve_variant":
+        return [
+            f"= {names[step.outputs[0]]} by {choice.name} of {[c.name for c in choice.candidates]}"
+            for step in program.steps
+            if isinstance(step, Call)
+            for choice in step.choices
         ]
-        return lines + [f"= output {o} is input {i}" for o, i in result.outputs.items()]
-    if isinstance(result, MemoryPlan):
-        lines = [f"= arena {result.arena}, sum {result.total}, alive {result.live}"]
-        lines += [f"= {names[v]} at {s.offset}, {s.size} bytes" for v, s in result.slots.items()]
-        lines += [f"= {names[v]} over {names[w]}" for v, w in result.in_place.items()]
-        lines += [f"= {names[v]} outside" for v in result.outside]
-        return lines + [f"= {names[v]} dynamic" for v in result.dynamic]
-    return []
+    plan = program.memory
+    lines = [f"= arena {plan.work_offset}, sum {plan.tensor_bytes}"]
+    lines += [f"= {names[v]} at {offset}" for v, offset in plan.arena.items()]
+    lines += [f"= {names[v]} in place {p} of the table" for v, p in plan.table.items()]
+    lines += [f"= {names[v]} without bound" for v in plan.unbounded]
+    lines += [
+        f"= {names[u.variable.output]} becomes {names[u.new]} {u.how.value}" for u in plan.updates
+    ]
+    return [*lines, f"= outputs written by kernels: {plan.direct}"]
 
 
 def test_every_rule_and_pass_has_a_case() -> None:

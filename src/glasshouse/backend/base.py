@@ -17,7 +17,6 @@ import numpy as np
 from glasshouse.errors import Unsupported
 from glasshouse.ir.graph import Node
 from glasshouse.lower.choice import Candidate, Problem
-from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Program
 from glasshouse.lower.target import Target
 
@@ -82,7 +81,8 @@ class Backend(Protocol):
     def identity(self) -> str:
         """Changes whenever what is built or measured here may."""
 
-    def render(self, program: Program, plan: MemoryPlan) -> Source: ...
+    def render(self, program: Program) -> Source:
+        """The code of a decided program."""
 
     def build(self, source: Source, progress: Progress | None = None) -> Path:
         """A library; what was built before is not built again."""
@@ -110,9 +110,7 @@ class Backend(Protocol):
     ) -> list[Candidate] | None:
         """Seconds and error of each variant; None if the machine is too busy to tell."""
 
-    def interface(
-        self, name: str, program: Program, plan: MemoryPlan, saved: SavedModel
-    ) -> Interface:
+    def interface(self, name: str, program: Program, saved: SavedModel) -> Interface:
         """The C interface of a saved model."""
 
 

@@ -49,4 +49,10 @@ Chooser = Callable[[Problem, Sequence[str], str], Choice]
 
 def by_estimate(problem: Problem, names: Sequence[str], usual: str) -> Choice:
     """The usual way, unmeasured."""
-    return Choice(usual)
+    return unmeasured(names, usual, "usual for such sizes")
+
+
+def unmeasured(names: Sequence[str], taken: str, why: str) -> Choice:
+    """A choice among names without figures."""
+    shown = dict.fromkeys([taken, *names])
+    return Choice(taken, tuple(Candidate(n, why=why if n == taken else "") for n in shown))

@@ -8,6 +8,7 @@ where the target can. What a target has no code for becomes a `Fallback`, never 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
 
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Symbol, SymDim, symbols_of
@@ -15,28 +16,29 @@ from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.alike import called_again, likeness
-from glasshouse.lower.choice import Chooser, by_estimate
 from glasshouse.lower.cxx import C_TYPE, symbol_name
 from glasshouse.lower.expand import expanded
 from glasshouse.lower.group import Group, group_of
-from glasshouse.lower.order import choose_orders
 from glasshouse.lower.program import Call, Fallback, Kernel, Program, Step
 from glasshouse.lower.target import Anchor, Target
 from glasshouse.lower.writer import KernelWriter, is_number, is_zero_point
 from glasshouse.ops.cost import bytes_read, bytes_written, operations
 
 
-def lower(graph: Graph, target: Target, choose: Chooser = by_estimate) -> Program:
-    """Kernels and their calls for every node of a graph that computes something."""
-    symbols = _symbols(graph)
-    program = Program(graph, [], symbols, orders=choose_orders(graph), choose=choose)
+def lower(given: Graph | Program, target: Target) -> Program:
+    """Kernels and their calls for every node of a graph that computes something.
+
+    What is decided before (layouts, views) stands in the program; a graph has nothing decided.
+    """
+    program = Program(given) if isinstance(given, Graph) else given
+    graph = program.graph
+    program = replace(program, steps=[], symbols=_symbols(graph))
     names: dict[str, Kernel] = {}
     seen: dict[Hashable, tuple[Call, Group]] = {}
     for node in graph.nodes:
         if node.op.kind is Kind.SOURCE or all(0 in v.type.shape for v in node.outputs):
             continue
-        if _is_alias(node, program):
-            program.aliases[node.output] = node.inputs[0]
+        if node.outputs[0] in program.aliases:
             continue
         group = group_of(node)
         key = likeness(group, program)
@@ -49,13 +51,6 @@ def lower(graph: Graph, target: Target, choose: Chooser = by_estimate) -> Progra
         if key is not None and isinstance(step, Call):
             seen[key] = step, group
     return program
-
-
-def _is_alias(node: Node, program: Program) -> bool:
-    """A reshape of what lies row by row needs no kernel: its output is the operand's buffer."""
-    if node.op.name not in ("reshape", "barrier") or program.graph.is_held(node.outputs[0]):
-        return False
-    return node.inputs[0] not in program.orders and node.outputs[0] not in program.orders
 
 
 def lower_group(group: Group, target: Target, program: Program, kernels: dict[str, Kernel]) -> Step:

@@ -1,19 +1,52 @@
-"""Where every value of a program lies in memory: data that the executor, the generated dispatcher
-and a saved C program read, and that none of them decides.
+"""Where every value of a program lies in memory, and how new values of variables arrive.
 
-Data reaches kernels through one table of pointers (inputs, outputs, constants, variables, prepared
-constants, values of fallbacks) and one arena for all in between.
+This is data: the executor's quick and general paths, the generated dispatcher and a saved C program
+read it, and none of them decides. Data reaches kernels through one table of pointers (inputs,
+outputs, constants, variables, prepared constants, values of fallbacks) and one arena for all in
+between.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from enum import Enum
 
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, bounds
-from glasshouse.ir.graph import Value
-from glasshouse.ir.op import Kind
-from glasshouse.lower.program import Packed, Program
+from glasshouse.ir.graph import Node, Value
+from glasshouse.lower.program import Packed
+
+ALIGN = 64
+"""Bytes: a cache line, and the widest vector register."""
+
+
+class Arrival(Enum):
+    """How a variable comes to hold its new value.
+
+    In place: the kernel writes it over the old one. By turns: it is written into a second buffer,
+    and the two change roles after each run. By copy: it lies elsewhere, in a caller's output say.
+    """
+
+    IN_PLACE = "in place"
+    TURNS = "by turns"
+    COPY = "by copy"
+
+
+@dataclass(frozen=True)
+class Update:
+    """A variable that runs change: `new` becomes what it holds."""
+
+    variable: Node
+    new: Value
+    how: Arrival
+
+
+@dataclass(frozen=True)
+class Lifetime:
+    """The steps between which a value's memory is its own, both included."""
+
+    begin: int
+    end: int
 
 
 @dataclass
@@ -28,20 +61,23 @@ class MemoryPlan:
     work_offset: int = 0  # where in the arena the workspace of the running kernel begins
     unbounded: list[Value] = field(default_factory=list)  # in the table; memory anew for each run
     workspaces: list[Dim] = field(default_factory=list)  # those without a bound, in bytes
+    updates: list[Update] = field(default_factory=list)
+    kept: list[Value] = field(default_factory=list)
+    """Constants and variables that leave a run (as outputs or new values) as they were before it:
+    no step computes them, so they are copied first."""
+    direct: list[bool] = field(default_factory=list)
+    """For each output, whether kernels write it into the caller's buffer; it is copied there
+    otherwise."""
+    lifetimes: dict[Value, Lifetime] = field(default_factory=dict)  # of the values in the arena
 
     @property
     def table_size(self) -> int:
         return len(set(self.table.values()) | set(self.packed.values()))
 
 
-def passed_through(program: Program) -> list[Value]:
-    """Constants and variables that are outputs: no step computes them, so they are copied."""
-    held = [*program.graph.outputs, *program.graph.updates.values()]
-    return [
-        v
-        for v in dict.fromkeys(held)
-        if v.node.op.kind is Kind.SOURCE and v not in program.graph.inputs
-    ]
+def aligned(size: int) -> int:
+    """Bytes of memory for so many bytes, so that what follows is aligned."""
+    return -(-size // ALIGN) * ALIGN
 
 
 def has_bound(size: Dim) -> bool:

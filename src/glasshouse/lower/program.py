@@ -8,12 +8,17 @@ symbolic.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from glasshouse.ir.dim import Dim, Symbol
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.lower.choice import Choice, Chooser, by_estimate
 from glasshouse.lower.order import Order
+
+if TYPE_CHECKING:
+    from glasshouse.lower.plan import MemoryPlan
 
 
 @dataclass(frozen=True)
@@ -76,22 +81,29 @@ Step = Call | Fallback
 
 @dataclass
 class Program:
-    """A lowered graph."""
+    """A graph on its way to a machine: what is decided of it, and kernels once it is lowered."""
 
     graph: Graph
-    steps: list[Step]
-    symbols: tuple[Symbol, ...]
-    orders: dict[Value, Order] = field(default_factory=dict)
-    aliases: dict[Value, Value] = field(
-        default_factory=dict
-    )  # value -> the one whose buffer it shares
+    steps: list[Step] = field(default_factory=list)
+    symbols: tuple[Symbol, ...] = ()
+    orders: Mapping[Value, Order] = field(default_factory=dict)
+    """In which order the axes of a value lie, where that is not row-major."""
+    aliases: Mapping[Value, Value] = field(default_factory=dict)
+    """Views: value -> the one whose buffer it shares."""
     choose: Chooser = by_estimate
+    plan: MemoryPlan | None = None
 
     def buffer_of(self, value: Value) -> Value:
         """The value in whose buffer this one lies."""
         while value in self.aliases:
             value = self.aliases[value]
         return value
+
+    @property
+    def memory(self) -> MemoryPlan:
+        """The plan of a program that is decided."""
+        assert self.plan is not None, "the pipeline ends with one"
+        return self.plan
 
     @property
     def kernels(self) -> list[Kernel]:

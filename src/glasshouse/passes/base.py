@@ -17,13 +17,17 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from glasshouse.backend.base import target_named
 from glasshouse.errors import PassError
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.rewriter import Rewriter
+from glasshouse.lower.program import Program
 from glasshouse.lower.target import Target
+
+if TYPE_CHECKING:
+    from glasshouse.passes.context import PassContext
 
 
 @dataclass(frozen=True)
@@ -60,6 +64,27 @@ class Pass(ABC):
     def inner(self) -> Sequence[Pass]:
         """The passes of which this one is made; () for a pass that does the work itself."""
         return ()
+
+
+@dataclass(frozen=True)
+class ProgramPass(Pass):
+    """A pass over the program that a graph becomes: it decides how the graph is computed.
+
+    `lowered` tells whether it works on kernels, or comes before there are any.
+    """
+
+    lowered: ClassVar[bool] = True
+
+    def run(self, graph: Graph, rw: Rewriter) -> object:
+        raise PassError(f"{self.title} works on programs", hint="compile the graph")
+
+    @abstractmethod
+    def decide(self, program: Program, ctx: PassContext) -> Program:
+        """The program with the decision in it."""
+
+    def result(self, program: Program) -> object:
+        """What is kept as `ctx.results[name]`."""
+        return None
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,12 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from glasshouse.backend.base import target_named
+from glasshouse.backend.base import Progress, target_named
 from glasshouse.errors import PassError
 from glasshouse.ir.dtype import as_dtype, bfloat16, float16, float32
 from glasshouse.ir.graph import Graph
 from glasshouse.lower.target import Target
-from glasshouse.passes.base import PASSES, PIPELINE, Pass, pass_named, place
+from glasshouse.passes.base import PASSES, PIPELINE, Pass, ProgramPass, pass_named, place
 
 if TYPE_CHECKING:
     from glasshouse.passes.instrument import Instrument
@@ -48,6 +48,7 @@ class PassContext:
         self.target = target_named(target)
         self.instruments: list[Instrument] = list(instruments)
         self.results: dict[str, Any] = {}
+        self.progress: Progress | None = None  # told of what takes long
         self.precision = "float32"
         if precision is not None:
             self.set_precision(precision)
@@ -111,6 +112,14 @@ class PassContext:
         if unknown:
             raise PassError(f"options for unknown passes: {', '.join(sorted(unknown))}")
         return [self._configured(e) if isinstance(e, str) else e for e in self._entries()]
+
+    def graph_passes(self) -> list[Pass]:
+        """Those that work on graphs: they run first, in their order."""
+        return [p for p in self.pipeline() if not isinstance(p, ProgramPass)]
+
+    def program_passes(self) -> list[ProgramPass]:
+        """Those that decide how a graph is computed: before and after it is lowered."""
+        return [p for p in self.pipeline() if isinstance(p, ProgramPass)]
 
     def _entries(self) -> list[Pass | str]:
         return list(PIPELINE) if self._passes is None else list(self._passes)

@@ -1,7 +1,8 @@
-"""Decides the order of the default pipeline; importing this file registers every pass."""
+"""The order of the default pipeline; importing this file registers every pass."""
 
 from __future__ import annotations
 
+from glasshouse.passes.assign_layouts import AssignLayouts
 from glasshouse.passes.auto_mix_precision import AutoMixPrecision
 from glasshouse.passes.base import PIPELINE
 from glasshouse.passes.eliminate_barrier import EliminateBarrier
@@ -20,10 +21,11 @@ PIPELINE[:] = [
         SubgraphRewrite,
         AutoMixPrecision,
         Recompute,
-        ResolveVariant,
         FuseOperator,
         EliminateBarrier,
+        AssignLayouts,
         MarkViews,
+        ResolveVariant,
         PlanMemory,
     )
 ]

@@ -1,4 +1,4 @@
-"""Decides which values need no memory and no kernel: they are parts of another value's memory.
+"""Views: values that need no memory and no kernel, as they are parts of another value's memory.
 
 Values lie in memory in row-major order without gaps. So a reshape is always a view, a permute is
 one when only axes of size 1 move, and a slice is one when it is a single run of elements.
@@ -6,14 +6,20 @@ one when only axes of size 1 move, and a slice is one when it is a single run of
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, ClassVar
 
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.graph import Graph, Node, Value
-from glasshouse.ir.rewriter import Rewriter
+from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import INPUT
+from glasshouse.lower.program import Program
 from glasshouse.ops.shapes import axis_of
-from glasshouse.passes.base import Pass, register_pass
+from glasshouse.passes.base import ProgramPass, register_pass
+
+if TYPE_CHECKING:
+    from glasshouse.passes.context import PassContext
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +45,33 @@ class ViewTable:
 
 @register_pass()
 @dataclass(frozen=True)
-class MarkViews(Pass):
-    """Find values that are views of others, and outputs that are views of inputs."""
+class MarkViews(ProgramPass):
+    """Let values that are whole views of others share their memory: no kernel copies them."""
 
-    def run(self, graph: Graph, rw: Rewriter) -> ViewTable:
-        return find_views(graph)
+    lowered: ClassVar[bool] = False
+
+    def decide(self, program: Program, ctx: PassContext) -> Program:
+        return replace(program, aliases=whole_views(program))
+
+    def result(self, program: Program) -> Mapping[Value, Value]:
+        return program.aliases
+
+
+def whole_views(program: Program) -> dict[Value, Value]:
+    """Values with the elements of another in the same order, and that other one.
+
+    Both lie row by row. Outputs and updates of the graph have memory of their own.
+    """
+    graph, orders = program.graph, program.orders
+    views: dict[Value, Value] = {}
+    for node in graph.nodes:
+        if node.op.kind is Kind.SOURCE or len(node.outputs) != 1 or graph.is_held(node.output):
+            continue
+        if node.output in orders or not node.inputs or node.inputs[0] in orders:
+            continue
+        if view_offset(node) == 0 and node.output.type.nbytes == node.inputs[0].type.nbytes:
+            views[node.output] = node.inputs[0]
+    return views
 
 
 def find_views(graph: Graph) -> ViewTable:

@@ -1,4 +1,5 @@
-"""Decides how passes are run: on a copy, verified after each, watched by instruments."""
+"""Runs passes: over a copy of a graph, verified after each, and over the program that it becomes;
+watched by instruments."""
 
 from __future__ import annotations
 
@@ -6,15 +7,19 @@ import gc
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from threading import get_ident
 
 from glasshouse.forking import ForkAware
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.ir.verify import verify
-from glasshouse.passes.base import Pass
+from glasshouse.lower.program import Program
+from glasshouse.passes.base import Pass, ProgramPass
 from glasshouse.passes.context import PassContext
 from glasshouse.passes.instrument import Instrument
+from glasshouse.passes.lower import Lower
+from glasshouse.passes.plan_memory import plan_memory
 
 
 def optimize(graph: Graph, ctx: PassContext | None = None) -> Graph:
@@ -24,46 +29,89 @@ def optimize(graph: Graph, ctx: PassContext | None = None) -> Graph:
     """
     ctx = ctx or PassContext.current() or PassContext()
     with no_collection():
-        return run_passes(graph.copy(), ctx.pipeline(), ctx)
+        return run_passes(graph.copy(), ctx.graph_passes(), ctx)
+
+
+def optimize_program(graph: Graph, ctx: PassContext, over_graph: bool = True) -> Program:
+    """The program of a graph, with all decisions in it; `over_graph`: optimised as a graph first.
+
+    Passes over graphs come before those over programs, wherever they stand in the list.
+    """
+    graph = graph.copy() if over_graph else graph
+    before = ctx.graph_passes() if over_graph else []
+    deciding = ctx.program_passes()
+    with no_collection(), _watched(graph, ctx):
+        for pass_ in before:
+            run_pass(pass_, graph, ctx)
+        program = Program(graph)
+        steps = [p for p in deciding if not p.lowered]
+        steps += [Lower(), *(p for p in deciding if p.lowered)]
+        for step in steps:
+            program = run_program_pass(step, program, ctx)
+    if program.plan is None:
+        program = replace(program, plan=plan_memory(program, reuse=False))
+    return program
 
 
 def run_passes(graph: Graph, passes: Sequence[Pass], ctx: PassContext | None = None) -> Graph:
     """Run passes on the graph itself; what a pass returns goes to `ctx.results`."""
     ctx = ctx or PassContext.current() or PassContext()
-    verify(graph)
-    with no_collection():
-        for instrument in ctx.instruments:
-            instrument.begin(graph, ctx)
+    with no_collection(), _watched(graph, ctx):
         for pass_ in passes:
             run_pass(pass_, graph, ctx)
-        for instrument in ctx.instruments:
-            instrument.end(graph)
     return graph
+
+
+@contextmanager
+def _watched(graph: Graph, ctx: PassContext) -> Iterator[None]:
+    """The instruments are told of the beginning, and of the end when there was no error."""
+    verify(graph)
+    for instrument in ctx.instruments:
+        instrument.begin(graph, ctx)
+    yield
+    for instrument in ctx.instruments:
+        instrument.end(graph)
+
+
+@contextmanager
+def _told(pass_: Pass, graph: Graph, ctx: PassContext, depth: int = 0) -> Iterator[None]:
+    """The instruments are told of a pass once, with its time, or of its error."""
+    for instrument in ctx.instruments:
+        instrument.begin_pass(pass_, graph, depth)
+    start = time.perf_counter()
+    try:
+        yield
+        seconds = time.perf_counter() - start
+        for instrument in ctx.instruments:
+            instrument.end_pass(pass_, graph, seconds, depth)
+    except BaseException as error:
+        for instrument in ctx.instruments:
+            instrument.failed(pass_, graph, error)
+        raise
+
+
+def _keep(pass_: Pass, graph: Graph, ctx: PassContext, result: object) -> None:
+    if result is not None:
+        ctx.results[pass_.name] = result
+        for instrument in ctx.instruments:
+            instrument.result(pass_, graph, result)
+
+
+def run_program_pass(pass_: ProgramPass, program: Program, ctx: PassContext) -> Program:
+    """One pass over a program."""
+    with _told(pass_, program.graph, ctx):
+        decided = pass_.decide(program, ctx)
+        _keep(pass_, program.graph, ctx, pass_.result(decided))
+    return decided
 
 
 def run_pass(pass_: Pass, graph: Graph, ctx: PassContext, depth: int = 0) -> None:
     """One pass and its inner ones, with the instruments told of each once."""
-    watching: Sequence[Instrument] = ctx.instruments
-    for instrument in watching:
-        instrument.begin_pass(pass_, graph, depth)
-    start = time.perf_counter()
-    try:
-        if pass_.inner():
-            for part in pass_.inner():
-                run_pass(part, graph, ctx, depth + 1)
-        else:
-            result = apply_pass(pass_, graph, watching)
-            if result is not None:
-                ctx.results[pass_.name] = result
-                for instrument in watching:
-                    instrument.result(pass_, graph, result)
-        seconds = time.perf_counter() - start
-        for instrument in watching:
-            instrument.end_pass(pass_, graph, seconds, depth)
-    except BaseException as error:
-        for instrument in watching:
-            instrument.failed(pass_, graph, error)
-        raise
+    with _told(pass_, graph, ctx, depth):
+        for part in pass_.inner():
+            run_pass(part, graph, ctx, depth + 1)
+        if not pass_.inner():
+            _keep(pass_, graph, ctx, apply_pass(pass_, graph, ctx.instruments))
 
 
 def apply_pass(

@@ -1,139 +1,142 @@
-"""Decides where intermediate values lie: one arena, reused as soon as a value is dead.
+"""Memory planning: a place in the table of pointers or in the arena for every value of a program,
+and for every variable how its new value arrives.
 
-Lifetimes follow the order of the nodes; `arena.place` finds the places.
+Inputs, outputs, constants, variables, what fallbacks make and what has no upper bound are reached
+through the table. All else shares one arena, where memory is used again as soon as a value is dead.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from math import isinf
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from glasshouse.ir.dim import bounds
-from glasshouse.ir.graph import Graph, Node, Value
+from glasshouse.ir.graph import Value
 from glasshouse.ir.op import Kind
-from glasshouse.ir.rewriter import Rewriter
-from glasshouse.passes.arena import Buffer, most_alive, place
-from glasshouse.passes.base import Pass, register_pass
-from glasshouse.passes.mark_views import ViewTable, find_views
+from glasshouse.lower.plan import (
+    ALIGN,
+    Arrival,
+    Lifetime,
+    MemoryPlan,
+    Update,
+    aligned,
+    has_bound,
+    upper_bytes,
+)
+from glasshouse.lower.program import Call, Fallback, Packed, Program
+from glasshouse.passes.arena import Buffer, place
+from glasshouse.passes.base import ProgramPass, register_pass
+from glasshouse.passes.in_place import Timeline
 
-ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector register."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slot:
-    """Bytes of the arena."""
-
-    offset: int
-    size: int
-
-
-@dataclass
-class MemoryPlan:
-    """Where each value lies.
-
-    `slots` has every value in the arena; views and values written in place share the slot of what
-    they lie on. `outside` are graph outputs and what they are views of, `dynamic` values have no
-    upper bound: both are allocated by whoever runs the graph.
-    """
-
-    slots: dict[Value, Slot] = field(default_factory=dict)
-    arena: int = 0  # bytes of the arena
-    total: int = 0  # bytes if every value had memory of its own
-    live: int = 0  # most bytes alive at one time: no plan can be smaller
-    in_place: dict[Value, Value] = field(default_factory=dict)  # output -> operand it overwrites
-    views: ViewTable = field(default_factory=ViewTable)
-    outside: list[Value] = field(default_factory=list)
-    dynamic: list[Value] = field(default_factory=list)
+if TYPE_CHECKING:
+    from glasshouse.passes.context import PassContext
 
 
 @register_pass()
 @dataclass(frozen=True)
-class PlanMemory(Pass):
-    """Give every intermediate value a place in one arena."""
+class PlanMemory(ProgramPass):
+    """Use memory again as soon as a value is dead, and write variables over their old values."""
 
-    alignment: int = ALIGNMENT
     in_place: bool = True
 
-    def run(self, graph: Graph, rw: Rewriter) -> MemoryPlan:
-        return plan_memory(graph, self.alignment, self.in_place)
+    def decide(self, program: Program, ctx: PassContext) -> Program:
+        return replace(program, plan=plan_memory(program, in_place=self.in_place))
+
+    def result(self, program: Program) -> MemoryPlan | None:
+        return program.plan
 
 
-def plan_memory(graph: Graph, alignment: int = ALIGNMENT, in_place: bool = True) -> MemoryPlan:
-    """The plan for a graph whose nodes run in the order of `graph.nodes`."""
-    plan = MemoryPlan(views=find_views(graph))
-    order = graph.nodes
-    last = _last_uses(graph, plan.views)
-    held = {plan.views.base(v) for v in [*graph.outputs, *graph.updates.values()]}
-    buffers: dict[Value, Buffer] = {}
-    for i, node in enumerate(order):
-        if node.op.kind is Kind.SOURCE:
-            continue
-        for value in node.outputs:
-            if value in plan.views.views:
-                continue
-            if value in held:
-                plan.outside.append(value)
-                continue
-            size = _upper_bytes(value, alignment)
-            if size is None:
-                plan.dynamic.append(value)
-                continue
-            plan.total += size
-            operand = _overwritten(node, value, i, last, buffers) if in_place else None
-            if operand is not None:
-                plan.in_place[value] = operand
-                buffers[value] = buffers[operand]
-                buffers[value].end = max(last.get(value, i), i)
-            else:
-                buffers[value] = Buffer(size, i, max(last.get(value, i), i))
-    distinct = list({id(b): b for b in buffers.values()}.values())
-    plan.live = most_alive(distinct)
-    plan.arena = place(distinct)
-    for value, buffer in buffers.items():
-        plan.slots[value] = Slot(buffer.offset, buffer.size)
-    for value, view in plan.views.views.items():
-        if view.base in plan.slots:
-            plan.slots[value] = plan.slots[view.base]
+def plan_memory(program: Program, reuse: bool = True, in_place: bool = True) -> MemoryPlan:
+    """The plan of a program whose steps run in order; without `reuse`, no memory is used twice."""
+    plan = MemoryPlan()
+    for value in _reached_from_outside(program):
+        if value not in plan.table:
+            plan.table[value] = len(plan.table)
+    plan.unbounded = _without_bound(program, plan)
+    for value in plan.unbounded:
+        plan.table[value] = len(plan.table)
+    next_place = len(plan.table)
+    for step in program.steps:
+        for operand in step.inputs if isinstance(step, Call) else ():
+            if isinstance(operand, Packed) and operand not in plan.packed:
+                plan.packed[operand] = next_place
+                next_place += 1
+    _fill_arena(program, plan, reuse)
+    plan.updates = list(_updates(program, reuse and in_place))
+    plan.kept = _kept(program)
+    plan.direct = list(_direct(program))
     return plan
 
 
-def _last_uses(graph: Graph, views: ViewTable) -> dict[Value, int]:
-    """The number of the last node that reads a value or a view of it."""
-    last: dict[Value, int] = {}
-    for i, node in enumerate(graph.nodes):
-        for value in node.inputs:
-            last[views.base(value)] = i
-    return last
+def _reached_from_outside(program: Program) -> list[Value]:
+    graph = program.graph
+    out = [*graph.inputs]
+    out += [v for n in graph.nodes if n.op.kind is Kind.SOURCE for v in n.outputs]
+    out += [*graph.outputs, *graph.updates.values()]
+    for step in program.steps:
+        if isinstance(step, Fallback):
+            out += step.node.outputs
+    return out
 
 
-def _upper_bytes(value: Value, alignment: int) -> int | None:
-    high = bounds(value.type.nbytes)[1]
-    if isinf(high):
-        return None
-    return -(-max(int(high), 1) // alignment) * alignment
+def _without_bound(program: Program, plan: MemoryPlan) -> list[Value]:
+    """Buffers of kernels whose size is known in a run alone."""
+    made = [program.buffer_of(v) for s in program.steps for v in s.node.outputs]
+    return [v for v in dict.fromkeys(made) if v not in plan.table and not has_bound(v.type.nbytes)]
 
 
-def _overwritten(
-    node: Node, value: Value, now: int, last: dict[Value, int], buffers: dict[Value, Buffer]
-) -> Value | None:
-    """The operand whose memory the output can take: read at the same index, and dead after this."""
-    if len(node.outputs) != 1 or not _is_elementwise(node):
-        return None
-    for operand in node.inputs:
-        buffer = buffers.get(operand)
-        same = operand.type.shape == value.type.shape
-        if buffer is None or not same or operand.type.nbytes != value.type.nbytes:
+def _fill_arena(program: Program, plan: MemoryPlan, reuse: bool) -> None:
+    """A value lives from the step that writes it to the last that reads it."""
+    buffers: dict[Value, Buffer] = {}
+    workspace = 0
+    last = len(program.steps) - 1
+    for number, step in enumerate(program.steps):
+        reads = step.inputs if isinstance(step, Call) else step.node.inputs
+        for operand in (*reads, *step.node.outputs):
+            if isinstance(operand, Packed):
+                continue
+            value = program.buffer_of(operand)
+            if value in buffers:
+                buffers[value].end = max(buffers[value].end, number)
+            elif value not in plan.table:
+                size = aligned(upper_bytes(value.type.nbytes))
+                buffers[value] = Buffer(size, number if reuse else 0, number if reuse else last)
+        if not isinstance(step, Call):
             continue
-        # A buffer that was taken over belongs to its last value.
-        if buffer.end == now and last.get(operand) == now:
-            return operand
-    return None
+        if has_bound(step.workspace):
+            workspace = max(workspace, upper_bytes(step.workspace))
+        else:
+            plan.workspaces.append(step.workspace)
+    plan.work_offset = place(list(buffers.values()))
+    plan.arena = {value: buffer.offset for value, buffer in buffers.items()}
+    plan.lifetimes = {value: Lifetime(b.begin, b.end) for value, b in buffers.items()}
+    plan.arena_bytes = plan.work_offset + workspace + ALIGN
+    plan.tensor_bytes = sum(b.size for b in buffers.values())
 
 
-def _is_elementwise(node: Node) -> bool:
-    body = node.attrs.get("body")
-    if isinstance(body, Graph):
-        kinds = (Kind.ELEMENTWISE, Kind.SOURCE)
-        return node.op.name == "fused" and all(n.op.kind in kinds for n in body.nodes)
-    return node.op.kind is Kind.ELEMENTWISE
+def _updates(program: Program, in_place: bool) -> Iterator[Update]:
+    graph = program.graph
+    timeline = Timeline(program)
+    written: set[Value] = set()
+    for variable, new in graph.updates.items():
+        if new in written or new in graph.outputs or new.node.op.kind is Kind.SOURCE:
+            how = Arrival.COPY
+        elif in_place and timeline.can_overwrite(variable.output, new):
+            how = Arrival.IN_PLACE
+        else:
+            how = Arrival.TURNS
+        written.add(new)
+        yield Update(variable, new, how)
+
+
+def _kept(program: Program) -> list[Value]:
+    graph = program.graph
+    held = dict.fromkeys([*graph.outputs, *graph.updates.values()])
+    return [v for v in held if v.node.op.kind is Kind.SOURCE and v not in graph.inputs]
+
+
+def _direct(program: Program) -> Iterator[bool]:
+    seen: set[Value] = set()
+    for value in program.graph.outputs:
+        yield value not in seen and value.node.op.kind is not Kind.SOURCE
+        seen.add(value)

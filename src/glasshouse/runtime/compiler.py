@@ -1,39 +1,32 @@
-"""Decides the way from a graph to a compiled module: lower, lay out, emit, build, load."""
+"""From a graph to a compiled module: passes, rendering, building, loading."""
 
 from __future__ import annotations
 
 from glasshouse.backend.base import Progress, backend_named, target_named
 from glasshouse.ir.graph import Graph
-from glasshouse.lower.choice import Chooser, by_estimate
-from glasshouse.lower.lower import lower
+from glasshouse.lower.program import Program
 from glasshouse.lower.target import Target
-from glasshouse.passes import PassContext, optimize
-from glasshouse.passes.pipeline import no_collection
-from glasshouse.runtime.layout import layout_of
+from glasshouse.passes import PassContext
+from glasshouse.passes.pipeline import no_collection, optimize_program
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.room import Room, room_for
-from glasshouse.runtime.tune import TOLERANCE, Tuner
+
+_MEASURE = {None: "large", True: "all", False: "none"}
 
 
 def compile_graph(
     graph: Graph,
+    ctx: PassContext | None = None,
     progress: Progress | None = None,
     num_runtimes: int = 1,
-    choose: Chooser = by_estimate,
-    room: Room | None = None,
-    target: Target | str = "cpu",
 ) -> Module:
-    """A module that computes exactly this graph, without optimising it."""
-    target = target_named(target)
-    backend = backend_named(target.name)
-    with no_collection():
-        program = lower(graph, target, choose)
-        plan = layout_of(program)
-        source = backend.render(program, plan)
-    library = backend.build(source, progress)
-    module = Module(program, plan, backend, library, source, num_runtimes=num_runtimes, room=room)
-    module.bodies.prepare(program)
-    return module
+    """A module that computes exactly this graph, without optimising it as a graph.
+
+    Passes over its program are those of `ctx`; by default all, and nothing is measured.
+    """
+    ctx = ctx or PassContext(options={"resolve_variant": {"measure": "none"}})
+    program = optimize_program(graph, ctx, over_graph=False)
+    return _built(program, ctx.target, progress, num_runtimes)
 
 
 def compile_optimized(
@@ -42,32 +35,58 @@ def compile_optimized(
     progress: Progress | None = None,
     num_runtimes: int = 1,
     tune: bool | None = None,
-    tolerance: float = TOLERANCE,
+    tolerance: float | None = None,
     precision: object = None,
 ) -> Module:
     """Optimise with the passes of the context that holds now, compile, and keep what happened.
 
-    `target` is that of the context unless it is given.
+    What is not given is as the context has it.
     """
     ctx = PassContext.current() or PassContext()
-    before = ctx.precision, ctx.target
-    if target is not None:
-        ctx.target = target_named(target)
-    if precision is not None:
-        ctx.set_precision(precision)
+    before = ctx.precision, ctx.target, ctx.options, ctx.progress
     record = ctx.record()
     room = room_for(graph, precision)
     try:
-        optimized = optimize(graph, ctx)
+        if target is not None:
+            ctx.target = target_named(target)
+        if precision is not None:
+            ctx.set_precision(precision)
+        ctx.progress = progress
+        ctx.options = _with_tuning(ctx.options, tune, tolerance)
+        program = optimize_program(graph, ctx)
+        module = _built(program, ctx.target, progress, num_runtimes, room)
     except BaseException:
         room.close()
         raise
     finally:
         ctx.instruments.remove(record)
-        used = ctx.target
-        ctx.precision, ctx.target = before
-    backend = backend_named(used.name)
-    choose = by_estimate if tune is False else Tuner(backend, bool(tune), tolerance, progress)
-    module = compile_graph(optimized, progress, num_runtimes, choose, room, used)
+        ctx.precision, ctx.target, ctx.options, ctx.progress = before
     module.base_recording = record.recording
+    return module
+
+
+def _with_tuning(
+    options: dict[str, dict[str, object]], tune: bool | None, tolerance: float | None
+) -> dict[str, dict[str, object]]:
+    given = {"measure": _MEASURE[tune]} if tune is not None else {}
+    wanted: dict[str, object] = {**options.get("resolve_variant", {}), **given}
+    if tolerance is not None:
+        wanted["tolerance"] = tolerance
+    return {**options, "resolve_variant": wanted}
+
+
+def _built(
+    program: Program,
+    target: Target,
+    progress: Progress | None,
+    num_runtimes: int,
+    room: Room | None = None,
+) -> Module:
+    """A decided program as a module."""
+    backend = backend_named(target.name)
+    with no_collection():
+        source = backend.render(program)
+    library = backend.build(source, progress)
+    module = Module(program, backend, library, source, num_runtimes=num_runtimes, room=room)
+    module.bodies.prepare(program)
     return module

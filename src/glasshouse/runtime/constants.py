@@ -28,16 +28,16 @@ class Packing:
     """The library's way of bringing constants into the form that its kernels want."""
 
     executable: Executable
-    layout: MemoryPlan
+    plan: MemoryPlan
     room: Room | None = None  # for the first packed forms
     mapped: MappedWeights | None = None  # where constants of a loaded module lie
 
     def packed(self, arrays: Mapping[int, Array], changed: set[int]) -> dict[int, Array]:
         """New packed forms of the constants at the places `changed`, in one block or two."""
         source_of = {
-            place: self.layout.table[form.source]
-            for form, place in self.layout.packed.items()
-            if self.layout.table[form.source] in changed
+            place: self.plan.table[form.source]
+            for form, place in self.plan.packed.items()
+            if self.plan.table[form.source] in changed
         }
         sizes = {
             place: -(-self.executable.prepared_bytes(place) // ALIGN) * ALIGN for place in source_of
@@ -57,7 +57,7 @@ class Packing:
 
     def _pack(self, place: int, form: Array, source: int, array: Array) -> None:
         """One form; its constant need not be in memory from then on."""
-        table = (ctypes.c_void_p * max(self.layout.table_size, 1))()
+        table = (ctypes.c_void_p * max(self.plan.table_size, 1))()
         table[place], table[source] = form.ctypes.data, array.ctypes.data
         self.executable.prepare(ctypes.addressof(table))
         if self.mapped is not None:

@@ -13,7 +13,6 @@ from glasshouse.ir.dim import Dim, evaluate, symbols_of
 from glasshouse.ir.dtype import from_storage, to_storage
 from glasshouse.ir.graph import Value
 from glasshouse.lower.order import lying
-from glasshouse.lower.plan import MemoryPlan, passed_through
 from glasshouse.lower.program import Fallback, Program, Step
 from glasshouse.numpy_ref.executor import bind_sizes, run_node
 from glasshouse.runtime.arrays import Array
@@ -36,16 +35,13 @@ See = Callable[[Step, Callable[[Value], Array]], None]
 class GeneralRun:
     """What does not change between the calls of a program."""
 
-    def __init__(
-        self, program: Program, layout: MemoryPlan, state: State, executable: Executable
-    ) -> None:
+    def __init__(self, program: Program, state: State, executable: Executable) -> None:
         self.program = program
-        self.layout = layout
+        self.plan = program.memory
         self.state = state
         self.executable = executable
         self.bodies = Bodies()
         self.segments = _segments(program)
-        self.passed_through = passed_through(program)
 
     def prepare(
         self, inputs: Sequence[Array], outputs: Sequence[Array] | None
@@ -85,13 +81,13 @@ class Run:
         `given` are buffers of the caller's for them, or None for those that are made here.
         """
         of, kept = self.of, self.kept
-        program, places = of.program, of.layout.table
+        program, places = of.program, of.plan.table
         graph = program.graph
-        for value in of.passed_through:  # read before a run may write over it
+        for value in of.plan.kept:  # read before a run may write over it
             kept.setdefault(value, self._held[places[value]].copy())
         self._outputs = list(given)
         # Whoever looks at a step finds its operands as they were.
-        self._watched = list(graph.updates.values()) if see is not None else []
+        self._watched = [u.new for u in of.plan.updates] if see is not None else []
         self._make_room()
         self._steps(times, see)
         made: list[Array] = []
@@ -102,8 +98,9 @@ class Run:
             made.append(array)
         state = of.state
         following = state.turns[(state.turn + 1) % len(state.turns)]
-        for variable, new in graph.updates.items():
-            home = following[places[variable.output]]
+        for update in of.plan.updates:
+            home = following[places[update.variable.output]]
+            new = update.new
             held = kept[new] if new in kept else self._held[places[new]]
             if held is not home:
                 np.copyto(home, held)
@@ -112,7 +109,7 @@ class Run:
 
     def _make_room(self) -> None:
         """Memory for what has a size by now: again when a step has given further sizes."""
-        graph, kept, layout = self.of.program.graph, self.kept, self.of.layout
+        graph, kept, plan = self.of.program.graph, self.kept, self.of.plan
         for number, value in enumerate(graph.outputs):
             if not self._is_sized(value.type.shape):
                 continue
@@ -122,12 +119,12 @@ class Run:
             else:
                 check_output(number, value, array, self.sizes)
             kept.setdefault(value, array)
-        for value in (*self._watched, *layout.unbounded):
+        for value in (*self._watched, *plan.unbounded):
             if value not in kept and self._is_sized(value.type.shape):
                 kept[value] = empty(value, self.sizes)
         self._grow_arena()
         for value, array in kept.items():
-            self._table[layout.table[value]] = array.ctypes.data
+            self._table[plan.table[value]] = array.ctypes.data
         for number, symbol in enumerate(self.of.program.symbols):
             self._numbers[number] = self.sizes.get(symbol.name, 0)
 
@@ -136,13 +133,13 @@ class Run:
 
     def _grow_arena(self) -> None:
         """Make room for workspaces whose size was not known before; it is kept for later runs."""
-        layout = self.of.layout
-        known = [w for w in layout.workspaces if self._is_sized((w,))]
+        plan = self.of.plan
+        known = [w for w in plan.workspaces if self._is_sized((w,))]
         most = max((evaluate(w, self.sizes) for w in known), default=0)
-        needed = layout.work_offset + most + ALIGN
+        needed = plan.work_offset + most + ALIGN
         if most and needed > self.workspace.arena.size:
             grown = aligned_bytes(needed)
-            grown[: layout.work_offset] = self.workspace.arena[: layout.work_offset]
+            grown[: plan.work_offset] = self.workspace.arena[: plan.work_offset]
             self.workspace.arena = grown
 
     def _steps(self, times: Array | None, see: See | None) -> None:
@@ -177,20 +174,20 @@ class Run:
                 np.copyto(self.kept[value], stored)
             else:
                 self.kept[value] = stored
-                self._table[self.of.layout.table[value]] = stored.ctypes.data
+                self._table[self.of.plan.table[value]] = stored.ctypes.data
 
     def _read(self, value: Value) -> Array:
         """What a value holds now, as an array with its axes in their usual order."""
-        program, layout = self.of.program, self.of.layout
+        program, plan = self.of.program, self.of.plan
         owner = value if value in self.kept else program.buffer_of(value)
         order = program.orders.get(owner)
         shape = sizes_of(lying(value.type.shape, order), self.sizes)
         if owner in self.kept:
             flat = self.kept[owner].reshape(-1)
-        elif owner in layout.table:
-            flat = self._held[layout.table[owner]].reshape(-1)
+        elif owner in plan.table:
+            flat = self._held[plan.table[owner]].reshape(-1)
         else:
-            begin = layout.arena[owner]
+            begin = plan.arena[owner]
             count = int(np.prod(shape, dtype=np.int64)) * value.type.dtype.itemsize
             flat = self.workspace.arena[begin : begin + count].view(value.type.dtype.storage)
         lies = flat.reshape(shape)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from glasshouse.backend.base import Backend, Source, backend_named
 from glasshouse.errors import FormatError, GlasshouseError
 from glasshouse.ir.dim import symbols_of
 from glasshouse.ir.graph import Graph
-from glasshouse.lower.plan import MemoryPlan
+from glasshouse.lower.plan import Arrival, MemoryPlan, Update
 from glasshouse.lower.program import Call, Fallback, Kernel, Packed, Program, Step
 from glasshouse.record.reader import Recording
 from glasshouse.runtime.graph_json import Json, graph_from_json, value_from_json
@@ -47,14 +48,14 @@ def load(folder: str | os.PathLike[str], num_runtimes: int = 1, verify: bool = T
         graph = graph_from_json(about["graph"], weights.array)
         ends = len(graph.inputs), len(graph.outputs)
         graph.signature = signature_from_json(about["signature"], *ends)
-        program, layout = _program(graph, about), _layout(graph, about)
+        program = replace(_program(graph, about), plan=_plan(graph, about))
         source = _sources(folder / "source")
         needs = about["library"]["needs"]
     except GlasshouseError:
         raise
     except Exception as error:  # whatever it was made to say
         raise FormatError(f"{folder / 'module.json'}: damaged ({error!r})") from None
-    module = Module(program, layout, backend, library, source, needs, num_runtimes, mapped=weights)
+    module = Module(program, backend, library, source, needs, num_runtimes, mapped=weights)
     recording = folder / "recording.glass"
     module.base_recording = Recording.open(recording) if recording.exists() else None
     return module
@@ -145,7 +146,7 @@ def _program(graph: Graph, about: Json) -> Program:
     return Program(graph, steps, tuple(found[n] for n in about["symbols"]), orders, aliases)
 
 
-def _layout(graph: Graph, about: Json) -> MemoryPlan:
+def _plan(graph: Graph, about: Json) -> MemoryPlan:
     """Packed weights are told apart by their place: what made them is inside the library."""
     return MemoryPlan(
         {value_from_json(graph, v): place for v, place in about["table"]},
@@ -154,6 +155,12 @@ def _layout(graph: Graph, about: Json) -> MemoryPlan:
         about["arena_bytes"],
         about["tensor_bytes"],
         about["work_offset"],
+        updates=[
+            Update(graph.node(variable), value_from_json(graph, new), Arrival(how))
+            for variable, new, how in about["updates"]
+        ],
+        kept=[value_from_json(graph, v) for v in about["kept"]],
+        direct=[bool(d) for d in about["direct"]],
     )
 
 

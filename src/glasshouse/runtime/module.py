@@ -57,7 +57,6 @@ class Module(ShowsInCell):
     def __init__(
         self,
         program: Program,
-        layout: MemoryPlan,
         backend: Backend,
         library: Path,
         source: Source,
@@ -77,7 +76,7 @@ class Module(ShowsInCell):
                 hint="a model that updates variables has 1; others have at least 1",
             )
         self.program = program
-        self.layout = layout
+        plan = program.memory
         self.source = source
         self.library_path = library
         self.num_runtimes = num_runtimes
@@ -89,25 +88,25 @@ class Module(ShowsInCell):
         self._by_name: dict[str, Value] = {}
         sources = self._sources()
         self._built_in = built_in(program)
-        self._state = State(program, layout.table)
+        self._state = State(plan)
         if mapped is not None:  # variables have been copied
             mapped.let_all_go()
         self._loaded: ConstantSet | None = None  # waits for swap_constants
         self._setting = ForkLock()
-        self._general = GeneralRun(program, layout, self._state, executable)
-        steps, places = len(program.steps), layout.table_size
+        self._general = GeneralRun(program, self._state, executable)
+        steps, places = len(program.steps), plan.table_size
         self._workspaces = [
             Workspace(
-                backend.memory(layout.arena_bytes), places, executable, steps, len(program.symbols)
+                backend.memory(plan.arena_bytes), places, executable, steps, len(program.symbols)
             )
             for _ in range(num_runtimes)
         ]
-        constants = ConstantSet(Packing(executable, layout, room, mapped)).replaced(sources)
+        constants = ConstantSet(Packing(executable, plan, room, mapped)).replaced(sources)
         self._runtimes = Runtimes(self._workspaces, constants, self._state)
-        self._runtimes.seed = seeding(program.graph, layout.table, self._state)
+        self._runtimes.seed = seeding(program.graph, plan.table, self._state)
         self._quick: QuickRun | None = None
-        if QuickRun.serves(program, layout):
-            self._quick = QuickRun(program, layout, self._runtimes, executable.call)
+        if QuickRun.serves(program):
+            self._quick = QuickRun(program, self._runtimes, executable.call)
         # By the class of the first argument; filled as classes are met.
         self._makers: dict[type | None, QuickCall | None] = {}
         self._fillers: dict[type | None, QuickCall | None] = {}
@@ -206,7 +205,7 @@ class Module(ShowsInCell):
 
     def source_array(self, node: Node) -> Array:
         """What a constant or variable holds now."""
-        place = self.layout.table[node.output]
+        place = self.plan.table[node.output]
         return (
             self._state.array(place)
             if node in self.graph.updates
@@ -247,6 +246,11 @@ class Module(ShowsInCell):
     def bodies(self) -> Bodies:
         """Modules for the bodies of control flow."""
         return self._general.bodies
+
+    @property
+    def plan(self) -> MemoryPlan:
+        """Where every value lies."""
+        return self.program.memory
 
     @property
     def graph(self) -> Graph:
@@ -322,7 +326,7 @@ class Module(ShowsInCell):
             if name:
                 self._by_name[name] = node.output
             if node not in self.graph.updates:
-                held[self.layout.table[node.output]] = np.ascontiguousarray(data)
+                held[self.plan.table[node.output]] = np.ascontiguousarray(data)
         return held
 
     def _by_place(self, constants: Mapping[str, Any]) -> tuple[dict[int, Array], dict[int, Array]]:
@@ -348,7 +352,7 @@ class Module(ShowsInCell):
                     hint="compile the model with the new value",
                 )
             changing = value.node in self.graph.updates
-            (variables if changing else arrays)[self.layout.table[value]] = array
+            (variables if changing else arrays)[self.plan.table[value]] = array
         return arrays, variables
 
     def _general_call(self, inputs: Sequence[Any]) -> Any:

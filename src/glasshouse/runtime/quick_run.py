@@ -22,7 +22,6 @@ import numpy as np
 from glasshouse.ir.dtype import from_storage
 from glasshouse.ir.op import Kind
 from glasshouse.lower.cxx import symbol_name
-from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program
 from glasshouse.runtime.arrays import address_of
 from glasshouse.runtime.bad_index import bad_index
@@ -37,10 +36,10 @@ QuickCall = Callable[..., Any]
 class QuickRun:
     """A program whose calls differ in nothing but sizes and the data of inputs and outputs."""
 
-    def __init__(self, program: Program, layout: MemoryPlan, runtimes: Runtimes, run: Any) -> None:
+    def __init__(self, program: Program, runtimes: Runtimes, run: Any) -> None:
         """`run` is the library's function that takes a frame."""
         self._graph = program.graph
-        self._table = layout.table
+        self._table = program.memory.table
         self._places = size_places(program.graph.inputs, program.symbols) or {}
         state = runtimes.state
         self._common = {
@@ -53,17 +52,16 @@ class QuickRun:
         self._end = _end(state)
 
     @staticmethod
-    def serves(program: Program, layout: MemoryPlan) -> bool:
+    def serves(program: Program) -> bool:
         """Whether a program is of this kind."""
-        graph = program.graph
-        made = [*graph.outputs, *graph.updates.values()]
+        graph, plan = program.graph, program.memory
         return (
             bool(graph.inputs and graph.outputs)
-            and len(set(graph.outputs)) == len(graph.outputs)
-            and all(v.node.op.kind is not Kind.SOURCE for v in made)
+            and all(plan.direct)
+            and all(u.new.node.op.kind is not Kind.SOURCE for u in plan.updates)
             and size_places(graph.inputs, program.symbols) is not None
-            and not layout.unbounded
-            and not layout.workspaces
+            and not plan.unbounded
+            and not plan.workspaces
             and all(isinstance(s, Call) for s in program.steps)
         )
 

@@ -58,8 +58,8 @@ def compilation_of(module: Module, base: Recording | None) -> RecordingBuilder:
                 )
             )  # fmt: skip
     builder.facts["kernels"] = str(len(module.program.kernels))
-    builder.facts["arena bytes"] = str(module.layout.arena_bytes)
-    builder.facts["tensor bytes"] = str(module.layout.tensor_bytes)
+    builder.facts["arena bytes"] = str(module.plan.arena_bytes)
+    builder.facts["tensor bytes"] = str(module.plan.tensor_bytes)
     return builder
 
 

@@ -83,8 +83,8 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
     check_name(name)
     if weights_in not in ("auto", "library", "file"):
         raise Unsupported(f"weights are saved in 'library' or 'file', not in {weights_in!r}")
-    program, layout = module.program, module.layout
-    if layout.unbounded or layout.workspaces:
+    program, plan = module.program, module.plan
+    if plan.unbounded or plan.workspaces:
         raise Unsupported(
             "a size without an upper bound cannot be saved: its memory is planned when it is run",
             hint="give the symbol a range, as in symbol('batch', 1, 64)",
@@ -107,15 +107,18 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
         "steps": [_step_to_json(s) for s in program.steps],
         "orders": [[value_to_json(v), list(o)] for v, o in program.orders.items()],
         "aliases": [[value_to_json(v), value_to_json(w)] for v, w in program.aliases.items()],
-        "table": [[value_to_json(v), place] for v, place in layout.table.items()],
-        "packed": [[value_to_json(p.source), place] for p, place in layout.packed.items()],
-        "arena": [[value_to_json(v), begin] for v, begin in layout.arena.items()],
-        "arena_bytes": layout.arena_bytes,
-        "tensor_bytes": layout.tensor_bytes,
-        "work_offset": layout.work_offset,
+        "table": [[value_to_json(v), place] for v, place in plan.table.items()],
+        "packed": [[value_to_json(p.source), place] for p, place in plan.packed.items()],
+        "arena": [[value_to_json(v), begin] for v, begin in plan.arena.items()],
+        "arena_bytes": plan.arena_bytes,
+        "tensor_bytes": plan.tensor_bytes,
+        "work_offset": plan.work_offset,
+        "updates": [[u.variable.id, value_to_json(u.new), u.how.value] for u in plan.updates],
+        "kept": [value_to_json(v) for v in plan.kept],
+        "direct": plan.direct,
     }
     saved = SavedModel(weights.offsets, weights.bytes, inside, contract_digest(about))
-    interface = module.backend.interface(name, program, layout, saved)
+    interface = module.backend.interface(name, program, saved)
     source = replace(module.source, main=module.source.main + interface.source)
     library = module.backend.build(source)
     folder.mkdir(parents=True, exist_ok=True)

@@ -36,7 +36,7 @@ FORMAT = "glasshouse-module"
 VERSION = 4
 CONTRACT = (
     "name", "symbols", "graph", "steps", "orders", "aliases", "table", "packed", "arena",
-    "arena_bytes", "tensor_bytes", "work_offset",
+    "arena_bytes", "tensor_bytes", "work_offset", "updates", "kept", "direct",
 )  # fmt: skip
 """What of module.json the library's code takes for granted."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")

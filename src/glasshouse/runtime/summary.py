@@ -8,7 +8,7 @@ from glasshouse.runtime.module import Module
 
 def summary_of(module: Module) -> str:
     """Kernels, what runs through Python, and memory against what it would be without a plan."""
-    program, layout = module.program, module.layout
+    program, plan = module.program, module.plan
     calls = sum(isinstance(s, Call) for s in program.steps)
     lines = [f"{calls} calls of {len(program.kernels)} kernels"]
     lines += [
@@ -16,7 +16,7 @@ def summary_of(module: Module) -> str:
         for step in program.steps
         if isinstance(step, Fallback)
     ]
-    arena, tensors = megabytes(layout.arena_bytes), megabytes(layout.tensor_bytes)
+    arena, tensors = megabytes(plan.arena_bytes), megabytes(plan.tensor_bytes)
     each = f", {module.num_runtimes} times" if module.num_runtimes > 1 else ""
     lines.append(f"arena: {arena} for tensors of {tensors} in all{each}")
     lines.append(f"constants: {megabytes(module.constant_bytes)} with their packed forms")

@@ -98,7 +98,7 @@ def test_a_recording_has_stages_rewrites_rejects_and_bodies(tmp_path) -> None:
     main = recording.graphs[0]
     stages = [s.name for s in main.info.stages]
     assert stages[0] == "traced"
-    assert stages[1:] == [type(p).__name__ for p in ctx.pipeline()]
+    assert stages[1:] == [type(p).__name__ for p in ctx.graph_passes()]
     assert main.info.stages[2].doc.startswith("Simplify")
     last = main.stage(len(stages) - 1)
     assert {row.id for row in last.nodes} == {n.id for n in after.nodes}
@@ -174,7 +174,7 @@ def test_right_passes_pass_on_given_inputs() -> None:
     check = ctx.check_numerics_instrument(inputs)
     record = ctx.record()
     optimize(primitive_models.bert(layers=1), ctx)
-    assert len(check.errors) == len(ctx.pipeline())
+    assert len(check.errors) == len(ctx.graph_passes())
     assert max(error.scaled for error, _ in check.errors) < 1e-5
     assert record.recording is not None
     errors = record.recording.graphs[0].table(ErrorRow)

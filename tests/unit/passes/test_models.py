@@ -37,7 +37,7 @@ def checked(graph: Graph, **sizes: int) -> Graph:
     ctx = PassContext()
     check = ctx.check_numerics_instrument(lambda g: random_inputs(g, sizes=sizes), tolerance=1e-5)
     after = optimize(graph, ctx)
-    assert len(check.errors) == len(ctx.pipeline())
+    assert len(check.errors) == len(ctx.graph_passes())
     return after
 
 

@@ -10,7 +10,7 @@ from glasshouse.errors import GraphError
 from glasshouse.ir import Graph, Rewriter, print_graph
 from glasshouse.passes import Pass, PassContext, PassSequence, optimize, run_passes
 from glasshouse.passes.fold_constant import FoldConstant
-from glasshouse.passes.plan_memory import MemoryPlan
+from glasshouse.passes.pipeline import optimize_program
 from glasshouse.passes.subgraph_rewrite import SubgraphRewrite
 
 
@@ -40,10 +40,12 @@ def test_the_context_of_the_with_block_is_used(small, watch) -> None:
     assert watch.events == ["begin", "begin FoldConstantPass 0", "end FoldConstantPass 0", "end"]
 
 
-def test_results_of_passes_are_kept(small) -> None:
-    ctx = PassContext()
-    optimize(small, ctx)
-    assert isinstance(ctx.results["plan_memory"], MemoryPlan)
+def test_passes_over_programs_come_last_with_lowering_between(small, watch) -> None:
+    ctx = PassContext(["plan_memory", "mark_views", "fold_constant"], instruments=[watch])
+    program = optimize_program(small, ctx)
+    names = ["FoldConstant", "MarkViews", "Lower", "PlanMemory"]
+    assert watch.events[1:-1] == [f"{w} {n}Pass 0" for n in names for w in ("begin", "end")]
+    assert ctx.results["plan_memory"] is program.plan
 
 
 def test_a_sequence_is_told_once_with_its_parts(small, watch) -> None:

@@ -9,7 +9,7 @@ from glasshouse.ir import print_graph, verify
 from glasshouse.ir.op import REGISTRY
 from glasshouse.numerics import compare_all
 from glasshouse.numpy_ref import run
-from glasshouse.passes import PIPELINE, Instrument, PassContext, optimize, pass_named
+from glasshouse.passes import Instrument, PassContext, optimize
 from glasshouse.passes.pipeline import apply_pass
 
 SETTINGS = settings(
@@ -22,15 +22,17 @@ def check_every_pass(case: Case, tolerance: float) -> None:
     wanted = run(case.graph, case.inputs)
     before = print_graph(case.graph)
     piped = case.graph.copy()
-    for name in PIPELINE:
+    for pass_ in PassContext().graph_passes():
         single = case.graph.copy()
         for graph in (single, piped):
-            apply_pass(pass_named(name), graph, [Instrument()])
+            apply_pass(pass_, graph, [Instrument()])
             for node in graph.nodes:
                 if node.op.name == "fused":
                     verify(node.attrs["body"])
             error = compare_all(run(graph, case.inputs), wanted)
-            assert error.scaled <= tolerance, f"{name}: {error}\n{print_graph(graph, bodies=True)}"
+            assert error.scaled <= tolerance, (
+                f"{pass_.name}: {error}\n{print_graph(graph, bodies=True)}"
+            )
     assert print_graph(case.graph) == before
 
 

@@ -177,8 +177,8 @@ def test_equal_layers_share_one_kernel_and_memory() -> None:
     assert len(module.program.steps) == 6
     assert len(module.program.kernels) == 1
     between = 4 * 16 * 4  # bytes of a value; five lie between kernels, two at a time
-    assert module.layout.tensor_bytes == 5 * between
-    assert module.layout.work_offset == 2 * between
+    assert module.plan.tensor_bytes == 5 * between
+    assert module.plan.work_offset == 2 * between
     assert "6 calls of 1 kernels\narena: 0.00 MB for tensors of 0.00 MB" in module.summary()
     assert module.recording().header.facts["tensor bytes"] == str(5 * between)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -12,7 +11,6 @@ import glasshouse as gh
 from glasshouse import nn
 from glasshouse.ir.dtype import bfloat16
 from glasshouse.ir.sources import CONSTANT
-from glasshouse.lower.choice import Choice, Problem
 from glasshouse.lower.program import Call, Packed
 from glasshouse.numpy_ref.executor import run as reference
 from glasshouse.passes import PassContext
@@ -74,10 +72,8 @@ def test_the_precision_holds_for_one_call(graph: gh.Graph, x: Any) -> None:
 def test_every_way_to_convolve(
     graph: gh.Graph, x: Any, way: str, precision: str, limit: float
 ) -> None:
-    def choose(problem: Problem, names: Sequence[str], usual: str) -> Choice:
-        return Choice(way if way in names else usual)
-
     optimized = gh.optimize(graph, PassContext(precision=precision))
-    module = compile_graph(optimized, choose=choose)
+    options = {"resolve_variant": {"measure": "none", "prefer": (way,)}}
+    module = compile_graph(optimized, PassContext(options=options))
     assert way in [s.kernel.variant for s in module.program.steps if isinstance(s, Call)]
     assert error(module(x), reference(graph, [x])[0]) < limit

@@ -18,8 +18,8 @@ from glasshouse.lower.choice import Candidate, Problem
 from glasshouse.lower.program import Call
 from glasshouse.numpy_ref.executor import run as reference
 from glasshouse.ops.composite import conv
-from glasshouse.runtime import tune
-from glasshouse.runtime.tune import pick
+from glasshouse.passes import tune
+from glasshouse.passes.tune import pick
 from glasshouse.show.report import report
 
 MEASURED = [

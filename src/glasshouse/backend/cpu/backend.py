@@ -21,7 +21,6 @@ from glasshouse.backend.cpu.toolchain import toolchain
 from glasshouse.backend.memory import aligned_bytes
 from glasshouse.errors import FormatError
 from glasshouse.lower.choice import Candidate, Problem
-from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Program
 from glasshouse.lower.target import Target
 
@@ -35,8 +34,8 @@ class CpuBackend:
     def identity(self) -> str:
         return salt_of(toolchain())
 
-    def render(self, program: Program, plan: MemoryPlan) -> Source:
-        return emit(program, plan)
+    def render(self, program: Program) -> Source:
+        return emit(program)
 
     def build(self, source: Source, progress: Progress | None = None) -> Path:
         return build(source, progress)
@@ -77,10 +76,8 @@ class CpuBackend:
     ) -> list[Candidate] | None:
         return measure_conv(problem, names, progress)
 
-    def interface(
-        self, name: str, program: Program, plan: MemoryPlan, saved: SavedModel
-    ) -> Interface:
-        return c_interface(name, program, plan, saved)
+    def interface(self, name: str, program: Program, saved: SavedModel) -> Interface:
+        return c_interface(name, program, saved)
 
 
 def backend() -> CpuBackend:

@@ -158,7 +158,11 @@ static int gh_fill(GH_MODEL* m) {
     m->owned[s.place] = true;
   }
   for (const GhUpdate& u : kGhUpdates) {
-    if (u.variable < 0 || !u.own || m->fixed[u.next]) continue;
+    if (u.variable < 0 || u.how == kGhCopy) continue;
+    if (u.how == kGhInPlace) {
+      m->fixed[u.next] = m->fixed[u.variable];
+      continue;
+    }
     if (!(m->fixed[u.next] = gh_bytes(u.bytes))) return gh_fail("out of memory", "");
     m->owned[u.next] = true;
   }
@@ -229,11 +233,11 @@ GH_API int GH_NAME(run)(GH_MODEL* m, const void* const* inputs, void* const* out
         memcpy(outputs[i], table[kGhOutputs[i].place], GH_NAME(output_bytes)(i, sizes));
     for (const GhUpdate& u : kGhUpdates) {
       if (u.variable < 0) continue;
-      if (u.own) {  // the old value's memory takes the next new one
+      if (u.how == kGhTurns) {  // the old value's memory takes the next new one
         void* old = m->fixed[u.variable];
         m->fixed[u.variable] = m->fixed[u.next];
         m->fixed[u.next] = old;
-      } else {
+      } else if (u.how == kGhCopy) {
         memcpy(m->fixed[u.variable], table[u.next], u.bytes);
       }
     }

@@ -15,7 +15,7 @@ from glasshouse.backend.base import Interface, SavedModel
 from glasshouse.ir.dim import Symbol
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.lower.cxx import size_text, symbol_name
-from glasshouse.lower.plan import MemoryPlan, passed_through, upper_bytes
+from glasshouse.lower.plan import Arrival, MemoryPlan, upper_bytes
 from glasshouse.lower.program import Fallback, Program
 
 _MAX_INT64 = 2**63 - 1
@@ -26,12 +26,13 @@ def _header(name: str) -> str:
     return _HEADER.replace("NAME", name).replace("GUARD", f"GLASSHOUSE_{name.upper()}_H")
 
 
-def c_interface(name: str, program: Program, plan: MemoryPlan, saved: SavedModel) -> Interface:
+def c_interface(name: str, program: Program, saved: SavedModel) -> Interface:
     """The header, and its functions, to stand behind the function that runs the kernels."""
-    return Interface(_header(name), _source(name, program, plan, saved))
+    return Interface(_header(name), _source(name, program, saved))
 
 
-def _source(name: str, program: Program, plan: MemoryPlan, saved: SavedModel) -> str:
+def _source(name: str, program: Program, saved: SavedModel) -> str:
+    plan = program.memory
     graph = program.graph
     fallbacks = [s for s in program.steps if isinstance(s, Fallback)]
     reason = f"{fallbacks[0].node.op.name}: {fallbacks[0].why}" if fallbacks else ""
@@ -42,7 +43,7 @@ def _source(name: str, program: Program, plan: MemoryPlan, saved: SavedModel) ->
         _array("GhTensor", "kGhInputs", _inputs(graph, plan)),
         _array("GhOutput", "kGhOutputs", _outputs(graph, plan)),
         _array("GhSource", "kGhSources", _sources(program, plan, saved.offsets)),
-        _array("GhUpdate", "kGhUpdates", _updates(graph, plan)),
+        _array("GhUpdate", "kGhUpdates", _updates(plan)),
         _array("GhSymbol", "kGhSymbols", [_symbol(s) for s in program.symbols]),
         _array("int", "kGhPacked", [str(place) for place in plan.packed.values()]),
         f"static const int kGhInputCount = {len(graph.inputs)};",
@@ -99,23 +100,16 @@ def _inputs(graph: Graph, plan: MemoryPlan) -> list[str]:
 
 
 def _outputs(graph: Graph, plan: MemoryPlan) -> list[str]:
-    """`direct` is what a kernel writes into the caller's buffer; all else is copied there."""
     rows: list[str] = []
     names = graph.output_names
-    seen = {v for v in graph.outputs if _is_source(v.node)}
     for number, value in enumerate(graph.outputs):
         name = names[number] if number < len(names) else ""
-        rows.append(_row(*_tensor(name, value, plan), value not in seen))
-        seen.add(value)
+        rows.append(_row(*_tensor(name, value, plan), plan.direct[number]))
     return rows
 
 
-def _is_source(node: Node) -> bool:
-    return node.op.name in ("input", "constant", "variable")
-
-
 def _sources(program: Program, plan: MemoryPlan, offsets: Mapping[Node, int]) -> list[str]:
-    leaves = set(passed_through(program))
+    leaves = set(plan.kept)
     rows: list[str] = []
     for node, offset in offsets.items():
         value, changes = node.output, node.op.name == "variable"
@@ -124,17 +118,15 @@ def _sources(program: Program, plan: MemoryPlan, offsets: Mapping[Node, int]) ->
     return rows
 
 
-def _updates(graph: Graph, plan: MemoryPlan) -> list[str]:
-    """`own` tells that a new value has no other place: it is no output, input or weight, nor the
-    new value of a variable before this one."""
+def _updates(plan: MemoryPlan) -> list[str]:
     rows: list[str] = []
-    taken: set[Value] = set()
-    for variable, new in graph.updates.items():
-        own = new not in taken and new not in graph.outputs and not _is_source(new.node)
-        taken.add(new)
-        size = upper_bytes(new.type.nbytes)
-        rows.append(_row(plan.table[variable.output], plan.table[new], size, own))
+    for update in plan.updates:
+        places = plan.table[update.variable.output], plan.table[update.new]
+        rows.append(_row(*places, upper_bytes(update.new.type.nbytes), _ARRIVAL[update.how]))
     return rows
+
+
+_ARRIVAL = {Arrival.IN_PLACE: "kGhInPlace", Arrival.TURNS: "kGhTurns", Arrival.COPY: "kGhCopy"}
 
 
 def _symbol(symbol: Symbol) -> str:
@@ -160,7 +152,8 @@ _TYPES = """
 struct GhTensor { const char* name; const char* type; int rank; int item; int place; };
 struct GhOutput { const char* name; const char* type; int rank; int item; int place; bool direct; };
 struct GhSource { int place; int64_t offset; int64_t bytes; bool variable; bool leaves; };
-struct GhUpdate { int variable; int next; int64_t bytes; bool own; };
+enum GhArrival { kGhInPlace, kGhTurns, kGhCopy };
+struct GhUpdate { int variable; int next; int64_t bytes; GhArrival how; };
 struct GhSymbol { const char* name; int64_t low; int64_t high; };
 """
 

@@ -18,9 +18,10 @@ _EXPORT = 'extern "C" __attribute__((visibility("default"))) '
 _HEAD = '#include "glasshouse/kernels.h"\n'
 
 
-def emit(program: Program, plan: MemoryPlan) -> Source:
+def emit(program: Program) -> Source:
+    """The files of a decided program."""
     kernels = {k.name: kernel_source(k) for k in program.kernels}
-    return Source(kernels, _main(program, plan))
+    return Source(kernels, _main(program, program.memory))
 
 
 def kernel_source(kernel: Kernel) -> str:

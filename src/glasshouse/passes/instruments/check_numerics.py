@@ -16,7 +16,7 @@ from glasshouse.ir.graph import Graph
 from glasshouse.ir.rewriter import Rewrite
 from glasshouse.numerics import Error, compare_all, random_inputs, smallest_failing, tolerance_of
 from glasshouse.numpy_ref import run
-from glasshouse.passes.base import Pass
+from glasshouse.passes.base import Pass, ProgramPass
 from glasshouse.passes.instrument import Instrument
 
 if TYPE_CHECKING:
@@ -53,10 +53,11 @@ class CheckNumerics(Instrument):
         self._wanted = self._run(graph)
 
     def begin_pass(self, pass_: Pass, graph: Graph, depth: int) -> None:
-        self._before = graph.copy()
+        if not isinstance(pass_, ProgramPass):  # those leave the graph as it is
+            self._before = graph.copy()
 
     def end_pass(self, pass_: Pass, graph: Graph, seconds: float, depth: int) -> None:
-        if pass_.inner() or self.broken_pass:
+        if pass_.inner() or self.broken_pass or isinstance(pass_, ProgramPass):
             return
         error, limit = self._error(graph)
         self.errors.append((error, limit))

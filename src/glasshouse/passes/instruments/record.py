@@ -10,11 +10,9 @@ from glasshouse.ir.rewriter import Reject, Rewrite
 from glasshouse.passes.base import Pass
 from glasshouse.passes.instrument import Instrument
 from glasshouse.passes.instruments.check_numerics import CheckNumerics
-from glasshouse.passes.mark_views import ViewTable
-from glasshouse.passes.plan_memory import MemoryPlan
 from glasshouse.record.reader import Recording
 from glasshouse.record.recorder import Recorder
-from glasshouse.record.schema import DataRow, ErrorRow
+from glasshouse.record.schema import ErrorRow
 
 if TYPE_CHECKING:
     from glasshouse.passes.context import PassContext
@@ -54,23 +52,6 @@ class Record(Instrument):
 
     def rejected(self, graph: Graph, step: Reject) -> None:
         self.recorder.rejected(step)
-
-    def result(self, pass_: Pass, graph: Graph, result: object) -> None:
-        owner = self.recorder.graph
-        assert owner is not None  # begin came first
-        if isinstance(result, MemoryPlan):
-            facts = self.recorder.builder.facts
-            facts["memory arena"], facts["memory sum"] = str(result.arena), str(result.total)
-            for value, slot in result.slots.items():
-                owner.add(DataRow("arena offset", value.node.id, slot.offset))
-                owner.add(DataRow("arena bytes", value.node.id, slot.size))
-            for value, operand in result.in_place.items():
-                label = f"%{operand.node.id}"
-                owner.add(DataRow("written over", value.node.id, operand.node.id, label))
-        elif isinstance(result, ViewTable):
-            for value, view in result.views.items():
-                label = f"%{view.base.node.id}"
-                owner.add(DataRow("view of", value.node.id, view.base.node.id, label))
 
     def failed(self, pass_: Pass, graph: Graph, error: BaseException) -> None:
         facts = self.recorder.builder.facts

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from glasshouse.formats.hidet.write import write
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.printer import print_graph
-from glasshouse.passes.base import Pass
+from glasshouse.passes.base import Pass, ProgramPass
 from glasshouse.passes.instrument import Instrument
 from glasshouse.record.recorder import Recorder
 
@@ -30,7 +30,8 @@ class SaveGraph(Instrument):
         self._save("Input", graph)
 
     def end_pass(self, pass_: Pass, graph: Graph, seconds: float, depth: int) -> None:
-        if not pass_.inner():  # what a sequence leaves was saved after its last part
+        # What a sequence leaves was saved after its last part; programs leave the graph as it is.
+        if not pass_.inner() and not isinstance(pass_, ProgramPass):
             self._save(pass_.title, graph)
 
     def _save(self, title: str, graph: Graph) -> None:

@@ -1,4 +1,4 @@
-"""Decides which way each convolution is computed: the fastest measured whose error is small enough.
+"""Tuning: of the variants of a convolution the fastest measured one whose error is small enough.
 
 What was measured is kept on disk, a small file for each problem, by everything that can change it:
 sizes, code of the kernels, compiler, processor. A file appears whole or not at
@@ -15,7 +15,7 @@ from pathlib import Path
 from glasshouse.backend.base import Backend, Progress
 from glasshouse.backend.cache import hash_text, write_whole
 from glasshouse.backend.cache_folder import made_cache_folder
-from glasshouse.lower.choice import Candidate, Choice, Problem
+from glasshouse.lower.choice import Candidate, Choice, Problem, unmeasured
 
 WORTH = 5e7
 """Operations from which a layer is measured unasked: 0.2 ms on this machine's two cores."""
@@ -46,13 +46,12 @@ class Tuner:
 
     def __call__(self, problem: Problem, names: Sequence[str], usual: str) -> Choice:
         if problem.op != "conv" or len(names) < 2 or problem.operations < self._worth:
-            return Choice(usual)
+            return unmeasured(names, usual, "usual for such sizes; too small to be measured")
         measured = self._known.get(problem.key) or _read(self._file(problem), names)
         if measured is None:
             measured = self._backend.measure(problem, names, self._progress)
             if measured is None:
-                unknown = tuple(Candidate(n, why="the machine was too busy") for n in names)
-                return Choice(usual, unknown)
+                return unmeasured(names, usual, "usual; the machine was too busy to measure")
             _write(self._file(problem), problem, measured)
             if self._progress is not None:
                 count = len(self._known) + 1
