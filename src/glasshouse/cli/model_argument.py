@@ -16,6 +16,7 @@ from typing import Any
 
 from glasshouse.errors import CaptureError, FormatError
 from glasshouse.ir.graph import Graph
+from glasshouse.record.open_file import open_regular
 
 HELP = "a .onnx or .pt2 file, or path.py:function, which returns a model and its inputs"
 _FILES = (".onnx", ".pt2")
@@ -45,8 +46,7 @@ def read_model(text: str) -> Given:
         return Given(function, model, _tensors([args, keywords]), graph, args, keywords)
     if Path(text).suffix not in _FILES:
         raise FormatError(f"{text}: not a model", hint=f"give {HELP}")
-    with Path(text).open("rb"):  # a file that is not there is told as such
-        pass
+    open_regular(text).close()  # a file that is not there, or a pipe, is told as such
     graph = trace(text)
     inputs = tuple(random_inputs(graph))
     return Given(Path(text).stem, text, inputs, graph, inputs)

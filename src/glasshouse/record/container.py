@@ -159,7 +159,7 @@ def _decode_column(
     budget: Budget,
 ) -> Column | None:
     kind, enc, parts = entry.get("type"), entry.get("enc", ""), entry.get("parts")
-    if kind not in _ALLOWED or enc not in ("", None, "delta"):
+    if not isinstance(kind, str) or kind not in _ALLOWED or enc not in ("", None, "delta"):
         return None
     ragged = kind in RAGGED
     if not isinstance(parts, list) or len(parts) != (2 if ragged else 1):
@@ -202,7 +202,7 @@ def _part(
     if not isinstance(part, list) or len(part) != 3 or not all(map(_is_count, part[:2])):
         raise FormatError(f"{where}: a part is not [offset, bytes, type]; the file is damaged")
     offset, size, kind = part
-    if kind not in _PARTS:
+    if not isinstance(kind, str) or kind not in _PARTS:
         return None
     if kind not in allowed:
         raise FormatError(f"{where}: stored as {kind}, which its type does not allow")

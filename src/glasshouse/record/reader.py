@@ -17,6 +17,7 @@ import numpy as np
 
 from glasshouse.cell import ShowsInCell
 from glasshouse.errors import FormatError, LimitExceeded
+from glasshouse.record.boundary import boundary
 from glasshouse.record.budget import Budget, Limits
 from glasshouse.record.columns import Array, Column, LazyColumns, Table, concat, fields_of, full
 from glasshouse.record.container import (
@@ -103,8 +104,9 @@ class ArchiveStore:
             if self._counts.get(name):
                 raise FormatError(f"{where} is missing; the file is damaged")
             return None
-        data = self._archive.read(name)
-        read = decode_table(where, data, strings, wanted, self._archive.budget)
+        with boundary(where, budget=self._archive.budget):
+            data = self._archive.read(name)
+            read = decode_table(where, data, strings, wanted, self._archive.budget)
         if self._counts.get(name, read[0]) != read[0]:
             raise FormatError(f"{where} has another length than the header says")
         return read

@@ -69,7 +69,7 @@ def test_compile_in_another_precision(models: Path, tmp_path: Path) -> None:
         ("models.py:absent", "has no function 'absent'"),
         ("other.py:mlp", "other.py: No such file"),
         ("models.txt", "not a model"),
-        ("absent.onnx", "absent.onnx: No such file"),
+        ("absent.onnx", "absent.onnx: cannot be read (No such file"),
     ],
 )
 def test_what_is_no_model(

@@ -227,6 +227,16 @@ def test_pipes_and_devices_are_not_waited_for(tmp_path: Path) -> None:
             Recording.open(path)
 
 
+def test_a_model_to_compile_is_no_pipe_either(tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    from glasshouse.frontend.onnx.load import load
+
+    pipe = tmp_path / "pipe.onnx"
+    os.mkfifo(pipe)
+    with pytest.raises(FormatError, match="a pipe or a device"):
+        load(pipe)
+
+
 @pytest.mark.parametrize("name", ["a\0b.onnx", "a" * 5000, "\ud800.glass", "x" * 300 + ".json"])
 def test_names_that_no_file_can_have(name: str) -> None:
     for attempt in (formats.read, formats.detect, Recording.open):

@@ -125,11 +125,19 @@ def table(rows: Any, parts: Any, kind: str = "int", body: bytes = b"", **more: A
         table(1, [[0, 8, "f64"], [8, 0, "i8"]], "list<int>", np.array([2.0**53]).tobytes()),
         table(1, [[0, 1, "i8"]], "list<int>", b"\x00"),
         table(1, [[0, 1, "f32"]], "int", b"\x00"),
+        table(1, [[0, 1, "i8", "i8"]], "int", b"\x00"),
     ],
 )
 def test_tables_that_lie(data: bytes) -> None:
     with pytest.raises(FormatError):
         decode_table("t", data, 3)
+
+
+@pytest.mark.parametrize("odd", [{}, [], None, 7, "new"])
+def test_columns_of_an_unknown_kind_are_left_out(odd: Any) -> None:
+    """Found by mutation: a type that is an object raised TypeError."""
+    assert decode_table("t", table(1, [[0, 1, "i8"]], odd, b"\x00"), 3) == (1, {})
+    assert decode_table("t", table(1, [[0, 1, odd]], "int", b"\x00"), 3) == (1, {})
 
 
 def test_a_good_table_is_not_refused() -> None:

@@ -10,6 +10,8 @@ from glasshouse.errors import CaptureError, FormatError
 from glasshouse.frontend.onnx.origins import Sources
 from glasshouse.frontend.onnx.package import onnx_package
 from glasshouse.frontend.onnx.shapes import Symbols
+from glasshouse.record.budget import Budget
+from glasshouse.record.open_file import open_regular
 
 # Models of opset 6 differ in how they broadcast; older ones in much more.
 OLDEST = 6
@@ -80,11 +82,10 @@ def _changed(onnx: Any, graph: Any, version: int | None) -> str:
 
 
 def _read(onnx: Any, path: str) -> Any:
-    try:
-        with open(path, "rb") as file:
-            data = file.read()
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read ({error.strerror or error})") from None
+    with open_regular(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        Budget(path, size).within("file_bytes", size)
+        data = file.read(size)
     proto = onnx.ModelProto()
     try:
         proto.ParseFromString(data)
