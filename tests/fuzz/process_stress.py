@@ -216,8 +216,12 @@ def kill_save(rng: random.Random) -> None:
         process.stdout.readline()
         _readers_until(folder, rng.uniform(0.0, 1.5))
         _kill(process)
-        if (folder / "module.json").exists():  # the last file that a save writes
+        if (folder / "module.json").exists():  # the last file that a save moves there
             weights_of(gh.load(folder))
+        squares(3).save(folder, weights=where)
+        assert weights_of(gh.load(folder)) == 3
+        left = list(folder.glob("partial-*"))
+        assert not left, f"left behind: {left}"
 
 
 def _readers_until(folder: Path, seconds: float) -> None:

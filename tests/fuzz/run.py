@@ -60,7 +60,7 @@ class Outcome:
 
 def campaigns(folder: Path) -> list[str]:
     """The names of the files that hold campaigns: those with a line `NAME = ...`."""
-    files = sorted(folder.glob("*.py"))
+    files = sorted(f for f in folder.glob("*.py") if not f.name.startswith("test_"))
     return [f.stem for f in files if re.search(r"^NAME\b", f.read_text(), re.MULTILINE)]
 
 

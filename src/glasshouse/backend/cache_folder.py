@@ -110,11 +110,11 @@ def _swept(folder: Path) -> None:
             _seen.add(folder)
             for path in folder.glob("partial-*"):
                 with suppress(OSError):  # another process was quicker
-                    if _is_abandoned(path):
+                    if is_abandoned(path):
                         path.unlink()
 
 
-def _is_abandoned(path: Path) -> bool:
+def is_abandoned(path: Path) -> bool:
     """Whether its writer has ended; of a writer elsewhere, whether it is old."""
     made = _PARTIAL.match(path.name)
     if made is not None and made["machine"] == _machine():

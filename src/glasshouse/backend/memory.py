@@ -23,7 +23,10 @@ def aligned_bytes(count: int) -> Array:
     large = count >= LARGE_PAGE // 2 and hasattr(mmap, "MADV_HUGEPAGE")
     align = LARGE_PAGE if large else ALIGN
     if large:
-        block = mmap.mmap(-1, count + align, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        try:
+            block = mmap.mmap(-1, count + align, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        except (OSError, OverflowError):
+            raise MemoryError(f"no memory for {count:,} bytes") from None
         with suppress(OSError):  # a kernel without them
             block.madvise(mmap.MADV_HUGEPAGE)
         raw = np.frombuffer(block, np.uint8)

@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,6 +17,7 @@ import numpy as np
 
 from glasshouse import __version__
 from glasshouse.backend.base import SavedModel
+from glasshouse.backend.cache_folder import is_abandoned, partial_prefix
 from glasshouse.errors import FormatError, Unsupported
 from glasshouse.ir.graph import Node
 from glasshouse.ir.sources import CONSTANT, VARIABLE
@@ -121,35 +123,32 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
     interface = module.backend.interface(name, program, saved)
     source = replace(module.source, main=module.source.main + interface.source)
     library = module.backend.build(source)
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "module.json").unlink(missing_ok=True)
-    kept = folder / f"lib{name}.so"
-    code = -(-library.stat().st_size // PAGE) * PAGE
-    with _replacing(kept) as out:
-        with library.open("rb") as built:
-            shutil.copyfileobj(built, out)
-        out.write(b"\0" * (code - out.tell()))
-        if inside:
-            weights.write(out)
-    held = kept if inside else folder / "weights.bin"
-    begin = code if inside else 0
-    if inside:
-        (folder / "weights.bin").unlink(missing_ok=True)
-    else:
-        with _replacing(held) as out:
-            weights.write(out)
-    about["library"] = {
-        "file": kept.name,
-        "bytes": code,
-        "sha256": digest(kept, 0, code),
-        "target": module.backend.target.name,
-        "needs": module.backend.needs(),
-    }
-    hashed = {"file": held.name, "begin": begin, "sha256": digest(held, begin, weights.bytes)}
-    about["weights"].update(hashed)
-    about["parts"] = _write_parts(module, folder, f"{name}.h", interface.header)
-    about["sha256"] = text_digest(about)
-    write_atomic(folder / "module.json", json.dumps(about, separators=(",", ":")).encode())
+    with _staged(folder) as stage:
+        kept = stage / f"lib{name}.so"
+        code = -(-library.stat().st_size // PAGE) * PAGE
+        with kept.open("wb") as out:
+            with library.open("rb") as built:
+                shutil.copyfileobj(built, out)
+            out.write(b"\0" * (code - out.tell()))
+            if inside:
+                weights.write(out)
+        held = kept if inside else stage / "weights.bin"
+        begin = code if inside else 0
+        if not inside:
+            with held.open("wb") as out:
+                weights.write(out)
+        about["library"] = {
+            "file": kept.name,
+            "bytes": code,
+            "sha256": digest(kept, 0, code),
+            "target": module.backend.target.name,
+            "needs": module.backend.needs(),
+        }
+        hashed = {"file": held.name, "begin": begin, "sha256": digest(held, begin, weights.bytes)}
+        about["weights"].update(hashed)
+        about["parts"] = _write_parts(module, stage, f"{name}.h", interface.header)
+        about["sha256"] = text_digest(about)
+        write_atomic(stage / "module.json", json.dumps(about, separators=(",", ":")).encode())
     return folder
 
 
@@ -166,17 +165,34 @@ def _write_parts(module: Module, folder: Path, name: str, header: str) -> dict[s
 
 
 @contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """Renamed, not overwritten: a process that has the old file mapped keeps it."""
-    partial = path.with_name(f"partial-{os.getpid()}")
+def _staged(folder: Path) -> Iterator[Path]:
+    """A folder whose files are moved to `folder` once all are written, module.json last.
+
+    So a save that fails (a full disk) leaves what was saved before, and one that is killed leaves
+    that, the new one, or, within the moves, none. Files are exchanged, not overwritten: a process
+    that has the old ones mapped keeps them.
+    """
+    stage: Path | None = None
     try:
-        with partial.open("wb") as out:
-            yield out
-        os.replace(partial, path)
+        folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob("partial-*"):
+            if is_abandoned(left):
+                shutil.rmtree(left, ignore_errors=True)
+        stage = Path(tempfile.mkdtemp(prefix=partial_prefix(), dir=folder))
+        yield stage
+        files = sorted(p.relative_to(stage) for p in stage.rglob("*") if p.is_file())
+        about = Path("module.json")
+        (folder / about).unlink(missing_ok=True)
+        if Path("weights.bin") not in files:
+            (folder / "weights.bin").unlink(missing_ok=True)
+        for file in sorted(files, key=lambda f: f == about):
+            (folder / file).parent.mkdir(exist_ok=True)
+            os.replace(stage / file, folder / file)
     except OSError as error:
-        raise FormatError(f"{path}: cannot be written ({error.strerror})") from None
+        raise FormatError(f"{folder}: cannot be written ({error.strerror})") from None
     finally:
-        partial.unlink(missing_ok=True)
+        if stage is not None:
+            shutil.rmtree(stage, ignore_errors=True)
 
 
 def _step_to_json(step: Step) -> Json:
