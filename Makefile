@@ -18,7 +18,7 @@ say = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint format viewer test-viewer pytest test-models fuzz bench bench-symbolic bench-viewer clean
+.PHONY: help demo test test-all lint format viewer test-viewer pytest test-models fuzz bench bench-symbolic bench-viewer gallery clean
 
 help:
 	@echo "make demo         trace, run, compile, check and time an example; write demo.html"
@@ -31,6 +31,7 @@ help:
 	@echo "make bench        the measurements in benchmarks/"
 	@echo "make bench-symbolic  modules for all sizes beside modules for one size each"
 	@echo "make bench-viewer the viewer beside Netron and Model Explorer, in Chromium"
+	@echo "make gallery      24 graphs as the viewer draws them, measured beside ELK, on one page"
 	@echo "make viewer       build the viewer's bundle, when its sources changed"
 	@echo "make clean        remove .venv, caches and build output"
 
@@ -136,6 +137,11 @@ bench-symbolic: $(DEV)
 bench-viewer: $(DEV)
 	@$(BIN)/python tools/viewer_bundle.py
 	@CHROMIUM=$$(tools/ensure_chromium.sh) $(BIN)/python benchmarks/viewer/run.py $(ARGS)
+
+# ARGS="-g mlp,bert --quick" for some graphs at one size.
+gallery: $(DEV)
+	@$(BIN)/python tools/viewer_bundle.py
+	@CHROMIUM=$$(tools/ensure_chromium.sh) $(BIN)/python benchmarks/viewer/gallery/run.py $(ARGS)
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

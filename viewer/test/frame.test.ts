@@ -19,7 +19,7 @@ const H = 680;
 const state: FrameState = { selected: -1, hover: -1, strokes: null, overlay: null, tween: null, links: [] };
 
 async function sceneOf(h: Hierarchy, how: "all" | "flat" | "folded"): Promise<{ scene: Scene; session: LayoutSession }> {
-  const session = new LayoutSession(h, new Measure(), { across: false, aspect: 1.8, wrapFrom: 400 });
+  const session = new LayoutSession(h, new Measure(), { across: false, width: 1000, height: 640 });
   if (how === "all") session.setAll(true);
   session.flat = how === "flat";
   await session.layOut();

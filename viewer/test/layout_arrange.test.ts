@@ -28,12 +28,13 @@ function flowOf(s: Spec): Flow {
   const m = edges.length;
   return {
     n, kind, w, h, axis: w.map((v) => v / 2), top: new Float32Array(n), bottom: h.slice(), stem: new Float32Array(n), m,
+    signW: new Float32Array(n).fill(70), signH: new Float32Array(n).fill(18),
     src: Int32Array.from(edges, (e) => e[0]), dst: Int32Array.from(edges, (e) => e[1]), leave: new Float32Array(m).fill(NaN),
     enter: new Float32Array(m).fill(NaN), net: Int32Array.from(edges, (e) => e[0]),
   };
 }
 
-const lay = (f: Flow, wrapFrom = Infinity): Arrangement => arrange(f, { aspect: 1.7, wrapFrom }, newWork());
+const lay = (f: Flow, height = 1e7): Arrangement => arrange(f, { width: 1.7 * height, height, root: true }, newWork());
 const chain = (n: number): (readonly [number, number])[] => Array.from({ length: n - 1 }, (_, i) => [i, i + 1] as const);
 
 function randomFlow(seed: number, n: number): Flow {
@@ -192,7 +193,7 @@ test("work grows with the graph, also when one tensor is read everywhere", () =>
     for (let i = 10; i < n; i += 10) edges.push([0, i]); // a mask
     for (let i = 0; i < n / 2; i += 7) edges.push([i, n - 1 - i]); // nested skips, as in a U-Net
     const work = newWork();
-    arrange(flowOf({ n, edges }), { aspect: 1.7, wrapFrom: Infinity }, work);
+    arrange(flowOf({ n, edges }), { width: 1.7e7, height: 1e7, root: true }, work);
     const steps = work.ranks + work.sweeps + work.lanes + work.dummies;
     assert.ok(steps < 14 * (n + edges.length), `${steps} steps for ${n} blocks and ${edges.length} edges`);
   }

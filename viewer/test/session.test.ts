@@ -11,7 +11,7 @@ import { groupTitle } from "../src/model/labels";
 import { Scene } from "../src/gl/scene";
 import { load, transformer } from "./support/models";
 
-const session = (h: Hierarchy, across = false): LayoutSession => new LayoutSession(h, new Measure(), { across, aspect: 1.7, wrapFrom: 400 });
+const session = (h: Hierarchy, across = false): LayoutSession => new LayoutSession(h, new Measure(), { across, width: 1000, height: 600 });
 const find = (h: Hierarchy, title: string): number => {
   for (let g = 0; g < h.groups; g++) if (groupTitle(h, g) === title) return g;
   throw new Error(`no group ${title}`);

@@ -19,8 +19,12 @@ import { decisionsAt } from "./decisions";
 import { insideKeys } from "./insides";
 import { startSpec } from "./start_spec";
 import { findStrokes, tensorOf } from "./strokes";
+import { measure } from "../query/measures";
 import { panelMethods } from "../query/serve";
 import type { Shown } from "../query/shown";
+
+/** Above this many nodes a first view goes by the number of ops: figures would have to be made for all of them first. */
+const WEIGHED = 100_000;
 
 export class Engine {
   private recording: Recording | null = null;
@@ -95,7 +99,7 @@ export class Engine {
     const session = await this.prepare(graph, view, arg, call);
     if (view.fold.base === "first") {
       session.flat = false;
-      await firstView(session, arg.width, arg.height);
+      await firstView(session, arg.width, arg.height, await this.weights());
     }
     else this.applyFold(session, view.fold);
     await session.layOut(pace);
@@ -108,6 +112,17 @@ export class Engine {
       update, fold: this.spell(session, view.fold), groupings, grouping: view.grouping, nodes: countIn(h, 0, "nodes"), edges: countIn(h, 0, "edges"),
       groups: h.groups - 1, boxes,
     };
+  }
+
+  /** What each node matters: its time where that was measured, else its arithmetic; null where neither is known. */
+  private async weights(): Promise<Float64Array | null> {
+    const { stage } = this;
+    if (!stage || stage.count > WEIGHED) return null;
+    for (const name of ["time", "flops"]) {
+      const found = await measure(this.asked(), name);
+      if (found && found.value.some((v) => v > 0)) return found.value;
+    }
+    return null;
   }
 
   /** The graph as drawn: with the ops of unfolded nodes in their places. */
@@ -151,10 +166,7 @@ export class Engine {
     const key = `${view.graph}/${view.stage}/${view.diff ? "diff" : ""}/${view.grouping}/${view.across ? "across" : "down"}`;
     if (this.session && this.shown === key && this.stage?.graph === graph) return this.session;
     const hierarchy = await this.select(graph, view, call);
-    const aspect = Math.min(3, Math.max(0.6, arg.width / Math.max(1, arg.height)));
-    // About half the window, along the flow: what is shorter need not wrap.
-    const wrapFrom = view.across ? Math.min(1000, Math.max(500, arg.width * 0.6)) : Math.min(560, Math.max(280, arg.height * 0.52));
-    this.session = new LayoutSession(hierarchy, this.measure, { across: view.across, aspect, wrapFrom }, this.labels);
+    this.session = new LayoutSession(hierarchy, this.measure, { across: view.across, width: Math.max(320, arg.width), height: Math.max(320, arg.height) }, this.labels);
     this.shown = key;
     return this.session;
   }

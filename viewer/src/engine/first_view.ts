@@ -1,28 +1,35 @@
-/** Decides how far a model is unfolded when it opens: as deep as the whole still reads on this screen. */
+/** How far a model is unfolded when it opens: what matters most first, as deep as the whole still reads on this screen. */
 
 import { worksIn } from "../model/hierarchy";
+import { EXIT } from "../layout/flow";
 import { FOLDED, OPEN, type LayoutSession } from "../layout/session";
 
 /** Labels are 12 px at scale 1 and never drawn under 11: below this scale a first view is too deep. */
-const READABLE = 0.88;
+const READABLE = 0.8;
 /** With few boxes so far, names may lose a letter or two for the sake of seeing inside. */
-const READABLE_FEW = 0.76;
+const READABLE_FEW = 0.7;
 const FEW = 20;
-const MOST_BOXES = 80;
+const MOST_BOXES = 60;
 const MARGIN = 48;
 
 /**
- * Opens the largest groups first, keeps each step that still fits at a readable scale, and takes the
- * others back. Runs of identical groups open to one of them. A model that does not fit even folded
- * stays at its first level.
+ * Opens the weightiest groups first, keeps each step that still fits at a readable scale in the columns
+ * that the folded model has, and takes the others back. `weight` is what each node matters (time, FLOPs,
+ * parameters); without it every op counts the same. Runs of identical groups open to one of them. A model
+ * that does not fit even folded stays at its first level.
  */
-export async function firstView(session: LayoutSession, width: number, height: number): Promise<void> {
+export async function firstView(session: LayoutSession, width: number, height: number, weight: Float64Array | null = null): Promise<void> {
   const { h } = session;
   for (let g = 1; g < h.groups; g++) session.setFold(g, FOLDED);
   await session.layOut();
-  // How much of the model a group stands for: one of twelve identical layers stands for all twelve.
+  const before = new Float64Array(h.nodes + 1);
+  if (weight) for (let p = 0; p < h.nodes; p++) before[p + 1] = before[p] + (weight[h.order[p]] || 0);
+  const all = before[h.nodes];
+  // How much of the model a group stands for: one of twelve identical layers stands for all twelve. A tenth
+  // goes by the number of ops, so that what was not measured is not lost.
   const share = (g: number): number => {
-    let n = worksIn(h, g);
+    let n = worksIn(h, g) / Math.max(1, worksIn(h, 0));
+    if (all > 0) n = 0.1 * n + (0.9 * (before[h.end[g]] - before[h.start[g]])) / all;
     for (let p = h.parent[h.nodes + g] - h.nodes; p >= 0; p = h.parent[h.nodes + p] - h.nodes) if (session.isExemplar(p)) n *= h.repeat[p];
     return n;
   };
@@ -30,24 +37,19 @@ export async function firstView(session: LayoutSession, width: number, height: n
     const s = session.shape(0);
     return s ? Math.min((width - MARGIN) / s.w, (height - MARGIN) / s.h) : 0;
   };
+  const columns = (): number => (session.shape(0)?.tagEnd.includes(EXIT) ? 2 : 1);
   let boxes = session.membersOf(0).length;
+  const most = columns();
   const candidates: number[] = [];
-  const least = worksIn(h, 0) / 100;
   const add = (g: number): void => {
     // A module around a single op says all it has to say folded; a hundredth of the model is a detail.
-    for (const item of session.membersOf(g)) if (item >= h.nodes && worksIn(h, item - h.nodes) > 1 && share(item - h.nodes) >= least) candidates.push(item - h.nodes);
+    for (const item of session.membersOf(g)) if (item >= h.nodes && worksIn(h, item - h.nodes) > 1 && share(item - h.nodes) >= 0.01) candidates.push(item - h.nodes);
   };
   add(0);
   // A lone group in a nearly empty root is the model itself: it opens whatever the scale says.
   let forced = boxes < 12;
-  const refused: number[] = [];
-  for (let tries = 0, again = false; tries < 60; tries++) {
+  for (let tries = 0; tries < 60; tries++) {
     candidates.sort((a, b) => share(b) - share(a) || h.depth[a] - h.depth[b] || a - b);
-    // What did not fit at first may fit once the drawing has wrapped into columns around something else.
-    if (candidates.length === 0 && !again && refused.length > 0) {
-      again = true;
-      candidates.push(...refused.splice(0, 8));
-    }
     const g = candidates.shift();
     if (g === undefined) break;
     session.setFold(g, OPEN);
@@ -55,11 +57,10 @@ export async function firstView(session: LayoutSession, width: number, height: n
     let fits = boxes + more <= MOST_BOXES;
     if (fits) {
       await session.layOut();
-      fits = scale() >= (boxes < FEW ? READABLE_FEW : READABLE) || (forced && boxes + more < 12);
+      fits = (columns() <= most && scale() >= (boxes < FEW ? READABLE_FEW : READABLE)) || (forced && boxes + more < 12);
     }
     if (!fits) {
       session.setFold(g, FOLDED);
-      refused.push(g);
       continue;
     }
     boxes += more;

@@ -1,6 +1,7 @@
 /** Decides what is drawn over the edges of a graph: links to named ports, and notes of what was decided on an edge. */
 
 import { fade } from "../base/color";
+import { EXIT } from "../layout/flow";
 import { MIN_PX, type Frame } from "./frame_context";
 import type { Link, Note } from "./frame_state";
 import type { GroupView } from "./scene";
@@ -23,6 +24,10 @@ export function drawLink(frame: Frame, l: Link): void {
   const { tagEdge, tagRect: t } = origin.view.shape;
   const k = tagEdge.indexOf(l.edge);
   if (k < 0) return;
+  if (origin.view.shape.tagEnd[k] !== 0) {
+    drawContinuation(frame, origin.view, origin.x, origin.y, origin.view.shape.tagMore[k]);
+    return;
+  }
   const tx = camera.x + (origin.x + t[4 * k] + t[4 * k + 2] / 2) * s;
   const ty = camera.y + (origin.y + t[4 * k + 1]) * s;
   const fx = camera.x + (from.x + from.w / 2) * s;
@@ -30,6 +35,22 @@ export function drawLink(frame: Frame, l: Link): void {
   // Steep at both ends whatever the distance, so that it leaves and arrives like any other edge.
   const d = Math.max(40, Math.min(220, Math.abs(ty - fy) / 2 + Math.abs(tx - fx) / 6));
   list.curve(fx, fy, fx, fy + d, tx, ty - d, tx, ty, 1.5, 1.5, fade(theme.accent, 0.75));
+}
+
+/** Curves from the sign where a wrapped edge leaves its column to those where it goes on. */
+function drawContinuation({ list, theme, camera, scale: s }: Frame, view: GroupView, x: number, y: number, number: number): void {
+  const { tagEnd, tagMore, tagRect: t } = view.shape;
+  const at = (k: number): [number, number] => [camera.x + (x + t[4 * k] + t[4 * k + 2] / 2) * s, camera.y + (y + t[4 * k + 1] + t[4 * k + 3] / 2) * s];
+  const ends = [...tagEnd.keys()].filter((k) => tagEnd[k] !== 0 && tagMore[k] === number);
+  const exit = ends.find((k) => tagEnd[k] === EXIT);
+  if (exit === undefined) return;
+  const [fx, fy] = at(exit);
+  for (const k of ends) {
+    if (k === exit) continue;
+    const [tx, ty] = at(k);
+    const d = Math.max(40, Math.abs(tx - fx) / 2);
+    list.curve(fx, fy, fx + d, fy, tx - d, ty, tx, ty, 1.5, 1.5, fade(theme.accent, 0.75));
+  }
 }
 
 /** A decision stands in the middle of its edge, where it does not cover either end. */

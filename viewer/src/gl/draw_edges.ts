@@ -57,6 +57,11 @@ function stroke(frame: Frame, pen: Pen, v: Visit, e: number, color: Rgba, width:
     if (i === from) {
       ax = x;
       ay = y;
+    } else if (Number.isNaN(bend)) {
+      // The gap of a wrapped edge: it goes on at its other sign.
+      if (px !== ax || py !== ay) pen.stretch(ax, ay, px, py, 0, width, color);
+      ax = x;
+      ay = y;
     } else if (bend !== 0 || Math.abs(scene.across ? y - ay : x - ax) >= STRAIGHT) {
       // A step too short to be seen is left out; the next one starts where the last drawn one ended.
       if (bend === 0 && i + 1 < to && Math.abs(x - px) + Math.abs(y - py) < 1.2) continue;

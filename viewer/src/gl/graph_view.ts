@@ -30,7 +30,7 @@ export interface GraphViewEvents {
 
 const PICTURE_MARGIN = 24;
 /** Boxes have room for their words down to this scale. */
-const READABLE = 0.76;
+const READABLE = 0.7;
 
 const still = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;
 

@@ -112,7 +112,7 @@ export function edgeBounds(shape: Shape): Float32Array {
     let x1 = -Infinity;
     let y1 = -Infinity;
     for (let i = shape.pathStart[e]; i < shape.pathStart[e + 1]; i++) {
-      const bend = Math.abs(p[3 * i + 2]);
+      const bend = Math.abs(p[3 * i + 2] || 0);
       x0 = Math.min(x0, p[3 * i] - bend);
       x1 = Math.max(x1, p[3 * i] + bend);
       y0 = Math.min(y0, p[3 * i + 1] - bend);

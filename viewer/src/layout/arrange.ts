@@ -1,19 +1,25 @@
-/** Decides whether a group is one column or several: long chains wrap so that the drawing fits a window. */
+/** Columns of a drawing: one, unless it could not be read in the window; then cut where few tensors cross. */
 
 import { Floats, Ints } from "../base/grow";
 import { layColumn } from "./column";
-import type { Arrangement, Flow, Work } from "./flow";
+import { ENTRY, EXIT, type Arrangement, type Flow, type Work } from "./flow";
 import { assignRanks, type Ranks } from "./rank";
 
 export interface ArrangeOptions {
-  /** Width over height that a drawing should have. */
-  readonly aspect: number;
-  /** A drawing up to this height stays one column. */
-  readonly wrapFrom: number;
+  /** The window along the flow's width and height, in pixels. */
+  readonly width: number;
+  readonly height: number;
+  /** The outermost drawing: the one that is fitted to the window. */
+  readonly root: boolean;
 }
 
-const COLUMN_GAP = 28;
-const TRACK = 9;
+/** Below this scale a box of 36 px is lower than a line of 11 px with room around it: a drawing cannot be read. */
+export const READABLE = 0.62;
+/** An inner group with fewer boxes than this is read as one thing: it stays one column up to so many windows. */
+const FEW = 24;
+const FEW_WINDOWS = 2.5;
+
+const COLUMN_GAP = 44;
 const ROW_ESTIMATE = 32;
 
 /** Yields how far it is (columns laid, columns in all), so that a long run can be watched and called off. */
@@ -35,7 +41,7 @@ export function* arrangeSteps(flow: Flow, options: ArrangeOptions, work: Work): 
   const ranks = assignRanks(flow, work);
   let area = 0;
   for (let v = 0; v < flow.n; v++) if (flow.kind[v] === 0) area += (flow.w[v] + 24) * (flow.h[v] + ROW_ESTIMATE);
-  const maxRow = Math.max(900, Math.sqrt(area * options.aspect) * 1.15);
+  const maxRow = Math.max(900, Math.sqrt((area * options.width) / options.height) * 1.15);
   const cut = chooseColumns(flow, ranks, options, maxRow);
   return cut ? yield* layColumns(flow, cut, work, maxRow) : layColumn(flow, ranks, work, maxRow);
 }
@@ -60,6 +66,8 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
     height[r] = Math.max(height[r], flow.h[v]);
   }
   let total = 0;
+  let boxes = 0;
+  for (let v = 0; v < n; v++) if (kind[v] === 0) boxes++;
   for (let r = 0; r < R; r++) {
     if (width[r] > maxRow * 1.25) {
       height[r] = (height[r] + ROW_ESTIMATE) * Math.ceil(width[r] / maxRow);
@@ -68,8 +76,9 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
     height[r] += ROW_ESTIMATE;
     total += height[r];
   }
-  if (total < options.wrapFrom) return null;
-  const wanted = countColumns(height, width, total, options.aspect);
+  const window = options.height / READABLE;
+  if (total < window || (!options.root && boxes < FEW && total < FEW_WINDOWS * window)) return null;
+  const wanted = countColumns(height, width, total, options);
   if (wanted < 2) return null;
 
   // Tensors that cross each boundary between ranks, by sweeping where each starts and ends.
@@ -109,7 +118,7 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
         if (sum > target * 1.3 && best >= 0) break;
         if (sum < target * 0.7) continue;
         const off = Math.abs(sum - target) / target;
-        const cost = cross[r] + 4 * off * off * 4 + (left - sum < target * 0.5 ? 2 : 0);
+        const cost = WRAPPED * cross[r] + 16 * off * off + (left - sum < target * 0.5 ? 2 : 0);
         if (cost < bestCost) {
           bestCost = cost;
           best = r;
@@ -141,29 +150,31 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
   return { count: column0, of };
 }
 
-/** How many columns come nearest to the wanted aspect, cut at equal heights. */
-function countColumns(height: Float64Array, width: Float64Array, total: number, aspect: number): number {
+/** What one more tensor across a cut is worth, against a column that is a quarter too long. */
+const WRAPPED = 3;
+/** One more column must make everything this much larger. */
+const WORTH = 1.04;
+
+/** The fewest columns that can be read in the window; where none can, those that come out largest. */
+function countColumns(height: Float64Array, width: Float64Array, total: number, window: ArrangeOptions): number {
   const most = Math.max(1, height.length >> 1);
-  let best = 1;
-  let least = Infinity;
-  const tried = new Set<number>();
-  const attempt = (k: number): number => {
-    tried.add(k);
+  const scaleOf = (k: number): number => {
     const { wide, tall } = extentOf(height, width, total, k);
-    const off = Math.abs(Math.log(wide / tall / aspect));
-    if (off < least) {
-      least = off;
-      best = k;
-    }
-    return wide;
+    return Math.min(window.width / wide, window.height / tall);
   };
-  let k = 1;
-  for (let i = 0; i < 12 && !tried.has(k); i++) {
-    const wide = attempt(k);
-    k = Math.max(1, Math.min(most, Math.round(Math.sqrt((aspect * total) / (wide / k)))));
+  let best = 1;
+  let largest = scaleOf(1);
+  // Columns of equal width would come out largest at about this many; each step is linear in the rows.
+  const { wide } = extentOf(height, width, total, 1);
+  const guess = Math.round(Math.sqrt((window.width * total) / (wide * window.height)));
+  const from = guess > 12 ? Math.floor(guess * 0.6) : 2;
+  for (let k = from; k <= Math.min(most, guess > 12 ? Math.ceil(guess * 1.5) : 14); k += Math.max(1, guess >> 3)) {
+    if (largest >= READABLE) break;
+    const scale = scaleOf(k);
+    if (scale < largest * WORTH) continue;
+    largest = scale;
+    best = k;
   }
-  // Columns differ in width, so the estimate may stop one short of the best.
-  for (const near of [best - 1, best + 1]) if (near >= 1 && near <= most && !tried.has(near)) attempt(near);
   return best;
 }
 
@@ -188,18 +199,17 @@ function extentOf(height: Float64Array, width: Float64Array, total: number, k: n
   return { wide: sum + wide, tall: Math.max(tall, at - begin) };
 }
 
-/** One tensor that goes from one column to another: down, under, up the gap before the target, in. */
+/** One tensor that is read in other columns than its own: a sign where it ends, the same where it goes on. */
 interface Connector {
-  readonly from: number;
-  readonly to: number;
-  exit: number; // block index of its port in the source column's flow; -1 when it starts at an input port
-  entry: number; // block index of its port in the target column's flow
-  track: number;
-  readonly input: number; // the input port it starts at, or -1
+  readonly number: number;
+  readonly exit: number; // block index of its sign in the source column's flow
+  readonly leaves: Map<number, number>; // by source block: the edge into that sign
+  readonly entries: Map<number, number>; // by column: block index of the sign there
 }
 
 interface SubFlow {
-  readonly blocks: Ints; // original block, or -1 for a connector's port
+  readonly blocks: Ints; // original block, or -1 for a connector's sign
+  readonly signs: Ints; // the block that a sign names, -1 for blocks
   readonly kind: Ints;
   readonly src: Ints;
   readonly dst: Ints;
@@ -212,14 +222,25 @@ function* layColumns(flow: Flow, cut: Columns, work: Work, maxRow: number): Step
   const { n, m } = flow;
   const C = cut.count;
   const subs: SubFlow[] = Array.from({ length: C }, () => ({
-    blocks: new Ints(), kind: new Ints(), src: new Ints(), dst: new Ints(), leave: new Floats(), enter: new Floats(), net: new Ints(),
+    blocks: new Ints(), signs: new Ints(), kind: new Ints(), src: new Ints(), dst: new Ints(), leave: new Floats(), enter: new Floats(), net: new Ints(),
   }));
   const local = new Int32Array(n);
   for (let v = 0; v < n; v++) {
     const s = subs[cut.of[v]];
     local[v] = s.blocks.push(v);
+    s.signs.push(-1);
     s.kind.push(flow.kind[v]);
   }
+  const signs: { readonly column: number; readonly block: number; readonly edge: number; readonly end: number; readonly number: number }[] = [];
+  // A sign is a box of its own: where a tensor leaves it names the reader, where it goes on the maker.
+  const addSign = (column: number, names: number, edge: number, end: number, number: number): number => {
+    const s = subs[column];
+    const block = s.blocks.push(-1);
+    s.signs.push(names);
+    s.kind.push(0);
+    signs.push({ column, block, edge, end, number });
+    return block;
+  };
   const connect = (s: SubFlow, a: number, b: number, e: number, leave: number, enter: number): number => {
     s.src.push(a);
     s.dst.push(b);
@@ -228,52 +249,32 @@ function* layColumns(flow: Flow, cut: Columns, work: Work, maxRow: number): Step
     s.net.push(flow.net[e]);
     return s.src.length - 1;
   };
-  // For each edge: its piece in the source column, its connector, its piece in the target column.
+  // For each edge: its piece in the source column and, where that is another, its piece in the target's.
   const head = new Int32Array(m).fill(-1);
   const tail = new Int32Array(m).fill(-1);
-  const via = new Int32Array(m).fill(-1);
-  const connectors: Connector[] = [];
-  const byKey = new Map<string, number>();
-  const exits = new Map<string, number>(); // edges into the exit port, one for each source and net
+  const connectors = new Map<string, Connector>();
   for (let e = 0; e < m; e++) {
-    const a = cut.of[flow.src[e]];
-    const b = cut.of[flow.dst[e]];
+    const s = flow.src[e];
+    const t = flow.dst[e];
+    const a = cut.of[s];
+    const b = cut.of[t];
     if (a === b) {
-      head[e] = connect(subs[a], local[flow.src[e]], local[flow.dst[e]], e, flow.leave[e], flow.enter[e]);
+      head[e] = connect(subs[a], local[s], local[t], e, flow.leave[e], flow.enter[e]);
       continue;
     }
-    if (flow.kind[flow.dst[e]] === 2) {
-      // An output made in an earlier column than its twin: it leaves at its own column's bottom.
-      head[e] = -2;
-      continue;
+    const key = `${flow.net[e]},${a}`;
+    let c = connectors.get(key);
+    if (!c) {
+      const number = connectors.size;
+      c = { number, exit: addSign(a, t, e, EXIT, number), leaves: new Map(), entries: new Map() };
+      connectors.set(key, c);
     }
-    const input = flow.kind[flow.src[e]] === 1 ? flow.src[e] : -1;
-    const key = `${flow.net[e]},${a},${b},${input}`;
-    let k = byKey.get(key);
-    if (k === undefined) {
-      k = connectors.length;
-      byKey.set(key, k);
-      const c: Connector = { from: a, to: b, exit: -1, entry: -1, track: 0, input };
-      if (input < 0) {
-        c.exit = subs[a].blocks.push(-1);
-        subs[a].kind.push(2);
-      }
-      c.entry = subs[b].blocks.push(-1);
-      subs[b].kind.push(1);
-      connectors.push(c);
-    }
-    via[e] = k;
-    const c = connectors[k];
-    if (input < 0) {
-      const exitKey = `${k},${flow.src[e]}`;
-      let h = exits.get(exitKey);
-      if (h === undefined) {
-        h = connect(subs[a], local[flow.src[e]], c.exit, e, flow.leave[e], 0);
-        exits.set(exitKey, h);
-      }
-      head[e] = h;
-    }
-    tail[e] = connect(subs[b], c.entry, local[flow.dst[e]], e, 0, flow.enter[e]);
+    let h = c.leaves.get(s);
+    if (h === undefined) c.leaves.set(s, (h = connect(subs[a], local[s], c.exit, e, flow.leave[e], 0)));
+    head[e] = h;
+    let entry = c.entries.get(b);
+    if (entry === undefined) c.entries.set(b, (entry = addSign(b, s, e, ENTRY, c.number)));
+    tail[e] = connect(subs[b], entry, local[t], e, 0, flow.enter[e]);
   }
   const laid: Arrangement[] = [];
   for (const s of subs) {
@@ -281,32 +282,21 @@ function* layColumns(flow: Flow, cut: Columns, work: Work, maxRow: number): Step
     laid.push(layColumn(sub, assignRanks(sub, work), work, maxRow));
     yield [laid.length, C];
   }
-
-  // Tracks: connectors into one column stand side by side in the gap before it.
-  const tracks = new Int32Array(C);
-  for (const c of connectors) if (c.input < 0) c.track = tracks[c.to]++;
-  let most = 0;
-  for (let c = 0; c < C; c++) most = Math.max(most, tracks[c]);
-  const room = connectors.length > 0 ? 16 + Math.min(most, 8) * 5 : 0;
   const left = new Float64Array(C);
   let width = 0;
   let height = 0;
   for (let c = 0; c < C; c++) {
-    left[c] = width + (c > 0 || tracks[c] > 0 ? COLUMN_GAP : 0) + tracks[c] * TRACK;
+    left[c] = width + (c > 0 ? COLUMN_GAP : 0);
     width = left[c] + laid[c].width;
     height = Math.max(height, laid[c].height);
   }
   const x = new Float32Array(n);
   const y = new Float32Array(n);
-  const bottom = room + height;
-  for (let c = 0; c < C; c++) {
-    const s = subs[c];
-    for (let i = 0; i < s.blocks.length; i++) {
-      const v = s.blocks.data[i];
-      if (v < 0) continue;
-      x[v] = left[c] + laid[c].x[i];
-      y[v] = flow.kind[v] === 1 ? 0 : flow.kind[v] === 2 ? bottom + room : room + laid[c].y[i];
-    }
+  for (let v = 0; v < n; v++) {
+    const c = cut.of[v];
+    x[v] = left[c] + laid[c].x[local[v]];
+    // Outputs leave at the bottom of the whole.
+    y[v] = flow.kind[v] === 2 ? height : laid[c].y[local[v]];
   }
   const points = new Floats(m * 12);
   const pathStart = new Int32Array(m + 1);
@@ -315,58 +305,38 @@ function* layColumns(flow: Flow, cut: Columns, work: Work, maxRow: number): Step
     points.push(py);
     points.push(bend);
   };
-  const copy = (c: number, e: number): void => {
+  const copy = (c: number, e: number, jump: boolean): void => {
     const a = laid[c];
     for (let p = a.pathStart[e]; p < a.pathStart[e + 1]; p++) {
-      push(left[c] + a.points[3 * p], room + a.points[3 * p + 1], a.points[3 * p + 2]);
+      push(left[c] + a.points[3 * p], a.points[3 * p + 1], jump && p === a.pathStart[e] ? NaN : a.points[3 * p + 2]);
     }
   };
   for (let e = 0; e < m; e++) {
-    const s = flow.src[e];
     const t = flow.dst[e];
-    const a = cut.of[s];
-    const b = cut.of[t];
-    if (head[e] === -2) {
-      push(x[s] + flow.axis[s] + (flow.leave[e] || 0), y[s] + flow.bottom[s], 0);
-      push(x[t], bottom + room, 0);
-    } else if (via[e] < 0) {
-      if (flow.kind[s] === 1) push(x[s], 0, 0);
-      copy(a, head[e]);
-      if (flow.kind[t] === 2) push(x[t], bottom + room, 0);
-    } else {
-      const c = connectors[via[e]];
-      const xin = left[b] + laid[b].x[c.entry];
-      if (c.input >= 0) {
-        push(x[c.input], 0, 0);
-        push(xin, room * 0.9, 0);
-        push(xin, room, 0);
-      } else {
-        copy(a, head[e]);
-        const xout = left[a] + laid[a].x[c.exit];
-        const lane = left[b] - COLUMN_GAP / 2 - c.track * TRACK;
-        const swing = 8 + Math.min(c.track, 8) * 5;
-        push(xout, bottom, 0);
-        push(lane, bottom, swing);
-        push(lane, room, 0);
-        push(xin, room, -swing);
-      }
-      copy(b, tail[e]);
-    }
+    copy(cut.of[flow.src[e]], head[e], false);
+    if (tail[e] >= 0) copy(cut.of[t], tail[e], true);
+    if (flow.kind[t] === 2) push(x[t], height, 0);
     pathStart[e + 1] = points.length / 3;
   }
-  return { width, height: bottom + room, x, y, pathStart, points: points.take() };
+  return {
+    width, height, x, y, pathStart, points: points.take(),
+    signs: signs.map(({ column, block, ...s }) => ({ ...s, x: left[column] + laid[column].x[block], y: laid[column].y[block] })),
+  };
 }
 
 function toFlow(flow: Flow, s: SubFlow): Flow {
   const n = s.blocks.length;
-  const pick = (a: Float32Array): Float32Array => {
+  // A sign is as large as the words for the block that it names.
+  const pick = (a: Float32Array, sign: (v: number) => number): Float32Array => {
     const out = new Float32Array(n);
-    for (let i = 0; i < n; i++) if (s.blocks.data[i] >= 0) out[i] = a[s.blocks.data[i]];
+    for (let i = 0; i < n; i++) out[i] = s.blocks.data[i] >= 0 ? a[s.blocks.data[i]] : sign(s.signs.data[i]);
     return out;
   };
+  const wide = (v: number): number => flow.signW[v];
+  const high = (v: number): number => flow.signH[v];
   return {
-    n, kind: Uint8Array.from(s.kind.take()), w: pick(flow.w), h: pick(flow.h), axis: pick(flow.axis), top: pick(flow.top),
-    bottom: pick(flow.bottom), stem: pick(flow.stem), m: s.src.length, src: s.src.take(), dst: s.dst.take(),
-    leave: s.leave.take(), enter: s.enter.take(), net: s.net.take(),
+    n, kind: Uint8Array.from(s.kind.take()), w: pick(flow.w, wide), h: pick(flow.h, high), axis: pick(flow.axis, (v) => wide(v) / 2), top: pick(flow.top, () => 0),
+    bottom: pick(flow.bottom, high), stem: pick(flow.stem, () => 0), signW: pick(flow.signW, () => 0), signH: pick(flow.signH, () => 0),
+    m: s.src.length, src: s.src.take(), dst: s.dst.take(), leave: s.leave.take(), enter: s.enter.take(), net: s.net.take(),
   };
 }

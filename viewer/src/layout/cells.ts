@@ -9,6 +9,9 @@ import type { Ranks } from "./rank";
 
 /** An edge that skips more rows than this runs in a lane at the side: bends must not multiply work. */
 const MAX_BENDS = 6;
+/** In a drawing that is looked at closely (up to so many blocks) it may hug its block for this long. */
+const FEW = 250;
+const MAX_BENDS_FEW = 40;
 
 /**
  * A port far from its block's middle does not pull: wide groups have their input at the left and their
@@ -35,12 +38,13 @@ export function buildCells(flow: Flow, ranks: Ranks, rank: Int32Array, rowCount:
   for (let v = 0; v < n; v++) cellRow.push(rank[v]);
   const bendStart = new Int32Array(m + 1);
   const count = new Int32Array(m);
-  let budget = 3 * n + 64;
+  const most = n <= FEW ? MAX_BENDS_FEW : MAX_BENDS;
+  let budget = (n <= FEW ? 8 : 3) * n + 64;
   for (let e = 0; e < m; e++) {
     const span = rank[dst[e]] - rank[src[e]];
     if (ranks.back[e] || span < 1) route[e] = 3;
     else if (span === 1) route[e] = 1;
-    else if (span - 1 <= MAX_BENDS && !split[rank[src[e]]] && !split[rank[dst[e]]] && budget >= span - 1) {
+    else if (span - 1 <= most && !split[rank[src[e]]] && !split[rank[dst[e]]] && budget >= span - 1) {
       route[e] = 1;
       count[e] = span - 1;
       budget -= span - 1;
@@ -97,12 +101,12 @@ export function buildCells(flow: Flow, ranks: Ranks, rank: Int32Array, rowCount:
       const enter = b[l] < n ? near(flow.enter[e], port) : 0;
       values[i] = upwards ? a[l] : b[l];
       wish[i] = upwards ? leave - enter : enter - leave;
-      // Chains of boxes stay straight and bends stay straight; where one meets the other, either may give.
+      // Chains of boxes stay straight and bends stay straight; where one meets the other, the bends give way.
       const bent = (a[l] >= n ? 1 : 0) + (b[l] >= n ? 1 : 0);
       const own = upwards ? b[l] >= n : a[l] >= n;
       // Ports follow the boxes, not the other way round.
       const ownPort = flow.kind[upwards ? b[l] : a[l]] !== 0;
-      weight[i] = port ? (ownPort ? 1 : 0.02) : bent === 2 ? 8 : bent === 1 ? (own ? 1 : 0.05) : 1;
+      weight[i] = port ? (ownPort ? 1 : 0.02) : bent === 2 ? 8 : bent === 1 ? (own ? 0.15 : 0.05) : 1;
     }
     return { cell: { offsets: (upwards ? byLower : byUpper).offsets, values }, wish, weight, values };
   };

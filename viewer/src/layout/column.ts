@@ -39,8 +39,10 @@ export function layColumn(flow: Flow, ranks: Ranks, work: Work, maxRow: number):
     low[r] = Math.min(low[r], x[v] - left[v]);
     high[r] = Math.max(high[r], x[v] + right[v]);
   }
+  // A row that splitting left empty is as wide as nothing, where the row before it has its middle.
+  for (let r = 0; r < rows.count; r++) if (low[r] > high[r]) low[r] = high[r] = r > 0 ? (low[r - 1] + high[r - 1]) / 2 : 0;
   const enter = spreadEntries(flow, cells, x, flow.enter);
-  const lanes = chooseLanes(flow, cells, rows.rank, x, low, high, work);
+  const lanes = chooseLanes(flow, cells, rows.rank, low, high, work);
   const y = rowHeights(flow, cells, rows, x, enter);
   return draw(flow, cells, rows, x, y, enter, lanes, low, high);
 }
@@ -117,7 +119,7 @@ function spreadEntries(flow: Flow, cells: Cells, x: Float64Array, given: Float32
 
 /** Lane x of each edge that has one; edges of one tensor, or into one box, share theirs. */
 function chooseLanes(
-  flow: Flow, cells: Cells, rank: Int32Array, x: Float64Array, low: Float64Array, high: Float64Array, work: Work,
+  flow: Flow, cells: Cells, rank: Int32Array, low: Float64Array, high: Float64Array, work: Work,
 ): Float64Array {
   const lane = new Float64Array(flow.m);
   const bySource = new Map<string, number[]>();
@@ -144,18 +146,14 @@ function chooseLanes(
   const wishes: LaneWish[] = groups.map((edges) => {
     let from = Infinity;
     let to = -Infinity;
-    let x0 = 0;
-    let x1 = 0;
     for (const e of edges) {
       const a = rank[flow.src[e]];
       const b = rank[flow.dst[e]];
       const up = cells.route[e] === 3;
       from = Math.min(from, up ? Math.min(a, b) : a + 1);
       to = Math.max(to, up ? Math.max(a, b) : b - 1);
-      x0 += x[flow.src[e]] / edges.length;
-      x1 += x[flow.dst[e]] / edges.length;
     }
-    return { from, to, x0, x1 };
+    return { from, to, back: cells.route[edges[0]] === 3 };
   });
   work.lanes += wishes.length;
   const at = assignLanes(wishes, low, high);
@@ -184,7 +182,9 @@ function rowHeights(flow: Flow, cells: Cells, rows: SplitRows, x: Float64Array, 
     height[r] = Math.max(height[r], flow.h[v]);
     stem[r] = Math.max(stem[r], flow.stem[v]);
   }
+  const bent = new Uint8Array(rows.count);
   const widen = (r: number, run: number): void => {
+    if (Math.abs(run) > 1 && r >= 0 && r < rows.count) bent[r] = 1;
     if (r >= 0 && r < rows.count) gap[r] = Math.max(gap[r], Math.min(ROW_GAP_MAX, ROW_GAP + 0.06 * Math.abs(run)));
   };
   for (let e = 0; e < flow.m; e++) {
@@ -214,7 +214,9 @@ function rowHeights(flow: Flow, cells: Cells, rows: SplitRows, x: Float64Array, 
     top[r] = y;
     bottom[r] = y + height[r];
     under[r] = bottom[r] + stem[r];
-    y = bottom[r] + (r + 1 < rows.count ? (onlyPorts[r] || onlyPorts[r + 1] ? Math.max(PORT_ROW, gap[r] - 14) : gap[r]) + stem[r] : 0);
+    // Where all edges run straight, a shape stands beside them in the gap itself.
+    const room = onlyPorts[r] || onlyPorts[r + 1] ? Math.max(PORT_ROW, gap[r] - 14) : gap[r];
+    y = bottom[r] + (r + 1 < rows.count ? (bent[r] ? room + stem[r] : Math.max(room, stem[r] + 6)) : 0);
   }
   return { top, bottom, under };
 }
@@ -245,6 +247,13 @@ function draw(
   const to = (px: number, py: number, bend = 0): void => {
     // Points closer than half a pixel are one point; a bent stretch is kept in any case.
     if (bend === 0 && points.length > pathBegin && Math.abs(px - lastX) < 0.01 && Math.abs(py - lastY) < 0.5) return;
+    const before = points.length - 6;
+    if (bend === 0 && before >= pathBegin && points.data[before + 5] === 0 && Math.abs(points.data[before] - px) < 0.01 && Math.abs(lastX - px) < 0.01) {
+      // Straight on: the last point moves instead of another one behind it.
+      points.data[before + 4] = py;
+      lastY = py;
+      return;
+    }
     points.push(px);
     points.push(py);
     points.push(bend);
@@ -284,5 +293,5 @@ function draw(
     pathStart[e + 1] = points.length / 3;
   }
   const height = rows.count > 0 ? y.bottom[rows.count - 1] : 0;
-  return { width: max - min, height, x: bx, y: by, pathStart, points: points.take() };
+  return { width: max - min, height, x: bx, y: by, pathStart, points: points.take(), signs: [] };
 }

@@ -17,6 +17,9 @@ export interface Flow {
   readonly bottom: Float32Array;
   /** Length that edges run straight under the block, so that their shape can be written beside them. */
   readonly stem: Float32Array;
+  /** Size of the sign that names the block where one of its tensors goes on in another column. */
+  readonly signW: Float32Array;
+  readonly signH: Float32Array;
   readonly m: number;
   readonly src: Int32Array;
   readonly dst: Int32Array;
@@ -36,11 +39,26 @@ export interface Arrangement {
   /**
    * Edge e runs through points[3 * pathStart[e] ..]: x, y and the bend of the stretch that ends there. A
    * stretch leaves and arrives vertically: a straight line when x is the same, an S-curve when the flow goes
-   * down, and with bend b != 0 a U-turn that swings |b| below (b > 0) or above (b < 0) both points.
+   * down, and with bend b != 0 a U-turn that swings |b| below (b > 0) or above (b < 0) both points. NaN is
+   * a gap: a wrapped edge ends at one sign and goes on at another.
    */
   readonly pathStart: Int32Array;
   readonly points: Float32Array;
+  /** Signs of wrapped edges; none in a drawing of one column. */
+  readonly signs: readonly Sign[];
 }
+
+/** Where a wrapped edge ends (EXIT) or goes on (ENTRY); signs with one number belong together. */
+export interface Sign {
+  readonly x: number;
+  readonly y: number;
+  readonly edge: number;
+  readonly end: number;
+  readonly number: number;
+}
+
+export const EXIT = 1;
+export const ENTRY = 2;
 
 export interface Work {
   /** Steps of each kind, so that tests can hold the work near linear without looking at a clock. */

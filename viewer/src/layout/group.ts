@@ -2,9 +2,9 @@
 
 import { Floats, Ints } from "../base/grow";
 import { arrangeSteps, type Steps } from "./arrange";
-import type { Flow, Work } from "./flow";
+import { EXIT, type Flow, type Work } from "./flow";
 import { assignRanks } from "./rank";
-import { HEADER, PAD, PILL_GAP, PILL_ROOM, STEM, TAG_RISE, type Size } from "./style";
+import { HEADER, PAD, PILL_GAP, PILL_H, PILL_ROOM, STEM, TAG_RISE, type Size } from "./style";
 import { EDGE, LINK, TAG, type Template } from "./template";
 
 /** A drawing's inputs, free of names and ids, so that equal inputs can share one drawing. */
@@ -31,15 +31,19 @@ export interface GroupInput {
   readonly minWidth: number;
   readonly across: boolean; // left to right
   readonly root: boolean;
-  readonly aspect: number;
-  readonly wrapFrom: number;
+  /** The window that the drawing should be read in. */
+  readonly width: number;
+  readonly height: number;
+  /** Size of the sign that names each member where one of its edges goes on in another column. */
+  readonly sign: readonly Size[];
 }
 
 /** A tensor read this many ranks away counts as far; one with this many far readers becomes a named port. */
 const FAR = 4;
 const MANY = 3;
 const MAX_PILLS = 4;
-
+/** A sign that names a port of the group itself. */
+const PORT_SIGN: Size = { w: 72, h: PILL_H };
 
 export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
   const owner = satellites(p);
@@ -47,7 +51,8 @@ export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
   const beside = pillsBeside(p, owner, tagged);
   const blocks = shapeBlocks(p, owner, beside);
   const { flow, edgeOf } = toFlow(p, owner, tagged, blocks);
-  const laid = yield* arrangeSteps(flow, { aspect: p.across ? 1 / p.aspect : p.aspect, wrapFrom: p.wrapFrom }, work);
+  const window = p.across ? { width: p.height, height: p.width } : { width: p.width, height: p.height };
+  const laid = yield* arrangeSteps(flow, { ...window, root: p.root }, work);
 
   const padX = p.root ? 0 : p.across && p.ins + p.outs > 0 ? 6 : PAD;
   const padTop = p.root ? 0 : HEADER;
@@ -67,6 +72,7 @@ export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
   const tagRect = new Floats();
   const tagEdge = new Ints();
   const tagMore = new Ints();
+  const tagEnd = new Ints();
   for (let v = 0; v < p.n; v++) {
     if (owner[v] >= 0) continue;
     const b = blocks[v];
@@ -85,6 +91,7 @@ export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
         tagRect.push(s.w);
         tagRect.push(s.h);
         tagMore.push(s.more);
+        tagEnd.push(0);
       }
       let at = -1;
       if (s.edge >= 0) {
@@ -114,9 +121,10 @@ export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
     if (k < p.ins) inAt[k] = place;
     else outAt[k - p.ins] = place;
   }
+  const drawn = new Int32Array(edgeOf.length);
   for (let f = 0; f < edgeOf.length; f++) {
     const e = edgeOf[f];
-    edge.begin(p, e, EDGE);
+    drawn[f] = edge.begin(p, e, EDGE);
     const from = laid.pathStart[f];
     const to = laid.pathStart[f + 1];
     if (p.src[e] < 0) edge.point(p.across ? 0 : inAt[-1 - p.src[e]], p.across ? inAt[-1 - p.src[e]] : 0, 0);
@@ -125,8 +133,21 @@ export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
     }
     if (p.dst[e] < 0) edge.point(p.across ? w : outAt[-1 - p.dst[e]], p.across ? outAt[-1 - p.dst[e]] : h, 0);
   }
+  for (const s of laid.signs) {
+    const e = edgeOf[s.edge];
+    const named = s.end === EXIT ? p.dst[e] : p.src[e];
+    const size = named < 0 ? PORT_SIGN : p.sign[named];
+    tagRect.push(X(s.x, s.y));
+    tagRect.push(Y(s.x, s.y));
+    tagRect.push(size.w);
+    tagRect.push(size.h);
+    tagEdge.push(drawn[s.edge]);
+    tagMore.push(s.number);
+    tagEnd.push(s.end);
+  }
   return {
-    w, h, rect, small, ...edge.take(), tagRect: tagRect.take(), tagEdge: tagEdge.take(), tagMore: tagMore.take(), inAt, outAt,
+    w, h, rect, small, ...edge.take(), tagRect: tagRect.take(), tagEdge: tagEdge.take(), tagMore: tagMore.take(),
+    tagEnd: Uint8Array.from(tagEnd.take()), inAt, outAt,
   };
 }
 
@@ -330,7 +351,8 @@ function toFlow(p: GroupInput, owner: Int32Array, tagged: Uint8Array, blocks: Bl
   const n = boxes + p.ins + p.outs;
   const f = {
     kind: new Uint8Array(n), w: new Float32Array(n), h: new Float32Array(n), axis: new Float32Array(n), top: new Float32Array(n),
-    bottom: new Float32Array(n), stem: new Float32Array(n),
+    bottom: new Float32Array(n), stem: new Float32Array(n), signW: new Float32Array(n).fill(p.across ? PORT_SIGN.h : PORT_SIGN.w),
+    signH: new Float32Array(n).fill(p.across ? PORT_SIGN.w : PORT_SIGN.h),
   };
   f.kind.fill(1, boxes, boxes + p.ins);
   f.kind.fill(2, boxes + p.ins);
@@ -340,6 +362,8 @@ function toFlow(p: GroupInput, owner: Int32Array, tagged: Uint8Array, blocks: Bl
     const box = p.size[v];
     const b = blocks ? blocks[v] : { flow: 0, w: box.w, h: box.h, boxX: 0, boxY: 0, pills: [] };
     b.flow = i;
+    f.signW[i] = p.across ? p.sign[v].h : p.sign[v].w;
+    f.signH[i] = p.across ? p.sign[v].w : p.sign[v].h;
     f.w[i] = p.across ? b.h : b.w;
     f.h[i] = p.across ? b.w : b.h;
     f.axis[i] = p.across ? b.boxY + box.h / 2 : b.boxX + box.w / 2;

@@ -8,7 +8,7 @@ import type { GroupInput } from "./group";
 import { LINE, type Interner } from "./labels";
 import type { Measure } from "./measure";
 import type { Problem, ProblemBuilder } from "./problem";
-import { foldedSize, headerWidth, leafSize, pillSize, SUB_PX, tagSize, type Size } from "./style";
+import { foldedSize, headerWidth, leafSize, PILL_H, pillSize, SUB_PX, tagSize, type Size } from "./style";
 import type { Template } from "./template";
 
 /** Ports of a group by tensor; many tensors share a port where there would be too many to tell apart. */
@@ -57,19 +57,25 @@ export interface InputContext {
   readonly labels: Interner;
   readonly problems: ProblemBuilder;
   readonly across: boolean;
-  readonly aspect: number;
-  readonly wrapFrom: number;
+  /** The window that a drawing should be read in. */
+  readonly width: number;
+  readonly height: number;
   open(group: number): OpenMember | null;
 }
 
 export interface DrawingInput extends GroupInput {
   readonly edgeLabel: Int32Array;
   readonly tagLabel: Int32Array; // by net
+  /** What a sign calls each member; empty where nothing can wrap. */
+  readonly titles: readonly string[];
   /** All of the above as one text: equal keys, equal drawings. */
   readonly key: string;
 }
 
 const SMALL: Size = { w: 0, h: 0 };
+const SIGN: Size = { w: 48, h: PILL_H };
+/** A group with fewer members never wraps: there are less than four rows of them, or they are sheets. */
+const SIGNED = 4;
 /** Longer shapes are cut where they are written. */
 const LABEL_W = 180;
 
@@ -148,10 +154,19 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
     tagLabel[b.net[e]] = labels.id(type ? `${name}${LINE}${type}` : name);
     sizes[b.net[e]] = tagSize(measure, name, type);
   }
+  // What may wrap is drawn for its own names: they stand on the signs of wrapped edges.
+  const sign: Size[] = new Array<Size>(n).fill(SIGN);
+  const titles: string[] = [];
+  if (n >= SIGNED) {
+    for (let i = 0; i < n; i++) {
+      titles.push(p.members[i] < h.nodes ? nodeTitle(h, p.members[i]) : groupTitle(h, p.members[i] - h.nodes));
+      sign[i] = pillSize(measure, `AA → ${titles[i]}`);
+    }
+  }
   const minWidth = flat || p.group === 0 ? 0 : headerWidth(measure, groupTitle(h, p.group), groupSubtitle(h, p.group));
   const input = {
     n, size, pill, nature, src: b.src, dst: b.dst, leaveAt, enterAt, net: b.net, tensors: b.tensors, tensor: b.index, tagSize: sizes,
-    ins: ports.ins, outs: ports.outs, labelled, minWidth, across: ctx.across, root: p.group === 0, aspect: ctx.aspect, wrapFrom: ctx.wrapFrom,
+    ins: ports.ins, outs: ports.outs, labelled, minWidth, across: ctx.across, root: p.group === 0, width: ctx.width, height: ctx.height, sign, titles,
     edgeLabel, tagLabel,
   };
   return { ...input, key: n > 3000 ? "" : keyOf(input) };
@@ -162,7 +177,7 @@ function keyOf(p: Omit<DrawingInput, "key">): string {
   const at = (a: Float32Array): string => a.map((v) => Math.round(v * 4)).join(",");
   return [
     p.n, p.ins, p.outs, p.minWidth, p.root ? 1 : 0, sizes, p.nature.join(""), p.src.join(","), p.dst.join(","), at(p.leaveAt),
-    at(p.enterAt), p.net.join(","), p.tensors.join(","), p.tensor.join(","), p.edgeLabel.join(","), p.tagLabel.join(","),
+    at(p.enterAt), p.net.join(","), p.tensors.join(","), p.tensor.join(","), p.edgeLabel.join(","), p.tagLabel.join(","), p.titles.join("\n"),
   ].join("|");
 }
 

@@ -56,19 +56,18 @@ export class Outline {
   }
 }
 
-/** A lane wanted: rows `from`..`to` are passed; x0 and x1 are where the edge comes from and goes to. */
+/** A lane wanted: rows `from`..`to` are passed. What skips forward runs at the right, what runs back at the left: always. */
 export interface LaneWish {
   readonly from: number;
   readonly to: number;
-  readonly x0: number;
-  readonly x1: number;
+  readonly back: boolean;
 }
 
 export const LANE_GAP = 12;
 
 /**
- * An x for each wish. Short lanes first, so that they lie inside long ones; the side with the shorter
- * way wins. `left` and `right` are the rows' outlines; the lanes widen them.
+ * An x for each wish. Short lanes first, so that they lie inside long ones. `left` and `right` are the
+ * rows' outlines; the lanes widen them.
  */
 export function assignLanes(wishes: readonly LaneWish[], left: Float64Array, right: Float64Array): Float64Array {
   const out = new Float64Array(wishes.length);
@@ -77,13 +76,10 @@ export function assignLanes(wishes: readonly LaneWish[], left: Float64Array, rig
   const rightMost = new Outline(right);
   const leftMost = new Outline(left.map((v) => -v));
   for (const i of order) {
-    const { from, to, x0, x1 } = wishes[i];
-    const r = rightMost.over(from, to) + LANE_GAP;
-    const l = -leftMost.over(from, to) - LANE_GAP;
-    const goRight = Math.abs(r - x0) + Math.abs(r - x1) <= Math.abs(l - x0) + Math.abs(l - x1);
-    out[i] = goRight ? r : l;
-    if (goRight) rightMost.lift(from, to, r);
-    else leftMost.lift(from, to, -l);
+    const { from, to, back } = wishes[i];
+    out[i] = back ? -leftMost.over(from, to) - LANE_GAP : rightMost.over(from, to) + LANE_GAP;
+    if (back) leftMost.lift(from, to, -out[i]);
+    else rightMost.lift(from, to, out[i]);
   }
   for (let r = 0; r < right.length; r++) {
     right[r] = rightMost.over(r, r);

@@ -44,7 +44,7 @@ export function assignRanks(flow: Flow, work: Work): Ranks {
   }
   // A block with more outputs than inputs (a constant, above all) comes down to its consumers. An input that
   // many read counts for nothing: far from it, its name stands beside the block instead of an edge.
-  const side = sideFeeds(flow, order, ins, back);
+  const side = sideFeeds(flow, order, ins, outs, back, rank, last);
   for (let k = n - 1; k >= 0; k--) {
     const v = order[k];
     if (kind[v] !== 0) continue;
@@ -59,23 +59,47 @@ export function assignRanks(flow: Flow, work: Work): Ranks {
     const reads = side[v] ? 0 : ins.offsets[v + 1] - ins.offsets[v];
     if (used > 0 && low - 1 > rank[v] && used > reads) rank[v] = low - 1;
   }
+  // Rows that everything has come down from are left out.
+  const used = new Int32Array(last + 2);
+  for (let v = 0; v < n; v++) if (kind[v] !== 2) used[rank[v]] = 1;
+  for (let r = 0, at = 0; r <= last; r++) {
+    const here = used[r];
+    used[r] = at;
+    at += here;
+    if (r === last) last = at - 1;
+  }
   let outPorts = 0;
   for (let v = 0; v < n; v++) {
-    if (kind[v] !== 2) continue;
+    if (kind[v] !== 2) {
+      rank[v] = used[rank[v]];
+      continue;
+    }
     outPorts = 1;
     rank[v] = last + 1;
   }
   return { rank, count: n === 0 ? 0 : last + 1 + outPorts, back, ins, outs };
 }
 
-/** With this many readers a tensor is one that stands by name where it is far. */
+/** A reader that could stand this many rows lower is far from what it is for; a tensor with so many of them stands by name there. */
+const FAR = 4;
 const MANY = 3;
 
-/** 1 for blocks that hang on nothing but inputs read by many: seeds, masks and positions made ready for one consumer. */
-function sideFeeds(flow: Flow, order: Int32Array, ins: Csr, back: Uint8Array): Uint8Array {
-  const { n, m, src, net } = flow;
-  const readers = new Map<number, number>();
-  for (let e = 0; e < m; e++) readers.set(net[e], (readers.get(net[e]) ?? 0) + 1);
+/**
+ * 1 for blocks that hang on nothing but inputs with many far readers: seeds, masks and positions made ready
+ * for one consumer each. Query, key and value read one input too, but stand where they are: beside each other.
+ */
+function sideFeeds(flow: Flow, order: Int32Array, ins: Csr, outs: Csr, back: Uint8Array, rank: Int32Array, last: number): Uint8Array {
+  const { n, m, src, dst, net, kind } = flow;
+  const latest = new Int32Array(n).fill(last);
+  for (let k = n - 1; k >= 0; k--) {
+    const v = order[k];
+    for (let i = outs.offsets[v]; i < outs.offsets[v + 1]; i++) {
+      const e = outs.values[i];
+      if (!back[e] && kind[dst[e]] === 0) latest[v] = Math.min(latest[v], latest[dst[e]] - 1);
+    }
+  }
+  const far = new Map<number, number>();
+  for (let e = 0; e < m; e++) if (latest[dst[e]] - rank[dst[e]] > FAR) far.set(net[e], (far.get(net[e]) ?? 0) + 1);
   const side = new Uint8Array(n);
   for (let k = 0; k < n; k++) {
     const v = order[k];
@@ -85,7 +109,7 @@ function sideFeeds(flow: Flow, order: Int32Array, ins: Csr, back: Uint8Array): U
     for (let i = from; all && i < to; i++) {
       const e = ins.values[i];
       const p = src[e];
-      all = !back[e] && (side[p] === 1 || (ins.offsets[p] === ins.offsets[p + 1] && (readers.get(net[e]) ?? 0) >= MANY));
+      all = !back[e] && (side[p] === 1 || (ins.offsets[p] === ins.offsets[p + 1] && (far.get(net[e]) ?? 0) >= MANY));
     }
     side[v] = all ? 1 : 0;
   }

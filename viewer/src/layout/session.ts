@@ -7,7 +7,7 @@ import { groupChanges, groupSubtitle, groupTitle, isSource, nodeSubtitle, nodeTi
 import { bodyOf, INSIDE } from "../model/inside";
 import { CHANGED } from "../model/stage";
 import { FAMILIES, FAMILY_WEIGHT, familyOf } from "./family";
-import { newWork, type Work } from "./flow";
+import { EXIT, newWork, type Work } from "./flow";
 import { finish, type Steps } from "./arrange";
 import { groupSteps } from "./group";
 import { makeInput, portsOf, type InputContext, type OpenMember, type Ports } from "./input";
@@ -24,8 +24,9 @@ export const EACH = 2;
 
 export interface LayoutOptions {
   readonly across: boolean;
-  readonly aspect: number;
-  readonly wrapFrom: number;
+  /** The window that drawings should be read in. */
+  readonly width: number;
+  readonly height: number;
 }
 
 export interface Pace {
@@ -34,6 +35,13 @@ export interface Pace {
 }
 
 export const noPace: Pace = { step: () => Promise.resolve() };
+
+/** "B → layer3" where an edge leaves its column, "B ← layer2" where it goes on. */
+function signText(number: number, end: number, title: string): string {
+  let letters = "";
+  for (let k = number + 1; k > 0; k = Math.floor((k - 1) / 26)) letters = String.fromCharCode(65 + ((k - 1) % 26)) + letters;
+  return `${letters} ${end === EXIT ? "→" : "←"} ${title}`;
+}
 
 export class LayoutSession {
   readonly fold: Uint8Array;
@@ -200,6 +208,11 @@ export class LayoutSession {
     const tagLabel = new Int32Array(t.tagEdge.length);
     for (let e = 0; e < edgeLabel.length; e++) edgeLabel[e] = t.edgeKind[e] === 0 ? input.edgeLabel[byTensor.get(t.edgeTensor[e]) as number] : 0;
     for (let k = 0; k < tagLabel.length; k++) {
+      if (t.tagEnd[k] !== 0) {
+        const named = t.tagEnd[k] === EXIT ? t.edgeDst[t.tagEdge[k]] : t.edgeSrc[t.tagEdge[k]];
+        tagLabel[k] = this.labels.id(signText(t.tagMore[k], t.tagEnd[k], named < 0 ? (t.tagEnd[k] === EXIT ? "output" : "input") : input.titles[named]));
+        continue;
+      }
       tagLabel[k] =
         t.tagEdge[k] < 0
           ? this.labels.id(`+${t.tagMore[k]}`)

@@ -31,11 +31,11 @@ export interface Size {
 }
 
 /**
- * Letters stay at 11 px when boxes shrink: room for a title of 12 px and a second line of 11 px at scale 0.76,
+ * Letters stay at 11 px when boxes shrink: room for a title of 12 px and a second line of 11 px at scale 0.7,
  * the smallest at which a first view is drawn.
  */
-const TITLE_ROOM = 11 / (0.76 * TITLE_PX);
-const SUB_ROOM = 11 / (0.76 * SUB_PX);
+const TITLE_ROOM = 11 / (0.7 * TITLE_PX);
+const SUB_ROOM = 11 / (0.7 * SUB_PX);
 
 export function leafSize(m: Measure, title: string, sub: string): Size {
   const w = Math.max(m.width(title, TITLE_PX, "bold") * TITLE_ROOM, m.width(sub, SUB_PX, "mono") * SUB_ROOM) + 22;

@@ -22,8 +22,10 @@ export interface Template {
   /** Named ports: x, y, w, h and the edge that each stands for; a "+3" pill has edge -1. */
   readonly tagRect: Float32Array;
   readonly tagEdge: Int32Array;
-  /** For a "+3" pill: how many. */
+  /** For a "+3" pill: how many. For the sign of a wrapped edge: its number. */
   readonly tagMore: Int32Array;
+  /** 0 for a named port or "+3"; EXIT or ENTRY for the signs at the two ends of a wrapped edge's gap. */
+  readonly tagEnd: Uint8Array;
   /** Places of the ports on the border: x for downward drawings, y for left-to-right ones. */
   readonly inAt: Float32Array;
   readonly outAt: Float32Array;

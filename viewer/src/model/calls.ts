@@ -72,7 +72,7 @@ export function splitCalls(stage: StageGraph, home: Int32Array, parent: Int32Arr
 }
 
 /** Those of `suspects` that lie on a cycle among the members of the group that holds them. */
-function onCycles(stage: StageGraph, home: Int32Array, parent: Int32Array, suspects: ReadonlySet<number>): Set<number> {
+export function onCycles(stage: StageGraph, home: Int32Array, parent: Int32Array, suspects: ReadonlySet<number>): Set<number> {
   const N = stage.count;
   const holders = new Set<number>();
   for (const g of suspects) holders.add(parent[g]);

@@ -3,12 +3,14 @@
 import { bucket, type Csr } from "../base/csr";
 import { Ints } from "../base/grow";
 import { splitCalls } from "./calls";
+import { dissolveContainers } from "./containers";
 import { INSIDE } from "./inside";
 import type { StageGraph } from "./stage";
 import { findRuns, hashGroups } from "./twins";
 
 /** Rows of the file's groups, followed by one for each further call of a module that was cut into calls. */
 export interface GroupRows {
+  /** As in the file: what names go by. A list that was dissolved is nobody's parent in the hierarchy. */
   readonly parent: Int32Array;
   /** Row in the file. */
   readonly file: Int32Array;
@@ -74,6 +76,8 @@ const MIN_RUN = 3;
 export function buildHierarchy(stage: StageGraph, grouping: string): Hierarchy {
   const home = homes(stage, grouping);
   const rows = withCalls(stage, home);
+  const holder = rows.parent.slice();
+  dissolveContainers(stage, home, holder, holder.length);
 
   // Groups in order of first use, parents before children; `seq` is the order of members.
   const dense = new Int32Array(rows.parent.length).fill(-1);
@@ -88,7 +92,7 @@ export function buildHierarchy(stage: StageGraph, grouping: string): Hierarchy {
     let g = home[n];
     while (g >= 0 && dense[g] < 0) {
       path.push(g);
-      g = rows.parent[g];
+      g = holder[g];
     }
     let above = g < 0 ? 0 : dense[g];
     while (path.length > 0) {
