@@ -7,6 +7,7 @@ import { Measure } from "../layout/measure";
 import { LARGE, transferables } from "../layout/scene_update";
 import { EACH, FOLDED, LayoutSession, OPEN, type Pace } from "../layout/session";
 import { countIn } from "../model/counts";
+import { withBlocks } from "../model/blocks";
 import { Graph } from "../model/graph";
 import { buildHierarchy, groupKey, type Hierarchy } from "../model/hierarchy";
 import { INSIDE, unfoldBodies } from "../model/inside";
@@ -38,6 +39,8 @@ export class Engine {
   /** The graph with some nodes unfolded, and which. */
   private inside: { readonly key: string; readonly graph: Graph } | null = null;
   private keys: Map<number, number> | null = null;
+  /** Graphs without modules with the blocks found in a stage of them. */
+  private readonly blocks = new Map<string, Graph>();
 
   /** The methods as the page sees them. */
   methods(): Served<EngineApi> {
@@ -66,6 +69,7 @@ export class Engine {
     call.progress({ text: "Reading the file", done: 0, total: 1 });
     this.recording = await Recording.open(new Uint8Array(bytes));
     this.graphs.clear();
+    this.blocks.clear();
     this.session = null;
     this.inside = null;
     this.shown = "";
@@ -93,7 +97,7 @@ export class Engine {
       },
     };
     if (this.recording && this.recording.header.graphs[view.graph]) call.progress({ text: "Reading nodes", done: 0, total: 1 });
-    const graph = await this.unfolded(await this.graph(view.graph), view);
+    const graph = await this.unfolded(await this.structured(view), view);
     const groupings = graph.groupings();
     view = grouped(view, groupings);
     const session = await this.prepare(graph, view, arg, call);
@@ -125,6 +129,25 @@ export class Engine {
     return null;
   }
 
+  /** The graph that a view speaks of; one without modules gets groups for the blocks that repeat in it. */
+  private async structured(view: ViewSpec): Promise<Graph> {
+    const graph = await this.graph(view.graph);
+    if (graph.groupings().length > 0) return graph;
+    const stage = Math.min(Math.max(0, view.stage), graph.info.stages.length - 1);
+    const key = `${graph.index}/${stage}`;
+    let found = this.blocks.get(key);
+    if (!found) {
+      const flat = selectStage(graph, stage);
+      found = withBlocks(flat) ?? graph;
+      this.blocks.set(key, found);
+      if (found !== graph) {
+        this.stage = { ...flat, graph: found };
+        this.hierarchy = null;
+      }
+    }
+    return found;
+  }
+
   /** The graph as drawn: with the ops of unfolded nodes in their places. */
   private async unfolded(graph: Graph, view: ViewSpec): Promise<Graph> {
     const ids = view.fold.changes.filter(([key, state]) => key >= INSIDE && state !== FOLDED).map(([key]) => key - INSIDE);
@@ -139,7 +162,7 @@ export class Engine {
     if (!this.recording) return;
     const view = startSpec(this.recording.header, start);
     call.progress({ text: "Reading nodes", done: 0, total: 1 });
-    const graph = await this.unfolded(await this.graph(view.graph), view);
+    const graph = await this.unfolded(await this.structured(view), view);
     await this.select(graph, grouped(view, graph.groupings()), call);
   }
 

@@ -1,7 +1,7 @@
 /** Columns of a drawing: one, unless it could not be read in the window; then cut where few tensors cross. */
 
 import { Floats, Ints } from "../base/grow";
-import { layColumn } from "./column";
+import { isField, layColumn } from "./column";
 import { ENTRY, EXIT, type Arrangement, type Flow, type Work } from "./flow";
 import { assignRanks, type Ranks } from "./rank";
 
@@ -59,9 +59,11 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
   if (R < 4) return null;
   const height = new Float64Array(R);
   const width = new Float64Array(R);
+  const side = new Int32Array(R);
   for (let v = 0; v < n; v++) {
     if (kind[v] !== 0) continue;
     const r = ranks.rank[v];
+    side[r]++;
     width[r] += flow.w[v] + 24;
     height[r] = Math.max(height[r], flow.h[v]);
   }
@@ -69,7 +71,7 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
   let boxes = 0;
   for (let v = 0; v < n; v++) if (kind[v] === 0) boxes++;
   for (let r = 0; r < R; r++) {
-    if (width[r] > maxRow * 1.25) {
+    if (isField(width[r], side[r], maxRow)) {
       height[r] = (height[r] + ROW_ESTIMATE) * Math.ceil(width[r] / maxRow);
       width[r] = maxRow;
     }
@@ -118,7 +120,7 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
         if (sum > target * 1.3 && best >= 0) break;
         if (sum < target * 0.7) continue;
         const off = Math.abs(sum - target) / target;
-        const cost = WRAPPED * cross[r] + 16 * off * off + (left - sum < target * 0.5 ? 2 : 0);
+        const cost = WRAPPED * cross[r] + 16 * off * off + (left - sum < target * 0.35 ? 12 : 0);
         if (cost < bestCost) {
           bestCost = cost;
           best = r;
@@ -133,7 +135,7 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
     column0++;
     start = end + 1;
   }
-  if (column0 < 2) return null;
+  if (column0 < 2 || !worthwhile(columnOfRank, column0, height, width, total, options)) return null;
   const of = new Int32Array(n);
   for (let v = 0; v < n; v++) if (kind[v] === 0) of[v] = columnOfRank[ranks.rank[v]];
   // A port stands at the column that uses it first (inputs) or makes it (outputs).
@@ -150,8 +152,23 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
   return { count: column0, of };
 }
 
+/** Whether the columns as they were cut come out larger than one: a row that is nearly all of it stays as high as it is. */
+function worthwhile(columnOf: Int32Array, count: number, height: Float64Array, width: Float64Array, total: number, window: ArrangeOptions): boolean {
+  const wide = new Float64Array(count);
+  const tall = new Float64Array(count);
+  for (let r = 0; r < columnOf.length; r++) {
+    wide[columnOf[r]] = Math.max(wide[columnOf[r]], width[r]);
+    tall[columnOf[r]] += height[r];
+  }
+  const scale = (w: number, h: number): number => Math.min(window.width / w, window.height / h);
+  const cut = scale(wide.reduce((a, b) => a + b + COLUMN_GAP, 0), Math.max(...tall));
+  return cut > GAIN * scale(Math.max(...wide), total);
+}
+
 /** What one more tensor across a cut is worth, against a column that is a quarter too long. */
 const WRAPPED = 3;
+/** Wrapping at all must make everything this much larger. */
+const GAIN = 1.15;
 /** One more column must make everything this much larger. */
 const WORTH = 1.04;
 

@@ -106,7 +106,7 @@ export function buildCells(flow: Flow, ranks: Ranks, rank: Int32Array, rowCount:
       const own = upwards ? b[l] >= n : a[l] >= n;
       // Ports follow the boxes, not the other way round.
       const ownPort = flow.kind[upwards ? b[l] : a[l]] !== 0;
-      weight[i] = port ? (ownPort ? 1 : 0.02) : bent === 2 ? 8 : bent === 1 ? (own ? 0.15 : 0.05) : 1;
+      weight[i] = port ? (ownPort ? 1 : 0.02) : bent === 2 ? 8 : bent === 1 ? (own ? 0.15 : 0.05) : 20;
     }
     return { cell: { offsets: (upwards ? byLower : byUpper).offsets, values }, wish, weight, values };
   };

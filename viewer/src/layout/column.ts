@@ -54,14 +54,25 @@ interface SplitRows {
   readonly split: Uint8Array;
 }
 
+/** Arms of a branch stand side by side however wide they are; more boxes than this are a field. */
+const ARMS = 10;
+
+/** Whether the boxes of one rank are laid out as several rows. */
+export const isField = (width: number, boxes: number, maxRow: number): boolean => boxes > ARMS && width > maxRow * 1.25;
+
 /** A rank wider than `maxRow` is cut into several rows: 192 experts become a field, not a strip. */
 function splitWideRows(flow: Flow, ranks: Ranks, maxRow: number): SplitRows {
   const width = new Float64Array(ranks.count);
-  for (let v = 0; v < flow.n; v++) if (flow.kind[v] === 0) width[ranks.rank[v]] += flow.w[v] + BOX_GAP;
+  const boxes = new Int32Array(ranks.count);
+  for (let v = 0; v < flow.n; v++) {
+    if (flow.kind[v] !== 0) continue;
+    width[ranks.rank[v]] += flow.w[v] + BOX_GAP;
+    boxes[ranks.rank[v]]++;
+  }
   const pieces = new Int32Array(ranks.count).fill(1);
   let wide = false;
   for (let r = 0; r < ranks.count; r++) {
-    if (width[r] > maxRow * 1.25) {
+    if (isField(width[r], boxes[r], maxRow)) {
       pieces[r] = Math.ceil(width[r] / maxRow);
       wide = true;
     }

@@ -112,11 +112,26 @@ export class Graph {
     return joinLists(this.parts.map((p) => p.list(column)), this.rows);
   }
 
-  /** The names of the groupings that the file has, in order of first appearance. */
+  /** The names of the groupings that group something, in order of first appearance. */
   groupings(): string[] {
-    const seen = new Set<number>();
-    for (let i = 0; i < this.groups.rows; i++) if (this.groups.grouping[i] >= 0) seen.add(this.groups.grouping[i]);
-    return [...seen].map((s) => this.strings.at(s));
+    const { grouping, rows } = this.groups;
+    const holders = new Map<number, Set<number>>();
+    for (let g = 0; g < rows; g++) if (grouping[g] >= 0) holders.set(grouping[g], new Set());
+    const held = new Map<number, number>();
+    for (let i = 0; i < this.groupsOf.values.length; i++) {
+      const g = this.groupsOf.values[i];
+      const kind = g >= 0 && g < rows ? grouping[g] : -1;
+      const of = holders.get(kind);
+      if (!of) continue;
+      // Two groups are a grouping already; one is, when something stands outside.
+      if (of.size < 2) of.add(g);
+      held.set(kind, (held.get(kind) ?? 0) + 1);
+    }
+    const useful = [...holders.keys()].filter((k) => {
+      const of = holders.get(k) as Set<number>;
+      return of.size > 1 || (of.size === 1 && (held.get(k) ?? 0) < this.rows);
+    });
+    return useful.map((s) => this.strings.at(s));
   }
 }
 

@@ -47,7 +47,7 @@ export function pillTitle(h: Hierarchy, node: number): string {
 
 /** "aten.convolution.default" -> "convolution": the dialect is the same for the whole graph. */
 export function shortOp(op: string): string {
-  return op.replace(/^(?:torch\.ops\.)?(?:aten|prims|prim|onnx|tfl|quantized_decomposed)(?:\.|::)/, "").replace(/\.(?:default|Tensor|Scalar|int)$/, "");
+  return op.replace(/^(?:torch\.ops\.)?(?:aten|prims|prim|onnx|tfl|quantized_decomposed|glasshouse)(?:\.|::)/, "").replace(/\.(?:default|Tensor|Scalar|int)$/, "");
 }
 
 /** The type of an output, short. */

@@ -7,6 +7,7 @@ export class Strings {
   private readonly offsets: Int32Array;
   private readonly bytes: Uint8Array;
   private readonly cache = new Map<number, string>();
+  private readonly own: string[] = [];
   private readonly decoder = new TextDecoder();
 
   constructor(table: Table | null) {
@@ -22,8 +23,15 @@ export class Strings {
     }
   }
 
+  /** The number of a text that is not in the file: names that the viewer gives. */
+  intern(text: string): number {
+    const known = this.own.indexOf(text);
+    return this.count + (known >= 0 ? known : this.own.push(text) - 1);
+  }
+
   at(i: number): string {
-    if (i <= 0 || i >= this.count) return "";
+    if (i >= this.count) return this.own[i - this.count] ?? "";
+    if (i <= 0) return "";
     const known = this.cache.get(i);
     if (known !== undefined) return known;
     const s = this.decoder.decode(this.bytes.subarray(this.offsets[i], this.offsets[i + 1]));
@@ -34,7 +42,7 @@ export class Strings {
 
   /** At most `limit` characters, for labels: a 1-MB name costs what it shows. */
   head(i: number, limit = 120): string {
-    if (i <= 0 || i >= this.count) return "";
+    if (i <= 0 || i >= this.count) return this.at(i).slice(0, limit);
     const size = this.offsets[i + 1] - this.offsets[i];
     if (size <= limit) return this.at(i);
     const cut = this.decoder.decode(this.bytes.subarray(this.offsets[i], this.offsets[i] + limit * 4));
