@@ -113,9 +113,13 @@ export class App {
     }
     this.spec = { ...spec, grouping: result.grouping, fold: result.fold };
     this.result = result;
-    this.view.apply(result.update, how.anchor ?? -1, !how.fit);
+    const refit = this.view.fitted;
+    this.view.apply(result.update, how.anchor ?? -1, !how.fit && !refit);
     if (how.fit && spec.fold.base === "first") this.view.fitReadable();
     else if (how.fit) this.view.fit(false);
+    // What was seen whole is seen whole again; otherwise what was opened comes into view.
+    else if (refit && !how.quiet) this.view.fit();
+    else if (how.anchor !== undefined && !how.quiet) this.view.bringIn(how.anchor);
     this.events.emit("progress", null);
     this.events.emit("shown", { spec: this.spec, result });
     if (this.selected >= 0) {

@@ -15,7 +15,7 @@ export function drawEdges(frame: Frame, pen: Pen, v: Visit): void {
   if (s < 0.05) return;
   const strong = state.strokes?.get(v.view.group);
   const strength = Math.min(1, Math.max(0, (s - 0.05) / 0.15)) * v.alpha;
-  const base = fade(theme.edge, strength * (frame.dim ? 0.3 : 1));
+  const base = fade(theme.edge, strength * (frame.dim && !v.chosen ? 0.3 : 1));
   const width = s < 0.4 ? 0.9 : 1.25;
   const index = indexOf(shape);
   const clip = frame.clip(v);
@@ -101,6 +101,6 @@ function edgeLabels(frame: Frame, v: Visit, { x0, y0, x1, y1 }: Clip): void {
     if (scene.across && p[3 * i + 3] - p[3 * i] < text.length * 6.8 + 10) continue;
     if (wx < x0 - 150 || wx > x1 || wy < y0 || wy > y1) continue;
     const px = Math.max(MIN_PX, (SUB_PX - 0.5) * s);
-    list.text({ text, x: v.x + wx * s, y: v.y + wy * s, px, face: "mono", color: fade(theme.soft, frame.dim ? 0.5 : 1), align: 0, maxWidth: 180 * s });
+    list.text({ text, x: v.x + wx * s, y: v.y + wy * s, px, face: "mono", color: fade(theme.soft, frame.dim && !v.chosen ? 0.5 : 1), align: 0, maxWidth: 180 * s });
   }
 }

@@ -22,7 +22,7 @@ export function drawSheet(frame: Frame, m: Member): Visit | null {
   const radius = Math.min(8, RADIUS * Math.max(1, s));
   if (open && Math.min(w, h) > BLOCK_GROUP && w * h > 2200) {
     list.box(x, y, w, h, radius, fade(frame.sheetColor(item, d), alpha), fade(border, alpha), m.borderWidth, 0, 0, PLAIN, holes(frame, open, m));
-    return { view: open, item, x, y, w, h, depth: v.depth + 1, alpha };
+    return { view: open, item, x, y, w, h, depth: v.depth + 1, alpha, chosen: v.chosen || m.selected };
   }
   const family = v.view.batch.family[v.view.first + index];
   const fill = overlay?.fill?.[item] || blend(theme.sheets[d], theme.familyEdge[family], 0.28);

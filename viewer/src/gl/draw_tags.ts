@@ -17,7 +17,7 @@ export function drawTags(frame: Frame, v: Visit, { x0, y0, x1, y1 }: Clip): void
     if (tx > x1 || tx + tw < x0 || ty > y1 || ty + th < y0) continue;
     frame.visited++;
     const lit = strong?.has(shape.tagEdge[k]) ?? false;
-    const alpha = v.alpha * (frame.dim && !lit ? 0.45 : 1);
+    const alpha = v.alpha * (frame.dim && !lit && !v.chosen ? 0.45 : 1);
     const x = v.x + tx * s;
     const y = v.y + ty * s;
     const w = tw * s;

@@ -27,7 +27,7 @@ export class FrameBuilder {
     const pen = new Pen(list, width, height, scene.across);
     const s = camera.scale;
     const size = state.tween ? state.tween.sizeOf(root) : root.shape;
-    let level: Visit[] = [{ view: root, item: -1, x: camera.x, y: camera.y, w: size.w * s, h: size.h * s, depth: 0, alpha: 1 }];
+    let level: Visit[] = [{ view: root, item: -1, x: camera.x, y: camera.y, w: size.w * s, h: size.h * s, depth: 0, alpha: 1, chosen: false }];
     const sheets: Visit[] = [];
     while (level.length > 0) {
       const next: Visit[] = [];

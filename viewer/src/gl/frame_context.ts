@@ -26,6 +26,8 @@ export interface Visit {
   readonly h: number;
   readonly depth: number;
   readonly alpha: number;
+  /** The chosen item or something inside it: what was just opened does not recede. */
+  readonly chosen: boolean;
 }
 
 /** One member of a group on screen. */

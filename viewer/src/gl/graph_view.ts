@@ -60,6 +60,8 @@ export class GraphView {
   private tween: Tween | null = null;
   private tweenStart = 0;
   private flight: { from: Camera; to: Camera; start: number; ms: number } | null = null;
+  /** Cameras that showed all of a drawing; one that is panned or zoomed is another camera. */
+  private readonly fits = new WeakSet<Camera>();
   private readonly resizer: ResizeObserver;
   /** Frames drawn and the time the last one took to prepare; the benchmark reads it. */
   readonly frames = { count: 0, ms: 0, visited: 0 };
@@ -242,8 +244,43 @@ export class GraphView {
     return { x: left, y: top, w: Math.max(50, this.width - left - right), h: Math.max(50, this.height - top - bottom) };
   }
 
+  /** Whether all of the drawing was brought into the window and nobody has moved it since. */
+  get fitted(): boolean {
+    return this.fits.has(this.flight?.to ?? this.camera);
+  }
+
   fit(animated = true): void {
-    this.frame(this.scene.extent(), animated, 1.25);
+    const free = this.free();
+    const c = Camera.fit(this.scene.extent(), free.w, free.h, 24, 1.25);
+    this.goFitted(new Camera(c.x + free.x, c.y + free.y, c.scale), animated);
+  }
+
+  private goFitted(to: Camera, animated: boolean): void {
+    this.fits.add(to);
+    this.go(to, animated);
+  }
+
+  /** Moves no more than needed to show an item that was opened; what is larger than the window is made to fit. */
+  bringIn(item: number, animated = true): void {
+    const p = this.scene.place(item);
+    if (!p) return;
+    const free = this.free();
+    const now = this.flight?.to ?? this.camera;
+    const margin = 16;
+    const scale = Math.min(now.scale, (free.w - 2 * margin) / p.w, (free.h - 2 * margin) / p.h);
+    const shift = (at: number, size: number, from: number, room: number): number => {
+      const low = from + margin;
+      const high = from + room - margin - size;
+      return Math.min(Math.max(at, low), Math.max(low, high)) - at;
+    };
+    const k = scale / now.scale;
+    // Scaled around the item's corner, then moved by what is still missing.
+    const x = now.x + p.x * now.scale;
+    const y = now.y + p.y * now.scale;
+    const dx = shift(x, p.w * scale, free.x, free.w);
+    const dy = shift(y, p.h * scale, free.y, free.h);
+    if (k === 1 && dx === 0 && dy === 0) return;
+    this.go(new Camera(x + dx - p.x * scale, y + dy - p.y * scale, scale), animated);
   }
 
   /** As `fit`, but in a small window rather cut off than too small to read, as long as little is cut off. */
@@ -253,7 +290,7 @@ export class GraphView {
     const scale = Math.min(free.w / (w + 48), free.h / (h + 48));
     if (scale >= READABLE || scale * 3 < READABLE) return this.fit(false);
     const c = new Camera(free.x + (free.w - w * READABLE) / 2, free.y + 24, READABLE);
-    this.go(w * READABLE > free.w ? new Camera(free.x + 24, c.y, READABLE) : c, false);
+    this.goFitted(w * READABLE > free.w ? new Camera(free.x + 24, c.y, READABLE) : c, false);
   }
 
   /** Brings a rectangle of the drawing into the free part of the window. */
@@ -314,9 +351,13 @@ export class GraphView {
     }
     if (this.flight) {
       const p = Math.min(1, Math.max(0, (now - this.flight.start) / this.flight.ms));
-      this.camera = Camera.between(this.flight.from, this.flight.to, 1 - (1 - p) ** 3);
-      if (p >= 1) this.flight = null;
-      else more = true;
+      if (p >= 1) {
+        this.camera = this.flight.to;
+        this.flight = null;
+      } else {
+        this.camera = Camera.between(this.flight.from, this.flight.to, 1 - (1 - p) ** 3);
+        more = true;
+      }
     }
     const state: FrameState = {
       selected: this.selected, hover: this.hovered, strokes: this.strokes, overlay: this.overlay, tween: this.tween,

@@ -90,7 +90,7 @@ export async function stageTo(app: App, stage: number, diff: boolean): Promise<v
   const before = app.selected;
   const place = before >= 0 ? app.view.scene.place(before) : null;
   const name: ItemName | null = before >= 0 ? await app.engine.call("nameOf", { item: before }) : null;
-  const camera = app.view.camera;
+  const { camera, fitted } = app.view;
   if (!(await app.setStage(stage, diff)) || !name) return;
   const [item] = await app.engine.call("itemsNamed", { names: [name] });
   if (item < 0) {
@@ -99,5 +99,7 @@ export async function stageTo(app: App, stage: number, diff: boolean): Promise<v
   }
   await app.reveal(item);
   const now = app.view.scene.place(item);
-  if (place && now) app.view.go(camera.pan((place.x - now.x) * camera.scale, (place.y - now.y) * camera.scale), false);
+  // What was seen whole is seen whole; otherwise the chosen one stays under the eye.
+  if (fitted) app.view.fit(false);
+  else if (place && now) app.view.go(camera.pan((place.x - now.x) * camera.scale, (place.y - now.y) * camera.scale), false);
 }
