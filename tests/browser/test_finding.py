@@ -91,7 +91,7 @@ def test_arrows_walk_the_graph(viewer) -> None:
 
 
 def test_folding_by_key_and_by_mouse(viewer) -> None:
-    v = viewer(chain(60, 4))
+    v = viewer(chain(12, 2))
     v.key("c")
     v.see("layers")
     folded = len(v.words())

@@ -34,7 +34,7 @@ function flowOf(s: Spec): Flow {
   };
 }
 
-const lay = (f: Flow, height = 1e7): Arrangement => arrange(f, { width: 1.7 * height, height, root: true }, newWork());
+const lay = (f: Flow, height = 1e7): Arrangement => arrange(f, { width: 1.7 * height, height, share: 1 }, newWork());
 const chain = (n: number): (readonly [number, number])[] => Array.from({ length: n - 1 }, (_, i) => [i, i + 1] as const);
 
 function randomFlow(seed: number, n: number): Flow {
@@ -193,7 +193,7 @@ test("work grows with the graph, also when one tensor is read everywhere", () =>
     for (let i = 10; i < n; i += 10) edges.push([0, i]); // a mask
     for (let i = 0; i < n / 2; i += 7) edges.push([i, n - 1 - i]); // nested skips, as in a U-Net
     const work = newWork();
-    arrange(flowOf({ n, edges }), { width: 1.7e7, height: 1e7, root: true }, work);
+    arrange(flowOf({ n, edges }), { width: 1.7e7, height: 1e7, share: 1 }, work);
     const steps = work.ranks + work.sweeps + work.lanes + work.dummies;
     assert.ok(steps < 14 * (n + edges.length), `${steps} steps for ${n} blocks and ${edges.length} edges`);
   }

@@ -20,7 +20,16 @@ from graphs import transformer
 import glasshouse as gh
 from glasshouse import formats
 from glasshouse.nn.models import (
-    GPT2, Bert, BertConfig, GPT2Config, Llama, LlamaConfig, ViT, ViTConfig, resnet18, resnet50,
+    GPT2,
+    Bert,
+    BertConfig,
+    GPT2Config,
+    Llama,
+    LlamaConfig,
+    ViT,
+    ViTConfig,
+    resnet18,
+    resnet50,
 )  # fmt: skip
 from glasshouse.nn.models.self_attention import SelfAttention
 from glasshouse.record import Recording, RecordingBuilder
@@ -53,7 +62,11 @@ def mlp() -> Recording:
     class Net(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.fc1, self.fc2, self.fc3 = nn.Linear(64, 128), nn.Linear(128, 128), nn.Linear(128, 10)  # noqa: E501
+            self.fc1, self.fc2, self.fc3 = (
+                nn.Linear(64, 128),
+                nn.Linear(128, 128),
+                nn.Linear(128, 10),
+            )
 
         def forward(self, x: Any) -> Any:
             x = nn.functional.relu(self.fc1(x))
@@ -116,7 +129,9 @@ def llama() -> Recording:
 
 def vit() -> Recording:
     """A vision transformer."""
-    config = ViTConfig(image_size=32, patch_size=8, hidden_dim=48, mlp_dim=96, num_layers=6, num_heads=4)  # noqa: E501
+    config = ViTConfig(
+        image_size=32, patch_size=8, hidden_dim=48, mlp_dim=96, num_layers=6, num_heads=4
+    )
     return _traced(ViT(config), _floats(1, 3, 32, 32))
 
 
@@ -140,8 +155,8 @@ def unet() -> Recording:
 
     class Double(nn.Sequential):
         def __init__(self, a: int, b: int) -> None:
-            super().__init__(nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU(),
-                             nn.Conv2d(b, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU())  # fmt: skip
+            first = nn.Conv2d(a, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU()
+            super().__init__(*first, nn.Conv2d(b, b, 3, padding=1), nn.BatchNorm2d(b), nn.ReLU())
 
     class UNet(nn.Module):
         def __init__(self) -> None:
@@ -179,13 +194,19 @@ def inception() -> Recording:
             conv = partial(nn.Conv2d, padding="same")
             self.one = conv(a, 8, 1)
             self.three = nn.Sequential(conv(a, 8, 1), nn.ReLU(), conv(8, 8, 3))
-            self.five = nn.Sequential(conv(a, 8, 1), nn.ReLU(), conv(8, 8, 3), nn.ReLU(), conv(8, 8, 3))
+            self.five = nn.Sequential(
+                conv(a, 8, 1), nn.ReLU(), conv(8, 8, 3), nn.ReLU(), conv(8, 8, 3)
+            )
             self.pool = nn.Sequential(nn.AvgPool2d(3, 1, 1), conv(a, 8, 1))
 
         def forward(self, x: Any) -> Any:
-            return torch.relu(torch.cat([self.one(x), self.three(x), self.five(x), self.pool(x)], 1))
+            return torch.relu(
+                torch.cat([self.one(x), self.three(x), self.five(x), self.pool(x)], 1)
+            )
 
-    return _exported(nn.Sequential(*[Mixed(3 if i == 0 else 32) for i in range(4)]), torch.zeros(1, 3, 32, 32))
+    return _exported(
+        nn.Sequential(*[Mixed(3 if i == 0 else 32) for i in range(4)]), torch.zeros(1, 3, 32, 32)
+    )
 
 
 def moe() -> Recording:
@@ -248,7 +269,9 @@ def training(steps: int) -> Recording:
     from glasshouse import nn, optim
 
     gh.manual_seed(0)
-    model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4))
+    model = nn.Sequential(
+        nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 32), nn.ReLU(), nn.Linear(32, 4)
+    )
     optimizer = optim.AdamW(model.named_parameters(), lr=0.02)
 
     def run(x: Any, target: Any) -> Any:
@@ -288,7 +311,9 @@ def jittor_resnet() -> Recording:
     """A trace of ResNet-18 as Jittor writes it, made by the example script."""
     with tempfile.TemporaryDirectory() as folder:
         script = ROOT / "examples" / "trace_training.py"
-        subprocess.run([sys.executable, str(script), folder, "32"], check=True, stdout=subprocess.DEVNULL)
+        subprocess.run(
+            [sys.executable, str(script), folder, "32"], check=True, stdout=subprocess.DEVNULL
+        )
         return formats.read(Path(folder, "resnet.pkl"))
 
 
@@ -316,13 +341,37 @@ def experts(count: int) -> Recording:
     graph = made.graph("experts")
     graph.stage("traced")
     x = graph.node("Input", name="x", kind="source", outputs=["float32[8, 64]"])
-    router = graph.node("Router", kind="matmul", inputs=[x], outputs=["float32[8, 64]"], groups=[graph.group_path("module", ["moe", "router"])])  # noqa: E501
+    router = graph.node(
+        "Router",
+        kind="matmul",
+        inputs=[x],
+        outputs=["float32[8, 64]"],
+        groups=[graph.group_path("module", ["moe", "router"])],
+    )
     outs = []
     for i in range(count):
-        group = graph.group_path("module", ["moe", "experts", f"{i}"], ["Moe", "List", f"Expert{i % 2}"])
-        up = graph.node("Linear", kind="matmul", inputs=[router], outputs=["float32[8, 256]"], groups=[group])
-        outs.append(graph.node("Gelu" if i % 2 else "Silu", kind="elementwise", inputs=[up], outputs=["float32[8, 256]"], groups=[group]))  # noqa: E501
-    graph.node("Combine", kind="reduction", inputs=outs, outputs=["float32[8, 64]"], groups=[graph.group_path("module", ["moe"])])  # noqa: E501
+        group = graph.group_path(
+            "module", ["moe", "experts", f"{i}"], ["Moe", "List", f"Expert{i % 2}"]
+        )
+        up = graph.node(
+            "Linear", kind="matmul", inputs=[router], outputs=["float32[8, 256]"], groups=[group]
+        )
+        outs.append(
+            graph.node(
+                "Gelu" if i % 2 else "Silu",
+                kind="elementwise",
+                inputs=[up],
+                outputs=["float32[8, 256]"],
+                groups=[group],
+            )
+        )
+    graph.node(
+        "Combine",
+        kind="reduction",
+        inputs=outs,
+        outputs=["float32[8, 64]"],
+        groups=[graph.group_path("module", ["moe"])],
+    )
     return made.finish()
 
 

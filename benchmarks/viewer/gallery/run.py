@@ -1,4 +1,4 @@
-"""The gallery: every graph folded and unfolded, light and dark, at three sizes, with measured layout.
+"""The gallery: graphs folded and unfolded, light and dark, at three sizes, with measured layout.
 
     make gallery                          all of it, into build/gallery/index.html
     make gallery ARGS="-g mlp,bert --quick"    some graphs, one size, light alone
@@ -25,19 +25,19 @@ ROOT = HERE.parents[2]
 sys.path.insert(0, str(HERE.parent))
 sys.path.insert(0, str(ROOT / "tools"))
 
-from models import GALLERY  # noqa: E402
 from playwright.sync_api import Page, sync_playwright  # noqa: E402
-from viewer_bundle import require_node  # noqa: E402
 from watch import FLAGS  # noqa: E402
 
 import glasshouse as gh  # noqa: E402
+from models import GALLERY  # noqa: E402
+from viewer_bundle import require_node  # noqa: E402
 
 SIZES = {"small": (900, 640), "laptop": (1280, 720), "wide": (1920, 1080)}
 FOLDS = {"first": "", "unfolded": "unfoldAll"}
 
 
 def write(names: list[str], folder: Path, again: bool) -> None:
-    """The recording and the page of each graph; recordings are kept unless they are asked for again."""
+    """The recording and the page of each graph; recordings are kept unless asked for `again`."""
     for name in names:
         path = folder / f"{name}.glass"
         if again or not path.is_file():
@@ -72,7 +72,8 @@ def take(names: list[str], folder: Path, sizes: list[str], themes: list[str]) ->
 
 def shoot(page: Page, path: Path) -> None:
     page.evaluate(
-        "() => new Promise(r => requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(r, 80))))"
+        """() => new Promise(r =>
+          requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(r, 80))))"""
     )
     page.screenshot(path=str(path))
 
@@ -85,23 +86,28 @@ def measure(names: list[str], folder: Path) -> list[dict[str, Any]]:
     script = folder / "quality.cjs"
     subprocess.run([node.node, str(HERE / "build.mjs"), str(script)], check=True)
     files = [str(folder / f"{n}.glass") for n in names]
-    out = subprocess.run([node.node, str(script), *files], check=True, stdout=subprocess.PIPE, text=True)
+    out = subprocess.run(
+        [node.node, str(script), *files], check=True, stdout=subprocess.PIPE, text=True
+    )
     rows: list[dict[str, Any]] = [json.loads(line) for line in out.stdout.splitlines()]
     (folder / "quality.json").write_text(json.dumps(rows, indent=1))
     return rows
 
 
+COLUMNS = "graph fold boxes edges cross elk length elk wrapped overlaps cuts width height".split()
+
+
 def table(rows: list[dict[str, Any]]) -> str:
     """One line for each graph and fold state, as text."""
-    head = f"{'graph':<20} {'fold':<9} {'boxes':>6} {'edges':>6} | {'cross':>6} {'elk':>6} | {'length':>9} {'elk':>9} | {'wrap':>4} {'over':>4} {'cuts':>4} | size"
-    lines = [head]
+    cells = [COLUMNS]
     for r in rows:
         o, e = r["ours"], r["elk"]
-        lines.append(
-            f"{r['name']:<20} {r['fold']:<9} {r['boxes']:>6} {r['edges']:>6} | {o['crossings']:>6} {_n(e, 'crossings'):>6} | "
-            f"{o['length']:>9.0f} {_n(e, 'length'):>9} | {o['wrapped']:>4} {o['overlaps']:>4} {o['cuts']:>4} | {o['width']:.0f} x {o['height']:.0f}"
-        )
-    return "\n".join(lines)
+        figures = [r["boxes"], r["edges"], o["crossings"], _n(e, "crossings"), f"{o['length']:.0f}"]
+        figures += [_n(e, "length"), o["wrapped"], o["overlaps"], o["cuts"]]
+        size = [f"{o['width']:.0f}", f"{o['height']:.0f}"]
+        cells.append([r["name"], r["fold"], *map(str, figures), *size])
+    wide = [max(len(row[k]) for row in cells) for k in range(len(COLUMNS))]
+    return "\n".join("  ".join(c.rjust(w) for c, w in zip(row, wide, strict=True)) for row in cells)
 
 
 def _n(e: dict[str, Any] | None, key: str) -> str:
@@ -113,7 +119,7 @@ def page_of(names: list[str], folder: Path, sizes: list[str], themes: list[str],
     parts = [
         "<!doctype html><meta charset=utf-8><title>Glasshouse gallery</title><style>",
         "body{font:13px system-ui;margin:24px;background:#f4f4f2}h2{margin:28px 0 8px}",
-        "div{display:flex;flex-wrap:wrap;gap:8px}img{width:420px;border:1px solid #ccc;background:#fff}",
+        "div{display:flex;flex-wrap:wrap;gap:8px}img{width:420px;border:1px solid #ccc}",
         "pre{background:#fff;border:1px solid #ccc;padding:12px;overflow:auto}</style>",
         f"<h1>Gallery</h1><pre>{html.escape(text)}</pre>",
     ]
@@ -123,7 +129,9 @@ def page_of(names: list[str], folder: Path, sizes: list[str], themes: list[str],
             for size in sizes:
                 for theme in themes:
                     file = f"{name}-{fold}-{theme}-{size}.png"
-                    parts.append(f'<a href="{file}"><img loading=lazy src="{file}" title="{file}"></a>')
+                    parts.append(
+                        f'<a href="{file}"><img loading=lazy src="{file}" title="{file}"></a>'
+                    )
         parts.append("</div>")
     out = folder / "index.html"
     out.write_text("\n".join(parts))

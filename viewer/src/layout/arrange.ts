@@ -9,15 +9,24 @@ export interface ArrangeOptions {
   /** The window along the flow's width and height, in pixels. */
   readonly width: number;
   readonly height: number;
-  /** The outermost drawing: the one that is fitted to the window. */
-  readonly root: boolean;
+  /** How much of the model stands in this drawing: 1 for the outermost, which is the one fitted to the window. */
+  readonly share: number;
 }
 
 /** Below this scale a box of 36 px is lower than a line of 11 px with room around it: a drawing cannot be read. */
 export const READABLE = 0.62;
-/** An inner group with fewer boxes than this is read as one thing: it stays one column up to so many windows. */
+/** A group with fewer boxes than this is read as one thing. */
 const FEW = 24;
-const FEW_WINDOWS = 2.5;
+const VERY_FEW = 9;
+/** A group with this share of the model is as good as all of it. */
+const MOST_OF_IT = 0.6;
+
+/** How many windows high a drawing may be in one column. */
+function windows(boxes: number, share: number): number {
+  if (share >= 1 || (share >= MOST_OF_IT && boxes >= VERY_FEW)) return 1;
+  // The group around everything comes next; of many layers each stays whole, their parent wraps between them.
+  return share >= MOST_OF_IT ? 1.7 : boxes < FEW ? 3 : 1;
+}
 
 const COLUMN_GAP = 44;
 const ROW_ESTIMATE = 32;
@@ -56,7 +65,7 @@ interface Columns {
 function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow: number): Columns | null {
   const { n, m, kind } = flow;
   const R = ranks.count;
-  if (R < 4) return null;
+  if (R < 2) return null;
   const height = new Float64Array(R);
   const width = new Float64Array(R);
   const side = new Int32Array(R);
@@ -79,7 +88,7 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
     total += height[r];
   }
   const window = options.height / READABLE;
-  if (total < window || (!options.root && boxes < FEW && total < FEW_WINDOWS * window)) return null;
+  if (total < window * windows(boxes, options.share)) return null;
   const wanted = countColumns(height, width, total, options);
   if (wanted < 2) return null;
 
@@ -174,7 +183,7 @@ const WORTH = 1.04;
 
 /** The fewest columns that can be read in the window; where none can, those that come out largest. */
 function countColumns(height: Float64Array, width: Float64Array, total: number, window: ArrangeOptions): number {
-  const most = Math.max(1, height.length >> 1);
+  const most = height.length;
   const scaleOf = (k: number): number => {
     const { wide, tall } = extentOf(height, width, total, k);
     return Math.min(window.width / wide, window.height / tall);

@@ -34,6 +34,8 @@ export interface GroupInput {
   /** The window that the drawing should be read in. */
   readonly width: number;
   readonly height: number;
+  /** How much of the model the group holds, in tenths: 0 to 1. */
+  readonly share: number;
   /** Size of the sign that names each member where one of its edges goes on in another column. */
   readonly sign: readonly Size[];
 }
@@ -52,7 +54,7 @@ export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
   const blocks = shapeBlocks(p, owner, beside);
   const { flow, edgeOf } = toFlow(p, owner, tagged, blocks);
   const window = p.across ? { width: p.height, height: p.width } : { width: p.width, height: p.height };
-  const laid = yield* arrangeSteps(flow, { ...window, root: p.root }, work);
+  const laid = yield* arrangeSteps(flow, { ...window, share: p.root ? 1 : p.share }, work);
 
   const padX = p.root ? 0 : p.across && p.ins + p.outs > 0 ? 6 : PAD;
   const padTop = p.root ? 0 : HEADER;

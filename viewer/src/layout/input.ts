@@ -74,8 +74,8 @@ export interface DrawingInput extends GroupInput {
 
 const SMALL: Size = { w: 0, h: 0 };
 const SIGN: Size = { w: 48, h: PILL_H };
-/** A group with fewer members never wraps: there are less than four rows of them, or they are sheets. */
-const SIGNED = 4;
+/** Above and below a box, at most: a group whose members fit the window one over the other never wraps. */
+const ROOM = 60;
 /** Longer shapes are cut where they are written. */
 const LABEL_W = 180;
 
@@ -157,7 +157,9 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
   // What may wrap is drawn for its own names: they stand on the signs of wrapped edges.
   const sign: Size[] = new Array<Size>(n).fill(SIGN);
   const titles: string[] = [];
-  if (n >= SIGNED) {
+  let high = 0;
+  for (let i = 0; i < n; i++) high += (ctx.across ? size[i].w : size[i].h) + ROOM;
+  if (high > (ctx.across ? ctx.width : ctx.height)) {
     for (let i = 0; i < n; i++) {
       titles.push(p.members[i] < h.nodes ? nodeTitle(h, p.members[i]) : groupTitle(h, p.members[i] - h.nodes));
       sign[i] = pillSize(measure, `AA → ${titles[i]}`);
@@ -166,7 +168,7 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
   const minWidth = flat || p.group === 0 ? 0 : headerWidth(measure, groupTitle(h, p.group), groupSubtitle(h, p.group));
   const input = {
     n, size, pill, nature, src: b.src, dst: b.dst, leaveAt, enterAt, net: b.net, tensors: b.tensors, tensor: b.index, tagSize: sizes,
-    ins: ports.ins, outs: ports.outs, labelled, minWidth, across: ctx.across, root: p.group === 0, width: ctx.width, height: ctx.height, sign, titles,
+    ins: ports.ins, outs: ports.outs, labelled, minWidth, across: ctx.across, root: p.group === 0, width: ctx.width, height: ctx.height, sign, titles, share: Math.floor((10 * (h.end[p.group] - h.start[p.group])) / Math.max(1, h.nodes)) / 10,
     edgeLabel, tagLabel,
   };
   return { ...input, key: n > 3000 ? "" : keyOf(input) };
@@ -176,7 +178,7 @@ function keyOf(p: Omit<DrawingInput, "key">): string {
   const sizes = p.size.map((s, i) => `${s.w},${s.h},${p.pill[i].w}`).join(" ");
   const at = (a: Float32Array): string => a.map((v) => Math.round(v * 4)).join(",");
   return [
-    p.n, p.ins, p.outs, p.minWidth, p.root ? 1 : 0, sizes, p.nature.join(""), p.src.join(","), p.dst.join(","), at(p.leaveAt),
+    p.n, p.ins, p.outs, p.minWidth, p.root ? 1 : 0, p.share, sizes, p.nature.join(""), p.src.join(","), p.dst.join(","), at(p.leaveAt),
     at(p.enterAt), p.net.join(","), p.tensors.join(","), p.tensor.join(","), p.edgeLabel.join(","), p.tagLabel.join(","), p.titles.join("\n"),
   ].join("|");
 }
