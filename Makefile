@@ -18,7 +18,7 @@ say = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint format viewer test-viewer pytest test-models fuzz bench bench-symbolic bench-viewer gallery clean
+.PHONY: help demo test test-all lint format viewer test-viewer pytest test-models fuzz bench bench-symbolic bench-viewer gallery coverage docs clean
 
 help:
 	@echo "make demo         trace, run, compile, check and time an example; write demo.html"
@@ -32,6 +32,8 @@ help:
 	@echo "make bench-symbolic  modules for all sizes beside modules for one size each"
 	@echo "make bench-viewer the viewer beside Netron and Model Explorer, in Chromium"
 	@echo "make gallery      24 graphs as the viewer draws them, measured beside ELK, on one page"
+	@echo "make docs         the documentation as a site, in build/site"
+	@echo "make coverage     which lines the tests reach"
 	@echo "make viewer       build the viewer's bundle, when its sources changed"
 	@echo "make clean        remove .venv, caches and build output"
 
@@ -142,6 +144,16 @@ bench-viewer: $(DEV)
 gallery: $(DEV)
 	@$(BIN)/python tools/viewer_bundle.py
 	@CHROMIUM=$$(tools/ensure_chromium.sh) $(BIN)/python benchmarks/viewer/gallery/run.py $(ARGS)
+
+# The documentation as a site, in build/site; a warning is an error.
+docs: $(BASE)
+	$(PIP) install -q -c constraints.txt -e '.[docs]'
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	$(say) "build/site/index.html"
+
+# Which lines the fast tests reach; build/coverage.xml for tools that show it.
+coverage: $(DEV)
+	@$(MAKE) --no-print-directory pytest PYTEST_ARGS="--cov=glasshouse --cov-report=xml:build/coverage.xml --cov-report=term:skip-covered $(PYTEST_ARGS)"
 
 clean:
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
