@@ -29,6 +29,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--image", type=int, default=224, help="size for the PyTorch ResNet-18; 0: none (224)"
     )
+    parser.add_argument(
+        "--layers", type=int, default=12, help="of the BERT that the page shows; 0: none (12)"
+    )
     parser.add_argument("-o", "--output", default="demo.html", help="the page (demo.html)")
 
 
@@ -100,6 +103,11 @@ def _compile(graph: Graph, x: Any, mask: Any, exact: Any, args: Namespace) -> in
         right = (args.image < 1 or demo_torch.resnet_right(args.image)) and right
     else:
         print("\nPyTorch is not installed: nothing to compare with (pip install torch)")
+    if args.layers > 0:
+        from glasshouse.cli.demo_bert import bert_recording
+
+        hidden = args.hidden if args.hidden % 64 else min(args.hidden, 384)
+        recording = bert_recording(args.layers, hidden, args.length) or recording
     demo_compiled.write_page(recording, args.output)
     return 0 if right else 1
 

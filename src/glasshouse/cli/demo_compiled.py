@@ -61,11 +61,12 @@ def show_kernels(recording: Recording) -> None:
 
 def write_page(recording: Recording, path: str) -> None:
     """The whole story as one offline page."""
+    from glasshouse.cli.demo_bert import START
     from glasshouse.errors import GlasshouseError
     from glasshouse.show.html import plot_graph
 
     try:
-        out = plot_graph(recording, path)
+        out = plot_graph(recording, path, **START)
     except GlasshouseError as error:  # a clone whose viewer was not built yet
         print(f"\nNo page: {error.message}\n  {error.hint}")
         return

@@ -45,7 +45,9 @@ class JsonCursor:
         except RecursionError:
             raise self.error("nested too deeply") from None
         except ValueError as error:
-            raise self.error(getattr(error, "msg", "not JSON")) from None
+            what = getattr(error, "msg", "not JSON")
+            ends = getattr(error, "pos", 0) >= len(self.text.rstrip())
+            raise self.error(what, cut=ends or what.startswith("Unterminated")) from None
         return value
 
     def fields(self) -> Iterator[str]:
@@ -89,8 +91,14 @@ class JsonCursor:
         if self.peek():
             raise self.error("something follows the end of the document")
 
-    def error(self, what: str, back: int = 0) -> FormatError:
-        return self.source.error(f"unexpected JSON at character {self.position - back}: {what}")
+    def error(self, what: str, back: int = 0, cut: bool = False) -> FormatError:
+        at = self.position - back
+        if cut or not self.text[at:].strip():
+            return self.source.error(
+                f"the JSON is cut off: it ends after {len(self.text):,} characters, inside of what "
+                f"begins at character {at:,}"
+            )
+        return self.source.error(f"unexpected JSON at character {at}: {what}")
 
     def _expect(self, mark: str, what: str) -> None:
         if self.peek() != mark:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
@@ -317,6 +318,11 @@ class GraphBuilder:
         return out
 
 
+NO_PRODUCER = "edge(s) from a node that the file does not have"
+SAME_ID = "node(s) with the id of another"
+"""What files get wrong most often, in the words of `RecordingBuilder.repaired`."""
+
+
 class RecordingBuilder:
     """A recording in the making: graphs, then `finish()` or `save(path)`."""
 
@@ -327,9 +333,15 @@ class RecordingBuilder:
         self.generator = generator
         self.budget = budget or unlimited(title)  # of the file that it is read from
         self.facts: dict[str, str] = {}
+        self.repairs: Counter[str] = Counter()
         self.strings = Strings()
         self.graphs: list[GraphBuilder] = []
         self._files = {c: TableBuilder(c, self.strings) for c in FILE_TABLES.values()}
+
+    def repaired(self, what: str) -> None:
+        """Count something that a file got wrong and that is shown nevertheless; pages tell it."""
+        self.repairs[what] += 1
+        self.facts["repairs"] = "; ".join(f"{n} {text}" for text, n in self.repairs.items())
 
     @staticmethod
     def of(recording: Recording) -> RecordingBuilder:

@@ -12,7 +12,10 @@ from glasshouse import cli
 from glasshouse.backend.cpu.toolchain import toolchain
 from glasshouse.cli import demo, demo_compiled, demo_torch
 
-SMALL = ["demo", "--length", "8", "--hidden", "12", "--heads", "3", "--batch", "0", "--image", "0"]
+SMALL = [
+    "demo", "--length", "8", "--hidden", "12", "--heads", "3", "--batch", "0", "--image", "0",
+    "--layers", "0",
+]  # fmt: skip
 
 
 @pytest.fixture(autouse=True)

@@ -43,11 +43,11 @@ export function nodeDetails(app: App, d: NodeDetails, act: NodeActions, module: 
       ["Rule", d.rule],
     ]),
   );
+  if (d.file || d.frames.length > 0) out.push(section("Source", "", ...(d.file ? [sourceView(app, d.file, d.line)] : []), stack(d.frames)));
   for (const k of d.kernels) out.push(kernel(k, d, act));
   if (d.inputs.length > 0) out.push(section("Inputs", String(d.inputs.length), ...d.inputs.map((l, i) => inputRow(l, i, act))));
   if (d.outputs.length > 0) out.push(section("Outputs", String(d.outputs.length), ...d.outputs.map((o, i) => outputRow(o, i, act))));
   if (d.attrs.length > 0) out.push(section("Attributes", String(d.attrs.length), attributes(d.attrs)));
-  if (d.file || d.frames.length > 0) out.push(section("Source", "", ...(d.file ? [sourceView(app, d.file, d.line)] : []), stack(d.frames)));
   if (d.made.length > 0) out.push(section("How it was made", String(d.made.length), ...d.made.map((s) => step(s, act))));
   if (d.became.length > 0) out.push(section("What became of it", String(d.became.length), ...d.became.map((s) => step(s, act))));
   if (d.rejects.length > 0) out.push(section("Decided against", String(d.rejects.length), ...d.rejects.map((r) =>

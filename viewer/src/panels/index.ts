@@ -5,6 +5,7 @@ import type { Shell } from "../app/shell";
 import { embedded } from "../base/data";
 import { el } from "../base/dom";
 import { count } from "../base/format";
+import type { KernelLine } from "../query/kernel_table";
 import { Compare, type Loaded } from "../views/compare";
 import { Breadcrumbs } from "./breadcrumbs";
 import { Coloring } from "./coloring";
@@ -18,6 +19,7 @@ import { Links, readPlace } from "./links";
 import { Menu } from "./menu";
 import { readOptions, Server, type ServedFile } from "./options";
 import { OutlinePanel } from "./outline";
+import { Notice } from "./notice";
 import { Overlays } from "./overlays";
 import { Palette } from "./palette";
 import "./panels.css";
@@ -38,6 +40,7 @@ export class Panels {
   private readonly help = new Help();
   private readonly large: LargeGroup;
   private readonly drawer: Drawer;
+  private readonly notice: Notice;
   private readonly left: Side;
   private readonly right: Side;
   private readonly start: StartPage;
@@ -81,11 +84,12 @@ export class Panels {
     this.start = new StartPage({ open: (f) => void this.openFile(f), converts: this.server !== null });
     const crumbs = new Breadcrumbs(app, (g) => this.openGraph(g));
     slots.over.append(el("div", { class: "over-top" }, crumbs.element), this.large.element, this.palette.element, this.coloring.legend, this.start.element, this.told, this.help.element);
+    this.notice = new Notice(app);
     this.drawer = new Drawer(app);
-    slots.bottom.append(this.drawer.element, this.passes.element);
+    slots.bottom.append(this.notice.element, this.drawer.element, this.passes.element);
     const menu = new Menu("⋯", "More", () => this.commands());
     slots.toolbar.append(
-      this.files, this.graphs, el("label", { class: "field" }, "Colour by ", this.coloring.select), button("Tables", "Kernels, time by module and memory (k)", () => this.drawer.toggle()), button("Search", "Search (/)", () => this.palette.open()), menu.element,
+      this.files, this.graphs, el("label", { class: "field" }, "Colour by ", this.coloring.select), button("Tables", "Kernels, time by module and memory (k)", () => this.drawer.toggle(), "wide-only"), button("Search", "Search (/)", () => this.palette.open()), menu.element,
     );
     const bar = slots.toolbar.parentElement;
     bar?.prepend(this.left.tab);
@@ -193,7 +197,26 @@ export class Panels {
     if (place && this.app.spec) await this.links.finish(place);
     const query = place?.query || this.options.query;
     if (query) this.palette.open(query);
+    if (this.options.select && !place) await this.selectFirst(this.options.select);
+    if (this.options.hint && !place) this.showHint(this.options.hint);
     if (this.options.compare) await this.toggleCompare();
+  }
+
+  /** What the page's maker wants seen first. */
+  private async selectFirst(what: string): Promise<void> {
+    const { engine } = this.app;
+    if (what !== "slowest") {
+      const [item] = (await engine.call("find", { text: what, limit: 1 })).items;
+      if (item !== undefined) await this.app.reveal(item);
+      return;
+    }
+    const [first] = (await engine.call("kernelLines", null)).lines as readonly (KernelLine | undefined)[];
+    if (first) await this.app.reveal(first.home >= 0 ? first.home : first.item);
+  }
+
+  private showHint(text: string): void {
+    const hint = el("p", { class: "hint", role: "note" }, text, button("×", "Close this hint", () => hint.remove(), "icon small"));
+    this.shell.slots.bottom.insertBefore(hint, this.passes.element);
   }
 
   private async openServed(id: string): Promise<void> {

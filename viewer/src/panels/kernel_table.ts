@@ -83,11 +83,11 @@ export class KernelTable implements DrawerPart {
 
   private row(l: KernelLine): HTMLElement {
     const cells = this.columns.map((c, i) => (i === 0
-      ? el("th", { scope: "row" }, el("button", { type: "button", class: "link", title: l.title, click: () => this.go(l.item) }, c.text(l)))
+      ? el("th", { scope: "row" }, el("button", { type: "button", class: "link", title: l.title, click: () => this.go(l.home >= 0 ? l.home : l.item) }, c.text(l)))
       : el("td", i === 1 ? { title: l.path } : { class: "figure" }, c.text(l))));
     const out = el("tr", { "aria-current": "false" }, ...cells);
     out.addEventListener("click", (e) => {
-      if (!(e.target as HTMLElement).closest("button")) this.go(l.item);
+      if (!(e.target as HTMLElement).closest("button")) this.go(l.home >= 0 ? l.home : l.item);
     });
     this.rows.set(l.item, out);
     if (l.home >= 0) this.rows.set(l.home, out);

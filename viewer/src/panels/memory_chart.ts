@@ -55,9 +55,10 @@ export class MemoryChart implements DrawerPart {
     const title = document.createElementNS(SVG, "title");
     title.textContent = String(place["aria-label"]);
     out.append(title);
-    out.addEventListener("click", () => this.go(b.item));
+    const to = b.home >= 0 ? b.home : b.item;
+    out.addEventListener("click", () => this.go(to));
     out.addEventListener("keydown", (e) => {
-      if (e.key === "Enter" || e.key === " ") this.go(b.item);
+      if (e.key === "Enter" || e.key === " ") this.go(to);
     });
     this.boxes.set(b.item, out);
     if (b.home >= 0) this.boxes.set(b.home, out);

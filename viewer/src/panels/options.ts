@@ -12,6 +12,10 @@ export interface Options {
   readonly graph?: number;
   readonly stage?: number;
   readonly query?: string;
+  /** What is selected: "slowest", or the first hit of a search. */
+  readonly select?: string;
+  /** One line that tells a newcomer what to do next. */
+  readonly hint?: string;
   /** Two panes from the start. */
   readonly compare?: boolean;
   /** There only when a server serves the page. */

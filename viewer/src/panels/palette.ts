@@ -50,16 +50,25 @@ export class Palette {
 
   open(query?: string): void {
     this.element.hidden = false;
+    this.dock();
     if (query !== undefined) this.input.value = query;
     this.input.focus();
     this.input.select();
     void this.run();
   }
 
+  /** The list stands beside the drawing: what is gone to stays clear of it. */
+  private dock(): void {
+    const { view } = this.app;
+    const wide = this.element.hidden ? 0 : this.element.offsetWidth;
+    view.insets = { ...view.insets, left: wide < view.size.width * 0.6 ? wide : 0 };
+  }
+
   /** Esc once closes and keeps nothing lit. */
   close(focus: boolean): void {
     if (this.element.hidden) return;
     this.element.hidden = true;
+    this.dock();
     this.asked++;
     this.result = null;
     this.overlays.set("search", null);

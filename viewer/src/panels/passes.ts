@@ -14,6 +14,7 @@ export class PassesPanel {
   private readonly toggle: HTMLButtonElement;
   private changes: readonly StageChange[] = [];
   private graph = -1;
+  private expanded = false;
 
   constructor(private readonly app: App) {
     this.toggle = button("Changes", "Mark what the pass added and changed, keep what it removed in sight (\\)", () => this.toggleDiff(), "switch");
@@ -59,12 +60,32 @@ export class PassesPanel {
     this.draw();
   }
 
+  /** Passes in a row that changed nothing are one small sign until somebody wants to see them; the one on show stays. */
+  private collapsed(tabs: readonly HTMLElement[], names: readonly string[], stage: number): HTMLElement[] {
+    const out: HTMLElement[] = [];
+    for (let i = 0; i < tabs.length; ) {
+      let end = i;
+      while (end < tabs.length && end !== stage && tabs[end].classList.contains("idle")) end++;
+      if (end === i || this.expanded) out.push(tabs[i++]);
+      else {
+        const text = `${end - i} ${end - i === 1 ? "pass" : "passes"} without changes: ${names.slice(i, end).join(", ")}`;
+        out.push(el("button", { type: "button", class: "stage-tab idle gap", title: text, "aria-label": text, click: () => this.expand() }, `⋯ ${end - i}`));
+        i = end;
+      }
+    }
+    return out;
+  }
+
+  private expand(): void {
+    this.expanded = true;
+    this.draw();
+  }
+
   private draw(): void {
     const spec = this.app.spec;
     const info = spec ? this.app.info?.header.graphs[spec.graph] : undefined;
     if (!spec || !info) return;
-    this.strip.replaceChildren(
-      ...info.stages.map((s, i) => {
+    const tabs = info.stages.map((s, i) => {
         const c = this.changes[i] as StageChange | undefined;
         const signs = c && i > 0 ? ([["+", c.added, "added"], ["−", c.removed, "removed"], ["~", c.changed, "changed"]] as const) : [];
         const told = signs.filter(([, n]) => n > 0);
@@ -75,8 +96,8 @@ export class PassesPanel {
           },
           el("span", { class: "stage-name" }, s.name.replace(/Pass$/, "")), ...told.map(([sign, n, cls]) => el("span", { class: `sign ${cls}` }, `${sign}${count(n)}`)),
         );
-      }),
-    );
+      });
+    this.strip.replaceChildren(...this.collapsed(tabs, info.stages.map((s) => s.name), spec.stage));
     this.strip.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest", inline: "nearest" });
     this.toggle.setAttribute("aria-pressed", String(spec.diff ?? false));
     const c = this.changes[spec.stage] as StageChange | undefined;

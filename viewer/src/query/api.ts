@@ -8,6 +8,7 @@ import type { Compared, Signature } from "./likeness";
 import type { MeasureName, Unit } from "./measures";
 import type { MemoryPlan } from "./memory";
 import type { OutlineWindow } from "./outline";
+import type { Repairs } from "./repairs";
 import type { StyleResult, StyleRule } from "./rules";
 import type { RunFigures } from "./runs";
 import type { Hit, SearchResult } from "./search";
@@ -107,6 +108,7 @@ export type PanelApi = {
   memoryPlan: { arg: null; result: MemoryPlan };
   /** A sum by module; null for what is no sum or was not measured. */
   icicle: { arg: { name: string }; result: Icicle | null };
+  repairs: { arg: null; result: Repairs };
   /** The graph in the stage shown, as JSON. */
   json: { arg: null; result: string };
 };

@@ -15,6 +15,7 @@ import { memoryPlan } from "./memory";
 import { measureNames } from "./measures";
 import { itemsOf, nameOf } from "./names";
 import { keysAround, Outline } from "./outline";
+import { repairs } from "./repairs";
 import { applyRules } from "./rules";
 import { runFigures } from "./runs";
 import { hitsOf, search } from "./search";
@@ -61,6 +62,7 @@ export function panelMethods(shown: () => Shown): Served<PanelApi> {
     kernelLines: () => kernelLines(shown()),
     memoryPlan: () => memoryPlan(shown()),
     icicle: (a) => icicle(shown(), a.name),
+    repairs: () => repairs(shown()),
     json: () => toJson(shown()),
   };
 }

@@ -20,6 +20,7 @@ from glasshouse.formats.model_explorer.node import MENode, parse_node, text
 from glasshouse.formats.source import Source
 from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
 from glasshouse.record.schema import NEVER
+from glasshouse.record.writer import NO_PRODUCER, SAME_ID
 
 GENERATOR = "model explorer"
 MAX_ID = 2**31 - 1
@@ -140,7 +141,8 @@ class _GraphReader:
         node = parse_node(raw)
         row = len(self.names)
         self.names.append(node.id)
-        self.first.setdefault(node.id, row)
+        if self.first.setdefault(node.id, row) != row:
+            self.made.repaired(SAME_ID)
         self._own(node, row)
         self.scalars["op"].append(self.index(node.label))
         self.scalars["kind"].append(self.index(self._kind(node, row)))
@@ -272,6 +274,8 @@ class _GraphReader:
                 source, output, target = self.edges[place + operand]
                 producer = self.first.get(source)
                 port = self._port(producer, output)
+                if producer is None:
+                    self.made.repaired(NO_PRODUCER)
                 producers.append(NEVER if producer is None else int(ids[producer]))
                 ports.append(max(port, 0))
                 exact = exact and producer is not None and port >= 0 and target == str(operand)

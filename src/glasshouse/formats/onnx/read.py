@@ -24,6 +24,7 @@ from glasshouse.formats.onnx.types import (
 from glasshouse.formats.pt2.read import frames_of, user_line
 from glasshouse.formats.source import Source
 from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
+from glasshouse.record.writer import NO_PRODUCER
 
 GENERATOR = "onnx"
 _SCOPES, _CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarchy"
@@ -37,8 +38,10 @@ def read(source: Source) -> Recording:
     model = onnx.ModelProto()
     try:
         model.ParseFromString(data)
-    except Exception as error:  # the class depends on which protobuf is installed
-        raise source.error(f"not an ONNX model, or cut off ({type(error).__name__})") from None
+    except Exception:  # the class depends on which protobuf is installed
+        raise source.error(
+            f"not an ONNX model, or cut off: its {source.size:,} bytes are no protobuf message of that kind"
+        ) from None
     if not model.HasField("graph") or not (model.ir_version or model.opset_import):
         raise source.error("not an ONNX model (it has no graph)")
     return _Model(source, model).read()
@@ -192,6 +195,10 @@ class _Graph:
             properties.pop(key, None)
         if node.doc_string:
             properties["doc"] = text(node.doc_string)
+        for name in reads:
+            # A body may read what its surroundings make; only the outermost graph must have all.
+            if name and name not in self.producer and self.builder.index == 0:
+                self.owner.made.repaired(NO_PRODUCER)
         self.builder.node(
             f"{domain}.{op}" if domain not in ("", "ai.onnx") else op,
             id=id,

@@ -42,6 +42,12 @@ def read(source: Source) -> Recording:
 
 def _programs(source: Source) -> list[tuple[str, Any]]:
     if source.head[:2] != b"PK":
+        if source.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
+            begins = source.head[:4].hex(" ")
+            raise source.error(
+                "not an exported program: torch.export.save writes a ZIP archive, and this file "
+                f"begins with the bytes {begins}"
+            )
         return [(source.stem, read_json(source))]
     out = []
     with ForeignArchive(source) as archive:
