@@ -1,4 +1,4 @@
-"""Room and words: nothing overlaps at any width, idle passes fold, search is docked, repairs told."""
+"""Nothing overlaps at any width, idle passes fold, search is docked, repairs are told."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from browser.kernels import LAYERS, SLOW, compiled
 # Visible things of a bar, as boxes; what lies inside of another of them is part of it.
 BOXES = """(selector) => [...document.querySelectorAll(selector)].filter(e => e.checkVisibility())
   .map(e => { const r = e.getBoundingClientRect();
-              return [e.innerText || e.ariaLabel || e.className, r.left, r.top, r.right, r.bottom]; })
+              const name = e.innerText || e.ariaLabel || e.className;
+              return [name, r.left, r.top, r.right, r.bottom]; })
   .filter(b => b[3] > b[1])"""
 
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from glasshouse.record.reader import Recording
 
 WORDS = 2000
 """The page shows no weights; a vocabulary of 30,000 would only take time to make up."""
-START = {
+START: dict[str, Any] = {
     "color": "time",
     "select": "slowest",
     "hint": "This is the slowest kernel, with its code and the line it comes from. "

@@ -308,7 +308,7 @@ def test_a_mapping_is_made_from_rewrites() -> None:
     "data, says",
     [
         (b"", "empty"),
-        (b"{", "a key was expected"),
+        (b"{", "cut off: it ends after 1"),
         (b"[" * 5_000_000, "a graph was expected"),
         (
             b'{"graphs":[{"id":"g","nodes":[{"id":"a","attrs":' + b"[" * 5_000_000,
@@ -319,8 +319,8 @@ def test_a_mapping_is_made_from_rewrites() -> None:
         (b'[{"id": "g", "nodes": [{"name": "x"}]}]', "node 0 is no object with an id"),
         (b'[{"id": "g", "nodes": [3]}]', "node 0 is no object"),
         (b'[{"id": "g", "nodes": []}] x', "follows the end"),
-        (b'[{"id": "g", "nodes": [', "Expecting value"),
-        (b'[{"id": "g", "nodes": []', "a comma or }"),
+        (b'[{"id": "g", "nodes": [', "cut off: it ends after 23"),
+        (b'[{"id": "g", "nodes": []', "cut off: it ends after 24"),
         (b'[{"id": "g" "nodes": []}]', "a comma or }"),
         (b"[]", "without a graph"),
         (b'{"label": "x", "graphs": []}', "without a graph"),

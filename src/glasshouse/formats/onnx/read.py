@@ -40,7 +40,7 @@ def read(source: Source) -> Recording:
         model.ParseFromString(data)
     except Exception:  # the class depends on which protobuf is installed
         raise source.error(
-            f"not an ONNX model, or cut off: its {source.size:,} bytes are no protobuf message of that kind"
+            f"not an ONNX model, or cut off: its {source.size:,} bytes are no such protobuf message"
         ) from None
     if not model.HasField("graph") or not (model.ir_version or model.opset_import):
         raise source.error("not an ONNX model (it has no graph)")
