@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glasshouse.record import Recording, RecordingBuilder
-from glasshouse.record.schema import DataRow, ErrorRow, KernelRow, RewriteRow, Text, TimeRow
+from glasshouse.record.schema import BufferRow, ErrorRow, KernelRow, RewriteRow, Text, TimeRow
 
 WIDE = "float32[4, 64]"
 LAYERS = 6
@@ -62,8 +62,10 @@ def compiled() -> Recording:
             )  # fmt: skip
             graph.add(TimeRow("profile", node, seconds, kernel=number))
             graph.add(ErrorRow(stage, node, 0, 1e-6, 1e-6, own=1e-7 * (i + 1), inherited=1e-7))
-            graph.add(DataRow("arena offset", node, 1024.0 * (number % 2)))
-            graph.add(DataRow("arena bytes", node, 1024.0))
+            graph.add(
+                BufferRow(node, 0, "arena", offset=1024.0 * (number % 2), bytes=1024.0,
+                          first=number, last=number + 1)
+            )  # fmt: skip
             number += 1
     graph.set_io([x], [(traced[-1]["norm"], 0)])
     return made.finish()

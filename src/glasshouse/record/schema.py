@@ -163,6 +163,32 @@ class CandidateRow:
 
 
 @dataclass(frozen=True)
+class BufferRow:
+    """Where a value lies in memory, as the compiled program has it. Since 1.1.
+
+    Kernels reach it through a table of pointers (`slot`), or at an `offset` of the arena.
+    """
+
+    node: int
+    port: int
+    # input, output, constant, variable, new value (of a variable), arena, prepared (a constant in
+    # the form that a kernel wants; node is the constant's), fallback, run (its size is known then)
+    place: str
+    slot: int = NEVER  # in the table of pointers; NEVER for the arena
+    offset: float = 0.0  # bytes from the arena's beginning
+    bytes: float = 0.0  # at most; -1: no bound is known before a run
+    first: int = NEVER  # the steps between which the memory is its own, both included
+    last: int = NEVER
+    of_node: int = NEVER  # the value whose memory it shares: what it is a view of, or written over
+    of_port: int = NEVER
+    # how it shares, or how a new value arrives: view, in place, by turns, by copy
+    how: str = ""
+    layout: list[int] = field(
+        default_factory=list
+    )  # axes as they lie, slowest first; []: row-major
+
+
+@dataclass(frozen=True)
 class TimeRow:
     """Measured seconds of a node or kernel in one run."""
 
@@ -242,6 +268,7 @@ GRAPH_TABLES: dict[str, type] = {
     "rejects": RejectRow,
     "kernels": KernelRow,
     "candidates": CandidateRow,
+    "buffers": BufferRow,
     "times": TimeRow,
     "errors": ErrorRow,
     "summaries": SummaryRow,

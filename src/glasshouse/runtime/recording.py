@@ -14,6 +14,7 @@ from glasshouse.record.schema import CandidateRow, ErrorRow, KernelRow, Text, Ti
 from glasshouse.record.titles import full_titles
 from glasshouse.record.writer import GraphBuilder, RecordingBuilder
 from glasshouse.runtime.accuracy import measure_errors
+from glasshouse.runtime.buffers import keep_buffers
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.values import keep_values
 
@@ -57,6 +58,7 @@ def compilation_of(module: Module, base: Recording | None) -> RecordingBuilder:
                     title=titles[number],
                 )
             )  # fmt: skip
+    keep_buffers(module.program, owner)
     builder.facts["kernels"] = str(len(module.program.kernels))
     builder.facts["arena bytes"] = str(module.plan.arena_bytes)
     builder.facts["tensor bytes"] = str(module.plan.tensor_bytes)

@@ -171,6 +171,35 @@ export interface CandidateRow {
   why: string;
 }
 
+/**
+ * Where a value lies in memory, as the compiled program has it. Since 1.1. Kernels reach it
+ * through a table of pointers (`slot`), or at an `offset` of the arena.
+ */
+export interface BufferRow {
+  node: number;
+  port: number;
+  /**
+   * input, output, constant, variable, new value (of a variable), arena, prepared (a constant in
+   * the form that a kernel wants; node is the constant's), fallback, run (its size is known then)
+   */
+  place: string;
+  /** in the table of pointers; NEVER for the arena */
+  slot: number;
+  /** bytes from the arena's beginning */
+  offset: number;
+  /** at most; -1: no bound is known before a run */
+  bytes: number;
+  /** the steps between which the memory is its own, both included */
+  first: number;
+  last: number;
+  /** the value whose memory it shares: what it is a view of, or written over */
+  of_node: number;
+  of_port: number;
+  /** how it shares, or how a new value arrives: view, in place, by turns, by copy */
+  how: string;
+  layout: number[];
+}
+
 /** Measured seconds of a node or kernel in one run. */
 export interface TimeRow {
   run: string;
@@ -310,6 +339,20 @@ export const GRAPH_TABLES = {
     chosen: { type: "bool", since: 0 },
     why: { type: "str", since: 0, default: "" },
   },
+  buffers: {
+    node: { type: "int", since: 0 },
+    port: { type: "int", since: 0 },
+    place: { type: "str", since: 0 },
+    slot: { type: "int", since: 0, default: -1 },
+    offset: { type: "float", since: 0, default: 0.0 },
+    bytes: { type: "float", since: 0, default: 0.0 },
+    first: { type: "int", since: 0, default: -1 },
+    last: { type: "int", since: 0, default: -1 },
+    of_node: { type: "int", since: 0, default: -1 },
+    of_port: { type: "int", since: 0, default: -1 },
+    how: { type: "str", since: 0, default: "" },
+    layout: { type: "list<int>", since: 0, default: [] },
+  },
   times: {
     run: { type: "str", since: 0 },
     node: { type: "int", since: 0 },
@@ -370,6 +413,7 @@ export interface RowOf {
   rejects: RejectRow;
   kernels: KernelRow;
   candidates: CandidateRow;
+  buffers: BufferRow;
   times: TimeRow;
   errors: ErrorRow;
   summaries: SummaryRow;

@@ -35,11 +35,13 @@ class SubgraphRewrite(Pass):
         if unknown:
             raise PassError(f"there are no rules {sorted(unknown)}", hint=f"rules: {list(RULES)}")
         rules = [r for r in RULES.values() if r.name not in self.skip]
+        # What could be folded before is FoldConstant's; rules fold what they bring together.
+        given = {n.id: n.inputs for n in graph.nodes}
         for _ in range(self.max_rounds):
             before = rw.steps
             remove_dead(graph, rw)
             merge_duplicates(graph, rw)
-            apply_rules(graph, rw, rules, self.max_growth)
+            apply_rules(graph, rw, rules, self.max_growth, given)
             if self.merge:
                 merge_siblings(graph, rw, self.target)
             if rw.steps == before:

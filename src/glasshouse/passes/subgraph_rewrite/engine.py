@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from glasshouse.errors import PassError
-from glasshouse.ir.graph import Graph, Node
+from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.passes.fold_constant import fold, is_foldable
 from glasshouse.passes.subgraph_rewrite.rule import Rule, is_closed
@@ -16,8 +16,17 @@ _FEW_USERS = 8
 reads would otherwise make each rewrite cost the graph. The next round sees the rest."""
 
 
-def apply_rules(graph: Graph, rw: Rewriter, rules: Iterable[Rule], max_growth: int) -> int:
-    """Try the rules at every node until none matches what was touched; gives the rewrites made."""
+def apply_rules(
+    graph: Graph,
+    rw: Rewriter,
+    rules: Iterable[Rule],
+    max_growth: int,
+    given: Mapping[int, Sequence[Value]],
+) -> int:
+    """Try the rules at every node until none matches what was touched; gives the rewrites made.
+
+    Nodes that still have the operands in `given`, by id, are not folded.
+    """
     by_op: dict[str, list[Rule]] = {}
     for rule in rules:
         for name in rule.ops:
@@ -31,7 +40,7 @@ def apply_rules(graph: Graph, rw: Rewriter, rules: Iterable[Rule], max_growth: i
     while work:
         node = work.popleft()
         queued.discard(node)
-        if node not in graph or not _rewrite(node, rw, by_op, max_growth):
+        if node not in graph or not _rewrite(node, rw, by_op, max_growth, given):
             continue
         steps += 1
         if steps > limit:
@@ -47,8 +56,15 @@ def apply_rules(graph: Graph, rw: Rewriter, rules: Iterable[Rule], max_growth: i
     return steps
 
 
-def _rewrite(node: Node, rw: Rewriter, by_op: dict[str, list[Rule]], max_growth: int) -> bool:
-    if is_foldable(node) and fold(node, rw, max_growth):
+def _rewrite(
+    node: Node,
+    rw: Rewriter,
+    by_op: dict[str, list[Rule]],
+    max_growth: int,
+    given: Mapping[int, Sequence[Value]],
+) -> bool:
+    changed = given.get(node.id) != node.inputs
+    if changed and is_foldable(node) and fold(node, rw, max_growth):
         return True
     for rule in by_op.get(node.op.name, ()):
         match = rule.find(node, rw)
