@@ -157,11 +157,10 @@ def regions(size: int, count: int) -> list[tuple[int, int]]:
 def adaptive_avg_pool_ref(x: Array, *, size: Sequence[int]) -> Array:
     out = widened(x)
     for axis, count in enumerate(size, 2):
-        parts = regions(x.shape[axis], count)
-        member = np.array([[b <= i < e for i in range(x.shape[axis])] for b, e in parts])
-        member = member.reshape(count, x.shape[axis])
-        share = member / np.maximum(member.sum(1, keepdims=True), 1)
-        out = np.moveaxis(np.tensordot(out, share.astype(out.dtype), ([axis], [1])), -1, axis)
+        parts = [np.arange(b, e) for b, e in regions(x.shape[axis], count)]
+        means = [np.take(out, p, axis).sum(axis) / max(p.size, 1) for p in parts]
+        lead = out.shape[:axis] + out.shape[axis + 1 :]
+        out = np.stack(means, axis) if means else np.empty((*lead[:axis], 0, *lead[axis:]))
     return out
 
 

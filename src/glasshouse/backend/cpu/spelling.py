@@ -106,7 +106,10 @@ def _hardsigmoid(node: Node, args: list[str]) -> str:
 
 
 def _hardswish(node: Node, args: list[str]) -> str:
-    return f"({args[0]} * {_hardsigmoid(node, args)})"
+    """The product before the quotient: what overflows in PyTorch overflows here."""
+    x = args[0]
+    three, six, zero = (f"gh::like({x}, {n}.0f)" for n in (3, 6, 0))
+    return f"({x} * gh::min(gh::max({x} + {three}, {zero}), {six}) / {six})"
 
 
 def _softplus(node: Node, args: list[str]) -> str:

@@ -220,8 +220,14 @@ def fmin(x: Any, y: Any) -> Any:
 
 @aten("hypot")
 def hypot(x: Any, y: Any) -> Any:
-    x, y = common(x, y)
-    return (x * x + y * y).apply("sqrt")
+    """Scaled by the larger one, so that squares neither overflow nor vanish."""
+    x, y = (abs(v) for v in common(x, y))
+    high, low = apply("maximum", x, y), apply("minimum", x, y)
+    endless = apply("logical_or", x.apply("isinf"), y.apply("isinf"))
+    flat = apply("logical_or", high.apply("equal", 0.0), endless)
+    part = low / apply("where", flat, 1.0, high)
+    out = apply("where", flat, high + low, high * (part * part + 1.0).apply("sqrt"))
+    return apply("where", endless, math.inf, out)  # as in C: infinity wins over NaN
 
 
 @aten("xlogy", "special_xlogy")

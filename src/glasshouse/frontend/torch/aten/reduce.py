@@ -6,7 +6,14 @@ import math
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.torch.aten.registry import apply, aten, axes_or_none, common, is_static
+from glasshouse.frontend.torch.aten.registry import (
+    apply,
+    aten,
+    axes_or_none,
+    common,
+    is_static,
+    scalar,
+)
 from glasshouse.frontend.torch.dtypes import default_float, is_integral
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import DType, bool_, int64
@@ -249,7 +256,15 @@ def median_dim(x: Any, dim: int, keepdim: bool = False) -> Any:
     size = x.shape[axis_of(dim, x.ndim)] if x.ndim else 1
     if not is_static(size):
         raise Unsupported("the median along an axis without a fixed size")
-    return _nth(x, (size - 1) // 2, dim, keepdim)
+    if not x.ndim or not x.dtype.is_float or not size:
+        return _nth(x, (size - 1) // 2, dim, keepdim)
+    at = axis_of(dim, x.ndim)
+    values, places = x.apply("sort", axis=at)
+    numbers = x.apply("equal", x).cast(int64).apply("sum", axes=[at], keepdims=True)
+    # NaN stands last, and one of them is the median.
+    middle = apply("where", numbers < size, numbers, scalar(x, (size - 1) // 2, int64))
+    found = [v.apply("gather", middle, axis=at) for v in (values, places)]
+    return tuple(found) if keepdim else tuple(composite.squeeze(v, [at]) for v in found)
 
 
 @aten("median.default")

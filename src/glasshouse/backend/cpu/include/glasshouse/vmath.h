@@ -6,7 +6,7 @@
 //   sin, cos 1.5 (|x| <= 1e5 / 1e3; above by libm)   pow, tan, exp2: libm on each lane
 //   gelu, gelu_tanh: absolute error <= 3.5e-7 * max(|result|, 0.1)
 //   Results of sigmoid, silu and exp_nonpos below 1.7e-38 may be 0.
-// NaN in gives NaN out; infinities as in NumPy, except gelu(-inf) = gelu_tanh(-inf) = silu(-inf) = 0, the limit (NumPy: NaN).
+// NaN in gives NaN out; infinities as in NumPy and torch: gelu(-inf) = gelu_tanh(-inf) = silu(-inf) = NaN, not the limit 0.
 // exp gives denormals near its lower end, as libm does.
 #pragma once
 #include "vec.h"
@@ -145,10 +145,7 @@ GH_INLINE vf tanh(vf x) {
   return copysign(select(t < vf(0.6f), near, far), x);
 }
 GH_INLINE vf sigmoid(vf x) { return vf(1.0f) / (vf(1.0f) + exp(-x)); }
-GH_INLINE vf silu(vf x) {
-  vf y = x / (vf(1.0f) + exp(-x));
-  return select(x == vf(-__builtin_inff()), vf(0.0f), y);
-}
+GH_INLINE vf silu(vf x) { return x / (vf(1.0f) + exp(-x)); }
 GH_INLINE vf softplus(vf x) { return max(x, vf(0.0f)) + log1p(exp(-abs(x))); }
 
 // Piecewise polynomial of t >= 0: the low four bits of the magic sum are the segment's number.
@@ -170,8 +167,9 @@ GH_INLINE vf erf(vf x) {
   p = fma(p, z, vf(-3.761262894e-01f));
   p = fma(p, z, vf(1.283791661e-01f));
   vf near = fma(p, a, a);                        // |x| < 0.6: relative error stays small down to 0
-  vf t = min_fast(vf(3.99f), a);                 // erf(3.92) rounds to 1
-  vf far = min_fast(vf(1.0f), table_poly(erf_table, t * vf(1.0f / erf_step)));
+  vf t = min_fast(vf(3.99f), a);
+  vf far = table_poly(erf_table, t * vf(1.0f / erf_step));
+  far = select(a > vf(3.92f), vf(1.0f), min_fast(vf(1.0f), far));  // erf(3.92) rounds to 1; NaN is not greater
   return copysign(select(a < vf(0.6f), near, far), x);
 }
 // gelu(x) = max(x, 0) - |x| (1 - Phi(|x|)): no cancellation, one table, no exp and no division.
@@ -180,7 +178,7 @@ GH_INLINE vf gelu_from(const float (&c)[D][16], float step, vf x) {
   const float last = 15.4999f;
   vf t = abs(x), s = t * vf(1.0f / step);
   vf q = t * table_poly(c, min_fast(vf(last), s));
-  return max_fast(vf(0.0f), x) - select(s < vf(last), q, vf(0.0f));
+  return max_fast(vf(0.0f), x) - select(s < vf(last), q, min_fast(x, vf(0.0f)) * vf(0.0f));  // NaN at -inf alone
 }
 GH_INLINE vf gelu(vf x) { return gelu_from(gelu_table, gelu_step, x); }
 GH_INLINE vf gelu_tanh(vf x) { return gelu_from(gelu_tanh_table, gelu_tanh_step, x); }
