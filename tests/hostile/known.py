@@ -47,6 +47,8 @@ OPS = (
     Known(("quantize",), (*_MIXED, *_ANY_INF), "NaN has no integer: the zero point stands for it"),
     Known(("relu", "elu"), ("nan", "one nan", "one nan in all", *_MIXED),
           "the slope at NaN: 0 for relu, NaN for elu; PyTorch lets the gradient through", True),
+    Known(("prod", "variance"), (*_LARGE, *_MIXED, *_ANY_INF), "they overflow, or meet 0 and inf, "
+          "in another order", True),
     Known(("cumsum", "sum", "avg_pool", "resize", "cumprod"), (*_EDGE, *_MIXED), _ORDER),
 )  # fmt: skip
 PATTERNS = (
