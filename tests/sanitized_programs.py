@@ -12,6 +12,8 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
+import tempfile
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
@@ -22,6 +24,7 @@ import glasshouse as gh
 from generators import case_of
 from glasshouse import nn, optim
 from glasshouse.backend.cpu.backend import CpuBackend
+from glasshouse.backend.cpu.threads import set_threads
 from glasshouse.ir import GraphBuilder
 from glasshouse.ir.dtype import as_dtype
 from glasshouse.ir.graph import Graph
@@ -197,6 +200,91 @@ def images() -> None:
     check(optimize(graph), [floats(3, 6, 7, 11)], graph)
 
 
+def small_module() -> tuple[Any, Array, Array]:
+    """A compiled module with packed weights, an input, and what it gives for that."""
+    x = floats(37, 33)
+    made = compiler.compile_graph(optimize(gh.trace(mlp(), gh.array(x))))
+    return made, x, made(x)
+
+
+def resized() -> None:
+    """Threads run while the pool's number of threads changes."""
+    made, x, expected = small_module()
+    wrong: list[int] = []
+
+    def call() -> None:
+        wrong.extend(i for i in range(50) if not np.array_equal(made(x), expected))
+
+    callers = [threading.Thread(target=call) for _ in range(3)]
+    for caller in callers:
+        caller.start()
+    for count in (1, 3, 2, 4) * 5:
+        set_threads(count)
+    for caller in callers:
+        caller.join()
+    assert not wrong
+
+
+def in_child(work: Callable[[], None]) -> None:
+    child = os.fork()
+    if child == 0:
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0, "the child failed"
+
+
+def forked() -> None:
+    """Children of a process whose pool is busy run, resize and fork again."""
+    made, x, expected = small_module()
+    ended = threading.Event()
+
+    def check() -> None:
+        np.testing.assert_array_equal(made(x), expected)
+        set_threads(3)
+        np.testing.assert_array_equal(made(x), expected)
+
+    def call() -> None:
+        while not ended.is_set():
+            made(x)
+
+    caller = threading.Thread(target=call)
+    caller.start()
+    for _ in range(5):
+        in_child(check)
+    in_child(lambda: in_child(check))
+    ended.set()
+    caller.join()
+
+
+def saved() -> None:
+    """The C interface: made, run, forked, ended; weights that changed are refused."""
+    made, x, expected = small_module()
+    with tempfile.TemporaryDirectory() as folder:
+        made.save(folder, weights="file")
+        library = ctypes.CDLL(f"{folder}/libmodel.so")
+        library.model_create.restype = ctypes.c_void_p
+
+        def run() -> None:
+            out = exact_bytes(expected.nbytes).view(np.float32).reshape(expected.shape)
+            given, taken = ((ctypes.c_void_p * 1)(a.ctypes.data) for a in (x, out))
+            assert library.model_run(model, given, taken, None) == 0
+            np.testing.assert_array_equal(out, expected)
+
+        model = ctypes.c_void_p(library.model_create(folder.encode(), 2))
+        other = ctypes.c_void_p(library.model_create(folder.encode(), 2))
+        run()
+        in_child(run)
+        library.model_destroy(other)
+        in_child(run)
+        library.model_destroy(model)
+        with open(f"{folder}/weights.bin", "r+b") as weights:
+            weights.write(b"?")
+        assert not library.model_create(folder.encode(), 2)
+
+
 def astray() -> None:
     """A program that writes behind one of its values: what the sanitizer must see."""
     planned = plan_memory.plan_memory
@@ -226,6 +314,9 @@ PROGRAMS: dict[str, Callable[[], None]] = {
     ),
     "bert-training": lambda: training(bert(), tokens(2, 19), np.ones((2, 19), np.int64)),
     "astray": astray,
+    "forked": forked,
+    "resized": resized,
+    "saved": saved,
     "quantised": quantised,
     "images": images,
     "mlp-large": lambda: of_model(mlp(), floats(600, 33)),

@@ -11,14 +11,15 @@ import os
 import sys
 import threading
 from importlib import import_module
-from weakref import WeakSet
+from weakref import ref
 
 
 class ForkAware:
     """Told around every fork of this process, from the moment that `watch_forks` is called."""
 
     def watch_forks(self) -> None:
-        _WATCHING.add(self)
+        key = id(self)
+        _WATCHING[key] = ref(self, lambda _: _WATCHING.pop(key, None))
 
     def before_fork(self) -> None:
         """In the thread that forks; whatever this waits for, it must not wait for ever."""
@@ -31,7 +32,9 @@ class ForkAware:
         server written in C may fork by itself."""
 
 
-_WATCHING: WeakSet[ForkAware] = WeakSet()
+# A dictionary, because other threads add to it and drop from it while it is read: a list of its
+# values is made in one piece, that of a WeakSet's members is not.
+_WATCHING: dict[int, ref[ForkAware]] = {}
 
 
 class ForkLock(ForkAware):
@@ -45,9 +48,14 @@ class ForkLock(ForkAware):
         self.lock = threading.RLock()  # a `with` that is under way releases the old one
 
 
+def _watching() -> list[ForkAware]:
+    found = (watching() for watching in list(_WATCHING.values()))
+    return [watching for watching in found if watching is not None]
+
+
 def _before() -> None:
     _finish_imports()
-    for watching in list(_WATCHING):
+    for watching in _watching():
         watching.before_fork()
 
 
@@ -64,12 +72,12 @@ def _finish_imports() -> None:
 
 
 def _in_parent() -> None:
-    for watching in list(_WATCHING):
+    for watching in _watching():
         watching.after_fork_in_parent()
 
 
 def _in_child() -> None:
-    for watching in list(_WATCHING):
+    for watching in _watching():
         watching.after_fork_in_child()
 
 

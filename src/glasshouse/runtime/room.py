@@ -25,7 +25,7 @@ class Room:
     def __init__(self, count: int) -> None:
         self._block: Array | None = None
         self._ready = 0  # bytes from the beginning
-        self._stop = threading.Event()
+        self._stop = False  # not an Event: a fork could leave its lock held
         self._thread = threading.Thread(target=self._get_ready, daemon=True)
         if count >= SMALLEST:
             self._block = aligned_bytes(count)
@@ -34,7 +34,7 @@ class Room:
     def _get_ready(self) -> None:
         block = self._block
         assert block is not None  # there before the thread
-        while self._ready < block.size and not self._stop.is_set():
+        while self._ready < block.size and not self._stop:
             begin, self._ready = self._ready, min(self._ready + _PIECE, block.size)
             block[begin : self._ready : _PAGE] = 0  # NumPy lets other threads run meanwhile
 
@@ -48,7 +48,7 @@ class Room:
 
     def close(self) -> None:
         """End the work ahead of time."""
-        self._stop.set()
+        self._stop = True
         if self._thread.is_alive():
             self._thread.join()
 

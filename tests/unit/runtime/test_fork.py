@@ -337,6 +337,45 @@ def test_locks_and_owners_that_are_gone_are_forgotten() -> None:
     assert told.heard == ["before", "parent"]
 
 
+def test_what_watches_may_come_and_go_while_a_process_forks() -> None:
+    """A fork that stumbles over it leaves variables paused for ever; told as a warning."""
+    ended = threading.Event()
+    kept = [ForkLock() for _ in range(3000)]
+
+    def come_and_go() -> None:
+        while not ended.is_set():
+            kept[:] = [ForkLock() for _ in range(100)] + kept[:2900]
+
+    thread = threading.Thread(target=come_and_go)
+    thread.start()
+    try:
+        for _ in range(20):
+            in_child(lambda: None)
+    finally:
+        ended.set()
+        thread.join()
+
+
+def test_another_thread_sets_constants(module: Module) -> None:
+    """Packing asks a `Room` for memory, whose lock another thread may have held."""
+    name = module.constant_names()[0]
+    data = module.source_array(module._by_name[name].node).copy()
+    ended = threading.Event()
+
+    def change() -> None:
+        while not ended.is_set():
+            module.set_constant(name, data)
+
+    thread = threading.Thread(target=change)
+    thread.start()
+    try:
+        for _ in range(5):
+            in_child(lambda: module.set_constant(name, data))
+    finally:
+        ended.set()
+        thread.join()
+
+
 def in_worker(count: int) -> Any:
     return kept[0](X) + count
 

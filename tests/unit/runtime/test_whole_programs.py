@@ -81,4 +81,10 @@ def test_models_and_random_graphs(march: str, cache: Path) -> None:
 
 @pytest.mark.slow
 def test_threads(cache: Path) -> None:
-    run_under("thread", "native", cache, "mlp-large", "attention", "resnet18", "mlp-training")
+    names = ("mlp-large", "attention", "resnet18", "mlp-training", "resized")
+    run_under("thread", "native", cache, *names)
+
+
+@pytest.mark.slow
+def test_forks_and_the_c_interface(cache: Path) -> None:
+    run_under("address,undefined", "native", cache, "forked", "saved", "resized")
