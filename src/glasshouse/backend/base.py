@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +17,7 @@ import numpy as np
 from glasshouse.errors import Unsupported
 from glasshouse.ir.graph import Node
 from glasshouse.lower.choice import Candidate, Problem
+from glasshouse.lower.kernel.statement import Ops
 from glasshouse.lower.program import Program
 from glasshouse.lower.target import Target
 
@@ -32,6 +33,9 @@ class Source:
 
     kernels: Mapping[str, str]
     main: str
+    lines: Mapping[str, tuple[Ops, ...]] = field(default_factory=dict)
+    """For each line of a kernel's file, the positions in the kernel's group of the ops that it
+    computes."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +136,7 @@ def target_named(given: Target | str) -> Target:
     if isinstance(given, str):
         return backend_named(given).target
     whole = backend_named(given.name).target
-    if given.anchors or given.spell:
+    if given.tiles or given.elementwise:
         return given
     return replace(
         whole, cores=given.cores, operations=given.operations, bandwidth=given.bandwidth,

@@ -1,21 +1,32 @@
-"""Decides, for each op that only moves elements, which element of its operand an output element is.
+"""Which element of its operand an output element is, for each op that only moves elements; and how
+the elements of ops that look at positions are made.
 
 Every entry of `ACCESS` is a generator: it yields the elements that it needs (a value at an index),
-is sent the variables that hold them, and returns a C++ expression.
+is sent the variables that hold them, and returns an expression.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from glasshouse.ir.dim import Dim, SymDim
-from glasshouse.ir.dtype import float32, float64
+from glasshouse.ir.dtype import int64
 from glasshouse.ir.graph import Node, Value
-from glasshouse.lower.cxx import COMPUTE_TYPE, number_text, size_text
-from glasshouse.lower.index import ZERO, Computed, Index, delinearized, of, offset
-from glasshouse.lower.quant import dequantize, quantize
-from glasshouse.lower.scalar import Access, ScalarCode, Steps, broadcast_index
+from glasshouse.lower.element import Access, Steps, applied, broadcast_index
+from glasshouse.lower.kernel.expr import Apply, Choose, Compare, Expr, Number, Position, Var
+from glasshouse.lower.kernel.index import (
+    CLAMPED,
+    REFLECTED,
+    WRAPPED,
+    ZERO,
+    Checked,
+    Derived,
+    Index,
+    delinearized,
+    of,
+    offset,
+)
+from glasshouse.lower.quant import quantized
 from glasshouse.ops.shapes import axis_of
 
 Indices = tuple[Index, ...]
@@ -90,152 +101,124 @@ VIEWS: dict[str, Move] = {
 def _moving(move: Move) -> Access:
     """A move as an access: the element is the operand's."""
 
-    def access(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+    def access(node: Node, port: int, index: Indices) -> Steps:
         return (yield move(node, port, index))
 
     return access
 
 
-def _roll(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+def _roll(node: Node, port: int, index: Indices) -> Steps:
     shape = node.inputs[0].type.shape
     for axis, shift in zip(node.attrs["axes"], node.attrs["shifts"], strict=True):
         axis = axis_of(axis, len(shape))
-        size = size_text(shape[axis])
-        text = f"gh::floor_mod<int64_t>({index[axis].text()} - {size_text(shift)}, {size})"
-        index = _at_axis(index, axis, of(Computed(text)))
+        place = Derived(WRAPPED, index[axis] + -shift, shape[axis])
+        index = _at_axis(index, axis, of(place))
     return (yield node.inputs[0], index)
 
 
-def _concat(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+def _concat(node: Node, port: int, index: Indices) -> Steps:
     """Each operand is read at a place clamped into it, and the right one is chosen."""
-    code.scalars_only()
     axis = axis_of(node.attrs["axis"], len(index))
-    here = index[axis].text()
-    parts: list[tuple[str, str]] = []
+    here = index[axis]
+    parts: list[tuple[Compare, Var]] = []
     start: Dim = 0
     for operand in node.inputs:
         size = operand.type.shape[axis]
         if size != 0:
-            clamped = f"gh::clamp({here} - {size_text(start)}, {size_text(size)})"
-            name = yield operand, _at_axis(index, axis, of(Computed(clamped)))
-            parts.append((f"{here} < {size_text(start + size)}", name))
+            clamped = of(Derived(CLAMPED, here + -start, size))
+            var = yield operand, _at_axis(index, axis, clamped)
+            parts.append((Compare("<", here, Index((), start + size)), var))
         start = start + size
-    text = parts[-1][1]
-    for condition, name in reversed(parts[:-1]):
-        text = f"({condition}) ? {name} : ({text})"
-    return text
+    chosen: Expr = parts[-1][1]
+    for condition, var in reversed(parts[:-1]):
+        chosen = Choose((condition,), var, chosen)
+    return chosen
 
 
-def _pad(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+def _pad(node: Node, port: int, index: Indices) -> Steps:
     source = node.inputs[0]
     rank = len(index)
     begins, mode = node.attrs["padding"][:rank], node.attrs["mode"]
-    inside: list[str] = []
+    inside: list[Compare] = []
     moved: list[Index] = []
     for axis, (one, size) in enumerate(zip(index, source.type.shape, strict=True)):
         shifted = one + -begins[axis]
         if begins[axis] == 0 and node.attrs["padding"][rank + axis] == 0:
             moved.append(shifted)
             continue
-        here, limit = shifted.text(), size_text(size)
-        inside.append(f"uint64_t({here}) < uint64_t({limit})")
-        helper = "reflect" if mode == "reflect" else "clamp"
-        moved.append(of(Computed(f"gh::{helper}({here}, {limit})")))
-    name = yield source, tuple(moved)
+        inside.append(Compare("inside", shifted, Index((), size)))
+        how = REFLECTED if mode == "reflect" else CLAMPED
+        moved.append(of(Derived(how, shifted, size)))
+    var = yield source, tuple(moved)
     if mode != "constant" or not inside:
-        return name
-    code.scalars_only()
-    dtype = source.type.dtype
-    return f"({' && '.join(inside)}) ? {name} : {number_text(node.attrs['value'], dtype)}"
+        return var
+    return Choose(tuple(inside), var, Number(node.attrs["value"], source.type.dtype))
 
 
-def _take(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+def _take(node: Node, port: int, index: Indices) -> Steps:
     source, indices = node.inputs
     axis = axis_of(node.attrs["axis"], source.type.rank)
     middle = indices.type.rank
     place = yield indices, index[axis : axis + middle]
-    picked = of(Computed(_checked(place, source.type.shape[axis])))
+    picked = of(Checked(place.name, source.type.shape[axis]))
     return (yield source, (*index[:axis], picked, *index[axis + middle :]))
 
 
-def _gather(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+def _gather(node: Node, port: int, index: Indices) -> Steps:
     source, indices = node.inputs
     axis = axis_of(node.attrs["axis"], len(index))
     place = yield indices, index
-    return (
-        yield source, _at_axis(index, axis, of(Computed(_checked(place, source.type.shape[axis]))))
-    )
+    picked = of(Checked(place.name, source.type.shape[axis]))
+    return (yield source, _at_axis(index, axis, picked))
 
 
-def _gather_nd(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+def _gather_nd(node: Node, port: int, index: Indices) -> Steps:
     source, indices = node.inputs
     lead = indices.type.rank - 1
     depth = indices.type.shape[-1]
     assert isinstance(depth, int), "the op's shape rule wants it fixed"
     places: list[Index] = []
     for axis in range(depth):
-        name = yield indices, (*index[:lead], Index((), axis))
-        places.append(of(Computed(_checked(name, source.type.shape[axis]))))
+        place = yield indices, (*index[:lead], Index((), axis))
+        places.append(of(Checked(place.name, source.type.shape[axis])))
     return (yield source, (*places, *index[lead:]))
 
 
-def _random(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+def _random(node: Node, port: int, index: Indices) -> Steps:
     """A random element: a hash of the seed and of the element's number."""
-    code.scalars_only()
     seed = yield node.inputs[-1], ()
-    number = offset(index, node.outputs[0].type.shape).text()
-    dtype = node.outputs[0].type.dtype
-    wide = dtype if dtype is float64 else float32
+    number = Position(offset(index, node.outputs[0].type.shape), int64)
     if node.op.name == "dropout":
         x = yield node.inputs[0], index
-        p = node.attrs["p"]
-        scale = number_text(1 / (1 - p) if p < 1 else 0.0, wide)
-        zero = number_text(0.0, wide)
-        return f"gh::keeps({seed}, {number}, {math.ceil(p * 2**24)}) ? {x} * {scale} : {zero}"
-    first, second = (
-        (node.attrs["low"], node.attrs["high"] - node.attrs["low"])
-        if node.op.name == "uniform"
-        else (node.attrs["mean"], node.attrs["std"])
-    )
-    numbers = f"{number_text(first, wide)}, {number_text(second, wide)}"
-    return f"gh::{node.op.name}<{COMPUTE_TYPE[wide]}>({seed}, {number}, {numbers})"
+        return applied(node, x, seed, number)
+    return applied(node, seed, number)
 
 
-def _triangle(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
-    code.scalars_only()
-    name = yield node.inputs[0], index
-    row, column = index[-2].text(), index[-1].text()
+def _triangle(node: Node, port: int, index: Indices) -> Steps:
+    var = yield node.inputs[0], index
     compare = ">=" if node.attrs["upper"] else "<="
-    zero = number_text(0, node.outputs[0].type.dtype)
-    return f"({column} {compare} {row} + {size_text(node.attrs['diagonal'])}) ? {name} : {zero}"
+    condition = Compare(compare, index[-1], index[-2] + node.attrs["diagonal"])
+    return Choose((condition,), var, Number(0, node.outputs[0].type.dtype))
 
 
-def _one_hot(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
-    code.scalars_only()
-    name = yield node.inputs[0], index[:-1]
-    dtype = node.outputs[0].type.dtype
-    return f"{COMPUTE_TYPE[dtype]}({name} == {index[-1].text()})"
+def _one_hot(node: Node, port: int, index: Indices) -> Steps:
+    var = yield node.inputs[0], index[:-1]
+    return applied(node, var, Position(index[-1], int64))
 
 
-def _full(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+def _full(node: Node, port: int, index: Indices) -> Steps:
     yield from ()  # needs no element
     value, dtype = node.attrs["value"], node.outputs[0].type.dtype
     if isinstance(value, SymDim):
-        code.scalars_only()
-        return f"{COMPUTE_TYPE[dtype]}({size_text(value)})"
-    return code.number(value, dtype)
+        return Position(Index((), value), dtype)
+    return Number(value, dtype)
 
 
-def _arange(code: ScalarCode, node: Node, port: int, index: Indices) -> Steps:
+def _arange(node: Node, port: int, index: Indices) -> Steps:
     yield from ()  # needs no element
-    code.scalars_only()
     dtype = node.outputs[0].type.dtype
-    ctype = COMPUTE_TYPE[dtype]
-    start, step = (
-        number_text(a, dtype) if isinstance(a, (int, float)) else f"{ctype}({size_text(a)})"
-        for a in (node.attrs["start"], node.attrs["step"])
-    )
-    return f"{start} + {ctype}({index[0].text()}) * {step}"
+    attrs = tuple((name, node.attrs[name]) for name in ("start", "step"))
+    return Apply("arange", (Position(index[0], dtype),), dtype, attrs)
 
 
 def _at_axis(index: Indices, axis: int, one: Index) -> Indices:
@@ -244,11 +227,6 @@ def _at_axis(index: Indices, axis: int, one: Index) -> Indices:
 
 def _wrapped(start: Dim, size: Dim) -> Dim:
     return start + size if isinstance(start, int) and start < 0 else start
-
-
-def _checked(name: str, size: Dim) -> str:
-    """An index from data: negative ones count from the end; the rest is kept inside the buffer."""
-    return f"ctx.index({name}, {size_text(size)})"
 
 
 ACCESS: dict[str, Access] = {
@@ -266,6 +244,6 @@ ACCESS: dict[str, Access] = {
     "one_hot": _one_hot,
     "full": _full,
     "arange": _arange,
-    "quantize": quantize,
-    "dequantize": dequantize,
+    "quantize": quantized,
+    "dequantize": quantized,
 }

@@ -25,6 +25,10 @@ class Problem:
         return f"{self.op} {self.dtype} {' '.join(map(str, self.numbers))}"
 
 
+BY_SHAPE = "by_shape"
+"""The variant of a routine that looks at the shape itself: nothing to measure."""
+
+
 @dataclass(frozen=True)
 class Candidate:
     """One way; `error` is relative to the largest result of the most exact way."""

@@ -1,4 +1,4 @@
-"""Decides how ops that have no code of their own become simpler ones inside a kernel.
+"""How ops that have no code of their own become simpler ones inside a kernel.
 
 Softmax, the norms, mean and variance are folds and elementwise arithmetic: written so, one nest
 computes them with whatever surrounds them. The new nodes keep the origin of what they stand for.
@@ -16,7 +16,7 @@ from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, SymDim, floor_div, product, remainder
 from glasshouse.ir.dtype import Category, DType, float32, float64, int32, int64
 from glasshouse.ir.graph import Graph, Node
-from glasshouse.ir.op import REGISTRY
+from glasshouse.ir.op import REGISTRY, Kind
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.lower.quant import has_loops
 from glasshouse.ops.shapes import axes_of, axis_of
@@ -24,21 +24,29 @@ from glasshouse.ops.shapes import axes_of, axis_of
 Expansion = Callable[[Rewriter, Node], Any]
 
 
-def expanded(graph: Graph, plain: bool = False) -> Graph:
-    """A copy of a kernel's body in which every op has code.
+def expanded(graph: Graph, plain: bool = False) -> tuple[Graph, dict[int, int]]:
+    """A copy of a kernel's body in which every op has code; and, for each node, the position among
+    the ops of the body of the one that it stands for.
 
     With `plain`, what has a template becomes folds too: slow, and good for every type.
     """
     table = {**EXPANSIONS, **PLAIN} if plain else EXPANSIONS
+    members = (n for n in graph.nodes if n.op.kind is not Kind.SOURCE)
+    stands_for = {n.id: i for i, n in enumerate(members)}
+    pending = [n for n in graph.nodes if _needs_it(n, table)]
+    if not pending:
+        return graph, stands_for
     out = graph.copy()
     rw = Rewriter(out, "Lower")
-    pending = [n for n in out.nodes if _needs_it(n, table)]
+    pending = [out.node(n.id) for n in pending]
     while pending:
         for node in pending:
             build = partial(table[node.op.name], rw, node)
+            first = out._next_id
             rw.replace(node, build, rule=node.op.name, why="it has no code of its own")
+            stands_for.update(dict.fromkeys(range(first, out._next_id), stands_for[node.id]))
         pending = [n for n in rw.touched() if _needs_it(n, table)]
-    return out
+    return out, stands_for
 
 
 def _needs_it(node: Node, table: Mapping[str, Expansion]) -> bool:

@@ -1,4 +1,4 @@
-"""Decides what a kernel computes: the graph inside a fused node, or one node as such a graph."""
+"""What a kernel computes: the graph inside a fused node, or one node as such a graph."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.sources import CONSTANT, INPUT
 from glasshouse.ir.types import tensor_type
-from glasshouse.lower.writer import is_number
+from glasshouse.lower.numbers import is_number
 
 
 @dataclass(frozen=True)

@@ -1,24 +1,43 @@
-"""Decides the loops of a group without a template: elementwise, moving and folding ops in one nest.
+"""Lowers elementwise, moving and folding ops to loops: one nest for each shape of output.
 
 The iteration space is the output's shape. Building is repeated until it stands: a loop is split
-where a reshape asks for it, loops that folds depend on move outwards (so that a fold is not
-computed again for each element), and vectors give way to single elements where they must.
+where a reshape asks for it, and loops that folds depend on move outwards, so that a fold is not
+computed again for each element. Roles come last.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from glasshouse.errors import Unsupported
-from glasshouse.ir.graph import Value
+from glasshouse.ir.graph import Node, Value
 from glasshouse.ir.types import Shape
+from glasshouse.lower import roles
 from glasshouse.lower.access import ACCESS
-from glasshouse.lower.index import ZERO, Index, Loop, SplitLoop, of
+from glasshouse.lower.element import ElementBuilder, Names
+from glasshouse.lower.kernel.index import ZERO, Index, Loop, SplitLoop, of
+from glasshouse.lower.kernel.queries import depends
+from glasshouse.lower.kernel.statement import Ops, Statement
 from glasshouse.lower.nest import Nest
 from glasshouse.lower.order import Order, Orders
-from glasshouse.lower.scalar import NotVector, ScalarCode
 from glasshouse.lower.target import Target
+
+
+@dataclass
+class Surroundings:
+    """What a nest is built in: where values lie, and the names and ops of the kernel."""
+
+    target: Target
+    buffers: Mapping[Value, str]
+    orders: Orders
+    names: Names
+    ops_of: Callable[[Node], Ops]
+
+    def elements(self, nest: Nest) -> ElementBuilder:
+        return ElementBuilder(
+            nest, self.target, self.buffers, self.orders, ACCESS, self.names, self.ops_of
+        )
 
 
 @dataclass
@@ -36,12 +55,7 @@ class _Space:
         inner = Loop(request.loop.name + "i_", request.inner)
         self.loops[at : at + 1] = [outer, inner]
         parts = of(outer) * request.inner + of(inner)
-        for axis, index in enumerate(self.index):
-            if (factor := index.coefficient(request.loop)) != 0:
-                rest = Index(
-                    tuple((a, c) for a, c in index.terms if a != request.loop), index.constant
-                )
-                self.index[axis] = rest + parts * factor
+        self.index = [index.at(request.loop, parts) for index in self.index]
 
     def outwards(self, wanted: set[Loop]) -> bool:
         """Move the wanted loops outwards, in order; False if they stand there already."""
@@ -51,23 +65,19 @@ class _Space:
         return changed
 
 
-def lower_loops(
-    outputs: Sequence[tuple[Value, str]],
-    buffers: Mapping[Value, str],
-    orders: Orders,
-    target: Target,
-) -> list[str]:
-    """Lines of C++ that compute each output into its buffer; one nest for each output shape."""
+def lower_loops(outputs: Sequence[tuple[Value, str]], around: Surroundings) -> list[Statement]:
+    """Statements that compute each output into its buffer; one nest for each output shape."""
     by_shape: dict[tuple[Shape, Order | None], list[tuple[Value, str]]] = {}
     for value, name in outputs:
-        by_shape.setdefault((value.type.shape, orders.get(value)), []).append((value, name))
-    lines: list[str] = []
+        by_shape.setdefault((value.type.shape, around.orders.get(value)), []).append((value, name))
+    out: list[Statement] = []
     for (shape, order), members in by_shape.items():
         if 0 in shape:
             continue
-        space = _space_of(shape, order)
-        lines += _nest_of(space, members, buffers, orders, target).render()
-    return lines
+        nest = _nest_of(_space_of(shape, order), members, around)
+        nest.merge()
+        out += nest.statements(*roles.assign(nest, around.target))
+    return out
 
 
 def _space_of(shape: Shape, order: Order | None) -> _Space:
@@ -77,44 +87,19 @@ def _space_of(shape: Shape, order: Order | None) -> _Space:
     return _Space([loops[a] for a in order or range(len(shape)) if a in loops], index)
 
 
-def _nest_of(
-    space: _Space,
-    outputs: Sequence[tuple[Value, str]],
-    buffers: Mapping[Value, str],
-    orders: Orders,
-    target: Target,
-) -> Nest:
-    # Whether the nest, its folds, or its folds lane by lane go over vectors: what is best first.
-    modes = [(True, True, False), (False, True, False), (True, False, True), (False, False, False)]
+def _nest_of(space: _Space, outputs: Sequence[tuple[Value, str]], around: Surroundings) -> Nest:
+    begin = around.names.last
     while True:
-        vector, fold_vector, along = modes[0]
-        if along and not space.loops:
-            modes.pop(0)
-            continue
-        nest = Nest(list(space.loops), vector and bool(space.loops), fold_vector, along)
-        code = ScalarCode(nest, target, buffers, orders, ACCESS)
+        around.names.last = begin
+        nest = Nest(list(space.loops))
+        elements = around.elements(nest)
         try:
             for value, name in outputs:
-                code.store(name, value, tuple(space.index))
+                elements.store(name, value, tuple(space.index))
         except SplitLoop as request:
             space.split(request)
             continue
-        except NotVector:
-            modes.pop(0)
-            continue
-        needed = _needed_by_folds(nest, space)
-        if along and (needed != set(space.loops) or not nest.folds_come_first):
-            modes.pop(0)  # a fold would be computed again for each element of a loop around it
-            continue
+        folds = nest.folds
+        needed = {x for x in space.loops if any(depends(fold, x) for fold in folds)}
         if not space.outwards(needed):
             return nest
-
-
-def _needed_by_folds(nest: Nest, space: _Space) -> set[Loop]:
-    """Loops that stand around a fold because its index depends on them."""
-    needed: set[Loop] = set()
-    for fold in nest.folds:
-        names = " ".join(fold.begin + fold.inside)
-        slots = [o for i, o in enumerate(nest.offsets) if f"\x01{i}\x02" in names]
-        needed |= {x for x in space.loops if any(o.depends_on(x) for o in slots) or x.name in names}
-    return needed

@@ -1,8 +1,9 @@
-"""Decides how an optimised graph becomes a program: one kernel for each node, in order.
+"""Lowers an optimised graph to a program: one kernel for each node, in order.
 
-A node whose ops are all loops becomes one nest. An anchor (matmul, convolution, sort ...) is
-written by the target: its operands are brought into memory first, and what follows it is inlined
-where the target can. What a target has no code for becomes a `Fallback`, never an error.
+A node whose ops are all loops becomes one nest. What has a routine of the target (matmul,
+convolution, sort ...) becomes a tile: its operands are brought into memory first, and what follows
+it stands in its epilogue where the target can. What a target has no code for becomes a `Fallback`,
+never an error.
 """
 
 from __future__ import annotations
@@ -16,12 +17,14 @@ from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.alike import called_again, likeness
-from glasshouse.lower.cxx import C_TYPE, symbol_name
+from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.expand import expanded
 from glasshouse.lower.group import Group, group_of
-from glasshouse.lower.program import Call, Fallback, Kernel, Program, Step
-from glasshouse.lower.target import Anchor, Target
-from glasshouse.lower.writer import KernelWriter, is_number, is_zero_point
+from glasshouse.lower.kernel.kernel import OPERAND, OUTPUT, Buffer, Kernel
+from glasshouse.lower.numbers import is_number, is_zero_point
+from glasshouse.lower.program import Call, Fallback, Program, Step
+from glasshouse.lower.target import Target, TileMaker
+from glasshouse.lower.variants import assembled, chosen
 from glasshouse.ops.cost import bytes_read, bytes_written, operations
 
 
@@ -33,8 +36,8 @@ def lower(given: Graph | Program, target: Target) -> Program:
     program = Program(given) if isinstance(given, Graph) else given
     graph = program.graph
     program = replace(program, steps=[], symbols=_symbols(graph))
-    names: dict[str, Kernel] = {}
-    seen: dict[Hashable, tuple[Call, Group]] = {}
+    kernels: dict[Hashable, Kernel] = {}
+    seen: dict[Hashable, Call] = {}
     for node in graph.nodes:
         if node.op.kind is Kind.SOURCE or all(0 in v.type.shape for v in node.outputs):
             continue
@@ -43,118 +46,113 @@ def lower(given: Graph | Program, target: Target) -> Program:
         group = group_of(node)
         key = likeness(group, program)
         if key in seen:
-            call, twin = seen[key]
-            program.steps.append(called_again(call, twin.operands, group))
+            program.steps.append(called_again(seen[key], group))
             continue
-        step = lower_group(group, target, program, names)
+        step = lower_group(group, target, program, kernels)
         program.steps.append(step)
         if key is not None and isinstance(step, Call):
-            seen[key] = step, group
+            seen[key] = step
     return program
 
 
-def lower_group(group: Group, target: Target, program: Program, kernels: dict[str, Kernel]) -> Step:
-    """The call of a kernel that computes a group; `kernels` holds those made so far, by text."""
+def lower_group(
+    group: Group, target: Target, program: Program, kernels: dict[Hashable, Kernel]
+) -> Step:
+    """The call of a kernel that computes a group; `kernels` holds those made so far."""
     reason = ""
     for attempt, plain in ((_fused, False), (_one_by_one, False), (_one_by_one, True)):
         try:
-            writer = _writer(group, target, program, plain)
-            attempt(writer)
+            builder = _builder(group, target, program, plain)
+            attempt(builder)
         except Unsupported as error:
             reason = error.message
             continue
-        return _call(group, writer, program.symbols, kernels)
+        return _call(group, builder, program, kernels)
     return Fallback(group.node, reason)
 
 
-def _writer(group: Group, target: Target, program: Program, plain: bool) -> KernelWriter:
-    """A writer for a group that knows which operands are constants and how everything lies."""
-    body = expanded(group.body, plain)
-    writer = KernelWriter(body, target, choose=program.choose)
+def _builder(group: Group, target: Target, program: Program, plain: bool) -> KernelBuilder:
+    """A builder for a group that knows which operands are constants and how everything lies."""
+    body, positions = expanded(group.body, plain)
+    builder = KernelBuilder(body, target, positions)
     operands = list(zip(group.operands, body.inputs, strict=True))
-    writer.constants = frozenset(v for outer, v in operands if outer.node.op is CONSTANT)
-    writer.zeros = frozenset(v for outer, v in operands if is_zero_point(outer))
+    builder.constants = frozenset(v for outer, v in operands if outer.node.op is CONSTANT)
+    builder.zeros = frozenset(v for outer, v in operands if is_zero_point(outer))
     for outer, inner in (*operands, *zip(group.node.outputs, body.outputs, strict=True)):
         if outer in program.orders:
-            writer.orders[inner] = program.orders[outer]
-    return writer
+            builder.orders[inner] = program.orders[outer]
+    return builder
 
 
-def _fused(writer: KernelWriter) -> None:
-    """Everything in as few nests as the anchors allow."""
-    _parameters(writer)
-    for node in writer.body.nodes:
-        anchor = writer.target.anchors.get(node.op.name)
-        if anchor is not None:
-            _write_anchor(writer, node, anchor)
-    writer.finish()
+def _fused(builder: KernelBuilder) -> None:
+    """Everything in as few nests as the tiles allow."""
+    _parameters(builder)
+    for node in builder.body.nodes:
+        maker = builder.target.tiles.get(node.op.name)
+        if maker is not None:
+            _add_tile(builder, node, maker)
+    builder.finish()
 
 
-def _one_by_one(writer: KernelWriter) -> None:
+def _one_by_one(builder: KernelBuilder) -> None:
     """Each node by itself, through temporaries: what is left when a group does not fit one nest."""
-    _parameters(writer)
-    for node in writer.body.nodes:
+    _parameters(builder)
+    for node in builder.body.nodes:
         if node.op.kind is Kind.SOURCE:
             continue
-        anchor = writer.target.anchors.get(node.op.name)
-        if anchor is not None:
-            _write_anchor(writer, node, anchor)
+        maker = builder.target.tiles.get(node.op.name)
+        if maker is not None:
+            _add_tile(builder, node, maker)
         else:
             for value in node.outputs:
-                writer.compute([value])
-    writer.finish()
+                builder.compute([value])
+    builder.finish()
 
 
-def _write_anchor(writer: KernelWriter, node: Node, anchor: Anchor) -> None:
-    if not all(v in writer.buffers for v in node.outputs):
-        writer.variant = node.op.name
-        anchor(writer, node)
+def _add_tile(builder: KernelBuilder, node: Node, maker: TileMaker) -> None:
+    if not all(v in builder.buffers for v in node.outputs):
+        maker(builder, node)
 
 
-def _parameters(writer: KernelWriter) -> None:
-    for i, value in enumerate(writer.body.inputs):
-        writer.buffers[value] = f"x{i}"
-    for i, value in enumerate(writer.body.outputs):
-        if value in writer.buffers:  # an operand that is an output as well: copied
-            name = writer.buffers[value]
-            size = f"sizeof({C_TYPE[value.type.dtype]})"
-            raise Unsupported(f"{name} is copied to y{i} ({size} each)")
-        writer.outputs.setdefault(value, f"y{i}")
-    for node in writer.body.nodes:
+def _parameters(builder: KernelBuilder) -> None:
+    for i, value in enumerate(builder.body.inputs):
+        builder.buffers[value] = f"x{i}"
+    for i, value in enumerate(builder.body.outputs):
+        if value in builder.buffers:
+            raise Unsupported(f"an operand is output {i} as well, and must be copied")
+        builder.outputs.setdefault(value, f"y{i}")
+    for node in builder.body.nodes:
         if node.op is CONSTANT and not is_number(node.output):
             raise Unsupported("a large constant inside of a fused group")
 
 
 def _call(
-    group: Group, writer: KernelWriter, symbols: tuple[Symbol, ...], kernels: dict[str, Kernel]
+    group: Group, builder: KernelBuilder, program: Program, kernels: dict[Hashable, Kernel]
 ) -> Call:
-    body = writer.body
-    parameters = ["gh::Context& ctx", "char* work", "const int64_t* sizes"]
-    parameters += [f"const {C_TYPE[v.type.dtype]}* x{i}" for i, v in enumerate(body.inputs)]
-    parameters += [f"const void* {name}" for _, name in writer.packed]
-    parameters += [f"{C_TYPE[v.type.dtype]}* y{i}" for i, v in enumerate(body.outputs)]
-    bound = [f"  const int64_t {symbol_name(s.name)} = sizes[{i}];" for i, s in enumerate(symbols)]
-    used = [line for line in bound if any(line.split()[2] in text for text in writer.lines)]
-    text = "\n".join([f"({', '.join(parameters)}) {{", *used, *writer.lines, "}"])
     ops = tuple(n.op.label for n in group.body.nodes if n.op.kind is not Kind.SOURCE)
-    kernel = kernels.get(text)
-    if kernel is None:
-        kernel = Kernel(f"k{len(kernels)}_{_word(ops)}", text, ops, writer.variant)
-        kernels[text] = kernel
-    outer = dict(zip(group.body.inputs, group.operands, strict=True))
-    by_position = dict(zip(body.inputs, group.body.inputs, strict=True))
-    packed = [type(p)(outer[by_position[p.source]], p.text, p.nbytes) for p, _ in writer.packed]
+    kernel = assembled("", _buffers(group, builder), builder.statements, ops)
+    kernel, choices = chosen(kernel, program.choose, builder.target)
+    known = kernels.get(kernel)
+    if known is None:
+        known = kernels[kernel] = replace(kernel, name=f"k{len(kernels)}_{_word(ops)}")
     return Call(
-        kernel,
+        known,
         group.node,
-        (*group.operands, *packed),
+        group.operands,
         tuple(group.node.outputs),
-        workspace=writer.workspace,
         flops=operations(group.node),
         bytes_read=bytes_read(group.node),
         bytes_written=bytes_written(group.node),
-        choices=tuple(writer.choices),
+        choices=choices,
     )
+
+
+def _buffers(group: Group, builder: KernelBuilder) -> list[Buffer]:
+    """Operands and outputs, then temporaries."""
+    operands, outputs = group.operands, group.node.outputs
+    out = [Buffer(f"x{i}", v.type.dtype, v.type.numel, OPERAND) for i, v in enumerate(operands)]
+    out += [Buffer(f"y{i}", v.type.dtype, v.type.numel, OUTPUT) for i, v in enumerate(outputs)]
+    return [*out, *builder.temporaries]
 
 
 def _word(ops: tuple[str, ...]) -> str:

@@ -1,44 +1,21 @@
-"""Decides the shape of generated code: loops, and at which depth each statement stands.
+"""Loops over an iteration space, and at which depth each statement stands.
 
 A `Nest` is a list of loops and, for each depth, the statements that stand inside that many of them.
-Positions in buffers stay `Index` objects until the text is rendered, so that neighbouring loops
-over which every access runs on evenly can be merged into one long loop first. The innermost loop
-of a vector nest goes over whole vectors, with `t` telling how many lanes of the last one count.
+It is built without roles. Neighbouring loops over which every access runs on evenly become one long
+loop before the nest is made a tree of statements.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from glasshouse.ir.dim import Dim, bounds, product
-from glasshouse.lower.cxx import size_text
-from glasshouse.lower.index import Computed, Index, Loop
+from glasshouse.lower.kernel.expr import Expr, Load
+from glasshouse.lower.kernel.index import Index, Loop
+from glasshouse.lower.kernel.queries import positions
+from glasshouse.lower.kernel.statement import Fold, For, Let, Ops, Role, Statement, Store
 
-PARALLEL_FROM = 16384
-"""Elements from which a nest is worth a second thread: waking one costs about what these cost."""
-
-SHORT = 16
-"""Turns of an outermost loop that are too few to be shared evenly."""
-
-_SLOT = re.compile("\x01(\\d+)\x02")
-
-
-@dataclass
-class Fold:
-    """Loops that fold elements into an accumulator; `end` makes the result of it."""
-
-    loops: list[Loop]
-    begin: list[str]
-    inside: list[str]
-    end: list[str]
-    vector: bool
-    pragma: str = ""
-    lanes: str = ""  # in an `along` nest, the accumulator: one lane for each element of the vector
-
-
-Statement = str | Fold
+Inner = Let | Store | Fold
 
 
 @dataclass
@@ -46,19 +23,12 @@ class Nest:
     """Loops over an iteration space, with statements at each depth."""
 
     loops: list[Loop]
-    vector: bool = False  # whether the innermost loop goes over vectors
-    fold_vector: bool = False  # whether those of folds do
-    along: bool = False  # folds stand inside of the vector loop: each lane folds its own elements
-    depth: list[list[Statement]] = field(default_factory=list)
-    offsets: list[Index] = field(default_factory=list)
+    depth: list[list[Inner]] = field(default_factory=list)
+    moved: dict[str, list[int]] = field(default_factory=dict)
+    """Ops that only move what a variable holds: the statement that computes it does that too."""
 
     def __post_init__(self) -> None:
         self.depth = [[] for _ in range(len(self.loops) + 1)]
-
-    def slot(self, index: Index) -> str:
-        """A mark in the text that becomes the index when the nest is rendered."""
-        self.offsets.append(index)
-        return f"\x01{len(self.offsets) - 1}\x02"
 
     def level_of(self, depends: Callable[[Loop], bool]) -> int:
         """The least depth at which everything that `depends` names is known."""
@@ -68,201 +38,127 @@ class Nest:
     def folds(self) -> list[Fold]:
         return [s for level in self.depth for s in level if isinstance(s, Fold)]
 
-    def work(self) -> Dim:
-        """How many elements the nest computes, folds counted in."""
-        total = product(tuple(loop.extent for loop in self.loops))
-        for level, statements in enumerate(self.depth):
-            around = product(tuple(loop.extent for loop in self.loops[:level]))
-            for s in statements:
-                if isinstance(s, Fold):
-                    total = total + around * product(tuple(loop.extent for loop in s.loops))
-        return total
-
-    # ------------------------------------------------------------------------------------ rendering
-    def render(self, indent: str = "  ") -> list[str]:
-        """The nest as lines of C++."""
-        work = self.work()
-        self._merge()
-        if self.depth[0]:  # a block, because another nest of the kernel may have the same names
-            inside = self._statements(0, indent + "  ") + self._shared(work, indent + "  ")
-            return [f"{indent}{{", *inside, f"{indent}}}"]
-        return self._shared(work, indent)
-
-    def _shared(self, work: Dim, indent: str) -> list[str]:
-        """The loops; the outermost is shared among threads where that pays."""
-        if not self.loops:
-            return []
-        extent = size_text(self.loops[0].extent)
-        low, high = bounds(work)
-        if high < PARALLEL_FROM:
-            return self._loops("0", extent, indent)
-        enough = "true" if low >= PARALLEL_FROM else f"{size_text(work)} >= {PARALLEL_FROM}"
-        both = self._shares_two()
-        if both:
-            extent = size_text(self.loops[0].extent * self.loops[1].extent)
-        opened = f"{indent}ctx.parallel({extent}, {enough}, [&](int64_t begin, int64_t end) {{"
-        inside = self._loops("begin", "end", indent + "  ", both)
-        return [opened, *inside, f"{indent}}});"]
-
-    def _shares_two(self) -> bool:
-        """Whether threads share the two outermost loops: a batch that may be 1 feeds one thread."""
-        if len(self.loops) < 2 or isinstance(self.loops[0].extent, int) or self.depth[1]:
-            return False
-        outer, inner = (bounds(loop.extent)[0] for loop in self.loops[:2])
-        return outer < SHORT and inner > 0
-
-    def _loops(self, begin: str, end: str, indent: str, both: bool = False) -> list[str]:
-        lines: list[str] = []
-        closing: list[str] = []
-        for i, loop in enumerate(self.loops):
-            low, high = (begin, end) if i == 0 else ("0", size_text(loop.extent))
-            if both and i == 0:
-                lines += _part_of_both(loop.name, size_text(self.loops[1].extent), indent)
-                closing.append(indent + "}")
-                indent += "  "
-                continue
-            if both and i == 1:
-                low, high = "low_", "high_"
-            last = i == len(self.loops) - 1
-            if last and self.along:
-                return lines + self._strips(loop, low, high, indent) + closing[::-1]
-            opened, closed = _loop_text(loop, low, high, indent, last and self.vector)
-            if last and not self.vector and not self.folds:
-                lines.append("#pragma GCC ivdep")
-            lines += opened
-            closing.append(closed)
-            indent += "  "
-            lines += self._statements(i + 1, indent)
-        return lines + closing[::-1]
-
-    @property
-    def folds_come_first(self) -> bool:
-        """Whether no fold of the innermost loop stands behind other statements of it."""
-        kinds = [isinstance(s, Fold) for s in self.depth[-1]]
-        return sorted(kinds, reverse=True) == kinds
-
-    def _strips(self, loop: Loop, low: str, high: str, indent: str) -> list[str]:
-        """The innermost loop of an `along` nest: several vectors side by side.
-
-        A fold then reads a run of memory at each step, not one vector.
-        """
-        each = "GH_UNROLL for (int u_ = 0; u_ < strip_.vectors; ++u_) {"
-        known = [f"const int64_t {loop.name} = {low} + step_ + u_ * gh::W;"]
-        inner = indent + "  "
-        lines = [
-            f"{indent}gh::for_each_strip({high} - {low}, [&](int64_t step_, auto t, auto strip_) {{"
-        ]
-        for fold in (s for s in self.depth[-1] if isinstance(s, Fold)):
-            lines.append(f"{inner}gh::vf {fold.lanes}v[strip_.vectors];")
-            lines += [f"{inner}{each} {fold.lanes}v[u_] = {s}; }}" for s in fold.begin]
-            closing, deep = [], inner
-            for r in fold.loops:
-                opened, closed = _loop_text(r, "0", size_text(r.extent), deep, False)
-                lines += opened
-                closing.append(closed)
-                deep += "  "
-            lines.append(deep + each)
-            lines += [f"{deep}  {self._filled(s)}" for s in (*known, *fold.inside)]
-            lines += [deep + "}", *closing[::-1]]
-            known = [*known, f"const gh::vf {fold.lanes} = {fold.lanes}v[u_];"]
-        rest = [s for s in self.depth[-1] if isinstance(s, str)]
-        lines += [inner + each, *(f"{inner}  {self._filled(s)}" for s in (*known, *rest))]
-        return [*lines, inner + "}", indent + "});"]
-
-    def _statements(self, level: int, indent: str) -> list[str]:
-        lines: list[str] = []
-        for statement in self.depth[level]:
-            if isinstance(statement, str):
-                lines.append(indent + self._filled(statement))
-            else:
-                lines += self._fold(statement, indent)
-        return lines
-
-    def _fold(self, fold: Fold, indent: str) -> list[str]:
-        lines = [indent + self._filled(s) for s in fold.begin]
-        closing: list[str] = []
-        inner = indent
-        for i, loop in enumerate(fold.loops):
-            last = i == len(fold.loops) - 1
-            if last and fold.pragma:
-                lines.append(fold.pragma)
-            opened, closed = _loop_text(
-                loop, "0", size_text(loop.extent), inner, last and fold.vector
-            )
-            lines += opened
-            closing.append(closed)
-            inner += "  "
-        lines += [inner + self._filled(s) for s in fold.inside]
-        return lines + closing[::-1] + [indent + self._filled(s) for s in fold.end]
-
-    def _filled(self, text: str) -> str:
-        return _SLOT.sub(lambda m: self.offsets[int(m[1])].text(), text)
+    def statements(self, roles: list[Role], of_folds: Role) -> list[Statement]:
+        """The nest as a tree: what stands before the outermost loop, and that loop."""
+        body: list[Statement] = [_as(s, of_folds) for s in self.depth[-1]]
+        for level in range(len(self.loops) - 1, -1, -1):
+            loop = For(self.loops[level], roles[level], tuple(body))
+            body = [*(_as(s, of_folds) for s in self.depth[level]), loop]
+        return body
 
     # -------------------------------------------------------------------------------------- merging
-    def _merge(self) -> None:
+    def merge(self) -> None:
         """Join neighbouring loops over which every access advances evenly."""
-        texts = self._texts()
+        joined = _Joined(self)
         at = len(self.loops) - 2
         while at >= 0:
-            if not self.depth[at + 1] and self._join(self.loops, at, texts):
+            if not self.depth[at + 1] and joined.join(self.loops, at):
                 del self.depth[at + 1]
             at -= 1
+        folded: dict[str, tuple[Loop, ...]] = {}
         for fold in self.folds:
-            for at in range(len(fold.loops) - 2, -1, -1):
-                self._join(fold.loops, at, texts)
+            loops = list(fold.loops)
+            for at in range(len(loops) - 2, -1, -1):
+                joined.join(loops, at)
+            folded[fold.name] = tuple(loops)
+        self._rewrite(joined, folded)
 
-    def join(self, at: int, name: str) -> bool:
-        """Make the loops at `at` and behind it one, of this name, if accesses allow it."""
-        return self._join(self.loops, at, self._texts(), name)
+    def join_parts(self, parts: list[tuple[Loop, Loop, Loop]]) -> list[tuple[Loop, Loop, Loop]]:
+        """Make one again of loops that were split into an outer and an inner one, where accesses
+        allow it; gives the others, those that were split first in front."""
+        joined = _Joined(self)
+        left: list[tuple[Loop, Loop, Loop]] = []
+        for loop, outer, inner in reversed(parts):
+            if outer not in self.loops or not joined.join(
+                self.loops, self.loops.index(outer), loop.name
+            ):
+                left.insert(0, (loop, outer, inner))
+        self._rewrite(joined, {})
+        return left
 
-    def _texts(self) -> list[str]:
-        texts = [s for level in self.depth for s in level if isinstance(s, str)]
-        return texts + [t for f in self.folds for t in f.begin + f.inside]
+    def _rewrite(self, joined: _Joined, folded: dict[str, tuple[Loop, ...]]) -> None:
+        self.depth = [
+            [self._rewritten(s, joined, folded) for s in statements] for statements in self.depth
+        ]
+        self.moved = {}
 
-    def _join(self, loops: list[Loop], at: int, texts: list[str], name: str = "") -> bool:
+    def _rewritten(self, s: Inner, joined: _Joined, folded: dict[str, tuple[Loop, ...]]) -> Inner:
+        if isinstance(s, Let):
+            return self._let(s, joined)
+        if isinstance(s, Store):
+            index = joined.now(s.index)
+            return s if index is s.index else replace(s, index=index)
+        return replace(
+            s,
+            loops=folded.get(s.name, s.loops),
+            body=tuple([self._let(let, joined) for let in s.body]),
+            ops=self._ops(s.name, s.ops),
+        )
+
+    def _let(self, let: Let, joined: _Joined) -> Let:
+        value = joined.rewritten(let.value)
+        ops = self._ops(let.name, let.ops)
+        if value is let.value and ops is let.ops:
+            return let
+        return Let(let.name, let.dtype, value, ops)
+
+    def _ops(self, name: str, ops: Ops) -> Ops:
+        more = self.moved.get(name)
+        return tuple(sorted({*ops, *more})) if more else ops
+
+
+def _as(s: Inner, role: Role) -> Inner:
+    return replace(s, role=role) if isinstance(s, Fold) and s.role is not role else s
+
+
+class _Joined:
+    """The positions of a nest's accesses, as loops are joined one pair after the other.
+
+    Every load of a nest is a `Let` by itself, so expressions need no walk.
+    """
+
+    def __init__(self, nest: Nest) -> None:
+        self._at: dict[int, Index] = {}  # by identity of the index before
+        self._fixed: set[Loop] = set()  # loops whose position is computed with
+        for level in nest.depth:
+            for s in level:
+                if isinstance(s, Store):
+                    self._at[id(s.index)] = s.index
+                for let in s.body if isinstance(s, Fold) else (s,) if isinstance(s, Let) else ():
+                    self._note(let.value)
+
+    def _note(self, value: Expr) -> None:
+        if isinstance(value, Load):
+            self._at[id(value.index)] = value.index
+            return
+        for index in positions(value):
+            self._fixed.update(a for a in index.atoms() if isinstance(a, Loop))
+
+    def join(self, loops: list[Loop], at: int, name: str = "") -> bool:
+        """Make two neighbours one; False if an access does not advance evenly over both."""
         outer, inner = loops[at], loops[at + 1]
-        if any(outer.name in t or inner.name in t for t in texts):
+        if outer in self._fixed or inner in self._fixed:
             return False
-        for index in self.offsets:
+        for index in self._at.values():
             if index.coefficient(outer) != index.coefficient(inner) * inner.extent:
                 return False
-            if any(
-                isinstance(a, Computed) and (outer.name in a.text or inner.name in a.text)
-                for a, _ in index.terms
+            if not index.is_affine and any(
+                a in (outer, inner) for a in index.without(outer, inner).atoms()
             ):
                 return False
         joined = Loop(name or inner.name, outer.extent * inner.extent)
-        self.offsets = [
-            Index(
-                tuple((joined if a == inner else a, c) for a, c in o.terms if a != outer),
-                o.constant,
-            )
-            for o in self.offsets
-        ]
+        for key, index in self._at.items():
+            if index.coefficient(inner) != 0:
+                terms = [(joined if a == inner else a, c) for a, c in index.terms if a != outer]
+                self._at[key] = Index(tuple(terms), index.constant)
         loops[at : at + 2] = [joined]
         return True
 
+    def now(self, index: Index) -> Index:
+        return self._at[id(index)]
 
-def _part_of_both(name: str, inner: str, indent: str) -> list[str]:
-    """Opens the outer of two loops that run from `begin` to `end` together."""
-    return [
-        f"{indent}for (int64_t {name} = begin / {inner}; {name} * {inner} < end; ++{name}) {{",
-        f"{indent}  const int64_t low_ = gh::max_of<int64_t>(begin - {name} * {inner}, 0);",
-        f"{indent}  const int64_t high_ = gh::min_of<int64_t>(end - {name} * {inner}, {inner});",
-    ]
-
-
-def _loop_text(loop: Loop, low: str, high: str, indent: str, vector: bool) -> tuple[list[str], str]:
-    """The lines that open a loop, and the one that closes it."""
-    name = loop.name
-    if not vector:
-        return [f"{indent}for (int64_t {name} = {low}; {name} < {high}; ++{name}) {{"], indent + "}"
-    if low == "0":
-        return [
-            f"{indent}gh::for_each_vector({high}, [&](int64_t {name}, auto t) {{"
-        ], indent + "});"
-    opened = [
-        f"{indent}gh::for_each_vector({high} - {low}, [&](int64_t step_, auto t) {{",
-        f"{indent}  const int64_t {name} = {low} + step_;",
-    ]
-    return opened, indent + "});"
+    def rewritten(self, value: Expr) -> Expr:
+        if not isinstance(value, Load):
+            return value
+        index = self._at[id(value.index)]
+        return value if index is value.index else Load(value.buffer, index, value.dtype)

@@ -12,7 +12,7 @@ from collections.abc import Container, Mapping
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.types import Shape
-from glasshouse.lower.index import Index, offset
+from glasshouse.lower.kernel.index import Index, offset
 
 Order = tuple[int, ...]
 Orders = Mapping[Value, Order]

@@ -1,20 +1,20 @@
-"""Decides what lowering hands to a backend: kernels, the calls of them in order, and the buffers.
+"""A lowered graph: kernels, the calls of them in order, and what else runs.
 
-A `Kernel` is the text of one function and does not know where its data lies; a `Call` binds it to
-buffers. Equal layers give equal texts, so they share one kernel. Sizes are in bytes and may be
-symbolic.
+A `Kernel` does not know where its data lies; a `Call` binds it to values of the graph. Equal layers
+share one kernel. Sizes are in bytes and may be symbolic.
 """
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from glasshouse.ir.dim import Dim, Symbol
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.lower.choice import Choice, Chooser, by_estimate
+from glasshouse.lower.kernel.kernel import OPERAND, Kernel
+from glasshouse.lower.kernel.statement import Form
 from glasshouse.lower.order import Order
 
 if TYPE_CHECKING:
@@ -22,32 +22,11 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Kernel:
-    """One generated function; `text` is its parameter list and body, without its name."""
-
-    name: str
-    text: str
-    ops: tuple[str, ...]  # labels of the ops inside, in order
-    variant: str  # "loops", "gemm", "library" ...
-
-    @property
-    def symbol(self) -> str:
-        """The function's name in compiled code: alike in all programs that have this kernel."""
-        words = self.name.split("_", 1)[-1]
-        return f"{words}_{hashlib.sha256(self.text.encode()).hexdigest()[:12]}"
-
-
-@dataclass(frozen=True)
 class Packed:
-    """A constant in the form that a kernel wants.
-
-    `text` is the function that makes it, once, when the module is loaded; `nbytes` is a C++
-    expression, because the form depends on the width of the machine's vectors.
-    """
+    """A constant in the form that a kernel wants, made once, when the module is loaded."""
 
     source: Value
-    text: str
-    nbytes: str
+    form: Form
 
 
 Operand = Value | Packed
@@ -59,13 +38,31 @@ class Call:
 
     kernel: Kernel
     node: Node
-    inputs: tuple[Operand, ...]
+    operands: tuple[Value, ...]
     outputs: tuple[Value, ...]
-    workspace: Dim = 0  # bytes that it needs for itself
     flops: float = 0.0
     bytes_read: float = 0.0
     bytes_written: float = 0.0
     choices: tuple[Choice, ...] = ()  # ways that it was chosen from
+
+    @property
+    def inputs(self) -> tuple[Operand, ...]:
+        """What the kernel reads: values, and constants in the forms that it wants."""
+        return (*self.operands, *self.packed)
+
+    @property
+    def packed(self) -> tuple[Packed, ...]:
+        """The constants that the kernel reads in another form, in the kernel's order of forms."""
+        forms = self.kernel.forms
+        if not forms:
+            return ()
+        at = {b.name: i for i, b in enumerate(self.kernel.with_role(OPERAND))}
+        return tuple(Packed(self.operands[at[f.buffer]], _anywhere(f)) for f in forms)
+
+    @property
+    def workspace(self) -> Dim:
+        """Bytes that it needs for itself."""
+        return self.kernel.workspace
 
 
 @dataclass(frozen=True)
@@ -107,4 +104,9 @@ class Program:
 
     @property
     def kernels(self) -> list[Kernel]:
-        return list(dict.fromkeys(s.kernel for s in self.steps if isinstance(s, Call)))
+        return list({s.kernel.name: s.kernel for s in self.steps if isinstance(s, Call)}.values())
+
+
+def _anywhere(form: Form) -> Form:
+    """A form as such, whatever the operand is called in a kernel."""
+    return replace(form, buffer="")

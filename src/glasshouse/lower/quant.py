@@ -1,4 +1,4 @@
-"""Decides how loops quantize and dequantize: whole numbers below 2**24 are exact in a float vector.
+"""How loops quantize and dequantize: whole numbers below 2**24 are exact in a float vector.
 
 Elements of 8 bits are held as floats in vectors (their loads and stores convert), so a chain from
 one quantised tensor to the next runs over whole vectors. Products between two dequantized operands
@@ -7,13 +7,10 @@ see the ops themselves and compute with whole numbers (backend/cpu/int8.py).
 
 from __future__ import annotations
 
-import numpy as np
-
-from glasshouse.ir.dtype import DType, float32, int8, uint8
+from glasshouse.ir.dtype import float32, int8, uint8
 from glasshouse.ir.graph import Node
-from glasshouse.lower.cxx import C_TYPE
-from glasshouse.lower.index import ZERO, Index
-from glasshouse.lower.scalar import ScalarCode, Steps
+from glasshouse.lower.element import Steps, applied
+from glasshouse.lower.kernel.index import ZERO, Index
 from glasshouse.ops.shapes import axis_of
 
 BYTES = (int8, uint8)
@@ -28,26 +25,13 @@ def has_loops(node: Node) -> bool:
     return real.type.dtype is float32 and node.inputs[1].type.dtype is float32
 
 
-def quantize(code: ScalarCode, node: Node, port: int, index: tuple[Index, ...]) -> Steps:
-    if node.attrs["dtype"] not in BYTES:
-        code.scalars_only()
+def quantized(node: Node, port: int, index: tuple[Index, ...]) -> Steps:
+    """The element of a `quantize` or `dequantize`, from an element, a scale and a zero point."""
     x = yield node.inputs[0], index
     beside = _beside(node, index)
     scale = yield node.inputs[1], beside
     zero = yield node.inputs[2], beside
-    dtype: DType = node.attrs["dtype"]
-    limits = np.iinfo(dtype.carrier)
-    low = int(limits.min) if node.attrs["low"] is None else node.attrs["low"]
-    high = int(limits.max) if node.attrs["high"] is None else node.attrs["high"]
-    return f"gh::quantize<{C_TYPE[dtype]}>({x}, {scale}, {zero}, {low}, {high})"
-
-
-def dequantize(code: ScalarCode, node: Node, port: int, index: tuple[Index, ...]) -> Steps:
-    x = yield node.inputs[0], index
-    beside = _beside(node, index)
-    scale = yield node.inputs[1], beside
-    zero = yield node.inputs[2], beside
-    return f"gh::dequantize({x}, {scale}, {zero})"
+    return applied(node, x, scale, zero)
 
 
 def _beside(node: Node, index: tuple[Index, ...]) -> tuple[Index, ...]:

@@ -1,4 +1,4 @@
-"""What the compiler knows of a machine: its figures, and how lowering spells ops for it."""
+"""What the compiler knows of a machine: its figures, and which ops, tiles and vectors it has."""
 
 from __future__ import annotations
 
@@ -8,24 +8,34 @@ from typing import TYPE_CHECKING
 
 from glasshouse.ir.dtype import DType
 from glasshouse.ir.graph import Node
+from glasshouse.lower.kernel.statement import Form, Scratch, Tile
 
 if TYPE_CHECKING:
-    from glasshouse.lower.writer import KernelWriter
+    from glasshouse.lower.builder import KernelBuilder
 
-Anchor = Callable[["KernelWriter", Node], None]
-"""Writes an op that has code of its own, with its operands in memory and what follows inlined."""
+TileMaker = Callable[["KernelBuilder", Node], None]
+"""Adds the tile of an op to a kernel, with its operands in memory and what follows it in the
+epilogue; raises `Unsupported` for what the target's routines do not take."""
 
-Spelling = Callable[[Node, list[str]], str]
+Needs = tuple[tuple[Form, ...], tuple[Scratch, ...]]
 
 
 @dataclass(frozen=True)
-class FoldSpelling:
-    """How a reduction is computed."""
+class Vectors:
+    """What can be computed for several neighbours side by side."""
 
-    start: Callable[[DType], str]  # the value of an empty fold
-    step: Callable[[str, str], str]  # accumulator, element -> accumulator
-    lanes: str = ""  # function that folds the lanes of a vector accumulator; "" if there is none
-    pragma: str = ""  # what lets the compiler use several scalar accumulators at once
+    elements: frozenset[DType] = frozenset()  # that can be loaded, held and stored
+    arithmetic: frozenset[DType] = frozenset()
+    bytes: frozenset[DType] = frozenset()  # held as real numbers: their arithmetic would not wrap
+    mask: DType | None = None  # the type of truth values
+    on_masks: frozenset[str] = frozenset()  # ops that take or give truth values
+    scalar_only: frozenset[str] = frozenset()  # elementwise ops without a vector form
+    folds: frozenset[str] = frozenset()
+
+
+def needs_nothing(tile: Tile) -> Needs:
+    """A routine that takes its operands as they are."""
+    return (), ()
 
 
 @dataclass(frozen=True)
@@ -42,13 +52,18 @@ class Target:
     bandwidth: float  # bytes a second from main memory
     launch: float  # seconds to start one kernel
     low_precision: tuple[str, ...] = ()  # element types in which contractions are faster
-    # Spellings work on elements and on vectors alike, except for what `scalar_only` names.
-    spell: Mapping[str, Spelling] = field(default_factory=dict, repr=False, compare=False)
-    folds: Mapping[str, FoldSpelling] = field(default_factory=dict, repr=False, compare=False)
-    anchors: Mapping[str, Anchor] = field(default_factory=dict, repr=False, compare=False)
-    scalar_only: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
-    on_masks: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
-    """Ops that vectors of bools have."""
+    elementwise: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """Ops that stand in loops."""
+    folds: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """Reductions that do."""
+    tiles: Mapping[str, TileMaker] = field(default_factory=dict, repr=False, compare=False)
+    """Ops that have a routine."""
+    needs: Callable[[Tile], Needs] = field(default=needs_nothing, repr=False, compare=False)
+    """Forms of constants and scratch of a tile, for its variant."""
+    vectors: Vectors = field(default_factory=Vectors, repr=False, compare=False)
+    widest: int = 16  # lanes: a loop split at a multiple of this never cuts a vector in two
+    parallel_from: int = 16384
+    """Elements from which a nest is worth a second thread: waking one costs about as much."""
     fallbacks: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Ops that run through Python on purpose, each with the reason."""
 

@@ -1,72 +1,62 @@
-"""Decides whether a value can be read where it lies: through strides on a buffer, without a copy.
+"""Operands of tiles: a value read where it lies, through strides on a buffer, without a copy.
 
-Reshapes, permutations, slices and expansions between a buffer and a template move the index only.
-Where the position stays affine in the template's loops, its coefficients are the strides.
+Reshapes, permutations, slices and expansions between a buffer and a tile move the index only. Where
+the position stays affine in the tile's loops, its coefficients are the strides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from glasshouse.ir.dim import Dim
 from glasshouse.ir.graph import Value
 from glasshouse.lower.access import VIEWS
-from glasshouse.lower.cxx import size_text
-from glasshouse.lower.index import ZERO, Computed, Index, Loop, SplitLoop, of, offset
-from glasshouse.lower.order import position
-from glasshouse.lower.writer import KernelWriter
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.kernel.expr import Load
+from glasshouse.lower.kernel.index import ZERO, Index, Loop, SplitLoop, of, offset
+from glasshouse.lower.kernel.statement import Operand
+from glasshouse.lower.order import Order, lying, position
 
 
-@dataclass(frozen=True)
-class View:
-    """A value as `buffer[position]`; `position` is affine in the loops that were given."""
-
-    buffer: str
-    position: Index
-
-    def stride(self, loop: Loop) -> Dim:
-        return self.position.coefficient(loop)
-
-    def begin(self, *without: Loop) -> str:
-        """The position with the given loops at 0, as an expression."""
-        kept = tuple((a, c) for a, c in self.position.terms if a not in without)
-        return Index(kept, self.position.constant).text()
-
-
-def view_of(writer: KernelWriter, value: Value, loops: Sequence[Loop]) -> View:
+def view_of(builder: KernelBuilder, value: Value, loops: Sequence[Loop]) -> Operand:
     """The value over loops, one for each axis; it is computed into memory if it is no view."""
-    wanted = tuple(ZERO if loop.extent == 1 else of(loop) for loop in loops)
-    found = _followed(writer, value, wanted)
+    wanted = _index(loops)
+    found = _followed(builder, value, wanted)
     if found is None:
-        buffer = writer.in_memory(value)
-        found = View(buffer, offset(wanted, value.type.shape))
-    return found
+        buffer = builder.in_memory(value)
+        found = Load(buffer, offset(wanted, value.type.shape), value.type.dtype)
+    return Operand(tuple(loops), found, value in builder.constants)
 
 
-def _followed(writer: KernelWriter, value: Value, index: tuple[Index, ...]) -> View | None:
+def whole(builder: KernelBuilder, value: Value, order: Order | None = None) -> Operand:
+    """The whole value, in memory in this order, over one loop for each axis."""
+    buffer = builder.in_memory(value, order)
+    loops = axes(value.type.shape)
+    index = _index(loops)
+    if order is None:
+        place = offset(index, value.type.shape)
+    else:
+        place = offset(tuple(index[a] for a in order), lying(value.type.shape, order))
+    return Operand(loops, Load(buffer, place, value.type.dtype), value in builder.constants)
+
+
+def axes(shape: Sequence[Dim]) -> tuple[Loop, ...]:
+    """A loop for each axis of an operand."""
+    return tuple(Loop(f"a{axis}_", size) for axis, size in enumerate(shape))
+
+
+def _index(loops: Sequence[Loop]) -> tuple[Index, ...]:
+    return tuple(ZERO if loop.extent == 1 else of(loop) for loop in loops)
+
+
+def _followed(builder: KernelBuilder, value: Value, index: tuple[Index, ...]) -> Load | None:
     try:
-        while value not in writer.buffers:
+        while value not in builder.buffers:
             move = VIEWS.get(value.node.op.name)
             if move is None:
                 return None
             value, index = move(value.node, value.index, index)
     except SplitLoop:
         return None
-    place = position(value, index, writer.orders)
-    if any(isinstance(atom, Computed) for atom, _ in place.terms):
-        return None
-    return View(writer.buffers[value], place)
-
-
-def batch_loops(name: str, batch: Sequence[Dim]) -> tuple[list[Loop], list[str]]:
-    """A loop for each batch axis, and the lines that find them from one running number `name`."""
-    loops = [Loop(f"{name}{axis}_", size) for axis, size in enumerate(batch)]
-    lines: list[str] = []
-    step: Dim = 1
-    for loop in reversed(loops):
-        if loop.extent != 1:
-            at = f"{name} / {size_text(step)}" if step != 1 else name
-            lines.append(f"const int64_t {loop.name} = {at} % {size_text(loop.extent)};")
-        step = step * loop.extent
-    return loops, lines
+    place = position(value, index, builder.orders)
+    return Load(builder.buffers[value], place, value.type.dtype) if place.is_affine else None

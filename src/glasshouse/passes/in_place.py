@@ -6,11 +6,10 @@ reads it, and no later step can fail (a run that fails changes nothing).
 
 from __future__ import annotations
 
-import re
-
 from glasshouse.ir.dtype import DType
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
+from glasshouse.lower.kernel.queries import readers
 from glasshouse.lower.program import Call, Program
 
 
@@ -53,7 +52,7 @@ def _index_by_index(call: Call, old: Value, new: Value) -> bool:
     """Whether a kernel uses each element of `old` at its own index alone, before it is replaced.
 
     With further outputs made of `old`, another loop might read it once more; not where the kernel
-    names it once.
+    reads it once.
     """
     node = call.node
     body = node.attrs.get("body")
@@ -67,13 +66,11 @@ def _index_by_index(call: Call, old: Value, new: Value) -> bool:
             made.update(member.outputs)
     outputs = body.outputs if isinstance(body, Graph) else node.outputs
     pairs = zip(outputs, node.outputs, strict=True)
-    return all(outer is new for inner, outer in pairs if inner in made) or _is_named_once(call, old)
+    return all(outer is new for inner, outer in pairs if inner in made) or _is_read_once(call, old)
 
 
-def _is_named_once(call: Call, operand: Value) -> bool:
-    number = call.inputs.index(operand)
-    code = call.kernel.text.partition(") {")[2]
-    return len(re.findall(rf"\bx{number}\b", code)) == 1
+def _is_read_once(call: Call, operand: Value) -> bool:
+    return len(readers(call.kernel, f"x{call.operands.index(operand)}")) == 1
 
 
 def _members(node: Node) -> list[Node]:

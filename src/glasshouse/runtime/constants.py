@@ -14,10 +14,10 @@ from dataclasses import dataclass, field
 from glasshouse.backend.base import Executable
 from glasshouse.backend.memory import ALIGN, aligned_bytes
 from glasshouse.ir.graph import Value
+from glasshouse.lower.numbers import is_number, is_zero_point
 from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program
 from glasshouse.lower.quant import INT8
-from glasshouse.lower.writer import is_number, is_zero_point
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.room import Room

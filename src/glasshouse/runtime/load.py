@@ -11,9 +11,10 @@ from typing import Any
 from glasshouse.backend.base import Backend, Source, backend_named
 from glasshouse.errors import FormatError, GlasshouseError
 from glasshouse.ir.dim import symbols_of
-from glasshouse.ir.graph import Graph
+from glasshouse.ir.graph import Graph, Value
+from glasshouse.lower.kernel import Form, Kernel
 from glasshouse.lower.plan import Arrival, MemoryPlan, Update
-from glasshouse.lower.program import Call, Fallback, Kernel, Packed, Program, Step
+from glasshouse.lower.program import Call, Fallback, Packed, Program, Step
 from glasshouse.record.reader import Recording
 from glasshouse.runtime.graph_json import Json, graph_from_json, value_from_json
 from glasshouse.runtime.mapped import MappedWeights
@@ -132,9 +133,9 @@ def _program(graph: Graph, about: Json) -> Program:
         if "fallback" in given:
             steps.append(Fallback(node, given["fallback"]))
             continue
-        kernel = Kernel(given["kernel"], "", tuple(given["ops"]), given["variant"])
+        kernel = Kernel(given["kernel"], (), (), tuple(given["ops"]), given["variant"])
         flops, read, written = given["cost"]
-        steps.append(Call(kernel, node, (), (), 0, flops, read, written))
+        steps.append(Call(kernel, node, (), (), flops, read, written))
     found = {
         name: symbol
         for value in graph.inputs
@@ -150,7 +151,7 @@ def _plan(graph: Graph, about: Json) -> MemoryPlan:
     """Packed weights are told apart by their place: what made them is inside the library."""
     return MemoryPlan(
         {value_from_json(graph, v): place for v, place in about["table"]},
-        {Packed(value_from_json(graph, v), "", str(p)): p for v, p in about["packed"]},
+        {_packed(value_from_json(graph, v), p): p for v, p in about["packed"]},
         {value_from_json(graph, v): begin for v, begin in about["arena"]},
         about["arena_bytes"],
         about["tensor_bytes"],
@@ -162,6 +163,10 @@ def _plan(graph: Graph, about: Json) -> MemoryPlan:
         kept=[value_from_json(graph, v) for v in about["kept"]],
         direct=[bool(d) for d in about["direct"]],
     )
+
+
+def _packed(source: Value, place: int) -> Packed:
+    return Packed(source, Form("", str(place), source.type.dtype, (), True))
 
 
 def _sources(folder: Path) -> Source:

@@ -15,7 +15,7 @@ import numpy as np
 from glasshouse.ir.dim import Dim, Function, Symbol, as_symbol
 from glasshouse.ir.dtype import bfloat16
 from glasshouse.ir.graph import Value
-from glasshouse.lower.cxx import symbol_name
+from glasshouse.lower.symbols import symbol_name
 
 
 def listed(letter: str, count: int) -> str:

@@ -21,8 +21,8 @@ import numpy as np
 
 from glasshouse.ir.dtype import from_storage
 from glasshouse.ir.op import Kind
-from glasshouse.lower.cxx import symbol_name
 from glasshouse.lower.program import Call, Program
+from glasshouse.lower.symbols import symbol_name
 from glasshouse.runtime.arrays import address_of
 from glasshouse.runtime.bad_index import bad_index
 from glasshouse.runtime.quick_arguments import Arrays, Side, Tensors, listed, size_places

@@ -1,20 +1,28 @@
-"""Decides how attention is computed on CPUs: one fused template, operands read where they lie."""
+"""Attention on CPUs: one fused template, operands read where they lie."""
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.results import take_results
+from glasshouse.backend.cpu.cxx import C_TYPE, index_text, number_text, size_text
+from glasshouse.backend.cpu.results import hand_over
+from glasshouse.backend.cpu.routine import Routine, dot_kind, dot_recipe
+from glasshouse.backend.cpu.text import KernelText
 from glasshouse.errors import Unsupported
-from glasshouse.ir.dim import Dim, product
+from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import bfloat16, bool_, float32
 from glasshouse.ir.graph import Node, Value
-from glasshouse.lower.cxx import C_TYPE, number_text, size_text
-from glasshouse.lower.index import Loop
-from glasshouse.lower.view import view_of
-from glasshouse.lower.writer import KernelWriter
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.epilogue import take_results
+from glasshouse.lower.kernel.index import Loop
+from glasshouse.lower.kernel.queries import view
+from glasshouse.lower.kernel.statement import Operand, Tile
+from glasshouse.lower.tiles import add_tile
+from glasshouse.lower.view import axes, view_of
+
+ATTENTION = "attention"
 
 
-def attention(writer: KernelWriter, node: Node) -> None:
-    """Write scaled dot-product attention over [batch, heads, length, dim]."""
+def attention(builder: KernelBuilder, node: Node) -> None:
+    """Add scaled dot-product attention over [batch, heads, length, dim]."""
     q, k, v, *rest = node.inputs
     dtype = q.type.dtype
     if dtype not in (float32, bfloat16) or k.type.dtype is not dtype or v.type.dtype is not dtype:
@@ -24,54 +32,82 @@ def attention(writer: KernelWriter, node: Node) -> None:
     batch, heads, length, dim = q.type.shape
     if k.type.shape[0] != batch or v.type.shape[0] != batch:
         raise Unsupported("no attention with a broadcast batch")
-    kv_heads, keys = k.type.shape[1], k.type.shape[2]
-    width = v.type.shape[3]
-    scale = node.attrs["scale"]
+    if node.attrs["scale"] is None and not isinstance(dim, int):
+        raise Unsupported("no attention over a symbolic dim without a scale")
+    operands = [_lying_together(builder, x) for x in (q, k, v)]
+    operands += [_mask(builder, mask) for mask in rest[:1]]
+    variables = {"b": batch, "h": heads, "i": length, "d": v.type.shape[3]}
+    after = take_results(builder, node.output, variables)
+    add_tile(builder, node, ATTENTION, operands, after)
+
+
+def _lying_together(builder: KernelBuilder, value: Value) -> Operand:
+    """An operand whose last axis lies together."""
+    operand = view_of(builder, value, axes(value.type.shape))
+    if view(operand).index.coefficient(operand.loops[3]) != 1 and value.type.shape[3] != 1:
+        raise Unsupported("the last axis of an operand of attention does not lie together")
+    return operand
+
+
+def _mask(builder: KernelBuilder, mask: Value) -> Operand:
+    """The mask over the variables of the routine; broadcast axes stay at 0."""
+    names = ("b", "h", "i", "j")[4 - mask.type.rank :]
+    operand = view_of(
+        builder, mask, [Loop(n, d) for n, d in zip(names, mask.type.shape, strict=True)]
+    )
+    if _along(operand) not in (0, 1) or product(mask.type.shape) == 0:
+        raise Unsupported("keys of the mask do not lie together")
+    if mask.type.dtype not in (bool_, float32, bfloat16):
+        raise Unsupported(f"no mask of {mask.type.dtype}")
+    return operand
+
+
+def _along(mask: Operand) -> object:
+    """How far apart the elements for neighbouring keys lie."""
+    keys = mask.loops[-1]
+    return view(mask).index.coefficient(keys) if keys.extent != 1 else 0
+
+
+# ------------------------------------------------------------------------------------ rendering
+def _attention(out: KernelText, tile: Tile) -> None:
+    q, k, v, *rest = tile.operands
+    batch, heads, length, dim = q.shape
+    scale, fill = tile.attr("scale"), tile.attr("fill")
     if scale is None:
-        if not isinstance(dim, int):
-            raise Unsupported("no attention over a symbolic dim without a scale")
+        assert isinstance(dim, int), "lowering wants it known"
         scale = 1.0 / float(dim) ** 0.5
-    operands = ", ".join(_strided(writer, x) for x in (q, k, v))
-    mask = _mask(writer, rest[0], node.attrs["fill"]) if rest else "gh::NoMask{}"
-    sizes = ", ".join(size_text(d) for d in (batch, heads, kv_heads, length, keys, dim, width))
-    causal = "true" if node.attrs["causal"] else "false"
-    plain = "false" if node.attrs["fill"] is None else "true"
+    operands = ", ".join(_strided(x) for x in (q, k, v))
+    mask = _mask_text(rest[0], fill) if rest else "gh::NoMask{}"
+    numbers = (batch, heads, k.shape[1], length, k.shape[2], dim, v.shape[3])
+    sizes = ", ".join(size_text(d) for d in numbers)
+    causal = "true" if tile.attr("causal") else "false"
+    plain = "false" if fill is None else "true"
     shape = (
         f"gh::AttentionShape{{{sizes}, {number_text(scale, float32)}, {causal}, false, {plain}}}"
     )
-    variables = {"b": batch, "h": heads, "i": length, "d": width}
-    body = take_results(writer, node.output, variables)
-    kind = "gh::DotF32" if dtype is float32 else "gh::DotBF16"
-    writer.lines.append(f"  gh::attention<{kind}>(*ctx.pool, {shape}, {operands}, {mask}, {body});")
+    kind = dot_kind(q.element.dtype)
+    hand_over(out, tile, f"gh::attention<{kind}>(*ctx.pool, {shape}, {operands}, {mask}")
 
 
-def _strided(writer: KernelWriter, value: Value) -> str:
-    """An operand as `gh::Strided`; its last axis must lie together."""
-    loops = [Loop(f"a{axis}_", size) for axis, size in enumerate(value.type.shape)]
-    view = view_of(writer, value, loops)
-    last: Dim = view.stride(loops[3])
-    if last != 1 and value.type.shape[3] != 1:
-        raise Unsupported("the last axis of an operand of attention does not lie together")
-    steps = ", ".join(size_text(view.stride(loop)) for loop in loops[:3])
-    ctype = C_TYPE[value.type.dtype]
-    return f"gh::Strided<{ctype}>{{{view.buffer} + {view.begin(*loops)}, {steps}}}"
+def _strided(operand: Operand) -> str:
+    """An operand as `gh::Strided`."""
+    load = view(operand)
+    steps = ", ".join(size_text(load.index.coefficient(x)) for x in operand.loops[:3])
+    begin = index_text(load.index.without(*operand.loops))
+    return f"gh::Strided<{C_TYPE[load.dtype]}>{{{load.buffer} + {begin}, {steps}}}"
 
 
-def _mask(writer: KernelWriter, mask: Value, fill: float | None) -> str:
-    """A lambda that masks a vector of scores; broadcast axes stay at 0."""
-    names = ("b", "h", "i", "j")[4 - mask.type.rank :]
-    loops = [Loop(n, d) for n, d in zip(names, mask.type.shape, strict=True)]
-    view = view_of(writer, mask, loops)
-    along = view.stride(loops[-1]) if mask.type.shape[-1] != 1 else 0
-    if along not in (0, 1) or product(mask.type.shape) == 0:
-        raise Unsupported("keys of the mask do not lie together")
-    place = f"{view.buffer} + {view.position.text()}"
-    if mask.type.dtype is bool_:
+def _mask_text(mask: Operand, fill: float | None) -> str:
+    """A lambda that masks a vector of scores."""
+    load = view(mask)
+    place, along = f"{load.buffer} + {index_text(load.index)}", _along(mask)
+    if load.dtype is bool_:
         keep = f"gh::load_mask({place}, t)" if along else f"gh::splat(*({place}))"
         low = number_text(float("-inf") if fill is None else fill, float32)
         changed = f"gh::select({keep}, x, gh::vf({low}))"
-    elif mask.type.dtype in (float32, bfloat16):
-        changed = f"x + gh::load({place}, t)" if along else f"x + gh::vf(gh::to_scalar(*({place})))"
     else:
-        raise Unsupported(f"no mask of {mask.type.dtype}")
+        changed = f"x + gh::load({place}, t)" if along else f"x + gh::vf(gh::to_scalar(*({place})))"
     return f"[=](long b, long h, long i, long j, gh::vf x, auto t) {{ return {changed}; }}"
+
+
+ROUTINES = {ATTENTION: Routine(_attention, recipe=dot_recipe(0.25))}

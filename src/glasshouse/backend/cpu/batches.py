@@ -16,15 +16,9 @@ from pathlib import Path
 
 from glasshouse.backend.cache import hash_text, write_whole
 from glasshouse.backend.cpu.cache import compile_into, have
+from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.toolchain import Toolchain
 
-# Seconds of a processor, measured with g++ 12; what matters is that batches take equally long.
-_COST = (
-    ("conv2d<", 0.9), ("conv2d_", 0.4), ("conv_", 0.9), ("attention", 0.25), ("gemm", 0.2),
-)  # fmt: skip
-_QUICK = ("-O2", ("gh::conv2d_as<",))  # all their time is in the tiles: 40 % less to compile
-_USUAL = ("-O3", ("",))
-_OTHER = 0.08
 _LONGEST = 4.0  # a batch that takes longer is cut, because the last one to end is waited for
 
 
@@ -59,15 +53,17 @@ def find_objects(folder: Path, keys: Mapping[str, str]) -> dict[str, Path]:
     return found
 
 
-def make_batches(kernels: Mapping[str, str], keys: Mapping[str, str]) -> list[Batch]:
+def make_batches(
+    kernels: Mapping[str, str], keys: Mapping[str, str], recipes: Mapping[str, Recipe]
+) -> list[Batch]:
     """Kernels dealt out so that batches take about equally long, the longest first."""
     levels: dict[str, list[str]] = {}
-    for name, text in kernels.items():
-        level = next(level for level, words in (_QUICK, _USUAL) if any(w in text for w in words))
+    for name in kernels:
+        level = recipes[name].level
         levels.setdefault(level, []).append(name)
     out: list[Batch] = []
     for level, names in levels.items():
-        costs = {name: _cost(kernels[name]) for name in names}
+        costs = {name: recipes[name].seconds for name in names}
         total = sum(costs.values())
         spread = min(math.ceil(total), (os.cpu_count() or 1) // len(levels))
         count = min(max(spread, math.ceil(total / _LONGEST), 1), len(names))
@@ -99,7 +95,3 @@ def compile_text(tools: Toolchain, target: Path, text: str, name: str, level: st
     write_whole(source, text)
     # The level stands in front, so that one among the flags of the user's choice wins.
     compile_into(target, [tools.compiler, level, *tools.flags, "-c", str(source)], name)
-
-
-def _cost(text: str) -> float:
-    return next((cost for word, cost in _COST if f"gh::{word}" in text), _OTHER)

@@ -21,7 +21,8 @@ from glasshouse.backend.cache_size import keep_within_limit
 from glasshouse.backend.cpu.batches import compile_batch, compile_text, find_objects, make_batches
 from glasshouse.backend.cpu.cache import compile_into, have
 from glasshouse.backend.cpu.headers import headers_hash, headers_in
-from glasshouse.backend.cpu.templates import PARTS, build_part, part_file, parts_for
+from glasshouse.backend.cpu.recipe import PARTS, CpuSource, Recipe
+from glasshouse.backend.cpu.templates import build_part, part_file
 from glasshouse.backend.cpu.toolchain import Toolchain, toolchain
 from glasshouse.errors import BuildError
 
@@ -37,13 +38,15 @@ def build(source: Source, progress: Progress | None = None) -> Path:
     if have(library):
         return library
     tools = replace(tools, include=headers_in(folder))
-    parts = parts_for(source.main + "".join(source.kernels.values()))
+    known = source.recipes if isinstance(source, CpuSource) else {}
+    recipes = {name: known.get(name, Recipe()) for name in source.kernels}
+    parts = list(dict.fromkeys(part for recipe in recipes.values() for part in recipe.parts))
     found = find_objects(folder, keys)
     missing = {name: text for name, text in source.kernels.items() if keys[name] not in found}
     with ThreadPoolExecutor(max(os.cpu_count() or 1, 1)) as pool:
         tasks: dict[Future[Any], str] = {}
         made: list[Future[Path]] = []
-        for batch in make_batches(missing, keys):
+        for batch in make_batches(missing, keys, recipes):
             made.append(pool.submit(compile_batch, tools, folder, batch))
             tasks[made[-1]] = batch.name
         for part in parts:
@@ -58,7 +61,7 @@ def build(source: Source, progress: Progress | None = None) -> Path:
     shared = [part_file(folder, salt, part) for part in parts]
     try:
         _link(tools, library, [*objects, *shared], "-Wl,-z,defs")
-    except BuildError:  # something inside of a template calls for a part that no text names
+    except BuildError:  # something inside of a template calls for a part that no recipe names
         everything = {part: part_file(folder, salt, part) for part in PARTS}
         for part, path in everything.items():
             build_part(tools, path, part)

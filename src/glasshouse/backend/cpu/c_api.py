@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from glasshouse.backend.base import Interface, SavedModel
+from glasshouse.backend.cpu.cxx import size_text
 from glasshouse.ir.dim import Symbol
 from glasshouse.ir.graph import Graph, Node, Value
-from glasshouse.lower.cxx import size_text, symbol_name
 from glasshouse.lower.plan import Arrival, MemoryPlan, upper_bytes
 from glasshouse.lower.program import Fallback, Program
+from glasshouse.lower.symbols import symbol_name
 
 _MAX_INT64 = 2**63 - 1
 

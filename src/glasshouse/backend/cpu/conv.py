@@ -1,4 +1,4 @@
-"""Decides how convolutions are computed on CPUs: channels last, weights packed when they are known.
+"""Convolutions on CPUs: channels last, weights packed when they are known.
 
 One-dimensional convolutions are images of height 1. Variants: depthwise; Winograd F(2, 3) and
 F(4, 3) for 3x3 windows; the product over taps (`conv.h`) for all else.
@@ -7,17 +7,34 @@ F(4, 3) for 3x3 windows; the product over taps (`conv.h`) for all else.
 from __future__ import annotations
 
 from glasshouse.backend.cpu.conv_any import conv_any
-from glasshouse.backend.cpu.image import Image, conv_strides, image_window
+from glasshouse.backend.cpu.cxx import C_TYPE, size_text
+from glasshouse.backend.cpu.image import (
+    Image,
+    adjoint_strides,
+    conv_strides,
+    gradient_image,
+    image_of,
+    shape_text,
+    strides_text,
+)
 from glasshouse.backend.cpu.int8 import int8_conv
-from glasshouse.backend.cpu.results import take_results, take_rows
+from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, Recipe, with_dot
+from glasshouse.backend.cpu.results import hand_over, row_hint
+from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, prepared
+from glasshouse.backend.cpu.text import KernelText
 from glasshouse.ir.dtype import bfloat16, float32
-from glasshouse.ir.graph import Node, Value
-from glasshouse.lower.choice import Problem
-from glasshouse.lower.cxx import C_TYPE, size_text
+from glasshouse.ir.graph import Node
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.choice import BY_SHAPE, Problem
+from glasshouse.lower.epilogue import take_results
+from glasshouse.lower.kernel.statement import Form, Scratch, Tile
 from glasshouse.lower.order import channels_last
-from glasshouse.lower.writer import KernelWriter
+from glasshouse.lower.target import Needs
+from glasshouse.lower.tiles import add_tile
+from glasshouse.lower.view import whole
 from glasshouse.ops.cost import operations, typical
 
+CONV, DEPTHWISE = "conv2d", "depthwise2d"
 WINOGRAD_TILE = {"winograd2": 2, "winograd4": 4}
 IN_FLOAT32 = ("winograd2", "winograd4", "direct_float32")
 _NAMED_WAY = {
@@ -31,105 +48,57 @@ WINOGRAD_PIXELS = 64
 """Of the result, from which transforming weights in every run is cheaper than what it saves."""
 
 
-def conv(writer: KernelWriter, node: Node) -> None:
-    """Write a convolution, with what follows it inlined where that is possible."""
+# ------------------------------------------------------------------------------------- lowering
+def conv(builder: KernelBuilder, node: Node) -> None:
+    """Add a convolution, with what follows it in its epilogue where that is possible."""
     x, w = node.inputs
     out = node.output
     if x.type.dtype not in (float32, bfloat16) or x.type.rank > 4:
-        conv_any(writer, node)
+        conv_any(builder, node)
         return
-    window, size, result = image_window(node.attrs, w.type.shape[2:], x.type.shape, out.type.shape)
-    image = Image(
-        x.type.shape[0], x.type.shape[1], size, out.type.shape[1], result, window,
-        node.attrs["groups"],
-    )  # fmt: skip
-    if int8_conv(writer, node, image):
+    image = gradient_image(node.attrs, x.type.shape, w.type.shape, out.type.shape)
+    if int8_conv(builder, node, image):
         return
     if image.is_depthwise:
-        _depthwise(writer, node, image)
+        order = channels_last(x.type.rank)
+        operands = (whole(builder, x, order), whole(builder, w))
+        after = take_results(builder, out, image.variables, order)
+        add_tile(builder, node, DEPTHWISE, operands, after, order)
         return
-    convolve(writer, node, image, f"source, {conv_strides(w)}")
+    convolve(builder, node, image)
 
 
-def _depthwise(writer: KernelWriter, node: Node, image: Image) -> None:
-    x, w = node.inputs
-    order = channels_last(x.type.rank)
-    source = writer.in_memory(x, order)
-    rows, columns = image.window.kernel
-    strides = f"{size_text(rows * columns)}, {size_text(columns)}, 1"
-    text = (
-        f"{_prepares(x)}gh::depthwise_pack_weights(source, {strides}, {image.weights_text()}, "
-        "(float*)out); }"
-    )
-    packed = writer.prepared(w, text, f"{size_text(rows * columns * image.channels)} * 4")
-    body = take_results(writer, node.output, image.variables, order)
-    writer.lines.append(
-        f"  gh::depthwise2d(*ctx.pool, {image.text()}, {source}, (const float*){packed}, {body});"
-    )
-
-
-def convolve(writer: KernelWriter, node: Node, image: Image, weights_read: str) -> None:
-    """Write a convolution of the first operand with the second.
-
-    `weights_read` tells where `source`, the weights, begins and its strides by o, i, kh and kw.
-    """
+def convolve(builder: KernelBuilder, node: Node, image: Image) -> None:
+    """Add a convolution of the first operand with the second; `image` says which."""
     x, w = node.inputs
     out = node.output
     order = channels_last(out.type.rank)
-    source = writer.in_memory(x, order)
-    shape, weights = image.text(), image.weights_text()
-    kind = "gh::DotF32" if x.type.dtype is float32 else "gh::DotBF16"
-    way = _way(writer, image, node)
-    if way in IN_FLOAT32:
-        kind = "gh::DotF32"
-    if way in WINOGRAD_TILE:
-        kind = f"{kind}, {WINOGRAD_TILE[way]}"
-        pack = f"gh::winograd_pack_weights<{kind}>(threads, {weights_read}, {weights}, out); }}"
-        packed = writer.prepared(
-            w, _prepares(x) + pack, f"gh::winograd_weight_bytes<{kind}>({weights})"
-        )
-        body = take_results(writer, out, image.variables, order)
-        work = f"gh::scratch<7>(gh::winograd_work_bytes<{kind}>({shape}))"
-        writer.lines.append(
-            f"  gh::conv2d_winograd<{kind}, {C_TYPE[x.type.dtype]}>(*ctx.pool, {shape}, {source}, "
-            f"{packed}, {work}, {body});"
-        )
-        return
-    pack = f"gh::conv_pack_weights<{kind}>(threads, {weights_read}, {weights}, out); }}"
-    packed = writer.prepared(w, _prepares(x) + pack, f"gh::conv_weight_bytes<{kind}>({weights})")
-    work = writer.scratch(image.padded_bytes, f"padded{len(writer.lines)}")
-    body = take_rows(writer, out, image.variables, order)
-    template = f"conv2d<{kind}>"
-    if image.smallest.is_static:  # one way alone compiles in a third of the time
-        picked = _NAMED_WAY.get(way) or f"gh::conv_way<{kind}>({image.smallest.text()})"
-        template = f"conv2d_as<{kind}, {picked}>"
-    writer.lines.append(
-        f"  gh::{template}(*ctx.pool, {shape}, {source}, {packed}, {work}, {body});"
-    )
+    operands = (whole(builder, x, order), whole(builder, w))
+    variants, variant, problem = _ways(builder, image, node)
+    after = take_results(builder, out, image.variables, order)
+    add_tile(
+        builder, node, CONV, operands, after, order,
+        variants=variants, variant=variant, problem=problem,
+    )  # fmt: skip
 
 
-def _prepares(x: Value) -> str:
-    """The head of a function that brings weights of the image's type into another form."""
-    source = f"const {C_TYPE[x.type.dtype]}* source"
-    return f"(gh::ThreadPool& threads, {source}, void* out) {{ (void)threads; "
-
-
-def _way(writer: KernelWriter, image: Image, node: Node) -> str:
-    """Among the ways that suit: as measured, else Winograd F(2, 3), else what the shape says.
+def _ways(
+    builder: KernelBuilder, image: Image, node: Node
+) -> tuple[tuple[str, ...], str, Problem | None]:
+    """The ways that suit, the usual one first, or the one that there is; and the problem.
 
     Products of bfloat16 are twice as fast as those of float32, which Winograd F(4, 3) on the same
     data makes up for; and they need pairs of channels, which photographs do not have.
     """
     dtype = node.inputs[0].type.dtype
-    known = node.inputs[1] in writer.constants
+    known = node.inputs[1] in builder.constants
     names = [*WINOGRAD_TILE] if _suits_winograd(image, known) else []
-    usual = "winograd2" if names and dtype is float32 else "by_shape"
+    usual = "winograd2" if names and dtype is float32 else BY_SHAPE
     # Weights that training changes are packed in every run, which no measurement counts.
     one = image.smallest
     fixed = known and one.is_static
     if not fixed or image.groups != 1 or image.is_pointwise:
-        writer.variant = usual
-        return usual
+        return (), usual, None
     if image.can_be_direct(1 if dtype is float32 else 2):
         names.append("direct")
     elif dtype is bfloat16 and image.can_be_direct(1):
@@ -138,7 +107,7 @@ def _way(writer: KernelWriter, image: Image, node: Node) -> str:
     names.append("im2col")
     worth = operations(node) / max(typical(image.batch), 1) * typical(one.batch)
     problem = Problem("conv", dtype.name, one.numbers, worth)
-    return writer.chosen(problem, names, usual)
+    return (usual, *(n for n in names if n != usual)), "", problem
 
 
 def _suits_winograd(image: Image, known: bool) -> bool:
@@ -153,3 +122,107 @@ def _suits_winograd(image: Image, known: bool) -> bool:
     pixels = image.batch * image.result[0] * image.result[1]
     shared = known or (isinstance(pixels, int) and pixels >= WINOGRAD_PIXELS)
     return plain and many and shared
+
+
+# ------------------------------------------------------------------------------------ rendering
+def _kind(tile: Tile) -> str:
+    """How products are computed, and the size of Winograd's tiles."""
+    dtype = float32 if tile.variant in IN_FLOAT32 else tile.operands[0].element.dtype
+    size = WINOGRAD_TILE.get(tile.variant)
+    return dot_kind(dtype) + (f", {size}" if size else "")
+
+
+def _conv_needs(tile: Tile) -> Needs:
+    w = tile.operands[1]
+    image = image_of(tile)
+    read = (conv_strides if tile.op == "conv" else adjoint_strides)(w.shape)
+    kind = "winograd" if tile.variant in WINOGRAD_TILE else "taps"
+    attrs = (_kind(tile), read, image.of_weights)
+    form = Form(buffer_of(w), kind, w.element.dtype, attrs, w.constant)
+    return (form,), () if kind == "winograd" else (Scratch("padded", image.padded_bytes),)
+
+
+def _conv(out: KernelText, tile: Tile) -> None:
+    x = tile.operands[0]
+    image, kind, source = image_of(tile), _kind(tile), buffer_of(x)
+    shape = image.text()
+    form = tile.forms[0]
+    packed = prepared(out, form, FORMS[form.kind])
+    if tile.variant in WINOGRAD_TILE:
+        work = f"gh::scratch<7>(gh::winograd_work_bytes<{kind}>({shape}))"
+        call = f"gh::conv2d_winograd<{kind}, {C_TYPE[x.element.dtype]}>(*ctx.pool, {shape}, "
+        hand_over(out, tile, f"{call}{source}, {packed}, {work}")
+        return
+    template = f"conv2d<{kind}>"
+    if image.smallest.is_static:  # one way alone compiles in a third of the time
+        shown = image.smallest.text()
+        picked = _NAMED_WAY.get(tile.variant) or f"gh::conv_way<{kind}>({shown})"
+        template = f"conv2d_as<{kind}, {picked}>"
+    given = f"{source}, {packed}, {out.scratch(tile)}"
+    hand_over(out, tile, f"gh::{template}(*ctx.pool, {shape}, {given}", row_hint(tile))
+
+
+def _recipe(tile: Tile) -> Recipe:
+    """One way alone, with known sizes, has all its time in the tiles: 40 % less to compile."""
+    dtype = tile.operands[0].element.dtype
+    size = WINOGRAD_TILE.get(tile.variant)
+    if size is not None:
+        return Recipe((DOT_PART[float32], WINOGRAD_PART[size, dtype]), 0.4)
+    static = image_of(tile).smallest.is_static
+    used = float32 if tile.variant in IN_FLOAT32 else dtype
+    return with_dot(used, 0.4, "-O2") if static else with_dot(used, 0.9)
+
+
+def _depthwise_needs(tile: Tile) -> Needs:
+    w = tile.operands[1]
+    image = image_of(tile)
+    return (
+        Form(
+            buffer_of(w), "depthwise", w.element.dtype,
+            (*image.window.kernel, image.channels, image.of_weights), w.constant,
+        ),
+    ), ()  # fmt: skip
+
+
+def _depthwise(out: KernelText, tile: Tile) -> None:
+    packed = prepared(out, tile.forms[0], FORMS["depthwise"])
+    given = f"{image_of(tile).text()}, {buffer_of(tile.operands[0])}, (const float*){packed}"
+    hand_over(out, tile, f"gh::depthwise2d(*ctx.pool, {given}")
+
+
+def _pack(function: str) -> FormSpelling:
+    """`gh::..._pack_weights` and `gh::..._weight_bytes` of one kind."""
+
+    def body(form: Form) -> str:
+        kind, read, shape = form.attrs
+        given = f"threads, {strides_text(*read)}, {shape_text(shape)}, out"
+        return f"(void)threads; gh::{function}_pack_weights<{kind}>({given});"
+
+    def nbytes(form: Form) -> str:
+        kind, _, shape = form.attrs
+        return f"gh::{function}_weight_bytes<{kind}>({shape_text(shape)})"
+
+    return FormSpelling(body, nbytes)
+
+
+def _depthwise_body(form: Form) -> str:
+    rows, columns, _, shape = form.attrs
+    strides = f"{size_text(rows * columns)}, {size_text(columns)}, 1"
+    given = f"source, {strides}, {shape_text(shape)}, (float*)out"
+    return f"(void)threads; gh::depthwise_pack_weights({given});"
+
+
+def _depthwise_bytes(form: Form) -> str:
+    rows, columns, channels, _ = form.attrs
+    return f"{size_text(rows * columns * channels)} * 4"
+
+
+ROUTINES = {
+    CONV: Routine(_conv, _conv_needs, _recipe),
+    DEPTHWISE: Routine(_depthwise, _depthwise_needs),
+}
+FORMS = {
+    "winograd": _pack("winograd"),
+    "taps": _pack("conv"),
+    "depthwise": FormSpelling(_depthwise_body, _depthwise_bytes),
+}

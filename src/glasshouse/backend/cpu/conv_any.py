@@ -1,15 +1,27 @@
-"""Decides how convolutions without a template are computed: loops over planes, for every type and
-up to three spatial axes."""
+"""Convolutions without a template: loops over planes, for every type and up to three spatial
+axes."""
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.planes import row, three, wide_room, windows_text
+from glasshouse.backend.cpu.cxx import size_text
+from glasshouse.backend.cpu.planes import row, sums, three, wide_sums, windows_text
+from glasshouse.backend.cpu.recipe import Recipe
+from glasshouse.backend.cpu.routine import Routine, buffer_of
+from glasshouse.backend.cpu.text import KernelText
 from glasshouse.ir.dtype import float32
 from glasshouse.ir.graph import Node, Value
-from glasshouse.ir.types import Shape
-from glasshouse.lower.cxx import size_text
-from glasshouse.lower.writer import KernelWriter
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.kernel.statement import Tile
+from glasshouse.lower.tiles import add_tile, write_all
+from glasshouse.lower.view import whole
 from glasshouse.ops.window import window_of
+
+CONV_ANY = "conv_any"
+_FUNCTION = {
+    "conv": "conv_any",
+    "conv_transpose": "conv_any_input_grad",
+    "conv_weight_grad": "conv_any_weight_grad",
+}
 
 
 def has_template(image: Value, other: Value) -> bool:
@@ -17,40 +29,34 @@ def has_template(image: Value, other: Value) -> bool:
     return image.type.rank <= 4 and image.type.dtype is other.type.dtype is float32
 
 
-def conv_any(writer: KernelWriter, node: Node) -> None:
-    """A convolution."""
-    x, w = node.inputs
-    out = node.output
-    _write(writer, node, "conv_any", _shape(node, x.type.shape, w.type.shape, out.type.shape))
+def conv_any(builder: KernelBuilder, node: Node) -> None:
+    """Add a convolution, or its gradient by the input or the weights."""
+    operands = [whole(builder, v) for v in node.inputs]
+    add_tile(builder, node, CONV_ANY, operands, writes=write_all(builder, node))
 
 
-def conv_transpose_any(writer: KernelWriter, node: Node) -> None:
-    """The gradient by the input: the output here is the input there."""
-    x, w = node.inputs
-    shape = _shape(node, node.output.type.shape, w.type.shape, x.type.shape)
-    _write(writer, node, "conv_any_input_grad", shape)
+def _conv_any(out: KernelText, tile: Tile) -> None:
+    operands = ", ".join(map(buffer_of, tile.operands))
+    given = f"{operands}, {sums(out, tile)}, {tile.writes[0][1]}"
+    out.add(f"gh::{_FUNCTION[tile.op]}(ctx, {_shape(tile)}, {given});", tile.ops)
 
 
-def conv_weight_grad_any(writer: KernelWriter, node: Node) -> None:
-    """The gradient by the weights."""
-    x, g = node.inputs
-    shape = _shape(node, x.type.shape, node.output.type.shape, g.type.shape)
-    _write(writer, node, "conv_any_weight_grad", shape)
-
-
-def _write(writer: KernelWriter, node: Node, function: str, shape: str) -> None:
-    operands = ", ".join(writer.in_memory(v) for v in node.inputs)
-    place = writer.place_for(node.output)
-    sums = wide_room(writer, node.output, place)
-    writer.lines.append(f"  gh::{function}(ctx, {shape}, {operands}, {sums}, {place});")
-
-
-def _shape(node: Node, image: Shape, weights: Shape, result: Shape) -> str:
-    """A convolution from `image` to `result` as `gh::AnyConv`."""
-    attrs = node.attrs
-    window = window_of(weights[2:], attrs["stride"], attrs["padding"], attrs["dilation"])
+def _shape(tile: Tile) -> str:
+    """The convolution as `gh::AnyConv`; in gradients the output is what the input was there."""
+    first, second = (o.shape for o in tile.operands)
+    image, weights, result = {
+        "conv": (first, second, tile.shape),
+        "conv_transpose": (tile.shape, second, first),
+        "conv_weight_grad": (first, tile.shape, second),
+    }[tile.op]
+    window = window_of(
+        weights[2:], tile.attr("stride"), tile.attr("padding"), tile.attr("dilation")
+    )
     size = three(image[2:], 1)
-    numbers = (image[0], image[1], result[1], attrs["groups"])
+    numbers = (image[0], image[1], result[1], tile.attr("groups"))
     counts = ", ".join(size_text(d) for d in numbers)
     spatial = row(three(result[2:], 1))
     return f"gh::AnyConv{{{counts}, {spatial}, {windows_text(size, window)}}}"
+
+
+ROUTINES = {CONV_ANY: Routine(_conv_any, wide_sums, lambda tile: Recipe(seconds=0.9))}

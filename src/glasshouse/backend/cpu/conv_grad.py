@@ -1,68 +1,102 @@
-"""Decides how gradients of convolutions are computed on CPUs; a transposed one is one of them."""
+"""Gradients of convolutions on CPUs; a transposed convolution is one of them."""
 
 from __future__ import annotations
 
 from glasshouse.backend.cpu.conv import convolve
-from glasshouse.backend.cpu.conv_any import (
-    conv_transpose_any,
-    conv_weight_grad_any,
-    has_template,
+from glasshouse.backend.cpu.conv_any import conv_any, has_template
+from glasshouse.backend.cpu.cxx import size_text
+from glasshouse.backend.cpu.image import (
+    Image,
+    adjoint,
+    conv_strides,
+    gradient_image,
+    shape_text,
+    strides_text,
 )
-from glasshouse.backend.cpu.image import Image, adjoint, adjoint_strides, conv_strides, image_window
-from glasshouse.backend.cpu.results import take_results
+from glasshouse.backend.cpu.results import hand_over
+from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_recipe, prepared
+from glasshouse.backend.cpu.text import KernelText
+from glasshouse.ir.dim import product
 from glasshouse.ir.graph import Node
-from glasshouse.lower.cxx import size_text
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.epilogue import take_results
+from glasshouse.lower.kernel.statement import Form, Tile
 from glasshouse.lower.order import channels_last
-from glasshouse.lower.writer import KernelWriter
+from glasshouse.lower.target import Needs
+from glasshouse.lower.tiles import add_tile, write_all
+from glasshouse.lower.view import whole
+
+INPUT_GRAD, WEIGHT_GRAD = "conv_input_grad", "conv_weight_grad"
 
 
-def conv_transpose(writer: KernelWriter, node: Node) -> None:
+# ------------------------------------------------------------------------------------- lowering
+def conv_transpose(builder: KernelBuilder, node: Node) -> None:
     """The gradient of a convolution by its input: the output here is the input there."""
     x, w = node.inputs
     out = node.output
     if not has_template(x, w):
-        conv_transpose_any(writer, node)
+        conv_any(builder, node)
         return
-    window, size, result = image_window(node.attrs, w.type.shape[2:], out.type.shape, x.type.shape)
-    batch, channels = out.type.shape[:2]
-    image = Image(batch, channels, size, x.type.shape[1], result, window, node.attrs["groups"])
+    image = gradient_image(node.attrs, out.type.shape, w.type.shape, x.type.shape)
     if (turned := adjoint(image)) is not None:
-        convolve(writer, node, turned, adjoint_strides(w))
+        convolve(builder, node, turned)
         return
     order = channels_last(out.type.rank)
-    source = writer.in_memory(x, order)
-    shape = image.text()
-    elements = size_text(w.type.numel)
-    text = (
-        "(gh::ThreadPool& threads, const float* source, void* out) { gh::conv_reorder_weights("
-        f"threads, source, {conv_strides(w)}, {image.weights_text()}, (float*)out); }}"
-    )
-    weights = writer.prepared(w, text, f"{elements} * 4")
-    pixels = batch * size[0] * size[1]
-    body = take_results(writer, out, {"pixel": pixels, "c": channels}, order)
-    work = f"gh::scratch<8>(gh::conv_input_grad_bytes<gh::DotF32>({shape}))"
-    writer.lines.append(
-        f"  gh::conv_input_grad<gh::DotF32>(*ctx.pool, {shape}, {source}, "
-        f"(const float*){weights}, {work}, {body});"
-    )
+    operands = (whole(builder, x, order), whole(builder, w))
+    pixels = image.batch * image.size[0] * image.size[1]
+    after = take_results(builder, out, {"pixel": pixels, "c": image.channels}, order)
+    add_tile(builder, node, INPUT_GRAD, operands, after, order)
 
 
-def conv_weight_grad(writer: KernelWriter, node: Node) -> None:
+def conv_weight_grad(builder: KernelBuilder, node: Node) -> None:
     """The gradient by the weights, from the image and the gradient of the output."""
     x, g = node.inputs
-    out = node.output
     if not has_template(x, g):
-        conv_weight_grad_any(writer, node)
+        conv_any(builder, node)
         return
-    window, size, result = image_window(node.attrs, out.type.shape[2:], x.type.shape, g.type.shape)
-    batch, channels = x.type.shape[:2]
-    image = Image(batch, channels, size, g.type.shape[1], result, window, node.attrs["groups"])
     order = channels_last(x.type.rank)
-    picture, gradient = writer.in_memory(x, order), writer.in_memory(g, order)
-    place = writer.place_for(out)
-    shape = image.text()
+    operands = (whole(builder, x, order), whole(builder, g, order))
+    add_tile(builder, node, WEIGHT_GRAD, operands, writes=write_all(builder, node))
+
+
+# ------------------------------------------------------------------------------------ rendering
+def _image(tile: Tile) -> Image:
+    x, w = tile.operands
+    return gradient_image(dict(tile.attrs), tile.shape, w.shape, x.shape)
+
+
+def _input_grad_needs(tile: Tile) -> Needs:
+    w = tile.operands[1]
+    attrs = (conv_strides(w.shape), _image(tile).of_weights, product(w.shape))
+    return (Form(buffer_of(w), "reordered", w.element.dtype, attrs, w.constant),), ()
+
+
+def _input_grad(out: KernelText, tile: Tile) -> None:
+    shape = _image(tile).text()
+    weights = prepared(out, tile.forms[0], FORMS["reordered"])
+    work = f"gh::scratch<8>(gh::conv_input_grad_bytes<gh::DotF32>({shape}))"
+    source = buffer_of(tile.operands[0])
+    given = f"{source}, (const float*){weights}, {work}"
+    hand_over(out, tile, f"gh::conv_input_grad<gh::DotF32>(*ctx.pool, {shape}, {given}")
+
+
+def _weight_grad(out: KernelText, tile: Tile) -> None:
+    x, g = tile.operands
+    shape = gradient_image(dict(tile.attrs), x.shape, tile.shape, g.shape).text()
     work = f"gh::scratch<8>(gh::conv_weight_grad_bytes({shape}))"
-    writer.lines.append(
-        f"  gh::conv_weight_grad(*ctx.pool, {shape}, {picture}, {gradient}, {work}, {place}, "
-        f"{conv_strides(out)});"
-    )
+    steps = ", ".join(size_text(d) for d in conv_strides(tile.shape)[1:])
+    given = f"{buffer_of(x)}, {buffer_of(g)}, {work}, {tile.writes[0][1]}, {steps}"
+    out.add(f"gh::conv_weight_grad(*ctx.pool, {shape}, {given});", tile.ops)
+
+
+def _reordered(form: Form) -> str:
+    read, shape, _ = form.attrs
+    given = f"threads, {strides_text(*read)}, {shape_text(shape)}, (float*)out"
+    return f"gh::conv_reorder_weights({given});"
+
+
+ROUTINES = {
+    INPUT_GRAD: Routine(_input_grad, _input_grad_needs, dot_recipe(0.9)),
+    WEIGHT_GRAD: Routine(_weight_grad, recipe=dot_recipe(0.9)),
+}
+FORMS = {"reordered": FormSpelling(_reordered, lambda form: f"{size_text(form.attrs[2])} * 4")}

@@ -9,10 +9,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glasshouse.backend.base import Source
+from glasshouse.backend.cpu.cxx import C_TYPE
+from glasshouse.backend.cpu.recipe import CpuSource
+from glasshouse.backend.cpu.render import Function, form_bytes, form_text, render
 from glasshouse.ir.graph import Value
-from glasshouse.lower.cxx import C_TYPE
 from glasshouse.lower.plan import MemoryPlan
-from glasshouse.lower.program import Call, Fallback, Kernel, Packed, Program
+from glasshouse.lower.program import Call, Fallback, Packed, Program
 
 _EXPORT = 'extern "C" __attribute__((visibility("default"))) '
 _HEAD = '#include "glasshouse/kernels.h"\n'
@@ -20,29 +22,34 @@ _HEAD = '#include "glasshouse/kernels.h"\n'
 
 def emit(program: Program) -> Source:
     """The files of a decided program."""
-    kernels = {k.name: kernel_source(k) for k in program.kernels}
-    return Source(kernels, _main(program, program.memory))
+    functions = {k.name: render(k, program.symbols) for k in program.kernels}
+    return CpuSource(
+        {name: kernel_source(f) for name, f in functions.items()},
+        _main(program, program.memory, functions),
+        {name: ((), (), *f.lines) for name, f in functions.items()},
+        {name: f.recipe for name, f in functions.items()},
+    )
 
 
-def kernel_source(kernel: Kernel) -> str:
+def kernel_source(function: Function) -> str:
     """One kernel as a file; the ops that it computes stand above it.
 
     It is named after its content and weak: objects built for other programs may hold it as well.
     """
-    head = f"{_HEAD}// {' '.join(kernel.ops)}\n__attribute__((weak)) "
-    return f"{head}void {kernel.symbol}{kernel.text}\n"
+    head = f"{_HEAD}// {' '.join(function.labels)}\n__attribute__((weak)) "
+    return f"{head}void {function.symbol}{function.text}\n"
 
 
-def _main(program: Program, plan: MemoryPlan) -> str:
+def _main(program: Program, plan: MemoryPlan, functions: Mapping[str, Function]) -> str:
     lines = [_HEAD]
-    lines += [f"void {k.symbol}{k.text.split(') {', 1)[0]});" for k in program.kernels]
+    lines += [f"void {f.symbol}({f.parameters});" for f in functions.values()]
     packs: dict[str, str] = {}
     for packed in plan.packed:
-        packs.setdefault(packed.text, f"pack{len(packs)}")
+        packs.setdefault(form_text(packed.form), f"pack{len(packs)}")
     lines += [f"static void {name}{text}" for text, name in packs.items()]
     lines += _packed_sizes(plan)
     lines += _prepare(plan, packs)
-    lines += _run(program, plan)
+    lines += _run(program, plan, functions)
     lines += _CALL
     lines += _POOL
     return "\n".join(lines) + "\n"
@@ -52,7 +59,10 @@ def _packed_sizes(plan: MemoryPlan) -> list[str]:
     """Tells how many bytes each packed constant takes on this machine."""
     lines = [_EXPORT + "int64_t glasshouse_packed_bytes(int place) {"]
     lines.append("  switch (place) {")
-    lines += [f"    case {place}: return {packed.nbytes};" for packed, place in plan.packed.items()]
+    lines += [
+        f"    case {place}: return {form_bytes(packed.form)};"
+        for packed, place in plan.packed.items()
+    ]
     return [*lines, "  }", "  return 0;", "}"]
 
 
@@ -66,14 +76,12 @@ def _prepare(plan: MemoryPlan, packs: Mapping[str, str]) -> list[str]:
     for packed, place in plan.packed.items():
         ctype = C_TYPE[packed.source.type.dtype]
         source = plan.table[packed.source]
-        lines.append(
-            f"  if (table[{place}]) "
-            f"{packs[packed.text]}(threads, (const {ctype}*)table[{source}], table[{place}]);"
-        )
+        given = f"threads, (const {ctype}*)table[{source}], table[{place}]"
+        lines.append(f"  if (table[{place}]) {packs[form_text(packed.form)]}({given});")
     return [*lines, "}"]
 
 
-def _run(program: Program, plan: MemoryPlan) -> list[str]:
+def _run(program: Program, plan: MemoryPlan, functions: Mapping[str, Function]) -> list[str]:
     """Segments end at fallbacks; `from` and `to` count steps."""
     lines = [
         _EXPORT + "int glasshouse_run(",
@@ -90,7 +98,8 @@ def _run(program: Program, plan: MemoryPlan) -> list[str]:
     for number, step in enumerate(program.steps):
         if isinstance(step, Fallback):
             continue
-        lines.append(f"      case {number}: {_call_text(step, program, plan)} break;")
+        symbol = functions[step.kernel.name].symbol
+        lines.append(f"      case {number}: {symbol}({_arguments(step, program, plan)}); break;")
     lines += [
         "    }",
         "    if (times) times[step] += gh::seconds() - start;",
@@ -102,7 +111,7 @@ def _run(program: Program, plan: MemoryPlan) -> list[str]:
     return lines
 
 
-def _call_text(call: Call, program: Program, plan: MemoryPlan) -> str:
+def _arguments(call: Call, program: Program, plan: MemoryPlan) -> str:
     arguments = ["ctx", "work", "sizes"]
     for operand in call.inputs:
         if isinstance(operand, Packed):
@@ -110,7 +119,7 @@ def _call_text(call: Call, program: Program, plan: MemoryPlan) -> str:
         else:
             arguments.append(_pointer(operand, "const ", program, plan))
     arguments += [_pointer(v, "", program, plan) for v in call.outputs]
-    return f"{call.kernel.symbol}({', '.join(arguments)});"
+    return ", ".join(arguments)
 
 
 def _pointer(value: Value, const: str, program: Program, plan: MemoryPlan) -> str:

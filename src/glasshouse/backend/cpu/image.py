@@ -1,16 +1,16 @@
-"""Decides how a convolution is described to the templates: always with two spatial axes."""
+"""How a convolution is described to the templates: always with two spatial axes."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from glasshouse.backend.cpu.cxx import size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, bounds, product
-from glasshouse.ir.graph import Value
 from glasshouse.ir.types import Shape
-from glasshouse.lower.cxx import size_text
+from glasshouse.lower.kernel.statement import Tile
 from glasshouse.ops.window import Window, window_of
 
 
@@ -35,16 +35,17 @@ class Image:
 
     def text(self) -> str:
         """The C++ value."""
-        return f"gh::ConvShape{{{', '.join(size_text(d) for d in self._dims)}}}"
+        return shape_text(self._dims)
 
     @property
     def variables(self) -> dict[str, Dim]:
         """The indices over which templates hand over results, with their extents."""
         return {"pixel": self.batch * self.result[0] * self.result[1], "oc": self.filters}
 
-    def weights_text(self) -> str:
-        """The C++ value as far as weights go: packing them must not depend on what a run brings."""
-        return replace(self, batch=1, size=(1, 1), result=(1, 1)).text()
+    @property
+    def of_weights(self) -> tuple[Dim, ...]:
+        """All numbers as far as weights go: packing them must not depend on what a run brings."""
+        return replace(self, batch=1, size=(1, 1), result=(1, 1))._dims
 
     @property
     def smallest(self) -> Image:
@@ -119,6 +120,12 @@ def image_window(
     return window, (sizes[0][0], sizes[0][1]), (sizes[1][0], sizes[1][1])
 
 
+def gradient_image(attrs: Mapping[str, Any], image: Shape, weights: Shape, result: Shape) -> Image:
+    """A convolution from `image` to `result`, or its gradient the other way round."""
+    window, size, out = image_window(attrs, weights[2:], image, result)
+    return Image(image[0], image[1], size, result[1], out, window, attrs["groups"])
+
+
 def adjoint(image: Image) -> Image | None:
     """The convolution that computes the gradient by the input, from that of the result.
 
@@ -133,17 +140,36 @@ def adjoint(image: Image) -> Image | None:
     return Image(image.batch, image.filters, image.result, image.channels, image.size, window, 1)
 
 
-def conv_strides(w: Value) -> str:
-    """Strides of weights O I spatial..., as the templates take them: by o, i, kh, kw."""
-    taps = product(w.type.shape[2:])
-    row = w.type.shape[-1]
-    return ", ".join(size_text(d) for d in (w.type.shape[1] * taps, taps, row, 1))
+def image_of(tile: Tile) -> Image:
+    """The convolution that a tile computes; a transposed one is that with turned weights."""
+    x, w = (o.shape for o in tile.operands)
+    attrs = dict(tile.attrs)
+    if tile.op == "conv":
+        return gradient_image(attrs, x, w, tile.shape)
+    turned = adjoint(gradient_image(attrs, tile.shape, w, x))
+    assert turned is not None, "lowering asked before"
+    return turned
 
 
-def adjoint_strides(w: Value) -> str:
-    """`source` and its strides as the adjoint convolution reads it: by i, o, -kh, -kw."""
-    taps = product(w.type.shape[2:])
-    row = w.type.shape[-1]
-    sizes = (taps, w.type.shape[1] * taps, row)
-    by_input, by_output, by_row = (size_text(d) for d in sizes)
-    return f"source + {size_text(taps - 1)}, {by_input}, {by_output}, -{by_row}, -1"
+def conv_strides(w: Shape) -> tuple[Dim, ...]:
+    """Where weights O I spatial... begin, and their strides by o, i, kh, kw."""
+    taps = product(w[2:])
+    return 0, w[1] * taps, taps, w[-1], 1
+
+
+def adjoint_strides(w: Shape) -> tuple[Dim, ...]:
+    """The same as the adjoint convolution reads them: by i, o, -kh, -kw, from the last tap on."""
+    taps = product(w[2:])
+    return taps - 1, taps, w[1] * taps, -w[-1], -1
+
+
+def shape_text(dims: Iterable[Dim]) -> str:
+    """The numbers of an `Image` as `gh::ConvShape`."""
+    return f"gh::ConvShape{{{', '.join(size_text(d) for d in dims)}}}"
+
+
+def strides_text(begin: Dim, *steps: Dim) -> str:
+    """`source`, the weights, from where it is read, and its strides."""
+    texts = [f"-{-d}" if isinstance(d, int) and d < 0 else size_text(d) for d in steps]
+    source = "source" if begin == 0 and steps[-1] == 1 else f"source + {size_text(begin)}"
+    return ", ".join([source, *texts])

@@ -1,4 +1,4 @@
-"""Decides when a product or convolution is computed with 8-bit integers, and how it is written.
+"""Products and convolutions of 8-bit integers: when they are used, and how they are called.
 
 Both operands must be dequantized on the way in: activations with one scale and zero point, weights
 constant, of int8, around zero, with one scale or one for each column. Sums are whole numbers of 32
@@ -10,18 +10,29 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glasshouse.backend.cpu.image import Image, conv_strides
-from glasshouse.backend.cpu.results import take_results
+from glasshouse.backend.cpu.cxx import number_text, size_text
+from glasshouse.backend.cpu.image import Image, conv_strides, image_of, shape_text, strides_text
+from glasshouse.backend.cpu.recipe import with_dot
+from glasshouse.backend.cpu.results import hand_over
+from glasshouse.backend.cpu.routine import FormSpelling, Routine
+from glasshouse.backend.cpu.text import KernelText
 from glasshouse.ir.dim import product
-from glasshouse.ir.dtype import float32, from_storage, int8
+from glasshouse.ir.dtype import float32, from_storage, int8, uint8
 from glasshouse.ir.graph import Node, Value
-from glasshouse.lower.cxx import number_text, size_text
-from glasshouse.lower.order import channels_last
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.epilogue import take_results
+from glasshouse.lower.kernel.expr import Apply, Expr, Load, Number
+from glasshouse.lower.kernel.index import ZERO, of
+from glasshouse.lower.kernel.statement import Form, Operand, Scratch, Tile
+from glasshouse.lower.numbers import is_number
+from glasshouse.lower.order import Order, channels_last
 from glasshouse.lower.quant import BYTES, INT8, has_loops
-from glasshouse.lower.writer import KernelWriter, is_number
+from glasshouse.lower.target import Needs
+from glasshouse.lower.tiles import add_tile
+from glasshouse.lower.view import whole
 from glasshouse.ops.shapes import axis_of
 
-"""What kernels of this kind are called; weights' zero points of 0 are built into them."""
+GEMM, CONV, DEPTHWISE = "gemm_int8", "conv2d_int8", "depthwise_int8"
 DEEPEST = 2**31 // (255 * 128)
 """Products that 32 bits are sure to hold."""
 
@@ -30,96 +41,47 @@ DEEPEST = 2**31 // (255 * 128)
 class _Bytes:
     """A dequantized operand."""
 
+    node: Node
     data: Value
     scale: Value
     zero: Value
     axis: int | None
 
 
-def int8_matmul(writer: KernelWriter, node: Node) -> bool:
-    """Write a product of 8-bit integers; False if this is none."""
+# ------------------------------------------------------------------------------------- lowering
+def int8_matmul(builder: KernelBuilder, node: Node) -> bool:
+    """Add a product of 8-bit integers; False if this is none."""
     x, w = (_bytes(v) for v in node.inputs)
     if x is None or w is None or node.attrs["transpose_x"] or x.data.type.rank < 2:
         return False
-    if w.data.type.rank != 2 or not _suits(writer, x, w, 0 if node.attrs["transpose_y"] else 1):
+    if w.data.type.rank != 2 or not _suits(builder, x, w, 0 if node.attrs["transpose_y"] else 1):
         return False
     depth, columns = w.data.type.shape
     if node.attrs["transpose_y"]:
         depth, columns = columns, depth
     if not isinstance(depth, int) or depth > DEEPEST:
         return False
-    rows = product(x.data.type.shape[:-1])
-    source = writer.in_memory(x.data)
-    k, n = size_text(depth), size_text(columns)
-    steps = (1, depth) if node.attrs["transpose_y"] else (columns, 1)
-    text = (
-        "(gh::ThreadPool& threads, const int8_t* source, void* out) { gh::i8_pack(threads, source, "
-        f"{size_text(steps[0])}, {size_text(steps[1])}, {k}, {n}, out); }}"
-    )
-    packed = writer.prepared(w.data, text, f"gh::i8_packed_bytes({k}, {n})")
-    real = _real(writer, x, w, f"gh::i8_column_sums({packed}, {k}, {n})", "n")
-    body = take_results(writer, node.output, {"m": rows, "n": columns}, whole=real)
-    writer.lines.append(
-        f"  gh::gemm<gh::DotI8>(*ctx.pool, {size_text(rows)}, {n}, {k}, "
-        f"gh::i8_rows({source}, {k}), {packed}, {body});"
-    )
-    writer.variant = INT8
+    operands = (_operand(builder, x), _operand(builder, w))
+    variables = {"m": product(x.data.type.shape[:-1]), "n": columns}
+    after = take_results(builder, node.output, variables)
+    add_tile(builder, node, GEMM, operands, after, variant=INT8, also=(x.node, w.node))
     return True
 
 
-def int8_conv(writer: KernelWriter, node: Node, image: Image) -> bool:
-    """Write a convolution of 8-bit integers; False if this is none."""
+def int8_conv(builder: KernelBuilder, node: Node, image: Image) -> bool:
+    """Add a convolution of 8-bit integers; False if this is none."""
     x, w = (_bytes(v) for v in node.inputs)
-    if x is None or w is None or not _suits(writer, x, w, 0):
+    if x is None or w is None or not _suits(builder, x, w, 0):
         return False
     depth = product(w.data.type.shape[1:])
     if not isinstance(depth, int) or depth > DEEPEST:
         return False
-    if image.is_depthwise:
-        _depthwise(writer, node, image, x, w)
-        return True
     order = channels_last(node.output.type.rank)
-    source = writer.in_memory(x.data, order)
-    shape = f"shape{len(writer.lines)}"
-    writer.lines.append(f"  const gh::ConvShape {shape} = {image.text()};")
-    weights = image.weights_text()
-    text = (
-        "(gh::ThreadPool& threads, const int8_t* source, void* out) { gh::i8_conv_pack(threads, "
-        f"source, {conv_strides(w.data)}, {weights}, out); }}"
-    )
-    packed = writer.prepared(w.data, text, f"gh::i8_conv_bytes({weights})")
-    real = _real(writer, x, w, f"gh::i8_conv_sums({packed}, {shape})", "oc")
-    if image.padded or x.data.type.dtype is int8:
-        room = writer.scratch(image.padded_bytes, f"padded{len(writer.lines)}", "uint8_t")
-        writer.lines.append(f"  gh::i8_pad_image(*ctx.pool, {shape}, {source}, zero_, {room});")
-        source, shape = room, f"gh::i8_padded_shape({shape})"
-    body = take_results(writer, node.output, image.variables, order, whole=real)
-    writer.lines.append(
-        f"  gh::conv2d<gh::DotI8>(*ctx.pool, {shape}, {source}, {packed}, nullptr, {body});"
-    )
-    writer.variant = INT8
+    operands = (_operand(builder, x, order), _operand(builder, w))
+    after = take_results(builder, node.output, image.variables, order)
+    routine = DEPTHWISE if image.is_depthwise else CONV
+    add_tile(builder, node, routine, operands, after, order, variant=INT8, also=(x.node, w.node))
     return True
-
-
-def _depthwise(writer: KernelWriter, node: Node, image: Image, x: _Bytes, w: _Bytes) -> None:
-    order = channels_last(node.output.type.rank)
-    source = writer.in_memory(x.data, order)
-    taps = image.window.kernel[0] * image.window.kernel[1]
-    text = (
-        "(gh::ThreadPool& threads, const int8_t* source, void* out) { (void)threads; "
-        f"gh::depthwise_bytes_pack(source, {size_text(taps)}, {size_text(image.window.kernel[1])}, "
-        f"1, {image.weights_text()}, (int32_t*)out); }}"
-    )
-    packed = writer.prepared(w.data, text, f"{size_text(taps * image.channels)} * 4")
-    scales = _scales(writer, x, w, "oc")
-    body = take_results(
-        writer, node.output, image.variables, order, whole=f"gh::to_float(whole) * {scales}"
-    )
-    writer.lines.append(
-        f"  gh::depthwise_bytes(*ctx.pool, {image.text()}, {source}, (const int32_t*){packed}, "
-        f"(int32_t){_number(writer, x.zero)}, {body});"
-    )
-    writer.variant = INT8
 
 
 def _bytes(value: Value) -> _Bytes | None:
@@ -127,53 +89,190 @@ def _bytes(value: Value) -> _Bytes | None:
     if node.op.name != "dequantize" or not has_loops(node):
         return None
     data, scale, zero = node.inputs
-    return _Bytes(data, scale, zero, node.attrs["axis"])
+    return _Bytes(node, data, scale, zero, node.attrs["axis"])
 
 
-def _suits(writer: KernelWriter, x: _Bytes, w: _Bytes, channels: int) -> bool:
+def _suits(builder: KernelBuilder, x: _Bytes, w: _Bytes, channels: int) -> bool:
     """Whether types, scales and zero points are those that the kernels know."""
     if x.data.type.dtype not in BYTES or w.data.type.dtype is not int8:
         return False
-    if x.axis is not None or w.data not in writer.constants:
+    if x.axis is not None or w.data not in builder.constants:
         return False
     if w.axis is not None and axis_of(w.axis, w.data.type.rank) != channels:
         return False
-    return _is_zero(writer, w.zero)
+    return _is_zero(builder, w.zero)
 
 
-def _is_zero(writer: KernelWriter, value: Value) -> bool:
+def _is_zero(builder: KernelBuilder, value: Value) -> bool:
     if is_number(value):
         return int(value.node.attrs["data"].reshape(-1)[0]) == 0
-    return value in writer.zeros
+    return value in builder.zeros
 
 
-def _real(writer: KernelWriter, x: _Bytes, w: _Bytes, sums: str, column: str) -> str:
+def _operand(builder: KernelBuilder, x: _Bytes, order: Order | None = None) -> Operand:
+    """Bytes, as real numbers."""
+    data = whole(builder, x.data, order)
+    at = ZERO
+    if x.axis is not None and x.scale.type.shape[0] != 1:
+        at = of(data.loops[axis_of(x.axis, x.data.type.rank)])
+
+    def beside(value: Value) -> Expr:
+        dtype = value.type.dtype
+        if value in builder.zeros:
+            return Number(0, dtype)
+        if is_number(value):
+            stored = value.node.attrs["data"]
+            return Number(from_storage(stored, dtype).reshape(-1)[0].item(), dtype)
+        return Load(builder.in_memory(value), at, dtype)
+
+    args = (data.element, beside(x.scale), beside(x.zero))
+    element = Apply("dequantize", args, float32, tuple(x.node.attrs.items()))
+    return Operand(data.loops, element, data.constant)
+
+
+# ------------------------------------------------------------------------------------ rendering
+@dataclass(frozen=True)
+class _Read:
+    """What a dequantized operand is made of."""
+
+    data: Load
+    scale: Expr
+    zero: Expr
+    by_column: bool  # whether there is a scale for each column
+
+    @staticmethod
+    def of(operand: Operand) -> _Read:
+        assert isinstance(operand.element, Apply), "lowering makes it so"
+        data, scale, zero = operand.element.args
+        assert isinstance(data, Load), "lowering makes it so"
+        return _Read(data, scale, zero, operand.element.attr("axis") is not None)
+
+
+def _gemm_needs(tile: Tile) -> Needs:
+    w = tile.operands[1]
+    rows, columns = w.shape
+    turned = tile.attr("transpose_y")
+    steps = (1, columns) if turned else (columns, 1)
+    sizes = (columns, rows) if turned else (rows, columns)
+    return (Form(_Read.of(w).data.buffer, "bytes", int8, (*steps, *sizes), True),), ()
+
+
+def _gemm(out: KernelText, tile: Tile) -> None:
+    x, w = (_Read.of(o) for o in tile.operands)
+    form = tile.forms[0]
+    k, n = (size_text(d) for d in form.attrs[2:])
+    packed = out.form(form)
+    real = _real(out, tile, x, w, f"gh::i8_column_sums({packed}, {k}, {n})")
+    m = size_text(tile.variables[0].extent)
+    rows = f"gh::i8_rows({x.data.buffer}, {k})"
+    call = f"gh::gemm<gh::DotI8>(*ctx.pool, {m}, {n}, {k}, {rows}, {packed}"
+    hand_over(out, tile, call, whole=real)
+
+
+def _conv_needs(tile: Tile) -> Needs:
+    x, w = tile.operands
+    image = image_of(tile)
+    attrs = (conv_strides(w.shape), image.of_weights)
+    form = Form(_Read.of(w).data.buffer, "bytes_by_tap", int8, attrs, True)
+    if not image.padded and _Read.of(x).data.dtype is not int8:
+        return (form,), ()
+    return (form,), (Scratch("padded", image.padded_bytes, uint8),)
+
+
+def _conv(out: KernelText, tile: Tile) -> None:
+    x, w = (_Read.of(o) for o in tile.operands)
+    source, shape = x.data.buffer, out.fresh("shape")
+    out.add(f"const gh::ConvShape {shape} = {image_of(tile).text()};", tile.ops)
+    packed = out.form(tile.forms[0])
+    real = _real(out, tile, x, w, f"gh::i8_conv_sums({packed}, {shape})")
+    if tile.scratch:
+        space = out.scratch(tile)
+        given = f"{shape}, {source}, zero{out.tile}_, {space}"
+        out.add(f"gh::i8_pad_image(*ctx.pool, {given});", tile.ops)
+        source, shape = space, f"gh::i8_padded_shape({shape})"
+    call = f"gh::conv2d<gh::DotI8>(*ctx.pool, {shape}, {source}, {packed}, nullptr"
+    hand_over(out, tile, call, whole=real)
+
+
+def _depthwise_needs(tile: Tile) -> Needs:
+    image = image_of(tile)
+    attrs = (*image.window.kernel, image.channels, image.of_weights)
+    buffer = _Read.of(tile.operands[1]).data.buffer
+    return (Form(buffer, "bytes_depthwise", int8, attrs, True),), ()
+
+
+def _depthwise(out: KernelText, tile: Tile) -> None:
+    x, w = (_Read.of(o) for o in tile.operands)
+    packed = out.form(tile.forms[0])
+    scales = _scales(out, tile, x, w)
+    given = f"{image_of(tile).text()}, {x.data.buffer}, (const int32_t*){packed}"
+    call = f"gh::depthwise_bytes(*ctx.pool, {given}, (int32_t){_number(x.zero)}"
+    hand_over(out, tile, call, whole=f"gh::to_float(whole) * {scales}")
+
+
+def _real(out: KernelText, tile: Tile, x: _Read, w: _Read, sums: str) -> str:
     """The real numbers of a vector of whole sums; names the zero point and scales on the way."""
-    moved = " + 128" if x.data.type.dtype is int8 else ""
-    scales = _scales(writer, x, w, column)
-    writer.lines += [
-        f"  const int32_t zero_ = (int32_t){_number(writer, x.zero)}{moved};",
-        f"  const int32_t* sums_ = {sums};",
-    ]
-    return f"gh::to_float(whole - gh::vi(zero_) * gh::load(sums_ + {column}, t)) * {scales}"
+    moved = " + 128" if x.data.dtype is int8 else ""
+    column = tile.variables[-1].name
+    scales = _scales(out, tile, x, w)
+    zero, by_column = f"zero{out.tile}_", f"sums{out.tile}_"
+    out.add(f"const int32_t {zero} = (int32_t){_number(x.zero)}{moved};", tile.ops)
+    out.add(f"const int32_t* {by_column} = {sums};", tile.ops)
+    taken = f"gh::vi({zero}) * gh::load({by_column} + {column}, t)"
+    return f"gh::to_float(whole - {taken}) * {scales}"
 
 
-def _scales(writer: KernelWriter, x: _Bytes, w: _Bytes, column: str) -> str:
+def _scales(out: KernelText, tile: Tile, x: _Read, w: _Read) -> str:
     """What a step of a vector of whole sums means."""
-    factor = _number(writer, x.scale)
-    scales = "gh::vf(scale_)"
-    if w.axis is None:
-        factor += f" * {_number(writer, w.scale)}"
-    else:
-        scales = f"(gh::vf(scale_) * gh::load({writer.in_memory(w.scale)} + {column}, t))"
-    writer.lines.append(f"  const float scale_ = {factor};")
-    return scales
+    factor = _number(x.scale)
+    name = f"scale{out.tile}_"
+    if not w.by_column or not isinstance(w.scale, Load):
+        out.add(f"const float {name} = {factor} * {_number(w.scale)};", tile.ops)
+        return f"gh::vf({name})"
+    out.add(f"const float {name} = {factor};", tile.ops)
+    column = tile.variables[-1].name
+    return f"(gh::vf({name}) * gh::load({w.scale.buffer} + {column}, t))"
 
 
-def _number(writer: KernelWriter, value: Value) -> str:
-    """The only element of a value."""
-    if not is_number(value):
-        return f"{writer.in_memory(value)}[0]"
-    dtype = value.type.dtype
-    number = from_storage(value.node.attrs["data"], dtype).reshape(-1)[0].item()
-    return number_text(number, float32 if dtype.is_float else dtype)
+def _number(e: Expr) -> str:
+    """The only element of a scale or zero point."""
+    if isinstance(e, Number):
+        return number_text(e.value, float32 if e.dtype.is_float else e.dtype)
+    assert isinstance(e, Load), "lowering makes it so"
+    return f"{e.buffer}[0]"
+
+
+def _packed(form: Form) -> str:
+    sizes = ", ".join(map(size_text, form.attrs))
+    return f"gh::i8_pack(threads, source, {sizes}, out);"
+
+
+def _packed_taps(form: Form) -> str:
+    read, shape = form.attrs
+    return f"gh::i8_conv_pack(threads, {strides_text(*read)}, {shape_text(shape)}, out);"
+
+
+def _packed_planes(form: Form) -> str:
+    rows, columns, _, shape = form.attrs
+    steps = f"{size_text(rows * columns)}, {size_text(columns)}, 1"
+    given = f"source, {steps}, {shape_text(shape)}, (int32_t*)out"
+    return f"(void)threads; gh::depthwise_bytes_pack({given});"
+
+
+ROUTINES = {
+    GEMM: Routine(_gemm, _gemm_needs, lambda tile: with_dot(int8, 0.2)),
+    CONV: Routine(_conv, _conv_needs, lambda tile: with_dot(int8, 0.9)),
+    DEPTHWISE: Routine(_depthwise, _depthwise_needs),
+}
+FORMS = {
+    "bytes": FormSpelling(
+        _packed, lambda f: f"gh::i8_packed_bytes({', '.join(map(size_text, f.attrs[2:]))})"
+    ),
+    "bytes_by_tap": FormSpelling(
+        _packed_taps, lambda f: f"gh::i8_conv_bytes({shape_text(f.attrs[1])})"
+    ),
+    "bytes_depthwise": FormSpelling(
+        _packed_planes,
+        lambda f: f"{size_text(f.attrs[0] * f.attrs[1] * f.attrs[2])} * 4",
+    ),
+}

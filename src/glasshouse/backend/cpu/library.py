@@ -1,69 +1,47 @@
-"""Decides how the functions of `library.h` are called: sorting, running sums, scattering."""
+"""Functions of `library.h`: sorting, running sums, scattering."""
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.cxx import C_TYPE, COMPUTE_TYPE, size_text
+from glasshouse.backend.cpu.routine import Routine, buffer_of
+from glasshouse.backend.cpu.text import KernelText
 from glasshouse.ir.dim import Dim, product
-from glasshouse.ir.dtype import float64, int64
-from glasshouse.ir.graph import Node, Value
-from glasshouse.lower.cxx import C_TYPE, COMPUTE_TYPE, size_text
-from glasshouse.lower.index import strides
-from glasshouse.lower.writer import KernelWriter
+from glasshouse.ir.dtype import DType, float32, float64, int64
+from glasshouse.ir.graph import Node
+from glasshouse.ir.types import Shape
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.kernel.index import strides
+from glasshouse.lower.kernel.statement import Scratch, Tile
+from glasshouse.lower.target import Needs
+from glasshouse.lower.tiles import add_tile, write_all
+from glasshouse.lower.view import whole
 from glasshouse.ops.shapes import axis_of
 
 
-def _lines(value: Value, axis: int) -> tuple[int, str]:
-    """The axis, and the sizes outer, n, inner of a value seen as lines along it."""
-    shape = value.type.shape
+def library(builder: KernelBuilder, node: Node) -> None:
+    """Add an op that a function of the library computes, from memory to memory."""
+    # What is updated comes last: its copy is the output.
+    order = [*node.inputs[1:], node.inputs[0]] if node.op.name in _UPDATES else [*node.inputs]
+    operands = {v: whole(builder, v) for v in order}
+    writes = write_all(builder, node)
+    add_tile(builder, node, node.op.name, [operands[v] for v in node.inputs], writes=writes)
+
+
+_UPDATES = ("scatter", "scatter_nd")
+
+
+# ------------------------------------------------------------------------------------ rendering
+def _lines(shape: Shape, axis: int) -> str:
+    """The sizes outer, n, inner of a value seen as lines along an axis."""
     if not shape:
-        return 0, "1, 1, 1"
+        return "1, 1, 1"
     at = axis_of(axis, len(shape))
     sizes: tuple[Dim, ...] = (product(shape[:at]), shape[at], product(shape[at + 1 :]))
-    return at, ", ".join(size_text(d) for d in sizes)
+    return ", ".join(size_text(d) for d in sizes)
 
 
 def _flag(value: object) -> str:
     return "true" if value else "false"
-
-
-def sort(writer: KernelWriter, node: Node) -> None:
-    """Write a sort or the top k."""
-    x = node.inputs[0]
-    axis, lines = _lines(x, node.attrs["axis"])
-    descending = node.attrs["descending"] if node.op.name == "sort" else node.attrs["largest"]
-    size = x.type.shape[axis] if x.type.rank else 1
-    k = size if node.op.name == "sort" else node.attrs["k"]
-    source = writer.in_memory(x)
-    values, indices = (writer.place_for(v) for v in node.outputs)
-    writer.lines.append(
-        f"  gh::topk_lines(ctx, {source}, {lines}, {size_text(k)}, {_flag(descending)}, "
-        f"{values}, {indices});"
-    )
-
-
-def arg_extreme(writer: KernelWriter, node: Node) -> None:
-    _, lines = _lines(node.inputs[0], node.attrs["axis"])
-    source = writer.in_memory(node.inputs[0])
-    out = writer.place_for(node.output)
-    most = _flag(node.op.name == "argmax")
-    writer.lines.append(f"  gh::arg_lines<{most}>(ctx, {source}, {lines}, {out});")
-
-
-def cumsum(writer: KernelWriter, node: Node) -> None:
-    _, lines = _lines(node.inputs[0], node.attrs["axis"])
-    source = writer.in_memory(node.inputs[0])
-    out = writer.place_for(node.output)
-    flags = f"{_flag(node.attrs['exclusive'])}, {_flag(node.attrs['reverse'])}"
-    wide = COMPUTE_TYPE[node.output.type.dtype]
-    writer.lines.append(f"  gh::cumsum_lines<{wide}>(ctx, {source}, {lines}, {flags}, {out});")
-
-
-def _copied(writer: KernelWriter, node: Node) -> str:
-    """The output, filled with the first operand."""
-    x = node.inputs[0]
-    source = writer.in_memory(x)
-    out = writer.place_for(node.output)
-    writer.lines.append(f"  memcpy((void*){out}, {source}, {size_text(x.type.nbytes)});")
-    return out
 
 
 def _array(dims: tuple[Dim, ...]) -> str:
@@ -71,51 +49,94 @@ def _array(dims: tuple[Dim, ...]) -> str:
     return f"(const int64_t[]){{{numbers}}}"
 
 
-def scatter(writer: KernelWriter, node: Node) -> None:
-    x, indices, updates = node.inputs
-    places, news = writer.in_memory(indices), writer.in_memory(updates)
-    out = _copied(writer, node)
-    axis = axis_of(node.attrs["axis"], x.type.rank)
-    adds = _flag(node.attrs["mode"] == "add")
-    shape, steps = _array(indices.type.shape), _array(strides(x.type.shape))
-    writer.lines.append(
-        f"  gh::scatter_along<{adds}>(ctx, {places}, {news}, {x.type.rank}, {shape}, {steps}, "
-        f"{axis}, {size_text(x.type.shape[axis])}, {out});"
-    )
+def _sort(out: KernelText, tile: Tile) -> None:
+    """A sort or the top k."""
+    (x,) = tile.operands
+    sorts = tile.op == "sort"
+    descending = tile.attr("descending" if sorts else "largest")
+    size = x.shape[axis_of(tile.attr("axis"), len(x.shape))] if x.shape else 1
+    k = size if sorts else tile.attr("k")
+    given = f"{buffer_of(x)}, {_lines(x.shape, tile.attr('axis'))}, {size_text(k)}"
+    places = ", ".join(buffer for _, buffer in tile.writes)
+    out.add(f"gh::topk_lines(ctx, {given}, {_flag(descending)}, {places});", tile.ops)
 
 
-def scatter_nd(writer: KernelWriter, node: Node) -> None:
-    x, indices, updates = node.inputs
-    places, news = writer.in_memory(indices), writer.in_memory(updates)
-    out = _copied(writer, node)
-    depth = indices.type.shape[-1]
+def _arg_extreme(out: KernelText, tile: Tile) -> None:
+    (x,) = tile.operands
+    given = f"{buffer_of(x)}, {_lines(x.shape, tile.attr('axis'))}, {tile.writes[0][1]}"
+    out.add(f"gh::arg_lines<{_flag(tile.op == 'argmax')}>(ctx, {given});", tile.ops)
+
+
+def _cumsum(out: KernelText, tile: Tile) -> None:
+    (x,) = tile.operands
+    flags = f"{_flag(tile.attr('exclusive'))}, {_flag(tile.attr('reverse'))}"
+    given = f"{buffer_of(x)}, {_lines(x.shape, tile.attr('axis'))}, {flags}, {tile.writes[0][1]}"
+    out.add(f"gh::cumsum_lines<{COMPUTE_TYPE[tile.dtype]}>(ctx, {given});", tile.ops)
+
+
+def _copied(out: KernelText, tile: Tile) -> str:
+    """The output, filled with the first operand."""
+    x = tile.operands[0]
+    place = tile.writes[0][1]
+    nbytes = product(x.shape) * x.element.dtype.itemsize
+    out.add(f"memcpy((void*){place}, {buffer_of(x)}, {size_text(nbytes)});", tile.ops)
+    return place
+
+
+def _scatter(out: KernelText, tile: Tile) -> None:
+    x, indices, updates = tile.operands
+    place = _copied(out, tile)
+    axis = axis_of(tile.attr("axis"), len(x.shape))
+    adds = _flag(tile.attr("mode") == "add")
+    sizes = f"{len(x.shape)}, {_array(indices.shape)}, {_array(strides(x.shape))}"
+    given = f"{buffer_of(indices)}, {buffer_of(updates)}, {sizes}, {axis}"
+    size = size_text(x.shape[axis])
+    out.add(f"gh::scatter_along<{adds}>(ctx, {given}, {size}, {place});", tile.ops)
+
+
+def _scatter_nd(out: KernelText, tile: Tile) -> None:
+    x, indices, updates = tile.operands
+    place = _copied(out, tile)
+    depth = indices.shape[-1]
     assert isinstance(depth, int), "the op's shape rule wants it fixed"
-    rows, width = product(indices.type.shape[:-1]), product(x.type.shape[depth:])
-    sizes, steps = _array(x.type.shape[:depth]), _array(strides(x.type.shape)[:depth])
-    adds = _flag(node.attrs["mode"] == "add")
-    writer.lines.append(
-        f"  gh::scatter_rows<{adds}>(ctx, {places}, {news}, {size_text(rows)}, {depth}, {sizes}, "
-        f"{steps}, {size_text(width)}, {out});"
+    rows, width = product(indices.shape[:-1]), product(x.shape[depth:])
+    sizes, steps = _array(x.shape[:depth]), _array(strides(x.shape)[:depth])
+    adds = _flag(tile.attr("mode") == "add")
+    given = f"{buffer_of(indices)}, {buffer_of(updates)}, {size_text(rows)}, {depth}"
+    out.add(
+        f"gh::scatter_rows<{adds}>(ctx, {given}, {sizes}, {steps}, {size_text(width)}, {place});",
+        tile.ops,
     )
 
 
-def take_grad(writer: KernelWriter, node: Node) -> None:
-    g, indices = node.inputs
-    axis = node.attrs["axis"]
-    gradient, places = writer.in_memory(g), writer.in_memory(indices)
-    out = writer.place_for(node.output)
-    shape = node.output.type.shape
-    wide = "double" if g.type.dtype is float64 else "float" if g.type.dtype.is_float else "int64_t"
-    width = (float64 if wide == "double" else int64).itemsize
-    sums = writer.scratch(product(shape) * width, f"sums{len(writer.lines)}", wide)
-    sizes = (
-        product(shape[:axis]),
-        product(indices.type.shape),
-        shape[axis],
-        product(shape[axis + 1 :]),
-    )
+def _wide(tile: Tile) -> DType:
+    """The type in which gradients are summed."""
+    dtype = tile.operands[0].element.dtype
+    return float64 if dtype is float64 else float32 if dtype.is_float else int64
+
+
+def _take_grad_needs(tile: Tile) -> Needs:
+    width = (float64 if _wide(tile) is float64 else int64).itemsize
+    return (), (Scratch("sums", product(tile.shape) * width, _wide(tile)),)
+
+
+def _take_grad(out: KernelText, tile: Tile) -> None:
+    g, indices = tile.operands
+    axis, shape = tile.attr("axis"), tile.shape
+    sizes = (product(shape[:axis]), product(indices.shape), shape[axis], product(shape[axis + 1 :]))
+    types = f"{C_TYPE[_wide(tile)]}, {C_TYPE[g.element.dtype]}"
     text = ", ".join(size_text(d) for d in sizes)
-    ctype = C_TYPE[g.type.dtype]
-    writer.lines.append(
-        f"  gh::take_grad<{wide}, {ctype}>(ctx, {gradient}, {places}, {text}, {sums}, {out});"
-    )
+    given = f"{buffer_of(g)}, {buffer_of(indices)}, {text}, {out.scratch(tile)}"
+    out.add(f"gh::take_grad<{types}>(ctx, {given}, {tile.writes[0][1]});", tile.ops)
+
+
+ROUTINES = {
+    "argmax": Routine(_arg_extreme),
+    "argmin": Routine(_arg_extreme),
+    "cumsum": Routine(_cumsum),
+    "scatter": Routine(_scatter),
+    "scatter_nd": Routine(_scatter_nd),
+    "sort": Routine(_sort),
+    "take_grad": Routine(_take_grad, _take_grad_needs),
+    "topk": Routine(_sort),
+}

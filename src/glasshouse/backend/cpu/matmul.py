@@ -1,4 +1,4 @@
-"""Decides how a matrix product is computed on CPUs: packed weights, rows and columns, epilogues.
+"""Matrix products on CPUs: packed weights, rows and columns, epilogues.
 
 With a constant second operand its panels are packed once, when the module is loaded; otherwise
 they are packed on the way. Batches that share the second operand are rows of one large product.
@@ -6,92 +6,70 @@ they are packed on the way. Batches that share the second operand are rows of on
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.cxx import C_TYPE, index_text, size_text
 from glasshouse.backend.cpu.int8 import int8_matmul
-from glasshouse.backend.cpu.results import take_results, take_rows
+from glasshouse.backend.cpu.results import hand_over, row_hint
+from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, dot_recipe
+from glasshouse.backend.cpu.text import KernelText
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import bfloat16, float32
 from glasshouse.ir.graph import Node, Value
-from glasshouse.lower.cxx import C_TYPE, size_text
-from glasshouse.lower.index import Loop
-from glasshouse.lower.view import batch_loops, view_of
-from glasshouse.lower.writer import KernelWriter
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.epilogue import take_results
+from glasshouse.lower.kernel.index import Loop
+from glasshouse.lower.kernel.queries import view
+from glasshouse.lower.kernel.statement import Form, Scratch, Tile
+from glasshouse.lower.target import Needs
+from glasshouse.lower.tiles import add_tile
+from glasshouse.lower.view import view_of, whole
+
+GEMM, BATCHED = "gemm", "gemm_batched"
 
 
-def matmul(writer: KernelWriter, node: Node) -> None:
-    """Write `node`, with what follows it inlined where that is possible."""
+# ------------------------------------------------------------------------------------- lowering
+def matmul(builder: KernelBuilder, node: Node) -> None:
+    """Add the product, with what follows it in its epilogue where that is possible."""
     x, y = node.inputs
     if x.type.dtype not in (float32, bfloat16) or y.type.dtype is not x.type.dtype:
         raise Unsupported(f"no matrix product of {x.type.dtype} and {y.type.dtype}")
-    if int8_matmul(writer, node):
+    if int8_matmul(builder, node):
         return
     if x.type.rank < 2 or y.type.rank < 2:
         raise Unsupported("a product with a vector is a reduction")
-    across = node.attrs["transpose_x"]
-    batch_y = y.type.shape[:-2]
-    kind = "gh::DotF32" if x.type.dtype is float32 else "gh::DotBF16"
-    if all(d == 1 for d in batch_y) and not across:
-        _rows_times_weights(writer, node, kind)
+    if all(d == 1 for d in y.type.shape[:-2]) and not node.attrs["transpose_x"]:
+        _rows_times_weights(builder, node)
     else:
-        _batched(writer, node, kind)
+        _batched(builder, node)
 
 
-def _sizes(node: Node) -> tuple[Dim, Dim, Dim]:
-    """Rows, columns and depth of one product."""
-    x, y = node.inputs
-    rows, depth = x.type.shape[-2:]
-    if node.attrs["transpose_x"]:
-        rows, depth = depth, rows
-    return rows, y.type.shape[-2] if node.attrs["transpose_y"] else y.type.shape[-1], depth
-
-
-def _rows_times_weights(writer: KernelWriter, node: Node, kind: str) -> None:
+def _rows_times_weights(builder: KernelBuilder, node: Node) -> None:
     """All rows of the batch are rows of one product."""
     x, y = node.inputs
-    rows, columns, depth = _sizes(node)
-    m = product(x.type.shape[:-2]) * rows
-    left, right = writer.in_memory(x), writer.in_memory(y)
-    source = f"gh::RowsA<{C_TYPE[x.type.dtype]}>{{{left}, {size_text(depth)}}}"
-    sizes = ", ".join(size_text(d) for d in (m, columns, depth))
-    row_step, column_step = (1, depth) if node.attrs["transpose_y"] else (columns, 1)
-    if y in writer.constants:
-        packed = _packed(writer, y, kind, row_step, column_step, depth, columns)
-        body = take_rows(writer, node.output, {"m": m, "n": columns})
-        writer.lines.append(f"  gh::gemm<{kind}>(*ctx.pool, {sizes}, {source}, {packed}, {body});")
-        return
-    work = _panel_space(writer, depth, columns)
-    body = take_rows(writer, node.output, {"m": m, "n": columns})
-    writer.lines.append(
-        f"  gh::gemm_dynamic<{kind}>(*ctx.pool, {sizes}, {source}, {right}, "
-        f"{size_text(row_step)}, {size_text(column_step)}, {work}, {body});"
-    )
+    operands = (whole(builder, x), whole(builder, y))
+    out = node.output.type
+    rows, columns = product(out.shape[:-1]), out.shape[-1]
+    after = take_results(builder, node.output, {"m": rows, "n": columns})
+    add_tile(builder, node, GEMM, operands, after)
 
 
-def _batched(writer: KernelWriter, node: Node, kind: str) -> None:
+def _batched(builder: KernelBuilder, node: Node) -> None:
     """A product for each item of the batch; operands are read where they lie."""
     x, y = node.inputs
-    rows, columns, depth = _sizes(node)
-    batch = node.output.type.shape[:-2]
-    loops, find = batch_loops("b", batch)
+    across, turned = node.attrs["transpose_x"], node.attrs["transpose_y"]
+    out = node.output.type
+    *batch, rows, columns = out.shape
+    depth = x.type.shape[-2 if across else -1]
+    loops = [Loop(f"b{axis}_", size) for axis, size in enumerate(batch)]
     m, n, k = Loop("m", rows), Loop("n", columns), Loop("k", depth)
-    left = view_of(writer, x, _aligned(x, loops, (k, m) if node.attrs["transpose_x"] else (m, k)))
-    right = view_of(writer, y, _aligned(y, loops, (n, k) if node.attrs["transpose_y"] else (k, n)))
-    if left.stride(k) != 1 and left.stride(m) != 1:
+    left = view_of(builder, x, _aligned(x, loops, (k, m) if across else (m, k)))
+    right = view_of(builder, y, _aligned(y, loops, (n, k) if turned else (k, n)))
+    place = view(left).index
+    if place.coefficient(k) != 1 and place.coefficient(m) != 1:
         raise Unsupported("neither rows nor columns of the first operand lie together")
-    by_rows = left.stride(k) == 1 or depth == 1
-    step = size_text(left.stride(m) if by_rows else left.stride(k))
-    source = f"gh::{'RowsA' if by_rows else 'ColsA'}<{C_TYPE[x.type.dtype]}>"
-    variables = {"b": product(batch), "m": rows, "n": columns}
-    body = take_results(writer, node.output, variables)
-    lines = " ".join(find)
-    sizes = ", ".join(size_text(d) for d in (product(batch), rows, columns, depth))
-    begin = f"{left.buffer} + {left.begin(m, k)}"
-    writer.lines.append(
-        f"  gh::gemm_batched<{kind}>(*ctx.pool, {sizes}, "
-        f"[=](long b) {{ {lines} return {source}{{{begin}, {step}}}; }}, "
-        f"{right.buffer}, [=](long b) -> long {{ {lines} return {right.begin(n, k)}; }}, "
-        f"{size_text(right.stride(k))}, {size_text(right.stride(n))}, {body});"
-    )
+    variables = {"b": product(tuple(batch)), "m": rows, "n": columns}
+    after = take_results(builder, node.output, variables)
+    add_tile(builder, node, BATCHED, (left, right), after)
 
 
 def _aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list[Loop]:
@@ -101,26 +79,90 @@ def _aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list
     return [Loop(x.name, 1) if d == 1 else x for x, d in zip(loops, own, strict=True)] + list(last)
 
 
-def _packed(
-    writer: KernelWriter,
-    y: Value,
-    kind: str,
-    row_step: Dim,
-    column_step: Dim,
-    depth: Dim,
-    columns: Dim,
-) -> str:
-    ctype = C_TYPE[y.type.dtype]
-    k, n = size_text(depth), size_text(columns)
-    text = (
-        f"(gh::ThreadPool& threads, const {ctype}* source, void* out) "
-        f"{{ gh::pack_b_parallel<{kind}>(threads, source, {size_text(row_step)}, "
-        f"{size_text(column_step)}, {k}, {n}, out); }}"
-    )
-    return writer.prepared(y, text, f"gh::packed_b_bytes<{kind}>({k}, {n})")
+# ------------------------------------------------------------------------------------ rendering
+def _depth(tile: Tile) -> Dim:
+    return tile.operands[0].shape[-2 if tile.attr("transpose_x") else -1]
 
 
-def _panel_space(writer: KernelWriter, depth: Dim, columns: Dim) -> str:
-    """Room for packed panels: columns rounded up to a panel of 32, depth to a unit of 4."""
+def _steps(tile: Tile) -> tuple[Dim, Dim]:
+    """How far apart rows and columns of the second operand lie."""
+    return (1, _depth(tile)) if tile.attr("transpose_y") else (tile.shape[-1], 1)
+
+
+def _gemm_needs(tile: Tile) -> Needs:
+    right = tile.operands[1]
+    depth, columns = _depth(tile), tile.shape[-1]
+    if right.constant:
+        dtype = right.element.dtype
+        form = Form(buffer_of(right), "panels", dtype, (*_steps(tile), depth, columns), True)
+        return (form,), ()
+    # Columns rounded up to a panel of 32, depth to a unit of 4.
     nbytes = (columns + 63) // 32 * 32 * (depth + 4) * 4
-    return writer.scratch(nbytes, f"panels{len(writer.lines)}")
+    return (), (Scratch("panels", nbytes),)
+
+
+def _gemm(out: KernelText, tile: Tile) -> None:
+    left, right = tile.operands
+    dtype = left.element.dtype
+    depth = size_text(_depth(tile))
+    source = f"gh::RowsA<{C_TYPE[dtype]}>{{{buffer_of(left)}, {depth}}}"
+    sizes = ", ".join(size_text(x.extent) for x in tile.variables)
+    given = f"(*ctx.pool, {sizes}, {depth}, {source}"
+    if tile.forms:
+        call = f"gh::gemm<{dot_kind(dtype)}>{given}, {out.form(tile.forms[0])}"
+    else:
+        steps = ", ".join(map(size_text, _steps(tile)))
+        panels = f"{buffer_of(right)}, {steps}, {out.scratch(tile)}"
+        call = f"gh::gemm_dynamic<{dot_kind(dtype)}>{given}, {panels}"
+    hand_over(out, tile, call, row_hint(tile))
+
+
+def _gemm_batched(out: KernelText, tile: Tile) -> None:
+    left, right = tile.operands
+    dtype = left.element.dtype
+    rows, columns, depth = tile.shape[-2], tile.shape[-1], _depth(tile)
+    m, n, k = Loop("m", rows), Loop("n", columns), Loop("k", depth)
+    a, b = view(left), view(right)
+    by_rows = a.index.coefficient(k) == 1 or depth == 1
+    step = size_text(a.index.coefficient(m if by_rows else k))
+    source = f"gh::{'RowsA' if by_rows else 'ColsA'}<{C_TYPE[dtype]}>"
+    find = " ".join(_batch_lines(tile.shape[:-2]))
+    sizes = ", ".join(size_text(d) for d in (product(tile.shape[:-2]), rows, columns, depth))
+    begin = f"{a.buffer} + {index_text(a.index.without(m, k))}"
+    offset = index_text(b.index.without(n, k))
+    steps = ", ".join(size_text(b.index.coefficient(x)) for x in (k, n))
+    call = (
+        f"gh::gemm_batched<{dot_kind(dtype)}>(*ctx.pool, {sizes}, "
+        f"[=](long b) {{ {find} return {source}{{{begin}, {step}}}; }}, "
+        f"{b.buffer}, [=](long b) -> long {{ {find} return {offset}; }}, {steps}"
+    )
+    hand_over(out, tile, call)
+
+
+def _batch_lines(batch: tuple[Dim, ...]) -> list[str]:
+    """Finds the index of each batch axis from one running number `b`."""
+    lines: list[str] = []
+    step: Dim = 1
+    for axis in reversed(range(len(batch))):
+        if batch[axis] != 1:
+            at = f"b / {size_text(step)}" if step != 1 else "b"
+            lines.append(f"const int64_t b{axis}_ = {at} % {size_text(batch[axis])};")
+        step = step * batch[axis]
+    return lines
+
+
+def _panels(form: Form) -> str:
+    sizes = ", ".join(map(size_text, form.attrs))
+    return f"gh::pack_b_parallel<{dot_kind(form.dtype)}>(threads, source, {sizes}, out);"
+
+
+def _panel_bytes(form: Form) -> str:
+    sizes = ", ".join(map(size_text, form.attrs[2:]))
+    return f"gh::packed_b_bytes<{dot_kind(form.dtype)}>({sizes})"
+
+
+ROUTINES = {
+    GEMM: Routine(_gemm, _gemm_needs, dot_recipe(0.2)),
+    BATCHED: Routine(_gemm_batched, recipe=dot_recipe(0.2)),
+}
+FORMS = {"panels": FormSpelling(_panels, _panel_bytes)}

@@ -1,4 +1,4 @@
-"""Decides how pools without a vector template are computed: plane by plane, for every type.
+"""Pools without a vector template: plane by plane, for every type.
 
 That is: element types other than float32 and bfloat16, three spatial axes, parts of different
 sizes, and the places of maxima.
@@ -6,17 +6,24 @@ sizes, and the places of maxima.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
+from glasshouse.backend.cpu.cxx import size_text
+from glasshouse.backend.cpu.routine import Routine, buffer_of
+from glasshouse.backend.cpu.text import KernelText
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import bfloat16, float16, float32
-from glasshouse.ir.graph import Node, Value
+from glasshouse.ir.graph import Node
 from glasshouse.ir.types import Shape
-from glasshouse.lower.cxx import size_text
-from glasshouse.lower.writer import KernelWriter
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.kernel.statement import Scratch, Tile
+from glasshouse.lower.target import Needs
+from glasshouse.lower.tiles import add_tile
+from glasshouse.lower.view import whole
 from glasshouse.ops.pool_ref import pool_window
 from glasshouse.ops.window import Window
+
+PLANES, PLANES_GRAD = "plane_pool", "plane_pool_grad"
 
 _FUNCTION = {
     "max_pool": "plane_max",
@@ -30,42 +37,53 @@ _FUNCTION = {
 }
 
 
-def plane_pool(writer: KernelWriter, node: Node) -> None:
-    """Write a pooling over windows or parts."""
-    x, out = node.inputs[0], node.outputs[0]
-    planes, spans = _described(node, x.type.shape, out.type.shape)
-    source = writer.in_memory(x)
-    place = writer.place_for(out)
-    function = _FUNCTION[node.op.name]
-    writer.lines.append(f"  gh::{function}(ctx, {planes}, {spans}, {source}, {place});")
+def plane_pool(builder: KernelBuilder, node: Node) -> None:
+    """Add a pooling over windows or parts."""
+    operand = whole(builder, node.inputs[0])
+    writes = ((0, builder.place_for(node.outputs[0])),)
+    add_tile(builder, node, PLANES, [operand], writes=writes)
 
 
-def plane_pool_grad(writer: KernelWriter, node: Node) -> None:
-    """Write the gradient of a pooling; the output has the shape of the pooled image."""
-    g, out = node.inputs[0], node.output
-    planes, spans = _described(node, out.type.shape, g.type.shape)
-    operands = ", ".join(writer.in_memory(v) for v in node.inputs)
-    place = writer.place_for(out)
-    sums = wide_room(writer, out, place)
-    function = _FUNCTION[node.op.name]
-    writer.lines.append(f"  gh::{function}(ctx, {planes}, {spans}, {operands}, {sums}, {place});")
+def plane_pool_grad(builder: KernelBuilder, node: Node) -> None:
+    """Add the gradient of a pooling; the output has the shape of the pooled image."""
+    operands = [whole(builder, v) for v in node.inputs]
+    writes = ((0, builder.place_for(node.output)),)
+    add_tile(builder, node, PLANES_GRAD, operands, writes=writes)
 
 
-def wide_room(writer: KernelWriter, out: Value, place: str) -> str:
-    """Where sums of an output are held: half floats need room of their own."""
-    if out.type.dtype not in (bfloat16, float16):
-        return place
-    nbytes = out.type.numel * float32.itemsize
-    return writer.scratch(nbytes, f"sums{len(writer.lines)}", "float")
+# ------------------------------------------------------------------------------------ rendering
+def _pool(out: KernelText, tile: Tile) -> None:
+    planes, spans = _described(tile, tile.operands[0].shape, tile.shape)
+    given = f"{buffer_of(tile.operands[0])}, {tile.writes[0][1]}"
+    out.add(f"gh::{_FUNCTION[tile.op]}(ctx, {planes}, {spans}, {given});", tile.ops)
 
 
-def _described(node: Node, image: Shape, result: Shape) -> tuple[str, str]:
+def _pool_grad(out: KernelText, tile: Tile) -> None:
+    planes, spans = _described(tile, tile.shape, tile.operands[0].shape)
+    operands = ", ".join(map(buffer_of, tile.operands))
+    given = f"{operands}, {sums(out, tile)}, {tile.writes[0][1]}"
+    out.add(f"gh::{_FUNCTION[tile.op]}(ctx, {planes}, {spans}, {given});", tile.ops)
+
+
+def wide_sums(tile: Tile) -> Needs:
+    """Sums of half floats need memory of their own."""
+    if tile.dtype not in (bfloat16, float16):
+        return (), ()
+    return (), (Scratch("sums", product(tile.shape) * float32.itemsize, float32),)
+
+
+def sums(out: KernelText, tile: Tile) -> str:
+    """Where sums of an output are held."""
+    return out.scratch(tile) if tile.scratch else tile.writes[0][1]
+
+
+def _described(tile: Tile, image: Shape, result: Shape) -> tuple[str, str]:
     """`gh::Planes`, and the spans: `gh::Windows` or `gh::Parts`."""
     size, out = three(image[2:], 1), three(result[2:], 1)
     planes = f"gh::Planes{{{size_text(product(image[:2]))}, {row(size)}, {row(out)}}}"
-    if "kernel" not in node.attrs:
+    attrs = dict(tile.attrs)
+    if "kernel" not in attrs:
         return planes, f"gh::Parts{{{row(size)}, {row(out)}}}"
-    attrs: Mapping[str, Any] = node.attrs
     window = pool_window(attrs["kernel"], attrs["stride"], attrs["padding"], attrs["dilation"])
     return planes, windows_text(size, window, attrs.get("count_include_pad", True))
 
@@ -90,3 +108,6 @@ def three(sizes: Sequence[Dim], fill: int) -> tuple[Dim, ...]:
 
 def row(sizes: Sequence[Dim], cast: str = "(long)") -> str:
     return "{" + ", ".join(f"{cast}({size_text(d)})" for d in sizes) + "}"
+
+
+ROUTINES = {PLANES: Routine(_pool), PLANES_GRAD: Routine(_pool_grad, wide_sums)}

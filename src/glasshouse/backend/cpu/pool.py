@@ -1,61 +1,87 @@
-"""Decides how pooling is computed on CPUs: channels last, vectors over channels."""
+"""Pooling on CPUs: channels last, vectors over channels."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any
 
+from glasshouse.backend.cpu.cxx import size_text
 from glasshouse.backend.cpu.planes import plane_pool, plane_pool_grad
-from glasshouse.backend.cpu.results import take_results
-from glasshouse.ir.dtype import bfloat16, float32
+from glasshouse.backend.cpu.results import hand_over
+from glasshouse.backend.cpu.routine import Routine, buffer_of
+from glasshouse.backend.cpu.text import KernelText
+from glasshouse.ir.dim import product
+from glasshouse.ir.dtype import bfloat16, float32, uint8
 from glasshouse.ir.graph import Node
 from glasshouse.ir.types import Shape
-from glasshouse.lower.cxx import size_text
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.epilogue import take_results
+from glasshouse.lower.kernel.statement import Scratch, Tile
 from glasshouse.lower.order import channels_last
-from glasshouse.lower.writer import KernelWriter
+from glasshouse.lower.target import Needs
+from glasshouse.lower.tiles import add_tile
+from glasshouse.lower.view import whole
 from glasshouse.ops.pool_ref import pool_window
 
+POOL, POOL_GRAD = "pool2d", "pool2d_grad"
 MOST_TAPS, MOST_PLACES = 64, 255
 """Of a window along one axis and in all, for which gradients have a template."""
 
 
-def pool(writer: KernelWriter, node: Node) -> None:
-    """Write a maximum or mean over windows, with what follows it inlined where possible."""
-    x, out = node.inputs[0], node.output
+def pool(builder: KernelBuilder, node: Node) -> None:
+    """Add a maximum or mean over windows, with what follows it in its epilogue where possible."""
+    x = node.inputs[0]
     if x.type.dtype not in (float32, bfloat16) or x.type.rank > 4:
-        plane_pool(writer, node)
-        return
-    order = channels_last(x.type.rank)
-    shape = _shape(node.attrs, x.type.shape, out.type.shape)
-    source = writer.in_memory(x, order)
-    kind = "gh::MaxOp" if node.op.name == "max_pool" else "gh::SumOp"
-    channels = out.type.shape[1]
-    body = take_results(writer, out, {"pixel": out.type.numel // channels, "c": channels}, order)
-    writer.lines.append(f"  gh::pool2d_nhwc<{kind}>(*ctx.pool, {shape}, {source}, {body});")
+        plane_pool(builder, node)
+    else:
+        _add(builder, node, POOL)
 
 
-def pool_grad(writer: KernelWriter, node: Node) -> None:
-    """Write the gradient of a pooling: the output has the shape of the pooled image."""
-    g, out = node.inputs[0], node.output
+def pool_grad(builder: KernelBuilder, node: Node) -> None:
+    """Add the gradient of a pooling: the output has the shape of the pooled image."""
+    g = node.inputs[0]
     kernel = node.attrs["kernel"]
     large = any(k > MOST_TAPS for k in kernel) or math.prod(kernel) > MOST_PLACES
     if g.type.dtype is not float32 or g.type.rank > 4 or large:
-        plane_pool_grad(writer, node)
-        return
+        plane_pool_grad(builder, node)
+    else:
+        _add(builder, node, POOL_GRAD)
+
+
+def _add(builder: KernelBuilder, node: Node, routine: str) -> None:
+    out = node.output
     order = channels_last(out.type.rank)
-    shape = _shape(node.attrs, out.type.shape, g.type.shape)
-    operands = [writer.in_memory(v, order) for v in node.inputs]
-    if node.op.name == "max_pool_grad":
-        operands.append(writer.scratch(g.type.numel, f"places{len(writer.lines)}", "uint8_t"))
+    operands = [whole(builder, v, order) for v in node.inputs]
     channels = out.type.shape[1]
-    body = take_results(writer, out, {"pixel": out.type.numel // channels, "c": channels}, order)
-    given = ", ".join(operands)
-    writer.lines.append(f"  gh::{node.op.name}(*ctx.pool, {shape}, {given}, {body});")
+    variables = {"pixel": out.type.numel // channels, "c": channels}
+    after = take_results(builder, out, variables, order)
+    add_tile(builder, node, routine, operands, after, order)
 
 
-def _shape(attrs: Mapping[str, Any], image: Shape, result: Shape) -> str:
+# ------------------------------------------------------------------------------------ rendering
+def _pool(out: KernelText, tile: Tile) -> None:
+    (image,) = tile.operands
+    shape = _shape(tile, image.shape, tile.shape)
+    kind = "gh::MaxOp" if tile.op == "max_pool" else "gh::SumOp"
+    hand_over(out, tile, f"gh::pool2d_nhwc<{kind}>(*ctx.pool, {shape}, {buffer_of(image)}")
+
+
+def _pool_grad(out: KernelText, tile: Tile) -> None:
+    shape = _shape(tile, tile.shape, tile.operands[0].shape)
+    given = [buffer_of(o) for o in tile.operands]
+    given += [out.scratch(tile)] if tile.scratch else []
+    hand_over(out, tile, f"gh::{tile.op}(*ctx.pool, {shape}, {', '.join(given)}")
+
+
+def _grad_needs(tile: Tile) -> Needs:
+    """The place of each maximum in its window."""
+    if tile.op != "max_pool_grad":
+        return (), ()
+    return (), (Scratch("places", product(tile.operands[0].shape), uint8),)
+
+
+def _shape(tile: Tile, image: Shape, result: Shape) -> str:
     """The pooling as a `gh::PoolShape`; in one dimension the height is 1."""
+    attrs = dict(tile.attrs)
     spatial = len(image) - 2
     window = pool_window(attrs["kernel"], attrs["stride"], attrs["padding"], attrs["dilation"])
     lead, none = (1,) * (2 - spatial), (0,) * (2 - spatial)
@@ -68,3 +94,6 @@ def _shape(attrs: Mapping[str, Any], image: Shape, result: Shape) -> str:
     ints = ", ".join(size_text(d) for d in numbers)
     counts = "true" if attrs.get("count_include_pad", True) else "false"
     return f"gh::PoolShape{{{longs}, {ints}, {counts}}}"
+
+
+ROUTINES = {POOL: Routine(_pool), POOL_GRAD: Routine(_pool_grad, _grad_needs)}

@@ -1,4 +1,4 @@
-"""Decides the code that measurements run: each way to convolve, for any size, with a plain result.
+"""The code that measurements run: each way to convolve, for any size, with a plain result.
 
 A probe takes its sizes as arguments, so one small library, built once for a machine, measures the
 convolutions of every model: no candidate has to be compiled with its epilogue first.
@@ -7,10 +7,12 @@ convolutions of every model: no candidate has to be compiled with its epilogue f
 from __future__ import annotations
 
 from glasshouse.backend.base import Source
+from glasshouse.backend.cpu.conv import IN_FLOAT32, WINOGRAD_TILE
+from glasshouse.backend.cpu.cxx import C_TYPE
 from glasshouse.backend.cpu.emit import kernel_source
-from glasshouse.ir.dtype import as_dtype
-from glasshouse.lower.cxx import C_TYPE
-from glasshouse.lower.program import Kernel
+from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, CpuSource, Recipe, with_dot
+from glasshouse.backend.cpu.render import Function
+from glasshouse.ir.dtype import as_dtype, float32
 
 _SHAPE = (
     "  const gh::ConvShape s{n[0], n[1], n[2], n[3], n[4], n[5], n[6], (int)n[7], (int)n[8], "
@@ -62,7 +64,7 @@ def conv_ways(dtype: str) -> dict[str, Functions]:
 def probe_source(dtype: str) -> Source:
     """A library with `glasshouse_probe(way, ...)`; ways count in the order of `conv_ways`."""
     ctype = C_TYPE[as_dtype(dtype)]
-    kernels = [_kernel(way, ctype, functions) for way, functions in conv_ways(dtype).items()]
+    kernels = [_kernel(way, dtype, functions) for way, functions in conv_ways(dtype).items()]
     data = f"const {ctype}* x, const {ctype}* w, void* packed, void* work, float* y, int64_t* bytes"
     arguments = "what, *(gh::ThreadPool*)pool, n, x, w, packed, work, y, bytes"
     cases = "\n".join(
@@ -78,7 +80,8 @@ def probe_source(dtype: str) -> Source:
             _EXPORT + "void* glasshouse_pool(int threads) { return new gh::ThreadPool(threads); }",
         ]
     )
-    return Source({k.name: kernel_source(k) for k in kernels}, main + "\n")
+    texts = {k.name: kernel_source(k) for k in kernels}
+    return CpuSource(texts, main + "\n", recipes={k.name: k.recipe for k in kernels})
 
 
 def _parameters(ctype: str) -> str:
@@ -88,12 +91,21 @@ def _parameters(ctype: str) -> str:
     )
 
 
-def _kernel(way: str, ctype: str, functions: Functions) -> Kernel:
+def _kernel(way: str, dtype: str, functions: Functions) -> Function:
     weights, work, pack, run = functions
+    parameters = _parameters(C_TYPE[as_dtype(dtype)])
     text = (
-        f"{_parameters(ctype)} {{\n{_SHAPE}"
+        f"{parameters} {{\n{_SHAPE}"
         f"  if (what == {SIZES}) bytes[0] = gh::{weights}(s), bytes[1] = gh::{work}(s);\n"
         f"  else if (what == {PACK}) gh::{pack}(pool, w, {_STRIDES}, s, packed);\n"
         f"  else gh::{run}(pool, s, x, packed, work, {_STORE});\n}}"
     )
-    return Kernel(f"k_probe_conv_{way}", text, ("Conv",), way)
+    return Function(f"k_probe_conv_{way}", ("Conv",), parameters, text, (), _recipe(way, dtype))
+
+
+def _recipe(way: str, dtype: str) -> Recipe:
+    if way in WINOGRAD_TILE:
+        part = WINOGRAD_PART[WINOGRAD_TILE[way], as_dtype(dtype)]
+        return Recipe((DOT_PART[float32], part), 0.4)
+    used = float32 if way in IN_FLOAT32 else as_dtype(dtype)
+    return with_dot(used, 0.4, "-O2")

@@ -1,69 +1,85 @@
-"""Decides how images are resized: one pass for each spatial axis that changes, the last one first
-written where the result goes."""
+"""Images are resized in one pass for each spatial axis, the last one written where the result
+goes."""
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.cxx import size_text
+from glasshouse.backend.cpu.routine import Routine, buffer_of
+from glasshouse.backend.cpu.text import KernelText
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import DType, bfloat16, float16, float32
 from glasshouse.ir.graph import Node
-from glasshouse.lower.cxx import C_TYPE, size_text
-from glasshouse.lower.writer import KernelWriter
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.kernel.statement import Scratch, Tile
+from glasshouse.lower.target import Needs
+from glasshouse.lower.tiles import add_tile, write_all
+from glasshouse.lower.view import whole
+
+RESIZE, RESIZE_GRAD = "resize_axis", "resize_axis_grad"
 
 
-def resize(writer: KernelWriter, node: Node) -> None:
-    """Write `resize`; between its passes half floats are held as float32."""
-    x, out = node.inputs[0], node.output
-    dtype = x.type.dtype
-    held = dtype if node.attrs["mode"] == "nearest" else _wide(dtype)
-    shape, source = list(x.type.shape), writer.in_memory(x)
-    place = writer.place_for(out)
-    last = x.type.rank - 1
-    for axis in range(2, x.type.rank):
-        axis_text = _axis(node, axis - 2, shape[axis], out.type.shape[axis])
-        outer, inner = product(tuple(shape[:axis])), product(tuple(shape[axis + 1 :]))
-        shape[axis] = out.type.shape[axis]
-        target = place if axis == last else _room(writer, shape, held)
-        sizes = f"{size_text(outer)}, {size_text(inner)}"
-        writer.lines.append(f"  gh::resize_axis(ctx, {axis_text}, {sizes}, {source}, {target});")
-        source = target
+def resize(builder: KernelBuilder, node: Node) -> None:
+    """Add a resizing."""
+    operand = whole(builder, node.inputs[0])
+    add_tile(builder, node, RESIZE, [operand], writes=write_all(builder, node))
 
 
-def resize_grad(writer: KernelWriter, node: Node) -> None:
-    """Write the gradient: each axis goes back from the output's size to the input's."""
-    g, out = node.inputs[0], node.output
-    dtype = out.type.dtype
-    shape, source = list(g.type.shape), writer.in_memory(g)
-    place = writer.place_for(out)
-    held = _wide(dtype)
-    for axis in range(2, g.type.rank):
-        axis_text = _axis(node, axis - 2, out.type.shape[axis], shape[axis])
-        outer, inner = product(tuple(shape[:axis])), product(tuple(shape[axis + 1 :]))
-        shape[axis] = out.type.shape[axis]
-        ends_here = axis == g.type.rank - 1 and held is dtype
-        target = place if ends_here else _room(writer, shape, held)
-        sizes = f"{size_text(outer)}, {size_text(inner)}"
-        writer.lines.append(
-            f"  gh::resize_axis_grad(ctx, {axis_text}, {sizes}, {source}, {target});"
-        )
-        source = target
+def resize_grad(builder: KernelBuilder, node: Node) -> None:
+    """Add the gradient: each axis goes back from the output's size to the input's."""
+    operand = whole(builder, node.inputs[0])
+    add_tile(builder, node, RESIZE_GRAD, [operand], writes=write_all(builder, node))
+
+
+# ------------------------------------------------------------------------------------ rendering
+def _held(tile: Tile) -> DType:
+    """Between passes half floats are held as float32, unless elements are only copied."""
+    if tile.op == "resize" and tile.attr("mode") == "nearest":
+        return tile.dtype
+    return float32 if tile.dtype in (bfloat16, float16) else tile.dtype
+
+
+def _shapes(tile: Tile) -> list[tuple[Dim, ...]]:
+    """What there is after each pass."""
+    given = tile.operands[0].shape
+    return [(*tile.shape[: axis + 1], *given[axis + 1 :]) for axis in range(2, len(given))]
+
+
+def _needs(tile: Tile) -> Needs:
+    """Memory between passes; and behind the last where the gradient must still be narrowed."""
+    shapes, held = _shapes(tile), _held(tile)
+    if tile.op == "resize" or held is tile.dtype:
+        shapes = shapes[:-1]
+    return (), tuple(
+        Scratch(f"pass{axis}_", product(shape) * held.itemsize, held)
+        for axis, shape in enumerate(shapes)
+    )
+
+
+def _resize(out: KernelText, tile: Tile) -> None:
+    shape, source = tile.operands[0].shape, buffer_of(tile.operands[0])
+    place = tile.writes[0][1]
+    for number, after in enumerate(_shapes(tile)):
+        axis = number + 2
+        ends = number >= len(tile.scratch)
+        target = place if ends else out.scratch(tile, tile.scratch[number].name)
+        sizes = f"{size_text(product(shape[:axis]))}, {size_text(product(shape[axis + 1 :]))}"
+        lengths = (shape[axis], after[axis])
+        lengths = lengths if tile.op == "resize" else lengths[::-1]
+        given = f"{_axis(tile, number, *lengths)}, {sizes}, {source}, {target}"
+        out.add(f"gh::{tile.routine}(ctx, {given});", tile.ops)
+        shape, source = after, target
     if source != place:
-        count = size_text(out.type.numel)
-        writer.lines.append(f"  gh::narrow_all(ctx, {count}, {source}, {place});")
+        count = size_text(product(tile.shape))
+        out.add(f"gh::narrow_all(ctx, {count}, {source}, {place});", tile.ops)
 
 
-def _wide(dtype: DType) -> DType:
-    return float32 if dtype in (bfloat16, float16) else dtype
-
-
-def _room(writer: KernelWriter, shape: list[Dim], dtype: DType) -> str:
-    nbytes = product(tuple(shape)) * dtype.itemsize
-    return writer.scratch(nbytes, f"pass{len(writer.lines)}", C_TYPE[dtype])
-
-
-def _axis(node: Node, axis: int, length: Dim, count: Dim) -> str:
+def _axis(tile: Tile, axis: int, length: Dim, count: Dim) -> str:
     """One axis as `gh::Resize`."""
-    scales = node.attrs["scales"]
+    scales = tile.attr("scales")
     scale = repr(float(scales[axis])) if scales else "0.0"
-    mode = f"gh::ResizeMode::{node.attrs['mode']}"
-    places = f"gh::ResizePlaces::{node.attrs['coordinates']}"
+    mode = f"gh::ResizeMode::{tile.attr('mode')}"
+    places = f"gh::ResizePlaces::{tile.attr('coordinates')}"
     return f"gh::Resize{{{size_text(length)}, {size_text(count)}, {mode}, {places}, {scale}}}"
+
+
+ROUTINES = {RESIZE: Routine(_resize, _needs), RESIZE_GRAD: Routine(_resize, _needs)}

@@ -1,72 +1,52 @@
-"""Decides what a template does with its results: the lambda that takes each vector of them."""
+"""Renders what a routine does with its results: the lambda that takes each vector of them."""
 
 from __future__ import annotations
 
-from glasshouse.errors import Unsupported
-from glasshouse.ir.dim import Dim
-from glasshouse.ir.graph import Value
-from glasshouse.lower.cxx import C_TYPE, size_text
-from glasshouse.lower.epilogue import RESULT, epilogue
-from glasshouse.lower.index import strides
-from glasshouse.lower.order import Order
-from glasshouse.lower.writer import KernelWriter
+from glasshouse.backend.cpu.cxx import C_TYPE, size_text
+from glasshouse.backend.cpu.elements import Elements
+from glasshouse.backend.cpu.text import KernelText
+from glasshouse.lower.epilogue import in_order
+from glasshouse.lower.kernel.index import Loop
+from glasshouse.lower.kernel.statement import Parts, Tile
 
 
-def take_results(
-    writer: KernelWriter,
-    out: Value,
-    variables: dict[str, Dim],
-    order: Order | None = None,
-    whole: str = "",
-) -> str:
-    """A lambda over the template's indices, a vector and its range `t`.
+def hand_over(out: KernelText, tile: Tile, call: str, behind: str = "", whole: str = "") -> None:
+    """A call of a routine whose last argument is a lambda over its indices, a vector of results and
+    its range `t`; `behind` are further arguments.
 
-    What follows the anchor in the group is inlined where it can be; otherwise the plain results
-    are written, in the template's order, and loops compute the rest from there. A template that
-    sums whole numbers hands over `whole`; the expression given here makes real ones of them.
+    A routine that sums whole numbers hands over `whole`; the expression given here makes real ones
+    of them.
     """
-    return _taken(writer, out, variables, order, whole)[0]
+    parameters = ", ".join(f"long {x.name}" for x in tile.variables)
+    taken = "gh::vi whole" if whole else f"gh::vf {tile.result}"
+    out.add(f"{call}, [=]({parameters}, {taken}, auto t) {{", tile.ops)
+    out.indent += "  "
+    if whole:
+        out.add(f"const gh::vf {tile.result} = {whole};", tile.ops)
+    elements = Elements(_lanes(tile))
+    for s in tile.epilogue:
+        elements.put(out, s)
+    out.indent = out.indent[:-2]
+    out.add(f"}}{behind});")
 
 
-def take_rows(
-    writer: KernelWriter, out: Value, variables: dict[str, Dim], order: Order | None = None
-) -> str:
-    """As `take_results`, for templates over rows and columns, which are also told where rows go.
+def row_hint(tile: Tile) -> str:
+    """Further arguments for routines over rows and columns: where rows go.
 
     They then own the lines before they write them: 2 % of a product with 512 multiplications.
     """
-    body, written = _taken(writer, out, variables, order)
-    if written is None:
-        return body
-    buffer, value = written
-    size = f"(long)sizeof({C_TYPE[value.type.dtype]})"
-    columns = size_text(list(variables.values())[-1])
-    return f"{body}, gh::NoRowsDone{{}}, gh::OutHint{{{buffer}, {columns} * {size}, {size}}}"
+    store = in_order(tile)
+    if store is None:
+        return ""
+    size = f"(long)sizeof({C_TYPE[store.dtype]})"
+    columns = size_text(tile.variables[-1].extent)
+    return f", gh::NoRowsDone{{}}, gh::OutHint{{{store.buffer}, {columns} * {size}, {size}}}"
 
 
-def _taken(
-    writer: KernelWriter,
-    out: Value,
-    variables: dict[str, Dim],
-    order: Order | None,
-    whole: str = "",
-) -> tuple[str, tuple[str, Value] | None]:
-    """The lambda, and the buffer that it fills in the order of the template's results, if any."""
-    parameters = ", ".join(f"long {name}" for name in variables)
-    head = f"[=]({parameters}, gh::vf {RESULT}, auto t) {{ "
-    if whole:
-        head = f"[=]({parameters}, gh::vi whole, auto t) {{ const gh::vf {RESULT} = {whole}; "
-    try:
-        after = epilogue(writer, out, variables, order)
-    except Unsupported:
-        place = writer.place_for(out, order)
-        steps = strides(tuple(variables.values()))
-        at = " + ".join(
-            name if step == 1 else f"{name} * {size_text(step)}"
-            for name, step in zip(variables, steps, strict=True)
-        )
-        return head + f"gh::store({place} + {at}, {RESULT}, t); }}", (place, out)
-    for value in after.outputs:
-        writer.buffers[value] = writer.outputs[value]
-    alike = [(writer.outputs[v], v) for v in after.alike]
-    return head + " ".join(after.lines) + " }", alike[0] if alike else None
+def _lanes(tile: Tile) -> Loop:
+    """The variable that runs over lanes: the last one, or the inner part of it."""
+    last = tile.variables[-1]
+    for s in tile.epilogue:
+        if isinstance(s, Parts) and s.loop == last:
+            last = s.inner
+    return last

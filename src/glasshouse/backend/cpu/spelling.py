@@ -1,4 +1,4 @@
-"""Decides how each elementwise op and each fold is written in C++ for CPUs.
+"""How each op on elements and each fold is written in C++ for CPUs.
 
 The same text serves single elements and vectors: `element.h` and `vmath.h` overload every function
 for both. Comparisons of vectors give masks; `&`, `|`, `^` and `!` work on masks as on bools.
@@ -6,27 +6,46 @@ for both. Comparisons of vectors give masks; `&`, `|`, `^` and `!` work on masks
 
 from __future__ import annotations
 
-from glasshouse.ir.dtype import Category, DType, bfloat16, bool_, float16, float32
-from glasshouse.ir.graph import Node
-from glasshouse.lower.cxx import COMPUTE_TYPE, number_text
-from glasshouse.lower.target import FoldSpelling, Spelling
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from glasshouse.backend.cpu.cxx import C_TYPE, COMPUTE_TYPE, number_text, size_text
+from glasshouse.ir.dtype import Category, DType, bfloat16, bool_, float16, float32, float64
+from glasshouse.lower.kernel.expr import Apply
+
+Spelling = Callable[[Apply, list[str]], str]
+"""Writes an op whose arguments are written already."""
+
+
+@dataclass(frozen=True)
+class FoldSpelling:
+    """How a reduction is computed."""
+
+    start: Callable[[DType], str]  # the value of an empty fold
+    step: Callable[[str, str], str]  # accumulator, element -> accumulator
+    lanes: str = ""  # function that folds the lanes of a vector accumulator; "" if there is none
+    pragma: str = ""  # what lets the compiler use several scalar accumulators at once
+
 
 _FLOATS = (float32, bfloat16, float16)
 
 
 def _call(function: str) -> Spelling:
-    return lambda node, args: f"gh::{function}({', '.join(args)})"
+    return lambda e, args: f"gh::{function}({', '.join(args)})"
 
 
 def _infix(operator: str) -> Spelling:
-    return lambda node, args: f"({args[0]} {operator} {args[1]})"
+    return lambda e, args: f"({args[0]} {operator} {args[1]})"
 
 
 def _compare(operator: str, for_bool: str) -> Spelling:
     """Comparisons; booleans have no order in vectors, so theirs are spelled by logic."""
 
-    def spell(node: Node, args: list[str]) -> str:
-        if node.inputs[0].type.dtype is bool_:
+    def spell(e: Apply, args: list[str]) -> str:
+        if e.args[0].dtype is bool_:
             return "(" + for_bool.format(*args) + ")"
         return f"({args[0]} {operator} {args[1]})"
 
@@ -36,8 +55,8 @@ def _compare(operator: str, for_bool: str) -> Spelling:
 def _logic(text: str) -> Spelling:
     """Logic on truth values; other operands are true where they are not zero."""
 
-    def spell(node: Node, args: list[str]) -> str:
-        truths = [_truth(v.type.dtype, a) for v, a in zip(node.inputs, args, strict=True)]
+    def spell(e: Apply, args: list[str]) -> str:
+        truths = [_truth(v.dtype, a) for v, a in zip(e.args, args, strict=True)]
         return "(" + text.format(*truths) + ")"
 
     return spell
@@ -48,36 +67,36 @@ def _truth(dtype: DType, name: str) -> str:
 
 
 def _bits(operator: str) -> Spelling:
-    def spell(node: Node, args: list[str]) -> str:
-        if node.output.type.dtype is bool_:
+    def spell(e: Apply, args: list[str]) -> str:
+        if e.dtype is bool_:
             return f"({args[0]} {operator} {args[1]})"
-        return f"{COMPUTE_TYPE[node.output.type.dtype]}({args[0]} {operator} {args[1]})"
+        return f"{COMPUTE_TYPE[e.dtype]}({args[0]} {operator} {args[1]})"
 
     return spell
 
 
-def _bitwise_not(node: Node, args: list[str]) -> str:
-    if node.output.type.dtype is bool_:
+def _bitwise_not(e: Apply, args: list[str]) -> str:
+    if e.dtype is bool_:
         return f"(!{args[0]})"
-    return f"{COMPUTE_TYPE[node.output.type.dtype]}(~{args[0]})"
+    return f"{COMPUTE_TYPE[e.dtype]}(~{args[0]})"
 
 
-def _divide(node: Node, args: list[str]) -> str:
+def _divide(e: Apply, args: list[str]) -> str:
     return f"({args[0]} / {args[1]})"
 
 
-def _clip(node: Node, args: list[str]) -> str:
-    dtype = node.output.type.dtype
+def _clip(e: Apply, args: list[str]) -> str:
+    dtype = e.dtype
     text = args[0]
-    for bound, function in ((node.attrs["low"], "max"), (node.attrs["high"], "min")):
+    for bound, function in ((e.attr("low"), "max"), (e.attr("high"), "min")):
         if bound is not None:
             text = f"gh::{function}({text}, gh::like({args[0]}, {number_text(bound, dtype)}))"
     return text
 
 
-def _cast(node: Node, args: list[str]) -> str:
+def _cast(e: Apply, args: list[str]) -> str:
     """Vectors hold floats and masks only, so a cast among them is a rounding or a comparison."""
-    source, wanted = node.inputs[0].type.dtype, node.attrs["dtype"]
+    source, wanted = e.args[0].dtype, e.attr("dtype")
     if source in _FLOATS and wanted in _FLOATS:
         if wanted is float32 or (wanted is source):
             return args[0]
@@ -85,47 +104,86 @@ def _cast(node: Node, args: list[str]) -> str:
     return f"gh::convert<{COMPUTE_TYPE[wanted]}>({args[0]})"
 
 
-def _gelu(node: Node, args: list[str]) -> str:
-    return f"gh::{'gelu_tanh' if node.attrs['approximate'] == 'tanh' else 'gelu'}({args[0]})"
+def _gelu(e: Apply, args: list[str]) -> str:
+    return f"gh::{'gelu_tanh' if e.attr('approximate') == 'tanh' else 'gelu'}({args[0]})"
 
 
-def _leaky_relu(node: Node, args: list[str]) -> str:
-    x, slope = args[0], number_text(node.attrs["slope"], node.output.type.dtype)
+def _leaky_relu(e: Apply, args: list[str]) -> str:
+    x, slope = args[0], number_text(e.attr("slope"), e.dtype)
     return f"gh::select({x} > 0.0f, {x}, {x} * {slope})"
 
 
-def _elu(node: Node, args: list[str]) -> str:
-    x, alpha = args[0], number_text(node.attrs["alpha"], node.output.type.dtype)
+def _elu(e: Apply, args: list[str]) -> str:
+    x, alpha = args[0], number_text(e.attr("alpha"), e.dtype)
     return f"gh::select({x} > 0.0f, {x}, gh::expm1({x}) * {alpha})"
 
 
-def _hardsigmoid(node: Node, args: list[str]) -> str:
+def _hardsigmoid(e: Apply, args: list[str]) -> str:
     x = args[0]
     three, six, zero = (f"gh::like({x}, {n}.0f)" for n in (3, 6, 0))
     return f"(gh::min(gh::max({x} + {three}, {zero}), {six}) / {six})"
 
 
-def _hardswish(node: Node, args: list[str]) -> str:
+def _hardswish(e: Apply, args: list[str]) -> str:
     """The product before the quotient: what overflows in PyTorch overflows here."""
     x = args[0]
     three, six, zero = (f"gh::like({x}, {n}.0f)" for n in (3, 6, 0))
     return f"({x} * gh::min(gh::max({x} + {three}, {zero}), {six}) / {six})"
 
 
-def _softplus(node: Node, args: list[str]) -> str:
-    beta, threshold = node.attrs["beta"], node.attrs["threshold"]
-    dtype = node.output.type.dtype
+def _softplus(e: Apply, args: list[str]) -> str:
+    beta, threshold = e.attr("beta"), e.attr("threshold")
+    dtype = e.dtype
     b, limit = number_text(beta, dtype), number_text(threshold, dtype)
     scaled = f"({args[0]} * {b})"
     return f"gh::select({scaled} > {limit}, {args[0]}, gh::softplus({scaled}) / {b})"
 
 
-def _where(node: Node, args: list[str]) -> str:
-    return f"gh::select({_truth(node.inputs[0].type.dtype, args[0])}, {args[1]}, {args[2]})"
+def _where(e: Apply, args: list[str]) -> str:
+    return f"gh::select({_truth(e.args[0].dtype, args[0])}, {args[1]}, {args[2]})"
 
 
-def _power(node: Node, args: list[str]) -> str:
+def _power(e: Apply, args: list[str]) -> str:
     return f"gh::power({args[0]}, {args[1]})"
+
+
+def _quantize(e: Apply, args: list[str]) -> str:
+    limits = np.iinfo(e.dtype.carrier)
+    low = int(limits.min) if e.attr("low") is None else e.attr("low")
+    high = int(limits.max) if e.attr("high") is None else e.attr("high")
+    return f"gh::quantize<{C_TYPE[e.dtype]}>({', '.join(args)}, {low}, {high})"
+
+
+def _random(e: Apply, args: list[str]) -> str:
+    """A random element: a hash of the seed and of the element's number."""
+    wide = e.dtype if e.dtype is float64 else float32
+    if e.op == "dropout":
+        x, seed, number = args
+        p = e.attr("p")
+        scale = number_text(1 / (1 - p) if p < 1 else 0.0, wide)
+        zero = number_text(0.0, wide)
+        return f"gh::keeps({seed}, {number}, {math.ceil(p * 2**24)}) ? {x} * {scale} : {zero}"
+    first, second = (
+        (e.attr("low"), e.attr("high") - e.attr("low"))
+        if e.op == "uniform"
+        else (e.attr("mean"), e.attr("std"))
+    )
+    numbers = f"{number_text(first, wide)}, {number_text(second, wide)}"
+    return f"gh::{e.op}<{COMPUTE_TYPE[wide]}>({', '.join(args)}, {numbers})"
+
+
+def _arange(e: Apply, args: list[str]) -> str:
+    start, step = (
+        number_text(a, e.dtype)
+        if isinstance(a, (int, float))
+        else f"{COMPUTE_TYPE[e.dtype]}({size_text(a)})"
+        for a in (e.attr("start"), e.attr("step"))
+    )
+    return f"{start} + {args[0]} * {step}"
+
+
+def _one_hot(e: Apply, args: list[str]) -> str:
+    return f"{COMPUTE_TYPE[e.dtype]}({args[0]} == {args[1]})"
 
 
 SPELL: dict[str, Spelling] = {
@@ -153,6 +211,8 @@ SPELL: dict[str, Spelling] = {
     },
     "round": _call("rint"), "gelu": _gelu, "leaky_relu": _leaky_relu, "elu": _elu,
     "hardsigmoid": _hardsigmoid, "hardswish": _hardswish, "softplus": _softplus,
+    "quantize": _quantize, "dequantize": _call("dequantize"), "uniform": _random,
+    "normal": _random, "dropout": _random, "arange": _arange, "one_hot": _one_hot,
 }  # fmt: skip
 
 ON_MASKS = frozenset(

@@ -1,4 +1,4 @@
-"""The CPU target: typical figures, spellings, the ops that have code of their own."""
+"""The CPU target: typical figures, and what lowering may use there."""
 
 from __future__ import annotations
 
@@ -8,21 +8,24 @@ from glasshouse.backend.cpu.attention import attention
 from glasshouse.backend.cpu.batch_norm import batch_norm_training
 from glasshouse.backend.cpu.conv import conv
 from glasshouse.backend.cpu.conv_grad import conv_transpose, conv_weight_grad
-from glasshouse.backend.cpu.library import arg_extreme, cumsum, scatter, scatter_nd, sort, take_grad
+from glasshouse.backend.cpu.elements import VECTOR_TYPE
+from glasshouse.backend.cpu.library import library
 from glasshouse.backend.cpu.matmul import matmul
 from glasshouse.backend.cpu.planes import plane_pool
 from glasshouse.backend.cpu.pool import pool, pool_grad
 from glasshouse.backend.cpu.processor import processor_features
 from glasshouse.backend.cpu.resize import resize, resize_grad
+from glasshouse.backend.cpu.routines import ROUTINES
 from glasshouse.backend.cpu.spelling import FOLDS, ON_MASKS, SCALAR_ONLY, SPELL
-from glasshouse.lower.target import Anchor, Target
+from glasshouse.ir.dtype import bfloat16, bool_, float16, float32, int8, uint8
+from glasshouse.lower.target import Target, TileMaker, Vectors
 
-ANCHORS: dict[str, Anchor] = {
+TILES: dict[str, TileMaker] = {
     "adaptive_avg_pool": plane_pool,
     "adaptive_max_pool": plane_pool,
     "adaptive_max_pool_indices": plane_pool,
-    "argmax": arg_extreme,
-    "argmin": arg_extreme,
+    "argmax": library,
+    "argmin": library,
     "attention": attention,
     "avg_pool": pool,
     "avg_pool_grad": pool_grad,
@@ -30,19 +33,29 @@ ANCHORS: dict[str, Anchor] = {
     "conv": conv,
     "conv_transpose": conv_transpose,
     "conv_weight_grad": conv_weight_grad,
-    "cumsum": cumsum,
+    "cumsum": library,
     "matmul": matmul,
     "max_pool": pool,
     "max_pool_grad": pool_grad,
     "max_pool_indices": plane_pool,
     "resize": resize,
     "resize_grad": resize_grad,
-    "scatter": scatter,
-    "scatter_nd": scatter_nd,
-    "sort": sort,
-    "take_grad": take_grad,
-    "topk": sort,
+    "scatter": library,
+    "scatter_nd": library,
+    "sort": library,
+    "take_grad": library,
+    "topk": library,
 }
+
+VECTORS = Vectors(
+    elements=frozenset(VECTOR_TYPE),
+    arithmetic=frozenset({float32, bfloat16, float16}),
+    bytes=frozenset({int8, uint8}),
+    mask=bool_,
+    on_masks=ON_MASKS,
+    scalar_only=SCALAR_ONLY,
+    folds=frozenset(name for name, fold in FOLDS.items() if fold.lanes),
+)
 
 FALLBACKS = {
     "opaque": "its meaning is known only to whoever brought it",
@@ -61,10 +74,10 @@ CPU = Target(
     bandwidth=12e9 * min(_CORES, 8),
     launch=2e-6,
     low_precision=("bfloat16",) if "avx512_bf16" in processor_features() else (),
-    spell=SPELL,
-    folds=FOLDS,
-    anchors=ANCHORS,
-    scalar_only=SCALAR_ONLY,
-    on_masks=ON_MASKS,
+    elementwise=frozenset(SPELL),
+    folds=frozenset(FOLDS),
+    tiles=TILES,
+    needs=lambda tile: ROUTINES[tile.routine].needs(tile),
+    vectors=VECTORS,
     fallbacks=FALLBACKS,
 )

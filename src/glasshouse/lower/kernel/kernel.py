@@ -6,7 +6,6 @@ from dataclasses import dataclass, field
 
 from glasshouse.ir.dim import Dim
 from glasshouse.ir.dtype import DType
-from glasshouse.ir.types import Shape
 from glasshouse.lower.kernel.statement import Form, Statement, Tile
 
 OPERAND, OUTPUT, TEMPORARY = "operand", "output", "temporary"
@@ -14,7 +13,7 @@ OPERAND, OUTPUT, TEMPORARY = "operand", "output", "temporary"
 
 @dataclass(frozen=True, slots=True)
 class Buffer:
-    """Memory that a kernel reads or writes; `shape` is as it lies, row-major.
+    """Memory that a kernel reads or writes: so many elements in a row.
 
     `role`: operand (read), output (written, and read only where the kernel wrote before), or
     temporary (in the kernel's own workspace).
@@ -22,7 +21,7 @@ class Buffer:
 
     name: str
     dtype: DType
-    shape: Shape
+    size: Dim  # elements
     role: str
 
 

@@ -56,7 +56,7 @@ def _buffers(buffers: Iterable[Buffer]) -> str:
 
 
 def _buffer(buffer: Buffer) -> str:
-    return f"{buffer.name}: {buffer.dtype.name}[{', '.join(map(str, buffer.shape))}]"
+    return f"{buffer.name}: {buffer.dtype.name}[{buffer.size}]"
 
 
 def _block(statements: Iterable[Statement], indent: str) -> list[str]:
@@ -118,7 +118,7 @@ def _tile(s: Tile, indent: str) -> list[str]:
 
 def _operand(operand: Operand) -> str:
     over = f" over {_loops(operand.loops)}" if operand.loops else ""
-    return f"{print_expr(operand.element)}{over}"
+    return f"{'constant ' if operand.constant else ''}{print_expr(operand.element)}{over}"
 
 
 def _form(form: Form) -> str:

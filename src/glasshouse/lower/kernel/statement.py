@@ -30,6 +30,15 @@ class Role(Enum):
     SERIAL = "serial"
     PARALLEL = "parallel"
     VECTOR = "vector"
+    PARALLEL_VECTOR = "parallel vector"  # shared among threads, each of which goes over vectors
+
+    @property
+    def is_parallel(self) -> bool:
+        return self in (Role.PARALLEL, Role.PARALLEL_VECTOR)
+
+    @property
+    def is_vector(self) -> bool:
+        return self in (Role.VECTOR, Role.PARALLEL_VECTOR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,7 @@ class Operand:
 
     loops: tuple[Loop, ...]
     element: Expr
+    constant: bool = False  # its data is known before the first run
 
     @property
     def shape(self) -> Shape:

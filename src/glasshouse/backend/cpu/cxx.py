@@ -1,10 +1,10 @@
-"""Decides how types, sizes and numbers are written in generated C++."""
+"""How types, sizes, positions and numbers are written in generated C++."""
 
 from __future__ import annotations
 
 import math
 
-from glasshouse.ir.dim import Dim, Function, SymDim
+from glasshouse.ir.dim import Dim, Function
 from glasshouse.ir.dtype import (
     DType,
     bfloat16,
@@ -18,6 +18,18 @@ from glasshouse.ir.dtype import (
     int64,
     uint8,
 )  # fmt: skip
+from glasshouse.lower.kernel.index import (
+    CLAMPED,
+    QUOTIENT,
+    REFLECTED,
+    REMAINDER,
+    WRAPPED,
+    Atom,
+    Checked,
+    Derived,
+    Index,
+)
+from glasshouse.lower.symbols import symbol_name
 
 C_TYPE: dict[DType, str] = {
     float64: "double", float32: "float", float16: "gh::f16", bfloat16: "gh::bf16",
@@ -42,10 +54,38 @@ def size_text(dim: Dim) -> str:
     return f"({text})"
 
 
-def symbol_name(name: str) -> str:
-    """The C++ variable of a symbol; names from files may hold anything, and stay apart."""
-    plain = (c if c == "_" or (c.isascii() and c.isalnum()) else f"_{ord(c):x}_" for c in name)
-    return "n_" + "".join(plain)
+def index_text(index: Index) -> str:
+    """A position as an expression of type int64_t."""
+    parts: list[str] = []
+    for atom, coefficient in index.terms:
+        name = _place_text(atom)
+        parts.append(name if coefficient == 1 else f"{name} * {size_text(coefficient)}")
+    constant = index.constant
+    if not parts:
+        return size_text(constant)
+    text = " + ".join(parts)
+    if constant == 0:
+        return text
+    if isinstance(constant, int) and constant < 0:
+        return f"{text} - {-constant}"
+    return f"{text} + {size_text(constant)}"
+
+
+_DERIVED = {
+    QUOTIENT: "(({0}) / {1})",
+    REMAINDER: "(({0}) % {1})",
+    WRAPPED: "gh::floor_mod<int64_t>({0}, {1})",
+    CLAMPED: "gh::clamp({0}, {1})",
+    REFLECTED: "gh::reflect({0}, {1})",
+}
+
+
+def _place_text(atom: Atom) -> str:
+    if isinstance(atom, Derived):
+        return _DERIVED[atom.how].format(index_text(atom.index), size_text(atom.size))
+    if isinstance(atom, Checked):
+        return f"ctx.index({atom.name}, {size_text(atom.size)})"
+    return atom.name
 
 
 def number_text(value: float | int | bool, dtype: DType) -> str:
@@ -78,7 +118,3 @@ def _atom_text(atom: object) -> str:
         }
         return f"{name[atom.kind]}<int64_t>({left}, {right})"
     return symbol_name(str(atom))
-
-
-def is_static(dims: tuple[Dim, ...]) -> bool:
-    return not any(isinstance(d, SymDim) for d in dims)

@@ -1,0 +1,106 @@
+"""Renders what one element is: loads, numbers, ops and choices, for single elements and vectors.
+
+A vector holds neighbours along one loop; `t` tells how many lanes of the last one count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+from dataclasses import dataclass
+
+from glasshouse.backend.cpu.cxx import C_TYPE, COMPUTE_TYPE, index_text, number_text, size_text
+from glasshouse.backend.cpu.spelling import SPELL
+from glasshouse.backend.cpu.text import KernelText
+from glasshouse.ir.dtype import DType, bfloat16, bool_, float16, float32, int8, uint8
+from glasshouse.lower.kernel.expr import Apply, Choose, Compare, Expr, Load, Number, Position, Var
+from glasshouse.lower.kernel.index import Loop
+from glasshouse.lower.kernel.statement import Let, Parts, Statement, Store
+
+HALVES = (bfloat16, float16)
+VECTOR_TYPE: dict[DType, str] = {
+    float32: "gh::vf",
+    bfloat16: "gh::vf",
+    float16: "gh::vf",
+    int8: "gh::vf",  # between memory and (de)quantizing only: arithmetic on them would not wrap
+    uint8: "gh::vf",
+    bool_: "gh::vm",
+}
+
+
+@dataclass(frozen=True)
+class Elements:
+    """How elements of one body are written: singly, or as vectors along a loop.
+
+    `single` are variables of single elements that stand outside of the vector loop.
+    """
+
+    along: Loop | None = None
+    single: Container[str] = ()
+
+    def put(self, out: KernelText, s: Statement) -> None:
+        """One statement as a line."""
+        match s:
+            case Let():
+                types = COMPUTE_TYPE if self.along is None else VECTOR_TYPE
+                out.add(f"const {types[s.dtype]} {s.name} = {self.value(s.value)};", s.ops)
+            case Store():
+                out.add(self._store(s), s.ops)
+            case Parts():
+                size, outer = size_text(s.inner.extent), s.outer.name
+                out.add(f"const int64_t {outer} = {s.loop.name} / {size};")
+                out.add(f"const int64_t {s.inner.name} = {s.loop.name} - {outer} * {size};")
+            case _:
+                raise TypeError(f"no line for {type(s).__name__}")
+
+    def value(self, e: Expr) -> str:
+        """An expression."""
+        match e:
+            case Var():
+                single = self.along is not None and e.name in self.single
+                return f"gh::vf({e.name})" if single else e.name
+            case Load():
+                return self._load(e)
+            case Apply():
+                return SPELL[e.op](e, [self.value(a) for a in e.args])
+            case Number():
+                text = number_text(e.value, e.dtype)
+                if self.along is None:
+                    return text
+                return f"gh::splat({text})" if e.dtype is bool_ else f"gh::vf({text})"
+            case Position():
+                return _position(e)
+            case Choose():
+                tests = " && ".join(map(_compare, e.conditions))
+                otherwise = self.value(e.otherwise)
+                otherwise = f"({otherwise})" if isinstance(e.otherwise, Choose) else otherwise
+                return f"({tests}) ? {self.value(e.then)} : {otherwise}"
+
+    def _load(self, load: Load) -> str:
+        buffer, dtype, place = load.buffer, load.dtype, index_text(load.index)
+        if self.along is None:
+            text = f"{buffer}[{place}]"
+            return f"gh::to_scalar({text})" if dtype in HALVES else text
+        if load.index.coefficient(self.along) != 0:
+            return f"gh::{'load_mask' if dtype is bool_ else 'load'}({buffer} + {place}, t)"
+        if dtype is bool_:
+            return f"gh::splat({buffer}[{place}])"
+        return f"gh::vf(gh::to_scalar({buffer}[{place}]))"
+
+    def _store(self, s: Store) -> str:
+        place, value = index_text(s.index), self.value(s.value)
+        if self.along is not None:
+            verb = "gh::store_mask" if s.dtype is bool_ else "gh::store"
+            return f"{verb}({s.buffer} + {place}, {value}, t);"
+        narrow = f"gh::from_scalar<{C_TYPE[s.dtype]}>({value})" if s.dtype in HALVES else value
+        return f"{s.buffer}[{place}] = {narrow};"
+
+
+def _position(e: Position) -> str:
+    return f"{COMPUTE_TYPE[e.dtype]}({index_text(e.index)})"
+
+
+def _compare(c: Compare) -> str:
+    left, right = index_text(c.left), index_text(c.right)
+    if c.op == "inside":
+        return f"uint64_t({left}) < uint64_t({right})"
+    return f"{left} {c.op} {right}"

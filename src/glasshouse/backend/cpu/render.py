@@ -1,0 +1,101 @@
+"""Renders a kernel of kernel IR as one C++ function, with a map from lines to ops."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from glasshouse.backend.cpu.cxx import C_TYPE, size_text
+from glasshouse.backend.cpu.nests import Nests
+from glasshouse.backend.cpu.recipe import Recipe
+from glasshouse.backend.cpu.routine import form_function
+from glasshouse.backend.cpu.routines import FORMS, ROUTINES
+from glasshouse.backend.cpu.text import KernelText
+from glasshouse.ir.dim import Symbol
+from glasshouse.lower.kernel.kernel import OPERAND, OUTPUT, Kernel
+from glasshouse.lower.kernel.statement import Form, Ops, Tile
+from glasshouse.lower.symbols import symbol_name
+from glasshouse.lower.workspace import places
+
+
+@dataclass(frozen=True)
+class Function:
+    """A kernel's function: `text` is its parameter list and body, without its name.
+
+    `lines` has, for each line of the text, the positions in the kernel's group of the ops that the
+    line computes; `labels` are all of these ops.
+    """
+
+    name: str
+    labels: tuple[str, ...]
+    parameters: str
+    text: str
+    lines: tuple[Ops, ...]
+    recipe: Recipe
+
+    @property
+    def symbol(self) -> str:
+        """The function's name in compiled code: alike in all programs that have this kernel."""
+        words = self.name.split("_", 1)[-1]
+        content = repr((self.text, self.lines)).encode()
+        return f"{words}_{hashlib.sha256(content).hexdigest()[:12]}"
+
+
+def render(kernel: Kernel, symbols: Sequence[Symbol]) -> Function:
+    """A kernel as C++; the program's symbols are handed over as numbers."""
+    out = KernelText(kernel)
+    for name, dtype, offset in places(kernel):
+        ctype = "char" if dtype is None else C_TYPE[dtype]
+        out.add(f"{ctype}* {name} = ({ctype}*)(work + {size_text(offset)});")
+    nests = Nests(out)
+    for s in kernel.body:
+        if isinstance(s, Tile):
+            ROUTINES[s.routine].render(out, s)
+            out.tile += 1
+        else:
+            nests.statement(s)
+    parameters = _parameters(kernel)
+    bound = _bound(out.lines, symbols)
+    lines = [f"({parameters}) {{", *bound, *out.lines, "}"]
+    ops: list[Ops] = [(), *((),) * len(bound), *out.ops, ()]
+    recipe = recipe_of(kernel)
+    return Function(kernel.name, kernel.ops, parameters, "\n".join(lines), tuple(ops), recipe)
+
+
+def recipe_of(kernel: Kernel) -> Recipe:
+    """How a kernel is compiled: as its dearest tile, with the parts that any of them calls."""
+    each = [ROUTINES[tile.routine].recipe(tile) for tile in kernel.tiles]
+    return Recipe(
+        tuple(dict.fromkeys(part for r in each for part in r.parts)),
+        max((r.seconds for r in each), default=Recipe.seconds),
+        "-O2" if any(r.level == "-O2" for r in each) else Recipe.level,
+    )
+
+
+def _parameters(kernel: Kernel) -> str:
+    out = ["gh::Context& ctx", "char* work", "const int64_t* sizes"]
+    out += [f"const {C_TYPE[b.dtype]}* {b.name}" for b in kernel.with_role(OPERAND)]
+    out += [f"const void* packed{i}" for i in range(len(kernel.forms))]
+    out += [f"{C_TYPE[b.dtype]}* {b.name}" for b in kernel.with_role(OUTPUT)]
+    return ", ".join(out)
+
+
+def _bound(lines: Sequence[str], symbols: Sequence[Symbol]) -> list[str]:
+    """The symbols that the function needs, as variables."""
+    names = [symbol_name(s.name) for s in symbols]
+    return [
+        f"  const int64_t {name} = sizes[{i}];"
+        for i, name in enumerate(names)
+        if any(name in line for line in lines)
+    ]
+
+
+def form_text(form: Form) -> str:
+    """The function that brings a constant into a form, without its name."""
+    return form_function(form, FORMS[form.kind].body(form))
+
+
+def form_bytes(form: Form) -> str:
+    """How many bytes a form takes, as an expression."""
+    return FORMS[form.kind].nbytes(form)

@@ -1,0 +1,63 @@
+"""What the CPU backend has for a tile: its text, the memory that it needs, forms of constants."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from glasshouse.backend.cpu.cxx import C_TYPE
+from glasshouse.backend.cpu.recipe import Recipe, with_dot
+from glasshouse.backend.cpu.text import KernelText
+from glasshouse.ir.dtype import DType, bfloat16, float32, int8
+from glasshouse.lower.kernel.queries import view
+from glasshouse.lower.kernel.statement import Form, Operand, Tile
+from glasshouse.lower.target import Needs, needs_nothing
+
+
+@dataclass(frozen=True)
+class Routine:
+    """How a tile is rendered, what it needs, and how the kernel that holds it is compiled."""
+
+    render: Callable[[KernelText, Tile], None]
+    needs: Callable[[Tile], Needs] = needs_nothing
+    recipe: Callable[[Tile], Recipe] = lambda tile: Recipe()
+
+
+@dataclass(frozen=True)
+class FormSpelling:
+    """How a constant is brought into another form: the body of a function of (threads, source,
+    out), and the bytes of `out`, which depend on the width of the machine's vectors."""
+
+    body: Callable[[Form], str]
+    nbytes: Callable[[Form], str]
+
+
+def form_function(form: Form, body: str) -> str:
+    """The function that makes a form, without its name."""
+    source = f"const {C_TYPE[form.dtype]}* source"
+    return f"(gh::ThreadPool& threads, {source}, void* out) {{ {body} }}"
+
+
+def prepared(out: KernelText, form: Form, spelling: FormSpelling) -> str:
+    """The variable that points to a form: for a constant a parameter, otherwise made here."""
+    if form.once:
+        return out.form(form)
+    name = out.fresh("prepared")
+    out.add(f"void* {name} = gh::scratch<6>({spelling.nbytes(form)});")
+    out.add(f"[]{form_function(form, spelling.body(form))}(*ctx.pool, {form.buffer}, {name});")
+    return name
+
+
+def buffer_of(operand: Operand) -> str:
+    """The buffer in which an operand lies."""
+    return view(operand).buffer
+
+
+def dot_kind(dtype: DType) -> str:
+    """The kind of multiply-add with which products of a type are computed."""
+    return {float32: "gh::DotF32", bfloat16: "gh::DotBF16", int8: "gh::DotI8"}[dtype]
+
+
+def dot_recipe(seconds: float) -> Callable[[Tile], Recipe]:
+    """Of a routine that multiplies elements of its first operand's type."""
+    return lambda tile: with_dot(tile.operands[0].element.dtype, seconds)

@@ -1,0 +1,31 @@
+"""All routines of the CPU backend, and all forms that they bring constants into."""
+
+from __future__ import annotations
+
+from glasshouse.backend.cpu import (
+    attention,
+    batch_norm,
+    conv,
+    conv_any,
+    conv_grad,
+    int8,
+    library,
+    matmul,
+    planes,
+    pool,
+    resize,
+)
+from glasshouse.backend.cpu.routine import FormSpelling, Routine
+
+_FAMILIES = (
+    attention.ROUTINES, batch_norm.ROUTINES, conv.ROUTINES, conv_any.ROUTINES, conv_grad.ROUTINES,
+    int8.ROUTINES, library.ROUTINES, matmul.ROUTINES, planes.ROUTINES, pool.ROUTINES,
+    resize.ROUTINES,
+)  # fmt: skip
+ROUTINES: dict[str, Routine] = {name: r for family in _FAMILIES for name, r in family.items()}
+FORMS: dict[str, FormSpelling] = {
+    **conv.FORMS,
+    **conv_grad.FORMS,
+    **int8.FORMS,
+    **matmul.FORMS,
+}

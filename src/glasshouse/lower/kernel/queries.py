@@ -1,0 +1,134 @@
+"""Questions about kernel IR: which positions and variables an expression reads, what depends on a
+loop, which buffers are read and how often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from glasshouse.ir.dim import Dim, product
+from glasshouse.lower.kernel.expr import Apply, Choose, Expr, Load, Position
+from glasshouse.lower.kernel.index import Index, Loop
+from glasshouse.lower.kernel.kernel import Kernel
+from glasshouse.lower.kernel.statement import Fold, For, Let, Operand, Statement, Store, Tile
+
+
+def loads(expr: Expr) -> Iterator[Load]:
+    """The loads of an expression."""
+    if isinstance(expr, Load):
+        yield expr
+    elif isinstance(expr, Apply):
+        for arg in expr.args:
+            yield from loads(arg)
+    elif isinstance(expr, Choose):
+        yield from loads(expr.then)
+        yield from loads(expr.otherwise)
+
+
+def positions(expr: Expr) -> Iterator[Index]:
+    """The positions that an expression computes with, those of its loads not among them."""
+    if isinstance(expr, Position):
+        yield expr.index
+    elif isinstance(expr, Apply):
+        for arg in expr.args:
+            if not isinstance(arg, Load):
+                yield from positions(arg)
+    elif isinstance(expr, Choose):
+        for condition in expr.conditions:
+            yield condition.left
+            yield condition.right
+        yield from positions(expr.then)
+        yield from positions(expr.otherwise)
+
+
+def simple(statements: Iterable[Statement]) -> Iterator[Let | Store | Fold | Tile]:
+    """All statements that compute, those inside of loops, folds and epilogues among them."""
+    for s in statements:
+        if isinstance(s, For):
+            yield from simple(s.body)
+        elif isinstance(s, Fold):
+            yield from s.body
+            yield s
+        elif isinstance(s, Tile):
+            yield s
+            yield from simple(s.epilogue)
+        elif isinstance(s, (Let, Store)):
+            yield s
+
+
+def expressions(s: Let | Store | Fold | Tile) -> tuple[Expr, ...]:
+    """The expressions of one statement."""
+    if isinstance(s, (Let, Store)):
+        return (s.value,)
+    if isinstance(s, Fold):
+        return (s.element,)
+    return tuple(o.element for o in s.operands)
+
+
+def depends(fold: Fold, loop: Loop) -> bool:
+    """Whether what a fold takes in changes with a loop around it."""
+    return any(
+        index.depends_on(loop)
+        for value in (*(let.value for let in fold.body), fold.element)
+        for index in (*(load.index for load in loads(value)), *positions(value))
+    )
+
+
+def readers(kernel: Kernel, buffer: str) -> list[tuple[Let | Store | Fold | Tile, Load]]:
+    """Each statement that reads a buffer, with each of its loads from there."""
+    return [
+        (s, load)
+        for s in simple(kernel.body)
+        for value in expressions(s)
+        for load in loads(value)
+        if load.buffer == buffer
+    ]
+
+
+def may_share(kernel: Kernel, operand: str, output: str) -> bool:
+    """Whether an output may lie where an operand does: every load of the operand stands in one
+    body, in front of the only store to the output, at the position of that store."""
+    if any(form.buffer == operand for form in kernel.forms):
+        return False
+    stores = [s for s in simple(kernel.body) if isinstance(s, Store) and s.buffer == output]
+    found = readers(kernel, operand)
+    if len(stores) != 1 or not all(load.index == stores[0].index for _, load in found):
+        return False
+    if not stores[0].index.is_affine or any(
+        output in (b for _, b in t.writes) for t in kernel.tiles
+    ):
+        return False
+    body = _body_with(kernel.body, stores[0])
+    behind = [s is stores[0] for s in body].index(True)
+    return all(any(s is reader for s in body[:behind]) for reader, _ in found)
+
+
+def _body_with(body: tuple[Statement, ...], wanted: Store) -> tuple[Statement, ...]:
+    """The body in which a statement stands itself, loops and epilogues looked through."""
+    pending = [body]
+    while pending:
+        here = pending.pop()
+        if any(s is wanted for s in here):
+            return here
+        for s in here:
+            if isinstance(s, For):
+                pending.append(s.body)
+            elif isinstance(s, Tile):
+                pending.append(s.epilogue)
+    raise ValueError("the statement is of another kernel")
+
+
+def view(operand: Operand) -> Load:
+    """The operand as it lies in memory, for one that is a view."""
+    assert isinstance(operand.element, Load), "an operand that is computed on the way is no view"
+    return operand.element
+
+
+def work(loop: For) -> Dim:
+    """How many elements a loop computes, folds inside of it counted in."""
+    inside: Dim = 0 if any(isinstance(s, For) for s in loop.body) else 1
+    for s in loop.body:
+        if isinstance(s, For):
+            inside = inside + work(s)
+        elif isinstance(s, Fold):
+            inside = inside + product(tuple(loop.extent for loop in s.loops))
+    return loop.loop.extent * inside

@@ -1,0 +1,142 @@
+"""Gives each loop of a nest its role, from the target's facts: which go over vectors, and which are
+shared among threads.
+
+Vectors run over the innermost loop of the nest and over the innermost loops of its folds; or over
+that of the nest alone, where each lane folds elements of its own; or over those of the folds alone;
+or nowhere. What is best is tried first, and what has no vector form decides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from glasshouse.ir.dim import Dim, bounds, product
+from glasshouse.ir.op import REGISTRY, Kind
+from glasshouse.lower.kernel.expr import Apply, Load, Number, Var
+from glasshouse.lower.kernel.index import Index, Loop
+from glasshouse.lower.kernel.queries import depends
+from glasshouse.lower.kernel.statement import Fold, Let, Role, Store
+from glasshouse.lower.nest import Nest
+from glasshouse.lower.target import Target
+
+SHORT = 16
+"""Turns of an outermost loop that are too few to be shared evenly."""
+
+
+def assign(nest: Nest, target: Target) -> tuple[list[Role], Role]:
+    """The roles of the nest's loops, outermost first, and that of its folds' innermost loops."""
+    roles = [Role.SERIAL] * len(nest.loops)
+    _share(nest, target, roles)
+    of_folds = Role.SERIAL
+    folds = nest.folds
+    one_by_one = bool(nest.loops) and nest_has_vectors(nest, target)
+    if folds and all(_fold_has_vectors(f, f.loops[-1:], target) for f in folds):
+        of_folds = Role.VECTOR
+        one_by_one = one_by_one and not any(isinstance(s, Fold) for s in nest.depth[-1])
+    elif folds:
+        one_by_one = one_by_one and _folds_by_lane(nest, folds, target)
+    if one_by_one:
+        roles[-1] = Role.PARALLEL_VECTOR if roles[-1].is_parallel else Role.VECTOR
+    return roles, of_folds
+
+
+def nest_has_vectors(nest: Nest, target: Target) -> bool:
+    """Whether the innermost statements, folds not counted, can compute neighbours side by side."""
+    plain = [s for s in nest.depth[-1] if not isinstance(s, Fold)]
+    return _have_vectors(plain, nest.loops[-1], target)
+
+
+def _share(nest: Nest, target: Target, roles: list[Role]) -> None:
+    """Threads share the outermost loop where that pays, or two: a batch that may be 1 feeds one."""
+    if not nest.loops or bounds(work_of(nest))[1] < target.parallel_from:
+        return
+    roles[0] = Role.PARALLEL
+    if len(nest.loops) < 2 or isinstance(nest.loops[0].extent, int) or nest.depth[1]:
+        return
+    outer, inner = (bounds(loop.extent)[0] for loop in nest.loops[:2])
+    if outer < SHORT and inner > 0:
+        roles[1] = Role.PARALLEL
+
+
+def work_of(nest: Nest) -> Dim:
+    """How many elements the loops compute, folds inside of them counted in."""
+    total = product(tuple(loop.extent for loop in nest.loops))
+    for level, statements in enumerate(nest.depth[1:], 1):
+        around = product(tuple(loop.extent for loop in nest.loops[:level]))
+        for s in statements:
+            if isinstance(s, Fold):
+                total = total + around * product(tuple(loop.extent for loop in s.loops))
+    return total
+
+
+def _folds_by_lane(nest: Nest, folds: list[Fold], target: Target) -> bool:
+    """Whether each lane can fold for itself, with no fold computed again and again for a loop that
+    it does not depend on; folds come before all else."""
+    kinds = [isinstance(s, Fold) for s in nest.depth[-1]]
+    return (
+        sum(kinds) == len(folds)
+        and sorted(kinds, reverse=True) == kinds
+        and all(any(depends(f, loop) for f in folds) for loop in nest.loops)
+        and all(_fold_has_vectors(f, nest.loops[-1:], target) for f in folds)
+    )
+
+
+def _fold_has_vectors(fold: Fold, along: Iterable[Loop], target: Target) -> bool:
+    """Whether a fold can take in neighbours along a loop side by side."""
+    vectors = target.vectors
+    if not fold.loops or fold.op not in vectors.folds or fold.dtype not in vectors.arithmetic:
+        return False
+    return all(_have_vectors(fold.body, loop, target) for loop in along)
+
+
+def _have_vectors(statements: Iterable[Let | Store], loop: Loop, target: Target) -> bool:
+    made_here: dict[str, Let] = {}
+    for s in statements:
+        if isinstance(s, Store):
+            if _step(s.index, loop) != 1 or not _keeps_bytes(s, made_here, target):
+                return False
+        elif not _has_vector_form(s, loop, target):
+            return False
+        else:
+            made_here[s.name] = s
+    return True
+
+
+def _has_vector_form(let: Let, loop: Loop, target: Target) -> bool:
+    vectors = target.vectors
+    if let.dtype not in vectors.elements:
+        return False
+    value = let.value
+    if isinstance(value, Load):
+        return _step(value.index, loop) is not None
+    if isinstance(value, Apply):
+        return _op_has_vectors(value, target)
+    return isinstance(value, (Number, Var))
+
+
+def _op_has_vectors(value: Apply, target: Target) -> bool:
+    vectors = target.vectors
+    if value.op in ("quantize", "dequantize"):
+        return value.op == "dequantize" or value.dtype in vectors.bytes
+    if value.op in vectors.scalar_only or REGISTRY[value.op].kind is not Kind.ELEMENTWISE:
+        return False
+    dtypes = {value.dtype, *(a.dtype for a in value.args)}
+    masks = dtypes - vectors.arithmetic
+    return not masks or (masks == {vectors.mask} and value.op in vectors.on_masks)
+
+
+def _step(index: Index, loop: Loop) -> int | None:
+    """How far apart neighbours along the loop lie: 0 or 1; None: further, or nobody knows."""
+    if not index.is_affine:
+        return None
+    step = index.coefficient(loop)
+    return int(step == 1) if step in (0, 1) else None
+
+
+def _keeps_bytes(store: Store, made_here: dict[str, Let], target: Target) -> bool:
+    """Bytes go through vectors where they are made of real numbers: copies of bytes are faster as
+    they are than through floats."""
+    if store.dtype not in target.vectors.bytes:
+        return True
+    let = made_here.get(store.value.name) if isinstance(store.value, Var) else None
+    return let is not None and isinstance(let.value, Apply) and let.value.op == "quantize"
