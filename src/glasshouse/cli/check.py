@@ -1,4 +1,4 @@
-"""Decides how commands tell whether compiled code is right: against the reference executor."""
+"""Whether compiled code is right: compared with the reference executor, for commands."""
 
 from __future__ import annotations
 
@@ -9,15 +9,12 @@ import numpy as np
 
 
 def relative_difference(got: Any, wanted: Any) -> float:
-    """The largest difference, relative to the largest element; NaN where only one has NaN."""
+    """The largest difference, relative to the largest element; infinite where one is NaN or
+    infinite and the other is not, or where shapes differ."""
+    from glasshouse.numerics import compare
+
     got, wanted = (np.asarray(a, np.float64) for a in (got, wanted))
-    if got.shape != wanted.shape:
-        return float("nan")
-    same = (got == wanted) | (np.isnan(got) & np.isnan(wanted))
-    if np.all(same):
-        return 0.0
-    size = float(np.max(np.abs(wanted), where=np.isfinite(wanted), initial=0.0))
-    return float(np.max(np.abs(got - wanted)[~same])) / (size or 1.0)
+    return compare(got, wanted).of_largest
 
 
 def outputs_of(result: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Decides how far two arrays are apart: absolute, relative, and scaled by the largest element."""
+"""The error measure: how far two arrays are apart, and where values differ in kind (NaN, inf)."""
 
 from __future__ import annotations
 
@@ -15,16 +15,17 @@ Array = np.ndarray[Any, Any]
 class Error:
     """`scaled` is the largest absolute error over 1 + the largest wanted size: what is compared.
 
-    A place where one is NaN, or infinite with another sign, and the other is not, makes it
-    infinite. Integers and bools must be equal: `scaled` is then infinite as soon as one differs.
+    A place where one is NaN or infinite and the other is not, or with another sign, makes every
+    measure infinite. Integers and bools must be equal: otherwise it is infinite as well.
     """
 
     max_abs: float = 0.0
     max_rel: float = 0.0
     rms: float = 0.0
     scaled: float = 0.0
+    of_largest: float = 0.0  # the largest absolute error over the largest wanted size
     wrong: int = 0  # places that differ in kind: NaN, infinity, integer, shape
-    at: tuple[int, ...] = ()  # where the largest absolute error is
+    at: tuple[int, ...] = ()  # the first wrong element, or that of the largest absolute error
 
     def __str__(self) -> str:
         if self.wrong:
@@ -36,7 +37,7 @@ def compare(got: Array, wanted: Array) -> Error:
     """How far `got` is from `wanted`."""
     got, wanted = np.asarray(got), np.asarray(wanted)
     if got.shape != wanted.shape:
-        return Error(np.inf, np.inf, np.inf, np.inf, max(got.size, wanted.size, 1))
+        return _infinite(max(got.size, wanted.size, 1))
     if not wanted.size:
         return Error()
     if wanted.dtype.kind != "f":
@@ -58,13 +59,15 @@ def compare(got: Array, wanted: Array) -> Error:
     at = np.unravel_index(int(np.argmax(apart)), apart.shape)
     rms = float(np.sqrt(np.mean(apart * apart)))
     where = tuple(int(i) for i in at)
-    return Error(top, float(np.max(relative)), rms, top / (1.0 + largest), 0, where)
+    return Error(
+        top, float(np.max(relative)), rms, top / (1.0 + largest), top / (largest or 1.0), 0, where
+    )
 
 
 def compare_all(got: Sequence[Array], wanted: Sequence[Array]) -> Error:
     """The worst of several."""
     if len(got) != len(wanted):
-        return Error(np.inf, np.inf, np.inf, np.inf, abs(len(got) - len(wanted)))
+        return _infinite(abs(len(got) - len(wanted)))
     errors = [compare(a, b) for a, b in zip(got, wanted, strict=True)]
     return max(errors, key=lambda e: e.scaled, default=Error())
 
@@ -72,4 +75,8 @@ def compare_all(got: Sequence[Array], wanted: Sequence[Array]) -> Error:
 def _differing(different: Array) -> Error:
     at = np.unravel_index(int(np.argmax(different)), different.shape)
     where = tuple(int(i) for i in at)
-    return Error(np.inf, np.inf, np.inf, np.inf, int(np.count_nonzero(different)), where)
+    return _infinite(int(np.count_nonzero(different)), where)
+
+
+def _infinite(wrong: int, at: tuple[int, ...] = ()) -> Error:
+    return Error(np.inf, np.inf, np.inf, np.inf, np.inf, wrong, at)

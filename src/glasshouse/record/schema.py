@@ -212,6 +212,10 @@ class ErrorRow:
     own: float  # error of this kernel on its actual inputs
     inherited: float
     tolerance: float = 0.0
+    # elements that are NaN or infinite and should not be, or the other way round; the first one's
+    # index. Where there are any, the errors are infinite.
+    wrong: int = field(default=0, metadata={"since": 1})
+    at: list[int] = field(default_factory=list, metadata={"since": 1})
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Decides how exact each kernel is: its ops replayed in float64 on what the kernel really read.
+"""How exact each kernel is: its ops replayed in float64 on what the kernel really read.
 
 The error of a kernel has two parts. Its own: its output against the replay on its actual operands.
 What it inherited: that replay against the true value, computed in float64 from the model's inputs.
@@ -18,6 +18,7 @@ from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.sources import CONSTANT, INPUT
 from glasshouse.ir.types import tensor_type
 from glasshouse.lower.program import Step
+from glasshouse.numerics import compare
 from glasshouse.numpy_ref.executor import bind_sizes, run
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.module import Module
@@ -27,7 +28,8 @@ _NARROW: tuple[DType, ...] = (float32, float16, bfloat16)
 
 @dataclass(frozen=True)
 class KernelError:
-    """Largest errors of one output, relative to its largest element."""
+    """Largest errors of one output, relative to its largest element; infinite where an element is
+    NaN or infinite and should not be (`wrong` of them, the first one `at`)."""
 
     node: Node
     port: int
@@ -35,6 +37,8 @@ class KernelError:
     inherited: float
     max_abs: float
     max_rel: float
+    wrong: int = 0
+    at: tuple[int, ...] = ()
 
 
 def measure_errors(module: Module, inputs: Sequence[Any]) -> list[KernelError]:
@@ -56,10 +60,15 @@ def measure_errors(module: Module, inputs: Sequence[Any]) -> list[KernelError]:
             if value.type.dtype not in _NARROW or not exact.size or wanted.shape != exact.shape:
                 continue
             actual = _wide(held, value.type.dtype)
-            own, _ = _apart(actual, exact)
-            inherited, _ = _apart(exact, wanted)
-            total, absolute = _apart(actual, wanted)
-            errors.append(KernelError(node, value.index, own, inherited, absolute, total))
+            own, total = compare(actual, exact), compare(actual, wanted)
+            inherited = compare(exact, wanted).of_largest
+            worst = own if own.wrong else total
+            errors.append(
+                KernelError(
+                    node, value.index, own.of_largest, inherited, total.max_abs, total.of_largest,
+                    worst.wrong, worst.at if worst.wrong else (),
+                )
+            )  # fmt: skip
 
     module.watch(inputs, see)
     return errors
@@ -68,16 +77,6 @@ def measure_errors(module: Module, inputs: Sequence[Any]) -> list[KernelError]:
 def _wide(array: Array, dtype: DType) -> Array:
     plain = from_storage(array, dtype)
     return plain.astype(np.float64) if dtype.is_float else np.array(plain)
-
-
-def _apart(got: Array, wanted: Array) -> tuple[float, float]:
-    """Largest difference, relative to the largest finite element, and as it is."""
-    with np.errstate(invalid="ignore"):
-        difference = np.abs(got - wanted)
-    finite = np.isfinite(difference)
-    absolute = float(np.max(difference, where=finite, initial=0.0))
-    size = float(np.max(np.abs(wanted), where=np.isfinite(wanted), initial=0.0))
-    return (absolute / size if size else absolute), absolute
 
 
 def _true_values(graph: Graph, inputs: Sequence[Any]) -> dict[Value, Array]:

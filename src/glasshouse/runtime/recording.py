@@ -95,6 +95,16 @@ def _measure(
     builder.facts["kernel seconds"] = f"{total:.6g}"
     builder.facts["share attributed"] = f"{min(total / wall, 1.0):.3f}" if wall else "1"
     stage = owner.current_stage()
+    first = ""
     for e in measure_errors(module, inputs):
-        owner.add(ErrorRow(stage, e.node.id, e.port, e.max_abs, e.max_rel, e.own, e.inherited))
+        owner.add(
+            ErrorRow(
+                stage, e.node.id, e.port, e.max_abs, e.max_rel, e.own, e.inherited, wrong=e.wrong,
+                at=list(e.at),
+            )
+        )  # fmt: skip
+        if e.wrong and not first:
+            first = f"%{e.node.id} {e.node.op.label} at {list(e.at)}, {e.wrong} elements"
+    if first:
+        builder.facts["first wrong"] = first
     keep_values(module, inputs, owner)

@@ -275,7 +275,15 @@ def _accuracy(graph: GraphView, top: int) -> str:
     told = f"{past} past their tolerance" if past else "all within tolerance"
     checked = any(e.tolerance > 0 for e in errors)
     head = f"Accuracy against a float64 replay, {len(errors)} values"
-    return f"{head}{f', {told}' if checked else ''}\n{table(rows, [0, 1, 2, 3])}"
+    lines = [f"{head}{f', {told}' if checked else ''}", table(rows, [0, 1, 2, 3])]
+    wrong = [e for e in graph.table(ErrorRow) if e.wrong]
+    if wrong:
+        called = _called(places.get(wrong[0].node), kernels.get(wrong[0].node))
+        lines.append(
+            f"  {len(wrong)} of them are NaN or infinite where they should not be; first {called}: "
+            f"{wrong[0].wrong} elements, at {list(wrong[0].at)}"
+        )
+    return "\n".join(lines)
 
 
 def _known(value: float) -> float:

@@ -66,3 +66,15 @@ def test_tolerance_follows_the_narrowest_type() -> None:
     wide = tolerance_of(b.finish(x))
     narrow = tolerance_of(b.finish(x.cast("bfloat16").cast("float32")))
     assert 0 < wide < narrow
+
+
+def test_an_infinite_value_counts_and_is_located() -> None:
+    wanted = np.linspace(1, 2, 6).reshape(2, 3)
+    for bad in (np.inf, -np.inf, np.nan):
+        got = wanted.copy()
+        got[1, 0] = got[1, 2] = bad
+        error = compare(got, wanted)
+        assert error.of_largest == error.scaled == error.max_abs == np.inf
+        assert (error.wrong, error.at) == (2, (1, 0))
+        assert compare(got, got).of_largest == 0.0
+    assert compare(wanted + 0.5, wanted).of_largest == 0.25

@@ -221,6 +221,12 @@ export interface ErrorRow {
   own: number;
   inherited: number;
   tolerance: number;
+  /**
+   * elements that are NaN or infinite and should not be, or the other way round; the first one's
+   * index. Where there are any, the errors are infinite.
+   */
+  wrong: number;
+  at: number[];
 }
 
 /** What a tensor held. */
@@ -370,6 +376,8 @@ export const GRAPH_TABLES = {
     own: { type: "float", since: 0 },
     inherited: { type: "float", since: 0 },
     tolerance: { type: "float", since: 0, default: 0.0 },
+    wrong: { type: "int", since: 1, default: 0 },
+    at: { type: "list<int>", since: 1, default: [] },
   },
   summaries: {
     node: { type: "int", since: 0 },
