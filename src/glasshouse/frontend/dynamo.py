@@ -109,10 +109,30 @@ def _inference(module: Any, examples: Sequence[Any], executor: str) -> Callable[
     mode = next((f.fake_mode for f in fakes if isinstance(f, FakeTensor)), None) or FakeTensorMode(
         allow_non_fake_inputs=True
     )
+    _without_checkpoints(module)
     with mode, torch.no_grad():
         graph = make_fx(module, pre_dispatch=True)(*fakes)
     captured = import_graph_module(graph, fakes, "inference")
     return _kept("inference", captured, executor, graph)
+
+
+def _without_checkpoints(module: Any) -> None:
+    """Without gradients nothing is computed again, so a checkpointed body is called as it is.
+
+    PyTorch cannot trace the op of one above autograd, unless it was given a `context_fn`.
+    """
+    op = torch.ops.higher_order.tag_activation_checkpoint
+    for graph in (m.graph for m in module.modules() if isinstance(m, torch.fx.GraphModule)):
+        for node in graph.nodes:
+            if node.target is op:
+                node.target, node.kwargs = _called, {}
+    for part in module.modules():
+        if isinstance(part, torch.fx.GraphModule):
+            part.recompile()
+
+
+def _called(body: Any, *args: Any) -> Any:
+    return body(*args)
 
 
 def _kept(phase: str, captured: Captured, executor: str, graph: Any) -> Callable[..., Any]:

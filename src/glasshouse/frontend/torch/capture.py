@@ -162,6 +162,13 @@ def as_examples(
             given = _example(kind, sizes, dynamic)
         elif isinstance(given, np.ndarray):
             given = torch.from_numpy(np.array(given) if not given.flags.writeable else given)
+        elif isinstance(given, torch.Tensor) and given.layout is not torch.strided:
+            layout = str(given.layout).removeprefix("torch.")
+            raise CaptureError(
+                f"an argument of {type(model).__name__} is a {layout} tensor of shape "
+                f"{list(given.shape)}; compiled code takes dense tensors",
+                hint="give its to_dense()",
+            )
         shapes.append(dynamic)
         return given
 

@@ -9,6 +9,7 @@ from glasshouse.ir.dim import Dim
 from glasshouse.ir.dtype import DType
 from glasshouse.ir.types import TensorType
 from glasshouse.ops.composite import stack, unstack
+from glasshouse.ops.create import full_near
 
 
 @dataclass(frozen=True)
@@ -43,3 +44,10 @@ class Complex:
 def joined(real: Any, imaginary: Any) -> Complex:
     """The complex tensor with these parts."""
     return Complex(stack([real, imaginary], -1))
+
+
+def as_complex(given: Any) -> Complex:
+    """A tensor as a complex one: itself, or with imaginary parts that are zero."""
+    if isinstance(given, Complex):
+        return given
+    return joined(given, full_near(given, given.shape, 0, given.dtype))

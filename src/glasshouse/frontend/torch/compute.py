@@ -110,7 +110,7 @@ def _as_declared(result: Any, val: Any, any_dtype: bool = False) -> Any:
         return tuple(_as_declared(r, v, any_dtype) for r, v in zip(given, val, strict=True))
     if not isinstance(val, torch.Tensor) or result is None:
         return result
-    if (val.dtype in COMPLEX_PARTS) != isinstance(result, Complex):
+    if (val.dtype in COMPLEX_PARTS) != isinstance(result, Complex) and not any_dtype:
         raise ShapeError(f"{result.type} in the place of {val.dtype}")
     if not isinstance(result, Complex) and not any_dtype:
         result = result.cast(dtype_of(val.dtype))

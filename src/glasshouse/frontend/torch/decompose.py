@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch._higher_order_ops.flex_attention import math_attention
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
@@ -56,3 +57,29 @@ def _decomposition(target: Any) -> Any:
     if torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd"):
         return target.decompose
     return torch._decomp.decomposition_table.get(target)
+
+
+def flex_attention(
+    node: fx.Node, held: Mapping[fx.Node, Any]
+) -> tuple[fx.GraphModule, list[fx.Node]]:
+    """Flex attention as PyTorch computes it outside of its own compiler, scores and masks in full.
+
+    Its functions of scores and positions are among `held`, as graphs.
+    """
+    leaves, spec = pytree.tree_flatten((list(node.args), dict(node.kwargs)))
+    bodies = {n for n, value in held.items() if isinstance(value, torch.nn.Module)}
+    nodes = [leaf for leaf in leaves if isinstance(leaf, fx.Node) and leaf not in bodies]
+    fakes = [n.meta["val"] for n in nodes]
+
+    def call(*given: Any) -> Any:
+        found = dict(zip(nodes, given, strict=True))
+        filled = [
+            held[leaf] if leaf in bodies else found[leaf] if isinstance(leaf, fx.Node) else leaf
+            for leaf in leaves
+        ]
+        positional, named = pytree.tree_unflatten(filled, spec)
+        return math_attention(*positional, **named)
+
+    mode = next(f.fake_mode for f in fakes if isinstance(f, torch._subclasses.FakeTensor))
+    with mode, torch.no_grad():
+        return make_fx(call)(*fakes), nodes

@@ -9,6 +9,7 @@ from torch import fx
 
 from glasshouse.errors import CaptureError
 from glasshouse.frontend.torch.complex import Complex
+from glasshouse.frontend.torch.decompose import flex_attention
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import SymDim
@@ -43,6 +44,9 @@ def convert(importer: Importer, module: Any, node: fx.Node, env: dict[Any, Any])
         if name == "wrap_with_set_grad_enabled" and importer.stops and not args[0]:
             return _without_gradient(importer, results)
         return results
+    if name == "flex_attention":
+        found = flex_attention(node, {n: env[n] for n in node.all_input_nodes})
+        return importer.run(found[0], [env[n] for n in found[1]])
     known = _CONTROL.get(name)
     if known is None:
         raise CaptureError(

@@ -151,6 +151,11 @@ def opaque_call(
     kept = val if read is None or not flat_tensors(read) else read
     counted = {id(t) for t in flat_tensors(kept)}
     numbers = tuple(i for i, t in enumerate(results) if id(t) in counted)
+    if any(results[i].layout is not torch.strided for i in numbers):
+        raise CaptureError(
+            f"{name_of(target)} gives a sparse tensor, which a graph cannot hold", builder.where(),
+            "compute with dense tensors (to_dense)",
+        )  # fmt: skip
     types = [_type(results[i], symbols) for i in numbers]
     targets = [_at(args, kwargs, w) for w in written]
     types += [t.type for t in targets]

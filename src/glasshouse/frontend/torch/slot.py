@@ -11,8 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from glasshouse.errors import ShapeError
-from glasshouse.frontend.torch.complex import Complex
+from glasshouse.frontend.torch.complex import Complex, as_complex
 
 Replay = Callable[[Any], Any]
 Back = Callable[[Any, Any], Any]
@@ -93,11 +92,14 @@ class Slot:
     def assign(self, new: Any) -> None:
         """Write as `copy_` does: cast and broadcast to what is held."""
         old = self.read()
-        if isinstance(old, Complex) or isinstance(new, Complex):
-            if not (isinstance(old, Complex) and isinstance(new, Complex)):
-                raise ShapeError(f"{new.type} written into {old.type}")
-            self.write(new)
+        if isinstance(old, Complex):
+            pairs = as_complex(new).pairs.cast(old.dtype)
+            if pairs.shape != old.pairs.shape:
+                pairs = pairs.apply("expand", shape=old.pairs.shape)
+            self.write(Complex(pairs))
             return
+        if isinstance(new, Complex):  # PyTorch warns, and leaves the imaginary part out
+            new = new.parts()[0]
         new = new.cast(old.dtype)
         if new.shape != old.shape:
             new = new.apply("expand", shape=old.shape)

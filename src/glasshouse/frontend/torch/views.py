@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from glasshouse.errors import GlasshouseError
-from glasshouse.frontend.torch.complex import Complex
+from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.ir.dim import product
 from glasshouse.ops.composite import setitem
 from glasshouse.ops.create import arange_near
@@ -32,7 +31,7 @@ def put_back(
     """`parent` with the part that the view op `target` takes of it replaced by `new`."""
     name = target._schema.name
     if isinstance(parent, Complex):
-        raise GlasshouseError(f"a write into a view ({target}) of a complex tensor")
+        return _complex_put_back(target, args, parent, new, replay)
     if isinstance(new, Complex):  # view_as_complex
         return reshaped(new.pairs, parent.shape)
     rank = parent.ndim
@@ -54,6 +53,27 @@ def put_back(
         if step == 1:
             return setitem(parent, _along(axis, rank, slice(start, end)), new)
     return _by_index(parent, new, replay)
+
+
+def _complex_put_back(
+    target: Any, args: Sequence[Any], parent: Complex, new: Any, replay: Callable[[Any], Any]
+) -> Complex:
+    """A view of a complex tensor: of all of it as pairs, of one part, or the same one of both."""
+    name = target._schema.name
+    if name == "aten::view_as_real":
+        return Complex(new)
+    parts = parent.parts()
+    if name == "aten::real":
+        return joined(new, parts[1])
+    if name == "aten::imag":
+        return joined(parts[0], new)
+    written = new.parts()
+    if name == "aten::_conj":
+        return joined(written[0], written[1].apply("negative"))
+    real, imaginary = (
+        put_back(target, args, p, n, replay) for p, n in zip(parts, written, strict=True)
+    )
+    return joined(real, imaginary)
 
 
 def _along(axis: int, rank: int, entry: Any) -> tuple[Any, ...]:
