@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 import os
 import sys
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from glasshouse.errors import CaptureError, Unsupported
+from glasshouse.errors import CaptureError, DataDependent, InParts, Unsupported
 from glasshouse.ir.graph import Graph
 from glasshouse.tensor.trace import trace as trace_function
 
@@ -25,7 +28,7 @@ def trace(model: Any, *inputs: Any, **keywords: Any) -> Graph:
     `ExportedProgram`, an ONNX `ModelProto`, or the path of an .onnx or .pt2 file. Inputs are
     arrays, tensors, or `spec(shape, dtype)`, whose sizes may be names.
     """
-    if isinstance(model, (str, os.PathLike)) or _is_torch(model) or _is_onnx(model):
+    if isinstance(model, (str, os.PathLike)) or _is_torch(model, inputs) or _is_onnx(model):
         graph: Graph = _frontend()(model, inputs, keywords)
         return graph
     if not callable(model):
@@ -56,13 +59,35 @@ def compile(
     error, relative to the largest result, is within `tolerance` (2e-5) are taken. `progress` is
     called with (files built, files in all, name). As many calls as there are runtimes, each with
     memory of its own, go on at the same time.
+
+    A model of PyTorch that takes another way for other data is compiled in parts, with a warning
+    (`InParts`): what comes back is called like a module, and Python runs between the parts.
     """
     from glasshouse.runtime.compiler import compile_optimized
 
-    graph = model if isinstance(model, Graph) else trace(model, *inputs, **keywords)
+    if isinstance(model, Graph):
+        graph = model
+    else:
+        once = {"freeze": False} if _is_torch(model, inputs) else {}
+        try:
+            graph = trace(model, *inputs, **once, **keywords)
+        except DataDependent as error:
+            parts: Module = _in_parts(model, error)  # called like one
+            return parts
     return compile_optimized(
         graph, target, progress, num_runtimes, tune=tune, tolerance=tolerance, precision=precision
     )
+
+
+def _in_parts(model: Any, error: DataDependent) -> Any:
+    from glasshouse.frontend.torch.parts import Parts
+
+    warnings.warn(
+        f"compiled in parts, with Python between them, because the way depends on data: {error}",
+        InParts,
+        stacklevel=3,
+    )
+    return Parts(model, error.message)
 
 
 def load(folder: str | os.PathLike[str], num_runtimes: int = 1, verify: bool = True) -> Module:
@@ -76,14 +101,20 @@ def load(folder: str | os.PathLike[str], num_runtimes: int = 1, verify: bool = T
     return load_folder(folder, num_runtimes, verify)
 
 
-def _is_torch(model: Any) -> bool:
-    """Whether this is a model of PyTorch; if it was never imported, it is not."""
+def _is_torch(model: Any, inputs: Sequence[Any] = ()) -> bool:
+    """Whether this is a model of PyTorch, or a function that is given its tensors.
+
+    If PyTorch was never imported, it is not.
+    """
     torch = sys.modules.get("torch")
     if torch is None:
         return False
     export = sys.modules.get("torch.export")
     programs = (export.ExportedProgram,) if export is not None else ()
-    return isinstance(model, (torch.nn.Module, *programs))
+    if isinstance(model, (torch.nn.Module, *programs)):
+        return True
+    routine = inspect.isroutine(model) or isinstance(model, functools.partial)
+    return routine and any(isinstance(x, torch.Tensor) for x in inputs)
 
 
 def _is_onnx(model: Any) -> bool:

@@ -57,6 +57,10 @@ class CaptureError(GlasshouseError, RuntimeError):
     """A model that could not be turned into a graph."""
 
 
+class DataDependent(CaptureError):
+    """A model that takes another way for other data, so that one graph cannot be all of it."""
+
+
 class Unsupported(GlasshouseError, NotImplementedError):
     """Something that is known and not there; the message names what is."""
 
@@ -79,3 +83,7 @@ class NumericsError(GlasshouseError, ArithmeticError):
 
 class LostGradient(UserWarning):
     """An argument requires a gradient that a compiled module does not compute."""
+
+
+class InParts(UserWarning):
+    """A model that is compiled in parts, because the way through it depends on data."""

@@ -44,9 +44,12 @@ def _flag(value: object) -> str:
     return "true" if value else "false"
 
 
-def _array(dims: tuple[Dim, ...]) -> str:
+def _array(out: KernelText, tile: Tile, dims: tuple[Dim, ...]) -> str:
+    """The name of an array of sizes: a literal of them has no address once one is not constant."""
     numbers = ", ".join(f"(int64_t)({size_text(d)})" for d in dims) or "0"
-    return f"(const int64_t[]){{{numbers}}}"
+    name = out.fresh("dims")
+    out.add(f"const int64_t {name}[] = {{{numbers}}};", tile.ops)
+    return name
 
 
 def _sort(out: KernelText, tile: Tile) -> None:
@@ -88,7 +91,8 @@ def _scatter(out: KernelText, tile: Tile) -> None:
     place = _copied(out, tile)
     axis = axis_of(tile.attr("axis"), len(x.shape))
     adds = _flag(tile.attr("mode") == "add")
-    sizes = f"{len(x.shape)}, {_array(indices.shape)}, {_array(strides(x.shape))}"
+    shape, steps = _array(out, tile, indices.shape), _array(out, tile, strides(x.shape))
+    sizes = f"{len(x.shape)}, {shape}, {steps}"
     given = f"{buffer_of(indices)}, {buffer_of(updates)}, {sizes}, {axis}"
     size = size_text(x.shape[axis])
     out.add(f"gh::scatter_along<{adds}>(ctx, {given}, {size}, {place});", tile.ops)
@@ -100,7 +104,8 @@ def _scatter_nd(out: KernelText, tile: Tile) -> None:
     depth = indices.shape[-1]
     assert isinstance(depth, int), "the op's shape rule wants it fixed"
     rows, width = product(indices.shape[:-1]), product(x.shape[depth:])
-    sizes, steps = _array(x.shape[:depth]), _array(strides(x.shape)[:depth])
+    sizes = _array(out, tile, x.shape[:depth])
+    steps = _array(out, tile, strides(x.shape)[:depth])
     adds = _flag(tile.attr("mode") == "add")
     given = f"{buffer_of(indices)}, {buffer_of(updates)}, {size_text(rows)}, {depth}"
     out.add(

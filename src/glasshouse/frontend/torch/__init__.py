@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import functools
+import inspect
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from glasshouse.frontend.torch.capture import capture
+from glasshouse.frontend.torch.function import as_module
 from glasshouse.frontend.torch.groups import label_partitions
 from glasshouse.frontend.torch.opaque import opaque_ops
 from glasshouse.frontend.torch.program import Captured
@@ -26,11 +29,15 @@ def trace(
     Keywords are the model's own, besides `dynamic_shapes` (as `torch.export.export` takes them),
     `name`, the graph's, and `partition`: a function that gives each node the name of the partition
     that it belongs to, or None; or "cpu", for what that target has code for and the rest.
+    With `freeze=False`, a model that takes another way for other data is refused.
     """
     options = dict(keywords or {})
     shapes, name = options.pop("dynamic_shapes", None), options.pop("name", "")
     partition = options.pop("partition", None)
-    captured = capture(model, inputs, options, shapes, name)
+    freeze = options.pop("freeze", True)
+    if inspect.isroutine(model) or isinstance(model, functools.partial):
+        model = as_module(model)
+    captured = capture(model, inputs, options, shapes, name, freeze)
     graph = captured.graph
     graph.signature = signature_of(captured, getattr(model, "forward", None), (inputs, options))
     if partition is not None:

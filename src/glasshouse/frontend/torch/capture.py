@@ -14,13 +14,13 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
-from glasshouse.errors import CaptureError
+from glasshouse.errors import CaptureError, DataDependent, GlasshouseError
 from glasshouse.frontend.torch.containers import register_unknown
 from glasshouse.frontend.torch.dtypes import torch_dtype
 from glasshouse.frontend.torch.graph_module import import_graph_module, is_aten
 from glasshouse.frontend.torch.loose import capture_loosely
 from glasshouse.frontend.torch.program import Captured, import_program
-from glasshouse.frontend.torch.refusal import quiet, refusal
+from glasshouse.frontend.torch.refusal import DATA, quiet, refusal
 from glasshouse.frontend.torch.stacks import users_lines
 from glasshouse.ir.dim import as_symbol
 from glasshouse.ir.types import TensorType
@@ -28,9 +28,12 @@ from glasshouse.ir.types import TensorType
 
 def capture(
     model: Any, args: Sequence[Any] = (), kwargs: Mapping[str, Any] | None = None,
-    dynamic_shapes: Any = None, name: str = "",
+    dynamic_shapes: Any = None, name: str = "", freeze: bool = True,
 ) -> Captured:  # fmt: skip
-    """A model's graph for arguments like these, and how its calls go in and come out."""
+    """A model's graph for arguments like these, and how its calls go in and come out.
+
+    Without `freeze`, a model that takes another way for other data is refused (`DataDependent`).
+    """
     if isinstance(model, (str, os.PathLike)):
         model = _loaded(os.fspath(model))
     if isinstance(model, torch.export.ExportedProgram):
@@ -45,10 +48,12 @@ def capture(
     dynamic_shapes = dims if dynamic_shapes is None else dynamic_shapes
     try:
         program = export(model, tuple(examples), keywords, dynamic_shapes)
+        names = symbol_names(program, model, examples, keywords, dynamic_shapes)
+        captured = import_program(program, names, model, name)
+    except GlasshouseError:
+        raise
     except Exception as error:  # PyTorch raises whatever the model's code raises
-        return _otherwise(error, model, examples, keywords, dynamic_shapes, name)
-    names = symbol_names(program, model, examples, keywords, dynamic_shapes)
-    captured = import_program(program, names, model, name)
+        return _otherwise(error, model, examples, keywords, dynamic_shapes, name, freeze)
     for number, _ in captured.written:
         if number in shared:
             raise CaptureError(
@@ -74,17 +79,21 @@ def _loaded(path: str) -> Any:
 
 def _otherwise(
     error: Exception, model: Any, args: Sequence[Any], kwargs: dict[str, Any],
-    dynamic_shapes: Any, name: str,
+    dynamic_shapes: Any, name: str, freeze: bool = True,
 ) -> Captured:  # fmt: skip
     """What is tried when export refuses: export's strict way, then running the model once."""
     reason = refusal(error, model)
-    if "itself fails" in reason.message or "arguments" in reason.message:
+    # PyTorch's tracer calls scripted modules with one argument too many.
+    scripted = any(isinstance(m, torch.jit.ScriptModule) for m in model.modules())
+    if not scripted and ("itself fails" in reason.message or "arguments" in reason.message):
         raise reason from error
     try:
         program = export(model, tuple(args), kwargs, dynamic_shapes, strict=True)
         names = symbol_names(program, model, args, kwargs, dynamic_shapes)
         return import_program(program, names, model, name)
     except Exception:
+        if not freeze and DATA in reason.message:
+            raise DataDependent(reason.message, reason.where, reason.hint) from error
         if dynamic_shapes:
             raise reason from error
     try:
@@ -93,6 +102,8 @@ def _otherwise(
             captured = capture_loosely(model, args, kwargs, name)
     except Exception:
         raise reason from error
+    if captured.frozen and not freeze:
+        raise DataDependent(reason.message, reason.where, reason.hint) from error
     warnings.warn(
         f"torch.export refused {type(model).__name__}, so it was captured by running it once: "
         f"what depends on data is fixed as it was for these inputs.\n{reason}",

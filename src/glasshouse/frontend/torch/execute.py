@@ -86,7 +86,9 @@ def _carried(given: Any) -> Any:
 
 def _tensor(given: Any, dtype: Any) -> torch.Tensor:
     if not isinstance(given, torch.Tensor):
-        array = np.asarray(given)
+        array = np.ascontiguousarray(given).reshape(
+            np.shape(given)
+        )  # flipped: no strides for torch
         if array.dtype == np.uint16:
             return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
         given = torch.from_numpy(array if array.flags.writeable else array.copy())

@@ -48,16 +48,31 @@ def capture_loosely(
     # Without oneDNN: its ops (a whole LSTM layer) are not ours to take apart.
     with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), users_lines():
         functional = torch.func.functionalize(run, remove="mutations_and_views")
-        trace = make_fx(functional, _error_on_data_dependent_ops=False, record_stack_traces=True)
-        with module_paths(model):
-            module = trace(*tensors)
+        module, frozen = _traced(functional, model, tensors)
     _check(module, run, tensors)
     weights = {i: (state[n].detach(), n) for i, n in enumerate(names)}
     captured = import_graph_module(module, tensors, name, weights, model)
+    captured.frozen = frozen
     captured.inputs = [places[i - len(names)] for i in captured.inputs]
     captured.written = [(places[i - len(names)], o) for i, o in captured.written]
     captured.in_spec = spec
     return _with_structure(captured, *form)
+
+
+def _traced(function: Any, model: Any, tensors: Sequence[torch.Tensor]) -> tuple[Any, bool]:
+    """The ops of a run, and whether data decided which: by a number that Python read, or a size."""
+    try:
+        trace = make_fx(function, record_stack_traces=True)
+        with module_paths(model):
+            module = trace(*[t.clone() for t in tensors])
+        nodes = [n for n in module.graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
+        return module, any(torch.Tag.dynamic_output_shape in n.target.tags for n in nodes)
+    except RuntimeError as error:
+        if "get value out of a tracing tensor" not in str(error):
+            raise
+    trace = make_fx(function, _error_on_data_dependent_ops=False, record_stack_traces=True)
+    with module_paths(model):
+        return trace(*[t.clone() for t in tensors]), True
 
 
 def _check(module: Any, run: Any, tensors: Sequence[torch.Tensor]) -> None:

@@ -53,6 +53,7 @@ class Captured:
     refused: list[tuple[str, str]] = field(
         default_factory=list
     )  # (op, why its spelling did not do)
+    frozen: bool = False  # whether it holds decisions that the example's data took
     numbers: set[int] = field(default_factory=set)  # graph outputs that are ints in the model
     complex: set[int] = field(default_factory=set)  # graph outputs that are pairs of reals
 

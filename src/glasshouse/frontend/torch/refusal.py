@@ -20,12 +20,12 @@ from glasshouse.ir.origin import Frame
 _FRONTEND = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
-_DATA = "a branch, size or Python number depends on the values in a tensor"
+DATA = "a branch, size or Python number depends on the values in a tensor"
 # (what the message or the exception's name says, what it means, what to do), the first that fits.
 _KNOWN = (
     (
         r"GuardOnDataDependentSymNode|data-dependent|Data-dependent|Could not guard on",
-        _DATA,
+        DATA,
         "use torch.where or torch.cond for a branch, a mask for a size, torch._check for a number",
     ),
     (

@@ -87,6 +87,8 @@ def module_paths(model: torch.nn.Module) -> Iterator[None]:
     with fx_traceback.preserve_node_meta():
         try:
             for path, module in model.named_modules():
+                if isinstance(module, torch.jit.ScriptModule):  # takes no hooks
+                    continue
                 hooks.append(module.register_forward_pre_hook(functools.partial(enter, path)))
                 hooks.append(module.register_forward_hook(leave, always_call=True))
             yield
