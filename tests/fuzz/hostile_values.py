@@ -19,7 +19,7 @@ from glasshouse.errors import GlasshouseError
 from hostile.difference import difference
 from hostile.known import PATTERNS as KNOWN
 from hostile.ops import RTOL
-from hostile.patterns import PATTERNS, WIDTH, All
+from hostile.patterns import PATTERNS, WIDTH, All, eager
 from hostile.values import FILLS, filled
 
 NAME = "hostile_values"
@@ -45,7 +45,6 @@ def _round(seed: int, until: float, report: Report) -> None:
     except GlasshouseError as error:
         report.found(f"{names} of {dtype} is refused", str(error), again)
         return
-    wide = torch.float32 if kind in (torch.bfloat16, torch.float16) else kind
     for fill in FILLS:
         if time.monotonic() >= until:
             return
@@ -54,9 +53,8 @@ def _round(seed: int, until: float, report: Report) -> None:
         sizes = x[x.isfinite()].abs().double()
         scale = float(sizes.max()) if sizes.numel() else 0.0
         for name, ours in zip(names, module(x, w), strict=True):
-            theirs = PATTERNS[name](x.to(wide), w.to(wide))
-            theirs = theirs.to(kind) if theirs.is_floating_point() else theirs
-            said = difference(_array(ours), _array(theirs), dtype, RTOL[dtype], scale)
+            theirs = _array(eager(name, x, w))
+            said = difference(_array(ours), theirs, dtype, RTOL[dtype], scale)
             if said and not any(row.covers(name, fill, False) for row in KNOWN):
                 report.found(
                     f"{name} of {dtype}: {said.split(' at ')[0]}", f"{fill}: {said}", again

@@ -22,6 +22,7 @@ class Known:
     fills: tuple[str, ...]
     why: str
     gradients: bool = False
+    half_only: bool = False  # the rows that float32 needs are held to be needed
 
     def covers(self, name: str, fill: str, gradients: bool) -> bool:
         return name in self.names and fill in self.fills and gradients == self.gradients
@@ -52,6 +53,8 @@ OPS = (
     Known(("cumsum", "sum", "avg_pool", "resize", "cumprod"), (*_EDGE, *_MIXED), _ORDER),
 )  # fmt: skip
 PATTERNS = (
+    Known(("copysign",), ("nan", "one nan", "mixed"), "the sign of NaN says nothing",
+          half_only=True),
     Known(("group_norm", "instance_norm", "layer_norm", "layer_norm by hand",
            "batch_norm, training"), (*_LARGE, *_MIXED),
           "squares are of differences from the mean; PyTorch's overflow elsewhere, or cancel"),

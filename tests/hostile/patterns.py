@@ -168,6 +168,17 @@ PATTERNS: dict[str, Pattern] = {
 }
 
 
+_OWN_TYPE = ("nan_to_num",)  # what it gives is a limit of the type
+
+
+def eager(name: str, x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    """What PyTorch gives. Half types in float32, rounded at the end, which is what kernels do."""
+    half = x.dtype in (torch.bfloat16, torch.float16) and name not in _OWN_TYPE
+    wide = torch.float32 if half else x.dtype
+    out = PATTERNS[name](x.to(wide), w.to(wide))
+    return out.to(x.dtype) if out.is_floating_point() else out
+
+
 class All(torch.nn.Module):
     """All patterns, or some, as one model."""
 
