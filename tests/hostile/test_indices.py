@@ -90,6 +90,15 @@ def test_the_error_names_op_and_line() -> None:
     torch.testing.assert_close(module(X, torch.tensor([1, 2])), X[1:3])  # it runs on
 
 
+def test_what_is_sorted_may_be_negative() -> None:
+    """Only the places that a sort gives are never negative; and a count may go down."""
+    model = Of(lambda x, i: F.embedding(i.sort()[0], x) + F.embedding(i.sort()[1], x))
+    module = gh.compile(model, X, torch.tensor([1, 2]))
+    torch.testing.assert_close(module(X, torch.tensor([3, 2])), model(X, torch.tensor([3, 2])))
+    with pytest.raises(ExecutionError, match="lies outside"):
+        module(X, torch.tensor([1, -1]))
+
+
 def test_torch_compile_refuses_too() -> None:
     compiled = torch.compile(Of(CASES["gather"]), backend="glasshouse")
     with pytest.raises(ExecutionError, match="lies outside"):

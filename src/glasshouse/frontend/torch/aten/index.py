@@ -11,14 +11,16 @@ from glasshouse.frontend.torch.aten.arithmetic import as_index
 from glasshouse.frontend.torch.aten.registry import Context, apply, aten, common, is_handle, scalar
 from glasshouse.frontend.torch.aten.shape import over_parts
 from glasshouse.ir.dim import bounds, product
-from glasshouse.ir.dtype import bool_, int64
+from glasshouse.ir.dtype import bool_, int64, uint8
 from glasshouse.ops import composite
 from glasshouse.ops.create import arange_near, full_near
 from glasshouse.ops.pieces import concat
 from glasshouse.ops.shape import expanded, permuted, reshaped
 from glasshouse.ops.shapes import axis_of, broadcast_shapes
 
-_NEVER_NEGATIVE = frozenset({"arange", "argmax", "argmin", "topk", "sort", "argsort", "one_hot"})
+_MOVERS = ("reshape", "expand", "permute", "slice", "cast")
+_COUNTING = frozenset({("arange", 0), ("argmax", 0), ("argmin", 0), ("topk", 1), ("sort", 1)})
+"""Outputs of ops that are never negative; of a topk and a sort, the second."""
 
 
 def from_front(x: Any, besides: int | None = None) -> Any:
@@ -28,10 +30,13 @@ def from_front(x: Any, besides: int | None = None) -> Any:
     error of such an index. `besides` is a negative number that is meant.
     """
     x = as_index(x)
-    made = x.value.node
-    while made.op.name in ("reshape", "expand", "permute", "slice", "cast"):
-        made = made.inputs[0].node
-    if made.op.name in _NEVER_NEGATIVE or made.outputs[0].type.dtype.name in ("bool", "uint8"):
+    made = x.value
+    while made.node.op.name in _MOVERS and made.type.dtype.bits >= 32:  # int8 of 200 is -56
+        made = made.node.inputs[0]
+    attrs = made.node.attrs
+    upwards = not attrs.get("start") and attrs.get("step", 1) == 1
+    counts = (made.node.op.name, made.index) in _COUNTING and upwards
+    if counts or made.type.dtype in (bool_, uint8):
         return x
     negative = x.apply("less", 0)
     if besides is not None and besides < 0:
