@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.ir.dtype import DType, bfloat16, from_storage
+from glasshouse.runtime.tensor_memory import tensor_array
 
 Array = np.ndarray[Any, Any]
 
@@ -25,12 +26,7 @@ def address_of(array: Array) -> int:
 def array_of(given: Any) -> Array:
     """NumPy's view of an argument; torch tensors and lazy tensors are not copied."""
     if _is_torch(given):
-        import torch
-
-        given = given.detach().resolve_conj().resolve_neg()
-        if given.dtype is torch.bfloat16:
-            return np.asarray(given.view(torch.int16).numpy()).view(np.uint16)
-        given = given.numpy()
+        given = tensor_array(given)
     array = np.asarray(given)
     return as_pairs(array) if array.dtype.kind == "c" else array
 

@@ -342,7 +342,7 @@ class Module(ShowsInCell):
                     "into another is gone)",
                 )
             value = self._by_name[name]
-            plain = as_array(name, value.type, data)
+            plain = as_array(name, value.type, getattr(data, "detach", lambda data=data: data)())
             array = np.ascontiguousarray(to_storage(plain, value.type.dtype)).reshape(plain.shape)
             if array.shape != value.type.shape:
                 raise ExecutionError(f"{name} must be {value.type}, got shape {list(array.shape)}")

@@ -14,6 +14,7 @@ from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, torch_dtype
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.ir.graph import Graph
 from glasshouse.ops.random import RUN_SEED
+from glasshouse.runtime.tensor_memory import tensor_array
 
 EXECUTORS = ("auto", "compiled", "reference")
 
@@ -81,7 +82,7 @@ def _operand(given: Any) -> Any:
 def _carried(given: Any) -> Any:
     if not isinstance(given, torch.Tensor):
         return given
-    return given.float().numpy() if given.dtype is torch.bfloat16 else given.numpy()
+    return tensor_array(given.float() if given.dtype is torch.bfloat16 else given)
 
 
 def _tensor(given: Any, dtype: Any) -> torch.Tensor:

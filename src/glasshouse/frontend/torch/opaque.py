@@ -21,6 +21,7 @@ from glasshouse.ir.dtype import DType, int64
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.op import REGISTRY
 from glasshouse.ir.types import TensorType, tensor_type
+from glasshouse.runtime.tensor_memory import tensor_array
 
 _KEPT = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 
@@ -92,8 +93,7 @@ def _array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
         found = torch.view_as_real(found)
     if found.dtype is torch.bfloat16:
         found = found.float()
-    out: np.ndarray[Any, Any] = found.contiguous().numpy()
-    return out
+    return tensor_array(found.contiguous())
 
 
 # ------------------------------------------------------------------------------- making such nodes

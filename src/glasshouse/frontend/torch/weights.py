@@ -8,6 +8,7 @@ import numpy as np
 import torch
 
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS
+from glasshouse.runtime.tensor_memory import tensor_array
 
 
 def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
@@ -24,11 +25,7 @@ def array_of(tensor: torch.Tensor) -> np.ndarray[Any, Any] | None:
     found = found.cpu().resolve_conj().resolve_neg()
     if found.dtype in COMPLEX_PARTS:
         found = torch.view_as_real(found)
-    if found.dtype is torch.bfloat16:
-        bits: np.ndarray[Any, Any] = found.view(torch.int16).numpy().view(np.uint16)
-        return bits
-    out: np.ndarray[Any, Any] = found.numpy()
-    return out
+    return tensor_array(found)
 
 
 def identity(tensor: torch.Tensor) -> tuple[Any, ...]:

@@ -1,0 +1,55 @@
+"""NumPy's view of a torch tensor's memory that leaves the tensor as it was.
+
+`tensor.numpy()` marks the storage as not resizable for good, and who shards parameters (FSDP2)
+frees and refills storages by resizing them. Here NumPy is told the address instead; the array keeps
+the tensor alive, and is valid as long as nobody resizes the storage.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+class _Memory:
+    """What NumPy asks for (its array interface), and the tensor that owns the bytes."""
+
+    def __init__(self, tensor: Any, dtype: np.dtype[Any]) -> None:
+        self.owner = tensor
+        self.__array_interface__ = {
+            "version": 3,
+            "data": (tensor.data_ptr(), False),
+            "shape": tuple(tensor.shape),
+            "strides": tuple(s * dtype.itemsize for s in tensor.stride()),
+            "typestr": dtype.str,
+        }
+
+
+def tensor_array(tensor: Any) -> Array:
+    """A dense tensor in main memory as an array on the same bytes; bfloat16 comes as uint16."""
+    import torch
+
+    found = tensor.detach().resolve_conj().resolve_neg()
+    dtype = _dtypes().get(found.dtype)
+    if dtype is None or type(found) is not torch.Tensor:
+        plain: Array = found.numpy()  # no element type of NumPy's, or a class with its own memory
+        return plain
+    if not found.numel():
+        return np.empty(tuple(found.shape), dtype)
+    return np.asarray(_Memory(found, dtype))
+
+
+@functools.cache
+def _dtypes() -> dict[Any, np.dtype[Any]]:
+    import torch
+
+    same = (
+        "bool uint8 uint16 uint32 uint64 int8 int16 int32 int64 float16 float32 float64 "
+        "complex64 complex128"
+    )
+    found = {getattr(torch, name): np.dtype(name) for name in same.split()}
+    return {**found, torch.bfloat16: np.dtype(np.uint16)}
