@@ -87,3 +87,7 @@ class LostGradient(UserWarning):
 
 class InParts(UserWarning):
     """A model that is compiled in parts, because the way through it depends on data."""
+
+
+class OnReference(RuntimeWarning):
+    """A whole graph that the reference executor runs, slowly, because it could not be compiled."""

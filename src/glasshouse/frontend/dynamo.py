@@ -39,8 +39,8 @@ class Compiled:
 
     @property
     def recording(self) -> Any:
-        """What the compiler wrote down; None where the reference executor runs the graph."""
-        return getattr(self.runner.module, "base_recording", None)
+        """What the compiler wrote down, or why the reference executor runs the graph."""
+        return self.runner.recording
 
 
 _COMPILED: list[Compiled] = []

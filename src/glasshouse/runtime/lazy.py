@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from glasshouse.errors import CompilerMissing, GlasshouseError
+from glasshouse.errors import CompilerMissing, GlasshouseError, OnReference
 from glasshouse.forking import ForkLock
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.op import Kind
@@ -51,6 +51,7 @@ class LazyExecutor:
 
     def __init__(self, at_once: bool = False) -> None:
         self._at_once = at_once
+        self._missing = False  # whether it was told that there is no compiler
         self._seen: OrderedDict[StructureKey, _Seen] = OrderedDict()
         self._lock = ForkLock()
 
@@ -112,13 +113,14 @@ class LazyExecutor:
         try:
             with PassContext() as ctx:  # one of its own: the user's instruments watch other work
                 return compile_graph(optimize(graph, ctx))
-        except CompilerMissing:
-            if self._at_once:
-                raise
         except GlasshouseError as error:
             if self._at_once:
                 raise
-            warnings.warn(f"lazy tensors run uncompiled: {error}", RuntimeWarning, stacklevel=2)
+            if isinstance(error, CompilerMissing):  # told once, not for every graph
+                missing, self._missing = self._missing, True
+                if missing:
+                    return None
+            warnings.warn(f"lazy tensors run uncompiled: {error}", OnReference, stacklevel=2)
         return None
 
 

@@ -7,6 +7,7 @@ import torch
 from torch import nn
 
 from frontend_torch import assert_same
+from glasshouse.errors import BuildError, OnReference
 from glasshouse.frontend import dynamo
 
 
@@ -97,3 +98,25 @@ def test_the_compiled_module_and_its_recording_are_at_hand():
 def test_unknown_options_are_refused():
     with pytest.raises(Exception, match="no option speed"):
         torch.compile(nn.ReLU(), backend="glasshouse", options={"speed": 2})(torch.ones(2))
+
+
+def test_a_graph_on_the_reference_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The whole graph falls back: one warning with the reason, which the recording has too."""
+
+    def broken(*_: object) -> None:
+        raise BuildError("the compiler gave up on kernel 3")
+
+    monkeypatch.setattr("glasshouse.frontend.torch.execute._compiled", broken)
+    torch._dynamo.reset()
+    dynamo.reset()
+    model, x = torch.nn.Linear(3, 2), torch.ones(4, 3)
+    run = torch.compile(model, backend="glasshouse")
+    with torch.no_grad(), pytest.warns(OnReference) as told:
+        got = run(x)
+    torch.testing.assert_close(got, model(x).detach())
+    assert [str(w.message) for w in told] == [
+        "inference runs on the reference executor, which is slow: the compiler gave up on kernel 3"
+    ]
+    (part,) = dynamo.compiled_graphs()
+    assert part.recording.header.facts["not compiled"] == "the compiler gave up on kernel 3"
+    assert part.recording.graphs

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from glasshouse.errors import GlasshouseError, TypeMismatch
+from glasshouse.errors import GlasshouseError, OnReference, TypeMismatch
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, torch_dtype
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.ir.graph import Graph
@@ -28,6 +28,7 @@ class Runner:
         self.captured = captured
         self.graph: Graph = captured.graph
         self.module: Any = None
+        self.why = "the reference executor was asked for"  # where there is no module
         self._state: dict[str, Any] = {}
         if executor != "reference":
             try:
@@ -35,12 +36,22 @@ class Runner:
             except Exception as error:
                 if executor == "compiled":
                     raise
-                said = error.message if isinstance(error, GlasshouseError) else repr(error)
+                self.why = error.message if isinstance(error, GlasshouseError) else repr(error)
                 warnings.warn(
                     f"{self.graph.name or 'a graph'} runs on the reference executor, which is "
-                    f"slow: {said}",
+                    f"slow: {self.why}",
+                    OnReference,
                     stacklevel=3,
                 )
+
+    @property
+    def recording(self) -> Any:
+        """What the compiler wrote down; without a module, the captured graph and the reason."""
+        from glasshouse.runtime.uncompiled import uncompiled
+
+        if self.module is None:
+            return uncompiled(self.graph, self.why)
+        return self.module.base_recording
 
     def __call__(self, flat: Sequence[Any]) -> list[Any]:
         """The model's results, flat, for its flat arguments; written arguments are written to."""
