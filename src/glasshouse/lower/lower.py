@@ -24,7 +24,7 @@ from glasshouse.lower.kernel.kernel import OPERAND, OUTPUT, Buffer, Kernel
 from glasshouse.lower.numbers import is_number, is_zero_point
 from glasshouse.lower.program import Call, Fallback, Program, Step
 from glasshouse.lower.target import Target, TileMaker
-from glasshouse.lower.variants import assembled, chosen
+from glasshouse.lower.variants import assembled
 from glasshouse.ops.cost import bytes_read, bytes_written, operations
 
 
@@ -67,7 +67,7 @@ def lower_group(
         except Unsupported as error:
             reason = error.message
             continue
-        return _call(group, builder, program, kernels)
+        return _call(group, builder, kernels)
     return Fallback(group.node, reason)
 
 
@@ -126,12 +126,9 @@ def _parameters(builder: KernelBuilder) -> None:
             raise Unsupported("a large constant inside of a fused group")
 
 
-def _call(
-    group: Group, builder: KernelBuilder, program: Program, kernels: dict[Hashable, Kernel]
-) -> Call:
+def _call(group: Group, builder: KernelBuilder, kernels: dict[Hashable, Kernel]) -> Call:
     ops = tuple(n.op.label for n in group.body.nodes if n.op.kind is not Kind.SOURCE)
     kernel = assembled("", _buffers(group, builder), builder.statements, ops)
-    kernel, choices = chosen(kernel, program.choose, builder.target)
     known = kernels.get(kernel)
     if known is None:
         known = kernels[kernel] = replace(kernel, name=f"k{len(kernels)}_{_word(ops)}")
@@ -143,7 +140,6 @@ def _call(
         flops=operations(group.node),
         bytes_read=bytes_read(group.node),
         bytes_written=bytes_written(group.node),
-        choices=choices,
     )
 
 

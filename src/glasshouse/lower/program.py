@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from glasshouse.ir.dim import Dim, Symbol
 from glasshouse.ir.graph import Graph, Node, Value
-from glasshouse.lower.choice import Choice, Chooser, by_estimate
+from glasshouse.lower.choice import Choice
 from glasshouse.lower.kernel.kernel import OPERAND, Kernel
 from glasshouse.lower.kernel.statement import Form
 from glasshouse.lower.order import Order
@@ -87,7 +87,6 @@ class Program:
     """In which order the axes of a value lie, where that is not row-major."""
     aliases: Mapping[Value, Value] = field(default_factory=dict)
     """Views: value -> the one whose buffer it shares."""
-    choose: Chooser = by_estimate
     plan: MemoryPlan | None = None
 
     def buffer_of(self, value: Value) -> Value:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from glasshouse.ir.dtype import DType
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
-from glasshouse.lower.kernel.queries import readers
+from glasshouse.lower.kernel.queries import may_share
 from glasshouse.lower.program import Call, Program
 
 
@@ -37,7 +37,10 @@ class Timeline:
         step = program.steps[writer]
         if any(v is not old and program.buffer_of(v) is old for v in step.node.inputs):
             return False  # through a reshape: other indices
-        return isinstance(step, Call) and _index_by_index(step, old, new)
+        if not isinstance(step, Call) or old not in step.operands:
+            return False
+        names = f"x{step.operands.index(old)}", f"y{step.outputs.index(new)}"
+        return may_share(step.kernel, *names)
 
 
 def _may_fail(node: Node) -> bool:
@@ -46,31 +49,6 @@ def _may_fail(node: Node) -> bool:
         n.op.kind is not Kind.ELEMENTWISE and any(_is_integer(v.type.dtype) for v in n.inputs)
         for n in _members(node)
     )
-
-
-def _index_by_index(call: Call, old: Value, new: Value) -> bool:
-    """Whether a kernel uses each element of `old` at its own index alone, before it is replaced.
-
-    With further outputs made of `old`, another loop might read it once more; not where the kernel
-    reads it once.
-    """
-    node = call.node
-    body = node.attrs.get("body")
-    inside = body.inputs if isinstance(body, Graph) else node.inputs
-    made = {b for b, outer in zip(inside, node.inputs, strict=True) if outer is old}
-    for member in _members(node):
-        if not made.isdisjoint(member.inputs):
-            same = all(v.type.shape == old.type.shape for v in member.outputs)
-            if member.op.kind is not Kind.ELEMENTWISE or not same:
-                return False
-            made.update(member.outputs)
-    outputs = body.outputs if isinstance(body, Graph) else node.outputs
-    pairs = zip(outputs, node.outputs, strict=True)
-    return all(outer is new for inner, outer in pairs if inner in made) or _is_read_once(call, old)
-
-
-def _is_read_once(call: Call, operand: Value) -> bool:
-    return len(readers(call.kernel, f"x{call.operands.index(operand)}")) == 1
 
 
 def _members(node: Node) -> list[Node]:

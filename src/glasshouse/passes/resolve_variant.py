@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from glasshouse.backend.base import backend_named
 from glasshouse.errors import PassError
 from glasshouse.lower.choice import Choice, Chooser, Problem, by_estimate, unmeasured
-from glasshouse.lower.program import Program
+from glasshouse.lower.kernel.kernel import Kernel
+from glasshouse.lower.program import Call, Program, Step
+from glasshouse.lower.target import Target
+from glasshouse.lower.variants import chosen
 from glasshouse.passes.base import ProgramPass, register_pass
 from glasshouse.passes.tune import TOLERANCE, Tuner
 
@@ -29,8 +32,6 @@ class ResolveVariant(ProgramPass):
     `prefer` names variants that are taken wherever a target has them.
     """
 
-    lowered: ClassVar[bool] = False
-
     measure: str = "large"
     tolerance: float = TOLERANCE
     prefer: tuple[str, ...] = ()
@@ -43,7 +44,29 @@ class ResolveVariant(ProgramPass):
         if self.measure != "none":
             backend = backend_named(ctx.target.name)
             choose = Tuner(backend, self.measure == "all", self.tolerance, ctx.progress)
-        return replace(program, choose=_Preferring(self.prefer, choose) if self.prefer else choose)
+        if self.prefer:
+            choose = _Preferring(self.prefer, choose)
+        return resolved(program, choose, ctx.target)
+
+    def result(self, program: Program) -> dict[str, tuple[Choice, ...]]:
+        """The choices of each kernel that had any, by its name."""
+        calls = (s for s in program.steps if isinstance(s, Call))
+        return {call.kernel.name: call.choices for call in calls if call.choices}
+
+
+def resolved(program: Program, choose: Chooser, target: Target) -> Program:
+    """The program with every tile in the variant chosen for it; equal kernels are asked once."""
+    known: dict[str, tuple[Kernel, tuple[Choice, ...]]] = {}
+    steps: list[Step] = []
+    for step in program.steps:
+        if isinstance(step, Call):
+            if step.kernel.name not in known:
+                known[step.kernel.name] = chosen(step.kernel, choose, target)
+            kernel, choices = known[step.kernel.name]
+            if choices:
+                step = replace(step, kernel=kernel, choices=choices)
+        steps.append(step)
+    return replace(program, steps=steps)
 
 
 @dataclass(frozen=True)
