@@ -48,6 +48,8 @@ OPS = (
     Known(("quantize",), (*_MIXED, *_ANY_INF), "NaN has no integer: the zero point stands for it"),
     Known(("relu", "elu"), ("nan", "one nan", "one nan in all", *_MIXED),
           "the slope at NaN: 0 for relu, NaN for elu; PyTorch lets the gradient through", True),
+    Known(("cumsum",), _ANY_INF, "the sample has PyTorch subtract for an exclusive sum: inf - inf"),
+    Known(("rms_norm",), ("mixed in all",), "the reference adds squares in float64: no overflow"),
     Known(("prod", "variance"), (*_LARGE, *_MIXED, *_ANY_INF), "they overflow, or meet 0 and inf, "
           "in another order", True),
     Known(("cumsum", "sum", "avg_pool", "resize", "cumprod"), (*_EDGE, *_MIXED), _ORDER),
