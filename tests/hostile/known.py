@@ -55,6 +55,8 @@ OPS = (
     Known(("cumsum", "sum", "avg_pool", "resize", "cumprod"), (*_EDGE, *_MIXED), _ORDER),
 )  # fmt: skip
 PATTERNS = (
+    Known(("power",), ("denormals", "1e-30", *_MIXED), "the exponent is rounded to the half type",
+          half_only=True),
     Known(("copysign",), ("nan", "one nan", "mixed"), "the sign of NaN says nothing",
           half_only=True),
     Known(("group_norm", "instance_norm", "layer_norm", "layer_norm by hand",
