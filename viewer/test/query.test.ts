@@ -94,11 +94,32 @@ test("stages are counted by what each pass did", async () => {
 test("two stages are compared by id", async () => {
   const before = await open(staged, 0);
   const after = await open(staged, 1);
-  const [a, b] = [await before.signature({ byId: true }, call), await after.signature({ byId: true }, call)];
-  const left = await before.compareWith({ other: b, side: "left" }, call);
-  const right = await after.compareWith({ other: a, side: "right" }, call);
-  assert.deepEqual([left.alone, left.changed, left.same], [2, 1, 1]);
-  assert.deepEqual([right.alone, right.changed, right.same], [1, 1, 1]);
+  const m = await before.matchWith({ other: await after.signature({ byId: true }, call) }, call);
+  assert.deepEqual([m.onlyLeft, m.onlyRight, m.changed], [2, 1, 1]);
+  assert.deepEqual(m.list.map((d) => [d.title, d.what]), [["Matmul", ""], ["Gelu", ""], ["Fused", ""], ["Tanh", "inputs"]]);
+});
+
+test("two files are matched by name, by module and op, and by their neighbours", async () => {
+  const one: GraphSpec = {
+    nodes: [
+      { op: "Input", kind: "source", name: "x", outputs: ["float32[4]"] },
+      { op: "aten.linear.default", kind: "matmul", name: "linear", inputs: [0], path: "net/fc", outputs: ["float32[8]"] },
+      { op: "aten.relu.default", name: "relu", inputs: [1], path: "net", outputs: ["float32[8]"] },
+      { op: "aten.tanh.default", name: "tanh", inputs: [2], outputs: ["float32[8]"] },
+    ],
+  };
+  const two: GraphSpec = {
+    nodes: [
+      { op: "Input", kind: "source", name: "input.1", outputs: ["float32[4]"] },
+      { op: "Gemm", kind: "matmul", name: "/net/fc/Gemm", inputs: [0], path: "net/fc", outputs: ["float32[8]"] },
+      { op: "Relu", name: "/net/Relu", inputs: [1], path: "net", outputs: ["float32[8]"] },
+      { op: "Sigmoid", name: "/Sigmoid", inputs: [2], outputs: ["float32[8]"] },
+    ],
+  };
+  const [a, b] = [await open(one), await open(two)];
+  const m = await a.matchWith({ other: await b.signature({ byId: false }, call) }, call);
+  assert.deepEqual([...m.toRight.subarray(0, 3)], [0, 1, 2]);
+  assert.deepEqual([m.onlyLeft, m.onlyRight, m.changed], [1, 1, 0]);
 });
 
 test("the first rule that fits a box wins; a broken one says so", async () => {

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
+from pathlib import PurePath
 from typing import Any
 
 import numpy as np
@@ -21,15 +23,18 @@ def join(recordings: Sequence[Recording]) -> Recording:
 
 
 def _join(recordings: Sequence[Recording]) -> Recording:
-    made = RecordingBuilder(" and ".join(_title(r) for r in recordings))
+    titles = _titles(recordings)
+    made = RecordingBuilder(" and ".join(titles))
     seen: set[str] = set()
-    for recording in recordings:
+    for recording, title in zip(recordings, titles, strict=True):
         remap = made.indices(recording.strings)
         first = len(made.graphs)
         for view in recording.graphs:
             parent = view.info.parent
-            title = _title(recording)
-            name = view.name if view.name == title or parent != NEVER else f"{title}: {view.name}"
+            alone = view.name in (title, _title(recording))
+            name = title if alone else f"{title}: {view.name}"
+            if parent != NEVER:
+                name = view.name
             graph = made.graph(
                 name, NEVER if parent == NEVER else parent + first, dict(view.info.attrs)
             )
@@ -43,7 +48,7 @@ def _join(recordings: Sequence[Recording]) -> Recording:
                 if table.rows:
                     graph.extend(row_class, table.rows, columns)
         for key, fact in recording.header.facts.items():
-            made.facts[key if key not in made.facts else f"{_title(recording)}: {key}"] = fact
+            made.facts[key if key not in made.facts else f"{title}: {key}"] = fact
         for style in recording.styles:
             made.add(StyleRow(style.kind, style.json))
         for source in recording.sources:
@@ -52,6 +57,20 @@ def _join(recordings: Sequence[Recording]) -> Recording:
                 made.source(source.path, source.text)
     assert set(FILE_TABLES) == {"sources", "styles"}, "a new table of the file must be joined too"
     return made.finish()
+
+
+def _titles(recordings: Sequence[Recording]) -> list[str]:
+    """What each is called beside the others: by its file's name where titles are alike."""
+    titles = [_title(r) for r in recordings]
+    if len(set(titles)) == len(titles):
+        return titles
+    files = [PurePath(r.where).name or t for r, t in zip(recordings, titles, strict=True)]
+    seen: Counter[str] = Counter()
+    out = []
+    for name in files:
+        seen[name] += 1
+        out.append(f"{name} ({seen[name]})" if seen[name] > 1 else name)
+    return out
 
 
 def _title(recording: Recording) -> str:

@@ -23,7 +23,7 @@ export class Shell {
   /** What holds the drawing; a second one can stand beside it. */
   readonly main: HTMLElement;
   private minimap: Minimap | null = null;
-  private readonly title = el("span", { class: "file-name" });
+  private readonly title = el("h1", { class: "file-name" });
   private readonly counts = el("span", { class: "counts" });
   private readonly grouping = el("select", { "aria-label": "Group by" });
   private readonly status = el("div", { class: "status", role: "status", hidden: true });
@@ -46,7 +46,7 @@ export class Shell {
     );
     const stage = (this.main = el("main", { class: "stage" }));
     this.slots = {
-      toolbar: extra, left: el("aside", { class: "side left" }), right: el("aside", { class: "side right" }),
+      toolbar: extra, left: el("aside", { class: "side left", "aria-label": "Outline" }), right: el("aside", { class: "side right", "aria-label": "Details and styles" }),
       bottom: el("footer", { class: "bottom" }), over: el("div", { class: "over" }),
     };
     stage.append(this.slots.over, this.status, this.problem);

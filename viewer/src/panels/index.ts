@@ -16,6 +16,7 @@ import { Help } from "./help";
 import { listenToKeys } from "./keys";
 import { LargeGroup } from "./large_group";
 import { Links, readPlace } from "./links";
+import { LiveRegion } from "./live";
 import { Menu } from "./menu";
 import { readOptions, Server, type ServedFile } from "./options";
 import { OutlinePanel } from "./outline";
@@ -84,6 +85,7 @@ export class Panels {
     this.start = new StartPage({ open: (f) => void this.openFile(f), converts: this.server !== null });
     const crumbs = new Breadcrumbs(app, (g) => this.openGraph(g));
     slots.over.append(el("div", { class: "over-top" }, crumbs.element), this.large.element, this.palette.element, this.coloring.legend, this.start.element, this.told, this.help.element);
+    slots.over.append(new LiveRegion(app).element);
     this.notice = new Notice(app);
     this.drawer = new Drawer(app);
     slots.bottom.append(this.notice.element, this.drawer.element, this.passes.element);

@@ -3,7 +3,9 @@
 import { el } from "../base/dom";
 
 export function button(text: string, title: string, run: () => void, cls = ""): HTMLButtonElement {
-  return el("button", { type: "button", title, class: cls, click: () => run() }, text);
+  // A sign alone is no name to whoever hears it.
+  const name: Record<string, string> = /[\p{L}\p{N}]/u.test(text) ? {} : { "aria-label": title.replace(/ \([^)]*\)$/, "") };
+  return el("button", { type: "button", title, class: cls, ...name, click: () => run() }, text);
 }
 
 /** A link inside a panel: goes to an item, never to the network. */

@@ -69,7 +69,7 @@ export class PassesPanel {
       if (end === i || this.expanded) out.push(tabs[i++]);
       else {
         const text = `${end - i} ${end - i === 1 ? "pass" : "passes"} without changes: ${names.slice(i, end).join(", ")}`;
-        out.push(el("button", { type: "button", class: "stage-tab idle gap", title: text, "aria-label": text, click: () => this.expand() }, `⋯ ${end - i}`));
+        out.push(el("button", { type: "button", class: "stage-tab idle gap", role: "tab", "aria-selected": "false", title: text, "aria-label": text, click: () => this.expand() }, `⋯ ${end - i}`));
         i = end;
       }
     }

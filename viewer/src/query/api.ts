@@ -4,7 +4,8 @@ import type { StageChange } from "./changes";
 import type { NodeDetails } from "./details";
 import type { Icicle } from "./icicle";
 import type { KernelLines } from "./kernel_table";
-import type { Compared, Signature } from "./likeness";
+import type { Signature } from "./likeness";
+import type { Matched } from "./matching";
 import type { MeasureName, Unit } from "./measures";
 import type { MemoryPlan } from "./memory";
 import type { OutlineWindow } from "./outline";
@@ -96,7 +97,10 @@ export type PanelApi = {
   itemsNamed: { arg: { names: readonly ItemName[] }; result: readonly number[] };
   /** Every node shown, told so that another pane finds the same ones. */
   signature: { arg: { byId: boolean }; result: Signature };
-  compareWith: { arg: { other: Signature; side: "left" | "right" }; result: Compared };
+  /** Which of the nodes shown here (the left) are which of the other pane's, and what differs. */
+  matchWith: { arg: { other: Signature }; result: Matched };
+  /** Marks of nodes carried on to the groups around them. */
+  markItems: { arg: { mark: Uint8Array }; result: Uint8Array };
   /** Key by which `signature` knows an item, and the other way round; "" and -1 where there is none. */
   likeOf: { arg: { item: number; byId: boolean }; result: string };
   itemLike: { arg: { key: string; byId: boolean }; result: number };

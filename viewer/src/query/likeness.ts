@@ -1,8 +1,9 @@
-/** Decides which nodes of two graphs are the same one: by id in stages of one graph, else by name, else by place. */
+/** What a pane tells of every node that it shows, so that another pane finds the same ones (`matching.ts`). */
 
+import { shortType } from "../base/format";
 import { finish, mix } from "../base/hash";
+import { nodeTitle, shortOp } from "../model/labels";
 import type { Graph } from "../model/graph";
-import { markGroups } from "./marks";
 import { coldList } from "./cold";
 import type { Shown } from "./shown";
 
@@ -11,20 +12,19 @@ export interface Signature {
   /** Same file and graph: nodes are told by id. */
   readonly sameGraph: boolean;
   readonly keys: readonly string[];
-  /** Changes when op, types, attributes or the producers (by key) change. */
-  readonly hash: Int32Array;
+  /** Module path of each, with dots however the file writes it. */
+  readonly paths: readonly string[];
+  /** Op of each as it stands, and by its family of names: linear, addmm and Gemm are one. */
+  readonly ops: readonly string[];
+  readonly kinds: readonly string[];
+  readonly shapes: readonly string[];
+  readonly titles: readonly string[];
+  /** Hash of the attributes. */
+  readonly attrs: Int32Array;
+  /** Producers of each: node numbers, -1 for those that are not shown. */
+  readonly offsets: Int32Array;
+  readonly inputs: Int32Array;
 }
-
-export interface Compared {
-  readonly mark: Uint8Array;
-  readonly alone: number;
-  readonly changed: number;
-  readonly same: number;
-}
-
-const ADDED = 1;
-const REMOVED = 2;
-const CHANGED = 3;
 
 export function keysOf(s: Shown, byId: boolean): string[] {
   const { h, graph } = s;
@@ -72,53 +72,60 @@ function hashText(text: string): number {
   return x;
 }
 
+/** Names under which exporters know one and the same op. */
+const SAME_OP: readonly (readonly [RegExp, string])[] = [
+  [/^(linear|addmm|gemm|matmul|mm|bmm|baddbmm|batchmatmul|fusedmatmul\*)$/, "matmul"],
+  [/^(convolution|conv)$/, "conv"],
+  [/^(native)?(layernorm(alization)?|fusedlayernorm\*)$/, "layernorm"],
+  [/^(native)?batchnorm(alization|legitnotraining)?$/, "batchnorm"],
+  [/^(log)?softmax$/, "softmax"],
+  [/^(view|unsafeview|reshape|flatten|unsqueeze|squeeze|expand)$/, "reshape"],
+  [/^(permute|transpose|t)$/, "permute"],
+  [/^(gather|embedding|take|indexselect|index)$/, "gather"],
+  [/^(parameter|buffer|constant|initializer|getattr|variable)$/, "weight"],
+  [/^(input|placeholder)$/, "input"],
+  [/^(multiply|mul)$/, "mul"],
+  [/^(divide|div)$/, "div"],
+  [/^(subtract|sub)$/, "sub"],
+  [/^(power|pow)$/, "pow"],
+  [/^(concat|cat|concatenate)$/, "concat"],
+  [/^(globalaveragepool|adaptiveavgpool)$/, "mean"],
+];
+
+/** An op without dialect, overload and the habits of exporters: "aten.max_pool2d.default" and "MaxPool" are one. */
+export function sameOp(op: string): string {
+  const plain = shortOp(op).replace(/\.\w+$/, "").toLowerCase().replace(/_|\d+d$/g, "").replace(/^reduce/, "");
+  return SAME_OP.find(([names]) => names.test(plain))?.[1] ?? plain;
+}
+
+/** "layer1/layer1.0/conv" as some exporters write it and "layer1/0/conv" are one path. */
+const samePath = (path: string): string => path.replace(/\//g, ".").replace(/(^|\.)([^.]+)\.\2(?=\.)/g, "$1$2");
+
 export function signature(s: Shown, byId: boolean): Signature {
   const { h, graph } = s;
-  const keys = keysOf(s, byId);
-  const hash = new Int32Array(h.nodes);
-  const texts = new Map<number, number>();
+  const hashes = new Map<number, number>();
   const of = (text: number): number => {
-    let v = texts.get(text);
-    if (v === undefined) texts.set(text, (v = hashText(graph.strings.head(text, 2000))));
+    let v = hashes.get(text);
+    if (v === undefined) hashes.set(text, (v = hashText(graph.strings.head(text, 2000))));
     return v;
   };
   const attrKeys = coldList(graph, "attr_keys");
   const attrValues = coldList(graph, "attr_values");
+  const known = new Map<number, string>();
+  const [paths, ops, kinds, shapes, titles]: string[][] = [[], [], [], [], []];
+  const attrs = new Int32Array(h.nodes);
   for (let n = 0; n < h.nodes; n++) {
     const r = h.stage.row[n];
+    titles.push(nodeTitle(h, n));
+    paths.push(r < 0 ? "" : samePath(pathOf(graph, r, known)));
+    ops.push(r < 0 ? "output" : graph.strings.head(graph.op[r], 200));
+    kinds.push(sameOp(ops[n]));
+    const at = r < 0 ? 0 : graph.outputs.offsets[r];
+    shapes.push(r >= 0 && at < graph.outputs.offsets[r + 1] ? shortType(graph.strings.head(graph.outputs.values[at], 200)) : "");
     let x = 7;
-    if (r >= 0) {
-      x = mix(x, of(graph.op[r]));
-      for (let i = graph.outputs.offsets[r]; i < graph.outputs.offsets[r + 1]; i++) x = mix(x, of(graph.outputs.values[i]));
-      for (let i = attrKeys.offsets[r]; i < attrKeys.offsets[r + 1]; i++) x = mix(mix(x, of(attrKeys.values[i])), of(attrValues.values[i]));
-    }
-    for (let i = h.stage.inputs.offsets[n]; i < h.stage.inputs.offsets[n + 1]; i++) {
-      const src = h.stage.inputs.values[i];
-      x = mix(x, src < 0 ? -1 : hashText(keys[src]));
-    }
-    hash[n] = finish(x);
+    for (let i = r < 0 ? 0 : attrKeys.offsets[r]; r >= 0 && i < attrKeys.offsets[r + 1]; i++) x = mix(mix(x, of(attrKeys.values[i])), of(attrValues.values[i]));
+    for (let i = r < 0 ? 0 : at; r >= 0 && i < graph.outputs.offsets[r + 1]; i++) x = mix(x, of(graph.outputs.values[i]));
+    attrs[n] = finish(x);
   }
-  return { sameGraph: byId, keys, hash };
-}
-
-/** Marks on what is shown here, seen from the other pane: left has what was removed, right what was added. */
-export function compareWith(s: Shown, other: Signature, side: "left" | "right"): Compared {
-  const mine = signature(s, other.sameGraph);
-  const theirs = new Map<string, number>();
-  other.keys.forEach((k, i) => theirs.set(k, other.hash[i]));
-  const mark = new Uint8Array(s.h.nodes + s.h.groups);
-  let alone = 0;
-  let changed = 0;
-  for (let n = 0; n < s.h.nodes; n++) {
-    const h = theirs.get(mine.keys[n]);
-    if (h === undefined) {
-      mark[n] = side === "left" ? REMOVED : ADDED;
-      alone++;
-    } else if (h !== mine.hash[n]) {
-      mark[n] = CHANGED;
-      changed++;
-    }
-  }
-  markGroups(s.h, mark);
-  return { mark, alone, changed, same: s.h.nodes - alone - changed };
+  return { sameGraph: byId, keys: keysOf(s, byId), paths, ops, kinds, shapes, titles, attrs, offsets: h.stage.inputs.offsets.slice(), inputs: h.stage.inputs.values.slice() };
 }

@@ -10,7 +10,9 @@ import { Details } from "./details";
 import { icicle } from "./icicle";
 import { toJson } from "./json";
 import { kernelLines } from "./kernel_table";
-import { compareWith, groupPath, keysOf, signature } from "./likeness";
+import { groupPath, keysOf, signature } from "./likeness";
+import { markGroups } from "./marks";
+import { match } from "./matching";
 import { memoryPlan } from "./memory";
 import { measureNames } from "./measures";
 import { itemsOf, nameOf } from "./names";
@@ -54,7 +56,14 @@ export function panelMethods(shown: () => Shown): Served<PanelApi> {
     nameOf: (a) => nameOf(shown(), a.item),
     itemsNamed: (a) => itemsOf(shown(), a.names),
     signature: (a) => signature(shown(), a.byId),
-    compareWith: (a) => compareWith(shown(), a.other, a.side),
+    matchWith: (a) => match(signature(shown(), a.other.sameGraph), a.other),
+    markItems: (a) => {
+      const { h } = shown();
+      const mark = new Uint8Array(h.nodes + h.groups);
+      mark.set(a.mark.subarray(0, h.nodes));
+      markGroups(h, mark);
+      return mark;
+    },
     likeOf: (a) => likeOf(shown(), a.item, a.byId),
     itemLike: (a) => itemLike(shown(), a.key, a.byId),
     pathsOf: (a) => a.keys.map((k) => pathOfKey(shown(), k)),

@@ -8,6 +8,8 @@ import type { ViewSpec } from "../engine/api";
 import { Camera } from "../gl/camera";
 import { GraphView } from "../gl/graph_view";
 import { Overlays } from "../panels/overlays";
+import { button } from "../panels/parts";
+import type { Difference, Matched } from "../query/matching";
 
 export interface Loaded {
   readonly bytes: Uint8Array;
@@ -23,6 +25,9 @@ export class Compare {
   private readonly off: (() => void)[] = [];
   private last: [Camera, Camera] = [new Camera(), new Camera()];
   private busy = false;
+  private matched: Matched | null = null;
+  private at = -1;
+  private readonly list = el("ol", { class: "differences", "aria-label": "Differences", hidden: true });
   private sync: { readonly left: ReadonlyMap<string, string>; readonly right: ReadonlyMap<string, string> } | null = null;
 
   constructor(private readonly app: App, private readonly host: HTMLElement, private readonly mine: Overlays, private readonly close: () => void) {
@@ -31,7 +36,7 @@ export class Compare {
     this.bars = [el("div", { class: "pane-bar left-bar" }), el("div", { class: "pane-bar" })];
     this.pane = el("section", { class: "pane", "aria-label": "Second graph" }, this.bars[1], graph);
     host.after(this.pane);
-    host.prepend(this.bars[0]);
+    host.prepend(this.bars[0], this.list);
     host.classList.add("split");
     this.other.view = new GraphView(graph, { select: (i) => this.other.select(i), toggle: (i) => void this.other.toggle(i), moved: (c) => this.other.events.emit("moved", c) });
     this.other.view.setTheme(app.view.theme);
@@ -54,7 +59,15 @@ export class Compare {
     let start: Partial<ViewSpec> = { ...now };
     const roots = graphs.map((g, i) => (g.parent < 0 ? i : -1)).filter((i) => i >= 0);
     const next = roots.find((i) => i > now.graph) ?? roots.find((i) => i !== now.graph);
-    if (graphs[now.graph].stages.length > 1) {
+    if (next !== undefined) {
+      // Two files: what each came to in the end, side by side.
+      const left = roots.find((i) => i < next && i <= now.graph) ?? now.graph;
+      const last = (i: number): number => graphs[i].stages.length - 1;
+      this.busy = true;
+      if (left !== now.graph || now.stage !== last(left) || now.diff) await this.app.show({ ...now, graph: left, stage: last(left), diff: false, fold: { base: "first", changes: [] } }, { fit: true });
+      this.busy = false;
+      start = { graph: next, stage: last(next), grouping: now.grouping, across: now.across };
+    } else if (graphs[now.graph].stages.length > 1) {
       // The way it came in on the left, the way it is now on the right.
       start = { ...now, diff: false };
       const left = now.stage > 0 ? 0 : now.stage;
@@ -62,7 +75,7 @@ export class Compare {
       if (now.stage > 0 || now.diff) await this.app.show({ ...now, stage: left, diff: false }, { fit: true });
       this.busy = false;
       start = { ...now, diff: false, stage: now.stage > 0 ? now.stage : graphs[now.graph].stages.length - 1 };
-    } else if (next !== undefined) start = { graph: next, grouping: now.grouping, across: now.across };
+    }
     this.busy = true;
     await this.other.open(file.bytes, file.name, { ...start, ...spec });
     this.busy = false;
@@ -77,6 +90,7 @@ export class Compare {
     this.other.engine.stop();
     this.pane.remove();
     this.bars[0].remove();
+    this.list.remove();
     this.host.classList.remove("split");
     this.mine.set("compare", null);
   }
@@ -109,7 +123,9 @@ export class Compare {
         return;
       }
       let found = -1;
+      const matched = this.matched && item < (from.result?.update.nodes ?? 0) ? (from === this.app ? this.matched.toRight : this.matched.toLeft)[item] : -1;
       if (this.sameGraph) [found] = await to.engine.call("itemsNamed", { names: [await from.engine.call("nameOf", { item })] });
+      else if (matched >= 0 && !this.sync) found = matched;
       else {
         const key = await from.engine.call("likeOf", { item, byId: false });
         const map = from === this.app ? this.sync?.left : this.sync?.right;
@@ -151,12 +167,15 @@ export class Compare {
 
   private async mark(): Promise<void> {
     const byId = this.sameGraph;
-    const [a, b] = await Promise.all([this.app.engine.call("signature", { byId }), this.other.engine.call("signature", { byId })]);
-    const [left, right] = await Promise.all([this.app.engine.call("compareWith", { other: b, side: "left" }), this.other.engine.call("compareWith", { other: a, side: "right" })]);
-    this.mine.set("compare", { mark: left.mark });
-    this.overlays.set("compare", { mark: right.mark });
-    const parts = [[left.alone, "only left"], [right.alone, "only right"], [right.changed, "changed"]] as const;
+    const m = await this.app.engine.call("matchWith", { other: await this.other.engine.call("signature", { byId }) });
+    const [left, right] = await Promise.all([this.app.engine.call("markItems", { mark: m.left }), this.other.engine.call("markItems", { mark: m.right })]);
+    this.matched = m;
+    this.at = -1;
+    this.mine.set("compare", { mark: left });
+    this.overlays.set("compare", { mark: right });
+    const parts = [[m.onlyLeft, "only left"], [m.onlyRight, "only right"], [m.changed, "changed"]] as const;
     this.told.textContent = parts.map(([n, w]) => `${count(n)} ${w}`).join(" · ");
+    this.drawList();
     this.bar();
   }
 
@@ -180,9 +199,41 @@ export class Compare {
     this.sync = left.size > 0 ? { left, right } : null;
   }
 
+  // --------------------------------------------------------------------------------- differences
+  /** To the next or previous difference; both panes show where it is, or the one that has it does. */
+  private async walk(to: number): Promise<void> {
+    const list = this.matched?.list ?? [];
+    if (list.length === 0) return;
+    this.at = (to + list.length) % list.length;
+    const d = list[this.at];
+    this.drawList();
+    this.bar();
+    if (d.left >= 0) await this.app.reveal(d.left);
+    if (d.right >= 0 && d.left < 0) await this.other.reveal(d.right);
+  }
+
+  private drawList(): void {
+    const list = this.matched?.list ?? [];
+    const row = (d: Difference, i: number): HTMLElement => {
+      const [sign, cls, side] = d.right < 0 ? ["−", "removed", "only left"] : d.left < 0 ? ["+", "added", "only right"] : ["~", "changed", d.what];
+      return el("li", {}, el("button", { type: "button", class: "difference", "aria-current": i === this.at ? "true" : "false", title: d.path, click: () => void this.walk(i) },
+        el("span", { class: `sign ${cls}` }, sign), el("span", { class: "row-title" }, d.title), el("span", { class: "soft" }, side), el("span", { class: "soft difference-path" }, d.path)));
+    };
+    this.list.replaceChildren(...list.slice(0, 500).map(row), ...(list.length > 500 ? [el("li", { class: "soft" }, `and ${count(list.length - 500)} more`)] : []));
+    this.list.querySelector('[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
+  }
+
   // ---------------------------------------------------------------------------------------- bars
   private bar(): void {
-    this.bars[0].replaceChildren(...this.chooser(this.app, "Left"), this.told);
+    const some = (this.matched?.list.length ?? 0) > 0;
+    const place = this.at >= 0 ? `${count(this.at + 1)} of ${count(this.matched?.list.length ?? 0)}` : "";
+    this.bars[0].replaceChildren(
+      ...this.chooser(this.app, "Left"), this.told, el("span", { class: "spring" }),
+      ...(some ? [
+        el("span", { class: "soft", role: "status" }, place), button("‹", "Previous difference", () => void this.walk(this.at < 0 ? -1 : this.at - 1), "icon small"), button("›", "Next difference", () => void this.walk(this.at + 1), "icon small"),
+        button("List", "All differences, one by one", () => (this.list.hidden = !this.list.hidden)),
+      ] : []),
+    );
     this.bars[1].replaceChildren(...this.chooser(this.other, "Right"), el("span", { class: "spring" }), el("button", { type: "button", title: "Back to one pane (s)", click: () => this.close() }, "Close"));
   }
 
