@@ -71,6 +71,10 @@ class Executable(Protocol):
     def prepared_bytes(self, place: int) -> int:
         """What the prepared constant at a place of the table takes."""
 
+    def stamp(self, addresses: int, sizes: int, count: int) -> int:
+        """A number made of a few words of each of `count` pieces of memory, all of a small one:
+        it changes, all but surely, when they are written to from end to end."""
+
     def prepare(self, table: int) -> None:
         """Brings constants into the forms that have a pointer in the table."""
 

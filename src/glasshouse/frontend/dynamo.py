@@ -7,7 +7,7 @@ kept, with its recording, in `compiled_graphs()` until `reset()`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,11 +16,14 @@ from torch._dynamo.backends.common import aot_autograd
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 
-from glasshouse.errors import Unsupported
-from glasshouse.frontend.torch.execute import EXECUTORS, Runner
+from glasshouse.errors import GlasshouseError, Unsupported
+from glasshouse.frontend.torch.dynamo_names import own_paths, weight_names
+from glasshouse.frontend.torch.execute import EXECUTORS, Runner, compiled
 from glasshouse.frontend.torch.graph_module import import_graph_module
+from glasshouse.frontend.torch.held import HeldModules
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.ir.graph import Graph
 
@@ -62,10 +65,12 @@ def backend(
     """The entry point: `torch.compile(model, backend="glasshouse", options={...})`.
 
     Options: `executor` is "auto" (compiled where that is possible), "compiled" or "reference".
+    `hold_weights=False` prepares weights in every call: for code that writes single elements of
+    them through `.data`, which PyTorch does not count as a change.
     """
     executor = _executor(options or {})
     if not _needs_gradient(examples):
-        return _inference(module, examples, executor)
+        return _inference(module, examples, executor, (options or {}).get("hold_weights", True))
 
     def compiler(phase: str) -> Callable[..., Any]:
         def compile(graph: Any, fakes: Sequence[Any]) -> Callable[..., Any]:
@@ -87,11 +92,11 @@ def backend(
 
 
 def _executor(options: dict[str, Any]) -> str:
-    unknown = set(options) - {"executor"}
+    unknown = set(options) - {"executor", "hold_weights"}
     if unknown:
         raise Unsupported(
             f"glasshouse has no option {', '.join(sorted(unknown))}",
-            hint=f"there is executor: {', '.join(EXECUTORS)}",
+            hint=f"there are executor ({', '.join(EXECUTORS)}) and hold_weights (True, False)",
         )
     return str(options.get("executor", "auto"))
 
@@ -102,7 +107,9 @@ def _needs_gradient(examples: Sequence[Any]) -> bool:
     )
 
 
-def _inference(module: Any, examples: Sequence[Any], executor: str) -> Callable[..., Any]:
+def _inference(
+    module: Any, examples: Sequence[Any], executor: str, hold: bool
+) -> Callable[..., Any]:
     # The placeholders know which sizes are dynamic; the examples may be real tensors.
     nodes = [n for n in module.graph.nodes if n.op == "placeholder"]
     fakes = [n.meta.get("example_value", e) for n, e in zip(nodes, examples, strict=True)]
@@ -110,10 +117,18 @@ def _inference(module: Any, examples: Sequence[Any], executor: str) -> Callable[
         allow_non_fake_inputs=True
     )
     _without_checkpoints(module)
-    with mode, torch.no_grad():
-        graph = make_fx(module, pre_dispatch=True)(*fakes)
-    captured = import_graph_module(graph, fakes, "inference")
-    return _kept("inference", captured, executor, graph)
+    # Run node by node, so that what it becomes has its line and its modules.
+    with mode, torch.no_grad(), fx_traceback.preserve_node_meta():
+        graph = make_fx(torch.fx.Interpreter(module).run, pre_dispatch=True)(*fakes)
+    own_paths(graph)
+    names = weight_names(nodes, examples, graph)
+    if names and hold and executor != "reference":
+        try:
+            return _holding(graph, fakes, examples, names)
+        except GlasshouseError:  # said below, where it is tried with weights as arguments
+            if executor == "compiled":
+                raise
+    return _kept("inference", import_graph_module(graph, fakes, "inference"), executor, graph)
 
 
 def _without_checkpoints(module: Any) -> None:
@@ -135,10 +150,30 @@ def _called(body: Any, *args: Any) -> Any:
     return body(*args)
 
 
-def _kept(phase: str, captured: Captured, executor: str, graph: Any) -> Callable[..., Any]:
-    runner = Runner(captured, executor)
+def _holding(
+    graph: Any, fakes: Sequence[Any], examples: Sequence[Any], names: Mapping[int, str]
+) -> Callable[..., Any]:
+    """A graph whose weights are constants of the module that is compiled for them."""
+
+    def captured(tensors: Mapping[int, torch.Tensor]) -> Captured:
+        given = {i: (t.detach(), names[i]) for i, t in tensors.items()}
+        with unset_fake_temporarily():
+            return import_graph_module(graph, fakes, "inference", given)
+
+    first = captured({i: examples[i] for i in names})
+    held = HeldModules(names, examples, lambda tensors: compiled(captured(tensors).graph))
+    return _kept("inference", first, "compiled", graph, held)
+
+
+def _kept(
+    phase: str, captured: Captured, executor: str, graph: Any, held: HeldModules | None = None
+) -> Callable[..., Any]:
+    runner = Runner(captured, executor, held)
     _COMPILED.append(Compiled(phase, captured, runner))
     strides = _strides(graph)
+
+    if not any(strides):
+        return lambda *flat: runner(flat)
 
     def call(*flat: Any) -> list[Any]:
         results = runner(flat)

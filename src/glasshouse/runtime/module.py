@@ -84,7 +84,7 @@ class Module(ShowsInCell):
         self.signature = signature_for(program.graph)
         self._structured = not (self.signature.takes_flat and self.signature.returns_flat)
         self.backend = backend
-        executable = backend.load(library, needs)
+        executable = self._executable = backend.load(library, needs)
         self._by_name: dict[str, Value] = {}
         sources = self._sources()
         self._built_in = built_in(program)
@@ -241,6 +241,10 @@ class Module(ShowsInCell):
         from glasshouse.runtime.pickled import reduced  # it reads modules
 
         return reduced(self)
+
+    def stamp(self, addresses: int, sizes: int, count: int) -> int:
+        """See `Executable.stamp`."""
+        return self._executable.stamp(addresses, sizes, count)
 
     @property
     def bodies(self) -> Bodies:

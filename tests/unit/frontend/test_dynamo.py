@@ -103,10 +103,10 @@ def test_unknown_options_are_refused():
 def test_a_graph_on_the_reference_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     """The whole graph falls back: one warning with the reason, which the recording has too."""
 
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise BuildError("the compiler gave up on kernel 3")
 
-    monkeypatch.setattr("glasshouse.frontend.torch.execute._compiled", broken)
+    monkeypatch.setattr("glasshouse.runtime.compiler.compile_optimized", broken)
     torch._dynamo.reset()
     dynamo.reset()
     model, x = torch.nn.Linear(3, 2), torch.ones(4, 3)

@@ -52,6 +52,7 @@ def _main(program: Program, plan: MemoryPlan, functions: Mapping[str, Function])
     lines += _run(program, plan, functions)
     lines += _CALL
     lines += _POOL
+    lines += _STAMP
     return "\n".join(lines) + "\n"
 
 
@@ -145,5 +146,25 @@ _POOL = [
     "}",
     _EXPORT + "void glasshouse_set_threads(void* pool, int threads) {",
     "  ((gh::ThreadPool*)pool)->set_threads(threads);",
+    "}",
+]
+
+# Eight words of each piece, or all of one that is at most a page: 200 weights take 1,600 reads.
+_STAMP = [
+    _EXPORT + "uint64_t glasshouse_stamp(const char* const* at, const int64_t* bytes, int count) {",
+    "  uint64_t mixed = 0x9e3779b97f4a7c15ull;",
+    "  for (int i = 0; i < count; ++i) {",
+    "    const int64_t words = bytes[i] / 8, step = words <= 512 ? 1 : words / 8;",
+    "    uint64_t word = 0;",
+    "    for (int64_t w = 0; w < words; w += step) {",
+    "      memcpy(&word, at[i] + 8 * w, 8);",
+    "      mixed = (mixed ^ word) * 0xff51afd7ed558ccdull;",
+    "      mixed ^= mixed >> 32;",
+    "    }",
+    "    word = 0;",
+    "    memcpy(&word, at[i] + 8 * words, bytes[i] % 8);",
+    "    mixed = (mixed ^ word) * 0xff51afd7ed558ccdull;",
+    "  }",
+    "  return mixed;",
     "}",
 ]

@@ -27,6 +27,7 @@ class CpuExecutable:
             address, address, address, address, ctypes.c_int, ctypes.c_int, address,
         ]  # fmt: skip
         self._prepare.argtypes = [address, address]
+        self._loaded = loaded
 
     def frame(self, table: int, arena: int, sizes: int, steps: int) -> Any:
         return (ctypes.c_void_p * 5)(self._pool.value, table, arena, sizes, steps)
@@ -36,6 +37,11 @@ class CpuExecutable:
 
     def prepared_bytes(self, place: int) -> int:
         return int(self._bytes(place))
+
+    def stamp(self, addresses: int, sizes: int, count: int) -> int:
+        function = self._loaded.glasshouse_stamp
+        function.restype = ctypes.c_uint64
+        return int(function(ctypes.c_void_p(addresses), ctypes.c_void_p(sizes), count))
 
     def prepare(self, table: int) -> None:
         self._prepare(self._pool, table)

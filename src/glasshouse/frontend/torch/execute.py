@@ -11,6 +11,7 @@ import torch
 
 from glasshouse.errors import GlasshouseError, OnReference, TypeMismatch
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, torch_dtype
+from glasshouse.frontend.torch.held import HeldModules
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.ir.graph import Graph
 from glasshouse.ops.random import RUN_SEED
@@ -22,17 +23,25 @@ EXECUTORS = ("auto", "compiled", "reference")
 class Runner:
     """Runs a graph on tensors. `module` is what it was compiled to, or None on the reference."""
 
-    def __init__(self, captured: Captured, executor: str = "auto") -> None:
+    def __init__(
+        self, captured: Captured, executor: str = "auto", held: HeldModules | None = None
+    ) -> None:
+        """`held` has modules by the weights that they hold, for a graph that is called with them:
+        `module` is then the one for those that the graph was captured with."""
         if executor not in EXECUTORS:
             raise TypeMismatch(f"an executor is one of {', '.join(EXECUTORS)}, not {executor!r}")
         self.captured = captured
         self.graph: Graph = captured.graph
         self.module: Any = None
         self.why = "the reference executor was asked for"  # where there is no module
+        self._held = held
+        order = list(range(len(captured.graph.outputs)))
+        special = captured.written or captured.numbers or captured.complex
+        self._plain = captured.outputs == order and not special  # nothing to do with results
         self._state: dict[str, Any] = {}
         if executor != "reference":
             try:
-                self.module = _compiled(self.graph)
+                self.module = compiled(self.graph) if held is None else held.first
             except Exception as error:
                 if executor == "compiled":
                     raise
@@ -55,16 +64,18 @@ class Runner:
 
     def __call__(self, flat: Sequence[Any]) -> list[Any]:
         """The model's results, flat, for its flat arguments; written arguments are written to."""
-        given = [_operand(flat[i]) for i in self.captured.inputs]
-        outputs = self._run(given)
+        module = self.module if self._held is None else self._held.module(flat)
+        given = [flat[i] for i in self.captured.inputs]
+        if module is not None and self._plain and all(type(x) is torch.Tensor for x in given):
+            return list(module.run_flat(given))
+        outputs = self._run(module, [_operand(x) for x in given])
         for number, place in self.captured.written:
             flat[number].copy_(outputs[place])
         return self.captured.flat_results(outputs)
 
-    def _run(self, given: Sequence[Any]) -> list[torch.Tensor]:
-        if self.module is not None:
-            out = self.module(*given)
-            many: Sequence[Any] = out if isinstance(out, (list, tuple)) else [out]
+    def _run(self, module: Any, given: Sequence[Any]) -> list[torch.Tensor]:
+        if module is not None:
+            many: Sequence[Any] = module.run_flat(given)
         else:
             from glasshouse.numpy_ref import run
             from glasshouse.runtime.seeds import drawn_seed
@@ -75,7 +86,8 @@ class Runner:
         return [_tensor(o, v.type.dtype) for o, v in zip(many, self.graph.outputs, strict=True)]
 
 
-def _compiled(graph: Graph) -> Any:
+def compiled(graph: Graph) -> Any:
+    """The module of a graph."""
     from glasshouse.runtime.compiler import compile_optimized
 
     return compile_optimized(graph)

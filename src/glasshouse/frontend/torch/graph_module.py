@@ -35,6 +35,7 @@ def import_graph_module(
     name: str = "",
     weights: Mapping[int, tuple[torch.Tensor, str]] | None = None,
     model: torch.nn.Module | None = None,
+    views_by_schema: bool = False,
 ) -> Captured:
     """The graph of a module of ATen ops; `weights` are inputs (by number) that are held fixed, and
     `model` is what it was captured from, if that is known.
@@ -43,7 +44,7 @@ def import_graph_module(
     determines becomes an input that is nothing but its shape.
     """
     assembler = Assembler(Symbols(_ranges(module)), Sources(model or module), name)
-    assembler.importer.views_by_schema = weights is not None
+    assembler.importer.views_by_schema = views_by_schema
     changing = written_storages(module)
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]
     bare: dict[str, int] = {}

@@ -51,7 +51,7 @@ def capture_loosely(
         module, frozen = _traced(functional, model, tensors)
     _check(module, run, tensors)
     weights = {i: (state[n].detach(), n) for i, n in enumerate(names)}
-    captured = import_graph_module(module, tensors, name, weights, model)
+    captured = import_graph_module(module, tensors, name, weights, model, views_by_schema=True)
     captured.frozen = frozen
     captured.inputs = [places[i - len(names)] for i in captured.inputs]
     captured.written = [(places[i - len(names)], o) for i, o in captured.written]
