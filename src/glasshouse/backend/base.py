@@ -56,6 +56,22 @@ class Interface:
     source: str
 
 
+@dataclass(frozen=True)
+class Limits:
+    """What a machine can do at best; figures that no kernel passes unless its data is in a cache,
+    or its variant needs fewer operations than the op's definition."""
+
+    compute: Mapping[str, float]  # operations a second, by element type
+    read: float  # bytes a second from main memory
+    copy: float  # bytes a second, those read and those written together
+    sure: bool = True  # not where the machine was too busy for two measurements to agree
+
+    def seconds(self, operations: float, moved: float, dtype: str) -> float:
+        """The least time for so many operations on elements of a type and so many bytes."""
+        peak = self.compute.get(dtype) or self.compute["float32"]
+        return max(operations / peak, moved / max(self.read, self.copy))
+
+
 class Executable(Protocol):
     """A loaded program. Addresses are those of the machine's memory, as whole numbers."""
 
@@ -112,6 +128,9 @@ class Backend(Protocol):
 
     def facts(self) -> dict[str, str]:
         """How measured times came to be, for the recording: threads and such."""
+
+    def limits(self, measure: bool = True) -> Limits | None:
+        """What the machine can do at best, measured once; without `measure`, if it is known."""
 
     def measure(
         self, problem: Problem, names: Sequence[str], progress: Progress | None = None

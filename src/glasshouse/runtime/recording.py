@@ -6,8 +6,12 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from glasshouse.backend.base import Limits
+from glasshouse.errors import CompilerMissing
+from glasshouse.ir.dtype import bfloat16
 from glasshouse.lower.group import member_ids
 from glasshouse.lower.program import Call
+from glasshouse.lower.quant import INT8
 from glasshouse.record.reader import Recording
 from glasshouse.record.recorder import Recorder
 from glasshouse.record.schema import CandidateRow, ErrorRow, KernelRow, Text, TimeRow
@@ -23,13 +27,23 @@ def recording_of(
     module: Module, base: Recording | None, inputs: Sequence[Any] = (), count: int = 10
 ) -> Recording:
     """The recording of a compilation; with inputs, also the measured times and errors."""
-    builder = compilation_of(module, base)
-    if inputs or not module.graph.inputs:
+    measured = bool(inputs or not module.graph.inputs)
+    builder = compilation_of(module, base, _limits(module, measured))
+    if measured:
         _measure(module, inputs, count, builder.graphs[0], builder)
     return builder.finish()
 
 
-def compilation_of(module: Module, base: Recording | None) -> RecordingBuilder:
+def _limits(module: Module, measure: bool) -> Limits | None:
+    try:
+        return module.backend.limits(measure)
+    except CompilerMissing:
+        return None  # the module was built elsewhere and loaded
+
+
+def compilation_of(
+    module: Module, base: Recording | None, limits: Limits | None = None
+) -> RecordingBuilder:
     """What the passes did, and the kernels with their code; a loaded module's has them already."""
     if base is None:
         recorder = Recorder(module.graph.name or "model")
@@ -44,7 +58,7 @@ def compilation_of(module: Module, base: Recording | None) -> RecordingBuilder:
     for number, step in enumerate(module.program.steps):
         if isinstance(step, Call):
             code = module.source.kernels[step.kernel.name]
-            owner.add(_kernel_row(number, step, target, code, titles[number]))
+            owner.add(_kernel_row(number, step, target, code, titles[number], limits))
             for choice in step.choices:
                 for c in choice.candidates:
                     owner.add(CandidateRow(number, c.name, c.seconds, c.name == choice.name, c.why))
@@ -59,19 +73,38 @@ def compilation_of(module: Module, base: Recording | None) -> RecordingBuilder:
                 )
             )  # fmt: skip
     keep_buffers(module.program, owner)
+    if limits is not None:
+        for dtype, figure in limits.compute.items():
+            builder.facts[f"limit {dtype}"] = f"{figure / 1e9:.4g} GFLOP/s"
+        builder.facts["limit read"] = f"{limits.read / 1e9:.4g} GB/s"
+        if not limits.sure:
+            builder.facts["limits"] = "measured while the machine was busy: too low"
+        builder.facts["limit copy"] = f"{limits.copy / 1e9:.4g} GB/s"
     builder.facts["kernels"] = str(len(module.program.kernels))
     builder.facts["arena bytes"] = str(module.plan.arena_bytes)
     builder.facts["tensor bytes"] = str(module.plan.tensor_bytes)
     return builder
 
 
-def _kernel_row(number: int, call: Call, target: str, code: str, title: str) -> KernelRow:
+def _kernel_row(
+    number: int, call: Call, target: str, code: str, title: str, limits: Limits | None
+) -> KernelRow:
+    moved = float(call.bytes_read + call.bytes_written)
+    least = 0.0 if limits is None else limits.seconds(float(call.flops), moved, _computed_in(call))
     return KernelRow(
         number, call.kernel.name, call.node.id, list(member_ids(call.node)), target,
         call.kernel.variant, Text(code),
         bytes_read=float(call.bytes_read), bytes_written=float(call.bytes_written),
-        flops=float(call.flops), title=title,
+        flops=float(call.flops), limit_seconds=least, title=title,
     )  # fmt: skip
+
+
+def _computed_in(call: Call) -> str:
+    """The element type of a kernel's products."""
+    if call.kernel.variant == INT8:
+        return "int8"
+    narrow = call.operands and call.operands[0].type.dtype is bfloat16
+    return "bfloat16" if narrow else "float32"
 
 
 def _measure(

@@ -154,7 +154,9 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
 
 def _write_parts(module: Module, folder: Path, name: str, header: str) -> dict[str, str]:
     """What no run needs: header, recording and sources, with the hash of each."""
-    recording = compilation_of(module, module.base_recording).finish()
+    recording = compilation_of(
+        module, module.base_recording, module.backend.limits(measure=False)
+    ).finish()
     parts = {name: header.encode(), "recording.glass": recording.to_bytes()}
     texts = {**module.source.kernels, "main": module.source.main}
     parts |= {f"source/{kernel}.cpp": lines.encode() for kernel, lines in texts.items()}

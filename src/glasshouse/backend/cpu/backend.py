@@ -7,12 +7,21 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from glasshouse.backend.base import Array, Executable, Interface, Progress, SavedModel, Source
+from glasshouse.backend.base import (
+    Array,
+    Executable,
+    Interface,
+    Limits,
+    Progress,
+    SavedModel,
+    Source,
+)
 from glasshouse.backend.cpu.build import build, salt_of
 from glasshouse.backend.cpu.c_api import c_interface
 from glasshouse.backend.cpu.emit import emit
 from glasshouse.backend.cpu.executable import CpuExecutable
 from glasshouse.backend.cpu.headers import headers_hash
+from glasshouse.backend.cpu.limits import known_limits, measured_limits
 from glasshouse.backend.cpu.measure import measure_conv
 from glasshouse.backend.cpu.processor import processor_features
 from glasshouse.backend.cpu.target import CPU
@@ -70,6 +79,9 @@ class CpuBackend:
 
     def facts(self) -> dict[str, str]:
         return {"threads": str(default_threads())}
+
+    def limits(self, measure: bool = True) -> Limits | None:
+        return measured_limits() if measure else known_limits(default_threads())
 
     def measure(
         self, problem: Problem, names: Sequence[str], progress: Progress | None = None
