@@ -9,12 +9,18 @@ from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parents[2] / "README.md"
+ROOT = Path(__file__).parents[2]
+README = ROOT / "README.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), re.DOTALL)
 
 
 def test_there_is_an_example() -> None:
     assert BLOCKS
+
+
+def test_what_it_points_to_is_there() -> None:
+    for target in re.findall(r"\]\(([^)#]+)", README.read_text(encoding="utf-8")):
+        assert (ROOT / target).exists(), target
 
 
 @pytest.mark.parametrize("number", range(len(BLOCKS)))
@@ -29,6 +35,6 @@ def test_runs(number: int, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    if number == 0:
+    if "origin.source" in BLOCKS[number]:
         assert "readme.py:5 in 2" in done.stdout  # the last node's line and module
         assert 'fusion="Matmul Add Relu"' in done.stdout
