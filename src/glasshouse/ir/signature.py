@@ -2,8 +2,8 @@
 
 A graph has flat inputs and outputs; a model has keyword arguments, optional ones, dicts, and
 results of classes of its own. The signature of a graph says how one becomes the other, so that a
-compiled module is called like its model. Containers are described by `Group`s, whose leaves are
-`Slot`s (a graph input or output) or `Fixed` values that the capture depended on.
+compiled module is called like its model. Containers are described by `Container`s, whose leaves are
+`Leaf`s (a graph input or output) or `Fixed` values that the capture depended on.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from glasshouse.errors import TypeMismatch
 
 
 @dataclass(frozen=True)
-class Slot:
+class Leaf:
     """The graph's input or output of this number.
 
     `kind` of a result is "tensor"; "complex" where the graph has pairs of reals; "int" for what is
@@ -36,7 +36,7 @@ class Fixed:
 
 
 @dataclass(frozen=True)
-class Group:
+class Container:
     """A container. `kind` is "tuple", "list", "dict" or the name of a class.
 
     `take` gives the parts of an object of that class and `make` puts one together; both are None
@@ -50,7 +50,7 @@ class Group:
     make: Callable[[Sequence[Any]], Any] | None = field(default=None, compare=False, repr=False)
 
 
-Structure = Slot | Fixed | Group
+Structure = Leaf | Fixed | Container
 
 _PLAIN: dict[str, type] = {"tuple": tuple, "list": list, "dict": dict}
 
@@ -83,18 +83,18 @@ class Signature:
     def takes_flat(self) -> bool:
         """Whether the graph's inputs are just the model's arguments."""
         given = list(self.arguments.values())
-        return given == [Slot(i) for i in range(len(given))]
+        return given == [Leaf(i) for i in range(len(given))]
 
     @property
     def returns_flat(self) -> bool:
         """Whether the graph's output, or the tuple of them, is what the model returns."""
         if self.written:
             return False
-        if isinstance(self.results, Slot):
-            return self.results == Slot(0)
-        if not isinstance(self.results, Group) or self.results.kind != "tuple":
+        if isinstance(self.results, Leaf):
+            return self.results == Leaf(0)
+        if not isinstance(self.results, Container) or self.results.kind != "tuple":
             return False
-        wanted = tuple(Slot(i) for i in range(len(self.results.parts)))
+        wanted = tuple(Leaf(i) for i in range(len(self.results.parts)))
         return len(wanted) > 1 and self.results.parts == wanted
 
     # -------------------------------------------------------------------------------------- calling
@@ -117,8 +117,8 @@ class Signature:
                 )
         return [found[i] for i in range(len(found))]
 
-    def rebuild(self, leaf: Callable[[Slot], Any]) -> Any:
-        """What the model returns; `leaf` gives the result in a slot."""
+    def rebuild(self, leaf: Callable[[Leaf], Any]) -> Any:
+        """What the model returns; `leaf` gives the result of each."""
         return _rebuilt(self.results, leaf)
 
     def _by_name(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class Signature:
 
 def _is_fixed(structure: Structure) -> bool:
     """Whether no tensor is in it, so that it need not be given again."""
-    if isinstance(structure, Group):
+    if isinstance(structure, Container):
         return all(_is_fixed(p) for p in structure.parts)
     return isinstance(structure, Fixed)
 
@@ -162,7 +162,7 @@ def _match(name: str, given: Any, wanted: Structure, found: dict[int, Any]) -> N
 
     Containers are nested a few levels deep, so this recursion has a small bound.
     """
-    if isinstance(wanted, Slot):
+    if isinstance(wanted, Leaf):
         if given is None or isinstance(given, (str, bytes)):
             raise TypeMismatch(
                 f"{name} must be a tensor, got {given!r}",
@@ -184,7 +184,7 @@ def _match(name: str, given: Any, wanted: Structure, found: dict[int, Any]) -> N
             _match(f"{name}{spelled}", part, inner, found)
 
 
-def _parts(name: str, given: Any, wanted: Group) -> Sequence[Any]:
+def _parts(name: str, given: Any, wanted: Container) -> Sequence[Any]:
     plain = _PLAIN.get(wanted.kind)
     if plain is dict and isinstance(given, Mapping):
         if list(given) != list(wanted.names) and set(given) == set(wanted.names):
@@ -206,7 +206,7 @@ def _parts(name: str, given: Any, wanted: Group) -> Sequence[Any]:
     raise TypeMismatch(f"{name} must be a {wanted.kind}, got {_shown(given)}")
 
 
-def _taken(given: Any, wanted: Group) -> Sequence[Any] | None:
+def _taken(given: Any, wanted: Container) -> Sequence[Any] | None:
     """The parts of an object of a class; by name where the class is not at hand."""
     if wanted.take is not None and type(given).__name__ == wanted.kind:
         return wanted.take(given)
@@ -217,8 +217,8 @@ def _taken(given: Any, wanted: Group) -> Sequence[Any] | None:
     return None
 
 
-def _rebuilt(wanted: Structure, leaf: Callable[[Slot], Any]) -> Any:
-    if isinstance(wanted, Slot):
+def _rebuilt(wanted: Structure, leaf: Callable[[Leaf], Any]) -> Any:
+    if isinstance(wanted, Leaf):
         return leaf(wanted)
     if isinstance(wanted, Fixed):
         return wanted.value

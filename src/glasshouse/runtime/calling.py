@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.ir.graph import Graph
-from glasshouse.ir.signature import Group, Signature, Slot
+from glasshouse.ir.signature import Container, Leaf, Signature
 from glasshouse.runtime.arrays import as_complex
 
 
@@ -20,9 +20,11 @@ def signature_for(graph: Graph) -> Signature:
     if graph.signature is not None:
         return graph.signature
     names = [v.node.attrs["name"] or f"input_{i}" for i, v in enumerate(graph.inputs)]
-    results = tuple(Slot(i) for i in range(len(graph.outputs)))
-    whole = results[0] if len(results) == 1 else Group("tuple", tuple(range(len(results))), results)
-    return Signature({name: Slot(i) for i, name in enumerate(names)}, whole)
+    results = tuple(Leaf(i) for i in range(len(graph.outputs)))
+    whole = (
+        results[0] if len(results) == 1 else Container("tuple", tuple(range(len(results))), results)
+    )
+    return Signature({name: Leaf(i) for i, name in enumerate(names)}, whole)
 
 
 def flat_inputs(
@@ -39,7 +41,7 @@ def rebuilt(signature: Signature, given: Sequence[Any], outputs: Sequence[Any]) 
     for number, output in signature.written:
         _write(given[number], outputs[output])
 
-    def leaf(slot: Slot) -> Any:
+    def leaf(slot: Leaf) -> Any:
         made = outputs[slot.number]
         if slot.kind == "int":
             return int(made)

@@ -10,7 +10,7 @@ import inspect
 from typing import Any
 
 from glasshouse.errors import FormatError
-from glasshouse.ir.signature import Fixed, Group, Signature, Slot, Structure
+from glasshouse.ir.signature import Container, Fixed, Leaf, Signature, Structure
 
 Json = Any
 _SCALARS = (bool, int, float, str, type(None))
@@ -59,7 +59,7 @@ def _scalar(value: Any) -> Json:
 
 
 def _structure_to_json(structure: Structure) -> Json:
-    if isinstance(structure, Slot):
+    if isinstance(structure, Leaf):
         return {"slot": structure.number, "kind": structure.kind}
     if isinstance(structure, Fixed):
         return {"fixed": _scalar(structure.value)}
@@ -71,14 +71,14 @@ def _structure_from_json(given: Json, count: int, depth: int = 0) -> Structure:
     if depth > _DEEPEST:
         raise FormatError(f"module.json: a signature nested more than {_DEEPEST} levels deep")
     if "slot" in given:
-        return Slot(_within(given["slot"], count), str(given["kind"]))
+        return Leaf(_within(given["slot"], count), str(given["kind"]))
     if "fixed" in given:
         return Fixed(_scalar(given["fixed"]))
     parts = tuple(_structure_from_json(p, count, depth + 1) for p in given["parts"])
     names = tuple(_scalar(n) for n in given["names"])
     if len(names) != len(parts):
         raise FormatError("module.json: a signature with other names than parts")
-    return Group(str(given["group"]), names, parts)
+    return Container(str(given["group"]), names, parts)
 
 
 def _within(number: Any, count: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from glasshouse.ir.signature import Group, Structure
+from glasshouse.ir.signature import Container, Structure
 
 Path = tuple[str, ...]
 
@@ -58,7 +58,7 @@ def described(tree: Any, leaf: Callable[[Any], Structure]) -> Structure:
     parts = tuple(described(child, leaf) for _, child in children)
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
         kind = type(tree)
-        return Group(kind.__name__, kind._fields, parts, list, lambda made: kind(*made))
+        return Container(kind.__name__, kind._fields, parts, list, lambda made: kind(*made))
     plain = "dict" if isinstance(tree, dict) else "list" if isinstance(tree, list) else "tuple"
     names = tuple(tree) if isinstance(tree, dict) else tuple(range(len(parts)))
-    return Group(plain, names, parts)
+    return Container(plain, names, parts)

@@ -20,7 +20,7 @@ from glasshouse.ir.dim import Dim, symbol
 from glasshouse.ir.dtype import DType, as_dtype, bfloat16, to_storage
 from glasshouse.ir.graph import Graph, Value
 from glasshouse.ir.origin import Origin
-from glasshouse.ir.signature import Fixed, Signature, Slot, Structure
+from glasshouse.ir.signature import Fixed, Leaf, Signature, Structure
 from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
 from glasshouse.ir.types import TensorType, tensor_type
 from glasshouse.tensor.builder import LAZY
@@ -158,7 +158,7 @@ def trace_structured(
         STATE.capture = None
         capture.restore()
     traced = _finished(capture, made, result, updates, name, variables)
-    results = described(traced.results, lambda n: Fixed(None) if n is None else Slot(n))
+    results = described(traced.results, lambda n: Fixed(None) if n is None else Leaf(n))
     traced.graph.signature = Signature(arguments, results, signature_or_none(function))
     return traced
 
@@ -170,7 +170,7 @@ def _arguments(
     numbers = {id(t): i for i, t in enumerate(made)}
 
     def leaf(given: Any) -> Structure:
-        return Slot(numbers[id(given)]) if id(given) in numbers else Fixed(given)
+        return Leaf(numbers[id(given)]) if id(given) in numbers else Fixed(given)
 
     parameters = signature_or_none(function)
     if parameters is None:

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from glasshouse.errors import TypeMismatch
-from glasshouse.ir.signature import Fixed, Group, Results, Signature, Slot
+from glasshouse.ir.signature import Container, Fixed, Leaf, Results, Signature
 
 X = np.ones(2)
 
@@ -17,10 +17,10 @@ X = np.ones(2)
 def forward(x: Any, mask: Any = None, *, cache: Any = None, scale: float = 1.0) -> Any: ...
 
 
-CACHE = Group("dict", ("k", "v"), (Slot(1), Slot(2)))
+CACHE = Container("dict", ("k", "v"), (Leaf(1), Leaf(2)))
 SIGNATURE = Signature(
-    {"x": Slot(0), "cache": CACHE, "scale": Fixed(2.0)},
-    Group("Output", ("logits", "loss"), (Slot(0), Fixed(None))),
+    {"x": Leaf(0), "cache": CACHE, "scale": Fixed(2.0)},
+    Container("Output", ("logits", "loss"), (Leaf(0), Fixed(None))),
     inspect.signature(forward),
 )
 
@@ -70,11 +70,11 @@ def test_results_of_a_class_that_is_not_at_hand_have_its_names() -> None:
 
 
 def test_flat_models_are_told_apart() -> None:
-    flat = Signature({"a": Slot(0), "b": Slot(1)}, Slot(0))
+    flat = Signature({"a": Leaf(0), "b": Leaf(1)}, Leaf(0))
     assert flat.takes_flat
     assert flat.returns_flat
-    assert not Signature({"a": Slot(1), "b": Slot(0)}, Slot(0)).takes_flat
-    assert not Signature({"a": Slot(0)}, Slot(0, "complex")).returns_flat
-    assert not Signature({"a": Slot(0)}, Slot(0), written=((0, 1),)).returns_flat
-    one = Group("tuple", (0,), (Slot(0),))
-    assert not Signature({"a": Slot(0)}, one).returns_flat  # (x,) is not x
+    assert not Signature({"a": Leaf(1), "b": Leaf(0)}, Leaf(0)).takes_flat
+    assert not Signature({"a": Leaf(0)}, Leaf(0, "complex")).returns_flat
+    assert not Signature({"a": Leaf(0)}, Leaf(0), written=((0, 1),)).returns_flat
+    one = Container("tuple", (0,), (Leaf(0),))
+    assert not Signature({"a": Leaf(0)}, one).returns_flat  # (x,) is not x

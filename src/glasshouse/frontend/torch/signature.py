@@ -11,7 +11,7 @@ from typing import Any
 from torch.utils import _pytree as pytree
 
 from glasshouse.frontend.torch.program import Captured
-from glasshouse.ir.signature import Fixed, Group, Signature, Slot, Structure
+from glasshouse.ir.signature import Container, Fixed, Leaf, Signature, Structure
 
 _PLAIN = {tuple: "tuple", list: "list", dict: "dict"}
 
@@ -33,7 +33,7 @@ def signature_of(
 
     def argument(number: int) -> Structure:
         if number in places:
-            return Slot(places[number])
+            return Leaf(places[number])
         return Fixed(values[number] if number < len(values) else None)
 
     def result(number: int) -> Structure:
@@ -41,7 +41,7 @@ def signature_of(
         if not isinstance(found, int):
             return Fixed(found.value)
         kind = "int" if found in captured.numbers else "tensor"
-        return Slot(found, "complex" if found in captured.complex else kind)
+        return Leaf(found, "complex" if found in captured.complex else kind)
 
     numbers = count()
     positional, named = in_spec.children()
@@ -70,7 +70,7 @@ def _named(
         return _grouped(parameters.bind(*args, **keywords))
     inputs = captured.graph.inputs
     names = [
-        inputs[x.number].node.attrs["name"] if isinstance(x, Slot) else f"argument_{i}"
+        inputs[x.number].node.attrs["name"] if isinstance(x, Leaf) else f"argument_{i}"
         for i, x in enumerate(args)
     ]
     return {**dict(zip(names, args, strict=True)), **keywords}
@@ -88,9 +88,9 @@ def _grouped(bound: inspect.BoundArguments) -> dict[str, Structure]:
     out: dict[str, Structure] = {}
     for name, value in bound.arguments.items():
         if isinstance(value, tuple):
-            value = Group("tuple", tuple(range(len(value))), value)
+            value = Container("tuple", tuple(range(len(value))), value)
         elif isinstance(value, dict):
-            value = Group("dict", tuple(value), tuple(value.values()))
+            value = Container("dict", tuple(value), tuple(value.values()))
         out[name] = value
     return out
 
@@ -102,14 +102,14 @@ def _structure(spec: Any, numbers: Iterator[int], leaf: Callable[[int], Structur
     parts = tuple(_structure(child, numbers, leaf) for child in spec.children())
     if spec.type in _PLAIN:
         names = spec.context if spec.type is dict else range(len(parts))
-        return Group(_PLAIN[spec.type], tuple(names), parts)
+        return Container(_PLAIN[spec.type], tuple(names), parts)
     kind, entry = spec.type, pytree.SUPPORTED_NODES[spec.type]
 
     def take(given: Any) -> Sequence[Any]:
         return list(entry.flatten_fn(given)[0])
 
     make = partial(_made, entry.unflatten_fn, spec.context)
-    return Group(kind.__name__, _field_names(spec, len(parts)), parts, take, make)
+    return Container(kind.__name__, _field_names(spec, len(parts)), parts, take, make)
 
 
 def _made(unflatten: Callable[[Any, Any], Any], context: Any, parts: Sequence[Any]) -> Any:
