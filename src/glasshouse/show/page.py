@@ -46,14 +46,23 @@ def page(recording: Recording, title: str = "", options: Mapping[str, Any] | Non
     return with_data(data, title or recording.header.title, options)
 
 
+def data_elements(recording: Recording, options: Mapping[str, Any] | None = None) -> str:
+    """What a page has beside the viewer itself: the recording, and how it starts."""
+    with boundary(recording.where):
+        data = recording.to_bytes(9)
+    return _data_script(data) + (options_script(options) if options else "")
+
+
 def with_data(data: bytes, title: str = "", options: Mapping[str, Any] | None = None) -> str:
     """The viewer with the bytes of a recording inside."""
-    inside = [
-        f'<script type="text/plain" id="glass-data">{base64.b64encode(data).decode()}</script>'
-    ]
+    inside = [_data_script(data)]
     if options:
         inside.append(options_script(options))
     return _fill("".join(inside), title)
+
+
+def _data_script(data: bytes) -> str:
+    return f'<script type="text/plain" id="glass-data">{base64.b64encode(data).decode()}</script>'
 
 
 def with_options(options: Mapping[str, Any], title: str = "") -> str:

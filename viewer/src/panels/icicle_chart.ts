@@ -6,6 +6,7 @@ import { percent } from "../base/format";
 import type { IcicleBar } from "../query/icicle";
 import { figure } from "./coloring";
 import type { DrawerPart } from "./drawer";
+import { scrollWithin } from "./embedded";
 
 const ROW = 24;
 
@@ -37,7 +38,7 @@ export class IcicleChart implements DrawerPart {
 
   selected(item: number): void {
     for (const [i, bar] of this.bars) bar.classList.toggle("chosen", i === item);
-    this.bars.get(item)?.scrollIntoView({ block: "nearest" });
+    if (this.chart.parentElement) scrollWithin(this.chart.parentElement, this.bars.get(item));
   }
 
   private bar(b: IcicleBar, told: string): HTMLElement {

@@ -11,6 +11,7 @@ import { Breadcrumbs } from "./breadcrumbs";
 import { Coloring } from "./coloring";
 import { DetailsPanel } from "./details";
 import { Drawer } from "./drawer";
+import { waitForClick } from "./embedded";
 import { saveJson, savePng, saveSvg } from "./export";
 import { Help } from "./help";
 import { listenToKeys } from "./keys";
@@ -97,6 +98,7 @@ export class Panels {
     bar?.prepend(this.left.tab);
     bar?.append(button("?", "Keys (?)", () => this.help.toggle(), "icon"), this.right.tab);
     this.listen();
+    waitForClick((text) => this.say(text));
     if (this.options.theme) shell.setTheme(this.options.theme);
     if (this.options.color) this.coloring.want(this.options.color);
   }

@@ -5,6 +5,7 @@ import { el } from "../base/dom";
 import { bytes, count, percent, seconds, short } from "../base/format";
 import type { KernelLine, KernelLines } from "../query/kernel_table";
 import type { DrawerPart } from "./drawer";
+import { scrollWithin } from "./embedded";
 import { cutLeft } from "./parts";
 
 interface Column {
@@ -22,6 +23,7 @@ export class KernelTable implements DrawerPart {
   private readonly told = el("span", { class: "soft", role: "status" });
   private readonly head = el("tr", {});
   private readonly body = el("tbody", {});
+  private readonly room = el("div", { class: "table-room", tabindex: 0, role: "group", "aria-label": "Kernels" });
   private data: KernelLines = { lines: [], total: 0, note: "" };
   private by = 2;
   private down = true;
@@ -40,9 +42,10 @@ export class KernelTable implements DrawerPart {
 
   constructor(private readonly app: App, private readonly go: (item: number) => void) {
     this.filter.addEventListener("input", () => this.draw());
+    this.room.append(el("table", { class: "kernels" }, el("thead", {}, this.head), this.body));
     this.element.append(
       el("div", { class: "drawer-bar" }, this.filter, this.told),
-      el("div", { class: "table-room", tabindex: 0, role: "group", "aria-label": "Kernels" }, el("table", { class: "kernels" }, el("thead", {}, this.head), this.body)),
+      this.room,
     );
   }
 
@@ -54,7 +57,7 @@ export class KernelTable implements DrawerPart {
   selected(item: number): void {
     const chosen = this.rows.get(item);
     for (const row of this.rows.values()) row.setAttribute("aria-current", row === chosen ? "true" : "false");
-    chosen?.scrollIntoView({ block: "nearest" });
+    scrollWithin(this.room, chosen);
   }
 
   private draw(): void {

@@ -5,6 +5,7 @@ import { el } from "../base/dom";
 import { count, seconds } from "../base/format";
 import type { ItemName } from "../query/api";
 import type { StageChange } from "../query/changes";
+import { scrollWithin } from "./embedded";
 import { button } from "./parts";
 
 export class PassesPanel {
@@ -98,7 +99,7 @@ export class PassesPanel {
         );
       });
     this.strip.replaceChildren(...this.collapsed(tabs, info.stages.map((s) => s.name), spec.stage));
-    this.strip.querySelector('[aria-selected="true"]')?.scrollIntoView({ block: "nearest", inline: "nearest" });
+    scrollWithin(this.strip, this.strip.querySelector('[aria-selected="true"]'));
     this.toggle.setAttribute("aria-pressed", String(spec.diff ?? false));
     const c = this.changes[spec.stage] as StageChange | undefined;
     const parts = c && spec.stage > 0 ? ([[c.added, "added"], [c.removed, "removed"], [c.changed, "changed"]] as const).filter(([n]) => n > 0).map(([n, w]) => `${count(n)} ${w}`) : [];

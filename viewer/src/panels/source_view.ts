@@ -2,6 +2,7 @@
 
 import type { App } from "../app/app";
 import { el } from "../base/dom";
+import { scrollWithin } from "./embedded";
 import { button } from "./parts";
 
 const AROUND = 5;
@@ -36,6 +37,6 @@ export function codeLines(text: string, line: number, around: number): HTMLEleme
     if (n === line) marked = row;
     pre.append(row);
   });
-  if (around === Infinity && marked) requestAnimationFrame(() => marked?.scrollIntoView({ block: "center" }));
+  if (around === Infinity && marked) requestAnimationFrame(() => scrollWithin(pre, marked));
   return pre;
 }

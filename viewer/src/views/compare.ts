@@ -7,6 +7,7 @@ import { startEngine } from "../engine/client";
 import type { ViewSpec } from "../engine/api";
 import { Camera } from "../gl/camera";
 import { GraphView } from "../gl/graph_view";
+import { scrollWithin } from "../panels/embedded";
 import { Overlays } from "../panels/overlays";
 import { button } from "../panels/parts";
 import type { Difference, Matched } from "../query/matching";
@@ -220,7 +221,7 @@ export class Compare {
         el("span", { class: `sign ${cls}` }, sign), el("span", { class: "row-title" }, d.title), el("span", { class: "soft" }, side), el("span", { class: "soft difference-path" }, d.path)));
     };
     this.list.replaceChildren(...list.slice(0, 500).map(row), ...(list.length > 500 ? [el("li", { class: "soft" }, `and ${count(list.length - 500)} more`)] : []));
-    this.list.querySelector('[aria-current="true"]')?.scrollIntoView({ block: "nearest" });
+    scrollWithin(this.list, this.list.querySelector('[aria-current="true"]'));
   }
 
   // ---------------------------------------------------------------------------------------- bars
