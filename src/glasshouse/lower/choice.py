@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Problem:
-    """What is to be computed, without data: `conv` with the numbers of `gh::ConvShape`, say."""
+    """What is to be computed, without data: a `conv` with its sizes as numbers, say."""
 
     op: str
     dtype: str

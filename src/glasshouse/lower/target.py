@@ -61,8 +61,8 @@ class Target:
     needs: Callable[[Tile], Needs] = field(default=needs_nothing, repr=False, compare=False)
     """Forms of constants and scratch of a tile, for its variant."""
     vectors: Vectors = field(default_factory=Vectors, repr=False, compare=False)
-    widest: int = 16  # lanes: a loop split at a multiple of this never cuts a vector in two
-    parallel_from: int = 16384
+    widest: int = 1  # lanes: a loop split at a multiple of this never cuts a vector in two
+    parallel_from: float = float("inf")
     """Elements from which a nest is worth a second thread: waking one costs about as much."""
     fallbacks: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Ops that run through Python on purpose, each with the reason."""

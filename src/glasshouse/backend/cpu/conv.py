@@ -22,7 +22,7 @@ from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, Recipe, with_
 from glasshouse.backend.cpu.results import hand_over, row_hint
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, prepared
 from glasshouse.backend.cpu.text import KernelText
-from glasshouse.ir.dtype import bfloat16, float32
+from glasshouse.ir.dtype import DType, bfloat16, float32
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.choice import BY_SHAPE, Problem
@@ -125,10 +125,13 @@ def _suits_winograd(image: Image, known: bool) -> bool:
 
 
 # ------------------------------------------------------------------------------------ rendering
-def _kind(tile: Tile) -> str:
-    """How products are computed, and the size of Winograd's tiles."""
+def _products(tile: Tile) -> tuple[DType, int]:
+    """The type in which products are computed, and the size of Winograd's tiles, or 0."""
     dtype = float32 if tile.variant in IN_FLOAT32 else tile.operands[0].element.dtype
-    size = WINOGRAD_TILE.get(tile.variant)
+    return dtype, WINOGRAD_TILE.get(tile.variant, 0)
+
+
+def _kind(dtype: DType, size: int) -> str:
     return dot_kind(dtype) + (f", {size}" if size else "")
 
 
@@ -137,14 +140,14 @@ def _conv_needs(tile: Tile) -> Needs:
     image = image_of(tile)
     read = (conv_strides if tile.op == "conv" else adjoint_strides)(w.shape)
     kind = "winograd" if tile.variant in WINOGRAD_TILE else "taps"
-    attrs = (_kind(tile), read, image.of_weights)
+    attrs = (*_products(tile), read, image.of_weights)
     form = Form(buffer_of(w), kind, w.element.dtype, attrs, w.constant)
     return (form,), () if kind == "winograd" else (Scratch("padded", image.padded_bytes),)
 
 
 def _conv(out: KernelText, tile: Tile) -> None:
     x = tile.operands[0]
-    image, kind, source = image_of(tile), _kind(tile), buffer_of(x)
+    image, kind, source = image_of(tile), _kind(*_products(tile)), buffer_of(x)
     shape = image.text()
     form = tile.forms[0]
     packed = prepared(out, form, FORMS[form.kind])
@@ -164,12 +167,11 @@ def _conv(out: KernelText, tile: Tile) -> None:
 
 def _recipe(tile: Tile) -> Recipe:
     """One way alone, with known sizes, has all its time in the tiles: 40 % less to compile."""
-    dtype = tile.operands[0].element.dtype
-    size = WINOGRAD_TILE.get(tile.variant)
-    if size is not None:
-        return Recipe((DOT_PART[float32], WINOGRAD_PART[size, dtype]), 0.4)
+    used, size = _products(tile)
+    if size:
+        stored = tile.operands[0].element.dtype
+        return Recipe((DOT_PART[used], WINOGRAD_PART[size, stored]), 0.4)
     static = image_of(tile).smallest.is_static
-    used = float32 if tile.variant in IN_FLOAT32 else dtype
     return with_dot(used, 0.4, "-O2") if static else with_dot(used, 0.9)
 
 
@@ -194,13 +196,13 @@ def _pack(function: str) -> FormSpelling:
     """`gh::..._pack_weights` and `gh::..._weight_bytes` of one kind."""
 
     def body(form: Form) -> str:
-        kind, read, shape = form.attrs
+        dtype, size, read, shape = form.attrs
         given = f"threads, {strides_text(*read)}, {shape_text(shape)}, out"
-        return f"(void)threads; gh::{function}_pack_weights<{kind}>({given});"
+        return f"(void)threads; gh::{function}_pack_weights<{_kind(dtype, size)}>({given});"
 
     def nbytes(form: Form) -> str:
-        kind, _, shape = form.attrs
-        return f"gh::{function}_weight_bytes<{kind}>({shape_text(shape)})"
+        dtype, size, _, shape = form.attrs
+        return f"gh::{function}_weight_bytes<{_kind(dtype, size)}>({shape_text(shape)})"
 
     return FormSpelling(body, nbytes)
 

@@ -11,6 +11,7 @@ from glasshouse.backend.cpu.conv_grad import conv_transpose, conv_weight_grad
 from glasshouse.backend.cpu.elements import VECTOR_TYPE
 from glasshouse.backend.cpu.library import library
 from glasshouse.backend.cpu.matmul import matmul
+from glasshouse.backend.cpu.nests import PARALLEL_FROM
 from glasshouse.backend.cpu.planes import plane_pool
 from glasshouse.backend.cpu.pool import pool, pool_grad
 from glasshouse.backend.cpu.processor import processor_features
@@ -47,6 +48,9 @@ TILES: dict[str, TileMaker] = {
     "topk": library,
 }
 
+WIDEST = 16
+"""Lanes of the widest vector."""
+
 VECTORS = Vectors(
     elements=frozenset(VECTOR_TYPE),
     arithmetic=frozenset({float32, bfloat16, float16}),
@@ -79,5 +83,7 @@ CPU = Target(
     tiles=TILES,
     needs=lambda tile: ROUTINES[tile.routine].needs(tile),
     vectors=VECTORS,
+    widest=WIDEST,
+    parallel_from=PARALLEL_FROM,
     fallbacks=FALLBACKS,
 )

@@ -1,0 +1,137 @@
+"""Loops of kernels: which are joined, which stay apart, and how each of them runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from glasshouse.ir import GraphBuilder, symbol
+from glasshouse.ir.dtype import as_dtype
+from glasshouse.lower.kernel import For, Kernel, Role, Statement
+from glasshouse.lower.kernel.queries import may_share, readers, simple, work
+
+Lowered = Callable[[Callable[[GraphBuilder], Any]], Kernel]
+
+
+def loops(body: tuple[Statement, ...]) -> list[tuple[str, Role]]:
+    """Extents and roles from the outermost loop in."""
+    out: list[tuple[str, Role]] = []
+    while inner := [s for s in body if isinstance(s, For)]:
+        (one,) = inner
+        out.append((str(one.loop.extent), one.role))
+        body = one.body
+    return out
+
+
+def extents(kernel: Kernel) -> list[str]:
+    return [extent for extent, _ in loops(kernel.body)]
+
+
+def test_loops_are_joined_where_every_access_runs_on(lowered: Lowered) -> None:
+    kernel = lowered(lambda b: b.input("float32", [2, 3, 4]).apply("relu"))
+    assert loops(kernel.body) == [("24", Role.VECTOR)]
+
+
+def test_loops_stay_apart_around_a_computed_index(lowered: Lowered) -> None:
+    """What is rolled, clamped or looked up along one loop does not run on over both."""
+    rolled = lowered(lambda b: b.input("float32", [4, 6]).apply("roll", axes=[1], shifts=[2]))
+    assert extents(rolled) == ["4", "6"]
+    padded = lowered(
+        lambda b: b.input("float32", [4, 6]).apply("pad", padding=[0, 1, 0, 1], mode="edge")
+    )
+    assert extents(padded) == ["4", "8"]
+    taken = lowered(
+        lambda b: b.input("float32", [5, 6]).apply("take", b.input("int64", [3]), axis=0)
+    )
+    assert extents(taken) == ["3", "6"]
+
+
+def test_loops_stay_apart_inside_of_a_computed_index(lowered: Lowered) -> None:
+    """Rows of 4 read as rows of 6: both loops stand in quotients, which stay as they are."""
+
+    def group(b: GraphBuilder) -> Any:
+        rows = b.input("float32", [3, 4]).apply("relu").apply("reshape", shape=(2, 6))
+        return rows * b.input("float32", [2, 6])
+
+    kernel = lowered(group)
+    assert extents(kernel) == ["2", "6"]
+
+
+def test_loops_stay_apart_where_a_position_is_computed_with(lowered: Lowered) -> None:
+    kernel = lowered(lambda b: b.input("float32", [4, 6]).apply("triangle"))
+    assert extents(kernel) == ["4", "6"]
+
+
+def test_joined_around_a_computed_index_of_another_loop(lowered: Lowered) -> None:
+    kernel = lowered(lambda b: b.input("float32", [4, 3, 6]).apply("roll", axes=[0], shifts=[1]))
+    assert extents(kernel) == ["4", "18"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "role"), [(255, Role.VECTOR), (256, Role.PARALLEL_VECTOR)], ids=["small", "large"]
+)
+def test_threads_share_what_is_large(rows: int, role: Role, lowered: Lowered) -> None:
+    kernel = lowered(lambda b: b.input("float32", [rows, 64]).apply("relu"))
+    assert loops(kernel.body) == [(str(rows * 64), role)]
+
+
+def test_a_batch_that_may_be_one_is_shared_together_with_its_rows(lowered: Lowered) -> None:
+    n = symbol("n", 1, 8)
+    kernel = lowered(lambda b: b.input("float32", [n, 64, 512]).apply("permute", axes=(0, 2, 1)))
+    assert loops(kernel.body) == [
+        ("n", Role.PARALLEL), ("512", Role.PARALLEL), ("64", Role.SERIAL)
+    ]  # fmt: skip
+
+
+def test_sums_of_columns_fold_lane_by_lane(lowered: Lowered) -> None:
+    kernel = lowered(lambda b: b.input("float32", [40, 48]).apply("sum", axes=[0]))
+    assert loops(kernel.body) == [("48", Role.VECTOR)]
+    (nest,) = kernel.body
+    assert isinstance(nest, For)
+    assert work(nest) == 48 + 40 * 48
+
+
+@pytest.mark.parametrize("dtype", ["float64", "int32"])
+def test_elements_without_vectors_go_one_by_one(dtype: str, lowered: Lowered) -> None:
+    kernel = lowered(lambda b: b.input(dtype, [64]).apply("negative"))
+    assert loops(kernel.body) == [("64", Role.SERIAL)]
+
+
+def test_bytes_go_through_vectors_only_where_they_are_made(lowered: Lowered) -> None:
+    copied = lowered(lambda b: b.input("int8", [8, 4]).apply("slice", starts=[1, 0], ends=[7, 4]))
+    assert loops(copied.body)[-1][1] is Role.SERIAL
+    scale, zero = np.float32(0.5), np.int8(3)
+    made = lowered(
+        lambda b: b.input("float32", [32]).apply(
+            "quantize", b.constant(scale), b.constant(zero), dtype=as_dtype("int8")
+        )
+    )
+    assert loops(made.body) == [("32", Role.VECTOR)]
+
+
+def test_queries_tell_what_may_be_updated_in_place(lowered: Lowered) -> None:
+    def step(b: GraphBuilder) -> Any:
+        rate = b.input("float32", [6]) * 0.5
+        return b.input("float32", [4, 6]) - rate
+
+    kernel = lowered(step)
+    assert len(readers(kernel, "x0")) == len(readers(kernel, "x1")) == 1
+    assert may_share(kernel, "x1", "y0"), "read at the place of the store, in front of it"
+    assert not may_share(kernel, "x0", "y0"), "each element is read for several rows"
+    norm = lowered(lambda b: b.input("float32", [4, 6]).apply("softmax", axis=-1))
+    assert not may_share(norm, "x0", "y0"), "a fold reads it too"
+
+
+def test_every_op_of_a_group_is_computed_by_a_statement(lowered: Lowered) -> None:
+    """Moves are part of the statement that they feed; expanded ops of what they stand for."""
+
+    def group(b: GraphBuilder) -> Any:
+        x = b.input("float32", [4, 6]).apply("relu")
+        return x.apply("reshape", shape=(2, 12)).apply("softmax", axis=-1) + 1.0
+
+    kernel = lowered(group)
+    assert kernel.ops == ("Relu", "Reshape", "Softmax", "Add")
+    assert {op for s in simple(kernel.body) for op in s.ops} == {0, 1, 2, 3}
