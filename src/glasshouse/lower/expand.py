@@ -6,7 +6,7 @@ computes them with whatever surrounds them. The new nodes keep the origin of wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from typing import Any
 
@@ -24,13 +24,13 @@ from glasshouse.ops.shapes import axes_of, axis_of
 Expansion = Callable[[Rewriter, Node], Any]
 
 
-def expanded(graph: Graph, plain: bool = False) -> tuple[Graph, dict[int, int]]:
+def expanded(graph: Graph, plain: Collection[str] = ()) -> tuple[Graph, dict[int, int]]:
     """A copy of a kernel's body in which every op has code; and, for each node, the position among
     the ops of the body of the one that it stands for.
 
-    With `plain`, what has a template becomes folds too: slow, and good for every type.
+    Ops in `plain` have templates, and are taken apart all the same.
     """
-    table = {**EXPANSIONS, **PLAIN} if plain else EXPANSIONS
+    table = {**EXPANSIONS, **{name: _PLAIN[name] for name in plain}}
     members = (n for n in graph.nodes if n.op.kind is not Kind.SOURCE)
     stands_for = {n.id: i for i, n in enumerate(members)}
     pending = [n for n in graph.nodes if _needs_it(n, table)]
@@ -279,11 +279,15 @@ def _repeated(x: Any, times: Dim) -> Any:
     return wide.apply("reshape", shape=(*lead, heads * times, length, dim))
 
 
-PLAIN: dict[str, Expansion] = {
+_PLAIN: dict[str, Expansion] = {
     "attention": _attention,
     "batch_norm_training": _batch_norm_training,
     "matmul": _matmul,
 }
+APART = ("attention", "batch_norm_training")
+"""What consists of products and folds: where its own template will not do, theirs may."""
+FOLDS = (*APART, "matmul")
+"""All that can be folds: slow, and good for every type."""
 EXPANSIONS: dict[str, Expansion] = {
     "adaptive_avg_pool": _adaptive_avg_pool,
     "quantize": _quantize,

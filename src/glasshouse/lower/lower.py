@@ -8,7 +8,7 @@ never an error.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable
 from dataclasses import replace
 
 from glasshouse.errors import Unsupported
@@ -18,7 +18,7 @@ from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.alike import called_again, likeness
 from glasshouse.lower.builder import KernelBuilder
-from glasshouse.lower.expand import expanded
+from glasshouse.lower.expand import APART, FOLDS, expanded
 from glasshouse.lower.group import Group, group_of
 from glasshouse.lower.kernel.kernel import OPERAND, OUTPUT, Buffer, Kernel
 from glasshouse.lower.numbers import is_number, is_zero_point
@@ -60,7 +60,7 @@ def lower_group(
 ) -> Step:
     """The call of a kernel that computes a group; `kernels` holds those made so far."""
     reason = ""
-    for attempt, plain in ((_fused, False), (_one_by_one, False), (_one_by_one, True)):
+    for attempt, plain in _ATTEMPTS:
         try:
             builder = _builder(group, target, program, plain)
             attempt(builder)
@@ -71,7 +71,9 @@ def lower_group(
     return Fallback(group.node, reason)
 
 
-def _builder(group: Group, target: Target, program: Program, plain: bool) -> KernelBuilder:
+def _builder(
+    group: Group, target: Target, program: Program, plain: Collection[str]
+) -> KernelBuilder:
     """A builder for a group that knows which operands are constants and how everything lies."""
     body, positions = expanded(group.body, plain)
     builder = KernelBuilder(body, target, positions)
@@ -107,6 +109,11 @@ def _one_by_one(builder: KernelBuilder) -> None:
             for value in node.outputs:
                 builder.compute([value])
     builder.finish()
+
+
+_ATTEMPTS = (
+    (_fused, ()), (_one_by_one, ()), (_fused, APART), (_one_by_one, APART), (_one_by_one, FOLDS),
+)  # fmt: skip
 
 
 def _add_tile(builder: KernelBuilder, node: Node, maker: TileMaker) -> None:

@@ -13,7 +13,7 @@ from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot
 from glasshouse.backend.cpu.text import KernelText
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, product
-from glasshouse.ir.dtype import bfloat16, float32
+from glasshouse.ir.dtype import bfloat16, float16, float32, float64
 from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.epilogue import take_results
@@ -25,13 +25,14 @@ from glasshouse.lower.tiles import add_tile
 from glasshouse.lower.view import view_of, whole
 
 GEMM, BATCHED = "gemm", "gemm_batched"
+_TYPES = (float32, float64, bfloat16, float16)
 
 
 # ------------------------------------------------------------------------------------- lowering
 def matmul(builder: KernelBuilder, node: Node) -> None:
     """Add the product, with what follows it in its epilogue where that is possible."""
     x, y = node.inputs
-    if x.type.dtype not in (float32, bfloat16) or y.type.dtype is not x.type.dtype:
+    if x.type.dtype not in _TYPES or y.type.dtype is not x.type.dtype:
         raise Unsupported(f"no matrix product of {x.type.dtype} and {y.type.dtype}")
     if int8_matmul(builder, node):
         return
@@ -96,8 +97,9 @@ def _gemm_needs(tile: Tile) -> Needs:
         dtype = right.element.dtype
         form = Form(buffer_of(right), "panels", dtype, (*_steps(tile), depth, columns), True)
         return (form,), ()
-    # Columns rounded up to a panel of 32, depth to a unit of 4.
-    nbytes = (columns + 63) // 32 * 32 * (depth + 4) * 4
+    # Columns rounded up to a panel of 32, depth to a unit of 4; halves lie there as float32.
+    width = max(right.element.dtype.itemsize, 4)
+    nbytes = (columns + 63) // 32 * 32 * (depth + 4) * width
     return (), (Scratch("panels", nbytes),)
 
 

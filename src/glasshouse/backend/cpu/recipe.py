@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from glasshouse.backend.base import Source
-from glasshouse.ir.dtype import DType, bfloat16, float32, int8
+from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64, int8
 
 WINOGRAD_PART = {
     (2, float32): "GH_WINOGRAD_F32_2_KERNELS",
@@ -18,8 +18,14 @@ WINOGRAD_PART = {
     (2, bfloat16): "GH_WINOGRAD_HALF_2_KERNELS",
     (4, bfloat16): "GH_WINOGRAD_HALF_4_KERNELS",
 }
-DOT_PART = {float32: "GH_F32_KERNELS", bfloat16: "GH_BF16_KERNELS", int8: "GH_I8_KERNELS"}
-PARTS = (*DOT_PART.values(), *WINOGRAD_PART.values())
+DOT_PART = {
+    float32: "GH_F32_KERNELS",
+    float16: "GH_F32_KERNELS",
+    float64: "GH_F64_KERNELS",
+    bfloat16: "GH_BF16_KERNELS",
+    int8: "GH_I8_KERNELS",
+}
+PARTS = (*dict.fromkeys(DOT_PART.values()), *WINOGRAD_PART.values())
 """The parts of `kernels.cpp`: macros of `extern.h`, one for each."""
 
 

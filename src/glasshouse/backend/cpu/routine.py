@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from glasshouse.backend.cpu.cxx import C_TYPE
 from glasshouse.backend.cpu.recipe import Recipe, with_dot
 from glasshouse.backend.cpu.text import KernelText
-from glasshouse.ir.dtype import DType, bfloat16, float32, int8
+from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64, int8
 from glasshouse.lower.kernel.queries import view
 from glasshouse.lower.kernel.statement import Form, Operand, Tile
 from glasshouse.lower.target import Needs, needs_nothing
@@ -53,9 +53,18 @@ def buffer_of(operand: Operand) -> str:
     return view(operand).buffer
 
 
+_DOT = {
+    float32: "gh::DotF32",
+    float16: "gh::DotF32",  # widened as it is packed
+    float64: "gh::DotF64",
+    bfloat16: "gh::DotBF16",
+    int8: "gh::DotI8",
+}
+
+
 def dot_kind(dtype: DType) -> str:
     """The kind of multiply-add with which products of a type are computed."""
-    return {float32: "gh::DotF32", bfloat16: "gh::DotBF16", int8: "gh::DotI8"}[dtype]
+    return _DOT[dtype]
 
 
 def dot_recipe(seconds: float) -> Callable[[Tile], Recipe]:

@@ -42,7 +42,7 @@ def close(got: np.ndarray, want: np.ndarray, terms: int, eps: float) -> None:
     assert np.abs(got - want).max(initial=0.0) <= eps * scale * max(terms, 8) ** 0.5
 
 
-@pytest.mark.parametrize("kind", ["f32", "bf16", "mixed", "i8"])
+@pytest.mark.parametrize("kind", ["f32", "f16", "bf16", "mixed", "i8"])
 @pytest.mark.parametrize("form", [0, 1, 2])
 def test_product(pool, kind: str, form: int, rng: np.random.Generator) -> None:
     lib, handle = pool
@@ -51,7 +51,7 @@ def test_product(pool, kind: str, form: int, rng: np.random.Generator) -> None:
             a = rng.integers(0, 256 if form < 2 else 128, (m, k)).astype(np.uint8)
             b = rng.integers(-128, 128, (k, n)).astype(np.int8)
         else:
-            dtype = BF16 if kind == "bf16" else np.float32
+            dtype = {"bf16": BF16, "f16": np.float16}.get(kind, np.float32)
             a = rng.standard_normal((m, k)).astype(np.float32).astype(dtype)
             b = rng.standard_normal((k, n)).astype(np.float32).astype(dtype)
         bias = rng.standard_normal(n).astype(np.float32)
@@ -70,6 +70,33 @@ def test_product(pool, kind: str, form: int, rng: np.random.Generator) -> None:
                 handle, form, *longs(m, n, k), p(given), p(bb), transposed, p(bias), p(out)
             )
             close(out, want, k, 2e-7)
+
+
+@pytest.mark.parametrize("form", [0, 1, 2])
+def test_float64(pool, form: int, rng: np.random.Generator) -> None:
+    """To 1e-14 of the sum of absolute products; form 1: A by columns, 2: every second of B."""
+    lib, handle = pool
+    for m, n, k in SHAPES:
+        a, b = rng.standard_normal((m, k)), rng.standard_normal((k, n))
+        start = rng.standard_normal((m, n))
+        given = np.ascontiguousarray(a.T) if form == 1 else a
+        for transposed in (0, 1):
+            bb = np.ascontiguousarray(b.T) if transposed else b
+            if form == 2:
+                bb = np.repeat(bb, 2, axis=1)
+            out = start.copy()
+            lib.product_f64(handle, form, *longs(m, n, k), p(given), p(bb), transposed, p(out))
+            bound = np.abs(a) @ np.abs(b) + np.abs(start)
+            assert (np.abs(out - (a @ b + start)) <= 1e-14 * bound).all()
+
+
+def test_float64_batches(pool, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    for batch in (1, 5):
+        a, b = rng.standard_normal((batch, 33, 41)), rng.standard_normal((batch, 41, 70))
+        out = np.empty((batch, 33, 70))
+        lib.product_batched_f64(handle, *longs(batch, 33, 70, 41), p(a), p(b), p(out))
+        assert np.abs(out - a @ b).max() <= 1e-13
 
 
 def test_any_strides_of_b(pool, rng: np.random.Generator) -> None:

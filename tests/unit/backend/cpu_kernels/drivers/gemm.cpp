@@ -35,6 +35,24 @@ API void product_mixed(void *pool, int form, long M, long N, long K, const float
 API void product_i8(void *pool, int form, long M, long N, long K, const uint8_t *A, const int8_t *B, int bt, const float *bias, float *C) {
   product<DotI8>(pool, form, M, N, K, A, B, bt, bias, C);
 }
+API void product_f16(void *pool, int form, long M, long N, long K, const f16 *A, const f16 *B, int bt, const float *bias, float *C) {
+  product<DotF32>(pool, form, M, N, K, A, B, bt, bias, C);
+}
+API void product_f64(void *pool, int form, long M, long N, long K, const double *A, const double *B, int bt, double *C) {
+  long rs = bt ? 1 : N, cs = bt ? K : 1;
+  if (form == 2) rs *= 2, cs *= 2;  // B is every second element
+  void *work = malloc(packed_b_bytes<DotF64>(K, N) + 64);
+  auto epi = [=](long r, long c, vd x, auto t) { store(C + r * N + c, x + load(C + r * N + c, t), t); };
+  auto run = [&](auto src) { gemm_dynamic<DotF64>(*(ThreadPool *)pool, M, N, K, src, B, rs, cs, work, epi); };
+  if (form == 1) run(ColsA<double>{A, M});
+  else run(RowsA<double>{A, K});
+  free(work);
+}
+API void product_batched_f64(void *pool, long batch, long M, long N, long K, const double *A, const double *B, double *C) {
+  gemm_batched<DotF64>(
+      *(ThreadPool *)pool, batch, M, N, K, [=](long b) { return RowsA<double>{A + b * M * K, K}; }, B,
+      [=](long b) { return b * K * N; }, N, 1, [=](long b, long r, long c, vd x, auto t) { store(C + (b * M + r) * N + c, x, t); });
+}
 // Strides of B that are neither row- nor column-major: element (k, n) at B[2 (k N + n)].
 API void product_strided(void *pool, long M, long N, long K, const float *A, const float *B, float *C) {
   void *work = malloc(packed_b_bytes<DotF32>(K, N) + 64);

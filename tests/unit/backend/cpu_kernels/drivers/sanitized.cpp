@@ -47,15 +47,20 @@ static void products(void *pool) {
     Heap<bf16> ah(M * K), bh(K * N);
     Heap<uint8_t> au(M * K);
     Heap<int8_t> bi(K * N);
+    Heap<f16> a16(M * K), b16(K * N);
+    Heap<double> a64(3 * M * K), b64(3 * K * N), out64(3 * M * N);
     for (int form = 0; form < 3; form++)
       for (int bt = 0; bt < 2; bt++) {
         product_f32(pool, form, M, N, K, a, b, bt, bias, out);
         product_mixed(pool, form, M, N, K, a, b, bt, bias, out);
         product_bf16(pool, form, M, N, K, ah, bh, bt, bias, out);
         product_i8(pool, form, M, N, K, au, bi, bt, bias, out);
+        product_f16(pool, form, M, N, K, a16, b16, bt, bias, out);
+        product_f64(pool, form, M, N, K, a64, b64, bt, out64);
       }
     product_strided(pool, M, N, K, a, wide, out);
     product_norm(pool, M, N, K, a, b, out);
+    product_batched_f64(pool, 3, M, N, K, a64, b64, out64);
     Heap<> a3(3 * M * K), b3(3 * K * N), out3(3 * M * N);
     product_batched(pool, 3, M, N, K, a3, b3, 0, 1, out3);
   }

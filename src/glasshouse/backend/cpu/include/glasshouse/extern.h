@@ -5,22 +5,26 @@
 // every header stands alone. kernels.cpp with -DGH_PART=<one of the GH_..._KERNELS> holds that part alone.
 #pragma once
 
-#define GH_TILE(X, D, MR) \
-  X template void micro_tile<D, MR, 1>(const void *, long, const void *, long, KSegments, D::Out *, long, bool); \
+#define GH_TILE1(X, D, MR) \
+  X template void micro_tile<D, MR, 1>(const void *, long, const void *, long, KSegments, D::Out *, long, bool);
+#define GH_TILE2(X, D, MR) \
+  GH_TILE1(X, D, MR) \
   X template void micro_tile<D, MR, 2>(const void *, long, const void *, long, KSegments, D::Out *, long, bool);
 #if defined(GH_AVX512)
-#define GH_TILES_TALL(X, D) GH_TILE(X, D, 8) GH_TILE(X, D, 10) GH_TILE(X, D, 12) GH_TILE(X, D, 14)
+#define GH_TILES_TALL(T, X, D) T(X, D, 8) T(X, D, 10) T(X, D, 12) T(X, D, 14)
 #elif !defined(GH_AVX2) && defined(__aarch64__)
-#define GH_TILES_TALL(X, D) GH_TILE(X, D, 8) GH_TILE(X, D, 10) GH_TILE(X, D, 12)
+#define GH_TILES_TALL(T, X, D) T(X, D, 8) T(X, D, 10) T(X, D, 12)
 #else
-#define GH_TILES_TALL(X, D)
+#define GH_TILES_TALL(T, X, D)
 #endif
-#define GH_TILES(X, D) GH_TILE(X, D, 1) GH_TILE(X, D, 2) GH_TILE(X, D, 4) GH_TILE(X, D, 6) GH_TILES_TALL(X, D)
+#define GH_TILES(T, X, D) T(X, D, 1) T(X, D, 2) T(X, D, 4) T(X, D, 6) GH_TILES_TALL(T, X, D)
 #define GH_PACK(X, D, T) X template void pack_b_panels<D, T>(const T *, long, long, long, long, void *, long, long);
-#define GH_F32_KERNELS(X) GH_TILES(X, DotF32) GH_PACK(X, DotF32, float) GH_PACK(X, DotF32, bf16)
-#define GH_BF16_KERNELS(X) GH_TILES(X, DotBF16) GH_PACK(X, DotBF16, float) GH_PACK(X, DotBF16, bf16)
-#define GH_I8_KERNELS(X) GH_TILES(X, DotI8) GH_PACK(X, DotI8, int8_t)
-#define GH_KERNELS(X) GH_F32_KERNELS(X) GH_BF16_KERNELS(X) GH_I8_KERNELS(X)
+#define GH_F32_KERNELS(X) GH_TILES(GH_TILE2, X, DotF32) GH_PACK(X, DotF32, float) GH_PACK(X, DotF32, bf16) \
+  GH_PACK(X, DotF32, f16)
+#define GH_F64_KERNELS(X) GH_TILES(GH_TILE1, X, DotF64) GH_PACK(X, DotF64, double)
+#define GH_BF16_KERNELS(X) GH_TILES(GH_TILE2, X, DotBF16) GH_PACK(X, DotBF16, float) GH_PACK(X, DotBF16, bf16)
+#define GH_I8_KERNELS(X) GH_TILES(GH_TILE2, X, DotI8) GH_PACK(X, DotI8, int8_t)
+#define GH_KERNELS(X) GH_F32_KERNELS(X) GH_F64_KERNELS(X) GH_BF16_KERNELS(X) GH_I8_KERNELS(X)
 
 #define GH_WINOGRAD(X, D, M, T) \
   X template void winograd_input<D, M, T>(const WinoPlan<D, M> &, const T *, long, long, long, long, unit32 *); \

@@ -2,10 +2,10 @@
 //
 // Contract
 //   gemm<D>(pool, M, N, K, a, Bpacked, epi [, rows_done [, hint]]);
-//     D          DotF32, DotBF16 (products of bf16, sums in float32) or DotI8 (uint8 x int8, sums in int32)
+//     D          DotF32 (also for float16, widened as it is packed), DotF64, DotBF16 (products of bf16, sums in float32) or DotI8 (uint8 x int8, sums in int32)
 //     a          RowsA / ColsA / FnA (gemm_pack.h)
 //     Bpacked    from pack_b<D>
-//     epi        epi(row, col, acc, range): acc is W sums of columns col .. col+W-1 (vf; vi for DotI8), range is Full or Tail;
+//     epi        epi(row, col, acc, range): acc is W sums of columns col .. col+W-1 (vf; vd for DotF64, vi for DotI8), range is Full or Tail;
 //                called once for each (row, vector), from several threads at once, each for its own part of C. Write it as a
 //                generic lambda: [=](long r, long c, gh::vf x, auto t) { gh::store(C + r * ldc + c, x + gh::load(b + c, t), t); }
 //     rows_done  rows_done(r0, r1): every column of those rows has passed epi, on this same thread, and is still in its
@@ -49,6 +49,13 @@ inline MicroFn<D> micro_fn(int rows) {
   }
 }
 
+// For a whole panel, or one of which at most one vector counts.
+template <class D>
+GH_INLINE MicroFn<D> panel_fn(bool narrow, int rows) {
+  if constexpr (D::kVectors == 1) return micro_fn<D, 1>(rows);
+  else return narrow ? micro_fn<D, 1>(rows) : micro_fn<D, 2>(rows);
+}
+
 // How `rows` rows are cut into tiles: as few as possible, even heights differing by at most 2. An odd number of rows lets the
 // last tile begin one row early (its first row is then not passed to the epilogue again), or, for few rows or without
 // `overlap`, ends with a tile of one row.
@@ -78,9 +85,9 @@ struct RowTiles {
 template <class D, class Epi>
 GH_INLINE void tile_epilogue(const typename D::Out *tile, long ldt, int skip, int height, long row, long col, long N, Epi &epi) {
   long n = N - col;
-  if (n >= NR) {
+  if (n >= kColumns<D>) {
     for (int r = skip; r < height; r++)
-      GH_UNROLL for (int v = 0; v < kPanelVectors; v++) epi(row + r, col + v * W, load(tile + r * ldt + v * W), Full{});
+      GH_UNROLL for (int v = 0; v < D::kVectors; v++) epi(row + r, col + v * W, load(tile + r * ldt + v * W), Full{});
   } else {
     int full = (int)(n / W);
     Tail tail((int)(n % W));
@@ -97,9 +104,9 @@ GH_INLINE void tile_epilogue(const typename D::Out *tile, long ldt, int skip, in
 struct OutHint {
   void *p = nullptr;
   long row_bytes = 0, elem_bytes = 4;
-  GH_INLINE OutLines tile(long row, long col, long cols) const {
+  GH_INLINE OutLines tile(long row, long col, long cols, long most = NR) const {
     if (!p) return {};
-    const long last = ((cols < NR ? cols : NR) - 1) * elem_bytes;
+    const long last = ((cols < most ? cols : most) - 1) * elem_bytes;
     return {(char *)p + row * row_bytes + col * elem_bytes, row_bytes, last};
   }
 };
@@ -121,7 +128,7 @@ struct SerialPlan {
     lda = packed_a_stride(chunk);
     if constexpr (Src::kDirect)
       if (direct) lda = src.ld / D::kPer;
-    block = kBlockBytes / ((direct ? chunk : lda) * 4 + 1) / kMaxRows * kMaxRows;
+    block = kBlockBytes / ((direct ? chunk : lda) * D::kBytes + 1) / kMaxRows * kMaxRows;
     if (block < kMaxRows) block = kMaxRows;
   }
 };
@@ -139,7 +146,7 @@ inline const char *block_of_a(const SerialPlan<D, Src> &p, const Src &src, long 
   if constexpr (Src::kDirect)
     if (p.direct) return (const char *)(src.p + b0 * src.ld + k0 * D::kPer);
   if (held.p && held.b0 == b0 && held.k0 == k0) return held.p;
-  E *buf = (E *)scratch<0>((size_t)(b1 - b0) * p.lda * 4);
+  E *buf = (E *)scratch<0>((size_t)(b1 - b0) * p.lda * D::kBytes);
   const long n = K - k0 * D::kPer < kn * D::kPer ? K - k0 * D::kPer : kn * D::kPer;
   src.pack(b0, b1 - b0, k0 * D::kPer, n, buf, p.lda * D::kPer);
   if (n < kn * D::kPer)
@@ -161,25 +168,26 @@ template <class D, class Src, class Epi>
 GH_NOINLINE void gemm_block(const SerialPlan<D, Src> &p, long b0, long b1, long j0, long j1, long N, long K, const Src &src, const void *Bp,
                             Epi &epi, OutHint hint, HeldBlock &held) {
   typedef typename D::Out Out;
-  const long rows = b1 - b0, panel_bytes = p.ku * NR * 4, np = panels<D>(N);
+  constexpr int NR = kColumns<D>, kUnit = D::kBytes;
+  const long rows = b1 - b0, panel_bytes = p.ku * NR * kUnit, np = panels<D>(N);
   const bool chunked = p.chunks > 1;
   const RowTiles tiles(rows, !chunked);
   const long group = chunked ? kChunkPanels : j1 - j0;
   for (long g = j0; g < j1; g += group) {
     const long g1 = g + group < j1 ? g + group : j1, ldt = chunked ? (g1 - g) * NR : NR;
-    Out *sums = chunked ? (Out *)scratch<4>((size_t)rows * ldt * 4) : nullptr;
+    Out *sums = chunked ? (Out *)scratch<4>((size_t)rows * ldt * sizeof(Out)) : nullptr;
     for (long k0 = 0; k0 < p.ku || k0 == 0; k0 += p.chunk) {
       const long kn = p.ku - k0 < p.chunk ? p.ku - k0 : p.chunk;
       const bool last = k0 + kn >= p.ku;
       const char *A = block_of_a<D>(p, src, K, b0, b1, k0, kn, held);
       // With 4 tiles or more a panel is used long enough for the next one to arrive beside it.
-      const long slice = tiles.count >= 4 ? (kn * NR * 4 / tiles.count + 63) / 64 * 64 : 0;
-      const long step = slice * micro_unroll(kMaxRows, kPanelVectors) / (kn + 1) + 1;
+      const long slice = tiles.count >= 4 ? (kn * NR * kUnit / tiles.count + 63) / 64 * 64 : 0;
+      const long step = slice * micro_unroll(kMaxRows, D::kVectors * D::kRegisters) / (kn + 1) + 1;
       for (long j = g; j < g1; j++) {
-        const char *panel = (const char *)Bp + (size_t)j * panel_bytes + k0 * NR * 4;
+        const char *panel = (const char *)Bp + (size_t)j * panel_bytes + k0 * NR * kUnit;
         // After the group's last panel comes the next chunk of its first, after the last chunk the next group.
         const char *next = j + 1 < g1 ? panel + panel_bytes
-                           : !last    ? (const char *)Bp + (size_t)g * panel_bytes + (k0 + kn) * NR * 4
+                           : !last    ? (const char *)Bp + (size_t)g * panel_bytes + (k0 + kn) * NR * kUnit
                                       : (const char *)Bp + (size_t)(g1 < np ? g1 : j) * panel_bytes;
         const bool narrow = N - j * NR <= W;
         for (long i = 0; i < tiles.count; i++) {
@@ -187,10 +195,10 @@ GH_NOINLINE void gemm_block(const SerialPlan<D, Src> &p, long b0, long b1, long 
           alignas(64) Out local[kMaxRows * NR];
           Out *tile = chunked ? sums + t.row * ldt + (j - g) * NR : local;
           const long zero = 0;
-          MicroFn<D> fn = narrow ? micro_fn<D, 1>(t.height) : micro_fn<D, 2>(t.height);
-          const OutLines lines = last ? hint.tile(b0 + t.row, j * NR, N - j * NR) : OutLines{};
+          MicroFn<D> fn = panel_fn<D>(narrow, t.height);
+          const OutLines lines = last ? hint.tile(b0 + t.row, j * NR, N - j * NR, NR) : OutLines{};
           const KSegments segs{1, kn, &zero, next + i * slice, slice ? step : 0, lines};
-          fn(A + t.row * p.lda * 4, p.lda, panel, NR, segs, tile, ldt, k0 > 0);
+          fn(A + t.row * p.lda * kUnit, p.lda, panel, NR, segs, tile, ldt, k0 > 0);
           if (last) tile_epilogue<D>(tile, ldt, t.skip, t.height, b0 + t.row, j * NR, N, epi);
         }
       }
@@ -214,13 +222,13 @@ inline void gemm_serial(long r0, long r1, long j0, long j1, long N, long K, cons
 }
 
 // How many ways to split rows (the rest of the threads split columns): least work for the slowest thread, then least traffic.
-inline int row_parts(long M, long np, long K, int threads) {
+inline int row_parts(long M, long np, long K, int threads, long columns = NR) {
   int best = 1;
   double best_cost = 1e300;
   for (int p = 1; p <= threads; p++) {
     if (threads % p) continue;
     int q = threads / p;
-    double rows = (double)((M + p - 1) / p), cols = (double)((np + q - 1) / q) * NR;
+    double rows = (double)((M + p - 1) / p), cols = (double)((np + q - 1) / q * columns);
     // Reading A or B once more weighs as 1/64 of a multiply-add row: enough to break ties, never to unbalance.
     double cost = rows * cols * (double)K + (rows + cols) * (double)K / 4;
     if (cost < best_cost) best_cost = cost, best = p;
@@ -250,11 +258,11 @@ inline void gemm(ThreadPool &pool, long M, long N, long K, const Src &src, const
   }
   // Each thread has a part of rows and columns, cut into blocks of rows and groups of panels that others may take over.
   const SerialPlan<D, Src> plan(src, K);
-  const int p = by_rows || M >= plan.block * threads ? threads : row_parts(M, np, K, threads), q = threads / p;
+  const int p = by_rows || M >= plan.block * threads ? threads : row_parts(M, np, K, threads, kColumns<D>), q = threads / p;
   const long part_rows = (M + p - 1) / p + 1, part_panels = (np + q - 1) / q;
   const long blocks = (part_rows + plan.block - 1) / plan.block;
   const long cuts = by_rows ? 1 : column_cuts(part_panels, plan.chunks > 1 ? kChunkPanels : 1, blocks,
-                                              (double)part_rows * part_panels * NR * K / D::kPer);
+                                              (double)part_rows * part_panels * kColumns<D> * K / D::kPer);
   share_out<HeldBlock>(pool, threads, (int)(blocks * cuts), [&](int part, int item, HeldBlock &held) {
     const Range rows = row_range(0, M, part / q, p), cols = split(np, part % q, q);
     const Range b = row_range(rows.begin, rows.end, item / cuts, blocks), c = split(cols.end - cols.begin, item % cuts, cuts);
@@ -287,8 +295,8 @@ inline void gemm_batched(ThreadPool &pool, long batch, long M, long N, long K, S
     for (long i = begin; i < end; i++) {
       long b = i / cuts;
       Range c = split(np, i % cuts, cuts);
-      char *Bp = (char *)scratch<1>((size_t)(c.end - c.begin) * units<D>(K) * NR * 4);
-      Bp -= (size_t)c.begin * units<D>(K) * NR * 4;
+      char *Bp = (char *)scratch<1>((size_t)(c.end - c.begin) * panel_bytes<D>(K));
+      Bp -= (size_t)c.begin * panel_bytes<D>(K);
       pack_b_panels<D>(B + step(b), rs, cs, K, N, Bp, c.begin, c.end);
       auto e = [&](long r, long col, auto acc, auto t) __attribute__((always_inline)) { epi(b, r, col, acc, t); };
       auto src = a_of(b);

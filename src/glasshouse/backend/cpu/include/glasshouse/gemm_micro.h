@@ -1,38 +1,50 @@
 // gemm_micro.h: the register tile of matrix products: MR rows x NV vectors of C, summed over the whole of K in registers.
 //
 // Contract
-// - A "unit" is 32 bits along K: one float32, two bf16, or four 8-bit integers (A unsigned, B signed). B is a panel of
-//   NV * W columns: unit k of column j stands at b[k * ldb + j]. A's row r, unit k stands at a[r * lda + k].
+// - A "unit" is what one lane multiplies at a time, kBytes long: 32 bits along K (one float32, two bf16, or four 8-bit integers, A
+//   unsigned and B signed), or one float64, whose vectors take two registers (kRegisters). B is a panel of NV * W columns: unit k of column j stands at b[k * ldb + j]. A's row r, unit k stands at a[r * lda + k].
 // - K may come in segments: segment s starts at a + offset[s] and is `len` units long (convolution taps); B runs on.
-// - The sums go to `out` (row stride ldo floats or int32), added to what is there when `accumulate`; epilogues read them
+// - The sums go to `out` (row stride ldo elements), added to what is there when `accumulate`; epilogues read them
 //   from L1. Storing and loading the tile once costs 2 * MR * NV moves against MR * NV * K multiply-adds.
 // - The order of summation over K depends on MR and NV alone, never on the thread.
 #pragma once
-#include "vec.h"
+#include "vec_double.h"
 
 namespace gh {
 inline namespace GH_ISA_NS {
 
 typedef uint32_t unit32 __attribute__((may_alias, aligned(1)));
 typedef float unitf __attribute__((may_alias, aligned(1)));
+typedef double unitd __attribute__((may_alias, aligned(1)));
 
-// How one unit of A (broadcast) and a vector of units of B are multiplied and added.
+// How one unit of A (broadcast) and a vector of units of B are multiplied and added. kVectors: those of a packed panel of B.
 struct DotF32 {
   typedef float Elem;
   typedef vf Acc;
   typedef float Out;
-  static constexpr int kPer = 1;
+  static constexpr int kPer = 1, kBytes = 4, kVectors = 2, kRegisters = 1;
   GH_INLINE static vf zero() { return vf(0.0f); }
   GH_INLINE static vf bcast(const void *a) { return vf(*(const unitf *)a); }
   GH_INLINE static vf loadb(const void *b) { return load((const float *)b); }
   GH_INLINE static vf dot(vf a, vf b, vf c) { return fma(a, b, c); }
 };
 
+struct DotF64 {
+  typedef double Elem;
+  typedef vd Acc;
+  typedef double Out;
+  static constexpr int kPer = 1, kBytes = 8, kVectors = 1, kRegisters = 2;
+  GH_INLINE static vd zero() { return vd(0.0); }
+  GH_INLINE static vd bcast(const void *a) { return vd(*(const unitd *)a); }
+  GH_INLINE static vd loadb(const void *b) { return load((const double *)b); }
+  GH_INLINE static vd dot(vd a, vd b, vd c) { return fma(a, b, c); }
+};
+
 struct DotBF16 {
   typedef bf16 Elem;
   typedef vf Acc;
   typedef float Out;
-  static constexpr int kPer = 2;
+  static constexpr int kPer = 2, kBytes = 4, kVectors = 2, kRegisters = 1;
   GH_INLINE static vf zero() { return vf(0.0f); }
   GH_INLINE static vi bcast(const void *a) { return vi((int32_t) * (const unit32 *)a); }
   GH_INLINE static vi loadb(const void *b) { return load((const int32_t *)b); }
@@ -58,7 +70,7 @@ struct DotI8 {
   typedef int8_t Elem;
   typedef vi Acc;
   typedef int32_t Out;
-  static constexpr int kPer = 4;
+  static constexpr int kPer = 4, kBytes = 4, kVectors = 2, kRegisters = 1;
   GH_INLINE static vi zero() { return vi(0); }
   GH_INLINE static vi bcast(const void *a) { return vi((int32_t) * (const unit32 *)a); }
   GH_INLINE static vi loadb(const void *b) { return load((const int32_t *)b); }
@@ -108,7 +120,9 @@ constexpr int kMaxRows = 12;
 constexpr int kMaxRows = 6;
 #endif
 constexpr int kPanelVectors = 2;
-constexpr int NR = kPanelVectors * W;  // columns of a packed panel of B
+constexpr int NR = kPanelVectors * W;  // columns of a packed panel of B, of units of 32 bits
+template <class D>
+constexpr int kColumns = D::kVectors * W;  // the same for any kind
 
 // Steps of K in one round of the loop. Fewer than 8 accumulators cannot cover the latency of a multiply-add: then K is split
 // over as many sets as make 8.
@@ -119,7 +133,7 @@ template <class D, int MR, int NV>
 GH_NOINLINE void micro_tile(const void *A, long lda, const void *B, long ldb, KSegments segs, typename D::Out *out, long ldo,
                             bool accumulate) {
   typedef typename D::Acc Acc;
-  constexpr int KU = micro_sets(MR, NV);
+  constexpr int KU = micro_sets(MR, NV * D::kRegisters), kUnit = D::kBytes;
   Acc acc[KU][MR][NV];
   GH_UNROLL for (int u = 0; u < KU; u++)
     GH_UNROLL for (int r = 0; r < MR; r++)
@@ -128,24 +142,24 @@ GH_NOINLINE void micro_tile(const void *A, long lda, const void *B, long ldb, KS
   [[maybe_unused]] const char *own = segs.out.p ? segs.out.p : (const char *)out;
   // Times the steps of K that are left, shifted back: a row of the tile.
   [[maybe_unused]] const long row_of = ((long)MR << 24) / (segs.len + 1);
-  ldb *= 4;
+  ldb *= kUnit;
   for (long s = 0; s < segs.count; s++) {
     // One pointer for three rows: [p], [p + lda], [p + 2 lda] are x86 addressing modes.
     constexpr int NP = (MR + 2) / 3;
     const char *p[NP];
-    const long ld = lda * 4;
-    GH_UNROLL for (int i = 0; i < NP; i++) p[i] = (const char *)A + segs.offset[s] * 4 + 3 * i * ld;
+    const long ld = lda * kUnit;
+    GH_UNROLL for (int i = 0; i < NP; i++) p[i] = (const char *)A + segs.offset[s] * kUnit + 3 * i * ld;
     long k = segs.len;
     auto step = [&](int u, long ka, const char *bp) __attribute__((always_inline)) {
       auto b0 = D::loadb(bp);
-      auto b1 = NV > 1 ? D::loadb(bp + 4 * W) : b0;
+      auto b1 = NV > 1 ? D::loadb(bp + kUnit * W) : b0;
       GH_UNROLL for (int r = 0; r < MR; r++) {
         auto a = D::bcast(p[r / 3] + (r % 3) * ld + ka);
         acc[u][r][0] = D::dot(a, b0, acc[u][r][0]);
         if (NV > 1) acc[u][r][NV - 1] = D::dot(a, b1, acc[u][r][NV - 1]);
       }
     };
-    constexpr int UNROLL = micro_unroll(MR, NV);
+    constexpr int UNROLL = micro_unroll(MR, NV * D::kRegisters);
     for (; k >= UNROLL; k -= UNROLL) {
       __builtin_prefetch(ahead, 0, 3);  // fetching into L2 alone is dropped where the page is not known: 5 % with pages of 4 KB
       ahead += segs.ahead_step;
@@ -154,13 +168,13 @@ GH_NOINLINE void micro_tile(const void *A, long lda, const void *B, long ldb, KS
         __builtin_prefetch(line, 1, 3);
         __builtin_prefetch(line + segs.out.span, 1, 3);
       }
-      GH_UNROLL for (int u = 0; u < UNROLL; u++) step(KU > 1 ? u : 0, 4 * u, b + u * ldb);
-      GH_UNROLL for (int i = 0; i < NP; i++) p[i] += 4 * UNROLL;
+      GH_UNROLL for (int u = 0; u < UNROLL; u++) step(KU > 1 ? u : 0, kUnit * u, b + u * ldb);
+      GH_UNROLL for (int i = 0; i < NP; i++) p[i] += kUnit * UNROLL;
       b += UNROLL * ldb;
     }
     for (; k > 0; k--) {
       step(0, 0, b);
-      GH_UNROLL for (int i = 0; i < NP; i++) p[i] += 4;
+      GH_UNROLL for (int i = 0; i < NP; i++) p[i] += kUnit;
       b += ldb;
     }
   }

@@ -1,10 +1,10 @@
 // gemm_pack.h: the packed form of B (constant weights at compile time, or on the fly) and the sources A can be read from.
 //
 // Contract
-// - Packed B: panels of NR columns; panel j holds columns [j NR, (j+1) NR) as units(K) rows of NR units, unit k of a column being
+// - Packed B: panels of NR = kColumns<D> columns; panel j holds columns [j NR, (j+1) NR) as units(K) rows of NR units, unit k of a column being
 //   kPer consecutive elements along K (gemm_micro.h). Columns past N and elements past K are zero.
 //   `packed_b_bytes<D>(K, N)`; `pack_b<D>(src, rs, cs, K, N, out)` reads element (k, n) at src[k * rs + n * cs] and converts it
-//   (float32 or bf16/f16 to float32 or bf16; int8 stays). `pack_b_panels` does a range of panels (one thread's share).
+//   (float32 or bf16/f16 to float32 or bf16; float64 and int8 stay). `pack_b_panels` does a range of panels (one thread's share).
 // - Sources of A. `RowsA<T>{p, ld}`: row-major, read in place where the micro-kernel can. `ColsA<T>{p, ld}`: A given transposed,
 //   element (m, k) at p[k * ld + m]. `FnA<F>{f}`: f(row, k, range) returns a vf of W elements along K: a fused prologue
 //   (casts, normalisation, gathers), evaluated once for each block of rows and thread. A source of one's own has
@@ -20,9 +20,11 @@ inline namespace GH_ISA_NS {
 template <class D>
 constexpr long units(long k) { return (k + D::kPer - 1) / D::kPer; }
 template <class D>
-constexpr long panels(long n) { return (n + NR - 1) / NR; }
+constexpr long panels(long n) { return (n + kColumns<D> - 1) / kColumns<D>; }
 template <class D>
-constexpr size_t packed_b_bytes(long K, long N) { return (size_t)panels<D>(N) * units<D>(K) * NR * 4; }
+constexpr long panel_bytes(long K) { return units<D>(K) * kColumns<D> * D::kBytes; }
+template <class D>
+constexpr size_t packed_b_bytes(long K, long N) { return (size_t)panels<D>(N) * panel_bytes<D>(K); }
 
 template <class To, class From>
 GH_INLINE void convert_row(const From *s, To *d, long n) {
@@ -34,14 +36,15 @@ GH_INLINE void convert_row(const From *s, To *d, long n) {
 template <class D, class T>
 inline void pack_b_rows(const T *src, long rs, long K, long n, char *out) {
   typedef typename D::Elem Elem;
+  constexpr int NR = kColumns<D>;
   const long ku = units<D>(K);
-  for (long k = 0; k < ku; k++, out += NR * 4) {
+  for (long k = 0; k < ku; k++, out += NR * D::kBytes) {
     if constexpr (D::kPer == 1) {
-      for (int v = 0; v < kPanelVectors; v++) {
+      for (int v = 0; v < D::kVectors; v++) {
         long left = n - v * W;
-        float *o = (float *)out + v * W;
+        Elem *o = (Elem *)out + v * W;
         if (left >= W) store(o, load(src + k * rs + v * W));
-        else store(o, left > 0 ? load(src + k * rs + v * W, Tail((int)left)) : vf(0.0f));
+        else store(o, left > 0 ? load(src + k * rs + v * W, Tail((int)left)) : D::zero());
       }
     } else {
       alignas(64) Elem row[D::kPer][NR];
@@ -86,16 +89,22 @@ inline void pack_b_cols(const T *src, long cs, long K, long n, char *out) {
 template <class D, class T>
 GH_NOINLINE void pack_b_panels(const T *src, long rs, long cs, long K, long N, void *out, long begin, long end) {
   typedef typename D::Elem Elem;
+  constexpr int NR = kColumns<D>;
   for (long j = begin; j < end; j++) {
-    char *o = (char *)out + (size_t)j * units<D>(K) * NR * 4;
+    char *o = (char *)out + (size_t)j * panel_bytes<D>(K);
     long n = N - j * NR < NR ? N - j * NR : NR;
     const T *s = src + j * NR * cs;
     if (cs == 1) {
       pack_b_rows<D>(s, rs, K, n, o);
     } else if (rs == 1) {
-      pack_b_cols<D>(s, cs, K, n, o);
+      if constexpr (D::kBytes == 8) {
+        if (n < NR) memset(o, 0, (size_t)panel_bytes<D>(K));
+        transpose2d(n, K, s, cs, (Elem *)o, NR);
+      } else {
+        pack_b_cols<D>(s, cs, K, n, o);
+      }
     } else {
-      memset(o, 0, (size_t)units<D>(K) * NR * 4);
+      memset(o, 0, (size_t)panel_bytes<D>(K));
       for (long k = 0; k < K; k++)
         for (long c = 0; c < n; c++)
           convert_row(s + k * rs + c * cs, (Elem *)o + (k / D::kPer * NR + c) * D::kPer + k % D::kPer, 1);

@@ -1,0 +1,50 @@
+"""Models of the zoo: functions that give a module and its inputs, written as people write them.
+
+Sizes are such that a call of plain PyTorch takes 1 to 100 ms on one core.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import nn
+
+Case = tuple[nn.Module, tuple[Any, ...]]
+MODELS: dict[str, Callable[[], Case]] = {}
+
+
+def model(name: str) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
+    """Give a function a row of the table."""
+
+    def add(function: Callable[[], Case]) -> Callable[[], Case]:
+        MODELS[name] = function
+        return function
+
+    return add
+
+
+def _mlp(dtype: torch.dtype) -> Case:
+    layers = [nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 64)]
+    return nn.Sequential(*layers).to(dtype), (torch.randn(64, 256).to(dtype),)
+
+
+@model("mlp float64")
+def mlp_float64() -> Case:
+    return _mlp(torch.float64)
+
+
+@model("mlp float16")
+def mlp_float16() -> Case:
+    return _mlp(torch.float16)
+
+
+class _Products(nn.Module):
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return torch.softmax(x @ y.transpose(-1, -2), -1) @ y
+
+
+@model("batched products float64")
+def products_float64() -> Case:
+    return _Products(), (torch.randn(8, 128, 64).double(), torch.randn(8, 128, 64).double())

@@ -1,0 +1,58 @@
+"""Products of float64 and float16 are tiles, not loops, and as exact as PyTorch's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import glasshouse as gh
+
+TOLERANCE = {torch.float64: 1e-12, torch.float16: 2e-3}
+
+
+class Layers(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(37, 50), nn.Linear(50, 18, bias=False)
+
+    def forward(self, x: Any) -> Any:
+        return self.second(torch.relu(self.first(x)))
+
+
+class Attention(nn.Module):
+    def forward(self, x: Any, y: Any) -> Any:
+        return torch.softmax(x @ y.transpose(-1, -2) * 0.2, -1) @ y
+
+
+class Transposed(nn.Module):
+    def forward(self, x: Any, y: Any) -> Any:
+        return x.transpose(-1, -2) @ y + 1
+
+
+CASES: list[tuple[nn.Module, list[tuple[int, ...]], set[str]]] = [
+    (Layers(), [(21, 37)], {"gemm"}),
+    (Layers(), [(1, 37)], {"gemm"}),
+    (Attention(), [(3, 20, 16), (3, 33, 16)], {"gemm_batched"}),
+    (Transposed(), [(5, 40, 30), (5, 40, 17)], {"gemm_batched"}),
+]
+
+
+@pytest.mark.parametrize("dtype", list(TOLERANCE), ids=str)
+@pytest.mark.parametrize("case", range(len(CASES)))
+def test_values_and_routines(dtype: torch.dtype, case: int) -> None:
+    module, shapes, routines = CASES[case]
+    torch.manual_seed(case)
+    module = module.to(dtype)
+    inputs = [torch.randn(shape).to(dtype) for shape in shapes]
+    compiled = gh.compile(module, *inputs)
+    used = {tile.routine for kernel in compiled.program.kernels for tile in kernel.tiles}
+    assert used == routines
+    wide = [x.double() for x in inputs]
+    with torch.no_grad():
+        want = module.double()(*wide)
+    got = torch.as_tensor(compiled(*inputs))
+    assert got.dtype is dtype
+    assert (got.double() - want).abs().max() <= TOLERANCE[dtype] * want.abs().max()
