@@ -17,6 +17,8 @@ def trace(
     """The graph of an ONNX file or ModelProto.
 
     Without inputs, named sizes stay symbolic; with examples (in order, or by name), sizes are
-    theirs. `fixed={"axes": array}` makes inputs constants, `name` is the graph's.
+    theirs. `fixed={"axes": array}` makes inputs constants, `name` is the graph's. An op that ONNX
+    does not know is refused; with `allow_unknown=True` it stays as an opaque node, which can be
+    looked at and fails when it is run.
     """
     return import_model(model, inputs, **(keywords or {})).graph

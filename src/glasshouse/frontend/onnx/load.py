@@ -30,6 +30,7 @@ class Model:
     functions: dict[tuple[str, str, str], Any] = field(default_factory=dict)
     count: int = 0  # nodes that were imported, those of functions at every call
     inputs: frozenset[str] = frozenset()
+    allows_unknown: bool = False  # ops that nobody here can compute stay, to be looked at
     refused: list[tuple[str, str]] = field(default_factory=list)  # (op, why it is opaque)
     wanted: dict[str, None] = field(default_factory=dict)  # inputs that ops need as numbers
 

@@ -41,10 +41,12 @@ def import_model(
     *,
     name: str = "",
     fixed: Mapping[str, Any] | None = None,
+    allow_unknown: bool = False,
     **named: Any,
 ) -> Imported:
     """The graph of an ONNX model; see `trace`."""
     found = load(model, name)
+    found.allows_unknown = allow_unknown
     builder = GraphBuilder(found.name)
     importer = Importer(found, builder, {}, opsets=found.opsets)
     graph = found.proto.graph

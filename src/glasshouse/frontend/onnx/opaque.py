@@ -37,6 +37,8 @@ def opaque_call(
             raise CaptureError(f"{node.op_type}: {name!r} is a sequence, not a tensor")
     kept = [i for i, name in enumerate(node.output) if name]
     proto = _one_node(importer, node, names, items, kept)
+    if not importer.model.allows_unknown:
+        _check_known(node, proto)
     went_in: dict[str, Dim] = {
         str(d): d for i in items for d in i.type.shape if isinstance(d, SymDim)
     }
@@ -80,6 +82,23 @@ def _one_node(
         inferred = model
     del inferred.graph.initializer[:]
     return inferred
+
+
+def _check_known(node: Any, proto: Any) -> None:
+    """Refuse what would fail only when it runs."""
+    from onnx.reference import ReferenceEvaluator
+
+    try:
+        ReferenceEvaluator(proto)
+    except NotImplementedError:
+        domain = node.domain or "ai.onnx"
+        raise CaptureError(
+            f"there is no op {node.op_type!r} in domain {domain!r}, here or in ONNX",
+            hint="give the model a function of that name, or trace it with allow_unknown=True to "
+            "look at it",
+        ) from None
+    except Exception:
+        return  # known; what else is wrong shows when it runs
 
 
 def _type(

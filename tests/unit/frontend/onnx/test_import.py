@@ -153,6 +153,20 @@ def test_an_op_without_spelling_runs_through_onnx_and_says_so() -> None:
     np.testing.assert_array_equal(found, [[1, 3, 4]])
 
 
+@pytest.mark.parametrize("domain", ["", "com.acme"])
+def test_an_op_that_nobody_knows_is_refused_by_name(domain: str) -> None:
+    unknown = node("Magic", ["x"], ["y"], name="layer/magic", domain=domain)
+    domains = {"com.acme": 1} if domain else {}
+    proto = model([unknown], [info("x", F, [3])], [info("y", F, [3])], domains=domains)
+    said = rf"Magic 'layer/magic': there is no op 'Magic' in domain '{domain or 'ai.onnx'}'"
+    with pytest.raises(CaptureError, match=said):
+        gh.trace(proto)
+    graph = gh.trace(proto, allow_unknown=True)
+    assert graph.outputs[0].node.attrs["target"] == "onnx::Magic"
+    with pytest.raises(GlasshouseError):
+        run(graph, [np.zeros(3, np.float32)])
+
+
 def test_inputs_that_decide_shapes_can_be_fixed() -> None:
     proto = model(
         [node("ReduceSum", ["x", "axes"], ["y"], keepdims=0)],
