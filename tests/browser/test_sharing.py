@@ -193,6 +193,6 @@ def test_optimised_models_show_their_passes(viewer) -> None:
         gh.optimize(graph)
     v = viewer(recording_of(watched))
     v.page.wait_for_selector(".stage-tab:has-text('FuseOperator')")
-    v.see("Fused")
+    v.see("matmul + relu + add")
     v.pick("is:fused")
     v.page.wait_for_selector(".details:has-text('test_sharing.py')")

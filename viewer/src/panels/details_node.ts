@@ -131,7 +131,8 @@ function kernel(k: KernelFacts, d: NodeDetails, act: NodeActions): HTMLElement {
       el("tr", { class: c.chosen ? "chosen" : "" }, el("td", {}, c.chosen ? "✓" : ""), el("td", { title: c.why }, c.variant), el("td", { class: "figure" }, c.seconds > 0 ? seconds(c.seconds) : c.why)))));
   }
   if (k.code) {
-    body.push(el("details", { class: "generated", open: true }, el("summary", {}, `Generated code (${k.language})`), codeLines(k.code, 0, Infinity), k.codeCut ? el("p", { class: "soft" }, "The rest is left out here.") : ""));
+    // What it is stands first, its figures below: code is what one opens a kernel for.
+    body.unshift(el("details", { class: "generated", open: true }, el("summary", {}, `Generated code (${k.language})`), codeLines(k.code, 0, Infinity), k.codeCut ? el("p", { class: "soft" }, "The rest is left out here.") : ""));
   }
   return section("Kernel", "", ...body);
 }
