@@ -8,6 +8,8 @@ import { LARGE, transferables } from "../layout/scene_update";
 import { EACH, FOLDED, LayoutSession, OPEN, type Pace } from "../layout/session";
 import { countIn } from "../model/counts";
 import { withBlocks } from "../model/blocks";
+import { STEP, withSteps } from "../model/steps";
+import { withUnread } from "../model/unread";
 import { Graph } from "../model/graph";
 import { buildHierarchy, groupKey, type Hierarchy } from "../model/hierarchy";
 import { INSIDE, unfoldBodies } from "../model/inside";
@@ -39,8 +41,8 @@ export class Engine {
   /** The graph with some nodes unfolded, and which. */
   private inside: { readonly key: string; readonly graph: Graph } | null = null;
   private keys: Map<number, number> | null = null;
-  /** Graphs without modules with the blocks found in a stage of them. */
-  private readonly blocks = new Map<string, Graph>();
+  /** Graphs with groups that the file does not have, by graph and stage. */
+  private readonly made = new Map<string, Graph>();
 
   /** The methods as the page sees them. */
   methods(): Served<EngineApi> {
@@ -69,7 +71,7 @@ export class Engine {
     call.progress({ text: "Reading the file", done: 0, total: 1 });
     this.recording = await Recording.open(new Uint8Array(bytes));
     this.graphs.clear();
-    this.blocks.clear();
+    this.made.clear();
     this.session = null;
     this.inside = null;
     this.shown = "";
@@ -129,21 +131,24 @@ export class Engine {
     return null;
   }
 
-  /** The graph that a view speaks of; one without modules gets groups for the blocks that repeat in it. */
+  /**
+   * The graph that a view speaks of. Training gets groups for its steps and phases, a graph without modules
+   * for the blocks that repeat in it.
+   */
   private async structured(view: ViewSpec): Promise<Graph> {
     const graph = await this.graph(view.graph);
-    if (graph.groupings().length > 0) return graph;
     const stage = Math.min(Math.max(0, view.stage), graph.info.stages.length - 1);
     const key = `${graph.index}/${stage}`;
-    let found = this.blocks.get(key);
+    let found = this.made.get(key);
     if (!found) {
-      const flat = selectStage(graph, stage);
-      found = withBlocks(flat) ?? graph;
-      this.blocks.set(key, found);
-      if (found !== graph) {
-        this.stage = { ...flat, graph: found };
-        this.hierarchy = null;
-      }
+      const plain = selectStage(graph, stage);
+      const groupings = graph.groupings();
+      const grouped = groupings.length === 0 ? withBlocks(plain) : groupings.includes("phase") ? withSteps(plain) : null;
+      found = withUnread({ ...plain, graph: grouped ?? graph });
+      this.made.set(key, found);
+      // Groups change neither order nor edges: what was sorted here is shown.
+      this.stage = { ...plain, graph: found };
+      this.hierarchy = null;
     }
     return found;
   }
@@ -262,7 +267,9 @@ export class Engine {
   }
 }
 
-/** A view by a grouping that the graph has. */
+/** A view by a grouping that the graph has; where none is asked for, by step in training, by module otherwise. */
 function grouped(view: ViewSpec, groupings: readonly string[]): ViewSpec {
-  return groupings.length === 0 || groupings.includes(view.grouping) ? view : { ...view, grouping: groupings[0] };
+  if (groupings.length === 0 || groupings.includes(view.grouping)) return view.grouping ? view : { ...view, grouping: "module" };
+  const best = [STEP, "module"].find((g) => groupings.includes(g)) ?? groupings[0];
+  return { ...view, grouping: best };
 }

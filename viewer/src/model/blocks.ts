@@ -217,7 +217,8 @@ function groupsFor(stage: StageGraph, units: Units, runs: readonly Run[]): Graph
   return graph.joined([], { ...graph, groups: addedColumns(graph.groups, graph.strings.intern(BLOCK), parent, name), groupsOf: addedGroups(graph, home) });
 }
 
-function addedColumns(groups: GroupColumns, grouping: number, parent: readonly number[], name: readonly number[]): GroupColumns {
+/** The columns of a file's groups with more groups, of one grouping, behind them. */
+export function addedColumns(groups: GroupColumns, grouping: number, parent: readonly number[], name: readonly number[]): GroupColumns {
   const more = (a: Int32Array, b: readonly number[]): Int32Array => {
     const out = new Int32Array(a.length + b.length);
     out.set(a);
@@ -230,7 +231,8 @@ function addedColumns(groups: GroupColumns, grouping: number, parent: readonly n
   };
 }
 
-function addedGroups(graph: Graph, home: Int32Array): Csr {
+/** The groups of each row with one more where `home` names one. */
+export function addedGroups(graph: Graph, home: Int32Array): Csr {
   const { offsets, values } = graph.groupsOf;
   const out: number[] = [];
   const starts = new Int32Array(graph.rows + 1);

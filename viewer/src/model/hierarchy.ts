@@ -6,6 +6,7 @@ import { splitCalls } from "./calls";
 import { dissolveContainers } from "./containers";
 import { INSIDE } from "./inside";
 import type { StageGraph } from "./stage";
+import { STEP } from "./steps";
 import { findRuns, hashGroups } from "./twins";
 
 /** Rows of the file's groups, followed by one for each further call of a module that was cut into calls. */
@@ -205,6 +206,8 @@ function homes(stage: StageGraph, grouping: string): Int32Array {
     const to = stage.users.offsets[n + 1];
     // A tensor with more than 32 users is shared by the whole model; it stays where it is.
     if (r < 0 || to === from || to - from > 32 || stage.inputs.offsets[n + 1] > stage.inputs.offsets[n]) continue;
+    // The state that training starts from has a place of its own.
+    if (grouping === STEP && home[n] >= 0) continue;
     if (graph.strings.at(graph.kind[r]) !== "source" || /^(input|placeholder)$/i.test(graph.strings.head(graph.op[r], 16))) continue;
     let g = home[stage.users.values[from]];
     let inside = common(g, home[n]) === home[n];

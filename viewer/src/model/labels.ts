@@ -31,11 +31,26 @@ export function nodeTitle(h: Hierarchy, node: number): string {
   const r = h.stage.row[node];
   if (r < 0) return h.stage.graph.info.stages[h.stage.stage].output_nodes.length > 1 ? `output ${-1 - r}` : "output";
   const op = shortOp(g.strings.head(g.op[r]));
+  if (/call_delegate$/.test(op)) return backendOf(g, r) || op;
   if (isSource(h, node) && g.name[r] > 0) return lastPart(g.strings.head(g.name[r])) || op;
   // A kernel goes by the modules and ops that it computes ("dense + gelu"), not by "FusedMatmul*".
   if (g.name[r] > 0 && (op.endsWith("*") || g.strings.head(g.name[r], 200).includes(" + "))) return g.strings.head(g.name[r], 120);
   if (CAST.test(op)) return `${op} → ${castType(h, node)}`;
   return op || lastPart(g.strings.head(g.name[r])) || `node ${g.id[r]}`;
+}
+
+/** The backend that a delegate call gives its part of the program to. */
+function backendOf(g: Graph, row: number): string {
+  const { table, row: at } = g.partOf(row);
+  const keys = table.list("attr_keys");
+  const values = table.list("attr_values");
+  for (const wanted of ["backend", "delegate"]) {
+    for (let i = keys.offsets[at]; i < keys.offsets[at + 1]; i++) {
+      const text = g.strings.head(values.values[i], 60);
+      if (g.strings.at(keys.values[i]) === wanted && !isNumber(text)) return text;
+    }
+  }
+  return "";
 }
 
 /** A weight by its role, as it stands beside the op that reads it: "encoder.layer.0.query.weight" -> "weight". */

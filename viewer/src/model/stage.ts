@@ -41,18 +41,27 @@ export function selectStage(graph: Graph, stage: number, diff = false): StageGra
   const { born, died } = graph;
   const info = graph.info.stages[stage];
   const live: number[] = [];
-  for (let r = 0; r < graph.rows; r++) if (born[r] <= stage && (died[r] < 0 || died[r] > stage)) live.push(r);
+  const fills = new Map<number, boolean>();
+  for (let r = 0; r < graph.rows; r++) {
+    if (born[r] > stage || (died[r] >= 0 && died[r] <= stage)) continue;
+    let alloc = fills.get(graph.op[r]);
+    if (alloc === undefined) fills.set(graph.op[r], (alloc = ALLOC.test(graph.strings.head(graph.op[r], 60))));
+    if (!alloc) live.push(r);
+  }
   const fate = new Map<number, number>(); // row -> what became of it, where not SAME
   if (diff && stage > 0) markChanges(graph, stage, live, fate);
 
   const rowOfId = idMap(graph, live);
-  const order = topological(graph, live, rowOfId);
+  const stands = tensorRows(graph, live, rowOfId);
+  const order = topological(graph, stands ? live.filter((r) => stands[r] === r) : live, stands ? through(rowOfId, stands) : rowOfId);
   const extra = outputsToShow(graph, stage, rowOfId);
   const count = order.length + extra.length;
   const row = new Int32Array(count);
   row.set(order);
   const nodeOfRow = new Int32Array(graph.rows).fill(-1);
   for (let n = 0; n < order.length; n++) nodeOfRow[row[n]] = n;
+  // Whoever speaks of a tensor means what makes it.
+  if (stands) for (const r of live) nodeOfRow[r] = nodeOfRow[stands[r]];
   for (let k = 0; k < extra.length; k++) row[order.length + k] = -1 - extra[k];
 
   const inOffsets = new Int32Array(count + 1);
@@ -73,8 +82,10 @@ export function selectStage(graph: Graph, stage: number, diff = false): StageGra
     for (let i = inOffsets[n], k = 0; i < inOffsets[n + 1]; i++, k++) {
       const at = r < 0 ? -1 : graph.inputs.offsets[r] + k;
       const id = r < 0 ? info.output_nodes[-1 - r] : graph.inputs.values[at];
-      const port = r < 0 ? info.output_ports[-1 - r] : graph.ports.values[at] ?? 0;
+      let port = r < 0 ? info.output_ports[-1 - r] : graph.ports.values[at] ?? 0;
       const from = rowOfId.get(id);
+      // A tensor that is recorded as a node is one of its producer's outputs.
+      if (stands && from !== undefined && from >= 0 && stands[from] !== from) port = graph.ports.values[graph.inputs.offsets[from]] ?? 0;
       const src = from === undefined || from < 0 ? -1 : nodeOfRow[from];
       inputs[i] = src;
       if (src < 0) {
@@ -121,6 +132,39 @@ function markChanges(graph: Graph, stage: number, live: number[], fate: Map<numb
   }
   live.sort((a, b) => a - b);
 }
+
+/** What traces call a value, and programs one of several results, where others have an edge. */
+const TENSOR = /^Var$|(?:^|[._ ])getitem$/;
+/** Memory that a program asks for before the op that fills it: no step of the computation. */
+const ALLOC = /(?:^|[._])alloc$/;
+
+/**
+ * For each row the row that stands for it: the producer of a value that is recorded as a node, between an op
+ * and its readers, without a name of its own. Null when a graph has no such nodes.
+ */
+function tensorRows(graph: Graph, live: readonly number[], rowOfId: IdMap): Int32Array | null {
+  let stands: Int32Array | null = null;
+  const isTensor = new Map<number, boolean>();
+  for (const r of live) {
+    let known = isTensor.get(graph.op[r]);
+    if (known === undefined) isTensor.set(graph.op[r], (known = TENSOR.test(graph.strings.head(graph.op[r], 40))));
+    // A variable with a name is one that somebody wants to see.
+    if (!known || (graph.name[r] > 0 && graph.strings.head(graph.op[r], 4) === "Var") || graph.inputs.offsets[r + 1] - graph.inputs.offsets[r] !== 1) continue;
+    const from = rowOfId.get(graph.inputs.values[graph.inputs.offsets[r]]);
+    if (from === undefined || from < 0 || from === r) continue;
+    stands ??= Int32Array.from({ length: graph.rows }, (_, i) => i);
+    // Producers come first in a file, so a result of a result is followed to its op.
+    stands[r] = stands[from];
+  }
+  return stands;
+}
+
+const through = (rows: IdMap, stands: Int32Array): IdMap => ({
+  get: (id) => {
+    const r = rows.get(id);
+    return r === undefined || r < 0 ? r : stands[r];
+  },
+});
 
 interface IdMap {
   get(id: number): number | undefined;

@@ -23,7 +23,8 @@ export function nodeOfId(stage: StageGraph): ReadonlyMap<number, number> {
   let map = maps.get(stage);
   if (!map) {
     map = new Map();
-    for (let n = 0; n < stage.count; n++) if (stage.row[n] >= 0) map.set(stage.graph.id[stage.row[n]], n);
+    // A tensor that is recorded as a node is found at what makes it.
+    for (let r = 0; r < stage.graph.rows; r++) if (stage.nodeOfRow[r] >= 0) map.set(stage.graph.id[r], stage.nodeOfRow[r]);
     maps.set(stage, map);
   }
   return map;

@@ -38,7 +38,24 @@ def phases(trace: Trace) -> dict[int, str]:
         if node.id not in found:
             after = {found[o] for o in node.outputs if o in by_id and o in found}
             found[node.id] = after.pop() if len(after) == 1 else FORWARD
+    _give_seeds_back(trace, found)
     return found
+
+
+def _give_seeds_back(trace: Trace, found: dict[int, str]) -> None:
+    """What an optimiser's `step(loss)` makes for the gradient (its seed) is backward, not update.
+
+    Such a node feeds backward and does not come from it; an updated weight comes from it.
+    """
+    from_gradient: set[int] = set()
+    for node in trace.nodes:
+        if any(i in from_gradient or found.get(i, "").startswith("backward") for i in node.inputs):
+            from_gradient.add(node.id)
+    for node in reversed(trace.nodes):
+        if found[node.id] != OPTIMISER or node.id in from_gradient:
+            continue
+        if any(found.get(o, "").startswith("backward") for o in node.outputs):
+            found[node.id] = "backward"
 
 
 def _own_phase(node: TraceNode) -> str:
