@@ -260,6 +260,13 @@ export class App {
     return ports.map((p, i) => ({ ...p, from: from[i] }));
   }
 
+  /** Asks what boxes that came close have to say; an answer for a view that is gone is dropped. */
+  async tellFacts(items: Int32Array): Promise<void> {
+    const { result } = this;
+    const lines = await this.engine.call("facts", { items });
+    if (this.result === result) this.view.setFacts(items, lines);
+  }
+
   /** Draws the edge of a named port while it is pointed at. */
   async pointAtPort(port: { readonly group: number; readonly edge: number } | null): Promise<void> {
     const asked = ++this.portAsked;

@@ -60,6 +60,7 @@ export class Shell {
         app.events.emit("moved", camera);
       },
       hoverPort: (port) => void app.pointAtPort(port),
+      wanted: (items) => void app.tellFacts(items),
     }, new URLSearchParams(location.search).has("canvas"));
     this.minimap = new Minimap(app.view);
     this.slots.over.append(this.minimap.element);

@@ -72,6 +72,8 @@ export type EngineApi = PanelApi & {
   insides: { arg: { item: number }; result: readonly number[] };
   /** Decisions not to act on edges of an item. */
   decisions: { arg: { item: number }; result: readonly Decision[] };
+  /** What items say when there is room for more than name and type, line by line. */
+  facts: { arg: { items: Int32Array }; result: readonly (readonly string[])[] };
   /** Where the tensor of a named port comes from, as an item that is drawn. */
   portSource: { arg: { group: number; edge: number }; result: number };
 };

@@ -17,6 +17,7 @@ import { Recording } from "../model/recording";
 import { selectStage, type StageGraph } from "../model/stage";
 import type { EngineApi, FoldSpec, OpenResult, ShowArg, ShowResult, Strokes, ViewSpec } from "./api";
 import { firstTwin, shownMembers } from "../layout/problem";
+import { factsOf } from "./facts";
 import { firstView } from "./first_view";
 import { decisionsAt } from "./decisions";
 import { insideKeys } from "./insides";
@@ -54,6 +55,7 @@ export class Engine {
       reveal: (a) => this.reveal(a.item),
       decisions: (a) => decisionsAt(this.asked(), a.item),
       insides: (a) => (this.session ? insideKeys(this.session.h, a.item) : []),
+      facts: (a) => factsOf(this.asked(), a.items),
       portSource: (a) => this.portSource(a.group, a.edge),
       ...panelMethods(() => this.asked()),
     };

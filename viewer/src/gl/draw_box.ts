@@ -39,7 +39,7 @@ export function drawBox(frame: Frame, m: Member): void {
   const change = overlay?.mark?.[item] || (flags >> CHANGE_SHIFT) & CHANGE_BITS;
   const marked = change !== 0 && !selected;
   if (marked) border = change === ADDED ? theme.added : change === REMOVED ? theme.removed : theme.changed;
-  const radius = pill || source ? Math.min(h / 2, 9 * Math.max(1, s)) : Math.min(RADIUS * Math.max(0.6, s), h / 2.5);
+  const radius = pill || source ? Math.min(h / 2, 9 * Math.min(1.4, Math.max(1, s))) : Math.min(RADIUS * Math.min(1.4, Math.max(0.6, s)), h / 2.5);
   const stripe = source || pill ? 0 : Math.min(4, 4 * Math.max(0.5, s));
   const pattern = !group && FAMILIES[family] === "opaque" ? HATCHED : PLAIN;
   list.box(x, y, w, h, radius, fade(fill, alpha), fade(border, alpha), marked ? 1.75 : m.borderWidth, stripe, fade(theme.familyEdge[family], alpha), pattern);
@@ -84,7 +84,7 @@ function drawBars({ list, theme, state }: Frame, { x, y, w, h, alpha, item }: Me
 }
 
 /** A node that holds ops says so: a small plus in its corner, as large as a letter. */
-function drawUnfoldSign({ scale: s, list, theme }: Frame, { x, y, w, alpha }: Member): void {
+function drawUnfoldSign({ textScale: s, list, theme }: Frame, { x, y, w, alpha }: Member): void {
   const arm = Math.max(3, 3.5 * Math.min(1.4, s));
   const cx = Math.round(x + w - Math.max(8, 10 * s));
   const cy = Math.round(y + Math.max(8, 11 * s));
@@ -102,8 +102,9 @@ function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void
   const ink = state.overlay?.text?.[m.item] || theme.ink;
   const soft = state.overlay?.text?.[m.item] || theme.soft;
   const title = (CHANGE_SIGN[change] ?? "") + scene.title(view, m.index);
-  const px = Math.max(MIN_PX, (pill ? SUB_PX : TITLE_PX) * s);
-  const pad = pill ? 6 * s : Math.max(4, 10 * s);
+  const ts = frame.textScale;
+  const px = Math.max(MIN_PX, (pill ? SUB_PX : TITLE_PX) * ts);
+  const pad = pill ? 6 * ts : Math.max(4, 10 * ts);
   const room = w - 2 * pad;
   if (room < 14) return;
   if (pill) {
@@ -113,19 +114,39 @@ function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void
   const figure = state.overlay?.figure?.(m.item) ?? "";
   const sub = scene.sub(view, m.index);
   const two = sub !== "" && h >= 2 * MIN_PX + 5 && s > 0.72;
-  const spx = Math.max(MIN_PX, SUB_PX * s);
-  const ty = two ? y + h / 2 - px * 0.63 : y + h / 2;
+  const spx = Math.max(MIN_PX, SUB_PX * ts);
+  const facts = factsFor(frame, m, spx);
+  // The lines stand in the middle of the box, whatever their number.
+  const middle = y + h / 2 - (facts.length * spx * FACT_LINE) / 2;
+  const ty = two ? middle - px * 0.63 : middle;
+  // The sign of a box that holds ops has its corner to itself.
+  const corner = m.flags & HAS_INSIDE ? 14 : 0;
   // A figure takes its room from the second line where there is one: the name says more than the type.
   const beside = figure ? frame.textWidth(figure, spx, "sans") + 8 : 0;
-  const low = y + h / 2 + px * 0.53;
-  list.text({ text: title, x: x + pad, y: ty, px, face: "bold", color: fade(ink, alpha), align: 0, maxWidth: room - (two ? 0 : beside) });
+  const low = middle + px * 0.53;
+  list.text({ text: title, x: x + pad, y: ty, px, face: "bold", color: fade(ink, alpha), align: 0, maxWidth: room - corner - (two ? 0 : beside) });
   if (change === REMOVED) {
     const w2 = Math.min(room, frame.textWidth(title, px, "bold"));
     list.line(x + pad, ty, x + pad + w2, ty, 1, 1, fade(theme.removed, alpha));
   }
-  if (figure) list.text({ text: figure, x: x + w - pad, y: two ? low : ty, px: spx, face: "sans", color: fade(soft, alpha), align: 1, maxWidth: room });
+  if (figure) list.text({ text: figure, x: x + w - pad - (two ? 0 : corner), y: two ? low : ty, px: spx, face: "sans", color: fade(soft, alpha), align: 1, maxWidth: room });
   if (two) {
     const face = m.flags & IS_GROUP ? "sans" : "mono";
     list.text({ text: sub, x: x + pad, y: low, px: spx, face, color: fade(soft, alpha), align: 0, maxWidth: room - beside });
   }
+  facts.forEach((text, k) => {
+    list.text({ text, x: x + pad, y: low + (k + 1) * spx * FACT_LINE, px: spx, face: "mono", color: fade(soft, alpha), align: 0, maxWidth: room });
+  });
+}
+
+/** Height of a line of facts, in letters. */
+const FACT_LINE = 1.3;
+/** From this scale on a box of two lines has room for a third. */
+const FACTS_FROM = 1.4;
+
+/** What a box that is looked at closely says beside its name and type, as many lines as it has room for. */
+function factsFor({ scale, state }: Frame, m: Member, px: number): readonly string[] {
+  if (!state.facts || scale < FACTS_FROM || m.flags & IS_GROUP) return [];
+  const lines = Math.floor((m.h - 3.4 * px) / (px * FACT_LINE));
+  return lines > 0 ? state.facts(m.item).slice(0, lines) : [];
 }

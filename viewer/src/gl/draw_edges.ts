@@ -100,7 +100,7 @@ function edgeLabels(frame: Frame, v: Visit, { x0, y0, x1, y1 }: Clip): void {
     const wy = p[3 * i + 1] + (scene.across ? -8 : STEM / 2 + 1);
     if (scene.across && p[3 * i + 3] - p[3 * i] < text.length * 6.8 + 10) continue;
     if (wx < x0 - 150 || wx > x1 || wy < y0 || wy > y1) continue;
-    const px = Math.max(MIN_PX, (SUB_PX - 0.5) * s);
+    const px = Math.max(MIN_PX, (SUB_PX - 0.5) * frame.textScale);
     list.text({ text, x: v.x + wx * s, y: v.y + wy * s, px, face: "mono", color: fade(theme.soft, frame.dim && !v.chosen ? 0.5 : 1), align: 0, maxWidth: 180 * s });
   }
 }

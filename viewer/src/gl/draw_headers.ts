@@ -35,7 +35,7 @@ export class Headers {
       figure,
       whole: figure ? `${figure} · ${plain}` : plain,
       lit: !state.overlay?.lit || state.overlay.lit[v.item] !== 0,
-      px: Math.max(MIN_PX, TITLE_PX * s),
+      px: Math.max(MIN_PX, TITLE_PX * this.frame.textScale),
     };
     if (HEADER * s < MIN_PX + 2) this.nameOver(v, words);
     else this.bar(v, words);
@@ -80,7 +80,7 @@ export class Headers {
     list.rect(x + pad - 3, cy - px * 0.7, tw + 6, px * 1.4, paper);
     list.text({ text: title, x: x + pad, y: cy, px, face: "bold", color: lit ? theme.ink : fade(theme.ink, 0.4), align: 0, maxWidth: room });
     if (room - tw > 60) {
-      const spx = Math.max(MIN_PX, SUB_PX * s);
+      const spx = Math.max(MIN_PX, SUB_PX * this.frame.textScale);
       // Where both have no room, the figure that was asked for goes before what is always there.
       const sub = figure && textWidth(whole, spx, "sans") > room - tw - 24 ? figure : whole;
       const sw = Math.min(room - tw - 24, textWidth(sub, spx, "sans"));

@@ -27,7 +27,7 @@ export function drawTags(frame: Frame, v: Visit, { x0, y0, x1, y1 }: Clip): void
       continue;
     }
     list.box(x, y, w, h, Math.min(h / 2, 9 * Math.max(1, s)), fade(blend(theme.paper, theme.ink, 0.05), alpha), fade(lit ? theme.accent : theme.border, alpha), lit ? 1.5 : 1);
-    const px = Math.max(MIN_PX, SUB_PX * s);
+    const px = Math.max(MIN_PX, SUB_PX * frame.textScale);
     const color = fade(lit ? theme.accent : theme.soft, alpha);
     const [name, type] = scene.labels[shape.tagLabel[k]].split(LINE);
     const two = type !== undefined && h >= 2 * MIN_PX;

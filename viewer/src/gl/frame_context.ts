@@ -10,6 +10,8 @@ import type { Theme } from "./theme";
 
 /** Nothing smaller than this is read: texts are written at 11 px or give way. */
 export const MIN_PX = 11;
+/** Letters grow no further than at this scale: whoever zooms in wants to see more, not larger. */
+export const TEXT_SCALE = 1.1;
 /** A box lower than this on screen is a block of colour. */
 export const BLOCK_H = 14;
 
@@ -58,6 +60,8 @@ export class Frame {
   /** Boxes and curves looked at so far. */
   visited = 0;
   readonly scale: number;
+  /** The scale of letters. */
+  readonly textScale: number;
   /** Whether some edges come forward, so that the others recede. */
   readonly dim: boolean;
 
@@ -72,6 +76,7 @@ export class Frame {
     readonly textWidth: TextWidth,
   ) {
     this.scale = camera.scale;
+    this.textScale = Math.min(TEXT_SCALE, camera.scale);
     this.dim = state.strokes !== null;
   }
 

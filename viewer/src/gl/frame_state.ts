@@ -30,6 +30,8 @@ export interface FrameState {
   readonly tween: Tween | null;
   /** Edges that are not part of the drawing, from an item to a named port, while one points at either. */
   readonly links: readonly Link[];
+  /** Further lines for boxes with room for them; asked of items as they come into view. */
+  readonly facts?: (item: number) => readonly string[];
   /** Short texts on edges: what was decided there. */
   readonly notes?: readonly Note[];
 }

@@ -26,6 +26,8 @@ export interface GraphViewEvents {
   /** After every change of place or scale. */
   moved?(camera: Camera): void;
   menu?(item: number, x: number, y: number): void;
+  /** Boxes came close enough to say more: what `setFacts` should be told about. */
+  wanted?(items: Int32Array): void;
 }
 
 const PICTURE_MARGIN = 24;
@@ -57,6 +59,8 @@ export class GraphView {
   private links: readonly Link[] = [];
   private notes: readonly Note[] = [];
   private port: TagHit | null = null;
+  private readonly facts = new Map<number, readonly string[]>();
+  private unknown: number[] = [];
   private tween: Tween | null = null;
   private tweenStart = 0;
   private flight: { from: Camera; to: Camera; start: number; ms: number } | null = null;
@@ -159,6 +163,7 @@ export class GraphView {
       tween = new Tween(this.scene, groups);
     }
     this.scene.apply(update);
+    if (update.reset) this.facts.clear();
     const after = key ? this.scene.place(this.scene.itemOfKey(key.key)) : anchor >= 0 ? this.scene.place(anchor) : null;
     if (before && after) {
       const s = this.camera.scale;
@@ -360,7 +365,7 @@ export class GraphView {
       }
     }
     const state: FrameState = {
-      selected: this.selected, hover: this.hovered, strokes: this.strokes, overlay: this.overlay, tween: this.tween,
+      facts: (item) => this.factsOf(item), selected: this.selected, hover: this.hovered, strokes: this.strokes, overlay: this.overlay, tween: this.tween,
       links: this.links, notes: this.notes,
     };
     this.builder.build(this.list, this.scene, this.camera, this.width, this.height, this.theme, state);
@@ -375,7 +380,22 @@ export class GraphView {
     this.frames.visited = this.builder.visited;
     this.frames.ms = performance.now() - start;
     this.events.moved?.(this.camera);
+    if (this.unknown.length > 0) this.events.wanted?.(Int32Array.from(this.unknown.splice(0)));
     if (more) this.redraw();
+  }
+
+  private factsOf(item: number): readonly string[] {
+    const known = this.facts.get(item);
+    if (known) return known;
+    this.facts.set(item, []);
+    this.unknown.push(item);
+    return [];
+  }
+
+  /** Further lines for some items, shown where there is room. */
+  setFacts(items: Int32Array, lines: readonly (readonly string[])[]): void {
+    items.forEach((item, i) => this.facts.set(item, lines[i]));
+    this.redraw();
   }
 
   /** Takes the host's size as it is now; panels that come and go call it before a view is asked for. */
@@ -497,7 +517,7 @@ export class GraphView {
     const camera = whole ? new Camera(PICTURE_MARGIN, PICTURE_MARGIN, 1) : this.camera;
     const width = whole ? r.w + 2 * PICTURE_MARGIN : this.width;
     const height = whole ? r.h + 2 * PICTURE_MARGIN : this.height;
-    const state: FrameState = { selected: -1, hover: -1, strokes: whole ? null : this.strokes, overlay: this.overlay, tween: null, links: whole ? [] : this.links, notes: whole ? [] : this.notes };
+    const state: FrameState = { facts: whole ? undefined : (item) => this.facts.get(item) ?? [], selected: -1, hover: -1, strokes: whole ? null : this.strokes, overlay: this.overlay, tween: null, links: whole ? [] : this.links, notes: whole ? [] : this.notes };
     new FrameBuilder(this.builder.textWidth).build(list, this.scene, camera, width, height, this.theme, state);
     return { list, width, height };
   }

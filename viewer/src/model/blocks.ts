@@ -57,6 +57,14 @@ function cutUnits(stage: StageGraph): Units | null {
       if (stage.inputs.values[i] >= 0) last[stage.inputTensor[i]] = index[n];
     }
   }
+  // What the model is given is alive from the start, as what a block before would have made.
+  for (let n = 0; n < count; n++) {
+    if (!isGiven(stage, n)) continue;
+    const until = last[stage.tensorStart[n]];
+    if (until <= 0 || until > long) continue;
+    alive[0]++;
+    alive[until]--;
+  }
   for (const n of works) {
     for (let t = stage.tensorStart[n]; t < stage.tensorStart[n + 1]; t++) {
       if (last[t] < 0 || last[t] - index[n] > long) continue;
@@ -71,6 +79,12 @@ function cutUnits(stage: StageGraph): Units | null {
   }
   if (start[start.length - 1] !== N) start.push(N);
   return { works: Int32Array.from(works), start: Int32Array.from(start), count: start.length - 1 };
+}
+
+/** An input of the model, not a weight. */
+function isGiven(stage: StageGraph, node: number): boolean {
+  const r = stage.row[node];
+  return r >= 0 && (stage.isInput[node] === 1 || /^(input|placeholder)$/i.test(stage.graph.strings.head(stage.graph.op[r], 16)));
 }
 
 /** Names of weights differ between layers and say nothing; numbers, switches and plain words do. */
@@ -111,7 +125,7 @@ function hashUnits(stage: StageGraph, units: Units): { readonly a: Int32Array; r
         const src = stage.inputs.values[i];
         // An operand by its place in the unit; from outside it is told from a weight, no more.
         const inside = src >= 0 && place[src] >= from;
-        x = mix(x, inside ? place[src] - from + 2 : src >= 0 && stage.inputs.offsets[src + 1] > stage.inputs.offsets[src] ? 1 : 0);
+        x = mix(x, inside ? place[src] - from + 2 : src >= 0 && (stage.inputs.offsets[src + 1] > stage.inputs.offsets[src] || isGiven(stage, src)) ? 1 : 0);
       }
     }
     a[u] = finish(x);

@@ -200,6 +200,7 @@ export function groupSubtitle(h: Hierarchy, group: number): string {
   const sole = soleOp(h, group);
   const cls = groupClass(h, group);
   if (sole >= 0) return soleSubtitle(h, group, cls, nodeTitle(h, sole));
-  const figure = `${short(n)} ${n === 1 ? "op" : "ops"}`;
+  const values = h.end[group] - h.start[group];
+  const figure = n === 0 ? `${short(values)} ${values === 1 ? "value" : "values"}` : `${short(n)} ${n === 1 ? "op" : "ops"}`;
   return cls ? `${cls} · ${figure}` : figure;
 }
