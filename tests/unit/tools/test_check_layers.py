@@ -46,6 +46,22 @@ def test_finds_forbidden_import(tmp_path: Path, file: str, text: str, line: int)
 
 
 @pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("import_module(NAMES[0])", True),
+        ("importlib.import_module(_SHOW)", True),
+        ('import_module(f"glasshouse.{layer}.page")', True),
+        ('import_module(f"{__name__}.{family}")', False),
+        ('import_module(f"glasshouse.ir.{name}")', False),
+    ],
+)
+def test_a_computed_name_needs_a_door(tmp_path: Path, text: str, is_found: bool) -> None:
+    found = reasons(tmp_path, "ir/graph.py", text)
+    assert any("computed name" in reason for reason in found) == is_found
+    assert not reasons(tmp_path / "other", "tensor/execute.py", text)
+
+
+@pytest.mark.parametrize(
     ("file", "text"),
     [
         ("ir/graph.py", "from glasshouse.errors import GraphError\nfrom glasshouse import errors"),
