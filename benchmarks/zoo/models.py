@@ -48,3 +48,29 @@ class _Products(nn.Module):
 @model("batched products float64")
 def products_float64() -> Case:
     return _Products(), (torch.randn(8, 128, 64).double(), torch.randn(8, 128, 64).double())
+
+
+class _Bags(nn.Module):
+    def __init__(self, tables: int, rows: int, width: int) -> None:
+        super().__init__()
+        self.tables = nn.ModuleList(nn.EmbeddingBag(rows, width) for _ in range(tables))
+        self.tables.requires_grad_(False)
+
+    def forward(self, indices: torch.Tensor, offsets: torch.Tensor) -> torch.Tensor:
+        return torch.cat([table(indices, offsets) for table in self.tables], 1)
+
+
+@model("embedding bags")
+def bags() -> Case:
+    offsets = torch.arange(0, 4096, 8)
+    return _Bags(8, 10_000, 32), (torch.randint(0, 10_000, (4096,)), offsets)
+
+
+class _Running(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.cumsum(x, 1) + torch.cumsum(x, 2)
+
+
+@model("cumsum over two axes")
+def running() -> Case:
+    return _Running(), (torch.randn(8, 256, 256),)

@@ -6,6 +6,7 @@ from glasshouse.frontend.torch.aten import (
     arithmetic,
     attention,
     backward,
+    bags,
     bessel,
     convert,
     create,
@@ -45,8 +46,8 @@ from glasshouse.frontend.torch.aten.registry import (
 
 __all__ = [
     "IN_CONTEXT", "TABLE", "Context", "activation", "antialias", "apply", "arithmetic", "attention",
-    "backward", "bessel", "convert", "create", "eliminate", "find", "fourier", "functions", "grid",
-    "histogram", "image", "index", "is_handle", "linear", "loss", "norm", "orthogonal", "pieces",
-    "places", "polynomials", "quantized", "random", "rank", "reduce", "reduce_at", "running",
-    "scalar", "shape", "solve", "special",
+    "backward", "bags", "bessel", "convert", "create", "eliminate", "find", "fourier", "functions",
+    "grid", "histogram", "image", "index", "is_handle", "linear", "loss", "norm", "orthogonal",
+    "pieces", "places", "polynomials", "quantized", "random", "rank", "reduce", "reduce_at",
+    "running", "scalar", "shape", "solve", "special",
 ]  # fmt: skip

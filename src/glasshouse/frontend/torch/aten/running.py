@@ -1,4 +1,4 @@
-"""Decides how ATen's running products and extremes, and bags of rows, are spelled."""
+"""Decides how ATen's running products and extremes are spelled."""
 
 from __future__ import annotations
 
@@ -6,17 +6,15 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.arithmetic import logaddexp
-from glasshouse.frontend.torch.aten.index import from_front
-from glasshouse.frontend.torch.aten.registry import apply, aten, is_static, scalar
+from glasshouse.frontend.torch.aten.registry import apply, aten, scalar
 from glasshouse.frontend.torch.dtypes import is_integral
 from glasshouse.ir.dtype import DType, int64
 from glasshouse.ir.types import tensor_type
 from glasshouse.ops import composite
 from glasshouse.ops.control import body_of
-from glasshouse.ops.create import arange_near, full_near
-from glasshouse.ops.pieces import concat, cut
+from glasshouse.ops.create import full_near
+from glasshouse.ops.pieces import cut
 from glasshouse.ops.scan import scan
 from glasshouse.ops.shape import reshaped
 from glasshouse.ops.shapes import axis_of
@@ -80,58 +78,3 @@ def _extreme(better: str) -> Any:
 
 aten("cummax")(_extreme("greater_equal"))
 aten("cummin")(_extreme("less_equal"))
-
-
-@aten("embedding_bag.padding_idx")
-def embedding_bag_without(
-    weight: Any, indices: Any, offsets: Any, scale_by_freq: bool, mode: int, sparse: bool,
-    per_sample: Any, include_last: bool, padding_idx: int | None,
-) -> Any:  # fmt: skip
-    """Here alone a negative row counts from the end."""
-    if padding_idx is not None and padding_idx < 0:
-        padding_idx += weight.shape[0]
-    return embedding_bag(
-        weight, indices, offsets, scale_by_freq, mode, sparse, per_sample, include_last, padding_idx
-    )
-
-
-@aten("embedding_bag", "_embedding_bag", "_embedding_bag_forward_only")
-def embedding_bag(
-    weight: Any, indices: Any, offsets: Any, scale_by_freq: bool = False, mode: int = 0,
-    sparse: bool = False, per_sample: Any = None, include_last: bool = False,
-    padding_idx: int | None = None,
-) -> Any:  # fmt: skip
-    """The rows of each bag added up (0), averaged (1) or their maximum (2); `offsets` says where
-    bags begin."""
-    if not is_static(*offsets.shape) or indices.ndim != 1:
-        raise Unsupported("an embedding bag without a fixed number of bags")
-    count = offsets.shape[0] - (1 if include_last else 0)
-    begins = reshaped(offsets.cast(int64), (offsets.shape[0], 1))
-    number = arange_near(weight, indices.shape[0])
-    after = begins.apply("less_equal", number)  # [bags, indices]: the bag has begun
-    inside = cut(after, 0, 0, count)
-    if include_last or count > 1:
-        later = cut(after, 0, 1, offsets.shape[0])
-        if not include_last:
-            none = full_near(weight, (1, indices.shape[0]), False, later.dtype)
-            later = concat(later, none, axis=0)
-        inside = inside & later.apply("logical_not")
-    if padding_idx is not None and padding_idx >= 0:
-        inside = inside & indices.apply("not_equal", padding_idx)
-    total = inside.cast(weight.dtype)
-    rows = weight.apply("take", from_front(indices))
-    if mode == 2:
-        held = apply("where", composite.unsqueeze(inside, -1), rows, -math.inf)
-        some = inside.apply("any", axes=[1], keepdims=True)
-        out = apply("where", some, held.apply("max", axes=[1]), 0.0)
-    else:
-        if per_sample is not None:
-            rows = rows * composite.unsqueeze(per_sample, -1)
-        # Not a product with zeros and ones: NaN in one bag would be NaN in all.
-        held = apply("where", composite.unsqueeze(inside, -1), rows, 0.0)
-        out = held.apply("sum", axes=[1])
-    if mode == 1:
-        size = total.apply("sum", axes=[1], keepdims=True)
-        out = out / apply("maximum", size, 1.0)
-    empty = full_near(weight, (0,), 0, int64)
-    return out, empty, empty, empty
