@@ -12,8 +12,10 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from glasshouse.errors import CaptureError, DataDependent, InParts, Unsupported
+from glasshouse.errors import CaptureError, DataDependent, InParts, TypeMismatch, Unsupported
 from glasshouse.ir.graph import Graph
+from glasshouse.ir.sources import CONSTANT, VARIABLE
+from glasshouse.options import check_keywords, options_of
 from glasshouse.tensor.trace import trace as trace_function
 
 if TYPE_CHECKING:
@@ -28,7 +30,13 @@ def trace(model: Any, *inputs: Any, **keywords: Any) -> Graph:
     `ExportedProgram`, an ONNX `ModelProto`, or the path of an .onnx or .pt2 file. Inputs are
     arrays, tensors, or `spec(shape, dtype)`, whose sizes may be names.
     """
+    if isinstance(model, type):
+        raise CaptureError(
+            f"{model.__name__} is a class, not a model",
+            hint=f"give an instance: {model.__name__}(...)",
+        )
     if isinstance(model, (str, os.PathLike)) or _is_torch(model, inputs) or _is_onnx(model):
+        check_keywords(model, keywords, options_of(compile))
         graph: Graph = _frontend()(model, inputs, keywords)
         return graph
     if not callable(model):
@@ -48,6 +56,8 @@ def compile(
     tune: bool | None = None,
     tolerance: float | None = None,
     precision: object = None,
+    follow_weights: bool = False,
+    threads: int | None = None,
     **keywords: Any,
 ) -> Module:
     """A model as native code: traced (unless it is a graph), optimised, built and loaded.
@@ -58,13 +68,20 @@ def compile(
     (`tune=None`), or all (`True`), or none and an estimate decides (`False`); only ways whose
     error, relative to the largest result, is within `tolerance` (2e-5) are taken. `progress` is
     called with (files built, files in all, name). As many calls as there are runtimes, each with
-    memory of its own, go on at the same time.
+    memory of its own, go on at the same time. `threads` is how many threads kernels run on, in all
+    modules of this process (GLASSHOUSE_THREADS, or its processors).
+
+    Weights of a PyTorch model are those of this moment. When they change, a call warns once
+    (`StaleWeights`); `module.update_weights(model)` takes them over, and with `follow_weights`
+    every call looks and does so itself.
 
     A model of PyTorch that takes another way for other data is compiled in parts, with a warning
     (`InParts`): what comes back is called like a module, and Python runs between the parts.
     """
     from glasshouse.runtime.compiler import compile_optimized
 
+    if threads is not None:
+        _use_threads(target, threads)
     if isinstance(model, Graph):
         graph = model
     else:
@@ -74,9 +91,26 @@ def compile(
         except DataDependent as error:
             parts: Module = _in_parts(model, error)  # called like one
             return parts
-    return compile_optimized(
+    traced = _weight_names(graph)
+    module = compile_optimized(
         graph, target, progress, num_runtimes, tune=tune, tolerance=tolerance, precision=precision
     )
+    module.came_from(model if _is_torch(model) else None, traced, follow_weights)
+    return module
+
+
+def _use_threads(target: Target | str | None, count: int) -> None:
+    from glasshouse.backend.base import backend_named, target_named
+
+    if type(count) is not int or count < 1:
+        raise TypeMismatch(f"threads is a number of threads, from 1 on, got {count!r}")
+    backend_named(target_named(target or "cpu").name).set_threads(count)
+
+
+def _weight_names(graph: Graph) -> list[str]:
+    kinds = (CONSTANT, VARIABLE)
+    names = (n.attrs["name"] for n in graph.nodes if n.op in kinds)
+    return [str(name) for name in names if name]
 
 
 def _in_parts(model: Any, error: DataDependent) -> Any:

@@ -5,6 +5,9 @@ A message says what is wrong, where (the user's line and module path, when known
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class GlasshouseError(Exception):
     """Base of every error that a user can meet; the command line prints it and exits with 2."""
@@ -19,6 +22,14 @@ class GlasshouseError(Exception):
         if hint:
             parts.append(f"  {hint}")
         super().__init__("\n".join(parts))
+
+
+def nearest(given: object, known: Iterable[str], are: str = "known") -> str:
+    """A hint for a name that is not known: the one that is most like it, and all that there are."""
+    names = list(dict.fromkeys(known))
+    close = difflib.get_close_matches(str(given), names, 1)
+    listed = f"{are}: {', '.join(names) or 'none'}"
+    return f"did you mean {close[0]!r}? {listed}" if close else listed
 
 
 class TypeMismatch(GlasshouseError, TypeError):
@@ -91,3 +102,7 @@ class InParts(UserWarning):
 
 class OnReference(RuntimeWarning):
     """A whole graph that the reference executor runs, slowly, because it could not be compiled."""
+
+
+class StaleWeights(UserWarning):
+    """The model's weights were changed after it was compiled, and the module has not been told."""

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from glasshouse.errors import Unsupported
+from glasshouse.errors import Unsupported, nearest
 from glasshouse.ir.graph import Node
 from glasshouse.lower.choice import Candidate, Problem
 from glasshouse.lower.kernel.statement import Ops
@@ -126,6 +126,9 @@ class Backend(Protocol):
     def memory(self, count: int) -> Array:
         """Zeroed bytes of the machine's memory, aligned for its kernels."""
 
+    def set_threads(self, count: int) -> None:
+        """Run kernels on this many threads from now on, in this process."""
+
     def facts(self) -> dict[str, str]:
         """How measured times came to be, for the recording: threads and such."""
 
@@ -149,7 +152,9 @@ _BACKENDS = {"cpu": "glasshouse.backend.cpu.backend"}
 def backend_named(name: str) -> Backend:
     """The backend of a name; it is an error if there is none, or its machine is not there."""
     if name not in _BACKENDS:
-        raise Unsupported(f"there is no target {name!r}; there are: {', '.join(_BACKENDS)}")
+        raise Unsupported(
+            f"there is no target {name!r}", hint=nearest(name, _BACKENDS, "there are")
+        )
     made: Backend = import_module(_BACKENDS[name]).backend()
     return made
 

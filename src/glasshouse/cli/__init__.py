@@ -15,12 +15,14 @@ by the user.
 from __future__ import annotations
 
 import argparse
+import difflib
 import io
 import os
+import re
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Protocol, cast
+from typing import NoReturn, Protocol, cast
 
 from glasshouse import __version__
 from glasshouse.errors import GlasshouseError
@@ -55,9 +57,24 @@ def command(name: str) -> Command:
     return cast(Command, import_module(f"glasshouse.cli.{name}"))
 
 
+class _Parser(argparse.ArgumentParser):
+    """Says which command or choice was meant, where one is like what was written."""
+
+    def error(self, message: str) -> NoReturn:
+        found = re.search(r"invalid choice: '([^']*)' \(choose from (.*)\)", message)
+        if found:
+            known = re.findall(r"[\w-]+", found[2])
+            close = difflib.get_close_matches(found[1], known, 1)
+            meant = f" (did you mean {close[0]!r}?)" if close else ""
+            message = message.replace(
+                found[0], f"there is no {found[1]!r}{meant}: {', '.join(known)}"
+            )
+        super().error(message)
+
+
 def build_parser(names: Sequence[str] = COMMANDS) -> argparse.ArgumentParser:
     """The parser with all commands."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="glasshouse", description="A deep-learning compiler that you can see into."
     )
     parser.add_argument("--version", action="version", version=f"glasshouse {__version__}")

@@ -26,12 +26,14 @@ def run(args: Namespace) -> int:
     from pathlib import Path
 
     from glasshouse.cli.model_argument import read_model
+    from glasshouse.cli.page_options import output_file
     from glasshouse.cli.progress import Progress, say
     from glasshouse.lower.program import Fallback
     from glasshouse.runtime.compiler import compile_optimized
     from glasshouse.runtime.saved import check_name
 
     check_name(args.name)
+    output_file(args.output)
     begin = time.perf_counter()
     given = read_model(args.model)
     say(f"traced {given.name}: {len(given.graph)} nodes")

@@ -15,6 +15,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("target", metavar="OUT", help="the file to write")
     parser.add_argument("--from", dest="given", default="", help="format of IN, if not by content")
+    parser.add_argument(
+        "--no-weights", action="store_true", help="a model file without them is what is wanted"
+    )
     parser.add_argument("--to", dest="wanted", default="", help="format of OUT, if not by name")
 
 
@@ -22,9 +25,12 @@ def run(args: Namespace) -> int:
     """Read, write, name what got lost."""
     from glasshouse import formats
     from glasshouse.cli.model_argument import is_function, shown
+    from glasshouse.cli.page_options import output_file
+    from glasshouse.formats.kinds import WEIGHTS
     from glasshouse.show.html import plot_graph
     from glasshouse.show.subject import recording_of
 
+    output_file(args.target)
     if is_function(args.source):
         recording = recording_of(shown(args.source))
     else:
@@ -35,4 +41,5 @@ def run(args: Namespace) -> int:
     lost = formats.write(recording, args.target, format=args.wanted)
     if lost:
         print(f"{args.target} cannot hold: {', '.join(lost)}", file=sys.stderr)
-    return 0
+    # A model without its weights is no model: a script that goes on with it must not.
+    return 1 if WEIGHTS in lost and not args.no_weights else 0

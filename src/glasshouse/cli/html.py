@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from glasshouse.cli.page_options import add_page_options, page_start
+from glasshouse.cli.page_options import add_page_options, output_file, page_start
 
 HELP = "write one HTML page that shows a model, a recording or a trace, offline"
 
@@ -32,7 +32,7 @@ def run(args: Namespace) -> int:
     start = page_start(args)
     first = args.files[0]
     name = first.rpartition(":")[2] if is_function(first) else Path(first).name
-    out = args.output or f"{name}.html"
+    out = output_file(args.output) or f"{name}.html"
     subjects = [shown(f) for f in args.files]
     path = plot_graph(subjects, out, title=args.title, rules=args.rules, **start)
     print(f"{path} ({path.stat().st_size / 1e6:.2f} MB)")

@@ -7,6 +7,7 @@ files that you trust.
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Mapping, Sequence
@@ -14,7 +15,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from glasshouse.errors import CaptureError, FormatError
+from glasshouse.errors import CaptureError, FormatError, nearest
+from glasshouse.formats.source import refuse_link
 from glasshouse.ir.graph import Graph
 from glasshouse.record.open_file import open_regular
 
@@ -44,6 +46,7 @@ def read_model(text: str) -> Given:
         model, args, keywords = _call(Path(path), function)
         graph = trace(model, *args, **keywords)
         return Given(function, model, _tensors([args, keywords]), graph, args, keywords)
+    refuse_link(text)
     if Path(text).suffix not in _FILES:
         raise FormatError(f"{text}: not a model", hint=f"give {HELP}")
     open_regular(text).close()  # a file that is not there, or a pipe, is told as such
@@ -77,16 +80,20 @@ def _tensors(given: Any) -> tuple[Any, ...]:
 
 
 def _call(path: Path, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-    function = getattr(_import(path), name, None)
+    module = _import(path)
+    function = getattr(module, name, None)
     if not callable(function):
-        raise CaptureError(f"{path} has no function {name!r}")
+        known = [n for n, f in vars(module).items() if inspect.isfunction(f)]
+        raise CaptureError(f"{path} has no function {name!r}", hint=nearest(name, known, "it has"))
     try:
         made = function()
     except Exception as error:
         raise _of_the_user(f"{name}() failed", error) from error
     if not isinstance(made, tuple) or len(made) != 2:
+        count = f" of {len(made)}" if isinstance(made, tuple) else ""
         raise CaptureError(
-            f"{name}() must return a model and its inputs, it returned {type(made).__name__}",
+            f"{name}() must return a model and its inputs, it returned {type(made).__name__}"
+            f"{count}",
             where=str(path),
             hint="end it with: return model, (x,)",
         )

@@ -29,6 +29,7 @@ def run(args: Namespace) -> int:
     """Read all files first, so that a wrong one is told before anything opens."""
     from glasshouse.cli.model_argument import shown as subject
     from glasshouse.show.server import Server
+    from glasshouse.show.start import checked_start
     from glasshouse.show.styling import styled
     from glasshouse.show.subject import recording_of, recordings_of
     from glasshouse.show.view import open_tab
@@ -39,10 +40,12 @@ def run(args: Namespace) -> int:
         shown = [recording_of([subject(f) for f in args.files])]
     else:
         shown = recordings_of([subject(f) for f in args.files])
+    pages = [styled(recording, args.rules) for recording in shown]
+    starts = [checked_start(recording, start) for recording in pages]
     server = Server(args.host, args.port)
     first = ""
-    for recording, file in zip(shown, args.files, strict=False):
-        id = server.add(styled(recording, args.rules), Path(file).name, start).id
+    for recording, begin, file in zip(pages, starts, args.files, strict=False):
+        id = server.add(recording, Path(file).name, begin).id
         first = first or id
     print(f"{server.url(first)}\nCtrl-C ends it.", flush=True)
     if args.host not in ("127.0.0.1", "localhost", "::1"):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from glasshouse.errors import FormatError
+from glasshouse.errors import FormatError, nearest
 from glasshouse.formats.registry import BY_NAME, FORMATS, Format, by_extension
 from glasshouse.formats.registry import detect as _detect
 from glasshouse.formats.source import Source
@@ -71,5 +71,5 @@ def write(recording: Recording, path: str | os.PathLike[str], *, format: str = "
 
 def _named(name: str) -> Format:
     if name not in BY_NAME:
-        raise FormatError(f"no format is called {name!r}; known: {', '.join(BY_NAME)}")
+        raise FormatError(f"no format is called {name!r}", hint=nearest(name, BY_NAME))
     return BY_NAME[name]

@@ -10,6 +10,9 @@ import functools
 import itertools
 import re
 
+WEIGHTS = "values of weights"
+"""What a format that is no model without them may have to leave out."""
+
 _FAMILIES: dict[str, str] = {
     "source": """
         input placeholder parameter constant const initializer weight variable param random rand

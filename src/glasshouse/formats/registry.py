@@ -10,9 +10,10 @@ import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from glasshouse.errors import FormatError
+from glasshouse.errors import FormatError, nearest
 from glasshouse.formats.json_kind import json_kind
 from glasshouse.formats.source import Source
 
@@ -160,6 +161,9 @@ def by_extension(name: str) -> Format:
     low = name.lower()
     fitting = [(len(e), f) for f in FORMATS if f.writer for e in f.extensions if low.endswith(e)]
     if not fitting:
-        known = " ".join(e for f in FORMATS if f.writer for e in f.extensions)
-        raise FormatError(f"{name}: no format is written with this extension; known: {known}")
+        known = [e for f in FORMATS if f.writer for e in f.extensions]
+        raise FormatError(
+            f"{name}: no format is written with this extension",
+            hint=nearest(Path(low).suffix, known),
+        )
     return max(fitting, key=lambda x: x[0])[1]

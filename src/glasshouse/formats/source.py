@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import io
 import os
+import re
 from pathlib import Path
 from typing import IO
 
@@ -18,6 +19,10 @@ from glasshouse.record.budget import Budget
 from glasshouse.record.open_file import open_regular, printable
 
 HEAD = 4096
+SAVED = "recording.glass"
+"""What stands for a folder that `module.save` wrote."""
+
+_LINK = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]*://")
 
 
 def graph_of(recording: Recording, index: int = 0) -> GraphView:
@@ -25,6 +30,21 @@ def graph_of(recording: Recording, index: int = 0) -> GraphView:
     if not 0 <= index < len(recording.graphs):
         raise FormatError(f"{recording.where}: there is no graph in it to be written")
     return recording.graphs[index]
+
+
+def refuse_link(text: str) -> None:
+    """Links are not followed: nothing here asks the network."""
+    if _LINK.match(text):
+        kind, _, rest = text.partition("://")
+        how = f"curl -LO {text}"
+        if kind == "hf":
+            owner, _, name = rest.partition("/")
+            how = f"hf download {owner}/{name.partition('/')[0]}"
+        elif kind == "s3":
+            how = f"aws s3 cp {text} ."
+        raise FormatError(
+            f"{printable(text)}: a link, not a file", hint=f"download it first: {how}"
+        )
 
 
 class Source:
@@ -44,9 +64,12 @@ class Source:
             self.name = printable(name or "data")
             self.size = len(given)
         else:
-            self.path = Path(given)
             self.name = printable(name or str(given))
+            refuse_link(str(given))
+            self.path = Path(given)
             self.is_folder = os.path.isdir(given)
+            if self.is_folder and (self.path / SAVED).is_file():
+                self.path, self.is_folder = self.path / SAVED, False
             self.size = 0 if self.is_folder else self._size()
         # A file inside another one lives on the other's budget.
         self.budget = budget or Budget(self.name, self.size)

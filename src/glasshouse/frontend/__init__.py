@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
-from glasshouse.errors import CaptureError
+from glasshouse.errors import CaptureError, Unsupported
 from glasshouse.ir.graph import Graph
 
 __all__ = ["trace"]
@@ -25,6 +26,11 @@ def trace(
     if ending and ending != ".pt2":
         raise CaptureError(
             f"{os.fspath(model)!r} cannot be traced", hint="files that end in .onnx and .pt2 can"
+        )
+    if find_spec("torch") is None:
+        raise Unsupported(
+            f"{os.fspath(model)!r}: compiling an exported program needs PyTorch",
+            hint="pip install 'glasshouse[torch]'; glasshouse view opens it without",
         )
     from glasshouse.frontend.torch import trace as trace_torch
 

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from glasshouse.backend.base import target_named
-from glasshouse.errors import PassError
+from glasshouse.errors import PassError, nearest
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.lower.program import Program
@@ -146,14 +146,14 @@ def pass_named(name: str, options: Mapping[str, Any] | None = None) -> Pass:
     key = name.removesuffix("Pass")
     key = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
     if key not in PASSES:
-        raise PassError(f"there is no pass {name!r}", hint=f"known: {', '.join(sorted(PASSES))}")
+        raise PassError(f"there is no pass {name!r}", hint=nearest(name, sorted(PASSES)))
     cls = PASSES[key]
     fields = {f.name: f for f in dataclasses.fields(cls)}
     given = {}
     for option, value in (options or {}).items():
         if option not in fields:
-            known = ", ".join(fields) or "none"
-            raise PassError(f"pass {key} has no option {option!r}", hint=f"its options: {known}")
+            hint = nearest(option, fields, "its options")
+            raise PassError(f"pass {key} has no option {option!r}", hint=hint)
         given[option] = _converted(key, option, value, fields[option])
     return cls(**given)
 

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 from glasshouse.backend.base import Progress, target_named
-from glasshouse.errors import PassError
+from glasshouse.errors import GlasshouseError, PassError, nearest
 from glasshouse.ir.dtype import as_dtype, bfloat16, float16, float32
 from glasshouse.ir.graph import Graph
 from glasshouse.lower.target import Target
@@ -28,6 +29,10 @@ if TYPE_CHECKING:
     from glasshouse.passes.instruments.record import Record
     from glasshouse.passes.instruments.save_graph import SaveGraph
 
+_SHORT = {
+    "bf16": bfloat16, "f16": float16, "fp16": float16, "half": float16, "f32": float32,
+    "fp32": float32,
+}  # fmt: skip
 _STACK: ContextVar[tuple[PassContext, ...]] = ContextVar("glasshouse_pass_contexts", default=())
 
 
@@ -76,12 +81,17 @@ class PassContext:
     def set_precision(self, dtype: object) -> PassContext:
         """The element type in which contractions may compute: float32, float16 or bfloat16.
 
-        "bf16" and "f16" are understood too.
+        "bf16", "f16" and "fp16" are understood too.
         """
-        short = {"bf16": bfloat16, "f16": float16, "f32": float32}
-        given = short[dtype] if isinstance(dtype, str) and dtype in short else as_dtype(dtype)
+        given = _SHORT.get(dtype) if isinstance(dtype, str) else None
+        if given is None:
+            with suppress(GlasshouseError):
+                given = as_dtype(dtype)
         if given not in (float32, float16, bfloat16):
-            raise PassError(f"precision must be float32, float16 or bfloat16, not {given}")
+            raise PassError(
+                f"precision must be float32, float16 or bfloat16, not {given or repr(dtype)}",
+                hint="quantised models bring their whole numbers with them",
+            )
         self.precision = given.name
         return self
 
@@ -102,7 +112,7 @@ class PassContext:
         for name in names:
             if name not in have:
                 raise PassError(
-                    f"there is no pass {name!r} to leave out", hint=", ".join(sorted(have))
+                    f"there is no pass {name!r} to leave out", hint=nearest(name, sorted(have))
                 )
         self._passes = [e for e in entries if (e if isinstance(e, str) else e.name) not in names]
 
@@ -110,7 +120,11 @@ class PassContext:
         """The passes that will run, configured."""
         unknown = set(self.options) - set(PASSES)
         if unknown:
-            raise PassError(f"options for unknown passes: {', '.join(sorted(unknown))}")
+            first = min(unknown)
+            raise PassError(
+                f"options for unknown passes: {', '.join(sorted(unknown))}",
+                hint=nearest(first, sorted(PASSES)),
+            )
         return [self._configured(e) if isinstance(e, str) else e for e in self._entries()]
 
     def graph_passes(self) -> list[Pass]:

@@ -6,6 +6,8 @@ offset, length and string index is checked, and no array is made that the bytes 
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import io
 import json
 import os
@@ -323,6 +325,14 @@ def write_atomic(path: str | os.PathLike[str], data: bytes) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, target)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        # The name that was asked for, not the one that was on the way to it.
+        reason = error.strerror or str(error)
+        if error.errno == errno.ENOENT:
+            reason = f"there is no folder {target.parent}"
+        raise OSError(error.errno, reason, str(target)) from None
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise

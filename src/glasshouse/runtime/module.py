@@ -33,6 +33,7 @@ from glasshouse.runtime.quick_run import QuickCall, QuickRun
 from glasshouse.runtime.room import Room
 from glasshouse.runtime.seeds import seeding, undisturbed
 from glasshouse.runtime.updates import State
+from glasshouse.runtime.weights import Folded, Watch, look, state_of
 from glasshouse.runtime.workspace import Runtimes, Workspace
 
 Inputs = Sequence[Any] | Mapping[str, Any]
@@ -107,6 +108,8 @@ class Module(ShowsInCell):
         self._quick: QuickRun | None = None
         if QuickRun.serves(program):
             self._quick = QuickRun(program, self._runtimes, executable.call)
+        self._watch: Watch | None = None
+        self._folded = Folded((), ())
         # By the class of the first argument; filled as classes are met.
         self._makers: dict[type | None, QuickCall | None] = {}
         self._fillers: dict[type | None, QuickCall | None] = {}
@@ -117,6 +120,8 @@ class Module(ShowsInCell):
 
         Outputs are arrays; torch tensors when tensors were given.
         """
+        if self._watch is not None and self._watch.due():
+            self._look_at_weights()
         if keywords or self._structured:
             given = flat_inputs(self.signature, len(self.graph.inputs), inputs, keywords)
             outputs = self.run_flat(given)
@@ -292,6 +297,40 @@ class Module(ShowsInCell):
                 for place, array in variables.items():
                     np.copyto(self._state.array(place), array)
                 self._runtimes.constants = new
+
+    def update_weights(self, model: Any) -> None:
+        """Take over the weights that a model, or a `state_dict()`, has now; no run sees half.
+
+        Weights that compiling folded into others cannot be set: they are named, and the model is
+        compiled again (what was built is not built again).
+        """
+        state = state_of(model)
+        held = [name for name in self._by_name if name in state]
+        if not held and not any(name in state for name in self._folded.names):
+            known = ", ".join(list(self._by_name)[:3]) or "none"
+            raise ExecutionError(
+                "no weight of this module is called as one of these",
+                hint=f"the module's are: {known}; these are: {', '.join(list(state)[:3])}",
+            )
+        self._folded.refuse(state)
+        self.set_many_constants({name: state[name] for name in held})
+        if self._watch is not None:
+            self._watch.told()
+
+    def came_from(self, model: Any, traced: Sequence[str], follow: bool) -> None:
+        """What it was compiled from: a PyTorch model, and the names of its graph's weights."""
+        self._folded = Folded(traced, self._by_name)
+        if model is not None and hasattr(model, "named_parameters"):
+            self._watch = Watch(model, follow)
+
+    def _look_at_weights(self) -> None:
+        assert self._watch is not None, "it was due"
+        if not look(self._watch, self._follow):
+            self._watch = None
+
+    def _follow(self, changed: Mapping[str, Any]) -> None:
+        self._folded.refuse(changed)
+        self.set_many_constants({n: t for n, t in changed.items() if n in self._by_name})
 
     def set_double_buffer_constant(self, name: str, data: Any) -> None:
         """Load new data for a constant beside what is in use, for `swap_constants`."""

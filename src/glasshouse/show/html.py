@@ -9,6 +9,7 @@ from typing import Any
 
 from glasshouse.record.container import write_atomic
 from glasshouse.show.page import page
+from glasshouse.show.start import checked_start
 from glasshouse.show.styling import styled
 from glasshouse.show.subject import recording_of
 
@@ -29,6 +30,7 @@ def plot_graph(
     `color="time"`, `stage=0` (docs/guides/viewer.md).
     """
     recording = styled(recording_of(x), rules, data)
+    start = checked_start(recording, start)
     out = Path(path)
     write_atomic(out, page(recording, title, start).encode())
     return out

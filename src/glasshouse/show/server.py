@@ -89,8 +89,8 @@ class Server:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         try:
             self._http = CappedServer((host, port), _handler_of(self), family, self.patience, _BUSY)
-        except OSError as error:
-            reason = error.strerror or error
+        except (OSError, OverflowError) as error:  # OverflowError: a port past 65535
+            reason = getattr(error, "strerror", None) or "a port is a number from 0 to 65535"
             raise GlasshouseError(
                 f"cannot listen on {host}:{port} ({reason})", hint="try another --port, or 0"
             ) from None

@@ -13,6 +13,7 @@ from typing import Any
 from glasshouse.forking import ForkLock
 from glasshouse.show.notebook import in_notebook, inline
 from glasshouse.show.server import Server
+from glasshouse.show.start import checked_start
 from glasshouse.show.styling import styled
 from glasshouse.show.subject import recording_of
 
@@ -68,10 +69,12 @@ def view(
     leaves other tabs alone. `block=True` waits until the server is closed (Ctrl-C). Further
     keywords say how the page starts, as in `plot_graph`.
     """
+    recording = None if x is None else styled(recording_of(x), rules, data)
+    if recording is not None:
+        start = checked_start(recording, start)
     server = _server(reuse_server, host, port)
     id, html = "", ""
-    if x is not None:
-        recording = styled(recording_of(x), rules, data)
+    if recording is not None:
         id = server.add(recording, title, start).id
         if in_notebook():
             html = inline(recording, title, start, height)

@@ -1,6 +1,7 @@
 """One rank of a training with FSDP2, run by test_fsdp.py: eager, or compiled by glasshouse."""
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 
 import torch
@@ -40,7 +41,11 @@ def train(compiled):
 
 def main(rank, world, store, out):
     dist.init_process_group(
-        "gloo", init_method=f"file://{store}", rank=int(rank), world_size=int(world)
+        "gloo",
+        init_method=f"file://{store}",
+        rank=int(rank),
+        world_size=int(world),
+        timeout=timedelta(minutes=4),  # a rank that died is told as that, not as a test that hangs
     )
     from glasshouse.frontend.dynamo import compiled_graphs
 

@@ -25,7 +25,7 @@ from glasshouse.backend.cpu.limits import known_limits, measured_limits
 from glasshouse.backend.cpu.measure import measure_conv
 from glasshouse.backend.cpu.processor import processor_features
 from glasshouse.backend.cpu.target import CPU
-from glasshouse.backend.cpu.threads import default_threads
+from glasshouse.backend.cpu.threads import default_threads, set_threads
 from glasshouse.backend.cpu.toolchain import toolchain
 from glasshouse.backend.memory import aligned_bytes
 from glasshouse.errors import FormatError
@@ -76,6 +76,9 @@ class CpuBackend:
 
     def memory(self, count: int) -> Array:
         return aligned_bytes(count)
+
+    def set_threads(self, count: int) -> None:
+        set_threads(count)
 
     def facts(self) -> dict[str, str]:
         return {"threads": str(default_threads())}

@@ -11,6 +11,7 @@ import errno
 import hashlib
 import os
 import subprocess
+import tempfile
 from contextlib import suppress
 from pathlib import Path
 
@@ -50,11 +51,27 @@ def _failure(
             f"the C++ compiler was killed while it built {name}", hint="is there enough memory?"
         )
     first = next((x for x in lines if "error" in x), made.stderr[:500])
+    broken = _broken(str(made.args[0]), folder)
+    if broken is not None:
+        return BuildError(
+            f"the C++ compiler {made.args[0]} does not work: it fails on an empty file, too"
+            + (f" ({broken})" if broken else ""),
+            hint="set CXX to one that works: CXX=g++",
+        )
     return BuildError(
         f"the C++ compiler failed on {name}: {first}",
         where=source,
         hint="the generated code is kept there; please report it with the model",
     )
+
+
+def _broken(compiler: str, folder: Path) -> str | None:
+    """What a compiler says that cannot even compile an empty file; None if it can."""
+    with tempfile.TemporaryDirectory(dir=folder) as inside:
+        empty = Path(inside) / "empty.cpp"
+        empty.write_text("int main() { return 0; }\n")
+        made = run_program([compiler, "-c", str(empty), "-o", str(Path(inside) / "empty.o")])
+    return None if made.returncode == 0 else next(iter(made.stderr.splitlines()), "")
 
 
 def is_whole(path: Path) -> bool:

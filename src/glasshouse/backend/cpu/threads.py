@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import os
 
+from glasshouse.errors import ExecutionError
 from glasshouse.forking import ForkLock
 
 _making = ForkLock()
@@ -16,9 +17,19 @@ _made: dict[str, tuple[ctypes.c_void_p, ctypes.CDLL]] = {}
 
 
 def default_threads() -> int:
-    """GLASSHOUSE_THREADS, or the processors that this process may use."""
-    named = int(os.environ.get("GLASSHOUSE_THREADS", "0"))
-    return named or len(os.sched_getaffinity(0))
+    """GLASSHOUSE_THREADS, or this process's share of the processors that it may use.
+
+    Launchers of several processes on one machine (torchrun) say how many: LOCAL_WORLD_SIZE.
+    """
+    named = os.environ.get("GLASSHOUSE_THREADS") or "0"
+    if not named.isdecimal():
+        raise ExecutionError(
+            f"GLASSHOUSE_THREADS is {named!r}, and must be a number of threads",
+            hint="GLASSHOUSE_THREADS=4; 0, or none, for all processors",
+        )
+    ranks = os.environ.get("LOCAL_WORLD_SIZE", "1")
+    share = max(1, int(ranks)) if ranks.isdecimal() else 1
+    return int(named) or max(1, len(os.sched_getaffinity(0)) // share)
 
 
 def pool_of(library: ctypes.CDLL, headers: str) -> ctypes.c_void_p:

@@ -11,6 +11,7 @@ import json
 import re
 from typing import Any
 
+from glasshouse.formats.kinds import WEIGHTS
 from glasshouse.formats.onnx.package import onnx_package
 from glasshouse.formats.onnx.read import GENERATOR
 from glasshouse.formats.onnx.types import NUMBERS
@@ -32,7 +33,7 @@ def write(recording: Recording) -> bytes:
 def lost(recording: Recording) -> list[str]:
     """What the recording says and ONNX cannot hold."""
     tables = {name.partition("/")[2] for name in recording.table_names()}
-    out = ["values of weights"]
+    out = [WEIGHTS]
     if any(len(g.info.stages) > 1 for g in recording.graphs):
         out.append("stages before the last")
     if sum(g.info.parent < 0 for g in recording.graphs) > 1:
