@@ -8,6 +8,7 @@ here needs more than NumPy.
 
 # ruff: noqa: I001  # `import x as x` tells type checkers that x is meant for others
 
+import os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,10 @@ _MODULES: dict[str, str] = {
     "optim": "glasshouse.tensor.optim",
     "passes": "glasshouse.passes",
 }
+
+
+if os.environ.get("GLASSHOUSE_LOG"):
+    import_module("glasshouse.log").configure(os.environ["GLASSHOUSE_LOG"])
 
 
 def __getattr__(name: str) -> Any:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 import inspect
+import logging
 import os
 import sys
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -21,6 +23,9 @@ from glasshouse.tensor.trace import trace as trace_function
 if TYPE_CHECKING:
     from glasshouse.lower.target import Target
     from glasshouse.runtime.module import Module
+
+
+_LOG = logging.getLogger("glasshouse.compile")
 
 
 def trace(model: Any, *inputs: Any, **keywords: Any) -> Graph:
@@ -51,7 +56,7 @@ def compile(
     model: Any,
     *inputs: Any,
     target: Target | str | None = None,
-    progress: Callable[[int, int, str], None] | None = None,
+    progress: Callable[[int, int, str], None] | bool | None = None,
     num_runtimes: int = 1,
     tune: bool | None = None,
     tolerance: float | None = None,
@@ -67,7 +72,8 @@ def compile(
     convolution can be computed in several ways, the large ones are measured once on a machine
     (`tune=None`), or all (`True`), or none and an estimate decides (`False`); only ways whose
     error, relative to the largest result, is within `tolerance` (2e-5) are taken. `progress` is
-    called with (files built, files in all, name). As many calls as there are runtimes, each with
+    called with (files built, files in all, name); without one, a line on a terminal or in a
+    notebook tells of it, and False is silent. As many calls as there are runtimes, each with
     memory of its own, go on at the same time. `threads` is how many threads kernels run on, in all
     modules of this process (GLASSHOUSE_THREADS, or its processors).
 
@@ -79,6 +85,7 @@ def compile(
     (`InParts`): what comes back is called like a module, and Python runs between the parts.
     """
     from glasshouse.runtime.compiler import compile_optimized
+    from glasshouse.show.progress import Progress
 
     if threads is not None:
         _use_threads(target, threads)
@@ -92,9 +99,19 @@ def compile(
             parts: Module = _in_parts(model, error)  # called like one
             return parts
     traced = _weight_names(graph)
-    module = compile_optimized(
-        graph, target, progress, num_runtimes, tune=tune, tolerance=tolerance, precision=precision
-    )
+    shown = Progress()
+    told = progress if callable(progress) else None if progress is False else shown
+    begin = time.perf_counter()
+    try:
+        module = compile_optimized(
+            graph, target, told, num_runtimes, tune=tune, tolerance=tolerance, precision=precision
+        )
+    finally:
+        shown.end()
+    _LOG.info(
+        "%s: %d nodes became %d kernels in %.2f s",
+        graph.name or "graph", len(graph), len(module.program.kernels), time.perf_counter() - begin,
+    )  # fmt: skip
     module.came_from(model if _is_torch(model) else None, traced, follow_weights)
     return module
 

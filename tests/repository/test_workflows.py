@@ -15,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
 SCHEMAS = [
     ("vendor.github-workflows", WORKFLOWS),
+    ("vendor.github-actions", sorted((ROOT / ".github" / "actions").glob("*/action.yml"))),
     ("vendor.github-issue-config", [ROOT / ".github/ISSUE_TEMPLATE/config.yml"]),
     (
         "vendor.github-issue-forms",

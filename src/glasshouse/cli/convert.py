@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from argparse import ArgumentParser, Namespace
 
-HELP = "convert between formats by extension: .glass, .json, .onnx, .pkl, .dot, .txt, .svg, .html"
+HELP = (
+    "convert between formats by extension: .glass, .json, .onnx, .pkl, .dot, .txt, .svg, .html, "
+    ".trace.json (Perfetto)"
+)
 
 
 def add_arguments(parser: ArgumentParser) -> None:

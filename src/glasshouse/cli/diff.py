@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--stage-b", type=int, default=None, help="stage of B (last)")
     parser.add_argument("--top", type=int, default=12, help="lines of each list (12)")
+    parser.add_argument(
+        "--json", action="store_true", help="print all of it as JSON (docs/diff.schema.json)"
+    )
     limits = parser.add_argument_group("limits, past which the exit code is 1")
     limits.add_argument("--max-slower", type=float, metavar="RATIO", help="time of B over A: 1.05")
     limits.add_argument("--max-worse", type=float, metavar="RATIO", help="largest error, B over A")
@@ -34,11 +38,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Compare, print, judge."""
     from glasshouse.show.compare import compare, describe
+    from glasshouse.show.compare_json import to_json
 
     a, b = sides(args)
     difference = compare(a, b)
-    print(describe(difference, max(1, args.top)), end="")
     broken = past_limits(difference, args)
+    if args.json:
+        print(json.dumps(to_json(difference, broken), indent=2))
+        return 1 if broken else 0
+    print(describe(difference, max(1, args.top)), end="")
     for line in broken:
         print(f"past the limit: {line}")
     return 1 if broken else 0

@@ -1,27 +1,12 @@
-"""Decides how a long command shows that it works: one line on stderr, rewritten on a terminal."""
+"""How a long command shows that it works: steps on stderr, and a line that is rewritten."""
 
 from __future__ import annotations
 
 import sys
 
+from glasshouse.show.progress import Progress
 
-class Progress:
-    """Called with (done, in all, name); silent where nobody watches."""
-
-    def __init__(self) -> None:
-        self._shown = 0
-
-    def __call__(self, done: int, total: int, name: str) -> None:
-        if sys.stderr.isatty():
-            text = f"building {done}/{total}  {name[:50]}"
-            print(f"\r{text:<{self._shown}}", end="", file=sys.stderr, flush=True)
-            self._shown = len(text)
-
-    def end(self) -> None:
-        """Take the line away."""
-        if self._shown:
-            print(f"\r{'':<{self._shown}}\r", end="", file=sys.stderr, flush=True)
-            self._shown = 0
+__all__ = ["Progress", "say"]
 
 
 def say(text: str) -> None:

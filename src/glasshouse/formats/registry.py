@@ -60,6 +60,8 @@ FORMATS: tuple[Format, ...] = (
     Format("tflite", "TFLite model", (), "tflite:read"),
     Format("safetensors", "safetensors weights", (), "safetensors:read"),
     Format("mlir", "MLIR text", (), "mlir.read:read"),
+    Format("trace", "Trace Event trace", (".trace.json",), "", "trace_events:write",
+           "trace_events:lost"),
     Format("dot", "Graphviz DOT", (".dot", ".gv"), "", "dot:write", "dot:lost"),
     Format("svg", "SVG drawing", (".svg",), "", "svg:write", "svg:lost"),
 )  # fmt: skip

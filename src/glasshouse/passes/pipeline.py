@@ -4,6 +4,7 @@ watched by instruments."""
 from __future__ import annotations
 
 import gc
+import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,6 +21,8 @@ from glasshouse.passes.context import PassContext
 from glasshouse.passes.instrument import Instrument
 from glasshouse.passes.lower import Lower
 from glasshouse.passes.plan_memory import plan_memory
+
+_LOG = logging.getLogger("glasshouse.passes")
 
 
 def optimize(graph: Graph, ctx: PassContext | None = None) -> Graph:
@@ -82,6 +85,7 @@ def _told(pass_: Pass, graph: Graph, ctx: PassContext, depth: int = 0) -> Iterat
     try:
         yield
         seconds = time.perf_counter() - start
+        _LOG.debug("%s: %.1f ms, %d nodes", pass_.title, seconds * 1e3, len(graph))
         for instrument in ctx.instruments:
             instrument.end_pass(pass_, graph, seconds, depth)
     except BaseException as error:

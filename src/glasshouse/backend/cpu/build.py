@@ -7,6 +7,7 @@ kernels share a file; `templates.py`: what all programs share).
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -26,6 +27,8 @@ from glasshouse.backend.cpu.templates import build_part, part_file
 from glasshouse.backend.cpu.toolchain import Toolchain, toolchain
 from glasshouse.errors import BuildError
 
+_LOG = logging.getLogger("glasshouse.build")
+
 
 def build(source: Source, progress: Progress | None = None) -> Path:
     """The shared library of a program; what the cache has is not built again."""
@@ -36,6 +39,7 @@ def build(source: Source, progress: Progress | None = None) -> Path:
     main = hash_text(salt + source.main)
     library = folder / f"{hash_text(salt + ' '.join([*keys.values(), main]))}.so"
     if have(library):
+        _LOG.debug("%s was built before", library.name)
         return library
     tools = replace(tools, include=headers_in(folder))
     known = source.recipes if isinstance(source, CpuSource) else {}
@@ -53,8 +57,10 @@ def build(source: Source, progress: Progress | None = None) -> Path:
             tasks[pool.submit(build_part, tools, part_file(folder, salt, part), part)] = part
         target = folder / f"{main}.o"
         tasks[pool.submit(compile_text, tools, target, source.main, "main")] = "main"
+        _LOG.info("%d files to build with %s", len(tasks), tools.compiler)
         for done, task in enumerate(as_completed(tasks), 1):
             task.result()
+            _LOG.debug("built %s (%d of %d)", tasks[task], done, len(tasks))
             if progress is not None:
                 progress(done, len(tasks), tasks[task])
     objects = dict.fromkeys([*(task.result() for task in made), *found.values(), target])

@@ -1,0 +1,44 @@
+"""A comparison of two recordings as JSON, for scripts: docs/diff.schema.json says what is in it."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from glasshouse.show.compare import Difference, Side
+
+VERSION = 1
+
+
+def to_json(difference: Difference, broken: list[str]) -> dict[str, Any]:
+    """What changed; figures that were not measured are null. `broken` are limits that B is past."""
+    d = difference
+    return {
+        "version": VERSION,
+        "a": _side(d.a),
+        "b": _side(d.b),
+        "slower": _number(d.slower),
+        "worse": _number(d.worse),
+        "nodes": {
+            "same": d.same,
+            "added": d.added,
+            "removed": d.removed,
+            "changed": [{"name": name, "what": what} for name, what in d.changed],
+        },
+        "ops": {name: {"a": a, "b": b} for name, (a, b) in d.ops.items()},
+        "past_limits": broken,
+    }
+
+
+def _side(side: Side) -> dict[str, Any]:
+    return {
+        "name": side.name,
+        "seconds": _number(side.time),
+        "wall_seconds": _number(side.wall),
+        "error": _number(side.error),
+    }
+
+
+def _number(value: float) -> float | None:
+    """JSON has neither NaN nor infinity."""
+    return value if math.isfinite(value) else None
