@@ -144,7 +144,10 @@ class Backend(Protocol):
         """The C interface of a saved model."""
 
 
-_BACKENDS = {"cpu": "glasshouse.backend.cpu.backend"}
+_BACKENDS = {
+    "cpu": "glasshouse.backend.cpu.backend",
+    "interp": "glasshouse.backend.interp.backend",
+}
 """Modules that hold `backend()`; imported when they are asked for."""
 
 

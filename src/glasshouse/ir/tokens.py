@@ -19,7 +19,7 @@ _TOKEN = re.compile(
     r"""\s*(?:(?P<string>"(?:[^"\\]|\\.)*")
     |(?P<number>-?(?:\d+\.\d*(?:[eE][-+]?\d+)?|\d+[eE][-+]?\d+|\d+(?!\.\.)|\d+(?=\.\.)))
     |(?P<name>-?inf\b|[A-Za-z_][\w.]*\*?)
-    |(?P<mark>//|\.\.|[-+*%()\[\]{}:=,]))""",
+    |(?P<mark>//|\.\.|->|<=|>=|[-+*%()\[\]{}:=,<>@]))""",
     re.VERBOSE,
 )
 MAX_NESTING = 100  # of brackets in one expression; printed text needs fewer than ten

@@ -139,6 +139,8 @@ def _pad(node: Node, port: int, index: Indices) -> Steps:
     source = node.inputs[0]
     rank = len(index)
     begins, mode = node.attrs["padding"][:rank], node.attrs["mode"]
+    if 0 in source.type.shape:  # there is no element to read, not even one that is not taken
+        return Number(node.attrs["value"], source.type.dtype)
     inside: list[Compare] = []
     moved: list[Index] = []
     for axis, (one, size) in enumerate(zip(index, source.type.shape, strict=True)):

@@ -11,13 +11,13 @@ kernel k0_relu(x0: float32[64]) -> (y0: float32[64]) {
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
-from glasshouse.ir.dim import Dim, SymDim
-from glasshouse.ir.dtype import DType
+from glasshouse.ir.dim import Dim, Symbol, SymDim
+from glasshouse.ir.printer import format_attr
 from glasshouse.lower.kernel.expr import Apply, Attrs, Choose, Compare, Expr, Load, Number, Position
 from glasshouse.lower.kernel.index import Atom, Checked, Derived, Index, Loop
 from glasshouse.lower.kernel.kernel import OPERAND, OUTPUT, TEMPORARY, Buffer, Kernel
+from glasshouse.lower.kernel.queries import symbols_of_kernel
 from glasshouse.lower.kernel.statement import (
     Fold,
     For,
@@ -38,13 +38,22 @@ _STEP = "  "
 def print_kernel(kernel: Kernel) -> str:
     """The whole kernel as text."""
     operands, outputs = (_buffers(kernel.with_role(r)) for r in (OPERAND, OUTPUT))
-    lines = [f"kernel {kernel.name}({operands}) -> ({outputs}) {{"]
+    lines = [_symbol(found) for found in symbols_of_kernel(kernel)]
+    lines.append(f"kernel {kernel.name}({operands}) -> ({outputs}) {{")
     if kernel.ops:
         lines.append(f"{_STEP}ops {', '.join(kernel.ops)}")
     lines += [f"{_STEP}temporary {_buffer(b)}" for b in kernel.with_role(TEMPORARY)]
     if kernel.workspace != 0:
         lines.append(f"{_STEP}workspace {kernel.workspace}")
+    if kernel.variant != "loops":
+        lines.append(f"{_STEP}variant {kernel.variant}")
+    lines += [f"{_STEP}form {_form(f)}" for f in kernel.forms]
     return "\n".join([*lines, *_block(kernel.body, _STEP), "}"]) + "\n"
+
+
+def _symbol(found: Symbol) -> str:
+    high = "" if found.high is None else found.high
+    return f"symbol {found.name} in {found.low}..{high}"
 
 
 def print_statements(statements: Iterable[Statement]) -> str:
@@ -107,7 +116,7 @@ def _tile(s: Tile, indent: str) -> list[str]:
         kind = f" {scratch.dtype}" if scratch.dtype is not None else ""
         lines.append(f"{inner}scratch {scratch.name}: {scratch.nbytes} bytes{kind}")
     lines += [f"{inner}write {number} to {buffer}" for number, buffer in s.writes]
-    order = "" if s.order is None else f" order {print_value(s.order)}"
+    order = "" if s.order is None else f" order {format_attr(s.order)}"
     made = f"{s.dtype}[{', '.join(map(str, s.shape))}]{order}"
     if not s.result:
         return [*lines, f"{inner}result {made}", indent + "}"]
@@ -123,7 +132,7 @@ def _operand(operand: Operand) -> str:
 
 def _form(form: Form) -> str:
     when = "once" if form.once else "always"
-    return f"{form.kind}{print_value(form.attrs)}: {form.dtype} of {form.buffer} {when}"
+    return f"{form.kind}{format_attr(form.attrs)}: {form.dtype} of {form.buffer} {when}"
 
 
 def _ops(ops: Ops) -> str:
@@ -186,15 +195,4 @@ def _size(size: Dim) -> str:
 def _attrs(attrs: Attrs) -> str:
     if not attrs:
         return ""
-    return "{" + ", ".join(f"{k}={print_value(v)}" for k, v in attrs) + "}"
-
-
-def print_value(value: Any) -> str:
-    """An attribute: sizes in brackets, element types by name, the rest as Python writes it."""
-    if isinstance(value, SymDim):
-        return f"({value})"
-    if isinstance(value, DType):
-        return value.name
-    if isinstance(value, (tuple, list)):
-        return "[" + ", ".join(map(print_value, value)) + "]"
-    return repr(value)
+    return "{" + ", ".join(f"{k}={format_attr(v)}" for k, v in attrs) + "}"

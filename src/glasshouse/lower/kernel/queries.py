@@ -4,8 +4,11 @@ loop, which buffers are read and how often."""
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import fields, is_dataclass
+from typing import Any
 
-from glasshouse.ir.dim import Dim, product
+from glasshouse.ir.dim import Dim, Symbol, SymDim, product, symbols_of
+from glasshouse.ir.dtype import DType
 from glasshouse.lower.kernel.expr import Apply, Choose, Expr, Load, Position
 from glasshouse.lower.kernel.index import Index, Loop
 from glasshouse.lower.kernel.kernel import Kernel
@@ -132,3 +135,18 @@ def work(loop: For) -> Dim:
         elif isinstance(s, Fold):
             inside = inside + product(tuple(loop.extent for loop in s.loops))
     return loop.loop.extent * inside
+
+
+def symbols_of_kernel(kernel: Kernel) -> list[Symbol]:
+    """The symbols that sizes in a kernel are made of, by name."""
+    found: dict[str, Symbol] = {}
+    pending: list[Any] = [kernel]
+    while pending:
+        part = pending.pop()
+        if isinstance(part, SymDim):
+            found.update(symbols_of(part))
+        elif isinstance(part, tuple):
+            pending += part
+        elif is_dataclass(part) and not isinstance(part, DType):
+            pending += [getattr(part, f.name) for f in fields(part)]
+    return [found[name] for name in sorted(found)]

@@ -1,0 +1,1 @@
+"""Kernel IR interpreted with NumPy: slow, exact, without a compiler."""

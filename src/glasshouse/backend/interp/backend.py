@@ -1,0 +1,171 @@
+"""The interpreter as a backend: its generated code is kernel IR itself, as text.
+
+    kernel k0_add(...) ...                      each kernel, as it is printed
+    step 0 k0_add table 0 arena 64 table 3      each call: where its operands and outputs lie
+
+`build` writes that text to the cache and `load` parses it, so a module runs what was rendered.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glasshouse import __version__
+from glasshouse.backend.base import Array, Executable, Interface, Progress, SavedModel, Source
+from glasshouse.backend.cache import hash_text, made_cache_folder, write_whole
+from glasshouse.backend.interp.kernel import run_kernel
+from glasshouse.backend.interp.target import INTERP
+from glasshouse.backend.memory import aligned_bytes
+from glasshouse.errors import FormatError, Unsupported
+from glasshouse.ir.dim import evaluate
+from glasshouse.ir.graph import Value
+from glasshouse.lower.choice import Candidate, Problem
+from glasshouse.lower.kernel.kernel import TEMPORARY, Kernel
+from glasshouse.lower.kernel.parser import parse_kernel
+from glasshouse.lower.kernel.printer import print_kernel
+from glasshouse.lower.plan import MemoryPlan
+from glasshouse.lower.program import Call, Program
+from glasshouse.lower.target import Target
+
+_KERNEL = re.compile(r"(?ms)^(?:symbol [^\n]*\n)*kernel .*?^}\n")
+
+
+class InterpBackend:
+    """See `glasshouse.backend.base.Backend`."""
+
+    target: Target = INTERP
+
+    @property
+    def identity(self) -> str:
+        return f"interp {__version__}"
+
+    def render(self, program: Program, plan: MemoryPlan) -> Source:
+        lines = [f"symbols {' '.join(s.name for s in program.symbols)}"]
+        for number, step in enumerate(program.steps):
+            if isinstance(step, Call):
+                places = [_place(v, program, plan) for v in (*step.operands, *step.outputs)]
+                lines.append(f"step {number} {step.kernel.name} {' '.join(places)}")
+        return Source({k.name: print_kernel(k) for k in program.kernels}, "\n".join(lines) + "\n")
+
+    def build(self, source: Source, progress: Progress | None = None) -> Path:
+        text = "".join(source.kernels.values()) + source.main
+        path = made_cache_folder() / f"{hash_text(text)}.kernels"
+        write_whole(path, text)
+        if progress is not None:
+            progress(1, 1, path.name)
+        return path
+
+    def load(self, library: Path, needs: Mapping[str, Any] | None = None) -> Executable:
+        return InterpExecutable(library.read_text())
+
+    def needs(self) -> dict[str, Any]:
+        return {}
+
+    def contract(self, library: Path, needs: Mapping[str, Any]) -> str:
+        raise FormatError(f"{library}: modules of the interpreter are not saved")
+
+    def memory(self, count: int) -> Array:
+        return aligned_bytes(count)
+
+    def facts(self) -> dict[str, str]:
+        return {"threads": "1"}
+
+    def measure(
+        self, problem: Problem, names: Sequence[str], progress: Progress | None = None
+    ) -> list[Candidate] | None:
+        return None
+
+    def interface(
+        self, name: str, program: Program, plan: MemoryPlan, saved: SavedModel
+    ) -> Interface:
+        raise Unsupported(
+            "a module of the interpreter has no C interface", hint="compile it with target='cpu'"
+        )
+
+
+def _place(value: Value, program: Program, plan: MemoryPlan) -> str:
+    value = value if value in plan.table else program.buffer_of(value)
+    if value in plan.table:
+        return f"table {plan.table[value]}"
+    return f"arena {plan.arena[value]}"
+
+
+@dataclass(frozen=True)
+class _Step:
+    kernel: Kernel
+    places: tuple[tuple[str, int], ...]  # of operands, then of outputs
+
+
+class InterpExecutable:
+    """See `glasshouse.backend.base.Executable`. Frames are tuples of addresses."""
+
+    def __init__(self, text: str) -> None:
+        found = [parse_kernel(part) for part in _KERNEL.findall(text)]
+        kernels = {kernel.name: kernel for kernel in found}
+        head, *steps = _KERNEL.sub("", text).splitlines()
+        self.symbols = head.split()[1:]
+        self.steps: dict[int, _Step] = {}
+        self.call: Callable[[Any], int] = lambda frame: self.run(
+            frame[0], frame[1], frame[2], 0, frame[3], 0
+        )
+        for line in steps:
+            _, number, name, *places = line.split()
+            pairs = zip(places[::2], map(int, places[1::2]), strict=True)
+            self.steps[int(number)] = _Step(kernels[name], tuple(pairs))
+
+    def frame(self, table: int, arena: int, sizes: int, steps: int) -> Any:
+        return table, arena, sizes, steps
+
+    def run(self, table: int, arena: int, sizes: int, begin: int, end: int, times: int) -> int:
+        numbers = _memory(sizes, len(self.symbols), np.dtype(np.int64))
+        known = {name: int(n) for name, n in zip(self.symbols, numbers, strict=True)}
+        clock = _memory(times, end, np.dtype(np.float64)) if times else None
+        bad = 0
+        for number in range(begin, end):
+            step = self.steps.get(number)
+            if step is None:
+                continue
+            start = time.perf_counter()
+            if run_kernel(step.kernel, _bound(step, table, arena, known), known) and not bad:
+                bad = number + 1
+            if clock is not None:
+                clock[number] += time.perf_counter() - start
+        return bad
+
+    def prepared_bytes(self, place: int) -> int:
+        return 0
+
+    def prepare(self, table: int) -> None:
+        """Kernels read constants as they are."""
+
+
+def _bound(step: _Step, table: int, arena: int, sizes: Mapping[str, int]) -> dict[str, Array]:
+    """The buffers of a kernel where they lie."""
+    out: dict[str, Array] = {}
+    buffers = [b for b in step.kernel.buffers if b.role != TEMPORARY]
+    for buffer, (where, place) in zip(buffers, step.places, strict=True):
+        at = arena + place
+        if where == "table":
+            at = int(_memory(table, place + 1, np.dtype(np.uint64))[place])
+        out[buffer.name] = _memory(at, evaluate(buffer.size, sizes), buffer.dtype.storage)
+    return out
+
+
+def _memory(address: int, count: int, dtype: np.dtype[Any]) -> Array:
+    if count == 0:
+        return np.zeros(0, dtype)
+    raw = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    return np.frombuffer(memoryview(raw), dtype)
+
+
+def backend() -> InterpBackend:
+    """The interpreter needs no machine of its own."""
+    return InterpBackend()
