@@ -121,6 +121,10 @@ class InterpExecutable:
             pairs = zip(places[::2], map(int, places[1::2]), strict=True)
             self.steps[int(number)] = _Step(kernels[name], tuple(pairs))
 
+    def _run_all(self, frame: tuple[int, int, int, int]) -> int:
+        table, arena, sizes, steps = frame
+        return self.run(table, arena, sizes, 0, steps, 0)
+
     def frame(self, table: int, arena: int, sizes: int, steps: int) -> Any:
         return table, arena, sizes, steps
 
