@@ -36,6 +36,7 @@ class Source:
     lines: Mapping[str, tuple[Ops, ...]] = field(default_factory=dict)
     """For each line of a kernel's file, the positions in the kernel's group of the ops that it
     computes."""
+    language: str = "c++"
 
 
 @dataclass(frozen=True)

@@ -54,11 +54,9 @@ def compilation_of(
     if base.graphs[0].table(KernelRow).rows:
         return builder
     titles = full_titles(step.node for step in module.program.steps)
-    target = module.backend.target.name
     for number, step in enumerate(module.program.steps):
         if isinstance(step, Call):
-            code = module.source.kernels[step.kernel.name]
-            owner.add(_kernel_row(number, step, target, code, titles[number], limits))
+            owner.add(_kernel_row(number, step, module, titles[number], limits))
             for choice in step.choices:
                 for c in choice.candidates:
                     owner.add(CandidateRow(number, c.name, c.seconds, c.name == choice.name, c.why))
@@ -87,13 +85,14 @@ def compilation_of(
 
 
 def _kernel_row(
-    number: int, call: Call, target: str, code: str, title: str, limits: Limits | None
+    number: int, call: Call, module: Module, title: str, limits: Limits | None
 ) -> KernelRow:
     moved = float(call.bytes_read + call.bytes_written)
     least = 0.0 if limits is None else limits.seconds(float(call.flops), moved, _computed_in(call))
     return KernelRow(
-        number, call.kernel.name, call.node.id, list(member_ids(call.node)), target,
-        call.kernel.variant, Text(code),
+        number, call.kernel.name, call.node.id, list(member_ids(call.node)),
+        module.backend.target.name, call.kernel.variant,
+        Text(module.source.kernels[call.kernel.name]), module.source.language,
         bytes_read=float(call.bytes_read), bytes_written=float(call.bytes_written),
         flops=float(call.flops), limit_seconds=least, title=title,
     )  # fmt: skip

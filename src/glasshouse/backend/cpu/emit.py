@@ -27,7 +27,7 @@ def emit(program: Program) -> Source:
         {name: kernel_source(f) for name, f in functions.items()},
         _main(program, program.memory, functions),
         {name: ((), (), *f.lines) for name, f in functions.items()},
-        {name: f.recipe for name, f in functions.items()},
+        recipes={name: f.recipe for name, f in functions.items()},
     )
 
 

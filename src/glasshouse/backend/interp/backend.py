@@ -11,6 +11,7 @@ from __future__ import annotations
 import ctypes
 import re
 import time
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,17 @@ from typing import Any
 import numpy as np
 
 from glasshouse import __version__
-from glasshouse.backend.base import Array, Executable, Interface, Progress, SavedModel, Source
-from glasshouse.backend.cache import hash_text, made_cache_folder, write_whole
+from glasshouse.backend.base import (
+    Array,
+    Executable,
+    Interface,
+    Limits,
+    Progress,
+    SavedModel,
+    Source,
+)
+from glasshouse.backend.cache import hash_text, write_whole
+from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.interp.kernel import run_kernel
 from glasshouse.backend.interp.target import INTERP
 from glasshouse.backend.memory import aligned_bytes
@@ -35,6 +45,7 @@ from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program
 from glasshouse.lower.target import Target
 
+_BYTE = np.dtype(np.uint8)
 _KERNEL = re.compile(r"(?ms)^(?:symbol [^\n]*\n)*kernel .*?^}\n")
 
 
@@ -47,13 +58,15 @@ class InterpBackend:
     def identity(self) -> str:
         return f"interp {__version__}"
 
-    def render(self, program: Program, plan: MemoryPlan) -> Source:
+    def render(self, program: Program) -> Source:
+        plan = program.memory
         lines = [f"symbols {' '.join(s.name for s in program.symbols)}"]
         for number, step in enumerate(program.steps):
             if isinstance(step, Call):
                 places = [_place(v, program, plan) for v in (*step.operands, *step.outputs)]
                 lines.append(f"step {number} {step.kernel.name} {' '.join(places)}")
-        return Source({k.name: print_kernel(k) for k in program.kernels}, "\n".join(lines) + "\n")
+        kernels = {k.name: print_kernel(k) for k in program.kernels}
+        return Source(kernels, "\n".join(lines) + "\n", language="kernel ir")
 
     def build(self, source: Source, progress: Progress | None = None) -> Path:
         text = "".join(source.kernels.values()) + source.main
@@ -83,9 +96,10 @@ class InterpBackend:
     ) -> list[Candidate] | None:
         return None
 
-    def interface(
-        self, name: str, program: Program, plan: MemoryPlan, saved: SavedModel
-    ) -> Interface:
+    def limits(self, measure: bool = True) -> Limits | None:
+        return None  # how fast Python is says nothing about a kernel
+
+    def interface(self, name: str, program: Program, saved: SavedModel) -> Interface:
         raise Unsupported(
             "a module of the interpreter has no C interface", hint="compile it with target='cpu'"
         )
@@ -146,6 +160,12 @@ class InterpExecutable:
 
     def prepared_bytes(self, place: int) -> int:
         return 0
+
+    def stamp(self, addresses: int, sizes: int, count: int) -> int:
+        places = _memory(addresses, count, np.dtype(np.uint64))
+        lengths = _memory(sizes, count, np.dtype(np.int64))
+        pieces = zip(places, lengths, strict=True)
+        return zlib.crc32(b"".join(_memory(int(p), int(n), _BYTE).tobytes() for p, n in pieces))
 
     def prepare(self, table: int) -> None:
         """Kernels read constants as they are."""
