@@ -38,7 +38,9 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     # the target's figures, and decide programs (variants, views, memory) as they decide graphs.
     "passes": frozenset({"ops", "numerics", "formats", "lower", "backend"}),
     "lower": frozenset({"ops"}),
-    "backend": frozenset({"lower"}),  # the protocol; who uses it knows no backend by name
+    # The protocol, and machines; who uses it knows no backend by name. A tile that is interpreted
+    # is the NumPy meaning of its op.
+    "backend": frozenset({"lower", "numpy_ref"}),
     "backend.cpu": frozenset({"backend"}),
     # compile() traces and optimises; what has no kernel runs on the reference.
     "runtime": frozenset({"backend", "passes", "numpy_ref", "tensor"}),

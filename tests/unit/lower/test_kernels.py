@@ -87,6 +87,8 @@ def product_with_epilogue(b: GraphBuilder) -> Any:
     """
     kernel k0_matmul_add_relu(x0: float32[32], x1: float32[24], x2: float32[3]) -> (y0: float32[12]) {
       ops Matmul, Add, Relu
+      variant matmul
+      form panels[3, 1, 8, 3]: float32 of x1 once
       tile matmul{transpose_x=False, transpose_y=False} by gemm @0 {
         operand x0[a0_ * 8 + a1_] over a0_ < 4, a1_ < 8
         operand constant x1[a0_ * 3 + a1_] over a0_ < 8, a1_ < 3
@@ -124,6 +126,7 @@ def looked_up(b: GraphBuilder) -> Any:
 @golden
 def symbolic_concat(b: GraphBuilder) -> Any:
     """
+    symbol n in 1..9
     kernel k0_concat(x0: float32[6*n], x1: float32[12]) -> (y0: float32[6*n + 12]) {
       ops Concat
       for i0_ < n + 2 serial {
@@ -148,6 +151,8 @@ def convolution(b: GraphBuilder) -> Any:
       temporary copy0: float32[2048]
       temporary tmp2_0: float32[2048]
       workspace 16384
+      variant winograd2
+      form winograd[float32, 2, [0, 288, 9, 3, 1], [1, 1, 1, 32, 1, 1, 32, 3, 3, 1, 1, 1, 1, 1, 1, 1]]: float32 of x1 once
       for i3_ < 64 serial {
         for i1_ < 32 serial {
           let t1_: float32 = x0[i1_ * 64 + i3_]
