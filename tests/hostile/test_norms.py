@@ -34,3 +34,14 @@ def test_hostile_rows(dtype: torch.dtype) -> None:
                 ours, theirs, rtol=tolerance, atol=tolerance / 10, equal_nan=True,
                 msg=lambda text, number=number: f"result {number}: {text}",
             )  # fmt: skip
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_a_deviation_whose_square_overflows(dtype: torch.dtype) -> None:
+    class Deviations(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.std(-1), torch.std_mean(x, -1)[0]
+
+    x = torch.tensor([[-900.0, 1200.0, 3.0], [0.5, 0.25, 2.0]], dtype=dtype)
+    for ours, theirs in zip(gh.compile(Deviations(), x)(x), Deviations()(x), strict=True):
+        torch.testing.assert_close(ours, theirs)

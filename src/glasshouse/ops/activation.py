@@ -46,7 +46,7 @@ def _relu_type(x: TensorType) -> TensorType:
 relu = op(
     "relu", narrows=True, never_negative=True, onnx="Relu",
     kind=Kind.ELEMENTWISE, family="activation", infer=_relu_type,
-    ref=lambda x: np.maximum(x, 0), vjp=lambda g, x, y: (where(x > 0, g, 0.0),),
+    ref=lambda x: np.maximum(x, 0), vjp=lambda g, x, y: (where(x <= 0, 0.0, g),),
     doc="max(x, 0); NaN stays NaN",
 )  # fmt: skip
 leaky_relu = op(
@@ -121,7 +121,7 @@ silu = op(
 hardswish = op(
     "hardswish", cost=4, narrows=True, onnx="HardSwish",
     **_REAL, ref=lambda x: widened(x) * _ramp(x) / 6,
-    vjp=lambda g, x, y: (where(x <= -3.0, 0.0, where(x < 3.0, g * (x * (1 / 3) + 0.5), g)),),
+    vjp=lambda g, x, y: (where(x <= -3.0, 0.0, where(x >= 3.0, g, g * (x * (1 / 3) + 0.5))),),
     doc="x * clip(x + 3, 0, 6) / 6",
 )  # fmt: skip
 hardsigmoid = op(

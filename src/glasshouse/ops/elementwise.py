@@ -94,9 +94,18 @@ floor_divide = op(
     **_NUMBERS, ref=np.floor_divide, vjp=lambda g, x, y, z: (None, None),
     doc="x / y rounded towards minus infinity, as Python's //; an integer divided by 0 gives 0",
 )  # fmt: skip
+
+
+def _remainder_ref(x: Array, y: Array) -> Array:
+    out: Array = np.remainder(x, y)
+    if out.dtype.kind != "f":
+        return out
+    return np.where(out == 0, np.copysign(out, x), out)  # the sign of a zero is PyTorch's
+
+
 remainder = op(
     "remainder", cost=8,
-    **_NUMBERS, ref=np.remainder,
+    **_NUMBERS, ref=_remainder_ref,
     doc="x - y * floor(x / y), with the sign of y, as Python's %; an integer by 0 gives 0",
     vjp=lambda g, x, y, z: (unbroadcast(g, x), unbroadcast(-g * (x // y), y)),
 )  # fmt: skip

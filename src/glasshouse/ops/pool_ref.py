@@ -164,6 +164,13 @@ def adaptive_avg_pool_ref(x: Array, *, size: Sequence[int]) -> Array:
     return out
 
 
+def _greatest(area: Array) -> Array:
+    """The place of the first maximum along the last axis, or of the last NaN, as in PyTorch."""
+    nan = np.isnan(area)
+    last: Array = area.shape[-1] - 1 - nan[..., ::-1].argmax(-1)
+    return np.where(nan.any(-1), last, area.argmax(-1))
+
+
 def adaptive_max_pool_indices_ref(x: Array, *, size: Sequence[int]) -> Array:
     sizes = x.shape[2:]
     flat = np.arange(int(np.prod(sizes)), dtype=np.int64).reshape(sizes)
@@ -172,7 +179,7 @@ def adaptive_max_pool_indices_ref(x: Array, *, size: Sequence[int]) -> Array:
     for cell in np.ndindex(*size):
         spots = tuple(slice(*parts[i][c]) for i, c in enumerate(cell))
         area = x[(slice(None), slice(None), *spots)].reshape(*x.shape[:2], flat[spots].size)
-        index[(slice(None), slice(None), *cell)] = flat[spots].reshape(-1)[area.argmax(-1)]
+        index[(slice(None), slice(None), *cell)] = flat[spots].reshape(-1)[_greatest(area)]
     return index
 
 

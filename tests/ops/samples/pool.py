@@ -41,7 +41,12 @@ def _max_grad(g: torch.Tensor, x: torch.Tensor, **attrs: Any) -> torch.Tensor:
     with torch.enable_grad():
         leaf = x.detach().requires_grad_()
         return torch.autograd.grad(
-            _max(leaf, **attrs), leaf, g, allow_unused=True, materialize_grads=True
+            _max(leaf, **attrs),
+            leaf,
+            g,
+            allow_unused=True,
+            materialize_grads=True,
+            create_graph=g.requires_grad,
         )[0]
 
 

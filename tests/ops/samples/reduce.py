@@ -114,8 +114,10 @@ def _cumsum(
     x: torch.Tensor, axis: int, exclusive: bool = False, reverse: bool = False
 ) -> torch.Tensor:
     x = x.flip(axis) if reverse and x.ndim else x
+    if exclusive and x.ndim:
+        first = torch.zeros_like(x.narrow(axis, 0, 1))
+        x = torch.cat((first, x.narrow(axis, 0, x.shape[axis] - 1)), axis)
     out = torch.cumsum(x, axis)
-    out = out - x if exclusive else out
     return out.flip(axis) if reverse and x.ndim else out
 
 

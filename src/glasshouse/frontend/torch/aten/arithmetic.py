@@ -100,22 +100,27 @@ def div(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
     dtype = x.dtype if is_handle(x) else y.dtype
     if is_integral(dtype):
         # Rounded towards zero in integers: a float cannot hold them all.
-        down = apply("floor_divide", x, y)
-        rest = apply("remainder", x, y)
-        opposite = apply("less", apply("bitwise_xor", x, y), 0)
-        return down + apply("logical_and", apply("not_equal", rest, 0), opposite).cast(dtype)
+        _, beyond = _floored(x, y)
+        return apply("floor_divide", x, y) + beyond.cast(dtype)
     return apply("divide", x, y).apply("trunc")
+
+
+def _floored(x: Any, y: Any) -> tuple[Any, Any]:
+    """The remainder of integers with y's sign, and where rounding down went beyond zero's side."""
+    rest = apply("remainder", x, y)
+    opposite = apply("less", apply("bitwise_xor", x, y), 0)
+    return rest, apply("logical_and", apply("not_equal", rest, 0), opposite)
 
 
 @aten("fmod")
 def fmod(x: Any, y: Any) -> Any:
     x, y = common(x, y)
-    rest = apply("remainder", abs(x) if is_handle(x) else math.fabs(x), _size(y))
+    if is_integral(x.dtype if is_handle(x) else y.dtype):
+        # Not by magnitudes: the least integer has none.
+        rest, beyond = _floored(x, y)
+        return apply("where", beyond, apply("subtract", rest, y), rest)
+    rest = apply("remainder", abs(x) if is_handle(x) else math.fabs(x), abs(y))
     return apply("where", apply("less", x, 0), -rest, rest)
-
-
-def _size(y: Any) -> Any:
-    return abs(y)
 
 
 @aten("pow", "float_power")

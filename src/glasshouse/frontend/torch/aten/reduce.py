@@ -16,7 +16,7 @@ from glasshouse.frontend.torch.aten.registry import (
 )
 from glasshouse.frontend.torch.dtypes import default_float, is_integral
 from glasshouse.ir.dim import product
-from glasshouse.ir.dtype import DType, bool_, int64
+from glasshouse.ir.dtype import DType, bfloat16, bool_, float16, float32, int64
 from glasshouse.ops import composite
 from glasshouse.ops.create import full_near
 from glasshouse.ops.shape import reshaped
@@ -145,10 +145,16 @@ def _register(name: str, finish: Any) -> None:
     aten(f"{name}.default")(of_all)
 
 
+def _deviation(x: Any, *how: Any) -> Any:
+    """The root of the variance, rounded once: squares of 256 overflow float16."""
+    wide = x.cast(float32) if x.dtype in (float16, bfloat16) else x
+    return _spread(wide, *how).apply("sqrt").cast(x.dtype)
+
+
 _register("var", _spread)
-_register("std", lambda *a: _spread(*a).apply("sqrt"))
+_register("std", _deviation)
 _register("var_mean", lambda x, d, u, c, k: (_spread(x, d, u, c, k), mean(x, d, k)))
-_register("std_mean", lambda x, d, u, c, k: (_spread(x, d, u, c, k).apply("sqrt"), mean(x, d, k)))
+_register("std_mean", lambda x, d, u, c, k: (_deviation(x, d, u, c, k), mean(x, d, k)))
 
 
 @aten("logsumexp", "special_logsumexp")

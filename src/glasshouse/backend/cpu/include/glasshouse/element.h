@@ -4,8 +4,8 @@
 // Contract
 // - float and double go through libm (at most 1 ULP); integer division by zero gives 0, shifts past the width give 0 (or the
 //   sign), as NumPy does; nothing here is undefined behaviour.
-// - `min`, `max` propagate NaN. `floor_div`, `floor_mod` round toward minus infinity. Casts of floats to integers saturate;
-//   NaN becomes the least value (what x86 and NumPy give).
+// - `min`, `max` propagate NaN. `floor_div`, `floor_mod` round toward minus infinity. Casts of floats to integers
+//   do what x86 does: what int32 (int64 for itself) cannot hold, and NaN, is its least value, of which a narrow type keeps the low bits.
 #pragma once
 #include "vmath.h"
 #include <limits>
@@ -99,14 +99,13 @@ GH_INLINE float fmod_of(float a, float b) { return __builtin_fmodf(a, b); }
 GH_INLINE double fmod_of(double a, double b) { return __builtin_fmod(a, b); }
 template <class T, if_real<T> = 0> GH_INLINE T floor_mod(T a, T b) {
   T r = fmod_of(a, b);
-  if (r != 0) return (r < 0) != (b < 0) ? r + b : r;
-  return b < 0 ? -T(0) : T(0) * (r != r ? r : T(1));
+  return r != 0 && (r < 0) != (b < 0) ? r + b : r;  // a zero keeps a's sign, as in PyTorch
 }
 template <class T, if_real<T> = 0> GH_INLINE T floor_div(T a, T b) {
   if (b == 0) return a / b;
   T r = fmod_of(a, b), q = (a - r) / b;
   if (r != 0 && (r < 0) != (b < 0)) q -= 1;
-  if (q == 0) return a / b < 0 ? -T(0) : T(0);
+  if (q == 0) return T(__builtin_copysign(0.0, double(a / b)));
   T f = floor(q);
   return q - f > T(0.5) ? f + 1 : f;
 }

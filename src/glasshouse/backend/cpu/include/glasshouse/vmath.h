@@ -219,7 +219,7 @@ constexpr float trig_limit = 1e3f;
 GH_INLINE vf sin(vf x) {
   if (any(!(abs(x) <= vf(trig_limit)))) return map_lanes(x, [](float a) { return ::sinf(a); });
   TrigParts p = trig_parts(x);
-  return flip_sign(select((p.q & vi(1)) == vi(0), p.s, p.c), p.q);
+  return select(x == vf(0.0f), x, flip_sign(select((p.q & vi(1)) == vi(0), p.s, p.c), p.q));  // -0 stays
 }
 GH_INLINE vf cos(vf x) {
   if (any(!(abs(x) <= vf(trig_limit)))) return map_lanes(x, [](float a) { return ::cosf(a); });
