@@ -16,10 +16,9 @@ import torch
 import glasshouse as gh
 from fuzz.report import Report
 from glasshouse.errors import GlasshouseError
-from hostile.difference import difference
 from hostile.known import PATTERNS as KNOWN
 from hostile.ops import RTOL
-from hostile.patterns import PATTERNS, WIDTH, All, eager
+from hostile.patterns import PATTERNS, WIDTH, All, eager, nearest
 from hostile.values import FILLS, filled
 
 NAME = "hostile_values"
@@ -53,9 +52,9 @@ def _round(seed: int, until: float, report: Report) -> None:
         sizes = x[x.isfinite()].abs().double()
         scale = float(sizes.max()) if sizes.numel() else 0.0
         for name, ours in zip(names, module(x, w), strict=True):
-            theirs = _array(eager(name, x, w))
-            said = difference(_array(ours), theirs, dtype, RTOL[dtype], scale)
-            if said and not any(row.covers(name, fill, False) for row in KNOWN):
+            theirs = [_array(t) for t in eager(name, x, w)]
+            said = nearest(_array(ours), theirs, dtype, scale)
+            if said and not any(row.covers(name, fill, dtype, "fused") for row in KNOWN):
                 report.found(
                     f"{name} of {dtype}: {said.split(' at ')[0]}", f"{fill}: {said}", again
                 )

@@ -5,29 +5,25 @@ from __future__ import annotations
 
 import pytest
 
-from hostile.known import OPS
-from hostile.ops import FAMILIES, FLOATS, Program
+from hostile.known import FLOATS, OPS, Known, stale
+from hostile.ops import FAMILIES, Program
 
 FAST = ("activation", "softmax")
 
 
 def _check(family: str, dtype: str, per_op: int, gradients: bool) -> None:
     program = Program(family, dtype, per_op, gradients)
-    here = {case.op for case in program.cases}
-    needed: set[int] = set()
+    needed: set[Known] = set()
     wrong: list[str] = []
     for op, fill, way, said in program.differences():
-        rows = [i for i, row in enumerate(OPS) if row.covers(op, fill, gradients)]
+        rows = [row for row in OPS if row.covers(op, fill, dtype, way, gradients)]
         needed.update(rows)
         if not rows:
             wrong.append(f"{op} of {fill}, {way}: {said}")
     assert not wrong, f"{len(wrong)} differ from PyTorch\n" + "\n".join(wrong[:40])
-    if dtype == "float32" and per_op > 1:
-        stale = [
-            row.names for i, row in enumerate(OPS)
-            if i not in needed and row.gradients == gradients and set(row.names) <= here
-        ]  # fmt: skip
-        assert not stale, f"no case needs these rows of hostile/known.py any more: {stale}"
+    if per_op > 1:
+        unneeded = stale(OPS, needed, {case.op for case in program.cases}, dtype, gradients)
+        assert not unneeded, f"no case needs these rows of hostile/known.py any more: {unneeded}"
 
 
 @pytest.mark.filterwarnings("ignore")  # NumPy and PyTorch warn of what is tested

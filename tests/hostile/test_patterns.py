@@ -1,7 +1,7 @@
 """Recognised patterns on hostile values, as PyTorch's eager code computes them.
 
-Half types are compared with float32 that is rounded at the end, which is what kernels do: eager
-code rounds after each op, and overflows in between.
+Half types are compared with float32 that is rounded at the end, which is what kernels do, and with
+eager code, which rounds after each op and overflows in between: what kernels write is one or other.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ import glasshouse as gh
 from glasshouse.numpy_ref import run
 from glasshouse.passes import optimize
 from glasshouse.runtime.compiler import compile_graph
-from hostile.difference import difference
 from hostile.known import PATTERNS as KNOWN
+from hostile.known import Known, stale
 from hostile.ops import RTOL
-from hostile.patterns import PATTERNS, WIDTH, All, eager
+from hostile.patterns import PATTERNS, WIDTH, All, eager, nearest
 from hostile.values import FILLS, filled
 
 FAST = (
@@ -42,7 +42,7 @@ def _differences(
     for fill in FILLS:
         x = torch.from_numpy(np.array(filled(fill, (rows, WIDTH), dtype))).to(kind)
         apart = x.T.contiguous().T
-        wanted = [_array(eager(name, x, w)) for name in names]
+        wanted = [[_array(t) for t in eager(name, x, w)] for name in names]
         sizes = x[x.isfinite()].abs().double()
         scale = float(sizes.max()) if sizes.numel() else 0.0
         for way, call in ways.items():
@@ -50,7 +50,7 @@ def _differences(
                 with np.errstate(all="ignore"):
                     results = call(given, w)
                 for name, ours, theirs in zip(names, results, wanted, strict=True):
-                    said = difference(np.asarray(ours), theirs, dtype, RTOL[dtype], scale)
+                    said = nearest(np.asarray(ours), theirs, dtype, scale)
                     if said:
                         found.append((name, fill, way, said))
     return found
@@ -70,18 +70,17 @@ def _check(names: list[str], dtype: str, rows: int, all_ways: bool) -> None:
         ways["unfused"] = compiled(compile_graph(graph))
         ways["reference"] = lambda x, w: run(graph, [_array(x), _array(w)])
     found = _differences(ways, names, dtype, rows)
-    wrong = [
-        f"{name} of {fill}, {way}: {said}" for name, fill, way, said in found
-        if not any(row.covers(name, fill, False) for row in KNOWN)
-    ]  # fmt: skip
+    needed: set[Known] = set()
+    wrong: list[str] = []
+    for name, fill, way, said in found:
+        known = [row for row in KNOWN if row.covers(name, fill, dtype, way)]
+        needed.update(known)
+        if not known:
+            wrong.append(f"{name} of {fill}, {way}: {said}")
     assert not wrong, f"{len(wrong)} differ from PyTorch\n" + "\n".join(wrong[:60])
-    if all_ways and dtype == "float32" and rows > 1:
-        stale = [
-            row.names for row in KNOWN
-            if not row.half_only
-            and not any(row.covers(name, fill, False) for name, fill, _, _ in found)
-        ]  # fmt: skip
-        assert not stale, f"no case needs these rows of hostile/known.py any more: {stale}"
+    if all_ways and rows > 1:
+        unneeded = stale(KNOWN, needed, set(names), dtype, False)
+        assert not unneeded, f"no case needs these rows of hostile/known.py any more: {unneeded}"
 
 
 @pytest.mark.filterwarnings("ignore")  # NumPy and PyTorch warn of what is tested
@@ -94,7 +93,8 @@ def test_some() -> None:
 @pytest.mark.parametrize("rows", [5, 1])
 @pytest.mark.parametrize("dtype", list(RTOL))
 def test_all(dtype: str, rows: int) -> None:
-    _check(list(PATTERNS), dtype, rows, True)
+    # One row has no variance over rows: PyTorch refuses it.
+    _check([n for n in PATTERNS if rows > 1 or "training" not in n], dtype, rows, True)
 
 
 @pytest.mark.slow
