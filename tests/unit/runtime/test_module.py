@@ -155,7 +155,7 @@ def test_an_index_outside_of_its_tensor_is_an_error() -> None:
 
 
 def test_a_target_that_is_not_there_is_refused(linear: tuple[Graph, Module]) -> None:
-    with pytest.raises(Unsupported, match="there is no target 'tpu'; there are: cpu"):
+    with pytest.raises(Unsupported, match="there is no target 'tpu'"):
         gh.compile(linear[0], target="tpu")
 
 

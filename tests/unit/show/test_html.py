@@ -65,7 +65,7 @@ def test_the_page_of_an_aitemplate_script(tmp_path: Path) -> None:
 
 def test_names_stay_text(tmp_path: Path, recording: Make) -> None:
     hostile = '</script><script>alert(1)</script><title>"&'
-    path = gh.plot_graph(recording(hostile), tmp_path / "out.html", grouping=hostile)
+    path = gh.plot_graph(recording(hostile), tmp_path / "out.html", hint=hostile)
     text = path.read_text(encoding="utf-8")
     assert "<script>alert(1)" not in text
     assert text.count("</script>") == 2  # data and options
