@@ -22,7 +22,7 @@ OFFSETS = {
 class Bags(nn.Module):
     def __init__(self, **given: Any) -> None:
         super().__init__()
-        self.bag = nn.EmbeddingBag(6, 5, **given)
+        self.bag = nn.EmbeddingBag(6, 7, **given)  # 5 bags, 9 indices: no size twice
 
     def forward(self, indices: Any, offsets: Any, *more: Any) -> Any:
         return self.bag(indices, offsets, *more)
