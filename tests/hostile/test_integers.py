@@ -79,7 +79,7 @@ FAST = (
 CASTS = {
     f"{name} to {kind}": lambda x, y, f=f, kind=kind: f(x).to(getattr(torch, kind))
     for kind in TYPES
-    for name, f in (("itself", lambda x: x), ("twice itself", lambda x: x * 2))
+    for name, f in (("itself", lambda x: x), ("its negative", lambda x: -x))
 }  # fmt: skip
 
 
