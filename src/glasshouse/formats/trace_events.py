@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from glasshouse.errors import FormatError
 from glasshouse.record import GraphView, Recording
 from glasshouse.record.schema import KernelRow, TimeRow
 
@@ -20,18 +19,15 @@ def write(recording: Recording) -> bytes:
     events: list[dict[str, Any]] = []
     for view in recording.graphs:
         events += _events(view)
-    if not events:
-        raise FormatError(
-            f"{recording.where}: nothing was timed in it",
-            hint="module.recording(*inputs) times a run; glasshouse explain path.py:function, too",
-        )
     facts = dict(recording.header.facts)
     trace = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": facts}
     return json.dumps(trace, separators=(",", ":")).encode()
 
 
 def lost(recording: Recording) -> list[str]:
-    return ["graphs and passes; only times are written"]
+    if not any(len(view.table(TimeRow)) for view in recording.graphs):
+        return ["anything: nothing was timed in it (module.recording(*inputs) times a run)"]
+    return ["graphs and passes: only times are written"]
 
 
 def _events(view: GraphView) -> list[dict[str, Any]]:
