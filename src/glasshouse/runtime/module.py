@@ -37,6 +37,7 @@ from glasshouse.runtime.weights import Folded, Watch, look, state_of
 from glasshouse.runtime.workspace import Runtimes, Workspace
 
 Inputs = Sequence[Any] | Mapping[str, Any]
+NEVER = 1 << 62  # calls: more than anybody makes
 
 
 @dataclass(frozen=True)
@@ -109,6 +110,7 @@ class Module(ShowsInCell):
         if QuickRun.serves(program):
             self._quick = QuickRun(program, self._runtimes, executable.call)
         self._watch: Watch | None = None
+        self._calls_left = NEVER  # until weights are looked at: counting down is all a call does
         self._folded = Folded((), ())
         # By the class of the first argument; filled as classes are met.
         self._makers: dict[type | None, QuickCall | None] = {}
@@ -120,7 +122,8 @@ class Module(ShowsInCell):
 
         Outputs are arrays; torch tensors when tensors were given.
         """
-        if self._watch is not None and self._watch.due():
+        self._calls_left -= 1
+        if self._calls_left < 0:
             self._look_at_weights()
         if keywords or self._structured:
             given = flat_inputs(self.signature, len(self.graph.inputs), inputs, keywords)
@@ -322,11 +325,14 @@ class Module(ShowsInCell):
         self._folded = Folded(traced, self._by_name)
         if model is not None and hasattr(model, "named_parameters"):
             self._watch = Watch(model, follow)
+            self._calls_left = 0
 
     def _look_at_weights(self) -> None:
-        assert self._watch is not None, "it was due"
-        if not look(self._watch, self._follow):
-            self._watch = None
+        watch = self._watch
+        if watch is None or not look(watch, self._follow):
+            self._watch, self._calls_left = None, NEVER
+        else:
+            self._calls_left = watch.next_look()
 
     def _follow(self, changed: Mapping[str, Any]) -> None:
         self._folded.refuse(changed)

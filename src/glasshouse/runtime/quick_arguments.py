@@ -95,12 +95,14 @@ class Side(ABC):
             self.names[f"{x}_dtype"] = self.dtype(value)
             wrong = f"{self.is_other(x)} or {x}.shape != {_shape(value)} or {self.is_wrong(x)}"
             yield f"if {wrong}: return None"
+            yield f"{x}_at = {self.address(x)}"
 
     def made(self, outputs: Sequence[Value]) -> Iterator[str]:
         """Outputs of the right size, into y0, y1 ..."""
         for i, value in enumerate(outputs):
             self.names[f"y{i}_dtype"] = self.dtype(value)
             yield f"y{i} = {self.new(i, value)}"
+            yield f"y{i}_at = {self.address(f'y{i}')}"
 
     def finished(self, outputs: Sequence[Value]) -> list[str]:
         """What becomes of outputs that were made here."""
@@ -167,11 +169,11 @@ class Tensors(Side):
 
     def is_other(self, x: str) -> str:
         # Asked before its shape: sparse and nested tensors have no strides, or no sizes.
-        return f"type({x}) is not Tensor or {x}.layout is not strided or {x}.is_nested"
+        return f"type({x}) is not Tensor"
 
     def is_wrong(self, x: str) -> str:
-        lies = f"not {x}.is_contiguous() or not {x}.is_cpu or {x}.is_neg()"
-        return f"{x}.dtype is not {x}_dtype or {lies} or {x}.requires_grad"
+        wrong = f"{x}.dtype is not {x}_dtype or not {x}.is_contiguous() or not {x}.is_cpu"
+        return f"{wrong} or {x}.is_neg() or {x}.requires_grad" if x.startswith("x") else wrong
 
     def address(self, x: str) -> str:
         return f"{x}.data_ptr()"

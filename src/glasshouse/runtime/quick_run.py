@@ -25,7 +25,7 @@ from glasshouse.lower.program import Call, Program
 from glasshouse.lower.symbols import symbol_name
 from glasshouse.runtime.arrays import address_of
 from glasshouse.runtime.bad_index import bad_index
-from glasshouse.runtime.quick_arguments import Arrays, Side, Tensors, listed, size_places
+from glasshouse.runtime.quick_arguments import Arrays, Tensors, listed, size_places
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Runtimes
 
@@ -73,12 +73,15 @@ class QuickRun:
         names: dict[str, Any] = dict(self._common)
         side = Arrays(names) if kind is np.ndarray else Tensors(names, torch)
         inputs, outputs = self._graph.inputs, self._graph.outputs
-        lines = [*side.taken(inputs, self._places)]
-        lines += side.filled(outputs) if given_outputs else side.made(outputs)
+        checks = [*side.taken(inputs, self._places)]
+        checks += side.filled(outputs) if given_outputs else ()
+        # Sparse and nested tensors have no strides to ask for: the general path says what they are.
+        lines = ["try:", *[f"    {x}" for x in checks], "except RuntimeError: return None"]
+        lines += () if given_outputs else side.made(outputs)
         begins = ["runtimes.stepping = get_ident()"] * self._changes
         ends = ["runtimes.stepping = 0"] * self._changes
         lines += ["workspace = runtimes.take()", *begins, "try:"]
-        lines += [f"    {x}" for x in self._inside(side)]
+        lines += [f"    {x}" for x in self._inside()]
         lines += ["finally:", *[f"    {x}" for x in (*ends, "runtimes.give(workspace)")]]
         if not given_outputs:
             lines += side.finished(outputs)
@@ -88,7 +91,7 @@ class QuickRun:
         made: QuickCall = names["call"]
         return made
 
-    def _inside(self, side: Side) -> list[str]:
+    def _inside(self) -> list[str]:
         """What is done in a workspace."""
         turn = "state.turn" if self._turns else "0"
         lines = [
@@ -101,7 +104,7 @@ class QuickRun:
             lines.append(f"workspace.sizes[{number}] = {symbol_name(symbol.name)}")
         for letter, values in (("x", self._graph.inputs), ("y", self._graph.outputs)):
             for i, value in enumerate(values):
-                lines.append(f"table[{self._table[value]}] = {side.address(f'{letter}{i}')}")
+                lines.append(f"table[{self._table[value]}] = {letter}{i}_at")
         return [
             *lines,
             f"wrong = run(workspace.frames[{turn}])",

@@ -53,13 +53,13 @@ class Watch:
     def __init__(self, model: Any, follow: bool) -> None:
         self._model = ref(model)
         self.follow = follow
-        self._calls = 0
+        self._looks = 0
         self._known = _versions(model)
 
-    def due(self) -> bool:
-        """Whether this call is one at which counters are compared."""
-        self._calls += 1
-        return self.follow or self._calls <= FIRST or self._calls % EVERY == 0
+    def next_look(self) -> int:
+        """How many calls may go by until counters are compared again."""
+        self._looks += 1
+        return 0 if self.follow or self._looks < FIRST else EVERY - 1
 
     def changed(self) -> dict[str, Any]:
         """What was written to, or replaced, since it was last told of."""
