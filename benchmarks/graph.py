@@ -1,4 +1,4 @@
-"""Decides whether a graph's cost grows linearly: time per node at 1,000, 10,000 and 100,000 nodes.
+"""Whether a graph's cost grows linearly: time per node at 1,000, 10,000 and 100,000 nodes.
 
 Run: python benchmarks/graph.py [NODES ...]
 

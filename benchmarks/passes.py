@@ -1,4 +1,4 @@
-"""Decides how fast passes are, and how their time grows with the graph.
+"""How fast passes are, and how their time grows with the graph.
 
 Run: python benchmarks/passes.py [LARGEST]
 

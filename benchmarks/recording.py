@@ -1,4 +1,4 @@
-"""Decides how large and how fast a recording is: a million nodes in ten stages.
+"""How large and how fast a recording is: a million nodes in ten stages.
 
 Run: python benchmarks/recording.py [NODES] [STAGES]
      python benchmarks/recording.py convert [NODES]     Model Explorer JSON in and out

@@ -1,4 +1,4 @@
-"""Decides whether `import glasshouse` is still light: NumPy alone, at most twice NumPy's time.
+"""Whether `import glasshouse` is still light: NumPy alone, at most twice NumPy's time.
 
 Run: python tools/check_import.py
 

@@ -1,4 +1,4 @@
-"""Decides which layer of src/glasshouse may import which, and fails when a file breaks that.
+"""Which layer of src/glasshouse may import which, and fails when a file breaks that.
 
 Run: python tools/check_layers.py [PACKAGE_FOLDER]
 

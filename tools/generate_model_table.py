@@ -1,4 +1,4 @@
-"""Decides how the table of models reads: docs/models.md, from models that are traced and run.
+"""How the table of models reads: docs/models.md, from models that are traced and run.
 
 Run: python tools/generate_model_table.py [--check | --reference] [NAME...]
 

@@ -1,4 +1,4 @@
-"""Decides how the op reference reads: docs/reference/ops.md, from the registry alone.
+"""How the op reference reads: docs/reference/ops.md, from the registry alone.
 
 Run: python tools/generate_op_docs.py [--check]
 

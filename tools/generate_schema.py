@@ -1,4 +1,4 @@
-"""Decides how the recording's schema is told outside Python: as JSON Schema and as TypeScript.
+"""How the recording's schema is told outside Python: as JSON Schema and as TypeScript.
 
 Run: python tools/generate_schema.py [--check]
 

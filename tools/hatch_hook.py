@@ -1,4 +1,4 @@
-"""Decides what a package build does about the viewer: a wheel always carries a current bundle.
+"""What a package build does about the viewer: a wheel always carries a current bundle.
 
 An editable install builds the bundle too, when it can; when it cannot, it says so and goes on,
 because all but the viewer works without.

@@ -1,4 +1,4 @@
-"""Decides when the viewer's bundle is built, with which node, and where the package finds it.
+"""When the viewer's bundle is built, with which node, and where the package finds it.
 
 Run: python tools/viewer_bundle.py                build the bundle unless it is up to date
      python tools/viewer_bundle.py npm ARGS...    run npm in viewer/ with the node chosen here

@@ -1,4 +1,4 @@
-// Decides how the bundle is made: one script, the worker inside it as text, everything in one HTML file.
+// How the bundle is made: one script, the worker inside it as text, everything in one HTML file.
 import { build } from "esbuild";
 import { createHash } from "node:crypto";
 import { mkdir, readFile, rm, writeFile } from "node:fs/promises";

@@ -1,4 +1,4 @@
-// Decides how unit tests run: each test file bundled by esbuild, then node's own test runner.
+// How unit tests run: each test file bundled by esbuild, then node's own test runner.
 import { build } from "esbuild";
 import { spawnSync } from "node:child_process";
 import { readdirSync } from "node:fs";

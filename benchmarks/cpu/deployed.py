@@ -1,4 +1,4 @@
-"""Decides what is measured of a saved module: how much memory a program needs that only runs it.
+"""What is measured of a saved module: how much memory a program needs that only runs it.
 
 python benchmarks/cpu/deployed.py FOLDER: prints megabytes. No torch, no compiler, no graph.
 """

@@ -1,4 +1,4 @@
-"""Decides how the models of `models.py` are said in JAX, with the weights that PyTorch made.
+"""How the models of `models.py` are said in JAX, with the weights that PyTorch made.
 
 Each function takes the parameters by PyTorch's names, then the model's inputs. Convolutions are
 channels first, as in PyTorch; XLA picks its own layout inside of a program.

@@ -1,4 +1,4 @@
-"""Decides the models that are measured, in plain PyTorch; `jax_models.py` says the same in JAX."""
+"""The models that are measured, in plain PyTorch; `jax_models.py` says the same in JAX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what the peak of a process is."""
+"""What the peak of a process is."""
 
 from __future__ import annotations
 

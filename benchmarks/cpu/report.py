@@ -1,4 +1,4 @@
-"""Decides how measurements are shown: a table, and a plot of each peer's time over ours."""
+"""How measurements are shown: a table, and a plot of each peer's time over ours."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how compiled models are compared with peers: each in its own process, timed in turns.
+"""How compiled models are compared with peers: each in its own process, timed in turns.
 
     python benchmarks/cpu/run.py [-w NAMES] [-s SYSTEMS] [--seconds 3] [--out results.json]
 

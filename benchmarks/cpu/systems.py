@@ -1,4 +1,4 @@
-"""Decides how each system runs a workload: one function a system, which gives the call to time.
+"""How each system runs a workload: one function a system, which gives the call to time.
 
 A call gives the output; for a training workload it takes one step of SGD and gives the loss. A
 system that is not installed is left out. To add one, write a function and name it in SYSTEMS.

@@ -1,4 +1,4 @@
-"""Decides what a measured process does: builds one system for one workload, then runs on request.
+"""What a measured process does: builds one system for one workload, then runs on request.
 
 Requests and answers are lines of JSON, over pipes whose numbers are given on the command line.
 """

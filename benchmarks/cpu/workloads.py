@@ -1,4 +1,4 @@
-"""Decides what is measured: models with inputs, the same on every call; what counts as right."""
+"""What is measured: models with inputs, the same on every call; what counts as right."""
 
 from __future__ import annotations
 

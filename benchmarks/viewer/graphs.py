@@ -1,4 +1,4 @@
-"""Decides which graphs every viewer is shown, and in which files each of them reads them.
+"""Which graphs every viewer is shown, and in which files each of them reads them.
 
 Three traced models and generated transformers with nested modules. One recording is the source of
 all: `.html` for us, Model Explorer's JSON, ONNX for Netron. None of the files holds weights.

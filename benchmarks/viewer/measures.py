@@ -1,4 +1,4 @@
-"""Decides how what was measured is kept and put into tables: medians, spread, noise, ratios."""
+"""How what was measured is kept and put into tables: medians, spread, noise, ratios."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides whose processor time counts: of this process and all it has started, or the machine."""
+"""Whose processor time counts: of this process and all it has started, or the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how the viewer is compared with its peers: same graphs, fresh browsers, taken in turns.
+"""How the viewer is compared with its peers: same graphs, fresh browsers, taken in turns.
 
     python benchmarks/viewer/run.py [--quick] [-g GRAPHS] [-s SYSTEMS] [--repeats 3] [--out FILE]
 

@@ -1,4 +1,4 @@
-"""Decides how a peer's server is started: with the peer's own Python, on a port that is given.
+"""How a peer's server is started: with the peer's own Python, on a port that is given.
 
     python serve_peer.py netron|explorer PORT FILE
 

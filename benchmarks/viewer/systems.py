@@ -1,4 +1,4 @@
-"""Decides how each viewer is started and what a person does in it: open, unfold, flatten, move.
+"""How each viewer is started and what a person does in it: open, unfold, flatten, move.
 
 Everything goes through the viewer's own page and buttons. Peers are optional: their servers run in
 the Python given as `PEERS_PYTHON` (or this one), and who is not installed there is left out.

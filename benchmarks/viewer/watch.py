@@ -1,4 +1,4 @@
-"""Decides when a picture stands, and how frames are counted: the same way for every viewer.
+"""When a picture stands, and how frames are counted: the same way for every viewer.
 
 A picture stands at its last change: the last frame that the browser put on screen with other pixels
 than the one before, once `QUIET` seconds have passed in which no frame differed and the browser was

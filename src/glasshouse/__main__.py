@@ -1,4 +1,4 @@
-"""Decides what `python -m glasshouse` does: the same as the command `glasshouse`."""
+"""What `python -m glasshouse` does: the same as the command `glasshouse`."""
 
 from __future__ import annotations
 

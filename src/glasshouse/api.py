@@ -1,4 +1,4 @@
-"""Decides what `glasshouse.trace` takes: our functions and modules, or models of other systems."""
+"""What `glasshouse.trace` takes: our functions and modules, or models of other systems."""
 
 from __future__ import annotations
 

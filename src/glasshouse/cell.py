@@ -1,4 +1,4 @@
-"""Decides how graphs, recordings and modules show themselves in a notebook: as the viewer.
+"""How graphs, recordings and modules show themselves in a notebook: as the viewer.
 
 A class that takes part inherits `ShowsInCell`. The layer that draws is looked up by name when a
 notebook asks, so that the layers below know nothing of it.

@@ -1,4 +1,4 @@
-"""Decides how Glasshouse says that something is wrong: one class for each kind of mistake.
+"""How Glasshouse says that something is wrong: one class for each kind of mistake.
 
 A message says what is wrong, where (the user's line and module path, when known) and what to do.
 """

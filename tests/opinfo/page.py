@@ -1,4 +1,4 @@
-"""Decides how the page on PyTorch's ops reads: docs/reference/torch-ops.md, from `table.txt` alone.
+"""How the page on PyTorch's ops reads: docs/reference/torch-ops.md, from `table.txt` alone.
 
 Run: PYTHONPATH=tests python -m opinfo.page
 """

@@ -1,4 +1,4 @@
-"""Decides which of PyTorch's samples stand for an op: at most `LIMIT`, spread over its list.
+"""Which of PyTorch's samples stand for an op: at most `LIMIT`, spread over its list.
 
 The samples of an op are drawn after the generators were seeded with its name, so they are the same
 whatever else runs. An op that does not take float32 (bitwise ops) is tried with int64.

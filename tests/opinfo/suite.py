@@ -1,4 +1,4 @@
-"""Decides how a sample of an op is tried: traced through a module, run, compared, differentiated.
+"""How a sample of an op is tried: traced through a module, run, compared, differentiated.
 
 The module takes the sample's tensors and holds everything else. What it gives, and what it leaves
 in tensors that it writes to, must equal PyTorch's on the reference executor; so must gradients by

@@ -1,4 +1,4 @@
-"""Decides how `table.txt` is read: sections named by state and reason, names below them.
+"""How `table.txt` is read: sections named by state and reason, names below them.
 
     [ok]
     abs acos add

@@ -1,4 +1,4 @@
-"""Decides how a function of handles is compared with one of torch: outputs, gradients, text."""
+"""How a function of handles is compared with one of torch: outputs, gradients, text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how a sample becomes graphs: the op alone, its gradient, and the gradient of that."""
+"""How a sample becomes graphs: the op alone, its gradient, and the gradient of that."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how the command line is taken apart: which commands there are, and how each one ends.
+"""How the command line is taken apart: which commands there are, and how each one ends.
 
 A command is one file here, named in COMMANDS, with three things:
 

@@ -1,4 +1,4 @@
-"""Decides how `glasshouse bench` compares: all systems in turns in one run, medians side by side.
+"""How `glasshouse bench` compares: all systems in turns in one run, medians side by side.
 
 Short blocks in changing order meet the same noise. `benchmarks/cpu` measures more strictly, each
 system in its own process.

@@ -1,4 +1,4 @@
-"""Decides what `glasshouse compile` does: a model becomes a folder that runs anywhere alike."""
+"""What `glasshouse compile` does: a model becomes a folder that runs anywhere alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what `glasshouse convert` does: any known file into another format, by its extension."""
+"""What `glasshouse convert` does: any known file into another format, by its extension."""
 
 from __future__ import annotations
 

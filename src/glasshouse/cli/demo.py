@@ -1,4 +1,4 @@
-"""Decides what a newcomer sees first: a model, its graph, which line became what.
+"""What a newcomer sees first: a model, its graph, which line became what.
 
 NumPy is enough for the graph and the reference run; the rest appears where there is what it needs:
 a C++ compiler for kernels and the page, PyTorch for the comparison with it.

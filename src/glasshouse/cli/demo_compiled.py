@@ -1,4 +1,4 @@
-"""Decides what the demo shows of compiled code: is it right, where does the time go."""
+"""What the demo shows of compiled code: is it right, where does the time go."""
 
 from __future__ import annotations
 

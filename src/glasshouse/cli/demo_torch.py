@@ -1,4 +1,4 @@
-"""Decides what the demo shows of PyTorch models: compiled, checked and timed against PyTorch."""
+"""What the demo shows of PyTorch models: compiled, checked and timed against PyTorch."""
 
 from __future__ import annotations
 

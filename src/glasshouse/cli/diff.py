@@ -1,4 +1,4 @@
-"""Decides what `glasshouse diff` prints and when it fails: what changed, against given limits."""
+"""What `glasshouse diff` prints and when it fails: what changed, against given limits."""
 
 from __future__ import annotations
 

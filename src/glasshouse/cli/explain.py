@@ -1,4 +1,4 @@
-"""Decides what `glasshouse explain` prints: the report of a recording, or of a model file.
+"""What `glasshouse explain` prints: the report of a recording, or of a model file.
 
 The model of `path.py:function` is compiled and run on its inputs, so that the report has kernels by
 time and their errors.

@@ -1,4 +1,4 @@
-"""Decides what `glasshouse html` does: any known file becomes one offline page."""
+"""What `glasshouse html` does: any known file becomes one offline page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what stands for a model on the command line: a model file, or `path.py:function`.
+"""What stands for a model on the command line: a model file, or `path.py:function`.
 
 The function returns a model and its inputs (a tuple, or a dict of keywords); it is run, so name
 files that you trust.

@@ -1,4 +1,4 @@
-"""Decides how a command says what its page starts with: style rules, theme, grouping, colours."""
+"""How a command says what its page starts with: style rules, theme, grouping, colours."""
 
 from __future__ import annotations
 

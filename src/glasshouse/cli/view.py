@@ -1,4 +1,4 @@
-"""Decides what `glasshouse view` does: files in the browser, served until Ctrl-C."""
+"""What `glasshouse view` does: files in the browser, served until Ctrl-C."""
 
 from __future__ import annotations
 

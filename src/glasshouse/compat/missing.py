@@ -1,4 +1,4 @@
-"""Decides what a door says when a script asks for what is not behind it."""
+"""What a door says when a script asks for what is not behind it."""
 
 from __future__ import annotations
 

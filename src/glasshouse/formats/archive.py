@@ -1,4 +1,4 @@
-"""Decides how foreign ZIP archives are read: single members, in memory, under a limit.
+"""How foreign ZIP archives are read: single members, in memory, under a limit.
 
 Nothing is ever unpacked to disk, so a member's name can say what it likes; sizes are not believed.
 """

@@ -1,4 +1,4 @@
-"""Decides how a recording becomes Graphviz DOT: groups as clusters, one digraph for each graph."""
+"""How a recording becomes Graphviz DOT: groups as clusters, one digraph for each graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what became of nodes that a pass took away, when all there is are two whole graphs.
+"""What became of nodes that a pass took away, when all there is are two whole graphs.
 
 A fused node is explained by replaying its list of ops over the old graph, starting from what it
 reads. What remains is explained by region: left-over nodes that touch belong to one rewrite.

@@ -1,4 +1,4 @@
-"""Decides how a flatbuffer is read without generated code: tables by slot, every offset checked.
+"""How a flatbuffer is read without generated code: tables by slot, every offset checked.
 
 A table points to a vtable of field offsets; slot i is the i-th field of its schema. Offsets of a
 hostile file may point anywhere and be shared, so each read is bounds-checked and all vectors

@@ -1,4 +1,4 @@
-"""Decides how a recording's own file fits among the formats."""
+"""How a recording's own file fits among the formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides which format a JSON file is in, from its first bytes: the keys that its outer levels use.
+"""Which format a JSON file is in, from its first bytes: the keys that its outer levels use.
 
 A small scanner walks the head without building anything. It notes the keys of the document, of its
 first graph and of that graph's first node; the head may end anywhere.

@@ -1,4 +1,4 @@
-"""Decides how large JSON is read: the text once, then one element at a time.
+"""How large JSON is read: the text once, then one element at a time.
 
 A `JsonCursor` walks the outer levels of a document and hands single values (a node, an attribute)
 to the standard decoder, so a file of a hundred thousand nodes never stands in memory as objects.

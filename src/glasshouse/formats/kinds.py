@@ -1,4 +1,4 @@
-"""Decides the family of a foreign op from its name: what the viewer colours by.
+"""The family of a foreign op from its name: what the viewer colours by.
 
 The families are those of `NodeRow.kind`. A name is cut into words ("aten.native_layer_norm" gives
 native, layer, norm); the first family that knows one of them, or two that stand together, wins.

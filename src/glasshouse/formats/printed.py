@@ -1,4 +1,4 @@
-"""Decides how printed argument lists are taken apart: at marks outside brackets and strings."""
+"""How printed argument lists are taken apart: at marks outside brackets and strings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how an ExecuTorch program becomes a recording: instructions as nodes, values as edges.
+"""How an ExecuTorch program becomes a recording: instructions as nodes, values as edges.
 
 An instruction lists the values that it reads and writes without telling them apart. A tensor that
 is neither an input, nor has data, nor was written before is what the instruction writes; a value

@@ -1,4 +1,4 @@
-"""Decides which format a file is in, by content and then by name, and who reads and writes it.
+"""Which format a file is in, by content and then by name, and who reads and writes it.
 
 A row of the table names the functions of one format; they are imported when first used, so that
 knowing a format costs nothing.

@@ -1,4 +1,4 @@
-"""Decides how safetensors weights are seen: a tree of modules with their tensors, no data read.
+"""How safetensors weights are seen: a tree of modules with their tensors, no data read.
 
 A file is a length (u64), a JSON header of that length, and the data; only the header is read.
 """

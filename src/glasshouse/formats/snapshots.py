@@ -1,4 +1,4 @@
-"""Decides which node of one graph is which node of the next, when a file holds no links.
+"""Which node of one graph is which node of the next, when a file holds no links.
 
 Passes saved as whole graphs (a folder of `N_Pass.json`) say nothing about what became of a node.
 Nodes are matched by structure: first from the inputs down, then from the outputs up, then outward

@@ -1,4 +1,4 @@
-"""Decides how a reader gets at the bytes of a foreign file: named, limited, and nothing else.
+"""How a reader gets at the bytes of a foreign file: named, limited, and nothing else.
 
 A `Source` is a path or bytes that somebody handed over. Readers ask it for the start of the data,
 for all of it, or for a file that lies beside it; no reader opens a path by itself.

@@ -1,4 +1,4 @@
-"""Decides how whole graphs become the stages of a recording: a node that stays costs nothing."""
+"""How whole graphs become the stages of a recording: a node that stays costs nothing."""
 
 from __future__ import annotations
 

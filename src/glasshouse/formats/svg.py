@@ -1,4 +1,4 @@
-"""Decides how a recording is drawn as one SVG: layers from top to bottom, edges as curves.
+"""How a recording is drawn as one SVG: layers from top to bottom, edges as curves.
 
 A plain drawing for documents, of the last stage of the first graph: rank by longest path, two
 sweeps that put each node near what it reads, a fixed grid. The viewer's own layout is far better

@@ -1,4 +1,4 @@
-"""Decides how a recording reads as text, and how such text is read back without knowing any op.
+"""How a recording reads as text, and how such text is read back without knowing any op.
 
 The form is that of printed graphs (see `ir.printer`): one line for each node, types on the left,
 operands and attributes in parentheses. Bodies follow under the name by which their node calls

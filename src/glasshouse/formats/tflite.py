@@ -1,4 +1,4 @@
-"""Decides how a TFLite model becomes a recording: a graph for each subgraph, weights as constants.
+"""How a TFLite model becomes a recording: a graph for each subgraph, weights as constants.
 
 Groups come from the slashes in tensor names, which carry the scopes of the original model.
 """

@@ -1,4 +1,4 @@
-"""Decides how TFLite's numbers read: names of operators, types, and the options of each operator.
+"""How TFLite's numbers read: names of operators, types, and the options of each operator.
 
 The names and numbers are those of TFLite's schema, version 3. An operator's options are a table
 whose fields are listed here by slot as `name:type`; `-` is a slot that is no longer used.

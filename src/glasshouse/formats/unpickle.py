@@ -1,4 +1,4 @@
-"""Decides what a pickle may say: plain containers, strings and numbers, and never "run this".
+"""What a pickle may say: plain containers, strings and numbers, and never "run this".
 
 An interpreter of its own for the part of the pickle language that builds dict, list, tuple, str,
 bytes, int, float, bool and None. Everything that names or calls something is refused, so nothing

@@ -1,4 +1,4 @@
-"""Decides what `torch.compile(model, backend="glasshouse")` does with what Dynamo captures.
+"""What `torch.compile(model, backend="glasshouse")` does with what Dynamo captures.
 
 A graph that needs no gradient is captured above autograd, where layers are still whole. One that
 does is split by AOTAutograd into a forward and a backward graph, and both are compiled. Each is

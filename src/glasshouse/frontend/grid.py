@@ -1,4 +1,4 @@
-"""Decides how sampling at computed places is spelled: lookups around each place, mixed."""
+"""How sampling at computed places is spelled: lookups around each place, mixed."""
 
 from __future__ import annotations
 

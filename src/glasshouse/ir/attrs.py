@@ -1,4 +1,4 @@
-"""Decides what attributes an op may have and what is accepted for each."""
+"""What attributes an op may have and what is accepted for each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how nodes come into a graph: a builder emits them, each with the origin that holds now.
+"""How nodes come into a graph: a builder emits them, each with the origin that holds now.
 
 There are three: `GraphBuilder` here, for frontends and tests; the lazy tensors' builder, which
 takes the origin from the user's stack; and `Rewriter`, which takes it from what is replaced.

@@ -1,4 +1,4 @@
-"""Decides how sizes that are not known yet are written, computed with and compared.
+"""How sizes that are not known yet are written, computed with and compared.
 
 A dimension is an `int` or a `SymDim`: a polynomial with integer coefficients over atoms. An atom is
 a symbol with a range (batch, sequence length) or one of four functions of two dimensions (floor

@@ -1,4 +1,4 @@
-"""Decides which element types there are, how they promote, and how NumPy carries them.
+"""Which element types there are, how they promote, and how NumPy carries them.
 
 NumPy has no bfloat16, and NumPy is all that the core may need. So each type has two NumPy types:
 `storage`, the bytes as they lie in memory (uint16 for bfloat16), and `carrier`, the type in which

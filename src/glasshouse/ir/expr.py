@@ -1,4 +1,4 @@
-"""Decides how one computes with a value in Python: operators and a few methods, all of them ops.
+"""How one computes with a value in Python: operators and a few methods, all of them ops.
 
 An `Expr` is a value together with the builder that adds what is computed from it. Passes and
 gradients compute with it; the lazy `Tensor` extends it.

@@ -1,4 +1,4 @@
-"""Decides how a part of a graph becomes a graph of its own: same ids, same origins, new inputs."""
+"""How a part of a graph becomes a graph of its own: same ids, same origins, new inputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what a graph is: nodes in SSA form, the values between them, and who uses what.
+"""What a graph is: nodes in SSA form, the values between them, and who uses what.
 
 A node's op, attributes, types and origin never change. Which values feed it is an edge of the
 graph, and only `Rewriter` redirects edges; only a builder or a `Rewriter` adds nodes. Ids are

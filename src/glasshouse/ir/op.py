@@ -1,4 +1,4 @@
-"""Decides what an op is: everything about its meaning, in one object, independent of any target.
+"""What an op is: everything about its meaning, in one object, independent of any target.
 
 `glasshouse.ops` declares the ops; nothing else does. Calling an op computes with handles (lazy
 tensors, or expressions in a graph under construction): operands are brought to values, element

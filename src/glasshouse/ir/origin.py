@@ -1,4 +1,4 @@
-"""Decides what a node knows of where it comes from: the user's code, or a rewrite that made it."""
+"""What a node knows of where it comes from: the user's code, or a rewrite that made it."""
 
 from __future__ import annotations
 

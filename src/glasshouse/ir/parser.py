@@ -1,4 +1,4 @@
-"""Decides how printed text becomes a graph again: print, parse, print gives the same text.
+"""How printed text becomes a graph again: print, parse, print gives the same text.
 
 Constants whose data is not printed come back without data: such a graph can be looked at,
 verified and rewritten, and only running it needs the data.

@@ -1,4 +1,4 @@
-"""Decides how a graph reads as text; `parser` reads the same form back.
+"""How a graph reads as text; `parser` reads the same form back.
 
     Graph(x: float32[batch, 768]){
       batch in 1..64

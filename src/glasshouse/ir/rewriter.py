@@ -1,4 +1,4 @@
-"""Decides how a graph changes: every change is a step with a rule, a reason and origins.
+"""How a graph changes: every change is a step with a rule, a reason and origins.
 
     rw.replace(node, lambda: relu(rw.expr(x)), rule="relu-of-relu", why="relu is idempotent")
     rw.reject([producer, consumer], why="would recompute 1.2 GFLOP to save 3 MB", flops=1.2e9)

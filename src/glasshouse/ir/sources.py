@@ -1,4 +1,4 @@
-"""Decides the three ops that compute nothing: what enters a graph, what it holds, what it keeps.
+"""The three ops that compute nothing: what enters a graph, what it holds, what it keeps.
 
 `input` is given at each run; `constant` is fixed when the graph is made (weights for inference);
 `variable` lives between runs and may take a new value after each (weights in training, running

@@ -1,4 +1,4 @@
-"""Decides what is known of a value before it is computed: its element type and its shape."""
+"""What is known of a value before it is computed: its element type and its shape."""
 
 from __future__ import annotations
 

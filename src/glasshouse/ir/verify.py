@@ -1,4 +1,4 @@
-"""Decides whether a graph is well formed; run before and after every pass, in linear time."""
+"""Whether a graph is well formed; run before and after every pass, in linear time."""
 
 from __future__ import annotations
 

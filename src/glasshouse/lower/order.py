@@ -1,4 +1,4 @@
-"""Decides in which order the axes of a value lie in memory.
+"""In which order the axes of a value lie in memory.
 
 Row-major is the rule. Images between convolutions lie with their channels last: vectors then run
 over channels, and no kernel needs a transpose. An order lists the axes from the slowest to the

@@ -1,4 +1,4 @@
-"""Decides the activations as layers."""
+"""The activations as layers."""
 
 from __future__ import annotations
 

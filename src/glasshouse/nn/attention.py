@@ -1,4 +1,4 @@
-"""Decides multi-head attention, with PyTorch's parameter names."""
+"""Multi-head attention, with PyTorch's parameter names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides the modules that hold others: in sequence, in a list, in a dict."""
+"""The modules that hold others: in sequence, in a list, in a dict."""
 
 from __future__ import annotations
 

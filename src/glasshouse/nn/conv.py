@@ -1,4 +1,4 @@
-"""Decides the convolutional layers, one to three spatial axes, and their transposes."""
+"""The convolutional layers, one to three spatial axes, and their transposes."""
 
 from __future__ import annotations
 

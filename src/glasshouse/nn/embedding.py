@@ -1,4 +1,4 @@
-"""Decides the embedding layer: a row of a table for each index."""
+"""The embedding layer: a row of a table for each index."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides the functions that layers are made of, under PyTorch's names."""
+"""The functions that layers are made of, under PyTorch's names."""
 
 from __future__ import annotations
 

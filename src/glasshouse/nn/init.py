@@ -1,4 +1,4 @@
-"""Decides what parameters hold at first: PyTorch's distributions, drawn when first needed."""
+"""What parameters hold at first: PyTorch's distributions, drawn when first needed."""
 
 from __future__ import annotations
 

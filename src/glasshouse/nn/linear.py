@@ -1,4 +1,4 @@
-"""Decides the linear layer, with the specialisations that AITemplate's scripts name."""
+"""The linear layer, with the specialisations that AITemplate's scripts name."""
 
 from __future__ import annotations
 

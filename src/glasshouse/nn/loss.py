@@ -1,4 +1,4 @@
-"""Decides the losses as layers."""
+"""The losses as layers."""
 
 from __future__ import annotations
 

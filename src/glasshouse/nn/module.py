@@ -1,4 +1,4 @@
-"""Decides what a module is: named parameters, buffers and modules, a forward, a place in the path.
+"""What a module is: named parameters, buffers and modules, a forward, a place in the path.
 
 A module may be subclassed without calling `super().__init__()`. Calling it puts a step with its
 name, its class and the line of the call on the module path of every node made inside; making it

@@ -1,4 +1,4 @@
-"""Decides the normalising layers and how running statistics are kept."""
+"""The normalising layers and how running statistics are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what a module learns: a tensor that needs a gradient and belongs to the module."""
+"""What a module learns: a tensor that needs a gradient and belongs to the module."""
 
 from __future__ import annotations
 

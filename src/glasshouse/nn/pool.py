@@ -1,4 +1,4 @@
-"""Decides the pooling and resizing layers."""
+"""The pooling and resizing layers."""
 
 from __future__ import annotations
 

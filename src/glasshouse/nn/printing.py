@@ -1,4 +1,4 @@
-"""Decides how a module prints: its class, and its children indented below it."""
+"""How a module prints: its class, and its children indented below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how the data of a module goes out and comes in: by path, under PyTorch's names."""
+"""How the data of a module goes out and comes in: by path, under PyTorch's names."""
 
 from __future__ import annotations
 

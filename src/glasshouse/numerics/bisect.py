@@ -1,4 +1,4 @@
-"""Decides which steps are to blame: the smallest set of them found that still makes a run fail.
+"""Which steps are to blame: the smallest set of them found that still makes a run fail.
 
 `fails(allows)` repeats a run in which step `n` is taken only if `allows(n)`, and says whether the
 result is wrong. Leaving steps out can shift the numbers of later ones, so a set of numbers is only

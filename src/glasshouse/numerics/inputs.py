@@ -1,4 +1,4 @@
-"""Decides what a graph is tried on when nobody gave inputs: random, small, and always the same."""
+"""What a graph is tried on when nobody gave inputs: random, small, and always the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides which error is still rounding, by the narrowest floating type that a graph has."""
+"""Which error is still rounding, by the narrowest floating type that a graph has."""
 
 from __future__ import annotations
 

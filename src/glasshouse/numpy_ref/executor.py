@@ -1,4 +1,4 @@
-"""Decides what a graph means: it runs each node with its op's NumPy meaning, one after the other.
+"""What a graph means: it runs each node with its op's NumPy meaning, one after the other.
 
 Slow and obvious on purpose; everything faster is compared with it. Values in flight are arrays of
 each type's carrier (`ir.dtype`), freed after their last use.

@@ -1,4 +1,4 @@
-"""Decides the activation functions that have a kernel of their own; others are composites."""
+"""The activation functions that have a kernel of their own; others are composites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how NumPy meanings handle precision and indices: what several families need alike."""
+"""How NumPy meanings handle precision and indices: what several families need alike."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides scaled dot-product attention: masks, causality, heads that share keys and values."""
+"""Scaled dot-product attention: masks, causality, heads that share keys and values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what a barrier is: the same value, across which no pass merges, moves or fuses anything.
+"""What a barrier is: the same value, across which no pass merges, moves or fuses anything.
 
 `Recompute` puts one before what it computes a second time, so that it is not merged with the first;
 `EliminateBarrier` takes all of them out when that danger is past.

@@ -1,4 +1,4 @@
-"""Decides control flow: a choice, and a loop until a test fails; `scan` is the third.
+"""Control flow: a choice, and a loop until a test fails; `scan` is the third.
 
 Bodies are graphs in attributes. They see nothing but their inputs, hold no variables, and are run
 by whoever runs the node: a NumPy meaning here gets them as functions of arrays to tuples of arrays.

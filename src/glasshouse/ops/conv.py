@@ -1,4 +1,4 @@
-"""Decides convolution, its transpose, and the gradient by its weight: 1 to 3 spatial axes.
+"""Convolution, its transpose, and the gradient by its weight: 1 to 3 spatial axes.
 
 The three are each other's gradients, so gradients of any order stay within them.
 """

@@ -1,4 +1,4 @@
-"""Decides what convolutions mean in NumPy: windows gathered into matrices, one product a group."""
+"""What convolutions mean in NumPy: windows gathered into matrices, one product a group."""
 
 from __future__ import annotations
 

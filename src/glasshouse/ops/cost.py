@@ -1,4 +1,4 @@
-"""Decides what a node costs before anything runs: operations, and bytes read and written.
+"""What a node costs before anything runs: operations, and bytes read and written.
 
 Estimates, for choosing between two ways to compute the same thing. A multiply-add counts two
 operations; an elementwise function counts what a vectorised polynomial for it takes.

@@ -1,4 +1,4 @@
-"""Decides the ops that make a tensor from nothing but attributes."""
+"""The ops that make a tensor from nothing but attributes."""
 
 from __future__ import annotations
 

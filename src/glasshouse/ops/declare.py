@@ -1,4 +1,4 @@
-"""Decides how an op is declared: one call, `op(...)`, with everything that the op means."""
+"""How an op is declared: one call, `op(...)`, with everything that the op means."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides arithmetic, comparison and logic: one output element from the operands' at its place."""
+"""Arithmetic, comparison and logic: one output element from the operands' at its place."""
 
 from __future__ import annotations
 

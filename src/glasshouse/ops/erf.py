@@ -1,4 +1,4 @@
-"""Decides how the reference computes the error function: NumPy has none.
+"""How the reference computes the error function: NumPy has none.
 
 Two Chebyshev series, fitted for this file with 50-digit arithmetic and cut where the next term is
 below 2e-19: erf(x)/x in x^2 for |x| < 1, and erfc(x)*exp(x^2) in (x-3)/(x+3) for 1 <= |x| < 6.

@@ -1,4 +1,4 @@
-"""Decides what a fused node is: a group of nodes that one kernel computes, with its graph inside.
+"""What a fused node is: a group of nodes that one kernel computes, with its graph inside.
 
 The body's inputs stand for the node's operands, in order; its other nodes keep the ids and origins
 that they had outside. Running it means running the body, so the reference executor treats it apart.

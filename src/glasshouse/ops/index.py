@@ -1,4 +1,4 @@
-"""Decides the ops that read or write elements at places that other tensors name.
+"""The ops that read or write elements at places that other tensors name.
 
 Indices are int64 or int32 and may be negative, counting from the end; one out of range is an error.
 """

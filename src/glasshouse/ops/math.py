@@ -1,4 +1,4 @@
-"""Decides the functions of real numbers: exponentials, roots, trigonometry, rounding.
+"""The functions of real numbers: exponentials, roots, trigonometry, rounding.
 
 All but the roundings want floats: integer operands become float32 first, in sight.
 """

@@ -1,4 +1,4 @@
-"""Decides the matrix product: batched, broadcast, with either operand transposed."""
+"""The matrix product: batched, broadcast, with either operand transposed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides the normalisations. The reference computes in float64; gradients are core ops.
+"""The normalisations. The reference computes in float64; gradients are core ops.
 
 With x^ = (x - mean) * r and r = 1 / sqrt(var + eps), the gradient of x is
 r * (h - mean(h) - x^ * mean(h * x^)) where h = g * weight: no difference of large squares anywhere.

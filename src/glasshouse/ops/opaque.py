@@ -1,4 +1,4 @@
-"""Decides how a computation without a mapping stays in a graph: by name, with who can run it.
+"""How a computation without a mapping stays in a graph: by name, with who can run it.
 
 A frontend that meets an op it does not know makes an `opaque` node; the model still imports, shows
 what it is, and runs.

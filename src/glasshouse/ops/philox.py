@@ -1,4 +1,4 @@
-"""Decides which random numbers there are: those of element i are a hash of the seed and i alone.
+"""Which random numbers there are: those of element i are a hash of the seed and i alone.
 
 The hash is Philox-4x32 with 10 rounds (Salmon, Moraes, Dror, Shaw 2011), the generator that Triton,
 cuRAND and PyTorch use too. All arithmetic is on 32-bit unsigned integers that wrap:

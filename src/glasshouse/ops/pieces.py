@@ -1,4 +1,4 @@
-"""Decides the ops that join tensors, cut parts out of them and put borders around them."""
+"""The ops that join tensors, cut parts out of them and put borders around them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides pooling: the maximum or mean of windows, and of the parts of an evenly divided axis."""
+"""Pooling: the maximum or mean of windows, and of the parts of an evenly divided axis."""
 
 from __future__ import annotations
 

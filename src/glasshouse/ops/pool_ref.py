@@ -1,4 +1,4 @@
-"""Decides what pooling means in NumPy: one step for each place of the window, over all windows."""
+"""What pooling means in NumPy: one step for each place of the window, over all windows."""
 
 from __future__ import annotations
 

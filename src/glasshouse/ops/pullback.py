@@ -1,4 +1,4 @@
-"""Decides what the gradient of a whole graph is: a graph again, for the bodies of control flow."""
+"""What the gradient of a whole graph is: a graph again, for the bodies of control flow."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how real numbers become small integers and back: scale and zero point are operands.
+"""How real numbers become small integers and back: scale and zero point are operands.
 
 `q = clip(round(x / scale) + zero_point, low, high)` and `x = (q - zero_point) * scale`, computed in
 float32 (float64 when an operand is). Halves round to even, overflow saturates, NaN becomes the zero

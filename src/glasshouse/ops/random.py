@@ -1,4 +1,4 @@
-"""Decides random tensors: functions of a seed and an element's index, equal on every backend.
+"""Random tensors: functions of a seed and an element's index, equal on every backend.
 
 With words w0, w1 of element i (`ops.philox`), and `>>` dropping 8 of 32 bits:
 

@@ -1,4 +1,4 @@
-"""Decides the folds along axes, and running sums.
+"""The folds along axes, and running sums.
 
 The reference accumulates floats in float64 and rounds once, so that what faster kernels are
 compared with has no error of its own. Sums of integers and bools are int64, as in PyTorch.

@@ -1,4 +1,4 @@
-"""Decides how images are resized: which input elements make an output element, and with what part.
+"""How images are resized: which input elements make an output element, and with what part.
 
 Each spatial axis is resized on its own. Along one, an output element is a sum of a few taps: one
 input element (nearest), two (linear) or four (cubic), at the border the outermost one again.

@@ -1,4 +1,4 @@
-"""Decides how gradients are computed: reverse mode over nodes in order, of tensors and of graphs.
+"""How gradients are computed: reverse mode over nodes in order, of tensors and of graphs.
 
 One pass backwards, one call of each op's `vjp`, no recursion. Every node that is made names the
 forward node whose gradient it is part of (`Origin.grad_of`), has that node's source, and belongs

@@ -1,4 +1,4 @@
-"""Decides the loop over slices, and its gradient: a loop over the same slices in reverse."""
+"""The loop over slices, and its gradient: a loop over the same slices in reverse."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides the ops that give the same elements another shape or order."""
+"""The ops that give the same elements another shape or order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides the shape rules that ops share: broadcasting, axes, reductions."""
+"""The shape rules that ops share: broadcasting, axes, reductions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides softmax and its logarithm: shifted by the maximum, so that nothing overflows."""
+"""Softmax and its logarithm: shifted by the maximum, so that nothing overflows."""
 
 from __future__ import annotations
 

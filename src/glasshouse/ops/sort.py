@@ -1,4 +1,4 @@
-"""Decides how elements are put in order: stable, with NaN above every number."""
+"""How elements are put in order: stable, with NaN above every number."""
 
 from __future__ import annotations
 

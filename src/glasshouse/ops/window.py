@@ -1,4 +1,4 @@
-"""Decides how a sliding window is described: kernel, stride, padding and dilation of each axis."""
+"""How a sliding window is described: kernel, stride, padding and dilation of each axis."""
 
 from __future__ import annotations
 

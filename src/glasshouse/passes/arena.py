@@ -1,4 +1,4 @@
-"""Decides where buffers of known size and lifetime lie in one arena.
+"""Where buffers of known size and lifetime lie in one arena.
 
 Two layouts are tried: in order of time with the best fitting gap, and largest first at the lowest
 place that is free; the smaller arena wins. `plan_memory` places the values of a graph with it, the

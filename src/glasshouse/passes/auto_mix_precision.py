@@ -1,4 +1,4 @@
-"""Decides which nodes compute in a narrower floating type, and which must not.
+"""Which nodes compute in a narrower floating type, and which must not.
 
 Products (matmul, convolution, attention) gain most and are summed in float32 inside, so they always
 may. Cheap ops follow: they are narrow when everything they read is. What adds up many terms, or

@@ -1,4 +1,4 @@
-"""Decides what a pass is, and how passes are known by name and configured by text.
+"""What a pass is, and how passes are known by name and configured by text.
 
 @register_pass(after="subgraph_rewrite")
 @dataclass(frozen=True)

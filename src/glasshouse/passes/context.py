@@ -1,4 +1,4 @@
-"""Decides how a run of passes is configured: which ones, options, precision, target, watchers.
+"""How a run of passes is configured: which ones, options, precision, target, watchers.
 
 with PassContext() as ctx:
     ctx.profile_pass_instrument(print_stdout=True)

@@ -1,4 +1,4 @@
-"""Decides when barriers go: after fusion, when nothing could merge across them any more."""
+"""When barriers go: after fusion, when nothing could merge across them any more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what is computed while compiling: everything that depends on constants alone.
+"""What is computed while compiling: everything that depends on constants alone.
 
 Folding must not blow up memory: a node whose result takes more than `max_growth` bytes beyond the
 constants that it makes superfluous stays, with the reason recorded (`expand` of one number to a

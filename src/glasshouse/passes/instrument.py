@@ -1,4 +1,4 @@
-"""Decides what can watch passes: an instrument sees begin, rewrite, reject, end and error."""
+"""What can watch passes: an instrument sees begin, rewrite, reject, end and error."""
 
 from __future__ import annotations
 

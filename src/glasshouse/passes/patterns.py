@@ -1,4 +1,4 @@
-"""Decides how rules look at a graph: small questions about values that read like the pattern.
+"""How rules look at a graph: small questions about values that read like the pattern.
 
 inner = made_by(x, "multiply")           # the node, if x is the output of a multiply
 found = with_constant(inner)              # (the other operand, the constant), either order

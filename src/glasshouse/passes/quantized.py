@@ -1,4 +1,4 @@
-"""Decides which dequantized values stay bytes until a product reads them.
+"""Which dequantized values stay bytes until a product reads them.
 
 A product whose operands are both dequantized is computed with whole numbers, if its kernel sees the
 bytes: then weights are not folded to floats, and activations are widened by the kernel that reads

@@ -1,4 +1,4 @@
-"""Decides what a training step keeps for its backward part, and what it computes again there.
+"""What a training step keeps for its backward part, and what it computes again there.
 
 A value of the forward part that the backward part reads stays in memory for all the time between.
 Where it is cheap to compute from values that stay anyway, the backward part gets its own copy,

@@ -1,4 +1,4 @@
-"""Decides how the rows of a table are held in memory: one typed column for each field.
+"""How the rows of a table are held in memory: one typed column for each field.
 
 A `Column` holds what a table's bytes hold, as NumPy arrays; strings stay indices into the shared
 string table until somebody asks for them, so that a million rows cost no million Python objects.

@@ -1,4 +1,4 @@
-"""Decides how tables become bytes and how bytes are trusted: sizes are checked before use.
+"""How tables become bytes and how bytes are trusted: sizes are checked before use.
 
 The layout stands in docs/design/0002-recording.md. Nothing read from a file is believed: every
 offset, length and string index is checked, and no array is made that the bytes do not back.

@@ -1,4 +1,4 @@
-"""Decides how the header's dataclasses become JSON and back: unknown fields are ignored."""
+"""How the header's dataclasses become JSON and back: unknown fields are ignored."""
 
 from __future__ import annotations
 

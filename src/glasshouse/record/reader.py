@@ -1,4 +1,4 @@
-"""Decides how a recording is looked at: lazily, a table or a stage at a time.
+"""How a recording is looked at: lazily, a table or a stage at a time.
 
 Opening reads the directory and the header. Everything else is read when it is asked for, and kept.
 """

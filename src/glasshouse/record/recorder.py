@@ -1,4 +1,4 @@
-"""Decides how the compiler's graphs become rows: a stage costs what changed, not a copy."""
+"""How the compiler's graphs become rows: a stage costs what changed, not a copy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what a recording can say: its tables, their columns, and since which version each exists.
+"""What a recording can say: its tables, their columns, and since which version each exists.
 
 Every dataclass below is one row of a table (or one object of the header); every field is one
 column. The annotation fixes the column's type (see docs/design/0002-recording.md); `since` gives

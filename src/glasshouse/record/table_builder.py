@@ -1,4 +1,4 @@
-"""Decides how rows pile up before they are a recording: one growing array for each column."""
+"""How rows pile up before they are a recording: one growing array for each column."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how a recording is made: row by row or column by column, then frozen into a Recording.
+"""How a recording is made: row by row or column by column, then frozen into a Recording.
 
 A builder holds plain arrays, no Python object for each row, so a million nodes fit well. Stages
 are numbered as they are opened; a node belongs to the current stage unless told otherwise.

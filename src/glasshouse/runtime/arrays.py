@@ -1,4 +1,4 @@
-"""Decides how data goes in and out of compiled code: arrays and tensors, without copies."""
+"""How data goes in and out of compiled code: arrays and tensors, without copies."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how bodies of control flow are run: compiled, each as a module of its own.
+"""How bodies of control flow are run: compiled, each as a module of its own.
 
 The choice, the loop and the slices stay in Python. A body whose types have no arrays of their own
 (bfloat16), whose sizes only the graph around it knows, or for which there is no compiler runs by

@@ -1,4 +1,4 @@
-"""Decides which arguments a compiled module takes, and how it says no: by name, type and size."""
+"""Which arguments a compiled module takes, and how it says no: by name, type and size."""
 
 from __future__ import annotations
 

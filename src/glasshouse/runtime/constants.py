@@ -1,4 +1,4 @@
-"""Decides how constants are held and replaced: in sets that never change once they are made.
+"""How constants are held and replaced: in sets that never change once they are made.
 
 A run keeps to the set that it began with. New data makes a new set beside the old one, which shares
 every array that did not change; taking it into use is one assignment. So loading weights holds up

@@ -1,4 +1,4 @@
-"""Decides how any program is run: symbolic sizes, fallbacks, times, and a look at every step."""
+"""How any program is run: symbolic sizes, fallbacks, times, and a look at every step."""
 
 from __future__ import annotations
 

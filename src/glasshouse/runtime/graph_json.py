@@ -1,4 +1,4 @@
-"""Decides how a compiled graph is written as JSON, ids, types and origins with it, and read back.
+"""How a compiled graph is written as JSON, ids, types and origins with it, and read back.
 
 Arrays are not part of the text: `keep` takes each one and gives the number by which `fetch` finds
 it again. Attributes that are Python functions cannot be written.

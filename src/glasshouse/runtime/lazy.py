@@ -1,4 +1,4 @@
-"""Decides when pending work of lazy tensors is compiled: as soon as that pays for itself.
+"""When pending work of lazy tensors is compiled: as soon as that pays for itself.
 
 A graph is known by its structure. The reference runs it until it has cost as much time as compiling
 it would, then it is compiled, at once and for good: so nobody waits seconds for a graph that runs a

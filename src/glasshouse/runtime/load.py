@@ -1,4 +1,4 @@
-"""Decides how a saved model comes back: every part checked, weights mapped where they lie."""
+"""How a saved model comes back: every part checked, weights mapped where they lie."""
 
 from __future__ import annotations
 

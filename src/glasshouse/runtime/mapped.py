@@ -1,4 +1,4 @@
-"""Decides how saved weights are read: mapped, and kept in memory only where kernels read them.
+"""How saved weights are read: mapped, and kept in memory only where kernels read them.
 
 Kernels read most weights in their packed form alone. Once that stands, the pages of what it was
 packed from go back to the system, weight by weight: a loaded BERT-base holds 340 MB of weights at

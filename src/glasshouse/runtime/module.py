@@ -1,4 +1,4 @@
-"""Decides what a compiled model can do: run without copies, be timed, take new constants."""
+"""What a compiled model can do: run without copies, be timed, take new constants."""
 
 from __future__ import annotations
 

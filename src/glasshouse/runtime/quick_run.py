@@ -1,4 +1,4 @@
-"""Decides how the common case is run with the least overhead: kernels alone, sizes within bounds.
+"""How the common case is run with the least overhead: kernels alone, sizes within bounds.
 
 All that does not depend on the call (tables of pointers, shapes, arguments) is made once. What is
 left is checking the arguments, writing their addresses into the table (and sizes beside, where

@@ -1,4 +1,4 @@
-"""Decides what a compiled module adds to a recording: kernels with their code, times and errors."""
+"""What a compiled module adds to a recording: kernels with their code, times and errors."""
 
 from __future__ import annotations
 

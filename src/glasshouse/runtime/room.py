@@ -1,4 +1,4 @@
-"""Decides when memory for packed weights is asked for: ahead, by a thread beside the passes.
+"""When memory for packed weights is asked for: ahead, by a thread beside the passes.
 
 At the first write to a page the system finds one, clears it and maps it. 340 MB (BERT-base) take
 0.03 s at best; on a virtual machine whose host takes free memory back they took 0.25 to 0.75 s,

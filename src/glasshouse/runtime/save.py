@@ -1,4 +1,4 @@
-"""Decides how a compiled model is saved: the folder that `runtime/saved.py` tells of, whole or not
+"""How a compiled model is saved: the folder that `runtime/saved.py` tells of, whole or not
 at all."""
 
 from __future__ import annotations

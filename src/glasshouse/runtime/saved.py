@@ -1,4 +1,4 @@
-"""Decides what a saved model is: a folder that runs without a compiler, and without Python.
+"""What a saved model is: a folder that runs without a compiler, and without Python.
 
     libNAME.so       the kernels, and the functions of NAME.h; behind them constants and variables
     NAME.h           the C interface

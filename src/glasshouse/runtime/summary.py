@@ -1,4 +1,4 @@
-"""Decides what a person is told of a compiled module in a few lines."""
+"""What a person is told of a compiled module in a few lines."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what one run at a time needs for itself: an arena, and tables of pointers.
+"""What one run at a time needs for itself: an arena, and tables of pointers.
 
 A module has as many workspaces as runs may go on at the same time (its `num_runtimes`). A run takes
 one that is idle, or waits for one, and keeps to the constants that were in use when it began.

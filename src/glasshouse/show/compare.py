@@ -1,4 +1,4 @@
-"""Decides what changed between two graphs: which nodes, ops, time and error, as plain figures.
+"""What changed between two graphs: which nodes, ops, time and error, as plain figures.
 
 Stages of one graph are compared by node id. Graphs of two files by name; nodes without one by
 module path and op, in order.

@@ -1,4 +1,4 @@
-"""Decides how figures are worded in the terminal: three significant digits, the unit that fits."""
+"""How figures are worded in the terminal: three significant digits, the unit that fits."""
 
 from __future__ import annotations
 

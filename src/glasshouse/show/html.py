@@ -1,4 +1,4 @@
-"""Decides what `plot_graph` does: anything that can be shown becomes one offline HTML file."""
+"""What `plot_graph` does: anything that can be shown becomes one offline HTML file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how several recordings become one file: their graphs side by side, strings shared."""
+"""How several recordings become one file: their graphs side by side, strings shared."""
 
 from __future__ import annotations
 

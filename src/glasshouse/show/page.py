@@ -1,4 +1,4 @@
-"""Decides how a page is put together: the built viewer, a recording inside it, how it starts."""
+"""How a page is put together: the built viewer, a recording inside it, how it starts."""
 
 from __future__ import annotations
 

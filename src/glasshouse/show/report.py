@@ -1,4 +1,4 @@
-"""Decides what the terminal report says of a recording: passes, kernels by time, fusions, accuracy.
+"""What the terminal report says of a recording: passes, kernels by time, fusions, accuracy.
 
 Each section is there only when the recording has data for it, and says where its figures end: what
 is not attributed, how many nodes have no source line.

@@ -1,4 +1,4 @@
-"""Decides how pages are served here: on loopback, with a secret in the link, no file by path.
+"""How pages are served here: on loopback, with a secret in the link, no file by path.
 
 Every request must carry the token (in the link for pages, in a header for the rest), must name this
 server in its Host header (a page of another site that points its own name at 127.0.0.1 does not),

@@ -1,4 +1,4 @@
-"""Decides how style rules and data from Python get into a recording before it is shown."""
+"""How style rules and data from Python get into a recording before it is shown."""
 
 from __future__ import annotations
 

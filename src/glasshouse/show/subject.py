@@ -1,4 +1,4 @@
-"""Decides what can be shown: a recording, whatever carries one, a graph, or any known file."""
+"""What can be shown: a recording, whatever carries one, a graph, or any known file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how the report tells which way each kernel is computed: the one taken, and the others."""
+"""How the report tells which way each kernel is computed: the one taken, and the others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what `view` does: a tab of the browser or a cell of the notebook, without waiting."""
+"""What `view` does: a tab of the browser or a cell of the notebook, without waiting."""
 
 from __future__ import annotations
 

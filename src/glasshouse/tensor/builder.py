@@ -1,4 +1,4 @@
-"""Decides how an op on lazy tensors is recorded: a pending node with the user's line as origin."""
+"""How an op on lazy tensors is recorded: a pending node with the user's line as origin."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how tensors come into being: from data, from nothing, and from random numbers."""
+"""How tensors come into being: from data, from nothing, and from random numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides when and by whom pending work is run: one graph for all that is asked, by one executor.
+"""When and by whom pending work is run: one graph for all that is asked, by one executor.
 
 The executor is one that compiles what runs often (`runtime/lazy.py`), unless GLASSHOUSE_EXECUTOR or
 `set_executor` names another. It gets a graph whose inputs are the leaves, so that the graph of the

@@ -1,4 +1,4 @@
-"""Decides the ops that are called as functions of tensors, besides the methods of tensors."""
+"""The ops that are called as functions of tensors, besides the methods of tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how gradients are asked for: of a function, of tensors, into `.grad`, or of a graph."""
+"""How gradients are asked for: of a function, of tensors, into `.grad`, or of a graph."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides which tensors the user still holds: what a run meets on its way is kept for them."""
+"""Which tensors the user still holds: what a run meets on its way is kept for them."""
 
 from __future__ import annotations
 

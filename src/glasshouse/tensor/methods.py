@@ -1,4 +1,4 @@
-"""Decides which ops a tensor has as methods, and how their arguments are spelled.
+"""Which ops a tensor has as methods, and how their arguments are spelled.
 
 Names follow PyTorch where it has one. An axis may be called `dim` or `axis`, and `keepdim` may be
 `keepdims`, so that scripts written for either side of that divide run.

@@ -1,4 +1,4 @@
-"""Decides how arguments and results that are tuples, lists and dicts of tensors are taken apart."""
+"""How arguments and results that are tuples, lists and dicts of tensors are taken apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how parameters follow their gradients: SGD, Adam and AdamW, computed as PyTorch does.
+"""How parameters follow their gradients: SGD, Adam and AdamW, computed as PyTorch does.
 
 Everything that changes from step to step (learning rate, step count, moments) is a tensor, so that
 each step records the same graph: it is compiled once, and captured it is right for every step. A

@@ -1,4 +1,4 @@
-"""Decides how recorded but not yet executed work is kept: nodes that their consumers hold alive.
+"""How recorded but not yet executed work is kept: nodes that their consumers hold alive.
 
 A `LazyNode` is in no graph. It holds its operands, and nothing holds it but its consumers and the
 tensors of the user: what nobody can ask for any more is freed at once, by reference counts, because

@@ -1,4 +1,4 @@
-"""Decides where in the user's code a node comes from: module path and stack, at little cost a node.
+"""Where in the user's code a node comes from: module path and stack, at little cost a node.
 
 A `Place` is one call of a module in the module hierarchy, at one line of the user's code. Places
 form a tree and live as long as the process, so that a model which is called again finds its places,

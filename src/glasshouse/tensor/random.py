@@ -1,4 +1,4 @@
-"""Decides which random numbers come next: every random op gets a seed of its own, as an operand.
+"""Which random numbers come next: every random op gets a seed of its own, as an operand.
 
 The numbers follow from seed and index alone, so running a graph again gives the same ones, on every
 backend. In a captured graph the seeds follow from a variable that grows with each run.

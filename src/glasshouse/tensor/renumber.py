@@ -1,4 +1,4 @@
-"""Decides the ids of a captured graph: from 0 in the order of its nodes, in every process."""
+"""The ids of a captured graph: from 0 in the order of its nodes, in every process."""
 
 from __future__ import annotations
 

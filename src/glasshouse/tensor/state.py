@@ -1,4 +1,4 @@
-"""Decides what holds for the tensors that a thread makes now: gradients, phase, origin, capture."""
+"""What holds for the tensors that a thread makes now: gradients, phase, origin, capture."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides when two graphs are the same program: a hashable key of a graph, made in linear time.
+"""When two graphs are the same program: a hashable key of a graph, made in linear time.
 
 Ids, origins and names are not part of it, nor is the data of inputs and variables; the data of
 constants is. So the second step of a training loop, recorded anew, has the key of the first.

@@ -1,4 +1,4 @@
-"""Decides what a user computes with: a tensor that records what is asked of it and runs it late.
+"""What a user computes with: a tensor that records what is asked of it and runs it late.
 
 A `Tensor` is a handle to a pending value. `numpy()`, `item()`, `sync()` and the like run what it
 needs; from then on it is a leaf that holds its data. What a tensor held before is not changed by

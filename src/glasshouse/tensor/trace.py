@@ -1,4 +1,4 @@
-"""Decides how a Python function on tensors becomes a graph: it is run once on inputs without data.
+"""How a Python function on tensors becomes a graph: it is run once on inputs without data.
 
 Tensors that the function finds outside of itself (parameters, buffers, closures) become constants;
 those that it assigns to (an optimiser's parameters, running statistics) become variables with an

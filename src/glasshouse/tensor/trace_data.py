@@ -1,4 +1,4 @@
-"""Decides what is kept of the work that ran, in the form of Jittor's trace data.
+"""What is kept of the work that ran, in the form of Jittor's trace data.
 
     with flag_scope(trace_py_var=2):
         ...

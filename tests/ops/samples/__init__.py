@@ -1,4 +1,4 @@
-"""Decides which samples there are: those of every file in this folder, one for each family.
+"""Which samples there are: those of every file in this folder, one for each family.
 
 Each file gives `SAMPLES`, op name -> samples, and may give `HOLES`, (op name, crossing) -> reason.
 The crossings are listed in `CROSSINGS`; what is neither covered nor declared fails the test.

@@ -1,4 +1,4 @@
-"""Decides what a sample of an op is: operands, attributes, and what PyTorch says of them.
+"""What a sample of an op is: operands, attributes, and what PyTorch says of them.
 
     SAMPLES = {"relu": [Sample((values(3, 4),), torch.relu), Sample((values(0, 4),), torch.relu)]}
     HOLES = {("relu", "second"): "why this crossing does not exist"}

@@ -1,4 +1,4 @@
-/** Decides what the page is doing: which file, which view of it, what is selected, and how to go back. */
+/** What the page is doing: which file, which view of it, what is selected, and how to go back. */
 
 import { Cancelled } from "../base/errors";
 import { Emitter } from "../base/events";

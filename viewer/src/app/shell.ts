@@ -1,4 +1,4 @@
-/** Decides the frame of the page: toolbar, the graph, and the places where panels stand. */
+/** The frame of the page: toolbar, the graph, and the places where panels stand. */
 
 import { el } from "../base/dom";
 import { GlassError } from "../base/errors";

@@ -1,4 +1,4 @@
-/** Decides how colours are held: one 32-bit number, 0xAABBGGRR, ready for a vertex buffer. */
+/** How colours are held: one 32-bit number, 0xAABBGGRR, ready for a vertex buffer. */
 
 export type Rgba = number;
 

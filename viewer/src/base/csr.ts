@@ -1,4 +1,4 @@
-/** Decides how "many to each" is held: two flat arrays (offsets, values), never arrays of arrays. */
+/** How "many to each" is held: two flat arrays (offsets, values), never arrays of arrays. */
 
 export interface Csr {
   /** n + 1 entries; row i is values[offsets[i] .. offsets[i + 1]). */

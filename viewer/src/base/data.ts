@@ -1,4 +1,4 @@
-/** Decides where the page's recording comes from: inside the page, or from the server that served it. */
+/** Where the page's recording comes from: inside the page, or from the server that served it. */
 
 /** The recording embedded by `glasshouse html`; null when there is none. */
 export function embedded(doc: Document): Uint8Array | null {

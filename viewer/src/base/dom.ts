@@ -1,4 +1,4 @@
-/** Decides how plain elements are made: text is always text, so no name in a file can become markup. */
+/** How plain elements are made: text is always text, so no name in a file can become markup. */
 
 type Attributes = Readonly<Record<string, string | number | boolean | ((e: Event) => void)>>;
 

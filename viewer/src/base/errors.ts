@@ -1,4 +1,4 @@
-/** Decides how a broken file is told to a person: what, where in the file, what to do. */
+/** How a broken file is told to a person: what, where in the file, what to do. */
 
 export class GlassError extends Error {
   /** `where` is the member, byte or key at fault; `help` is what the reader of the message can do. */

@@ -1,4 +1,4 @@
-/** Decides how parts of the page hear of each other: named events with typed payloads. */
+/** How parts of the page hear of each other: named events with typed payloads. */
 
 export class Emitter<E extends Record<string, unknown>> {
   private readonly listeners = new Map<keyof E, Set<(value: never) => void>>();

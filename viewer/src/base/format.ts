@@ -1,4 +1,4 @@
-/** Decides how figures and types are worded: three significant digits, units, short dtypes. */
+/** How figures and types are worded: three significant digits, units, short dtypes. */
 
 const THIN = "\u2009";
 

@@ -1,4 +1,4 @@
-/** Decides how lists of numbers of unknown length grow: typed arrays doubled in place, no boxing. */
+/** How lists of numbers of unknown length grow: typed arrays doubled in place, no boxing. */
 
 export class Ints {
   data: Int32Array;

@@ -1,4 +1,4 @@
-/** Decides how structures are fingerprinted: 32-bit mixing, deterministic across runs and machines. */
+/** How structures are fingerprinted: 32-bit mixing, deterministic across runs and machines. */
 
 /** Mixes `v` into `h`. Multipliers are odd constants of the murmur family; quality, not secrecy. */
 export function mix(h: number, v: number): number {

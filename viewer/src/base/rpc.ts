@@ -1,4 +1,4 @@
-/** Decides how page and worker talk: calls with answers, progress on the way, and calling off. */
+/** How page and worker talk: calls with answers, progress on the way, and calling off. */
 
 import { Cancelled, GlassError, plainError, type PlainError } from "./errors";
 

@@ -1,4 +1,4 @@
-/** Decides which vertices of a directed graph lie on a common cycle: strongly connected components, without recursion. */
+/** Which vertices of a directed graph lie on a common cycle: strongly connected components, without recursion. */
 
 import type { Csr } from "./csr";
 

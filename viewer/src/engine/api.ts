@@ -1,4 +1,4 @@
-/** Decides what the page can ask of the worker; everything large stays on the worker's side. */
+/** What the page can ask of the worker; everything large stays on the worker's side. */
 
 import type { FontTable } from "../layout/measure";
 import type { SceneUpdate } from "../layout/scene_update";

@@ -1,4 +1,4 @@
-/** Decides how the page starts the worker: from text inside the bundle, so that one file is enough. */
+/** How the page starts the worker: from text inside the bundle, so that one file is enough. */
 
 import { Client, type Port } from "../base/rpc";
 import type { EngineApi } from "./api";

@@ -1,4 +1,4 @@
-/** Decides where a decision not to act is shown: on the drawn edge between the nodes that it was about. */
+/** Where a decision not to act is shown: on the drawn edge between the nodes that it was about. */
 
 import { Details } from "../query/details";
 import { idOf, type Shown } from "../query/shown";

@@ -1,4 +1,4 @@
-/** Decides how the worker serves the page: one recording, one view of it, its drawings kept up to date. */
+/** How the worker serves the page: one recording, one view of it, its drawings kept up to date. */
 
 import { GlassError } from "../base/errors";
 import type { Call, Served } from "../base/rpc";

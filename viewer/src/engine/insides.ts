@@ -1,4 +1,4 @@
-/** Decides which nodes unfold together: one inside of identical groups stands for its counterparts in all of them. */
+/** Which nodes unfold together: one inside of identical groups stands for its counterparts in all of them. */
 
 import { insideRow, type Hierarchy } from "../model/hierarchy";
 import { INSIDE } from "../model/inside";

@@ -1,4 +1,4 @@
-/** Decides which view a file opens with, as far as nobody asked for another. */
+/** Which view a file opens with, as far as nobody asked for another. */
 
 import type { Header } from "../model/schema";
 import type { ViewSpec } from "./api";

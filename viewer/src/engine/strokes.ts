@@ -1,4 +1,4 @@
-/** Decides which drawn edges belong to an item: its tensors, followed through every border they cross. */
+/** Which drawn edges belong to an item: its tensors, followed through every border they cross. */
 
 import { Ints } from "../base/grow";
 import type { LayoutSession } from "../layout/session";

@@ -1,4 +1,4 @@
-/** Decides where the drawing stands on the screen: an offset and a scale, in CSS pixels. */
+/** Where the drawing stands on the screen: an offset and a scale, in CSS pixels. */
 
 export interface Rect {
   readonly x: number;

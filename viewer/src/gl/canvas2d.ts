@@ -1,4 +1,4 @@
-/** Decides how a draw list is drawn where there is no WebGL2: the same picture with a plain 2d canvas. */
+/** How a draw list is drawn where there is no WebGL2: the same picture with a plain 2d canvas. */
 
 import { alphaOf, css, type Rgba } from "../base/color";
 import { BOX_WORDS, CURVE_WORDS, FILL_WORDS, HATCHED, LINE_WORDS, type DrawList, type TextItem } from "./draw_list";

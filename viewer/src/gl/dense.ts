@@ -1,4 +1,4 @@
-/** Decides how thousands of boxes smaller than a pixel are shown: as a grid of tones, made once for each zoom step. */
+/** How thousands of boxes smaller than a pixel are shown: as a grid of tones, made once for each zoom step. */
 
 import { blend, type Rgba } from "../base/color";
 import { FAMILIES, FAMILY_WEIGHT } from "../layout/family";

@@ -1,4 +1,4 @@
-/** Decides how a node or a folded group is drawn: colours, marks and words, each from the size on at which it can be read. */
+/** How a node or a folded group is drawn: colours, marks and words, each from the size on at which it can be read. */
 
 import { blend, fade, type Rgba } from "../base/color";
 import { FAMILIES } from "../layout/family";

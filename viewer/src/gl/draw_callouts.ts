@@ -1,4 +1,4 @@
-/** Decides what is drawn over the edges of a graph: links to named ports, and notes of what was decided on an edge. */
+/** What is drawn over the edges of a graph: links to named ports, and notes of what was decided on an edge. */
 
 import { fade } from "../base/color";
 import { EXIT } from "../layout/flow";

@@ -1,4 +1,4 @@
-/** Decides which edges of a group are drawn, how strong, and which of them say what they carry. */
+/** Which edges of a group are drawn, how strong, and which of them say what they carry. */
 
 import { fade, type Rgba } from "../base/color";
 import { IS_OPEN } from "../layout/scene_update";

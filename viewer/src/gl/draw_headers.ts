@@ -1,4 +1,4 @@
-/** Decides where the names of open groups stand: in their header, at the window's edge, or over a far sheet. */
+/** Where the names of open groups stand: in their header, at the window's edge, or over a far sheet. */
 
 import { fade } from "../base/color";
 import { HEADER, SUB_PX, TITLE_PX } from "../layout/style";

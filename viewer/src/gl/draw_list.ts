@@ -1,4 +1,4 @@
-/** Decides what a picture consists of: rounded boxes, curves and texts in screen space, back to front. */
+/** What a picture consists of: rounded boxes, curves and texts in screen space, back to front. */
 
 import type { Rgba } from "../base/color";
 import type { Face } from "../layout/measure";

@@ -1,4 +1,4 @@
-/** Decides which members of a group are drawn, where each lies, and whether as a box, an open sheet or a tone. */
+/** Which members of a group are drawn, where each lies, and whether as a box, an open sheet or a tone. */
 
 import { IS_GROUP, IS_OPEN } from "../layout/scene_update";
 import { LEAF_H } from "../layout/style";

@@ -1,4 +1,4 @@
-/** Decides how an unfolded group is drawn: a sheet with its members on it, or a block where they could not be read. */
+/** How an unfolded group is drawn: a sheet with its members on it, or a block where they could not be read. */
 
 import { blend, fade } from "../base/color";
 import { IS_OPEN } from "../layout/scene_update";

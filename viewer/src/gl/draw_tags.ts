@@ -1,4 +1,4 @@
-/** Decides how a named port is drawn: the small sign in a group that stands for the far end of a long edge. */
+/** How a named port is drawn: the small sign in a group that stands for the far end of a long edge. */
 
 import { blend, fade } from "../base/color";
 import { LINE } from "../layout/labels";

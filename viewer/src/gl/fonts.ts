@@ -1,4 +1,4 @@
-/** Decides the fonts of the canvas: the system's own, the same as the page around it. */
+/** The fonts of the canvas: the system's own, the same as the page around it. */
 
 import type { Face, FontTable } from "../layout/measure";
 

@@ -1,4 +1,4 @@
-/** Decides the order of a frame: sheets from the outside in, then what lies over all of them. */
+/** The order of a frame: sheets from the outside in, then what lies over all of them. */
 
 import type { Camera } from "./camera";
 import { drawEdges } from "./draw_edges";

@@ -1,4 +1,4 @@
-/** Decides what the parts of a frame share: where they draw, what they show, and from which size on they can be read. */
+/** What the parts of a frame share: where they draw, what they show, and from which size on they can be read. */
 
 import { blend, type Rgba } from "../base/color";
 import type { Face } from "../layout/measure";

@@ -1,4 +1,4 @@
-/** Decides what a frame depends on beside scene and camera: selection, overlays, motion. */
+/** What a frame depends on beside scene and camera: selection, overlays, motion. */
 
 import type { Tween } from "./tween";
 

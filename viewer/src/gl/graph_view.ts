@@ -1,4 +1,4 @@
-/** Decides how the drawing behaves under the hand: pan, zoom, point, unfold, and when a frame is drawn. */
+/** How the drawing behaves under the hand: pan, zoom, point, unfold, and when a frame is drawn. */
 
 import type { SceneUpdate } from "../layout/scene_update";
 import { Camera, type Rect } from "./camera";

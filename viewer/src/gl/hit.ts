@@ -1,4 +1,4 @@
-/** Decides what is under the pointer: the innermost box that is drawn as a box there. */
+/** What is under the pointer: the innermost box that is drawn as a box there. */
 
 import { HAS_INSIDE, IS_GROUP, IS_OPEN } from "../layout/scene_update";
 import { HEADER } from "../layout/style";

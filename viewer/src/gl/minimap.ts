@@ -1,4 +1,4 @@
-/** Decides the small picture of the whole: drawn when the drawing changes, a frame shows the window in it. */
+/** The small picture of the whole: drawn when the drawing changes, a frame shows the window in it. */
 
 import { Camera } from "./camera";
 import { CanvasRenderer } from "./canvas2d";

@@ -1,4 +1,4 @@
-/** Decides what a renderer is: something that puts a draw list on a canvas. */
+/** What a renderer is: something that puts a draw list on a canvas. */
 
 import type { Rgba } from "../base/color";
 import type { DrawList } from "./draw_list";

@@ -1,4 +1,4 @@
-/** Decides what the page knows of the drawing: groups with shapes and members, all else stays in the worker. */
+/** What the page knows of the drawing: groups with shapes and members, all else stays in the worker. */
 
 import { IS_GROUP, IS_OPEN, type SceneUpdate, type Shape } from "../layout/scene_update";
 import type { Rect } from "./camera";

@@ -1,4 +1,4 @@
-/** Decides how marks are shaded; edges are smoothed by distance, so no multisampling is needed. */
+/** How marks are shaded; edges are smoothed by distance, so no multisampling is needed. */
 
 const HEAD = `#version 300 es
 precision highp float;

@@ -1,4 +1,4 @@
-/** Decides what of a large group is looked at in a frame: a loose grid by size, and blocks for the far view. */
+/** What of a large group is looked at in a frame: a loose grid by size, and blocks for the far view. */
 
 import { bucket, type Csr } from "../base/csr";
 import type { Shape } from "../layout/scene_update";

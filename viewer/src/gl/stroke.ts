@@ -1,4 +1,4 @@
-/** Decides the shape of an edge on screen: lines, S-curves and U-turns between the points of its path. */
+/** The shape of an edge on screen: lines, S-curves and U-turns between the points of its path. */
 
 import type { Rgba } from "../base/color";
 import type { DrawList } from "./draw_list";

@@ -1,4 +1,4 @@
-/** Decides how a draw list is written as SVG: real shapes and texts, nothing that a name could break out of. */
+/** How a draw list is written as SVG: real shapes and texts, nothing that a name could break out of. */
 
 import { alphaOf, css, type Rgba } from "../base/color";
 import { BOX_WORDS, CURVE_WORDS, FILL_WORDS, HATCHED, LINE_WORDS, type DrawList, type TextItem } from "./draw_list";

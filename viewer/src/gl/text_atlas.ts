@@ -1,4 +1,4 @@
-/** Decides how texts get onto the GPU: whole words drawn by the browser, kept in one texture by size. */
+/** How texts get onto the GPU: whole words drawn by the browser, kept in one texture by size. */
 
 import { css, type Rgba } from "../base/color";
 import type { Face } from "../layout/measure";

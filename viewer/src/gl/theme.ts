@@ -1,4 +1,4 @@
-/** Decides every colour on the canvas, for light and dark; greys carry structure, one accent selects. */
+/** Every colour on the canvas, for light and dark; greys carry structure, one accent selects. */
 
 import { blend, rgb, type Rgba } from "../base/color";
 import { FAMILIES, type Family } from "../layout/family";

@@ -1,4 +1,4 @@
-/** Decides how a change of place is shown: members glide from where they were, new ones fade in. */
+/** How a change of place is shown: members glide from where they were, new ones fade in. */
 
 import type { GroupView, Scene } from "./scene";
 

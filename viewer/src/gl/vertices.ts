@@ -1,4 +1,4 @@
-/** Decides how marks become triangles: corners computed here, in device pixels, four vertices to a quad. */
+/** How marks become triangles: corners computed here, in device pixels, four vertices to a quad. */
 
 import { BOX_WORDS, CURVE_WORDS, FILL_WORDS, LINE_WORDS, Words } from "./draw_list";
 

@@ -1,4 +1,4 @@
-/** Decides how a draw list is drawn with WebGL2: one call for each run of marks of one kind. */
+/** How a draw list is drawn with WebGL2: one call for each run of marks of one kind. */
 
 import { alphaOf, blue, green, red, type Rgba } from "../base/color";
 import { Words, type DrawList, type Mark } from "./draw_list";

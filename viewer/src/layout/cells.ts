@@ -1,4 +1,4 @@
-/** Decides what stands in the rows beside the blocks: short skipping edges as bends, long ones as lanes. */
+/** What stands in the rows beside the blocks: short skipping edges as bends, long ones as lanes. */
 
 import { bucket } from "../base/csr";
 import { Ints } from "../base/grow";

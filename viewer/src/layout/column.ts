@@ -1,4 +1,4 @@
-/** Decides the drawing of one column: rows, order, places, lanes and the path of every edge. */
+/** The drawing of one column: rows, order, places, lanes and the path of every edge. */
 
 import { Floats } from "../base/grow";
 import { buildCells, type Cells } from "./cells";

@@ -1,4 +1,4 @@
-/** Decides the op family that a box is coloured by, from the recording's `kind`. */
+/** The op family that a box is coloured by, from the recording's `kind`. */
 
 export const FAMILIES = [
   "other", "matmul", "conv", "norm", "elementwise", "shape", "reduction", "move", "quant", "opaque", "source", "mixed",

@@ -1,4 +1,4 @@
-/** Decides the terms in which a group is laid out: blocks and edges, flowing downwards; no meaning. */
+/** The terms in which a group is laid out: blocks and edges, flowing downwards; no meaning. */
 
 /**
  * A problem for `arrange`. Blocks flow downwards (left-to-right drawings are transposed outside).

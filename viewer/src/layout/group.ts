@@ -1,4 +1,4 @@
-/** Decides the drawing of one unfolded group: which members are boxes, which pills, which edges are drawn. */
+/** The drawing of one unfolded group: which members are boxes, which pills, which edges are drawn. */
 
 import { Floats, Ints } from "../base/grow";
 import { arrangeSteps, type Steps } from "./arrange";

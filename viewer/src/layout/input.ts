@@ -1,4 +1,4 @@
-/** Decides how a group's problem and the state of its members become the input of its drawing. */
+/** How a group's problem and the state of its members become the input of its drawing. */
 
 import type { Hierarchy } from "../model/hierarchy";
 import { groupSubtitle, groupTitle, isModelInput, isSource, nodeSubtitle, nodeTitle, pillTitle, portName, tensorType } from "../model/labels";

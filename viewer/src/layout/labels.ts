@@ -1,4 +1,4 @@
-/** Decides how texts travel to the page: each distinct text once, by number; 0 is the empty text. */
+/** How texts travel to the page: each distinct text once, by number; 0 is the empty text. */
 
 /** Between the two lines of a label that has two: of private use, so that no name of a model has it for a reason. */
 export const LINE = "\ue000";

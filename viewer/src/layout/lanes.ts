@@ -1,4 +1,4 @@
-/** Decides where edges that skip rows run: lanes that hug the outline of the rows they pass. */
+/** Where edges that skip rows run: lanes that hug the outline of the rows they pass. */
 
 /** Largest value over ranges of rows, and raising of ranges; both O(log rows), so a lane costs no row walk. */
 export class Outline {

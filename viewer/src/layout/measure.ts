@@ -1,4 +1,4 @@
-/** Decides how wide a text is, without a screen: a table of advances that the page measures once. */
+/** How wide a text is, without a screen: a table of advances that the page measures once. */
 
 /** Advances at 1 px font size for codes 32..126; the page replaces them by those of its own font. */
 export interface FontTable {

@@ -1,4 +1,4 @@
-/** Decides the order inside each row: median sweeps that untangle edges, keeping the given order in ties. */
+/** The order inside each row: median sweeps that untangle edges, keeping the given order in ties. */
 
 import type { Csr } from "../base/csr";
 import type { Work } from "./flow";

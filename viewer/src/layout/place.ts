@@ -1,4 +1,4 @@
-/** Decides x inside the rows: each row as near to its neighbours as order and spacing let it be. */
+/** X inside the rows: each row as near to its neighbours as order and spacing let it be. */
 
 import type { Csr } from "../base/csr";
 import type { Rows } from "./order";

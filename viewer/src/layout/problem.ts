@@ -1,4 +1,4 @@
-/** Decides what a group's drawing is about: its members, the tensors between them, and what crosses its border. */
+/** What a group's drawing is about: its members, the tensors between them, and what crosses its border. */
 
 import { Ints } from "../base/grow";
 import type { Hierarchy } from "../model/hierarchy";

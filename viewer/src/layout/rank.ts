@@ -1,4 +1,4 @@
-/** Decides the row of each block: producers above consumers, no row skipped without need. */
+/** The row of each block: producers above consumers, no row skipped without need. */
 
 import { bucket, type Csr } from "../base/csr";
 import { components } from "../base/scc";

@@ -1,4 +1,4 @@
-/** Decides what the worker tells the page about a drawing: new shapes, changed groups, their members' words. */
+/** What the worker tells the page about a drawing: new shapes, changed groups, their members' words. */
 
 import type { Template } from "./template";
 

@@ -1,4 +1,4 @@
-/** Decides what is laid out again when something is unfolded: that group and its ancestors, nothing else. */
+/** What is laid out again when something is unfolded: that group and its ancestors, nothing else. */
 
 import { Cancelled } from "../base/errors";
 import { Ints } from "../base/grow";

@@ -1,4 +1,4 @@
-/** Decides the sizes of things in a drawing, in pixels at scale 1. */
+/** The sizes of things in a drawing, in pixels at scale 1. */
 
 import type { Measure } from "./measure";
 

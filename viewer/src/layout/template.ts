@@ -1,4 +1,4 @@
-/** Decides what a laid-out group is: geometry without names, shared by all groups that look the same. */
+/** What a laid-out group is: geometry without names, shared by all groups that look the same. */
 
 /** Coordinates are relative to the group's top left corner, header and padding included. */
 export interface Template {

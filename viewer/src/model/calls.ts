@@ -1,4 +1,4 @@
-/** Decides when a module that is called several times is several boxes: when one box would close a cycle. */
+/** When a module that is called several times is several boxes: when one box would close a cycle. */
 
 import { bucket } from "../base/csr";
 import { components } from "../base/scc";

@@ -1,4 +1,4 @@
-/** Decides how the rows of a graph are held over all stages: hot columns joined, cold ones by part. */
+/** How the rows of a graph are held over all stages: hot columns joined, cold ones by part. */
 
 import type { Csr } from "../base/csr";
 import type { Recording } from "./recording";

@@ -1,4 +1,4 @@
-/** Decides which boxes can exist: the forest of one grouping over one stage, made fit to be drawn. */
+/** Which boxes can exist: the forest of one grouping over one stage, made fit to be drawn. */
 
 import { bucket, type Csr } from "../base/csr";
 import { Ints } from "../base/grow";

@@ -1,4 +1,4 @@
-/** Decides how a node that holds a graph is drawn unfolded: the ops of its body in its place, in a group of their own. */
+/** How a node that holds a graph is drawn unfolded: the ops of its body in its place, in a group of their own. */
 
 import type { Csr } from "../base/csr";
 import { Graph, type GroupColumns } from "./graph";

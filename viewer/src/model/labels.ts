@@ -1,4 +1,4 @@
-/** Decides what a box is called: op or name, class or shape, module paths with their numbers. */
+/** What a box is called: op or name, class or shape, module paths with their numbers. */
 
 import { count, short, shortType } from "../base/format";
 import type { Graph } from "./graph";

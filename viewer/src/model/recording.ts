@@ -1,4 +1,4 @@
-/** Decides how a recording is opened: directory and header at once, every table when it is asked for. */
+/** How a recording is opened: directory and header at once, every table when it is asked for. */
 
 import { GlassError } from "../base/errors";
 import { FORMAT, VERSION, type GraphInfo, type Header, type Stage } from "./schema";

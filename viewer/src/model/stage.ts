@@ -1,4 +1,4 @@
-/** Decides what a graph looks like in one stage: its live nodes in a stable topological order, and edges. */
+/** What a graph looks like in one stage: its live nodes in a stable topological order, and edges. */
 
 import type { Csr } from "../base/csr";
 import type { Graph } from "./graph";

@@ -1,4 +1,4 @@
-/** Decides when shared strings are decoded: one at a time, on first use; a million names stay bytes. */
+/** When shared strings are decoded: one at a time, on first use; a million names stay bytes. */
 
 import type { Table } from "./table";
 

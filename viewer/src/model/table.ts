@@ -1,4 +1,4 @@
-/** Decides how a table's bytes become typed columns; each column is decoded when first asked for. */
+/** How a table's bytes become typed columns; each column is decoded when first asked for. */
 
 import { GlassError } from "../base/errors";
 import type { Csr } from "../base/csr";

@@ -1,4 +1,4 @@
-/** Decides which sibling groups are identical: same ops, types, classes, order and inner edges. */
+/** Which sibling groups are identical: same ops, types, classes, order and inner edges. */
 
 import type { Csr } from "../base/csr";
 import { finish, mix } from "../base/hash";

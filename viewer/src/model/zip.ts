@@ -1,4 +1,4 @@
-/** Decides how members of the .glass container are found and inflated; no byte is trusted unchecked. */
+/** How members of the .glass container are found and inflated; no byte is trusted unchecked. */
 
 import { GlassError } from "../base/errors";
 

@@ -1,4 +1,4 @@
-/** Decides how a person sees where the selection is: the path of groups around it, each a way back up. */
+/** How a person sees where the selection is: the path of groups around it, each a way back up. */
 
 import type { App } from "../app/app";
 import { el } from "../base/dom";

@@ -1,4 +1,4 @@
-/** Decides what "Colour by" does: boxes wear a measure, a figure and a bar; a legend says what the colours mean. */
+/** What "Colour by" does: boxes wear a measure, a figure and a bar; a legend says what the colours mean. */
 
 import type { App } from "../app/app";
 import { css, parseColor } from "../base/color";

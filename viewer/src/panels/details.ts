@@ -1,4 +1,4 @@
-/** Decides what the details panel shows: the selection, or the whole model when nothing is selected; never nothing. */
+/** What the details panel shows: the selection, or the whole model when nothing is selected; never nothing. */
 
 import type { App } from "../app/app";
 import { el } from "../base/dom";

@@ -1,4 +1,4 @@
-/** Decides what the details say of a whole model or of a group: totals, op counts, largest tensors, facts of the file. */
+/** What the details say of a whole model or of a group: totals, op counts, largest tensors, facts of the file. */
 
 import type { App } from "../app/app";
 import { el } from "../base/dom";

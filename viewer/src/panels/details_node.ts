@@ -1,4 +1,4 @@
-/** Decides what the details say of one node, from what it is to how it came to be and what it held. */
+/** What the details say of one node, from what it is to how it came to be and what it held. */
 
 import type { App } from "../app/app";
 import { el } from "../base/dom";

@@ -1,4 +1,4 @@
-/** Decides what can be taken away from the page: pictures of the view or of all of it, and the graph as JSON. */
+/** What can be taken away from the page: pictures of the view or of all of it, and the graph as JSON. */
 
 import type { App } from "../app/app";
 

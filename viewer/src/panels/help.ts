@@ -1,4 +1,4 @@
-/** Decides what "?" shows: every key and gesture, in one list. */
+/** What "?" shows: every key and gesture, in one list. */
 
 import { el } from "../base/dom";
 import { button } from "./parts";

@@ -1,4 +1,4 @@
-/** Decides how the page is put together around the drawing: which panels there are and how they speak with each other. */
+/** How the page is put together around the drawing: which panels there are and how they speak with each other. */
 
 import type { App } from "../app/app";
 import type { Shell } from "../app/shell";

@@ -1,4 +1,4 @@
-/** Decides what keys do beside those of the drawing itself: find, step, walk, trace, and stepping back with Esc. */
+/** What keys do beside those of the drawing itself: find, step, walk, trace, and stepping back with Esc. */
 
 import type { App } from "../app/app";
 

@@ -1,4 +1,4 @@
-/** Decides what stands for a group that is too large to be read when unfolded: how much it holds, as a list. */
+/** What stands for a group that is too large to be read when unfolded: how much it holds, as a list. */
 
 import type { App } from "../app/app";
 import { el } from "../base/dom";

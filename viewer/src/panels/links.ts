@@ -1,4 +1,4 @@
-/** Decides how a place becomes a link: graph, stage, grouping, what is unfolded, selection and camera, after the "#". */
+/** How a place becomes a link: graph, stage, grouping, what is unfolded, selection and camera, after the "#". */
 
 import type { App } from "../app/app";
 import type { FoldSpec, ViewSpec } from "../engine/api";

@@ -1,4 +1,4 @@
-/** Decides how seldom used commands are reached: one menu, by mouse and by keyboard. */
+/** How seldom used commands are reached: one menu, by mouse and by keyboard. */
 
 import { el } from "../base/dom";
 

@@ -1,4 +1,4 @@
-/** Decides how a page starts: what its maker put beside the recording, and where further files come from. */
+/** How a page starts: what its maker put beside the recording, and where further files come from. */
 
 export interface ServedFile {
   readonly id: string;

@@ -1,4 +1,4 @@
-/** Decides what the outline does: the module tree as far as it is opened, following the selection. */
+/** What the outline does: the module tree as far as it is opened, following the selection. */
 
 import type { App } from "../app/app";
 import { el } from "../base/dom";

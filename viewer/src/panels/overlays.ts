@@ -1,4 +1,4 @@
-/** Decides how colours from several panels come together on the drawing: heat first, then rules; light beside them. */
+/** How colours from several panels come together on the drawing: heat first, then rules; light beside them. */
 
 import type { App } from "../app/app";
 import type { Overlay } from "../gl/frame_state";

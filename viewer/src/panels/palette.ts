@@ -1,4 +1,4 @@
-/** Decides how searching feels: a palette over the graph, counts as one types, hits lit, Enter goes there. */
+/** How searching feels: a palette over the graph, counts as one types, hits lit, Enter goes there. */
 
 import type { App } from "../app/app";
 import { el } from "../base/dom";

@@ -1,4 +1,4 @@
-/** Decides how the small pieces of panels look: sections, rows of facts, links, chips, bars. */
+/** How the small pieces of panels look: sections, rows of facts, links, chips, bars. */
 
 import { el } from "../base/dom";
 

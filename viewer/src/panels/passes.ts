@@ -1,4 +1,4 @@
-/** Decides what the strip at the bottom does: the stages of a recording in order, what each pass did, and stepping through them. */
+/** What the strip at the bottom does: the stages of a recording in order, what each pass did, and stepping through them. */
 
 import type { App } from "../app/app";
 import { el } from "../base/dom";

@@ -1,4 +1,4 @@
-/** Decides which colour a value has: one hue from light to dark for amounts, a set told apart for texts. */
+/** Which colour a value has: one hue from light to dark for amounts, a set told apart for texts. */
 
 import { blend, blue, green, parseColor, red, rgb, type Rgba } from "../base/color";
 import type { ColorData } from "../query/api";

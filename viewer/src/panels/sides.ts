@@ -1,4 +1,4 @@
-/** Decides how the side panels take room: folded to a tab where the graph needs it, as wide as one drags them. */
+/** How the side panels take room: folded to a tab where the graph needs it, as wide as one drags them. */
 
 import type { App } from "../app/app";
 import { el } from "../base/dom";

@@ -1,4 +1,4 @@
-/** Decides how a source line is shown: in its surroundings, with numbers, the line itself marked. */
+/** How a source line is shown: in its surroundings, with numbers, the line itself marked. */
 
 import type { App } from "../app/app";
 import { el } from "../base/dom";

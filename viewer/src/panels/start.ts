@@ -1,4 +1,4 @@
-/** Decides what is there when no file is: a place to drop one, a button to choose one, those of this session, and what can be opened. */
+/** What is there when no file is: a place to drop one, a button to choose one, those of this session, and what can be opened. */
 
 import { el } from "../base/dom";
 import { button } from "./parts";

@@ -1,4 +1,4 @@
-/** Decides how style rules are kept: a list that anyone can edit, import and export; the first rule that fits a box colours it. */
+/** How style rules are kept: a list that anyone can edit, import and export; the first rule that fits a box colours it. */
 
 import type { App } from "../app/app";
 import { css, parseColor } from "../base/color";

@@ -1,4 +1,4 @@
-/** Decides how long lists are shown: only the rows in view exist, however many there are. */
+/** How long lists are shown: only the rows in view exist, however many there are. */
 
 import { el } from "../base/dom";
 

@@ -1,4 +1,4 @@
-/** Decides what panels can ask of the worker, beside the drawing itself. */
+/** What panels can ask of the worker, beside the drawing itself. */
 
 import type { StageChange } from "./changes";
 import type { NodeDetails } from "./details";

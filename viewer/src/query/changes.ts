@@ -1,4 +1,4 @@
-/** Decides what a pass did to each node: added, removed or changed; and how much each pass did. */
+/** What a pass did to each node: added, removed or changed; and how much each pass did. */
 
 import type { Graph } from "../model/graph";
 import type { Hierarchy } from "../model/hierarchy";

@@ -1,4 +1,4 @@
-/** Decides how columns that only questions need are kept: joined over all stages once, then held. */
+/** How columns that only questions need are kept: joined over all stages once, then held. */
 
 import type { Csr } from "../base/csr";
 import type { Graph } from "../model/graph";

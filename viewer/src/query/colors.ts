@@ -1,4 +1,4 @@
-/** Decides what colouring by a measure needs: values of nodes and groups, their range, colours that the file gives. */
+/** What colouring by a measure needs: values of nodes and groups, their range, colours that the file gives. */
 
 import type { ColorData, ColorScale } from "./api";
 import { drawnValues } from "./copies";

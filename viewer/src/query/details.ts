@@ -1,4 +1,4 @@
-/** Decides what is told about one node: everything that the recording knows, from its source line to its values. */
+/** What is told about one node: everything that the recording knows, from its source line to its values. */
 
 import { shortType } from "../base/format";
 import type { Table } from "../model/table";

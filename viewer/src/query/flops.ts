@@ -1,4 +1,4 @@
-/** Decides how much arithmetic a node is taken to do when nobody recorded it: from shapes, for the ops that matter. */
+/** How much arithmetic a node is taken to do when nobody recorded it: from shapes, for the ops that matter. */
 
 import { shortType } from "../base/format";
 import type { Graph } from "../model/graph";

@@ -1,4 +1,4 @@
-/** Decides what the JSON export holds: the graph of one stage, node by node, in words of the file. */
+/** What the JSON export holds: the graph of one stage, node by node, in words of the file. */
 
 import { coldInts, coldList } from "./cold";
 import type { Shown } from "./shown";

@@ -1,4 +1,4 @@
-/** Decides how a question is written: words, /regex/, field:value, file:line, measure>number; one language for search and styles. */
+/** How a question is written: words, /regex/, field:value, file:line, measure>number; one language for search and styles. */
 
 /** How a value is compared: part of the text, the whole of it, or a pattern. Case never matters. */
 export type Pattern =

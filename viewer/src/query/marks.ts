@@ -1,4 +1,4 @@
-/** Decides which mark a group wears: that of its nodes when all are alike, "changed" when only some are. */
+/** Which mark a group wears: that of its nodes when all are alike, "changed" when only some are. */
 
 import type { Hierarchy } from "../model/hierarchy";
 

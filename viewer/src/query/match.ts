@@ -1,4 +1,4 @@
-/** Decides which nodes and groups a question finds: one array of flags for each term, then and, or, not. */
+/** Which nodes and groups a question finds: one array of flags for each term, then and, or, not. */
 
 import { shortType } from "../base/format";
 import type { Csr } from "../base/csr";

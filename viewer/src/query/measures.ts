@@ -1,4 +1,4 @@
-/** Decides what can be measured of a node: time, error, bytes, FLOPs, parameters and any data that the file gives. */
+/** What can be measured of a node: time, error, bytes, FLOPs, parameters and any data that the file gives. */
 
 import { typeSize } from "../base/format";
 import { countsOf, withinInside } from "../model/counts";

@@ -1,4 +1,4 @@
-/** Decides how an item is named across stages and groupings, and which item a name means now. */
+/** How an item is named across stages and groupings, and which item a name means now. */
 
 import { groupKey, insideRow } from "../model/hierarchy";
 import { INSIDE } from "../model/inside";

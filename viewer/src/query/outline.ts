@@ -1,4 +1,4 @@
-/** Decides what the outline lists: the tree of groups and nodes, flattened as far as it is opened, a window at a time. */
+/** What the outline lists: the tree of groups and nodes, flattened as far as it is opened, a window at a time. */
 
 import { shownMembers } from "../layout/problem";
 import { countIn } from "../model/counts";

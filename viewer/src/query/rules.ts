@@ -1,4 +1,4 @@
-/** Decides what style rules mean: ours (a query) and Model Explorer's, one list, the first that fits a box wins. */
+/** What style rules mean: ours (a query) and Model Explorer's, one list, the first that fits a box wins. */
 
 import { parseColor } from "../base/color";
 import { groupClass, groupTitle, nodeTitle, soleOp } from "../model/labels";

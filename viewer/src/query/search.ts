@@ -1,4 +1,4 @@
-/** Decides what a search answers: how many, the best first, and which boxes light up. */
+/** What a search answers: how many, the best first, and which boxes light up. */
 
 import { countIn } from "../model/counts";
 import { groupClass, groupSubtitle, groupTitle, nodeSubtitle, nodeTitle, soleHome } from "../model/labels";

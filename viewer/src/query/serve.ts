@@ -1,4 +1,4 @@
-/** Decides how the worker answers panels: every question is about what is shown right now. */
+/** How the worker answers panels: every question is about what is shown right now. */
 
 import type { Served } from "../base/rpc";
 import { groupKey, insideRow } from "../model/hierarchy";

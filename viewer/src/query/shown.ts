@@ -1,4 +1,4 @@
-/** Decides what questions are asked about: the file, the graph and the view that the worker holds right now. */
+/** What questions are asked about: the file, the graph and the view that the worker holds right now. */
 
 import type { LayoutSession } from "../layout/session";
 import type { Graph } from "../model/graph";

@@ -1,4 +1,4 @@
-/** Decides what is said of a whole model or of a group: totals, op counts, parameters, FLOPs, time, largest tensors. */
+/** What is said of a whole model or of a group: totals, op counts, parameters, FLOPs, time, largest tensors. */
 
 import { shortType, typeSize } from "../base/format";
 import { groupClass, groupTitle, nodeTitle, portName, shortOp } from "../model/labels";

@@ -1,4 +1,4 @@
-/** Decides how the tables beside the nodes are looked up: by node id, indexed when first asked for. */
+/** How the tables beside the nodes are looked up: by node id, indexed when first asked for. */
 
 import type { Recording } from "../model/recording";
 import type { Table } from "../model/table";

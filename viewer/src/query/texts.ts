@@ -1,4 +1,4 @@
-/** Decides how texts are searched: each distinct string is tested once, and plain words by one scan over all bytes. */
+/** How texts are searched: each distinct string is tested once, and plain words by one scan over all bytes. */
 
 import type { Strings } from "../model/strings";
 import { matches, type Pattern } from "./language";

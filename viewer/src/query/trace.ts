@@ -1,4 +1,4 @@
-/** Decides what a walk finds: everything upstream or downstream, and the boxes on screen that one step leads to. */
+/** What a walk finds: everything upstream or downstream, and the boxes on screen that one step leads to. */
 
 import type { Hierarchy } from "../model/hierarchy";
 import { FOLDED, type LayoutSession } from "../layout/session";

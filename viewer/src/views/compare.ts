@@ -1,4 +1,4 @@
-/** Decides how two graphs or stages stand side by side: panned, unfolded and selected in step, differences marked on both. */
+/** How two graphs or stages stand side by side: panned, unfolded and selected in step, differences marked on both. */
 
 import { App } from "../app/app";
 import { el } from "../base/dom";

@@ -1,4 +1,4 @@
-/** Decides how tests make recordings: tables from plain rows, packed as the Python writer packs them. */
+/** How tests make recordings: tables from plain rows, packed as the Python writer packs them. */
 
 import { deflateRawSync } from "node:zlib";
 import { GRAPH_TABLES, type ColumnSpec } from "../../src/model/schema";

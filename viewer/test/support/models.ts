@@ -1,4 +1,4 @@
-/** Decides the models that tests look at: small ones by hand, large ones by rule. */
+/** The models that tests look at: small ones by hand, large ones by rule. */
 
 import { Graph } from "../../src/model/graph";
 import { buildHierarchy, type Hierarchy } from "../../src/model/hierarchy";

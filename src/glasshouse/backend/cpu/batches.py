@@ -1,4 +1,4 @@
-"""Decides which kernels are compiled together, and finds those that an earlier build compiled.
+"""Which kernels are compiled together, and finds those that an earlier build compiled.
 
 Reading the headers costs 0.6 s a file, a kernel 0.1 to 1 s; parsing the headers in advance cost
 2.2 s and 0.15 s a file. So kernels that the cache lacks are compiled a few at a time, in as many

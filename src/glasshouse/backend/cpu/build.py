@@ -1,4 +1,4 @@
-"""Decides how generated code is built: in parallel, only what the cache lacks, kept by content.
+"""How generated code is built: in parallel, only what the cache lacks, kept by content.
 
 The cache holds object files and libraries named after a hash of everything that went into them:
 text, headers, compiler, flags, processor (`cache.py`: how they are kept whole; `batches.py`: which

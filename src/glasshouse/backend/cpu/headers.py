@@ -1,4 +1,4 @@
-"""Decides which headers a process builds from: those that were there when it first asked.
+"""Which headers a process builds from: those that were there when it first asked.
 
 Pieces of one program must come from the same headers, and kernels of all programs share one pool of
 threads. An upgrade under a running process (or an editor) would mix two versions, which ends in a

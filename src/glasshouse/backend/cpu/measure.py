@@ -1,4 +1,4 @@
-"""Decides how ways to compute a convolution are timed: in turns, weights cold, data as in a model.
+"""How ways to compute a convolution are timed: in turns, weights cold, data as in a model.
 
 In a model a layer finds its input in the cache and its weights not, because all other layers ran
 since. So a large buffer is read before each run, and then the input. One thread runs, and its

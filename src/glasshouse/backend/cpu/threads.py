@@ -1,4 +1,4 @@
-"""Decides which threads run kernels: one pool for the process, made by the first library loaded.
+"""Which threads run kernels: one pool for the process, made by the first library loaded.
 
 Libraries that were built from the same headers (a hash tells) can use one pool. One that another
 version of Glasshouse built and saved gets its own: its idea of a pool may differ.

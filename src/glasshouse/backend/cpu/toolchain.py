@@ -1,4 +1,4 @@
-"""Decides which C++ compiler builds generated code, and with which flags."""
+"""Which C++ compiler builds generated code, and with which flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides which nodes form a quantised cluster where nobody marked one: dequantize, op, quantize.
+"""Which nodes form a quantised cluster where nobody marked one: dequantize, op, quantize.
 
 A cluster is a few ops, each of which feeds only the next, that read at least one dequantize and
 whose result at least one quantize takes; with all of these dequantize and quantize nodes.

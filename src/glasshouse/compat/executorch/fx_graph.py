@@ -1,4 +1,4 @@
-"""Decides how an fx graph becomes a graph of a recording: every node, with all that its meta says.
+"""How an fx graph becomes a graph of a recording: every node, with all that its meta says.
 
 A `get_attr` that only fetches the graph of a branch or of a delegate is no node: the graph hangs on
 the call that gets it, and can be opened there.

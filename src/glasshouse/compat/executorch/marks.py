@@ -1,4 +1,4 @@
-"""Decides which partition and which cluster a node is in: groupings beside the module hierarchy."""
+"""Which partition and which cluster a node is in: groupings beside the module hierarchy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides which module a node belongs to: its own stack, or for a node that a quantiser put there
+"""Which module a node belongs to: its own stack, or for a node that a quantiser put there
 the stack of the op it serves.
 """
 

@@ -1,4 +1,4 @@
-"""Decides how targets, types and arguments of fx nodes are spelled in a recording."""
+"""How targets, types and arguments of fx nodes are spelled in a recording."""
 
 from __future__ import annotations
 

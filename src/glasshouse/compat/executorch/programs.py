@@ -1,4 +1,4 @@
-"""Decides what can be visualised: an exported program, or a manager with one for each method."""
+"""What can be visualised: an exported program, or a manager with one for each method."""
 
 from __future__ import annotations
 

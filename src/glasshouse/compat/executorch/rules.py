@@ -1,4 +1,4 @@
-"""Decides the highlight style: quantize and dequantize, other ops, clusters, a colour a partition.
+"""The highlight style: quantize and dequantize, other ops, clusters, a colour a partition.
 
 The rules are Model Explorer's (docs/formats.md): the first that fits a box wins.
 """

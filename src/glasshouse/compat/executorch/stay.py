@@ -1,4 +1,4 @@
-"""Decides how long a script that opened pages lives: until Ctrl-C, where somebody is there.
+"""How long a script that opened pages lives: until Ctrl-C, where somebody is there.
 
 Model Explorer waits inside the call; here the script runs on, opens what else it opens, and waits
 at its end. Without a terminal nobody could end the wait, so there is none.

@@ -1,4 +1,4 @@
-"""Decides what a module is in Jittor's way: `execute` runs it, the tensors it holds are learned."""
+"""What a module is in Jittor's way: `execute` runs it, the tensors it holds are learned."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how the inside of a fused Hidet node is read: printed graphs of two generations.
+"""How the inside of a fused Hidet node is read: printed graphs of two generations.
 
 0.6 prints the fused graph as an attribute (`x_3: float32[8][cpu] = Reshape(x, shape=[8])`); 0.2
 prints a task graph in the description (`y_1 = reshape(x_1=x)`, shapes on lines of their own).

@@ -1,4 +1,4 @@
-"""Decides how Hidet's JSON becomes a recording: one file a stage, a folder the stages of a run.
+"""How Hidet's JSON becomes a recording: one file a stage, a folder the stages of a run.
 
 Inputs and constants, which the file mentions only as arguments, become nodes of their own; edges
 come from equal argument names. The inside of a fused node becomes a nested graph.

@@ -1,4 +1,4 @@
-"""Decides how a recording becomes Hidet's flow graph JSON, as its later generation writes it.
+"""How a recording becomes Hidet's flow graph JSON, as its later generation writes it.
 
 Inputs and constants are arguments there, not nodes. What makes a node a constant is that it reads
 nothing and is not an input of the graph.

@@ -1,4 +1,4 @@
-"""Decides how a Jittor jit_key reads: the ops of an executed group and the choices made for it.
+"""How a Jittor jit_key reads: the ops of an executed group and the choices made for it.
 
 A key is a run of fields that start with a guillemet, `name:text` or `name=hexadecimal`. `opkeyN:`
 (N hexadecimal) opens the fields of the N-th op; from `JIT:` on the fields are of the whole group.

@@ -1,4 +1,4 @@
-"""Decides which phase a traced node belongs to: initialisation, forward, backward or optimiser.
+"""Which phase a traced node belongs to: initialisation, forward, backward or optimiser.
 
 The outermost stack entry tells it for most: `Model_init` is a constructor, `grad`/`Grad` a gradient
 (once for each order), a scope whose class is an optimiser an update. Nodes outside any scope follow

@@ -1,4 +1,4 @@
-"""Decides how a Jittor trace becomes a recording: variables and ops as nodes, groups as kernels.
+"""How a Jittor trace becomes a recording: variables and ops as nodes, groups as kernels.
 
 Four groupings: `module` (phases side by side, the module hierarchy inside each), `phase`, `layer`
 (the module hierarchy, all phases together) and `kernel` (executed groups in order).

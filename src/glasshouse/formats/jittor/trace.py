@@ -1,4 +1,4 @@
-"""Decides what a Jittor trace says: its nodes and executed groups, checked and typed.
+"""What a Jittor trace says: its nodes and executed groups, checked and typed.
 
 Real files deviate from the description (unsorted dicts, repeated inputs, gradients of ops that are
 not in the file, undocumented attributes), so every field may be absent or odd; only a file that is

@@ -1,4 +1,4 @@
-"""Decides how a recording becomes a Jittor trace: a dict of plain containers, pickled.
+"""How a recording becomes a Jittor trace: a dict of plain containers, pickled.
 
 A trace has a node for every variable. A recording that came from a trace has them already; in any
 other, each output of a node becomes one, numbered behind the nodes.

@@ -1,4 +1,4 @@
-"""Decides what the parts of an op's text are: results, name, operands, attributes, location."""
+"""What the parts of an op's text are: results, name, operands, attributes, location."""
 
 from __future__ import annotations
 

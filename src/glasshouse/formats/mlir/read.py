@@ -1,4 +1,4 @@
-"""Decides how MLIR text becomes a recording: functions as graphs, regions as nested graphs.
+"""How MLIR text becomes a recording: functions as graphs, regions as nested graphs.
 
 Operands are the values that an op mentions before its types; a value of an outer region is shown
 as captured. Locations give lines, and paths (`jit(f)/layer/dot`) that group the nodes.

@@ -1,4 +1,4 @@
-"""Decides where one op ends and the next begins: lines of MLIR text into a tree of ops.
+"""Where one op ends and the next begins: lines of MLIR text into a tree of ops.
 
 Tools print an op on a line of its own; a region opens with a brace at the end of a line and closes
 with one at the start. That holds for the generic form (`"op"(...) ({`, `}) : (...) -> ...`) and for

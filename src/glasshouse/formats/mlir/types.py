@@ -1,4 +1,4 @@
-"""Decides how MLIR types and bracketed text are taken apart."""
+"""How MLIR types and bracketed text are taken apart."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how a namespace is cut into groups: `/` separates, `\\/` is a slash inside a name."""
+"""How a namespace is cut into groups: `/` separates, `\\/` is a slash inside a name."""
 
 from __future__ import annotations
 

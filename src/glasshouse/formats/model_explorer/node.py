@@ -1,4 +1,4 @@
-"""Decides how one Model Explorer node is read: its parts as plain values, the rest kept as it was.
+"""How one Model Explorer node is read: its parts as plain values, the rest kept as it was.
 
 What a recording has a column for goes there. Attributes of inputs and outputs become attributes
 of the node, `output:0:quantization`. Whatever these could not give back exactly (styles, odd ids,

@@ -1,4 +1,4 @@
-"""Decides how Model Explorer's node data travels: overlays by node as `data` rows of a graph.
+"""How Model Explorer's node data travels: overlays by node as `data` rows of a graph.
 
 A value that is a number colours a node; any other value is a label. Colours by threshold or
 gradient belong to the whole overlay and are kept as a style row of kind `node_data`.

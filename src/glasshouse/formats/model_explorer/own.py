@@ -1,4 +1,4 @@
-"""Decides how what only a recording knows travels in Model Explorer's attributes: under `gh.`.
+"""How what only a recording knows travels in Model Explorer's attributes: under `gh.`.
 
 Model Explorer shows these like any attribute; our reader puts them back where they came from.
 """

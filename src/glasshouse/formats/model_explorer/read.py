@@ -1,4 +1,4 @@
-"""Decides how Model Explorer graph JSON becomes a recording: node by node, never the whole tree.
+"""How Model Explorer graph JSON becomes a recording: node by node, never the whole tree.
 
 Accepts `{label, graphs}`, a list of graphs, a list of `{label, subgraphs}`, and a lone graph.
 Graphs that our writer marked as stages of one graph become stages again.

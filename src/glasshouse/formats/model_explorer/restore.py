@@ -1,4 +1,4 @@
-"""Decides how attributes that our writer added go back into a recording's columns."""
+"""How attributes that our writer added go back into a recording's columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how styler rules and sync mappings travel: as style rows, word for word.
+"""How styler rules and sync mappings travel: as style rows, word for word.
 
 Our own style rules are Model Explorer's (docs/formats.md), so importing is copying: a row of kind
 `rule` for each rule, in order, and a row of kind `sync` for each mapping.

@@ -1,4 +1,4 @@
-"""Decides how graphs that are stages of one graph become one graph again, and graph-level facts.
+"""How graphs that are stages of one graph become one graph again, and graph-level facts.
 
 Our writer puts each stage into a graph of its own and says so in the graph's attributes. A file
 from elsewhere has no such attributes and passes through unchanged.

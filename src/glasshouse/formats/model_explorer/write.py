@@ -1,4 +1,4 @@
-"""Decides how a recording becomes Model Explorer graph JSON: a graph for each stage.
+"""How a recording becomes Model Explorer graph JSON: a graph for each stage.
 
 The grouping `module` (or the first there is) becomes the namespace; other groupings, names, source
 lines and origins travel as attributes under `gh.`, see `own`. What was read from Model Explorer

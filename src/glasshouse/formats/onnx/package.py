@@ -1,4 +1,4 @@
-"""Decides how the `onnx` package is found: when first needed, with a clear word if it is absent."""
+"""How the `onnx` package is found: when first needed, with a clear word if it is absent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how an ONNX model becomes a recording: as it stands, without checking or inferring.
+"""How an ONNX model becomes a recording: as it stands, without checking or inferring.
 
 A broken shape is shown as it is, a missing external file is named, a value that nobody produces is
 an operand from nowhere. Groups come from the exporter's own scopes where the model has them, else

@@ -1,4 +1,4 @@
-"""Decides how ONNX types, attributes and small tensors read as text."""
+"""How ONNX types, attributes and small tensors read as text."""
 
 from __future__ import annotations
 

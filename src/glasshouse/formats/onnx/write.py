@@ -1,4 +1,4 @@
-"""Decides how a recording becomes an ONNX file that any ONNX viewer opens.
+"""How a recording becomes an ONNX file that any ONNX viewer opens.
 
 Ops that ONNX defines keep its domain when the recording came from ONNX; every other op goes under
 the domain `glasshouse`. Weights are not in a recording: constants are declared with type and shape

@@ -1,4 +1,4 @@
-"""Decides how an exported program becomes a recording, without torch and without unpickling.
+"""How an exported program becomes a recording, without torch and without unpickling.
 
 Groups come from the whole `nn_module_stack`, so `encoder.0` and `decoder.0` stay apart; a node's
 line is the innermost frame of the user's own code; bodies of `cond` and the like are graphs.

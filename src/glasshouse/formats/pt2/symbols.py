@@ -1,4 +1,4 @@
-"""Decides how symbolic sizes read: `Mul(Integer(2), Symbol('s0', ...))` as `2*s0`."""
+"""How symbolic sizes read: `Mul(Integer(2), Symbol('s0', ...))` as `2*s0`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how the arguments of an exported node are read: tensors as operands, the rest as text.
+"""How the arguments of an exported node are read: tensors as operands, the rest as text.
 
 The serialised form is a tagged union, `{"as_int": 3}`; which tags there are is fixed by the schema
 of torch.export (major version 8, and 5 to 7 before it).

@@ -1,4 +1,4 @@
-"""Decides what a body of If, Loop or Scan reads from outside, and how it becomes a graph."""
+"""What a body of If, Loop or Scan reads from outside, and how it becomes a graph."""
 
 from __future__ import annotations
 

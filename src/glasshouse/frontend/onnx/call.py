@@ -1,4 +1,4 @@
-"""Decides what a spelling sees of an ONNX node: operands, what is known of them, attributes."""
+"""What a spelling sees of an ONNX node: operands, what is known of them, attributes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides which element types of ONNX the core has, and how their bytes are stored."""
+"""Which element types of ONNX the core has, and how their bytes are stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how a graph becomes an ONNX model: what ONNX can say, under the names the graph has."""
+"""How a graph becomes an ONNX model: what ONNX can say, under the names the graph has."""
 
 from __future__ import annotations
 

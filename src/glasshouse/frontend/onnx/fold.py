@@ -1,4 +1,4 @@
-"""Decides which values are numbers before the model runs: small ones made from constants alone."""
+"""Which values are numbers before the model runs: small ones made from constants alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how functions are inlined: the model's own, and the bodies that ONNX defines for ops."""
+"""How functions are inlined: the model's own, and the bodies that ONNX defines for ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how an ONNX graph becomes nodes: one after the other, each with its origin.
+"""How an ONNX graph becomes nodes: one after the other, each with its origin.
 
 A node is spelled in core ops; where that refuses, the body that ONNX itself defines for the op is
 inlined; where there is none, an opaque node runs it through ONNX's reference evaluator.

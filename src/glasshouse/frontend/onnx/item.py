@@ -1,4 +1,4 @@
-"""Decides what an ONNX value is during import: a handle, or what is known of it before a handle.
+"""What an ONNX value is during import: a handle, or what is known of it before a handle.
 
 Shapes travel through ONNX graphs as int64 tensors. Such a tensor is kept as an array of sizes and
 becomes nodes only when something reads it as a tensor.

@@ -1,4 +1,4 @@
-"""Decides what is a model that can be compiled: a file or a ModelProto, readable and new enough."""
+"""What is a model that can be compiled: a file or a ModelProto, readable and new enough."""
 
 from __future__ import annotations
 

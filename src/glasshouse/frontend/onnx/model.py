@@ -1,4 +1,4 @@
-"""Decides how a whole ONNX model becomes a graph: its inputs, weights, nodes and outputs."""
+"""How a whole ONNX model becomes a graph: its inputs, weights, nodes and outputs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how an op without a spelling runs: as one node, through ONNX's reference evaluator."""
+"""How an op without a spelling runs: as one node, through ONNX's reference evaluator."""
 
 from __future__ import annotations
 

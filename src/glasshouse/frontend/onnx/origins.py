@@ -1,4 +1,4 @@
-"""Decides where an imported node comes from: module path, class names and user's line as left by
+"""Where an imported node comes from: module path, class names and user's line as left by
 the exporter in metadata, else the slashes in node names."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decides how the `onnx` package is found: on first use, with one line on what to install."""
+"""How the `onnx` package is found: on first use, with one line on what to install."""
 
 from __future__ import annotations
 

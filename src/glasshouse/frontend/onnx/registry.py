@@ -1,4 +1,4 @@
-"""Decides how an ONNX op finds its spelling in core ops: by name, one function each."""
+"""How an ONNX op finds its spelling in core ops: by name, one function each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ONNX's types become the core's: named sizes are symbols, unnamed ones get a name."""
+"""How ONNX's types become the core's: named sizes are symbols, unnamed ones get a name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides which computations on shapes are done during import: small integer tensors whose elements
+"""Which computations on shapes are done during import: small integer tensors whose elements
 are numbers or symbolic sizes, so that shapes come out static or symbolic instead of unknown.
 
 Elements are Python numbers and sizes in object arrays; NumPy moves them about and calls their own

@@ -1,4 +1,4 @@
-"""Decides how stored tensors become arrays: without a copy where the file has them in one piece.
+"""How stored tensors become arrays: without a copy where the file has them in one piece.
 
 External data is memory-mapped, and its path must stay inside the model's folder: a model file may
 come from anywhere, and must not read other files of the machine.

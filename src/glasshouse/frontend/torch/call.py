@@ -1,4 +1,4 @@
-"""Decides what is known of one call of a PyTorch op: arguments, what it writes, what it gives."""
+"""What is known of one call of a PyTorch op: arguments, what it writes, what it gives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how a PyTorch model is captured: `torch.export`, and what is tried where it refuses."""
+"""How a PyTorch model is captured: `torch.export`, and what is tried where it refuses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how a complex tensor is carried: as its real and imaginary parts along a last axis."""
+"""How a complex tensor is carried: as its real and imaginary parts along a last axis."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how the results of a call come about: the op's spelling, PyTorch's decomposition of it,
+"""How the results of a call come about: the op's spelling, PyTorch's decomposition of it,
 or an opaque node; the first that does. What a way made before it gave up is forgotten."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decides how objects that hold tensors (caches, results of a class of one's own) are taken apart.
+"""How objects that hold tensors (caches, results of a class of one's own) are taken apart.
 
 `torch.export` knows tuples, lists, dicts and what is registered with its tree library. Everything
 else that a model takes or returns is registered here when it is met: its attributes that hold

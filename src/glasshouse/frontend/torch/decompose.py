@@ -1,4 +1,4 @@
-"""Decides what is tried for an op without a spelling: PyTorch's decomposition of this one op."""
+"""What is tried for an op without a spelling: PyTorch's decomposition of this one op."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how PyTorch's symbolic sizes are written in a graph: names, ranges, formulas."""
+"""How PyTorch's symbolic sizes are written in a graph: names, ranges, formulas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides which element type of the graph stands for which of PyTorch's, and who promotes whom."""
+"""Which element type of the graph stands for which of PyTorch's, and who promotes whom."""
 
 from __future__ import annotations
 

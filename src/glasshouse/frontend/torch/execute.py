@@ -1,4 +1,4 @@
-"""Decides what runs a captured graph inside PyTorch: a compiled module, else the reference."""
+"""What runs a captured graph inside PyTorch: a compiled module, else the reference."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how a `torch.fx.GraphModule` of ATen ops becomes a graph, as it is."""
+"""How a `torch.fx.GraphModule` of ATen ops becomes a graph, as it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides which groups besides modules a captured node belongs to: quantised clusters, partitions.
+"""Which groups besides modules a captured node belongs to: quantised clusters, partitions.
 
 A cluster is a few ops between dequantize and quantize, each feeding only the next, found by
 structure. A partition is what runs in one place: as a `delegation_tag` in the program says, or a

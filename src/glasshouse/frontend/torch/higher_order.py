@@ -1,4 +1,4 @@
-"""Decides how PyTorch's higher-order ops become control flow with bodies, or are inlined."""
+"""How PyTorch's higher-order ops become control flow with bodies, or are inlined."""
 
 from __future__ import annotations
 

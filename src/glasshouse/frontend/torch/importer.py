@@ -1,4 +1,4 @@
-"""Decides how an fx graph of ATen ops becomes nodes: one after the other, each with its origin."""
+"""How an fx graph of ATen ops becomes nodes: one after the other, each with its origin."""
 
 from __future__ import annotations
 

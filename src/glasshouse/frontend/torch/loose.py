@@ -1,4 +1,4 @@
-"""Decides how a model is captured that `torch.export` refuses: by running it once on its inputs.
+"""How a model is captured that `torch.export` refuses: by running it once on its inputs.
 
 Every op that runs is recorded. Branches and numbers that depend on data are fixed as they are for
 these inputs; so the graph is right for inputs that take the same way, and a warning says so.

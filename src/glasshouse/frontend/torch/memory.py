@@ -1,4 +1,4 @@
-"""Decides which tensors of a captured program share memory, and what a call does to it: results
+"""Which tensors of a captured program share memory, and what a call does to it: results
 that are views of an argument, and arguments that get new values in place."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decides how an op without a spelling stays in the graph: as a node that PyTorch runs."""
+"""How an op without a spelling stays in the graph: as a node that PyTorch runs."""
 
 from __future__ import annotations
 

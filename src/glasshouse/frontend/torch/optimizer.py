@@ -1,4 +1,4 @@
-"""Decides how the step of a `torch.optim` optimiser is captured: traced on tensors without data.
+"""How the step of a `torch.optim` optimiser is captured: traced on tensors without data.
 
 Its state (moments, step counts) becomes variables. They begin with what the optimiser holds, or
 with what it would hold before its first step.

@@ -1,4 +1,4 @@
-"""Decides how an exported program becomes a graph: inputs, weights, state, outputs, names."""
+"""How an exported program becomes a graph: inputs, weights, state, outputs, names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what is said when PyTorch cannot capture a model: what, where, what to change."""
+"""What is said when PyTorch cannot capture a model: what, where, what to change."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what a captured tensor holds when models write into tensors and into views of them.
+"""What a captured tensor holds when models write into tensors and into views of them.
 
 A graph has values, PyTorch has memory. A `Slot` is a tensor of the captured program: it has a value
 of the graph, or it is a view of another slot and has its part of that. Writing into a slot gives

@@ -1,4 +1,4 @@
-"""Decides where a captured node comes from: module path, the user's line, what lies below it."""
+"""Where a captured node comes from: module path, the user's line, what lies below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides which lines PyTorch writes down for each op that it captures.
+"""Which lines PyTorch writes down for each op that it captures.
 
 PyTorch keeps the lines of functions called `forward`. A user's model calls plain functions too, so
 while we capture, every frame from the outermost `forward` inwards is kept, but for PyTorch's own

@@ -1,4 +1,4 @@
-"""Decides what becomes of Python's own arithmetic on sizes, and of numbers read out of tensors."""
+"""What becomes of Python's own arithmetic on sizes, and of numbers read out of tensors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how a whole training step is captured: forward, backward and optimiser in one graph.
+"""How a whole training step is captured: forward, backward and optimiser in one graph.
 
 The forward part is captured as `gh.trace` does it, gradients are our own (`ops.reverse`), so
 each backward node names the forward node that it belongs to, and the optimiser's step is traced

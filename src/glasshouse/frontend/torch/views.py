@@ -1,4 +1,4 @@
-"""Decides how a write into a view reaches the tensor that it is a view of."""
+"""How a write into a view reaches the tensor that it is a view of."""
 
 from __future__ import annotations
 

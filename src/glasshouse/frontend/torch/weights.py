@@ -1,4 +1,4 @@
-"""Decides how parameters and buffers enter a graph: as constants or variables on shared memory."""
+"""How parameters and buffers enter a graph: as constants or variables on shared memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides the encoder BERT, with the parameter names of Hugging Face's `BertModel`."""
+"""The encoder BERT, with the parameter names of Hugging Face's `BertModel`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides the decoder GPT-2, with the parameter names of Hugging Face's `GPT2Model`."""
+"""The decoder GPT-2, with the parameter names of Hugging Face's `GPT2Model`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides a Llama-style decoder, with the parameter names of Hugging Face's `LlamaForCausalLM`."""
+"""A Llama-style decoder, with the parameter names of Hugging Face's `LlamaForCausalLM`."""
 
 from __future__ import annotations
 

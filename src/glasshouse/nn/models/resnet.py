@@ -1,4 +1,4 @@
-"""Decides the residual networks ResNet-18, 34 and 50, with torchvision's parameter names."""
+"""The residual networks ResNet-18, 34 and 50, with torchvision's parameter names."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides the model of `glasshouse demo`: one layer of self-attention, as in BERT."""
+"""The model of `glasshouse demo`: one layer of self-attention, as in BERT."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides the vision transformer ViT, with torchvision's parameter names."""
+"""The vision transformer ViT, with torchvision's parameter names."""
 
 from __future__ import annotations
 

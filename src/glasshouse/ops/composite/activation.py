@@ -1,4 +1,4 @@
-"""Decides how further activations and functions are spelled with the core's."""
+"""How further activations and functions are spelled with the core's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how an Einstein sum is spelled: pair by pair, each as one matmul between permutes."""
+"""How an Einstein sum is spelled: pair by pair, each as one matmul between permutes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how tensors are filled, masked and bordered with values."""
+"""How tensors are filled, masked and bordered with values."""
 
 from __future__ import annotations
 

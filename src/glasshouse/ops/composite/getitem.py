@@ -1,4 +1,4 @@
-"""Decides what `x[...]` means: ints, slices, None, Ellipsis, integer arrays, and fixed masks.
+"""What `x[...]` means: ints, slices, None, Ellipsis, integer arrays, and fixed masks.
 
 As in PyTorch: ints and slices apply first; several index arrays broadcast together, and the axis
 that they make stands where they stood, or in front when a slice lies between them.

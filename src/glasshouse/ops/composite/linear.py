@@ -1,4 +1,4 @@
-"""Decides how products with weights and biases are spelled with matmul, conv and add."""
+"""How products with weights and biases are spelled with matmul, conv and add."""
 
 from __future__ import annotations
 

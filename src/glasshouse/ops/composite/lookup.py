@@ -1,4 +1,4 @@
-"""Decides how tables are read and written by index, and windows and diagonals taken out."""
+"""How tables are read and written by index, and windows and diagonals taken out."""
 
 from __future__ import annotations
 

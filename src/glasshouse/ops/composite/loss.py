@@ -1,4 +1,4 @@
-"""Decides how losses are spelled with the core's ops; each as PyTorch defines it."""
+"""How losses are spelled with the core's ops; each as PyTorch defines it."""
 
 from __future__ import annotations
 

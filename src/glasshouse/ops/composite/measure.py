@@ -1,4 +1,4 @@
-"""Decides how norms, deviations and normalisations of whole tensors are spelled with reductions."""
+"""How norms, deviations and normalisations of whole tensors are spelled with reductions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how common changes of shape are spelled with the core ops of that family."""
+"""How common changes of shape are spelled with the core ops of that family."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how pooling and resizing are called by PyTorch's arguments."""
+"""How pooling and resizing are called by PyTorch's arguments."""
 
 from __future__ import annotations
 

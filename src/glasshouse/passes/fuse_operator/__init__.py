@@ -1,4 +1,4 @@
-"""Decides how nodes become kernels: planned groups turn into fused nodes, their graph inside."""
+"""How nodes become kernels: planned groups turn into fused nodes, their graph inside."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides what is known of a group while it grows: its nodes, what it reads, and where it ends."""
+"""What is known of a group while it grows: its nodes, what it reads, and where it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how often an inlined value is computed: once for each index at which the group reads it.
+"""How often an inlined value is computed: once for each index at which the group reads it.
 
 A demand is a place: two elementwise readers at one index share the element, a slice reads it at
 another index, and a broadcast reads it again for every repetition.

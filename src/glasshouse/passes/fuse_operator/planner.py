@@ -1,4 +1,4 @@
-"""Decides which nodes share a kernel: epilogues of anchors first, then what is inlined, then loops.
+"""Which nodes share a kernel: epilogues of anchors first, then what is inlined, then loops.
 
 Every node has a position in one topological order. Every node outside a group that reads from it
 stands behind the group's last node; so groups cannot wait for each other (0004-passes.md).

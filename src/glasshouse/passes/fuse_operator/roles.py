@@ -1,4 +1,4 @@
-"""Decides which part an op can play in a fused group; docs/design/0004-passes.md has the rules."""
+"""Which part an op can play in a fused group; docs/design/0004-passes.md has the rules."""
 
 from __future__ import annotations
 

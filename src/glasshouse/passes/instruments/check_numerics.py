@@ -1,4 +1,4 @@
-"""Decides whether passes kept the meaning: outputs after each against those of the first graph.
+"""Whether passes kept the meaning: outputs after each against those of the first graph.
 
 When the tolerance breaks, the pass is repeated from the graph before it with some of its rewrites
 left out, until the smallest set is found that breaks it; that set is named.

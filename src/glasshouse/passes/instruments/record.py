@@ -1,4 +1,4 @@
-"""Decides how a run of passes becomes a recording: one stage a pass, with every decision."""
+"""How a run of passes becomes a recording: one stage a pass, with every decision."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides where intermediate graphs are kept: numbered files, text and JSON, one pair a pass."""
+"""Where intermediate graphs are kept: numbered files, text and JSON, one pair a pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how a graph is simplified: rules and merges, round after round, until nothing changes."""
+"""How a graph is simplified: rules and merges, round after round, until nothing changes."""
 
 from __future__ import annotations
 

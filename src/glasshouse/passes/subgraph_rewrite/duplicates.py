@@ -1,4 +1,4 @@
-"""Decides which nodes are superfluous: what nothing reads, and what is computed already."""
+"""Which nodes are superfluous: what nothing reads, and what is computed already."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides in which order rules are tried: by worklist, each node again only when it was touched."""
+"""In which order rules are tried: by worklist, each node again only when it was touched."""
 
 from __future__ import annotations
 

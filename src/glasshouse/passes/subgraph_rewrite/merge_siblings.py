@@ -1,4 +1,4 @@
-"""Decides when products of one value become one: Q, K and V with weights side by side, then slices.
+"""When products of one value become one: Q, K and V with weights side by side, then slices.
 
 Each sibling is a matmul or convolution with constant weights, its bias, and an activation that all
 of them have. Merging saves reading the input again and launching kernels. It costs a round trip

@@ -1,4 +1,4 @@
-"""Decides what a rule is: a function from a node to what should stand in its place, or None.
+"""What a rule is: a function from a node to what should stand in its place, or None.
 
     @rule("relu", why="relu of what is never negative changes nothing")
     def relu_of_positive(node: Node, rw: Rewriter) -> Match | None:

@@ -1,4 +1,4 @@
-"""Decides how the kernel headers are compiled for tests.
+"""How the kernel headers are compiled for tests.
 
 One small driver an area, compiled once for each instruction set.
 """

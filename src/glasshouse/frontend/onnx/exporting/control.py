@@ -1,4 +1,4 @@
-"""Decides how control flow and fused groups are written in ONNX: as bodies, or unfolded."""
+"""How control flow and fused groups are written in ONNX: as bodies, or unfolded."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how elementwise core ops are written in ONNX."""
+"""How elementwise core ops are written in ONNX."""
 
 from __future__ import annotations
 

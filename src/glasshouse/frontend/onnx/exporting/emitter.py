@@ -1,4 +1,4 @@
-"""Decides how nodes of an ONNX graph are written: names, constants, sizes computed from inputs."""
+"""How nodes of an ONNX graph are written: names, constants, sizes computed from inputs."""
 
 from __future__ import annotations
 

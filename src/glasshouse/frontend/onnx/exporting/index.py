@@ -1,4 +1,4 @@
-"""Decides how core ops that read and write by index, sort and choose are written in ONNX."""
+"""How core ops that read and write by index, sort and choose are written in ONNX."""
 
 from __future__ import annotations
 

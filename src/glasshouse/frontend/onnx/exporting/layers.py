@@ -1,4 +1,4 @@
-"""Decides how products, convolutions, pooling, normalisation and attention are written in ONNX."""
+"""How products, convolutions, pooling, normalisation and attention are written in ONNX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how reductions are written in ONNX."""
+"""How reductions are written in ONNX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how core ops that move elements about are written in ONNX."""
+"""How core ops that move elements about are written in ONNX."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ONNX's activation functions are spelled."""
+"""How ONNX's activation functions are spelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ONNX's arithmetic, comparison, logic and casts are spelled.
+"""How ONNX's arithmetic, comparison, logic and casts are spelled.
 
 ONNX does not promote: both operands have one type. Whole numbers divide towards zero, in the core
 towards minus infinity.

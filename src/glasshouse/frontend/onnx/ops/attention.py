@@ -1,4 +1,4 @@
-"""Decides how ONNX's attention is spelled: as the core's, where it says the same."""
+"""How ONNX's attention is spelled: as the core's, where it says the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ONNX's If, Loop and Scan are spelled: as control ops with nested graphs, or inlined
+"""How ONNX's If, Loop and Scan are spelled: as control ops with nested graphs, or inlined
 where it is known what they do."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decides how ONNX's convolutions are spelled."""
+"""How ONNX's convolutions are spelled."""
 
 from __future__ import annotations
 

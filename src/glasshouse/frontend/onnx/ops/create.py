@@ -1,4 +1,4 @@
-"""Decides how ONNX's constants and ranges are spelled."""
+"""How ONNX's constants and ranges are spelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ONNX's GridSample is spelled."""
+"""How ONNX's GridSample is spelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ONNX's reading and writing by index are spelled."""
+"""How ONNX's reading and writing by index are spelled."""
 
 from __future__ import annotations
 

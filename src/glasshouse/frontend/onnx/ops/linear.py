@@ -1,4 +1,4 @@
-"""Decides how ONNX's products of matrices are spelled."""
+"""How ONNX's products of matrices are spelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how the ops that ONNX Runtime's tools put into models (com.microsoft) are spelled."""
+"""How the ops that ONNX Runtime's tools put into models (com.microsoft) are spelled."""
 
 from __future__ import annotations
 

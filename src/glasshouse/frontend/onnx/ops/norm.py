@@ -1,4 +1,4 @@
-"""Decides how ONNX's normalisations are spelled."""
+"""How ONNX's normalisations are spelled."""
 
 from __future__ import annotations
 

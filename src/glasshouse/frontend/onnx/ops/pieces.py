@@ -1,4 +1,4 @@
-"""Decides how ONNX's joining, splitting, slicing and padding are spelled."""
+"""How ONNX's joining, splitting, slicing and padding are spelled."""
 
 from __future__ import annotations
 

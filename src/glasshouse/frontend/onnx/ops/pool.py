@@ -1,4 +1,4 @@
-"""Decides how ONNX's pooling is spelled."""
+"""How ONNX's pooling is spelled."""
 
 from __future__ import annotations
 

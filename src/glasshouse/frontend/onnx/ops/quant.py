@@ -1,4 +1,4 @@
-"""Decides how ONNX's quantised ops are spelled: whole-number products between quantize and
+"""How ONNX's quantised ops are spelled: whole-number products between quantize and
 dequantize, so that scales and zero points stay in sight."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Decides how ONNX's recurrent layers are spelled: a scan over time, one for each direction."""
+"""How ONNX's recurrent layers are spelled: a scan over time, one for each direction."""
 
 from __future__ import annotations
 

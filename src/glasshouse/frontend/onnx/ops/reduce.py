@@ -1,4 +1,4 @@
-"""Decides how ONNX's reductions are spelled: results keep the element type of the operand."""
+"""How ONNX's reductions are spelled: results keep the element type of the operand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ONNX's Resize is spelled: as the core's where both take the same elements with the
+"""How ONNX's Resize is spelled: as the core's where both take the same elements with the
 same parts, else axis by axis as a lookup (nearest) or a product with a matrix of parts."""
 
 from __future__ import annotations

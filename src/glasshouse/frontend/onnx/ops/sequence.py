@@ -1,4 +1,4 @@
-"""Decides how sequences are taken apart during import: as tuples of values, where their length and
+"""How sequences are taken apart during import: as tuples of values, where their length and
 the places asked for are known. Optional values are values that may be left out."""
 
 from __future__ import annotations

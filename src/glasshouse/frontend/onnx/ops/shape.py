@@ -1,4 +1,4 @@
-"""Decides how ONNX's changes of shape are spelled."""
+"""How ONNX's changes of shape are spelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ATen's activations are spelled."""
+"""How ATen's activations are spelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ATen's resizing with antialiasing is spelled: a product with weights for each axis.
+"""How ATen's resizing with antialiasing is spelled: a product with weights for each axis.
 
 Making an image smaller widens the filter by the same factor, so that every element counts.
 """

@@ -1,4 +1,4 @@
-"""Decides how ATen's arithmetic, comparison and logic are spelled."""
+"""How ATen's arithmetic, comparison and logic are spelled."""
 
 from __future__ import annotations
 

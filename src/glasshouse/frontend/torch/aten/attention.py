@@ -1,4 +1,4 @@
-"""Decides how ATen's attention ops are spelled: all of them are the core's `attention`."""
+"""How ATen's attention ops are spelled: all of them are the core's `attention`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ATen's gradient ops are spelled: with the gradients of the core's own ops."""
+"""How ATen's gradient ops are spelled: with the gradients of the core's own ops."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ATen's Bessel functions are spelled: polynomials near zero, and far from it.
+"""How ATen's Bessel functions are spelled: polynomials near zero, and far from it.
 
 The coefficients are Chebyshev fits, made with NumPy of SciPy's values and written out as powers,
 with the constant first; each is in a variable from -1 to 1 that the comment beside it names. They

@@ -1,4 +1,4 @@
-"""Decides what becomes of copies, casts and other ops that leave numbers alone."""
+"""What becomes of copies, casts and other ops that leave numbers alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ATen's ops that make tensors from numbers are spelled."""
+"""How ATen's ops that make tensors from numbers are spelled."""
 
 from __future__ import annotations
 

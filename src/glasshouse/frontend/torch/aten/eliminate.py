@@ -1,4 +1,4 @@
-"""Decides how ATen's LU factorisation, and what follows from it, is spelled: inverse, determinant.
+"""How ATen's LU factorisation, and what follows from it, is spelled: inverse, determinant.
 
 Rows are exchanged for the one with the largest pivot, the first of equals, as LAPACK does.
 """

@@ -1,4 +1,4 @@
-"""Decides how ATen's Fourier transforms are spelled: products with matrices of sines and cosines.
+"""How ATen's Fourier transforms are spelled: products with matrices of sines and cosines.
 
 The product has the transform's exact meaning at a cost that grows with the square of the length; so
 a length above `LONGEST` stays an opaque node, which PyTorch computes in less.

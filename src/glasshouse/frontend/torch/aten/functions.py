@@ -1,4 +1,4 @@
-"""Decides how ATen's functions of one real number are spelled."""
+"""How ATen's functions of one real number are spelled."""
 
 from __future__ import annotations
 

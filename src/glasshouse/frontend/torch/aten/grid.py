@@ -1,4 +1,4 @@
-"""Decides how ATen's samples of volumes at computed places are spelled."""
+"""How ATen's samples of volumes at computed places are spelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ATen's histograms are spelled: every bin looks at every element."""
+"""How ATen's histograms are spelled: every bin looks at every element."""
 
 from __future__ import annotations
 

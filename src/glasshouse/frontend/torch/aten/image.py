@@ -1,4 +1,4 @@
-"""Decides how ATen's convolutions, pooling and resizing are spelled."""
+"""How ATen's convolutions, pooling and resizing are spelled."""
 
 from __future__ import annotations
 

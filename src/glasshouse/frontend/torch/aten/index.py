@@ -1,4 +1,4 @@
-"""Decides how ATen's reading and writing at computed places is spelled."""
+"""How ATen's reading and writing at computed places is spelled."""
 
 from __future__ import annotations
 

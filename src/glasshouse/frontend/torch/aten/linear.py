@@ -1,4 +1,4 @@
-"""Decides how ATen's products of matrices are spelled."""
+"""How ATen's products of matrices are spelled."""
 
 from __future__ import annotations
 

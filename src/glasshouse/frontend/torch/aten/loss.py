@@ -1,4 +1,4 @@
-"""Decides how ATen's losses are spelled; a reduction is 0 (none), 1 (mean) or 2 (sum)."""
+"""How ATen's losses are spelled; a reduction is 0 (none), 1 (mean) or 2 (sum)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ATen's normalisations are spelled, and what they leave in running statistics."""
+"""How ATen's normalisations are spelled, and what they leave in running statistics."""
 
 from __future__ import annotations
 

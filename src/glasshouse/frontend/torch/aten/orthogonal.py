@@ -1,4 +1,4 @@
-"""Decides how ATen's QR factorisation is spelled: reflections, one column after the other.
+"""How ATen's QR factorisation is spelled: reflections, one column after the other.
 
 A reflection is kept as LAPACK keeps it: below the diagonal, with a 1 on it that is not stored, and
 its factor beside the matrix. So signs are LAPACK's, and results that hold reflections are equal.

@@ -1,4 +1,4 @@
-"""Decides how ATen's ops that join tensors, cut them and put borders around them are spelled."""
+"""How ATen's ops that join tensors, cut them and put borders around them are spelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ATen's ops for strided, masked and listed places are spelled."""
+"""How ATen's ops for strided, masked and listed places are spelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ATen's orthogonal polynomials are spelled: their recurrences, as far as data asks.
+"""How ATen's orthogonal polynomials are spelled: their recurrences, as far as data asks.
 
 Every element has a degree of its own, so the loop runs to the highest and each keeps the polynomial
 of its degree when it comes by. A degree below zero gives zero.

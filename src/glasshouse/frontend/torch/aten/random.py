@@ -1,4 +1,4 @@
-"""Decides how ATen's random ops are spelled: numbers from a seed, which PyTorch's generator gives.
+"""How ATen's random ops are spelled: numbers from a seed, which PyTorch's generator gives.
 
 A seed is a variable of the graph. Each call sets it from PyTorch's default generator
 (`runtime.seeds`), so that `torch.manual_seed` fixes the results; without PyTorch it counts up. The

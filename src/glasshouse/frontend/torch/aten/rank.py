@@ -1,4 +1,4 @@
-"""Decides how ATen's ops that pick elements by rank are spelled: quantiles, medians, modes."""
+"""How ATen's ops that pick elements by rank are spelled: quantiles, medians, modes."""
 
 from __future__ import annotations
 

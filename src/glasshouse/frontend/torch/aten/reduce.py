@@ -1,4 +1,4 @@
-"""Decides how ATen's folds along axes, running sums and sorting are spelled."""
+"""How ATen's folds along axes, running sums and sorting are spelled."""
 
 from __future__ import annotations
 

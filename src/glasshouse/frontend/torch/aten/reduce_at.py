@@ -1,4 +1,4 @@
-"""Decides how ATen's reductions of elements that share a place are spelled.
+"""How ATen's reductions of elements that share a place are spelled.
 
 Every place looks at every element and takes those that belong to it: exact for any reduction, at a
 cost of places times elements. Where that is more than `LARGEST`, the op stays opaque.

@@ -1,4 +1,4 @@
-"""Decides how an ATen op finds its spelling with core ops: one table, filled by the files here.
+"""How an ATen op finds its spelling with core ops: one table, filled by the files here.
 
 A spelling is a function of the op's arguments in the order of its schema, with handles in the
 place of tensors, sizes (`Dim`) in the place of SymInts and `DType` in the place of `torch.dtype`.

@@ -1,4 +1,4 @@
-"""Decides how ATen's running products and extremes are spelled."""
+"""How ATen's running products and extremes are spelled."""
 
 from __future__ import annotations
 

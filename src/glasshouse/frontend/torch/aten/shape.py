@@ -1,4 +1,4 @@
-"""Decides how ATen's views and other changes of shape are spelled."""
+"""How ATen's views and other changes of shape are spelled."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how ATen's exact solvers are spelled: elimination, one column after the other, in a scan.
+"""How ATen's exact solvers are spelled: elimination, one column after the other, in a scan.
 
 Eigenvalues and singular values are iterations, with vectors of free signs: they stay opaque.
 """

@@ -1,4 +1,4 @@
-"""Decides how ATen's gamma functions and inverse and scaled error functions are spelled.
+"""How ATen's gamma functions and inverse and scaled error functions are spelled.
 
 Series are cut, and polynomials fitted, where the rest is below the precision of float32; what holds
 to float64 says so. A polynomial is in a variable from -1 to 1, coefficients from the constant up.

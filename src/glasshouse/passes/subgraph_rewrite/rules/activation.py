@@ -1,4 +1,4 @@
-"""Decides which small graphs are an activation: sigmoid, SiLU, both forms of GELU, hard swish."""
+"""Which small graphs are an activation: sigmoid, SiLU, both forms of GELU, hard swish."""
 
 from __future__ import annotations
 

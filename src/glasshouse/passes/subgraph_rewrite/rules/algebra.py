@@ -1,4 +1,4 @@
-"""Decides the arithmetic: identities, inverse pairs, constants gathered.
+"""The arithmetic: identities, inverse pairs, constants gathered.
 
 What would hide a NaN or an infinity (x * 0, x - x, exp(log(x))) is left alone. Signs of zeros are
 not kept: -0.0 + 0 stays -0.0.

@@ -1,4 +1,4 @@
-"""Decides which graphs are scaled dot-product attention: softmax(q @ k.T * scale + mask) @ v.
+"""Which graphs are scaled dot-product attention: softmax(q @ k.T * scale + mask) @ v.
 
 Scales and masks may stand in any order between the two products. A mask is added, or chosen with
 `where`; a fixed lower triangle becomes `causal`. What is recognised is a plain softmax: a row that

@@ -1,4 +1,4 @@
-"""Decides which repetitions and folds over one element are superfluous."""
+"""Which repetitions and folds over one element are superfluous."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides when a change of element type can go: where nothing is lost on the way."""
+"""When a change of element type can go: where nothing is lost on the way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decides how batch norm with fixed statistics disappears: into a convolution or a scale.
+"""How batch norm with fixed statistics disappears: into a convolution or a scale.
 
 y = (x - mean) * s + bias with s = weight / sqrt(var + eps), all by channel. Behind a convolution
 the scale goes into its weight and the rest becomes its bias. Weights are computed in float64.

@@ -1,4 +1,4 @@
-"""Decides how scales and shifts next to a matmul or convolution are folded into its weights.
+"""How scales and shifts next to a matmul or convolution are folded into its weights.
 
 Only constants of the output's last axis (matmul) or channel axis (convolution), or single numbers,
 can go in; weights are computed in float64 and rounded once.

@@ -1,4 +1,4 @@
-"""Decides which small graphs are a layer norm or an RMS norm, and gives them weight and bias.
+"""Which small graphs are a layer norm or an RMS norm, and gives them weight and bias.
 
 The core is recognised first, without weight; then a product with a vector of the normalised shape
 becomes its weight, and a sum with one its bias.

@@ -1,4 +1,4 @@
-"""Decides how chains of reshapes and permutes become one, and how constants pass through them.
+"""How chains of reshapes and permutes become one, and how constants pass through them.
 
 A `rearrange` is a permute and a reshape; taken apart, its halves meet their neighbours.
 """

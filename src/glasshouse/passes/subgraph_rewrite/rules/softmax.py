@@ -1,4 +1,4 @@
-"""Decides which small graphs are a softmax: exp(x - max) / sum(exp(x - max)), and its logarithm."""
+"""Which small graphs are a softmax: exp(x - max) / sum(exp(x - max)), and its logarithm."""
 
 from __future__ import annotations
 

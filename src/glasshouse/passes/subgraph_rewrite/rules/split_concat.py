@@ -1,4 +1,4 @@
-"""Decides how pieces meet: slices of slices, of what was joined, and joined slices of one value."""
+"""How pieces meet: slices of slices, of what was joined, and joined slices of one value."""
 
 from __future__ import annotations
 
