@@ -142,4 +142,4 @@ def test_a_target_that_is_not_there_is_refused_and_never_a_label() -> None:
 def test_own_figures_take_the_tables_of_the_backend_of_their_name() -> None:
     whole = PassContext(target=MINE).target
     assert whole.cores == 3
-    assert "matmul" in whole.anchors
+    assert "matmul" in whole.tiles
