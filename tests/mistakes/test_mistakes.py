@@ -108,7 +108,7 @@ PYTHON = {
     ),
     "a target that is not there": (
         lambda m, k: gh.compile(m, torch.ones(2, 4), target="gpu"),
-        "there is no target 'gpu'\n  did you mean 'cpu'? there are: cpu",
+        "there is no target 'gpu'\n  did you mean 'cpu'? there are: cpu, interp",
     ),
     "a precision of whole numbers": (
         lambda m, k: gh.compile(m, torch.ones(2, 4), precision="int8"),
