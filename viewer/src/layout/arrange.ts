@@ -17,11 +17,16 @@ export interface ArrangeOptions {
 export const READABLE = 0.62;
 /** A group with fewer boxes than this is read as one thing. */
 const FEW = 24;
+const VERY_FEW = 9;
 /** A group with this share of the model is as good as all of it. */
 const MOST_OF_IT = 0.6;
 
-/** How many windows high a drawing may be in one column: of many layers each stays whole, their parent wraps between them. */
-const windows = (boxes: number, share: number): number => (share < MOST_OF_IT && boxes < FEW ? 3 : 1);
+/** How many windows high a drawing may be in one column. */
+function windows(boxes: number, share: number): number {
+  if (share >= 1 || (share >= MOST_OF_IT && boxes >= VERY_FEW)) return 1;
+  // The group around everything comes next; of many layers each stays whole, their parent wraps between them.
+  return share >= MOST_OF_IT ? 1.7 : boxes < FEW ? 3 : 1;
+}
 
 const COLUMN_GAP = 44;
 const ROW_ESTIMATE = 32;
