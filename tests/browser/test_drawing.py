@@ -412,7 +412,8 @@ def test_a_traced_step_has_its_update_and_no_boxes_for_tensors(viewer) -> None:
     assert not found["initialisation"]["open"], "the first view shows what trains"
     assert any(b["open"] for b in found.values())
     v.key("e")
-    v.see("binary.multiply")
+    drawn = "any box of it is drawn, whatever size its letters have"
+    v._until(lambda: "binary.multiply" in {b["title"] for b in v.page.evaluate(BOXES)}, drawn)
     unnamed = [b for b in v.page.evaluate(BOXES) if b["title"] == "Var"]
     assert not unnamed, "a tensor is an edge"
 
