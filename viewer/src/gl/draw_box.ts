@@ -111,9 +111,9 @@ function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void
     list.text({ text: title, x: x + w / 2, y: y + h / 2, px, face: "sans", color: fade(soft, alpha), align: 0.5, maxWidth: room + 4 });
     return;
   }
-  const figure = state.overlay?.figure?.(m.item) ?? "";
+  const asked = state.overlay?.figure?.(m.item) ?? "";
   const sub = scene.sub(view, m.index);
-  const two = sub !== "" && h >= 2 * MIN_PX + 5 && s > 0.72;
+  const two = sub !== "" && h >= 2 * MIN_PX + 2 && s > 0.62;
   const spx = Math.max(MIN_PX, SUB_PX * ts);
   const facts = factsFor(frame, m, spx);
   // The lines stand in the middle of the box, whatever their number.
@@ -121,7 +121,10 @@ function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void
   const ty = two ? middle - px * 0.63 : middle;
   // The sign of a box that holds ops has its corner to itself.
   const corner = m.flags & HAS_INSIDE ? 14 : 0;
-  // A figure takes its room from the second line where there is one: the name says more than the type.
+  // A figure takes its room from the second line where there is one: the name says more than the type. In a
+  // single line it gives way to a name that would be cut for it.
+  const fits = two || frame.textWidth(title, px, "bold") + frame.textWidth(asked, spx, "sans") + 8 <= room - corner;
+  const figure = fits ? asked : "";
   const beside = figure ? frame.textWidth(figure, spx, "sans") + 8 : 0;
   const low = middle + px * 0.53;
   list.text({ text: title, x: x + pad, y: ty, px, face: "bold", color: fade(ink, alpha), align: 0, maxWidth: room - corner - (two ? 0 : beside) });
