@@ -168,9 +168,9 @@ def test_colours_scale_to_what_is_drawn(viewer) -> None:
     v = viewer(compiled(), size=(1600, 900), color="time")
     ticks = "() => document.querySelector('.legend .ticks').innerText.replaceAll('\\u2009', ' ')"
     v.key("e")
-    v.see("up + gelu")
+    v.see("layer.1")
     v.page.wait_for_function(f"() => ({ticks})().endsWith('1 ms')")
     v.key("c")
-    v.miss("up + gelu")
+    v.miss("layer.1")
     v.page.wait_for_function(f"() => ({ticks})().endsWith('1.80 ms')")
     assert "scaled to what is drawn" in v.text(".legend")
