@@ -64,7 +64,7 @@ def compiled() -> Recording:
             graph.add(ErrorRow(stage, node, 0, 1e-6, 1e-6, own=1e-7 * (i + 1), inherited=1e-7))
             graph.add(
                 BufferRow(node, 0, "arena", offset=1024.0 * (number % 2), bytes=1024.0,
-                          first=number, last=number + 1)
+                          first=number, last=min(number + 1, 2 * LAYERS - 1))
             )  # fmt: skip
             number += 1
     graph.set_io([x], [(traced[-1]["norm"], 0)])

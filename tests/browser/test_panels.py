@@ -41,7 +41,7 @@ def test_details_of_a_node(viewer) -> None:
 
 def test_one_number_of_nodes_wherever_it_is_told(viewer) -> None:
     """Outputs of the graph are drawn beside its nodes and counted by none."""
-    v = viewer(rich(), stage=0)
+    v = viewer(rich(), stage=0, size=(1600, 900))
     v.page.wait_for_selector(".counts:has-text('9 nodes · 10 edges')")
     v.page.wait_for_selector(".details dl.facts:has-text('Nodes9Edges10')")
     v.page.wait_for_selector(".stage-tab[aria-selected=true][title$='9 nodes']")
