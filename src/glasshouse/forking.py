@@ -10,7 +10,9 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from importlib import import_module
+from collections.abc import Callable
+from importlib import _bootstrap, import_module
+from typing import Any
 from weakref import ref
 
 
@@ -62,7 +64,8 @@ def _before() -> None:
 def _finish_imports() -> None:
     """Wait for other threads that import parts of this package: the child could never import them.
 
-    Python detects two threads that wait for each other's imports, and lets one go on.
+    Python detects two threads that wait for each other's imports, and lets one go on. An import
+    that begins after this look, or whose module is not made yet, is left to `_drop_imports`.
     """
     for name, module in list(sys.modules.items()):
         if name.startswith("glasshouse"):
@@ -76,7 +79,23 @@ def _in_parent() -> None:
         watching.after_fork_in_parent()
 
 
+def _drop_imports() -> None:
+    """Free the locks of modules that the parent's other threads were importing, and forget them.
+
+    Python keeps one lock for each module under import, and frees none of them in a child.
+    """
+    locks: dict[str, Callable[[], Any]] = getattr(_bootstrap, "_module_locks", {})
+    for name, found in list(locks.items()):
+        owner = getattr(found(), "owner", None)
+        if owner is not None and owner != threading.get_ident():
+            del locks[name]
+            spec = getattr(sys.modules.get(name), "__spec__", None)
+            if getattr(spec, "_initializing", False):
+                del sys.modules[name]
+
+
 def _in_child() -> None:
+    _drop_imports()
     for watching in _watching():
         watching.after_fork_in_child()
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import importlib.abc
+import importlib.machinery
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterator
@@ -462,3 +465,36 @@ def test_a_saved_model_behind_the_c_interface(module: Module, tmp_path: Path) ->
         thread.join()
     np.testing.assert_array_equal(run(), expected)
     library.model_destroy(model)
+
+
+def test_another_thread_begins_to_import_a_module(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its lock is held before `sys.modules` knows of it; the child's own import must not wait."""
+    begun, go_on = threading.Event(), threading.Event()
+    name = "glasshouse_nowhere"
+
+    class Slow(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+        def find_spec(self, wanted: str, *_: Any) -> importlib.machinery.ModuleSpec | None:
+            return importlib.machinery.ModuleSpec(name, self) if wanted == name else None
+
+        def create_module(self, spec: Any) -> None:
+            begun.set()
+            go_on.wait(HANGS)
+            raise ModuleNotFoundError(name)
+
+        def exec_module(self, module: Any) -> None:
+            raise AssertionError("no module was made")
+
+    def find() -> None:
+        with pytest.raises(ModuleNotFoundError):
+            importlib.import_module(name)
+
+    monkeypatch.setattr(sys, "meta_path", [Slow(), *sys.meta_path])
+    thread = threading.Thread(target=find)
+    thread.start()
+    try:
+        assert begun.wait(HANGS)
+        monkeypatch.undo()
+        in_child(find)
+    finally:
+        go_on.set()
+        thread.join(HANGS)
