@@ -18,6 +18,7 @@ from glasshouse.errors import CaptureError, DataDependent, InParts, TypeMismatch
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.sources import CONSTANT, VARIABLE
 from glasshouse.options import check_keywords, options_of
+from glasshouse.tensor.tensor import Tensor
 from glasshouse.tensor.trace import trace as trace_function
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def load(folder: str | os.PathLike[str], num_runtimes: int = 1, verify: bool = T
 
 
 def _is_torch(model: Any, inputs: Sequence[Any] = ()) -> bool:
-    """Whether this is a model of PyTorch, or a function that is given its tensors.
+    """Whether this is a model of PyTorch, or a function that is given its tensors and none of ours.
 
     If PyTorch was never imported, it is not.
     """
@@ -165,7 +166,9 @@ def _is_torch(model: Any, inputs: Sequence[Any] = ()) -> bool:
     if isinstance(model, (torch.nn.Module, *programs)):
         return True
     routine = inspect.isroutine(model) or isinstance(model, functools.partial)
-    return routine and any(isinstance(x, torch.Tensor) for x in inputs)
+    kinds = [type(x) for x in inputs]
+    ours = any(issubclass(kind, Tensor) for kind in kinds)
+    return routine and not ours and any(issubclass(kind, torch.Tensor) for kind in kinds)
 
 
 def _is_onnx(model: Any) -> bool:

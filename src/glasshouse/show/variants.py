@@ -21,15 +21,24 @@ def variants(graph: GraphView, top: int) -> str:
     for kernel, rows in by_kernel.items():
         taken = next((r.variant for r in rows if r.chosen), "the usual one")
         alike[taken, _others(rows)].append(names.get(kernel, "?"))
-    shown = [["variant", "kernels", "for instance", "measured"]]
+    shown = [["variant", "kernels", "for instance", "chosen from"]]
     for (taken, others), kernels in list(alike.items())[:top]:
         shown.append([taken, str(len(kernels)), cut_left(kernels[0], 40), others])
     more = f"\n  and {len(alike) - top} more" if len(alike) > top else ""
-    return f"Variants, chosen by measurement\n{table(shown, [1])}{more}"
+    measured = any(row.seconds > 0 for rows in by_kernel.values() for row in rows)
+    how = "chosen by measurement" if measured else "chosen by estimate: nothing was measured"
+    return f"Variants, {how}\n{table(shown, [1])}{more}"
 
 
 def _others(rows: list[CandidateRow]) -> str:
     ordered = sorted(rows, key=lambda r: r.seconds)
     return ", ".join(
-        f"{r.variant} {seconds(r.seconds) if r.seconds > 0 else ''} ({r.why})" for r in ordered
+        " ".join(
+            [
+                r.variant,
+                *([seconds(r.seconds)] if r.seconds > 0 else []),
+                *([f"({r.why})"] if r.why else []),
+            ]
+        )
+        for r in ordered
     )

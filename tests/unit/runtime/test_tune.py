@@ -11,7 +11,7 @@ import pytest
 
 import glasshouse as gh
 from glasshouse import nn
-from glasshouse.backend.cpu import backend
+from glasshouse.backend.cpu import backend, measure
 from glasshouse.backend.cpu.measure import settled
 from glasshouse.ir import GraphBuilder
 from glasshouse.lower.choice import Candidate, Problem
@@ -131,12 +131,13 @@ def test_weights_that_are_packed_in_every_run_are_not_measured(
     assert asked == []
 
 
-def test_a_real_measurement(graph: gh.Graph) -> None:
+def test_a_real_measurement(graph: gh.Graph, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(measure, "settled", lambda times: True)  # however busy this machine is
     module = gh.compile(graph, tune=True)
     (choice, _) = (c for s in module.program.steps for c in getattr(s, "choices", ()))
     assert {c.name for c in choice.candidates} == {"winograd2", "winograd4", "direct", "im2col"}
     for candidate in choice.candidates:
-        assert candidate.seconds > 0 or "busy" in candidate.why
+        assert candidate.seconds > 0
         assert candidate.error < 1e-4
     x = np.random.default_rng(0).standard_normal((1, 32, 12, 12), np.float32)
     expected = reference(graph, [x])[0]
