@@ -42,6 +42,25 @@ def _nonzero_rank(x: TensorType) -> None:
         raise ShapeError("a scalar has no axis to index")
 
 
+# ------------------------------------------------------------------- from_front: none from the end
+def _from_front(x: TensorType, *, besides: int) -> TensorType:
+    _require_indices(x)
+    return x
+
+
+def _from_front_ref(x: Array, *, besides: int) -> Array:
+    return np.where((x < 0) & (x != besides), np.iinfo(x.dtype).max, x)
+
+
+from_front = op(
+    "from_front", kind=Kind.ELEMENTWISE, family="index", cost=1,
+    infer=_from_front, ref=_from_front_ref, vjp=NoGradient("indices have none"),
+    besides=INT(0, "a negative number that is kept; 0: none"),
+    doc="Indices that may not count from the end: a negative one becomes one outside of every "
+    "tensor, so that the op that looks it up ends the run.",
+)  # fmt: skip
+
+
 # -------------------------------------------------------------------------------- take: whole rows
 def _take(x: TensorType, indices: TensorType, *, axis: int) -> TensorType:
     _require_indices(indices)

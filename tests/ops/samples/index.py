@@ -20,6 +20,10 @@ def _counted(indices: torch.Tensor, size: int) -> torch.Tensor:
     return torch.where(indices < 0, indices + size, indices).long()
 
 
+def _from_front(x: torch.Tensor, besides: int = 0) -> torch.Tensor:
+    return torch.where((x < 0) & (x != besides), torch.iinfo(x.dtype).max, x)
+
+
 def _take(x: torch.Tensor, indices: torch.Tensor, axis: int = 0) -> torch.Tensor:
     flat = _counted(indices, x.shape[axis]).reshape(-1)
     at = axis % x.ndim
@@ -83,8 +87,15 @@ HOLES = {
     ("scatter_nd", "scalar"): "the last axis of the indices is a place, so they have one",
     ("triangle", "scalar"): "a triangle is of a matrix",
     ("one_hot", "half"): "indices are whole numbers",
+    ("from_front", "half"): "indices are whole numbers",
 }
 SAMPLES = {
+    "from_front": [
+        Sample((_NEGATIVE,), _from_front, dtypes=INDICES),
+        Sample((np.array(-2),), _from_front, dtypes=INDICES),
+        Sample((_EMPTY,), _from_front, dtypes=INDICES),
+        Sample((np.array([-100, -1, 3]),), _from_front, {"besides": -100}, dtypes=INDICES),
+    ],
     "take": [
         _of(_take, values(4, 3, 2), _NEGATIVE, axis=1),
         _of(_take, values(3, 4), _NEGATIVE.astype(np.int32)),

@@ -81,6 +81,12 @@ def _bitwise_not(e: Apply, args: list[str]) -> str:
     return f"{COMPUTE_TYPE[e.dtype]}(~{args[0]})"
 
 
+def _from_front(e: Apply, args: list[str]) -> str:
+    x, besides = args[0], e.attr("besides")
+    kept = f" && {x} != {besides}" if besides else ""
+    return f"({x} < 0{kept} ? {_highest(e.dtype)} : {x})"
+
+
 def _divide(e: Apply, args: list[str]) -> str:
     return f"({args[0]} / {args[1]})"
 
@@ -213,6 +219,7 @@ SPELL: dict[str, Spelling] = {
     "hardsigmoid": _hardsigmoid, "hardswish": _hardswish, "softplus": _softplus,
     "quantize": _quantize, "dequantize": _call("dequantize"), "uniform": _random,
     "normal": _random, "dropout": _random, "arange": _arange, "one_hot": _one_hot,
+    "from_front": _from_front,
 }  # fmt: skip
 
 ON_MASKS = frozenset(

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.onnx.exporting.emitter import Emitter, Spelling, export
 from glasshouse.ir.dtype import DType, bool_, float32, float64, int32, uint8
@@ -55,6 +57,16 @@ export("bitwise_and")(_two("BitwiseAnd", "And"))
 export("bitwise_or")(_two("BitwiseOr", "Or"))
 export("bitwise_xor")(_two("BitwiseXor", "Xor"))
 export("bitwise_not")(_two("BitwiseNot", "Not"))
+
+
+@export("from_front")
+def from_front(e: Emitter, n: Node) -> Any:
+    (x,), dtype, besides = e.inputs(n), n.output.type.dtype, n.attrs["besides"]
+    negative = e.make("Less", x, e.constant(0, dtype))
+    if besides:
+        kept = e.make("Equal", x, e.constant(besides, dtype))
+        negative = e.make("And", negative, e.make("Not", kept))
+    return e.make("Where", negative, e.constant(np.iinfo(dtype.carrier).max, dtype), x)
 
 
 @export("not_equal")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.arithmetic import as_index
 from glasshouse.frontend.torch.aten.registry import Context, apply, aten, common, is_handle, scalar
@@ -26,8 +24,7 @@ _COUNTING = frozenset({("arange", 0), ("argmax", 0), ("argmin", 0), ("topk", 1),
 def from_front(x: Any, besides: int | None = None) -> Any:
     """Indices for an op that refuses negative ones, unlike brackets: gather, embedding, losses.
 
-    A negative index becomes one that lies outside of every tensor, so that the run ends with the
-    error of such an index. `besides` is a negative number that is meant.
+    `besides` is a negative number that is meant. Numbers that cannot be negative stay as they are.
     """
     x = as_index(x)
     made = x.value
@@ -38,11 +35,7 @@ def from_front(x: Any, besides: int | None = None) -> Any:
     counts = (made.node.op.name, made.index) in _COUNTING and upwards
     if counts or made.type.dtype in (bool_, uint8):
         return x
-    negative = x.apply("less", 0)
-    if besides is not None and besides < 0:
-        negative = negative.apply("logical_and", x.apply("not_equal", besides))
-    outside = scalar(x, int(np.iinfo(x.dtype.carrier).max), x.dtype)
-    return apply("where", negative, outside, x)
+    return x.apply("from_front", besides=min(besides or 0, 0))
 
 
 def within(x: Any, size: Any) -> Any:
