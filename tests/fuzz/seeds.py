@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import struct
 import zipfile
 from typing import Any
 
@@ -110,6 +111,28 @@ def safetensors() -> bytes:
     return len(text).to_bytes(8, "little") + text + bytes(48)
 
 
+def gguf() -> bytes:
+    """A GGUF file: a vocabulary, numbers, three tensors of which one is in blocks."""
+    out = bytearray(b"GGUF" + struct.pack("<IQQ", 3, 3, 4))
+
+    def text(said: str) -> bytes:
+        return struct.pack("<Q", len(said.encode())) + said.encode()
+
+    out += text("general.architecture") + struct.pack("<I", 8) + text("llama")
+    out += text("llama.block_count") + struct.pack("<II", 4, 2)
+    out += text("tokenizer.ggml.tokens") + struct.pack("<IIQ", 9, 8, 10)
+    out += b"".join(text(f"t{i}") for i in range(10))
+    out += text("tokenizer.ggml.scores") + struct.pack("<IIQ10f", 9, 6, 10, *range(10))
+    for name, dims, kind, offset in (
+        ("blk.0.attn_q.weight", (32, 2), 8, 0),
+        ("blk.0.attn_norm.weight", (4,), 0, 96),
+        ("output.weight", (4, 2), 1, 128),
+    ):
+        out += text(name) + struct.pack(f"<I{len(dims)}Q", len(dims), *dims)
+        out += struct.pack("<IQ", kind, offset)
+    return bytes(out) + bytes(-len(out) % 32 + 144)
+
+
 def exported() -> dict[str, Any]:
     """The JSON of a `.pt2` archive, with a body."""
 
@@ -158,6 +181,7 @@ def seeds() -> dict[str, bytes]:
         "model.tflite": tflite(),
         "portable.pte": (DATA / "executorch" / "portable.pte").read_bytes(),
         "weights.safetensors": safetensors(),
+        "model.gguf": gguf(),
         "program.pt2": pt2(),
         "program.json": json.dumps(exported()).encode(),
         "pretty.mlir": (DATA / "mlir" / "pretty.mlir").read_bytes()[:20_000],

@@ -59,6 +59,7 @@ FORMATS: tuple[Format, ...] = (
     Format("pte", "ExecuTorch program", (), "pte:read"),
     Format("tflite", "TFLite model", (), "tflite:read"),
     Format("safetensors", "safetensors weights", (), "safetensors:read"),
+    Format("gguf", "GGUF model", (), "gguf:read"),
     Format("mlir", "MLIR text", (), "mlir.read:read"),
     Format("trace", "Trace Event trace", (".trace.json",), "", "trace_events:write",
            "trace_events:lost"),
@@ -72,7 +73,7 @@ BY_NAME = {f.name: f for f in FORMATS}
 _BY_SUFFIX = {
     ".onnx": "onnx", ".pb": "onnx", ".mlir": "mlir", ".stablehlo": "mlir", ".pkl": "jittor",
     ".glass": "glass", ".pt2": "pt2", ".pte": "pte", ".tflite": "tflite", ".json": _ME,
-    ".safetensors": "safetensors",
+    ".safetensors": "safetensors", ".gguf": "gguf",
 }  # fmt: skip
 
 
@@ -99,6 +100,8 @@ def _by_content(source: Source) -> str:
         return "tflite"
     if head[4:6] == b"ET" and (head[4:8] == b"ET12" or head[8:10] == b"eh"):
         return "pte"
+    if head[:4] == b"GGUF":
+        return "gguf"
     if head[:4] == b"ML\xefR":
         raise source.error("MLIR bytecode; convert it to text first: mlir-opt FILE -o FILE.mlir")
     if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= 1 << 28:

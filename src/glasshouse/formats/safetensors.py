@@ -5,15 +5,12 @@ A file is a length (u64), a JSON header of that length, and the data; only the h
 
 from __future__ import annotations
 
-import math
 from typing import Any
-
-import numpy as np
 
 from glasshouse.formats.json_stream import read_json
 from glasshouse.formats.source import Source
-from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
-from glasshouse.record.schema import NEVER, DataRow
+from glasshouse.formats.weights import Weights
+from glasshouse.record import Recording, RecordingBuilder
 
 GENERATOR = "safetensors"
 MAX_HEADER = 256 << 20
@@ -34,63 +31,19 @@ def read(source: Source) -> Recording:
     if not isinstance(header, dict):
         raise source.error("not a safetensors file (the header is no object)")
     made = RecordingBuilder(source.stem, GENERATOR, source.budget)
-    graph = made.graph(source.stem)
-    graph.stage("weights")
     metadata = header.pop("__metadata__", None)
-    if isinstance(metadata, dict):
-        graph.attrs.update({k: v for k, v in metadata.items() if isinstance(v, str)})
     room = source.size - 8 - length
-    count = 0
-    types, sizes, offsets, groups = [], [], [], []
+    weights = Weights()
     for name, entry in header.items():
-        kind, start, end, values = _entry(source, name, entry, room)
-        types.append(kind)
-        sizes.append(end - start)
-        offsets.append(8 + length + start)
-        groups.append(graph.group_path("module", name.split(".")[:-1]))
-        count += values
-    total = sum(sizes)
-    _add_tensors(made, graph, list(header), types, sizes, offsets, groups)
-    made.facts |= {"tensors": str(len(header)), "bytes": str(total), "parameters": str(count)}
+        dtype, shape, start, end = _entry(source, name, entry, room)
+        weights.add(name, dtype, shape, end - start, 8 + length + start)
+    weights.write(made, source.stem)
+    if isinstance(metadata, dict):
+        made.graphs[0].attrs.update({k: v for k, v in metadata.items() if isinstance(v, str)})
     return made.finish()
 
 
-def _add_tensors(
-    made: RecordingBuilder,
-    graph: GraphBuilder,
-    names: list[str],
-    types: list[str],
-    sizes: list[int],
-    offsets: list[int],
-    groups: list[int],
-) -> None:
-    """Add all tensors at once, column by column: files of experts have some hundred thousand."""
-    rows = len(names)
-    one = np.ones(rows, np.int64)
-    name, rank = made.indices(names), np.array(groups, np.int64)
-    texts = [text for pair in zip(map(str, sizes), map(str, offsets), strict=True) for text in pair]
-    graph.nodes(
-        {
-            "id": np.arange(rows),
-            "name": name,
-            "op": np.full(rows, made.strings.index("Tensor")),
-            "kind": np.full(rows, made.strings.index("source")),
-            "outputs": (one, made.indices(types)),
-            "output_names": (one, name),
-            "attr_keys": (2 * one, np.tile(made.indices(["bytes", "offset"]), rows)),
-            "attr_values": (2 * one, made.indices(texts)),
-            "groups": ((rank != NEVER).astype(np.int64), rank[rank != NEVER]),
-        }
-    )
-    data = {
-        "name": np.full(rows, made.strings.index("bytes")),
-        "node": np.arange(rows),
-        "number": np.array(sizes, np.float64),
-    }
-    graph.extend(DataRow, rows, data)
-
-
-def _entry(source: Source, name: str, entry: Any, room: int) -> tuple[str, int, int, int]:
+def _entry(source: Source, name: str, entry: Any, room: int) -> tuple[str, list[int], int, int]:
     known: dict[str, Any] = entry if isinstance(entry, dict) else {}
     shape: Any = known.get("shape")
     place: Any = known.get("data_offsets")
@@ -101,7 +54,7 @@ def _entry(source: Source, name: str, entry: Any, room: int) -> tuple[str, int, 
         raise source.error(f"tensor {name[:80]!r} lies outside the file; it may be cut off")
     said = known.get("dtype")
     dtype = _NAMES.get(said, said) if isinstance(said, str) else "unknown"
-    return f"{dtype}[{', '.join(map(str, shape))}]", start, end, min(math.prod(shape[:64]), 2**63)
+    return dtype, shape, start, end
 
 
 def _counts(value: Any) -> bool:

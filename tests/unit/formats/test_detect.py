@@ -24,7 +24,7 @@ from glasshouse.record import RecordingBuilder
 
 SUFFIXES = [
     ".glass", ".onnx", ".json", ".pt2", ".pkl", ".pte", ".tflite", ".safetensors", ".mlir", ".bin",
-    ".txt", ".pb", ".stablehlo",
+    ".txt", ".pb", ".stablehlo", ".gguf",
 ]  # fmt: skip
 
 
@@ -97,6 +97,7 @@ def contents() -> dict[str, bytes]:
         "long line": b"a" * 1_000_000,
         "magic": b"\0\0\0\0TFL3" + bytes(100),
         "more magic": b"\0\0\0\0ET12eh00" + bytes(100),
+        "gguf": b"GGUF\3\0\0\0" + b"\xff" * 16,
         "lengths": b"\xff\xff\xff\x00\0\0\0\0{" + b"x" * 100,
     }
 
