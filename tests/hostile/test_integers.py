@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import glasshouse as gh
+from glasshouse.errors import ExecutionError
 from glasshouse.numpy_ref import run
 from glasshouse.passes import optimize
 from glasshouse.runtime.compiler import compile_graph
@@ -167,18 +168,62 @@ def test_floats_that_no_integer_holds(dtype: str) -> None:
     assert _check(CASTS, x, x, True) == len(CASTS)
 
 
+DIVISIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "floor_divide": lambda x, y: x // y, "remainder": lambda x, y: x % y, "fmod": torch.fmod,
+    "trunc_divide": lambda x, y: torch.div(x, y, rounding_mode="trunc"),
+}  # fmt: skip
+
+
 @pytest.mark.parametrize("dtype", ["int8", "int32", "int64"])
-def test_what_ends_pytorch(dtype: str) -> None:
-    """Division by 0 gives 0, and least / -1 wraps: neither ends the process."""
+def test_the_least_number_by_minus_one(dtype: str) -> None:
+    """It wraps; in PyTorch two of these end the process."""
     kind = getattr(torch, dtype)
     least = torch.iinfo(kind).min
-    x, y = torch.tensor([least, least, 7], dtype=kind), torch.tensor([-1, 0, 0], dtype=kind)
+    x, y = torch.tensor([least, 7, 7], dtype=kind), torch.tensor([-1, -1, 7], dtype=kind)
+    module = gh.compile(_Several(list(DIVISIONS.values())), y, y)
+    found = [out.tolist() for out in module(x, y)]
+    assert found == [[least, -7, 1], [0, 0, 0], [0, 0, 0], [least, -7, 1]]
 
-    class Divides(torch.nn.Module):
-        def forward(self, x: Any, y: Any) -> Any:
-            return x // y, x % y, torch.div(x, y, rounding_mode="trunc"), torch.fmod(x, y)
 
-    one = torch.ones(3, dtype=kind)
-    module = gh.compile(Divides(), one, one)
-    for out, first in zip(module(x, y), (least, 0, least, 0), strict=True):
-        assert out.tolist() == [first, 0, 0]
+@pytest.mark.parametrize("name", list(DIVISIONS))
+@pytest.mark.parametrize("way", ["compiled", "fused", "interpreted", "reference"])
+def test_zero_divides_no_integer(name: str, way: str) -> None:
+    """As in PyTorch the call ends; the error names the op and the line, and the next call runs."""
+    divide = DIVISIONS[name]
+    x, y = torch.tensor([[7, -7], [8, 1]]), torch.tensor([[2, 3], [2, 3]])
+    zero = torch.tensor([[2, 3], [0, 3]])
+    with pytest.raises(RuntimeError, match="ZeroDivisionError"):
+        divide(x, zero)
+
+    def summed(x: Any, y: Any) -> Any:
+        return (divide(x + 1, y) * 2).sum(-1)
+
+    model = _Several([summed if way == "fused" else divide])
+    graph = gh.trace(model, x, y)
+    call: Callable[..., Any] = gh.compile(graph, target="interp" if way == "interpreted" else "cpu")
+    if way == "reference":
+        call = lambda *given: run(graph, [t.numpy() for t in given])  # noqa: E731
+    with pytest.raises(ExecutionError, match="an integer was divided by zero") as error:
+        call(x, zero)
+    assert "test_integers.py" in str(error.value)
+    assert np.array_equal(np.asarray(call(x, y)[0]), model(x, y)[0])
+
+
+def test_divisions_that_never_happen() -> None:
+    """No element is divided: no error. Floats have a quotient."""
+    none, zero = torch.zeros(0, 3, dtype=torch.int64), torch.zeros(3, dtype=torch.int64)
+    module = gh.compile(_Several(list(DIVISIONS.values())), none, zero)
+    assert [o.shape for o in module(none, zero)] == [(0, 3)] * 4
+    one = torch.ones(3)
+    floats = gh.compile(_Several([DIVISIONS["floor_divide"], torch.div]), one, one)
+    for out in floats(one, zero.float()):
+        assert out.tolist() == [float("inf")] * 3
+
+
+def test_a_constant_that_divides_by_zero_is_refused_when_it_runs() -> None:
+    """Not while it is compiled: the model may never be called."""
+    five, zero = torch.tensor([5, 6]), torch.tensor([1, 0])
+    model = _Several([lambda x, y: x + five // zero])
+    module = gh.compile(model, five, five)
+    with pytest.raises(ExecutionError, match="an integer was divided by zero"):
+        module(five, five)

@@ -77,13 +77,17 @@ class Executable(Protocol):
     """A loaded program. Addresses are those of the machine's memory, as whole numbers."""
 
     call: Callable[[Any], int]
-    """Runs all steps in a frame with the least overhead; not 0: an index was out of bounds."""
+    """Runs all steps in a frame with the least overhead; gives what `run` gives."""
 
     def frame(self, table: int, arena: int, sizes: int, steps: int) -> Any:
         """What `call` takes: where the table of pointers, the arena and the sizes are."""
 
     def run(self, table: int, arena: int, sizes: int, begin: int, end: int, times: int) -> int:
-        """Runs the steps from `begin` to `end`; adds the seconds of each at `times` unless 0."""
+        """Runs the steps from `begin` to `end`; adds the seconds of each at `times` unless 0.
+
+        Gives 0, or the number, from 1, of the first step that met an index outside of its tensor;
+        negative, where it divided an integer by zero.
+        """
 
     def prepared_bytes(self, place: int) -> int:
         """What the prepared constant at a place of the table takes."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.errors import TypeMismatch
+from glasshouse.errors import ExecutionError, TypeMismatch
 from glasshouse.ir.attrs import DTYPE, NUMBER, Attr
 from glasshouse.ir.dtype import Category, DType, bool_
 from glasshouse.ir.op import Kind, NoGradient, Op, Operands
@@ -89,15 +89,26 @@ divide = op(
     **{**_BINARY, "operands": Operands.FLOAT}, ref=np.divide, vjp=_divide_vjp,
     doc="x / y, always floating: integers become float32",
 )  # fmt: skip
+BY_ZERO = "an integer was divided by zero"
+
+
+def _divisor(x: Array, y: Array) -> Array:
+    """y, unless an integer would be divided by a zero in it."""
+    if y.dtype.kind in "iu" and x.size and not y.all():
+        raise ExecutionError(BY_ZERO)
+    return y
+
+
 floor_divide = op(
     "floor_divide", cost=6,
-    **_NUMBERS, ref=np.floor_divide, vjp=lambda g, x, y, z: (None, None),
-    doc="x / y rounded towards minus infinity, as Python's //; an integer divided by 0 gives 0",
+    **_NUMBERS, ref=lambda x, y: np.floor_divide(x, _divisor(x, y)),
+    vjp=lambda g, x, y, z: (None, None),
+    doc="x / y rounded towards minus infinity, as Python's //; an integer by 0 is an error",
 )  # fmt: skip
 
 
 def _remainder_ref(x: Array, y: Array) -> Array:
-    out: Array = np.remainder(x, y)
+    out: Array = np.remainder(x, _divisor(x, y))
     if out.dtype.kind != "f":
         return out
     return np.where(out == 0, np.copysign(out, x), out)  # the sign of a zero is PyTorch's
@@ -106,7 +117,7 @@ def _remainder_ref(x: Array, y: Array) -> Array:
 remainder = op(
     "remainder", cost=8,
     **_NUMBERS, ref=_remainder_ref,
-    doc="x - y * floor(x / y), with the sign of y, as Python's %; an integer by 0 gives 0",
+    doc="x - y * floor(x / y), with the sign of y, as Python's %; an integer by 0 is an error",
     vjp=lambda g, x, y, z: (unbroadcast(g, x), unbroadcast(-g * (x // y), y)),
 )  # fmt: skip
 

@@ -16,7 +16,6 @@ from glasshouse.lower.order import lying
 from glasshouse.lower.program import Fallback, Program, Step
 from glasshouse.numpy_ref.executor import bind_sizes, run_node
 from glasshouse.runtime.arrays import Array
-from glasshouse.runtime.bad_index import bad_index
 from glasshouse.runtime.bodies import Bodies
 from glasshouse.runtime.checks import (
     check_given_sizes,
@@ -25,6 +24,7 @@ from glasshouse.runtime.checks import (
     empty,
     sizes_of,
 )
+from glasshouse.runtime.faults import fault
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Workspace
 
@@ -155,7 +155,7 @@ class Run:
                 arena = self.workspace.arena.ctypes.data
                 wrong = of.executable.run(table, arena, sizes, begin, end, clock)
                 if wrong:
-                    raise bad_index(of.program, wrong)
+                    raise fault(of.program, wrong)
             if see is not None:
                 see(step, self._read)
 

@@ -24,7 +24,7 @@ from glasshouse.ir.op import Kind
 from glasshouse.lower.program import Call, Program
 from glasshouse.lower.symbols import symbol_name
 from glasshouse.runtime.arrays import address_of
-from glasshouse.runtime.bad_index import bad_index
+from glasshouse.runtime.faults import fault
 from glasshouse.runtime.quick_arguments import Arrays, Tensors, listed, size_places
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Runtimes
@@ -113,8 +113,8 @@ class QuickRun:
         ]
 
 
-def _refuse(program: Program, step: int) -> None:
-    raise bad_index(program, step)
+def _refuse(program: Program, found: int) -> None:
+    raise fault(program, found)
 
 
 def _end(state: State) -> list[str]:

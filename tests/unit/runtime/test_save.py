@@ -166,6 +166,22 @@ def _call_c(
     return code
 
 
+def test_c_is_told_what_is_wrong_with_the_data(tmp_path: Path) -> None:
+    import ctypes
+
+    builder = GraphBuilder()
+    x, y = builder.input("int64", [4], name="x"), builder.input("int64", [4], name="y")
+    folder = compile_graph(builder.finish(x // y, x.apply("take", y, axis=0))).save(tmp_path)
+    error = ctypes.CDLL(str(folder / "libmodel.so")).model_error
+    error.restype = ctypes.c_char_p
+    x_, out = np.arange(4), [np.zeros(4, np.int64), np.zeros(4, np.int64)]
+    assert _call_c(folder, "model", [x_, np.array([1, 2, 3, 1])], out, []) == 0
+    assert _call_c(folder, "model", [x_, np.array([1, 2, 0, 1])], out, []) == 1
+    assert b"an integer was divided by zero" in error()
+    assert _call_c(folder, "model", [x_, np.array([1, 2, 9, 1])], out, []) == 1
+    assert b"an index lies outside" in error()
+
+
 def test_c_runs_with_symbols_variables_and_repeated_outputs(tmp_path: Path) -> None:
     builder = GraphBuilder()
     n = symbol("n", 1, 9)

@@ -244,6 +244,7 @@ GH_API int GH_NAME(run)(GH_MODEL* m, const void* const* inputs, void* const* out
   }
   for (void* copy : copies) free(copy);
   pthread_mutex_unlock(&m->lock);
+  if (bad < 0) return gh_fail("an integer was divided by zero", "");
   return bad ? gh_fail("an index lies outside of the tensor that it points into", "") : 0;
 }
 

@@ -90,7 +90,7 @@ def _run(program: Program, plan: MemoryPlan, functions: Mapping[str, Function]) 
         "    double* times) {",
         "  gh::Context ctx{(gh::ThreadPool*)pool};",
         f"  char* work = arena + {plan.work_offset};",
-        "  int bad = 0;  // the first step that met an index outside of its tensor, from 1",
+        "  int bad = 0;  // the first step with a fault, from 1; negative: a division by zero",
         "  (void)work; (void)sizes; (void)table;",
         "  for (int step = from; step < to; ++step) {",
         "    const double start = times ? gh::seconds() : 0;",
@@ -104,7 +104,7 @@ def _run(program: Program, plan: MemoryPlan, functions: Mapping[str, Function]) 
     lines += [
         "    }",
         "    if (times) times[step] += gh::seconds() - start;",
-        "    if (!bad && ctx.bad_index.load(std::memory_order_relaxed)) bad = step + 1;",
+        "    if (!bad) bad = ctx.fault.load(std::memory_order_relaxed) * (step + 1);",
         "  }",
         "  return bad;",
         "}",

@@ -37,6 +37,16 @@ def _call(function: str) -> Spelling:
     return lambda e, args: f"gh::{function}({', '.join(args)})"
 
 
+def _rounded(function: str) -> Spelling:
+    """A division of integers reports zeros to the context; one of floats has a result for them."""
+
+    def spelling(e: Apply, args: list[str]) -> str:
+        owner = "gh::" if e.dtype.is_float else "ctx."
+        return f"{owner}{function}({', '.join(args)})"
+
+    return spelling
+
+
 def _infix(operator: str) -> Spelling:
     return lambda e, args: f"({args[0]} {operator} {args[1]})"
 
@@ -194,7 +204,7 @@ def _one_hot(e: Apply, args: list[str]) -> str:
 
 SPELL: dict[str, Spelling] = {
     "add": _call("add"), "subtract": _call("sub"), "multiply": _call("mul"), "divide": _divide,
-    "floor_divide": _call("floor_div"), "remainder": _call("floor_mod"), "power": _power,
+    "floor_divide": _rounded("floor_div"), "remainder": _rounded("floor_mod"), "power": _power,
     "maximum": _call("max"), "minimum": _call("min"), "negative": _call("neg"),
     "absolute": _call("abs"), "sign": _call("sign_of"),
     "less": _compare("<", "(!{0} & {1})"), "less_equal": _compare("<=", "(!{0} | {1})"),

@@ -152,8 +152,8 @@ class InterpExecutable:
             if step is None:
                 continue
             start = time.perf_counter()
-            if run_kernel(step.kernel, _bound(step, table, arena, known), known) and not bad:
-                bad = number + 1
+            fault = run_kernel(step.kernel, _bound(step, table, arena, known), known)
+            bad = bad or fault * (number + 1)
             if clock is not None:
                 clock[number] += time.perf_counter() - start
         return bad

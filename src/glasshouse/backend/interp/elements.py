@@ -34,6 +34,7 @@ from glasshouse.ops.philox import top_bits, words
 Array = np.ndarray[Any, Any]
 
 _HALVES = (bfloat16, float16)
+_DIVISIONS = ("floor_divide", "remainder")
 
 
 @dataclass
@@ -45,7 +46,7 @@ class Scope:
     dtypes: Mapping[str, DType]
     loops: dict[Loop, Array] = field(default_factory=dict)
     variables: dict[str, Array] = field(default_factory=dict)
-    bad_index: bool = False  # whether an index from data was outside
+    fault: int = 0  # as `Executable.run` tells: 1 an index outside, -1 a division by zero
 
     def size(self, dim: Dim) -> int:
         return evaluate(dim, self.sizes)
@@ -70,7 +71,8 @@ class Scope:
         place = self.variables[atom.name].astype(np.int64)
         place = np.where(place < 0, place + size, place)
         outside = (place < 0) | (place >= size)
-        self.bad_index = self.bad_index or bool(outside.any())
+        if outside.any():
+            self.fault = 1
         return np.where(outside, 0, place)
 
     # ---------------------------------------------------------------------------------- elements
@@ -92,6 +94,9 @@ class Scope:
                 return np.where(chosen, self.value(expr.then), self.value(expr.otherwise))
             case Apply():
                 args = [self.value(a) for a in expr.args]
+                if expr.op in _DIVISIONS and not expr.dtype.is_float and not args[1].all():
+                    self.fault = -1
+                    args[1] = np.where(args[1] == 0, 1, args[1])
                 attrs = {name: resolve(v, self.sizes) for name, v in expr.attrs}
                 return applied(expr, args, attrs)
 

@@ -33,10 +33,10 @@ MOST_ELEMENTS = 1 << 22
 """Turns of a nest that are computed at once; of a larger one, a part of the outermost loop."""
 
 
-def run_kernel(kernel: Kernel, memory: Mapping[str, Array], sizes: Mapping[str, int]) -> bool:
+def run_kernel(kernel: Kernel, memory: Mapping[str, Array], sizes: Mapping[str, int]) -> int:
     """Compute into the kernel's outputs, which `memory` has by name, like its operands.
 
-    True if an index from data was outside of what it indexes.
+    Gives 0; 1 for an index from data outside of what it indexes, -1 for a division by zero.
     """
     buffers = dict(memory)
     scope = Scope(sizes, buffers, {b.name: b.dtype for b in kernel.buffers})
@@ -44,7 +44,7 @@ def run_kernel(kernel: Kernel, memory: Mapping[str, Array], sizes: Mapping[str, 
         buffers[temporary.name] = np.zeros(scope.size(temporary.size), temporary.dtype.storage)
     for statement in kernel.body:
         _nest(statement, scope)
-    return scope.bad_index
+    return scope.fault
 
 
 def _nest(statement: Statement, scope: Scope) -> None:

@@ -301,3 +301,17 @@ def test_functions_that_unfold_without_end_are_refused() -> None:
     itself = one("F", ["x"], F, [2], domain="own", domains={"own": 1}, functions=[calls("F", "F")])
     with pytest.raises(CaptureError, match="nested more than 100 deep"):
         gh.trace(itself)
+
+
+@pytest.mark.parametrize(("op", "attrs"), [("Div", {}), ("Mod", {"fmod": 1}), ("Mod", {})])
+def test_integers_at_their_limits_divide(op: str, attrs: dict[str, int]) -> None:
+    """Towards zero, and the least number too, which has no magnitude."""
+    x = np.array([-(2**63), -(2**63), -(2**63), 2**63 - 1, -7, 7, -7], np.int64)
+    y = np.array([2, 3, -5, -2, 2, -2, -2], np.int64)
+    proto = model(
+        [node(op, ["x", "y"], ["z"], **attrs)], [info("x", I, [7]), info("y", I, [7])],
+        [info("z", I, [7])],
+    )  # fmt: skip
+    rest = np.fmod(x, y)
+    wanted = {"Div": (x - rest) // y, "Mod": rest if attrs else np.remainder(x, y)}[op]
+    np.testing.assert_array_equal(run(gh.trace(proto), [x, y])[0], wanted)

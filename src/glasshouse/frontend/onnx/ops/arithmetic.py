@@ -16,6 +16,7 @@ from glasshouse.errors import Unsupported
 from glasshouse.frontend.onnx.call import Call
 from glasshouse.frontend.onnx.registry import core, spell
 from glasshouse.ir.dtype import DType, bool_, float64, uint8
+from glasshouse.ops.composite.division import trunc_divide, trunc_remainder
 from glasshouse.ops.shape import reshaped
 
 core(
@@ -68,16 +69,7 @@ def divide(c: Call) -> Any:
     x, y = operands(c)
     if x.dtype.is_float:
         return x / y
-    return towards_zero(x, y)
-
-
-def towards_zero(x: Any, y: Any) -> Any:
-    """The quotient of whole numbers without its fraction."""
-    if x.dtype is uint8:
-        return x // y
-    size = abs(x) // abs(y)
-    opposite = (x < 0).apply("logical_xor", y < 0)
-    return opposite.apply("where", -size, size)
+    return x // y if x.dtype is uint8 else trunc_divide(x, y)
 
 
 @spell("Mod")
@@ -85,9 +77,9 @@ def mod(c: Call) -> Any:
     x, y = operands(c)
     if not c.attr("fmod", 0):
         return x % y
+    if not x.dtype.is_float:
+        return x % y if x.dtype is uint8 else trunc_remainder(x, y)
     # The sign of the dividend: the remainder of the magnitudes with the sign put back.
-    if x.dtype is uint8:
-        return x % y
     size = abs(x) % abs(y)
     return (x < 0).apply("where", -size, size)
 

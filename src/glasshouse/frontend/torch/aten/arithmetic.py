@@ -6,11 +6,20 @@ import math
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.torch.aten.registry import Spelling, apply, aten, common, is_handle, number
+from glasshouse.frontend.torch.aten.registry import (
+    Spelling,
+    apply,
+    aten,
+    common,
+    is_handle,
+    number,
+    scalar,
+)
 from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.frontend.torch.dtypes import is_integral
 from glasshouse.ir.dtype import Category, bool_, float32, int64
 from glasshouse.ops.composite import lerp as lerp_
+from glasshouse.ops.composite.division import trunc_divide, trunc_remainder
 from glasshouse.ops.control import body_of, while_loop
 from glasshouse.ops.create import full_near
 from glasshouse.ops.shape import expanded
@@ -97,28 +106,18 @@ def div(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
     x, y = common(x, y)
     if rounding_mode == "floor":
         return apply("floor_divide", x, y)
-    dtype = x.dtype if is_handle(x) else y.dtype
-    if is_integral(dtype):
-        # Rounded towards zero in integers: a float cannot hold them all.
-        _, beyond = _floored(x, y)
-        return apply("floor_divide", x, y) + beyond.cast(dtype)
+    if is_integral(x.dtype if is_handle(x) else y.dtype):
+        return trunc_divide(
+            x if is_handle(x) else scalar(y, x, y.dtype), y
+        )  # not through a float, which cannot hold them all
     return apply("divide", x, y).apply("trunc")
-
-
-def _floored(x: Any, y: Any) -> tuple[Any, Any]:
-    """The remainder of integers with y's sign, and where rounding down went beyond zero's side."""
-    rest = apply("remainder", x, y)
-    opposite = apply("less", apply("bitwise_xor", x, y), 0)
-    return rest, apply("logical_and", apply("not_equal", rest, 0), opposite)
 
 
 @aten("fmod")
 def fmod(x: Any, y: Any) -> Any:
     x, y = common(x, y)
     if is_integral(x.dtype if is_handle(x) else y.dtype):
-        # Not by magnitudes: the least integer has none.
-        rest, beyond = _floored(x, y)
-        return apply("where", beyond, apply("subtract", rest, y), rest)
+        return trunc_remainder(x if is_handle(x) else scalar(y, x, y.dtype), y)
     rest = apply("remainder", abs(x) if is_handle(x) else math.fabs(x), abs(y))
     return apply("where", apply("less", x, 0), -rest, rest)
 

@@ -1,4 +1,4 @@
-// context.h: what a generated kernel is given: threads, and a place to report that an index lay outside its tensor.
+// context.h: what a generated kernel is given: threads, and a place to report that its data is at fault.
 #pragma once
 #include "element.h"
 #include "threadpool.h"
@@ -6,9 +6,11 @@
 namespace gh {
 inline namespace GH_ISA_NS {
 
+constexpr int kBadIndex = 1, kDivisionByZero = -1;  // the sign of what a run returns
+
 struct Context {
   ThreadPool *pool;
-  std::atomic<int> bad_index{0};
+  std::atomic<int> fault{0};  // kBadIndex or kDivisionByZero, once there was one
 
   // f(begin, end) over [0, total), shared among the threads when `worth` says that it pays.
   template <class F>
@@ -24,8 +26,20 @@ struct Context {
   GH_INLINE int64_t index(int64_t i, int64_t size) {
     if (i < 0) i += size;
     if (i >= 0 && i < size) return i;
-    bad_index.store(1, std::memory_order_relaxed);
+    fault.store(kBadIndex, std::memory_order_relaxed);
     return 0;
+  }
+
+  // Integers divided by zero are noted and give 0. A divisor that is a literal costs no test.
+  template <class T>
+  GH_INLINE T floor_div(T a, T b) {
+    if (b == 0) fault.store(kDivisionByZero, std::memory_order_relaxed);
+    return gh::floor_div(a, b);
+  }
+  template <class T>
+  GH_INLINE T floor_mod(T a, T b) {
+    if (b == 0) fault.store(kDivisionByZero, std::memory_order_relaxed);
+    return gh::floor_mod(a, b);
   }
 };
 
