@@ -101,7 +101,7 @@ class InParts(UserWarning):
 
 
 class OnReference(RuntimeWarning):
-    """A whole graph that the reference executor runs, slowly, because it could not be compiled."""
+    """A graph, or a body in one, that the reference executor runs, slowly: it is not compiled."""
 
 
 class StaleWeights(UserWarning):

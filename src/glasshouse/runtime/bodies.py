@@ -1,21 +1,23 @@
 """How bodies of control flow are run: compiled, each as a module of its own.
 
-The choice, the loop and the slices stay in Python. A body whose types have no arrays of their own
-(bfloat16), whose sizes only the graph around it knows, or for which there is no compiler runs by
-its NumPy meaning.
+The choice, the loop and the slices stay in Python. A body whose sizes only the graph around it
+knows, or for which there is no compiler runs by its NumPy meaning, with a warning and a line in the
+recording.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from glasshouse.errors import CompilerMissing
+from glasshouse.errors import CompilerMissing, OnReference
 from glasshouse.forking import ForkLock
 from glasshouse.ir.dim import symbols_of
-from glasshouse.ir.graph import Graph
+from glasshouse.ir.dtype import to_storage
+from glasshouse.ir.graph import Graph, Node
 from glasshouse.lower.program import Fallback, Program
 from glasshouse.numpy_ref.executor import Body
 from glasshouse.passes import PassContext, optimize
@@ -33,8 +35,10 @@ class CompiledBody(Body):
         self.module = module
 
     def __call__(self, *arrays: Array) -> tuple[Array, ...]:
+        types = [v.type.dtype for v in self.module.graph.inputs]
+        stored = [to_storage(np.asarray(a), t) for a, t in zip(arrays, types, strict=True)]
         return tuple(
-            self.module.run_flat([np.ascontiguousarray(a).reshape(np.shape(a)) for a in arrays])
+            self.module.run_flat([np.ascontiguousarray(a).reshape(a.shape) for a in stored])
         )
 
 
@@ -42,40 +46,57 @@ class Bodies:
     """The modules of a program's bodies, made when they are first needed."""
 
     def __init__(self) -> None:
-        self._modules: dict[Graph, Module | None] = {}
+        self._modules: dict[Graph, Module | str] = {}  # or why there is none
         self._making = ForkLock()
 
     def __call__(self, graph: Graph, sizes: Mapping[str, int]) -> Body:
-        module = self.module_of(graph)
-        return Body(graph, sizes) if module is None else CompiledBody(graph, sizes, module)
+        module = self._made(graph)
+        return Body(graph, sizes) if isinstance(module, str) else CompiledBody(graph, sizes, module)
 
     def prepare(self, program: Program) -> None:
         """Compile all bodies now."""
         for step in program.steps:
             if isinstance(step, Fallback):
-                for attr in step.node.attrs.values():
-                    if isinstance(attr, Graph):
-                        self.module_of(attr)
+                why = self.uncompiled(step.node)
+                if why:
+                    where = step.node.origin.source
+                    warnings.warn(
+                        f"{step.node.op.label}{f' ({where})' if where else ''}: {why}",
+                        OnReference,
+                        stacklevel=2,
+                    )
+
+    def uncompiled(self, node: Node) -> str:
+        """Why bodies of a node run by their NumPy meaning; "" where none does."""
+        graphs = [a for a in node.attrs.values() if isinstance(a, Graph)]
+        reasons = [made for made in map(self._made, graphs) if isinstance(made, str)]
+        if not reasons:
+            return ""
+        what = " and ".join(dict.fromkeys(reasons))
+        return f"{len(reasons)} of {len(graphs)} bodies run on the reference executor: {what}"
 
     def module_of(self, graph: Graph) -> Module | None:
         """None for a body that runs by its NumPy meaning."""
+        made = self._made(graph)
+        return None if isinstance(made, str) else made
+
+    def _made(self, graph: Graph) -> Module | str:
         with self._making.lock:
             if graph not in self._modules:
                 self._modules[graph] = _compiled(graph)
             return self._modules[graph]
 
 
-def _compiled(graph: Graph) -> Module | None:
+def _compiled(graph: Graph) -> Module | str:
     from glasshouse.runtime.compiler import compile_graph  # it makes modules, which have bodies
 
     values = [v for n in graph.nodes for v in n.outputs]
     known = {name for v in graph.inputs for dim in v.type.shape for name in symbols_of(dim)}
     known |= graph.size_givers.keys()
     wanted = {name for v in values for dim in v.type.shape for name in symbols_of(dim)}
-    ends = [*graph.inputs, *graph.outputs]
-    if not wanted <= known or any(v.type.dtype.storage != v.type.dtype.carrier for v in ends):
-        return None
+    if not wanted <= known:
+        return f"only the graph around it knows the size {', '.join(sorted(wanted - known))}"
     try:
         return compile_graph(optimize(graph, PassContext()))
     except CompilerMissing:
-        return None  # the graph around it was built elsewhere and loaded
+        return "there is no compiler here"  # the graph around it was built elsewhere and loaded

@@ -61,7 +61,8 @@ def compilation_of(
                 for c in choice.candidates:
                     owner.add(CandidateRow(number, c.name, c.seconds, c.name == choice.name, c.why))
         else:
-            reason = Text(f"// {step.why}")
+            told = [step.why, module.bodies.uncompiled(step.node)]
+            reason = Text("\n".join(f"// {line}" for line in told if line))
             name = f"fallback_{step.node.op.name}"
             ids = list(member_ids(step.node))
             owner.add(

@@ -11,11 +11,10 @@ def summary_of(module: Module) -> str:
     program, plan = module.program, module.plan
     calls = sum(isinstance(s, Call) for s in program.steps)
     lines = [f"{calls} calls of {len(program.kernels)} kernels"]
-    lines += [
-        f"{step.node.op.label} runs through Python: {step.why}"
-        for step in program.steps
-        if isinstance(step, Fallback)
-    ]
+    for step in program.steps:
+        if isinstance(step, Fallback):
+            lines.append(f"{step.node.op.label} runs through Python: {step.why}")
+            lines += [f"  {why}" for why in [module.bodies.uncompiled(step.node)] if why]
     arena, tensors = megabytes(plan.arena_bytes), megabytes(plan.tensor_bytes)
     each = f", {module.num_runtimes} times" if module.num_runtimes > 1 else ""
     lines.append(f"arena: {arena} for tensors of {tensors} in all{each}")

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
+import torch
+from torch._higher_order_ops.while_loop import while_loop as while_loop_of_torch
 
 import glasshouse as gh
+from glasshouse.errors import OnReference
 from glasshouse.ir import Graph, GraphBuilder, symbol
-from glasshouse.ir.dtype import bfloat16
+from glasshouse.ir.dtype import bfloat16, finish
 from glasshouse.lower.program import Fallback
 from glasshouse.numpy_ref import run
 from glasshouse.ops.control import body_of, cond, while_loop
 from glasshouse.ops.scan import scan
+from glasshouse.record.schema import KernelRow
 from glasshouse.runtime.module import Module
+from glasshouse.runtime.recording import compilation_of
+from glasshouse.runtime.summary import summary_of
 
 N = symbol("n", 1, 64)
 
@@ -56,18 +64,55 @@ def test_a_scan_over_slices_of_any_size_backwards() -> None:
 
 
 @pytest.mark.parametrize("way", [True, False])
-def test_sizes_from_outside_and_half_floats_run_by_their_meaning(way: bool) -> None:
+def test_sizes_from_outside_run_by_their_meaning_and_it_is_told(way: bool) -> None:
     builder = GraphBuilder()
     flag, x = builder.input("bool", ()), builder.input("float32", (N,))
     total = x.apply("sum")
     wide = body_of(lambda v: v.apply("expand", shape=(N,)), total)
-    half = total.cast(bfloat16)
-    twice = body_of(lambda v: v + v, half)
-    graph = builder.finish(
-        cond(flag, total, then=wide, other=wide), cond(flag, half, then=twice, other=twice)
-    )
-    module = gh.compile(graph)
-    assert inside(module) == [None] * 4
+    graph = builder.finish(cond(flag, total, then=wide, other=wide))
+    why = "2 of 2 bodies run on the reference executor: only the graph around it knows the size n"
+    with pytest.warns(OnReference, match=why) as told:
+        module = gh.compile(graph)
+    assert len(told) == 1
+    assert inside(module) == [None] * 2
     given = [np.array(way), np.ones(5, "f")]
+    np.testing.assert_array_equal(module(*given), run(graph, given)[0])
+    kernels = list(compilation_of(module, None).finish().graphs[0].table(KernelRow))
+    assert [why in row.code for row in kernels if row.variant == "fallback"] == [True]
+    assert why in summary_of(module)
+
+
+def test_half_floats_are_computed_in_kernels() -> None:
+    builder = GraphBuilder()
+    x, w = builder.input("bfloat16", (4, 8)), builder.input("bfloat16", (8, 8))
+    steps = builder.input("int64", ())
+    test = body_of(lambda v, w, i: i < 5, x, w, steps)
+    body = body_of(lambda v, w, i: ((v @ w).apply("tanh"), w, i + 1), x, w, steps)
+    looped = while_loop(x, w, steps, test=test, body=body)
+    twice = body_of(lambda v: v + v, x)
+    graph = builder.finish(*looped, cond(steps < 1, x, then=twice, other=twice))
+    module = gh.compile(graph)
+    assert all(m is not None and m.program.kernels for m in inside(module))
+    rng = np.random.default_rng(0)
+    given = [
+        *(finish(rng.uniform(-0.3, 0.3, shape), bfloat16) for shape in ((4, 8), (8, 8))),
+        np.int64(0),
+    ]
     for got, want in zip(module(*given), run(graph, given), strict=True):
-        np.testing.assert_array_equal(np.asarray(got, "f"), np.asarray(want, "f"))
+        np.testing.assert_allclose(np.asarray(got, "f"), np.asarray(want, "f"), rtol=0, atol=0.02)
+
+
+@pytest.mark.filterwarnings("error")
+def test_torch_control_flow_in_half_floats() -> None:
+    class Halves(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            doubled = torch.cond(x.sum() > 0, lambda v: v * 2, lambda v: v - 1, (x,))
+            return while_loop_of_torch(
+                lambda i, v: i < 3, lambda i, v: (i + 1, v.tanh()), (torch.tensor(0), doubled)
+            )[1]
+
+    x = torch.linspace(-1, 2, 12, dtype=torch.bfloat16).reshape(3, 4)
+    module = gh.compile(Halves(), x)
+    assert all(m is not None for m in inside(module))
+    for given in (x, -x):
+        torch.testing.assert_close(module(given), Halves()(given), rtol=0, atol=0.02)
