@@ -1,6 +1,7 @@
 /** How the rows of a graph are held over all stages: hot columns joined, cold ones by part. */
 
 import type { Csr } from "../base/csr";
+import { checkNesting } from "./budget";
 import type { Recording } from "./recording";
 import type { GraphInfo } from "./schema";
 import type { Strings } from "./strings";
@@ -74,6 +75,7 @@ export class Graph {
           table: groupTable,
         }
       : { rows: 0, grouping: none, parent: none, name: none, cls: none, inside: null, table: null };
+    checkNesting(groups.parent, rec.budget, `g${index}/groups`);
     const ints = (c: string, absent = 0): Int32Array => joinInts(parts.map((p) => p.ints(c, absent)), rows);
     const list = (c: string): Csr => joinLists(parts.map((p) => p.list(c)), rows);
     const nests = rec.header.graphs.some((g) => g.parent === index);

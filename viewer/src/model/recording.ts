@@ -1,6 +1,7 @@
 /** How a recording is opened: directory and header at once, every table when it is asked for. */
 
 import { GlassError } from "../base/errors";
+import { Budget, checkNesting } from "./budget";
 import { FORMAT, VERSION, type GraphInfo, type Header, type Stage } from "./schema";
 import { Strings } from "./strings";
 import { Table } from "./table";
@@ -13,20 +14,22 @@ export class Recording {
     private readonly zip: Zip,
     readonly header: Header,
     readonly strings: Strings,
+    readonly budget: Budget,
   ) {}
 
   static async open(bytes: Uint8Array): Promise<Recording> {
-    const zip = new Zip(bytes);
-    const header = parseHeader(await zip.read("glass.json"));
-    const strings = new Strings(zip.has("strings") ? new Table("strings", await zip.read("strings")) : null);
-    return new Recording(zip, header, strings);
+    const budget = new Budget(bytes.length);
+    const zip = new Zip(bytes, budget);
+    const header = parseHeader(await zip.read("glass.json"), budget);
+    const strings = new Strings(zip.has("strings") ? new Table("strings", await zip.read("strings"), budget) : null);
+    return new Recording(zip, header, strings, budget);
   }
 
   /** A table by member name ("g0/kernels"); null when the file has none. */
   table(name: string): Promise<Table | null> {
     let found = this.tables.get(name);
     if (!found) {
-      found = this.zip.has(name) ? this.zip.read(name).then((b) => new Table(name, b)) : Promise.resolve(null);
+      found = this.zip.has(name) ? this.zip.read(name).then((b) => new Table(name, b, this.budget)) : Promise.resolve(null);
       this.tables.set(name, found);
     }
     return found;
@@ -37,11 +40,12 @@ export class Recording {
   }
 }
 
-function parseHeader(data: Uint8Array): Header {
+function parseHeader(data: Uint8Array, budget: Budget): Header {
   let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder().decode(data));
-  } catch {
+    value = budget.json(data, "glass.json");
+  } catch (e) {
+    if (e instanceof GlassError) throw e;
     throw new GlassError("the header is not JSON", "glass.json", "The file is damaged; write it again.");
   }
   if (!isObject(value) || value.format !== FORMAT) throw new GlassError("not a Glasshouse recording", "glass.json");
@@ -57,20 +61,23 @@ function parseHeader(data: Uint8Array): Header {
   if (!Array.isArray(value.graphs) || value.graphs.length === 0) {
     throw new GlassError("the recording holds no graph", "glass.json.graphs");
   }
+  const graphs = value.graphs.map((g, i) => parseGraph(g, i, budget));
+  checkNesting(graphs.map((g) => g.parent), budget, "glass.json.graphs");
   return {
     format: FORMAT,
     version: version as number[],
     generator: text(value.generator),
     title: text(value.title),
-    graphs: value.graphs.map((g, i) => parseGraph(g, i)),
+    graphs,
     facts: textMap(value.facts),
     tables: isObject(value.tables) ? (value.tables as Record<string, number>) : {},
   };
 }
 
-function parseGraph(g: unknown, i: number): GraphInfo {
+function parseGraph(g: unknown, i: number, budget: Budget): GraphInfo {
   const where = `glass.json.graphs[${i}]`;
   if (!isObject(g) || !Array.isArray(g.stages) || g.stages.length === 0) throw new GlassError("a graph has no stage", where);
+  budget.spend("graphs", 1 + g.stages.length, where);
   return {
     name: text(g.name),
     parent: typeof g.parent === "number" ? g.parent : -1,

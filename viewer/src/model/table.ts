@@ -2,6 +2,7 @@
 
 import { GlassError } from "../base/errors";
 import type { Csr } from "../base/csr";
+import type { Budget } from "./budget";
 
 type Part = readonly [offset: number, bytes: number, kind: string];
 interface ColumnHead {
@@ -28,20 +29,26 @@ export class Table {
   constructor(
     private readonly where: string,
     private readonly data: Uint8Array,
+    private readonly budget: Budget,
   ) {
     const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
     const size = data.length >= 4 ? view.getUint32(0, true) : -1;
     if (size < 0 || 4 + size > data.length) throw this.bad("the table's header is cut off");
-    let head: { rows?: unknown; columns?: unknown };
+    let head: { rows?: unknown; columns?: unknown } | null;
     try {
-      head = JSON.parse(new TextDecoder().decode(data.subarray(4, 4 + size))) as typeof head;
-    } catch {
+      head = budget.json(data.subarray(4, 4 + size), where) as typeof head;
+    } catch (e) {
+      if (e instanceof GlassError) throw e;
       throw this.bad("the table's header is not JSON");
     }
-    if (typeof head.rows !== "number" || !Array.isArray(head.columns)) throw this.bad("the table's header lacks rows or columns");
-    this.rows = head.rows;
+    if (!Number.isSafeInteger(head?.rows) || !Array.isArray(head?.columns)) throw this.bad("the table's header lacks rows or columns");
+    this.rows = head.rows as number;
+    budget.spend("rows", this.rows, where);
     this.base = Math.ceil((4 + size) / 8) * 8;
-    for (const c of head.columns as ColumnHead[]) this.heads.set(c.name, c);
+    for (const c of head.columns as (ColumnHead | null)[]) {
+      if (typeof c?.name !== "string" || !Array.isArray(c.parts)) throw this.bad("a column has no name or no parts");
+      this.heads.set(c.name, c);
+    }
   }
 
   has(column: string): boolean {
@@ -54,6 +61,7 @@ export class Table {
     if (known instanceof Int32Array) return known;
     const head = this.heads.get(name);
     let out: Int32Array;
+    this.allocate(name, 4 * this.rows);
     if (!head) {
       out = new Int32Array(this.rows);
       if (absent !== 0) out.fill(absent);
@@ -71,6 +79,7 @@ export class Table {
     const known = this.done.get(name);
     if (known instanceof Float64Array) return known;
     const head = this.heads.get(name);
+    this.allocate(name, 8 * this.rows);
     const out = head ? Float64Array.from(this.part(name, head.parts[0], this.rows)) : new Float64Array(this.rows).fill(absent);
     this.done.set(name, out);
     return out;
@@ -81,10 +90,12 @@ export class Table {
     if (known) return known;
     const head = this.heads.get(name);
     let out: Csr;
+    this.allocate(name, 4 * this.rows);
     if (!head) {
       out = { offsets: new Int32Array(this.rows + 1), values: EMPTY_INTS };
     } else {
       const offsets = this.offsets(name, head);
+      this.allocate(name, 4 * offsets[this.rows]);
       out = { offsets, values: this.intPart(name, head.parts[1], offsets[this.rows]) };
     }
     this.done.set(name, out);
@@ -96,6 +107,7 @@ export class Table {
     if (known) return known;
     const head = this.heads.get(name);
     let out: TextColumn;
+    this.allocate(name, 4 * this.rows);
     if (!head) {
       out = { offsets: new Int32Array(this.rows + 1), bytes: new Uint8Array(0) };
     } else {
@@ -110,6 +122,10 @@ export class Table {
   textAt(name: string, row: number): string {
     const { offsets, bytes } = this.text(name);
     return new TextDecoder().decode(bytes.subarray(offsets[row], offsets[row + 1]));
+  }
+
+  private allocate(column: string, bytes: number): void {
+    this.budget.spend("decoded_bytes", bytes, `${this.where}.${column}`);
   }
 
   private offsets(name: string, head: ColumnHead): Int32Array {
@@ -136,7 +152,7 @@ export class Table {
     const width = WIDTH[kind];
     if (width === undefined) throw this.bad(`stored as ${kind}, which is not known`, name);
     const start = this.data.byteOffset + this.base + offset;
-    if (!(offset >= 0) || size !== count * width || this.base + offset + size > this.data.length) {
+    if (!(offset >= 0) || start % width !== 0 || size !== count * width || this.base + offset + size > this.data.length) {
       throw this.bad(`${size} bytes for ${count} values`, name);
     }
     // Buffers are padded to 8, so a member's own array is always aligned.

@@ -1,6 +1,7 @@
 /** How members of the .glass container are found and inflated; no byte is trusted unchecked. */
 
 import { GlassError } from "../base/errors";
+import type { Budget } from "./budget";
 
 interface Entry {
   readonly method: number;
@@ -9,14 +10,16 @@ interface Entry {
   readonly header: number;
 }
 
-/** Same limits as the writer: a member may inflate to 256 MiB or 64 times the file, whichever is more. */
-const BASE_LIMIT = 256 * 2 ** 20;
-const RATIO_LIMIT = 64;
+/** Deflate makes at most this many bytes of one. */
+const MOST_OF_A_BYTE = 1032;
 
 export class Zip {
   private readonly entries = new Map<string, Entry>();
 
-  constructor(private readonly bytes: Uint8Array) {
+  constructor(
+    private readonly bytes: Uint8Array,
+    private readonly budget: Budget,
+  ) {
     const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
     const end = findEnd(view);
     const total = view.getUint16(end + 10, true);
@@ -56,10 +59,11 @@ export class Zip {
     const start = e.header + 30 + view.getUint16(e.header + 26, true) + view.getUint16(e.header + 28, true);
     if (start + e.packed > this.bytes.length) throw new GlassError("a part is cut off", `${name}, byte ${start}`);
     const packed = this.bytes.subarray(start, start + e.packed);
+    if (e.method !== 0 && e.method !== 8) throw new GlassError(`compression method ${e.method} is not known`, name);
+    this.budget.spend("decoded_bytes", e.method === 0 ? e.packed : e.size, name);
     if (e.method === 0) return packed.slice();
-    if (e.method !== 8) throw new GlassError(`compression method ${e.method} is not known`, name);
-    if (e.size > Math.max(BASE_LIMIT, this.bytes.length * RATIO_LIMIT)) {
-      throw new GlassError(`would inflate to ${e.size} bytes, which no sound file does`, name);
+    if (e.size > MOST_OF_A_BYTE * e.packed) {
+      throw new GlassError(`${e.packed} bytes would inflate to ${e.size}, which none do`, name, "Write the file again; it was cut or changed.");
     }
     return inflate(packed, e.size, name);
   }
