@@ -21,7 +21,7 @@ from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.cache_size import keep_within_limit
 from glasshouse.backend.cpu.batches import compile_batch, compile_text, find_objects, make_batches
 from glasshouse.backend.cpu.cache import compile_into, have
-from glasshouse.backend.cpu.headers import headers_hash, headers_in
+from glasshouse.backend.cpu.headers import headers_apart, headers_hash, headers_in
 from glasshouse.backend.cpu.recipe import PARTS, CpuSource, Recipe
 from glasshouse.backend.cpu.templates import build_part, part_file
 from glasshouse.backend.cpu.toolchain import Toolchain, toolchain
@@ -35,8 +35,10 @@ def build(source: Source, progress: Progress | None = None) -> Path:
     tools = toolchain()
     folder = made_cache_folder()
     salt = salt_of(tools)
-    keys = {name: hash_text(salt + text) for name, text in source.kernels.items()}
-    main = hash_text(salt + source.main)
+    keys = {
+        name: hash_text(salt + headers_apart(text) + text) for name, text in source.kernels.items()
+    }
+    main = hash_text(salt + headers_apart(source.main) + source.main)
     library = folder / f"{hash_text(salt + ' '.join([*keys.values(), main]))}.so"
     if have(library):
         _LOG.debug("%s was built before", library.name)

@@ -10,8 +10,10 @@ from collections.abc import Mapping
 
 from glasshouse.backend.base import Source
 from glasshouse.backend.cpu.cxx import C_TYPE
+from glasshouse.backend.cpu.headers import include_apart
 from glasshouse.backend.cpu.recipe import CpuSource
 from glasshouse.backend.cpu.render import Function, form_bytes, form_text, render
+from glasshouse.backend.cpu.routines import FORMS
 from glasshouse.ir.graph import Value
 from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Fallback, Packed, Program
@@ -26,7 +28,7 @@ def emit(program: Program) -> Source:
     return CpuSource(
         {name: kernel_source(f) for name, f in functions.items()},
         _main(program, program.memory, functions),
-        {name: ((), (), *f.lines) for name, f in functions.items()},
+        {n: (*((),) * _lines_above(f), *f.lines) for n, f in functions.items()},
         recipes={name: f.recipe for name, f in functions.items()},
     )
 
@@ -36,12 +38,19 @@ def kernel_source(function: Function) -> str:
 
     It is named after its content and weak: objects built for other programs may hold it as well.
     """
-    head = f"{_HEAD}// {' '.join(function.labels)}\n__attribute__((weak)) "
+    head = _HEAD + include_apart(function.recipe.headers)
+    head += f"// {' '.join(function.labels)}\n__attribute__((weak)) "
     return f"{head}void {function.symbol}{function.text}\n"
 
 
+def _lines_above(function: Function) -> int:
+    """Of a kernel's file, before the line with its parameters: headers and the names of ops."""
+    return 2 + len(function.recipe.headers)
+
+
 def _main(program: Program, plan: MemoryPlan, functions: Mapping[str, Function]) -> str:
-    lines = [_HEAD]
+    apart = [FORMS[packed.form.kind].header for packed in plan.packed]
+    lines = [_HEAD + include_apart(name for name in apart if name)]
     lines += [f"void {f.symbol}({f.parameters});" for f in functions.values()]
     packs: dict[str, str] = {}
     for packed in plan.packed:

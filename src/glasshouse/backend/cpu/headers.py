@@ -3,11 +3,16 @@
 Pieces of one program must come from the same headers, and kernels of all programs share one pool of
 threads. An upgrade under a running process (or an editor) would mix two versions, which ends in a
 crash. So the headers are read once, and the compiler is given copies in the cache.
+
+Headers of `glasshouse/apart/` serve few kernels, which include them by name: a change there builds
+those kernels again and no others. They include shared headers alone, never each other.
 """
 
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Iterable
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -24,13 +29,30 @@ def _texts() -> dict[str, str]:
 
 @lru_cache(maxsize=1)
 def headers_hash() -> str:
-    """Changes whenever code built from the headers may."""
-    return hash_text("".join(_texts().values()))
+    """Changes whenever code built from the shared headers may."""
+    return hash_text("".join(text for name, text in _texts().items() if not _is_apart(name)))
+
+
+def _is_apart(name: str) -> bool:
+    return Path(name).parent.name == "apart"
+
+
+_APART = re.compile(r'^#include "(glasshouse/apart/[\w.]+)"$', re.MULTILINE)
+
+
+def headers_apart(text: str) -> str:
+    """The headers apart that a file includes: with them its text says all that it is made of."""
+    return "".join(_texts()[name] for name in _APART.findall(text))
+
+
+def include_apart(names: Iterable[str]) -> str:
+    """The lines that include headers apart."""
+    return "".join(f'#include "glasshouse/apart/{name}"\n' for name in dict.fromkeys(names))
 
 
 def headers_in(cache: Path) -> Path:
     """The folder of the copies; what is missing or was changed is written again."""
-    folder = cache / f"include-{headers_hash()}"
+    folder = cache / f"include-{hash_text(''.join(_texts().values()))}"
     for name, text in _texts().items():
         path = folder / name
         try:

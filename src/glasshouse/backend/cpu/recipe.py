@@ -32,11 +32,12 @@ PARTS = (*dict.fromkeys(DOT_PART.values()), *WINOGRAD_PART.values())
 @dataclass(frozen=True)
 class Recipe:
     """Parts of `kernels.cpp` that the code calls (templates may call for more inside: the linker
-    tells), seconds to compile, and how hard the compiler tries."""
+    tells), seconds to compile, how hard the compiler tries, and headers apart (`headers.py`)."""
 
     parts: tuple[str, ...] = ()
     seconds: float = 0.08
     level: str = "-O3"
+    headers: tuple[str, ...] = ()
 
 
 def with_dot(dtype: DType, seconds: float, level: str = "-O3") -> Recipe:

@@ -70,6 +70,7 @@ def recipe_of(kernel: Kernel) -> Recipe:
         tuple(dict.fromkeys(part for r in each for part in r.parts)),
         max((r.seconds for r in each), default=Recipe.seconds),
         "-O2" if any(r.level == "-O2" for r in each) else Recipe.level,
+        tuple(dict.fromkeys(header for r in each for header in r.headers)),
     )
 
 

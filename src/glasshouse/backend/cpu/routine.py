@@ -26,10 +26,12 @@ class Routine:
 @dataclass(frozen=True)
 class FormSpelling:
     """How a constant is brought into another form: the body of a function of (threads, source,
-    out), and the bytes of `out`, which depend on the width of the machine's vectors."""
+    out), and the bytes of `out`, which depend on the width of the machine's vectors; and a header
+    apart that both need."""
 
     body: Callable[[Form], str]
     nbytes: Callable[[Form], str]
+    header: str = ""
 
 
 def form_function(form: Form, body: str) -> str:
