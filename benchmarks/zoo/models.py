@@ -74,3 +74,72 @@ class _Running(nn.Module):
 @model("cumsum over two axes")
 def running() -> Case:
     return _Running(), (torch.randn(8, 256, 256),)
+
+
+class _Scans(nn.Module):
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        y = torch.sigmoid(x) + 0.5
+        return y.cumprod(1), y.cumprod(2), x.cummax(2)[0], x.cummin(1)[0], x.logcumsumexp(2)
+
+
+@model("cumprod, cummax, logcumsumexp")
+def scans() -> Case:
+    return _Scans(), (torch.randn(8, 128, 200),)
+
+
+class _States(nn.Module):
+    """A recurrent layer of which the states count."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x)[0]
+
+
+@model("lstm of 2 layers")
+def lstm() -> Case:
+    return _States(nn.LSTM(256, 256, 2)), (torch.randn(50, 8, 256),)
+
+
+@model("lstm both ways, batch first")
+def lstm_both() -> Case:
+    layer = nn.LSTM(128, 128, bidirectional=True, batch_first=True)
+    return _States(layer), (torch.randn(16, 64, 128),)
+
+
+@model("lstm of one sample")
+def lstm_one() -> Case:
+    return _States(nn.LSTM(128, 200)), (torch.randn(100, 1, 128),)
+
+
+@model("lstm with projection")
+def lstm_projected() -> Case:
+    return _States(nn.LSTM(128, 256, proj_size=128)), (torch.randn(50, 8, 128),)
+
+
+@model("gru")
+def gru() -> Case:
+    return _States(nn.GRU(200, 256)), (torch.randn(60, 8, 200),)
+
+
+@model("rnn")
+def rnn() -> Case:
+    return _States(nn.RNN(256, 256)), (torch.randn(60, 8, 256),)
+
+
+class _Tagger(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = nn.Embedding(5000, 128)
+        self.layers = nn.LSTM(128, 128, bidirectional=True, batch_first=True)
+        self.tags = nn.Linear(256, 40)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.tags(self.layers(self.words(x))[0]).log_softmax(-1)
+
+
+@model("lstm tagger")
+def tagger() -> Case:
+    return _Tagger(), (torch.randint(0, 5000, (8, 50)),)

@@ -18,8 +18,10 @@ from glasshouse.ops import (
     pool,
     quant,
     random,
+    recurrent,
     reduce,
     resize,
+    running,
     scan,
     shape,
     softmax,
@@ -28,6 +30,6 @@ from glasshouse.ops import (
 
 __all__ = [
     "activation", "attention", "barrier", "control", "conv", "create", "elementwise", "fused",
-    "index", "math", "matmul", "norm", "opaque", "pieces", "pool", "quant", "random", "reduce",
-    "resize", "scan", "shape", "softmax", "sort",
+    "index", "math", "matmul", "norm", "opaque", "pieces", "pool", "quant", "random", "recurrent",
+    "reduce", "resize", "running", "scan", "shape", "softmax", "sort",
 ]  # fmt: skip

@@ -66,6 +66,10 @@ def operations(node: Node) -> float:
         q, k, v = (i.type.shape for i in node.inputs[:3])
         scores = elements(node.inputs[0]) // max(typical(q[-1]), 1) * typical(k[-2])
         return scores * (2.0 * typical(q[-1]) + 2.0 * typical(v[-1]) + 18)
+    if name in ("recurrent", "recurrent_grad"):  # 40: five functions for each unit
+        rows = elements(node.inputs[0]) // max(typical(node.inputs[0].type.shape[-1]), 1)
+        weights = node.inputs[2 if name == "recurrent" else 3]
+        return rows * (2.0 * elements(weights) + 40.0 * typical(weights.type.shape[-1]))
     if kind is Kind.ELEMENTWISE:
         return element_operations(node) * elements(node.outputs[0])
     window = node.attrs.get("kernel")

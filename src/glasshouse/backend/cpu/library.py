@@ -1,14 +1,14 @@
-"""Functions of `library.h`: sorting, running sums, scattering."""
+"""Functions of `library.h`: sorting, scattering."""
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.cxx import C_TYPE, COMPUTE_TYPE, size_text
+from glasshouse.backend.cpu.cxx import C_TYPE, size_text
 from glasshouse.backend.cpu.routine import Routine, buffer_of
+from glasshouse.backend.cpu.running import lines
 from glasshouse.backend.cpu.text import KernelText
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import DType, float32, float64, int64
 from glasshouse.ir.graph import Node
-from glasshouse.ir.types import Shape
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.kernel.index import strides
 from glasshouse.lower.kernel.statement import Scratch, Tile
@@ -31,15 +31,6 @@ _UPDATES = ("scatter", "scatter_nd")
 
 
 # ------------------------------------------------------------------------------------ rendering
-def _lines(shape: Shape, axis: int) -> str:
-    """The sizes outer, n, inner of a value seen as lines along an axis."""
-    if not shape:
-        return "1, 1, 1"
-    at = axis_of(axis, len(shape))
-    sizes: tuple[Dim, ...] = (product(shape[:at]), shape[at], product(shape[at + 1 :]))
-    return ", ".join(size_text(d) for d in sizes)
-
-
 def _flag(value: object) -> str:
     return "true" if value else "false"
 
@@ -59,22 +50,15 @@ def _sort(out: KernelText, tile: Tile) -> None:
     descending = tile.attr("descending" if sorts else "largest")
     size = x.shape[axis_of(tile.attr("axis"), len(x.shape))] if x.shape else 1
     k = size if sorts else tile.attr("k")
-    given = f"{buffer_of(x)}, {_lines(x.shape, tile.attr('axis'))}, {size_text(k)}"
+    given = f"{buffer_of(x)}, {lines(x.shape, tile.attr('axis'))}, {size_text(k)}"
     places = ", ".join(buffer for _, buffer in tile.writes)
     out.add(f"gh::topk_lines(ctx, {given}, {_flag(descending)}, {places});", tile.ops)
 
 
 def _arg_extreme(out: KernelText, tile: Tile) -> None:
     (x,) = tile.operands
-    given = f"{buffer_of(x)}, {_lines(x.shape, tile.attr('axis'))}, {tile.writes[0][1]}"
+    given = f"{buffer_of(x)}, {lines(x.shape, tile.attr('axis'))}, {tile.writes[0][1]}"
     out.add(f"gh::arg_lines<{_flag(tile.op == 'argmax')}>(ctx, {given});", tile.ops)
-
-
-def _cumsum(out: KernelText, tile: Tile) -> None:
-    (x,) = tile.operands
-    flags = f"{_flag(tile.attr('exclusive'))}, {_flag(tile.attr('reverse'))}"
-    given = f"{buffer_of(x)}, {_lines(x.shape, tile.attr('axis'))}, {flags}, {tile.writes[0][1]}"
-    out.add(f"gh::cumsum_lines<{COMPUTE_TYPE[tile.dtype]}>(ctx, {given});", tile.ops)
 
 
 def _copied(out: KernelText, tile: Tile) -> str:
@@ -138,7 +122,6 @@ def _take_grad(out: KernelText, tile: Tile) -> None:
 ROUTINES = {
     "argmax": Routine(_arg_extreme),
     "argmin": Routine(_arg_extreme),
-    "cumsum": Routine(_cumsum),
     "scatter": Routine(_scatter),
     "scatter_nd": Routine(_scatter_nd),
     "sort": Routine(_sort),

@@ -13,14 +13,16 @@ from glasshouse.backend.cpu import (
     matmul,
     planes,
     pool,
+    recurrent,
     resize,
+    running,
 )
 from glasshouse.backend.cpu.routine import FormSpelling, Routine
 
 _FAMILIES = (
     attention.ROUTINES, batch_norm.ROUTINES, conv.ROUTINES, conv_any.ROUTINES, conv_grad.ROUTINES,
     int8.ROUTINES, library.ROUTINES, matmul.ROUTINES, planes.ROUTINES, pool.ROUTINES,
-    resize.ROUTINES,
+    recurrent.ROUTINES, resize.ROUTINES, running.ROUTINES,
 )  # fmt: skip
 ROUTINES: dict[str, Routine] = {name: r for family in _FAMILIES for name, r in family.items()}
 FORMS: dict[str, FormSpelling] = {
@@ -28,4 +30,5 @@ FORMS: dict[str, FormSpelling] = {
     **conv_grad.FORMS,
     **int8.FORMS,
     **matmul.FORMS,
+    **recurrent.FORMS,
 }

@@ -15,8 +15,10 @@ from glasshouse.backend.cpu.nests import PARALLEL_FROM
 from glasshouse.backend.cpu.planes import plane_pool
 from glasshouse.backend.cpu.pool import pool, pool_grad
 from glasshouse.backend.cpu.processor import processor_features
+from glasshouse.backend.cpu.recurrent import recurrent
 from glasshouse.backend.cpu.resize import resize, resize_grad
 from glasshouse.backend.cpu.routines import ROUTINES
+from glasshouse.backend.cpu.running import running
 from glasshouse.backend.cpu.spelling import FOLDS, ON_MASKS, SCALAR_ONLY, SPELL
 from glasshouse.ir.dtype import bfloat16, bool_, float16, float32, int8, uint8
 from glasshouse.lower.target import Target, TileMaker, Vectors
@@ -34,11 +36,17 @@ TILES: dict[str, TileMaker] = {
     "conv": conv,
     "conv_transpose": conv_transpose,
     "conv_weight_grad": conv_weight_grad,
-    "cumsum": library,
+    "cummax": running,
+    "cumprod": running,
+    "cumsum": running,
+    "linear_recurrence": running,
+    "logcumsumexp": running,
     "matmul": matmul,
     "max_pool": pool,
     "max_pool_grad": pool_grad,
     "max_pool_indices": plane_pool,
+    "recurrent": recurrent,
+    "recurrent_grad": recurrent,
     "resize": resize,
     "resize_grad": resize_grad,
     "scatter": library,

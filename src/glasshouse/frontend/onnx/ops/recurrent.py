@@ -1,4 +1,8 @@
-"""How ONNX's recurrent layers are spelled: a scan over time, one for each direction."""
+"""How ONNX's recurrent layers are spelled: the op for recurrent layers, one for each direction.
+
+Cells that the op does not have (other activations, peepholes, clipping, a GRU that resets before
+its product) are a scan over time.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +15,9 @@ from glasshouse.errors import Unsupported
 from glasshouse.frontend.onnx.call import Call
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ops import composite
+from glasshouse.ops.composite.recurrent import LayerWeights, recurrent_layer
 from glasshouse.ops.control import body_of, handles_of
+from glasshouse.ops.pieces import concat
 from glasshouse.ops.scan import scan as scan_op
 from glasshouse.ops.shape import reshaped
 
@@ -64,6 +70,40 @@ def _part(x: Any, number: int) -> Any:
     return reshaped(composite.narrow(x, 0, number, 1), x.shape[1:])
 
 
+def _named(c: Call, gates: int, default: list[str], count: int) -> str | None:
+    """The cell of the op for recurrent layers that this is, if any."""
+    names = [n.lower() for n in c.attr("activations") or default * count]
+    usual = [n.lower() for n in default * count]
+    if c.attr("clip") is not None or c.attr("input_forget", 0) or c.has(7):
+        return None
+    if gates == 1 and len(set(names)) == 1 and names[0] in ("tanh", "relu"):
+        return names[0]
+    if names != usual or (gates == 3 and not c.attr("linear_before_reset", 0)):
+        return None
+    return {4: "lstm", 3: "gru"}.get(gates)
+
+
+_GATES = {"lstm": (0, 2, 3, 1), "gru": (1, 0, 2)}  # ONNX's, in the op's order
+
+
+def _in_order(x: Any, cell: str) -> Any:
+    """Gates in the op's order, from ONNX's."""
+    if cell not in _GATES:
+        return x
+    size = x.shape[0] // len(_GATES[cell])
+    parts = x.apply("split", axis=0, sizes=[size] * len(_GATES[cell]))
+    return concat(*(parts[k] for k in _GATES[cell]), axis=0)
+
+
+def _layer(c: Call, cell: str, x: Any, d: int, begins: list[Any], backwards: bool) -> list[Any]:
+    """One direction: last states, and all of them."""
+    biases = _split(_part(c[3], d), 2) if c.has(3) else []
+    weights = LayerWeights(*(_in_order(v, cell) for v in (_part(c[1], d), _part(c[2], d), *biases)))
+    memory = begins[1] if len(begins) > 1 else None
+    states, *last = recurrent_layer(x, weights, begins[0], memory, cell, backwards)
+    return [*last[: len(begins)], states]
+
+
 def _recurrent(c: Call, gates: int, states: int, default: list[str], cell: Cell) -> Any:
     direction = c.attr("direction", "forward")
     count = 2 if direction == "bidirectional" else 1
@@ -74,6 +114,7 @@ def _recurrent(c: Call, gates: int, states: int, default: list[str], cell: Cell)
     steps, batch, _ = x.shape
     _check_lengths(c, steps)
     hidden = r.shape[-1]
+    named = _named(c, gates, default, count)
     chosen = _activations(c, default, count)
     ends: list[list[Any]] = []
     outputs = []
@@ -87,6 +128,11 @@ def _recurrent(c: Call, gates: int, states: int, default: list[str], cell: Cell)
                 begins.append(_part(first, d))
             else:
                 begins.append(c.full((batch, hidden), 0.0, x.dtype))
+        if named is not None:
+            found = _layer(c, named, x, d, begins, backwards)
+            ends.append(found[:states])
+            outputs.append(found[states])
+            continue
         fixed = [_part(r, d), bias]
         if states == 2 and c.has(7):
             fixed.append(_part(c[7], d))

@@ -27,6 +27,7 @@ from glasshouse.frontend.torch.aten import (
     quantized,
     random,
     rank,
+    recurrent,
     reduce,
     reduce_at,
     running,
@@ -48,6 +49,6 @@ __all__ = [
     "IN_CONTEXT", "TABLE", "Context", "activation", "antialias", "apply", "arithmetic", "attention",
     "backward", "bags", "bessel", "convert", "create", "eliminate", "find", "fourier", "functions",
     "grid", "histogram", "image", "index", "is_handle", "linear", "loss", "norm", "orthogonal",
-    "pieces", "places", "polynomials", "quantized", "random", "rank", "reduce", "reduce_at",
-    "running", "scalar", "shape", "solve", "special",
+    "pieces", "places", "polynomials", "quantized", "random", "rank", "recurrent", "reduce",
+    "reduce_at", "running", "scalar", "shape", "solve", "special",
 ]  # fmt: skip

@@ -1,0 +1,168 @@
+// scan_lines.h: running sums, products, extremes, log-sum-exps and linear recurrences along any axis.
+//
+// Contract
+// - A tensor is seen as [outer, n, inner]; each line of n elements, `inner` apart, is scanned in order (from the end if `reverse`).
+// - kLanes lines go side by side: neighbours along `inner` where there are any, otherwise rows that are turned a tile at a time. So
+//   each line is summed in its own order, whatever the shape and the number of threads.
+// - A rule holds what each of kLanes lines has so far. `begin()` sets it; `step(i, x, y, out, places, lanes)` takes element i of each
+//   line. V is the type that elements are computed in, halves being widened.
+#pragma once
+#include "../library.h"
+#include "../transpose.h"
+
+namespace gh {
+inline namespace GH_ISA_NS {
+
+constexpr int kLanes = 16;
+
+struct ScanShape {
+  long outer, n, inner;
+  bool reverse;
+};
+
+template <class V, bool Exclusive> struct RunningSum {
+  V held[kLanes];
+  void begin() { for (V &v : held) v = V(0); }
+  GH_INLINE void step(long, const V *x, const V *, V *out, int64_t *, int lanes) {
+    for (int j = 0; j < lanes; j++) {
+      const V next = add(held[j], x[j]);
+      out[j] = Exclusive ? held[j] : next;
+      held[j] = next;
+    }
+  }
+};
+template <class V> struct RunningProduct {
+  V held[kLanes];
+  void begin() { for (V &v : held) v = V(1); }
+  GH_INLINE void step(long, const V *x, const V *, V *out, int64_t *, int lanes) {
+    for (int j = 0; j < lanes; j++) out[j] = held[j] = mul(held[j], x[j]);
+  }
+};
+// held = x held + y; of the first elements y alone, whatever x is.
+template <class V> struct LinearRecurrence {
+  V held[kLanes];
+  bool first;
+  void begin() { first = true; }
+  GH_INLINE void step(long, const V *x, const V *y, V *out, int64_t *, int lanes) {
+    if (first)
+      for (int j = 0; j < lanes; j++) out[j] = held[j] = y[j];
+    else
+      for (int j = 0; j < lanes; j++) out[j] = held[j] = add(mul(x[j], held[j]), y[j]);
+    first = false;
+  }
+};
+// The last of equals; NaN beats everything, the last one again.
+template <class V, bool Max> struct RunningExtreme {
+  V held[kLanes];
+  int64_t place[kLanes];
+  bool first;
+  void begin() { first = true; }
+  GH_INLINE void step(long i, const V *x, const V *, V *out, int64_t *places, int lanes) {
+    for (int j = 0; j < lanes; j++) {
+      const bool wins = first || (Max ? x[j] >= held[j] : x[j] <= held[j]) || x[j] != x[j];
+      held[j] = wins ? x[j] : held[j];
+      place[j] = wins ? (int64_t)i : place[j];
+      out[j] = held[j], places[j] = place[j];
+    }
+    first = false;
+  }
+};
+template <class V> struct RunningLogSumExp {
+  V held[kLanes];
+  void begin() { for (V &v : held) v = -std::numeric_limits<V>::infinity(); }
+  GH_INLINE void step(long, const V *x, const V *, V *out, int64_t *, int lanes) {
+    if constexpr (sizeof(V) == 4) {
+      for_each_vector(lanes, [&](long j, auto t) {
+        const vf a = load(held + j, t), b = load(x + j, t), top = max(a, b);
+        const vf sum = select(abs(top) < vf(__builtin_inff()), top + log1p(exp(-abs(a - b))), top);  // NaN and infinities stay
+        store(held + j, sum, t), store(out + j, sum, t);
+      });
+    } else {
+      for (int j = 0; j < lanes; j++) {
+        const V a = held[j], b = x[j], top = max(a, b);
+        out[j] = held[j] = is_nan(top) || is_inf(top) ? top : top + log1p(exp(-abs(a - b)));
+      }
+    }
+  }
+};
+
+template <class V, class T> GH_INLINE V widened(T x) { return V(value_of(x)); }
+
+// `lanes` neighbours along inner, from `base` on.
+template <class Rule, class V, class T, class O>
+inline void scan_columns(const ScanShape &s, long base, int lanes, const T *x, const T *y, O *out, int64_t *places) {
+  Rule rule;
+  rule.begin();
+  V a[kLanes] = {}, b[kLanes] = {}, c[kLanes];
+  int64_t at[kLanes];
+  auto run = [&](int n) __attribute__((always_inline)) {
+    for (long k = 0; k < s.n; k++) {
+      const long i = s.reverse ? s.n - 1 - k : k, p = base + i * s.inner;
+      for (int j = 0; j < n; j++) a[j] = widened<V>(x[p + j]);
+      if (y)
+        for (int j = 0; j < n; j++) b[j] = widened<V>(y[p + j]);
+      rule.step(i, a, b, c, at, n);
+      for (int j = 0; j < n; j++) out[p + j] = Stored<O>::of(c[j]);
+      if (places)
+        for (int j = 0; j < n; j++) places[p + j] = at[j];
+    }
+  };
+  if (lanes == kLanes) run(kLanes);
+  else run(lanes);
+}
+
+// `lanes` rows, each of n elements that lie together: turned kLanes elements at a time.
+template <class Rule, class V, class T, class O>
+inline void scan_rows(const ScanShape &s, long first, int lanes, const T *x, const T *y, O *out, int64_t *places) {
+  constexpr int L = kLanes;
+  Rule rule;
+  rule.begin();
+  V a[L], b[L] = {}, c[L];
+  int64_t at[L];
+  T xs[L * L], ys[L * L];
+  O turned[L * L], back[L * L];
+  int64_t where[L * L];
+  for (long k = 0; k < s.n; k += L) {
+    const int count = (int)(s.n - k < L ? s.n - k : L);
+    const long from = s.reverse ? s.n - k - count : k;
+    const long p = first * s.n + from;
+    transpose2d(lanes, count, x + p, s.n, xs, L);
+    if (y) transpose2d(lanes, count, y + p, s.n, ys, L);
+    auto run = [&](int n) __attribute__((always_inline)) {
+      for (int e = 0; e < count; e++) {
+        const int i = s.reverse ? count - 1 - e : e;
+        for (int j = 0; j < n; j++) a[j] = widened<V>(xs[i * L + j]);
+        if (y)
+          for (int j = 0; j < n; j++) b[j] = widened<V>(ys[i * L + j]);
+        rule.step(from + i, a, b, c, at, n);
+        for (int j = 0; j < n; j++) turned[i * L + j] = Stored<O>::of(c[j]);
+        if (places)
+          for (int j = 0; j < n; j++) where[i * L + j] = at[j];
+      }
+    };
+    if (lanes == L) run(L);
+    else run(lanes);
+    transpose2d(count, lanes, turned, L, back, L);
+    for (int j = 0; j < lanes; j++) memcpy((void *)(out + p + j * s.n), back + j * L, (size_t)count * sizeof(O));
+    if (places)
+      for (int j = 0; j < lanes; j++)
+        for (int e = 0; e < count; e++) places[p + j * s.n + e] = where[e * L + j];
+  }
+}
+
+template <class Rule, class V, class T, class O>
+inline void scan_lines(Context &ctx, const ScanShape &s, const T *x, const T *y, O *out, int64_t *places) {
+  const bool rows = s.inner == 1;
+  const long lines = rows ? s.outer : s.inner, blocks = (lines + kLanes - 1) / kLanes, turns = rows ? 1 : s.outer;
+  ctx.parallel(turns * blocks, s.outer * s.n * s.inner >= 16384, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; i++) {
+      const long first = i % blocks * kLanes;
+      const int lanes = (int)(lines - first < kLanes ? lines - first : kLanes);
+      if (rows) scan_rows<Rule, V>(s, first, lanes, x, y, out, places);
+      else scan_columns<Rule, V>(s, i / blocks * s.n * s.inner + first, lanes, x, y, out, places);
+    }
+  });
+}
+
+}  // namespace GH_ISA_NS
+}  // namespace gh

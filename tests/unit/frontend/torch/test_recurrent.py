@@ -1,0 +1,166 @@
+"""PyTorch's recurrent layers as graphs: values and gradients against PyTorch itself."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import glasshouse as gh
+from glasshouse.lower.program import Fallback
+from glasshouse.numpy_ref import run
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:The tensor attributes:UserWarning"),
+    pytest.mark.filterwarnings("ignore:LSTM with projections:UserWarning"),
+]
+
+_LAYERS: dict[str, tuple[Any, dict[str, Any], tuple[int, int, int]]] = {
+    "lstm": (nn.LSTM, {}, (7, 3, 5)),
+    "lstm layers, both ways": (nn.LSTM, {"num_layers": 2, "bidirectional": True}, (4, 2, 17)),
+    "lstm batch first": (nn.LSTM, {"batch_first": True}, (3, 6, 33)),
+    "lstm without bias": (nn.LSTM, {"bias": False}, (1, 1, 1)),
+    "lstm projected": (nn.LSTM, {"proj_size": 3, "bidirectional": True}, (4, 2, 9)),
+    "gru": (nn.GRU, {"num_layers": 2}, (5, 4, 16)),
+    "gru both ways": (nn.GRU, {"bidirectional": True, "batch_first": True}, (2, 6, 7)),
+    "gru without bias": (nn.GRU, {"bias": False}, (3, 1, 40)),
+    "rnn": (nn.RNN, {}, (6, 5, 20)),
+    "rnn relu": (nn.RNN, {"nonlinearity": "relu", "bidirectional": True}, (3, 2, 8)),
+}  # fmt: skip
+FEATURES = 6
+
+
+class _Given(nn.Module):
+    """A layer that is given its first states."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor, *first: torch.Tensor) -> Any:
+        return self.layer(x, first if len(first) > 1 else first[0])
+
+
+def _made(name: str, dtype: torch.dtype = torch.float32) -> tuple[Any, list[torch.Tensor]]:
+    torch.manual_seed(0)
+    kind, options, (a, b, hidden) = _LAYERS[name]
+    layer = kind(FEATURES, hidden, **options).to(dtype)
+    batch = a if layer.batch_first else b
+    count = layer.num_layers * (2 if layer.bidirectional else 1)
+    first = [torch.randn(count, batch, layer.proj_size or hidden, dtype=dtype)]
+    if kind is nn.LSTM:
+        first.append(torch.randn(count, batch, hidden, dtype=dtype))
+    return _Given(layer), [torch.randn(a, b, FEATURES, dtype=dtype), *first]
+
+
+def _flat(out: Any) -> list[torch.Tensor]:
+    return [out] if isinstance(out, torch.Tensor) else [t for o in out for t in _flat(o)]
+
+
+class _All(nn.Module):
+    """Several layers in one program, which compiles in a fraction of the time of several."""
+
+    def __init__(self, names: Sequence[str], dtype: torch.dtype) -> None:
+        super().__init__()
+        made = [_made(name, dtype) for name in names]
+        self.layers = nn.ModuleList(layer for layer, _ in made)
+        self.counts = [len(inputs) for _, inputs in made]
+        self.inputs = [x for _, inputs in made for x in inputs]
+
+    def forward(self, *given: torch.Tensor) -> Any:
+        rest = iter(given)
+        both = zip(self.layers, self.counts, strict=True)
+        return _flat([layer(*[next(rest) for _ in range(n)]) for layer, n in both])
+
+
+def _runs_alone(module: Any) -> None:
+    """Nothing is left to PyTorch or to a loop in Python."""
+    assert not [s for s in module.program.steps if isinstance(s, Fallback)]
+
+
+_NEAR = {torch.float32: 3e-6, torch.bfloat16: 1.6e-2}
+
+
+@pytest.mark.parametrize("dtype", _NEAR, ids=str)
+def test_layers_equal_pytorch(dtype: torch.dtype) -> None:
+    names = [*_LAYERS] if dtype is torch.float32 else ["lstm"]
+    model = _All(names, dtype)
+    inputs = model.inputs
+    compiled = gh.compile(model.eval(), *inputs)
+    _runs_alone(compiled)
+    with torch.no_grad():
+        expected = copy.deepcopy(model).double()(*(x.double() for x in inputs))
+    near = _NEAR[dtype]
+    for ours, theirs in zip(compiled(*inputs), expected, strict=True):
+        got = torch.as_tensor(ours)
+        assert got.dtype is dtype
+        torch.testing.assert_close(got.double(), theirs, rtol=near, atol=near)
+
+
+_TRAINED = ("lstm layers, both ways", "lstm projected", "gru both ways", "rnn", "rnn relu")
+
+
+class _Loss(nn.Module):
+    """Layers whose inputs and first states are weights, too, so that all gradients count."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = _All(_TRAINED, torch.float64)
+        self.given = nn.ParameterList(self.model.inputs)
+
+    def forward(self, scale: torch.Tensor) -> torch.Tensor:
+        outputs = self.model(*self.given)
+        return sum(((o * scale).sin() * (i + 1)).mean() for i, o in enumerate(outputs))
+
+
+def test_training_equals_pytorch() -> None:
+    model, scale = _Loss(), torch.tensor(1.3, dtype=torch.float64)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    graph = gh.trace_training(model, None, optimizer, scale)
+    module = gh.compile(graph)
+    _runs_alone(module)
+    state: dict[str, Any] = {}
+    for _ in range(3):
+        run(graph, [scale.numpy()], variables=state)
+        optimizer.zero_grad()
+        wanted = model(scale)
+        wanted.backward()
+        optimizer.step()
+        assert float(module(scale)) == pytest.approx(wanted.item(), rel=1e-10)
+    for key, value in model.named_parameters():
+        np.testing.assert_allclose(state[key], value.detach().numpy(), 1e-9, 1e-11, err_msg=key)
+
+
+def test_values_without_end_stay_where_they_are() -> None:
+    """Infinite gates saturate; NaN in one sample leaves the others alone."""
+    module, inputs = _made("lstm")
+    x = inputs[0]
+    x[2, 0, 1] = torch.nan
+    x[3, 1] = torch.inf
+    x[4, 2] = 1e30
+    compiled = gh.compile(module.eval(), *inputs)
+    with torch.no_grad():
+        expected = _flat(module(*inputs))
+    for ours, theirs in zip(_flat(compiled(*inputs)), expected, strict=True):
+        torch.testing.assert_close(
+            torch.as_tensor(ours), theirs, rtol=2e-5, atol=2e-6, equal_nan=True
+        )
+
+
+def test_dropout_between_layers() -> None:
+    layer = nn.GRU(FEATURES, 8, 2, dropout=0.5)
+    graph = gh.trace(layer.train(), torch.randn(3, 2, FEATURES))
+    assert [n.op.name for n in graph.nodes].count("dropout") == 1
+
+
+def test_two_threads_give_the_same() -> None:
+    torch.manual_seed(0)
+    layer = nn.LSTM(32, 200).eval()
+    x = torch.randn(5, 12, 32)
+    results = [gh.compile(layer, x, threads=n)(x)[0] for n in (1, 2)]
+    np.testing.assert_array_equal(*(np.asarray(r) for r in results))
