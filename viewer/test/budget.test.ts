@@ -73,10 +73,10 @@ test("nesting ends, and is not deeper than a page can draw", async () => {
   await refused(nested([0]), /entry 0 is nested in 0/);
   await refused(nested([-1, 7]), /entry 1 is nested in 7/);
   await refused(nested([-1, 0.5]), /entry 1 is nested in 0.5/);
-  const chain = Int32Array.from({ length: 3000 }, (_, i) => i - 1);
-  assert.throws(() => checkNesting(chain, new Budget(1e6), "g0/groups"), /1,001 levels of nesting/);
-  checkNesting(chain.subarray(0, 1000), new Budget(10), "g0/groups");
-  const upwards = Int32Array.from({ length: 900 }, (_, i) => (i < 899 ? i + 1 : -1));
+  const chain = Int32Array.from({ length: 30_000 }, (_, i) => i - 1);
+  assert.throws(() => checkNesting(chain, new Budget(1e6), "g0/groups"), /10,001 levels of nesting/);
+  checkNesting(chain.subarray(0, 10_000), new Budget(10), "g0/groups");
+  const upwards = Int32Array.from({ length: 9000 }, (_, i) => (i < 8999 ? i + 1 : -1));
   checkNesting(upwards, new Budget(1e6), "g0/groups");
 });
 
