@@ -180,6 +180,12 @@ def pt2_changed(chance: random.Random, data: bytes) -> bytes:
     return zipped({"m/models/model.json": json_changed(chance, text)})
 
 
+def keras_changed(chance: random.Random, data: bytes) -> bytes:
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    return zipped(members | {"config.json": json_changed(chance, members["config.json"])})
+
+
 def safetensors_changed(chance: random.Random, data: bytes) -> bytes:
     size = int.from_bytes(data[:8], "little")
     text = json_changed(chance, data[8 : 8 + size])
@@ -233,6 +239,7 @@ STRUCTURAL: dict[str, Callable[[random.Random, bytes], bytes]] = {
     ".pt2": pt2_changed,
     ".safetensors": safetensors_changed,
     ".onnx": onnx_changed,
+    ".keras": keras_changed,
 }
 
 

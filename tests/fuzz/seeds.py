@@ -133,6 +133,100 @@ def gguf() -> bytes:
     return bytes(out) + bytes(-len(out) % 32 + 144)
 
 
+OPENVINO = """<?xml version="1.0"?>
+<net name="tiny" version="11">
+ <layers>
+  <layer id="0" name="x" type="Parameter" version="opset1">
+   <data shape="?,16" element_type="f32" />
+   <output><port id="0" precision="FP32" names="x"><dim>-1</dim><dim>16</dim></port></output>
+  </layer>
+  <layer id="1" name="self.fc.weight" type="Const" version="opset1">
+   <data element_type="f32" shape="16, 8" offset="0" size="512" />
+   <output><port id="0" precision="FP32"><dim>16</dim><dim>8</dim></port></output>
+  </layer>
+  <layer id="2" name="__module.fc/aten::linear/MatMul" type="MatMul" version="opset1">
+   <data transpose_a="false" transpose_b="false" />
+   <rt_info><attribute name="fused_names_0" version="0" value="fc" /></rt_info>
+   <input><port id="0" precision="FP32"><dim>-1</dim><dim>16</dim></port>
+    <port id="1" precision="FP32"><dim>16</dim><dim>8</dim></port></input>
+   <output><port id="2" precision="FP32"><dim>-1</dim><dim>8</dim></port></output>
+  </layer>
+  <layer id="3" name="If_3" type="If" version="opset8">
+   <input><port id="0" precision="FP32"><dim>-1</dim><dim>8</dim></port></input>
+   <output><port id="1" precision="FP32"><dim>-1</dim><dim>8</dim></port></output>
+   <then_port_map><input external_port_id="0" internal_layer_id="0" /></then_port_map>
+   <then_body>
+    <layers>
+     <layer id="0" name="p" type="Parameter" version="opset1">
+      <output><port id="0" precision="FP32"><dim>-1</dim></port></output></layer>
+     <layer id="1" name="e" type="Exp" version="opset1">
+      <input><port id="0" /></input><output><port id="1" precision="FP32" /></output></layer>
+    </layers>
+    <edges><edge from-layer="0" from-port="0" to-layer="1" to-port="0" /></edges>
+   </then_body>
+  </layer>
+  <layer id="4" name="out" type="Result" version="opset1">
+   <input><port id="0" precision="FP32"><dim>-1</dim><dim>8</dim></port></input>
+  </layer>
+ </layers>
+ <edges>
+  <edge from-layer="0" from-port="0" to-layer="2" to-port="0" />
+  <edge from-layer="1" from-port="0" to-layer="2" to-port="1" />
+  <edge from-layer="2" from-port="2" to-layer="3" to-port="0" />
+  <edge from-layer="3" from-port="1" to-layer="4" to-port="0" />
+ </edges>
+ <rt_info><Runtime_version value="2026" /><framework value="pytorch" /></rt_info>
+</net>
+"""
+
+
+def keras_config() -> dict[str, Any]:
+    """A functional model of Keras 3: two inputs through one encoder, joined, two results."""
+
+    def layer(cls: str, name: str, inbound: list[Any], **config: Any) -> dict[str, Any]:
+        return {"module": "keras.layers", "class_name": cls, "name": name,
+                "config": {"name": name, "dtype": "float32", **config},
+                "inbound_nodes": inbound}  # fmt: skip
+
+    def tensor(name: str, call: int, port: int, *shape: int | None) -> dict[str, Any]:
+        config = {"shape": list(shape), "dtype": "float32", "keras_history": [name, call, port]}
+        return {"class_name": "__keras_tensor__", "config": config}
+
+    def call(*tensors: dict[str, Any], **keywords: Any) -> dict[str, Any]:
+        return {"args": list(tensors), "kwargs": keywords}
+
+    inputs = [layer("InputLayer", n, [], batch_shape=[None, 16]) for n in "ab"]
+    dense = layer("Dense", "dense", [], units=8, activation="relu")
+    encoder = layer("Sequential", "encoder", [call(tensor(n, 0, 0, None, 16)) for n in "ab"],
+                    layers=[inputs[0], dense])  # fmt: skip
+    both = [tensor("encoder", 0, 0, None, 8), tensor("encoder", 1, 0, None, 8)]
+    join = layer("Concatenate", "join", [{"args": [both], "kwargs": {}}], axis=-1)
+    gru = layer("GRU", "gru", [call(tensor("join", 0, 0, None, 1, 16), training=False)], units=5)
+    return {
+        "module": "keras", "class_name": "Functional",
+        "config": {"name": "net", "layers": [join, *inputs, encoder, gru],
+                   "input_layers": [["a", 0, 0], ["b", 0, 0]],
+                   "output_layers": [["gru", 0, 0], ["gru", 0, 1]]},
+        "compile_config": {"optimizer": {"class_name": "Adam", "config": {}}, "loss": "mse"},
+    }  # fmt: skip
+
+
+def keras() -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("metadata.json", json.dumps({"keras_version": "3.15.1"}))
+        archive.writestr("config.json", json.dumps(keras_config()))
+        archive.writestr("model.weights.h5", bytes(100))
+    return out.getvalue()
+
+
+def keras_h5() -> bytes:
+    """The beginning of an HDF5 file and a text as its heap keeps it, with the length before it."""
+    text = json.dumps(keras_config()).encode()
+    heap = bytes(500) + len(text).to_bytes(8, "little") + text + bytes(100)
+    return b"\x89HDF\r\n\x1a\n" + heap
+
+
 def exported() -> dict[str, Any]:
     """The JSON of a `.pt2` archive, with a body."""
 
@@ -182,6 +276,9 @@ def seeds() -> dict[str, bytes]:
         "portable.pte": (DATA / "executorch" / "portable.pte").read_bytes(),
         "weights.safetensors": safetensors(),
         "model.gguf": gguf(),
+        "model.xml": OPENVINO.encode(),
+        "model.keras": keras(),
+        "model.h5": keras_h5(),
         "program.pt2": pt2(),
         "program.json": json.dumps(exported()).encode(),
         "pretty.mlir": (DATA / "mlir" / "pretty.mlir").read_bytes()[:20_000],

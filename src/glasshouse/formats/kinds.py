@@ -30,7 +30,7 @@ _FAMILIES: dict[str, str] = {
     "matmul": """
         matmul mm bmm addmm baddbmm gemm linear dot dotgeneral einsum batchmatmul matmulinteger
         qlinearmatmul attention sdpa tensordot fullyconnected multiheadattention mv outer lstm gru
-        rnn""",
+        rnn dense innerproduct""",
     "reduction": """
         reduce sum mean softmax logsoftmax max min argmax argmin pool maxpool averagepool
         globalaveragepool avgpool any all prod amax amin var std cumsum topk sort logsumexp

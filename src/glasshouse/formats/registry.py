@@ -60,6 +60,9 @@ FORMATS: tuple[Format, ...] = (
     Format("tflite", "TFLite model", (), "tflite:read"),
     Format("safetensors", "safetensors weights", (), "safetensors:read"),
     Format("gguf", "GGUF model", (), "gguf:read"),
+    Format("openvino", "OpenVINO IR", (), "openvino:read"),
+    Format("keras", "Keras model", (), "keras:read"),
+    Format("keras_h5", "Keras model in HDF5", (), "keras:read_h5"),
     Format("mlir", "MLIR text", (), "mlir.read:read"),
     Format("trace", "Trace Event trace", (".trace.json",), "", "trace_events:write",
            "trace_events:lost"),
@@ -73,7 +76,8 @@ BY_NAME = {f.name: f for f in FORMATS}
 _BY_SUFFIX = {
     ".onnx": "onnx", ".pb": "onnx", ".mlir": "mlir", ".stablehlo": "mlir", ".pkl": "jittor",
     ".glass": "glass", ".pt2": "pt2", ".pte": "pte", ".tflite": "tflite", ".json": _ME,
-    ".safetensors": "safetensors", ".gguf": "gguf",
+    ".safetensors": "safetensors", ".gguf": "gguf", ".xml": "openvino", ".h5": "keras_h5",
+    ".hdf5": "keras_h5", ".keras": "keras",
 }  # fmt: skip
 
 
@@ -102,6 +106,8 @@ def _by_content(source: Source) -> str:
         return "pte"
     if head[:4] == b"GGUF":
         return "gguf"
+    if head[:8] == b"\x89HDF\r\n\x1a\n":
+        return "keras_h5"
     if head[:4] == b"ML\xefR":
         raise source.error("MLIR bytecode; convert it to text first: mlir-opt FILE -o FILE.mlir")
     if head[8:9] == b"{" and 2 <= int.from_bytes(head[:8], "little") <= 1 << 28:
@@ -109,6 +115,8 @@ def _by_content(source: Source) -> str:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     if start[:1] in (b"{", b"["):
         return _json(source)
+    if start[:1] == b"<" and b"<net" in start:
+        return "openvino"
     if head[:1] == b"\x08" and source.suffix != ".pb":
         return "onnx"  # field 1 of a ModelProto, its version
     return _text(head)
@@ -127,12 +135,14 @@ def _archive(source: Source) -> str:
         n.startswith("models/") and n.endswith(".json") for n in short
     ):
         return "pt2"
+    if "config.json" in names and ("metadata.json" in names or "model.weights.h5" in names):
+        return "keras"
     if "data.pkl" in short:
         raise source.error(
             "a pickled PyTorch file (weights or TorchScript), which cannot be opened without "
             "running what is in it; save it with torch.export.save or safetensors"
         )
-    raise source.error("a ZIP archive, but neither a recording nor an exported program")
+    raise source.error("a ZIP archive, but none of a model that Glasshouse knows")
 
 
 def _json(source: Source) -> str:

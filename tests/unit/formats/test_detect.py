@@ -24,7 +24,7 @@ from glasshouse.record import RecordingBuilder
 
 SUFFIXES = [
     ".glass", ".onnx", ".json", ".pt2", ".pkl", ".pte", ".tflite", ".safetensors", ".mlir", ".bin",
-    ".txt", ".pb", ".stablehlo", ".gguf",
+    ".txt", ".pb", ".stablehlo", ".gguf", ".xml", ".keras", ".h5",
 ]  # fmt: skip
 
 
@@ -98,6 +98,8 @@ def contents() -> dict[str, bytes]:
         "magic": b"\0\0\0\0TFL3" + bytes(100),
         "more magic": b"\0\0\0\0ET12eh00" + bytes(100),
         "gguf": b"GGUF\3\0\0\0" + b"\xff" * 16,
+        "xml": b"<?xml version='1.0'?><html></html>",
+        "hdf5": b"\x89HDF\r\n\x1a\n" + bytes(100),
         "lengths": b"\xff\xff\xff\x00\0\0\0\0{" + b"x" * 100,
     }
 
