@@ -42,6 +42,8 @@ MAY_IMPORT: dict[str, frozenset[str]] = {
     # is the NumPy meaning of its op.
     "backend": frozenset({"lower", "numpy_ref"}),
     "backend.cpu": frozenset({"backend"}),
+    # Elements, sizes and positions are the same C++ on a GPU; so are the shapes of windows.
+    "backend.cuda": frozenset({"backend.cpu"}),
     # compile() traces and optimises; what has no kernel runs on the reference.
     "runtime": frozenset({"backend", "passes", "numpy_ref", "tensor"}),
     "record": frozenset({"ir"}),

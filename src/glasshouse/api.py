@@ -9,7 +9,7 @@ import os
 import sys
 import time
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
@@ -64,6 +64,7 @@ def compile(
     precision: object = None,
     follow_weights: bool = False,
     threads: int | None = None,
+    arch: str | None = None,
     **keywords: Any,
 ) -> Module:
     """A model as native code: traced (unless it is a graph), optimised, built and loaded.
@@ -78,6 +79,9 @@ def compile(
     memory of its own, go on at the same time. `threads` is how many threads kernels run on, in all
     modules of this process (GLASSHOUSE_THREADS, or its processors).
 
+    The target is "cuda" where inputs are tensors of a GPU. `target="cuda"` compiles for the GPU of
+    this machine, and with `arch="sm_90"` for one that need not be here.
+
     Weights of a PyTorch model are those of this moment. When they change, a call warns once
     (`StaleWeights`); `module.update_weights(model)` takes them over, and with `follow_weights`
     every call looks and does so itself.
@@ -88,6 +92,7 @@ def compile(
     from glasshouse.runtime.compiler import compile_optimized
     from glasshouse.show.progress import Progress
 
+    target = _target_of(target, arch, inputs, keywords)
     if threads is not None:
         _use_threads(target, threads)
     if isinstance(model, Graph):
@@ -115,6 +120,24 @@ def compile(
     )  # fmt: skip
     module.came_from(model if _is_torch(model) else None, traced, follow_weights)
     return module
+
+
+def _target_of(
+    target: Target | str | None, arch: str | None, inputs: Sequence[Any], named: Mapping[str, Any]
+) -> Target | str | None:
+    """What was asked for; where nothing was, the GPU if an input lies there."""
+    from glasshouse.runtime.arrays import on_gpu
+
+    if target is None and any(on_gpu(x) for x in (*inputs, *named.values())):
+        target = "cuda"
+    if arch is None:
+        return target
+    if target not in ("cuda", None):
+        raise TypeMismatch(
+            f"arch={arch!r} is an architecture of GPUs, and the target is {target!r}",
+            hint="target='cuda' goes with it",
+        )
+    return f"cuda:{arch}"
 
 
 def _use_threads(target: Target | str | None, count: int) -> None:

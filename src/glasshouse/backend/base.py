@@ -1,6 +1,7 @@
 """The protocol between the compiler and a machine: render, build, load, run, measure.
 
-`runtime` and `passes` know backends by name alone: `backend_named("cpu")`.
+`runtime` and `passes` know backends by name alone: `backend_named("cpu")`; "cuda:sm_90" names one
+for an architecture that need not be here.
 """
 
 from __future__ import annotations
@@ -100,6 +101,37 @@ class Executable(Protocol):
         """Brings constants into the forms that have a pointer in the table."""
 
 
+class DeviceExecutable(Executable, Protocol):
+    """A program whose memory is that of a device."""
+
+    def repeated(self) -> Callable[[], None]:
+        """A function that starts the last run once more, as it was."""
+
+
+class DeviceMemory(Protocol):
+    """Memory that the process cannot read itself; addresses are whole numbers."""
+
+    stream: int
+    """In which order with other work kernels and copies are: a handle of the machine's."""
+    own_stream: int
+
+    def enter(self) -> None:
+        """Use the device in this thread."""
+
+    def allocate(self, count: int) -> int:
+        """Bytes on the device, aligned for its kernels; ExecutionError where there is no room."""
+
+    def free(self, address: int) -> None: ...
+
+    def upload(self, to: int, array: Array) -> None: ...
+
+    def download(self, array: Array, source: int) -> None: ...
+
+    def copy(self, to: int, source: int, count: int) -> None: ...
+
+    def synchronize(self) -> None: ...
+
+
 class Backend(Protocol):
     """One kind of machine."""
 
@@ -131,6 +163,14 @@ class Backend(Protocol):
     def memory(self, count: int) -> Array:
         """Zeroed bytes of the machine's memory, aligned for its kernels."""
 
+    @property
+    def elsewhere(self) -> bool:
+        """Whether kernels read and write memory of a device, not that of the process."""
+
+    @property
+    def device(self) -> DeviceMemory:
+        """That memory; an error where there is none, or the device is not here."""
+
     def set_threads(self, count: int) -> None:
         """Run kernels on this many threads from now on, in this process."""
 
@@ -151,6 +191,7 @@ class Backend(Protocol):
 
 _BACKENDS = {
     "cpu": "glasshouse.backend.cpu.backend",
+    "cuda": "glasshouse.backend.cuda.backend",
     "interp": "glasshouse.backend.interp.backend",
 }
 """Modules that hold `backend()`; imported when they are asked for."""
@@ -159,11 +200,12 @@ _BACKENDS = {
 @lru_cache(maxsize=8)
 def backend_named(name: str) -> Backend:
     """The backend of a name; it is an error if there is none, or its machine is not there."""
-    if name not in _BACKENDS:
+    kind, _, which = name.partition(":")
+    if kind not in _BACKENDS or (which and kind != "cuda"):
         raise Unsupported(
             f"there is no target {name!r}", hint=nearest(name, _BACKENDS, "there are")
         )
-    made: Backend = import_module(_BACKENDS[name]).backend()
+    made: Backend = import_module(_BACKENDS[kind]).backend(*[which] * bool(which))
     return made
 
 

@@ -58,5 +58,15 @@ def like_inputs(inputs: Sequence[Any], array: Array, dtype: DType) -> Any:
     return torch.from_numpy(array)
 
 
+def on_gpu(given: Any) -> bool:
+    """Whether an argument is a tensor of a GPU."""
+    return _is_torch(given) and getattr(given, "is_cuda", False)
+
+
+def there(result: Any, inputs: Sequence[Any]) -> Any:
+    """A tensor of the host on the GPU of the inputs."""
+    return result.to(next(x.device for x in inputs if on_gpu(x)))
+
+
 def _is_torch(given: Any) -> bool:
     return type(given).__module__.split(".")[0] == "torch"

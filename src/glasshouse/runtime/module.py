@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
-from glasshouse.backend.base import Backend, Source
+from glasshouse.backend.base import Backend, DeviceExecutable, Source
 from glasshouse.cell import ShowsInCell
 from glasshouse.errors import ExecutionError, Unsupported
 from glasshouse.forking import ForkLock
@@ -22,11 +22,12 @@ from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program, Step
 from glasshouse.record.reader import Recording
 from glasshouse.runtime.arguments import as_array, name_of, ordered
-from glasshouse.runtime.arrays import Array, like_inputs
+from glasshouse.runtime.arrays import Array, like_inputs, on_gpu, there
 from glasshouse.runtime.bodies import Bodies
 from glasshouse.runtime.calling import flat_inputs, rebuilt, signature_for
 from glasshouse.runtime.checks import check_outputs
 from glasshouse.runtime.constants import ConstantSet, Packing, built_in
+from glasshouse.runtime.device_run import DeviceRun
 from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.quick_run import QuickCall, QuickRun
@@ -96,6 +97,7 @@ class Module(ShowsInCell):
         self._loaded: ConstantSet | None = None  # waits for swap_constants
         self._setting = ForkLock()
         self._general = GeneralRun(program, self._state, executable)
+        self._device: DeviceRun | None = None  # made by the first run
         steps, places = len(program.steps), plan.table_size
         self._workspaces = [
             Workspace(
@@ -107,7 +109,7 @@ class Module(ShowsInCell):
         self._runtimes = Runtimes(self._workspaces, constants, self._state)
         self._runtimes.seed = seeding(program.graph, plan.table, self._state)
         self._quick: QuickRun | None = None
-        if QuickRun.serves(program):
+        if not backend.elsewhere and QuickRun.serves(program):
             self._quick = QuickRun(program, self._runtimes, executable.call)
         self._watch: Watch | None = None
         self._calls_left = NEVER  # until weights are looked at: counting down is all a call does
@@ -150,6 +152,17 @@ class Module(ShowsInCell):
         if call is None or call(given, outputs) is None:
             self._run(self._arrays(given), check_outputs(self.graph.outputs, outputs))
         return outputs
+
+    def bound(self, inputs: Inputs, outputs: Sequence[Any]) -> Callable[[], None]:
+        """A function that runs on these very tensors of a GPU again and again, without overhead:
+        one launch of a CUDA graph, which returns before the run has ended."""
+        if not self.backend.elsewhere:
+            raise Unsupported(
+                "only a module for GPUs is bound to tensors", hint="run_with_tensors runs into them"
+            )
+        device = self._on_device()
+        with self._runtimes.one(), device.lock.lock:
+            return device.bound(self._runtimes.constants, self._ordered(inputs), outputs)
 
     def benchmark_with_tensors(
         self, inputs: Inputs, outputs: Sequence[Any] | None = None, count: int = 10
@@ -214,6 +227,8 @@ class Module(ShowsInCell):
     def source_array(self, node: Node) -> Array:
         """What a constant or variable holds now."""
         place = self.plan.table[node.output]
+        if self._device is not None:
+            self._device.fetch()
         return (
             self._state.array(place)
             if node in self.graph.updates
@@ -297,8 +312,12 @@ class Module(ShowsInCell):
                 self._runtimes.constants = new
                 return
             with self._runtimes.one():  # the only one: no run is under way
+                if self._device is not None:
+                    self._device.fetch()
                 for place, array in variables.items():
                     np.copyto(self._state.array(place), array)
+                if self._device is not None:
+                    self._device.push()
                 self._runtimes.constants = new
 
     def update_weights(self, model: Any) -> None:
@@ -404,7 +423,7 @@ class Module(ShowsInCell):
             (variables if changing else arrays)[self.plan.table[value]] = array
         return arrays, variables
 
-    def _general_call(self, inputs: Sequence[Any]) -> Any:
+    def _general_call(self, inputs: Sequence[Any], alone: bool = True) -> Any:
         """What the quick way does not serve, or not yet; this one also tells what is wrong."""
         kind = type(inputs[0]) if inputs else None
         if kind not in self._makers:
@@ -415,12 +434,51 @@ class Module(ShowsInCell):
         arrays = self._run(self._arrays(inputs))
         pairs = zip(arrays, self.graph.outputs, strict=True)
         wrapped = [like_inputs(inputs, a, v.type.dtype) for a, v in pairs]
-        return wrapped[0] if len(wrapped) == 1 else tuple(wrapped)
+        return wrapped[0] if alone and len(wrapped) == 1 else tuple(wrapped)
 
     def _new_call(self, kind: type | None, given_outputs: bool) -> QuickCall | None:
+        if self.backend.elsewhere:
+            return self._call_on_device
         if self._quick is None or kind is None:
             return None
         return self._quick.call_for(kind, given_outputs)
+
+    def _on_device(self) -> DeviceRun:
+        if self._device is None:
+            executable = cast(DeviceExecutable, self._executable)
+            self._device = DeviceRun(self._general, executable, self.backend.device)
+        return self._device
+
+    def _call_on_device(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Any:
+        """On tensors of the device; None where all inputs are the host's."""
+        if not any(on_gpu(x) for x in inputs):
+            return None
+        device = self._on_device()
+        with self._runtimes.one(), device.lock.lock:
+            if device.serves():
+                self._draw_seed(device)
+                made = device.call(self._runtimes.constants, inputs, outputs)
+                return made[0] if len(made) == 1 and outputs is None else made
+        made = [there(x, inputs) for x in self._general_call(self.on_host(inputs), alone=False)]
+        if outputs is not None:
+            for given, array in zip(outputs, made, strict=True):
+                given.copy_(array)
+            return outputs
+        return made[0] if len(made) == 1 else tuple(made)
+
+    def on_host(self, inputs: Sequence[Any]) -> list[Any]:
+        """Inputs, with tensors of a GPU copied to the host."""
+        return [x.cpu() if on_gpu(x) else x for x in inputs]
+
+    def _draw_seed(self, device: DeviceRun) -> None:
+        if self._runtimes.seed is not None:
+            self._runtimes.seed()
+            device.push_seed()
+
+    def synchronize(self) -> None:
+        """Wait for runs that go on: those with tensors of a GPU return before they have ended."""
+        if self._device is not None:
+            self._device.device.synchronize()
 
     def _run(
         self,
@@ -429,6 +487,11 @@ class Module(ShowsInCell):
         times: Array | None = None,
         see: See | None = None,
     ) -> list[Array]:
+        if self.backend.elsewhere:
+            device = self._on_device()
+            with self._runtimes.one(), device.lock.lock:
+                self._draw_seed(device)
+                return device.run(self._runtimes.constants, inputs, outputs, times, see)
         kept, given, sizes = self._general.prepare(inputs, outputs)
         with self._runtimes.one() as workspace:
             if self._runtimes.seed is not None:
@@ -447,6 +510,8 @@ class Module(ShowsInCell):
     def _arrays(self, inputs: Sequence[Any]) -> list[Array]:
         """Arguments as arrays of the right element types."""
         values = self.graph.inputs
+        if self.backend.elsewhere:
+            inputs = self.on_host(inputs)
         given = ordered(values, inputs, {})
         named = enumerate(zip(values, given, strict=True))
         return [as_array(name_of(v, i), v.type, x) for i, (v, x) in named]

@@ -8,7 +8,7 @@ from typing import Any
 
 from glasshouse.backend.base import Limits
 from glasshouse.errors import CompilerMissing
-from glasshouse.ir.dtype import bfloat16
+from glasshouse.ir.dtype import bfloat16, float16
 from glasshouse.lower.group import member_ids
 from glasshouse.lower.program import Call
 from glasshouse.lower.quant import INT8
@@ -103,8 +103,8 @@ def _computed_in(call: Call) -> str:
     """The element type of a kernel's products."""
     if call.kernel.variant == INT8:
         return "int8"
-    narrow = call.operands and call.operands[0].type.dtype is bfloat16
-    return "bfloat16" if narrow else "float32"
+    first = call.operands[0].type.dtype if call.operands else None
+    return first.name if first in (bfloat16, float16) else "float32"
 
 
 def _measure(
@@ -116,9 +116,11 @@ def _measure(
 ) -> None:
     """Times by kernel against the wall, so that what is not attributed can be told."""
     times = module.profile(*inputs, count=count)
+    module.synchronize()
     begin = time.perf_counter()
     for _ in range(count):
         module(*inputs)
+    module.synchronize()
     wall = (time.perf_counter() - begin) / count
     for number, t in enumerate(times):
         owner.add(TimeRow("profile", t.node.id, t.seconds, kernel=number))
@@ -129,6 +131,7 @@ def _measure(
     builder.facts["share attributed"] = f"{min(total / wall, 1.0):.3f}" if wall else "1"
     stage = owner.current_stage()
     first = ""
+    inputs = module.on_host(inputs)
     for e in measure_errors(module, inputs):
         owner.add(
             ErrorRow(

@@ -30,9 +30,14 @@ class _Memory:
 
 
 def tensor_array(tensor: Any) -> Array:
-    """A dense tensor in main memory as an array on the same bytes; bfloat16 comes as uint16."""
+    """A dense tensor in main memory as an array on the same bytes; bfloat16 comes as uint16.
+
+    One of a GPU is copied.
+    """
     import torch
 
+    if tensor.device.type == "cuda":
+        tensor = tensor.cpu()
     found = tensor.detach().resolve_conj().resolve_neg()
     dtype = _dtypes().get(found.dtype)
     if dtype is None or type(found) is not torch.Tensor:

@@ -9,6 +9,7 @@ from typing import Any
 
 from glasshouse.backend.base import (
     Array,
+    DeviceMemory,
     Executable,
     Interface,
     Limits,
@@ -28,7 +29,7 @@ from glasshouse.backend.cpu.target import CPU
 from glasshouse.backend.cpu.threads import default_threads, set_threads
 from glasshouse.backend.cpu.toolchain import toolchain
 from glasshouse.backend.memory import aligned_bytes
-from glasshouse.errors import FormatError
+from glasshouse.errors import FormatError, Unsupported
 from glasshouse.lower.choice import Candidate, Problem
 from glasshouse.lower.program import Program
 from glasshouse.lower.target import Target
@@ -37,6 +38,7 @@ from glasshouse.lower.target import Target
 class CpuBackend:
     """See `glasshouse.backend.base.Backend`."""
 
+    elsewhere = False
     target: Target = CPU
 
     @property
@@ -79,6 +81,10 @@ class CpuBackend:
 
     def set_threads(self, count: int) -> None:
         set_threads(count)
+
+    @property
+    def device(self) -> DeviceMemory:
+        raise Unsupported("kernels run in the memory of the process")
 
     def facts(self) -> dict[str, str]:
         return {"threads": str(default_threads())}

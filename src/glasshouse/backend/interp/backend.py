@@ -22,6 +22,7 @@ import numpy as np
 from glasshouse import __version__
 from glasshouse.backend.base import (
     Array,
+    DeviceMemory,
     Executable,
     Interface,
     Limits,
@@ -52,6 +53,7 @@ _KERNEL = re.compile(r"(?ms)^(?:symbol [^\n]*\n)*kernel .*?^}\n")
 class InterpBackend:
     """See `glasshouse.backend.base.Backend`."""
 
+    elsewhere = False
     target: Target = INTERP
 
     @property
@@ -87,6 +89,10 @@ class InterpBackend:
 
     def memory(self, count: int) -> Array:
         return aligned_bytes(count)
+
+    @property
+    def device(self) -> DeviceMemory:
+        raise Unsupported("kernels run in the memory of the process")
 
     def facts(self) -> dict[str, str]:
         return {"threads": "1"}

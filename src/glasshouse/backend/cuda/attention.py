@@ -1,0 +1,156 @@
+"""Attention on GPUs: flash attention on tensor cores for half floats; otherwise, and for single
+queries, a block for each query."""
+
+from __future__ import annotations
+
+from glasshouse.backend.cpu.cxx import C_TYPE, index_text, number_text, size_text
+from glasshouse.backend.cuda.routine import Routine, hand_over, least, lies_whole, most, neighbours
+from glasshouse.backend.cuda.text import CudaText
+from glasshouse.errors import Unsupported
+from glasshouse.ir.dim import Dim
+from glasshouse.ir.dtype import bfloat16, bool_, float16, float32
+from glasshouse.ir.graph import Node, Value
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.choice import Problem
+from glasshouse.lower.epilogue import take_results
+from glasshouse.lower.kernel.index import Loop
+from glasshouse.lower.kernel.queries import view
+from glasshouse.lower.kernel.statement import Operand, Tile
+from glasshouse.lower.tiles import add_tile
+from glasshouse.lower.view import axes, view_of
+from glasshouse.ops.cost import operations
+
+ATTENTION = "attention"
+ROWS = "rows"
+HALVES = (float16, bfloat16)
+MOST_DIM = 128
+"""Of a head: queries and sums stay in registers."""
+FEW_QUERIES = 4
+"""Up to which a block for each query is faster than tiles of 16 of them."""
+
+
+def attention(builder: KernelBuilder, node: Node) -> None:
+    """Add scaled dot-product attention over [batch, heads, length, dim]."""
+    q, k, v, *rest = node.inputs
+    dtype = q.type.dtype
+    if dtype not in (*HALVES, float32) or any(x.type.dtype is not dtype for x in (k, v)):
+        raise Unsupported(f"no attention of {dtype}")
+    if not q.type.rank == k.type.rank == v.type.rank == 4:
+        raise Unsupported(f"no attention over {q.type.rank} dimensions")
+    batch, heads, length, dim = q.type.shape
+    if k.type.shape[0] != batch or v.type.shape[0] != batch or v.type.shape[1] != k.type.shape[1]:
+        raise Unsupported("no attention with a broadcast batch")
+    sizes = (dim, v.type.shape[3])
+    if not all(isinstance(d, int) and 0 < d <= 2 * MOST_DIM for d in sizes):
+        raise Unsupported(f"no attention over heads of {dim} and {v.type.shape[3]}")
+    if most(batch) > 65535 or most(heads) > 65535:
+        raise Unsupported("no attention over that many heads")
+    operands = [_lying_together(builder, x) for x in (q, k, v)]
+    operands += [_mask(builder, mask) for mask in rest[:1]]
+    variables = {"b": batch, "h": heads, "i": length, "d": v.type.shape[3]}
+    after = take_results(builder, node.output, variables)
+    names = _ways(node)
+    numbers = tuple(d for d in (*q.type.shape, *k.type.shape[1:3]) if isinstance(d, int))
+    problem = Problem("attention", dtype.name, numbers, operations(node))
+    add_tile(
+        builder, node, ATTENTION, operands, after,
+        variants=names, problem=problem if len(numbers) == 6 else None,
+    )  # fmt: skip
+
+
+def _ways(node: Node) -> tuple[str, ...]:
+    q, _, v = node.inputs[:3]
+    batch, heads, length, dim = q.type.shape
+    large = any(isinstance(d, int) and d > MOST_DIM for d in (dim, v.type.shape[3]))
+    if q.type.dtype not in HALVES or large:
+        return (ROWS,)
+    blocks = least(batch) * least(heads) * max(least(length), 1) / 64
+    flash = ("flash64", "flash32") if blocks >= 132 else ("flash32", "flash64")
+    if most(length) <= FEW_QUERIES:
+        return (ROWS, *flash)
+    return (*flash, ROWS)
+
+
+def _lying_together(builder: KernelBuilder, value: Value) -> Operand:
+    """An operand whose last axis lies together."""
+    operand = view_of(builder, value, axes(value.type.shape))
+    if view(operand).index.coefficient(operand.loops[3]) != 1 and value.type.shape[3] != 1:
+        raise Unsupported("the last axis of an operand of attention does not lie together")
+    return operand
+
+
+def _mask(builder: KernelBuilder, mask: Value) -> Operand:
+    """The mask over the variables of the routine; broadcast axes stay at 0."""
+    if mask.type.dtype not in (bool_, float32, bfloat16, float16) or mask.type.rank > 4:
+        raise Unsupported(f"no mask of {mask.type.dtype}")
+    names = ("b", "h", "i", "j")[4 - mask.type.rank :]
+    loops = [Loop(n, d) for n, d in zip(names, mask.type.shape, strict=True)]
+    return view_of(builder, mask, loops)
+
+
+# ------------------------------------------------------------------------------------ rendering
+def _attention(out: CudaText, tile: Tile) -> None:
+    q, k, v, *rest = tile.operands
+    batch, heads, length, dim = q.shape
+    value_dim = v.shape[3]
+    assert isinstance(dim, int)
+    assert isinstance(value_dim, int), "lowering wants them known"
+    scale, fill = tile.attr("scale"), tile.attr("fill")
+    scale = 1.0 / float(dim) ** 0.5 if scale is None else scale
+    numbers: tuple[Dim, ...] = (heads, k.shape[1], length, k.shape[2], dim, value_dim)
+    sizes = ", ".join(f"(int){size_text(d)}" for d in numbers)
+    flags = f"{_flag(tile.attr('causal'))}, {_flag(fill is not None)}"
+    shape = f"gh::AttentionShape{{{sizes}, {number_text(scale, float32)}, {flags}}}"
+    mask = _mask_text(rest[0], fill) if rest else "gh::NoMask{}"
+    count = 1
+    if tile.variant == ROWS:
+        per = -(-max(dim, value_dim) // 8)
+        warps = 8
+        threads, shared = warps * 32, warps * 4 * (8 * per + 2) * 4
+        grid = (length, heads, batch)
+        call = f"gh::attention_rows<{per}, {warps}>("
+    else:
+        warps = int(tile.variant.removeprefix("flash")) // 16
+        d, dv = (-(-x // 16) * 16 for x in (dim, value_dim))
+        whole = all(lies_whole(view(x).index, x.loops[3]) for x in (q, k, v))
+        count = neighbours(tile)
+        threads, shared = warps * 32, _shared(d, dv, warps)
+        grid = ((length + (16 * warps - 1)) // (16 * warps), heads, batch)
+        call = f"gh::attention_mma<gh::AttentionTile<{d}, {dv}, {warps}>, {_flag(whole)}, {count}>("
+    with out.function(grid, threads, shared):
+        out.add(f"const auto shape_ = {shape};", tile.ops)
+        for name, operand in (("q_", q), ("k_", k), ("v_", v)):
+            out.add(f"const auto {name} = {_strided(operand)};", tile.ops)
+        out.add(f"const auto mask_ = {mask};", tile.ops)
+        hand_over(out, tile, f"{call}shape_, q_, k_, v_, mask_", count, ("b", "h", "i", "d"))
+
+
+def _shared(d: int, dv: int, warps: int) -> int:
+    """`gh::AttentionTile::SHARED`."""
+    pitch, pitch_v = (1 << (x // 8 - 1).bit_length() for x in (d, dv))
+    loaded = (16 * warps * pitch * 8 + 2 * 64 * (pitch + pitch_v) * 8) * 2
+    return max(loaded, 16 * warps * (dv + 4) * 4)
+
+
+def _strided(operand: Operand) -> str:
+    """An operand as `gh::Strided`."""
+    load = view(operand)
+    steps = ", ".join(size_text(load.index.coefficient(x)) for x in operand.loops[:3])
+    begin = index_text(load.index.without(*operand.loops))
+    return f"gh::Strided<{C_TYPE[load.dtype]}>{{{load.buffer} + {begin}, {steps}}}"
+
+
+def _mask_text(mask: Operand, fill: float | None) -> str:
+    """A lambda that masks a score."""
+    load = view(mask)
+    element = f"gh::to_scalar({load.buffer}[{index_text(load.index)}])"
+    low = number_text(float("-inf") if fill is None else fill, float32)
+    changed = f"{element} ? x : {low}" if load.dtype is bool_ else f"x + {element}"
+    return f"[=](int b, int h, int i, int j, float x) {{ return {changed}; }}"
+
+
+def _flag(value: object) -> str:
+    return "true" if value else "false"
+
+
+ROUTINES = {ATTENTION: Routine(_attention)}

@@ -1,0 +1,121 @@
+"""The CUDA backend: CUDA C++ text, built by NVRTC, run through the driver in CUDA graphs.
+
+`cuda` is the GPU of this machine; `cuda:sm_90` an architecture, for which models are compiled
+without a GPU at hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from glasshouse import __version__
+from glasshouse.backend.base import (
+    Array,
+    DeviceMemory,
+    Executable,
+    Interface,
+    Limits,
+    Progress,
+    SavedModel,
+    Source,
+)
+from glasshouse.backend.cuda.build import build, headers_hash
+from glasshouse.backend.cuda.device import Gpu, gpu
+from glasshouse.backend.cuda.executable import CudaExecutable
+from glasshouse.backend.cuda.limits import measured_limits
+from glasshouse.backend.cuda.plan import program_text
+from glasshouse.backend.cuda.render import render
+from glasshouse.backend.cuda.target import cuda_target
+from glasshouse.errors import FormatError, GlasshouseError, Unsupported
+from glasshouse.lower.choice import Candidate, Problem
+from glasshouse.lower.program import Program
+from glasshouse.lower.target import Target
+
+
+class CudaBackend:
+    """See `glasshouse.backend.base.Backend`."""
+
+    def __init__(self, arch: str = "") -> None:
+        """`arch`: that of the GPU at hand if it is empty."""
+        self._given = arch
+        if not arch:
+            self._gpu()
+
+    def _gpu(self) -> Gpu:
+        return gpu()
+
+    @cached_property
+    def arch(self) -> str:
+        return self._given or self._gpu().arch
+
+    @cached_property
+    def target(self) -> Target:
+        return cuda_target(f"cuda:{self._given}" if self._given else "cuda", self.arch)
+
+    @property
+    def identity(self) -> str:
+        return f"cuda {__version__} {self.arch} {headers_hash()}"
+
+    def render(self, program: Program) -> Source:
+        kernels = {k.name: render(k) for k in program.kernels}
+        return Source(
+            {name: k.text for name, k in kernels.items()},
+            program_text(program, kernels, self.arch),
+            {name: k.lines for name, k in kernels.items()},
+            "cuda",
+        )
+
+    def build(self, source: Source, progress: Progress | None = None) -> Path:
+        return build(source, progress)
+
+    def load(self, library: Path, needs: Mapping[str, Any] | None = None) -> Executable:
+        return CudaExecutable(library)
+
+    def needs(self) -> dict[str, Any]:
+        return {"arch": self.arch}
+
+    def contract(self, library: Path, needs: Mapping[str, Any]) -> str:
+        raise FormatError(f"{library}: modules for GPUs cannot be loaded from a folder yet")
+
+    def memory(self, count: int) -> Array:
+        """The arena is on the GPU (`device`), where no array can point."""
+        return np.zeros(1, np.uint8)
+
+    elsewhere = True
+
+    @property
+    def device(self) -> DeviceMemory:
+        return self._gpu()
+
+    def set_threads(self, count: int) -> None:
+        """Kernels of a GPU have the threads that their launches say."""
+
+    def facts(self) -> dict[str, str]:
+        device = self._gpu()
+        return {"gpu": f"{device.name}, {device.arch}", "driver": str(device.driver_version)}
+
+    def limits(self, measure: bool = True) -> Limits | None:
+        try:
+            return measured_limits(self._gpu()) if measure else None
+        except GlasshouseError:
+            return None
+
+    def measure(
+        self, problem: Problem, names: Sequence[str], progress: Progress | None = None
+    ) -> list[Candidate] | None:
+        return None
+
+    def interface(self, name: str, program: Program, saved: SavedModel) -> Interface:
+        raise Unsupported(
+            "a module for GPUs has no C interface yet", hint="compile it with target='cpu'"
+        )
+
+
+def backend(arch: str = "") -> CudaBackend:
+    """The backend of the GPU here, or of an architecture."""
+    return CudaBackend(arch)

@@ -1,0 +1,151 @@
+"""Convolutions on GPUs: implicit products over taps and channels, channels last; depthwise ones a
+thread for each result. One-dimensional convolutions are images of height 1.
+"""
+
+from __future__ import annotations
+
+from glasshouse.backend.cpu.cxx import C_TYPE, size_text
+from glasshouse.backend.cpu.image import Image, gradient_image, image_of
+from glasshouse.backend.cuda.matmul import HALVES, SIMT, Product, gemm_needs
+from glasshouse.backend.cuda.routine import Routine, hand_over, least, most
+from glasshouse.backend.cuda.text import CudaText
+from glasshouse.backend.cuda.tiles import ways
+from glasshouse.errors import Unsupported
+from glasshouse.ir.dim import Dim, product
+from glasshouse.ir.dtype import float32, float64
+from glasshouse.ir.graph import Node
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.choice import Problem
+from glasshouse.lower.epilogue import take_results
+from glasshouse.lower.kernel.queries import view
+from glasshouse.lower.kernel.statement import Form, Scratch, Tile
+from glasshouse.lower.order import channels_last
+from glasshouse.lower.target import Needs
+from glasshouse.lower.tiles import add_tile
+from glasshouse.lower.view import whole
+from glasshouse.ops.cost import operations
+
+CONV, DEPTHWISE = "conv2d", "depthwise2d"
+TAPS = "taps"
+"""The form of weights in which the channels of a tap lie together: [filters, taps, channels]."""
+
+
+def conv(builder: KernelBuilder, node: Node) -> None:
+    """Add a convolution, with what follows it in its epilogue where that is possible."""
+    x, w = node.inputs
+    out = node.output
+    dtype = x.type.dtype
+    if dtype not in (*HALVES, float32, float64) or w.type.dtype is not dtype:
+        raise Unsupported(f"no convolution of {dtype}")
+    image = gradient_image(node.attrs, x.type.shape, w.type.shape, out.type.shape)
+    if most(product(tuple(image.variables.values()))) >= 2**31 or image.groups > 65535:
+        raise Unsupported("no convolution with that many results")
+    order = channels_last(x.type.rank)
+    operands = (whole(builder, x, order), whole(builder, w))
+    after = take_results(builder, out, image.variables, order)
+    if image.is_depthwise:
+        add_tile(builder, node, DEPTHWISE, operands, after, order)
+        return
+    pixels, filters = image.variables.values()
+    depth = product(w.type.shape[1:])
+    sizes = (pixels, filters // image.groups, depth, image.groups)
+    names: tuple[str, ...] = (SIMT,)
+    if dtype in HALVES:
+        typical = [int(max(least(d), 1)) for d in sizes]
+        names = tuple(way.name for way in ways(*typical))
+    numbers = tuple(d for d in sizes if isinstance(d, int))
+    problem = Problem("conv product", dtype.name, numbers, operations(node))
+    add_tile(
+        builder, node, CONV, operands, after, order,
+        variants=names, problem=problem if len(numbers) == 4 else None,
+    )  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------ rendering
+def _group(tile: Tile) -> tuple[Image, Dim, Dim]:
+    """The image, the channels and the filters of a group."""
+    image = image_of(tile)
+    return image, image.channels // image.groups, image.filters // image.groups
+
+
+def _shape_text(image: Image, group: Dim) -> str:
+    w = image.window
+    numbers = (
+        image.batch, *image.size, image.channels, *image.result, *w.kernel, *w.stride, *w.begins,
+        *w.dilation, group,
+    )  # fmt: skip
+    return f"gh::ConvShape{{{', '.join(f'(int){size_text(d)}' for d in numbers)}}}"
+
+
+def _needs(tile: Tile) -> Needs:
+    image, _, filters = _group(tile)
+    w = tile.operands[1]
+    pixels, _ = image.variables.values()
+    _, parts = gemm_needs(tile.variant, pixels, filters, image.groups)
+    if w.constant:
+        return (Form(view(w).buffer, TAPS, w.element.dtype, tuple(w.shape), True),), parts
+    return (), (
+        *parts,
+        Scratch("taps", product(w.shape) * w.element.dtype.itemsize, w.element.dtype),
+    )
+
+
+def _conv(out: CudaText, tile: Tile) -> None:
+    x, w = tile.operands
+    image, channels, filters = _group(tile)
+    dtype = x.element.dtype
+    depth = product(w.shape[1:])
+    weights = out.form(tile.forms[0]) if tile.forms else _turned(out, tile)
+    whole_chunks = dtype in HALVES and isinstance(channels, int) and channels % 8 == 0
+    kind = f"{C_TYPE[dtype]}, {_flag(whole_chunks)}"
+    at = f"{view(x).buffer} + blockIdx.z * {size_text(channels)}"
+    begin = f"{weights} + blockIdx.z * {size_text(filters * depth)}"
+    left = f"gh::Image<{kind}>{{{at}, {_shape_text(image, channels)}}}"
+    extents = ", ".join(f"(int){size_text(d)}" for d in (filters, depth))
+    right = (
+        f"gh::Matrix<{C_TYPE[dtype]}, false, {_flag(whole_chunks)}>"
+        f"{{{begin}, {size_text(depth)}, 1, {extents}}}"
+    )
+    pixels, _ = image.variables.values()
+    sizes = ", ".join(f"(int){size_text(d)}" for d in (pixels, filters, depth))
+    names, known = ("pixel", "oc"), ""
+    if image.groups != 1:
+        names, known = ("pixel", "n_"), f"const int oc = n_ + blockIdx.z * {size_text(filters)};"
+    call = Product(tile, sizes, left, right, names, pixels, filters, known)
+    call.render(out, image.groups, [])
+
+
+def _turned(out: CudaText, tile: Tile) -> str:
+    """Weights that are not known before are brought into the form in every run."""
+    w = tile.operands[1]
+    taps, total = product(w.shape[2:]), product(w.shape)
+    name = out.scratch(tile, "taps")
+    with out.function(((total + 255) // 256, 1, 1), 256):
+        out.add("const int64_t e_ = (int64_t)blockIdx.x * 256 + threadIdx.x;")
+        out.add(f"if (e_ >= {size_text(total)}) return;")
+        out.add(
+            f"const int64_t c = e_ % {size_text(w.shape[1])}, rest = e_ / {size_text(w.shape[1])};"
+        )
+        out.add(f"const int64_t tap = rest % {size_text(taps)}, o = rest / {size_text(taps)};")
+        place = f"(o * {size_text(w.shape[1])} + c) * {size_text(taps)} + tap"
+        out.add(f"{name}[e_] = {view(w).buffer}[{place}];", tile.ops)
+    return name
+
+
+def _depthwise(out: CudaText, tile: Tile) -> None:
+    x, w = tile.operands
+    image = image_of(tile)
+    pixels, filters = image.variables.values()
+    total = pixels * filters
+    with out.function(((total + 255) // 256, 1, 1), 256):
+        out.add("const int e_ = blockIdx.x * 256 + threadIdx.x;")
+        out.add(f"if (e_ >= {size_text(total)}) return;")
+        given = f"{_shape_text(image, 1)}, {view(x).buffer}, {view(w).buffer}, e_"
+        hand_over(out, tile, f"gh::depthwise({given}", 1, ("pixel", "oc"))
+
+
+def _flag(value: object) -> str:
+    return "true" if value else "false"
+
+
+ROUTINES = {CONV: Routine(_conv, _needs), DEPTHWISE: Routine(_depthwise)}

@@ -1,0 +1,134 @@
+"""The CUDA driver through ctypes: the functions that are used, each status checked.
+
+A GPU is used through its primary context, the one that PyTorch has too, so that tensors of either
+can be read by the other.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from functools import lru_cache
+from typing import Any
+
+from glasshouse.errors import ExecutionError
+
+OUT_OF_MEMORY = 2
+_ADDRESS, _INT, _UINT, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_uint, ctypes.c_size_t
+_MANY = ctypes.POINTER(ctypes.c_void_p)
+
+# Every function with the types of its parameters; all give a status.
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "cuInit": (_UINT,),
+    "cuDriverGetVersion": (_ADDRESS,),
+    "cuDeviceGetCount": (_ADDRESS,),
+    "cuDeviceGet": (_ADDRESS, _INT),
+    "cuDeviceGetName": (_ADDRESS, _INT, _INT),
+    "cuDeviceGetAttribute": (_ADDRESS, _INT, _INT),
+    "cuDevicePrimaryCtxRetain": (_ADDRESS, _INT),
+    "cuCtxSetCurrent": (_ADDRESS,),
+    "cuMemGetInfo_v2": (_ADDRESS, _ADDRESS),
+    "cuMemAlloc_v2": (_ADDRESS, _SIZE),
+    "cuMemFree_v2": (ctypes.c_uint64,),
+    "cuMemHostAlloc": (_ADDRESS, _SIZE, _UINT),
+    "cuMemHostGetDevicePointer_v2": (_ADDRESS, _ADDRESS, _UINT),
+    "cuMemcpyHtoDAsync_v2": (ctypes.c_uint64, _ADDRESS, _SIZE, _ADDRESS),
+    "cuMemcpyDtoHAsync_v2": (_ADDRESS, ctypes.c_uint64, _SIZE, _ADDRESS),
+    "cuMemcpyDtoDAsync_v2": (ctypes.c_uint64, ctypes.c_uint64, _SIZE, _ADDRESS),
+    "cuMemsetD8Async": (ctypes.c_uint64, ctypes.c_ubyte, _SIZE, _ADDRESS),
+    "cuStreamCreate": (_ADDRESS, _UINT),
+    "cuStreamSynchronize": (_ADDRESS,),
+    "cuModuleLoadData": (_ADDRESS, _ADDRESS),
+    "cuModuleGetFunction": (_ADDRESS, _ADDRESS, ctypes.c_char_p),
+    "cuFuncSetAttribute": (_ADDRESS, _INT, _INT),
+    "cuFuncGetAttribute": (_ADDRESS, _INT, _ADDRESS),
+    "cuEventCreate": (_ADDRESS, _UINT),
+    "cuEventRecord": (_ADDRESS, _ADDRESS),
+    "cuEventElapsedTime": (_ADDRESS, _ADDRESS, _ADDRESS),
+    "cuEventDestroy_v2": (_ADDRESS,),
+    "cuGraphCreate": (_ADDRESS, _UINT),
+    "cuGraphDestroy": (_ADDRESS,),
+    "cuGraphAddKernelNode_v2": (_ADDRESS, _ADDRESS, _ADDRESS, _SIZE, _ADDRESS),
+    "cuGraphAddEventRecordNode": (_ADDRESS, _ADDRESS, _ADDRESS, _SIZE, _ADDRESS),
+    "cuGraphInstantiateWithFlags": (_ADDRESS, _ADDRESS, ctypes.c_ulonglong),
+    "cuGraphExecKernelNodeSetParams_v2": (_ADDRESS, _ADDRESS, _ADDRESS),
+    "cuGraphExecDestroy": (_ADDRESS,),
+    "cuGraphLaunch": (_ADDRESS, _ADDRESS),
+}
+
+
+class KernelNode(ctypes.Structure):
+    """CUDA_KERNEL_NODE_PARAMS, second version."""
+
+    _fields_ = (
+        ("function", _ADDRESS),
+        ("grid", _UINT * 3),
+        ("block", _UINT * 3),
+        ("shared", _UINT),
+        ("parameters", _ADDRESS),
+        ("extra", _ADDRESS),
+        ("kernel", _ADDRESS),
+        ("context", _ADDRESS),
+    )
+
+
+class Driver:
+    """Functions of `libcuda`; `call` raises what a status means."""
+
+    def __init__(self, library: Any) -> None:
+        self.library = library
+        for name, types in _FUNCTIONS.items():
+            function = getattr(library, name)
+            function.argtypes = types
+            function.restype = ctypes.c_int
+            setattr(self, name, function)
+
+    def call(self, name: str, *arguments: Any) -> None:
+        status = getattr(self, name)(*arguments)
+        if status:
+            raise ExecutionError(f"the CUDA driver refused {name}: {self.meaning(status)}")
+
+    def meaning(self, status: int) -> str:
+        text = ctypes.c_char_p()
+        try:
+            self.library.cuGetErrorString(status, ctypes.byref(text))
+        except AttributeError:
+            return f"status {status}"
+        return (text.value or b"unknown").decode() + f" (status {status})"
+
+    def address(self, name: str, *arguments: Any) -> int:
+        """What a function writes through its first parameter, an address."""
+        made = ctypes.c_void_p()
+        self.call(name, ctypes.byref(made), *arguments)
+        return made.value or 0
+
+    def number(self, name: str, *arguments: Any) -> int:
+        made = ctypes.c_int()
+        self.call(name, ctypes.byref(made), *arguments)
+        return made.value
+
+
+def missing(why: str) -> ExecutionError:
+    return ExecutionError(
+        f"there is no GPU to run on: {why}",
+        hint="compile with target='cpu' here; with target='cuda', arch='sm_90' a model is compiled "
+        "for another machine, saved, and loaded there",
+    )
+
+
+@lru_cache(maxsize=1)
+def driver() -> Driver:
+    """The driver of this machine; it is an error where there is none, or no GPU."""
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        raise missing("libcuda.so.1, NVIDIA's driver, is not installed") from None
+    try:
+        made = Driver(library)
+    except AttributeError as error:
+        raise missing(f"the driver is too old ({error}); CUDA 12 or later is needed") from None
+    status = made.cuInit(0)  # type: ignore[attr-defined]  # set from the table above
+    if status:
+        raise missing(made.meaning(status))
+    if made.number("cuDeviceGetCount") == 0:
+        raise missing("the driver sees no GPU")
+    return made

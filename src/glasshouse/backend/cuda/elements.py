@@ -1,0 +1,138 @@
+"""Renders the innermost statements of a body: for one element, or for several neighbours along a
+loop, whose loads and stores then move up to 16 bytes at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+
+from glasshouse.backend.cpu.cxx import C_TYPE, index_text
+from glasshouse.backend.cpu.elements import HALVES, Elements
+from glasshouse.backend.cpu.text import KernelText
+from glasshouse.ir.dim import Dim
+from glasshouse.lower.kernel.expr import Load
+from glasshouse.lower.kernel.index import Index, Loop
+from glasshouse.lower.kernel.statement import Let, Parts, Statement, Store
+
+WIDEST = 8
+"""Neighbours that one thread computes at most."""
+
+
+def most_neighbours(statements: Iterable[Statement], loop: Loop, limit: int = WIDEST) -> int:
+    """How many neighbours along a loop can be computed together: a power of two."""
+    accesses = list(_accesses(statements))
+    chain = _chain(statements, loop)
+    count = limit
+    while count > 1:
+        moved = [size for index, size in accesses if together(index, chain[-1], count)]
+        whole = all(isinstance(x.extent, int) and x.extent % count == 0 for x in chain)
+        if whole and moved and max(moved) * count <= 16:
+            return count
+        count //= 2
+    return 1
+
+
+def _accesses(statements: Iterable[Statement]) -> Iterable[tuple[Index, int]]:
+    for s in statements:
+        if isinstance(s, Store):
+            yield s.index, s.dtype.itemsize
+        elif isinstance(s, Let) and isinstance(s.value, Load):
+            yield s.value.index, s.value.dtype.itemsize
+
+
+def together(index: Index, loop: Loop, count: int) -> bool:
+    """Whether `count` neighbours along the loop lie together, aligned to their number."""
+    if index.coefficient(loop) != 1 or any(loop in _inside(a) for a, _ in index.terms if a != loop):
+        return False
+    rest: list[Dim] = [c for a, c in index.terms if a != loop]
+    return all(isinstance(c, int) and c % count == 0 for c in (*rest, index.constant))
+
+
+def _inside(atom: object) -> Iterable[Loop]:
+    index = getattr(atom, "index", None)
+    return [a for a in index.atoms() if isinstance(a, Loop)] if isinstance(index, Index) else []
+
+
+def put_body(
+    out: KernelText,
+    statements: Sequence[Statement],
+    loop: Loop | None,
+    count: int,
+    index: str = "int",
+    given: Callable[[], None] | None = None,
+    last: Callable[[Elements], None] | None = None,
+) -> None:
+    """Statements for `count` neighbours from the loop's variable on; `given` writes lines that
+    stand before, `last` lines behind the statements, both for each neighbour."""
+    one = Elements()
+    if count == 1 or loop is None:
+        if given is not None:
+            given()
+        for s in statements:
+            one.put(out, s)
+        if last is not None:
+            last(one)
+        return
+    names = _chain(statements, loop)
+    inner = names[-1]
+    loaded: dict[str, str] = {}
+    stored: list[Store] = []
+    for s in statements:
+        if isinstance(s, Parts):
+            one.put(out, s)
+        if (
+            isinstance(s, Let)
+            and isinstance(s.value, Load)
+            and together(s.value.index, inner, count)
+        ):
+            name = f"{s.name}v"
+            place = f"{s.value.buffer} + {index_text(s.value.index)}"
+            out.add(f"const auto {name} = gh::load_vec<{count}>({place});", s.ops)
+            loaded[s.name] = name
+    for s in statements:
+        if isinstance(s, Store) and together(s.index, inner, count):
+            out.add(f"gh::Vec<{C_TYPE[s.dtype]}, {count}> {_made(s, stored)};", s.ops)
+            stored.append(s)
+    for x in names:
+        out.add(f"const {index} {x.name}first_ = {x.name};")
+    out.pragma("#pragma unroll")
+    with out.block(f"for (int u_ = 0; u_ < {count}; ++u_) {{", "}"):
+        for x in names:
+            out.add(f"const {index} {x.name} = {x.name}first_ + u_;")
+        if given is not None:
+            given()
+        for s in statements:
+            if isinstance(s, Parts) and s.inner in names:
+                continue  # known: the part of the first one, moved on
+            if isinstance(s, Let) and s.name in loaded:
+                element = f"{loaded[s.name]}[u_]"
+                text = f"gh::to_scalar({element})" if s.dtype in HALVES else element
+                out.add(f"const auto {s.name} = {text};", s.ops)
+            elif any(s is x for x in stored):
+                assert isinstance(s, Store)
+                value = one.value(s.value)
+                narrow = f"gh::from_scalar<{C_TYPE[s.dtype]}>({value})"
+                text = narrow if s.dtype in HALVES else value
+                out.add(f"{_made(s, stored)}[u_] = {text};", s.ops)
+            else:
+                one.put(out, s)
+        if last is not None:
+            last(one)
+    for s in stored:
+        # Outside of the loop over neighbours, variables are those of the first.
+        out.add(f"gh::store_vec({s.buffer} + {index_text(s.index)}, {_made(s, stored)});", s.ops)
+
+
+def _made(store: Store, stored: Sequence[Store]) -> str:
+    """The variable that collects what is stored."""
+    at = next((i for i, s in enumerate(stored) if s is store), len(stored))
+    return f"out{at}v"
+
+
+def _chain(statements: Iterable[Statement], loop: Loop) -> list[Loop]:
+    """The loop, the inner part of it where it is divided, the inner part of that ..."""
+    chain = [loop]
+    for s in statements:
+        if isinstance(s, Parts) and s.loop == chain[-1]:
+            chain.append(s.inner)
+    return chain

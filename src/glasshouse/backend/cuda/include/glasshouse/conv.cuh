@@ -1,0 +1,57 @@
+// conv.cuh: the image of a convolution as the first operand of a matrix product (implicit im2col), channels last.
+//
+// Contract
+// - Row m of `Image` is the pixel (n, oh, ow) of the result, column k the tap (kh, kw) and channel, channels fastest; what lies in
+//   the padding is 0. `WHOLE`: channels of a group come in eights, aligned to 16 bytes.
+// - `ConvShape`: x [batch, height, width, channels], a result of [batch, out_height, out_width, ...]; `group` the channels of one.
+#pragma once
+#include "gemm.cuh"
+
+namespace gh {
+
+struct ConvShape {
+  int batch, height, width, channels, out_height, out_width;
+  int kernel_height, kernel_width, stride_height, stride_width, begin_height, begin_width, dilation_height, dilation_width, group;
+};
+
+template <class T_, bool WHOLE> struct Image {
+  typedef T_ T;
+  static constexpr bool across = false, whole = WHOLE;
+  struct Fixed { const T *image; int row, column; };
+  const T *p;
+  ConvShape s;
+  GH_FN Fixed fix(int m) const {
+    const int pixels = s.out_height * s.out_width, n = m / pixels, at = m - n * pixels;
+    const int oh = at / s.out_width, ow = at - oh * s.out_width;
+    const T *image = n < s.batch ? p + (int64_t)n * s.height * s.width * s.channels : nullptr;
+    return {image, oh * s.stride_height - s.begin_height, ow * s.stride_width - s.begin_width};
+  }
+  GH_FN const T *at(Fixed f, int k) const {
+    const int tap = k / s.group, c = k - tap * s.group, kh = tap / s.kernel_width, kw = tap - kh * s.kernel_width;
+    const int row = f.row + kh * s.dilation_height, column = f.column + kw * s.dilation_width;
+    const bool inside = f.image && kh < s.kernel_height && (unsigned)row < (unsigned)s.height && (unsigned)column < (unsigned)s.width;
+    return inside ? f.image + ((int64_t)row * s.width + column) * s.channels + c : nullptr;
+  }
+  GH_FN T get(int m, int k) const {
+    const T *found = at(fix(m), k);
+    return found ? *found : from_scalar<T>(0.0f);
+  }
+};
+
+// Result e of a depthwise convolution, channels fastest; weights are [channels, taps].
+template <class T, class Out> GH_FN void depthwise(const ConvShape &s, const T *x, const T *w, int e, Out &&out) {
+  const int c = e % s.channels, pixel = e / s.channels;
+  const Image<T, false> image{x, s};
+  const auto fixed = image.fix(pixel);
+  Wide<T> sum = 0;
+  for (int kh = 0; kh < s.kernel_height; ++kh)
+    for (int kw = 0; kw < s.kernel_width; ++kw) {
+      const int row = fixed.row + kh * s.dilation_height, column = fixed.column + kw * s.dilation_width;
+      if ((unsigned)row < (unsigned)s.height && (unsigned)column < (unsigned)s.width)
+        sum += to_scalar(fixed.image[((int64_t)row * s.width + column) * s.channels + c]) *
+               to_scalar(w[(c * s.kernel_height + kh) * s.kernel_width + kw]);
+    }
+  out(pixel, c, Vec<Wide<T>, 1>{{sum}});
+}
+
+}  // namespace gh

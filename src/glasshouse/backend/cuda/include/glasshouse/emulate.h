@@ -1,0 +1,139 @@
+// emulate.h: enough of CUDA for a host compiler: blocks run one after the other, threads of a block as fibres that change at every
+// barrier and collective step. For tests where there is no GPU; slow, and exact in what it does.
+#pragma once
+#define GH_EMULATE 1
+#include <cmath>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <limits>
+#include <ucontext.h>
+#include <vector>
+#define GH_FN inline __attribute__((always_inline))
+#define __global__
+#define __device__
+#define __forceinline__ inline
+#define __launch_bounds__(...)
+#define __shared__ static
+#define GH_SHARED_ROOM(name) alignas(128) static char name[232448]
+#define __restrict__
+#define __threadfence()
+#define __syncwarp(...) gh_emu::warp_wait()
+
+struct dim3 { unsigned x = 1, y = 1, z = 1; };
+
+namespace gh_emu {
+struct Fibre { ucontext_t at; dim3 thread; bool done = false; std::vector<char> stack; };
+struct Meeting { int here = 0, round = 0; };
+inline std::vector<Fibre> fibres;
+inline ucontext_t home;
+inline Fibre *now;
+inline dim3 block, block_size, grid;
+inline Meeting whole;
+inline std::vector<Meeting> warps;
+inline std::vector<uint64_t> slots;       // one for each thread: what it shows to its warp
+inline std::vector<uint32_t> registers;   // six for each thread
+inline std::function<void()> body;
+inline int alive;
+inline void yield() { swapcontext(&now->at, &home); }
+inline void wait(Meeting &m, int members) {
+  const int round = m.round;
+  if (++m.here == members) m.here = 0, ++m.round;
+  else while (m.round == round) yield();
+}
+inline int lane() { return now->thread.x % 32; }
+inline int warp() { return now->thread.x / 32; }
+inline int in_warp() { const int left = (int)block_size.x - warp() * 32; return left < 32 ? left : 32; }
+inline void warp_wait() { wait(warps[warp()], in_warp()); }
+inline void enter() { body(); now->done = true; swapcontext(&now->at, &home); }
+inline void run(dim3 g, int threads, std::function<void()> f) {
+  grid = g, block_size.x = threads, body = f;
+  if ((int)fibres.size() < threads) fibres.resize(threads);
+  for (auto &x : fibres) if (x.stack.empty()) x.stack.resize(256 << 10);
+  slots.assign(threads, 0), registers.assign(threads * 6, 0), warps.assign(threads / 32 + 1, {}), whole = {};
+  for (block.z = 0; block.z < g.z; ++block.z)
+    for (block.y = 0; block.y < g.y; ++block.y)
+      for (block.x = 0; block.x < g.x; ++block.x) {
+        for (int i = 0; i < threads; ++i) {
+          Fibre &x = fibres[i];
+          x.done = false, x.thread.x = i, x.thread.y = x.thread.z = 0;
+          getcontext(&x.at);
+          x.at.uc_stack.ss_sp = x.stack.data(), x.at.uc_stack.ss_size = x.stack.size(), x.at.uc_link = &home;
+          makecontext(&x.at, enter, 0);
+        }
+        for (int left = threads; left;) {
+          left = 0;
+          for (int i = 0; i < threads; ++i)
+            if (!fibres[i].done) now = &fibres[i], swapcontext(&home, &now->at), left += !now->done;
+        }
+      }
+}
+template <class T> inline T shuffle_xor(T x, int mask) {
+  uint64_t bits = 0;
+  memcpy(&bits, &x, sizeof x);
+  const int first = warp() * 32;
+  slots[first + lane()] = bits;
+  warp_wait();
+  bits = slots[first + (lane() ^ mask)];
+  warp_wait();
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+}  // namespace gh_emu
+
+#define threadIdx (gh_emu::now->thread)
+#define blockIdx (gh_emu::block)
+#define blockDim (gh_emu::block_size)
+#define gridDim (gh_emu::grid)
+#define __syncthreads() gh_emu::wait(gh_emu::whole, gh_emu::block_size.x)
+template <class T> inline T __shfl_xor_sync(unsigned, T x, int mask) { return gh_emu::shuffle_xor(x, mask); }
+inline int atomicCAS(int *p, int old, int value) { const int was = *p; if (was == old) *p = value; return was; }
+inline unsigned atomicInc(unsigned *p, unsigned top) { const unsigned was = *p; *p = was >= top ? 0 : was + 1; return was; }
+template <class T> inline T atomicAdd(T *p, T x) { const T was = *p; *p = was + x; return was; }
+
+#include "platform.cuh"
+namespace gh {
+inline void copy16(void *shared, const void *global, bool inside) {
+  if (inside) memcpy(shared, global, 16); else memset(shared, 0, 16);
+}
+inline void end_copies() {}
+template <int N> inline void copies_left() {}
+inline void ldmatrix_any(uint32_t (&r)[4], const void *p, bool trans) {
+  const int first = gh_emu::warp() * 32, lane = gh_emu::lane();
+  gh_emu::slots[first + lane] = (uint64_t)p;
+  gh_emu::warp_wait();
+  for (int q = 0; q < 4; ++q) {
+    uint16_t low, high;
+    auto row = [&](int i) { return (const uint16_t *)gh_emu::slots[first + q * 8 + i]; };
+    if (!trans) low = row(lane / 4)[lane % 4 * 2], high = row(lane / 4)[lane % 4 * 2 + 1];
+    else low = row(lane % 4 * 2)[lane / 4], high = row(lane % 4 * 2 + 1)[lane / 4];
+    r[q] = low | (uint32_t)high << 16;
+  }
+  gh_emu::warp_wait();
+}
+inline void ldmatrix(uint32_t (&r)[4], const void *p) { ldmatrix_any(r, p, false); }
+inline void ldmatrix_trans(uint32_t (&r)[4], const void *p) { ldmatrix_any(r, p, true); }
+template <class T> inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const int first = gh_emu::warp() * 32, lane = gh_emu::lane(), g = lane / 4, t = lane % 4;
+  uint32_t *mine = &gh_emu::registers[(first + lane) * 6];
+  for (int i = 0; i < 4; ++i) mine[i] = a[i];
+  mine[4] = b0, mine[5] = b1;
+  gh_emu::warp_wait();
+  auto half = [&](int who, int reg, int part) {
+    T x;
+    x.bits = (uint16_t)(gh_emu::registers[(first + who) * 6 + reg] >> (16 * part));
+    return to_scalar(x);
+  };
+  for (int i = 0; i < 4; ++i) {
+    const int n = t * 2 + i % 2, high = i / 2;
+    float sum = 0;
+    for (int k = 0; k < 16; ++k) {
+      const int reg_a = high + (k >= 8) * 2, who_a = g * 4 + k % 8 / 2, reg_b = 4 + (k >= 8), who_b = n * 4 + k % 8 / 2;
+      sum += half(who_a, reg_a, k % 2) * half(who_b, reg_b, k % 2);
+    }
+    d[i] += sum;
+  }
+  gh_emu::warp_wait();
+}
+}  // namespace gh

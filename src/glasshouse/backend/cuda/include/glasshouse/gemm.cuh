@@ -1,0 +1,275 @@
+// gemm.cuh: matrix products C[M x N] = A[M x K] B[K x N], handed over element by element to what follows (`out`).
+//
+// Contract
+// - Operands are loaders. `Matrix<T, ACROSS, WHOLE>` reads a matrix where it lies; `ACROSS`: neighbours are neighbours along m (or
+//   n), otherwise along k. `WHOLE`: rows of 8 elements are aligned to 16 bytes and entirely inside or outside.
+//   `fix(m)` is what a thread keeps of a row, `at(fixed, k)` the address of 8 elements or null, `get(m, k)` one element or 0.
+// - `gemm_mma`: half floats on tensor cores, sums in float. Tile<BM, BN, BK, WM, WN, STAGES>: a block computes BM x BN, each warp
+//   WM x WN of it, with STAGES tiles of depth BK under way from memory. `splits` blocks share the depth of one tile: each writes its
+//   sums to `parts`, the last one to arrive adds them in order.
+// - `gemm_simt`: any element type, 64 x 64 a block of 256 threads. `gemv`: at most 8 rows, weights read once, in rows of K.
+// - out(m, n, sums): `sums` are V neighbours along n; called once for each V elements of C that are inside.
+// - gridDim: x tiles, y splits, z batch (loaders are made for the batch item by the caller).
+#pragma once
+#include "mma.cuh"
+#include "reduce.cuh"
+
+namespace gh {
+
+template <class T_, bool ACROSS, bool WHOLE> struct Matrix {
+  typedef T_ T;
+  static constexpr bool across = ACROSS, whole = WHOLE;
+  typedef const T *Fixed;
+  const T *p;
+  int64_t outer_step, depth_step;
+  int outer, depth;
+  GH_FN Fixed fix(int m) const { return m < outer ? p + m * outer_step : nullptr; }
+  GH_FN const T *at(Fixed f, int k) const { return f && k < depth ? f + k * depth_step : nullptr; }
+  GH_FN T get(int m, int k) const {
+    return m < outer && k < depth ? p[m * outer_step + k * depth_step] : from_scalar<T>(0.0f);
+  }
+};
+
+template <int BM_, int BN_, int BK_, int WM_, int WN_, int STAGES_> struct Tile {
+  static constexpr int BM = BM_, BN = BN_, BK = BK_, WM = WM_, WN = WN_, STAGES = STAGES_;
+  static constexpr int THREADS = (BM / WM) * (BN / WN) * 32;
+  static constexpr int ROW = BN + 4;  // of the sums in shared memory, in floats
+  static constexpr int LOADED = STAGES * (BM + BN) * BK * 2, SUMS = BM * ROW * 4;
+  static constexpr int SHARED = LOADED > SUMS ? LOADED : SUMS;
+};
+
+// One operand's tile of depth BK into shared memory: [SIZE][BK], or [BK][SIZE] where it lies across.
+template <int SIZE, int BK, int THREADS, class L> struct Copier {
+  typedef typename L::T T;
+  static constexpr int CHUNKS = L::across ? SIZE / 8 : BK / 8;  // of a row
+  static constexpr int ROWS = L::across ? BK : SIZE;
+  static constexpr int EACH = (ROWS * CHUNKS + THREADS - 1) / THREADS;
+  const L &from;
+  int first;
+  typename L::Fixed fixed[EACH];
+  GH_FN Copier(const L &l, int first_) : from(l), first(first_) {
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+      const int q = threadIdx.x + i * THREADS;
+      fixed[i] = from.fix(first + (L::across ? q % CHUNKS * 8 : q / CHUNKS));
+    }
+  }
+  GH_FN void copy(T *to, int k0) const {
+#pragma unroll
+    for (int i = 0; i < EACH; ++i) {
+      const int q = threadIdx.x + i * THREADS, row = q / CHUNKS, c = q % CHUNKS;
+      if (ROWS * CHUNKS % THREADS && q >= ROWS * CHUNKS) break;
+      T *place = to + swizzled<CHUNKS>(row, c);
+      if constexpr (L::whole) {
+        const T *source = from.at(fixed[i], L::across ? k0 + row : k0 + c * 8);
+        copy16(place, source ? source : from.p, source != nullptr);
+      } else {
+        Vec<T, 8> v;
+#pragma unroll
+        for (int e = 0; e < 8; ++e)
+          v[e] = L::across ? from.get(first + c * 8 + e, k0 + row) : from.get(first + row, k0 + c * 8 + e);
+        store_vec(place, v);
+      }
+    }
+  }
+};
+
+// Which tile a block computes: eight rows of tiles at a time, so that what neighbours read stays in the cache.
+struct TilePlace {
+  int m, n;
+  GH_FN TilePlace(int tiles_m, int tiles_n) {
+    const int band = 8 * tiles_n, b = blockIdx.x / band, first = b * 8;
+    const int high = tiles_m - first < 8 ? tiles_m - first : 8, inside = blockIdx.x % band;
+    m = first + inside % high, n = inside / high;
+  }
+};
+
+template <class S, int V, class A, class B, class Out>
+GH_FN void gemm_mma(const Context &ctx, int M, int N, int K, const A &a, const B &b, int splits, float *parts, Out &&out) {
+  typedef typename A::T T;
+  constexpr int BM = S::BM, BN = S::BN, BK = S::BK, STAGES = S::STAGES, THREADS = S::THREADS;
+  GH_SHARED_ROOM(room);
+  T *shared = (T *)room;
+  const int tiles_n = (N + BN - 1) / BN;
+  const TilePlace tile((M + BM - 1) / BM, tiles_n);
+  const int m0 = tile.m * BM, n0 = tile.n * BN;
+  const int steps_all = (K + BK - 1) / BK, each = (steps_all + splits - 1) / splits;
+  const int first = blockIdx.y * each, last = first + each < steps_all ? first + each : steps_all;
+  const int steps = last > first ? last - first : 0;
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+  const int wm = warp / (BN / S::WN) * S::WM, wn = warp % (BN / S::WN) * S::WN;
+  constexpr int MT = S::WM / 16, NT = S::WN / 16;
+  float sums[MT][NT * 2][4] = {};
+  {
+    const Copier<BM, BK, THREADS, A> copy_a(a, m0);
+    const Copier<BN, BK, THREADS, B> copy_b(b, n0);
+    auto stage = [&](int s) { return shared + s * (BM + BN) * BK; };
+#pragma unroll
+    for (int s = 0; s < STAGES - 1; ++s) {
+      if (s < steps) copy_a.copy(stage(s), (first + s) * BK), copy_b.copy(stage(s) + BM * BK, (first + s) * BK);
+      end_copies();
+    }
+    for (int step = 0; step < steps; ++step) {
+      copies_left<STAGES - 2>();
+      __syncthreads();
+      const int next = step + STAGES - 1;
+      if (next < steps) {
+        T *to = stage(next % STAGES);
+        copy_a.copy(to, (first + next) * BK), copy_b.copy(to + BM * BK, (first + next) * BK);
+      }
+      end_copies();
+      const T *at = stage(step % STAGES), *bt = at + BM * BK;
+#pragma unroll
+      for (int k = 0; k < BK; k += 16) {
+        uint32_t fa[MT][4], fb[NT][4];
+#pragma unroll
+        for (int i = 0; i < MT; ++i) {
+          const int m = wm + i * 16, q = lane >> 3;
+          if constexpr (A::across) ldmatrix_trans(fa[i], at + swizzled<BM / 8>(k + (lane & 7) + (q >> 1) * 8, m / 8 + (q & 1)));
+          else ldmatrix(fa[i], at + swizzled<BK / 8>(m + (lane & 15), k / 8 + (lane >> 4)));
+        }
+#pragma unroll
+        for (int j = 0; j < NT; ++j) {
+          const int n = wn + j * 16, q = lane >> 3;
+          if constexpr (B::across) ldmatrix_trans(fb[j], bt + swizzled<BN / 8>(k + (lane & 7) + (q & 1) * 8, n / 8 + (q >> 1)));
+          else ldmatrix(fb[j], bt + swizzled<BK / 8>(n + (lane & 7) + (q >> 1) * 8, k / 8 + (q & 1)));
+        }
+#pragma unroll
+        for (int i = 0; i < MT; ++i)
+#pragma unroll
+          for (int j = 0; j < NT; ++j) {
+            mma<T>(sums[i][2 * j], fa[i], fb[j][0], fb[j][1]);
+            mma<T>(sums[i][2 * j + 1], fa[i], fb[j][2], fb[j][3]);
+          }
+      }
+    }
+    copies_left<0>();
+    __syncthreads();
+  }
+  // Sums go through shared memory, so that each thread hands over neighbours along n.
+  float *staged = (float *)room;
+  constexpr int ROW = S::ROW;
+#pragma unroll
+  for (int i = 0; i < MT; ++i)
+#pragma unroll
+    for (int j = 0; j < NT * 2; ++j) {
+      const int m = wm + i * 16 + lane / 4, n = wn + j * 8 + lane % 4 * 2;
+      *(Vec<float, 2> *)(staged + m * ROW + n) = Vec<float, 2>{{sums[i][j][0], sums[i][j][1]}};
+      *(Vec<float, 2> *)(staged + (m + 8) * ROW + n) = Vec<float, 2>{{sums[i][j][2], sums[i][j][3]}};
+    }
+  __syncthreads();
+  if (splits > 1) {
+    const int64_t number = (int64_t)blockIdx.z * gridDim.x + blockIdx.x;
+    float *mine = parts + (number * splits + blockIdx.y) * (BM * BN);
+    for (int e = threadIdx.x * 4; e < BM * BN; e += THREADS * 4)
+      store_vec(mine + e, load_vec<4>(staged + e / BN * ROW + e % BN));
+    __threadfence();
+    __syncthreads();
+    __shared__ bool is_last;
+    if (threadIdx.x == 0) is_last = atomicInc(ctx.counters + number, splits - 1) == (unsigned)splits - 1;
+    __syncthreads();
+    if (!is_last) return;
+    __threadfence();
+    const float *all = parts + number * splits * (BM * BN);
+    for (int e = threadIdx.x * 4; e < BM * BN; e += THREADS * 4) {
+      Vec<float, 4> total = load_vec<4>(all + e);
+      for (int s = 1; s < splits; ++s) {
+        const Vec<float, 4> x = load_vec<4>(all + s * (BM * BN) + e);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) total[i] += x[i];
+      }
+      store_vec(staged + e / BN * ROW + e % BN, total);
+    }
+    __syncthreads();
+  }
+#pragma unroll 2
+  for (int e = threadIdx.x * V; e < BM * BN; e += THREADS * V) {
+    const int m = m0 + e / BN, n = n0 + e % BN;
+    if (m >= M || n >= N) continue;
+    Vec<float, V> result;
+    const float *row = staged + e / BN * ROW + e % BN;
+#pragma unroll
+    for (int i = 0; i < V; ++i) result[i] = row[i];
+    out(m, n, result);
+  }
+}
+
+template <class A, class B, class Out>
+GH_FN void gemm_simt(const Context &, int M, int N, int K, const A &a, const B &b, Out &&out) {
+  typedef typename A::T T;
+  typedef Wide<T> W;
+  __shared__ W at[16][65], bt[16][65];
+  const int tiles_n = (N + 63) / 64;
+  const TilePlace tile((M + 63) / 64, tiles_n);
+  const int m0 = tile.m * 64, n0 = tile.n * 64;
+  const int tm = threadIdx.x / 16, tn = threadIdx.x % 16;
+  W sums[4][4] = {};
+  for (int k0 = 0; k0 < K; k0 += 16) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const int e = threadIdx.x + i * 256;
+      const int ma = A::across ? e % 64 : e / 16, ka = A::across ? e / 64 : e % 16;
+      const int nb = B::across ? e % 64 : e / 16, kb = B::across ? e / 64 : e % 16;
+      at[ka][ma] = to_scalar(a.get(m0 + ma, k0 + ka));
+      bt[kb][nb] = to_scalar(b.get(n0 + nb, k0 + kb));
+    }
+    __syncthreads();
+#pragma unroll
+    for (int k = 0; k < 16; ++k) {
+      W x[4], y[4];
+#pragma unroll
+      for (int i = 0; i < 4; ++i) x[i] = at[k][tm + i * 16], y[i] = bt[k][tn + i * 16];
+#pragma unroll
+      for (int i = 0; i < 4; ++i)
+#pragma unroll
+        for (int j = 0; j < 4; ++j) sums[i][j] += x[i] * y[j];
+    }
+    __syncthreads();
+  }
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+#pragma unroll
+    for (int j = 0; j < 4; ++j) {
+      const int m = m0 + tm + i * 16, n = n0 + tn + j * 16;
+      if (m < M && n < N) out(m, n, Vec<W, 1>{{sums[i][j]}});
+    }
+}
+
+// A block of WARPS warps computes COLUMNS columns for all of ROWS rows; its warps share the depth.
+template <int ROWS, int COLUMNS, int WARPS, class A, class B, class Out>
+GH_FN void gemv(const Context &, int N, int K, const A &a, const B &b, Out &&out) {
+  typedef typename A::T T;
+  __shared__ float parts[WARPS][ROWS * COLUMNS];
+  const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n0 = blockIdx.x * COLUMNS;
+  float sums[ROWS][COLUMNS] = {};
+#pragma unroll 4
+  for (int k = threadIdx.x * 8; k < K; k += WARPS * 256) {
+    Vec<T, 8> w[COLUMNS];
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) w[c] = load_vec<8>(b.p + (n0 + c < N ? n0 + c : N - 1) * b.outer_step + k);
+#pragma unroll
+    for (int r = 0; r < ROWS; ++r) {
+      const Vec<T, 8> x = load_vec<8>(a.p + r * a.outer_step + k);
+#pragma unroll
+      for (int c = 0; c < COLUMNS; ++c)
+#pragma unroll
+        for (int e = 0; e < 8; ++e) sums[r][c] += to_scalar(x[e]) * to_scalar(w[c][e]);
+    }
+  }
+#pragma unroll
+  for (int r = 0; r < ROWS; ++r)
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c) {
+      const float total = across_warp<Sum>(sums[r][c]);
+      if (lane == 0) parts[warp][r * COLUMNS + c] = total;
+    }
+  __syncthreads();
+  if (threadIdx.x < ROWS * COLUMNS) {
+    const int r = threadIdx.x / COLUMNS, n = n0 + threadIdx.x % COLUMNS;
+    float total = 0.0f;
+    for (int w = 0; w < WARPS; ++w) total += parts[w][threadIdx.x];
+    if (n < N) out(r, n, Vec<float, 1>{{total}});
+  }
+}
+
+}  // namespace gh

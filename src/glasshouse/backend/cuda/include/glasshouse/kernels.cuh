@@ -1,0 +1,5 @@
+// kernels.cuh: everything that generated kernels may call.
+#pragma once
+#include "attention.cuh"
+#include "conv.cuh"
+#include "library.cuh"

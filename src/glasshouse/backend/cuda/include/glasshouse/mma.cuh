@@ -1,0 +1,52 @@
+// mma.cuh: tensor cores of half floats, and copies from global to shared memory that do not go through registers.
+//
+// Contract (a warp calls each with all its lanes)
+// - `mma(d, a, b)`: d[16 x 8] += a[16 x 16] b[16 x 8], summed in float; fragments as PTX's mma.m16n8k16 lays them out.
+// - `ldmatrix`, `ldmatrix_trans`: four 8 x 8 blocks of half floats; lane i gives the address of row i % 8 of block i / 8.
+// - `copy16(shared, global, inside)`: 16 bytes, zeros where not inside; done when `copies_left<N>()` says that at most N groups
+//   (ended by `end_copies`) are under way, and a barrier has followed.
+#pragma once
+#include "element.cuh"
+
+namespace gh {
+
+#ifndef GH_EMULATE
+GH_FN uint32_t shared_address(const void *p) { return (uint32_t)__cvta_generic_to_shared(p); }
+GH_FN void copy16(void *shared, const void *global, bool inside) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(shared_address(shared)), "l"(global), "r"(inside ? 16 : 0));
+}
+GH_FN void end_copies() { asm volatile("cp.async.commit_group;"); }
+template <int N> GH_FN void copies_left() { asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory"); }
+GH_FN void ldmatrix(uint32_t (&r)[4], const void *p) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(p)) : "memory");
+}
+GH_FN void ldmatrix_trans(uint32_t (&r)[4], const void *p) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(p)) : "memory");
+}
+template <class T> GH_FN void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  if constexpr (same<T, f16>::value)
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  else
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+#endif
+
+// Two half floats in one register.
+template <class T> GH_FN uint32_t packed(float low, float high) {
+  if constexpr (same<T, f16>::value) return (uint32_t)f16_bits(low) | (uint32_t)f16_bits(high) << 16;
+  else return (uint32_t)bf16_bits(low) | (uint32_t)bf16_bits(high) << 16;
+}
+
+// Where chunk `c` (8 half floats) of a row lies in a tile of CHUNKS chunks a row: moved so that the eight rows that ldmatrix reads
+// at once lie in different banks.
+template <int CHUNKS> GH_FN int swizzled(int row, int c) {
+  if constexpr (CHUNKS >= 8) return (row * CHUNKS + (c ^ (row & 7))) * 8;
+  else if constexpr (CHUNKS == 4) return (row * 4 + (c ^ ((row >> 1) & 3))) * 8;
+  else return (row * CHUNKS + (c ^ ((row >> 2) & (CHUNKS - 1)))) * 8;
+}
+
+}  // namespace gh

@@ -1,0 +1,30 @@
+"""What one kernel of kernel IR becomes on a GPU: a file of functions, and how each is launched."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glasshouse.ir.dim import Dim
+from glasshouse.lower.kernel.statement import Ops
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One `__global__` function and its grid; functions of a kernel run in order."""
+
+    function: str
+    grid: tuple[Dim, Dim, Dim]
+    threads: int  # of a block
+    shared: int = 0  # bytes of shared memory that a block asks for
+    counters: Dim = 0  # of blocks that wait for each other; 0 between launches
+
+
+@dataclass(frozen=True)
+class CudaKernel:
+    """The text of a kernel with the ops of each line, its launches, and the symbols it is given."""
+
+    name: str
+    text: str
+    lines: tuple[Ops, ...]
+    launches: tuple[Launch, ...]
+    symbols: tuple[str, ...]

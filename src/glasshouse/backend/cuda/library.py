@@ -1,0 +1,132 @@
+"""Pools, places of extremes, running sums: a thread for each result or line (`library.cuh`)."""
+
+from __future__ import annotations
+
+from glasshouse.backend.cpu.cxx import COMPUTE_TYPE, size_text
+from glasshouse.backend.cpu.planes import row, three, windows_text
+from glasshouse.backend.cuda.routine import Routine, hand_over
+from glasshouse.backend.cuda.text import CudaText
+from glasshouse.ir.dim import Dim, product
+from glasshouse.ir.graph import Node
+from glasshouse.ir.types import Shape
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.epilogue import take_results
+from glasshouse.lower.kernel.queries import view
+from glasshouse.lower.kernel.statement import Tile
+from glasshouse.lower.order import channels_last
+from glasshouse.lower.tiles import add_tile, write_all
+from glasshouse.lower.view import whole
+from glasshouse.ops.pool_ref import pool_window
+from glasshouse.ops.shapes import axis_of
+
+POOL, PLANES = "pool", "plane_pool"
+
+
+def pool(builder: KernelBuilder, node: Node) -> None:
+    """Add a maximum or mean over windows or parts, channels last, with what follows it."""
+    out = node.output
+    order = channels_last(out.type.rank)
+    operand = whole(builder, node.inputs[0], order)
+    channels = out.type.shape[1]
+    variables = {"pixel": out.type.numel // channels, "c": channels}
+    after = take_results(builder, out, variables, order)
+    add_tile(builder, node, POOL, [operand], after, order)
+
+
+def places(builder: KernelBuilder, node: Node) -> None:
+    """Add the places of maxima, plane by plane."""
+    operand = whole(builder, node.inputs[0])
+    add_tile(builder, node, PLANES, [operand], writes=write_all(builder, node))
+
+
+def library(builder: KernelBuilder, node: Node) -> None:
+    """Add an op along lines, from memory to memory."""
+    operand = whole(builder, node.inputs[0])
+    add_tile(builder, node, node.op.name, [operand], writes=write_all(builder, node))
+
+
+# ------------------------------------------------------------------------------------ rendering
+def _described(tile: Tile, image: Shape, result: Shape) -> tuple[str, str]:
+    """`gh::Planes`, and the spans: `gh::Windows` or `gh::Parts`."""
+    size, out = three(image[2:], 1), three(result[2:], 1)
+    planes = f"gh::Planes{{{row(size, '')}, {row(out, '')}}}"
+    attrs = dict(tile.attrs)
+    if "kernel" not in attrs:
+        return planes, f"gh::Parts{{{row(size, '')}, {row(out, '')}}}"
+    window = pool_window(attrs["kernel"], attrs["stride"], attrs["padding"], attrs["dilation"])
+    text = windows_text(size, window, attrs.get("count_include_pad", True))
+    return planes, text.replace("(long)", "(int64_t)")
+
+
+def _kind(tile: Tile) -> str:
+    return "gh::PoolMean" if "avg" in tile.op else "gh::PoolMax"
+
+
+def _threads(out: CudaText, total: Dim) -> None:
+    out.add("const int64_t e_ = (int64_t)blockIdx.x * 256 + threadIdx.x;")
+    out.add(f"if (e_ >= {size_text(total)}) return;")
+
+
+def _pool(out: CudaText, tile: Tile) -> None:
+    (x,) = tile.operands
+    planes, spans = _described(tile, x.shape, tile.shape)
+    pixels, channels = (v.extent for v in tile.variables)
+    cells = product(tile.shape[2:])
+    with out.function(((pixels * channels + 255) // 256, 1, 1), 256):
+        _threads(out, pixels * channels)
+        out.add(f"const int pixel = e_ / {size_text(channels)}, c = e_ % {size_text(channels)};")
+        image = product(x.shape[1:])
+        at = f"{view(x).buffer} + pixel / {size_text(cells)} * {size_text(image)} + c"
+        step = f"{size_text(channels)}, pixel % {size_text(cells)}"
+        found = f"gh::pool_at<{_kind(tile)}>({planes}, {spans}, {at}, {step})"
+        out.add(f"const auto found_ = {found};", tile.ops)
+        hand_over(out, tile, "gh::once(found_, pixel, c", 1, ("pixel", "c"))
+
+
+def _places(out: CudaText, tile: Tile) -> None:
+    (x,) = tile.operands
+    planes, spans = _described(tile, x.shape, tile.shape)
+    cells, total = product(tile.shape[2:]), product(tile.shape)
+    with out.function(((total + 255) // 256, 1, 1), 256):
+        _threads(out, total)
+        image = f"{view(x).buffer} + e_ / {size_text(cells)} * {size_text(product(x.shape[2:]))}"
+        out.add("int64_t place_ = -1;")
+        given = f"{planes}, {spans}, {image}, 1, e_ % {size_text(cells)}, &place_"
+        out.add(f"gh::pool_at<{_kind(tile)}>({given});", tile.ops)
+        out.add(f"{tile.writes[0][1]}[e_] = place_;", tile.ops)
+
+
+def _lines(shape: Shape, axis: int) -> tuple[Dim, Dim, Dim]:
+    """The sizes outer, n, inner of a value seen as lines along an axis."""
+    if not shape:
+        return 1, 1, 1
+    at = axis_of(axis, len(shape))
+    return product(shape[:at]), shape[at], product(shape[at + 1 :])
+
+
+def _line(out: CudaText, tile: Tile) -> None:
+    (x,) = tile.operands
+    outer, n, inner = _lines(x.shape, tile.attr("axis"))
+    source, place = view(x).buffer, tile.writes[0][1]
+    with out.function(((outer * inner + 255) // 256, 1, 1), 256):
+        _threads(out, outer * inner)
+        line = f"e_, {source}, {size_text(n)}, {size_text(inner)}"
+        if tile.op == "cumsum":
+            flags = f"{_flag(tile.attr('exclusive'))}, {_flag(tile.attr('reverse'))}"
+            text = f"gh::cumsum_line<{COMPUTE_TYPE[tile.dtype]}>({line}, {flags}, {place});"
+        else:
+            text = f"gh::arg_line<{_flag(tile.op == 'argmax')}>({line}, {place});"
+        out.add(text, tile.ops)
+
+
+def _flag(value: object) -> str:
+    return "true" if value else "false"
+
+
+ROUTINES = {
+    POOL: Routine(_pool),
+    PLANES: Routine(_places),
+    "argmax": Routine(_line),
+    "argmin": Routine(_line),
+    "cumsum": Routine(_line),
+}

@@ -1,0 +1,261 @@
+"""Matrix products on GPUs: tensor cores for half floats, plain multiplication for other types.
+
+Operands are read where they lie; what follows the product stands in its epilogue.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from glasshouse.backend.cpu.cxx import C_TYPE, index_text, size_text
+from glasshouse.backend.cuda.routine import Routine, hand_over, least, lies_whole, most, neighbours
+from glasshouse.backend.cuda.text import CudaText
+from glasshouse.backend.cuda.tiles import way_named, ways
+from glasshouse.errors import Unsupported
+from glasshouse.ir.dim import Dim, product
+from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64
+from glasshouse.ir.graph import Node, Value
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.choice import Problem
+from glasshouse.lower.epilogue import take_results
+from glasshouse.lower.kernel.index import Index, Loop, of
+from glasshouse.lower.kernel.queries import view
+from glasshouse.lower.kernel.statement import Operand, Scratch, Tile
+from glasshouse.lower.target import Needs
+from glasshouse.lower.tiles import add_tile
+from glasshouse.lower.view import view_of, whole
+from glasshouse.ops.cost import operations
+
+GEMM, BATCHED = "gemm", "gemm_batched"
+HALVES = (float16, bfloat16)
+SIMT, GEMV = "simt64x64", "gemv"
+MOST_ROWS = 8
+"""Rows up to which each weight is read once by a warp, without tensor cores."""
+MOST_BATCH = 65535
+"""Blocks along the third axis of a grid."""
+
+
+# ------------------------------------------------------------------------------------- lowering
+def matmul(builder: KernelBuilder, node: Node) -> None:
+    """Add the product, with what follows it in its epilogue where that is possible."""
+    x, y = node.inputs
+    dtype = x.type.dtype
+    if dtype not in (*HALVES, float32, float64) or y.type.dtype is not dtype:
+        raise Unsupported(f"no matrix product of {x.type.dtype} and {y.type.dtype}")
+    if x.type.rank < 2 or y.type.rank < 2:
+        raise Unsupported("a product with a vector is a reduction")
+    out = node.output.type
+    together = all(d == 1 for d in y.type.shape[:-2]) and not node.attrs["transpose_x"]
+    batch: Dim = 1 if together else product(out.shape[:-2])
+    if most(batch) > MOST_BATCH:
+        raise Unsupported(f"no product of more than {MOST_BATCH} matrices")
+    rows = product(out.shape[:-1]) if together else out.shape[-2]
+    depth = x.type.shape[-2 if node.attrs["transpose_x"] else -1]
+    m, n, k = Loop("m", rows), Loop("n", out.shape[-1]), Loop("k", depth)
+    if together:
+        operands = (whole(builder, x), whole(builder, y))
+        variables = {"m": rows, "n": out.shape[-1]}
+    else:
+        loops = [Loop(f"b{axis}_", size) for axis, size in enumerate(out.shape[:-2])]
+        across, turned = node.attrs["transpose_x"], node.attrs["transpose_y"]
+        operands = (
+            view_of(builder, x, _aligned(x, loops, (k, m) if across else (m, k))),
+            view_of(builder, y, _aligned(y, loops, (n, k) if turned else (k, n))),
+        )
+        variables = {"b": batch, "m": rows, "n": out.shape[-1]}
+    after = take_results(builder, node.output, variables)
+    sizes = _Sizes((m, n, k), batch)
+    names = _ways(dtype in HALVES, operands, sizes, together, node.attrs["transpose_y"])
+    numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
+    problem = (
+        Problem("matmul", dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
+    )
+    add_tile(
+        builder, node, GEMM if together else BATCHED, operands, after,
+        variants=names, problem=problem,
+    )  # fmt: skip
+
+
+def _aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list[Loop]:
+    """The loops of an operand's axes; a batch axis of size 1 is broadcast and stays at 0."""
+    own = operand.type.shape[:-2]
+    loops = batch[len(batch) - len(own) :]
+    return [Loop(x.name, 1) if d == 1 else x for x, d in zip(loops, own, strict=True)] + list(last)
+
+
+def _ways(
+    half: bool, operands: tuple[Operand, Operand], sizes: _Sizes, together: bool, turned: bool
+) -> tuple[str, ...]:
+    """Names of the ways that suit, the one that is likely best first."""
+    if not half:
+        return (SIMT,)
+    m, n, k = sizes.loops
+    typical = [int(max(least(d), 1)) for d in (m.extent, n.extent, k.extent, sizes.batch)]
+    names = tuple(way.name for way in ways(*typical))
+    if together and isinstance(m.extent, int) and m.extent <= MOST_ROWS:
+        left, right = _matrices(operands, sizes, together, turned)
+        if left.whole and right.whole and not right.across:
+            return (GEMV, *names[:2])
+    return names
+
+
+# ------------------------------------------------------------------------------------ rendering
+@dataclass(frozen=True)
+class _Sizes:
+    """The loops of a product: rows, columns, depth; and how many matrices there are."""
+
+    loops: tuple[Loop, Loop, Loop]
+    batch: Dim
+
+
+@dataclass(frozen=True)
+class _Matrix:
+    """An operand as a loader of `gemm.cuh`: where it lies, over its rows or columns and depth."""
+
+    buffer: str
+    dtype: DType
+    index: Index
+    outer: Loop
+    depth: Loop
+
+    @property
+    def _steps(self) -> tuple[Dim, Dim]:
+        return self.index.coefficient(self.outer), self.index.coefficient(self.depth)
+
+    @property
+    def across(self) -> bool:
+        outer, depth = self._steps
+        return depth != 1 and outer == 1
+
+    @property
+    def whole(self) -> bool:
+        along, other = (self.outer, self.depth) if self.across else (self.depth, self.outer)
+        return lies_whole(self.index, along) and other.extent != 0
+
+    def text(self) -> str:
+        kind = f"gh::Matrix<{C_TYPE[self.dtype]}, {_flag(self.across)}, {_flag(self.whole)}>"
+        place = f"{self.buffer} + {index_text(self.index.without(self.outer, self.depth))}"
+        steps = ", ".join(map(size_text, self._steps))
+        extents = ", ".join(f"(int){size_text(x.extent)}" for x in (self.outer, self.depth))
+        return f"{kind}{{{place}, {steps}, {extents}}}"
+
+
+def _matrices(
+    operands: tuple[Operand, ...], sizes: _Sizes, together: bool, turned: bool
+) -> tuple[_Matrix, _Matrix]:
+    """Both operands; those of one large product lie whole, row by row."""
+    m, n, k = sizes.loops
+    left, right = (view(o) for o in operands)
+    at, bt = left.index, right.index
+    if together:
+        at = _row_major(m, k)
+        bt = _row_major(n, k) if turned else _row_major(k, n)
+    return (
+        _Matrix(left.buffer, left.dtype, at, m, k),
+        _Matrix(right.buffer, right.dtype, bt, n, k),
+    )
+
+
+def _row_major(outer: Loop, inner: Loop) -> Index:
+    return of(outer) * inner.extent + of(inner)
+
+
+def _sizes_of(tile: Tile) -> _Sizes:
+    depth = tile.operands[0].shape[-2 if tile.attr("transpose_x") else -1]
+    *lead, m, n = tile.variables
+    batch = lead[0].extent if lead else 1
+    return _Sizes((Loop("m", m.extent), Loop("n", n.extent), Loop("k", depth)), batch)
+
+
+def gemm_needs(variant: str, m: Dim, n: Dim, batch: Dim) -> Needs:
+    """Room for the sums of blocks that share a tile's depth."""
+    if not variant.startswith("mma"):
+        return (), ()
+    way = way_named(variant)
+    if way.splits == 1:
+        return (), ()
+    tile = way.tile
+    tiles = (m + (tile.m - 1)) // tile.m * ((n + (tile.n - 1)) // tile.n) * batch
+    return (), (Scratch("parts", tiles * (way.splits * tile.m * tile.n * 4), float32),)
+
+
+def _needs(tile: Tile) -> Needs:
+    sizes = _sizes_of(tile)
+    m, n, _ = sizes.loops
+    return gemm_needs(tile.variant, m.extent, n.extent, sizes.batch)
+
+
+def _gemm(out: CudaText, tile: Tile) -> None:
+    together = tile.routine == GEMM
+    sizes = _sizes_of(tile)
+    m, n, k = sizes.loops
+    left, right = _matrices(tile.operands, sizes, together, tile.attr("transpose_y"))
+    lines = [] if together else ["const int b = blockIdx.z;", *_batch_lines(tile.shape[:-2])]
+    extents = ", ".join(f"(int){size_text(x.extent)}" for x in (m, n, k))
+    call = Product(tile, extents, left.text(), right.text(), ("m", "n"), m.extent, n.extent)
+    call.render(out, sizes.batch, lines)
+
+
+@dataclass(frozen=True)
+class Product:
+    """The call of one of the templates of `gemm.cuh`."""
+
+    tile: Tile
+    sizes: str
+    left: str
+    right: str
+    parameters: tuple[str, str]
+    m: Dim
+    n: Dim
+    known: str = ""
+
+    def render(self, out: CudaText, batch: Dim, lines: list[str]) -> None:
+        """The function that computes it; `lines` stand first in its body."""
+        tile, count = self.tile, neighbours(self.tile)
+        counters: Dim = 0
+        if tile.variant == GEMV:
+            warps = 4
+            columns = 2 if least(self.n) >= 8192 else 1
+            grid, threads, shared = (self.n + (columns - 1)) // columns, warps * 32, 0
+            sizes = self.sizes.split(", ", 1)[1]
+            call = f"gh::gemv<{self.m}, {columns}, {warps}>(ctx, {sizes}"
+            count, splits = 1, 1
+        elif tile.variant == SIMT:
+            grid = (self.m + 63) // 64 * ((self.n + 63) // 64)
+            threads, shared, splits, count = 256, 0, 1, 1
+            call = f"gh::gemm_simt(ctx, {self.sizes}"
+        else:
+            way = way_named(tile.variant)
+            gemm = way.tile
+            grid = (self.m + (gemm.m - 1)) // gemm.m * ((self.n + (gemm.n - 1)) // gemm.n)
+            threads, shared, splits = gemm.threads, gemm.shared, way.splits
+            counters = grid * batch if splits > 1 else 0
+            call = f"gh::gemm_mma<{gemm.text}, {count}>(ctx, {self.sizes}"
+        with out.function((grid, splits, batch), threads, shared, counters):
+            for line in lines:
+                out.add(line)
+            out.add(f"const auto left_ = {self.left};", tile.ops)
+            out.add(f"const auto right_ = {self.right};", tile.ops)
+            given = f"{call}, left_, right_"
+            if tile.variant.startswith("mma"):
+                given += f", {splits}, {out.scratch(tile) if splits > 1 else 'nullptr'}"
+            hand_over(out, tile, given, count, self.parameters, self.known)
+
+
+def _batch_lines(batch: tuple[Dim, ...]) -> list[str]:
+    """Finds the index of each batch axis from the running number `b`."""
+    lines: list[str] = []
+    step: Dim = 1
+    for axis in reversed(range(len(batch))):
+        if batch[axis] != 1:
+            at = f"b / (int){size_text(step)}" if step != 1 else "b"
+            lines.append(f"const int b{axis}_ = {at} % (int){size_text(batch[axis])};")
+        step = step * batch[axis]
+    return lines
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+ROUTINES = {GEMM: Routine(_gemm, _needs), BATCHED: Routine(_gemm, _needs)}

@@ -1,0 +1,311 @@
+"""Renders loops and folds as functions of a grid.
+
+Without folds, every element of the iteration space is a thread's. Otherwise a row, one turn of the
+loops that the folds depend on, is shared by a warp or a block, whose threads fold together and then
+go over the loops inside; or it is one thread's, where neighbouring rows are neighbours in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from glasshouse.backend.cpu.cxx import COMPUTE_TYPE, size_text
+from glasshouse.backend.cpu.elements import Elements
+from glasshouse.backend.cpu.spelling import FOLDS
+from glasshouse.backend.cuda.elements import most_neighbours, put_body
+from glasshouse.backend.cuda.text import CudaText
+from glasshouse.ir.dim import Dim, bounds, product
+from glasshouse.ir.dtype import bool_
+from glasshouse.lower.kernel.expr import Apply, Load
+from glasshouse.lower.kernel.index import Loop
+from glasshouse.lower.kernel.statement import Fold, For, Let, Statement, Store
+
+THREADS = 256
+SMALL_ROW = 1024
+"""Elements of a row up to which a warp is enough."""
+TINY_ROW = 32
+"""Elements of a row up to which a thread is."""
+ENOUGH_THREADS = 132 * 512
+"""Threads that keep a large chip busy: fewer are not given several neighbours each."""
+
+_ACROSS = {"sum": "Sum", "prod": "Prod", "max": "Max", "min": "Min", "any": "Any", "all": "All"}
+
+
+@dataclass(frozen=True)
+class Chain:
+    """A nest as a chain: what stands before each loop, outermost first, and in the innermost."""
+
+    loops: tuple[Loop, ...]
+    bodies: tuple[tuple[Statement, ...], ...]  # one more than loops
+
+    @property
+    def fold_levels(self) -> list[int]:
+        return [
+            level for level, body in enumerate(self.bodies)
+            if any(isinstance(s, Fold) for s in body)
+        ]  # fmt: skip
+
+
+def groups(body: Sequence[Statement]) -> list[list[Statement]]:
+    """Statements of a kernel that stand in one function: those of a nest, or one tile."""
+    out: list[list[Statement]] = []
+    pending: list[Statement] = []
+    for number, s in enumerate(body):
+        if not isinstance(s, (For, Let, Store, Fold)):
+            out.append([s])
+            continue
+        pending.append(s)
+        follows = body[number + 1] if number + 1 < len(body) else None
+        if isinstance(s, For) or (isinstance(s, Store) and not isinstance(follows, Store)):
+            out.append(pending)
+            pending = []
+    if pending:
+        out.append(pending)
+    return out
+
+
+def _plain(body: Sequence[Statement]) -> tuple[Statement, ...]:
+    """A body in which folds of one element, without loops, are that element."""
+    out: list[Statement] = []
+    for s in body:
+        if isinstance(s, Fold) and not s.loops:
+            truth = s.op in ("any", "all") and s.element.dtype is not bool_
+            cast = Apply("cast", (s.element,), bool_, (("dtype", bool_),))
+            out += [*s.body, Let(s.name, s.dtype, cast if truth else s.element, s.ops)]
+        else:
+            out.append(s)
+    return tuple(out)
+
+
+def chain_of(statements: Sequence[Statement]) -> Chain:
+    """The chain of loops that a nest is."""
+    loops: list[Loop] = []
+    bodies: list[tuple[Statement, ...]] = []
+    here: Sequence[Statement] = statements
+    while True:
+        inner = here[-1] if here and isinstance(here[-1], For) else None
+        if inner is None:
+            assert not any(isinstance(s, For) for s in here), "a nest holds one loop at each depth"
+            bodies.append(_plain(here))
+            return Chain(tuple(loops), tuple(bodies))
+        bodies.append(_plain(here[:-1]))
+        loops.append(inner.loop)
+        here = inner.body
+
+
+def render_nest(out: CudaText, statements: Sequence[Statement]) -> None:
+    """One nest as one function."""
+    chain = chain_of(statements)
+    levels = chain.fold_levels
+    if not levels:
+        _elementwise(out, chain)
+        return
+    # Folds at several depths: the outermost ones are shared, the inner ones each thread's own.
+    level = levels[0]
+    if level == len(chain.loops) and _by_thread(chain, level):
+        _row_by_thread(out, chain)
+    else:
+        _shared_rows(out, chain, level)
+
+
+# ------------------------------------------------------------------------------------ elementwise
+def _elementwise(out: CudaText, chain: Chain) -> None:
+    total = product(tuple(x.extent for x in chain.loops))
+    last = chain.loops[-1] if chain.loops else None
+    count = 1
+    if last is not None:
+        limit = max(1, int(min(bounds(total)[0] // ENOUGH_THREADS, 8)))
+        count = most_neighbours(chain.bodies[-1], last, 1 << (limit.bit_length() - 1))
+    with out.function((_blocks(total, THREADS * count), 1, 1), THREADS):
+        _thread_number(out, total, count)
+        _decompose(out, "e_", chain.loops)
+        for body in chain.bodies[:-1]:
+            put_body(out, body, None, 1)
+        put_body(out, chain.bodies[-1], last, count, out.index)
+
+
+def _thread_number(out: CudaText, total: Dim, count: int = 1) -> None:
+    many = f" * {count}" if count > 1 else ""
+    first = f"({out.index})blockIdx.x" if out.index != "int" else "blockIdx.x"
+    out.add(f"const {out.index} e_ = ({first} * {THREADS} + threadIdx.x){many};")
+    out.add(f"if (e_ >= {size_text(total)}) return;")
+
+
+# ----------------------------------------------------------------------------------------- rows
+def _by_thread(chain: Chain, level: int) -> bool:
+    """Whether each row is one thread's: rows are short, or neighbours of each other in memory."""
+    folds = [s for s in chain.bodies[level] if isinstance(s, Fold)]
+    longest = max(bounds(_extent(f))[1] for f in folds)
+    if longest <= TINY_ROW:
+        return True
+    if not chain.loops:
+        return False
+    rows = bounds(product(tuple(x.extent for x in chain.loops)))[0]
+    beside, along = chain.loops[-1], [f.loops[-1] for f in folds]
+    loads = [
+        let.value for f in folds for let in f.body if isinstance(let.value, Load)
+    ]  # fmt: skip
+    near = sum(any(x.index.coefficient(r) == 1 for r in along) for x in loads)
+    beside_it = sum(x.index.coefficient(beside) == 1 for x in loads)
+    return beside_it > near and rows >= 4096
+
+
+def _row_by_thread(out: CudaText, chain: Chain) -> None:
+    total = product(tuple(x.extent for x in chain.loops))
+    with out.function((_blocks(total, THREADS), 1, 1), THREADS):
+        _thread_number(out, total)
+        _decompose(out, "e_", chain.loops)
+        for body in chain.bodies:
+            for s in body:
+                _serial(out, s)
+
+
+def _serial(out: CudaText, s: Statement) -> None:
+    """A statement of one thread."""
+    if not isinstance(s, Fold):
+        Elements().put(out, s)
+        return
+    spelling = FOLDS[s.op]
+    out.add(f"{COMPUTE_TYPE[s.dtype]} {s.name} = {spelling.start(s.dtype)};", s.ops)
+    with ExitStack() as around:
+        for loop in s.loops:
+            head = f"for ({out.index} {loop.name} = 0; {loop.name} < {size_text(loop.extent)}; "
+            around.enter_context(out.block(f"{head}++{loop.name}) {{", "}"))
+        for let in s.body:
+            Elements().put(out, let)
+        step = spelling.step(s.name, Elements().value(s.element))
+        out.add(f"{s.name} = {step};", s.ops)
+
+
+def _shared_rows(out: CudaText, chain: Chain, level: int) -> None:
+    """A row for each warp or block."""
+    outer, inner = chain.loops[:level], chain.loops[level:]
+    rows = product(tuple(x.extent for x in outer))
+    folds = [s for s in chain.bodies[level] if isinstance(s, Fold)]
+    longest = max(
+        bounds(d)[1]
+        for d in (*(_extent(f) for f in folds), product(tuple(x.extent for x in inner)))
+    )
+    team = _Team(_team_size(longest, bounds(rows)[1]))
+    per_block = max(1, 128 // team.size) if team.size == 32 else 1
+    threads = team.size * per_block
+    with out.function((_blocks(rows, per_block), 1, 1), threads):
+        if team.size == 32:
+            first = f"({out.index})blockIdx.x" if out.index != "int" else "blockIdx.x"
+            out.add(f"const {out.index} row_ = {first} * {per_block} + threadIdx.x / 32;")
+            out.add("const int lane_ = threadIdx.x % 32;")
+        else:
+            out.add(f"const {out.index} row_ = blockIdx.x;")
+            out.add("const int lane_ = threadIdx.x;")
+        out.add(f"if (row_ >= {size_text(rows)}) return;")
+        _decompose(out, "row_", outer)
+        for body in chain.bodies[:level]:
+            put_body(out, body, None, 1)
+        written = [s for s in chain.bodies[level] if isinstance(s, Store)]
+        for s in chain.bodies[level]:
+            if isinstance(s, Fold):
+                _shared_fold(out, s, team)
+            elif not isinstance(s, Store):
+                Elements().put(out, s)
+        if written:
+            with out.block("if (lane_ == 0) {", "}"):
+                for s in written:
+                    Elements().put(out, s)
+        if inner:
+            _inside(out, chain, level, team)
+
+
+def _team_size(longest: float, rows: float) -> int:
+    """Threads that share a row: eight elements each, fewer where there are rows enough for all."""
+    most = 1024 if rows < 132 else THREADS
+    if longest <= SMALL_ROW and rows >= 132 * 8:
+        return 32
+    size = 32
+    while size < most and size * 8 < longest:
+        size *= 2
+    return size
+
+
+@dataclass(frozen=True)
+class _Team:
+    """Threads that compute a row together."""
+
+    size: int
+
+    def folded(self, op: str, name: str) -> str:
+        if self.size == 32:
+            return f"gh::across_warp<gh::{_ACROSS[op]}>({name})"
+        return f"gh::across_block<gh::{_ACROSS[op]}, {self.size}>({name})"
+
+
+def _shared_fold(out: CudaText, s: Fold, team: _Team) -> None:
+    spelling = FOLDS[s.op]
+    out.add(f"{COMPUTE_TYPE[s.dtype]} {s.name} = {spelling.start(s.dtype)};", s.ops)
+    last = s.loops[-1]
+    size = bounds(_extent(s))[0]
+    count = most_neighbours(s.body, last, 8 if size >= 8 * team.size else 4 if size >= 128 else 1)
+    with _over(out, s.loops, team, count):
+
+        def step(one: Elements) -> None:
+            out.add(f"{s.name} = {spelling.step(s.name, one.value(s.element))};", s.ops)
+
+        put_body(out, s.body, last, count, out.index, last=step)
+    out.add(f"{s.name} = {team.folded(s.op, s.name)};", s.ops)
+
+
+def _inside(out: CudaText, chain: Chain, level: int, team: _Team) -> None:
+    """The loops inside of a row, element by element over the team's threads."""
+    loops, bodies = chain.loops[level:], chain.bodies[level + 1 :]
+    size = bounds(product(tuple(x.extent for x in loops)))[0]
+    folds_inside = any(isinstance(s, Fold) for body in bodies for s in body)
+    limit = 1 if folds_inside else 8 if size >= 8 * team.size else 4 if size >= 128 else 1
+    count = most_neighbours(bodies[-1], loops[-1], limit)
+    with _over(out, loops, team, count):
+        for body in bodies[:-1]:
+            for s in body:
+                _serial(out, s)
+        if folds_inside:
+            for s in bodies[-1]:
+                _serial(out, s)
+        else:
+            put_body(out, bodies[-1], loops[-1], count, out.index)
+
+
+def _over(out: CudaText, loops: Sequence[Loop], team: _Team, count: int) -> ExitStack:
+    """Opens a loop in which the threads of a team share all turns of some loops."""
+    total = size_text(product(tuple(x.extent for x in loops)))
+    stack = ExitStack()
+    name = out.fresh("f_")
+    many = f" * {count}" if count > 1 else ""
+    head = (
+        f"for ({out.index} {name} = lane_{many}; {name} < {total}; {name} += {team.size * count})"
+    )
+    stack.enter_context(out.block(f"{head} {{", "}"))
+    _decompose(out, name, loops)
+    return stack
+
+
+def _decompose(out: CudaText, name: str, loops: Sequence[Loop]) -> None:
+    """The variable of each loop from one number that counts all turns through."""
+    if len(loops) == 1:
+        out.add(f"const {out.index} {loops[0].name} = {name};")
+        return
+    rest = name
+    for loop in reversed(loops[1:]):
+        extent = size_text(loop.extent)
+        quotient = f"{loop.name}q_"
+        out.add(f"const {out.index} {quotient} = {rest} / {extent};")
+        out.add(f"const {out.index} {loop.name} = {rest} - {quotient} * {extent};")
+        rest = quotient
+    if loops:
+        out.add(f"const {out.index} {loops[0].name} = {rest};")
+
+
+def _extent(fold: Fold) -> Dim:
+    return product(tuple(x.extent for x in fold.loops))
+
+
+def _blocks(total: Dim, each: int) -> Dim:
+    return (total + (each - 1)) // each

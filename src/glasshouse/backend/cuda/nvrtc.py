@@ -1,0 +1,100 @@
+"""NVRTC through ctypes: CUDA C++ to a cubin of one architecture, without GPU, driver or toolkit.
+
+The library comes with the wheel `nvidia-cuda-nvrtc` (the extra `cuda`), or with an installed CUDA.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import os
+from collections.abc import Iterator
+from ctypes.util import find_library
+from functools import lru_cache
+from importlib.util import find_spec
+from pathlib import Path
+
+from glasshouse.errors import CompilerMissing, ExecutionError
+
+_WAY = "pip install 'glasshouse[cuda]' (nvidia-cuda-nvrtc, 53 MB), or install CUDA 12.8 or later"
+
+
+def candidates() -> Iterator[str]:
+    """Where the library may be, the wheel first: it is pinned."""
+    spec = find_spec("nvidia")
+    for folder in spec.submodule_search_locations or () if spec is not None else ():
+        for pattern in ("cu*/lib/libnvrtc.so.*", "cuda_nvrtc/lib/libnvrtc.so.*"):
+            yield from sorted(glob.glob(os.path.join(folder, pattern)), reverse=True)
+    for root in (os.environ.get("CUDA_HOME"), "/usr/local/cuda"):
+        if root:
+            yield from sorted(glob.glob(f"{root}/lib64/libnvrtc.so.*"), reverse=True)
+    found = find_library("nvrtc")
+    if found:
+        yield found
+
+
+@lru_cache(maxsize=1)
+def nvrtc() -> ctypes.CDLL:
+    """The library; it is an error where there is none."""
+    tried: list[str] = []
+    for name in candidates():
+        if ".alt." in name or "builtins" in name:
+            continue
+        try:
+            return ctypes.CDLL(name)
+        except OSError as error:
+            tried.append(f"{name}: {error}")
+    raise CompilerMissing(
+        "kernels for CUDA are built with NVRTC, which is not installed"
+        + (f" ({tried[0]})" if tried else ""),
+        hint=_WAY,
+    )
+
+
+@lru_cache(maxsize=1)
+def version() -> tuple[int, int]:
+    major, minor = ctypes.c_int(), ctypes.c_int()
+    _check(nvrtc().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
+    return major.value, minor.value
+
+
+def compile_cubin(text: str, name: str, arch: str, include: Path) -> bytes:
+    """The machine code of a file for `arch` ("sm_90")."""
+    library = nvrtc()
+    program = ctypes.c_void_p()
+    _check(
+        library.nvrtcCreateProgram(
+            ctypes.byref(program), text.encode(), f"{name}.cu".encode(), 0, None, None
+        )
+    )
+    try:
+        options = [f"--gpu-architecture={arch}", "--std=c++17", f"-I{include}", "-lineinfo"]
+        given = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
+        status = library.nvrtcCompileProgram(program, len(options), given)
+        if status:
+            raise ExecutionError(
+                f"NVRTC cannot compile {name} for {arch}: {_log(library, program)[:2000]}",
+                hint="this is an error of Glasshouse: please report it with the model",
+            )
+        size = ctypes.c_size_t()
+        _check(library.nvrtcGetCUBINSize(program, ctypes.byref(size)))
+        code = ctypes.create_string_buffer(size.value)
+        _check(library.nvrtcGetCUBIN(program, code))
+        return code.raw
+    finally:
+        library.nvrtcDestroyProgram(ctypes.byref(program))
+
+
+def _log(library: ctypes.CDLL, program: ctypes.c_void_p) -> str:
+    size = ctypes.c_size_t()
+    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
+    log = ctypes.create_string_buffer(max(size.value, 1))
+    library.nvrtcGetProgramLog(program, log)
+    return log.value.decode(errors="replace")
+
+
+def _check(status: int) -> None:
+    if status:
+        library = nvrtc()
+        library.nvrtcGetErrorString.restype = ctypes.c_char_p
+        raise ExecutionError(f"NVRTC: {library.nvrtcGetErrorString(status).decode()}")

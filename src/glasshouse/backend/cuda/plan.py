@@ -1,0 +1,113 @@
+"""A rendered program as data: kernels, launches and where arguments lie, for JSON and back.
+
+What a GPU runs is read from here alone, by Python and by C programs: `{"arch", "symbols",
+"kernels": {name: {"symbols", "launches"}}, "steps": [[number, kernel, places]], "forms"}`. A place
+is ["table", i] or ["arena", offset]; a size is a number, or a sum [[factor, [atom, ...]], ...] of
+products whose atoms are symbols or [kind, left, right].
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from glasshouse.backend.cuda.launch import CudaKernel
+from glasshouse.ir.dim import Dim, Function
+from glasshouse.ir.graph import Value
+from glasshouse.lower.plan import MemoryPlan
+from glasshouse.lower.program import Call, Packed, Program
+
+
+def dim_json(dim: Dim) -> Any:
+    """A size as plain lists and numbers."""
+    if isinstance(dim, int):
+        return dim
+    return [
+        [
+            factor,
+            [
+                [a.kind, dim_json(a.left), dim_json(a.right)] if isinstance(a, Function) else a.name
+                for a in monomial
+            ],
+        ]
+        for monomial, factor in dim.terms
+    ]
+
+
+def dim_value(given: Any, sizes: Mapping[str, int]) -> int:
+    """The number that a size is, for known symbols."""
+    if isinstance(given, int):
+        return given
+    total = 0
+    for factor, atoms in given:
+        for atom in atoms:
+            factor *= sizes[atom] if isinstance(atom, str) else _function(atom, sizes)
+        total += factor
+    return total
+
+
+def _function(atom: list[Any], sizes: Mapping[str, int]) -> int:
+    left, right = dim_value(atom[1], sizes), dim_value(atom[2], sizes)
+    if atom[0] == "//":
+        return left // right
+    if atom[0] == "%":
+        return left % right
+    return min(left, right) if atom[0] == "min" else max(left, right)
+
+
+def program_text(program: Program, kernels: Mapping[str, CudaKernel], arch: str) -> str:
+    """The plan of a program as JSON, a line for each kernel and step."""
+    plan = program.memory
+    described = {
+        name: {
+            "symbols": list(kernel.symbols),
+            "launches": [
+                {
+                    "function": x.function, "grid": [dim_json(d) for d in x.grid],
+                    "threads": x.threads, "shared": x.shared, "counters": dim_json(x.counters),
+                }
+                for x in kernel.launches
+            ],
+        }
+        for name, kernel in kernels.items()
+    }  # fmt: skip
+    steps = [
+        [number, step.kernel.name, _arguments(step, program, plan)]
+        for number, step in enumerate(program.steps)
+        if isinstance(step, Call)
+    ]
+    forms = [
+        [
+            place, plan.table[packed.source], packed.form.kind, packed.form.dtype.name,
+            list(packed.form.attrs),
+        ]
+        for packed, place in plan.packed.items()
+    ]  # fmt: skip
+    lines = [f'{{"arch": {json.dumps(arch)},', f'"symbols": {json.dumps(_names(program))},']
+    lines += [f'"places": {max(plan.table_size, 1)}, "work": {plan.work_offset},', '"kernels": {']
+    lines.append(",\n".join(f"{json.dumps(n)}: {json.dumps(k)}" for n, k in described.items()))
+    lines += ["},", '"steps": [', ",\n".join(map(json.dumps, steps)), "],"]
+    lines += ['"forms": [', ",\n".join(map(json.dumps, forms)), "]}"]
+    return "\n".join(lines) + "\n"
+
+
+def _names(program: Program) -> list[str]:
+    return [s.name for s in program.symbols]
+
+
+def _arguments(call: Call, program: Program, plan: MemoryPlan) -> list[list[Any]]:
+    out: list[list[Any]] = []
+    for operand in call.inputs:
+        if isinstance(operand, Packed):
+            out.append(["table", plan.packed[operand]])
+        else:
+            out.append(_place(operand, program, plan))
+    return out + [_place(v, program, plan) for v in call.outputs]
+
+
+def _place(value: Value, program: Program, plan: MemoryPlan) -> list[Any]:
+    value = value if value in plan.table else program.buffer_of(value)
+    if value in plan.table:
+        return ["table", plan.table[value]]
+    return ["arena", plan.arena[value]]

@@ -1,0 +1,28 @@
+"""Renders a kernel of kernel IR as a file of CUDA C++ with a map from lines to ops."""
+
+from __future__ import annotations
+
+from glasshouse.backend.cuda.launch import CudaKernel
+from glasshouse.backend.cuda.nests import groups, render_nest
+from glasshouse.backend.cuda.routines import ROUTINES
+from glasshouse.backend.cuda.text import CudaText
+from glasshouse.lower.kernel.kernel import Kernel
+from glasshouse.lower.kernel.statement import Tile
+
+
+def render(kernel: Kernel) -> CudaKernel:
+    """The functions of a kernel: one for each nest and tile, in order."""
+    out = CudaText(kernel)
+    out.add(f"// {', '.join(kernel.ops)}")
+    out.add('#include "glasshouse/kernels.cuh"')
+    out.add("")
+    for group in groups(kernel.body):
+        first = group[0]
+        if isinstance(first, Tile):
+            ROUTINES[first.routine].render(out, first)
+            out.tile += 1
+        else:
+            render_nest(out, group)
+    text = "\n".join(out.lines).rstrip() + "\n"
+    lines = tuple(out.ops[: text.count("\n")])
+    return CudaKernel(kernel.name, text, lines, tuple(out.launches), out.symbols)

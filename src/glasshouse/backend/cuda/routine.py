@@ -1,0 +1,60 @@
+"""What the CUDA backend has for a tile: its functions, and the memory that it needs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from glasshouse.backend.cuda.elements import most_neighbours, put_body
+from glasshouse.backend.cuda.text import CudaText
+from glasshouse.ir.dim import Dim, bounds
+from glasshouse.lower.kernel.index import Index, Loop
+from glasshouse.lower.kernel.statement import Tile
+from glasshouse.lower.target import Needs, needs_nothing
+
+
+@dataclass(frozen=True)
+class Routine:
+    """How a tile is rendered and what it needs."""
+
+    render: Callable[[CudaText, Tile], None]
+    needs: Callable[[Tile], Needs] = needs_nothing
+
+
+def neighbours(tile: Tile) -> int:
+    """How many results a thread hands over together."""
+    return most_neighbours(tile.epilogue, tile.variables[-1])
+
+
+def hand_over(
+    out: CudaText, tile: Tile, call: str, count: int, parameters: Sequence[str], known: str = ""
+) -> None:
+    """A call whose last argument is a lambda over positions and `sums_`, results side by side.
+
+    `parameters` are the positions that the routine gives; `known` a line that finds the others.
+    """
+    given = ", ".join(f"int {name}" for name in parameters)
+    with out.block(f"{call}, [=]({given}, const auto& sums_) {{", "});"):
+        if known:
+            out.add(known)
+        at = "u_" if count > 1 else "0"
+        put_body(
+            out, tile.epilogue, tile.variables[-1], count, "int",
+            given=lambda: out.add(f"const auto {tile.result} = sums_[{at}];", tile.ops),
+        )  # fmt: skip
+
+
+def lies_whole(index: Index, along: Loop) -> bool:
+    """Whether runs of eight along a loop are aligned to 16 bytes, for half floats."""
+    if index.coefficient(along) != 1 or not index.is_affine:
+        return False
+    rest: list[Dim] = [c for a, c in index.terms if a != along]
+    return all(isinstance(c, int) and c % 8 == 0 for c in (along.extent, index.constant, *rest))
+
+
+def most(dim: Dim) -> float:
+    return bounds(dim)[1]
+
+
+def least(dim: Dim) -> float:
+    return bounds(dim)[0]

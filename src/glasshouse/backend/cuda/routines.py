@@ -1,0 +1,13 @@
+"""All routines of the CUDA backend."""
+
+from __future__ import annotations
+
+from glasshouse.backend.cuda import attention, conv, library, matmul
+from glasshouse.backend.cuda.routine import Routine
+
+ROUTINES: dict[str, Routine] = {
+    **attention.ROUTINES,
+    **conv.ROUTINES,
+    **library.ROUTINES,
+    **matmul.ROUTINES,
+}

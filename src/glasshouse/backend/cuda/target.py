@@ -1,0 +1,96 @@
+"""The CUDA target: figures of an architecture, and what lowering may use there."""
+
+from __future__ import annotations
+
+import re
+
+from glasshouse.backend.cpu.cxx import C_TYPE
+from glasshouse.backend.cpu.spelling import FOLDS, SPELL
+from glasshouse.backend.cuda.attention import attention
+from glasshouse.backend.cuda.conv import conv
+from glasshouse.backend.cuda.library import library, places, pool
+from glasshouse.backend.cuda.matmul import matmul
+from glasshouse.backend.cuda.routines import ROUTINES
+from glasshouse.errors import Unsupported
+from glasshouse.ir.dtype import bool_
+from glasshouse.lower.target import Target, TileMaker, Vectors
+
+TILES: dict[str, TileMaker] = {
+    "adaptive_avg_pool": pool,
+    "adaptive_max_pool": pool,
+    "adaptive_max_pool_indices": places,
+    "argmax": library,
+    "argmin": library,
+    "attention": attention,
+    "avg_pool": pool,
+    "conv": conv,
+    "cumsum": library,
+    "matmul": matmul,
+    "max_pool": pool,
+    "max_pool_indices": places,
+}
+
+_PYTHON = "no GPU kernel yet: it runs on the host, with copies there and back"
+FALLBACKS = {
+    "opaque": "its meaning is known only to whoever brought it",
+    "cond": "Python chooses between its branches, which are compiled",
+    "while_loop": "Python goes round; its test and its body are compiled",
+    "scan": "Python goes round; its body is compiled",
+    **dict.fromkeys(
+        (
+            "avg_pool_grad", "conv_transpose", "conv_weight_grad", "max_pool_grad", "resize",
+            "resize_grad", "scatter", "scatter_nd", "sort", "take_grad", "topk",
+        ),
+        _PYTHON,
+    ),
+}  # fmt: skip
+
+OLDEST = 80
+"""Compute capability, times ten: asynchronous copies and bfloat16 on tensor cores."""
+
+# Everything that has a type stands in the epilogue of a tile; neighbours are found when rendering.
+VECTORS = Vectors(
+    elements=frozenset(C_TYPE), arithmetic=frozenset(C_TYPE), mask=bool_,
+    on_masks=frozenset(SPELL), folds=frozenset(FOLDS),
+)  # fmt: skip
+
+# By architecture: multiprocessors, float32 operations and bytes a second, from datasheets.
+_FIGURES = {
+    80: (108, 19.5e12, 1.9e12), 86: (84, 30e12, 0.7e12), 89: (128, 80e12, 1.0e12),
+    90: (132, 60e12, 4.3e12), 100: (148, 70e12, 7.5e12),
+}  # fmt: skip
+
+
+def capability(arch: str) -> int:
+    """`sm_90` as 90; it is an error if it is no architecture, or one that is too old."""
+    found = re.fullmatch(r"sm_(\d+)a?", arch)
+    if found is None:
+        raise Unsupported(f"there is no GPU architecture {arch!r}", hint="give one as 'sm_90'")
+    number = int(found[1])
+    if number < OLDEST:
+        raise Unsupported(
+            f"{arch} is too old: kernels need compute capability 8.0 (sm_80, Ampere) or later",
+            hint="compile with target='cpu'",
+        )
+    return number
+
+
+def cuda_target(name: str, arch: str) -> Target:
+    """The target of an architecture."""
+    known = max(n for n in _FIGURES if n <= max(capability(arch), OLDEST))
+    processors, operations, bandwidth = _FIGURES[known]
+    return Target(
+        name,
+        cores=processors,
+        operations=operations,
+        bandwidth=bandwidth,
+        launch=1.5e-6,
+        low_precision=("float16", "bfloat16"),
+        elementwise=frozenset(SPELL),
+        folds=frozenset(FOLDS),
+        tiles=TILES,
+        needs=lambda tile: ROUTINES[tile.routine].needs(tile),
+        vectors=VECTORS,
+        widest=1,
+        fallbacks=FALLBACKS,
+    )

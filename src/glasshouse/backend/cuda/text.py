@@ -1,0 +1,61 @@
+"""The text of one kernel's file as it is rendered: functions, each of lines with their ops."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from glasshouse.backend.cpu.cxx import C_TYPE, size_text
+from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cuda.launch import Launch
+from glasshouse.ir.dim import Dim, bounds
+from glasshouse.lower.kernel.kernel import OPERAND, OUTPUT, Kernel
+from glasshouse.lower.kernel.queries import symbols_of_kernel
+from glasshouse.lower.symbols import symbol_name
+from glasshouse.lower.workspace import places
+
+MOST_BLOCKS = 2**31 - 1
+
+
+class CudaText(KernelText):
+    """Collects functions; all of a kernel take the same parameters."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__(kernel)
+        self.indent = ""
+        self.launches: list[Launch] = []
+        self.symbols = tuple(s.name for s in symbols_of_kernel(kernel))
+        words = kernel.name.split("_", 1)[-1]
+        self._word = "".join(c if c.isalnum() else "_" for c in words)
+        self._parameters = self._signature()
+        self._places = places(kernel)
+        large = any(not bounds(b.size)[1] < 2**31 for b in kernel.buffers)
+        self.index = "int64_t" if large else "int"
+        """The type of positions: 64 bits where a buffer has more elements than 31 bits count."""
+
+    def _signature(self) -> str:
+        kernel = self.kernel
+        out = ["gh::Context ctx", "char* work"]
+        out += [f"const {C_TYPE[b.dtype]}* {b.name}" for b in kernel.with_role(OPERAND)]
+        out += [f"const {C_TYPE[f.dtype]}* packed{i}" for i, f in enumerate(kernel.forms)]
+        out += [f"{C_TYPE[b.dtype]}* {b.name}" for b in kernel.with_role(OUTPUT)]
+        return ", ".join([*out, *(f"int64_t {symbol_name(name)}" for name in self.symbols)])
+
+    @contextmanager
+    def function(
+        self,
+        grid: tuple[Dim, Dim, Dim],
+        threads: int,
+        shared: int = 0,
+        counters: Dim = 0,
+    ) -> Iterator[None]:
+        """One function; what stands between is its body."""
+        name = f"{self._word}_{len(self.launches)}"
+        self.launches.append(Launch(name, grid, threads, shared, counters))
+        self.add(f'extern "C" __global__ void __launch_bounds__({threads})')
+        with self.block(f"{name}({self._parameters}) {{", "}"):
+            for piece, dtype, offset in self._places:
+                ctype = "char" if dtype is None else C_TYPE[dtype]
+                self.add(f"{ctype}* {piece} = ({ctype}*)(work + {size_text(offset)});")
+            yield
+        self.add("")

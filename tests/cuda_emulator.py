@@ -1,0 +1,144 @@
+"""Runs the CUDA C++ of a program without a GPU: compiled by the host's compiler behind `emulate.h`.
+
+Blocks run one after the other, the threads of a block as fibres, tensor cores as plain sums.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import re
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from glasshouse.backend.cuda.forms import prepared
+from glasshouse.backend.cuda.launch import CudaKernel
+from glasshouse.backend.cuda.render import render
+from glasshouse.backend.memory import aligned_bytes
+from glasshouse.errors import ExecutionError
+from glasshouse.ir.dim import evaluate
+from glasshouse.ir.dtype import from_storage, to_storage
+from glasshouse.ir.graph import Value
+from glasshouse.ir.op import Kind
+from glasshouse.ir.sources import INPUT
+from glasshouse.lower.program import Call, Program
+from glasshouse.numpy_ref.executor import bind_sizes, resolve, run_node
+
+INCLUDE = Path(__file__).parents[1] / "src/glasshouse/backend/cuda/include"
+
+
+class _Context(ctypes.Structure):
+    _fields_ = (("bad", ctypes.c_void_p), ("counters", ctypes.c_void_p), ("step", ctypes.c_int64))
+
+
+def host_text(kernels: Sequence[CudaKernel]) -> str:
+    """All kernels as one C++ file, with a function that runs a launch of each."""
+    parts = ['#include "glasshouse/emulate.h"', '#include "glasshouse/kernels.cuh"']
+    for kernel in kernels:
+        text = "\n".join(x for x in kernel.text.splitlines() if not x.startswith("#include"))
+        for number, launch in enumerate(kernel.launches):
+            own = f"{kernel.name}__{number}"
+            text = text.replace(f"{launch.function}(gh::Context", f"{own}(gh::Context")
+            found = re.search(rf"{own}\((.*)\) {{", text)
+            assert found is not None
+            types = [p.rsplit(" ", 1)[0] for p in found[1].split(", ")]
+            given = ", ".join(f"*({t}*)a[{i}]" for i, t in enumerate(types))
+            text += (
+                f'\nextern "C" void run_{own}(unsigned x, unsigned y, unsigned z, void** a) {{\n'
+                f"  gh_emu::run(dim3{{x, y, z}}, {launch.threads}, [=] {{ {own}({given}); }});\n"
+                "}\n"
+            )
+        parts.append(text)
+    return "\n".join(parts)
+
+
+def built(text: str, folder: Path) -> ctypes.CDLL:
+    name = hashlib.sha256(text.encode()).hexdigest()[:20]
+    source, library = folder / f"{name}.cpp", folder / f"{name}.so"
+    source.write_text(text)
+    flags = ["-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", f"-I{INCLUDE}"]
+    done = subprocess.run(
+        ["g++", *flags, str(source), "-o", str(library)],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[:4000]
+    return ctypes.CDLL(str(library))
+
+
+def run_emulated(
+    program: Program, inputs: Sequence[np.ndarray], folder: Path, fall_back: bool = True
+) -> list[np.ndarray]:
+    """The outputs of a program, as the reference executor gives them."""
+    graph = program.graph
+    sizes = bind_sizes([v.type for v in graph.inputs], inputs)
+    kernels = {k.name: render(k) for k in program.kernels}
+    library = built(host_text(list(kernels.values())), folder)
+    memory: dict[Value, np.ndarray] = {}
+
+    def room(count: int, dtype: np.dtype) -> np.ndarray:
+        return aligned_bytes(count * dtype.itemsize)[: count * dtype.itemsize].view(dtype)
+
+    def keep(value: Value, array: np.ndarray) -> None:
+        order = program.orders.get(value)
+        lies = array if order is None else array.transpose(order)
+        stored = np.ascontiguousarray(to_storage(lies, value.type.dtype)).reshape(-1)
+        memory[value] = room(stored.size, stored.dtype)
+        memory[value][:] = stored
+
+    def read(value: Value) -> np.ndarray:
+        flat = memory[program.buffer_of(value)]
+        order = program.orders.get(value)
+        shape = [int(resolve(d, sizes)) for d in value.type.shape]
+        lies = flat.reshape(shape if order is None else [shape[a] for a in order])
+        usual = lies if order is None else lies.transpose(np.argsort(order))
+        return from_storage(usual, value.type.dtype)
+
+    for value, given in zip(graph.inputs, inputs, strict=True):
+        keep(value, np.asarray(given))
+    for node in graph.nodes:
+        if node.op.kind is Kind.SOURCE and node.op is not INPUT:
+            data = np.ascontiguousarray(node.attrs["data"]).reshape(-1)
+            memory[node.output] = room(data.size, data.dtype)
+            memory[node.output][:] = data
+    bad = np.zeros(1, np.int32)
+    for number, step in enumerate(program.steps):
+        if not isinstance(step, Call):
+            assert fall_back, f"{step.node}: {step.why}"
+            made = run_node(step.node, [read(v) for v in step.node.inputs], sizes)
+            for value, array in zip(step.node.outputs, made, strict=True):
+                keep(value, array)
+            continue
+        kernel = kernels[step.kernel.name]
+        for value in step.outputs:
+            count = int(resolve(value.type.numel, sizes))
+            memory[value] = room(count, value.type.dtype.storage)
+            memory[value].view(np.uint8)[:] = 0xA5  # what is not written is noticed
+        work = aligned_bytes(evaluate(step.kernel.workspace, sizes) + 64)
+        work[:] = 0xA5
+        packed = [prepared(p.form, memory[program.buffer_of(p.source)]) for p in step.packed]
+        pointers = [memory[program.buffer_of(v)].ctypes.data for v in step.operands]
+        pointers += [p.ctypes.data for p in packed]
+        pointers += [memory[v].ctypes.data for v in step.outputs]
+        for at, launch in enumerate(kernel.launches):
+            counters = np.zeros(max(evaluate(launch.counters, sizes), 1), np.uint32)
+            context = _Context(bad.ctypes.data, counters.ctypes.data, number)
+            cells: list[object] = [context, ctypes.c_void_p(work.ctypes.data)]
+            cells += [ctypes.c_void_p(p) for p in pointers]
+            cells += [ctypes.c_int64(sizes[name]) for name in kernel.symbols]
+            args = (ctypes.c_void_p * len(cells))(*[ctypes.addressof(c) for c in cells])
+            grid = [ctypes.c_uint(evaluate(d, sizes)) for d in launch.grid]
+            getattr(library, f"run_{kernel.name}__{at}")(*grid, args)
+            assert not counters.any(), "counters are 0 between launches"
+    if bad[0]:
+        raise ExecutionError("an index is out of bounds", str(bad[0]))
+    return [
+        read(v)
+        if program.buffer_of(v) in memory
+        else np.zeros([int(resolve(d, sizes)) for d in v.type.shape], v.type.dtype.carrier)
+        for v in graph.outputs
+    ]
