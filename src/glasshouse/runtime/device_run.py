@@ -28,9 +28,9 @@ from glasshouse.numpy_ref.executor import bind_sizes, run_node
 from glasshouse.ops.random import RUN_SEED
 from glasshouse.runtime.arguments import name_of
 from glasshouse.runtime.arrays import Array
-from glasshouse.runtime.bad_index import bad_index
 from glasshouse.runtime.checks import check_given_sizes, check_output, empty, sizes_of
 from glasshouse.runtime.constants import ConstantSet
+from glasshouse.runtime.faults import fault
 from glasshouse.runtime.general_run import GeneralRun, See
 
 ALIGNED = 16
@@ -218,7 +218,7 @@ class DeviceRun:
                 where = ctypes.addressof(self._sizes)
                 wrong = self.executable.run(table, self._arena, where, begin, end, clock)
                 if wrong:
-                    raise bad_index(self.program, wrong)
+                    raise fault(self.program, wrong)
             if see is not None:
                 see(step, lambda value: self._read(value, sizes))
 
@@ -325,7 +325,7 @@ class DeviceRun:
         )  # fmt: skip
         wrong = self.executable.call(frame)
         if wrong:
-            raise bad_index(self.program, wrong)
+            raise fault(self.program, wrong)
         self._finish({})
         return made
 

@@ -229,7 +229,7 @@ class _Loaded:
         return self._counters
 
     def reported(self) -> int:
-        """The first step, from 1 on, that met an index outside; asked once."""
+        """The first step with a fault, from 1 on (see `Executable.run`); asked once."""
         flag = ctypes.c_int.from_address(self.flag)
         found, flag.value = flag.value, 0
         return found

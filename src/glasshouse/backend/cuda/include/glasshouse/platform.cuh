@@ -99,18 +99,4 @@ template <class T, int N> struct alignas(sizeof(T) * N) Vec {
 template <int N, class T> GH_FN Vec<T, N> load_vec(const T *p) { return *(const Vec<T, N> *)p; }
 template <int N, class T> GH_FN void store_vec(T *p, const Vec<T, N> &x) { *(Vec<T, N> *)p = x; }
 
-// What every kernel is given: where it reports, and counters that are 0 between kernels.
-struct Context {
-  int *bad;            // the first step that met an index outside, counted from 1; 0: none
-  unsigned *counters;  // of this launch
-  int64_t step;
-  // An index from data: negative ones count from the end. One outside is reported and replaced by 0.
-  GH_FN int64_t index(int64_t i, int64_t size) const {
-    if (i < 0) i += size;
-    if (i >= 0 && i < size) return i;
-    atomicCAS(bad, 0, (int)step + 1);
-    return 0;
-  }
-};
-
 }  // namespace gh
