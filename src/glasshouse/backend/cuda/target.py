@@ -38,8 +38,9 @@ FALLBACKS = {
     "scan": "Python goes round; its body is compiled",
     **dict.fromkeys(
         (
-            "avg_pool_grad", "conv_transpose", "conv_weight_grad", "max_pool_grad",
-            "recurrent", "recurrent_grad", "resize", "resize_grad", "scatter", "scatter_nd", "sort", "take_grad", "topk",
+            "avg_pool_grad", "conv_transpose", "conv_weight_grad", "cummax", "cumprod",
+            "linear_recurrence", "logcumsumexp", "max_pool_grad", "recurrent", "recurrent_grad",
+            "resize", "resize_grad", "scatter", "scatter_nd", "sort", "take_grad", "topk",
         ),
         _PYTHON,
     ),
