@@ -13,6 +13,7 @@ def test_details_of_a_node(viewer) -> None:
     v = viewer(rich(), size=(1920, 1080))
     v.pick("op:fusedmatmul")
     v.page.wait_for_selector(".details >> text=made by FuseOperator")
+    v.page.wait_for_selector(".details .code-line:has-text('self.linear')")
     shown = v.text(".details")
     for part in (
         "FusedMatmul", "made by FuseOperator",           # what it is
