@@ -30,7 +30,7 @@ function flowOf(s: Spec): Flow {
     n, kind, w, h, axis: w.map((v) => v / 2), top: new Float32Array(n), bottom: h.slice(), stem: new Float32Array(n), m,
     signW: new Float32Array(n).fill(70), signH: new Float32Array(n).fill(18),
     src: Int32Array.from(edges, (e) => e[0]), dst: Int32Array.from(edges, (e) => e[1]), leave: new Float32Array(m).fill(NaN),
-    enter: new Float32Array(m).fill(NaN), net: Int32Array.from(edges, (e) => e[0]),
+    enter: new Float32Array(m).fill(NaN), net: Int32Array.from(edges, (e) => e[0]), portAt: null, careful: true, loose: false,
   };
 }
 
@@ -197,4 +197,26 @@ test("work grows with the graph, also when one tensor is read everywhere", () =>
     const steps = work.ranks + work.sweeps + work.lanes + work.dummies;
     assert.ok(steps < 14 * (n + edges.length), `${steps} steps for ${n} blocks and ${edges.length} edges`);
   }
+});
+
+test("edges of a field run between its boxes and cross nothing", () => {
+  const experts = 24;
+  const edges: (readonly [number, number])[] = [];
+  for (let k = 1; k <= experts; k++) edges.push([0, k], [k, experts + 1]);
+  const f = flowOf({ n: experts + 2, edges });
+  const a = arrange(f, { width: 980, height: 640, share: 1 }, newWork());
+  const rows = new Set([...a.y.slice(1, experts + 1)]);
+  assert.ok(rows.size > 1, "24 boxes stand in several rows");
+  assert.equal(a.tangles, 0);
+  assertNoOverlap(f, a);
+  assertClear(f, a);
+  const [low, high] = [Math.min(...a.x), Math.max(...a.x) + 100];
+  for (let e = 0; e < f.m; e++) for (const p of path(a, e)) assert.ok(p.x > low - 40 && p.x < high + 40, "no lane beside the field");
+});
+
+test("a side input gives way: the chain that it joins stays straight", () => {
+  const edges: (readonly [number, number])[] = [...chain(8)];
+  for (let k = 0; k < 6; k++) edges.push([8 + k, k + 2]);
+  const a = lay(flowOf({ n: 14, edges }));
+  for (let i = 1; i < 8; i++) assert.ok(Math.abs(a.x[i] - a.x[0]) < 0.01, `box ${i} is off the line`);
 });

@@ -182,3 +182,35 @@ test("flattening tells how far it is and can be called off", async () => {
   await s.layOut();
   assert.ok(s.shape(0), "and started again");
 });
+
+test("groups turn their ports to where edges come from, so that none cross", async () => {
+  const input = { op: "Input", kind: "source" };
+  const product = { op: "Matmul", kind: "matmul" };
+  const sum = { op: "Add", kind: "elementwise" };
+  // A residual around attention whose mask comes from outside: with the ports of `self` as they come, two edges cross.
+  const nodes = [
+    { ...input, name: "x" }, { ...input, name: "mask" },
+    { ...product, inputs: [0], path: "layer/attention/self" }, { ...sum, inputs: [2, 1], path: "layer/attention/self" },
+    { ...product, inputs: [3], path: "layer/attention/output" }, { ...sum, inputs: [4, 0], path: "layer/attention/output" },
+    { ...product, inputs: [5], path: "layer/mlp" }, { ...sum, inputs: [6, 5], path: "layer/mlp" },
+  ];
+  const h = await load({ nodes, inputs: [0, 1], outputs: [[7, 0]] });
+  const s = session(h);
+  s.setAll(true);
+  await s.layOut();
+  assertSound(s);
+  for (const g of s.visibleGroups(false)) assert.equal(s.shape(g)?.tangles, 0, `edges cross in ${groupTitle(h, g)}`);
+});
+
+test("the drawing of a fold state does not depend on the states before", async () => {
+  const h = await load(transformer(3));
+  const drawn = (s: LayoutSession): number[] => s.visibleGroups(false).flatMap((g) => [...(s.shape(g)?.rect ?? []), ...(s.shape(g)?.points ?? [])]);
+  const [a, b] = [session(h), session(h)];
+  for (const s of [a, b]) s.setAll(true);
+  await a.layOut();
+  a.setFold(find(h, "attn"), FOLDED);
+  await a.layOut();
+  b.setFold(find(h, "attn"), FOLDED);
+  await b.layOut();
+  assert.deepEqual(drawn(a), drawn(b));
+});

@@ -1,6 +1,7 @@
-/** ELK layered on the boxes and edges of our drawing, with our spacing; the better of its two ways to route. */
+/** ELK layered on the boxes, edges, headers and written shapes of our drawing, with our spacing; the better of its two ways to route. */
 
 import ELK, { type ElkNode } from "elkjs/lib/elk.bundled.js";
+import { SUB_PX } from "../../../viewer/src/layout/style";
 import type { Item, Made, Nest } from "./ours";
 import { qualityOf, type Box, type Drawing, type Line } from "./strokes";
 
@@ -28,7 +29,8 @@ async function layOut(root: Nest, routing: string, handling: string): Promise<Dr
     edges: nest.edges.map((e) => {
       const id = `e${edges++}`;
       nets.set(id, e.net);
-      return { id, sources: [e.from], targets: [e.to] };
+      const label = { text: "f32", width: e.label, height: SUB_PX + 3, layoutOptions: { "elk.edgeLabels.placement": "TAIL" } };
+      return { id, sources: [e.from], targets: [e.to], labels: e.label > 0 ? [label] : [] };
     }),
   });
   const node = (item: Item): ElkNode => {
@@ -43,7 +45,7 @@ async function layOut(root: Nest, routing: string, handling: string): Promise<Dr
         ...Array.from({ length: item.group.ins }, (_, k) => port("NORTH", "in", k)),
         ...Array.from({ length: item.group.outs }, (_, k) => port("SOUTH", "out", k)),
       ],
-      layoutOptions: { ...SPACING, "elk.edgeRouting": routing, "elk.portConstraints": "FIXED_SIDE", "elk.padding": "[top=26,left=14,bottom=14,right=14]" },
+      layoutOptions: { ...SPACING, "elk.edgeRouting": routing, "elk.portConstraints": "FIXED_SIDE", "elk.padding": "[top=26,left=14,bottom=14,right=14]", "elk.nodeSize.constraints": "MINIMUM_SIZE", "elk.nodeSize.minimum": `(${item.least},0)` },
     };
   };
   const options = { ...SPACING, "elk.edgeRouting": routing, "elk.hierarchyHandling": handling, "elk.padding": "[top=0,left=0,bottom=0,right=0]", "elk.json.edgeCoords": "ROOT", "elk.json.shapeCoords": "ROOT" };

@@ -4,7 +4,7 @@ import type { DrawList } from "../../../viewer/src/gl/draw_list";
 import type { GroupView, Scene } from "../../../viewer/src/gl/scene";
 import { Pen } from "../../../viewer/src/gl/stroke";
 import { Measure } from "../../../viewer/src/layout/measure";
-import { TITLE_PX } from "../../../viewer/src/layout/style";
+import { headerWidth, SUB_PX, TITLE_PX } from "../../../viewer/src/layout/style";
 import type { Box, Drawing, Line } from "./strokes";
 
 /** A box, or an open group with ports on its border. */
@@ -13,6 +13,8 @@ export interface Item {
   readonly w: number;
   readonly h: number;
   readonly group: Nest | null;
+  /** Room for a group's header. */
+  readonly least: number;
 }
 
 export interface Nest {
@@ -20,7 +22,7 @@ export interface Nest {
   readonly ins: number;
   readonly outs: number;
   /** Ends: an item, or a port as `port:in:3` of an item or (item "") of the group itself. */
-  readonly edges: { readonly from: string; readonly to: string; readonly net: string }[];
+  readonly edges: { readonly from: string; readonly to: string; readonly net: string; readonly label: number }[];
 }
 
 export interface Made {
@@ -79,10 +81,10 @@ export function drawingOf(scene: Scene): Made {
       count++;
       const id = `${path}/${i}`;
       if (inner) {
-        items.push({ id, w, h, group: walk(inner, x + r[4 * i], y + r[4 * i + 1], id) });
+        items.push({ id, w, h, group: walk(inner, x + r[4 * i], y + r[4 * i + 1], id), least: headerWidth(measure, scene.title(view, i), scene.sub(view, i)) });
         continue;
       }
-      items.push({ id, w, h, group: null });
+      items.push({ id, w, h, group: null, least: 0 });
       boxes.push({ x: x + r[4 * i], y: y + r[4 * i + 1], w, h });
       if (!shape.small[i] && measure.width(scene.title(view, i), TITLE_PX, "bold") > w - 14) cuts++;
     }
@@ -94,11 +96,12 @@ export function drawingOf(scene: Scene): Made {
       // The connectors of a wrapped edge are of our drawing alone: ELK draws that edge whole.
       if (shape.tagEdge[k] >= 0 && shape.edgeKind[shape.tagEdge[k]] === 2) {
         tagOf.set(shape.tagEdge[k], k);
-        items.push({ id: `${path}/tag${k}`, w, h, group: null });
+        items.push({ id: `${path}/tag${k}`, w, h, group: null, least: 0 });
         count++;
       }
     }
     const p = shape.points;
+    const named = new Set<string>();
     for (let e = 0; e < shape.edgeSrc.length; e++) {
       const net = `${path}:${shape.edgeTensor[e]}`;
       edges++;
@@ -125,7 +128,10 @@ export function drawingOf(scene: Scene): Made {
       const from = tag !== undefined ? `${path}/tag${tag}`
         : s < 0 ? `${path}|in${-1 - s}` : opened[s]?.shape.outAt.length ? `${path}/${s}|out${nearest(opened[s].shape.outAt, p[3 * first] - r[4 * s])}` : `${path}/${s}`;
       const to = t < 0 ? `${path}|out${-1 - t}` : opened[t]?.shape.inAt.length ? `${path}/${t}|in${nearest(opened[t].shape.inAt, p[3 * last] - r[4 * t])}` : `${path}/${t}`;
-      nest.edges.push({ from, to, net });
+      // A shape is written once beside the edges of a tensor.
+      const text = shape.edgeLabel[e] && !named.has(net) ? scene.labels[shape.edgeLabel[e]] : "";
+      if (text) named.add(net);
+      nest.edges.push({ from, to, net, label: text ? measure.width(text, SUB_PX, "mono") : 0 });
     }
     return nest;
   };

@@ -345,7 +345,7 @@ function* layColumns(flow: Flow, cut: Columns, work: Work, maxRow: number): Step
     pathStart[e + 1] = points.length / 3;
   }
   return {
-    width, height, x, y, pathStart, points: points.take(),
+    width, height, x, y, pathStart, points: points.take(), tangles: laid.reduce((sum, a) => sum + a.tangles, 0),
     signs: signs.map(({ column, block, ...s }) => ({ ...s, x: left[column] + laid[column].x[block], y: laid[column].y[block] })),
   };
 }
@@ -364,5 +364,6 @@ function toFlow(flow: Flow, s: SubFlow): Flow {
     n, kind: Uint8Array.from(s.kind.take()), w: pick(flow.w, wide), h: pick(flow.h, high), axis: pick(flow.axis, (v) => wide(v) / 2), top: pick(flow.top, () => 0),
     bottom: pick(flow.bottom, high), stem: pick(flow.stem, () => 0), signW: pick(flow.signW, () => 0), signH: pick(flow.signH, () => 0),
     m: s.src.length, src: s.src.take(), dst: s.dst.take(), leave: s.leave.take(), enter: s.enter.take(), net: s.net.take(),
+    portAt: flow.portAt && pick(flow.portAt, () => NaN), careful: flow.careful, loose: flow.loose,
   };
 }

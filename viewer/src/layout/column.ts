@@ -1,12 +1,13 @@
 /** The drawing of one column: rows, order, places, lanes and the path of every edge. */
 
 import { Floats } from "../base/grow";
-import { buildCells, type Cells } from "./cells";
+import { buildCells, type Cells, type SplitRows } from "./cells";
 import type { Arrangement, Flow, Work } from "./flow";
 import { assignLanes, LANE_GAP, type LaneWish } from "./lanes";
 import { orderRows } from "./order";
 import { placeRows } from "./place";
 import type { Ranks } from "./rank";
+import { crossings } from "./rows";
 
 const BOX_GAP = 24;
 const BEND_GAP = 12;
@@ -19,9 +20,9 @@ const ROW_GAP_MAX = 84;
 
 export function layColumn(flow: Flow, ranks: Ranks, work: Work, maxRow: number): Arrangement {
   const rows = splitWideRows(flow, ranks, maxRow);
-  const cells = buildCells(flow, ranks, rows.rank, rows.count, rows.split, work);
+  const cells = buildCells(flow, ranks, rows, work);
   const { n, kind } = flow;
-  orderRows(cells.rows, work);
+  orderRows(cells.rows, work, flow.careful);
   const total = cells.rows.cells;
   const left = new Float32Array(total).fill(1);
   const right = new Float32Array(total).fill(1);
@@ -41,17 +42,10 @@ export function layColumn(flow: Flow, ranks: Ranks, work: Work, maxRow: number):
   }
   // A row that splitting left empty is as wide as nothing, where the row before it has its middle.
   for (let r = 0; r < rows.count; r++) if (low[r] > high[r]) low[r] = high[r] = r > 0 ? (low[r - 1] + high[r - 1]) / 2 : 0;
-  const enter = spreadEntries(flow, cells, x, flow.enter);
   const lanes = chooseLanes(flow, cells, rows.rank, low, high, work);
+  const enter = spreadEntries(flow, cells, x, lanes);
   const y = rowHeights(flow, cells, rows, x, enter);
-  return draw(flow, cells, rows, x, y, enter, lanes, low, high);
-}
-
-interface SplitRows {
-  readonly rank: Int32Array;
-  readonly count: number;
-  /** Rows that are part of one rank cut into several. */
-  readonly split: Uint8Array;
+  return { ...draw(flow, cells, rows, x, y, enter, lanes, low, high), tangles: crossings(cells.rows) };
 }
 
 /** Arms of a branch stand side by side however wide they are; more boxes than this are a field. */
@@ -77,11 +71,13 @@ function splitWideRows(flow: Flow, ranks: Ranks, maxRow: number): SplitRows {
       wide = true;
     }
   }
-  if (!wide) return { rank: ranks.rank, count: ranks.count, split: new Uint8Array(ranks.count) };
+  if (!wide) return { rank: ranks.rank, count: ranks.count, split: new Uint8Array(ranks.count), along: new Int32Array(flow.n), wide: maxRow };
   const first = new Int32Array(ranks.count + 1);
   for (let r = 0; r < ranks.count; r++) first[r + 1] = first[r] + pieces[r];
   const rank = new Int32Array(flow.n);
   const split = new Uint8Array(first[ranks.count]);
+  const along = new Int32Array(flow.n);
+  const placed = new Int32Array(first[ranks.count]);
   const filled = new Float64Array(ranks.count);
   for (let v = 0; v < flow.n; v++) {
     const r = ranks.rank[v];
@@ -89,14 +85,16 @@ function splitWideRows(flow: Flow, ranks: Ranks, maxRow: number): SplitRows {
     const piece = flow.kind[v] === 0 ? Math.min(pieces[r] - 1, Math.floor(filled[r] / share)) : 0;
     if (flow.kind[v] === 0) filled[r] += flow.w[v] + BOX_GAP;
     rank[v] = first[r] + piece;
-    if (pieces[r] > 1) split[rank[v]] = 1;
+    if (pieces[r] === 1) continue;
+    split[rank[v]] = 1;
+    along[v] = placed[rank[v]]++ * pieces[r] + piece;
   }
-  return { rank, count: first[ranks.count], split };
+  return { rank, count: first[ranks.count], split, along, wide: maxRow };
 }
 
 /** Where free edges meet a box: straight ones stay straight, the rest fan out by where they come from. */
-function spreadEntries(flow: Flow, cells: Cells, x: Float64Array, given: Float32Array): Float32Array {
-  const out = given.slice();
+function spreadEntries(flow: Flow, cells: Cells, x: Float64Array, lane: Float64Array): Float32Array {
+  const out = flow.enter.slice();
   const { n, src, dst } = flow;
   const free: number[][] = [];
   for (let e = 0; e < flow.m; e++) {
@@ -111,6 +109,7 @@ function spreadEntries(flow: Flow, cells: Cells, x: Float64Array, given: Float32
       continue;
     }
     const from = (e: number): number => {
+      if (cells.route[e] !== 1) return lane[e] - x[v];
       const k = cells.bendStart[e + 1];
       return (k > cells.bendStart[e] ? x[cells.bends[k - 1]] : x[src[e]] + (flow.leave[e] || 0)) - x[v];
     };
@@ -235,7 +234,7 @@ function rowHeights(flow: Flow, cells: Cells, rows: SplitRows, x: Float64Array, 
 function draw(
   flow: Flow, cells: Cells, rows: SplitRows, x: Float64Array, y: RowY, enter: Float32Array, lane: Float64Array,
   low: Float64Array, high: Float64Array,
-): Arrangement {
+): Omit<Arrangement, "tangles"> {
   const { n, m } = flow;
   let min = Infinity;
   let max = -Infinity;

@@ -28,6 +28,12 @@ export interface Flow {
   readonly enter: Float32Array;
   /** Edges with the same `net` carry the same tensor and may share a lane. */
   readonly net: Int32Array;
+  /** Where along the border each port should stand beside the others, as the drawing around wants it; null where it does not mind. */
+  readonly portAt: Float32Array | null;
+  /** Whether the order of boxes is worth several tries. */
+  readonly careful: boolean;
+  /** Whether boxes are ordered as if the ports of unfolded groups could stand in any order. */
+  readonly loose: boolean;
 }
 
 /** What `arrange` found. Coordinates start at 0, 0; ports have their x on the border. */
@@ -46,6 +52,8 @@ export interface Arrangement {
   readonly points: Float32Array;
   /** Signs of wrapped edges; none in a drawing of one column. */
   readonly signs: readonly Sign[];
+  /** Edges that cross between neighbouring rows. */
+  readonly tangles: number;
 }
 
 /** Where a wrapped edge ends (EXIT) or goes on (ENTRY); signs with one number belong together. */

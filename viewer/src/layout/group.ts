@@ -38,6 +38,11 @@ export interface GroupInput {
   readonly share: number;
   /** Size of the sign that names each member where one of its edges goes on in another column. */
   readonly sign: readonly Size[];
+  /** The order of ports that the drawing around asks for, as a place for each; null where it does not mind. */
+  readonly inPlace: Float32Array | null;
+  readonly outPlace: Float32Array | null;
+  readonly careful: boolean;
+  readonly loose: boolean;
 }
 
 /** A tensor read this many ranks away counts as far; one with this many far readers becomes a named port. */
@@ -149,7 +154,7 @@ export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
   }
   return {
     w, h, rect, small, ...edge.take(), tagRect: tagRect.take(), tagEdge: tagEdge.take(), tagMore: tagMore.take(),
-    tagEnd: Uint8Array.from(tagEnd.take()), inAt, outAt,
+    tagEnd: Uint8Array.from(tagEnd.take()), inAt, outAt, tangles: laid.tangles,
   };
 }
 
@@ -396,5 +401,11 @@ function toFlow(p: GroupInput, owner: Int32Array, tagged: Uint8Array, blocks: Bl
     enter[i] = t < 0 ? 0 : p.enterAt[e] - half(t);
     net[i] = p.net[e];
   }
-  return { flow: { n, ...f, m, src, dst, leave, enter, net }, edgeOf: edgeOf.take() };
+  let portAt: Float32Array | null = null;
+  if (p.inPlace || p.outPlace) {
+    portAt = new Float32Array(n).fill(NaN);
+    if (p.inPlace) portAt.set(p.inPlace, boxes);
+    if (p.outPlace) portAt.set(p.outPlace, boxes + p.ins);
+  }
+  return { flow: { n, ...f, m, src, dst, leave, enter, net, portAt, careful: p.careful, loose: p.loose }, edgeOf: edgeOf.take() };
 }

@@ -61,6 +61,16 @@ export interface InputContext {
   readonly width: number;
   readonly height: number;
   open(group: number): OpenMember | null;
+  /** Whether the order of boxes is worth several tries. */
+  readonly careful: boolean;
+  /** The order of ports that the drawing around a group asks for. */
+  readonly wishes: ReadonlyMap<number, PortWish>;
+}
+
+/** A place for each port of a group, in the order in which they should stand; null where any will do. */
+export interface PortWish {
+  readonly ins: Float32Array | null;
+  readonly outs: Float32Array | null;
 }
 
 export interface DrawingInput extends GroupInput {
@@ -166,10 +176,11 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
     }
   }
   const minWidth = flat || p.group === 0 ? 0 : headerWidth(measure, groupTitle(h, p.group), groupSubtitle(h, p.group));
+  const wish = ctx.wishes.get(p.group);
   const input = {
     n, size, pill, nature, src: b.src, dst: b.dst, leaveAt, enterAt, net: b.net, tensors: b.tensors, tensor: b.index, tagSize: sizes,
     ins: ports.ins, outs: ports.outs, labelled, minWidth, across: ctx.across, root: p.group === 0, width: ctx.width, height: ctx.height, sign, titles, share: Math.floor((10 * (h.end[p.group] - h.start[p.group])) / Math.max(1, h.nodes)) / 10,
-    edgeLabel, tagLabel,
+    edgeLabel, tagLabel, careful: ctx.careful, loose: false, inPlace: wish?.ins ?? null, outPlace: wish?.outs ?? null,
   };
   return { ...input, key: n > 3000 ? "" : keyOf(input) };
 }
@@ -180,6 +191,7 @@ function keyOf(p: Omit<DrawingInput, "key">): string {
   return [
     p.n, p.ins, p.outs, p.minWidth, p.root ? 1 : 0, p.share, sizes, p.nature.join(""), p.src.join(","), p.dst.join(","), at(p.leaveAt),
     at(p.enterAt), p.net.join(","), p.tensors.join(","), p.tensor.join(","), p.edgeLabel.join(","), p.tagLabel.join(","), p.titles.join("\n"),
+    p.careful ? 1 : 0, p.inPlace?.join(",") ?? "", p.outPlace?.join(",") ?? "",
   ].join("|");
 }
 

@@ -1,7 +1,7 @@
 /** X inside the rows: each row as near to its neighbours as order and spacing let it be. */
 
 import type { Csr } from "../base/csr";
-import type { Rows } from "./order";
+import type { Rows } from "./rows";
 
 /**
  * What pulls on a cell: one entry for each edge end, seen from the cell. `wish` is the neighbour's

@@ -10,17 +10,22 @@ import { FAMILIES, FAMILY_WEIGHT, familyOf } from "./family";
 import { EXIT, newWork, type Work } from "./flow";
 import { finish, type Steps } from "./arrange";
 import { groupSteps } from "./group";
-import { makeInput, portsOf, type InputContext, type OpenMember, type Ports } from "./input";
+import { makeInput, portsOf, type InputContext, type OpenMember, type Ports, type PortWish } from "./input";
 import { Interner } from "./labels";
 import type { Measure } from "./measure";
+import { portWishes } from "./port_wishes";
 import { firstTwin, ProblemBuilder, shownMembers, type Problem } from "./problem";
 import { CHANGE_SHIFT, HAS_INSIDE, IS_EXEMPLAR, IS_GROUP, IS_OPEN, IS_REPEAT, IS_SOURCE, type SceneUpdate, type Shape } from "./scene_update";
+import type { Template } from "./template";
 
 export const FOLDED = 0;
 /** Open; a run of identical groups shows the inside of one of them. */
 export const OPEN = 1;
 /** Open, with every one of its identical members. */
 export const EACH = 2;
+
+/** Up to this many boxes in view, crossings are looked for with several tries, across the borders of groups too. */
+const CAREFUL = 4000;
 
 export interface LayoutOptions {
   readonly across: boolean;
@@ -60,6 +65,8 @@ export class LayoutSession {
   private changed = new Set<number>();
   private reset = true;
   private families: Uint8Array | null = null;
+  private readonly wishes = new Map<number, PortWish>();
+  private careful = true;
 
   constructor(
     readonly h: Hierarchy,
@@ -153,7 +160,6 @@ export class LayoutSession {
 
   /** Brings all drawings up to date. */
   async layOut(pace: Pace = noPace): Promise<void> {
-    const ctx = this.context();
     if (this.flat !== this.wasFlat) {
       // The page holds the other kind of drawing: everything in view is news to it.
       this.wasFlat = this.flat;
@@ -163,7 +169,7 @@ export class LayoutSession {
       if (this.flatShape >= 0) return;
       await pace.step(0, 1);
       const { problem, ports } = this.problem(0);
-      const steps = this.laySteps(ctx, problem, ports, true);
+      const steps = this.laySteps(this.context(), problem, ports, true);
       for (;;) {
         const r = steps.next();
         if (r.done) {
@@ -175,6 +181,14 @@ export class LayoutSession {
       this.changed.add(0);
       return;
     }
+    this.forgetWishes();
+    await this.layStale(pace);
+    if (this.careful) await this.untangle(pace);
+  }
+
+  /** Lays out what is open and has no drawing, inner groups first. */
+  private async layStale(pace: Pace): Promise<void> {
+    const ctx = this.context();
     const stale = this.visibleGroups(true);
     for (let i = stale.length - 1, k = 0; i >= 0; i--, k++) {
       if (k % 32 === 0) await pace.step(k, stale.length);
@@ -185,9 +199,76 @@ export class LayoutSession {
     }
   }
 
+  /** The drawing of a fold state does not depend on the states before: every one starts without wishes. */
+  private forgetWishes(): void {
+    const open = this.visibleGroups(false);
+    this.careful = open.reduce((n, g) => n + this.membersOf(g).length, 0) <= CAREFUL;
+    if (!open.some((g) => this.laid[g] < 0)) return;
+    for (const g of this.wishes.keys()) this.redo(g);
+    this.wishes.clear();
+  }
+
+  /** The drawing of a group is no longer right, nor are those around it. */
+  private redo(group: number): void {
+    for (let g = group; g >= 0; g = this.h.parent[this.h.nodes + g] - this.h.nodes) this.laid[g] = -1;
+  }
+
+  /** Groups put their ports in the order that the drawing around them asks for, where that leaves fewer crossings. */
+  private async untangle(pace: Pace): Promise<void> {
+    for (const loose of [false, true, false]) {
+      const asked: { readonly child: number; readonly around: number; readonly before: number; readonly known: PortWish | undefined }[] = [];
+      for (const around of this.visibleGroups(false)) {
+        const inside = this.openMembers(around);
+        const now = this.shapes[this.laid[around]];
+        if (inside.size === 0 || now.tangles === 0) continue;
+        const shape = (member: number): Shape | null => (inside.has(member) ? this.shapes[this.laid[inside.get(member) as number]] : null);
+        const before = this.tangles(around);
+        for (const [i, wish] of portWishes(loose ? this.loosely(around) : now, shape, this.options.across)) {
+          const child = inside.get(i) as number;
+          const known = this.wishes.get(child);
+          asked.push({ child, around, before, known });
+          this.wishes.set(child, { ins: wish.ins ?? known?.ins ?? null, outs: wish.outs ?? known?.outs ?? null });
+        }
+      }
+      if (asked.length === 0) continue;
+      for (const { child } of asked) this.redo(child);
+      await this.layStale(pace);
+      const worse = asked.filter(({ around, before }) => this.tangles(around) >= before);
+      for (const { child, known } of worse) {
+        if (known) this.wishes.set(child, known);
+        else this.wishes.delete(child);
+        this.redo(child);
+      }
+      if (worse.length > 0) await this.layStale(pace);
+    }
+  }
+
+  /** A group as it would be drawn if the groups in it had their ports in any order. */
+  private loosely(group: number): Template {
+    const { problem, ports } = this.problem(group);
+    return finish(groupSteps({ ...makeInput(this.context(), problem, ports, false), loose: true }, this.work));
+  }
+
+  /** The groups that are open in a group, by their place among its members. */
+  private openMembers(group: number): Map<number, number> {
+    const out = new Map<number, number>();
+    this.membersOf(group).forEach((m, i) => {
+      const g = m - this.h.nodes;
+      if (g >= 0 && this.fold[g] !== FOLDED) out.set(i, g);
+    });
+    return out;
+  }
+
+  /** Crossings in a group and in the groups that are open in it. */
+  private tangles(group: number): number {
+    let sum = this.shapes[this.laid[group]].tangles;
+    for (const g of this.openMembers(group).values()) sum += this.shapes[this.laid[g]].tangles;
+    return sum;
+  }
+
   private context(): InputContext {
     return {
-      h: this.h, measure: this.measure, labels: this.labels, problems: this.builder, ...this.options,
+      h: this.h, measure: this.measure, labels: this.labels, problems: this.builder, ...this.options, careful: this.careful, wishes: this.wishes,
       open: (group): OpenMember | null => {
         if (this.fold[group] === FOLDED) return null;
         const shape = this.shapes[this.laid[group]];

@@ -29,6 +29,8 @@ export interface Template {
   /** Places of the ports on the border: x for downward drawings, y for left-to-right ones. */
   readonly inAt: Float32Array;
   readonly outAt: Float32Array;
+  /** Edges that cross between neighbouring rows. */
+  readonly tangles: number;
 }
 
 export const EDGE = 0;
