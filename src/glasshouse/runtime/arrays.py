@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,15 +11,6 @@ from glasshouse.ir.dtype import DType, bfloat16, from_storage
 from glasshouse.runtime.tensor_memory import tensor_array
 
 Array = np.ndarray[Any, Any]
-
-
-def address_of(array: Array) -> int:
-    """Where an array begins: 0.23 us, where `array.ctypes.data` takes 1.0."""
-    try:
-        # NumPy's stubs do not tell that an array is a buffer.
-        return ctypes.addressof(ctypes.c_char.from_buffer(array))  # type: ignore[arg-type]  # above
-    except (TypeError, ValueError, BufferError):  # read-only, or without elements
-        return int(array.ctypes.data)
 
 
 def array_of(given: Any) -> Array:

@@ -31,9 +31,14 @@ def flat_inputs(
     signature: Signature, count: int, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> list[Any]:
     """The graph's inputs for a call; `count` tensors in their order are taken as they are."""
-    if not keywords and len(args) == count and all(hasattr(x, "shape") for x in args):
+    if not keywords and is_flat(args, count):
         return list(args)
     return signature.bind(args, keywords)
+
+
+def is_flat(args: Sequence[Any], count: int) -> bool:
+    """Whether arguments are a tensor for each input of the graph."""
+    return len(args) == count and all(hasattr(x, "shape") for x in args)
 
 
 def rebuilt(signature: Signature, given: Sequence[Any], outputs: Sequence[Any]) -> Any:

@@ -63,6 +63,11 @@ def _buffer(number: int, value: Value, given: Any) -> Array:
     if not is_tensor and not isinstance(given, np.ndarray):
         got = "None" if given is None else f"a {type(given).__name__}"
         raise ExecutionError(f"output buffer {number} must be {value.type}, got {got}")
+    if is_tensor and given.is_neg():  # its array is a copy: what is written there is lost
+        raise ExecutionError(
+            f"output buffer {number} must be {value.type}, got a view of negated memory",
+            hint="give a tensor of its own",
+        )
     array = as_array(f"output buffer {number}", value.type, given.detach() if is_tensor else given)
     if array.dtype != value.type.dtype.storage:
         raise ExecutionError(f"output buffer {number} must be {value.type}, got {array.dtype}")

@@ -24,7 +24,7 @@ from glasshouse.record.reader import Recording
 from glasshouse.runtime.arguments import as_array, name_of, ordered
 from glasshouse.runtime.arrays import Array, like_inputs, on_gpu, there
 from glasshouse.runtime.bodies import Bodies
-from glasshouse.runtime.calling import flat_inputs, rebuilt, signature_for
+from glasshouse.runtime.calling import flat_inputs, is_flat, rebuilt, signature_for
 from glasshouse.runtime.checks import check_outputs
 from glasshouse.runtime.constants import ConstantSet, Packing, built_in
 from glasshouse.runtime.device_run import DeviceRun
@@ -85,7 +85,8 @@ class Module(ShowsInCell):
         self.num_runtimes = num_runtimes
         self.base_recording: Recording | None = None  # what the passes did, when they were watched
         self.signature = signature_for(program.graph)
-        self._structured = not (self.signature.takes_flat and self.signature.returns_flat)
+        self._takes_flat = self.signature.takes_flat
+        self._returns_flat = self.signature.returns_flat
         self.backend = backend
         executable = self._executable = backend.load(library, needs)
         self._by_name: dict[str, Value] = {}
@@ -127,13 +128,16 @@ class Module(ShowsInCell):
         self._calls_left -= 1
         if self._calls_left < 0:
             self._look_at_weights()
-        if keywords or self._structured:
-            given = flat_inputs(self.signature, len(self.graph.inputs), inputs, keywords)
-            outputs = self.run_flat(given)
-            return rebuilt(self.signature, given, outputs)
-        call = self._makers.get(type(inputs[0])) if inputs else None
+        if keywords or not inputs:
+            return self._structured_call(inputs, keywords)
+        # Whatever the model's arguments are: a tensor for each input of the graph needs no binding.
+        call = self._makers.get(type(inputs[0]))
         made = None if call is None else call(inputs)
-        return self._general_call(inputs) if made is None else made
+        if made is None:
+            return self._structured_call(inputs, keywords)
+        if self._returns_flat:
+            return made
+        return rebuilt(self.signature, inputs, made if type(made) is tuple else (made,))
 
     def run_flat(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """All outputs of the graph, for all its inputs in order."""
@@ -423,6 +427,13 @@ class Module(ShowsInCell):
             (variables if changing else arrays)[self.plan.table[value]] = array
         return arrays, variables
 
+    def _structured_call(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
+        """A call with arguments of any form that the model takes."""
+        if not keywords and self._takes_flat and self._returns_flat:
+            return self._general_call(args)
+        given = flat_inputs(self.signature, len(self.graph.inputs), args, keywords)
+        return rebuilt(self.signature, given, self.run_flat(given))
+
     def _general_call(self, inputs: Sequence[Any], alone: bool = True) -> Any:
         """What the quick way does not serve, or not yet; this one also tells what is wrong."""
         kind = type(inputs[0]) if inputs else None
@@ -450,7 +461,9 @@ class Module(ShowsInCell):
         return self._device
 
     def _call_on_device(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Any:
-        """On tensors of the device; None where all inputs are the host's."""
+        """On tensors of the device; None where all inputs are the host's, or are to be bound."""
+        if not self._takes_flat and not is_flat(inputs, len(self.graph.inputs)):
+            return None
         if not any(on_gpu(x) for x in inputs):
             return None
         device = self._on_device()

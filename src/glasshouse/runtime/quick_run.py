@@ -23,7 +23,6 @@ from glasshouse.ir.dtype import from_storage
 from glasshouse.ir.op import Kind
 from glasshouse.lower.program import Call, Program
 from glasshouse.lower.symbols import symbol_name
-from glasshouse.runtime.arrays import address_of
 from glasshouse.runtime.faults import fault
 from glasshouse.runtime.quick_arguments import Arrays, Tensors, listed, size_places
 from glasshouse.runtime.updates import State
@@ -43,7 +42,7 @@ class QuickRun:
         self._places = size_places(program.graph.inputs, program.symbols) or {}
         state = runtimes.state
         self._common = {
-            "run": run, "state": state, "address_of": address_of,
+            "run": run, "state": state,
             "memmove": ctypes.memmove, "refuse": partial(_refuse, program), "runtimes": runtimes,
             "from_storage": from_storage, "get_ident": get_ident, "seed": runtimes.seed,
         }  # fmt: skip
@@ -73,8 +72,12 @@ class QuickRun:
         names: dict[str, Any] = dict(self._common)
         side = Arrays(names) if kind is np.ndarray else Tensors(names, torch)
         inputs, outputs = self._graph.inputs, self._graph.outputs
+        values = {f"x{i}": v for i, v in enumerate(inputs)}
         checks = [*side.taken(inputs, self._places)]
-        checks += side.filled(outputs) if given_outputs else ()
+        if given_outputs:
+            values.update({f"y{i}": v for i, v in enumerate(outputs)})
+            checks += side.filled(outputs)
+        checks += side.checked(values)
         # Sparse and nested tensors have no strides to ask for: the general path says what they are.
         lines = ["try:", *[f"    {x}" for x in checks], "except RuntimeError: return None"]
         lines += () if given_outputs else side.made(outputs)

@@ -14,8 +14,9 @@ from weakref import ref
 
 from glasshouse.errors import ExecutionError, StaleWeights
 
-FIRST, EVERY = 16, 64
-"""Counters are compared at each of the first calls, and at every so many after them."""
+FIRST, SELDOM = 16, 4096
+"""Counters are compared at each of the first calls, then whenever there were as many calls again as
+before, at least at every so many: two layers take 15 us to compare, and 3 us to run."""
 
 
 def state_of(model: Any) -> dict[str, Any]:
@@ -53,13 +54,14 @@ class Watch:
     def __init__(self, model: Any, follow: bool) -> None:
         self._model = ref(model)
         self.follow = follow
-        self._looks = 0
+        self._calls = 0  # up to the next look
         self._known = _versions(model)
 
     def next_look(self) -> int:
         """How many calls may go by until counters are compared again."""
-        self._looks += 1
-        return 0 if self.follow or self._looks < FIRST else EVERY - 1
+        gap = 1 if self.follow or self._calls < FIRST else min(self._calls, SELDOM)
+        self._calls += gap
+        return gap - 1
 
     def changed(self) -> dict[str, Any]:
         """What was written to, or replaced, since it was last told of."""
