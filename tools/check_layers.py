@@ -1,6 +1,8 @@
 """Which layer of src/glasshouse may import which, and fails when a file breaks that.
 
-Run: python tools/check_layers.py [PACKAGE_FOLDER]
+The folders of viewer/src are checked as well, by `viewer_layers.py`.
+
+Run: python tools/check_layers.py [PACKAGE_FOLDER [VIEWER_SOURCE_FOLDER]]
 
 Every import counts: at the top of a file, inside a function, under TYPE_CHECKING, and
 `importlib.import_module`; with a computed name only from the files in DOORS. To allow a new arrow,
@@ -13,9 +15,11 @@ from __future__ import annotations
 import ast
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
-from graphlib import CycleError, TopologicalSorter
+from graphlib import CycleError
 from pathlib import Path
+
+from layers import Table, Violation, closure
+from viewer_layers import check_viewer
 
 PACKAGE = "glasshouse"
 
@@ -25,7 +29,7 @@ ROOT = "(public API)"
 
 # Layer -> the layers that it may import. What those may import, it may import too: a line here
 # names the nearest layers only. A layer may always import itself and EVERYBODY.
-MAY_IMPORT: dict[str, frozenset[str]] = {
+MAY_IMPORT: Table = {
     "ir": frozenset(),
     "ops": frozenset({"ir"}),
     "numpy_ref": frozenset({"ops"}),
@@ -74,28 +78,7 @@ DOORS = {
 }
 
 
-@dataclass(frozen=True)
-class Violation:
-    """One import that the table does not allow."""
-
-    file: Path
-    line: int
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}: {self.reason}"
-
-
-def closure(table: dict[str, frozenset[str]]) -> dict[str, frozenset[str]]:
-    """Every layer with all that it may reach; raises CycleError when arrows go in a circle."""
-    reach: dict[str, frozenset[str]] = {}
-    for layer in TopologicalSorter(table).static_order():
-        direct = table.get(layer, frozenset())
-        reach[layer] = direct.union(*(reach[other] for other in direct))
-    return reach
-
-
-def layer_of(name: str, table: dict[str, frozenset[str]]) -> str:
+def layer_of(name: str, table: Table) -> str:
     """The layer of a dotted name inside the package: `glasshouse.ir.graph.Graph` is in `ir`.
 
     The innermost folder that the table knows counts: `glasshouse.backend.cpu.emit` is in
@@ -149,9 +132,7 @@ def computed_imports(tree: ast.Module) -> Iterator[int]:
             yield node.lineno
 
 
-def check_file(
-    file: Path, package: Path, table: dict[str, frozenset[str]], reach: dict[str, frozenset[str]]
-) -> Iterator[Violation]:
+def check_file(file: Path, package: Path, table: Table, reach: Table) -> Iterator[Violation]:
     """The violations in one file."""
     relative = file.relative_to(package).with_suffix("")
     is_package = relative.name == "__init__"
@@ -186,7 +167,7 @@ def check_file(
             )
 
 
-def check(package: Path, table: dict[str, frozenset[str]] = MAY_IMPORT) -> list[Violation]:
+def check(package: Path, table: Table = MAY_IMPORT) -> list[Violation]:
     """All violations below a package folder, in the order of files and lines."""
     reach = closure(table)
     return [
@@ -198,17 +179,22 @@ def check(package: Path, table: dict[str, frozenset[str]] = MAY_IMPORT) -> list[
 
 def main(argv: list[str]) -> int:
     """Print the violations; 0 when there are none."""
-    package = Path(argv[1]) if len(argv) > 1 else Path(__file__).parent.parent / "src" / PACKAGE
+    root = Path(__file__).parent.parent
+    package = Path(argv[1]) if len(argv) > 1 else root / "src" / PACKAGE
+    viewer = Path(argv[2]) if len(argv) > 2 else root / "viewer" / "src"
     try:
-        violations = check(package)
+        violations = [*check(package), *check_viewer(viewer)]
     except CycleError as error:
-        print(f"MAY_IMPORT goes in a circle: {' -> '.join(error.args[1])}")
+        print(f"the table goes in a circle: {' -> '.join(error.args[1])}")
         return 1
     for violation in violations:
         print(violation)
-    files = sum(1 for _ in package.rglob("*.py"))
-    print(f"layers: {files} files, {len(violations)} forbidden imports")
-    return 1 if violations or not files else 0
+    counts = [sum(1 for _ in package.rglob("*.py")), sum(1 for _ in viewer.rglob("*.ts"))]
+    print(
+        f"layers: {counts[0]} files of Python, {counts[1]} of TypeScript, "
+        f"{len(violations)} forbidden imports"
+    )
+    return 1 if violations or not all(counts) else 0
 
 
 if __name__ == "__main__":

@@ -4,7 +4,7 @@ import { App } from "./app/app";
 import { Shell } from "./app/shell";
 import "./app/style.css";
 import { startEngine } from "./engine/client";
-import { Panels } from "./panels/index";
+import { Panels } from "./views/page";
 
 const app = new App(startEngine());
 const shell = new Shell(app, document.body);
