@@ -36,7 +36,7 @@ def lower(given: Graph | Program, target: Target) -> Program:
     program = Program(given) if isinstance(given, Graph) else given
     graph = program.graph
     program = replace(program, steps=[], symbols=_symbols(graph))
-    kernels: dict[Hashable, Kernel] = {}
+    kernels: dict[Kernel, int] = {}
     seen: dict[Hashable, Call] = {}
     for node in graph.nodes:
         if node.op.kind is Kind.SOURCE or all(0 in v.type.shape for v in node.outputs):
@@ -55,10 +55,8 @@ def lower(given: Graph | Program, target: Target) -> Program:
     return program
 
 
-def lower_group(
-    group: Group, target: Target, program: Program, kernels: dict[Hashable, Kernel]
-) -> Step:
-    """The call of a kernel that computes a group; `kernels` holds those made so far."""
+def lower_group(group: Group, target: Target, program: Program, kernels: dict[Kernel, int]) -> Step:
+    """The call of a kernel that computes a group; `kernels` numbers those made so far."""
     reason = ""
     for attempt, plain in _ATTEMPTS:
         try:
@@ -133,14 +131,15 @@ def _parameters(builder: KernelBuilder) -> None:
             raise Unsupported("a large constant inside of a fused group")
 
 
-def _call(group: Group, builder: KernelBuilder, kernels: dict[Hashable, Kernel]) -> Call:
+def _call(group: Group, builder: KernelBuilder, kernels: dict[Kernel, int]) -> Call:
     ops = tuple(n.op.label for n in group.body.nodes if n.op.kind is not Kind.SOURCE)
     kernel = assembled("", _buffers(group, builder), builder.statements, ops)
-    known = kernels.get(kernel)
-    if known is None:
-        known = kernels[kernel] = replace(kernel, name=f"k{len(kernels)}_{_word(ops)}")
+    # Under one name all are compared by content; a kernel's hash walks all of it, so it is asked
+    # for once.
+    count = len(kernels)
+    number = kernels.setdefault(kernel, count)
     return Call(
-        known,
+        replace(kernel, name=f"k{number}_{_word(ops)}"),
         group.node,
         group.operands,
         tuple(group.node.outputs),

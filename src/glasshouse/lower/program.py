@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from glasshouse.ir.dim import Dim, Symbol
@@ -45,12 +46,12 @@ class Call:
     bytes_written: float = 0.0
     choices: tuple[Choice, ...] = ()  # ways that it was chosen from
 
-    @property
+    @cached_property
     def inputs(self) -> tuple[Operand, ...]:
         """What the kernel reads: values, and constants in the forms that it wants."""
         return (*self.operands, *self.packed)
 
-    @property
+    @cached_property
     def packed(self) -> tuple[Packed, ...]:
         """The constants that the kernel reads in another form, in the kernel's order of forms."""
         forms = self.kernel.forms

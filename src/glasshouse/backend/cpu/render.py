@@ -14,6 +14,7 @@ from glasshouse.backend.cpu.routines import FORMS, ROUTINES
 from glasshouse.backend.cpu.text import KernelText
 from glasshouse.ir.dim import Symbol
 from glasshouse.lower.kernel.kernel import OPERAND, OUTPUT, Kernel
+from glasshouse.lower.kernel.queries import symbols_of_kernel
 from glasshouse.lower.kernel.statement import Form, Ops, Tile
 from glasshouse.lower.symbols import symbol_name
 from glasshouse.lower.workspace import places
@@ -56,7 +57,7 @@ def render(kernel: Kernel, symbols: Sequence[Symbol]) -> Function:
         else:
             nests.statement(s)
     parameters = _parameters(kernel)
-    bound = _bound(out.lines, symbols)
+    bound = _bound(kernel, symbols)
     lines = [f"({parameters}) {{", *bound, *out.lines, "}"]
     ops: list[Ops] = [(), *((),) * len(bound), *out.ops, ()]
     recipe = recipe_of(kernel)
@@ -82,13 +83,13 @@ def _parameters(kernel: Kernel) -> str:
     return ", ".join(out)
 
 
-def _bound(lines: Sequence[str], symbols: Sequence[Symbol]) -> list[str]:
-    """The symbols that the function needs, as variables."""
-    names = [symbol_name(s.name) for s in symbols]
+def _bound(kernel: Kernel, symbols: Sequence[Symbol]) -> list[str]:
+    """The symbols that the kernel's sizes are made of, as variables."""
+    used = symbols_of_kernel(kernel) if symbols else ()
     return [
-        f"  const int64_t {name} = sizes[{i}];"
-        for i, name in enumerate(names)
-        if any(name in line for line in lines)
+        f"  const int64_t {symbol_name(s.name)} = sizes[{i}];"
+        for i, s in enumerate(symbols)
+        if s in used
     ]
 
 
