@@ -186,6 +186,15 @@ def keras_changed(chance: random.Random, data: bytes) -> bytes:
     return zipped(members | {"config.json": json_changed(chance, members["config.json"])})
 
 
+def torch_changed(chance: random.Random, data: bytes) -> bytes:
+    """An archive of PyTorch with one member changed: its pickle or its code."""
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    name = chance.choice([n for n in sorted(members) if n.endswith((".pkl", ".py"))])
+    other = members[chance.choice(sorted(members))]
+    return zipped(members | {name: bytes_changed(chance, members[name], other or b"x")})
+
+
 def safetensors_changed(chance: random.Random, data: bytes) -> bytes:
     size = int.from_bytes(data[:8], "little")
     text = json_changed(chance, data[8 : 8 + size])
@@ -240,6 +249,7 @@ STRUCTURAL: dict[str, Callable[[random.Random, bytes], bytes]] = {
     ".safetensors": safetensors_changed,
     ".onnx": onnx_changed,
     ".keras": keras_changed,
+    ".pt": torch_changed,
 }
 
 

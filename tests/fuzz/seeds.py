@@ -227,6 +227,106 @@ def keras_h5() -> bytes:
     return b"\x89HDF\r\n\x1a\n" + heap
 
 
+TORCHSCRIPT = {
+    "__torch__.py": """class Net(Module):
+  __parameters__ = []
+  __buffers__ = []
+  training : bool
+  seq : __torch__.torch.nn.modules.container.Sequential
+  def forward(self: __torch__.Net,
+    x: Tensor,
+    n: int=2) -> Tuple[Tensor, Tensor]:
+    seq = self.seq
+    if bool(torch.gt(torch.sum(x), 0)):
+      y = (seq).forward(x, )
+    else:
+      y = torch.neg(x)
+    y0 = y
+    for i in range(n):
+      y0 = torch.add(y0, float(i), alpha=1)
+    _0 = __torch__.torch.nn.functional.twice
+    values, indices, = torch.topk(_0(y0, False, ), 2)
+    return (torch.mul(values, CONSTANTS.c0), indices)
+""",
+    "__torch__/torch/nn/modules/container.py": """class Sequential(Module):
+  __annotations__["0"] = __torch__.torch.nn.modules.linear.Linear
+  def forward(self: __torch__.torch.nn.modules.container.Sequential,
+    x: Tensor) -> Tensor:
+    return (getattr(self, "0")).forward(x, )
+""",
+    "__torch__/torch/nn/modules/linear.py": """class Linear(Module):
+  __parameters__ = ["weight", ]
+  weight : Tensor
+  features : Final[int] = 4
+  def forward(self: __torch__.torch.nn.modules.linear.Linear,
+    x: Tensor) -> Tensor:
+    weight = self.weight
+    return torch.linear(x, weight, annotate(Optional[Tensor], None))
+""",
+    "__torch__/torch/nn/functional.py": """def twice(x: Tensor,
+    more: bool=True) -> Tensor:
+  if more:
+    _0 = torch.mul(x, 3)
+  else:
+    _0 = torch.mul(x, 2)
+  return _0
+""",
+}
+
+
+def pickled_text(said: str) -> bytes:
+    return b"X" + struct.pack("<I", len(said)) + said.encode()
+
+
+def pickled_tensor(key: str, *dims: int) -> bytes:
+    """A tensor as `torch.save` pickles it."""
+    storage = b"(" + pickled_text("storage") + b"ctorch\nFloatStorage\n" + pickled_text(key)
+    storage += pickled_text("cpu") + b"K\x10tQ"
+    sizes = b"(" + b"".join(b"M" + struct.pack("<H", d) for d in dims) + b"t"
+    last = b"\x89ccollections\nOrderedDict\n)R"
+    return b"ctorch._utils\n_rebuild_tensor_v2\n(" + storage + b"K\x00" + sizes * 2 + last + b"tR"
+
+
+def pickled_object(name: str, **state: bytes) -> bytes:
+    """An object of a class with attributes, whose values are pickled already."""
+    module, _, cls = name.rpartition(".")
+    parts = b"".join(pickled_text(k.lstrip("_")) + v for k, v in state.items())
+    return f"c{module}\n{cls}\n".encode() + b")\x81}(" + parts + b"ub"
+
+
+def torch_archive(members: dict[str, bytes]) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as archive:
+        for name, data in members.items():
+            archive.writestr(f"net/{name}", data)
+    return out.getvalue()
+
+
+def torchscript() -> bytes:
+    modules = "__torch__.torch.nn.modules."
+    linear = pickled_object(f"{modules}linear.Linear", weight=pickled_tensor("0", 4, 4))
+    root = pickled_object(
+        "__torch__.Net",
+        training=b"\x89",
+        seq=pickled_object(f"{modules}container.Sequential", _0=linear),
+    )
+    code = {f"code/{name}": text.encode() for name, text in TORCHSCRIPT.items()}
+    return torch_archive({
+        "data.pkl": b"\x80\x02" + root + b".",
+        **code,
+        "constants.pkl": b"\x80\x02(" + pickled_tensor("0", 1) + b"t.",
+        "data/0": bytes(64), "version": b"3",
+    })  # fmt: skip
+
+
+def torch_weights() -> bytes:
+    state = pickled_text("net.fc.weight") + pickled_tensor("0", 2, 8)
+    state += pickled_text("net.fc.bias") + pickled_tensor("1", 2)
+    root = b"}(" + pickled_text("model") + b"ccollections\nOrderedDict\n)R(" + state + b"u"
+    root += pickled_text("epoch") + b"K\x03u."
+    return torch_archive({"data.pkl": b"\x80\x02" + root, "data/0": bytes(64)})
+
+
 def exported() -> dict[str, Any]:
     """The JSON of a `.pt2` archive, with a body."""
 
@@ -278,6 +378,8 @@ def seeds() -> dict[str, bytes]:
         "model.gguf": gguf(),
         "model.xml": OPENVINO.encode(),
         "model.keras": keras(),
+        "script.pt": torchscript(),
+        "weights.pt": torch_weights(),
         "model.h5": keras_h5(),
         "program.pt2": pt2(),
         "program.json": json.dumps(exported()).encode(),

@@ -63,6 +63,8 @@ FORMATS: tuple[Format, ...] = (
     Format("openvino", "OpenVINO IR", (), "openvino:read"),
     Format("keras", "Keras model", (), "keras:read"),
     Format("keras_h5", "Keras model in HDF5", (), "keras:read_h5"),
+    Format("torchscript", "TorchScript archive", (), "torchscript.read:read"),
+    Format("torch_weights", "PyTorch weights", (), "torch_weights:read"),
     Format("mlir", "MLIR text", (), "mlir.read:read"),
     Format("trace", "Trace Event trace", (".trace.json",), "", "trace_events:write",
            "trace_events:lost"),
@@ -98,6 +100,11 @@ def _by_content(source: Source) -> str:
         raise source.error("the file is empty")
     if head[:4] == b"PK\x03\x04":
         return _archive(source)
+    if head[:15] == b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.":
+        raise source.error(
+            "a PyTorch file of the kind before version 1.6; write it anew: "
+            "torch.save(torch.load(FILE, weights_only=True), FILE)"
+        )
     if head[:1] == b"\x80" and b"\x02" <= head[1:2] <= b"\x05":
         return "jittor"
     if head[4:8] == b"TFL3":
@@ -138,10 +145,8 @@ def _archive(source: Source) -> str:
     if "config.json" in names and ("metadata.json" in names or "model.weights.h5" in names):
         return "keras"
     if "data.pkl" in short:
-        raise source.error(
-            "a pickled PyTorch file (weights or TorchScript), which cannot be opened without "
-            "running what is in it; save it with torch.export.save or safetensors"
-        )
+        has_code = any(n.startswith("code/") and n.endswith(".py") for n in short)
+        return "torchscript" if has_code else "torch_weights"
     raise source.error("a ZIP archive, but none of a model that Glasshouse knows")
 
 

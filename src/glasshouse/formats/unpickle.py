@@ -38,7 +38,7 @@ _MARK = _Mark()
 
 def load(data: bytes, where: str, budget: Budget | None = None) -> Any:
     """The value that a pickle builds; FormatError for anything but plain data."""
-    return _Machine(data, where, budget or Budget(where, len(data))).run()
+    return Machine(data, where, budget or Budget(where, len(data))).run()
 
 
 def brief(value: Any) -> str:
@@ -53,7 +53,7 @@ def brief(value: Any) -> str:
     return f"a {type(value).__name__}"
 
 
-class _Machine:
+class Machine:
     def __init__(self, data: bytes, where: str, budget: Budget) -> None:
         self.data = data
         self.where = where
@@ -216,7 +216,11 @@ class _Machine:
         elif code == ord("2"):
             stack.append(self.top(type(stack[-1]) if stack else object))
         else:
-            self.refuse(code)
+            self.other(code)
+
+    def other(self, code: int) -> None:
+        """An instruction that is more than plain data."""
+        self.refuse(code)
 
     def refuse(self, code: int) -> NoReturn:
         name = _NAMES.get(code)

@@ -21,14 +21,15 @@ class Weights:
     names: list[str] = field(default_factory=list)
     types: list[str] = field(default_factory=list)  # "float32[2, 3]"
     sizes: list[int] = field(default_factory=list)  # in bytes
-    offsets: list[int] = field(default_factory=list)  # in the file
+    places: list[str] = field(default_factory=list)  # where the data lies: an offset in the file
+    place: str = "offset"  # what `places` are called
     parameters: int = 0
 
-    def add(self, name: str, dtype: str, shape: list[int], size: int, offset: int) -> None:
+    def add(self, name: str, dtype: str, shape: list[int], size: int, place: object) -> None:
         self.names.append(name)
         self.types.append(f"{dtype}[{', '.join(map(str, shape))}]")
         self.sizes.append(size)
-        self.offsets.append(offset)
+        self.places.append(str(place))
         # A hostile shape multiplies to a number of a million digits; a real one has under 64 dims.
         self.parameters += min(math.prod(shape[:64]), 2**63)
 
@@ -40,7 +41,7 @@ class Weights:
         rows = len(self.names)
         one = np.ones(rows, np.int64)
         name, rank = made.indices(self.names), np.array(groups, np.int64)
-        places = zip(map(str, self.sizes), map(str, self.offsets), strict=True)
+        places = zip(map(str, self.sizes), self.places, strict=True)
         graph.nodes(
             {
                 "id": np.arange(rows),
@@ -49,7 +50,7 @@ class Weights:
                 "kind": np.full(rows, made.strings.index("source")),
                 "outputs": (one, made.indices(self.types)),
                 "output_names": (one, name),
-                "attr_keys": (2 * one, np.tile(made.indices(["bytes", "offset"]), rows)),
+                "attr_keys": (2 * one, np.tile(made.indices(["bytes", self.place]), rows)),
                 "attr_values": (2 * one, made.indices([t for pair in places for t in pair])),
                 "groups": ((rank != NEVER).astype(np.int64), rank[rank != NEVER]),
             }

@@ -191,7 +191,7 @@ def test_no_pickle_is_opened_and_torch_is_not_needed(monkeypatch: pytest.MonkeyP
         (archive([1]), "without graph_module.graph"),
         (archive({"graph_module": {"graph": 3}}), "without graph_module.graph"),
         (archive(PROGRAM)[:-30], "cut off or damaged"),
-        (archive(PROGRAM, "x/data.pkl"), "pickled PyTorch file"),
+        (archive(PROGRAM, "x/data.pkl"), "the pickle"),
         (archive(PROGRAM, "x/readme"), "none of a model that Glasshouse knows"),
     ],
 )

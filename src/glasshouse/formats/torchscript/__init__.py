@@ -1,0 +1,1 @@
+"""TorchScript archives: the program text and the pickled attributes as a graph; nothing is run."""
