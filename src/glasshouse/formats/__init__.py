@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from glasshouse.collection import no_collection
 from glasshouse.errors import FormatError, nearest
 from glasshouse.formats.registry import BY_NAME, FORMATS, Format, by_extension
 from glasshouse.formats.registry import detect as _detect
@@ -28,7 +29,7 @@ def detect(given: Given, name: str = "") -> str:
 def read(given: Given, name: str = "", *, format: str = "") -> Recording:
     """A recording of any known file, folder or bytes; FormatError in one line if it is none."""
     source = Source(given, name)
-    with boundary(source.name, "read", source.budget):
+    with boundary(source.name, "read", source.budget), no_collection():
         chosen = _named(format) if format else _detect(source)
         if not chosen.reader:
             raise source.error(f"{chosen.title} files are written, not read")

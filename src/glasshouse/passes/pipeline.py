@@ -3,15 +3,13 @@ watched by instruments."""
 
 from __future__ import annotations
 
-import gc
 import logging
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from threading import get_ident
 
-from glasshouse.forking import ForkAware
+from glasshouse.collection import no_collection
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.ir.verify import verify
@@ -129,34 +127,3 @@ def apply_pass(
     result = pass_.run(graph, rw)
     verify(graph, after=type(pass_).__name__)
     return result
-
-
-@contextmanager
-def no_collection() -> Iterator[None]:
-    """Graphs are cycles of objects that stay: collecting while they grow only walks them again."""
-    enabled = gc.isenabled()
-    gc.disable()
-    if enabled:
-        _COLLECTOR.paused_by = get_ident()
-    try:
-        yield
-    finally:
-        if enabled:
-            _COLLECTOR.paused_by = 0
-            gc.enable()
-
-
-class _Collector(ForkAware):
-    """The thread that keeps Python's collector from running; in a child it may be gone."""
-
-    def __init__(self) -> None:
-        self.paused_by = 0
-        self.watch_forks()
-
-    def after_fork_in_child(self) -> None:
-        if self.paused_by not in (0, get_ident()):
-            self.paused_by = 0
-            gc.enable()
-
-
-_COLLECTOR = _Collector()

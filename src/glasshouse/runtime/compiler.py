@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from glasshouse.backend.base import Progress, backend_named, target_named
+from glasshouse.collection import no_collection
 from glasshouse.ir.graph import Graph
 from glasshouse.lower.program import Program
 from glasshouse.lower.target import Target
 from glasshouse.passes import PassContext
-from glasshouse.passes.pipeline import no_collection, optimize_program
+from glasshouse.passes.pipeline import optimize_program
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.room import Room, room_for
 

@@ -20,7 +20,7 @@ CASES = [
     (
         "x.onnx",
         b"\x08\x09" + bytes(range(100, 200)),
-        "not an ONNX .* its 102 bytes",
+        "not an ONNX model, or cut off: .* at byte 2 of 102",
     ),
 ]
 

@@ -24,11 +24,11 @@ import glasshouse as gh
 from glasshouse import nn
 from glasshouse.backend.cpu import spawn
 from glasshouse.backend.cpu.threads import set_threads
+from glasshouse.collection import no_collection
 from glasshouse.errors import ExecutionError
 from glasshouse.forking import ForkAware, ForkLock
 from glasshouse.ir import GraphBuilder
 from glasshouse.passes import PassContext
-from glasshouse.passes.pipeline import no_collection
 from glasshouse.runtime import workspace
 from glasshouse.runtime.compiler import compile_graph
 from glasshouse.runtime.lazy import LazyExecutor

@@ -1,4 +1,4 @@
-"""How the `onnx` package is found: when first needed, with a clear word if it is absent."""
+"""How the `onnx` package, which writing needs, is found; with a clear word if it is absent."""
 
 from __future__ import annotations
 
@@ -14,6 +14,6 @@ def onnx_package(where: str) -> Any:
         import onnx.helper
     except ImportError:
         raise FormatError(
-            f"{where}: ONNX files need the onnx package; run: pip install 'glasshouse[onnx]'"
+            f"{where}: it needs the onnx package; run: pip install 'glasshouse[onnx]'"
         ) from None
     return onnx

@@ -11,16 +11,11 @@ import ast
 from collections.abc import Iterable
 from typing import Any
 
+from glasshouse.formats import protobuf
 from glasshouse.formats.kinds import kind_of
 from glasshouse.formats.onnx.modules import Modules
-from glasshouse.formats.onnx.package import onnx_package
-from glasshouse.formats.onnx.types import (
-    attribute_text,
-    tensor_type,
-    tensor_values,
-    text,
-    value_type,
-)
+from glasshouse.formats.onnx.schema import MODEL
+from glasshouse.formats.onnx.types import attribute_text, tensor_type, tensor_values, value_type
 from glasshouse.formats.pt2.read import frames_of, user_line
 from glasshouse.formats.source import Source
 from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
@@ -33,16 +28,8 @@ _STACK = "pkg.torch.onnx.stack_trace"
 
 def read(source: Source) -> Recording:
     """The recording of an `.onnx` file."""
-    onnx = onnx_package(source.name)
-    data = source.data()
-    model = onnx.ModelProto()
-    try:
-        model.ParseFromString(data)
-    except Exception:  # the class depends on which protobuf is installed
-        raise source.error(
-            f"not an ONNX model, or cut off: its {source.size:,} bytes are no such protobuf message"
-        ) from None
-    if not model.HasField("graph") or not (model.ir_version or model.opset_import):
+    model = protobuf.read(source, MODEL, "an ONNX model")
+    if not model.has("graph") or not (model.ir_version or model.opset_import):
         raise source.error("not an ONNX model (it has no graph)")
     return _Model(source, model).read()
 
@@ -58,21 +45,19 @@ class _Model:
         model, made = self.model, self.made
         facts = {
             "ir version": model.ir_version,
-            "producer": f"{text(model.producer_name)} {text(model.producer_version)}".strip(),
-            "domain": text(model.domain),
+            "producer": f"{model.producer_name} {model.producer_version}".strip(),
+            "domain": model.domain,
             "model version": model.model_version,
-            "opsets": ", ".join(
-                f"{text(o.domain) or 'ai.onnx'} {o.version}" for o in model.opset_import
-            ),
+            "opsets": ", ".join(f"{o.domain or 'ai.onnx'} {o.version}" for o in model.opset_import),
         }
         made.facts.update({k: str(v) for k, v in facts.items() if v})
-        main = made.graph(text(model.graph.name) or self.source.stem)
-        main.attrs.update({text(p.key): text(p.value) for p in model.metadata_props})
+        main = made.graph(model.graph.name or self.source.stem)
+        main.attrs.update({p.key: p.value for p in model.metadata_props})
         if model.doc_string:
-            main.attrs["doc"] = text(model.doc_string)
+            main.attrs["doc"] = model.doc_string
         waiting: list[tuple[GraphBuilder, Any]] = [(main, model.graph)]
         for function in model.functions:
-            key = (text(function.domain), text(function.name))
+            key = (function.domain, function.name)
             builder = made.graph(".".join(key).lstrip("."))
             self.functions[key] = builder.index
             waiting.append((builder, function))
@@ -97,18 +82,18 @@ class _Graph:
         graph, builder = self.graph, self.builder
         builder.stage("model")
         if graph.doc_string:
-            builder.attrs.setdefault("doc", text(graph.doc_string))
+            builder.attrs.setdefault("doc", graph.doc_string)
         given: list[tuple[str, str]] = []
         if self.is_function:
-            given = [(text(name), "") for name in graph.input]
+            given = [(name, "") for name in graph.input]
         else:
             for info in (*graph.value_info, *graph.output, *graph.input):
-                self.types[text(info.name)] = value_type(info.type)
-            stored = {text(t.name) for t in graph.initializer}
-            names = [text(i.name) for i in graph.input]
+                self.types[info.name] = value_type(info.type)
+            stored = {t.name for t in graph.initializer}
+            names = [i.name for i in graph.input]
             given = [(name, self.types[name]) for name in names if name not in stored]
         for node in graph.node:
-            self.modules.add(_path(text(node.name), _properties(node))[0])
+            self.modules.add(_path(node.name, _properties(node))[0])
         inputs = [self._source("Input", name, kind) for name, kind in given]
         if not self.is_function:
             self._initializers()
@@ -117,12 +102,12 @@ class _Graph:
         self._captured(graph.node)
         first = builder.next_id
         for i, node in enumerate(graph.node):
-            for port, name in enumerate(map(text, node.output)):
+            for port, name in enumerate(node.output):
                 if name:
                     self.producer.setdefault(name, (first + i, port))
         for i, node in enumerate(graph.node):
             later += self._node(first + i, node)
-        names = [text(o if self.is_function else o.name) for o in graph.output]
+        names = [o if self.is_function else o.name for o in graph.output]
         builder.set_io(inputs, [self.producer[n] for n in names if n in self.producer])
         return later
 
@@ -147,40 +132,40 @@ class _Graph:
             if values:
                 attrs["value"] = f"[{', '.join(values)}]"
             if tensor.data_location == 1:
-                place = {text(e.key): text(e.value) for e in tensor.external_data}
+                place = {e.key: e.value for e in tensor.external_data}
                 attrs |= {f"external {k}": v for k, v in place.items()}
                 source = self.owner.source
                 if source.path is not None and source.beside(place.get("location", "")) is None:
                     attrs["external file"] = "missing"
-            self._source("Initializer", text(tensor.name), tensor_type(tensor), attrs)
+            self._source("Initializer", tensor.name, tensor_type(tensor), attrs)
         for sparse in self.graph.sparse_initializer:
             dims = ", ".join(map(str, sparse.dims))
             kind = tensor_type(sparse.values).partition("[")[0]
-            self._source("Initializer", text(sparse.values.name), f"sparse {kind}[{dims}]")
+            self._source("Initializer", sparse.values.name, f"sparse {kind}[{dims}]")
 
     def _captured(self, nodes: Any) -> None:
         """Values of an outer graph that a body reads, as nodes of their own."""
         if self.builder.parent < 0:
             return
-        made = {text(name) for node in nodes for name in node.output}
+        made = {name for node in nodes for name in node.output}
         for node in nodes:
-            for name in map(text, node.input):
+            for name in node.input:
                 if name and name not in made and name not in self.producer:
                     self._source("Captured", name, "")
 
     def _node(self, id: int, node: Any) -> list[tuple[GraphBuilder, Any]]:
         later: list[tuple[GraphBuilder, Any]] = []
-        title, op, domain = text(node.name), text(node.op_type), text(node.domain)
-        reads, makes = [text(n) for n in node.input], [text(n) for n in node.output]
+        title, op, domain = node.name, node.op_type, node.domain
+        reads, makes = list(node.input), list(node.output)
         attrs: dict[str, str] = {}
         bodies: list[int] = []
         for attribute in node.attribute:
             said = attribute_text(attribute)
             if said is not None:
-                attrs[text(attribute.name)] = said
+                attrs[attribute.name] = said
                 continue
             for inner in attribute.graphs if attribute.type == 10 else (attribute.g,):
-                name = f"{title or op}.{text(attribute.name)}"
+                name = f"{title or op}.{attribute.name}"
                 body = self.owner.made.graph(name, parent=self.builder.index)
                 bodies.append(body.index)
                 later.append((body, inner))
@@ -194,7 +179,7 @@ class _Graph:
         for key in (_SCOPES, _CLASSES):
             properties.pop(key, None)
         if node.doc_string:
-            properties["doc"] = text(node.doc_string)
+            properties["doc"] = node.doc_string
         for name in reads:
             # A body may read what its surroundings make; only the outermost graph must have all.
             if name and name not in self.producer and self.builder.index == 0:
@@ -219,7 +204,7 @@ class _Graph:
 
 
 def _properties(node: Any) -> dict[str, str]:
-    return {text(p.key): text(p.value) for p in getattr(node, "metadata_props", ())}
+    return {p.key: p.value for p in getattr(node, "metadata_props", ())}
 
 
 def _path(name: str, properties: dict[str, str]) -> tuple[list[str], list[str]]:

@@ -15,13 +15,9 @@ NUMBERS = {name: number for number, name in _NAMES.items()}
 _LAYOUT = {1: "f", 6: "i", 7: "q", 11: "d", 9: "?", 2: "B", 3: "b"}
 _FIELD = {1: "float_data", 6: "int32_data", 7: "int64_data", 11: "double_data", 9: "int32_data",
           2: "int32_data", 3: "int32_data"}  # fmt: skip
+_TYPES = ("tensor_type", "sequence_type", "map_type", "sparse_tensor_type", "optional_type")
 MAX_VALUES = 16
 MAX_TEXT = 2000
-
-
-def text(value: str | bytes) -> str:
-    """A string field; protobuf gives bytes where a damaged file has no valid UTF-8."""
-    return value if isinstance(value, str) else value.decode("utf-8", "replace")
 
 
 def dtype_name(number: int) -> str:
@@ -37,7 +33,7 @@ def value_type(kind: Any) -> str:
     """The type of a TypeProto: "float32[batch, 8]", "sequence(int64[])", "" if unknown."""
     wraps = []
     for _ in range(8):  # sequences of sequences; no real file nests deeper
-        which = kind.WhichOneof("value")
+        which = kind.chosen(*_TYPES)
         if which in ("sequence_type", "optional_type"):
             wraps.append(which.removesuffix("_type"))
             kind = getattr(kind, which).elem_type
@@ -46,13 +42,13 @@ def value_type(kind: Any) -> str:
             kind = kind.map_type.value_type
         else:
             break
-    which = kind.WhichOneof("value")
+    which = kind.chosen(*_TYPES)
     if which not in ("tensor_type", "sparse_tensor_type"):
         inner = ""
     else:
         tensor = getattr(kind, which)
         inner = dtype_name(tensor.elem_type) if tensor.elem_type else ""
-        if tensor.HasField("shape"):
+        if tensor.has("shape"):
             inner += f"[{', '.join(_dimension(d) for d in tensor.shape.dim)}]"
     for wrap in reversed(wraps):
         inner = f"{wrap}({inner})"
@@ -60,9 +56,9 @@ def value_type(kind: Any) -> str:
 
 
 def _dimension(dim: Any) -> str:
-    which = dim.WhichOneof("value")
+    which = dim.chosen("dim_value", "dim_param")
     if which == "dim_param":
-        return text(dim.dim_param)
+        return str(dim.dim_param)
     return str(dim.dim_value) if which else "?"
 
 
@@ -74,7 +70,7 @@ def attribute_text(attribute: Any) -> str | None:
     if kind == 2:
         return str(attribute.i)
     if kind == 3:
-        return _cut(attribute.s.decode("utf-8", "replace"))
+        return _cut(_utf8(attribute.s))
     if kind == 4:
         return tensor_text(attribute.t)
     if kind in (5, 10):
@@ -84,12 +80,12 @@ def attribute_text(attribute: Any) -> str | None:
     if kind == 7:
         return _list(map(str, attribute.ints[:MAX_TEXT]))
     if kind == 8:
-        return _list(repr(v.decode("utf-8", "replace")) for v in attribute.strings[:MAX_TEXT])
+        return _list(repr(_utf8(v)) for v in attribute.strings[:MAX_TEXT])
     if kind == 9:
         return _list(map(tensor_text, attribute.tensors[:MAX_VALUES]))
     if kind == 13:
         return value_type(attribute.tp)
-    return text(attribute.ref_attr_name)
+    return str(attribute.ref_attr_name)
 
 
 def tensor_text(tensor: Any) -> str:
@@ -128,6 +124,10 @@ def float_text(value: float) -> str:
 
 def _number(value: Any) -> str:
     return f"{value:.7g}" if isinstance(value, float) else str(value)
+
+
+def _utf8(value: bytes | memoryview) -> str:
+    return bytes(value).decode("utf-8", "replace")
 
 
 def _list(parts: Any) -> str:
