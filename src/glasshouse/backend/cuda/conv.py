@@ -6,8 +6,8 @@ from __future__ import annotations
 
 from glasshouse.backend.cpu.cxx import C_TYPE, size_text
 from glasshouse.backend.cpu.image import Image, gradient_image, image_of
-from glasshouse.backend.cuda.matmul import HALVES, SIMT, Product, gemm_needs
-from glasshouse.backend.cuda.routine import Routine, hand_over, least, most
+from glasshouse.backend.cuda.matmul import HALVES, SIMT, Product, gemm_needs, typical
+from glasshouse.backend.cuda.routine import Routine, hand_over, most
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cuda.tiles import ways
 from glasshouse.errors import Unsupported
@@ -30,7 +30,7 @@ TAPS = "taps"
 """The form of weights in which the channels of a tap lie together: [filters, taps, channels]."""
 
 
-def conv(builder: KernelBuilder, node: Node) -> None:
+def conv(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     """Add a convolution, with what follows it in its epilogue where that is possible."""
     x, w = node.inputs
     out = node.output
@@ -51,8 +51,7 @@ def conv(builder: KernelBuilder, node: Node) -> None:
     sizes = (pixels, filters // image.groups, depth, image.groups)
     names: tuple[str, ...] = (SIMT,)
     if dtype in HALVES:
-        typical = [int(max(least(d), 1)) for d in sizes]
-        names = tuple(way.name for way in ways(*typical))
+        names = tuple(way.name for way in ways(*typical(*sizes), hopper))
     numbers = tuple(d for d in sizes if isinstance(d, int))
     problem = Problem("conv product", dtype.name, numbers, operations(node))
     add_tile(

@@ -49,6 +49,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuGraphDestroy": (_ADDRESS,),
     "cuGraphAddKernelNode_v2": (_ADDRESS, _ADDRESS, _ADDRESS, _SIZE, _ADDRESS),
     "cuGraphAddEventRecordNode": (_ADDRESS, _ADDRESS, _ADDRESS, _SIZE, _ADDRESS),
+    "cuGraphAddDependencies_v2": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _SIZE),
     "cuGraphInstantiateWithFlags": (_ADDRESS, _ADDRESS, ctypes.c_ulonglong),
     "cuGraphExecKernelNodeSetParams_v2": (_ADDRESS, _ADDRESS, _ADDRESS),
     "cuGraphExecDestroy": (_ADDRESS,),
@@ -68,6 +69,17 @@ class KernelNode(ctypes.Structure):
         ("extra", _ADDRESS),
         ("kernel", _ADDRESS),
         ("context", _ADDRESS),
+    )
+
+
+class Edge(ctypes.Structure):
+    """CUgraphEdgeData; programmatic: from port 1, type 1."""
+
+    _fields_ = (
+        ("from_port", ctypes.c_ubyte),
+        ("to_port", ctypes.c_ubyte),
+        ("type", ctypes.c_ubyte),
+        ("reserved", ctypes.c_ubyte * 5),
     )
 
 

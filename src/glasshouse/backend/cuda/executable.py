@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import io
 import json
+import os
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
@@ -25,6 +26,11 @@ from glasshouse.lower.kernel.statement import Form
 Array = np.ndarray[Any, Any]
 _MOST_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _PLAIN_SHARED = 48 << 10
+_OVERLAP = 90
+"""Compute capability, times ten, from which kernels of a graph can overlap at their ends."""
+_OVERLAPS = "GLASSHOUSE_OVERLAP"
+"""A variable of the environment, "1": they do. Measured on an H200 it costs more than it brings:
+532 us against 475 for BERT-base of one sentence, 169 against 134 for ResNet-18 of one image."""
 _GRAPHS = 16
 """Graphs that are kept: one for each range of steps and size."""
 
@@ -192,7 +198,8 @@ class _Loaded:
                 return None
             if len(self._graphs) >= _GRAPHS:
                 self._graphs.pop(next(iter(self._graphs)))
-            graph = StepGraph(self.device.driver, self.device.context, nodes, cells, timed)
+            overlapping = self.device.capability >= _OVERLAP and os.environ.get(_OVERLAPS) == "1"
+            graph = StepGraph(self.device.driver, nodes, cells, timed, overlapping)
             self._graphs[key] = graph
         else:
             graph.follow(cells)

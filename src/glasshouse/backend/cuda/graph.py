@@ -2,7 +2,7 @@
 
 Nodes follow one another. When pointers change between runs, the nodes that hold them are set anew;
 sizes that change need a graph of their own. With `timed`, an event is recorded before each step and
-behind the last.
+behind the last, and kernels do not overlap.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.cuda.driver import Driver, KernelNode
+from glasshouse.backend.cuda.driver import Driver, Edge, KernelNode
 
 Array = np.ndarray[Any, Any]
 
@@ -36,10 +36,16 @@ class StepGraph:
     """An executable graph of nodes in order."""
 
     def __init__(
-        self, cuda: Driver, context: int, nodes: Sequence[Node], cells: Array, timed: bool = False
+        self,
+        cuda: Driver,
+        nodes: Sequence[Node],
+        cells: Array,
+        timed: bool = False,
+        overlapping: bool = False,
     ) -> None:
+        """`overlapping`: a kernel is placed on the chip while the one before it ends."""
         self.driver = cuda
-        self.context = context
+        self._overlapping = overlapping and not timed
         self.nodes = list(nodes)
         self.known = cells.copy()
         self.events: dict[int, int] = {}  # by step: the event before it
@@ -63,6 +69,12 @@ class StepGraph:
         self._graph = graph
 
     def _add(self, graph: int, kind: str, before: int, what: Any) -> int:
+        if before and self._overlapping:
+            node = self.driver.address(kind, graph, None, 0, what)
+            edge = Edge(from_port=1, type=1)
+            ends = (ctypes.c_void_p * 1)(before), (ctypes.c_void_p * 1)(node)
+            self.driver.call("cuGraphAddDependencies_v2", graph, *ends, ctypes.byref(edge), 1)
+            return node
         after = (ctypes.c_void_p * 1)(before)
         return self.driver.address(kind, graph, after if before else None, int(before != 0), what)
 

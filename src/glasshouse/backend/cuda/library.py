@@ -49,13 +49,13 @@ def library(builder: KernelBuilder, node: Node) -> None:
 def _described(tile: Tile, image: Shape, result: Shape) -> tuple[str, str]:
     """`gh::Planes`, and the spans: `gh::Windows` or `gh::Parts`."""
     size, out = three(image[2:], 1), three(result[2:], 1)
-    planes = f"gh::Planes{{{row(size, '')}, {row(out, '')}}}"
+    planes = f"gh::Planes{{{row(size, '(int)')}, {row(out, '(int)')}}}"
     attrs = dict(tile.attrs)
     if "kernel" not in attrs:
-        return planes, f"gh::Parts{{{row(size, '')}, {row(out, '')}}}"
+        return planes, f"gh::Parts{{{row(size, '(int)')}, {row(out, '(int)')}}}"
     window = pool_window(attrs["kernel"], attrs["stride"], attrs["padding"], attrs["dilation"])
     text = windows_text(size, window, attrs.get("count_include_pad", True))
-    return planes, text.replace("(long)", "(int64_t)")
+    return planes, text.replace("(long)", "(int)")
 
 
 def _kind(tile: Tile) -> str:

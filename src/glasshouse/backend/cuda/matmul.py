@@ -36,7 +36,7 @@ MOST_BATCH = 65535
 
 
 # ------------------------------------------------------------------------------------- lowering
-def matmul(builder: KernelBuilder, node: Node) -> None:
+def matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     """Add the product, with what follows it in its epilogue where that is possible."""
     x, y = node.inputs
     dtype = x.type.dtype
@@ -65,7 +65,11 @@ def matmul(builder: KernelBuilder, node: Node) -> None:
         variables = {"b": batch, "m": rows, "n": out.shape[-1]}
     after = take_results(builder, node.output, variables)
     sizes = _Sizes((m, n, k), batch)
-    names = _ways(dtype in HALVES, operands, sizes, together, node.attrs["transpose_y"])
+    names: tuple[str, ...] = (SIMT,)
+    if dtype in HALVES:
+        names = _ways(
+            _matrices(operands, sizes, together, node.attrs["transpose_y"]), sizes, hopper
+        )
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
     problem = (
         Problem("matmul", dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
@@ -83,20 +87,22 @@ def _aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list
     return [Loop(x.name, 1) if d == 1 else x for x, d in zip(loops, own, strict=True)] + list(last)
 
 
-def _ways(
-    half: bool, operands: tuple[Operand, Operand], sizes: _Sizes, together: bool, turned: bool
-) -> tuple[str, ...]:
+def _ways(operands: tuple[_Matrix, _Matrix], sizes: _Sizes, hopper: bool) -> tuple[str, ...]:
     """Names of the ways that suit, the one that is likely best first."""
-    if not half:
-        return (SIMT,)
+    left, right = operands
     m, n, k = sizes.loops
-    typical = [int(max(least(d), 1)) for d in (m.extent, n.extent, k.extent, sizes.batch)]
-    names = tuple(way.name for way in ways(*typical))
-    if together and isinstance(m.extent, int) and m.extent <= MOST_ROWS:
-        left, right = _matrices(operands, sizes, together, turned)
-        if left.whole and right.whole and not right.across:
-            return (GEMV, *names[:2])
+    along = not left.across and not right.across
+    found = ways(*typical(m.extent, n.extent, k.extent, sizes.batch), hopper and along)
+    names = tuple(way.name for way in found)
+    few = sizes.batch == 1 and isinstance(m.extent, int) and m.extent <= MOST_ROWS
+    if few and along and left.whole and right.whole:
+        return (GEMV, *names[:2])
     return names
+
+
+def typical(m: Dim, n: Dim, k: Dim, batch: Dim) -> tuple[int, int, int, int]:
+    """Sizes as numbers: the least that symbols allow."""
+    return tuple(int(max(least(d), 1)) for d in (m, n, k, batch))  # type: ignore[return-value]  # four
 
 
 # ------------------------------------------------------------------------------------ rendering
@@ -169,7 +175,7 @@ def _sizes_of(tile: Tile) -> _Sizes:
 
 def gemm_needs(variant: str, m: Dim, n: Dim, batch: Dim) -> Needs:
     """Room for the sums of blocks that share a tile's depth."""
-    if not variant.startswith("mma"):
+    if variant in ("", SIMT, GEMV):
         return (), ()
     way = way_named(variant)
     if way.splits == 1:
@@ -230,14 +236,14 @@ class Product:
             grid = (self.m + (gemm.m - 1)) // gemm.m * ((self.n + (gemm.n - 1)) // gemm.n)
             threads, shared, splits = gemm.threads, gemm.shared, way.splits
             counters = grid * batch if splits > 1 else 0
-            call = f"gh::gemm_mma<{gemm.text}, {count}>(ctx, {self.sizes}"
+            call = f"{gemm.function}<{gemm.text}, {count}>(ctx, {self.sizes}"
         with out.function((grid, splits, batch), threads, shared, counters):
             for line in lines:
                 out.add(line)
             out.add(f"const auto left_ = {self.left};", tile.ops)
             out.add(f"const auto right_ = {self.right};", tile.ops)
             given = f"{call}, left_, right_"
-            if tile.variant.startswith("mma"):
+            if tile.variant not in (SIMT, GEMV):
                 given += f", {splits}, {out.scratch(tile) if splits > 1 else 'nullptr'}"
             hand_over(out, tile, given, count, self.parameters, self.known)
 

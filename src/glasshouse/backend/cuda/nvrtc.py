@@ -68,7 +68,10 @@ def compile_cubin(text: str, name: str, arch: str, include: Path) -> bytes:
         )
     )
     try:
-        options = [f"--gpu-architecture={arch}", "--std=c++17", f"-I{include}", "-lineinfo"]
+        # sm_90a is sm_90 with the instructions of warpgroups; unannotated lambdas are device code.
+        exact = "sm_90a" if arch == "sm_90" else arch
+        options = [f"--gpu-architecture={exact}", "--std=c++17", f"-I{include}", "-lineinfo"]
+        options.append("-default-device")
         given = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
         status = library.nvrtcCompileProgram(program, len(options), given)
         if status:

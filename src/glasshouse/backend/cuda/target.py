@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 
 from glasshouse.backend.cpu.cxx import C_TYPE
 from glasshouse.backend.cpu.spelling import FOLDS, SPELL
@@ -49,6 +50,9 @@ FALLBACKS = {
 OLDEST = 80
 """Compute capability, times ten: asynchronous copies and bfloat16 on tensor cores."""
 
+HOPPER = 90
+"""The one whose tensor cores have instructions of warpgroups."""
+
 # Everything that has a type stands in the epilogue of a tile; neighbours are found when rendering.
 VECTORS = Vectors(
     elements=frozenset(C_TYPE), arithmetic=frozenset(C_TYPE), mask=bool_,
@@ -89,7 +93,11 @@ def cuda_target(name: str, arch: str) -> Target:
         low_precision=("float16", "bfloat16"),
         elementwise=frozenset(SPELL),
         folds=frozenset(FOLDS),
-        tiles=TILES,
+        tiles={
+            **TILES,
+            "conv": partial(conv, hopper=capability(arch) == HOPPER),
+            "matmul": partial(matmul, hopper=capability(arch) == HOPPER),
+        },
         needs=lambda tile: ROUTINES[tile.routine].needs(tile),
         vectors=VECTORS,
         widest=1,

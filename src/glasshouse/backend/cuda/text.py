@@ -57,5 +57,6 @@ class CudaText(KernelText):
             for piece, dtype, offset in self._places:
                 ctype = "char" if dtype is None else C_TYPE[dtype]
                 self.add(f"{ctype}* {piece} = ({ctype}*)(work + {size_text(offset)});")
+            self.add("gh::wait_for_earlier();")
             yield
         self.add("")

@@ -26,9 +26,12 @@ class GemmTile:
     warp_n: int
     stages: int
     speed: float  # share of the tensor cores' rate that its inner loop reaches
+    hopper: bool = False  # by instructions of warpgroups, for operands that lie along the depth
 
     @property
     def threads(self) -> int:
+        if self.hopper:
+            return self.m // 64 * 128
         return (self.m // self.warp_m) * (self.n // self.warp_n) * 32
 
     @property
@@ -38,10 +41,16 @@ class GemmTile:
 
     @property
     def name(self) -> str:
-        return f"mma{self.m}x{self.n}x{self.k}"
+        return f"{'wgmma' if self.hopper else 'mma'}{self.m}x{self.n}x{self.k}"
+
+    @property
+    def function(self) -> str:
+        return "gh::gemm_wgmma" if self.hopper else "gh::gemm_mma"
 
     @property
     def text(self) -> str:
+        if self.hopper:
+            return f"gh::Groups<{self.m}, {self.n}, {self.stages}>"
         sizes = (self.m, self.n, self.k, self.warp_m, self.warp_n, self.stages)
         return f"gh::Tile<{', '.join(map(str, sizes))}>"
 
@@ -49,6 +58,12 @@ class GemmTile:
 TILES = {
     tile.name: tile
     for tile in (
+        GemmTile(128, 256, 64, 64, 256, 4, 1.0, True),
+        GemmTile(128, 128, 64, 64, 128, 5, 0.9, True),
+        GemmTile(128, 64, 64, 64, 64, 6, 0.75, True),
+        GemmTile(64, 128, 64, 64, 128, 6, 0.75, True),
+        GemmTile(64, 64, 64, 64, 64, 6, 0.6, True),
+        GemmTile(64, 32, 64, 64, 32, 6, 0.4, True),
         GemmTile(128, 256, 32, 64, 64, 4, 1.0),
         GemmTile(128, 128, 32, 64, 32, 4, 0.9),
         GemmTile(128, 64, 32, 32, 32, 5, 0.75),
@@ -61,7 +76,8 @@ TILES = {
     )
 }
 _SPLITS = (1, 2, 3, 4, 6, 8)
-_RATE = 620e12 / PROCESSORS  # operations a second of one multiprocessor through mma.sync
+_RATE = 300e12 / PROCESSORS  # operations a second of one multiprocessor through mma.sync
+_HOPPER_RATE = 700e12 / PROCESSORS  # and by warpgroups
 _LOAD = 5.5e12 / PROCESSORS  # bytes a second from the second-level cache
 _FIXED = 2.0e-6  # a launch, the first loads, the last stores
 _STEP = 1.2e-7  # the least time of one step in depth
@@ -80,7 +96,7 @@ class GemmWay:
 
 
 def way_named(name: str) -> GemmWay:
-    found = re.fullmatch(r"(mma\d+x\d+x\d+)(?:_split(\d+))?", name)
+    found = re.fullmatch(r"((?:wg)?mma\d+x\d+x\d+)(?:_split(\d+))?", name)
     assert found is not None, name
     return GemmWay(TILES[found[1]], int(found[2] or 1))
 
@@ -94,7 +110,8 @@ def estimate(way: GemmWay, m: int, n: int, k: int, batch: int) -> float:
     """Seconds."""
     tile = way.tile
     depth = math.ceil(math.ceil(k / tile.k) / way.splits) * tile.k
-    computed = 2 * tile.m * tile.n * depth / (_RATE * tile.speed)
+    rate = _HOPPER_RATE if tile.hopper else _RATE
+    computed = 2 * tile.m * tile.n * depth / (rate * tile.speed)
     loaded = (tile.m + tile.n) * depth * 2 / _LOAD
     rounds = math.ceil(blocks(way, m, n, batch) / PROCESSORS)
     together = min(rounds, max(1, (227 << 10) // tile.shared), 2048 // tile.threads)
@@ -103,12 +120,13 @@ def estimate(way: GemmWay, m: int, n: int, k: int, batch: int) -> float:
     return _FIXED + rounds * turn + shared
 
 
-def ways(m: int, n: int, k: int, batch: int) -> list[GemmWay]:
-    """The best by estimate, best first."""
+def ways(m: int, n: int, k: int, batch: int, hopper: bool = False) -> list[GemmWay]:
+    """The best by estimate, best first; `hopper`: instructions of warpgroups among them."""
     found = [
         GemmWay(tile, splits)
         for tile in TILES.values()
         for splits in _SPLITS
+        if hopper or not tile.hopper
         if splits == 1 or (k >= tile.k * splits * 2 and batch == 1)
     ]
     found.sort(key=lambda way: estimate(way, m, n, k, batch))

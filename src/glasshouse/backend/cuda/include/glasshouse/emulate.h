@@ -16,7 +16,7 @@
 #define __forceinline__ inline
 #define __launch_bounds__(...)
 #define __shared__ static
-#define GH_SHARED_ROOM(name) alignas(128) static char name[232448]
+#define GH_SHARED_ROOM(name) char *name = gh_emu::room
 #define __restrict__
 #define __threadfence()
 #define __syncwarp(...) gh_emu::warp_wait()
@@ -35,7 +35,7 @@ inline std::vector<Meeting> warps;
 inline std::vector<uint64_t> slots;       // one for each thread: what it shows to its warp
 inline std::vector<uint32_t> registers;   // six for each thread
 inline std::function<void()> body;
-inline int alive;
+alignas(1024) inline char room[232448];  // shared memory that a launch asks for
 inline void yield() { swapcontext(&now->at, &home); }
 inline void wait(Meeting &m, int members) {
   const int round = m.round;
@@ -135,5 +135,18 @@ template <class T> inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32
     d[i] += sum;
   }
   gh_emu::warp_wait();
+}
+inline void shared_is_written() {}
+inline void begin_products() {}
+inline void end_products() {}
+template <int N> inline void products_left() {}
+// Element k of row r in a tile of 64 half floats a row, its chunks moved as the hardware expects.
+template <class T> inline float swizzled_at(const T *tile, int r, int k) { return to_scalar(tile[r * 64 + ((k / 8) ^ (r & 7)) * 8 + k % 8]); }
+template <class T, int N> inline void wgmma(float (&d)[N / 2], const T *a, const T *b, int k0) {
+  const int t = gh_emu::now->thread.x % 128, row = t / 32 * 16 + t % 32 / 4, column = t % 4 * 2;
+  for (int i = 0; i < N / 2; ++i) {
+    const int m = row + i % 4 / 2 * 8, n = i / 4 * 8 + column + i % 2;
+    for (int k = k0; k < k0 + 16; ++k) d[i] += swizzled_at(a, m, k) * swizzled_at(b, n, k);
+  }
 }
 }  // namespace gh

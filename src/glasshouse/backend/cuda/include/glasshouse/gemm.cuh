@@ -7,11 +7,14 @@
 // - `gemm_mma`: half floats on tensor cores, sums in float. Tile<BM, BN, BK, WM, WN, STAGES>: a block computes BM x BN, each warp
 //   WM x WN of it, with STAGES tiles of depth BK under way from memory. `splits` blocks share the depth of one tile: each writes its
 //   sums to `parts`, the last one to arrive adds them in order.
+// - `gemm_wgmma`: the same on Hopper's warpgroup instructions (sm_90a), for operands that lie along k: Groups<BM, BN, STAGES>, a
+//   warpgroup for each 64 rows, steps of 64 in depth.
 // - `gemm_simt`: any element type, 64 x 64 a block of 256 threads. `gemv`: at most 8 rows, weights read once, in rows of K.
 // - out(m, n, sums): `sums` are V neighbours along n; called once for each V elements of C that are inside.
 // - gridDim: x tiles, y splits, z batch (loaders are made for the batch item by the caller).
 #pragma once
 #include "mma.cuh"
+#include "wgmma.cuh"
 #include "reduce.cuh"
 
 namespace gh {
@@ -66,8 +69,14 @@ template <int SIZE, int BK, int THREADS, class L> struct Copier {
       } else {
         Vec<T, 8> v;
 #pragma unroll
-        for (int e = 0; e < 8; ++e)
-          v[e] = L::across ? from.get(first + c * 8 + e, k0 + row) : from.get(first + row, k0 + c * 8 + e);
+        for (int e = 0; e < 8; ++e) {
+          if constexpr (L::across) {
+            v[e] = from.get(first + c * 8 + e, k0 + row);
+          } else {
+            const T *source = from.at(fixed[i], k0 + c * 8 + e);
+            v[e] = source ? *source : from_scalar<T>(0.0f);
+          }
+        }
         store_vec(place, v);
       }
     }
@@ -83,6 +92,48 @@ struct TilePlace {
     m = first + inside % high, n = inside / high;
   }
 };
+
+// Sums of a tile lie in shared memory: those of all splits are added, then each thread hands over neighbours along n.
+template <class S, int V, class Out>
+GH_FN void finish_tile(const Context &ctx, int M, int N, int m0, int n0, int splits, float *parts, Out &&out) {
+  constexpr int BM = S::BM, BN = S::BN, THREADS = S::THREADS, ROW = S::ROW;
+  GH_SHARED_ROOM(room);
+  float *staged = (float *)room;
+  if (splits > 1) {
+    const int64_t number = (int64_t)blockIdx.z * gridDim.x + blockIdx.x;
+    float *mine = parts + (number * splits + blockIdx.y) * (BM * BN);
+    for (int e = threadIdx.x * 4; e < BM * BN; e += THREADS * 4)
+      store_vec(mine + e, load_vec<4>(staged + e / BN * ROW + e % BN));
+    __threadfence();
+    __syncthreads();
+    __shared__ bool is_last;
+    if (threadIdx.x == 0) is_last = atomicInc(ctx.counters + number, splits - 1) == (unsigned)splits - 1;
+    __syncthreads();
+    if (!is_last) return;
+    __threadfence();
+    const float *all = parts + number * splits * (BM * BN);
+    for (int e = threadIdx.x * 4; e < BM * BN; e += THREADS * 4) {
+      Vec<float, 4> total = load_vec<4>(all + e);
+      for (int s = 1; s < splits; ++s) {
+        const Vec<float, 4> x = load_vec<4>(all + s * (BM * BN) + e);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) total[i] += x[i];
+      }
+      store_vec(staged + e / BN * ROW + e % BN, total);
+    }
+    __syncthreads();
+  }
+#pragma unroll 2
+  for (int e = threadIdx.x * V; e < BM * BN; e += THREADS * V) {
+    const int m = m0 + e / BN, n = n0 + e % BN;
+    if (m >= M || n >= N) continue;
+    Vec<float, V> result;
+    const float *row = staged + e / BN * ROW + e % BN;
+#pragma unroll
+    for (int i = 0; i < V; ++i) result[i] = row[i];
+    out(m, n, result);
+  }
+}
 
 template <class S, int V, class A, class B, class Out>
 GH_FN void gemm_mma(const Context &ctx, int M, int N, int K, const A &a, const B &b, int splits, float *parts, Out &&out) {
@@ -158,40 +209,71 @@ GH_FN void gemm_mma(const Context &ctx, int M, int N, int K, const A &a, const B
       *(Vec<float, 2> *)(staged + (m + 8) * ROW + n) = Vec<float, 2>{{sums[i][j][2], sums[i][j][3]}};
     }
   __syncthreads();
-  if (splits > 1) {
-    const int64_t number = (int64_t)blockIdx.z * gridDim.x + blockIdx.x;
-    float *mine = parts + (number * splits + blockIdx.y) * (BM * BN);
-    for (int e = threadIdx.x * 4; e < BM * BN; e += THREADS * 4)
-      store_vec(mine + e, load_vec<4>(staged + e / BN * ROW + e % BN));
-    __threadfence();
-    __syncthreads();
-    __shared__ bool is_last;
-    if (threadIdx.x == 0) is_last = atomicInc(ctx.counters + number, splits - 1) == (unsigned)splits - 1;
-    __syncthreads();
-    if (!is_last) return;
-    __threadfence();
-    const float *all = parts + number * splits * (BM * BN);
-    for (int e = threadIdx.x * 4; e < BM * BN; e += THREADS * 4) {
-      Vec<float, 4> total = load_vec<4>(all + e);
-      for (int s = 1; s < splits; ++s) {
-        const Vec<float, 4> x = load_vec<4>(all + s * (BM * BN) + e);
+  finish_tile<S, V>(ctx, M, N, m0, n0, splits, parts, out);
+}
+
+template <int BM_, int BN_, int STAGES_> struct Groups {
+  static constexpr int BM = BM_, BN = BN_, BK = 64, STAGES = STAGES_, THREADS = BM / 64 * 128, ROW = BN + 4;
+  static constexpr int LOADED = STAGES * (BM + BN) * BK * 2, SUMS = BM * ROW * 4;
+  static constexpr int SHARED = LOADED > SUMS ? LOADED : SUMS;
+};
+
+template <class S, int V, class A, class B, class Out>
+GH_FN void gemm_wgmma(const Context &ctx, int M, int N, int K, const A &a, const B &b, int splits, float *parts, Out &&out) {
+  typedef typename A::T T;
+  static_assert(!A::across && !B::across, "operands lie along k");
+  constexpr int BM = S::BM, BN = S::BN, BK = S::BK, STAGES = S::STAGES, THREADS = S::THREADS;
+  GH_SHARED_ROOM(room);
+  T *shared = (T *)room;
+  const TilePlace tile((M + BM - 1) / BM, (N + BN - 1) / BN);
+  const int m0 = tile.m * BM, n0 = tile.n * BN;
+  const int steps_all = (K + BK - 1) / BK, each = (steps_all + splits - 1) / splits;
+  const int first = blockIdx.y * each, last = first + each < steps_all ? first + each : steps_all;
+  const int steps = last > first ? last - first : 0;
+  const int group = threadIdx.x / 128, lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
+  float sums[BN / 2];
 #pragma unroll
-        for (int i = 0; i < 4; ++i) total[i] += x[i];
-      }
-      store_vec(staged + e / BN * ROW + e % BN, total);
+  for (int i = 0; i < BN / 2; ++i) sums[i] = 0.0f;
+  {
+    const Copier<BM, BK, THREADS, A> copy_a(a, m0);
+    const Copier<BN, BK, THREADS, B> copy_b(b, n0);
+    auto stage = [&](int s) { return shared + s * (BM + BN) * BK; };
+#pragma unroll
+    for (int s = 0; s < STAGES - 2; ++s) {
+      if (s < steps) copy_a.copy(stage(s), (first + s) * BK), copy_b.copy(stage(s) + BM * BK, (first + s) * BK);
+      end_copies();
     }
+    for (int step = 0; step < steps; ++step) {
+      copies_left<STAGES - 3>();
+      shared_is_written();
+      __syncthreads();
+      // The products of the step before may still be under way; those of the one before that are done.
+      const int next = step + STAGES - 2;
+      if (next < steps) {
+        T *to = stage(next % STAGES);
+        copy_a.copy(to, (first + next) * BK), copy_b.copy(to + BM * BK, (first + next) * BK);
+      }
+      end_copies();
+      const T *at = stage(step % STAGES), *bt = at + BM * BK;
+      begin_products();
+#pragma unroll
+      for (int k = 0; k < BK; k += 16) wgmma<T, BN>(sums, at + group * 64 * BK, bt, k);
+      end_products();
+      products_left<1>();
+    }
+    products_left<0>();
+    copies_left<0>();
     __syncthreads();
   }
-#pragma unroll 2
-  for (int e = threadIdx.x * V; e < BM * BN; e += THREADS * V) {
-    const int m = m0 + e / BN, n = n0 + e % BN;
-    if (m >= M || n >= N) continue;
-    Vec<float, V> result;
-    const float *row = staged + e / BN * ROW + e % BN;
+  float *staged = (float *)room;
 #pragma unroll
-    for (int i = 0; i < V; ++i) result[i] = row[i];
-    out(m, n, result);
+  for (int j = 0; j < BN / 8; ++j) {
+    const int m = group * 64 + warp * 16 + lane / 4, n = j * 8 + lane % 4 * 2;
+    *(Vec<float, 2> *)(staged + m * S::ROW + n) = Vec<float, 2>{{sums[4 * j], sums[4 * j + 1]}};
+    *(Vec<float, 2> *)(staged + (m + 8) * S::ROW + n) = Vec<float, 2>{{sums[4 * j + 2], sums[4 * j + 3]}};
   }
+  __syncthreads();
+  finish_tile<S, V>(ctx, M, N, m0, n0, splits, parts, out);
 }
 
 template <class A, class B, class Out>

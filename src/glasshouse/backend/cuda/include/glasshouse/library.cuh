@@ -41,56 +41,56 @@ GH_FN void cumsum_line(int64_t thread, const T *x, int64_t n, int64_t inner, boo
   }
 }
 
-struct Span { int64_t begin, count, step; };
+struct Span { int begin, count, step; };
 struct Planes {
-  int64_t size[3], out[3];
-  GH_FN int64_t area() const { return size[0] * size[1] * size[2]; }
+  int size[3], out[3];
+  GH_FN int area() const { return size[0] * size[1] * size[2]; }
 };
 struct Windows {
-  int64_t size[3];
+  int size[3];
   int kernel[3], stride[3], begin[3], end[3], dilation[3];
   bool count_pad;
-  GH_FN Span operator()(int axis, int64_t o) const {
-    const int64_t d = dilation[axis], at = o * stride[axis] - begin[axis], n = size[axis];
-    const int64_t first = at >= 0 ? 0 : (-at + d - 1) / d, last = at >= n ? 0 : (n - at + d - 1) / d;
-    const int64_t stop = last < kernel[axis] ? last : kernel[axis];
+  GH_FN Span operator()(int axis, int o) const {
+    const int d = dilation[axis], at = o * stride[axis] - begin[axis], n = size[axis];
+    const int first = at >= 0 ? 0 : (-at + d - 1) / d, last = at >= n ? 0 : (n - at + d - 1) / d;
+    const int stop = last < kernel[axis] ? last : kernel[axis];
     return {at + first * d, stop > first ? stop - first : 0, d};
   }
-  GH_FN int64_t counted(int axis, int64_t o) const {
+  GH_FN int counted(int axis, int o) const {
     if (!count_pad) return (*this)(axis, o).count;
-    const int64_t d = dilation[axis], at = o * stride[axis] - begin[axis], high = size[axis] + end[axis];
-    const int64_t n = at >= high ? 0 : (high - at + d - 1) / d;
+    const int d = dilation[axis], at = o * stride[axis] - begin[axis], high = size[axis] + end[axis];
+    const int n = at >= high ? 0 : (high - at + d - 1) / d;
     return n < kernel[axis] ? n : kernel[axis];
   }
 };
 struct Parts {
-  int64_t size[3], out[3];
-  GH_FN Span operator()(int axis, int64_t o) const {
-    const int64_t b = o * size[axis] / out[axis], e = ((o + 1) * size[axis] + out[axis] - 1) / out[axis];
+  int size[3], out[3];
+  GH_FN Span operator()(int axis, int o) const {
+    const int b = o * size[axis] / out[axis], e = ((o + 1) * size[axis] + out[axis] - 1) / out[axis];
     return {b, e - b, 1};
   }
-  GH_FN int64_t counted(int axis, int64_t o) const { return (*this)(axis, o).count; }
+  GH_FN int counted(int axis, int o) const { return (*this)(axis, o).count; }
 };
 
 // One result of a pool: over every element inside, each `step` elements apart (1, or the channels where these lie last).
 struct PoolMax { static constexpr bool mean = false; };
 struct PoolMean { static constexpr bool mean = true; };
 template <class Kind, class T, class Spans>
-GH_FN Wide<T> pool_at(const Planes &s, const Spans &spans, const T *image, int64_t step, int64_t cell, int64_t *place = nullptr) {
-  const int64_t o2 = cell % s.out[2], o1 = cell / s.out[2] % s.out[1], o0 = cell / s.out[2] / s.out[1];
+GH_FN Wide<T> pool_at(const Planes &s, const Spans &spans, const T *image, int64_t step, int cell, int64_t *place = nullptr) {
+  const int o2 = cell % s.out[2], o1 = cell / s.out[2] % s.out[1], o0 = cell / s.out[2] / s.out[1];
   const Span a = spans(0, o0), b = spans(1, o1), c = spans(2, o2);
   Wide<T> result = Kind::mean ? Wide<T>(0) : lowest<T>();
   int64_t best = -1;
-  for (int64_t i = 0; i < a.count; ++i)
-    for (int64_t j = 0; j < b.count; ++j)
-      for (int64_t k = 0; k < c.count; ++k) {
-        const int64_t at = ((a.begin + i * a.step) * s.size[1] + b.begin + j * b.step) * s.size[2] + c.begin + k * c.step;
+  for (int i = 0; i < a.count; ++i)
+    for (int j = 0; j < b.count; ++j)
+      for (int k = 0; k < c.count; ++k) {
+        const int at = ((a.begin + i * a.step) * s.size[1] + b.begin + j * b.step) * s.size[2] + c.begin + k * c.step;
         const Wide<T> v = to_scalar(image[at * step]);
         if (Kind::mean) result += v;
         else if (best < 0 || v > result || v != v) best = at, result = v;
       }
   if (Kind::mean) {
-    const int64_t n = spans.counted(0, o0) * spans.counted(1, o1) * spans.counted(2, o2);
+    const int n = spans.counted(0, o0) * spans.counted(1, o1) * spans.counted(2, o2);
     return result / Wide<T>(n > 0 ? n : 1);
   }
   if (place) *place = best;

@@ -7,7 +7,7 @@
 #pragma once
 #ifndef GH_EMULATE
 #define GH_FN __device__ __forceinline__
-#define GH_SHARED_ROOM(name) extern __shared__ __align__(128) char name[]
+#define GH_SHARED_ROOM(name) extern __shared__ __align__(1024) char name[]
 typedef signed char int8_t;
 typedef unsigned char uint8_t;
 typedef short int16_t;
@@ -89,6 +89,15 @@ template <class T> struct wide_of { typedef T type; };
 template <> struct wide_of<f16> { typedef float type; };
 template <> struct wide_of<bf16> { typedef float type; };
 template <class T> using Wide = typename wide_of<T>::type;
+
+// Kernels of a graph overlap at their ends (programmatic dependent launch, from sm_90 on): the next one may be placed on the chip as
+// soon as all blocks of this one are, and waits here until all that came before has ended and can be seen.
+GH_FN void wait_for_earlier() {
+#if !defined(GH_EMULATE) && __CUDA_ARCH__ >= 900
+  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
+  asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
+}
 
 // N neighbours in memory, moved as one: at most 16 bytes, aligned to their size.
 template <class T, int N> struct alignas(sizeof(T) * N) Vec {

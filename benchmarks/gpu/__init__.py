@@ -1,0 +1,1 @@
+"""Models on a GPU beside PyTorch's ways to run them."""

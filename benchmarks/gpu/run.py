@@ -1,0 +1,157 @@
+"""Times models on a GPU: ours beside PyTorch's eager mode and torch.compile, all as CUDA graphs.
+
+Run: python benchmarks/gpu/run.py [--only NAME ...] [--peers eager compile] [--out FOLDER]
+
+Systems take turns inside of one run, each turn ten replays between two events; the figure is the
+median of the turns. One row as JSON for each workload, and a table at the end.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import glasshouse as gh
+from gpu.workloads import WORKLOADS
+
+PEERS = ("eager", "compile", "autotune")
+TURNS, REPLAYS = 30, 10
+
+
+def graphed(function: Callable[[], Any]) -> Callable[[], None]:
+    """A function as a CUDA graph, captured after three runs."""
+    side = torch.cuda.Stream()
+    side.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(side):
+        for _ in range(3):
+            function()
+    torch.cuda.current_stream().wait_stream(side)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        function()
+    replay: Callable[[], None] = graph.replay
+    return replay
+
+
+def turn(replay: Callable[[], None]) -> float:
+    """Microseconds of one replay."""
+    begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    begin.record()
+    for _ in range(REPLAYS):
+        replay()
+    end.record()
+    end.synchronize()
+    return begin.elapsed_time(end) * 1e3 / REPLAYS
+
+
+def peer(name: str, model: Any, inputs: Any) -> Callable[[], None]:
+    if name == "eager":
+        return graphed(lambda: model(*inputs))
+    torch._dynamo.reset()
+    mode = {"autotune": "max-autotune-no-cudagraphs"}.get(name)
+    compiled = torch.compile(model, mode=mode)
+    compiled(*inputs)
+    return graphed(lambda: compiled(*inputs))
+
+
+def overlapped(model: Any, inputs: Any) -> Callable[[], None]:
+    """Ours with kernels that overlap at their ends (programmatic dependent launch)."""
+    before = os.environ.get("GLASSHOUSE_OVERLAP")
+    os.environ["GLASSHOUSE_OVERLAP"] = "1"
+    try:
+        module = gh.compile(model, *inputs, progress=False)
+        return module.bound(inputs, [module(*inputs)])
+    finally:
+        del os.environ["GLASSHOUSE_OVERLAP"]
+        if before is not None:
+            os.environ["GLASSHOUSE_OVERLAP"] = before
+
+
+def row(name: str, peers: list[str]) -> dict[str, Any]:
+    torch.manual_seed(0)
+    work = WORKLOADS[name]
+    out: dict[str, Any] = {"workload": name, "floor": work.floor}
+    model, inputs = work.made(torch.float16)
+    systems: dict[str, Callable[[], None]] = {}
+    with torch.no_grad():
+        wanted = model(*inputs)
+        begin = time.perf_counter()
+        module = gh.compile(model, *inputs, progress=False)
+        made = module(*inputs)
+        torch.cuda.synchronize()
+        out["ours first_s"] = round(time.perf_counter() - begin, 2)
+        error = float((made - wanted).abs().max() / wanted.abs().max())
+        out["differs"] = round(error, 5)
+        systems["ours"] = module.bound(inputs, [made])
+        systems["ours overlapped"] = overlapped(model, inputs)
+        for other in peers:
+            try:
+                begin = time.perf_counter()
+                systems[other] = peer(other, model, inputs)
+                out[f"{other} first_s"] = round(time.perf_counter() - begin, 2)
+            except Exception as failure:
+                out[f"{other} failed"] = repr(failure)[:200]
+        for replay in systems.values():
+            turn(replay)
+        times: dict[str, list[float]] = {n: [] for n in systems}
+        for _ in range(TURNS):
+            for n, replay in systems.items():
+                times[n].append(turn(replay))
+        profiled = module.profile(*inputs, count=5)
+    for n, found in times.items():
+        out[n] = round(statistics.median(found), 2)
+    best = min((out[n] for n in systems if not n.startswith("ours")), default=None)
+    if best is not None:
+        out["best peer over ours"] = round(best / out["ours"], 3)
+    slowest = sorted(profiled, key=lambda t: -t.seconds)[:6]
+    out["steps"] = len(profiled)
+    out["slowest"] = [[t.name, round(t.seconds * 1e6, 2)] for t in slowest]
+    out["variants"] = sorted(
+        {s.kernel.variant for s in module.program.steps if hasattr(s, "kernel")}
+    )
+    return out
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__)
+    arguments.add_argument("--only", nargs="*", default=[])
+    arguments.add_argument("--peers", nargs="*", default=["eager", "compile"], choices=PEERS)
+    arguments.add_argument("--out", default="build")
+    given = arguments.parse_args()
+    rows: list[dict[str, Any]] = []
+    folder = Path(given.out)
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in WORKLOADS:
+        if given.only and not any(word in name for word in given.only):
+            continue
+        try:
+            rows.append(row(name, given.peers))
+        except Exception as failure:
+            rows.append({"workload": name, "failed": repr(failure)[:500]})
+        print(json.dumps(rows[-1]), flush=True)
+        (folder / "bench-gpu.json").write_text(json.dumps(rows, indent=1))
+    print(table(rows, given.peers))
+
+
+def table(rows: list[dict[str, Any]], peers: list[str]) -> str:
+    names = ["ours", "ours overlapped", *peers, "floor", "best peer over ours"]
+    lines = [f"| workload (us) | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
+    for r in rows:
+        cells = " | ".join(str(r.get(n, "-")) for n in names)
+        lines.append(f"| {r['workload']} | {cells} |")
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    main()
