@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import glasshouse as gh
+from browser.kernels import compiled
 from browser.recordings import chain, rich
 from glasshouse import formats, nn
 from glasshouse.nn.models.self_attention import SelfAttention
@@ -283,6 +284,52 @@ def test_zooming_in_adds_facts(viewer) -> None:
     v.see("50\u2009% of limit")
     v.page.evaluate(ZOOM, 4.0)
     v.see("void kernel_0")
+
+
+def test_attributes_are_drawn_on_the_node(viewer) -> None:
+    v = viewer(compiled(), stage=0)
+    v.pick("op:matmul in:layer.2")
+    v.miss("transpose_b")
+    v.page.evaluate(ZOOM, 2.2)
+    v.see("transpose_b = True")
+
+
+def test_headers_stay_in_view_at_their_size(viewer) -> None:
+    """Zoomed in until a group's top is far above the window, its name still stands at the top."""
+    v = viewer(rich())
+    v.key("e")
+    v.pick("op:fusedmatmul")
+    v.page.evaluate(ZOOM, 4.0)
+    v.page.evaluate(
+        """() => {
+          const { view } = window.glasshouse;
+          view.move(view.camera.pan(0, -200));
+        }"""
+    )
+    group = boxes(v)["block0"]
+    camera = v.page.evaluate("() => window.glasshouse.view.camera")
+    assert camera["y"] + group["y"] * camera["scale"] < 0, "the group begins above the window"
+    heads = [(y, size) for text, _, y, size, _ in texts(v) if text == "block0"]
+    assert heads
+    assert all(0 < y < 120 and 11 <= size <= 13.5 for y, size in heads)
+
+
+@pytest.mark.parametrize("size", [(1280, 720), (900, 640)])
+def test_breadcrumbs_cover_no_word(viewer, size: tuple[int, int]) -> None:
+    v = viewer(rich(), size=size)
+    v.key("e")
+    v.pick("op:fusedmatmul")
+    v.key("f")
+    v.page.wait_for_selector(".crumbs .crumb")
+    for mark in (".crumbs", ".legend"):
+        if not v.page.is_visible(mark):
+            continue
+        cover = v.page.locator(mark).bounding_box()
+        ground = v.page.locator(".graph-canvas").bounding_box()
+        low, high = cover["y"] - ground["y"], cover["y"] + cover["height"] - ground["y"]
+        left, right = cover["x"] - ground["x"], cover["x"] + cover["width"] - ground["x"]
+        under = [t for t, x, y, _, _ in texts(v) if low < y < high and left < x < right]
+        assert not under, f"{mark} covers {under}"
 
 
 def test_the_unfold_sign_covers_no_letter(viewer) -> None:

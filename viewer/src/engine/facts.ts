@@ -1,6 +1,7 @@
 /** What a box says when there is room for more than its name and type: attributes, time, share of the limit, code. */
 
 import { percent, seconds } from "../base/format";
+import { soleOp } from "../model/labels";
 import { measure } from "../query/measures";
 import { idOf, type Shown } from "../query/shown";
 import { tablesOf } from "../query/tables";
@@ -9,16 +10,17 @@ import { tablesOf } from "../query/tables";
 const MOST_ATTRIBUTES = 6;
 const MOST_CODE = 24;
 
-/** Lines for each item, the most telling first; none for groups. */
+/** Lines for each item, the most telling first; a module with one op says what that op says, other groups nothing. */
 export async function factsOf(s: Shown, items: Int32Array): Promise<string[][]> {
   const { stage, graph } = s;
   const times = await measure(s, "time");
   const tables = tablesOf(s.recording, graph.index);
   const kernels = await tables.table("kernels");
   const out: string[][] = [];
-  for (const item of items) {
+  for (const asked of items) {
     const lines: string[] = [];
     out.push(lines);
+    const item = asked >= s.h.nodes ? soleOp(s.h, asked - s.h.nodes) : asked;
     if (item < 0 || item >= stage.count || stage.row[item] < 0) continue;
     const row = stage.row[item];
     const { table, row: at } = graph.partOf(row);

@@ -149,7 +149,7 @@ const FACTS_FROM = 1.4;
 
 /** What a box that is looked at closely says beside its name and type, as many lines as it has room for. */
 function factsFor({ scale, state }: Frame, m: Member, px: number): readonly string[] {
-  if (!state.facts || scale < FACTS_FROM || m.flags & IS_GROUP) return [];
+  if (!state.facts || scale < FACTS_FROM) return [];
   const lines = Math.floor((m.h - 3.4 * px) / (px * FACT_LINE));
   return lines > 0 ? state.facts(m.item).slice(0, lines) : [];
 }
