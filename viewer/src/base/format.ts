@@ -28,10 +28,10 @@ export function seconds(s: number): string {
   const a = Math.abs(s);
   if (!Number.isFinite(s)) return "–";
   if (a === 0) return `0${THIN}s`;
-  if (a < 999.5e-9) return three(s * 1e9) + THIN + "ns";
-  if (a < 999.5e-6) return three(s * 1e6) + THIN + "µs";
-  if (a < 0.9995) return three(s * 1e3) + THIN + "ms";
-  return three(s) + THIN + "s";
+  if (a < 999.5e-9) return `${three(s * 1e9) + THIN}ns`;
+  if (a < 999.5e-6) return `${three(s * 1e6) + THIN}µs`;
+  if (a < 0.9995) return `${three(s * 1e3) + THIN}ms`;
+  return `${three(s) + THIN}s`;
 }
 
 export function bytes(b: number): string {
@@ -39,12 +39,12 @@ export function bytes(b: number): string {
   for (const [unit, size] of [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3]] as const) {
     if (a >= size * 0.9995) return three(b / size) + THIN + unit;
   }
-  return three(b) + THIN + "B";
+  return `${three(b) + THIN}B`;
 }
 
 export function percent(share: number): string {
   const p = share * 100;
-  return (p >= 99.95 || p === 0 ? p.toFixed(0) : p >= 9.95 ? p.toFixed(0) : p.toFixed(1)) + THIN + "%";
+  return `${(p >= 99.95 || p === 0 ? p.toFixed(0) : p >= 9.95 ? p.toFixed(0) : p.toFixed(1)) + THIN}%`;
 }
 
 const DTYPES: Readonly<Record<string, string>> = {

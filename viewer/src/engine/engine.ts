@@ -100,7 +100,7 @@ export class Engine {
         await call.breathe();
       },
     };
-    if (this.recording && this.recording.header.graphs[view.graph]) call.progress({ text: "Reading nodes", done: 0, total: 1 });
+    if (this.recording?.header.graphs[view.graph]) call.progress({ text: "Reading nodes", done: 0, total: 1 });
     const graph = await this.unfolded(await this.structured(view), view);
     const groupings = graph.groupings();
     view = grouped(view, groupings);
@@ -128,7 +128,7 @@ export class Engine {
     if (!stage || stage.count > WEIGHED) return null;
     for (const name of ["time", "flops"]) {
       const found = await measure(this.asked(), name);
-      if (found && found.value.some((v) => v > 0)) return found.value;
+      if (found?.value.some((v) => v > 0)) return found.value;
     }
     return null;
   }

@@ -34,7 +34,7 @@ export class Headers {
       title: scene.title(place.view, place.index),
       figure,
       whole: figure ? `${figure} · ${plain}` : plain,
-      lit: !state.overlay?.lit || state.overlay.lit[v.item] !== 0,
+      lit: state.overlay?.lit?.[v.item] !== 0,
       px: Math.max(MIN_PX, TITLE_PX * this.frame.textScale),
     };
     if (HEADER * s < MIN_PX + 2) this.nameOver(v, words);

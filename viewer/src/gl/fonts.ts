@@ -66,5 +66,5 @@ export class TextFit {
 function shorten(text: string, keep: number): string {
   if (keep >= text.length) return text;
   const tail = keep > 8 ? Math.floor(keep * 0.35) : 0;
-  return text.slice(0, keep - tail) + "…" + (tail ? text.slice(-tail) : "");
+  return `${text.slice(0, keep - tail)}…${tail ? text.slice(-tail) : ""}`;
 }

@@ -72,7 +72,10 @@ export abstract class MovingView {
     const free = this.free();
     const { w, h } = this.scene.extent();
     const scale = Math.min(free.w / (w + 48), free.h / (h + 48));
-    if (scale >= READABLE || scale * 3 < READABLE) return this.fit(false);
+    if (scale >= READABLE || scale * 3 < READABLE) {
+      this.fit(false);
+      return;
+    }
     const c = new Camera(free.x + (free.w - w * READABLE) / 2, free.y + 24, READABLE);
     this.goFitted(w * READABLE > free.w ? new Camera(free.x + 24, c.y, READABLE) : c, false);
   }

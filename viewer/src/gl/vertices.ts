@@ -1,6 +1,6 @@
 /** How marks become triangles: corners computed here, in device pixels, four vertices to a quad. */
 
-import { BOX_WORDS, CURVE_WORDS, FILL_WORDS, LINE_WORDS, Words } from "./draw_list";
+import { BOX_WORDS, CURVE_WORDS, FILL_WORDS, LINE_WORDS, type Words } from "./draw_list";
 
 // Plain indexed quads rather than instances or fetched data: a software renderer runs every instance as
 // a draw of its own (30 µs each) and fetches texels in vertex shaders slowly, while a few thousand

@@ -5,7 +5,7 @@ import { checkNesting } from "./budget";
 import type { Recording } from "./recording";
 import type { GraphInfo } from "./schema";
 import type { Strings } from "./strings";
-import { Table } from "./table";
+import type { Table } from "./table";
 
 /** A row of `groups`, as columns. */
 export interface GroupColumns {

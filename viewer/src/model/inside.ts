@@ -1,7 +1,7 @@
 /** How a node that holds a graph is drawn unfolded: the ops of its body in its place, in a group of their own. */
 
 import type { Csr } from "../base/csr";
-import { Graph, type GroupColumns } from "./graph";
+import type { Graph, GroupColumns } from "./graph";
 
 /** Added to a node's id, the key of its unfolded body; keys of other groups are rows and stay far below. */
 export const INSIDE = 2 ** 30;

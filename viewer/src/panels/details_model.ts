@@ -85,7 +85,7 @@ function memoryPlan(f: Readonly<Record<string, string>>): HTMLElement[] {
 }
 
 function wallTime(f: Readonly<Record<string, string>>): number {
-  const text = f["wall time"] ?? f["wall_time"] ?? f["wall seconds"] ?? "";
+  const text = f["wall time"] ?? f.wall_time ?? f["wall seconds"] ?? "";
   const m = /^([\d.e+-]+)\s*(s|ms|us|µs|ns)?$/.exec(text.trim());
   return m ? Number(m[1]) * ({ ms: 1e-3, us: 1e-6, "µs": 1e-6, ns: 1e-9, s: 1 }[m[2] ?? "s"] ?? 1) : 0;
 }

@@ -24,7 +24,7 @@ export class Notice {
       [r.cut, r.cutAt, "edge closes a cycle", "edges close cycles"],
       [r.doubled, r.doubledAt, "node has an id that another has too", "nodes have ids that others have too"],
     ] as const).filter(([n]) => n > 0);
-    const told = this.app.info?.header.facts["repairs"] ?? "";
+    const told = this.app.info?.header.facts.repairs ?? "";
     this.element.hidden = parts.length === 0 && !told;
     const words = parts.flatMap(([n, item, one, many], i) => [i > 0 ? "; " : "", link(`${count(n)} ${n === 1 ? one : many}`, () => void this.app.reveal(item))]);
     this.element.replaceChildren(el("span", {}, "Opened with repairs: ", told, told && words.length > 0 ? "; " : "", ...words, "."), button("×", "Close this note", () => (this.element.hidden = true), "icon small"));

@@ -134,7 +134,7 @@ export class OutlinePanel {
       PageDown: () => move(20),
       PageUp: () => move(-20),
       ArrowRight: () => void (at && at.key !== 0 && !at.open ? this.toggle(at) : move(1)),
-      ArrowLeft: () => void (at && at.open && this.toggle(at)),
+      ArrowLeft: () => void (at?.open && this.toggle(at)),
       Enter: () => void (at && (at.key !== 0 ? this.app.toggle(at.item) : this.app.reveal(at.item))),
     };
     const run = keys[e.key];

@@ -29,7 +29,7 @@ const DEEPEST = 12;
 
 export async function icicle(s: Shown, name: string): Promise<Icicle | null> {
   const m = await measure(s, name);
-  if (!m || m.combine !== "sum") return null;
+  if (m?.combine !== "sum") return null;
   const { h } = s;
   const value = byItem(h, m);
   const total = value[h.nodes] || 0;

@@ -179,7 +179,7 @@ async function errors(s: Shown, name: "error" | "inherited"): Promise<Measured |
   const of = table.floats(name === "error" ? "own" : "inherited");
   const stages = table.ints("stage", -1);
   const own = stages.includes(s.stage.stage);
-  for (let r = 0; r < table.rows; r++) if (!own || stages[r] === s.stage.stage) figures.put(node[r], (before) => (before >= of[r] ? before : of[r]));
+  for (let r = 0; r < table.rows; r++) if (!own || stages[r] === s.stage.stage) figures.put(node[r], (before) => (Math.max(before , of[r])));
   const m = make(name, name === "error" ? "Error of its own" : "Inherited error", "number", "max", figures.value, "against a float64 replay", figures.inside);
   return own || measuredHere(s, node) ? m : elsewhere(s, m);
 }

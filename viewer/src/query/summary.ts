@@ -145,7 +145,7 @@ export const idAt = (s: Shown, item: number): number => (item < s.h.nodes ? idOf
 export async function kernelTitles(s: Shown): Promise<ReadonlyMap<number, string>> {
   const out = new Map<number, string>();
   const table = await tablesOf(s.recording, s.graph.index).table("kernels");
-  if (!table || !table.has("title")) return out;
+  if (!table?.has("title")) return out;
   const nodes = table.ints("node", -1);
   const texts = table.ints("title");
   for (let r = 0; r < table.rows; r++) out.set(nodes[r], s.recording.strings.head(texts[r], 200));

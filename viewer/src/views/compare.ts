@@ -71,7 +71,7 @@ export class Compare {
     } else if (graphs[now.graph].stages.length > 1) {
       // The way it came in on the left, the way it is now on the right.
       start = { ...now, diff: false };
-      const left = now.stage > 0 ? 0 : now.stage;
+      const left = Math.min(now.stage , 0);
       this.busy = true;
       if (now.stage > 0 || now.diff) await this.app.show({ ...now, stage: left, diff: false }, { fit: true });
       this.busy = false;
