@@ -27,7 +27,7 @@ help:
 	@echo "make test-models  models and ops against PyTorch and ONNX: the suites in full"
 	@echo "make fuzz MINUTES=10  mutated files, hostile values, random graphs, kills and forks"
 	@echo "make lint         ruff, mypy, layers, weight of the import; no tests"
-	@echo "make format       let ruff rewrite the sources"
+	@echo "make format       let ruff and Biome rewrite the sources"
 	@echo "make bench        the measurements in benchmarks/"
 	@echo "make bench-symbolic  modules for all sizes beside modules for one size each"
 	@echo "make bench-viewer the viewer beside Netron and Model Explorer, in Chromium"
@@ -75,6 +75,7 @@ lint: $(DEV)
 format: $(DEV)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+	$(BIN)/python tools/viewer_bundle.py npm run format
 
 viewer: $(BASE)
 	@$(BIN)/python tools/viewer_bundle.py
@@ -90,7 +91,8 @@ test-all:
 	@$(MAKE) --no-print-directory test MARKS=
 
 test-viewer: $(DEV)
-	$(say) "viewer: types, unit tests, bundle"
+	$(say) "viewer: format and lint, types, unit tests, bundle"
+	@$(BIN)/python tools/viewer_bundle.py npm run lint
 	@$(BIN)/python tools/viewer_bundle.py npm run typecheck
 	@$(BIN)/python tools/viewer_bundle.py npm test
 	@$(BIN)/python tools/viewer_bundle.py

@@ -6,7 +6,16 @@ import { gzipSync } from "node:zlib";
 
 const LIMIT = 700 * 1024; // compressed; see docs: the bundle's budget
 const watch = process.argv.includes("--watch");
-const common = { bundle: true, minify: true, target: "es2022", legalComments: "none", write: false, logLevel: "warning", jsx: "automatic", jsxImportSource: "preact" };
+const common = {
+  bundle: true,
+  minify: true,
+  target: "es2022",
+  legalComments: "none",
+  write: false,
+  logLevel: "warning",
+  jsx: "automatic",
+  jsxImportSource: "preact",
+};
 
 const hash = (text) => `'sha256-${createHash("sha256").update(text).digest("base64")}'`;
 
@@ -17,11 +26,21 @@ async function page(result) {
   const js = inert(result.outputFiles.find((f) => f.path.endsWith(".js")).text.trim());
   const css = (result.outputFiles.find((f) => f.path.endsWith(".css"))?.text ?? "").trim();
   const csp = [
-    "default-src 'none'", `script-src ${hash(js)} blob:`, "worker-src blob:", `style-src ${hash(css)} 'unsafe-hashes'`, "style-src-attr 'unsafe-inline'",
-    "img-src data: blob:", "connect-src 'self'", "base-uri 'none'", "form-action 'none'",
+    "default-src 'none'",
+    `script-src ${hash(js)} blob:`,
+    "worker-src blob:",
+    `style-src ${hash(css)} 'unsafe-hashes'`,
+    "style-src-attr 'unsafe-inline'",
+    "img-src data: blob:",
+    "connect-src 'self'",
+    "base-uri 'none'",
+    "form-action 'none'",
   ].join("; ");
   const template = await readFile("index.html", "utf8");
-  const html = template.replace("{{csp}}", () => csp).replace("{{css}}", () => css).replace("{{js}}", () => js);
+  const html = template
+    .replace("{{csp}}", () => csp)
+    .replace("{{css}}", () => css)
+    .replace("{{js}}", () => js);
   await rm("dist", { recursive: true, force: true });
   await mkdir("dist");
   await writeFile("dist/viewer.html", html);

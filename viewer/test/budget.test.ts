@@ -34,7 +34,10 @@ async function refused(bytes: Uint8Array, pattern: RegExp): Promise<void> {
 
 test("a small file claims no rows without bytes for them", async () => {
   for (const rows of [2 ** 52, 3_000_000, -1]) {
-    await refused(glass({ "g0/nodes.0": table({ rows, columns: [] }) }), /g0\/nodes\.0: asks for .* rows; a file of this size may have 2,000,000/);
+    await refused(
+      glass({ "g0/nodes.0": table({ rows, columns: [] }) }),
+      /g0\/nodes\.0: asks for .* rows; a file of this size may have 2,000,000/,
+    );
   }
   for (const rows of [0.5, null, "9", 2 ** 60]) {
     await refused(glass({ "g0/nodes.0": table({ rows, columns: [] }) }), /lacks rows or columns/);
@@ -68,7 +71,11 @@ test("headers of brackets and of stages are refused before they are parsed or ke
 });
 
 test("nesting ends, and is not deeper than a page can draw", async () => {
-  const nested = (parents: number[]): Uint8Array => glass({}, parents.map((parent) => ({ ...GRAPH, parent })));
+  const nested = (parents: number[]): Uint8Array =>
+    glass(
+      {},
+      parents.map((parent) => ({ ...GRAPH, parent })),
+    );
   await refused(nested([-1, 2, 1]), /graphs: entry 2 is nested in 1/);
   await refused(nested([0]), /entry 0 is nested in 0/);
   await refused(nested([-1, 7]), /entry 1 is nested in 7/);

@@ -8,7 +8,12 @@ import { defaultFont } from "../src/layout/measure";
 import { makeGlass, type GraphSpec } from "./support/glass";
 import { transformer } from "./support/models";
 
-const call: Call = { cancelled: false, progress: () => undefined, breathe: () => Promise.resolve(), transfer: () => undefined };
+const call: Call = {
+  cancelled: false,
+  progress: () => undefined,
+  breathe: () => Promise.resolve(),
+  transfer: () => undefined,
+};
 const view: ViewSpec = { graph: 0, stage: 0, grouping: "module", across: false, fold: { base: "none", changes: [] } };
 
 /** Items of all nodes with an op, in order of computation. */
@@ -34,7 +39,10 @@ test("what was warmed is what is shown, without reading or sorting it again", as
   await m.warm({ start: { grouping: "no such grouping" } }, call);
   const told: string[] = [];
   const listening: Call = { ...call, progress: (p) => told.push(p.text) };
-  const shown = await m.show({ view: { ...view, fold: { base: "first", changes: [] } }, width: 1280, height: 680 }, listening);
+  const shown = await m.show(
+    { view: { ...view, fold: { base: "first", changes: [] } }, width: 1280, height: 680 },
+    listening,
+  );
   assert.deepEqual(shown.fold, plain.shown.fold);
   assert.deepEqual(shown.update.labels, plain.shown.update.labels);
   assert.ok(!told.includes("Sorting nodes") && !told.includes("Grouping nodes"), told.join());

@@ -18,7 +18,10 @@ const W = 1280;
 const H = 680;
 const state: FrameState = { selected: -1, hover: -1, strokes: null, overlay: null, tween: null, links: [] };
 
-async function sceneOf(h: Hierarchy, how: "all" | "flat" | "folded"): Promise<{ scene: Scene; session: LayoutSession }> {
+async function sceneOf(
+  h: Hierarchy,
+  how: "all" | "flat" | "folded",
+): Promise<{ scene: Scene; session: LayoutSession }> {
   const session = new LayoutSession(h, new Measure(), { across: false, width: 1000, height: 640 });
   if (how === "all") session.setAll(true);
   session.flat = how === "flat";
@@ -58,7 +61,10 @@ test("nested sheets do not paint the window over and over", async () => {
       const [x, y, w, h] = list.fills.f.subarray(5 * i, 5 * i + 4);
       painted += Math.max(0, Math.min(W, x + w) - Math.max(0, x)) * Math.max(0, Math.min(H, y + h) - Math.max(0, y));
     }
-    assert.ok(painted > 0.2 * W * H && painted < 1.6 * W * H, `${(painted / W / H).toFixed(2)} windows painted at ${k} times`);
+    assert.ok(
+      painted > 0.2 * W * H && painted < 1.6 * W * H,
+      `${(painted / W / H).toFixed(2)} windows painted at ${k} times`,
+    );
   }
 });
 
@@ -85,7 +91,12 @@ test("what is pointed at is what is drawn there", async () => {
     for (const item of session.membersOf(g)) {
       const p = scene.place(item);
       if (!p || (item >= scene.nodes && scene.open(p.view, p.index))) continue;
-      const hit = hitTest(scene, camera, camera.x + (p.x + p.w / 2) * camera.scale, camera.y + (p.y + p.h / 2) * camera.scale);
+      const hit = hitTest(
+        scene,
+        camera,
+        camera.x + (p.x + p.w / 2) * camera.scale,
+        camera.y + (p.y + p.h / 2) * camera.scale,
+      );
       assert.equal(hit?.item, item);
     }
   }
@@ -116,7 +127,7 @@ test("zooming keeps the point under the cursor", () => {
 });
 
 test("names in an SVG are text and nothing else", async () => {
-  const h = await load({ nodes: [{ op: "<script>alert(1)</script>" }, { op: "a & \"b\" \u0001", inputs: [0] }] });
+  const h = await load({ nodes: [{ op: "<script>alert(1)</script>" }, { op: 'a & "b" \u0001', inputs: [0] }] });
   const { scene } = await sceneOf(h, "folded");
   const { list } = frame(scene, new Camera(20, 20, 1), true);
   const svg = svgOf(list, W, H, LIGHT.paper);

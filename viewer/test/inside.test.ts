@@ -11,17 +11,43 @@ import { makeGlass, type GraphSpec } from "./support/glass";
 /** x -> Fused(x, w) -> After; the body computes Mul(x, w), then Relu, and hands its first operand on as a second output. */
 const body: GraphSpec = {
   nodes: [
-    { op: "Input", kind: "source" }, { op: "Input", kind: "source" }, { op: "Mul", inputs: [0, 1] }, { op: "Relu", inputs: [2] },
+    { op: "Input", kind: "source" },
+    { op: "Input", kind: "source" },
+    { op: "Mul", inputs: [0, 1] },
+    { op: "Relu", inputs: [2] },
   ],
-  inputs: [0, 1], outputs: [[3, 0], [0, 0]],
+  inputs: [0, 1],
+  outputs: [
+    [3, 0],
+    [0, 0],
+  ],
 };
-const fused = (id: number, from: number, path: string) => ({ id, op: "Fused", inputs: [from, 1], outputs: ["f32[2]", "f32[2]"], path, bodies: [1] });
+const fused = (id: number, from: number, path: string) => ({
+  id,
+  op: "Fused",
+  inputs: [from, 1],
+  outputs: ["f32[2]", "f32[2]"],
+  path,
+  bodies: [1],
+});
 const spec: GraphSpec = {
   nodes: [
-    { id: 0, op: "Input", kind: "source", name: "x" }, { id: 1, op: "Input", kind: "source", name: "w" }, fused(2, 0, "net"),
-    { id: 3, op: "After", inputs: [[2, 0], [2, 1]], path: "net" },
+    { id: 0, op: "Input", kind: "source", name: "x" },
+    { id: 1, op: "Input", kind: "source", name: "w" },
+    fused(2, 0, "net"),
+    {
+      id: 3,
+      op: "After",
+      inputs: [
+        [2, 0],
+        [2, 1],
+      ],
+      path: "net",
+    },
   ],
-  inputs: [0, 1], outputs: [[3, 0]], bodies: [body],
+  inputs: [0, 1],
+  outputs: [[3, 0]],
+  bodies: [body],
 };
 
 async function unfolded(graph: GraphSpec, ids: readonly number[]) {
@@ -32,7 +58,9 @@ async function unfolded(graph: GraphSpec, ids: readonly number[]) {
   const titles = Array.from({ length: stage.count }, (_, n) => nodeTitle(h, n));
   const reads = (title: string): string[] => {
     const n = titles.indexOf(title);
-    return Array.from(stage.inputs.values.subarray(stage.inputs.offsets[n], stage.inputs.offsets[n + 1]), (s) => (s < 0 ? "nothing" : titles[s]));
+    return Array.from(stage.inputs.values.subarray(stage.inputs.offsets[n], stage.inputs.offsets[n + 1]), (s) =>
+      s < 0 ? "nothing" : titles[s],
+    );
   };
   return { h, titles, reads };
 }
@@ -50,7 +78,10 @@ test("the ops of a body stand in its node's place and read what the node read", 
 });
 
 test("one unfolded node may read another", async () => {
-  const two: GraphSpec = { ...spec, nodes: [...spec.nodes.slice(0, 3), fused(4, 2, "net"), { id: 3, op: "After", inputs: [[4, 0]] }] };
+  const two: GraphSpec = {
+    ...spec,
+    nodes: [...spec.nodes.slice(0, 3), fused(4, 2, "net"), { id: 3, op: "After", inputs: [[4, 0]] }],
+  };
   const { titles, reads } = await unfolded(two, [2, 4]);
   assert.equal(titles.filter((t) => t === "Mul").length, 2);
   assert.deepEqual(reads("After"), ["Relu"]);

@@ -27,15 +27,31 @@ function flowOf(s: Spec): Flow {
   for (let i = 0; i < s.n; i++) [w[i], h[i]] = s.size ? s.size(i) : [100, 36];
   const m = edges.length;
   return {
-    n, kind, w, h, axis: w.map((v) => v / 2), top: new Float32Array(n), bottom: h.slice(), stem: new Float32Array(n), m,
-    signW: new Float32Array(n).fill(70), signH: new Float32Array(n).fill(18),
-    src: Int32Array.from(edges, (e) => e[0]), dst: Int32Array.from(edges, (e) => e[1]), leave: new Float32Array(m).fill(NaN),
-    enter: new Float32Array(m).fill(NaN), net: Int32Array.from(edges, (e) => e[0]), portAt: null, careful: true, loose: false,
+    n,
+    kind,
+    w,
+    h,
+    axis: w.map((v) => v / 2),
+    top: new Float32Array(n),
+    bottom: h.slice(),
+    stem: new Float32Array(n),
+    m,
+    signW: new Float32Array(n).fill(70),
+    signH: new Float32Array(n).fill(18),
+    src: Int32Array.from(edges, (e) => e[0]),
+    dst: Int32Array.from(edges, (e) => e[1]),
+    leave: new Float32Array(m).fill(NaN),
+    enter: new Float32Array(m).fill(NaN),
+    net: Int32Array.from(edges, (e) => e[0]),
+    portAt: null,
+    careful: true,
+    loose: false,
   };
 }
 
 const lay = (f: Flow, height = 1e7): Arrangement => arrange(f, { width: 1.7 * height, height, share: 1 }, newWork());
-const chain = (n: number): (readonly [number, number])[] => Array.from({ length: n - 1 }, (_, i) => [i, i + 1] as const);
+const chain = (n: number): (readonly [number, number])[] =>
+  Array.from({ length: n - 1 }, (_, i) => [i, i + 1] as const);
 
 function randomFlow(seed: number, n: number): Flow {
   const r = random(seed);
@@ -52,7 +68,10 @@ function assertNoOverlap(f: Flow, a: Arrangement): void {
   const boxes = [...Array(f.n).keys()].filter((v) => f.kind[v] === 0).sort((p, q) => a.y[p] - a.y[q]);
   for (let i = 0; i < boxes.length; i++) {
     const p = boxes[i];
-    assert.ok(a.x[p] >= -0.5 && a.y[p] >= -0.5 && a.x[p] + f.w[p] <= a.width + 0.5 && a.y[p] + f.h[p] <= a.height + 0.5, `box ${p} outside`);
+    assert.ok(
+      a.x[p] >= -0.5 && a.y[p] >= -0.5 && a.x[p] + f.w[p] <= a.width + 0.5 && a.y[p] + f.h[p] <= a.height + 0.5,
+      `box ${p} outside`,
+    );
     for (let j = i + 1; j < boxes.length && a.y[boxes[j]] < a.y[p] + f.h[p]; j++) {
       const q = boxes[j];
       const apart = a.x[p] + f.w[p] <= a.x[q] + 0.01 || a.x[q] + f.w[q] <= a.x[p] + 0.01;
@@ -64,7 +83,8 @@ function assertNoOverlap(f: Flow, a: Arrangement): void {
 /** Points of edge e. */
 function path(a: Arrangement, e: number): { x: number; y: number; bend: number }[] {
   const out = [];
-  for (let i = a.pathStart[e]; i < a.pathStart[e + 1]; i++) out.push({ x: a.points[3 * i], y: a.points[3 * i + 1], bend: a.points[3 * i + 2] });
+  for (let i = a.pathStart[e]; i < a.pathStart[e + 1]; i++)
+    out.push({ x: a.points[3 * i], y: a.points[3 * i + 1], bend: a.points[3 * i + 2] });
   return out;
 }
 
@@ -104,7 +124,8 @@ test("edges run downwards without a break, from their source's lower to their ta
         assert.equal(p[i].bend, 0);
       }
       const [s, t] = [f.src[e], f.dst[e]];
-      if (f.kind[s] === 0) assert.ok(Math.abs(p[0].y - (a.y[s] + f.h[s])) < 0.6 && p[0].x >= a.x[s] && p[0].x <= a.x[s] + f.w[s]);
+      if (f.kind[s] === 0)
+        assert.ok(Math.abs(p[0].y - (a.y[s] + f.h[s])) < 0.6 && p[0].x >= a.x[s] && p[0].x <= a.x[s] + f.w[s]);
       const end = p[p.length - 1];
       if (f.kind[t] === 0) assert.ok(Math.abs(end.y - a.y[t]) < 0.6 && end.x >= a.x[t] && end.x <= a.x[t] + f.w[t]);
     }
@@ -128,7 +149,8 @@ test("the same input gives the same drawing", () => {
 test("independent branches keep the order they were given in", () => {
   const branches = 6;
   const edges: (readonly [number, number])[] = [];
-  for (let b = 0; b < branches; b++) edges.push([0, 1 + b], [1 + b, 1 + branches + b], [1 + branches + b, 1 + 2 * branches]);
+  for (let b = 0; b < branches; b++)
+    edges.push([0, 1 + b], [1 + b, 1 + branches + b], [1 + branches + b, 1 + 2 * branches]);
   const a = lay(flowOf({ n: 2 + 2 * branches, edges }));
   for (let b = 1; b < branches; b++) {
     assert.ok(a.x[1 + b] > a.x[b], "first row");
@@ -211,7 +233,8 @@ test("edges of a field run between its boxes and cross nothing", () => {
   assertNoOverlap(f, a);
   assertClear(f, a);
   const [low, high] = [Math.min(...a.x), Math.max(...a.x) + 100];
-  for (let e = 0; e < f.m; e++) for (const p of path(a, e)) assert.ok(p.x > low - 40 && p.x < high + 40, "no lane beside the field");
+  for (let e = 0; e < f.m; e++)
+    for (const p of path(a, e)) assert.ok(p.x > low - 40 && p.x < high + 40, "no lane beside the field");
 });
 
 test("a side input gives way: the chain that it joins stays straight", () => {

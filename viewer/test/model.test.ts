@@ -18,7 +18,14 @@ test("a recording is read back: columns, deltas, strings, groups", async () => {
       nodes: [
         { op: "Input", kind: "source", name: "x", outputs: ["float32[1, 128]"] },
         { op: "Split", inputs: [0], outputs: ["float32[1, 64]", "float32[1, 64]"], path: "a" },
-        { op: "Mul", inputs: [[1, 0], [1, 1]], path: "a/b" },
+        {
+          op: "Mul",
+          inputs: [
+            [1, 0],
+            [1, 1],
+          ],
+          path: "a/b",
+        },
       ],
       inputs: [0],
     }),
@@ -45,7 +52,7 @@ test("damaged files are refused with the place and what to do", async () => {
     );
   };
   await rejects(new Uint8Array(10), /not a Glasshouse recording/);
-  await rejects(new TextEncoder().encode("{\"a\": 1}".repeat(20)), /not a Glasshouse recording/);
+  await rejects(new TextEncoder().encode('{"a": 1}'.repeat(20)), /not a Glasshouse recording/);
   await rejects(good.slice(0, good.length - 40), /cut off/);
   const flipped = good.slice();
   flipped.fill(0xff, 60, 90);
@@ -85,13 +92,31 @@ test("a diff keeps what was removed in place and tells what happened to the rest
   ];
   const g = await Graph.load(await Recording.open(makeGlass({ nodes, stages: ["trace", "Fuse"] })), 0);
   const s = selectStage(g, 1, true);
-  assert.deepEqual([...s.row].map((r, n) => [g.strings.at(g.op[r]), s.change[n]]), [["Input", 0], ["Mul", 2], ["Add", 2], ["Fused", 1], ["Relu", 3]]);
+  assert.deepEqual(
+    [...s.row].map((r, n) => [g.strings.at(g.op[r]), s.change[n]]),
+    [
+      ["Input", 0],
+      ["Mul", 2],
+      ["Add", 2],
+      ["Fused", 1],
+      ["Relu", 3],
+    ],
+  );
   assert.equal(s.edges, 4);
-  assert.equal(selectStage(g, 0, true).change.some((c) => c !== 0), false);
+  assert.equal(
+    selectStage(g, 0, true).change.some((c) => c !== 0),
+    false,
+  );
 });
 
 test("a group around one group is one box with both names", async () => {
-  const h = await load({ nodes: [{ op: "A", path: "encoder/layer/0" }, { op: "B", path: "encoder/layer/1", inputs: [0] }, { op: "C", inputs: [1] }] });
+  const h = await load({
+    nodes: [
+      { op: "A", path: "encoder/layer/0" },
+      { op: "B", path: "encoder/layer/1", inputs: [0] },
+      { op: "C", inputs: [1] },
+    ],
+  });
   assert.deepEqual(titles(h), ["test", "encoder.layer", "layer.0", "layer.1"]);
 });
 
@@ -100,11 +125,20 @@ test("identical layers are recognised, different ones are not", async () => {
   const layers = group(h, "layers × 12");
   assert.ok(layers > 0, titles(h).slice(0, 6).join());
   assert.equal(h.repeat[layers], 12);
-  assert.equal(titles(h).filter((t) => /^q × /.test(t)).length, 0, "q, k and v are no run: their names say what they are");
+  assert.equal(
+    titles(h).filter((t) => /^q × /.test(t)).length,
+    0,
+    "q, k and v are no run: their names say what they are",
+  );
   const spec = transformer(4);
-  const changed = spec.nodes.map((n, i) => (n.path === "layers/2/mlp" && n.op === "Gelu" ? { ...n, op: "Relu" } : spec.nodes[i]));
+  const changed = spec.nodes.map((n, i) =>
+    n.path === "layers/2/mlp" && n.op === "Gelu" ? { ...n, op: "Relu" } : spec.nodes[i],
+  );
   const other = await load({ ...spec, nodes: changed });
-  assert.equal([...other.repeat].some((r) => r > 0), false);
+  assert.equal(
+    [...other.repeat].some((r) => r > 0),
+    false,
+  );
 });
 
 test("a run among other members gets a group of its own", async () => {
@@ -121,11 +155,21 @@ test("a run among other members gets a group of its own", async () => {
 
 test("a module called before and after another is a box for each call, unless one box is no trouble", async () => {
   const twice = await load({
-    nodes: [{ op: "Conv", path: "net/conv1" }, { op: "Relu", path: "net/relu", inputs: [0] }, { op: "Conv", path: "net/conv2", inputs: [1] }, { op: "Relu", path: "net/relu", inputs: [2] }],
+    nodes: [
+      { op: "Conv", path: "net/conv1" },
+      { op: "Relu", path: "net/relu", inputs: [0] },
+      { op: "Conv", path: "net/conv2", inputs: [1] },
+      { op: "Relu", path: "net/relu", inputs: [2] },
+    ],
   });
   assert.deepEqual(titles(twice), ["test", "net", "conv1", "relu", "conv2", "relu (2)"]);
   const beside = await load({
-    nodes: [{ op: "Split", path: "net/split" }, { op: "Rot", path: "net/rotary", inputs: [0] }, { op: "Rot", path: "net/rotary", inputs: [0] }, { op: "Mul", path: "net/mul", inputs: [1, 2] }],
+    nodes: [
+      { op: "Split", path: "net/split" },
+      { op: "Rot", path: "net/rotary", inputs: [0] },
+      { op: "Rot", path: "net/rotary", inputs: [0] },
+      { op: "Mul", path: "net/mul", inputs: [1, 2] },
+    ],
   });
   assert.deepEqual(titles(beside), ["test", "net", "split", "rotary", "mul"]);
 });
@@ -171,7 +215,12 @@ test("every node lies in one interval of each of its groups", async () => {
 });
 
 test("a hierarchy 5,000 levels deep and a name of a megabyte are no trouble", async () => {
-  const deep = await load({ nodes: [{ op: "A", path: Array.from({ length: 5000 }, (_, i) => `m${i}`).join("/") }, { op: "B".repeat(1 << 20), inputs: [0] }] });
+  const deep = await load({
+    nodes: [
+      { op: "A", path: Array.from({ length: 5000 }, (_, i) => `m${i}`).join("/") },
+      { op: "B".repeat(1 << 20), inputs: [0] },
+    ],
+  });
   assert.ok(deep.groups >= 1);
   assert.ok(nodeTitle(deep, 1).length <= 200);
 });

@@ -10,7 +10,12 @@ import { parseQuery, QueryError } from "../src/query/language";
 import { makeGlass, type GraphSpec } from "./support/glass";
 import { transformer } from "./support/models";
 
-const call: Call = { cancelled: false, progress: () => undefined, breathe: () => Promise.resolve(), transfer: () => undefined };
+const call: Call = {
+  cancelled: false,
+  progress: () => undefined,
+  breathe: () => Promise.resolve(),
+  transfer: () => undefined,
+};
 const view: ViewSpec = { graph: 0, stage: 0, grouping: "module", across: false, fold: { base: "none", changes: [] } };
 
 async function open(spec: GraphSpec, stage = 0) {
@@ -33,9 +38,20 @@ const staged: GraphSpec = {
 };
 
 test("terms are told apart by how they are written", () => {
-  const kinds = (q: string): string[] => parseQuery(q).flat().map((t) => (t.not ? "-" : "") + t.type);
+  const kinds = (q: string): string[] =>
+    parseQuery(q)
+      .flat()
+      .map((t) => (t.not ? "-" : "") + t.type);
   assert.deepEqual(kinds('gelu op:add shape:1,128 model.py:41 axis:-1 time>10us -kind:norm "two words" /a b/'), [
-    "text", "field", "shape", "place", "attr", "measure", "-field", "text", "text",
+    "text",
+    "field",
+    "shape",
+    "place",
+    "attr",
+    "measure",
+    "-field",
+    "text",
+    "text",
   ]);
   assert.equal(parseQuery("op:a | op:b x").length, 2);
   assert.deepEqual(parseQuery("  "), []);
@@ -96,14 +112,29 @@ test("two stages are compared by id", async () => {
   const after = await open(staged, 1);
   const m = await before.matchWith({ other: await after.signature({ byId: true }, call) }, call);
   assert.deepEqual([m.onlyLeft, m.onlyRight, m.changed], [2, 1, 1]);
-  assert.deepEqual(m.list.map((d) => [d.title, d.what]), [["Matmul", ""], ["Gelu", ""], ["Fused", ""], ["Tanh", "inputs"]]);
+  assert.deepEqual(
+    m.list.map((d) => [d.title, d.what]),
+    [
+      ["Matmul", ""],
+      ["Gelu", ""],
+      ["Fused", ""],
+      ["Tanh", "inputs"],
+    ],
+  );
 });
 
 test("two files are matched by name, by module and op, and by their neighbours", async () => {
   const one: GraphSpec = {
     nodes: [
       { op: "Input", kind: "source", name: "x", outputs: ["float32[4]"] },
-      { op: "aten.linear.default", kind: "matmul", name: "linear", inputs: [0], path: "net/fc", outputs: ["float32[8]"] },
+      {
+        op: "aten.linear.default",
+        kind: "matmul",
+        name: "linear",
+        inputs: [0],
+        path: "net/fc",
+        outputs: ["float32[8]"],
+      },
       { op: "aten.relu.default", name: "relu", inputs: [1], path: "net", outputs: ["float32[8]"] },
       { op: "aten.tanh.default", name: "tanh", inputs: [2], outputs: ["float32[8]"] },
     ],
@@ -124,9 +155,29 @@ test("two files are matched by name, by module and op, and by their neighbours",
 
 test("the first rule that fits a box wins; a broken one says so", async () => {
   const m = await open(transformer(2));
-  const rule = (query: string, color: string) => ({ queries: [{ type: "query", query }], styles: { node_bg_color: { id: "node_bg_color", value: color } } });
-  const regex = { queries: [{ type: "regex", queryRegex: "^Add$", matchTypes: ["title"] }, { type: "node_type", nodeType: "op_nodes" }], styles: { node_bg_color: "#00ff00" } };
-  const r = await m.styles({ rules: [rule("op:softmax", "#ff0000"), rule("kind:reduction", "#0000ff"), regex, rule("/(/", "#fff"), { ...rule("op:gelu", "#123456"), enabled: false }] }, call);
+  const rule = (query: string, color: string) => ({
+    queries: [{ type: "query", query }],
+    styles: { node_bg_color: { id: "node_bg_color", value: color } },
+  });
+  const regex = {
+    queries: [
+      { type: "regex", queryRegex: "^Add$", matchTypes: ["title"] },
+      { type: "node_type", nodeType: "op_nodes" },
+    ],
+    styles: { node_bg_color: "#00ff00" },
+  };
+  const r = await m.styles(
+    {
+      rules: [
+        rule("op:softmax", "#ff0000"),
+        rule("kind:reduction", "#0000ff"),
+        regex,
+        rule("/(/", "#fff"),
+        { ...rule("op:gelu", "#123456"), enabled: false },
+      ],
+    },
+    call,
+  );
   assert.deepEqual(r.counts.slice(0, 3), [2, 2, 6]);
   assert.equal(r.counts[3], -1);
   assert.ok(r.problems[3]);
@@ -163,7 +214,20 @@ test("the outline lists a window of an opened tree", async () => {
 });
 
 test("a place survives as a link, and a broken link is no place", () => {
-  const spec: ViewSpec = { graph: 2, stage: 3, grouping: "my kernels & more", across: true, diff: true, fold: { base: "none", changes: [[12, 1], [-7, 2]] } };
+  const spec: ViewSpec = {
+    graph: 2,
+    stage: 3,
+    grouping: "my kernels & more",
+    across: true,
+    diff: true,
+    fold: {
+      base: "none",
+      changes: [
+        [12, 1],
+        [-7, 2],
+      ],
+    },
+  };
   const text = writePlace(spec, { key: -4 }, new Camera(-120, 33, 0.75), "data:heat", "op:add | x");
   const back = readPlace(`#${text}`);
   assert.deepEqual(back?.spec, spec);
@@ -172,5 +236,12 @@ test("a place survives as a link, and a broken link is no place", () => {
   assert.equal(back?.color, "data:heat");
   assert.equal(back?.query, "op:add | x");
   assert.equal(readPlace("#nonsense"), null);
-  assert.deepEqual(readPlace("#g=-1&s=x&f=evil.9_9&at=z&c=1_2_0")?.spec, { graph: 0, stage: 0, grouping: "module", across: false, diff: false, fold: { base: "first", changes: [] } });
+  assert.deepEqual(readPlace("#g=-1&s=x&f=evil.9_9&at=z&c=1_2_0")?.spec, {
+    graph: 0,
+    stage: 0,
+    grouping: "module",
+    across: false,
+    diff: false,
+    fold: { base: "first", changes: [] },
+  });
 });

@@ -11,7 +11,8 @@ import { groupTitle } from "../src/model/labels";
 import { Scene } from "../src/gl/scene";
 import { load, transformer } from "./support/models";
 
-const session = (h: Hierarchy, across = false): LayoutSession => new LayoutSession(h, new Measure(), { across, width: 1000, height: 600 });
+const session = (h: Hierarchy, across = false): LayoutSession =>
+  new LayoutSession(h, new Measure(), { across, width: 1000, height: 600 });
 const find = (h: Hierarchy, title: string): number => {
   for (let g = 0; g < h.groups; g++) if (groupTitle(h, g) === title) return g;
   throw new Error(`no group ${title}`);
@@ -25,10 +26,20 @@ function assertSound(s: LayoutSession): void {
     const n = shape.small.length;
     for (let i = 0; i < n; i++) {
       if (r[4 * i + 2] === 0) continue;
-      assert.ok(r[4 * i] >= -0.6 && r[4 * i + 1] >= -0.6 && r[4 * i] + r[4 * i + 2] <= shape.w + 0.6 && r[4 * i + 1] + r[4 * i + 3] <= shape.h + 0.6, "inside its group");
+      assert.ok(
+        r[4 * i] >= -0.6 &&
+          r[4 * i + 1] >= -0.6 &&
+          r[4 * i] + r[4 * i + 2] <= shape.w + 0.6 &&
+          r[4 * i + 1] + r[4 * i + 3] <= shape.h + 0.6,
+        "inside its group",
+      );
       for (let j = i + 1; j < n; j++) {
         if (r[4 * j + 2] === 0) continue;
-        const apart = r[4 * i] + r[4 * i + 2] <= r[4 * j] + 0.1 || r[4 * j] + r[4 * j + 2] <= r[4 * i] + 0.1 || r[4 * i + 1] + r[4 * i + 3] <= r[4 * j + 1] + 0.1 || r[4 * j + 1] + r[4 * j + 3] <= r[4 * i + 1] + 0.1;
+        const apart =
+          r[4 * i] + r[4 * i + 2] <= r[4 * j] + 0.1 ||
+          r[4 * j] + r[4 * j + 2] <= r[4 * i] + 0.1 ||
+          r[4 * i + 1] + r[4 * i + 3] <= r[4 * j + 1] + 0.1 ||
+          r[4 * j + 1] + r[4 * j + 3] <= r[4 * i + 1] + 0.1;
         assert.ok(apart, `members ${i} and ${j} of group ${g} overlap`);
       }
     }
@@ -65,7 +76,10 @@ test("open, an identical run shows one of its members; with each, all", async ()
   const run = find(h, "layers × 12");
   s.setFold(run, OPEN);
   await s.layOut();
-  assert.deepEqual([...s.membersOf(run)].map((m) => (m >= h.nodes ? groupTitle(h, m - h.nodes) : "op")), ["norm1", "attn", "op", "norm2", "mlp", "op"]);
+  assert.deepEqual(
+    [...s.membersOf(run)].map((m) => (m >= h.nodes ? groupTitle(h, m - h.nodes) : "op")),
+    ["norm1", "attn", "op", "norm2", "mlp", "op"],
+  );
   const shape = s.shape(run);
   assert.ok(shape && shape.inAt.length === 2 && shape.outAt.length === 1, "x and the mask come in, x goes out");
   s.setFold(run, EACH);
@@ -189,10 +203,14 @@ test("groups turn their ports to where edges come from, so that none cross", asy
   const sum = { op: "Add", kind: "elementwise" };
   // A residual around attention whose mask comes from outside: with the ports of `self` as they come, two edges cross.
   const nodes = [
-    { ...input, name: "x" }, { ...input, name: "mask" },
-    { ...product, inputs: [0], path: "layer/attention/self" }, { ...sum, inputs: [2, 1], path: "layer/attention/self" },
-    { ...product, inputs: [3], path: "layer/attention/output" }, { ...sum, inputs: [4, 0], path: "layer/attention/output" },
-    { ...product, inputs: [5], path: "layer/mlp" }, { ...sum, inputs: [6, 5], path: "layer/mlp" },
+    { ...input, name: "x" },
+    { ...input, name: "mask" },
+    { ...product, inputs: [0], path: "layer/attention/self" },
+    { ...sum, inputs: [2, 1], path: "layer/attention/self" },
+    { ...product, inputs: [3], path: "layer/attention/output" },
+    { ...sum, inputs: [4, 0], path: "layer/attention/output" },
+    { ...product, inputs: [5], path: "layer/mlp" },
+    { ...sum, inputs: [6, 5], path: "layer/mlp" },
   ];
   const h = await load({ nodes, inputs: [0, 1], outputs: [[7, 0]] });
   const s = session(h);
@@ -204,7 +222,8 @@ test("groups turn their ports to where edges come from, so that none cross", asy
 
 test("the drawing of a fold state does not depend on the states before", async () => {
   const h = await load(transformer(3));
-  const drawn = (s: LayoutSession): number[] => s.visibleGroups(false).flatMap((g) => [...(s.shape(g)?.rect ?? []), ...(s.shape(g)?.points ?? [])]);
+  const drawn = (s: LayoutSession): number[] =>
+    s.visibleGroups(false).flatMap((g) => [...(s.shape(g)?.rect ?? []), ...(s.shape(g)?.points ?? [])]);
   const [a, b] = [session(h), session(h)];
   for (const s of [a, b]) s.setAll(true);
   await a.layOut();

@@ -59,10 +59,17 @@ export class App {
   async open(bytes: Uint8Array, name: string, start: Partial<ViewSpec> = {}): Promise<void> {
     const ctx = document.createElement("canvas").getContext("2d");
     if (!ctx) throw new Error("This browser has no canvas.");
-    const buffer = bytes.buffer.byteLength === bytes.byteLength ? (bytes.buffer as ArrayBuffer) : (bytes.slice().buffer as ArrayBuffer);
+    const buffer =
+      bytes.buffer.byteLength === bytes.byteLength
+        ? (bytes.buffer as ArrayBuffer)
+        : (bytes.slice().buffer as ArrayBuffer);
     const onProgress = (p: Progress): void => this.events.emit("progress", p);
     try {
-      const opening = this.engine.call("open", { bytes: buffer, font: measureFonts(ctx) }, { transfer: [buffer], onProgress });
+      const opening = this.engine.call(
+        "open",
+        { bytes: buffer, font: measureFonts(ctx) },
+        { transfer: [buffer], onProgress },
+      );
       // What fails here fails again when it is shown, and is told then.
       this.engine.call("warm", { start }, { onProgress }).catch(() => undefined);
       this.view.start();
@@ -95,7 +102,8 @@ export class App {
     let result: ShowResult;
     try {
       result = await this.engine.call(
-        "show", { view: spec, width, height },
+        "show",
+        { view: spec, width, height },
         { signal: running.signal, onProgress: (p) => this.events.emit("progress", p) },
       );
     } catch (e) {
@@ -152,7 +160,14 @@ export class App {
     const keys = await this.engine.call("insides", { item });
     // Items are numbered anew: what is selected goes by its name.
     const name: ItemName | null = this.selected >= 0 ? await this.engine.call("nameOf", { item: this.selected }) : null;
-    if (keys.length === 0 || !(await this.changeFolds(keys.map((k) => [k, open ? 1 : 0]), item))) return false;
+    if (
+      keys.length === 0 ||
+      !(await this.changeFolds(
+        keys.map((k) => [k, open ? 1 : 0]),
+        item,
+      ))
+    )
+      return false;
     if (name) {
       const [now] = await this.engine.call("itemsNamed", { names: [name] });
       this.select(now);
@@ -216,7 +231,9 @@ export class App {
   }
 
   setGrouping(grouping: string): Promise<boolean> {
-    return this.spec ? this.show({ ...this.spec, grouping, fold: { base: "first", changes: [] } }, { fit: true }) : Promise.resolve(false);
+    return this.spec
+      ? this.show({ ...this.spec, grouping, fold: { base: "first", changes: [] } }, { fit: true })
+      : Promise.resolve(false);
   }
 
   setAcross(across: boolean): Promise<boolean> {

@@ -29,39 +29,64 @@ export class Shell {
   private readonly status = el("div", { class: "status", role: "status", hidden: true });
   private readonly problem = el("div", { class: "problem", role: "alert", hidden: true });
 
-  constructor(private readonly app: App, host: HTMLElement) {
+  constructor(
+    private readonly app: App,
+    host: HTMLElement,
+  ) {
     // On a narrow page these are found in the menu alone.
-    const button = (text: string, title: string, run: () => void): HTMLButtonElement => el("button", { type: "button", class: "wide-only", title, click: run }, text);
+    const button = (text: string, title: string, run: () => void): HTMLButtonElement =>
+      el("button", { type: "button", class: "wide-only", title, click: run }, text);
     const extra = el("div", { class: "slot" });
     const toolbar = el(
-      "header", { class: "toolbar" },
-      el("span", { class: "brand" }, "Glasshouse"), this.title, this.counts,
+      "header",
+      { class: "toolbar" },
+      el("span", { class: "brand" }, "Glasshouse"),
+      this.title,
+      this.counts,
       el("label", { class: "field" }, "Group by ", this.grouping),
-      el("span", { class: "spring" }), extra,
+      el("span", { class: "spring" }),
+      extra,
       button("Unfold all", "Unfold every group (e)", () => void app.unfoldAll()),
       button("Fold all", "Fold every group (c)", () => void app.foldAll()),
       button("Flatten", "Show all nodes without groups", () => void app.flatten()),
       button("Fit", "Show the whole drawing (f)", () => app.view.fit()),
-      el("button", { type: "button", class: "icon", title: "Light or dark", "aria-label": "Light or dark", click: () => this.flipTheme() }, "◐"),
+      el(
+        "button",
+        {
+          type: "button",
+          class: "icon",
+          title: "Light or dark",
+          "aria-label": "Light or dark",
+          click: () => this.flipTheme(),
+        },
+        "◐",
+      ),
     );
     const stage = (this.main = el("main", { class: "stage" }));
     this.slots = {
-      toolbar: extra, left: el("aside", { class: "side left", "aria-label": "Outline" }), right: el("aside", { class: "side right", "aria-label": "Details and styles" }),
-      bottom: el("footer", { class: "bottom" }), over: el("div", { class: "over" }),
+      toolbar: extra,
+      left: el("aside", { class: "side left", "aria-label": "Outline" }),
+      right: el("aside", { class: "side right", "aria-label": "Details and styles" }),
+      bottom: el("footer", { class: "bottom" }),
+      over: el("div", { class: "over" }),
     };
     stage.append(this.slots.over, this.status, this.problem);
     host.append(toolbar, el("div", { class: "middle" }, this.slots.left, stage, this.slots.right), this.slots.bottom);
-    app.view = new GraphView(stage, {
-      select: (item) => app.select(item),
-      toggle: (item) => void app.toggle(item),
-      hover: (item) => app.events.emit("hovered", item),
-      moved: (camera) => {
-        this.minimap?.update();
-        app.events.emit("moved", camera);
+    app.view = new GraphView(
+      stage,
+      {
+        select: (item) => app.select(item),
+        toggle: (item) => void app.toggle(item),
+        hover: (item) => app.events.emit("hovered", item),
+        moved: (camera) => {
+          this.minimap?.update();
+          app.events.emit("moved", camera);
+        },
+        hoverPort: (port) => void app.pointAtPort(port),
+        wanted: (items) => void app.tellFacts(items),
       },
-      hoverPort: (port) => void app.pointAtPort(port),
-      wanted: (items) => void app.tellFacts(items),
-    }, new URLSearchParams(location.search).has("canvas"));
+      new URLSearchParams(location.search).has("canvas"),
+    );
     this.minimap = new Minimap(app.view);
     this.slots.over.append(this.minimap.element);
     this.grouping.addEventListener("change", () => void app.setGrouping(this.grouping.value));
@@ -83,7 +108,9 @@ export class Shell {
     app.events.on("shown", ({ spec, result }) => {
       this.counts.textContent = `${count(result.nodes)} nodes · ${count(result.edges)} edges`;
       const names = result.groupings.length > 0 ? result.groupings : ["module"];
-      this.grouping.replaceChildren(...names.map((n) => el("option", { value: n, selected: n === spec.grouping }, n[0].toUpperCase() + n.slice(1))));
+      this.grouping.replaceChildren(
+        ...names.map((n) => el("option", { value: n, selected: n === spec.grouping }, n[0].toUpperCase() + n.slice(1))),
+      );
       document.documentElement.dataset.ready = "1";
     });
     let shownAt = 0;
@@ -104,7 +131,11 @@ export class Shell {
     });
     app.events.on("failed", (e) => {
       this.problem.hidden = false;
-      this.problem.replaceChildren(el("h2", {}, "This file can't be shown"), el("p", {}, e.message), el("p", { class: "help" }, e instanceof GlassError ? e.help : ""));
+      this.problem.replaceChildren(
+        el("h2", {}, "This file can't be shown"),
+        el("p", {}, e.message),
+        el("p", { class: "help" }, e instanceof GlassError ? e.help : ""),
+      );
     });
     window.addEventListener("keydown", (e) => {
       const target = e.target as HTMLElement;

@@ -32,7 +32,9 @@ export function blend(a: Rgba, b: Rgba, t: number): Rgba {
 export function css(c: Rgba): string {
   const a = alphaOf(c);
   const hex = (v: number): string => v.toString(16).padStart(2, "0");
-  return a === 255 ? `#${hex(red(c))}${hex(green(c))}${hex(blue(c))}` : `rgba(${red(c)},${green(c)},${blue(c)},${(a / 255).toFixed(3)})`;
+  return a === 255
+    ? `#${hex(red(c))}${hex(green(c))}${hex(blue(c))}`
+    : `rgba(${red(c)},${green(c)},${blue(c)},${(a / 255).toFixed(3)})`;
 }
 
 /** A colour as written in a file ("#fff", "#aabbcc", "red"); null when it is none of the plain forms. */
@@ -50,9 +52,36 @@ export function parseColor(text: string): Rgba | null {
 }
 
 const NAMED: Readonly<Record<string, string>> = {
-  black: "#000000", white: "#ffffff", red: "#ff0000", green: "#008000", blue: "#0000ff", yellow: "#ffff00", orange: "#ffa500",
-  purple: "#800080", gray: "#808080", grey: "#808080", pink: "#ffc0cb", brown: "#a52a2a", cyan: "#00ffff", magenta: "#ff00ff",
-  lime: "#00ff00", navy: "#000080", teal: "#008080", olive: "#808000", maroon: "#800000", silver: "#c0c0c0", gold: "#ffd700",
-  lightgreen: "#90ee90", lightblue: "#add8e6", lightgray: "#d3d3d3", lightgrey: "#d3d3d3", darkgreen: "#006400",
-  darkblue: "#00008b", darkred: "#8b0000", salmon: "#fa8072", coral: "#ff7f50", tomato: "#ff6347", violet: "#ee82ee",
+  black: "#000000",
+  white: "#ffffff",
+  red: "#ff0000",
+  green: "#008000",
+  blue: "#0000ff",
+  yellow: "#ffff00",
+  orange: "#ffa500",
+  purple: "#800080",
+  gray: "#808080",
+  grey: "#808080",
+  pink: "#ffc0cb",
+  brown: "#a52a2a",
+  cyan: "#00ffff",
+  magenta: "#ff00ff",
+  lime: "#00ff00",
+  navy: "#000080",
+  teal: "#008080",
+  olive: "#808000",
+  maroon: "#800000",
+  silver: "#c0c0c0",
+  gold: "#ffd700",
+  lightgreen: "#90ee90",
+  lightblue: "#add8e6",
+  lightgray: "#d3d3d3",
+  lightgrey: "#d3d3d3",
+  darkgreen: "#006400",
+  darkblue: "#00008b",
+  darkred: "#8b0000",
+  salmon: "#fa8072",
+  coral: "#ff7f50",
+  tomato: "#ff6347",
+  violet: "#ee82ee",
 };

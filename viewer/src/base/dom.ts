@@ -3,7 +3,9 @@
 type Attributes = Readonly<Record<string, string | number | boolean | ((e: Event) => void)>>;
 
 export function el<K extends keyof HTMLElementTagNameMap>(
-  tag: K, attributes: Attributes = {}, ...children: (Node | string)[]
+  tag: K,
+  attributes: Attributes = {},
+  ...children: (Node | string)[]
 ): HTMLElementTagNameMap[K] {
   const out = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes)) {

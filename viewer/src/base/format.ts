@@ -4,7 +4,9 @@ const THIN = "\u2009";
 
 /** 1234567 -> "1 234 567" with thin spaces; for exact counts. */
 export function count(n: number): string {
-  return Math.round(n).toString().replace(/\B(?=(\d{3})+(?!\d))/g, THIN);
+  return Math.round(n)
+    .toString()
+    .replace(/\B(?=(\d{3})+(?!\d))/g, THIN);
 }
 
 function three(v: number): string {
@@ -17,7 +19,12 @@ function three(v: number): string {
 export function short(n: number): string {
   const a = Math.abs(n);
   if (a < 1000) return Number.isInteger(n) ? String(n) : three(n);
-  for (const [unit, size] of [["T", 1e12], ["G", 1e9], ["M", 1e6], ["k", 1e3]] as const) {
+  for (const [unit, size] of [
+    ["T", 1e12],
+    ["G", 1e9],
+    ["M", 1e6],
+    ["k", 1e3],
+  ] as const) {
     if (a >= size * 0.9995) return three(n / size) + unit;
   }
   return three(n);
@@ -36,7 +43,12 @@ export function seconds(s: number): string {
 
 export function bytes(b: number): string {
   const a = Math.abs(b);
-  for (const [unit, size] of [["TB", 1e12], ["GB", 1e9], ["MB", 1e6], ["kB", 1e3]] as const) {
+  for (const [unit, size] of [
+    ["TB", 1e12],
+    ["GB", 1e9],
+    ["MB", 1e6],
+    ["kB", 1e3],
+  ] as const) {
     if (a >= size * 0.9995) return three(b / size) + THIN + unit;
   }
   return `${three(b) + THIN}B`;
@@ -48,9 +60,27 @@ export function percent(share: number): string {
 }
 
 const DTYPES: Readonly<Record<string, string>> = {
-  float64: "f64", float32: "f32", float16: "f16", bfloat16: "bf16", float: "f32", double: "f64", half: "f16",
-  int64: "i64", int32: "i32", int16: "i16", int8: "i8", uint8: "u8", uint16: "u16", uint32: "u32", uint64: "u64",
-  bool: "b8", boolean: "b8", complex64: "c64", complex128: "c128", float8_e4m3fn: "f8e4", float8_e5m2: "f8e5",
+  float64: "f64",
+  float32: "f32",
+  float16: "f16",
+  bfloat16: "bf16",
+  float: "f32",
+  double: "f64",
+  half: "f16",
+  int64: "i64",
+  int32: "i32",
+  int16: "i16",
+  int8: "i8",
+  uint8: "u8",
+  uint16: "u16",
+  uint32: "u32",
+  uint64: "u64",
+  bool: "b8",
+  boolean: "b8",
+  complex64: "c64",
+  complex128: "c128",
+  float8_e4m3fn: "f8e4",
+  float8_e5m2: "f8e5",
 };
 
 /** "float32[1, 128, 768]" -> "f32[1,128,768]"; anything else comes back as it was. */
@@ -61,8 +91,23 @@ export function shortType(type: string): string {
 }
 
 const DTYPE_BYTES: Readonly<Record<string, number>> = {
-  f64: 8, i64: 8, u64: 8, c64: 8, c128: 16, f32: 4, i32: 4, u32: 4, f16: 2, bf16: 2, i16: 2, u16: 2, i8: 1, u8: 1, b8: 1,
-  f8e4: 1, f8e5: 1,
+  f64: 8,
+  i64: 8,
+  u64: 8,
+  c64: 8,
+  c128: 16,
+  f32: 4,
+  i32: 4,
+  u32: 4,
+  f16: 2,
+  bf16: 2,
+  i16: 2,
+  u16: 2,
+  i8: 1,
+  u8: 1,
+  b8: 1,
+  f8e4: 1,
+  f8e5: 1,
 };
 
 /** Elements and bytes of a printed type with constant dimensions; -1 where a dimension is a symbol. */

@@ -20,7 +20,9 @@ export interface Call {
 
 /** Methods by name, each with one argument: what both sides agree on. */
 export type Api = Record<string, { readonly arg: unknown; readonly result: unknown }>;
-export type Served<A extends Api> = { [K in keyof A]: (arg: A[K]["arg"], call: Call) => Promise<A[K]["result"]> | A[K]["result"] };
+export type Served<A extends Api> = {
+  [K in keyof A]: (arg: A[K]["arg"], call: Call) => Promise<A[K]["result"]> | A[K]["result"];
+};
 
 type Request = { readonly id: number; readonly method: string; readonly arg: unknown } | { readonly cancel: number };
 type Answer =
@@ -41,7 +43,10 @@ export interface CallOptions {
 
 export class Client<A extends Api> {
   private next = 1;
-  private readonly waiting = new Map<number, { resolve: (v: unknown) => void; reject: (e: Error) => void; onProgress?: (p: Progress) => void }>();
+  private readonly waiting = new Map<
+    number,
+    { resolve: (v: unknown) => void; reject: (e: Error) => void; onProgress?: (p: Progress) => void }
+  >();
 
   constructor(private readonly port: Port) {
     port.onmessage = (e: MessageEvent): void => {

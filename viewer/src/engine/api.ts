@@ -67,7 +67,14 @@ export type EngineApi = PanelApi & {
   /** Edges that touch an item, through all borders they cross. */
   strokes: { arg: { item: number }; result: Strokes };
   /** Fold changes that bring an item into view, up to a group that is too large to unfold (-1 when there is none) and its members. */
-  reveal: { arg: { item: number }; result: { readonly changes: readonly (readonly [number, number])[]; readonly large: number; readonly total: number } };
+  reveal: {
+    arg: { item: number };
+    result: {
+      readonly changes: readonly (readonly [number, number])[];
+      readonly large: number;
+      readonly total: number;
+    };
+  };
   /** A node with an inside, or the unfolded inside of one, and its counterparts in identical groups: their keys. */
   insides: { arg: { item: number }; result: readonly number[] };
   /** Decisions not to act on edges of an item. */

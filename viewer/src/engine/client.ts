@@ -9,7 +9,9 @@ declare const GLASS_WORKER: string;
 export class EngineClient extends Client<EngineApi> {
   constructor(private readonly worker: Worker) {
     super(worker as unknown as Port);
-    worker.addEventListener("error", (e) => this.fail(new Error(e.message || "The worker stopped; the file may be too large for this browser's memory.")));
+    worker.addEventListener("error", (e) =>
+      this.fail(new Error(e.message || "The worker stopped; the file may be too large for this browser's memory.")),
+    );
   }
 
   dispose(): void {

@@ -96,7 +96,8 @@ export class Engine {
     const pace: Pace = {
       step: async (done, total) => {
         const flat = view.fold.base === "flat";
-        if (total > (flat ? 4 : 200)) call.progress({ text: flat ? "Arranging columns" : "Arranging groups", done, total });
+        if (total > (flat ? 4 : 200))
+          call.progress({ text: flat ? "Arranging columns" : "Arranging groups", done, total });
         await call.breathe();
       },
     };
@@ -108,17 +109,23 @@ export class Engine {
     if (view.fold.base === "first") {
       session.flat = false;
       await firstView(session, arg.width, arg.height, await this.weights());
-    }
-    else this.applyFold(session, view.fold);
+    } else this.applyFold(session, view.fold);
     await session.layOut(pace);
     const update = session.takeUpdate();
     call.transfer(transferables(update));
     const h = session.h;
     let boxes = 0;
-    for (const g of session.flat ? [0] : session.visibleGroups(false)) boxes += session.flat ? h.nodes : session.membersOf(g).length;
+    for (const g of session.flat ? [0] : session.visibleGroups(false))
+      boxes += session.flat ? h.nodes : session.membersOf(g).length;
     return {
-      update, fold: this.spell(session, view.fold), groupings, grouping: view.grouping, nodes: countIn(h, 0, "nodes"), edges: countIn(h, 0, "edges"),
-      groups: h.groups - 1, boxes,
+      update,
+      fold: this.spell(session, view.fold),
+      groupings,
+      grouping: view.grouping,
+      nodes: countIn(h, 0, "nodes"),
+      edges: countIn(h, 0, "edges"),
+      groups: h.groups - 1,
+      boxes,
     };
   }
 
@@ -145,7 +152,8 @@ export class Engine {
     if (!found) {
       const plain = selectStage(graph, stage);
       const groupings = graph.groupings();
-      const grouped = groupings.length === 0 ? withBlocks(plain) : groupings.includes("phase") ? withSteps(plain) : null;
+      const grouped =
+        groupings.length === 0 ? withBlocks(plain) : groupings.includes("phase") ? withSteps(plain) : null;
       found = withUnread({ ...plain, graph: grouped ?? graph });
       this.made.set(key, found);
       // Groups change neither order nor edges: what was sorted here is shown.
@@ -157,11 +165,14 @@ export class Engine {
 
   /** The graph as drawn: with the ops of unfolded nodes in their places. */
   private async unfolded(graph: Graph, view: ViewSpec): Promise<Graph> {
-    const ids = view.fold.changes.filter(([key, state]) => key >= INSIDE && state !== FOLDED).map(([key]) => key - INSIDE);
+    const ids = view.fold.changes
+      .filter(([key, state]) => key >= INSIDE && state !== FOLDED)
+      .map(([key]) => key - INSIDE);
     if (ids.length === 0) return graph;
     const stage = Math.min(Math.max(0, view.stage), graph.info.stages.length - 1);
     const key = `${graph.index}/${stage}/${ids.sort((a, b) => a - b).join(" ")}`;
-    if (this.inside?.key !== key) this.inside = { key, graph: await unfoldBodies(graph, stage, ids, (i) => this.graph(i)) };
+    if (this.inside?.key !== key)
+      this.inside = { key, graph: await unfoldBodies(graph, stage, ids, (i) => this.graph(i)) };
     return this.inside.graph;
   }
 
@@ -196,7 +207,12 @@ export class Engine {
     const key = `${view.graph}/${view.stage}/${view.diff ? "diff" : ""}/${view.grouping}/${view.across ? "across" : "down"}`;
     if (this.session && this.shown === key && this.stage?.graph === graph) return this.session;
     const hierarchy = await this.select(graph, view, call);
-    this.session = new LayoutSession(hierarchy, this.measure, { across: view.across, width: Math.max(320, arg.width), height: Math.max(320, arg.height) }, this.labels);
+    this.session = new LayoutSession(
+      hierarchy,
+      this.measure,
+      { across: view.across, width: Math.max(320, arg.width), height: Math.max(320, arg.height) },
+      this.labels,
+    );
     this.shown = key;
     return this.session;
   }
@@ -271,7 +287,8 @@ export class Engine {
 
 /** A view by a grouping that the graph has; where none is asked for, by step in training, by module otherwise. */
 function grouped(view: ViewSpec, groupings: readonly string[]): ViewSpec {
-  if (groupings.length === 0 || groupings.includes(view.grouping)) return view.grouping ? view : { ...view, grouping: "module" };
+  if (groupings.length === 0 || groupings.includes(view.grouping))
+    return view.grouping ? view : { ...view, grouping: "module" };
   const best = [STEP, "module"].find((g) => groupings.includes(g)) ?? groupings[0];
   return { ...view, grouping: best };
 }

@@ -18,7 +18,12 @@ const MARGIN = 48;
  * parameters); without it every op counts the same. Runs of identical groups open to one of them. A model
  * that does not fit even folded stays at its first level.
  */
-export async function firstView(session: LayoutSession, width: number, height: number, weight: Float64Array | null = null): Promise<void> {
+export async function firstView(
+  session: LayoutSession,
+  width: number,
+  height: number,
+  weight: Float64Array | null = null,
+): Promise<void> {
   const { h } = session;
   for (let g = 1; g < h.groups; g++) session.setFold(g, FOLDED);
   await session.layOut();
@@ -30,7 +35,8 @@ export async function firstView(session: LayoutSession, width: number, height: n
   const share = (g: number): number => {
     let n = worksIn(h, g) / Math.max(1, worksIn(h, 0));
     if (all > 0) n = 0.1 * n + (0.9 * (before[h.end[g]] - before[h.start[g]])) / all;
-    for (let p = h.parent[h.nodes + g] - h.nodes; p >= 0; p = h.parent[h.nodes + p] - h.nodes) if (session.isExemplar(p)) n *= h.repeat[p];
+    for (let p = h.parent[h.nodes + g] - h.nodes; p >= 0; p = h.parent[h.nodes + p] - h.nodes)
+      if (session.isExemplar(p)) n *= h.repeat[p];
     return n;
   };
   const scale = (): number => {
@@ -43,7 +49,9 @@ export async function firstView(session: LayoutSession, width: number, height: n
   const candidates: number[] = [];
   const add = (g: number): void => {
     // A module around a single op says all it has to say folded; a hundredth of the model is a detail.
-    for (const item of session.membersOf(g)) if (item >= h.nodes && worksIn(h, item - h.nodes) > 1 && share(item - h.nodes) >= 0.01) candidates.push(item - h.nodes);
+    for (const item of session.membersOf(g))
+      if (item >= h.nodes && worksIn(h, item - h.nodes) > 1 && share(item - h.nodes) >= 0.01)
+        candidates.push(item - h.nodes);
   };
   add(0);
   // A lone group in a nearly empty root is the model itself: it opens whatever the scale says.

@@ -13,7 +13,9 @@ export function insideKeys(h: Hierarchy, item: number): number[] {
     const start = h.start[g];
     const period = (h.end[g] - start) / h.repeat[g];
     // Of one place in a run of twelve, all twelve.
-    places = places.flatMap((at) => Array.from({ length: h.repeat[g] }, (_, k) => start + k * period + ((at - start) % period)));
+    places = places.flatMap((at) =>
+      Array.from({ length: h.repeat[g] }, (_, k) => start + k * period + ((at - start) % period)),
+    );
   }
   const { graph, row } = h.stage;
   const keys = places.map((at) => {

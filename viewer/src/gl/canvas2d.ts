@@ -14,7 +14,10 @@ export class CanvasRenderer implements Renderer {
   private ratio = 1;
 
   /** `onProcessor` keeps a small picture that is drawn once away from the GPU, whose shaders cost more than the picture. */
-  constructor(private readonly canvas: HTMLCanvasElement, onProcessor = false) {
+  constructor(
+    private readonly canvas: HTMLCanvasElement,
+    onProcessor = false,
+  ) {
     const ctx = canvas.getContext("2d", { alpha: false, willReadFrequently: onProcessor });
     if (!ctx) throw new Error("This browser can draw neither with WebGL2 nor with a 2d canvas.");
     this.ctx = ctx;
@@ -99,7 +102,13 @@ export class CanvasRenderer implements Renderer {
     }
     const inset = border / 2;
     ctx.beginPath();
-    ctx.roundRect(x + inset, y + inset, Math.max(0, w - border), Math.max(0, h - border), Math.max(0, Math.min(radius, w / 2, h / 2)));
+    ctx.roundRect(
+      x + inset,
+      y + inset,
+      Math.max(0, w - border),
+      Math.max(0, h - border),
+      Math.max(0, Math.min(radius, w / 2, h / 2)),
+    );
     ctx.fillStyle = css(u[a + 8]);
     ctx.fill();
     if (stripe > 0 || pattern === HATCHED) {

@@ -49,7 +49,8 @@ function make(view: GroupView, side: number, theme: Theme, fill: Uint32Array | u
     const w = shape.rect[4 * i + 2];
     if (w === 0) continue;
     const h = shape.rect[4 * i + 3];
-    const key = Math.floor((shape.rect[4 * i + 1] + h / 2) / side) * cols + Math.floor((shape.rect[4 * i] + w / 2) / side);
+    const key =
+      Math.floor((shape.rect[4 * i + 1] + h / 2) / side) * cols + Math.floor((shape.rect[4 * i] + w / 2) / side);
     let c = cells.get(key);
     if (c === undefined) {
       cells.set(key, (c = cells.size));

@@ -25,7 +25,13 @@ export function drawBox(frame: Frame, m: Member): void {
   const fill = overlay?.fill?.[item] || (group ? theme.folded : theme.familyFill[family]);
   if (h < 4) {
     // Far away: one flat mark, coloured by family.
-    list.rect(x, y, w, Math.max(0.8, h), fade(overlay?.fill?.[item] || blend(fill, theme.familyEdge[family], 0.55), alpha));
+    list.rect(
+      x,
+      y,
+      w,
+      Math.max(0.8, h),
+      fade(overlay?.fill?.[item] || blend(fill, theme.familyEdge[family], 0.55), alpha),
+    );
     return;
   }
   if (pill && h < BLOCK_H - 2) {
@@ -39,14 +45,30 @@ export function drawBox(frame: Frame, m: Member): void {
   const change = overlay?.mark?.[item] || (flags >> CHANGE_SHIFT) & CHANGE_BITS;
   const marked = change !== 0 && !selected;
   if (marked) border = change === ADDED ? theme.added : change === REMOVED ? theme.removed : theme.changed;
-  const radius = pill || source ? Math.min(h / 2, 9 * Math.min(1.4, Math.max(1, s))) : Math.min(RADIUS * Math.min(1.4, Math.max(0.6, s)), h / 2.5);
+  const radius =
+    pill || source
+      ? Math.min(h / 2, 9 * Math.min(1.4, Math.max(1, s)))
+      : Math.min(RADIUS * Math.min(1.4, Math.max(0.6, s)), h / 2.5);
   const stripe = source || pill ? 0 : Math.min(4, 4 * Math.max(0.5, s));
   const pattern = !group && FAMILIES[family] === "opaque" ? HATCHED : PLAIN;
-  list.box(x, y, w, h, radius, fade(fill, alpha), fade(border, alpha), marked ? 1.75 : m.borderWidth, stripe, fade(theme.familyEdge[family], alpha), pattern);
+  list.box(
+    x,
+    y,
+    w,
+    h,
+    radius,
+    fade(fill, alpha),
+    fade(border, alpha),
+    marked ? 1.75 : m.borderWidth,
+    stripe,
+    fade(theme.familyEdge[family], alpha),
+    pattern,
+  );
   const bars = flags & IS_REPEAT && h > 24 ? (overlay?.bars?.(item) ?? null) : null;
   const share = overlay?.share?.[item] ?? 0;
   if (bars) drawBars(frame, m, bars);
-  else if (share > 0 && h > 16) list.box(x + 6, y + h - 4, Math.max(1, (w - 12) * share), 2, 1, fade(theme.ink, 0.55 * alpha), 0, 0);
+  else if (share > 0 && h > 16)
+    list.box(x + 6, y + h - 4, Math.max(1, (w - 12) * share), 2, 1, fade(theme.ink, 0.55 * alpha), 0, 0);
   drawWords(frame, m, pill, change);
   if (flags & HAS_INSIDE && h >= BLOCK_H && w > 40) drawUnfoldSign(frame, m);
 }
@@ -76,7 +98,8 @@ function drawBars({ list, theme, state }: Frame, { x, y, w, h, alpha, item }: Me
   const columns = Math.max(1, Math.min(values.length, Math.floor(room / 2)));
   for (let k = 0; k < columns; k++) {
     let v = 0;
-    for (let i = Math.floor((k * values.length) / columns); i < Math.floor(((k + 1) * values.length) / columns); i++) v = Math.max(v, values[i]);
+    for (let i = Math.floor((k * values.length) / columns); i < Math.floor(((k + 1) * values.length) / columns); i++)
+      v = Math.max(v, values[i]);
     const each = (step * values.length) / columns;
     const up = Math.max(1, (v / most) * tall);
     list.rect(x + 6 + k * each, y + h - 2 - up, Math.max(1, each - 1), up, ink);
@@ -108,7 +131,16 @@ function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void
   const room = w - 2 * pad;
   if (room < 14) return;
   if (pill) {
-    list.text({ text: title, x: x + w / 2, y: y + h / 2, px, face: "sans", color: fade(soft, alpha), align: 0.5, maxWidth: room + 4 });
+    list.text({
+      text: title,
+      x: x + w / 2,
+      y: y + h / 2,
+      px,
+      face: "sans",
+      color: fade(soft, alpha),
+      align: 0.5,
+      maxWidth: room + 4,
+    });
     return;
   }
   const asked = state.overlay?.figure?.(m.item) ?? "";
@@ -127,18 +159,55 @@ function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void
   const figure = fits ? asked : "";
   const beside = figure ? frame.textWidth(figure, spx, "sans") + 8 : 0;
   const low = middle + px * 0.53;
-  list.text({ text: title, x: x + pad, y: ty, px, face: "bold", color: fade(ink, alpha), align: 0, maxWidth: room - corner - (two ? 0 : beside) });
+  list.text({
+    text: title,
+    x: x + pad,
+    y: ty,
+    px,
+    face: "bold",
+    color: fade(ink, alpha),
+    align: 0,
+    maxWidth: room - corner - (two ? 0 : beside),
+  });
   if (change === REMOVED) {
     const w2 = Math.min(room, frame.textWidth(title, px, "bold"));
     list.line(x + pad, ty, x + pad + w2, ty, 1, 1, fade(theme.removed, alpha));
   }
-  if (figure) list.text({ text: figure, x: x + w - pad - (two ? 0 : corner), y: two ? low : ty, px: spx, face: "sans", color: fade(soft, alpha), align: 1, maxWidth: room });
+  if (figure)
+    list.text({
+      text: figure,
+      x: x + w - pad - (two ? 0 : corner),
+      y: two ? low : ty,
+      px: spx,
+      face: "sans",
+      color: fade(soft, alpha),
+      align: 1,
+      maxWidth: room,
+    });
   if (two) {
     const face = m.flags & IS_GROUP ? "sans" : "mono";
-    list.text({ text: sub, x: x + pad, y: low, px: spx, face, color: fade(soft, alpha), align: 0, maxWidth: room - beside });
+    list.text({
+      text: sub,
+      x: x + pad,
+      y: low,
+      px: spx,
+      face,
+      color: fade(soft, alpha),
+      align: 0,
+      maxWidth: room - beside,
+    });
   }
   facts.forEach((text, k) => {
-    list.text({ text, x: x + pad, y: low + (k + 1) * spx * FACT_LINE, px: spx, face: "mono", color: fade(soft, alpha), align: 0, maxWidth: room });
+    list.text({
+      text,
+      x: x + pad,
+      y: low + (k + 1) * spx * FACT_LINE,
+      px: spx,
+      face: "mono",
+      color: fade(soft, alpha),
+      align: 0,
+      maxWidth: room,
+    });
   });
 }
 

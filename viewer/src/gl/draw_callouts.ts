@@ -38,9 +38,18 @@ export function drawLink(frame: Frame, l: Link): void {
 }
 
 /** Curves from the sign where a wrapped edge leaves its column to those where it goes on. */
-function drawContinuation({ list, theme, camera, scale: s }: Frame, view: GroupView, x: number, y: number, number: number): void {
+function drawContinuation(
+  { list, theme, camera, scale: s }: Frame,
+  view: GroupView,
+  x: number,
+  y: number,
+  number: number,
+): void {
   const { tagEnd, tagMore, tagRect: t } = view.shape;
-  const at = (k: number): [number, number] => [camera.x + (x + t[4 * k] + t[4 * k + 2] / 2) * s, camera.y + (y + t[4 * k + 1] + t[4 * k + 3] / 2) * s];
+  const at = (k: number): [number, number] => [
+    camera.x + (x + t[4 * k] + t[4 * k + 2] / 2) * s,
+    camera.y + (y + t[4 * k + 1] + t[4 * k + 3] / 2) * s,
+  ];
   const ends = [...tagEnd.keys()].filter((k) => tagEnd[k] !== 0 && tagMore[k] === number);
   const exit = ends.find((k) => tagEnd[k] === EXIT);
   if (exit === undefined) return;

@@ -75,7 +75,13 @@ function stroke(frame: Frame, pen: Pen, v: Visit, e: number, color: Rgba, width:
   }
   if (px !== ax || py !== ay) pen.stretch(ax, ay, px, py, 0, width, color);
   const dst = shape.edgeDst[e];
-  if (s > 0.45 && shape.edgeKind[e] === EDGE && dst >= 0 && to - from > 1 && !(v.view.batch.flags[v.view.first + dst] & IS_OPEN)) {
+  if (
+    s > 0.45 &&
+    shape.edgeKind[e] === EDGE &&
+    dst >= 0 &&
+    to - from > 1 &&
+    !(v.view.batch.flags[v.view.first + dst] & IS_OPEN)
+  ) {
     const a = Math.min(6, 6.5 * s);
     if (scene.across) list.line(px - a, py, px, py, a * 0.95, 0, color);
     else list.line(px, py - a, px, py, a * 0.95, 0, color);
@@ -101,6 +107,15 @@ function edgeLabels(frame: Frame, v: Visit, { x0, y0, x1, y1 }: Clip): void {
     if (scene.across && p[3 * i + 3] - p[3 * i] < text.length * 6.8 + 10) continue;
     if (wx < x0 - 150 || wx > x1 || wy < y0 || wy > y1) continue;
     const px = Math.max(MIN_PX, (SUB_PX - 0.5) * frame.textScale);
-    list.text({ text, x: v.x + wx * s, y: v.y + wy * s, px, face: "mono", color: fade(theme.soft, frame.dim && !v.chosen ? 0.5 : 1), align: 0, maxWidth: 180 * s });
+    list.text({
+      text,
+      x: v.x + wx * s,
+      y: v.y + wy * s,
+      px,
+      face: "mono",
+      color: fade(theme.soft, frame.dim && !v.chosen ? 0.5 : 1),
+      align: 0,
+      maxWidth: 180 * s,
+    });
   }
 }

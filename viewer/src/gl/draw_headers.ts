@@ -52,7 +52,16 @@ export class Headers {
     const h = px * 1.5;
     if (x + w > v.x + v.w || y + h > v.y + v.h || this.taken(x, y, w, h)) return;
     list.box(x, y, w, h, 4, fade(this.sheetColor(v), 0.88), 0, 0);
-    list.text({ text: title, x: x + 6, y: y + h / 2, px, face, color: fade(face === "bold" ? theme.ink : theme.soft, lit ? 1 : 0.4), align: 0, maxWidth: w - 8 });
+    list.text({
+      text: title,
+      x: x + 6,
+      y: y + h / 2,
+      px,
+      face,
+      color: fade(face === "bold" ? theme.ink : theme.soft, lit ? 1 : 0.4),
+      align: 0,
+      maxWidth: w - 8,
+    });
   }
 
   /** The header of a sheet stays at the window's edge while any part of the sheet is in view. */
@@ -78,14 +87,32 @@ export class Headers {
     const cy = y + bar / 2 + (hh > 26 && y <= v.y + 1 ? (hh - bar) / 2 : 0);
     // Edges that come in through the header run behind its words.
     list.rect(x + pad - 3, cy - px * 0.7, tw + 6, px * 1.4, paper);
-    list.text({ text: title, x: x + pad, y: cy, px, face: "bold", color: lit ? theme.ink : fade(theme.ink, 0.4), align: 0, maxWidth: room });
+    list.text({
+      text: title,
+      x: x + pad,
+      y: cy,
+      px,
+      face: "bold",
+      color: lit ? theme.ink : fade(theme.ink, 0.4),
+      align: 0,
+      maxWidth: room,
+    });
     if (room - tw > 60) {
       const spx = Math.max(MIN_PX, SUB_PX * this.frame.textScale);
       // Where both have no room, the figure that was asked for goes before what is always there.
       const sub = figure && textWidth(whole, spx, "sans") > room - tw - 24 ? figure : whole;
       const sw = Math.min(room - tw - 24, textWidth(sub, spx, "sans"));
       list.rect(right - pad - sw - 3, cy - spx * 0.7, sw + 6, spx * 1.4, paper);
-      list.text({ text: sub, x: right - pad, y: cy, px: spx, face: "sans", color: fade(theme.soft, lit ? 1 : 0.5), align: 1, maxWidth: room - tw - 24 });
+      list.text({
+        text: sub,
+        x: right - pad,
+        y: cy,
+        px: spx,
+        face: "sans",
+        color: fade(theme.soft, lit ? 1 : 0.5),
+        align: 1,
+        maxWidth: room - tw - 24,
+      });
     }
   }
 

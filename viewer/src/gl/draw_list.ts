@@ -97,12 +97,25 @@ export class DrawList {
   }
 
   box(
-    x: number, y: number, w: number, h: number, radius: number, fill: Rgba, border: Rgba, borderWidth: number, stripe = 0,
-    stripeColor: Rgba = 0, pattern = PLAIN, holes: readonly Hole[] = [],
+    x: number,
+    y: number,
+    w: number,
+    h: number,
+    radius: number,
+    fill: Rgba,
+    border: Rgba,
+    borderWidth: number,
+    stripe = 0,
+    stripeColor: Rgba = 0,
+    pattern = PLAIN,
+    holes: readonly Hole[] = [],
   ): void {
     let b = this.boxes;
     const corner = Math.max(radius, borderWidth) + 1;
-    const opaque = fill >>> 24 === 255 && (borderWidth === 0 || border >>> 24 === 255) && (stripe === 0 || stripeColor >>> 24 === 255);
+    const opaque =
+      fill >>> 24 === 255 &&
+      (borderWidth === 0 || border >>> 24 === 255) &&
+      (stripe === 0 || stripeColor >>> 24 === 255);
     if (!this.whole && opaque && pattern === PLAIN && w * h > PIECES_FROM && Math.min(w, h) > 2 * corner + 2) {
       this.body(x, y, w, h, corner, borderWidth, fill, border, holes);
       if (stripe > 0) this.rect(x + borderWidth, y + corner, stripe - borderWidth, h - 2 * corner, stripeColor);
@@ -123,7 +136,17 @@ export class DrawList {
   }
 
   /** All of a box but its corners, in fills. */
-  private body(x: number, y: number, w: number, h: number, c: number, border: number, fill: Rgba, line: Rgba, holes: readonly Hole[]): void {
+  private body(
+    x: number,
+    y: number,
+    w: number,
+    h: number,
+    c: number,
+    border: number,
+    fill: Rgba,
+    line: Rgba,
+    holes: readonly Hole[],
+  ): void {
     // Nothing is painted twice but under the border: seven pieces cost less than a thousand pixels.
     this.around(x + c, y, w - 2 * c, h, fill, holes);
     this.rect(x, y + c, c, h - 2 * c, fill);
@@ -179,8 +202,17 @@ export class DrawList {
   }
 
   curve(
-    x0: number, y0: number, cx0: number, cy0: number, cx1: number, cy1: number, x1: number, y1: number, width0: number,
-    width1: number, color: Rgba,
+    x0: number,
+    y0: number,
+    cx0: number,
+    cy0: number,
+    cx1: number,
+    cy1: number,
+    x1: number,
+    y1: number,
+    width0: number,
+    width1: number,
+    color: Rgba,
   ): void {
     const c = this.curves;
     const i = c.next();

@@ -47,7 +47,8 @@ function drawDense(frame: Frame, v: Visit, { x0, y0, x1, y1 }: Clip): void {
   }
   for (const item of [state.hover, state.selected]) {
     const p = item >= 0 ? frame.scene.place(item) : null;
-    if (p && p.view === v.view) list.box(v.x + p.x * s - 3, v.y + p.y * s - 3, p.w * s + 6, p.h * s + 6, 4, theme.accent, theme.paper, 1);
+    if (p && p.view === v.view)
+      list.box(v.x + p.x * s - 3, v.y + p.y * s - 3, p.w * s + 6, p.h * s + 6, 4, theme.accent, theme.paper, 1);
   }
 }
 

@@ -21,16 +21,47 @@ export function drawSheet(frame: Frame, m: Member): Visit | null {
   const border = m.selected ? theme.accent : m.hover ? theme.foldedBorder : ruled || theme.sheetBorders[d];
   const radius = Math.min(8, RADIUS * Math.max(1, s));
   if (open && Math.min(w, h) > BLOCK_GROUP && w * h > 2200) {
-    list.box(x, y, w, h, radius, fade(frame.sheetColor(item, d), alpha), fade(border, alpha), m.borderWidth, 0, 0, PLAIN, holes(frame, open, m));
+    list.box(
+      x,
+      y,
+      w,
+      h,
+      radius,
+      fade(frame.sheetColor(item, d), alpha),
+      fade(border, alpha),
+      m.borderWidth,
+      0,
+      0,
+      PLAIN,
+      holes(frame, open, m),
+    );
     return { view: open, item, x, y, w, h, depth: v.depth + 1, alpha, chosen: v.chosen || m.selected };
   }
   const family = v.view.batch.family[v.view.first + index];
   const fill = overlay?.fill?.[item] || blend(theme.sheets[d], theme.familyEdge[family], 0.28);
-  list.box(x, y, w, h, Math.min(radius, h / 6, w / 6), fade(fill, alpha), fade(border, alpha), s < 0.1 && !m.selected ? 0 : m.borderWidth);
+  list.box(
+    x,
+    y,
+    w,
+    h,
+    Math.min(radius, h / 6, w / 6),
+    fade(fill, alpha),
+    fade(border, alpha),
+    s < 0.1 && !m.selected ? 0 : m.borderWidth,
+  );
   // What tells it from its siblings, when that is short: the number of a layer.
   const name = scene.title(v.view, index).replace(/^.*\./, "");
   if (w > 18 && h > 13 && name.length < 5) {
-    list.text({ text: name, x: x + w / 2, y: y + h / 2, px: MIN_PX, face: "sans", color: fade(theme.soft, alpha), align: 0.5, maxWidth: w - 2 });
+    list.text({
+      text: name,
+      x: x + w / 2,
+      y: y + h / 2,
+      px: MIN_PX,
+      face: "sans",
+      color: fade(theme.soft, alpha),
+      align: 0.5,
+      maxWidth: w - 2,
+    });
   }
   return null;
 }
@@ -43,7 +74,12 @@ function holes(frame: Frame, view: GroupView, { x, y, w, h }: Member): Hole[] {
   const r = view.shape.rect;
   for (let i = 0; i < view.count; i++) {
     if (!(view.batch.flags[view.first + i] & IS_OPEN)) continue;
-    const hole: Hole = { x: x + r[4 * i] * s + 10, y: y + r[4 * i + 1] * s + 10, w: r[4 * i + 2] * s - 20, h: r[4 * i + 3] * s - 20 };
+    const hole: Hole = {
+      x: x + r[4 * i] * s + 10,
+      y: y + r[4 * i + 1] * s + 10,
+      w: r[4 * i + 2] * s - 20,
+      h: r[4 * i + 3] * s - 20,
+    };
     if (hole.w * hole.h < 4000 || Math.min(hole.w, hole.h) < 30) continue;
     if (hole.x > frame.width || hole.y > frame.height || hole.x + hole.w < 0 || hole.y + hole.h < 0) continue;
     const lit = state.overlay?.lit;

@@ -26,12 +26,40 @@ export function drawTags(frame: Frame, v: Visit, { x0, y0, x1, y1 }: Clip): void
       list.box(x, y + h * 0.2, w, h * 0.6, h * 0.3, fade(lit ? theme.accent : theme.border, alpha * 0.8), 0, 0);
       continue;
     }
-    list.box(x, y, w, h, Math.min(h / 2, 9 * Math.max(1, s)), fade(blend(theme.paper, theme.ink, 0.05), alpha), fade(lit ? theme.accent : theme.border, alpha), lit ? 1.5 : 1);
+    list.box(
+      x,
+      y,
+      w,
+      h,
+      Math.min(h / 2, 9 * Math.max(1, s)),
+      fade(blend(theme.paper, theme.ink, 0.05), alpha),
+      fade(lit ? theme.accent : theme.border, alpha),
+      lit ? 1.5 : 1,
+    );
     const px = Math.max(MIN_PX, SUB_PX * frame.textScale);
     const color = fade(lit ? theme.accent : theme.soft, alpha);
     const [name, type] = scene.labels[shape.tagLabel[k]].split(LINE);
     const two = type !== undefined && h >= 2 * MIN_PX;
-    list.text({ text: name, x: x + w / 2, y: y + h / 2 - (two ? px * 0.6 : 0), px, face: "sans", color, align: 0.5, maxWidth: w - 4 });
-    if (two) list.text({ text: type, x: x + w / 2, y: y + h / 2 + px * 0.55, px, face: "mono", color, align: 0.5, maxWidth: w - 4 });
+    list.text({
+      text: name,
+      x: x + w / 2,
+      y: y + h / 2 - (two ? px * 0.6 : 0),
+      px,
+      face: "sans",
+      color,
+      align: 0.5,
+      maxWidth: w - 4,
+    });
+    if (two)
+      list.text({
+        text: type,
+        x: x + w / 2,
+        y: y + h / 2 + px * 0.55,
+        px,
+        face: "mono",
+        color,
+        align: 0.5,
+        maxWidth: w - 4,
+      });
   }
 }

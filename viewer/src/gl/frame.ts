@@ -18,7 +18,15 @@ export class FrameBuilder {
 
   constructor(readonly textWidth: TextWidth = (text, px) => text.length * px * 0.6) {}
 
-  build(list: DrawList, scene: Scene, camera: Camera, width: number, height: number, theme: Theme, state: FrameState): void {
+  build(
+    list: DrawList,
+    scene: Scene,
+    camera: Camera,
+    width: number,
+    height: number,
+    theme: Theme,
+    state: FrameState,
+  ): void {
     list.clear();
     this.visited = 0;
     const root = scene.root;
@@ -27,7 +35,19 @@ export class FrameBuilder {
     const pen = new Pen(list, width, height, scene.across);
     const s = camera.scale;
     const size = state.tween ? state.tween.sizeOf(root) : root.shape;
-    let level: Visit[] = [{ view: root, item: -1, x: camera.x, y: camera.y, w: size.w * s, h: size.h * s, depth: 0, alpha: 1, chosen: false }];
+    let level: Visit[] = [
+      {
+        view: root,
+        item: -1,
+        x: camera.x,
+        y: camera.y,
+        w: size.w * s,
+        h: size.h * s,
+        depth: 0,
+        alpha: 1,
+        chosen: false,
+      },
+    ];
     const sheets: Visit[] = [];
     while (level.length > 0) {
       const next: Visit[] = [];

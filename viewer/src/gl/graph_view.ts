@@ -57,7 +57,12 @@ export class GraphView extends MovingView implements Pointed {
     preferCanvas = false,
   ) {
     super();
-    this.surface = new Surface(host, preferCanvas, (canvas) => listenToHands(canvas, this, events), () => this.draw(performance.now()));
+    this.surface = new Surface(
+      host,
+      preferCanvas,
+      (canvas) => listenToHands(canvas, this, events),
+      () => this.draw(performance.now()),
+    );
     const ctx = document.createElement("canvas").getContext("2d");
     if (ctx) {
       const fit = new TextFit(ctx);
@@ -213,8 +218,14 @@ export class GraphView extends MovingView implements Pointed {
       else more = true;
     }
     const state: FrameState = {
-      facts: (item) => this.factsOf(item), selected: this.selected, hover: this.hovered, strokes: this.strokes, overlay: this.overlay, tween: this.tween,
-      links: this.links, notes: this.notes,
+      facts: (item) => this.factsOf(item),
+      selected: this.selected,
+      hover: this.hovered,
+      strokes: this.strokes,
+      overlay: this.overlay,
+      tween: this.tween,
+      links: this.links,
+      notes: this.notes,
     };
     this.builder.build(list, this.scene, this.camera, width, height, this.theme, state);
     renderer.draw(list, this.theme.paper);
@@ -274,7 +285,16 @@ export class GraphView extends MovingView implements Pointed {
     const camera = whole ? new Camera(PICTURE_MARGIN, PICTURE_MARGIN, 1) : this.camera;
     const width = whole ? r.w + 2 * PICTURE_MARGIN : this.size.width;
     const height = whole ? r.h + 2 * PICTURE_MARGIN : this.size.height;
-    const state: FrameState = { facts: whole ? undefined : (item) => this.facts.get(item) ?? [], selected: -1, hover: -1, strokes: whole ? null : this.strokes, overlay: this.overlay, tween: null, links: whole ? [] : this.links, notes: whole ? [] : this.notes };
+    const state: FrameState = {
+      facts: whole ? undefined : (item) => this.facts.get(item) ?? [],
+      selected: -1,
+      hover: -1,
+      strokes: whole ? null : this.strokes,
+      overlay: this.overlay,
+      tween: null,
+      links: whole ? [] : this.links,
+      notes: whole ? [] : this.notes,
+    };
     new FrameBuilder(this.builder.textWidth).build(list, this.scene, camera, width, height, this.theme, state);
     return { list, width, height, paper: this.theme.paper };
   }

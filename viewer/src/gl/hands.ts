@@ -18,7 +18,10 @@ export function listenToHands(c: HTMLCanvasElement, view: Pointed, events: Graph
       e.preventDefault();
       const { camera } = view;
       const unit = e.deltaMode === 1 ? 16 : e.deltaMode === 2 ? view.size.height : 1;
-      if (e.ctrlKey || e.metaKey) view.move(camera.zoom(Math.exp(-e.deltaY * unit * (Math.abs(e.deltaY) < 30 ? 0.01 : 0.0022)), e.offsetX, e.offsetY));
+      if (e.ctrlKey || e.metaKey)
+        view.move(
+          camera.zoom(Math.exp(-e.deltaY * unit * (Math.abs(e.deltaY) < 30 ? 0.01 : 0.0022)), e.offsetX, e.offsetY),
+        );
       else if (e.shiftKey && e.deltaX === 0) view.move(camera.pan(-e.deltaY * unit, 0));
       else view.move(camera.pan(-e.deltaX * unit, -e.deltaY * unit));
     },

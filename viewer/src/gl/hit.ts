@@ -31,7 +31,12 @@ export function hitTest(scene: Scene, camera: Camera, sx: number, sy: number): H
     const open = (flags & IS_OPEN) !== 0;
     const dy = (y - r[4 * i + 1]) * camera.scale;
     found = {
-      item: view.batch.item[view.first + i], view, index: i, group: (flags & IS_GROUP) !== 0, unfolds: (flags & (IS_GROUP | HAS_INSIDE)) !== 0, open,
+      item: view.batch.item[view.first + i],
+      view,
+      index: i,
+      group: (flags & IS_GROUP) !== 0,
+      unfolds: (flags & (IS_GROUP | HAS_INSIDE)) !== 0,
+      open,
       header: open && dy < Math.max(20, HEADER * camera.scale),
     };
     // A group drawn as a block has no inside to point at.
@@ -75,7 +80,14 @@ function memberAt(view: GroupView, x: number, y: number): number {
   const r = view.shape.rect;
   let found = -1;
   const inside = (i: number): void => {
-    if (x >= r[4 * i] && y >= r[4 * i + 1] && x <= r[4 * i] + r[4 * i + 2] && y <= r[4 * i + 1] + r[4 * i + 3] && r[4 * i + 2] > 0) found = i;
+    if (
+      x >= r[4 * i] &&
+      y >= r[4 * i + 1] &&
+      x <= r[4 * i] + r[4 * i + 2] &&
+      y <= r[4 * i + 1] + r[4 * i + 3] &&
+      r[4 * i + 2] > 0
+    )
+      found = i;
   };
   const index = indexOf(view.shape);
   if (index) index.members.query(x, y, x, y, inside);

@@ -48,7 +48,8 @@ export class Minimap {
     const c = this.view.camera;
     const { width, height } = this.view.size;
     // A drawing that is all in view needs no map.
-    this.element.hidden = c.worldX(0) <= 0 && c.worldY(0) <= 0 && c.worldX(width) >= whole.w && c.worldY(height) >= whole.h;
+    this.element.hidden =
+      c.worldX(0) <= 0 && c.worldY(0) <= 0 && c.worldX(width) >= whole.w && c.worldY(height) >= whole.h;
     if (this.element.hidden) return;
     if (key !== this.drawn) {
       this.drawn = key;

@@ -92,7 +92,10 @@ export abstract class MovingView {
     const p = this.scene.place(item);
     if (!p) return false;
     const free = this.free();
-    const scale = Math.min(Math.max(this.camera.scale, 0.92), Math.max(0.2, Math.min((free.w - 60) / p.w, (free.h - 60) / p.h, 1.2)));
+    const scale = Math.min(
+      Math.max(this.camera.scale, 0.92),
+      Math.max(0.2, Math.min((free.w - 60) / p.w, (free.h - 60) / p.h, 1.2)),
+    );
     const x = free.x + free.w / 2 - (p.x + p.w / 2) * scale;
     const y = free.y + free.h / 2 - (p.y + p.h / 2) * scale;
     this.go(new Camera(x, y, scale), animated);

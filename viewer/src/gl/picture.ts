@@ -22,5 +22,11 @@ export async function toPng({ list, width, height, paper }: Picture, ratio: numb
   const renderer = new CanvasRenderer(canvas);
   renderer.resize(width, height, scale);
   renderer.draw(list, paper);
-  return new Promise((resolve, reject) => canvas.toBlob((b) => (b ? resolve(b) : reject(new Error("The picture is too large for this browser; export the view instead."))), "image/png"));
+  return new Promise((resolve, reject) =>
+    canvas.toBlob(
+      (b) =>
+        b ? resolve(b) : reject(new Error("The picture is too large for this browser; export the view instead.")),
+      "image/png",
+    ),
+  );
 }

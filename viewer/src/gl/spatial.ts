@@ -91,7 +91,10 @@ export function indexOf(shape: Shape): ShapeIndex | null {
       members[4 * i + 2] = shape.rect[4 * i] + shape.rect[4 * i + 2];
       members[4 * i + 3] = shape.rect[4 * i + 1] + shape.rect[4 * i + 3];
     }
-    found = { members: new RectIndex(members, shape.w, shape.h), edges: new RectIndex(edgeBounds(shape), shape.w, shape.h) };
+    found = {
+      members: new RectIndex(members, shape.w, shape.h),
+      edges: new RectIndex(edgeBounds(shape), shape.w, shape.h),
+    };
     known.set(shape, found);
   }
   return found;

@@ -47,12 +47,24 @@ export class Pen {
     const d = Math.sign(bend);
     const e = Math.sign(run);
     // In terms of (along the turn, across it), swapped back when the flow runs right.
-    const far = bend > 0 ? Math.max(across ? x0 : y0, across ? x1 : y1) + bend : Math.min(across ? x0 : y0, across ? x1 : y1) + bend;
+    const far =
+      bend > 0
+        ? Math.max(across ? x0 : y0, across ? x1 : y1) + bend
+        : Math.min(across ? x0 : y0, across ? x1 : y1) + bend;
     const line = (p: number, q: number, r2: number, s2: number): void => {
       if (across) list.line(q, p, s2, r2, width, width, color);
       else list.line(p, q, r2, s2, width, width, color);
     };
-    const arc = (p: number, q: number, p1: number, q1: number, p2: number, q2: number, r2: number, s2: number): void => {
+    const arc = (
+      p: number,
+      q: number,
+      p1: number,
+      q1: number,
+      p2: number,
+      q2: number,
+      r2: number,
+      s2: number,
+    ): void => {
       if (across) list.curve(q, p, q1, p1, q2, p2, s2, r2, width, width, color);
       else list.curve(p, q, p1, q1, p2, q2, r2, s2, width, width, color);
     };

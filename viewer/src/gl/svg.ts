@@ -8,7 +8,9 @@ const n = (v: number): string => (Math.round(v * 100) / 100).toString();
 
 const escapeXml = (s: string): string =>
   // Control characters are not allowed in XML at all.
-  s.replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd").replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c] ?? c);
+  s
+    .replace(/[\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/g, "\ufffd")
+    .replace(/[&<>"]/g, (c) => ({ "&": "&amp;", "<": "&lt;", ">": "&gt;", '"': "&quot;" })[c] ?? c);
 
 function paint(kind: "fill" | "stroke", c: Rgba): string {
   if (alphaOf(c) === 0) return `${kind}="none"`;
@@ -43,13 +45,17 @@ function text(t: TextItem, fit: TextFit | null, out: string[]): void {
   const anchor = t.align === 0 ? "" : t.align === 1 ? ' text-anchor="end"' : ' text-anchor="middle"';
   const family = (t.face === "mono" ? MONO : SANS).replace(/"/g, "'");
   const weight = t.face === "bold" ? ' font-weight="600"' : "";
-  out.push(`<text x="${n(t.x)}" y="${n(t.y)}" dy="0.36em" font-family="${family}" font-size="${n(t.px)}"${weight}${anchor} ${paint("fill", t.color)}>${escapeXml(shown)}</text>`);
+  out.push(
+    `<text x="${n(t.x)}" y="${n(t.y)}" dy="0.36em" font-family="${family}" font-size="${n(t.px)}"${weight}${anchor} ${paint("fill", t.color)}>${escapeXml(shown)}</text>`,
+  );
 }
 
 function fill(list: DrawList, i: number, out: string[]): void {
   const { f, u } = list.fills;
   const a = i * FILL_WORDS;
-  out.push(`<rect x="${n(f[a])}" y="${n(f[a + 1])}" width="${n(f[a + 2])}" height="${n(f[a + 3])}" ${paint("fill", u[a + 4])}/>`);
+  out.push(
+    `<rect x="${n(f[a])}" y="${n(f[a + 1])}" width="${n(f[a + 2])}" height="${n(f[a + 3])}" ${paint("fill", u[a + 4])}/>`,
+  );
 }
 
 function box(marks: DrawList["boxes"], i: number, out: string[]): void {
@@ -79,10 +85,14 @@ function line(list: DrawList, i: number, out: string[]): void {
     const d = Math.hypot(dx, dy) || 1;
     const nx = ((-dy / d) * f[a + 4]) / 2;
     const ny = ((dx / d) * f[a + 4]) / 2;
-    out.push(`<path d="M${n(f[a] + nx)} ${n(f[a + 1] + ny)}L${n(f[a] - nx)} ${n(f[a + 1] - ny)}L${n(f[a + 2])} ${n(f[a + 3])}Z" ${paint("fill", u[a + 6])}/>`);
+    out.push(
+      `<path d="M${n(f[a] + nx)} ${n(f[a + 1] + ny)}L${n(f[a] - nx)} ${n(f[a + 1] - ny)}L${n(f[a + 2])} ${n(f[a + 3])}Z" ${paint("fill", u[a + 6])}/>`,
+    );
     return;
   }
-  out.push(`<path d="M${n(f[a])} ${n(f[a + 1])}L${n(f[a + 2])} ${n(f[a + 3])}" fill="none" ${paint("stroke", u[a + 6])} stroke-width="${n(f[a + 4])}"/>`);
+  out.push(
+    `<path d="M${n(f[a])} ${n(f[a + 1])}L${n(f[a + 2])} ${n(f[a + 3])}" fill="none" ${paint("stroke", u[a + 6])} stroke-width="${n(f[a + 4])}"/>`,
+  );
 }
 
 function curve(list: DrawList, i: number, out: string[]): void {

@@ -28,8 +28,18 @@ export interface Theme {
 
 // Told apart by people with any common colour blindness: hue and lightness both differ.
 const FAMILY: Readonly<Record<Family, string>> = {
-  other: "#8b8f96", matmul: "#2f6db3", conv: "#2f6db3", norm: "#3f9a6b", elementwise: "#c59a46", shape: "#9b9fa6",
-  reduction: "#8562bd", move: "#2f9aa3", quant: "#cc6489", opaque: "#6f737a", source: "#aeb1b7", mixed: "#8b8f96",
+  other: "#8b8f96",
+  matmul: "#2f6db3",
+  conv: "#2f6db3",
+  norm: "#3f9a6b",
+  elementwise: "#c59a46",
+  shape: "#9b9fa6",
+  reduction: "#8562bd",
+  move: "#2f9aa3",
+  quant: "#cc6489",
+  opaque: "#6f737a",
+  source: "#aeb1b7",
+  mixed: "#8b8f96",
 };
 
 function make(dark: boolean): Theme {
@@ -39,7 +49,10 @@ function make(dark: boolean): Theme {
   const steps = [0.03, 0.058, 0.084, 0.108, 0.13, 0.15];
   const family = FAMILIES.map((f) => rgb(FAMILY[f]));
   return {
-    dark, paper, ink, box,
+    dark,
+    paper,
+    ink,
+    box,
     soft: blend(ink, paper, dark ? 0.34 : 0.38),
     edge: blend(paper, ink, dark ? 0.46 : 0.44),
     accent: rgb(dark ? "#5b93f5" : "#2f6fde"),

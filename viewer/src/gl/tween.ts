@@ -22,7 +22,8 @@ export class Tween {
       this.sizes.set(g, { w: view.shape.w, h: view.shape.h });
       budget -= view.count;
       if (budget < 0) break;
-      for (let i = 0; i < view.count; i++) this.old.set(view.batch.item[view.first + i], view.shape.rect.slice(4 * i, 4 * i + 4));
+      for (let i = 0; i < view.count; i++)
+        this.old.set(view.batch.item[view.first + i], view.shape.rect.slice(4 * i, 4 * i + 4));
     }
   }
 

@@ -176,7 +176,15 @@ export function curveVertices(out: Words, marks: Words, ratio: number, ends: Int
         d = Math.hypot(dx, dy) || 1;
       }
       const half = ((f[a + 8] + (f[a + 9] - f[a + 8]) * t) * ratio) / 2;
-      pair(out, x0 * b0 + cx0 * b1 + cx1 * b2 + x1 * b3, y0 * b0 + cy0 * b1 + cy1 * b2 + y1 * b3, -dy / d, dx / d, half, u[a + 10]);
+      pair(
+        out,
+        x0 * b0 + cx0 * b1 + cx1 * b2 + x1 * b3,
+        y0 * b0 + cy0 * b1 + cy1 * b2 + y1 * b3,
+        -dy / d,
+        dx / d,
+        half,
+        u[a + 10],
+      );
     }
     pairs += steps + 1;
     ends[i] = pairs;

@@ -7,7 +7,15 @@ import type { Renderer } from "./renderer";
 import { BOX_FS, BOX_VS, FILL_FS, FILL_VS, STROKE_FS, STROKE_VS, TEXT_FS, TEXT_VS } from "./shaders";
 import { TextAtlas, type Slot } from "./text_atlas";
 import {
-  BOX_VERTEX, boxVertices, cornerVertices, curveVertices, FILL_VERTEX, fillVertices, lineVertices, STROKE_VERTEX, TEXT_VERTEX,
+  BOX_VERTEX,
+  boxVertices,
+  cornerVertices,
+  curveVertices,
+  FILL_VERTEX,
+  fillVertices,
+  lineVertices,
+  STROKE_VERTEX,
+  TEXT_VERTEX,
 } from "./vertices";
 
 const NO_SLOT: Slot = { u: 0, v: 0, w: 0, h: 0, colored: false };
@@ -27,7 +35,13 @@ export class WebGlRenderer implements Renderer {
 
   /** Null where the browser has no WebGL2. */
   static create(canvas: HTMLCanvasElement): WebGlRenderer | null {
-    const gl = canvas.getContext("webgl2", { alpha: false, antialias: false, depth: false, stencil: false, preserveDrawingBuffer: false });
+    const gl = canvas.getContext("webgl2", {
+      alpha: false,
+      antialias: false,
+      depth: false,
+      stencil: false,
+      preserveDrawingBuffer: false,
+    });
     return gl ? new WebGlRenderer(canvas, gl) : null;
   }
 
@@ -58,8 +72,12 @@ export class WebGlRenderer implements Renderer {
     gl.bindTexture(gl.TEXTURE_2D, this.texture);
     gl.texStorage2D(gl.TEXTURE_2D, 1, gl.RGBA8, this.atlas.size, this.atlas.size);
     for (const [name, value] of [
-      [gl.TEXTURE_MIN_FILTER, gl.LINEAR], [gl.TEXTURE_MAG_FILTER, gl.LINEAR], [gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE], [gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE],
-    ] as const) gl.texParameteri(gl.TEXTURE_2D, name, value);
+      [gl.TEXTURE_MIN_FILTER, gl.LINEAR],
+      [gl.TEXTURE_MAG_FILTER, gl.LINEAR],
+      [gl.TEXTURE_WRAP_S, gl.CLAMP_TO_EDGE],
+      [gl.TEXTURE_WRAP_T, gl.CLAMP_TO_EDGE],
+    ] as const)
+      gl.texParameteri(gl.TEXTURE_2D, name, value);
     gl.blendFunc(gl.ONE, gl.ONE_MINUS_SRC_ALPHA);
   }
 
@@ -286,7 +304,8 @@ class QuadIndex {
     if (quads <= this.quads) return;
     this.quads = Math.max(4096, Math.ceil(quads * 1.5));
     const data = new Uint32Array(this.quads * 6);
-    for (let q = 0; q < this.quads; q++) data.set([4 * q, 4 * q + 1, 4 * q + 2, 4 * q + 2, 4 * q + 1, 4 * q + 3], 6 * q);
+    for (let q = 0; q < this.quads; q++)
+      data.set([4 * q, 4 * q + 1, 4 * q + 2, 4 * q + 2, 4 * q + 1, 4 * q + 3], 6 * q);
     this.gl.bindVertexArray(null);
     this.gl.bindBuffer(this.gl.ELEMENT_ARRAY_BUFFER, this.buffer);
     this.gl.bufferData(this.gl.ELEMENT_ARRAY_BUFFER, data, this.gl.STATIC_DRAW);
@@ -304,7 +323,10 @@ class QuadIndex {
 
 function link(gl: WebGL2RenderingContext, vs: string, fs: string): WebGLProgram {
   const program = gl.createProgram();
-  for (const [type, source] of [[gl.VERTEX_SHADER, vs], [gl.FRAGMENT_SHADER, fs]] as const) {
+  for (const [type, source] of [
+    [gl.VERTEX_SHADER, vs],
+    [gl.FRAGMENT_SHADER, fs],
+  ] as const) {
     const shader = gl.createShader(type);
     if (!shader) throw new Error("no shader");
     gl.shaderSource(shader, source);

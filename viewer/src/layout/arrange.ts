@@ -162,7 +162,14 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
 }
 
 /** Whether the columns as they were cut come out larger than one: a row that is nearly all of it stays as high as it is. */
-function worthwhile(columnOf: Int32Array, count: number, height: Float64Array, width: Float64Array, total: number, window: ArrangeOptions): boolean {
+function worthwhile(
+  columnOf: Int32Array,
+  count: number,
+  height: Float64Array,
+  width: Float64Array,
+  total: number,
+  window: ArrangeOptions,
+): boolean {
   const wide = new Float64Array(count);
   const tall = new Float64Array(count);
   for (let r = 0; r < columnOf.length; r++) {
@@ -170,7 +177,10 @@ function worthwhile(columnOf: Int32Array, count: number, height: Float64Array, w
     tall[columnOf[r]] += height[r];
   }
   const scale = (w: number, h: number): number => Math.min(window.width / w, window.height / h);
-  const cut = scale(wide.reduce((a, b) => a + b + COLUMN_GAP, 0), Math.max(...tall));
+  const cut = scale(
+    wide.reduce((a, b) => a + b + COLUMN_GAP, 0),
+    Math.max(...tall),
+  );
   return cut > GAIN * scale(Math.max(...wide), total);
 }
 
@@ -248,7 +258,14 @@ function* layColumns(flow: Flow, cut: Columns, work: Work, maxRow: number): Step
   const { n, m } = flow;
   const C = cut.count;
   const subs: SubFlow[] = Array.from({ length: C }, () => ({
-    blocks: new Ints(), signs: new Ints(), kind: new Ints(), src: new Ints(), dst: new Ints(), leave: new Floats(), enter: new Floats(), net: new Ints(),
+    blocks: new Ints(),
+    signs: new Ints(),
+    kind: new Ints(),
+    src: new Ints(),
+    dst: new Ints(),
+    leave: new Floats(),
+    enter: new Floats(),
+    net: new Ints(),
   }));
   const local = new Int32Array(n);
   for (let v = 0; v < n; v++) {
@@ -257,7 +274,13 @@ function* layColumns(flow: Flow, cut: Columns, work: Work, maxRow: number): Step
     s.signs.push(-1);
     s.kind.push(flow.kind[v]);
   }
-  const signs: { readonly column: number; readonly block: number; readonly edge: number; readonly end: number; readonly number: number }[] = [];
+  const signs: {
+    readonly column: number;
+    readonly block: number;
+    readonly edge: number;
+    readonly end: number;
+    readonly number: number;
+  }[] = [];
   // A sign is a box of its own: where a tensor leaves it names the reader, where it goes on the maker.
   const addSign = (column: number, names: number, edge: number, end: number, number: number): number => {
     const s = subs[column];
@@ -345,8 +368,18 @@ function* layColumns(flow: Flow, cut: Columns, work: Work, maxRow: number): Step
     pathStart[e + 1] = points.length / 3;
   }
   return {
-    width, height, x, y, pathStart, points: points.take(), tangles: laid.reduce((sum, a) => sum + a.tangles, 0),
-    signs: signs.map(({ column, block, ...s }) => ({ ...s, x: left[column] + laid[column].x[block], y: laid[column].y[block] })),
+    width,
+    height,
+    x,
+    y,
+    pathStart,
+    points: points.take(),
+    tangles: laid.reduce((sum, a) => sum + a.tangles, 0),
+    signs: signs.map(({ column, block, ...s }) => ({
+      ...s,
+      x: left[column] + laid[column].x[block],
+      y: laid[column].y[block],
+    })),
   };
 }
 
@@ -361,9 +394,24 @@ function toFlow(flow: Flow, s: SubFlow): Flow {
   const wide = (v: number): number => flow.signW[v];
   const high = (v: number): number => flow.signH[v];
   return {
-    n, kind: Uint8Array.from(s.kind.take()), w: pick(flow.w, wide), h: pick(flow.h, high), axis: pick(flow.axis, (v) => wide(v) / 2), top: pick(flow.top, () => 0),
-    bottom: pick(flow.bottom, high), stem: pick(flow.stem, () => 0), signW: pick(flow.signW, () => 0), signH: pick(flow.signH, () => 0),
-    m: s.src.length, src: s.src.take(), dst: s.dst.take(), leave: s.leave.take(), enter: s.enter.take(), net: s.net.take(),
-    portAt: flow.portAt && pick(flow.portAt, () => NaN), careful: flow.careful, loose: flow.loose,
+    n,
+    kind: Uint8Array.from(s.kind.take()),
+    w: pick(flow.w, wide),
+    h: pick(flow.h, high),
+    axis: pick(flow.axis, (v) => wide(v) / 2),
+    top: pick(flow.top, () => 0),
+    bottom: pick(flow.bottom, high),
+    stem: pick(flow.stem, () => 0),
+    signW: pick(flow.signW, () => 0),
+    signH: pick(flow.signH, () => 0),
+    m: s.src.length,
+    src: s.src.take(),
+    dst: s.dst.take(),
+    leave: s.leave.take(),
+    enter: s.enter.take(),
+    net: s.net.take(),
+    portAt: flow.portAt && pick(flow.portAt, () => NaN),
+    careful: flow.careful,
+    loose: flow.loose,
   };
 }

@@ -128,7 +128,9 @@ export function buildCells(flow: Flow, ranks: Ranks, rows: SplitRows, work: Work
   const b = under.take();
   // Where a link ends along a block: at its port, or in its middle.
   const share = (v: number, offset: number): number =>
-    v >= n || flow.loose || flow.w[v] <= 0 || Number.isNaN(offset) ? 0.5 : Math.min(0.99, Math.max(0.01, (flow.axis[v] + offset) / flow.w[v]));
+    v >= n || flow.loose || flow.w[v] <= 0 || Number.isNaN(offset)
+      ? 0.5
+      : Math.min(0.99, Math.max(0.01, (flow.axis[v] + offset) / flow.w[v]));
   const upper = new Float32Array(a.length);
   const lower = new Float32Array(a.length);
   for (let l = 0; l < a.length; l++) {
@@ -138,7 +140,10 @@ export function buildCells(flow: Flow, ranks: Ranks, rows: SplitRows, work: Work
   const byLower = sorted(bucket(b, cells), lower);
   const byUpper = sorted(bucket(a, cells), upper);
   // A box with nothing above (below) it follows what it feeds (reads), and lets that follow the rest of the flow.
-  const ends = (v: number, upwards: boolean): boolean => v < n && flow.kind[v] === 0 && (upwards ? byLower : byUpper).offsets[v] === (upwards ? byLower : byUpper).offsets[v + 1];
+  const ends = (v: number, upwards: boolean): boolean =>
+    v < n &&
+    flow.kind[v] === 0 &&
+    (upwards ? byLower : byUpper).offsets[v] === (upwards ? byLower : byUpper).offsets[v + 1];
   const goesOn = new Uint8Array(cells);
   for (let l = 0; l < a.length; l++) {
     if (!ends(a[l], true)) goesOn[b[l]] |= 1;
@@ -166,9 +171,20 @@ export function buildCells(flow: Flow, ranks: Ranks, rows: SplitRows, work: Work
     return { wish, weight };
   };
   const [upSlots, downSlots] = [slotsOf(byUpper, upper, cells), slotsOf(byLower, lower, cells)];
-  const linksOf = (by: Csr, to: Int32Array, own: Float32Array, far: Float32Array, slot: Int32Array, points: Int32Array): Links => ({
-    offsets: by.offsets, values: by.values.map((l) => to[l]), own: Float32Array.from(by.values, (l) => own[l]),
-    far: Float32Array.from(by.values, (l) => far[l]), slot: by.values.map((l) => slot[l]), points,
+  const linksOf = (
+    by: Csr,
+    to: Int32Array,
+    own: Float32Array,
+    far: Float32Array,
+    slot: Int32Array,
+    points: Int32Array,
+  ): Links => ({
+    offsets: by.offsets,
+    values: by.values.map((l) => to[l]),
+    own: Float32Array.from(by.values, (l) => own[l]),
+    far: Float32Array.from(by.values, (l) => far[l]),
+    slot: by.values.map((l) => slot[l]),
+    points,
   });
   const up = linksOf(byLower, a, lower, upper, upSlots.slot, downSlots.points);
   const down = linksOf(byUpper, b, upper, lower, downSlots.slot, upSlots.points);
@@ -191,7 +207,11 @@ export function buildCells(flow: Flow, ranks: Ranks, rows: SplitRows, work: Work
   }
   return {
     rows: { boxes: n, cells, rows: rows.count, row, list, fixed, up, down },
-    up: { cell: up, ...pulls(byLower.values, true) }, down: { cell: down, ...pulls(byUpper.values, false) }, bendStart, bends, route,
+    up: { cell: up, ...pulls(byLower.values, true) },
+    down: { cell: down, ...pulls(byUpper.values, false) },
+    bendStart,
+    bends,
+    route,
   };
 }
 

@@ -41,7 +41,8 @@ export function layColumn(flow: Flow, ranks: Ranks, work: Work, maxRow: number):
     high[r] = Math.max(high[r], x[v] + right[v]);
   }
   // A row that splitting left empty is as wide as nothing, where the row before it has its middle.
-  for (let r = 0; r < rows.count; r++) if (low[r] > high[r]) low[r] = high[r] = r > 0 ? (low[r - 1] + high[r - 1]) / 2 : 0;
+  for (let r = 0; r < rows.count; r++)
+    if (low[r] > high[r]) low[r] = high[r] = r > 0 ? (low[r - 1] + high[r - 1]) / 2 : 0;
   const lanes = chooseLanes(flow, cells, rows.rank, low, high, work);
   const enter = spreadEntries(flow, cells, x, lanes);
   const y = rowHeights(flow, cells, rows, x, enter);
@@ -71,7 +72,14 @@ function splitWideRows(flow: Flow, ranks: Ranks, maxRow: number): SplitRows {
       wide = true;
     }
   }
-  if (!wide) return { rank: ranks.rank, count: ranks.count, split: new Uint8Array(ranks.count), along: new Int32Array(flow.n), wide: maxRow };
+  if (!wide)
+    return {
+      rank: ranks.rank,
+      count: ranks.count,
+      split: new Uint8Array(ranks.count),
+      along: new Int32Array(flow.n),
+      wide: maxRow,
+    };
   const first = new Int32Array(ranks.count + 1);
   for (let r = 0; r < ranks.count; r++) first[r + 1] = first[r] + pieces[r];
   const rank = new Int32Array(flow.n);
@@ -129,7 +137,12 @@ function spreadEntries(flow: Flow, cells: Cells, x: Float64Array, lane: Float64A
 
 /** Lane x of each edge that has one; edges of one tensor, or into one box, share theirs. */
 function chooseLanes(
-  flow: Flow, cells: Cells, rank: Int32Array, low: Float64Array, high: Float64Array, work: Work,
+  flow: Flow,
+  cells: Cells,
+  rank: Int32Array,
+  low: Float64Array,
+  high: Float64Array,
+  work: Work,
 ): Float64Array {
   const lane = new Float64Array(flow.m);
   const bySource = new Map<string, number[]>();
@@ -232,8 +245,15 @@ function rowHeights(flow: Flow, cells: Cells, rows: SplitRows, x: Float64Array, 
 }
 
 function draw(
-  flow: Flow, cells: Cells, rows: SplitRows, x: Float64Array, y: RowY, enter: Float32Array, lane: Float64Array,
-  low: Float64Array, high: Float64Array,
+  flow: Flow,
+  cells: Cells,
+  rows: SplitRows,
+  x: Float64Array,
+  y: RowY,
+  enter: Float32Array,
+  lane: Float64Array,
+  low: Float64Array,
+  high: Float64Array,
 ): Omit<Arrangement, "tangles"> {
   const { n, m } = flow;
   let min = Infinity;
@@ -258,7 +278,13 @@ function draw(
     // Points closer than half a pixel are one point; a bent stretch is kept in any case.
     if (bend === 0 && points.length > pathBegin && Math.abs(px - lastX) < 0.01 && Math.abs(py - lastY) < 0.5) return;
     const before = points.length - 6;
-    if (bend === 0 && before >= pathBegin && points.data[before + 5] === 0 && Math.abs(points.data[before] - px) < 0.01 && Math.abs(lastX - px) < 0.01) {
+    if (
+      bend === 0 &&
+      before >= pathBegin &&
+      points.data[before + 5] === 0 &&
+      Math.abs(points.data[before] - px) < 0.01 &&
+      Math.abs(lastX - px) < 0.01
+    ) {
       // Straight on: the last point moves instead of another one behind it.
       points.data[before + 4] = py;
       lastY = py;

@@ -136,7 +136,11 @@ export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
     const to = laid.pathStart[f + 1];
     if (p.src[e] < 0) edge.point(p.across ? 0 : inAt[-1 - p.src[e]], p.across ? inAt[-1 - p.src[e]] : 0, 0);
     for (let i = from; i < to; i++) {
-      edge.point(X(laid.points[3 * i], laid.points[3 * i + 1]), Y(laid.points[3 * i], laid.points[3 * i + 1]), laid.points[3 * i + 2]);
+      edge.point(
+        X(laid.points[3 * i], laid.points[3 * i + 1]),
+        Y(laid.points[3 * i], laid.points[3 * i + 1]),
+        laid.points[3 * i + 2],
+      );
     }
     if (p.dst[e] < 0) edge.point(p.across ? w : outAt[-1 - p.dst[e]], p.across ? outAt[-1 - p.dst[e]] : h, 0);
   }
@@ -153,8 +157,18 @@ export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
     tagEnd.push(s.end);
   }
   return {
-    w, h, rect, small, ...edge.take(), tagRect: tagRect.take(), tagEdge: tagEdge.take(), tagMore: tagMore.take(),
-    tagEnd: Uint8Array.from(tagEnd.take()), inAt, outAt, tangles: laid.tangles,
+    w,
+    h,
+    rect,
+    small,
+    ...edge.take(),
+    tagRect: tagRect.take(),
+    tagEdge: tagEdge.take(),
+    tagMore: tagMore.take(),
+    tagEnd: Uint8Array.from(tagEnd.take()),
+    inAt,
+    outAt,
+    tangles: laid.tangles,
   };
 }
 
@@ -185,8 +199,13 @@ class EdgeList {
   take(): Pick<Template, "edgeSrc" | "edgeDst" | "edgeKind" | "edgeTensor" | "edgeCount" | "pathStart" | "points"> {
     this.start.push(this.points.length / 3);
     return {
-      edgeSrc: this.src.take(), edgeDst: this.dst.take(), edgeKind: Uint8Array.from(this.kind.take()), edgeTensor: this.tensor.take(),
-      edgeCount: this.count.take(), pathStart: this.start.take(), points: this.points.take(),
+      edgeSrc: this.src.take(),
+      edgeDst: this.dst.take(),
+      edgeKind: Uint8Array.from(this.kind.take()),
+      edgeTensor: this.tensor.take(),
+      edgeCount: this.count.take(),
+      pathStart: this.start.take(),
+      points: this.points.take(),
     };
   }
 }
@@ -252,7 +271,17 @@ function pillsBeside(p: GroupInput, owner: Int32Array, tagged: Uint8Array): (Pil
     const member = s >= 0 && owner[s] === t ? s : -1;
     if (member < 0 && !tagged[e]) continue;
     const size = member >= 0 ? p.pill[member] : p.tagSize[p.net[e]];
-    (out[t] ??= []).push({ x: 0, y: 0, w: size.w, h: size.h, member, edge: e, more: 0, above: p.nature[t] === 2, lean: 0 });
+    (out[t] ??= []).push({
+      x: 0,
+      y: 0,
+      w: size.w,
+      h: size.h,
+      member,
+      edge: e,
+      more: 0,
+      above: p.nature[t] === 2,
+      lean: 0,
+    });
   }
   for (let v = 0; v < p.n; v++) {
     const pills = out[v];
@@ -351,14 +380,25 @@ function placeAbove(p: GroupInput, b: Block, box: Size): void {
   b.w = Math.max(b.w, at);
 }
 
-function toFlow(p: GroupInput, owner: Int32Array, tagged: Uint8Array, blocks: Block[] | null): { flow: Flow; edgeOf: Int32Array } {
+function toFlow(
+  p: GroupInput,
+  owner: Int32Array,
+  tagged: Uint8Array,
+  blocks: Block[] | null,
+): { flow: Flow; edgeOf: Int32Array } {
   const number = new Int32Array(p.n).fill(-1);
   let boxes = 0;
   for (let v = 0; v < p.n; v++) if (owner[v] < 0) number[v] = boxes++;
   const n = boxes + p.ins + p.outs;
   const f = {
-    kind: new Uint8Array(n), w: new Float32Array(n), h: new Float32Array(n), axis: new Float32Array(n), top: new Float32Array(n),
-    bottom: new Float32Array(n), stem: new Float32Array(n), signW: new Float32Array(n).fill(p.across ? PORT_SIGN.h : PORT_SIGN.w),
+    kind: new Uint8Array(n),
+    w: new Float32Array(n),
+    h: new Float32Array(n),
+    axis: new Float32Array(n),
+    top: new Float32Array(n),
+    bottom: new Float32Array(n),
+    stem: new Float32Array(n),
+    signW: new Float32Array(n).fill(p.across ? PORT_SIGN.h : PORT_SIGN.w),
     signH: new Float32Array(n).fill(p.across ? PORT_SIGN.w : PORT_SIGN.h),
   };
   f.kind.fill(1, boxes, boxes + p.ins);
@@ -407,5 +447,8 @@ function toFlow(p: GroupInput, owner: Int32Array, tagged: Uint8Array, blocks: Bl
     if (p.inPlace) portAt.set(p.inPlace, boxes);
     if (p.outPlace) portAt.set(p.outPlace, boxes + p.ins);
   }
-  return { flow: { n, ...f, m, src, dst, leave, enter, net, portAt, careful: p.careful, loose: p.loose }, edgeOf: edgeOf.take() };
+  return {
+    flow: { n, ...f, m, src, dst, leave, enter, net, portAt, careful: p.careful, loose: p.loose },
+    edgeOf: edgeOf.take(),
+  };
 }

@@ -1,7 +1,17 @@
 /** How a group's problem and the state of its members become the input of its drawing. */
 
 import type { Hierarchy } from "../model/hierarchy";
-import { groupSubtitle, groupTitle, isModelInput, isSource, nodeSubtitle, nodeTitle, pillTitle, portName, tensorType } from "../model/labels";
+import {
+  groupSubtitle,
+  groupTitle,
+  isModelInput,
+  isSource,
+  nodeSubtitle,
+  nodeTitle,
+  pillTitle,
+  portName,
+  tensorType,
+} from "../model/labels";
 import { bodyOf } from "../model/inside";
 import { SAME } from "../model/stage";
 import type { GroupInput } from "./group";
@@ -100,7 +110,10 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
     const item = p.members[i];
     if (item < h.nodes) {
       // A change is told by a sign before the title, too; one that holds ops has a sign behind it.
-      const title = (h.stage.change[item] !== SAME ? "+ " : "") + nodeTitle(h, item) + (bodyOf(h.stage.graph, h.stage.row[item]) >= 0 ? " ++" : "");
+      const title =
+        (h.stage.change[item] !== SAME ? "+ " : "") +
+        nodeTitle(h, item) +
+        (bodyOf(h.stage.graph, h.stage.row[item]) >= 0 ? " ++" : "");
       size[i] = leafSize(measure, title, nodeSubtitle(h, item));
       if (isSource(h, item) && h.stage.row[item] >= 0 && !isModelInput(h, item)) {
         nature[i] = 1;
@@ -131,7 +144,14 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
   }
   for (let k = 0; k < p.outTensor.length; k++) {
     const from = opened[p.outSrc[k]]?.ports.outOf.get(p.outInner[k]) ?? -1;
-    edges.add(p.outSrc[k], -1 - (ports.outOf.get(p.outTensor[k]) as number), from, -1, E + p.inTensor.length + k, p.outInner[k]);
+    edges.add(
+      p.outSrc[k],
+      -1 - (ports.outOf.get(p.outTensor[k]) as number),
+      from,
+      -1,
+      E + p.inTensor.length + k,
+      p.outInner[k],
+    );
   }
   const b = edges.take();
   const leaveAt = new Float32Array(b.src.length).fill(NaN);
@@ -178,9 +198,35 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
   const minWidth = flat || p.group === 0 ? 0 : headerWidth(measure, groupTitle(h, p.group), groupSubtitle(h, p.group));
   const wish = ctx.wishes.get(p.group);
   const input = {
-    n, size, pill, nature, src: b.src, dst: b.dst, leaveAt, enterAt, net: b.net, tensors: b.tensors, tensor: b.index, tagSize: sizes,
-    ins: ports.ins, outs: ports.outs, labelled, minWidth, across: ctx.across, root: p.group === 0, width: ctx.width, height: ctx.height, sign, titles, share: Math.floor((10 * (h.end[p.group] - h.start[p.group])) / Math.max(1, h.nodes)) / 10,
-    edgeLabel, tagLabel, careful: ctx.careful, loose: false, inPlace: wish?.ins ?? null, outPlace: wish?.outs ?? null,
+    n,
+    size,
+    pill,
+    nature,
+    src: b.src,
+    dst: b.dst,
+    leaveAt,
+    enterAt,
+    net: b.net,
+    tensors: b.tensors,
+    tensor: b.index,
+    tagSize: sizes,
+    ins: ports.ins,
+    outs: ports.outs,
+    labelled,
+    minWidth,
+    across: ctx.across,
+    root: p.group === 0,
+    width: ctx.width,
+    height: ctx.height,
+    sign,
+    titles,
+    share: Math.floor((10 * (h.end[p.group] - h.start[p.group])) / Math.max(1, h.nodes)) / 10,
+    edgeLabel,
+    tagLabel,
+    careful: ctx.careful,
+    loose: false,
+    inPlace: wish?.ins ?? null,
+    outPlace: wish?.outs ?? null,
   };
   return { ...input, key: n > 3000 ? "" : keyOf(input) };
 }
@@ -189,9 +235,27 @@ function keyOf(p: Omit<DrawingInput, "key">): string {
   const sizes = p.size.map((s, i) => `${s.w},${s.h},${p.pill[i].w}`).join(" ");
   const at = (a: Float32Array): string => a.map((v) => Math.round(v * 4)).join(",");
   return [
-    p.n, p.ins, p.outs, p.minWidth, p.root ? 1 : 0, p.share, sizes, p.nature.join(""), p.src.join(","), p.dst.join(","), at(p.leaveAt),
-    at(p.enterAt), p.net.join(","), p.tensors.join(","), p.tensor.join(","), p.edgeLabel.join(","), p.tagLabel.join(","), p.titles.join("\n"),
-    p.careful ? 1 : 0, p.inPlace?.join(",") ?? "", p.outPlace?.join(",") ?? "",
+    p.n,
+    p.ins,
+    p.outs,
+    p.minWidth,
+    p.root ? 1 : 0,
+    p.share,
+    sizes,
+    p.nature.join(""),
+    p.src.join(","),
+    p.dst.join(","),
+    at(p.leaveAt),
+    at(p.enterAt),
+    p.net.join(","),
+    p.tensors.join(","),
+    p.tensor.join(","),
+    p.edgeLabel.join(","),
+    p.tagLabel.join(","),
+    p.titles.join("\n"),
+    p.careful ? 1 : 0,
+    p.inPlace?.join(",") ?? "",
+    p.outPlace?.join(",") ?? "",
   ].join("|");
 }
 
@@ -208,7 +272,11 @@ class Bundler {
 
   add(src: number, dst: number, from: number, to: number, index: number, tensor: number): void {
     const code = (v: number): number => (v < 0 ? this.width * 2 + this.capacity - v : v);
-    const key = (code(src) * (this.width * 4 + 2 * this.capacity + 4) + code(dst)) * 4096 + (Math.min(from, 62) + 1) * 64 + Math.min(to, 62) + 1;
+    const key =
+      (code(src) * (this.width * 4 + 2 * this.capacity + 4) + code(dst)) * 4096 +
+      (Math.min(from, 62) + 1) * 64 +
+      Math.min(to, 62) +
+      1;
     const known = this.keys.get(key);
     if (known !== undefined) {
       this.rows[known * 8 + 6]++;
@@ -230,8 +298,15 @@ class Bundler {
       return out;
     };
     return {
-      src: column(0), dst: column(1), from: column(2), to: column(3), index: column(4), carries: column(5), tensors: column(6),
-      net: column(7), nets: this.nets.size,
+      src: column(0),
+      dst: column(1),
+      from: column(2),
+      to: column(3),
+      index: column(4),
+      carries: column(5),
+      tensors: column(6),
+      net: column(7),
+      nets: this.nets.size,
     };
   }
 }

@@ -72,7 +72,10 @@ export const LANE_GAP = 12;
 export function assignLanes(wishes: readonly LaneWish[], left: Float64Array, right: Float64Array): Float64Array {
   const out = new Float64Array(wishes.length);
   const order = wishes.map((_, i) => i);
-  order.sort((a, b) => wishes[a].to - wishes[a].from - (wishes[b].to - wishes[b].from) || wishes[a].from - wishes[b].from || a - b);
+  order.sort(
+    (a, b) =>
+      wishes[a].to - wishes[a].from - (wishes[b].to - wishes[b].from) || wishes[a].from - wishes[b].from || a - b,
+  );
   const rightMost = new Outline(right);
   const leftMost = new Outline(left.map((v) => -v));
   for (const i of order) {

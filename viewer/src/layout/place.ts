@@ -18,7 +18,14 @@ export interface Pulls {
  * weight · (x - wish)² is minimised under x[i + 1] - x[i] >= reach by pooling neighbours that
  * collide (isotonic regression): linear, and never an overlap.
  */
-export function placeRows(g: Rows, left: Float32Array, right: Float32Array, gap: Float32Array, up: Pulls, down: Pulls): Float64Array {
+export function placeRows(
+  g: Rows,
+  left: Float32Array,
+  right: Float32Array,
+  gap: Float32Array,
+  up: Pulls,
+  down: Pulls,
+): Float64Array {
   const x = new Float64Array(g.cells);
   for (let r = 0; r < g.rows; r++) {
     let at = 0;
@@ -75,7 +82,14 @@ function unslant(g: Rows, x: Float64Array, up: Pulls): void {
  * chains a few pixels askew. Upwards only cells that nothing above holds are moved.
  */
 function straighten(
-  g: Rows, r: number, x: Float64Array, left: Float32Array, right: Float32Array, gap: Float32Array, to: Pulls, upwards: boolean,
+  g: Rows,
+  r: number,
+  x: Float64Array,
+  left: Float32Array,
+  right: Float32Array,
+  gap: Float32Array,
+  to: Pulls,
+  upwards: boolean,
 ): void {
   const a = g.list.offsets[r];
   const b = g.list.offsets[r + 1];
@@ -112,7 +126,14 @@ class RowSolver {
   }
 
   solve(
-    g: Rows, r: number, x: Float64Array, left: Float32Array, right: Float32Array, gap: Float32Array, main: Pulls, also: Pulls | null,
+    g: Rows,
+    r: number,
+    x: Float64Array,
+    left: Float32Array,
+    right: Float32Array,
+    gap: Float32Array,
+    main: Pulls,
+    also: Pulls | null,
   ): void {
     const a = g.list.offsets[r];
     const n = g.list.offsets[r + 1] - a;

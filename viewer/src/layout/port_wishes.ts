@@ -4,7 +4,11 @@ import type { PortWish } from "./input";
 import { EDGE, type Template } from "./template";
 
 /** For each unfolded member whose ports stand against the order of its edges: how they should stand. */
-export function portWishes(t: Template, open: (member: number) => Template | null, across: boolean): Map<number, PortWish> {
+export function portWishes(
+  t: Template,
+  open: (member: number) => Template | null,
+  across: boolean,
+): Map<number, PortWish> {
   const out = new Map<number, PortWish>();
   const ends = new Map<number, End[]>();
   const axis = across ? 1 : 0;
@@ -28,8 +32,14 @@ export function portWishes(t: Template, open: (member: number) => Template | nul
   }
   for (const [member, list] of ends) {
     const inside = open(member) as Template;
-    const ins = orderOf(inside.inAt, list.filter((v) => !v.leaves));
-    const outs = orderOf(inside.outAt, list.filter((v) => v.leaves));
+    const ins = orderOf(
+      inside.inAt,
+      list.filter((v) => !v.leaves),
+    );
+    const outs = orderOf(
+      inside.outAt,
+      list.filter((v) => v.leaves),
+    );
     if (ins || outs) out.set(member, { ins, outs });
   }
   return out;

@@ -155,8 +155,18 @@ export class ProblemBuilder {
       }
     }
     return {
-      group, exemplar, members, src: src.take(), dst: dst.take(), tensor: tensor.take(), inTensor: inTensor.take(),
-      inPort: inPort.take(), inDst: inDst.take(), outTensor: outTensor.take(), outInner: outInner.take(), outSrc: outSrc.take(),
+      group,
+      exemplar,
+      members,
+      src: src.take(),
+      dst: dst.take(),
+      tensor: tensor.take(),
+      inTensor: inTensor.take(),
+      inPort: inPort.take(),
+      inDst: inDst.take(),
+      outTensor: outTensor.take(),
+      outInner: outInner.take(),
+      outSrc: outSrc.take(),
     };
   }
 }

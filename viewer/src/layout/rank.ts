@@ -88,7 +88,15 @@ const MANY = 3;
  * 1 for blocks that hang on nothing but inputs with many far readers: seeds, masks and positions made ready
  * for one consumer each. Query, key and value read one input too, but stand where they are: beside each other.
  */
-function sideFeeds(flow: Flow, order: Int32Array, ins: Csr, outs: Csr, back: Uint8Array, rank: Int32Array, last: number): Uint8Array {
+function sideFeeds(
+  flow: Flow,
+  order: Int32Array,
+  ins: Csr,
+  outs: Csr,
+  back: Uint8Array,
+  rank: Int32Array,
+  last: number,
+): Uint8Array {
   const { n, m, src, dst, net, kind } = flow;
   const latest = new Int32Array(n).fill(last);
   for (let k = n - 1; k >= 0; k--) {

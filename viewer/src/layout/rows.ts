@@ -91,9 +91,11 @@ export function leftSkips(g: Rows, at: Int32Array): number {
   let out = 0;
   for (let v = 0; v < g.boxes; v++) {
     let first = Infinity;
-    for (let i = g.down.offsets[v]; i < g.down.offsets[v + 1]; i++) if (g.down.values[i] < g.boxes) first = Math.min(first, at[g.down.values[i]]);
+    for (let i = g.down.offsets[v]; i < g.down.offsets[v + 1]; i++)
+      if (g.down.values[i] < g.boxes) first = Math.min(first, at[g.down.values[i]]);
     if (first === Infinity) continue;
-    for (let i = g.down.offsets[v]; i < g.down.offsets[v + 1]; i++) if (g.down.values[i] >= g.boxes && at[g.down.values[i]] < first) out++;
+    for (let i = g.down.offsets[v]; i < g.down.offsets[v + 1]; i++)
+      if (g.down.values[i] >= g.boxes && at[g.down.values[i]] < first) out++;
   }
   return out;
 }

@@ -15,7 +15,17 @@ import { Interner } from "./labels";
 import type { Measure } from "./measure";
 import { portWishes } from "./port_wishes";
 import { firstTwin, ProblemBuilder, shownMembers, type Problem } from "./problem";
-import { CHANGE_SHIFT, HAS_INSIDE, IS_EXEMPLAR, IS_GROUP, IS_OPEN, IS_REPEAT, IS_SOURCE, type SceneUpdate, type Shape } from "./scene_update";
+import {
+  CHANGE_SHIFT,
+  HAS_INSIDE,
+  IS_EXEMPLAR,
+  IS_GROUP,
+  IS_OPEN,
+  IS_REPEAT,
+  IS_SOURCE,
+  type SceneUpdate,
+  type Shape,
+} from "./scene_update";
 import type { Template } from "./template";
 
 export const FOLDED = 0;
@@ -44,7 +54,8 @@ export const noPace: Pace = { step: () => Promise.resolve() };
 /** "B → layer3" where an edge leaves its column, "B ← layer2" where it goes on. */
 function signText(number: number, end: number, title: string): string {
   let letters = "";
-  for (let k = number + 1; k > 0; k = Math.floor((k - 1) / 26)) letters = String.fromCharCode(65 + ((k - 1) % 26)) + letters;
+  for (let k = number + 1; k > 0; k = Math.floor((k - 1) / 26))
+    letters = String.fromCharCode(65 + ((k - 1) % 26)) + letters;
   return `${letters} ${end === EXIT ? "→" : "←"} ${title}`;
 }
 
@@ -216,12 +227,18 @@ export class LayoutSession {
   /** Groups put their ports in the order that the drawing around them asks for, where that leaves fewer crossings. */
   private async untangle(pace: Pace): Promise<void> {
     for (const loose of [false, true, false]) {
-      const asked: { readonly child: number; readonly around: number; readonly before: number; readonly known: PortWish | undefined }[] = [];
+      const asked: {
+        readonly child: number;
+        readonly around: number;
+        readonly before: number;
+        readonly known: PortWish | undefined;
+      }[] = [];
       for (const around of this.visibleGroups(false)) {
         const inside = this.openMembers(around);
         const now = this.shapes[this.laid[around]];
         if (inside.size === 0 || now.tangles === 0) continue;
-        const shape = (member: number): Shape | null => (inside.has(member) ? this.shapes[this.laid[inside.get(member) as number]] : null);
+        const shape = (member: number): Shape | null =>
+          inside.has(member) ? this.shapes[this.laid[inside.get(member) as number]] : null;
         const before = this.tangles(around);
         for (const [i, wish] of portWishes(loose ? this.loosely(around) : now, shape, this.options.across)) {
           const child = inside.get(i) as number;
@@ -268,7 +285,13 @@ export class LayoutSession {
 
   private context(): InputContext {
     return {
-      h: this.h, measure: this.measure, labels: this.labels, problems: this.builder, ...this.options, careful: this.careful, wishes: this.wishes,
+      h: this.h,
+      measure: this.measure,
+      labels: this.labels,
+      problems: this.builder,
+      ...this.options,
+      careful: this.careful,
+      wishes: this.wishes,
       open: (group): OpenMember | null => {
         if (this.fold[group] === FOLDED) return null;
         const shape = this.shapes[this.laid[group]];
@@ -287,11 +310,18 @@ export class LayoutSession {
     for (let e = 0; e < input.tensor.length; e++) byTensor.set(input.tensor[e], e);
     const edgeLabel = new Int32Array(t.edgeTensor.length);
     const tagLabel = new Int32Array(t.tagEdge.length);
-    for (let e = 0; e < edgeLabel.length; e++) edgeLabel[e] = t.edgeKind[e] === 0 ? input.edgeLabel[byTensor.get(t.edgeTensor[e]) as number] : 0;
+    for (let e = 0; e < edgeLabel.length; e++)
+      edgeLabel[e] = t.edgeKind[e] === 0 ? input.edgeLabel[byTensor.get(t.edgeTensor[e]) as number] : 0;
     for (let k = 0; k < tagLabel.length; k++) {
       if (t.tagEnd[k] !== 0) {
         const named = t.tagEnd[k] === EXIT ? t.edgeDst[t.tagEdge[k]] : t.edgeSrc[t.tagEdge[k]];
-        tagLabel[k] = this.labels.id(signText(t.tagMore[k], t.tagEnd[k], named < 0 ? (t.tagEnd[k] === EXIT ? "output" : "input") : input.titles[named]));
+        tagLabel[k] = this.labels.id(
+          signText(
+            t.tagMore[k],
+            t.tagEnd[k],
+            named < 0 ? (t.tagEnd[k] === EXIT ? "output" : "input") : input.titles[named],
+          ),
+        );
         continue;
       }
       tagLabel[k] =
@@ -317,7 +347,8 @@ export class LayoutSession {
         if (r < 0) continue;
         let f = known.get(kind[r]);
         if (f === undefined) known.set(kind[r], (f = familyOf(strings.at(kind[r]))));
-        for (let p = h.parent[n]; p >= 0; p = h.parent[p]) count[(p - h.nodes) * FAMILIES.length + f] += FAMILY_WEIGHT[f];
+        for (let p = h.parent[n]; p >= 0; p = h.parent[p])
+          count[(p - h.nodes) * FAMILIES.length + f] += FAMILY_WEIGHT[f];
       }
       this.families = new Uint8Array(h.groups);
       for (let g = 0; g < h.groups; g++) {
@@ -369,7 +400,10 @@ export class LayoutSession {
         sub.push(this.labels.id(groupSubtitle(h, k)));
         family.push(this.familyOfGroup(k));
         flags.push(
-          IS_GROUP | (h.repeat[k] > 0 ? IS_REPEAT : 0) | (this.fold[k] !== FOLDED ? IS_OPEN : 0) | (this.isExemplar(k) ? IS_EXEMPLAR : 0) |
+          IS_GROUP |
+            (h.repeat[k] > 0 ? IS_REPEAT : 0) |
+            (this.fold[k] !== FOLDED ? IS_OPEN : 0) |
+            (this.isExemplar(k) ? IS_EXEMPLAR : 0) |
             (groupChanges(h, k).some((c) => c > 0) ? CHANGED << CHANGE_SHIFT : 0),
         );
         size.push(h.end[k] - h.start[k]);
@@ -377,10 +411,21 @@ export class LayoutSession {
       }
     }
     const update: SceneUpdate = {
-      reset: this.reset, nodes: h.nodes, items: h.nodes + h.groups, across: this.options.across,
-      shapes: this.shapes.slice(this.sentShapes), firstShape: this.sentShapes, labels: this.labels.news(), groups: groups.take(),
-      item: item.take(), title: title.take(), sub: sub.take(), family: Uint8Array.from(family.take()),
-      flags: Uint8Array.from(flags.take()), size: size.take(), key: key.take(),
+      reset: this.reset,
+      nodes: h.nodes,
+      items: h.nodes + h.groups,
+      across: this.options.across,
+      shapes: this.shapes.slice(this.sentShapes),
+      firstShape: this.sentShapes,
+      labels: this.labels.news(),
+      groups: groups.take(),
+      item: item.take(),
+      title: title.take(),
+      sub: sub.take(),
+      family: Uint8Array.from(family.take()),
+      flags: Uint8Array.from(flags.take()),
+      size: size.take(),
+      key: key.take(),
     };
     this.sentShapes = this.shapes.length;
     this.changed = new Set();

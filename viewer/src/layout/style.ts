@@ -57,5 +57,7 @@ export function pillSize(m: Measure, text: string): Size {
 
 export function tagSize(m: Measure, name: string, type: string): Size {
   const { w } = pillSize(m, name);
-  return type ? { w: Math.max(w, step(clamp(m.width(type, SUB_PX, "mono") * SUB_ROOM + 16, 28, 168))), h: TAG_H } : { w, h: PILL_H };
+  return type
+    ? { w: Math.max(w, step(clamp(m.width(type, SUB_PX, "mono") * SUB_ROOM + 16, 28, 168))), h: TAG_H }
+    : { w, h: PILL_H };
 }

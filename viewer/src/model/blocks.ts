@@ -84,7 +84,10 @@ function cutUnits(stage: StageGraph): Units | null {
 /** An input of the model, not a weight. */
 function isGiven(stage: StageGraph, node: number): boolean {
   const r = stage.row[node];
-  return r >= 0 && (stage.isInput[node] === 1 || /^(input|placeholder)$/i.test(stage.graph.strings.head(stage.graph.op[r], 16)));
+  return (
+    r >= 0 &&
+    (stage.isInput[node] === 1 || /^(input|placeholder)$/i.test(stage.graph.strings.head(stage.graph.op[r], 16)))
+  );
 }
 
 /** Names of weights differ between layers and say nothing; numbers, switches and plain words do. */
@@ -125,7 +128,14 @@ function hashUnits(stage: StageGraph, units: Units): { readonly a: Int32Array; r
         const src = stage.inputs.values[i];
         // An operand by its place in the unit; from outside it is told from a weight, no more.
         const inside = src >= 0 && place[src] >= from;
-        x = mix(x, inside ? place[src] - from + 2 : src >= 0 && (stage.inputs.offsets[src + 1] > stage.inputs.offsets[src] || isGiven(stage, src)) ? 1 : 0);
+        x = mix(
+          x,
+          inside
+            ? place[src] - from + 2
+            : src >= 0 && (stage.inputs.offsets[src + 1] > stage.inputs.offsets[src] || isGiven(stage, src))
+              ? 1
+              : 0,
+        );
       }
     }
     a[u] = finish(x);
@@ -147,7 +157,9 @@ function findRepeats(units: Units, { a, b }: { readonly a: Int32Array; readonly 
     if (next !== undefined) votes.set(next - u, (votes.get(next - u) ?? 0) + ops(u, u + 1));
     seen.set(a[u], u);
   }
-  const periods = [...votes.keys()].sort((p, q) => (votes.get(q) as number) - (votes.get(p) as number) || p - q).slice(0, PERIODS);
+  const periods = [...votes.keys()]
+    .sort((p, q) => (votes.get(q) as number) - (votes.get(p) as number) || p - q)
+    .slice(0, PERIODS);
   const found: Run[] = [];
   for (const p of periods) {
     for (let u = 0; u + p < U; ) {
@@ -212,7 +224,8 @@ function groupsFor(stage: StageGraph, units: Units, runs: readonly Run[]): Graph
   let at = 0;
   let number = 0;
   const alone = (to: number): void => {
-    for (; at < to; at++) if (size(at) >= LEAST_BLOCK) put(at, add(`${nameOf(stage, units, at, at + 1)}.${number++}`, -1));
+    for (; at < to; at++)
+      if (size(at) >= LEAST_BLOCK) put(at, add(`${nameOf(stage, units, at, at + 1)}.${number++}`, -1));
   };
   for (const run of runs) {
     alone(run.first);
@@ -222,17 +235,33 @@ function groupsFor(stage: StageGraph, units: Units, runs: readonly Run[]): Graph
       const whole = run.period === 1 || does === "conv block" ? does : "block";
       const member = add(`${whole}.${number++}`, -1);
       for (let k = 0; k < run.period; k++, at++) {
-        put(at, run.period > 1 && size(at) >= LEAST_BLOCK && size(at) < units.start[at - k + run.period] - units.start[at - k] - 1 ? add(nameOf(stage, units, at, at + 1), member) : member);
+        put(
+          at,
+          run.period > 1 &&
+            size(at) >= LEAST_BLOCK &&
+            size(at) < units.start[at - k + run.period] - units.start[at - k] - 1
+            ? add(nameOf(stage, units, at, at + 1), member)
+            : member,
+        );
       }
     }
   }
   alone(units.count);
   if (name.length === 0) return null;
-  return graph.joined([], { ...graph, groups: addedColumns(graph.groups, graph.strings.intern(BLOCK), parent, name), groupsOf: addedGroups(graph, home) });
+  return graph.joined([], {
+    ...graph,
+    groups: addedColumns(graph.groups, graph.strings.intern(BLOCK), parent, name),
+    groupsOf: addedGroups(graph, home),
+  });
 }
 
 /** The columns of a file's groups with more groups, of one grouping, behind them. */
-export function addedColumns(groups: GroupColumns, grouping: number, parent: readonly number[], name: readonly number[]): GroupColumns {
+export function addedColumns(
+  groups: GroupColumns,
+  grouping: number,
+  parent: readonly number[],
+  name: readonly number[],
+): GroupColumns {
   const more = (a: Int32Array, b: readonly number[]): Int32Array => {
     const out = new Int32Array(a.length + b.length);
     out.set(a);
@@ -240,8 +269,24 @@ export function addedColumns(groups: GroupColumns, grouping: number, parent: rea
     return out;
   };
   return {
-    rows: groups.rows + name.length, grouping: more(groups.grouping, name.map(() => grouping)), parent: more(groups.parent, parent),
-    name: more(groups.name, name), cls: more(groups.cls, name.map(() => 0)), inside: groups.inside && more(groups.inside, name.map(() => -1)), table: groups.table,
+    rows: groups.rows + name.length,
+    grouping: more(
+      groups.grouping,
+      name.map(() => grouping),
+    ),
+    parent: more(groups.parent, parent),
+    name: more(groups.name, name),
+    cls: more(
+      groups.cls,
+      name.map(() => 0),
+    ),
+    inside:
+      groups.inside &&
+      more(
+        groups.inside,
+        name.map(() => -1),
+      ),
+    table: groups.table,
   };
 }
 

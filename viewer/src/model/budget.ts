@@ -85,7 +85,11 @@ export function checkNesting(parents: ArrayLike<number>, budget: Budget, where: 
       above.push(at);
       at = parents[at];
       if (!(Number.isInteger(at) && at >= -1 && at < parents.length) || (at >= 0 && depth[at] === inside)) {
-        throw new GlassError(`entry ${above[above.length - 1]} is nested in ${at}`, where, "The file is damaged; write it again.");
+        throw new GlassError(
+          `entry ${above[above.length - 1]} is nested in ${at}`,
+          where,
+          "The file is damaged; write it again.",
+        );
       }
     }
     for (let inner = above.pop(); inner !== undefined; inner = above.pop()) {

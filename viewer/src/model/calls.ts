@@ -32,7 +32,8 @@ export function splitCalls(stage: StageGraph, home: Int32Array, parent: Int32Arr
     }
   }
   // A weight that no op of the module reads is no call; it goes with the first.
-  const idle = (n: number): boolean => stage.inputs.offsets[n + 1] === stage.inputs.offsets[n] && find(n) === n && alone[n] === 0;
+  const idle = (n: number): boolean =>
+    stage.inputs.offsets[n + 1] === stage.inputs.offsets[n] && find(n) === n && alone[n] === 0;
   const alone = new Int32Array(N);
   for (let n = 0; n < N; n++) if (find(n) !== n) alone[find(n)]++;
   const suspects: number[] = [];
@@ -72,7 +73,12 @@ export function splitCalls(stage: StageGraph, home: Int32Array, parent: Int32Arr
 }
 
 /** Those of `suspects` that lie on a cycle among the members of the group that holds them. */
-export function onCycles(stage: StageGraph, home: Int32Array, parent: Int32Array, suspects: ReadonlySet<number>): Set<number> {
+export function onCycles(
+  stage: StageGraph,
+  home: Int32Array,
+  parent: Int32Array,
+  suspects: ReadonlySet<number>,
+): Set<number> {
   const N = stage.count;
   const holders = new Set<number>();
   for (const g of suspects) holders.add(parent[g]);

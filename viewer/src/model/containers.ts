@@ -46,6 +46,7 @@ function scattered(stage: StageGraph, home: Int32Array, parent: Int32Array, rows
     }
   }
   const out = new Set<number>();
-  for (let g = 0; g < rows; g++) if (outer[g] && last[g] >= 0 && works[last[g] + 1] - works[first[g]] !== count[g]) out.add(g);
+  for (let g = 0; g < rows; g++)
+    if (outer[g] && last[g] >= 0 && works[last[g] + 1] - works[first[g]] !== count[g]) out.add(g);
   return out;
 }

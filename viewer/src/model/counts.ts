@@ -106,7 +106,8 @@ function ofBody(h: Hierarchy, node: number): boolean {
   const { inside } = graph.groups;
   const r = row[node];
   if (r < 0 || !inside) return false;
-  for (let i = graph.groupsOf.offsets[r]; i < graph.groupsOf.offsets[r + 1]; i++) if (inside[graph.groupsOf.values[i]] >= 0) return true;
+  for (let i = graph.groupsOf.offsets[r]; i < graph.groupsOf.offsets[r + 1]; i++)
+    if (inside[graph.groupsOf.values[i]] >= 0) return true;
   return false;
 }
 

@@ -22,7 +22,21 @@ export interface GroupColumns {
 
 /** What unfolding nodes changes of a graph: all columns that every view needs. */
 export type HotColumns = Pick<
-  Graph, "info" | "groups" | "id" | "born" | "died" | "name" | "op" | "kind" | "inputs" | "ports" | "outputs" | "groupsOf" | "replaces" | "bodies"
+  Graph,
+  | "info"
+  | "groups"
+  | "id"
+  | "born"
+  | "died"
+  | "name"
+  | "op"
+  | "kind"
+  | "inputs"
+  | "ports"
+  | "outputs"
+  | "groupsOf"
+  | "replaces"
+  | "bodies"
 >;
 
 /** Node rows of all stages, in file order; row numbers are what the rest of the viewer calls a node's row. */
@@ -76,14 +90,38 @@ export class Graph {
         }
       : { rows: 0, grouping: none, parent: none, name: none, cls: none, inside: null, table: null };
     checkNesting(groups.parent, rec.budget, `g${index}/groups`);
-    const ints = (c: string, absent = 0): Int32Array => joinInts(parts.map((p) => p.ints(c, absent)), rows);
-    const list = (c: string): Csr => joinLists(parts.map((p) => p.list(c)), rows);
+    const ints = (c: string, absent = 0): Int32Array =>
+      joinInts(
+        parts.map((p) => p.ints(c, absent)),
+        rows,
+      );
+    const list = (c: string): Csr =>
+      joinLists(
+        parts.map((p) => p.list(c)),
+        rows,
+      );
     const nests = rec.header.graphs.some((g) => g.parent === index);
     return new Graph(
-      index, info, rec.strings, rows, parts, starts, groups,
-      ints("id"), ints("born"), ints("died", -1), ints("name"), ints("op"), ints("kind"),
-      list("input_nodes"), list("input_ports"), list("outputs"), list("groups"), list("replaces"),
-      nests ? list("bodies") : { offsets: new Int32Array(rows + 1), values: none }, rec.header.graphs,
+      index,
+      info,
+      rec.strings,
+      rows,
+      parts,
+      starts,
+      groups,
+      ints("id"),
+      ints("born"),
+      ints("died", -1),
+      ints("name"),
+      ints("op"),
+      ints("kind"),
+      list("input_nodes"),
+      list("input_ports"),
+      list("outputs"),
+      list("groups"),
+      list("replaces"),
+      nests ? list("bodies") : { offsets: new Int32Array(rows + 1), values: none },
+      rec.header.graphs,
     );
   }
 
@@ -93,8 +131,26 @@ export class Graph {
     const starts = new Int32Array(parts.length + 1);
     parts.forEach((p, i) => (starts[i + 1] = starts[i] + p.rows));
     return new Graph(
-      this.index, hot.info, this.strings, starts[parts.length], parts, starts, hot.groups, hot.id, hot.born, hot.died, hot.name, hot.op, hot.kind,
-      hot.inputs, hot.ports, hot.outputs, hot.groupsOf, hot.replaces, hot.bodies, this.all,
+      this.index,
+      hot.info,
+      this.strings,
+      starts[parts.length],
+      parts,
+      starts,
+      hot.groups,
+      hot.id,
+      hot.born,
+      hot.died,
+      hot.name,
+      hot.op,
+      hot.kind,
+      hot.inputs,
+      hot.ports,
+      hot.outputs,
+      hot.groupsOf,
+      hot.replaces,
+      hot.bodies,
+      this.all,
     );
   }
 
@@ -107,11 +163,17 @@ export class Graph {
 
   /** A cold `int` or `str` column over all rows (search and colouring want whole columns). */
   coldInts(column: string, absent = 0): Int32Array {
-    return joinInts(this.parts.map((p) => p.ints(column, absent)), this.rows);
+    return joinInts(
+      this.parts.map((p) => p.ints(column, absent)),
+      this.rows,
+    );
   }
 
   coldList(column: string): Csr {
-    return joinLists(this.parts.map((p) => p.list(column)), this.rows);
+    return joinLists(
+      this.parts.map((p) => p.list(column)),
+      this.rows,
+    );
   }
 
   /** The names of the groupings that group something, in order of first appearance. */

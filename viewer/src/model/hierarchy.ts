@@ -51,7 +51,8 @@ export interface Hierarchy {
 }
 
 /** Nodes of a group that do work. */
-export const worksIn = (h: Hierarchy, group: number): number => h.worksBefore[h.end[group]] - h.worksBefore[h.start[group]];
+export const worksIn = (h: Hierarchy, group: number): number =>
+  h.worksBefore[h.end[group]] - h.worksBefore[h.start[group]];
 
 /** Row of the node whose inside a group is; -1 for every other group. */
 export function insideRow(h: Hierarchy, group: number): number {
@@ -208,7 +209,11 @@ function homes(stage: StageGraph, grouping: string): Int32Array {
     if (r < 0 || to === from || to - from > 32 || stage.inputs.offsets[n + 1] > stage.inputs.offsets[n]) continue;
     // The state that training starts from has a place of its own.
     if (grouping === STEP && home[n] >= 0) continue;
-    if (graph.strings.at(graph.kind[r]) !== "source" || /^(input|placeholder)$/i.test(graph.strings.head(graph.op[r], 16))) continue;
+    if (
+      graph.strings.at(graph.kind[r]) !== "source" ||
+      /^(input|placeholder)$/i.test(graph.strings.head(graph.op[r], 16))
+    )
+      continue;
     let g = home[stage.users.values[from]];
     let inside = common(g, home[n]) === home[n];
     for (let i = from + 1; i < to; i++) {
@@ -301,7 +306,14 @@ function intervals(plain: Plain, N: number): Intervals {
   return { members, order, pos, start, end };
 }
 
-function finish(stage: StageGraph, grouping: string, rows: GroupRows, plain: Plain, tree: Intervals, repeat: Int32Array): Hierarchy {
+function finish(
+  stage: StageGraph,
+  grouping: string,
+  rows: GroupRows,
+  plain: Plain,
+  tree: Intervals,
+  repeat: Int32Array,
+): Hierarchy {
   const N = stage.count;
   const G = plain.raw.length;
   const depth = new Int32Array(G);
@@ -329,7 +341,21 @@ function finish(stage: StageGraph, grouping: string, rows: GroupRows, plain: Pla
     worksBefore[p + 1] = worksBefore[p] + (idle ? 0 : 1);
   }
   return {
-    stage, grouping, rows, nodes: N, groups: G, worksBefore, parent: plain.parent, members: tree.members, order: tree.order, pos: tree.pos,
-    start: tree.start, end: tree.end, raw: plain.raw, absorbed: plain.absorbed, repeat, depth,
+    stage,
+    grouping,
+    rows,
+    nodes: N,
+    groups: G,
+    worksBefore,
+    parent: plain.parent,
+    members: tree.members,
+    order: tree.order,
+    pos: tree.pos,
+    start: tree.start,
+    end: tree.end,
+    raw: plain.raw,
+    absorbed: plain.absorbed,
+    repeat,
+    depth,
   };
 }

@@ -33,13 +33,19 @@ type Value = readonly [id: number, port: number];
  * The graph with some nodes replaced by their insides, for one stage of it. Rows of the bodies follow the
  * graph's own; ids of body nodes are moved behind all others.
  */
-export async function unfoldBodies(graph: Graph, stage: number, ids: readonly number[], other: (index: number) => Promise<Graph>): Promise<Graph> {
+export async function unfoldBodies(
+  graph: Graph,
+  stage: number,
+  ids: readonly number[],
+  other: (index: number) => Promise<Graph>,
+): Promise<Graph> {
   const wanted = new Set(ids);
   const list: Unfolded[] = [];
   let base = graph.rows;
   let shift = graph.id.reduce((most, id) => Math.max(most, id), 0) + 1;
   for (let row = 0; row < graph.rows; row++) {
-    if (!wanted.has(graph.id[row]) || graph.born[row] > stage || (graph.died[row] >= 0 && graph.died[row] <= stage)) continue;
+    if (!wanted.has(graph.id[row]) || graph.born[row] > stage || (graph.died[row] >= 0 && graph.died[row] <= stage))
+      continue;
     const inside = bodyOf(graph, row);
     if (inside < 0) continue;
     const body = await other(inside);
@@ -84,7 +90,10 @@ function join(graph: Graph, stage: number, list: readonly Unfolded[]): Graph {
   ];
   const bodies = list.map((u) => u.body);
   const groups = addGroups(graph, list);
-  const born = joined([graph.born, ...list.map((u) => u.body.born.map((_, r) => (isDrawn(u, r) ? graph.born[u.row] : NEVER)))]);
+  const born = joined([
+    graph.born,
+    ...list.map((u) => u.body.born.map((_, r) => (isDrawn(u, r) ? graph.born[u.row] : NEVER))),
+  ]);
   const died = joined([graph.died, ...list.map((u) => u.body.died.map(() => graph.died[u.row]))]);
   for (let r = 0; r < graph.rows; r++) {
     if (!byId.has(graph.id[r])) continue;
@@ -101,10 +110,18 @@ function join(graph: Graph, stage: number, list: readonly Unfolded[]): Graph {
   };
   const inputs = joinedLists([graph, ...bodies].map((g, i) => ({ offsets: g.inputs.offsets, values: reads[i][0] })));
   return graph.joined(bodies, {
-    info, groups: groups.columns, born, died, inputs, ports: { offsets: inputs.offsets, values: joined(reads.map((r) => r[1])) },
+    info,
+    groups: groups.columns,
+    born,
+    died,
+    inputs,
+    ports: { offsets: inputs.offsets, values: joined(reads.map((r) => r[1])) },
     id: joined([graph.id, ...list.map((u) => u.body.id.map((id) => id + u.shift))]),
-    name: joined([graph, ...bodies].map((g) => g.name)), op: joined([graph, ...bodies].map((g) => g.op)), kind: joined([graph, ...bodies].map((g) => g.kind)),
-    outputs: joinedLists([graph, ...bodies].map((g) => g.outputs)), replaces: joinedLists([graph, ...bodies].map((g) => g.replaces)),
+    name: joined([graph, ...bodies].map((g) => g.name)),
+    op: joined([graph, ...bodies].map((g) => g.op)),
+    kind: joined([graph, ...bodies].map((g) => g.kind)),
+    outputs: joinedLists([graph, ...bodies].map((g) => g.outputs)),
+    replaces: joinedLists([graph, ...bodies].map((g) => g.replaces)),
     groupsOf: joinedLists([graph.groupsOf, ...list.map((u, k) => sameForAll(u.body.rows, groups.rowsOf[k]))]),
     // What is inside an unfolded body opens as a graph of its own: its ids are of this view alone.
     bodies: joinedLists([graph.bodies, ...bodies.map((b) => sameForAll(b.rows, []))]),
@@ -139,8 +156,16 @@ function addGroups(graph: Graph, list: readonly Unfolded[]): { columns: GroupCol
   }
   const more = (a: Int32Array, b: readonly number[]): Int32Array => joined([a, Int32Array.from(b)]);
   const columns: GroupColumns = {
-    rows: groups.rows + grouping.length, grouping: more(groups.grouping, grouping), parent: more(groups.parent, parent), name: more(groups.name, name),
-    cls: more(groups.cls, grouping.map(() => 0)), inside: more(new Int32Array(groups.rows).fill(-1), inside), table: groups.table,
+    rows: groups.rows + grouping.length,
+    grouping: more(groups.grouping, grouping),
+    parent: more(groups.parent, parent),
+    name: more(groups.name, name),
+    cls: more(
+      groups.cls,
+      grouping.map(() => 0),
+    ),
+    inside: more(new Int32Array(groups.rows).fill(-1), inside),
+    table: groups.table,
   };
   return { columns, rowsOf };
 }

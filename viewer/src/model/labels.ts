@@ -10,7 +10,10 @@ import { isNumber } from "./twins";
 /** An input of the whole model, as the stage or the op says. */
 export function isModelInput(h: Hierarchy, node: number): boolean {
   const r = h.stage.row[node];
-  return r >= 0 && (h.stage.isInput[node] === 1 || /^(input|placeholder)$/i.test(h.stage.graph.strings.head(h.stage.graph.op[r], 16)));
+  return (
+    r >= 0 &&
+    (h.stage.isInput[node] === 1 || /^(input|placeholder)$/i.test(h.stage.graph.strings.head(h.stage.graph.op[r], 16)))
+  );
 }
 
 /** A node that stands for a value rather than for work: shown by its own name. */
@@ -24,7 +27,8 @@ const lastPart = (name: string): string => name.slice(name.lastIndexOf("/") + 1)
 /** Ops that change nothing but the element type: small, one line, told by what they make. */
 const CAST = /(?:^|\.)_?(?:cast|to_copy|convert_element_type)$/i;
 
-const castType = (h: Hierarchy, node: number): string => tensorType(h, h.stage.tensorStart[node], node).replace(/\[.*$/, "") || "?";
+const castType = (h: Hierarchy, node: number): string =>
+  tensorType(h, h.stage.tensorStart[node], node).replace(/\[.*$/, "") || "?";
 
 export function nodeTitle(h: Hierarchy, node: number): string {
   const g = h.stage.graph;
@@ -34,7 +38,8 @@ export function nodeTitle(h: Hierarchy, node: number): string {
   if (/call_delegate$/.test(op)) return backendOf(g, r) || op;
   if (isSource(h, node) && g.name[r] > 0) return lastPart(g.strings.head(g.name[r])) || op;
   // A kernel goes by the modules and ops that it computes ("dense + gelu"), not by "FusedMatmul*".
-  if (g.name[r] > 0 && (op.endsWith("*") || g.strings.head(g.name[r], 200).includes(" + "))) return g.strings.head(g.name[r], 120);
+  if (g.name[r] > 0 && (op.endsWith("*") || g.strings.head(g.name[r], 200).includes(" + ")))
+    return g.strings.head(g.name[r], 120);
   if (CAST.test(op)) return `${op} → ${castType(h, node)}`;
   return op || lastPart(g.strings.head(g.name[r])) || `node ${g.id[r]}`;
 }
@@ -57,12 +62,17 @@ function backendOf(g: Graph, row: number): string {
 export function pillTitle(h: Hierarchy, node: number): string {
   const title = nodeTitle(h, node);
   const last = title.slice(title.lastIndexOf(".") + 1);
-  return /(?:^|_)(weight|bias|running_mean|running_var|num_batches_tracked|gamma|beta|scale|zero_point)$/.exec(last)?.[1] ?? last;
+  return (
+    /(?:^|_)(weight|bias|running_mean|running_var|num_batches_tracked|gamma|beta|scale|zero_point)$/.exec(last)?.[1] ??
+    last
+  );
 }
 
 /** "aten.convolution.default" -> "convolution": the dialect is the same for the whole graph. */
 export function shortOp(op: string): string {
-  return op.replace(/^(?:torch\.ops\.)?(?:aten|prims|prim|onnx|tfl|quantized_decomposed|glasshouse)(?:\.|::)/, "").replace(/\.(?:default|Tensor|Scalar|int)$/, "");
+  return op
+    .replace(/^(?:torch\.ops\.)?(?:aten|prims|prim|onnx|tfl|quantized_decomposed|glasshouse)(?:\.|::)/, "")
+    .replace(/\.(?:default|Tensor|Scalar|int)$/, "");
 }
 
 /** The type of an output, short. */
@@ -107,7 +117,8 @@ export function portName(h: Hierarchy, node: number): string {
   return name || nodeTitle(h, node);
 }
 
-const rawName = (h: Hierarchy, row: number): string => h.stage.graph.strings.head(h.stage.graph.groups.name[h.rows.file[row]], 80);
+const rawName = (h: Hierarchy, row: number): string =>
+  h.stage.graph.strings.head(h.stage.graph.groups.name[h.rows.file[row]], 80);
 
 /** The module path's own part: "attention", or "layer.3" where the name alone would be a number. */
 export function groupTitle(h: Hierarchy, group: number): string {
@@ -115,10 +126,14 @@ export function groupTitle(h: Hierarchy, group: number): string {
   const r = h.raw[group];
   if (r === -2) return `${runStem(h, group)} × ${count(h.repeat[group])}`;
   const parts: string[] = [];
-  for (let i = h.absorbed.offsets[group]; i < h.absorbed.offsets[group + 1]; i++) parts.push(rawName(h, h.absorbed.values[i]));
+  for (let i = h.absorbed.offsets[group]; i < h.absorbed.offsets[group + 1]; i++)
+    parts.push(rawName(h, h.absorbed.values[i]));
   parts.push(rawName(h, r));
   if (isNumber(parts[0])) {
-    const above = h.rows.parent[h.absorbed.offsets[group] < h.absorbed.offsets[group + 1] ? h.absorbed.values[h.absorbed.offsets[group]] : r];
+    const above =
+      h.rows.parent[
+        h.absorbed.offsets[group] < h.absorbed.offsets[group + 1] ? h.absorbed.values[h.absorbed.offsets[group]] : r
+      ];
     if (above >= 0) parts.unshift(rawName(h, above));
   }
   const call = h.rows.call[r] > 0 ? ` (${h.rows.call[r]})` : "";
@@ -134,7 +149,9 @@ function runStem(h: Hierarchy, group: number): string {
   const name = rawName(h, r);
   if (isNumber(name)) {
     const above = h.rows.parent[r];
-    return above >= 0 ? rawName(h, above) : h.stage.graph.strings.head(h.stage.graph.groups.cls[h.rows.file[r]], 60) || "group";
+    return above >= 0
+      ? rawName(h, above)
+      : h.stage.graph.strings.head(h.stage.graph.groups.cls[h.rows.file[r]], 60) || "group";
   }
   return name.replace(/[._-]?\d+$/, "") || name;
 }
@@ -194,13 +211,16 @@ function soleSubtitle(h: Hierarchy, group: number, cls: string, op: string): str
 export function groupSubtitle(h: Hierarchy, group: number): string {
   const [added, removed, changed] = groupChanges(h, group);
   if (added + removed + changed > 0) {
-    return [added && `+${short(added)}`, removed && `−${short(removed)}`, changed && `~${short(changed)}`].filter(Boolean).join("  ");
+    return [added && `+${short(added)}`, removed && `−${short(removed)}`, changed && `~${short(changed)}`]
+      .filter(Boolean)
+      .join("  ");
   }
   const n = countIn(h, group, "ops");
   const sole = soleOp(h, group);
   const cls = groupClass(h, group);
   if (sole >= 0) return soleSubtitle(h, group, cls, nodeTitle(h, sole));
   const values = h.end[group] - h.start[group];
-  const figure = n === 0 ? `${short(values)} ${values === 1 ? "value" : "values"}` : `${short(n)} ${n === 1 ? "op" : "ops"}`;
+  const figure =
+    n === 0 ? `${short(values)} ${values === 1 ? "value" : "values"}` : `${short(n)} ${n === 1 ? "op" : "ops"}`;
   return cls ? `${cls} · ${figure}` : figure;
 }

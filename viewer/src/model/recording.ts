@@ -29,7 +29,9 @@ export class Recording {
   table(name: string): Promise<Table | null> {
     let found = this.tables.get(name);
     if (!found) {
-      found = this.zip.has(name) ? this.zip.read(name).then((b) => new Table(name, b, this.budget)) : Promise.resolve(null);
+      found = this.zip.has(name)
+        ? this.zip.read(name).then((b) => new Table(name, b, this.budget))
+        : Promise.resolve(null);
       this.tables.set(name, found);
     }
     return found;
@@ -62,7 +64,11 @@ function parseHeader(data: Uint8Array, budget: Budget): Header {
     throw new GlassError("the recording holds no graph", "glass.json.graphs");
   }
   const graphs = value.graphs.map((g, i) => parseGraph(g, i, budget));
-  checkNesting(graphs.map((g) => g.parent), budget, "glass.json.graphs");
+  checkNesting(
+    graphs.map((g) => g.parent),
+    budget,
+    "glass.json.graphs",
+  );
   return {
     format: FORMAT,
     version: version as number[],
@@ -76,7 +82,8 @@ function parseHeader(data: Uint8Array, budget: Budget): Header {
 
 function parseGraph(g: unknown, i: number, budget: Budget): GraphInfo {
   const where = `glass.json.graphs[${i}]`;
-  if (!isObject(g) || !Array.isArray(g.stages) || g.stages.length === 0) throw new GlassError("a graph has no stage", where);
+  if (!isObject(g) || !Array.isArray(g.stages) || g.stages.length === 0)
+    throw new GlassError("a graph has no stage", where);
   budget.spend("graphs", 1 + g.stages.length, where);
   return {
     name: text(g.name),

@@ -53,7 +53,11 @@ export function selectStage(graph: Graph, stage: number, diff = false): StageGra
 
   const rowOfId = idMap(graph, live);
   const stands = tensorRows(graph, live, rowOfId);
-  const order = topological(graph, stands ? live.filter((r) => stands[r] === r) : live, stands ? through(rowOfId, stands) : rowOfId);
+  const order = topological(
+    graph,
+    stands ? live.filter((r) => stands[r] === r) : live,
+    stands ? through(rowOfId, stands) : rowOfId,
+  );
   const extra = outputsToShow(graph, stage, rowOfId);
   const count = order.length + extra.length;
   const row = new Int32Array(count);
@@ -82,10 +86,11 @@ export function selectStage(graph: Graph, stage: number, diff = false): StageGra
     for (let i = inOffsets[n], k = 0; i < inOffsets[n + 1]; i++, k++) {
       const at = r < 0 ? -1 : graph.inputs.offsets[r] + k;
       const id = r < 0 ? info.output_nodes[-1 - r] : graph.inputs.values[at];
-      let port = r < 0 ? info.output_ports[-1 - r] : graph.ports.values[at] ?? 0;
+      let port = r < 0 ? info.output_ports[-1 - r] : (graph.ports.values[at] ?? 0);
       const from = rowOfId.get(id);
       // A tensor that is recorded as a node is one of its producer's outputs.
-      if (stands && from !== undefined && from >= 0 && stands[from] !== from) port = graph.ports.values[graph.inputs.offsets[from]] ?? 0;
+      if (stands && from !== undefined && from >= 0 && stands[from] !== from)
+        port = graph.ports.values[graph.inputs.offsets[from]] ?? 0;
       const src = from === undefined || from < 0 ? -1 : nodeOfRow[from];
       inputs[i] = src;
       if (src < 0) {
@@ -112,8 +117,20 @@ export function selectStage(graph: Graph, stage: number, diff = false): StageGra
   const change = new Uint8Array(count);
   for (const [r, what] of fate) change[nodeOfRow[r]] = what;
   return {
-    diff, change, graph, stage, count, nodes: order.length, row, nodeOfRow, inputs: { offsets: inOffsets, values: inputs }, inputTensor, tensorStart,
-    users: { offsets: userCount, values: users }, edges, isInput,
+    diff,
+    change,
+    graph,
+    stage,
+    count,
+    nodes: order.length,
+    row,
+    nodeOfRow,
+    inputs: { offsets: inOffsets, values: inputs },
+    inputTensor,
+    tensorStart,
+    users: { offsets: userCount, values: users },
+    edges,
+    isInput,
   };
 }
 
@@ -149,7 +166,12 @@ function tensorRows(graph: Graph, live: readonly number[], rowOfId: IdMap): Int3
     let known = isTensor.get(graph.op[r]);
     if (known === undefined) isTensor.set(graph.op[r], (known = TENSOR.test(graph.strings.head(graph.op[r], 40))));
     // A variable with a name is one that somebody wants to see.
-    if (!known || (graph.name[r] > 0 && graph.strings.head(graph.op[r], 4) === "Var") || graph.inputs.offsets[r + 1] - graph.inputs.offsets[r] !== 1) continue;
+    if (
+      !known ||
+      (graph.name[r] > 0 && graph.strings.head(graph.op[r], 4) === "Var") ||
+      graph.inputs.offsets[r + 1] - graph.inputs.offsets[r] !== 1
+    )
+      continue;
     const from = rowOfId.get(graph.inputs.values[graph.inputs.offsets[r]]);
     if (from === undefined || from < 0 || from === r) continue;
     stands ??= Int32Array.from({ length: graph.rows }, (_, i) => i);

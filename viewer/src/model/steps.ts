@@ -73,7 +73,13 @@ export function withSteps(stage: StageGraph): Graph | null {
   return regroup(stage, phase, step, steps + 1, (r) => named(r, inner));
 }
 
-function regroup(stage: StageGraph, phase: readonly string[], step: Int32Array, steps: number, moduleOf: (row: number) => number): Graph {
+function regroup(
+  stage: StageGraph,
+  phase: readonly string[],
+  step: Int32Array,
+  steps: number,
+  moduleOf: (row: number) => number,
+): Graph {
   const { graph } = stage;
   const { groups, strings } = graph;
   const name: number[] = [];

@@ -51,7 +51,9 @@ export class Strings {
 
   /** UTF-8 bytes of a string, for scans that must not decode (search over a million rows). */
   raw(i: number): Uint8Array {
-    return i <= 0 || i >= this.count ? this.bytes.subarray(0, 0) : this.bytes.subarray(this.offsets[i], this.offsets[i + 1]);
+    return i <= 0 || i >= this.count
+      ? this.bytes.subarray(0, 0)
+      : this.bytes.subarray(this.offsets[i], this.offsets[i + 1]);
   }
 
   /** Bytes and offsets of all strings, for one scan over everything. */

@@ -41,7 +41,8 @@ export class Table {
       if (e instanceof GlassError) throw e;
       throw this.bad("the table's header is not JSON");
     }
-    if (!Number.isSafeInteger(head?.rows) || !Array.isArray(head?.columns)) throw this.bad("the table's header lacks rows or columns");
+    if (!Number.isSafeInteger(head?.rows) || !Array.isArray(head?.columns))
+      throw this.bad("the table's header lacks rows or columns");
     this.rows = head.rows as number;
     budget.spend("rows", this.rows, where);
     this.base = Math.ceil((4 + size) / 8) * 8;
@@ -80,7 +81,9 @@ export class Table {
     if (known instanceof Float64Array) return known;
     const head = this.heads.get(name);
     this.allocate(name, 8 * this.rows);
-    const out = head ? Float64Array.from(this.part(name, head.parts[0], this.rows)) : new Float64Array(this.rows).fill(absent);
+    const out = head
+      ? Float64Array.from(this.part(name, head.parts[0], this.rows))
+      : new Float64Array(this.rows).fill(absent);
     this.done.set(name, out);
     return out;
   }
@@ -146,28 +149,47 @@ export class Table {
     return raw instanceof Int32Array ? raw : Int32Array.from(raw);
   }
 
-  private part(name: string, part: Part, count: number): Int8Array | Uint8Array | Int16Array | Int32Array | Float32Array | Float64Array {
+  private part(
+    name: string,
+    part: Part,
+    count: number,
+  ): Int8Array | Uint8Array | Int16Array | Int32Array | Float32Array | Float64Array {
     if (!Array.isArray(part)) throw this.bad("a part is missing", name);
     const [offset, size, kind] = part;
     const width = WIDTH[kind];
     if (width === undefined) throw this.bad(`stored as ${kind}, which is not known`, name);
     const start = this.data.byteOffset + this.base + offset;
-    if (!(offset >= 0) || start % width !== 0 || size !== count * width || this.base + offset + size > this.data.length) {
+    if (
+      !(offset >= 0) ||
+      start % width !== 0 ||
+      size !== count * width ||
+      this.base + offset + size > this.data.length
+    ) {
       throw this.bad(`${size} bytes for ${count} values`, name);
     }
     // Buffers are padded to 8, so a member's own array is always aligned.
     const buffer = this.data.buffer as ArrayBuffer;
     switch (kind) {
-      case "i8": return new Int8Array(buffer, start, count);
-      case "u8": return new Uint8Array(buffer, start, count);
-      case "i16": return new Int16Array(buffer, start, count);
-      case "i32": return new Int32Array(buffer, start, count);
-      case "f32": return new Float32Array(buffer, start, count);
-      default: return new Float64Array(buffer, start, count);
+      case "i8":
+        return new Int8Array(buffer, start, count);
+      case "u8":
+        return new Uint8Array(buffer, start, count);
+      case "i16":
+        return new Int16Array(buffer, start, count);
+      case "i32":
+        return new Int32Array(buffer, start, count);
+      case "f32":
+        return new Float32Array(buffer, start, count);
+      default:
+        return new Float64Array(buffer, start, count);
     }
   }
 
   private bad(what: string, column = ""): GlassError {
-    return new GlassError(what, column ? `${this.where}.${column}` : this.where, "The file is damaged; write it again.");
+    return new GlassError(
+      what,
+      column ? `${this.where}.${column}` : this.where,
+      "The file is damaged; write it again.",
+    );
   }
 }

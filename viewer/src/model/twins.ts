@@ -15,7 +15,13 @@ export interface GroupHashes {
  * carry weight names that differ between identical layers. An edge counts at the innermost group that
  * holds both ends, by the ends' places inside that group, so twins far apart hash alike.
  */
-export function hashGroups(stage: StageGraph, rows: GroupRows, raw: Int32Array, parent: Int32Array, tree: Intervals): GroupHashes {
+export function hashGroups(
+  stage: StageGraph,
+  rows: GroupRows,
+  raw: Int32Array,
+  parent: Int32Array,
+  tree: Intervals,
+): GroupHashes {
   const N = stage.count;
   const G = raw.length;
   const { graph } = stage;
@@ -29,7 +35,10 @@ export function hashGroups(stage: StageGraph, rows: GroupRows, raw: Int32Array, 
       if (src < 0) continue;
       let g = parent[n] - N;
       while (pos[src] < start[g] || pos[src] >= end[g]) g = parent[N + g] - N;
-      const h = mix(mix(mix(i - first, pos[src] - start[g]), pos[n] - start[g]), stage.inputTensor[i] - stage.tensorStart[src]);
+      const h = mix(
+        mix(mix(i - first, pos[src] - start[g]), pos[n] - start[g]),
+        stage.inputTensor[i] - stage.tensorStart[src],
+      );
       edgeA[g] += finish(h);
       edgeB[g] += finish(h ^ 0x3c6ef372);
     }
@@ -53,7 +62,8 @@ export function hashGroups(stage: StageGraph, rows: GroupRows, raw: Int32Array, 
       const arity = stage.inputs.offsets[item + 1] - stage.inputs.offsets[item];
       let h = mix(mix(arity, stage.change[item]), r < 0 ? -1 : graph.op[r]);
       if (r >= 0) {
-        for (let k = graph.outputs.offsets[r]; k < graph.outputs.offsets[r + 1]; k++) h = mix(h, graph.outputs.values[k]);
+        for (let k = graph.outputs.offsets[r]; k < graph.outputs.offsets[r + 1]; k++)
+          h = mix(h, graph.outputs.values[k]);
       }
       x = mix(x, h);
       y = mix(y, h ^ 0x5f356495);
@@ -73,7 +83,14 @@ export interface Runs {
   readonly added: readonly (readonly number[])[];
 }
 
-export function findRuns(stage: StageGraph, rows: GroupRows, raw: Int32Array, members: Csr, hashes: GroupHashes, least: number): Runs {
+export function findRuns(
+  stage: StageGraph,
+  rows: GroupRows,
+  raw: Int32Array,
+  members: Csr,
+  hashes: GroupHashes,
+  least: number,
+): Runs {
   const N = stage.count;
   const repeat = new Int32Array(raw.length);
   const added: number[][] = [];
@@ -87,7 +104,13 @@ export function findRuns(stage: StageGraph, rows: GroupRows, raw: Int32Array, me
       const inside = item >= N && raw[item - N] >= 0 ? stage.graph.groups.inside?.[rows.file[raw[item - N]]] : -1;
       if (item >= N && (inside ?? -1) < 0) {
         const stem = stemOf(stage, rows, raw[item - N]);
-        while (j < to && members.values[j] >= N && same(hashes, item - N, members.values[j] - N) && stemOf(stage, rows, raw[members.values[j] - N]) === stem) j++;
+        while (
+          j < to &&
+          members.values[j] >= N &&
+          same(hashes, item - N, members.values[j] - N) &&
+          stemOf(stage, rows, raw[members.values[j] - N]) === stem
+        )
+          j++;
         if (j - i >= least) {
           if (j - i === to - from) repeat[g] = j - i;
           else added.push(Array.from(members.values.subarray(i, j)));

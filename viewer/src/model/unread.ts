@@ -14,7 +14,13 @@ export function withUnread(stage: StageGraph): Graph {
   const unread: number[] = [];
   for (let n = 0; n < stage.count; n++) {
     const r = stage.row[n];
-    if (r < 0 || stage.isInput[n] || stage.users.offsets[n + 1] > stage.users.offsets[n] || stage.inputs.offsets[n + 1] > stage.inputs.offsets[n]) continue;
+    if (
+      r < 0 ||
+      stage.isInput[n] ||
+      stage.users.offsets[n + 1] > stage.users.offsets[n] ||
+      stage.inputs.offsets[n + 1] > stage.inputs.offsets[n]
+    )
+      continue;
     if (graph.strings.at(graph.kind[r]) === "source") unread.push(r);
   }
   if (unread.length < LEAST || unread.length > stage.count / 2) return graph;

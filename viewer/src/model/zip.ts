@@ -27,7 +27,11 @@ export class Zip {
     const text = new TextDecoder();
     for (let i = 0; i < total; i++) {
       if (at + 46 > bytes.length || view.getUint32(at, true) !== 0x02014b50) {
-        throw new GlassError("the file's directory is damaged", `byte ${at}`, "Write the file again; it was cut or changed.");
+        throw new GlassError(
+          "the file's directory is damaged",
+          `byte ${at}`,
+          "Write the file again; it was cut or changed.",
+        );
       }
       const nameLength = view.getUint16(at + 28, true);
       const name = text.decode(bytes.subarray(at + 46, at + 46 + nameLength));
@@ -63,7 +67,11 @@ export class Zip {
     this.budget.spend("decoded_bytes", e.method === 0 ? e.packed : e.size, name);
     if (e.method === 0) return packed.slice();
     if (e.size > MOST_OF_A_BYTE * e.packed) {
-      throw new GlassError(`${e.packed} bytes would inflate to ${e.size}, which none do`, name, "Write the file again; it was cut or changed.");
+      throw new GlassError(
+        `${e.packed} bytes would inflate to ${e.size}, which none do`,
+        name,
+        "Write the file again; it was cut or changed.",
+      );
     }
     return inflate(packed, e.size, name);
   }
@@ -74,7 +82,11 @@ function findEnd(view: DataView): number {
   const to = Math.max(0, from - 65535);
   for (let i = from; i >= to; i--) if (view.getUint32(i, true) === 0x06054b50) return i;
   if (view.byteLength >= 4 && view.getUint32(0, true) === 0x04034b50) {
-    throw new GlassError("the file is cut off: its directory, which stands at the end, is missing", `byte ${view.byteLength}`, "Copy or write the file again.");
+    throw new GlassError(
+      "the file is cut off: its directory, which stands at the end, is missing",
+      `byte ${view.byteLength}`,
+      "Copy or write the file again.",
+    );
   }
   throw new GlassError(
     "this is not a Glasshouse recording",

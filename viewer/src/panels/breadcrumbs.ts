@@ -7,7 +7,10 @@ export class Breadcrumbs {
   readonly element = el("nav", { class: "crumbs", "aria-label": "Where this is", hidden: true });
   private asked = 0;
 
-  constructor(private readonly app: App, private readonly openGraph: (graph: number) => void) {
+  constructor(
+    private readonly app: App,
+    private readonly openGraph: (graph: number) => void,
+  ) {
     app.events.on("selected", () => void this.refresh());
     app.events.on("shown", () => void this.refresh());
   }
@@ -26,14 +29,18 @@ export class Breadcrumbs {
     if (item >= 0) {
       const [hit] = await app.engine.call("hits", { items: Int32Array.of(item), text: "" });
       const nodes = app.result?.update.nodes ?? 0;
-      const path = item < nodes ? (await app.engine.call("node", { item })).path : (await app.engine.call("group", { item })).path;
+      const path =
+        item < nodes ? (await app.engine.call("node", { item })).path : (await app.engine.call("group", { item })).path;
       if (asked !== this.asked) return;
       parts.push(this.crumb(graphs[spec.graph].name || "model", () => app.select(-1)));
       for (const p of path) parts.push(this.crumb(p.title, () => void app.reveal(p.item)));
       parts.push(el("span", { class: "crumb here", "aria-current": "true" }, hit.title.split("  ")[0]));
-    } else if (parts.length > 0) parts.push(el("span", { class: "crumb here", "aria-current": "true" }, graphs[spec.graph].name));
+    } else if (parts.length > 0)
+      parts.push(el("span", { class: "crumb here", "aria-current": "true" }, graphs[spec.graph].name));
     this.element.hidden = parts.length === 0;
-    this.element.replaceChildren(...parts.flatMap((p, i) => (i > 0 ? [el("span", { class: "soft", "aria-hidden": "true" }, "›"), p] : [p])));
+    this.element.replaceChildren(
+      ...parts.flatMap((p, i) => (i > 0 ? [el("span", { class: "soft", "aria-hidden": "true" }, "›"), p] : [p])),
+    );
   }
 
   private crumb(text: string, run: () => void): HTMLElement {

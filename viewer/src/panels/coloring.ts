@@ -27,7 +27,10 @@ export class Coloring {
   private name = "";
   private wanted = "";
 
-  constructor(private readonly app: App, private readonly overlays: Overlays) {
+  constructor(
+    private readonly app: App,
+    private readonly overlays: Overlays,
+  ) {
     this.select.addEventListener("change", () => void this.set(this.select.value));
     app.events.on("shown", ({ result }) => {
       if (result.update.reset) void this.refresh();
@@ -54,10 +57,16 @@ export class Coloring {
 
   private async refresh(): Promise<void> {
     const names = await this.app.engine.call("measures", null);
-    this.select.replaceChildren(el("option", { value: "" }, "Op type"), ...names.map((m) => el("option", { value: m.name }, m.title)));
+    this.select.replaceChildren(
+      el("option", { value: "" }, "Op type"),
+      ...names.map((m) => el("option", { value: m.name }, m.title)),
+    );
     if (this.wanted) {
       const w = this.wanted.toLowerCase();
-      this.name = names.find((m) => m.name.toLowerCase() === w || m.name.toLowerCase() === `data:${w}` || m.title.toLowerCase() === w)?.name ?? "";
+      this.name =
+        names.find(
+          (m) => m.name.toLowerCase() === w || m.name.toLowerCase() === `data:${w}` || m.title.toLowerCase() === w,
+        )?.name ?? "";
       this.wanted = "";
     }
     if (!names.some((m) => m.name === this.name)) this.name = "";
@@ -88,7 +97,13 @@ export class Coloring {
     const { view } = this.app;
     const e = view.scene.extent();
     const { camera, size } = view;
-    if (camera.x >= -1 && camera.y >= -1 && camera.x + e.w * camera.scale <= size.width + 1 && camera.y + e.h * camera.scale <= size.height + 1) view.fit(false);
+    if (
+      camera.x >= -1 &&
+      camera.y >= -1 &&
+      camera.x + e.w * camera.scale <= size.width + 1 &&
+      camera.y + e.h * camera.scale <= size.height + 1
+    )
+      view.fit(false);
   }
 
   private paintNumbers(c: ColorData, dark: boolean): void {
@@ -118,24 +133,49 @@ export class Coloring {
       const at = item >= (this.app.result?.update.nodes ?? 0) ? this.app.view.scene.place(item) : null;
       const open = at !== null && (at.view.batch.flags[at.view.first + at.index] & IS_OPEN) !== 0;
       const n = copies.get(item) ?? 1;
-      const told = n > 1 ? (c.additive ? `${n} × ${figure(c.unit, v / n)}` : `≤ ${figure(c.unit, v)}`) : figure(c.unit, v);
+      const told =
+        n > 1 ? (c.additive ? `${n} × ${figure(c.unit, v / n)}` : `≤ ${figure(c.unit, v)}`) : figure(c.unit, v);
       return open && c.additive && v / c.total >= 0.001 ? `${told} · ${percent(v / c.total)}` : told;
     };
     const copies = new Map(c.copies);
     for (const [item, each] of c.runs) copies.set(item, each.length);
     const runs = new Map(c.runs);
-    this.overlays.set("color", { fill, text, share: c.additive ? share : undefined, figure: said, bars: (item) => runs.get(item) ?? null });
+    this.overlays.set("color", {
+      fill,
+      text,
+      share: c.additive ? share : undefined,
+      figure: said,
+      bars: (item) => runs.get(item) ?? null,
+    });
     const bar = el("canvas", { class: "ramp", width: 180, height: 10, "aria-hidden": "true" });
     const ctx = bar.getContext("2d");
     const [from, to] = [ramp.ticks[0] ?? 0, ramp.ticks[ramp.ticks.length - 1] ?? 1];
     for (let x = 0; ctx && x < 180; x++) {
       const t = x / 179;
-      ctx.fillStyle = css(ramp.at(ramp.kind === "log" ? 10 ** (Math.log10(from) + (Math.log10(to) - Math.log10(from)) * t) : from + (to - from) * t));
+      ctx.fillStyle = css(
+        ramp.at(
+          ramp.kind === "log"
+            ? 10 ** (Math.log10(from) + (Math.log10(to) - Math.log10(from)) * t)
+            : from + (to - from) * t,
+        ),
+      );
       ctx.fillRect(x, 0, 1, 10);
     }
     this.legend.replaceChildren(
-      this.head(c), el("div", {}, bar, el("div", { class: "ticks" }, ...ramp.ticks.map((t) => el("span", {}, figure(c.unit, t))))),
-      el("div", { class: "soft" }, [c.absent || (c.additive ? `${figure(c.unit, c.total)} in all` : `largest ${figure(c.unit, c.high)}`), c.note, ramp.kind === "log" ? "scale by ratio" : "", c.absent ? "" : "scaled to what is drawn"].filter(Boolean).join(" · ")),
+      this.head(c),
+      el("div", {}, bar, el("div", { class: "ticks" }, ...ramp.ticks.map((t) => el("span", {}, figure(c.unit, t))))),
+      el(
+        "div",
+        { class: "soft" },
+        [
+          c.absent || (c.additive ? `${figure(c.unit, c.total)} in all` : `largest ${figure(c.unit, c.high)}`),
+          c.note,
+          ramp.kind === "log" ? "scale by ratio" : "",
+          c.absent ? "" : "scaled to what is drawn",
+        ]
+          .filter(Boolean)
+          .join(" · "),
+      ),
     );
   }
 
@@ -153,14 +193,33 @@ export class Coloring {
     const rows = [...color].slice(0, 10).map(([t, k]) => {
       const swatch = el("span", { class: "swatch", "aria-hidden": "true" });
       swatch.style.background = css(k);
-      return el("div", { class: "legend-row" }, swatch, el("span", { class: "row-title" }, t), el("span", { class: "figure" }, count(counts.get(t) ?? 0)));
+      return el(
+        "div",
+        { class: "legend-row" },
+        swatch,
+        el("span", { class: "row-title" }, t),
+        el("span", { class: "figure" }, count(counts.get(t) ?? 0)),
+      );
     });
-    this.legend.replaceChildren(this.head(c), ...rows, color.size > 10 ? el("div", { class: "soft" }, `and ${color.size - 10} more`) : "");
+    this.legend.replaceChildren(
+      this.head(c),
+      ...rows,
+      color.size > 10 ? el("div", { class: "soft" }, `and ${color.size - 10} more`) : "",
+    );
   }
 
   private head(c: ColorData): HTMLElement {
-    const known = c.value.reduce((n, v, i) => n + (i < (this.app.result?.update.nodes ?? 0) && !Number.isNaN(v) ? 1 : 0), 0);
+    const known = c.value.reduce(
+      (n, v, i) => n + (i < (this.app.result?.update.nodes ?? 0) && !Number.isNaN(v) ? 1 : 0),
+      0,
+    );
     const nodes = this.app.result?.nodes ?? 0;
-    return el("div", { class: "legend-head" }, el("strong", {}, c.title), known < nodes ? el("span", { class: "soft" }, ` ${percent(known / Math.max(1, nodes))} of nodes`) : "", button("×", "Colour by op type again", () => void this.set(""), "icon small"));
+    return el(
+      "div",
+      { class: "legend-head" },
+      el("strong", {}, c.title),
+      known < nodes ? el("span", { class: "soft" }, ` ${percent(known / Math.max(1, nodes))} of nodes`) : "",
+      button("×", "Colour by op type again", () => void this.set(""), "icon small"),
+    );
   }
 }

@@ -21,7 +21,10 @@ export class DetailsPanel {
   private asked = 0;
   private visible = false;
 
-  constructor(private readonly app: App, private readonly hooks: DetailsHooks) {
+  constructor(
+    private readonly app: App,
+    private readonly hooks: DetailsHooks,
+  ) {
     startClosed("About this file", "What became of it");
     app.events.on("selected", () => void this.refresh());
     app.events.on("shown", ({ result }) => {
@@ -52,7 +55,13 @@ export class DetailsPanel {
         else parts = d ? nodeDetails(app, d, this.actions(item, go), group && !group.inside ? group : null) : [];
       }
     } catch (e) {
-      parts = [el("p", { class: "trouble" }, `This part of the file can't be read: ${e instanceof Error ? e.message : String(e)}`)];
+      parts = [
+        el(
+          "p",
+          { class: "trouble" },
+          `This part of the file can't be read: ${e instanceof Error ? e.message : String(e)}`,
+        ),
+      ];
     }
     if (asked !== this.asked) return;
     const { scrollTop } = this.element;
@@ -64,7 +73,11 @@ export class DetailsPanel {
   private actions(item: number, go: Goto): NodeActions {
     const { app, hooks } = this;
     return {
-      go, goNode: hooks.goNode, openGraph: hooks.openGraph, trace: (direction) => hooks.trace(item, direction), unfold: () => void app.toggle(item),
+      go,
+      goNode: hooks.goNode,
+      openGraph: hooks.openGraph,
+      trace: (direction) => hooks.trace(item, direction),
+      unfold: () => void app.toggle(item),
     };
   }
 }

@@ -20,7 +20,12 @@ function totals(s: Summary): HTMLElement {
     ["Edges", `${count(s.edges)}${s.broken > 0 ? ` and ${count(s.broken)} broken` : ""}`],
     ["Groups", s.groups > 0 ? count(s.groups) : ""],
     ["Parameters", s.params > 0 ? `${short(s.params)}${s.paramBytes > 0 ? ` (${bytes(s.paramBytes)})` : ""}` : ""],
-    ["FLOPs", known(s.flops) ? el("span", { title: s.flopsNote }, `${short(s.flops)}${s.flopsNote.startsWith("est") ? " (estimated)" : ""}`) : ""],
+    [
+      "FLOPs",
+      known(s.flops)
+        ? el("span", { title: s.flopsNote }, `${short(s.flops)}${s.flopsNote.startsWith("est") ? " (estimated)" : ""}`)
+        : "",
+    ],
     ["Bytes written", known(s.bytes) ? bytes(s.bytes) : ""],
     ["Time", known(s.time) ? seconds(s.time) : s.timeNote],
     ["Largest error", known(s.error) ? s.error.toExponential(1) : ""],
@@ -35,7 +40,16 @@ function opCounts(s: Summary, search: (query: string) => void): HTMLElement | st
   if (s.opCounts.length === 0) return "";
   const most = s.opCounts[0].count;
   const rows = s.opCounts.map((o) =>
-    barRow(el("span", {}, el("span", { class: `dot family-${o.kind || "other"}`, "aria-hidden": "true" }), link(opWords(o.op), () => search(`op:"${o.op}"`), `Find all ${o.op}`)), count(o.count), o.count / most),
+    barRow(
+      el(
+        "span",
+        {},
+        el("span", { class: `dot family-${o.kind || "other"}`, "aria-hidden": "true" }),
+        link(opWords(o.op), () => search(`op:"${o.op}"`), `Find all ${o.op}`),
+      ),
+      count(o.count),
+      o.count / most,
+    ),
   );
   return section("Op counts", String(s.opCounts.length), limited(rows, 12, "ops"));
 }
@@ -43,14 +57,38 @@ function opCounts(s: Summary, search: (query: string) => void): HTMLElement | st
 function tensors(s: Summary, go: Goto): HTMLElement | string {
   if (s.tensors.length === 0) return "";
   const most = s.tensors[0].bytes;
-  return section("Largest tensors", "", ...s.tensors.map((t) =>
-    barRow(el("span", {}, link(cutLeft(t.name, t.weight ? 28 : 20), () => go(t.item), `${t.name}: ${t.type}`), el("code", {}, t.weight ? "" : t.count > 1 ? `${t.type} × ${t.count}` : t.type)), bytes(t.bytes), t.bytes / most)));
+  return section(
+    "Largest tensors",
+    "",
+    ...s.tensors.map((t) =>
+      barRow(
+        el(
+          "span",
+          {},
+          link(cutLeft(t.name, t.weight ? 28 : 20), () => go(t.item), `${t.name}: ${t.type}`),
+          el("code", {}, t.weight ? "" : t.count > 1 ? `${t.type} × ${t.count}` : t.type),
+        ),
+        bytes(t.bytes),
+        t.bytes / most,
+      ),
+    ),
+  );
 }
 
 function slowest(s: Summary, go: Goto): HTMLElement | string {
   if (s.slowest.length === 0) return "";
   const most = s.slowest[0].seconds;
-  return section("Slowest", seconds(s.time), ...s.slowest.map((t) => tallRow(link(cutLeft(t.title, 44), () => go(t.item), t.title), `${seconds(t.seconds)} · ${percent(t.seconds / s.time)}`, t.seconds / most)));
+  return section(
+    "Slowest",
+    seconds(s.time),
+    ...s.slowest.map((t) =>
+      tallRow(
+        link(cutLeft(t.title, 44), () => go(t.item), t.title),
+        `${seconds(t.seconds)} · ${percent(t.seconds / s.time)}`,
+        t.seconds / most,
+      ),
+    ),
+  );
 }
 
 export function modelDetails(app: App, s: Summary, go: Goto, search: (query: string) => void): HTMLElement[] {
@@ -62,17 +100,38 @@ export function modelDetails(app: App, s: Summary, go: Goto, search: (query: str
   const wall = wallTime(header.facts);
   const out = [
     el("h2", {}, header.title || info.name || "Model"),
-    el("p", { class: "soft" }, [info.name !== header.title ? info.name : "", info.stages.length > 1 ? `after ${stage.name}` : ""].filter(Boolean).join(" · ")),
-    totals(s), ...memoryPlan(header.facts),
+    el(
+      "p",
+      { class: "soft" },
+      [info.name !== header.title ? info.name : "", info.stages.length > 1 ? `after ${stage.name}` : ""]
+        .filter(Boolean)
+        .join(" · "),
+    ),
+    totals(s),
+    ...memoryPlan(header.facts),
   ];
   if (known(s.time) && wall > 0) {
     // Timed one by one, kernels lose what running together gives them; then no share can be told.
-    out.push(el("p", { class: "soft" }, s.time <= wall
-      ? `Kernels make up ${seconds(s.time)} of ${seconds(wall)} wall time; ${percent(1 - s.time / wall)} is not attributed.`
-      : `A whole run takes ${seconds(wall)}; its kernels, timed one by one, ${seconds(s.time)} in all.`));
+    out.push(
+      el(
+        "p",
+        { class: "soft" },
+        s.time <= wall
+          ? `Kernels make up ${seconds(s.time)} of ${seconds(wall)} wall time; ${percent(1 - s.time / wall)} is not attributed.`
+          : `A whole run takes ${seconds(wall)}; its kernels, timed one by one, ${seconds(s.time)} in all.`,
+      ),
+    );
   }
   const fileFacts = [...Object.entries(header.facts), ...Object.entries(info.attrs)];
-  const parts = [slowest(s, go), opCounts(s, search), tensors(s, go), passText(stage), fileFacts.length > 0 ? section("About this file", "", attributes([...fileFacts, ["made by", header.generator]])) : ""];
+  const parts = [
+    slowest(s, go),
+    opCounts(s, search),
+    tensors(s, go),
+    passText(stage),
+    fileFacts.length > 0
+      ? section("About this file", "", attributes([...fileFacts, ["made by", header.generator]]))
+      : "",
+  ];
   for (const p of parts) if (typeof p !== "string") out.push(p);
   return out;
 }
@@ -81,18 +140,30 @@ export function modelDetails(app: App, s: Summary, go: Goto, search: (query: str
 function memoryPlan(f: Readonly<Record<string, string>>): HTMLElement[] {
   const arena = Number(f["arena bytes"] ?? f["memory arena"]);
   const sum = Number(f["tensor bytes"] ?? f["memory sum"]);
-  return arena > 0 && sum > 0 ? [facts([["Memory plan", `${bytes(arena)} in one arena, ${percent(arena / sum)} of the tensors' ${bytes(sum)}`]])] : [];
+  return arena > 0 && sum > 0
+    ? [facts([["Memory plan", `${bytes(arena)} in one arena, ${percent(arena / sum)} of the tensors' ${bytes(sum)}`]])]
+    : [];
 }
 
 function wallTime(f: Readonly<Record<string, string>>): number {
   const text = f["wall time"] ?? f.wall_time ?? f["wall seconds"] ?? "";
   const m = /^([\d.e+-]+)\s*(s|ms|us|µs|ns)?$/.exec(text.trim());
-  return m ? Number(m[1]) * ({ ms: 1e-3, us: 1e-6, "µs": 1e-6, ns: 1e-9, s: 1 }[m[2] ?? "s"] ?? 1) : 0;
+  return m ? Number(m[1]) * ({ ms: 1e-3, us: 1e-6, µs: 1e-6, ns: 1e-9, s: 1 }[m[2] ?? "s"] ?? 1) : 0;
 }
 
-function passText(stage: { readonly pass_name: string; readonly doc: string; readonly seconds: number; readonly options: Readonly<Record<string, string>> }): HTMLElement | string {
+function passText(stage: {
+  readonly pass_name: string;
+  readonly doc: string;
+  readonly seconds: number;
+  readonly options: Readonly<Record<string, string>>;
+}): HTMLElement | string {
   if (!stage.pass_name) return "";
-  return section("This pass", stage.seconds > 0 ? seconds(stage.seconds) : "", el("p", {}, stage.doc || stage.pass_name), attributes(Object.entries(stage.options)));
+  return section(
+    "This pass",
+    stage.seconds > 0 ? seconds(stage.seconds) : "",
+    el("p", {}, stage.doc || stage.pass_name),
+    attributes(Object.entries(stage.options)),
+  );
 }
 
 /** Mean and range over identical groups, with a bar for each that goes to it. */
@@ -101,10 +172,19 @@ function runSection(f: RunFigures, go: Goto): HTMLElement {
     const bar = el("span", { class: "run-bar" });
     bar.style.height = `${Math.max(2, (e.value / f.high) * 100)}%`;
     const text = `${e.title}: ${figure(f.unit, e.value)}`;
-    return el("button", { type: "button", class: "run-column", title: text, "aria-label": text, click: () => go(e.item) }, bar);
+    return el(
+      "button",
+      { type: "button", class: "run-column", title: text, "aria-label": text, click: () => go(e.item) },
+      bar,
+    );
   });
   const range = f.high > f.low ? `${figure(f.unit, f.low)} to ${figure(f.unit, f.high)}` : "all alike";
-  return section(`${f.title} of each`, `mean ${figure(f.unit, f.mean)}`, el("p", { class: "soft" }, `${range}, ${count(f.each.length)} in all`), el("div", { class: "run-bars" }, ...bars));
+  return section(
+    `${f.title} of each`,
+    `mean ${figure(f.unit, f.mean)}`,
+    el("p", { class: "soft" }, `${range}, ${count(f.each.length)} in all`),
+    el("div", { class: "run-bars" }, ...bars),
+  );
 }
 
 export function groupDetails(app: App, d: GroupDetails, go: Goto, search: (query: string) => void): HTMLElement[] {
@@ -112,9 +192,12 @@ export function groupDetails(app: App, d: GroupDetails, go: Goto, search: (query
     el("h2", {}, d.title),
     el("p", {}, ...(d.cls ? [chip(d.cls), " "] : []), ...(d.repeat > 0 ? [chip(`${d.repeat} identical`)] : [])),
     el(
-      "p", { class: "actions" },
+      "p",
+      { class: "actions" },
       button("Unfold or fold", "Unfold or fold this group (Enter)", () => void app.toggle(d.item)),
-      ...(d.repeat > 0 ? [button("Unfold each", "Show each of the identical groups", () => void app.setFold(d.item, 2))] : []),
+      ...(d.repeat > 0
+        ? [button("Unfold each", "Show each of the identical groups", () => void app.setFold(d.item, 2))]
+        : []),
     ),
     ...(d.repeat > 0 ? [el("p", { class: "soft" }, `All ${count(d.repeat)} together:`)] : []),
     totals(d),
@@ -122,6 +205,11 @@ export function groupDetails(app: App, d: GroupDetails, go: Goto, search: (query
   for (const f of d.each) if (f.high > f.low || f.name === "time") out.push(runSection(f, go));
   if (d.file) out.push(section("Source", "", sourceView(app, d.file, d.line)));
   if (d.attrs.length > 0) out.push(section("Attributes", String(d.attrs.length), attributes(d.attrs)));
-  for (const p of [slowest(d, go), opCounts(d, (q) => search(d.pathName ? `${q} in:="${d.pathName}"` : q)), tensors(d, go)]) if (typeof p !== "string") out.push(p);
+  for (const p of [
+    slowest(d, go),
+    opCounts(d, (q) => search(d.pathName ? `${q} in:="${d.pathName}"` : q)),
+    tensors(d, go),
+  ])
+    if (typeof p !== "string") out.push(p);
   return out;
 }

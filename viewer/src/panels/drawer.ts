@@ -28,8 +28,22 @@ export class Drawer {
   constructor(private readonly app: App) {
     const go = (item: number): void => void app.reveal(item);
     this.parts = [new KernelTable(app, go), new IcicleChart(app, go), new MemoryChart(app, go)];
-    const grip = el("div", { class: "drawer-grip", role: "separator", "aria-orientation": "horizontal", "aria-label": "Height" });
-    this.element.append(grip, el("div", { class: "side-head" }, this.tabs, button("×", "Close (k)", () => this.toggle(), "icon small")), ...this.parts.map((p) => p.element));
+    const grip = el("div", {
+      class: "drawer-grip",
+      role: "separator",
+      "aria-orientation": "horizontal",
+      "aria-label": "Height",
+    });
+    this.element.append(
+      grip,
+      el(
+        "div",
+        { class: "side-head" },
+        this.tabs,
+        button("×", "Close (k)", () => this.toggle(), "icon small"),
+      ),
+      ...this.parts.map((p) => p.element),
+    );
     this.drag(grip);
     app.events.on("shown", () => void this.refresh());
     app.events.on("selected", (item) => this.parts[this.current].selected(item));
@@ -49,13 +63,25 @@ export class Drawer {
 
   private draw(): void {
     this.element.style.height = `${this.height}px`;
-    this.tabs.replaceChildren(...this.parts.map((p, i) => {
-      const panel = `drawer-${i}`;
-      p.element.id = panel;
-      p.element.setAttribute("role", "tabpanel");
-      p.element.setAttribute("aria-label", p.title);
-      return el("button", { type: "button", role: "tab", "aria-selected": i === this.current ? "true" : "false", "aria-controls": panel, click: () => this.show(i) }, p.title);
-    }));
+    this.tabs.replaceChildren(
+      ...this.parts.map((p, i) => {
+        const panel = `drawer-${i}`;
+        p.element.id = panel;
+        p.element.setAttribute("role", "tabpanel");
+        p.element.setAttribute("aria-label", p.title);
+        return el(
+          "button",
+          {
+            type: "button",
+            role: "tab",
+            "aria-selected": i === this.current ? "true" : "false",
+            "aria-controls": panel,
+            click: () => this.show(i),
+          },
+          p.title,
+        );
+      }),
+    );
     this.parts.forEach((p, i) => (p.element.hidden = i !== this.current));
     void this.refresh();
   }

@@ -16,14 +16,18 @@ export function waitForClick(says: (text: string) => void): void {
   set(false);
   window.addEventListener("pointerdown", () => set(true), { capture: true });
   window.addEventListener("blur", () => set(false));
-  window.addEventListener("wheel", (e) => {
-    // Whoever zooms with a key or two fingers means the view; lists of the page scroll for themselves.
-    if (active || e.ctrlKey || e.metaKey || !(e.target as HTMLElement).closest(".graph-canvas")) return;
-    e.stopImmediatePropagation();
-    const now = performance.now();
-    if (now - told > 8000) says("Click the graph to move it with the wheel.");
-    told = now;
-  }, { capture: true });
+  window.addEventListener(
+    "wheel",
+    (e) => {
+      // Whoever zooms with a key or two fingers means the view; lists of the page scroll for themselves.
+      if (active || e.ctrlKey || e.metaKey || !(e.target as HTMLElement).closest(".graph-canvas")) return;
+      e.stopImmediatePropagation();
+      const now = performance.now();
+      if (now - told > 8000) says("Click the graph to move it with the wheel.");
+      told = now;
+    },
+    { capture: true },
+  );
 }
 
 /** Brings an element into sight by scrolling its own room; `scrollIntoView` would scroll the page around the frame, too. */

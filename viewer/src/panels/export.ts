@@ -11,7 +11,8 @@ export function save(name: string, data: Blob): void {
   setTimeout(() => URL.revokeObjectURL(a.href), 10000);
 }
 
-const nameOf = (app: App, ext: string): string => `${(app.info?.header.title || app.fileName || "graph").replace(/[^\w.-]+/g, "_").slice(0, 60)}.${ext}`;
+const nameOf = (app: App, ext: string): string =>
+  `${(app.info?.header.title || app.fileName || "graph").replace(/[^\w.-]+/g, "_").slice(0, 60)}.${ext}`;
 
 export function saveSvg(app: App, whole: boolean): void {
   save(nameOf(app, "svg"), new Blob([app.view.toSvg(whole)], { type: "image/svg+xml" }));

@@ -14,13 +14,30 @@ export class IcicleChart implements DrawerPart {
   readonly title = "Time by module";
   readonly element = el("div", { class: "drawer-part" });
   private readonly chart = el("div", { class: "icicle" });
-  private readonly choice = el("select", { "aria-label": "Measure of the icicle" }, ...([["time", "Time"], ["flops", "FLOPs"], ["bytes", "Bytes written"], ["params", "Parameters"]] as const).map(([v, t]) => el("option", { value: v }, t)));
+  private readonly choice = el(
+    "select",
+    { "aria-label": "Measure of the icicle" },
+    ...(
+      [
+        ["time", "Time"],
+        ["flops", "FLOPs"],
+        ["bytes", "Bytes written"],
+        ["params", "Parameters"],
+      ] as const
+    ).map(([v, t]) => el("option", { value: v }, t)),
+  );
   private readonly told = el("span", { class: "soft", role: "status" });
   private bars = new Map<number, HTMLElement>();
 
-  constructor(private readonly app: App, private readonly go: (item: number) => void) {
+  constructor(
+    private readonly app: App,
+    private readonly go: (item: number) => void,
+  ) {
     this.choice.addEventListener("change", () => void this.refresh());
-    this.element.append(el("div", { class: "drawer-bar" }, this.choice, this.told), el("div", { class: "chart-room", tabindex: 0, role: "group", "aria-label": "Time by module" }, this.chart));
+    this.element.append(
+      el("div", { class: "drawer-bar" }, this.choice, this.told),
+      el("div", { class: "chart-room", tabindex: 0, role: "group", "aria-label": "Time by module" }, this.chart),
+    );
   }
 
   async refresh(): Promise<void> {
@@ -43,7 +60,17 @@ export class IcicleChart implements DrawerPart {
 
   private bar(b: IcicleBar, told: string): HTMLElement {
     const text = `${b.title}: ${told}, ${percent(b.share)}`;
-    const out = el("button", { type: "button", class: `icicle-bar shade-${b.depth % 4}`, title: text, "aria-label": text, click: () => this.go(b.item) }, b.share > 0.03 ? `${b.title}  ${told}` : "");
+    const out = el(
+      "button",
+      {
+        type: "button",
+        class: `icicle-bar shade-${b.depth % 4}`,
+        title: text,
+        "aria-label": text,
+        click: () => this.go(b.item),
+      },
+      b.share > 0.03 ? `${b.title}  ${told}` : "",
+    );
     out.style.left = `${b.at * 100}%`;
     out.style.width = `${b.share * 100}%`;
     out.style.top = `${b.depth * ROW}px`;

@@ -96,7 +96,10 @@ export async function walk(app: App, arrow: Arrow): Promise<void> {
   let best = -1;
   let least = Infinity;
   if (arrow === forward || arrow === backward) {
-    for (const item of await app.engine.call("around", { item: app.selected, direction: arrow === forward ? "down" : "up" })) {
+    for (const item of await app.engine.call("around", {
+      item: app.selected,
+      direction: arrow === forward ? "down" : "up",
+    })) {
       const p = middle(item);
       if (!p) continue;
       const d = Math.hypot(p.x - cx, p.y - cy);
@@ -132,6 +135,10 @@ async function goTo(app: App, item: number): Promise<void> {
   if (!p) return app.reveal(item);
   app.select(item);
   const { x, y, scale } = view.camera;
-  const inside = p.x * scale + x > 40 && p.y * scale + y > 40 && (p.x + p.w) * scale + x < view.size.width - 40 && (p.y + p.h) * scale + y < view.size.height - 40;
+  const inside =
+    p.x * scale + x > 40 &&
+    p.y * scale + y > 40 &&
+    (p.x + p.w) * scale + x < view.size.width - 40 &&
+    (p.y + p.h) * scale + y < view.size.height - 40;
   if (!inside) view.flyTo(item);
 }

@@ -19,12 +19,27 @@ export class LargeGroup {
   private at = -1;
 
   constructor(private readonly app: App) {
-    this.list = new VirtualList<OutlineRow>({ load: (from, n) => this.load(from, n), render: (row, i) => this.row(row, i) }, ROW, { role: "listbox", "aria-label": "Members" });
+    this.list = new VirtualList<OutlineRow>(
+      { load: (from, n) => this.load(from, n), render: (row, i) => this.row(row, i) },
+      ROW,
+      { role: "listbox", "aria-label": "Members" },
+    );
     this.element = el(
-      "section", { class: "large-group", "aria-label": "Large group", hidden: true },
-      el("div", { class: "large-head" }, this.title, button("×", "Close (Esc)", () => this.close(), "icon small")),
-      this.told, this.list.element,
-      el("p", { class: "actions" }, button("Unfold anyway", "Draw all of them; this may take a while", () => this.unfold())),
+      "section",
+      { class: "large-group", "aria-label": "Large group", hidden: true },
+      el(
+        "div",
+        { class: "large-head" },
+        this.title,
+        button("×", "Close (Esc)", () => this.close(), "icon small"),
+      ),
+      this.told,
+      this.list.element,
+      el(
+        "p",
+        { class: "actions" },
+        button("Unfold anyway", "Draw all of them; this may take a while", () => this.unfold()),
+      ),
     );
     this.list.element.addEventListener("keydown", (e) => void this.walk(e));
     app.events.on("large", (e) => void this.show(e.item, e.state, e.total, e.wanted));
@@ -59,8 +74,16 @@ export class LargeGroup {
   }
 
   private async indexOf(item: number, total: number): Promise<number> {
-    const { rows } = await this.app.engine.call("members", { item: this.item, each: this.state === 2, from: 0, count: total });
-    return Math.max(0, rows.findIndex((r) => r.item === item));
+    const { rows } = await this.app.engine.call("members", {
+      item: this.item,
+      each: this.state === 2,
+      from: 0,
+      count: total,
+    });
+    return Math.max(
+      0,
+      rows.findIndex((r) => r.item === item),
+    );
   }
 
   private async load(from: number, n: number): Promise<readonly OutlineRow[]> {
@@ -70,12 +93,18 @@ export class LargeGroup {
   private row(row: OutlineRow, index: number): HTMLElement {
     const chosen = row.item === this.app.selected;
     return el(
-      "div", {
-        class: chosen ? "row chosen" : "row", role: "option", "aria-selected": chosen ? "true" : "false", title: row.sub ? `${row.title} – ${row.sub}` : row.title,
+      "div",
+      {
+        class: chosen ? "row chosen" : "row",
+        role: "option",
+        "aria-selected": chosen ? "true" : "false",
+        title: row.sub ? `${row.title} – ${row.sub}` : row.title,
         click: () => this.choose(row.item, index),
       },
-      el("span", { class: `dot family-${row.family}`, "aria-hidden": "true" }), el("span", { class: "row-title" }, row.title),
-      row.name && row.name !== row.title ? el("span", { class: "row-name" }, row.name) : "", el("span", { class: "row-sub" }, row.sub),
+      el("span", { class: `dot family-${row.family}`, "aria-hidden": "true" }),
+      el("span", { class: "row-title" }, row.title),
+      row.name && row.name !== row.title ? el("span", { class: "row-name" }, row.name) : "",
+      el("span", { class: "row-sub" }, row.sub),
       row.key === 0 ? "" : el("span", { class: "figure" }, short(row.ops)),
     );
   }

@@ -16,14 +16,21 @@ export interface Place {
 /** More folds than this make a link that no chat takes; the rest of the place still travels. */
 const MOST_FOLDS = 600;
 
-export function writePlace(spec: ViewSpec, selected: ItemName | null, camera: Camera, color: string, query: string): string {
+export function writePlace(
+  spec: ViewSpec,
+  selected: ItemName | null,
+  camera: Camera,
+  color: string,
+  query: string,
+): string {
   const p = new URLSearchParams();
   p.set("g", String(spec.graph));
   p.set("s", String(spec.stage));
   p.set("by", spec.grouping);
   if (spec.across) p.set("across", "1");
   if (spec.diff) p.set("diff", "1");
-  if (spec.fold.changes.length <= MOST_FOLDS) p.set("f", `${spec.fold.base}.${spec.fold.changes.map(([k, v]) => `${k}_${v}`).join(".")}`);
+  if (spec.fold.changes.length <= MOST_FOLDS)
+    p.set("f", `${spec.fold.base}.${spec.fold.changes.map(([k, v]) => `${k}_${v}`).join(".")}`);
   if (selected) p.set("at", "key" in selected ? `k${selected.key}` : `n${selected.node}`);
   p.set("c", [camera.x, camera.y, camera.scale * 1000].map((v) => Math.round(v)).join("_"));
   if (color) p.set("color", color);
@@ -42,7 +49,12 @@ export function readPlace(hash: string): Place | null {
   const c = /^(-?\d+)_(-?\d+)_(\d+)$/.exec(p.get("c") ?? "");
   return {
     spec: {
-      graph: int("g"), stage: int("s"), grouping: p.get("by") || "module", across: p.has("across"), diff: p.has("diff"), fold: readFold(p.get("f") ?? ""),
+      graph: int("g"),
+      stage: int("s"),
+      grouping: p.get("by") || "module",
+      across: p.has("across"),
+      diff: p.has("diff"),
+      fold: readFold(p.get("f") ?? ""),
     },
     selected: at ? (at[1] === "k" ? { key: Number(at[2]) } : { node: Number(at[2]) }) : null,
     camera: c && Number(c[3]) > 0 ? new Camera(Number(c[1]), Number(c[2]), Number(c[3]) / 1000) : null,
@@ -67,7 +79,11 @@ export class Links {
   private written = "";
   private applying = false;
 
-  constructor(private readonly app: App, private readonly color: () => string, private readonly query: () => string) {
+  constructor(
+    private readonly app: App,
+    private readonly color: () => string,
+    private readonly query: () => string,
+  ) {
     app.events.on("selected", (item) => void this.note(item));
     app.events.on("shown", () => this.later());
     app.events.on("moved", () => this.later());

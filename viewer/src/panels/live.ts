@@ -20,6 +20,13 @@ export class LiveRegion {
     const [hit] = await this.app.engine.call("hits", { items: Int32Array.of(item), text: "" });
     if (asked !== this.asked) return;
     const kind = hit.group ? "module" : "";
-    this.element.textContent = [hit.title.replace(/\s+/g, " "), kind, hit.sub, hit.where ? `in ${hit.where.replaceAll(" › ", ", ")}` : "at the top"].filter(Boolean).join(", ");
+    this.element.textContent = [
+      hit.title.replace(/\s+/g, " "),
+      kind,
+      hit.sub,
+      hit.where ? `in ${hit.where.replaceAll(" › ", ", ")}` : "at the top",
+    ]
+      .filter(Boolean)
+      .join(", ");
   }
 }

@@ -13,8 +13,16 @@ export class Menu {
   private readonly list = el("div", { class: "menu", role: "menu", hidden: true });
   readonly element: HTMLElement;
 
-  constructor(label: string, title: string, private readonly commands: () => readonly (Command | null)[]) {
-    this.button = el("button", { type: "button", title, "aria-haspopup": "menu", "aria-expanded": "false", click: () => this.toggle() }, label);
+  constructor(
+    label: string,
+    title: string,
+    private readonly commands: () => readonly (Command | null)[],
+  ) {
+    this.button = el(
+      "button",
+      { type: "button", title, "aria-haspopup": "menu", "aria-expanded": "false", click: () => this.toggle() },
+      label,
+    );
     this.element = el("div", { class: "menu-place" }, this.button, this.list);
     window.addEventListener("pointerdown", (e) => {
       if (!this.element.contains(e.target as Node)) this.close();
@@ -41,7 +49,14 @@ export class Menu {
     }
     this.list.replaceChildren(
       ...this.commands().map((c) =>
-        c ? el("button", { type: "button", role: "menuitem", click: () => this.pick(c) }, el("span", {}, c.text), el("kbd", {}, c.key ?? "")) : el("hr"),
+        c
+          ? el(
+              "button",
+              { type: "button", role: "menuitem", click: () => this.pick(c) },
+              el("span", {}, c.text),
+              el("kbd", {}, c.key ?? ""),
+            )
+          : el("hr"),
       ),
     );
     this.list.hidden = false;

@@ -49,6 +49,8 @@ export class Server {
 
   /** Has a file of any known format converted; it stays on this machine. */
   async upload(name: string, data: Blob): Promise<ServedFile> {
-    return (await (await this.call(`/api/open?name=${encodeURIComponent(name)}`, { method: "POST", body: data })).json()) as ServedFile;
+    return (await (
+      await this.call(`/api/open?name=${encodeURIComponent(name)}`, { method: "POST", body: data })
+    ).json()) as ServedFile;
   }
 }

@@ -21,9 +21,14 @@ export class OutlinePanel {
   private stale = true;
 
   constructor(private readonly app: App) {
-    this.list = new VirtualList<OutlineRow>({ load: (from, count) => this.load(from, count), render: (row, i) => this.row(row, i) }, ROW, {
-      role: "tree", "aria-label": "Outline",
-    });
+    this.list = new VirtualList<OutlineRow>(
+      { load: (from, count) => this.load(from, count), render: (row, i) => this.row(row, i) },
+      ROW,
+      {
+        role: "tree",
+        "aria-label": "Outline",
+      },
+    );
     this.element = el("div", { class: "panel outline" }, this.list.element);
     this.list.element.addEventListener("keydown", (e) => this.key(e));
     app.events.on("opened", () => this.open.clear());
@@ -88,13 +93,26 @@ export class OutlinePanel {
     const bar = el("span", { class: "bar", "aria-hidden": "true" });
     bar.style.width = `${Math.round(share * 100)}%`;
     const out = el(
-      "div", {
-        class: row.item === this.focus ? "row chosen" : "row", role: "treeitem", id: `outline-${row.item}`, "aria-level": row.depth + 1,
-        "aria-selected": row.item === this.focus ? "true" : "false", title: row.sub ? `${row.title} – ${row.sub}` : row.title,
+      "div",
+      {
+        class: row.item === this.focus ? "row chosen" : "row",
+        role: "treeitem",
+        id: `outline-${row.item}`,
+        "aria-level": row.depth + 1,
+        "aria-selected": row.item === this.focus ? "true" : "false",
+        title: row.sub ? `${row.title} – ${row.sub}` : row.title,
       },
-      twist, el("span", { class: `dot family-${row.family}`, "aria-hidden": "true" }), el("span", { class: "row-title" }, row.title),
+      twist,
+      el("span", { class: `dot family-${row.family}`, "aria-hidden": "true" }),
+      el("span", { class: "row-title" }, row.title),
       el("span", { class: "row-sub" }, row.key === 0 ? row.sub : ""),
-      ...(row.key === 0 ? [] : [el("span", { class: "spring" }), el("span", { class: "bar-room share", "aria-hidden": "true" }, bar), el("span", { class: "figure" }, short(row.ops))]),
+      ...(row.key === 0
+        ? []
+        : [
+            el("span", { class: "spring" }),
+            el("span", { class: "bar-room share", "aria-hidden": "true" }, bar),
+            el("span", { class: "figure" }, short(row.ops)),
+          ]),
     );
     if (row.key !== 0) out.setAttribute("aria-expanded", String(row.open));
     out.style.paddingLeft = `${6 + Math.min(row.depth, 12) * 12}px`;

@@ -34,8 +34,15 @@ export class Overlays {
     const painted = PAINT.map((n) => this.layers.get(n)).filter((l) => l !== undefined);
     const first = <K extends keyof Overlay>(key: K): Overlay[K] => painted.find((l) => l[key] !== undefined)?.[key];
     this.app.view.setOverlay({
-      fill: merged(painted.map((l) => l.fill)), border: merged(painted.map((l) => l.border)), text: merged(painted.map((l) => l.text)), sheet: first("sheet"),
-      figure: first("figure"), bars: first("bars"), share: first("share"), mark: first("mark"), lit: LIGHT.map((n) => this.layers.get(n)?.lit).find((l) => l !== undefined),
+      fill: merged(painted.map((l) => l.fill)),
+      border: merged(painted.map((l) => l.border)),
+      text: merged(painted.map((l) => l.text)),
+      sheet: first("sheet"),
+      figure: first("figure"),
+      bars: first("bars"),
+      share: first("share"),
+      mark: first("mark"),
+      lit: LIGHT.map((n) => this.layers.get(n)?.lit).find((l) => l !== undefined),
     });
   }
 }

@@ -15,23 +15,53 @@ const ROW = 40;
 export class Palette {
   readonly element: HTMLElement;
   private readonly input = el("input", {
-    type: "search", class: "palette-input", placeholder: "Search: text, /regex/, op:add, shape:1,128, model.py:41, time>10us", "aria-label": "Search",
-    spellcheck: "false", autocomplete: "off", role: "combobox", "aria-expanded": "true", "aria-controls": "palette-hits",
+    type: "search",
+    class: "palette-input",
+    placeholder: "Search: text, /regex/, op:add, shape:1,128, model.py:41, time>10us",
+    "aria-label": "Search",
+    spellcheck: "false",
+    autocomplete: "off",
+    role: "combobox",
+    "aria-expanded": "true",
+    "aria-controls": "palette-hits",
   });
   private readonly told = el("div", { class: "palette-told", role: "status" });
-  private readonly help = el("dl", { class: "palette-help" }, ...HELP.flatMap(([q, what]) => [el("dt", {}, this.example(q)), el("dd", {}, what)]));
+  private readonly help = el(
+    "dl",
+    { class: "palette-help" },
+    ...HELP.flatMap(([q, what]) => [el("dt", {}, this.example(q)), el("dd", {}, what)]),
+  );
   private readonly list: VirtualList<Hit>;
   private result: SearchResult | null = null;
   private at = 0;
   private asked = 0;
   private timer = 0;
 
-  constructor(private readonly app: App, private readonly overlays: Overlays, private readonly makeRule: (query: string) => void) {
-    this.list = new VirtualList<Hit>({ load: (from, n) => this.load(from, n), render: (h, i) => this.row(h, i) }, ROW, { role: "listbox", id: "palette-hits", "aria-label": "Hits" });
+  constructor(
+    private readonly app: App,
+    private readonly overlays: Overlays,
+    private readonly makeRule: (query: string) => void,
+  ) {
+    this.list = new VirtualList<Hit>({ load: (from, n) => this.load(from, n), render: (h, i) => this.row(h, i) }, ROW, {
+      role: "listbox",
+      id: "palette-hits",
+      "aria-label": "Hits",
+    });
     this.list.element.tabIndex = -1;
-    this.element = el("div", { class: "palette", role: "search", hidden: true },
-      el("div", { class: "palette-head" }, this.input, button("Style", "Make a style rule of this search", () => this.toRule()), button("×", "Close (Esc)", () => this.close(true), "icon")),
-      this.told, this.help, this.list.element);
+    this.element = el(
+      "div",
+      { class: "palette", role: "search", hidden: true },
+      el(
+        "div",
+        { class: "palette-head" },
+        this.input,
+        button("Style", "Make a style rule of this search", () => this.toRule()),
+        button("×", "Close (Esc)", () => this.close(true), "icon"),
+      ),
+      this.told,
+      this.help,
+      this.list.element,
+    );
     this.input.addEventListener("input", () => {
       clearTimeout(this.timer);
       this.element.dataset.count = "";
@@ -133,9 +163,23 @@ export class Palette {
   private row(h: Hit, index: number): HTMLElement {
     const [title, name] = h.title.split("  ");
     const out = el(
-      "div", { class: index === this.at ? "hit chosen" : "hit", role: "option", id: `hit-${index}`, "aria-selected": index === this.at ? "true" : "false" },
+      "div",
+      {
+        class: index === this.at ? "hit chosen" : "hit",
+        role: "option",
+        id: `hit-${index}`,
+        "aria-selected": index === this.at ? "true" : "false",
+      },
       el("span", { class: `dot family-${h.family}`, "aria-hidden": "true" }),
-      el("span", { class: "hit-title" }, h.group ? "▸ " : "", title, name ? el("span", { class: "soft" }, ` ${name}`) : ""), el("code", {}, h.figure ? figure(h.figure.unit, h.figure.value) : h.sub), el("span", { class: "hit-where" }, h.where || "at the top"),
+      el(
+        "span",
+        { class: "hit-title" },
+        h.group ? "▸ " : "",
+        title,
+        name ? el("span", { class: "soft" }, ` ${name}`) : "",
+      ),
+      el("code", {}, h.figure ? figure(h.figure.unit, h.figure.value) : h.sub),
+      el("span", { class: "hit-where" }, h.where || "at the top"),
     );
     out.addEventListener("click", () => void this.jump(index));
     return out;

@@ -4,7 +4,9 @@ import { el } from "../base/dom";
 
 export function button(text: string, title: string, run: () => void, cls = ""): HTMLButtonElement {
   // A sign alone is no name to whoever hears it.
-  const name: Record<string, string> = /[\p{L}\p{N}]/u.test(text) ? {} : { "aria-label": title.replace(/ \([^)]*\)$/, "") };
+  const name: Record<string, string> = /[\p{L}\p{N}]/u.test(text)
+    ? {}
+    : { "aria-label": title.replace(/ \([^)]*\)$/, "") };
   return el("button", { type: "button", title, class: cls, ...name, click: () => run() }, text);
 }
 
@@ -18,7 +20,12 @@ const closed = new Set<string>();
 /** A part of a panel that folds away and stays so for the next item. */
 export function section(title: string, figure: string, ...children: (Node | string)[]): HTMLElement {
   const body = el("div", { class: "section-body" }, ...children);
-  const out = el("details", { class: "section" }, el("summary", {}, el("span", {}, title), el("span", { class: "figure" }, figure)), body);
+  const out = el(
+    "details",
+    { class: "section" },
+    el("summary", {}, el("span", {}, title), el("span", { class: "figure" }, figure)),
+    body,
+  );
   out.open = !closed.has(title);
   out.addEventListener("toggle", () => {
     if (out.open) closed.delete(title);
@@ -34,7 +41,9 @@ export function startClosed(...titles: string[]): void {
 
 /** Long names are cut in the middle: numbered ones differ at their ends. */
 export function middle(text: string, most: number): string {
-  return text.length <= most ? text : `${text.slice(0, Math.ceil(most * 0.4))}…${text.slice(text.length - Math.floor(most * 0.6) + 1)}`;
+  return text.length <= most
+    ? text
+    : `${text.slice(0, Math.ceil(most * 0.4))}…${text.slice(text.length - Math.floor(most * 0.6) + 1)}`;
 }
 
 /** Paths are cut at their beginning: what tells them apart stands at their end. */
@@ -59,7 +68,10 @@ export function attributes(rows: readonly (readonly [string, string])[]): HTMLEl
   const out = el("dl", { class: "facts attrs" });
   for (const [name, value] of rows) {
     const long = value.length > 160 || value.includes("\n");
-    out.append(el("dt", { title: name }, name), el("dd", { class: long ? "long" : "" }, long ? el("pre", { tabindex: 0 }, value) : value));
+    out.append(
+      el("dt", { title: name }, name),
+      el("dd", { class: long ? "long" : "" }, long ? el("pre", { tabindex: 0 }, value) : value),
+    );
   }
   return out;
 }
@@ -72,7 +84,13 @@ export function chip(text: string, family = ""): HTMLElement {
 export function barRow(label: Node, figure: string, share: number): HTMLElement {
   const bar = el("span", { class: "bar", "aria-hidden": "true" });
   bar.style.width = `${Math.max(1, Math.min(100, share * 100))}%`;
-  return el("div", { class: "bar-row" }, el("span", { class: "bar-label" }, label), el("span", { class: "bar-room", "aria-hidden": "true" }, bar), el("span", { class: "figure" }, figure));
+  return el(
+    "div",
+    { class: "bar-row" },
+    el("span", { class: "bar-label" }, label),
+    el("span", { class: "bar-room", "aria-hidden": "true" }, bar),
+    el("span", { class: "figure" }, figure),
+  );
 }
 
 /** The same with the label in a line of its own, for names that say something only when whole. */
@@ -87,9 +105,14 @@ export function limited(nodes: readonly Node[], most: number, what: string): HTM
   const out = el("div", {}, ...nodes.slice(0, most));
   const rest = nodes.slice(most);
   if (rest.length > 0) {
-    const more = button(`${rest.length} more ${what}`, "", () => {
-      more.replaceWith(...rest.splice(0, 2000));
-    }, "more");
+    const more = button(
+      `${rest.length} more ${what}`,
+      "",
+      () => {
+        more.replaceWith(...rest.splice(0, 2000));
+      },
+      "more",
+    );
     out.append(more);
   }
   return out;

@@ -18,10 +18,20 @@ export class PassesPanel {
   private expanded = false;
 
   constructor(private readonly app: App) {
-    this.toggle = button("Changes", "Mark what the pass added and changed, keep what it removed in sight (\\)", () => this.toggleDiff(), "switch");
+    this.toggle = button(
+      "Changes",
+      "Mark what the pass added and changed, keep what it removed in sight (\\)",
+      () => this.toggleDiff(),
+      "switch",
+    );
     this.element = el(
-      "nav", { class: "passes", "aria-label": "Passes", hidden: true },
-      button("‹", "Previous pass ([)", () => void this.step(-1), "icon"), this.strip, button("›", "Next pass (])", () => void this.step(1), "icon"), this.told, this.toggle,
+      "nav",
+      { class: "passes", "aria-label": "Passes", hidden: true },
+      button("‹", "Previous pass ([)", () => void this.step(-1), "icon"),
+      this.strip,
+      button("›", "Next pass (])", () => void this.step(1), "icon"),
+      this.told,
+      this.toggle,
     );
     app.events.on("opened", ({ info }) => {
       this.graph = -1;
@@ -70,7 +80,21 @@ export class PassesPanel {
       if (end === i || this.expanded) out.push(tabs[i++]);
       else {
         const text = `${end - i} ${end - i === 1 ? "pass" : "passes"} without changes: ${names.slice(i, end).join(", ")}`;
-        out.push(el("button", { type: "button", class: "stage-tab idle gap", role: "tab", "aria-selected": "false", title: text, "aria-label": text, click: () => this.expand() }, `⋯ ${end - i}`));
+        out.push(
+          el(
+            "button",
+            {
+              type: "button",
+              class: "stage-tab idle gap",
+              role: "tab",
+              "aria-selected": "false",
+              title: text,
+              "aria-label": text,
+              click: () => this.expand(),
+            },
+            `⋯ ${end - i}`,
+          ),
+        );
         i = end;
       }
     }
@@ -87,22 +111,54 @@ export class PassesPanel {
     const info = spec ? this.app.info?.header.graphs[spec.graph] : undefined;
     if (!spec || !info) return;
     const tabs = info.stages.map((s, i) => {
-        const c = this.changes[i] as StageChange | undefined;
-        const signs = c && i > 0 ? ([["+", c.added, "added"], ["−", c.removed, "removed"], ["~", c.changed, "changed"]] as const) : [];
-        const told = signs.filter(([, n]) => n > 0);
-        return el(
-          "button", {
-            type: "button", role: "tab", class: told.length > 0 || i === 0 ? "stage-tab" : "stage-tab idle", "aria-selected": i === spec.stage ? "true" : "false",
-            title: [s.doc || s.name, s.seconds > 0 ? seconds(s.seconds) : "", c ? `${count(c.nodes)} nodes` : ""].filter(Boolean).join(" · "), click: () => void this.goTo(i),
-          },
-          el("span", { class: "stage-name" }, s.name.replace(/Pass$/, "")), ...told.map(([sign, n, cls]) => el("span", { class: `sign ${cls}` }, `${sign}${count(n)}`)),
-        );
-      });
-    this.strip.replaceChildren(...this.collapsed(tabs, info.stages.map((s) => s.name), spec.stage));
+      const c = this.changes[i] as StageChange | undefined;
+      const signs =
+        c && i > 0
+          ? ([
+              ["+", c.added, "added"],
+              ["−", c.removed, "removed"],
+              ["~", c.changed, "changed"],
+            ] as const)
+          : [];
+      const told = signs.filter(([, n]) => n > 0);
+      return el(
+        "button",
+        {
+          type: "button",
+          role: "tab",
+          class: told.length > 0 || i === 0 ? "stage-tab" : "stage-tab idle",
+          "aria-selected": i === spec.stage ? "true" : "false",
+          title: [s.doc || s.name, s.seconds > 0 ? seconds(s.seconds) : "", c ? `${count(c.nodes)} nodes` : ""]
+            .filter(Boolean)
+            .join(" · "),
+          click: () => void this.goTo(i),
+        },
+        el("span", { class: "stage-name" }, s.name.replace(/Pass$/, "")),
+        ...told.map(([sign, n, cls]) => el("span", { class: `sign ${cls}` }, `${sign}${count(n)}`)),
+      );
+    });
+    this.strip.replaceChildren(
+      ...this.collapsed(
+        tabs,
+        info.stages.map((s) => s.name),
+        spec.stage,
+      ),
+    );
     scrollWithin(this.strip, this.strip.querySelector('[aria-selected="true"]'));
     this.toggle.setAttribute("aria-pressed", String(spec.diff ?? false));
     const c = this.changes[spec.stage] as StageChange | undefined;
-    const parts = c && spec.stage > 0 ? ([[c.added, "added"], [c.removed, "removed"], [c.changed, "changed"]] as const).filter(([n]) => n > 0).map(([n, w]) => `${count(n)} ${w}`) : [];
+    const parts =
+      c && spec.stage > 0
+        ? (
+            [
+              [c.added, "added"],
+              [c.removed, "removed"],
+              [c.changed, "changed"],
+            ] as const
+          )
+            .filter(([n]) => n > 0)
+            .map(([n, w]) => `${count(n)} ${w}`)
+        : [];
     this.told.textContent = spec.stage === 0 || !spec.diff ? "" : parts.join(", ") || "nothing changed";
   }
 }
@@ -123,5 +179,6 @@ export async function stageTo(app: App, stage: number, diff: boolean): Promise<v
   const now = app.view.scene.place(item);
   // What was seen whole is seen whole; otherwise the chosen one stays under the eye.
   if (fitted) app.view.fit(false);
-  else if (place && now) app.view.go(camera.pan((place.x - now.x) * camera.scale, (place.y - now.y) * camera.scale), false);
+  else if (place && now)
+    app.view.go(camera.pan((place.x - now.x) * camera.scale, (place.y - now.y) * camera.scale), false);
 }

@@ -19,10 +19,31 @@ export class Side {
   private current = 0;
   private isOpen = false;
 
-  constructor(private readonly app: App, private readonly host: HTMLElement, private readonly which: "left" | "right", private readonly contents: readonly SideContent[], private width: number) {
-    const grip = el("div", { class: `grip grip-${which}`, role: "separator", "aria-orientation": "vertical", "aria-label": "Width" });
-    this.tab = button(contents[0].title, `${contents[0].title} (${contents[0].key})`, () => this.setOpen(true), `side-tab side-tab-${which}`);
-    const fold = button(which === "left" ? "‹" : "›", `Fold away (${contents[0].key})`, () => this.setOpen(false), "icon small");
+  constructor(
+    private readonly app: App,
+    private readonly host: HTMLElement,
+    private readonly which: "left" | "right",
+    private readonly contents: readonly SideContent[],
+    private width: number,
+  ) {
+    const grip = el("div", {
+      class: `grip grip-${which}`,
+      role: "separator",
+      "aria-orientation": "vertical",
+      "aria-label": "Width",
+    });
+    this.tab = button(
+      contents[0].title,
+      `${contents[0].title} (${contents[0].key})`,
+      () => this.setOpen(true),
+      `side-tab side-tab-${which}`,
+    );
+    const fold = button(
+      which === "left" ? "‹" : "›",
+      `Fold away (${contents[0].key})`,
+      () => this.setOpen(false),
+      "icon small",
+    );
     const head = el("div", { class: "side-head" }, this.tabs, fold);
     host.append(head, ...contents.map((c) => c.element), grip);
     this.drag(grip);
@@ -37,7 +58,11 @@ export class Side {
     const { view } = this.app;
     const extent = view.scene.extent();
     const { camera, size } = view;
-    const allSeen = camera.x >= 0 && camera.y >= 0 && camera.x + extent.w * camera.scale <= size.width && camera.y + extent.h * camera.scale <= size.height;
+    const allSeen =
+      camera.x >= 0 &&
+      camera.y >= 0 &&
+      camera.x + extent.w * camera.scale <= size.width &&
+      camera.y + extent.h * camera.scale <= size.height;
     const middle = { x: camera.worldX(size.width / 2), y: camera.worldY(size.height / 2) };
     this.isOpen = open;
     this.current = at;
@@ -46,7 +71,14 @@ export class Side {
     // What one looks at stays in the middle; what was seen whole stays whole.
     requestAnimationFrame(() => {
       if (allSeen) view.fit(false);
-      else view.go(camera.pan(view.size.width / 2 - (middle.x * camera.scale + camera.x), view.size.height / 2 - (middle.y * camera.scale + camera.y)), false);
+      else
+        view.go(
+          camera.pan(
+            view.size.width / 2 - (middle.x * camera.scale + camera.x),
+            view.size.height / 2 - (middle.y * camera.scale + camera.y),
+          ),
+          false,
+        );
     });
   }
 
@@ -59,7 +91,18 @@ export class Side {
     this.tab.hidden = this.isOpen;
     this.host.style.width = `${this.width}px`;
     this.tabs.replaceChildren(
-      ...this.contents.map((c, i) => el("button", { type: "button", role: "tab", "aria-selected": i === this.current ? "true" : "false", click: () => this.setOpen(true, i) }, c.title)),
+      ...this.contents.map((c, i) =>
+        el(
+          "button",
+          {
+            type: "button",
+            role: "tab",
+            "aria-selected": i === this.current ? "true" : "false",
+            click: () => this.setOpen(true, i),
+          },
+          c.title,
+        ),
+      ),
     );
     this.contents.forEach((c, i) => {
       const visible = this.isOpen && i === this.current;

@@ -15,7 +15,8 @@ export interface StartHooks {
   readonly converts: boolean;
 }
 
-const KNOWN = "Glasshouse recordings, PyTorch .pt2, ONNX, ExecuTorch .pte, TFLite, safetensors, MLIR text, Model Explorer and Hidet JSON, Jittor traces";
+const KNOWN =
+  "Glasshouse recordings, PyTorch .pt2, ONNX, ExecuTorch .pte, TFLite, safetensors, MLIR text, Model Explorer and Hidet JSON, Jittor traces";
 
 const MOST_RECENT = 8;
 
@@ -28,10 +29,30 @@ export class StartPage {
 
   constructor(hooks: StartHooks) {
     this.element = el(
-      "section", { class: "start", "aria-label": "Open a file", hidden: true },
-      el("div", { class: "drop" }, this.back, el("h1", {}, "Drop a model here"), el("p", {}, button("Select from your computer", "Choose a file", () => this.file.click(), "primary")), this.file,
-        el("p", { class: "soft" }, hooks.converts ? KNOWN : "A .glass recording. Other formats are converted first: glasshouse convert MODEL OUT.glass"),
-        el("p", { class: "soft" }, "It stays on this machine."), this.told, this.recent),
+      "section",
+      { class: "start", "aria-label": "Open a file", hidden: true },
+      el(
+        "div",
+        { class: "drop" },
+        this.back,
+        el("h1", {}, "Drop a model here"),
+        el(
+          "p",
+          {},
+          button("Select from your computer", "Choose a file", () => this.file.click(), "primary"),
+        ),
+        this.file,
+        el(
+          "p",
+          { class: "soft" },
+          hooks.converts
+            ? KNOWN
+            : "A .glass recording. Other formats are converted first: glasshouse convert MODEL OUT.glass",
+        ),
+        el("p", { class: "soft" }, "It stays on this machine."),
+        this.told,
+        this.recent,
+      ),
     );
     this.file.addEventListener("change", () => {
       const f = this.file.files?.[0];
@@ -62,7 +83,11 @@ export class StartPage {
     this.recent.hidden = recent.length === 0;
     this.recent.replaceChildren(
       el("h2", {}, "Recent files"),
-      el("ul", {}, ...recent.slice(0, MOST_RECENT).map((r) => el("li", {}, button(r.name, `Open ${r.name}`, r.open, "link")))),
+      el(
+        "ul",
+        {},
+        ...recent.slice(0, MOST_RECENT).map((r) => el("li", {}, button(r.name, `Open ${r.name}`, r.open, "link"))),
+      ),
     );
     this.element.hidden = false;
   }

@@ -9,7 +9,11 @@ import { save } from "./export";
 import type { Overlays } from "./overlays";
 import { button } from "./parts";
 
-const IDS = [["node_bg_color", "Fill"], ["node_border_color", "Border"], ["node_text_color", "Text"]] as const;
+const IDS = [
+  ["node_bg_color", "Fill"],
+  ["node_border_color", "Border"],
+  ["node_text_color", "Text"],
+] as const;
 const TINTS = ["#ffe3a8", "#cfe3fb", "#d4ecd9", "#f6d2dc", "#e3daf4", "#cdecec"];
 
 export class StylesPanel {
@@ -22,7 +26,10 @@ export class StylesPanel {
   private readonly list = el("ol", { class: "rules" });
   private readonly told = el("p", { class: "soft", role: "status" });
 
-  constructor(private readonly app: App, private readonly overlays: Overlays) {
+  constructor(
+    private readonly app: App,
+    private readonly overlays: Overlays,
+  ) {
     const file = el("input", { type: "file", accept: ".json,application/json", hidden: true });
     file.addEventListener("change", () => {
       const chosen = file.files?.[0];
@@ -30,9 +37,18 @@ export class StylesPanel {
       file.value = "";
     });
     this.element.append(
-      el("h2", {}, "Styles"), el("p", { class: "soft" }, "What a search finds gets these colours. The first rule that fits wins."), this.list,
-      el("p", { class: "actions" }, button("Add rule", "A rule of its own", () => this.add("")), button("Import", "Read rules from a file, also Model Explorer's", () => file.click()),
-        button("Export", "Write the rules to a file that Model Explorer reads too", () => this.exportFile()), file), this.told,
+      el("h2", {}, "Styles"),
+      el("p", { class: "soft" }, "What a search finds gets these colours. The first rule that fits wins."),
+      this.list,
+      el(
+        "p",
+        { class: "actions" },
+        button("Add rule", "A rule of its own", () => this.add("")),
+        button("Import", "Read rules from a file, also Model Explorer's", () => file.click()),
+        button("Export", "Write the rules to a file that Model Explorer reads too", () => this.exportFile()),
+        file,
+      ),
+      this.told,
     );
     app.events.on("opened", () => {
       this.fresh = true;
@@ -46,7 +62,16 @@ export class StylesPanel {
 
   add(query: string): void {
     const color = TINTS[this.rules.length % TINTS.length];
-    this.rules = [...this.rules, { queries: [{ type: "query", query }], styles: { node_bg_color: { id: "node_bg_color", value: color }, node_text_color: { id: "node_text_color", value: "#1d1f23" } } }];
+    this.rules = [
+      ...this.rules,
+      {
+        queries: [{ type: "query", query }],
+        styles: {
+          node_bg_color: { id: "node_bg_color", value: color },
+          node_text_color: { id: "node_text_color", value: "#1d1f23" },
+        },
+      },
+    ];
     this.draw();
     void this.apply();
     this.list.querySelector<HTMLInputElement>("li:last-child input[type=text]")?.focus();
@@ -130,9 +155,19 @@ export class StylesPanel {
 
   private row(rule: StyleRule, i: number): HTMLElement {
     const own = rule.queries.length === 1 && rule.queries[0].type === "query";
-    const query = own ? el("input", { type: "text", value: String(rule.queries[0].query ?? ""), "aria-label": "Query", spellcheck: "false", placeholder: "op:matmul" }) : el("code", { class: "foreign", title: "An imported rule" }, words(rule));
+    const query = own
+      ? el("input", {
+          type: "text",
+          value: String(rule.queries[0].query ?? ""),
+          "aria-label": "Query",
+          spellcheck: "false",
+          placeholder: "op:matmul",
+        })
+      : el("code", { class: "foreign", title: "An imported rule" }, words(rule));
     if (query instanceof HTMLInputElement) {
-      query.addEventListener("input", () => this.change(i, { ...this.rules[i], queries: [{ type: "query", query: query.value }] }));
+      query.addEventListener("input", () =>
+        this.change(i, { ...this.rules[i], queries: [{ type: "query", query: query.value }] }),
+      );
       query.addEventListener("keydown", (e) => e.stopPropagation());
     }
     const on = el("input", { type: "checkbox", "aria-label": "Use this rule", checked: rule.enabled !== false });
@@ -140,7 +175,12 @@ export class StylesPanel {
     const colors = IDS.map(([id, title]) => {
       const now = styleColor(rule, id);
       const parsed = parseColor(now);
-      const box = el("input", { type: "color", value: parsed === null ? "#ffffff" : css(parsed).slice(0, 7), title, "aria-label": title });
+      const box = el("input", {
+        type: "color",
+        value: parsed === null ? "#ffffff" : css(parsed).slice(0, 7),
+        title,
+        "aria-label": title,
+      });
       if (parsed === null) box.classList.add("unset");
       box.addEventListener("input", () => {
         box.classList.remove("unset");
@@ -149,14 +189,33 @@ export class StylesPanel {
       });
       return box;
     });
-    return el("li", {}, el("div", { class: "rule-line" }, on, query, button("×", "Remove this rule", () => this.change(i, null), "icon small")), el("div", { class: "rule-line" }, ...colors, el("span", { class: "rule-count soft" })));
+    return el(
+      "li",
+      {},
+      el(
+        "div",
+        { class: "rule-line" },
+        on,
+        query,
+        button("×", "Remove this rule", () => this.change(i, null), "icon small"),
+      ),
+      el("div", { class: "rule-line" }, ...colors, el("span", { class: "rule-count soft" })),
+    );
   }
 }
 
 /** A foreign rule in words, as it cannot be typed over. */
 function words(rule: StyleRule): string {
   return rule.queries
-    .map((q) => (q.type === "regex" ? `/${String(q.queryRegex)}/` : q.type === "node_type" ? String(q.nodeType) : q.type === "attr_value_range" ? `${String(q.attrName)} ${String(q.min ?? "")}..${String(q.max ?? "")}` : String(q.query ?? q.type)))
+    .map((q) =>
+      q.type === "regex"
+        ? `/${String(q.queryRegex)}/`
+        : q.type === "node_type"
+          ? String(q.nodeType)
+          : q.type === "attr_value_range"
+            ? `${String(q.attrName)} ${String(q.min ?? "")}..${String(q.max ?? "")}`
+            : String(q.query ?? q.type),
+    )
     .join(" and ");
 }
 

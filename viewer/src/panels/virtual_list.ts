@@ -19,7 +19,11 @@ export class VirtualList<Row> {
   private shownTo = -1;
   private version = 0;
 
-  constructor(private readonly source: ListSource<Row>, private readonly rowHeight: number, attributes: Record<string, string>) {
+  constructor(
+    private readonly source: ListSource<Row>,
+    private readonly rowHeight: number,
+    attributes: Record<string, string>,
+  ) {
     this.element = el("div", { class: "list", tabindex: 0, ...attributes }, this.sheet);
     this.element.addEventListener("scroll", () => void this.refresh(false));
     new ResizeObserver(() => void this.refresh(false)).observe(this.element);
@@ -40,7 +44,8 @@ export class VirtualList<Row> {
     const top = index * this.rowHeight;
     const { scrollTop, clientHeight } = this.element;
     if (top < scrollTop) this.element.scrollTop = top;
-    else if (top + this.rowHeight > scrollTop + clientHeight) this.element.scrollTop = top + this.rowHeight - clientHeight;
+    else if (top + this.rowHeight > scrollTop + clientHeight)
+      this.element.scrollTop = top + this.rowHeight - clientHeight;
   }
 
   /** Draws the rows in view; without `again` only when the view moved past what is drawn. */

@@ -13,5 +13,6 @@ function keep<T extends Int32Array | Csr>(graph: Graph, column: string, make: ()
   return found;
 }
 
-export const coldInts = (graph: Graph, column: string, absent = 0): Int32Array => keep(graph, column, () => graph.coldInts(column, absent));
+export const coldInts = (graph: Graph, column: string, absent = 0): Int32Array =>
+  keep(graph, column, () => graph.coldInts(column, absent));
 export const coldList = (graph: Graph, column: string): Csr => keep(graph, column, () => graph.coldList(column));

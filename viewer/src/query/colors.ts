@@ -21,7 +21,9 @@ export async function colorData(s: Shown, name: string): Promise<ColorData | nul
     if (v > 0 && v < low) low = v;
     if (v > high) high = v;
   }
-  const known = Array.from(boxes, (item) => value[item]).filter((v) => v > 0).sort((a, b) => a - b);
+  const known = Array.from(boxes, (item) => value[item])
+    .filter((v) => v > 0)
+    .sort((a, b) => a - b);
   const median = known[known.length >> 1] ?? 0;
   const total = m.combine === "sum" ? single[s.h.nodes] || 0 : 0;
   const pairs = (texts: readonly string[] | null): (readonly [number, string])[] | null => {
@@ -31,9 +33,22 @@ export async function colorData(s: Shown, name: string): Promise<ColorData | nul
     return out;
   };
   return {
-    name: m.name, title: m.title, unit: m.unit, note: m.note, value, additive: m.combine === "sum", labels: pairs(m.label),
-    colors: pairs(m.background), low: Number.isFinite(low) ? low : 0, high: Number.isFinite(high) ? high : 0, least: Number.isFinite(least) ? least : 0, total, copies: [...copies],
-    runs: m.label ? [] : runBars(s.h, single, boxes), absent: m.absent, median,
+    name: m.name,
+    title: m.title,
+    unit: m.unit,
+    note: m.note,
+    value,
+    additive: m.combine === "sum",
+    labels: pairs(m.label),
+    colors: pairs(m.background),
+    low: Number.isFinite(low) ? low : 0,
+    high: Number.isFinite(high) ? high : 0,
+    least: Number.isFinite(least) ? least : 0,
+    total,
+    copies: [...copies],
+    runs: m.label ? [] : runBars(s.h, single, boxes),
+    absent: m.absent,
+    median,
     scale: await scaleOf(s, m.title),
   };
 }

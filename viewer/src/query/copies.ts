@@ -18,7 +18,9 @@ export function copiesOf(session: LayoutSession, item: number): (readonly [numbe
     const within = out[0][0] >= h.start[first] && out[0][1] <= h.end[first];
     if (!within) break;
     const own = out;
-    out = members(h, run).flatMap((m) => own.map(([a, b]) => [a - h.start[first] + h.start[m], b - h.start[first] + h.start[m]] as const));
+    out = members(h, run).flatMap((m) =>
+      own.map(([a, b]) => [a - h.start[first] + h.start[m], b - h.start[first] + h.start[m]] as const),
+    );
   }
   return out;
 }
@@ -62,7 +64,9 @@ export function drawnValues(session: LayoutSession, m: Measured): Drawn {
     if (places.length < 2 || Number.isNaN(value[item])) continue;
     copies.set(item, places.length);
     if (m.combine === "sum") value[item] = places.reduce((all, [a, b]) => all + sum[b] - sum[a], 0);
-    else for (const [a, b] of places) for (let p = a; p < b; p++) if (m.value[h.order[p]] > value[item]) value[item] = m.value[h.order[p]];
+    else
+      for (const [a, b] of places)
+        for (let p = a; p < b; p++) if (m.value[h.order[p]] > value[item]) value[item] = m.value[h.order[p]];
   }
   return { value, copies, boxes };
 }

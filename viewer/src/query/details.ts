@@ -61,7 +61,12 @@ export interface KernelFacts {
   readonly runs: number;
   readonly file: string;
   readonly ops: readonly NodeRef[];
-  readonly candidates: readonly { readonly variant: string; readonly seconds: number; readonly chosen: boolean; readonly why: string }[];
+  readonly candidates: readonly {
+    readonly variant: string;
+    readonly seconds: number;
+    readonly chosen: boolean;
+    readonly why: string;
+  }[];
 }
 
 export interface NodeDetails {
@@ -73,7 +78,12 @@ export interface NodeDetails {
   readonly kind: string;
   readonly path: readonly { readonly item: number; readonly title: string }[];
   readonly inputs: readonly Link[];
-  readonly outputs: readonly { readonly type: string; readonly name: string; readonly users: readonly Link[]; readonly more: number }[];
+  readonly outputs: readonly {
+    readonly type: string;
+    readonly name: string;
+    readonly users: readonly Link[];
+    readonly more: number;
+  }[];
   readonly attrs: readonly (readonly [string, string])[];
   readonly file: string;
   readonly line: number;
@@ -90,8 +100,21 @@ export interface NodeDetails {
   readonly rejects: readonly Reject[];
   readonly kernels: readonly KernelFacts[];
   readonly times: readonly { readonly run: string; readonly seconds: number; readonly spread: number }[];
-  readonly errors: readonly { readonly stage: number; readonly port: number; readonly maxAbs: number; readonly maxRel: number; readonly own: number; readonly inherited: number; readonly tolerance: number }[];
-  readonly values: readonly { readonly port: number; readonly facts: readonly (readonly [string, number])[]; readonly sample: string; readonly histogram: readonly number[] }[];
+  readonly errors: readonly {
+    readonly stage: number;
+    readonly port: number;
+    readonly maxAbs: number;
+    readonly maxRel: number;
+    readonly own: number;
+    readonly inherited: number;
+    readonly tolerance: number;
+  }[];
+  readonly values: readonly {
+    readonly port: number;
+    readonly facts: readonly (readonly [string, number])[];
+    readonly sample: string;
+    readonly histogram: readonly number[];
+  }[];
   readonly data: readonly (readonly [string, string])[];
   readonly flops: number;
   readonly share: number;
@@ -137,21 +160,45 @@ export class Details {
     const values = list("attr_values");
     const grad = r < 0 ? -1 : coldInts(graph, "grad_of", -1)[r];
     const path: { item: number; title: string }[] = [];
-    for (let p = h.parent[item]; p > h.nodes; p = h.parent[p]) path.push({ item: p, title: groupTitle(h, p - h.nodes) });
+    for (let p = h.parent[item]; p > h.nodes; p = h.parent[p])
+      path.push({ item: p, title: groupTitle(h, p - h.nodes) });
     const kernels = await this.kernels(id);
     const time = (await measureNames(s)).some((m) => m.name === "time") ? await measure(s, "time") : null;
     const total = time ? totalOf(s, time) : 0;
     const flops = await measure(s, "flops");
     const figure = (m: Measured): number => (within ? (m.inside.get(item - h.nodes) ?? NaN) : m.value[item]);
     return {
-      item, id, title: within ? groupTitle(h, item - h.nodes) : nodeTitle(h, item), op: r < 0 ? "output" : text(graph.op[r]), name: r < 0 ? "" : text(graph.name[r]),
-      kind: r < 0 ? "source" : text(graph.kind[r]), path: path.reverse(), inputs: within ? this.operands(r) : this.inputs(item), outputs: within ? [] : this.outputs(item),
-      attrs: keys.map((k, i) => [text(k), text(values[i])] as const), file: cold("file"), line: r < 0 ? 0 : coldInts(graph, "line")[r],
-      frames: list("frames").map(text), pass: cold("pass_name"), rule: cold("rule"), gradOf: grad >= 0 ? this.ref(grad) : null,
-      bodies: list("bodies").filter((g) => g >= 0 && g < s.recording.header.graphs.length).map((g) => ({ graph: g, name: s.recording.header.graphs[g].name })),
-      unfolds: within || bodyOf(graph, r) >= 0, unfolded: within, made: await this.steps(id, "after"), became: await this.steps(id, "before"), rejects: await this.rejects(id), kernels,
-      times: await this.times(id, kernels), errors: await this.errors(id), values: await this.values(id), data: await this.data(id),
-      flops: flops && r >= 0 ? figure(flops) : NaN, share: time && total > 0 ? figure(time) / total : NaN,
+      item,
+      id,
+      title: within ? groupTitle(h, item - h.nodes) : nodeTitle(h, item),
+      op: r < 0 ? "output" : text(graph.op[r]),
+      name: r < 0 ? "" : text(graph.name[r]),
+      kind: r < 0 ? "source" : text(graph.kind[r]),
+      path: path.reverse(),
+      inputs: within ? this.operands(r) : this.inputs(item),
+      outputs: within ? [] : this.outputs(item),
+      attrs: keys.map((k, i) => [text(k), text(values[i])] as const),
+      file: cold("file"),
+      line: r < 0 ? 0 : coldInts(graph, "line")[r],
+      frames: list("frames").map(text),
+      pass: cold("pass_name"),
+      rule: cold("rule"),
+      gradOf: grad >= 0 ? this.ref(grad) : null,
+      bodies: list("bodies")
+        .filter((g) => g >= 0 && g < s.recording.header.graphs.length)
+        .map((g) => ({ graph: g, name: s.recording.header.graphs[g].name })),
+      unfolds: within || bodyOf(graph, r) >= 0,
+      unfolded: within,
+      made: await this.steps(id, "after"),
+      became: await this.steps(id, "before"),
+      rejects: await this.rejects(id),
+      kernels,
+      times: await this.times(id, kernels),
+      errors: await this.errors(id),
+      values: await this.values(id),
+      data: await this.data(id),
+      flops: flops && r >= 0 ? figure(flops) : NaN,
+      share: time && total > 0 ? figure(time) / total : NaN,
     };
   }
 
@@ -195,7 +242,12 @@ export class Details {
       const k = graph.outputs.offsets[r] + port;
       const t = k < graph.outputs.offsets[r + 1] ? shortType(graph.strings.head(graph.outputs.values[k], 300)) : "";
       const n = names.offsets[r] + port;
-      out.push({ type: t, name: n < names.offsets[r + 1] ? graph.strings.head(names.values[n], 120) : "", users: [], more: 0 });
+      out.push({
+        type: t,
+        name: n < names.offsets[r + 1] ? graph.strings.head(names.values[n], 120) : "",
+        users: [],
+        more: 0,
+      });
     }
     const seen = new Set<number>();
     for (let i = stage.users.offsets[item]; i < stage.users.offsets[item + 1]; i++) {
@@ -231,7 +283,8 @@ export class Details {
           seenRow.add(row);
           out.push(this.step(table, row));
           const far = table.list(column === "after" ? "before" : "after");
-          for (let i = far.offsets[row]; i < far.offsets[row + 1]; i++) if (far.values[i] !== at) next.push(far.values[i]);
+          for (let i = far.offsets[row]; i < far.offsets[row + 1]; i++)
+            if (far.values[i] !== at) next.push(far.values[i]);
         }
       }
       front = next;
@@ -243,11 +296,17 @@ export class Details {
     const strings = this.s.recording.strings;
     const ids = (column: string): NodeRef[] => {
       const { offsets, values } = table.list(column);
-      return Array.from(values.subarray(offsets[row], Math.min(offsets[row + 1], offsets[row] + MOST_LINKS)), (i) => this.ref(i));
+      return Array.from(values.subarray(offsets[row], Math.min(offsets[row + 1], offsets[row] + MOST_LINKS)), (i) =>
+        this.ref(i),
+      );
     };
     return {
-      pass: strings.at(table.ints("pass_name")[row]), rule: strings.at(table.ints("rule")[row]), why: strings.head(table.ints("why")[row], 2000),
-      stage: table.ints("stage")[row], before: ids("before"), after: ids("after"),
+      pass: strings.at(table.ints("pass_name")[row]),
+      rule: strings.at(table.ints("rule")[row]),
+      why: strings.head(table.ints("why")[row], 2000),
+      stage: table.ints("stage")[row],
+      before: ids("before"),
+      after: ids("after"),
     };
   }
 
@@ -261,10 +320,15 @@ export class Details {
     const out: Reject[] = [];
     for (const row of (await tables.rows("rejects", "nodes", id)).slice(0, 40)) {
       const others: NodeRef[] = [];
-      for (let i = nodes.offsets[row]; i < nodes.offsets[row + 1]; i++) if (nodes.values[i] !== id) others.push(this.ref(nodes.values[i]));
+      for (let i = nodes.offsets[row]; i < nodes.offsets[row + 1]; i++)
+        if (nodes.values[i] !== id) others.push(this.ref(nodes.values[i]));
       out.push({
-        pass: strings.at(table.ints("pass_name")[row]), rule: strings.at(table.ints("rule")[row]), why: strings.head(table.ints("why")[row], 2000),
-        stage: table.ints("stage")[row], numbers: numbersOf(strings.head(table.ints("numbers")[row], 5000)), others,
+        pass: strings.at(table.ints("pass_name")[row]),
+        rule: strings.at(table.ints("rule")[row]),
+        why: strings.head(table.ints("why")[row], 2000),
+        stage: table.ints("stage")[row],
+        numbers: numbersOf(strings.head(table.ints("numbers")[row], 5000)),
+        others,
       });
     }
     return out;
@@ -285,14 +349,30 @@ export class Details {
       const at = (c: string): string => strings.head(table.ints(c)[row], 2000);
       const tried = candidates ? await tables.rows("candidates", "kernel", kernel) : [];
       out.push({
-        id: kernel, name: at("name"), title: table.has("title") ? at("title") : "", target: at("target"), variant: at("variant"), language: table.has("language") ? at("language") : "c++",
-        code: code.slice(0, 400000), codeCut: code.length > 400000, bytesRead: table.floats("bytes_read")[row], bytesWritten: table.floats("bytes_written")[row],
-        flops: table.floats("flops")[row], limit: table.floats("limit_seconds")[row], runs: table.ints("runs", 1)[row], file: at("file"),
-        ops: Array.from(ops.values.subarray(ops.offsets[row], Math.min(ops.offsets[row + 1], ops.offsets[row] + 60)), (i) => this.ref(i)),
+        id: kernel,
+        name: at("name"),
+        title: table.has("title") ? at("title") : "",
+        target: at("target"),
+        variant: at("variant"),
+        language: table.has("language") ? at("language") : "c++",
+        code: code.slice(0, 400000),
+        codeCut: code.length > 400000,
+        bytesRead: table.floats("bytes_read")[row],
+        bytesWritten: table.floats("bytes_written")[row],
+        flops: table.floats("flops")[row],
+        limit: table.floats("limit_seconds")[row],
+        runs: table.ints("runs", 1)[row],
+        file: at("file"),
+        ops: Array.from(
+          ops.values.subarray(ops.offsets[row], Math.min(ops.offsets[row + 1], ops.offsets[row] + 60)),
+          (i) => this.ref(i),
+        ),
         candidates: candidates
           ? tried.map((c) => ({
-              variant: strings.at(candidates.ints("variant")[c]), seconds: candidates.floats("seconds")[c],
-              chosen: candidates.ints("chosen")[c] === 1, why: strings.head(candidates.ints("why")[c], 500),
+              variant: strings.at(candidates.ints("variant")[c]),
+              seconds: candidates.floats("seconds")[c],
+              chosen: candidates.ints("chosen")[c] === 1,
+              why: strings.head(candidates.ints("why")[c], 500),
             }))
           : [],
       });
@@ -307,7 +387,9 @@ export class Details {
     const rows = new Set(await tables.rows("times", "node", id));
     for (const k of kernels) for (const r of await tables.rows("times", "kernel", k.id)) rows.add(r);
     return [...rows].slice(0, 20).map((r) => ({
-      run: this.s.recording.strings.at(table.ints("run")[r]), seconds: table.floats("seconds")[r], spread: table.floats("spread")[r],
+      run: this.s.recording.strings.at(table.ints("run")[r]),
+      seconds: table.floats("seconds")[r],
+      spread: table.floats("spread")[r],
     }));
   }
 
@@ -316,8 +398,13 @@ export class Details {
     const table = await tables.table("errors");
     if (!table || id < 0) return [];
     return (await tables.rows("errors", "node", id)).slice(0, 20).map((r) => ({
-      stage: table.ints("stage")[r], port: table.ints("port")[r], maxAbs: table.floats("max_abs")[r], maxRel: table.floats("max_rel")[r],
-      own: table.floats("own")[r], inherited: table.floats("inherited")[r], tolerance: table.floats("tolerance")[r],
+      stage: table.ints("stage")[r],
+      port: table.ints("port")[r],
+      maxAbs: table.floats("max_abs")[r],
+      maxRel: table.floats("max_rel")[r],
+      own: table.floats("own")[r],
+      inherited: table.floats("inherited")[r],
+      tolerance: table.floats("tolerance")[r],
     }));
   }
 
@@ -327,8 +414,17 @@ export class Details {
     if (!table || id < 0) return [];
     return (await tables.rows("summaries", "node", id)).slice(0, 8).map((r) => ({
       port: table.ints("port")[r],
-      facts: (["minimum", "maximum", "mean", "std", "nans", "infs", "zeros"] as const).map((c) => [c, table.floats(c)[r]] as const),
-      sample: table.textAt("sample", r).slice(0, 4000), histogram: table.has("histogram") ? Array.from(table.list("histogram").values.subarray(table.list("histogram").offsets[r], table.list("histogram").offsets[r + 1])) : [],
+      facts: (["minimum", "maximum", "mean", "std", "nans", "infs", "zeros"] as const).map(
+        (c) => [c, table.floats(c)[r]] as const,
+      ),
+      sample: table.textAt("sample", r).slice(0, 4000),
+      histogram: table.has("histogram")
+        ? Array.from(
+            table
+              .list("histogram")
+              .values.subarray(table.list("histogram").offsets[r], table.list("histogram").offsets[r + 1]),
+          )
+        : [],
     }));
   }
 
@@ -348,7 +444,10 @@ function numbersOf(json: string): (readonly [string, string])[] {
   if (!json) return [];
   try {
     const value: unknown = JSON.parse(json);
-    if (typeof value === "object" && value !== null) return Object.entries(value).slice(0, 20).map(([k, v]) => [k, typeof v === "string" ? v : JSON.stringify(v)] as const);
+    if (typeof value === "object" && value !== null)
+      return Object.entries(value)
+        .slice(0, 20)
+        .map(([k, v]) => [k, typeof v === "string" ? v : JSON.stringify(v)] as const);
   } catch {
     // Free text is shown as it stands.
   }

@@ -42,7 +42,9 @@ export async function icicle(s: Shown, name: string): Promise<Icicle | null> {
     const title = item < h.nodes ? titles.get(idAt(s, item)) || nodeTitle(h, item) : groupTitle(h, g);
     bars.push({ item, title, depth, at, share: value[item] / total, value: value[item] });
     if (g < 0 || depth >= DEEPEST) continue;
-    const members = [...h.members.values.subarray(h.members.offsets[g], h.members.offsets[g + 1])].filter((i) => value[i] / total >= LEAST);
+    const members = [...h.members.values.subarray(h.members.offsets[g], h.members.offsets[g + 1])].filter(
+      (i) => value[i] / total >= LEAST,
+    );
     // Layers keep their order; where order tells nothing, the largest stands first.
     if (h.repeat[g] === 0) members.sort((a, b) => value[b] - value[a]);
     let x = at;

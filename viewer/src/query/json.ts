@@ -29,19 +29,33 @@ export function toJson(s: Shown): string {
       groups[strings.at(graph.groups.grouping[g])] = p;
     }
     const attrs: Record<string, string> = {};
-    for (let i = keys.offsets[r]; i < keys.offsets[r + 1]; i++) attrs[strings.at(keys.values[i])] = strings.at(values.values[i]);
+    for (let i = keys.offsets[r]; i < keys.offsets[r + 1]; i++)
+      attrs[strings.at(keys.values[i])] = strings.at(values.values[i]);
     const inputs: (readonly [number, number])[] = [];
-    for (let i = graph.inputs.offsets[r]; i < graph.inputs.offsets[r + 1]; i++) inputs.push([graph.inputs.values[i], graph.ports.values[i] ?? 0]);
+    for (let i = graph.inputs.offsets[r]; i < graph.inputs.offsets[r + 1]; i++)
+      inputs.push([graph.inputs.values[i], graph.ports.values[i] ?? 0]);
     parts.push(
       JSON.stringify({
-        id: graph.id[r], op: strings.at(graph.op[r]), name: strings.at(graph.name[r]) || undefined, kind: strings.at(graph.kind[r]) || undefined, inputs,
-        outputs: Array.from(graph.outputs.values.subarray(graph.outputs.offsets[r], graph.outputs.offsets[r + 1]), (t) => strings.at(t)),
-        attrs: keys.offsets[r] < keys.offsets[r + 1] ? attrs : undefined, groups, source: lines[r] > 0 ? `${strings.at(files[r])}:${lines[r]}` : undefined,
+        id: graph.id[r],
+        op: strings.at(graph.op[r]),
+        name: strings.at(graph.name[r]) || undefined,
+        kind: strings.at(graph.kind[r]) || undefined,
+        inputs,
+        outputs: Array.from(
+          graph.outputs.values.subarray(graph.outputs.offsets[r], graph.outputs.offsets[r + 1]),
+          (t) => strings.at(t),
+        ),
+        attrs: keys.offsets[r] < keys.offsets[r + 1] ? attrs : undefined,
+        groups,
+        source: lines[r] > 0 ? `${strings.at(files[r])}:${lines[r]}` : undefined,
       }),
     );
   }
   const head = JSON.stringify({
-    title: recording.header.title, graph: graph.info.name, stage: info.name, inputs: info.inputs,
+    title: recording.header.title,
+    graph: graph.info.name,
+    stage: info.name,
+    inputs: info.inputs,
     outputs: info.output_nodes.map((id, k) => [id, info.output_ports[k] ?? 0]),
   });
   return `${head.slice(0, -1)},"nodes":[\n${parts.join(",\n")}\n]}\n`;

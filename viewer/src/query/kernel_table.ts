@@ -42,7 +42,12 @@ export async function kernelLines(s: Shown): Promise<KernelLines> {
     return m ? byItem(h, m) : new Float64Array(h.nodes + h.groups).fill(NaN);
   };
   const time = names.has("time") ? await measure(s, "time") : null;
-  const [seconds, error, flops, written] = [await column("time"), await column("error"), await column("flops"), await column("bytes")];
+  const [seconds, error, flops, written] = [
+    await column("time"),
+    await column("error"),
+    await column("flops"),
+    await column("bytes"),
+  ];
   const table = await tablesOf(s.recording, graph.index).table("kernels");
   const here = nodeOfId(s.stage);
   const unfolded = new Map(countsOf(h).unfolded.map((g) => [graph.id[insideRow(h, g)], h.nodes + g] as const));
@@ -52,24 +57,44 @@ export async function kernelLines(s: Shown): Promise<KernelLines> {
     const path = around >= 0 ? groupPath(graph, h.rows.file[around]).replace(/\//g, ".") : "";
     const r = item < h.nodes ? s.stage.row[item] : insideRow(h, item - h.nodes);
     lines.push({
-      item, home: item < h.nodes ? soleHome(h, item) : -1, title, path, op: graph.strings.head(graph.op[r], 60), seconds: seconds[item], error: error[item], flops: flops[item] > 0 ? flops[item] : NaN,
-      bytes: moved > 0 ? moved : written[item], limit: limit > 0 && seconds[item] > 0 ? limit / seconds[item] : NaN,
+      item,
+      home: item < h.nodes ? soleHome(h, item) : -1,
+      title,
+      path,
+      op: graph.strings.head(graph.op[r], 60),
+      seconds: seconds[item],
+      error: error[item],
+      flops: flops[item] > 0 ? flops[item] : NaN,
+      bytes: moved > 0 ? moved : written[item],
+      limit: limit > 0 && seconds[item] > 0 ? limit / seconds[item] : NaN,
     });
   };
   if (table && table.rows > 0 && !time?.absent) {
-    const [ids, titles, kernelNames] = [table.ints("node", -1), table.has("title") ? table.ints("title") : null, table.ints("name")];
-    const [limit, read, wrote, runs] = [table.floats("limit_seconds"), table.floats("bytes_read"), table.floats("bytes_written"), table.ints("runs", 1)];
+    const [ids, titles, kernelNames] = [
+      table.ints("node", -1),
+      table.has("title") ? table.ints("title") : null,
+      table.ints("name"),
+    ];
+    const [limit, read, wrote, runs] = [
+      table.floats("limit_seconds"),
+      table.floats("bytes_read"),
+      table.floats("bytes_written"),
+      table.ints("runs", 1),
+    ];
     for (let r = 0; r < table.rows; r++) {
       const item = here.get(ids[r]) ?? unfolded.get(ids[r]);
       if (item === undefined) continue;
-      const title = (titles && s.recording.strings.head(titles[r], 200)) || s.recording.strings.head(kernelNames[r], 200);
+      const title =
+        (titles && s.recording.strings.head(titles[r], 200)) || s.recording.strings.head(kernelNames[r], 200);
       line(item, title, limit[r], (read[r] + wrote[r]) * runs[r]);
     }
   }
-  if (lines.length === 0) for (let n = 0; n < h.nodes; n++) {
-    const r = s.stage.row[n];
-    if (r >= 0 && idOf(s.stage, n) >= 0 && graph.strings.at(graph.kind[r]) !== "source") line(n, nodeTitle(h, n), NaN, NaN);
-  }
+  if (lines.length === 0)
+    for (let n = 0; n < h.nodes; n++) {
+      const r = s.stage.row[n];
+      if (r >= 0 && idOf(s.stage, n) >= 0 && graph.strings.at(graph.kind[r]) !== "source")
+        line(n, nodeTitle(h, n), NaN, NaN);
+    }
   lines.sort((a, b) => (b.seconds || 0) - (a.seconds || 0) || (b.flops || 0) - (a.flops || 0) || a.item - b.item);
   lines.length = Math.min(lines.length, MOST);
   return { lines, total: seconds[h.nodes] || 0, note: time?.absent ?? "" };

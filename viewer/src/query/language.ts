@@ -6,7 +6,24 @@ export type Pattern =
   | { readonly how: "whole"; readonly text: string }
   | { readonly how: "regex"; readonly regex: RegExp };
 
-export const FIELDS = ["op", "name", "kind", "in", "class", "file", "pass", "rule", "kernel", "id", "dtype", "is", "group", "input", "output", "frame"] as const;
+export const FIELDS = [
+  "op",
+  "name",
+  "kind",
+  "in",
+  "class",
+  "file",
+  "pass",
+  "rule",
+  "kernel",
+  "id",
+  "dtype",
+  "is",
+  "group",
+  "input",
+  "output",
+  "frame",
+] as const;
 export type Field = (typeof FIELDS)[number];
 
 export type Term = { readonly not: boolean } & (
@@ -25,7 +42,20 @@ export type Query = readonly (readonly Term[])[];
 export class QueryError extends Error {}
 
 const UNITS: Readonly<Record<string, number>> = {
-  ns: 1e-9, us: 1e-6, "µs": 1e-6, ms: 1e-3, s: 1, b: 1, kb: 1e3, mb: 1e6, gb: 1e9, k: 1e3, m: 1e6, g: 1e9, t: 1e12, "%": 0.01,
+  ns: 1e-9,
+  us: 1e-6,
+  µs: 1e-6,
+  ms: 1e-3,
+  s: 1,
+  b: 1,
+  kb: 1e3,
+  mb: 1e6,
+  gb: 1e9,
+  k: 1e3,
+  m: 1e6,
+  g: 1e9,
+  t: 1e12,
+  "%": 0.01,
 };
 
 /** Cuts at spaces outside of quotes, slashes and brackets: `op:"a b" /c d/` is two pieces. */
@@ -89,13 +119,27 @@ function parseTerm(piece: string): Term {
   const measured = /^("[^"]+"|[A-Za-z][\w .-]*?)(>=|<=|>|<)([-+]?[\d.]+(?:e[-+]?\d+)?)([a-zµ%]*)$/i.exec(p);
   if (measured) {
     const unit = measured[4].toLowerCase();
-    if (unit && UNITS[unit] === undefined) throw new QueryError(`The unit "${measured[4]}" is not known; use ns, us, ms, s, B, kB, MB, GB, k, M or G.`);
-    return { not, type: "measure", name: unquote(measured[1]).toLowerCase(), compare: measured[2] as Compare, value: Number(measured[3]) * (unit ? UNITS[unit] : 1) };
+    if (unit && UNITS[unit] === undefined)
+      throw new QueryError(`The unit "${measured[4]}" is not known; use ns, us, ms, s, B, kB, MB, GB, k, M or G.`);
+    return {
+      not,
+      type: "measure",
+      name: unquote(measured[1]).toLowerCase(),
+      compare: measured[2] as Compare,
+      value: Number(measured[3]) * (unit ? UNITS[unit] : 1),
+    };
   }
   if (p.startsWith("/") && regexEnd(p, 0) >= 0) return { not, type: "text", pattern: patternOf(p) };
   if (p.startsWith('"')) return { not, type: "text", pattern: patternOf(p) };
   const place = /^([^\s:"]*\.\w{1,6}):(\d+)(?:-(\d+))?$/.exec(p);
-  if (place) return { not, type: "place", file: place[1].toLowerCase(), from: Number(place[2]), to: Number(place[3] ?? place[2]) };
+  if (place)
+    return {
+      not,
+      type: "place",
+      file: place[1].toLowerCase(),
+      from: Number(place[2]),
+      to: Number(place[3] ?? place[2]),
+    };
   const colon = p.indexOf(":");
   if (colon > 0 && colon < p.length - 1 && p[colon + 1] !== ":" && p[colon - 1] !== ":") {
     const key = p.slice(0, colon);
@@ -104,7 +148,14 @@ function parseTerm(piece: string): Term {
     if (low === "shape" || low === "type") return { not, type: "shape", pattern: shapePattern(value) };
     if (low === "file") {
       const line = /^(.*?):(\d+)(?:-(\d+))?$/.exec(value);
-      if (line) return { not, type: "place", file: line[1].toLowerCase(), from: Number(line[2]), to: Number(line[3] ?? line[2]) };
+      if (line)
+        return {
+          not,
+          type: "place",
+          file: line[1].toLowerCase(),
+          from: Number(line[2]),
+          to: Number(line[3] ?? line[2]),
+        };
     }
     if (low === "line" && /^\d+(-\d+)?$/.test(value)) {
       const [from, to] = value.split("-").map(Number);
@@ -116,7 +167,8 @@ function parseTerm(piece: string): Term {
         ? { not, type: "attr", key: value.slice(0, eq).toLowerCase(), pattern: patternOf(value.slice(eq + 1)) }
         : { not, type: "attr", key: "", pattern: patternOf(value) };
     }
-    if ((FIELDS as readonly string[]).includes(low)) return { not, type: "field", field: low as Field, pattern: patternOf(value) };
+    if ((FIELDS as readonly string[]).includes(low))
+      return { not, type: "field", field: low as Field, pattern: patternOf(value) };
     if (/^[A-Za-z_][\w.-]*$/.test(key)) return { not, type: "attr", key: low, pattern: patternOf(value) };
   }
   return { not, type: "text", pattern: patternOf(p) };
@@ -135,7 +187,8 @@ export function patternOf(text: string): Pattern {
     }
   }
   if (text.startsWith("=")) return { how: "whole", text: unquote(text.slice(1)).toLowerCase() };
-  if (text.length > 1 && text.startsWith('"') && text.endsWith('"')) return { how: "whole", text: text.slice(1, -1).toLowerCase() };
+  if (text.length > 1 && text.startsWith('"') && text.endsWith('"'))
+    return { how: "whole", text: text.slice(1, -1).toLowerCase() };
   return { how: "part", text: text.replace(/^"/, "").toLowerCase() };
 }
 
@@ -150,7 +203,10 @@ export function makeRegex(source: string, flags: string): RegExp {
 /** "1,128,*" finds any shape that holds 1, 128 and one more in this order; "f32[1,128]" the whole type. */
 function shapePattern(value: string): Pattern {
   if (value.startsWith("/")) return patternOf(value);
-  const plain = unquote(value).toLowerCase().replace(/\s+/g, "").replace(/^\((.*)\)$/, "[$1]");
+  const plain = unquote(value)
+    .toLowerCase()
+    .replace(/\s+/g, "")
+    .replace(/^\((.*)\)$/, "[$1]");
   const body = plain.replace(/[.+?^${}()|[\]\\]/g, "\\$&").replace(/\*/g, "[^,\\]]+");
   const left = /^[\d*]/.test(plain) ? "(?<![\\w*])" : "";
   const right = /[\d*]$/.test(plain) ? "(?!\\w)" : "";

@@ -94,7 +94,11 @@ const SAME_OP: readonly (readonly [RegExp, string])[] = [
 
 /** An op without dialect, overload and the habits of exporters: "aten.max_pool2d.default" and "MaxPool" are one. */
 export function sameOp(op: string): string {
-  const plain = shortOp(op).replace(/\.\w+$/, "").toLowerCase().replace(/_|\d+d$/g, "").replace(/^reduce/, "");
+  const plain = shortOp(op)
+    .replace(/\.\w+$/, "")
+    .toLowerCase()
+    .replace(/_|\d+d$/g, "")
+    .replace(/^reduce/, "");
   return SAME_OP.find(([names]) => names.test(plain))?.[1] ?? plain;
 }
 
@@ -121,11 +125,26 @@ export function signature(s: Shown, byId: boolean): Signature {
     ops.push(r < 0 ? "output" : graph.strings.head(graph.op[r], 200));
     kinds.push(sameOp(ops[n]));
     const at = r < 0 ? 0 : graph.outputs.offsets[r];
-    shapes.push(r >= 0 && at < graph.outputs.offsets[r + 1] ? shortType(graph.strings.head(graph.outputs.values[at], 200)) : "");
+    shapes.push(
+      r >= 0 && at < graph.outputs.offsets[r + 1] ? shortType(graph.strings.head(graph.outputs.values[at], 200)) : "",
+    );
     let x = 7;
-    for (let i = r < 0 ? 0 : attrKeys.offsets[r]; r >= 0 && i < attrKeys.offsets[r + 1]; i++) x = mix(mix(x, of(attrKeys.values[i])), of(attrValues.values[i]));
-    for (let i = r < 0 ? 0 : at; r >= 0 && i < graph.outputs.offsets[r + 1]; i++) x = mix(x, of(graph.outputs.values[i]));
+    for (let i = r < 0 ? 0 : attrKeys.offsets[r]; r >= 0 && i < attrKeys.offsets[r + 1]; i++)
+      x = mix(mix(x, of(attrKeys.values[i])), of(attrValues.values[i]));
+    for (let i = r < 0 ? 0 : at; r >= 0 && i < graph.outputs.offsets[r + 1]; i++)
+      x = mix(x, of(graph.outputs.values[i]));
     attrs[n] = finish(x);
   }
-  return { sameGraph: byId, keys: keysOf(s, byId), paths, ops, kinds, shapes, titles, attrs, offsets: h.stage.inputs.offsets.slice(), inputs: h.stage.inputs.values.slice() };
+  return {
+    sameGraph: byId,
+    keys: keysOf(s, byId),
+    paths,
+    ops,
+    kinds,
+    shapes,
+    titles,
+    attrs,
+    offsets: h.stage.inputs.offsets.slice(),
+    inputs: h.stage.inputs.values.slice(),
+  };
 }

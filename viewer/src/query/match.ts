@@ -50,21 +50,41 @@ export async function find(s: Shown, query: Query): Promise<Flags> {
 async function flagsOf(s: Shown, term: Term): Promise<Flags> {
   const f = new Matcher(s);
   switch (term.type) {
-    case "text": return f.text(term.pattern);
-    case "field": return f.field(term.field, term.pattern);
-    case "shape": return f.shape(term.pattern);
-    case "place": return f.place(term.file, term.from, term.to);
-    case "attr": return f.attr(term.key, term.pattern);
+    case "text":
+      return f.text(term.pattern);
+    case "field":
+      return f.field(term.field, term.pattern);
+    case "shape":
+      return f.shape(term.pattern);
+    case "place":
+      return f.place(term.file, term.from, term.to);
+    case "attr":
+      return f.attr(term.key, term.pattern);
     case "measure": {
       const m = await measure(s, term.name);
-      if (!m) throw new QueryError(`This file has no figures called "${term.name}". It has ${(await measureNames(s)).map((x) => x.name.replace(/^data:/, "")).join(", ")}.`);
+      if (!m)
+        throw new QueryError(
+          `This file has no figures called "${term.name}". It has ${(await measureNames(s)).map((x) => x.name.replace(/^data:/, "")).join(", ")}.`,
+        );
       if (m.absent) throw new QueryError(`${m.title} is ${m.absent}.`);
       const v = byItem(s.h, m);
       const out = f.empty();
       for (let i = 0; i < out.length; i++) {
         const x = v[i];
         const c = term.compare;
-        out[i] = (c === ">" ? x > term.value : c === ">=" ? x >= term.value : c === "<" ? x < term.value : c === "<=" ? x <= term.value : x === term.value) ? 1 : 0;
+        out[i] = (
+          c === ">"
+            ? x > term.value
+            : c === ">="
+              ? x >= term.value
+              : c === "<"
+                ? x < term.value
+                : c === "<="
+                  ? x <= term.value
+                  : x === term.value
+        )
+          ? 1
+          : 0;
       }
       return out;
     }
@@ -105,7 +125,8 @@ export class Matcher {
     const { h } = this.s;
     for (let g = 1; g < h.groups; g++) {
       let fits = h.raw[g] >= 0 && test(h.rows.file[h.raw[g]]);
-      for (let i = h.absorbed.offsets[g]; !fits && i < h.absorbed.offsets[g + 1]; i++) fits = test(h.absorbed.values[i]);
+      for (let i = h.absorbed.offsets[g]; !fits && i < h.absorbed.offsets[g + 1]; i++)
+        fits = test(h.absorbed.values[i]);
       if (fits) out[h.nodes + g] = 1;
     }
     return out;
@@ -124,22 +145,43 @@ export class Matcher {
     const { graph } = this.s;
     const test = this.test(pattern);
     switch (field) {
-      case "op": return this.byRow((r) => test(graph.op[r]));
-      case "name": return this.groups(this.byRow((r) => test(graph.name[r])), (r) => test(graph.groups.name[r]));
-      case "kind": return this.byRow((r) => test(graph.kind[r]));
-      case "class": return this.groups(this.empty(), (r) => test(graph.groups.cls[r]));
-      case "group": return this.groups(this.empty(), (r) => test(graph.groups.name[r]));
-      case "pass": return this.column("pass_name", test);
-      case "rule": return this.column("rule", test);
-      case "file": return this.groups(this.column("file", test), (r) => test(graph.groups.table?.ints("file")[r] ?? 0));
-      case "input": return this.lists("input_names", test);
-      case "output": return this.lists("output_names", test);
-      case "frame": return this.lists("frames", test);
-      case "dtype": return this.types((type) => matches(pattern, type.replace(/\[.*$/, "")));
-      case "id": return this.byRow((r) => (pattern.how === "regex" ? pattern.regex.test(String(graph.id[r])) : String(graph.id[r]) === pattern.text));
-      case "in": return this.inside(pattern);
-      case "kernel": return this.kernels(test);
-      case "is": return this.is(pattern);
+      case "op":
+        return this.byRow((r) => test(graph.op[r]));
+      case "name":
+        return this.groups(
+          this.byRow((r) => test(graph.name[r])),
+          (r) => test(graph.groups.name[r]),
+        );
+      case "kind":
+        return this.byRow((r) => test(graph.kind[r]));
+      case "class":
+        return this.groups(this.empty(), (r) => test(graph.groups.cls[r]));
+      case "group":
+        return this.groups(this.empty(), (r) => test(graph.groups.name[r]));
+      case "pass":
+        return this.column("pass_name", test);
+      case "rule":
+        return this.column("rule", test);
+      case "file":
+        return this.groups(this.column("file", test), (r) => test(graph.groups.table?.ints("file")[r] ?? 0));
+      case "input":
+        return this.lists("input_names", test);
+      case "output":
+        return this.lists("output_names", test);
+      case "frame":
+        return this.lists("frames", test);
+      case "dtype":
+        return this.types((type) => matches(pattern, type.replace(/\[.*$/, "")));
+      case "id":
+        return this.byRow((r) =>
+          pattern.how === "regex" ? pattern.regex.test(String(graph.id[r])) : String(graph.id[r]) === pattern.text,
+        );
+      case "in":
+        return this.inside(pattern);
+      case "kernel":
+        return this.kernels(test);
+      case "is":
+        return this.is(pattern);
     }
   }
 
@@ -199,7 +241,10 @@ export class Matcher {
     const hits = this.byRow((r) => fits(keys, values, r));
     const table = graph.groups.table;
     const out = table ? this.groups(hits, (r) => fits(table.list("attr_keys"), table.list("attr_values"), r)) : hits;
-    if (!known) throw new QueryError(`No node has an attribute "${key}". Fields are ${FIELDS.join(", ")}, shape, line and attr; in quotes it is plain text.`);
+    if (!known)
+      throw new QueryError(
+        `No node has an attribute "${key}". Fields are ${FIELDS.join(", ")}, shape, line and attr; in quotes it is plain text.`,
+      );
     return out;
   }
 
@@ -260,16 +305,25 @@ export class Matcher {
       return out;
     };
     switch (what) {
-      case "added": case "changed": case "removed": {
+      case "added":
+      case "changed":
+      case "removed": {
         const mark = changesOf(h);
         const wanted = what === "added" ? ADDED : what === "changed" ? CHANGED : REMOVED;
         return byNode((n) => mark[n] === wanted);
       }
-      case "input": return byNode((n) => isModelInput(h, n));
-      case "output": return byNode((n) => h.stage.row[n] < 0);
-      case "constant": case "parameter": case "weight": return byNode((n) => isParameter(h, n));
-      case "opaque": return kindIs("opaque");
-      case "source": return kindIs("source");
+      case "input":
+        return byNode((n) => isModelInput(h, n));
+      case "output":
+        return byNode((n) => h.stage.row[n] < 0);
+      case "constant":
+      case "parameter":
+      case "weight":
+        return byNode((n) => isParameter(h, n));
+      case "opaque":
+        return kindIs("opaque");
+      case "source":
+        return kindIs("source");
       case "fused": {
         const bodies = coldList(graph, "bodies");
         return this.byRow((r) => bodies.offsets[r] < bodies.offsets[r + 1]);
@@ -283,8 +337,12 @@ export class Matcher {
         out.fill(1, h.nodes);
         return out;
       }
-      case "op": return byNode(() => true);
-      default: throw new QueryError(`"is:${what}" is not known; there are added, changed, removed, input, output, constant, fused, gradient, opaque, group and op.`);
+      case "op":
+        return byNode(() => true);
+      default:
+        throw new QueryError(
+          `"is:${what}" is not known; there are added, changed, removed, input, output, constant, fused, gradient, opaque, group and op.`,
+        );
     }
   }
 }

@@ -56,12 +56,18 @@ export function match(a: Signature, b: Signature): Matched {
   };
   // Many files leave the types of intermediate tensors out; what is not said does not differ.
   const alike = (x: number, y: number): boolean => !a.shapes[x] || !b.shapes[y] || a.shapes[x] === b.shapes[y];
-  byKey((s, n) => s.keys[n], (x, y) => a.sameGraph || a.kinds[x] === b.kinds[y] || (a.shapes[x] !== "" && a.shapes[x] === b.shapes[y]));
+  byKey(
+    (s, n) => s.keys[n],
+    (x, y) => a.sameGraph || a.kinds[x] === b.kinds[y] || (a.shapes[x] !== "" && a.shapes[x] === b.shapes[y]),
+  );
   if (!a.sameGraph) {
     byKey((s, n) => `${s.paths[n]}|${s.kinds[n]}|${s.shapes[n]}`);
     byKey((s, n) => (s.paths[n] ? `${s.paths[n]}|${s.kinds[n]}` : ""), alike);
     neighbours(a, b, toRight, toLeft, pair);
-    byKey((s, n) => `${s.kinds[n]}|${s.shapes[n]}`, (x, y) => a.paths[x] === "" || b.paths[y] === "" || a.paths[x] === b.paths[y]);
+    byKey(
+      (s, n) => `${s.kinds[n]}|${s.shapes[n]}`,
+      (x, y) => a.paths[x] === "" || b.paths[y] === "" || a.paths[x] === b.paths[y],
+    );
     byKey((s, n) => (s.paths[n] && s.shapes[n] && s.kinds[n] !== "weight" ? `${s.paths[n]}|${s.shapes[n]}` : ""));
     neighbours(a, b, toRight, toLeft, pair);
   }
@@ -69,16 +75,26 @@ export function match(a: Signature, b: Signature): Matched {
 }
 
 /** Operands of matched nodes are the same where op or shape is; followed both ways until nothing is new. */
-function neighbours(a: Signature, b: Signature, toRight: Int32Array, toLeft: Int32Array, pair: (x: number, y: number) => void): void {
+function neighbours(
+  a: Signature,
+  b: Signature,
+  toRight: Int32Array,
+  toLeft: Int32Array,
+  pair: (x: number, y: number) => void,
+): void {
   const todo: number[] = [];
   for (let x = toRight.length - 1; x >= 0; x--) if (toRight[x] >= 0) todo.push(x);
   while (todo.length > 0) {
     const x = todo.pop() as number;
     const y = toRight[x];
-    const free = (s: Signature, n: number, taken: Int32Array): number[] => Array.from(s.inputs.subarray(s.offsets[n], s.offsets[n + 1])).filter((i) => i >= 0 && taken[i] < 0);
+    const free = (s: Signature, n: number, taken: Int32Array): number[] =>
+      Array.from(s.inputs.subarray(s.offsets[n], s.offsets[n + 1])).filter((i) => i >= 0 && taken[i] < 0);
     const [mine, theirs] = [free(a, x, toRight), free(b, y, toLeft)];
     for (const i of new Set(mine)) {
-      const j = theirs.find((t) => toLeft[t] < 0 && a.kinds[i] === b.kinds[t] && (!a.shapes[i] || !b.shapes[t] || a.shapes[i] === b.shapes[t]));
+      const j = theirs.find(
+        (t) =>
+          toLeft[t] < 0 && a.kinds[i] === b.kinds[t] && (!a.shapes[i] || !b.shapes[t] || a.shapes[i] === b.shapes[t]),
+      );
       if (j === undefined) continue;
       pair(i, j);
       todo.push(i);
@@ -112,7 +128,16 @@ function described(a: Signature, b: Signature, toRight: Int32Array, toLeft: Int3
     changed++;
     list.push({ left: x, right: y, title: b.titles[y], path: b.paths[y], what });
   }
-  return { toRight, toLeft, left, right, onlyLeft: gone.length, onlyRight, changed, list: gone.concat(list).slice(0, MOST) };
+  return {
+    toRight,
+    toLeft,
+    left,
+    right,
+    onlyLeft: gone.length,
+    onlyRight,
+    changed,
+    list: gone.concat(list).slice(0, MOST),
+  };
 }
 
 /** What two nodes that are the same one do not share. Attributes of two dialects cannot be compared, those of one can. */

@@ -52,10 +52,17 @@ export async function measureNames(s: Shown): Promise<MeasureName[]> {
     if (runs.length > 1) for (const r of runs) out.push({ name: `time:${r}`, title: `Time, ${r || "first run"}` });
   }
   const errors = await t.table("errors");
-  if (errors && errors.rows > 0) out.push({ name: "error", title: "Error of its own" }, { name: "inherited", title: "Inherited error" });
-  out.push({ name: "bytes", title: "Bytes written" }, { name: "flops", title: "FLOPs" }, { name: "params", title: "Parameters" });
+  if (errors && errors.rows > 0)
+    out.push({ name: "error", title: "Error of its own" }, { name: "inherited", title: "Inherited error" });
+  out.push(
+    { name: "bytes", title: "Bytes written" },
+    { name: "flops", title: "FLOPs" },
+    { name: "params", title: "Parameters" },
+  );
   const data = await t.table("data");
-  if (data) for (const n of new Set(data.ints("name"))) out.push({ name: `data:${s.recording.strings.at(n)}`, title: s.recording.strings.head(n, 60) });
+  if (data)
+    for (const n of new Set(data.ints("name")))
+      out.push({ name: `data:${s.recording.strings.at(n)}`, title: s.recording.strings.head(n, 60) });
   return out;
 }
 
@@ -88,7 +95,15 @@ async function compute(s: Shown, name: string): Promise<Measured | null> {
 
 const NOTHING: ReadonlyMap<number, number> = new Map();
 
-function make(name: string, title: string, unit: Unit, combine: "sum" | "max", value: Float64Array, note: string, inside = NOTHING): Measured {
+function make(
+  name: string,
+  title: string,
+  unit: Unit,
+  combine: "sum" | "max",
+  value: Float64Array,
+  note: string,
+  inside = NOTHING,
+): Measured {
   return { name, title, unit, combine, value, inside, label: null, background: null, note, absent: "" };
 }
 
@@ -141,7 +156,13 @@ function measuredHere(s: Shown, ids: Iterable<number>): boolean {
   return true;
 }
 
-const elsewhere = (s: Shown, m: Measured): Measured => ({ ...m, value: new Float64Array(s.h.nodes).fill(NaN), inside: NOTHING, note: "", absent: ELSEWHERE });
+const elsewhere = (s: Shown, m: Measured): Measured => ({
+  ...m,
+  value: new Float64Array(s.h.nodes).fill(NaN),
+  inside: NOTHING,
+  note: "",
+  absent: ELSEWHERE,
+});
 
 async function times(s: Shown, name: string): Promise<Measured | null> {
   const t = tablesOf(s.recording, s.graph.index);
@@ -179,8 +200,17 @@ async function errors(s: Shown, name: "error" | "inherited"): Promise<Measured |
   const of = table.floats(name === "error" ? "own" : "inherited");
   const stages = table.ints("stage", -1);
   const own = stages.includes(s.stage.stage);
-  for (let r = 0; r < table.rows; r++) if (!own || stages[r] === s.stage.stage) figures.put(node[r], (before) => (Math.max(before , of[r])));
-  const m = make(name, name === "error" ? "Error of its own" : "Inherited error", "number", "max", figures.value, "against a float64 replay", figures.inside);
+  for (let r = 0; r < table.rows; r++)
+    if (!own || stages[r] === s.stage.stage) figures.put(node[r], (before) => Math.max(before, of[r]));
+  const m = make(
+    name,
+    name === "error" ? "Error of its own" : "Inherited error",
+    "number",
+    "max",
+    figures.value,
+    "against a float64 replay",
+    figures.inside,
+  );
   return own || measuredHere(s, node) ? m : elsewhere(s, m);
 }
 
@@ -209,8 +239,16 @@ async function data(s: Shown, name: string): Promise<Measured | null> {
   }
   if (!found) return null;
   return {
-    name: `data:${name}`, title: name, unit: "number", combine: "max", value: figures.value, inside: figures.inside,
-    label: label.length > 0 ? label : null, background: background.length > 0 ? background : null, note: "", absent: "",
+    name: `data:${name}`,
+    title: name,
+    unit: "number",
+    combine: "max",
+    value: figures.value,
+    inside: figures.inside,
+    label: label.length > 0 ? label : null,
+    background: background.length > 0 ? background : null,
+    note: "",
+    absent: "",
   };
 }
 
@@ -228,7 +266,8 @@ function bytesWritten(h: Hierarchy): Measured {
     }
     return sum;
   };
-  for (let n = 0; n < h.nodes; n++) if (row[n] >= 0 && graph.strings.at(graph.kind[row[n]]) !== "source") value[n] = written(row[n]);
+  for (let n = 0; n < h.nodes; n++)
+    if (row[n] >= 0 && graph.strings.at(graph.kind[row[n]]) !== "source") value[n] = written(row[n]);
   const inside = new Map(countsOf(h).unfolded.map((g) => [g, written(insideRow(h, g))] as const));
   return make("bytes", "Bytes written", "bytes", "sum", value, "sizes of outputs", inside);
 }
@@ -237,7 +276,12 @@ function bytesWritten(h: Hierarchy): Measured {
 function parameters(h: Hierarchy): Float64Array {
   const { graph, row } = h.stage;
   const value = new Float64Array(h.nodes);
-  for (let n = 0; n < h.nodes; n++) if (isParameter(h, n)) value[n] = Math.max(0, typeSize(graph.strings.head(graph.outputs.values[graph.outputs.offsets[row[n]]] ?? 0, 400)).elements);
+  for (let n = 0; n < h.nodes; n++)
+    if (isParameter(h, n))
+      value[n] = Math.max(
+        0,
+        typeSize(graph.strings.head(graph.outputs.values[graph.outputs.offsets[row[n]]] ?? 0, 400)).elements,
+      );
   return value;
 }
 
@@ -246,7 +290,8 @@ const WEIGHT = /^(const(ant)?|param(eter)?|var(iable)?|initializer|weight|buffer
 export function isParameter(h: Hierarchy, node: number): boolean {
   const { graph, row } = h.stage;
   const r = row[node];
-  if (r < 0 || graph.inputs.offsets[r] < graph.inputs.offsets[r + 1] || graph.strings.at(graph.kind[r]) !== "source") return false;
+  if (r < 0 || graph.inputs.offsets[r] < graph.inputs.offsets[r + 1] || graph.strings.at(graph.kind[r]) !== "source")
+    return false;
   if (isModelInput(h, node) && !/param|weight|const|var/i.test(graph.strings.head(graph.op[r], 30))) return false;
   return WEIGHT.test(graph.strings.head(graph.op[r], 30));
 }
@@ -278,7 +323,8 @@ async function flops(s: Shown): Promise<Measured> {
     const r = row[n];
     if (r < 0) continue;
     if (bodies.offsets[r] < bodies.offsets[r + 1]) {
-      for (let i = bodies.offsets[r]; i < bodies.offsets[r + 1]; i++) value[n] += await bodyFlops(await s.other(bodies.values[i]));
+      for (let i = bodies.offsets[r]; i < bodies.offsets[r + 1]; i++)
+        value[n] += await bodyFlops(await s.other(bodies.values[i]));
     } else value[n] = Math.max(0, flopsOf(graph, r, shapes, rowOf));
   }
   return make("flops", "FLOPs", "count", "sum", value, "estimated from shapes");
@@ -293,7 +339,12 @@ async function bodyFlops(graph: Graph): Promise<number> {
     const shapes = new Shapes(graph);
     const rows = new Map<number, number>();
     for (let r = 0; r < graph.rows; r++) rows.set(graph.id[r], r);
-    for (let r = 0; r < graph.rows; r++) if (graph.died[r] < 0) sum += Math.max(0, flopsOf(graph, r, shapes, (id) => rows.get(id) ?? -1));
+    for (let r = 0; r < graph.rows; r++)
+      if (graph.died[r] < 0)
+        sum += Math.max(
+          0,
+          flopsOf(graph, r, shapes, (id) => rows.get(id) ?? -1),
+        );
     bodySums.set(graph, sum);
   }
   return sum;

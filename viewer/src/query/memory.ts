@@ -44,8 +44,13 @@ export async function memoryPlan(s: Shown): Promise<MemoryPlan> {
     arena = Math.max(arena, offsets[r] + bytes[r]);
     steps = Math.max(steps, last[r] + 1);
     boxes.push({
-      item: n, home: soleHome(s.h, n), title: titles.get(nodes[r]) || nodeTitle(s.h, n),
-      offset: offsets[r], bytes: bytes[r], from: first[r], to: last[r],
+      item: n,
+      home: soleHome(s.h, n),
+      title: titles.get(nodes[r]) || nodeTitle(s.h, n),
+      offset: offsets[r],
+      bytes: bytes[r],
+      from: first[r],
+      to: last[r],
     });
   }
   return { boxes, steps, arena };

@@ -51,7 +51,10 @@ async function nodeOf(s: Shown, id: number): Promise<number> {
   const tables = tablesOf(s.recording, s.graph.index);
   const table = await tables.table("rewrites");
   if (!table) return -1;
-  for (const [from, to] of [["before", "after"], ["after", "before"]] as const) {
+  for (const [from, to] of [
+    ["before", "after"],
+    ["after", "before"],
+  ] as const) {
     const seen = new Set([id]);
     let front = [id];
     const far = table.list(to);

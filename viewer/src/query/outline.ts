@@ -51,7 +51,9 @@ export class Outline {
   members(h: Hierarchy, group: number, each: boolean, from: number, count: number): OutlineWindow {
     const items = shownMembers(h, group, h.repeat[group] > 0 && !each);
     const first = Math.max(0, Math.min(from, items.length));
-    const rows = Array.from(items.subarray(first, Math.min(items.length, first + count)), (item) => this.row(h, item, 0));
+    const rows = Array.from(items.subarray(first, Math.min(items.length, first + count)), (item) =>
+      this.row(h, item, 0),
+    );
     return { total: items.length, from: first, rows };
   }
 
@@ -92,13 +94,27 @@ export class Outline {
       const { strings, kind } = h.stage.graph;
       const family = r < 0 ? "source" : strings.at(kind[r]);
       return {
-        item, key: 0, depth, title: nodeTitle(h, item), sub: nodeSubtitle(h, item), name: r < 0 ? "" : strings.head(h.stage.graph.name[r], 120),
-        family: (FAMILIES as readonly string[]).includes(family) ? family : "other", ops: 1, open: false,
+        item,
+        key: 0,
+        depth,
+        title: nodeTitle(h, item),
+        sub: nodeSubtitle(h, item),
+        name: r < 0 ? "" : strings.head(h.stage.graph.name[r], 120),
+        family: (FAMILIES as readonly string[]).includes(family) ? family : "other",
+        ops: 1,
+        open: false,
       };
     }
     const g = item - h.nodes;
     return {
-      item, key: groupKey(h, g), depth, title: groupTitle(h, g), sub: groupSubtitle(h, g), name: "", family: "mixed", ops: countIn(h, g, "ops"),
+      item,
+      key: groupKey(h, g),
+      depth,
+      title: groupTitle(h, g),
+      sub: groupSubtitle(h, g),
+      name: "",
+      family: "mixed",
+      ops: countIn(h, g, "ops"),
       open: this.isOpen.has(item),
     };
   }

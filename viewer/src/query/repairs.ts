@@ -36,7 +36,8 @@ export function repairs(s: Shown): Repairs {
       if (from >= n) {
         cut++;
         if (cutAt < 0) cutAt = n;
-      } else if (from < 0 && brokenAt < 0 && graph.inputs.values[graph.inputs.offsets[r] + i - first] >= 0) brokenAt = n;
+      } else if (from < 0 && brokenAt < 0 && graph.inputs.values[graph.inputs.offsets[r] + i - first] >= 0)
+        brokenAt = n;
     }
   }
   return { broken: countsOf(s.h).broken, cut, doubled, brokenAt, cutAt, doubledAt };

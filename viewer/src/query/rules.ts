@@ -88,14 +88,20 @@ async function queryFlags(s: Shown, q: Readonly<Record<string, unknown>>): Promi
   const m = new Matcher(s);
   const { h } = s;
   switch (q.type) {
-    case "query": return find(s, parseQuery(String(q.query ?? "")));
+    case "query":
+      return find(s, parseQuery(String(q.query ?? "")));
     case "node_type": {
       const out = m.empty();
       if (q.nodeType !== "layer_nodes") out.fill(1, 0, h.nodes);
       if (q.nodeType !== "op_nodes") out.fill(1, h.nodes);
       return out;
     }
-    case "regex": return regexFlags(s, makeRegex(String(q.queryRegex ?? ""), "i"), Array.isArray(q.matchTypes) ? q.matchTypes.map(String) : ["title"]);
+    case "regex":
+      return regexFlags(
+        s,
+        makeRegex(String(q.queryRegex ?? ""), "i"),
+        Array.isArray(q.matchTypes) ? q.matchTypes.map(String) : ["title"],
+      );
     case "attr_value_range": {
       const name = String(q.attrName ?? "");
       const min = typeof q.min === "number" ? q.min : -Infinity;
@@ -119,7 +125,8 @@ async function queryFlags(s: Shown, q: Readonly<Record<string, unknown>>): Promi
       }
       return out;
     }
-    default: throw new QueryError(`A rule asks for "${String(q.type)}", which is not known.`);
+    default:
+      throw new QueryError(`A rule asks for "${String(q.type)}", which is not known.`);
   }
 }
 
@@ -135,16 +142,20 @@ function regexFlags(s: Shown, regex: RegExp, where: readonly string[]): Flags {
   };
   const lists = [
     ...(where.includes("list") || where.includes("attr") ? ["attr_keys", "attr_values"] : []),
-    ...(where.includes("output") ? ["output_names", "outputs"] : []), ...(where.includes("input") ? ["input_names"] : []),
+    ...(where.includes("output") ? ["output_names", "outputs"] : []),
+    ...(where.includes("input") ? ["input_names"] : []),
   ].map((c) => (c === "outputs" ? graph.outputs : coldList(graph, c)));
   const title = where.includes("title");
   for (let n = 0; n < h.nodes; n++) {
     const r = h.stage.row[n];
     if (r < 0) continue;
     let hit = title && (test(graph.op[r]) || test(graph.name[r]) || regex.test(nodeTitle(h, n)));
-    for (const list of lists) for (let i = list.offsets[r]; !hit && i < list.offsets[r + 1]; i++) hit = test(list.values[i]);
+    for (const list of lists)
+      for (let i = list.offsets[r]; !hit && i < list.offsets[r + 1]; i++) hit = test(list.values[i]);
     if (hit) out[n] = 1;
   }
-  if (title) for (let g = 1; g < h.groups; g++) if (regex.test(groupTitle(h, g)) || regex.test(groupClass(h, g))) out[h.nodes + g] = 1;
+  if (title)
+    for (let g = 1; g < h.groups; g++)
+      if (regex.test(groupTitle(h, g)) || regex.test(groupClass(h, g))) out[h.nodes + g] = 1;
   return out;
 }

@@ -35,8 +35,14 @@ function ofRun(h: Hierarchy, m: Measured, run: number): RunFigures | null {
   const known = each.map((e) => e.value).filter((v) => !Number.isNaN(v));
   if (known.length === 0) return null;
   return {
-    name: m.name, title: m.title, unit: m.unit, additive: m.combine === "sum", each, mean: known.reduce((a, v) => a + v, 0) / known.length,
-    low: Math.min(...known), high: Math.max(...known),
+    name: m.name,
+    title: m.title,
+    unit: m.unit,
+    additive: m.combine === "sum",
+    each,
+    mean: known.reduce((a, v) => a + v, 0) / known.length,
+    low: Math.min(...known),
+    high: Math.max(...known),
   };
 }
 

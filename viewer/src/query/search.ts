@@ -61,7 +61,16 @@ export interface SearchResult {
 
 export async function search(s: Shown, text: string, limit: number): Promise<SearchResult> {
   const { h } = s;
-  const nothing = { nodes: 0, outputs: 0, groups: 0, total: countIn(h, 0, "nodes"), sorted: "", items: new Int32Array(0), hits: [], lit: new Uint8Array(0) };
+  const nothing = {
+    nodes: 0,
+    outputs: 0,
+    groups: 0,
+    total: countIn(h, 0, "nodes"),
+    sorted: "",
+    items: new Int32Array(0),
+    hits: [],
+    lit: new Uint8Array(0),
+  };
   let lit: Uint8Array;
   let query: Query;
   try {
@@ -93,7 +102,17 @@ export async function search(s: Shown, text: string, limit: number): Promise<Sea
   const hits = Array.from(items.subarray(0, limit), (i) => hitOf(s, i, figures));
   lightGroups(h, lit);
   lightInside(s, around, lit);
-  return { problem: "", nodes, outputs, groups, total: countIn(h, 0, "nodes"), items, hits, lit, sorted: figures ? `${figures.title}, ${figures.sign < 0 ? "largest" : "smallest"} first` : "" };
+  return {
+    problem: "",
+    nodes,
+    outputs,
+    groups,
+    total: countIn(h, 0, "nodes"),
+    items,
+    hits,
+    lit,
+    sorted: figures ? `${figures.title}, ${figures.sign < 0 ? "largest" : "smallest"} first` : "",
+  };
 }
 
 /** What is inside a group that was found stays bright too. */
@@ -113,14 +132,27 @@ export function hitOf(s: Shown, item: number, figures: Figures | null = null): H
   const where = path.reverse().join(" › ");
   if (item >= h.nodes) {
     const g = item - h.nodes;
-    return { item, group: true, title: groupTitle(h, g), sub: groupClass(h, g) ? groupSubtitle(h, g) : groupSubtitle(h, g), where, family: "mixed", figure };
+    return {
+      item,
+      group: true,
+      title: groupTitle(h, g),
+      sub: groupClass(h, g) ? groupSubtitle(h, g) : groupSubtitle(h, g),
+      where,
+      family: "mixed",
+      figure,
+    };
   }
   const r = h.stage.row[item];
   const kind = r < 0 ? "source" : h.stage.graph.strings.at(h.stage.graph.kind[r]);
   const name = r < 0 ? "" : h.stage.graph.strings.head(h.stage.graph.name[r], 100);
   const title = nodeTitle(h, item);
   return {
-    item, group: false, title: name && name !== title && !name.endsWith(`/${title}`) ? `${title}  ${name}` : title, sub: nodeSubtitle(h, item), where,
-    family: FAMILIES[familyOf(kind)], figure,
+    item,
+    group: false,
+    title: name && name !== title && !name.endsWith(`/${title}`) ? `${title}  ${name}` : title,
+    sub: nodeSubtitle(h, item),
+    where,
+    family: FAMILIES[familyOf(kind)],
+    figure,
   };
 }

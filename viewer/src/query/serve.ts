@@ -90,13 +90,23 @@ async function groupDetails(s: Shown, item: number): Promise<GroupDetails> {
   if (table && raw >= 0) {
     const keys = table.list("attr_keys");
     const values = table.list("attr_values");
-    for (let i = keys.offsets[raw]; i < keys.offsets[raw + 1]; i++) attrs.push([text(keys.values[i]), text(values.values[i])]);
+    for (let i = keys.offsets[raw]; i < keys.offsets[raw + 1]; i++)
+      attrs.push([text(keys.values[i]), text(values.values[i])]);
   }
   const sole = soleOp(h, g);
   return {
-    ...(await summarize(s, g)), item, key: groupKey(h, g), path: path.reverse(), file: table && raw >= 0 ? text(table.ints("file")[raw]) : "",
-    line: table && raw >= 0 ? table.ints("line")[raw] : 0, attrs, repeat: h.repeat[g], each: h.repeat[g] > 0 ? await runFigures(s, g) : [],
-    pathName: raw >= 0 ? groupPath(graph, raw).replace(/\//g, ".") : "", inside: insideRow(h, g) >= 0 ? await new Details(s).node(item) : null, sole: sole >= 0 ? await new Details(s).node(sole) : null,
+    ...(await summarize(s, g)),
+    item,
+    key: groupKey(h, g),
+    path: path.reverse(),
+    file: table && raw >= 0 ? text(table.ints("file")[raw]) : "",
+    line: table && raw >= 0 ? table.ints("line")[raw] : 0,
+    attrs,
+    repeat: h.repeat[g],
+    each: h.repeat[g] > 0 ? await runFigures(s, g) : [],
+    pathName: raw >= 0 ? groupPath(graph, raw).replace(/\//g, ".") : "",
+    inside: insideRow(h, g) >= 0 ? await new Details(s).node(item) : null,
+    sole: sole >= 0 ? await new Details(s).node(sole) : null,
   };
 }
 

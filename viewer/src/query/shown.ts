@@ -24,11 +24,13 @@ export function nodeOfId(stage: StageGraph): ReadonlyMap<number, number> {
   if (!map) {
     map = new Map();
     // A tensor that is recorded as a node is found at what makes it.
-    for (let r = 0; r < stage.graph.rows; r++) if (stage.nodeOfRow[r] >= 0) map.set(stage.graph.id[r], stage.nodeOfRow[r]);
+    for (let r = 0; r < stage.graph.rows; r++)
+      if (stage.nodeOfRow[r] >= 0) map.set(stage.graph.id[r], stage.nodeOfRow[r]);
     maps.set(stage, map);
   }
   return map;
 }
 
 /** The id of a node; -1 for the graph's outputs, which have none. */
-export const idOf = (stage: StageGraph, node: number): number => (stage.row[node] < 0 ? -1 : stage.graph.id[stage.row[node]]);
+export const idOf = (stage: StageGraph, node: number): number =>
+  stage.row[node] < 0 ? -1 : stage.graph.id[stage.row[node]];

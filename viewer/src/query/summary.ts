@@ -104,13 +104,17 @@ async function compute(s: Shown, group: number): Promise<Summary> {
       }
     }
   }
-  if (!within) for (const g of unfolded) if (h.start[g] >= from && h.end[g] <= to) {
-    const r = insideRow(h, g);
-    ops.set(graph.op[r], (ops.get(graph.op[r]) ?? 0) + 1);
-    if (lines[r] > 0) withSource++;
-  }
+  if (!within)
+    for (const g of unfolded)
+      if (h.start[g] >= from && h.end[g] <= to) {
+        const r = insideRow(h, g);
+        ops.set(graph.op[r], (ops.get(graph.op[r]) ?? 0) + 1);
+        if (lines[r] > 0) withSource++;
+      }
   prune(tensors);
-  for (let g = 1; g < h.groups; g++) if (h.start[g] >= from && h.end[g] <= to && g !== group && insideRow(h, g) < 0 && countIn(h, g, "nodes") > 0) groups++;
+  for (let g = 1; g < h.groups; g++)
+    if (h.start[g] >= from && h.end[g] <= to && g !== group && insideRow(h, g) < 0 && countIn(h, g, "nodes") > 0)
+      groups++;
   const flops = await measure(s, "flops");
   const bytes = await measure(s, "bytes");
   const names = await measureNames(s);
@@ -120,26 +124,53 @@ async function compute(s: Shown, group: number): Promise<Summary> {
   const titles = await kernelTitles(s);
   const slowest: { item: number; title: string; seconds: number }[] = [];
   if (time) {
-    for (let p = from; p < to; p++) if (time.value[h.order[p]] > 0) slowest.push({ item: h.order[p], title: "", seconds: time.value[h.order[p]] });
-    for (const [g, v] of time.inside) if (v > 0 && h.start[g] >= from && h.end[g] <= to) slowest.push({ item: h.nodes + g, title: "", seconds: v });
+    for (let p = from; p < to; p++)
+      if (time.value[h.order[p]] > 0) slowest.push({ item: h.order[p], title: "", seconds: time.value[h.order[p]] });
+    for (const [g, v] of time.inside)
+      if (v > 0 && h.start[g] >= from && h.end[g] <= to) slowest.push({ item: h.nodes + g, title: "", seconds: v });
     slowest.sort((a, b) => b.seconds - a.seconds);
     slowest.length = Math.min(slowest.length, 8);
   }
   return {
-    title: groupTitle(h, group), cls: groupClass(h, group), nodes: countIn(h, group, "nodes"), ops: countIn(h, group, "ops"), edges: countIn(h, group, "edges"), broken: group === 0 ? countsOf(h).broken : 0, groups,
-    params: params ? byItem(h, params)[item] || 0 : 0, paramBytes, flops: flops ? byItem(h, flops)[item] : NaN, flopsNote: flops?.note ?? "",
-    bytes: bytes ? byItem(h, bytes)[item] : NaN, time: time ? byItem(h, time)[item] : NaN, timeNote: time?.absent ?? "", error: error ? byItem(h, error)[item] : NaN,
-    opCounts: [...ops].map(([op, count]) => ({ op: graph.strings.head(op, 80), kind: kinds.get(op) ?? "", count }))
+    title: groupTitle(h, group),
+    cls: groupClass(h, group),
+    nodes: countIn(h, group, "nodes"),
+    ops: countIn(h, group, "ops"),
+    edges: countIn(h, group, "edges"),
+    broken: group === 0 ? countsOf(h).broken : 0,
+    groups,
+    params: params ? byItem(h, params)[item] || 0 : 0,
+    paramBytes,
+    flops: flops ? byItem(h, flops)[item] : NaN,
+    flopsNote: flops?.note ?? "",
+    bytes: bytes ? byItem(h, bytes)[item] : NaN,
+    time: time ? byItem(h, time)[item] : NaN,
+    timeNote: time?.absent ?? "",
+    error: error ? byItem(h, error)[item] : NaN,
+    opCounts: [...ops]
+      .map(([op, count]) => ({ op: graph.strings.head(op, 80), kind: kinds.get(op) ?? "", count }))
       .sort((a, b) => b.count - a.count || (a.op < b.op ? -1 : 1)),
     tensors: [...tensors.values()].map((t) => ({
-      item: t.node, name: portName(h, t.node), type: shortType(graph.strings.head(t.text, 200)), bytes: t.bytes, weight: t.weight, count: t.count,
+      item: t.node,
+      name: portName(h, t.node),
+      type: shortType(graph.strings.head(t.text, 200)),
+      bytes: t.bytes,
+      weight: t.weight,
+      count: t.count,
     })),
-    withSource, slowest: slowest.map((x) => ({ ...x, title: titles.get(idAt(s, x.item)) || (x.item < h.nodes ? shortOp(nodeTitle(h, x.item)) : groupTitle(h, x.item - h.nodes)) })),
+    withSource,
+    slowest: slowest.map((x) => ({
+      ...x,
+      title:
+        titles.get(idAt(s, x.item)) ||
+        (x.item < h.nodes ? shortOp(nodeTitle(h, x.item)) : groupTitle(h, x.item - h.nodes)),
+    })),
   };
 }
 
 /** The id of a node, or of the node whose inside a group is. */
-export const idAt = (s: Shown, item: number): number => (item < s.h.nodes ? idOf(s.stage, item) : s.graph.id[insideRow(s.h, item - s.h.nodes)]);
+export const idAt = (s: Shown, item: number): number =>
+  item < s.h.nodes ? idOf(s.stage, item) : s.graph.id[insideRow(s.h, item - s.h.nodes)];
 
 /** What kernels are called, by the node that each computes. */
 export async function kernelTitles(s: Shown): Promise<ReadonlyMap<number, string>> {
@@ -154,7 +185,8 @@ export async function kernelTitles(s: Shown): Promise<ReadonlyMap<number, string
 
 function opKinds(s: Shown): Map<number, string> {
   const out = new Map<number, string>();
-  for (let r = 0; r < s.graph.rows; r++) if (!out.has(s.graph.op[r])) out.set(s.graph.op[r], s.graph.strings.at(s.graph.kind[r]));
+  for (let r = 0; r < s.graph.rows; r++)
+    if (!out.has(s.graph.op[r])) out.set(s.graph.op[r], s.graph.strings.at(s.graph.kind[r]));
   return out;
 }
 

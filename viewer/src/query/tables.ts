@@ -9,7 +9,10 @@ type Index = ReadonlyMap<number, readonly number[]>;
 export class GraphTables {
   private readonly indices = new Map<string, Promise<Index>>();
 
-  constructor(private readonly recording: Recording, readonly graph: number) {}
+  constructor(
+    private readonly recording: Recording,
+    readonly graph: number,
+  ) {}
 
   table(name: string): Promise<Table | null> {
     return this.recording.graphTable(this.graph, name);

@@ -14,7 +14,8 @@ export class Texts {
 
   /** A test of string indices: words by one scan, patterns string by string as they are asked for. Index 0, "", never fits. */
   matching(pattern: Pattern): (text: number) => boolean {
-    const key = pattern.how === "regex" ? `r${pattern.regex.flags}/${pattern.regex.source}` : `${pattern.how}/${pattern.text}`;
+    const key =
+      pattern.how === "regex" ? `r${pattern.regex.flags}/${pattern.regex.source}` : `${pattern.how}/${pattern.text}`;
     let found = this.known.get(key);
     if (!found) {
       found = pattern.how === "part" ? this.scan(pattern.text) : new Uint8Array(this.strings.count);
@@ -34,7 +35,9 @@ export class Texts {
   /** Patterns never tell case apart, so the lower case text serves all of them. */
   private lower(text: number): string {
     const all = this.joined();
-    return all ? all.low.slice(all.starts[text], Math.min(all.starts[text + 1], all.starts[text] + LONGEST)) : this.strings.head(text, LONGEST);
+    return all
+      ? all.low.slice(all.starts[text], Math.min(all.starts[text + 1], all.starts[text] + LONGEST))
+      : this.strings.head(text, LONGEST);
   }
 
   private scan(text: string): Uint8Array {

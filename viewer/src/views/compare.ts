@@ -29,9 +29,15 @@ export class Compare {
   private matched: Matched | null = null;
   private at = -1;
   private readonly list = el("ol", { class: "differences", "aria-label": "Differences", hidden: true });
-  private sync: { readonly left: ReadonlyMap<string, string>; readonly right: ReadonlyMap<string, string> } | null = null;
+  private sync: { readonly left: ReadonlyMap<string, string>; readonly right: ReadonlyMap<string, string> } | null =
+    null;
 
-  constructor(private readonly app: App, private readonly host: HTMLElement, private readonly mine: Overlays, private readonly close: () => void) {
+  constructor(
+    private readonly app: App,
+    private readonly host: HTMLElement,
+    private readonly mine: Overlays,
+    private readonly close: () => void,
+  ) {
     this.other = new App(startEngine());
     const graph = el("div", { class: "stage" });
     this.bars = [el("div", { class: "pane-bar left-bar" }), el("div", { class: "pane-bar" })];
@@ -39,14 +45,21 @@ export class Compare {
     host.after(this.pane);
     host.prepend(this.bars[0], this.list);
     host.classList.add("split");
-    this.other.view = new GraphView(graph, { select: (i) => this.other.select(i), toggle: (i) => void this.other.toggle(i), moved: (c) => this.other.events.emit("moved", c) });
+    this.other.view = new GraphView(graph, {
+      select: (i) => this.other.select(i),
+      toggle: (i) => void this.other.toggle(i),
+      moved: (c) => this.other.events.emit("moved", c),
+    });
     this.other.view.setTheme(app.view.theme);
     this.overlays = new Overlays(this.other);
     const { events } = app;
     this.off.push(
-      events.on("moved", () => this.follow(0)), this.other.events.on("moved", () => this.follow(1)),
-      events.on("selected", (i) => void this.mirror(this.app, this.other, i)), this.other.events.on("selected", (i) => void this.mirror(this.other, this.app, i)),
-      events.on("shown", () => void this.shown(this.app, this.other)), this.other.events.on("shown", () => void this.shown(this.other, this.app)),
+      events.on("moved", () => this.follow(0)),
+      this.other.events.on("moved", () => this.follow(1)),
+      events.on("selected", (i) => void this.mirror(this.app, this.other, i)),
+      this.other.events.on("selected", (i) => void this.mirror(this.other, this.app, i)),
+      events.on("shown", () => void this.shown(this.app, this.other)),
+      this.other.events.on("shown", () => void this.shown(this.other, this.app)),
       events.on("theme", () => this.other.view.setTheme(app.view.theme)),
     );
   }
@@ -65,13 +78,17 @@ export class Compare {
       const left = roots.find((i) => i < next && i <= now.graph) ?? now.graph;
       const last = (i: number): number => graphs[i].stages.length - 1;
       this.busy = true;
-      if (left !== now.graph || now.stage !== last(left) || now.diff) await this.app.show({ ...now, graph: left, stage: last(left), diff: false, fold: { base: "first", changes: [] } }, { fit: true });
+      if (left !== now.graph || now.stage !== last(left) || now.diff)
+        await this.app.show(
+          { ...now, graph: left, stage: last(left), diff: false, fold: { base: "first", changes: [] } },
+          { fit: true },
+        );
       this.busy = false;
       start = { graph: next, stage: last(next), grouping: now.grouping, across: now.across };
     } else if (graphs[now.graph].stages.length > 1) {
       // The way it came in on the left, the way it is now on the right.
       start = { ...now, diff: false };
-      const left = Math.min(now.stage , 0);
+      const left = Math.min(now.stage, 0);
       this.busy = true;
       if (now.stage > 0 || now.diff) await this.app.show({ ...now, stage: left, diff: false }, { fit: true });
       this.busy = false;
@@ -124,8 +141,12 @@ export class Compare {
         return;
       }
       let found = -1;
-      const matched = this.matched && item < (from.result?.update.nodes ?? 0) ? (from === this.app ? this.matched.toRight : this.matched.toLeft)[item] : -1;
-      if (this.sameGraph) [found] = await to.engine.call("itemsNamed", { names: [await from.engine.call("nameOf", { item })] });
+      const matched =
+        this.matched && item < (from.result?.update.nodes ?? 0)
+          ? (from === this.app ? this.matched.toRight : this.matched.toLeft)[item]
+          : -1;
+      if (this.sameGraph)
+        [found] = await to.engine.call("itemsNamed", { names: [await from.engine.call("nameOf", { item })] });
       else if (matched >= 0 && !this.sync) found = matched;
       else {
         const key = await from.engine.call("likeOf", { item, byId: false });
@@ -157,7 +178,12 @@ export class Compare {
         changes = changes.map(([, v], i) => [keys[i], v] as const).filter(([k]) => k !== 0);
       }
       const camera = to.view.camera;
-      await to.show({ ...to.spec, grouping: spec.grouping, across: spec.across, fold: { base: spec.fold.base, changes } });
+      await to.show({
+        ...to.spec,
+        grouping: spec.grouping,
+        across: spec.across,
+        fold: { base: spec.fold.base, changes },
+      });
       to.view.go(camera, false);
     } finally {
       this.busy = false;
@@ -169,12 +195,19 @@ export class Compare {
   private async mark(): Promise<void> {
     const byId = this.sameGraph;
     const m = await this.app.engine.call("matchWith", { other: await this.other.engine.call("signature", { byId }) });
-    const [left, right] = await Promise.all([this.app.engine.call("markItems", { mark: m.left }), this.other.engine.call("markItems", { mark: m.right })]);
+    const [left, right] = await Promise.all([
+      this.app.engine.call("markItems", { mark: m.left }),
+      this.other.engine.call("markItems", { mark: m.right }),
+    ]);
     this.matched = m;
     this.at = -1;
     this.mine.set("compare", { mark: left });
     this.overlays.set("compare", { mark: right });
-    const parts = [[m.onlyLeft, "only left"], [m.onlyRight, "only right"], [m.changed, "changed"]] as const;
+    const parts = [
+      [m.onlyLeft, "only left"],
+      [m.onlyRight, "only right"],
+      [m.changed, "changed"],
+    ] as const;
     this.told.textContent = parts.map(([n, w]) => `${count(n)} ${w}`).join(" · ");
     this.drawList();
     this.bar();
@@ -216,11 +249,35 @@ export class Compare {
   private drawList(): void {
     const list = this.matched?.list ?? [];
     const row = (d: Difference, i: number): HTMLElement => {
-      const [sign, cls, side] = d.right < 0 ? ["−", "removed", "only left"] : d.left < 0 ? ["+", "added", "only right"] : ["~", "changed", d.what];
-      return el("li", {}, el("button", { type: "button", class: "difference", "aria-current": i === this.at ? "true" : "false", title: d.path, click: () => void this.walk(i) },
-        el("span", { class: `sign ${cls}` }, sign), el("span", { class: "row-title" }, d.title), el("span", { class: "soft" }, side), el("span", { class: "soft difference-path" }, d.path)));
+      const [sign, cls, side] =
+        d.right < 0
+          ? ["−", "removed", "only left"]
+          : d.left < 0
+            ? ["+", "added", "only right"]
+            : ["~", "changed", d.what];
+      return el(
+        "li",
+        {},
+        el(
+          "button",
+          {
+            type: "button",
+            class: "difference",
+            "aria-current": i === this.at ? "true" : "false",
+            title: d.path,
+            click: () => void this.walk(i),
+          },
+          el("span", { class: `sign ${cls}` }, sign),
+          el("span", { class: "row-title" }, d.title),
+          el("span", { class: "soft" }, side),
+          el("span", { class: "soft difference-path" }, d.path),
+        ),
+      );
     };
-    this.list.replaceChildren(...list.slice(0, 500).map(row), ...(list.length > 500 ? [el("li", { class: "soft" }, `and ${count(list.length - 500)} more`)] : []));
+    this.list.replaceChildren(
+      ...list.slice(0, 500).map(row),
+      ...(list.length > 500 ? [el("li", { class: "soft" }, `and ${count(list.length - 500)} more`)] : []),
+    );
     scrollWithin(this.list, this.list.querySelector('[aria-current="true"]'));
   }
 
@@ -229,13 +286,23 @@ export class Compare {
     const some = (this.matched?.list.length ?? 0) > 0;
     const place = this.at >= 0 ? `${count(this.at + 1)} of ${count(this.matched?.list.length ?? 0)}` : "";
     this.bars[0].replaceChildren(
-      ...this.chooser(this.app, "Left"), this.told, el("span", { class: "spring" }),
-      ...(some ? [
-        el("span", { class: "soft", role: "status" }, place), button("‹", "Previous difference", () => void this.walk(this.at < 0 ? -1 : this.at - 1), "icon small"), button("›", "Next difference", () => void this.walk(this.at + 1), "icon small"),
-        button("List", "All differences, one by one", () => (this.list.hidden = !this.list.hidden)),
-      ] : []),
+      ...this.chooser(this.app, "Left"),
+      this.told,
+      el("span", { class: "spring" }),
+      ...(some
+        ? [
+            el("span", { class: "soft", role: "status" }, place),
+            button("‹", "Previous difference", () => void this.walk(this.at < 0 ? -1 : this.at - 1), "icon small"),
+            button("›", "Next difference", () => void this.walk(this.at + 1), "icon small"),
+            button("List", "All differences, one by one", () => (this.list.hidden = !this.list.hidden)),
+          ]
+        : []),
     );
-    this.bars[1].replaceChildren(...this.chooser(this.other, "Right"), el("span", { class: "spring" }), el("button", { type: "button", title: "Back to one pane (s)", click: () => this.close() }, "Close"));
+    this.bars[1].replaceChildren(
+      ...this.chooser(this.other, "Right"),
+      el("span", { class: "spring" }),
+      el("button", { type: "button", title: "Back to one pane (s)", click: () => this.close() }, "Close"),
+    );
   }
 
   private chooser(app: App, side: string): HTMLElement[] {
@@ -245,16 +312,27 @@ export class Compare {
     const roots = graphs.map((g, i) => [g, i] as const).filter(([g]) => g.parent < 0);
     const out: HTMLElement[] = [];
     if (roots.length > 1) {
-      const s = el("select", { "aria-label": `${side} graph` }, ...roots.map(([g, i]) => el("option", { value: i, selected: i === spec.graph }, g.name || `graph ${i}`)));
+      const s = el(
+        "select",
+        { "aria-label": `${side} graph` },
+        ...roots.map(([g, i]) => el("option", { value: i, selected: i === spec.graph }, g.name || `graph ${i}`)),
+      );
       s.addEventListener("change", () => {
         const graph = Number(s.value);
-        void app.show({ ...spec, graph, stage: graphs[graph].stages.length - 1, diff: false, fold: { base: "first", changes: [] } }, { fit: true });
+        void app.show(
+          { ...spec, graph, stage: graphs[graph].stages.length - 1, diff: false, fold: { base: "first", changes: [] } },
+          { fit: true },
+        );
       });
       out.push(s);
     }
     const stages = graphs[spec.graph].stages;
     if (stages.length > 1) {
-      const s = el("select", { "aria-label": `${side} stage` }, ...stages.map((g, i) => el("option", { value: i, selected: i === spec.stage }, g.name)));
+      const s = el(
+        "select",
+        { "aria-label": `${side} stage` },
+        ...stages.map((g, i) => el("option", { value: i, selected: i === spec.stage }, g.name)),
+      );
       s.addEventListener("change", () => void app.setStage(Number(s.value), false));
       out.push(s);
     }

@@ -57,7 +57,10 @@ export class Panels {
   /** How to get the bytes of the open file again: a second pane reads them for itself. */
   private again: () => Promise<Loaded> = () => Promise.reject(new Error("no file is open"));
 
-  constructor(private readonly app: App, private readonly shell: Shell) {
+  constructor(
+    private readonly app: App,
+    private readonly shell: Shell,
+  ) {
     const { slots } = shell;
     this.server = this.options.server ? new Server() : null;
     this.overlays = new Overlays(app);
@@ -68,7 +71,11 @@ export class Panels {
     });
     this.coloring = new Coloring(app, this.overlays);
     this.passes = new PassesPanel(app);
-    this.links = new Links(app, () => this.coloring.value, () => this.palette.query);
+    this.links = new Links(
+      app,
+      () => this.coloring.value,
+      () => this.palette.query,
+    );
     this.large = new LargeGroup(app);
     const outline = new OutlinePanel(app);
     const details = new DetailsPanel(app, {
@@ -78,25 +85,53 @@ export class Panels {
       openGraph: (graph) => this.openGraph(graph),
     });
     const wide = window.innerWidth;
-    this.left = new Side(app, slots.left, "left", [{ title: "Outline", key: "o", element: outline.element, setVisible: (v) => outline.setVisible(v) }], 240);
-    this.right = new Side(app, slots.right, "right", [
-      { title: "Details", key: "i", element: details.element, setVisible: (v) => details.setVisible(v) },
-      { title: "Styles", key: "", element: this.styles.element, setVisible: () => undefined },
-    ], wide >= 1500 ? 340 : 300);
+    this.left = new Side(
+      app,
+      slots.left,
+      "left",
+      [{ title: "Outline", key: "o", element: outline.element, setVisible: (v) => outline.setVisible(v) }],
+      240,
+    );
+    this.right = new Side(
+      app,
+      slots.right,
+      "right",
+      [
+        { title: "Details", key: "i", element: details.element, setVisible: (v) => details.setVisible(v) },
+        { title: "Styles", key: "", element: this.styles.element, setVisible: () => undefined },
+      ],
+      wide >= 1500 ? 340 : 300,
+    );
     this.start = new StartPage({ open: (f) => void this.openFile(f), converts: this.server !== null });
     const crumbs = new Breadcrumbs(app, (g) => this.openGraph(g));
-    slots.over.append(el("div", { class: "over-top" }, crumbs.element), this.large.element, this.palette.element, this.coloring.legend, this.start.element, this.told, this.help.element);
+    slots.over.append(
+      el("div", { class: "over-top" }, crumbs.element),
+      this.large.element,
+      this.palette.element,
+      this.coloring.legend,
+      this.start.element,
+      this.told,
+      this.help.element,
+    );
     slots.over.append(new LiveRegion(app).element);
     this.notice = new Notice(app);
     this.drawer = new Drawer(app);
     slots.bottom.append(this.notice.element, this.drawer.element, this.passes.element);
     const menu = new Menu("⋯", "More", () => this.commands());
     slots.toolbar.append(
-      this.files, this.graphs, el("label", { class: "field" }, "Colour by ", this.coloring.select), button("Tables", "Kernels, time by module and memory (k)", () => this.drawer.toggle(), "wide-only"), button("Search", "Search (/)", () => this.palette.open()), menu.element,
+      this.files,
+      this.graphs,
+      el("label", { class: "field" }, "Colour by ", this.coloring.select),
+      button("Tables", "Kernels, time by module and memory (k)", () => this.drawer.toggle(), "wide-only"),
+      button("Search", "Search (/)", () => this.palette.open()),
+      menu.element,
     );
     const bar = slots.toolbar.parentElement;
     bar?.prepend(this.left.tab);
-    bar?.append(button("?", "Keys (?)", () => this.help.toggle(), "icon"), this.right.tab);
+    bar?.append(
+      button("?", "Keys (?)", () => this.help.toggle(), "icon"),
+      this.right.tab,
+    );
     this.listen();
     waitForClick((text) => this.say(text));
     if (this.options.theme) shell.setTheme(this.options.theme);
@@ -127,12 +162,15 @@ export class Panels {
       this.closeCompare();
       const roots = info.header.graphs.map((g, i) => [g, i] as const).filter(([g]) => g.parent < 0);
       this.graphs.hidden = roots.length < 2;
-      this.graphs.replaceChildren(...roots.slice(0, 2000).map(([g, i]) => el("option", { value: i }, g.name || `graph ${i}`)));
+      this.graphs.replaceChildren(
+        ...roots.slice(0, 2000).map(([g, i]) => el("option", { value: i }, g.name || `graph ${i}`)),
+      );
     });
     app.events.on("shown", ({ spec, result }) => {
       this.graphs.value = String(spec.graph);
       // A file that has groups, but none by module, opens by what it has.
-      if (result.groupings.length > 0 && !result.groupings.includes(spec.grouping)) void app.setGrouping(result.groupings[0]);
+      if (result.groupings.length > 0 && !result.groupings.includes(spec.grouping))
+        void app.setGrouping(result.groupings[0]);
     });
     app.events.on("selected", () => {
       if (this.overlays.has("trace")) this.untrace();
@@ -183,19 +221,27 @@ export class Panels {
 
   private showStart(): void {
     const local = this.opened.map((f): Recent => ({ name: f.name, open: () => void this.openFile(f) }));
-    const served = [...this.served].reverse().map((f): Recent => ({ name: f.name, open: () => void this.openServed(f.id) }));
+    const served = [...this.served]
+      .reverse()
+      .map((f): Recent => ({ name: f.name, open: () => void this.openServed(f.id) }));
     this.start.show([...local, ...served], this.app.spec !== null);
   }
 
   private listFiles(current: string): void {
     this.files.hidden = this.served.length < 2;
-    this.files.replaceChildren(...this.served.map((f) => el("option", { value: f.id, selected: f.id === current }, f.name)));
+    this.files.replaceChildren(
+      ...this.served.map((f) => el("option", { value: f.id, selected: f.id === current }, f.name)),
+    );
   }
 
   private async open(file: Loaded): Promise<void> {
     const place = readPlace(location.hash);
     const { grouping, graph, stage } = this.options;
-    const given = { ...(grouping === undefined ? {} : { grouping }), ...(graph === undefined ? {} : { graph }), ...(stage === undefined ? {} : { stage }) };
+    const given = {
+      ...(grouping === undefined ? {} : { grouping }),
+      ...(graph === undefined ? {} : { graph }),
+      ...(stage === undefined ? {} : { stage }),
+    };
     if (place?.color) this.coloring.want(place.color);
     await this.app.open(file.bytes, file.name, place ? { ...given, ...place.spec } : given);
     if (place && this.app.spec) await this.links.finish(place);
@@ -219,7 +265,12 @@ export class Panels {
   }
 
   private showHint(text: string): void {
-    const hint = el("p", { class: "hint", role: "note" }, text, button("×", "Close this hint", () => hint.remove(), "icon small"));
+    const hint = el(
+      "p",
+      { class: "hint", role: "note" },
+      text,
+      button("×", "Close this hint", () => hint.remove(), "icon small"),
+    );
     this.shell.slots.bottom.insertBefore(hint, this.passes.element);
   }
 
@@ -244,7 +295,8 @@ export class Panels {
         return;
       }
       const limit = this.options.server?.limit ?? Infinity;
-      if (file.size > limit) throw new Error(`${file.name} is larger than this server takes (${count(limit / 1e6)} MB).`);
+      if (file.size > limit)
+        throw new Error(`${file.name} is larger than this server takes (${count(limit / 1e6)} MB).`);
       if (this.server && !/\.glass$/i.test(file.name)) {
         const made = await this.server.upload(file.name, file);
         this.served = [...this.served, made];
@@ -317,7 +369,11 @@ export class Panels {
       { text: "Flatten", key: "g", run: () => void app.flatten() },
       { text: "Fit", key: "f", run: () => app.view.fit() },
       { text: "First view", key: "h", run: () => void app.firstView() },
-      { text: app.spec?.across ? "Flow downwards" : "Flow to the right", key: "t", run: () => void app.setAcross(!(app.spec?.across ?? false)) },
+      {
+        text: app.spec?.across ? "Flow downwards" : "Flow to the right",
+        key: "t",
+        run: () => void app.setAcross(!(app.spec?.across ?? false)),
+      },
       { text: this.compare ? "One pane" : "Two panes", key: "s", run: () => void this.toggleCompare() },
       { text: "Kernels, time and memory", key: "k", run: () => this.drawer.toggle() },
       { text: "Style rules", run: () => this.right.setOpen(true, 1) },

@@ -62,9 +62,20 @@ function addGraph(graph: GraphSpec, prefix: string, members: Map<string, Uint8Ar
     const ins = (n.inputs ?? []).map((v) => (typeof v === "number" ? ([v, 0] as const) : v));
     const g = group(n.path ?? "");
     rows[n.born ?? 0].push({
-      id: n.id ?? i, born: n.born ?? 0, died: n.died ?? -1, name: n.name ?? "", op: n.op, kind: n.kind ?? "elementwise",
-      input_nodes: ins.map((v) => v[0]), input_ports: ins.map((v) => v[1]), outputs: n.outputs ?? ["float32[2, 8]"], attr_keys: [],
-      attr_values: [], groups: g < 0 ? [] : [g], replaces: n.replaces ?? [], bodies: n.bodies ?? [],
+      id: n.id ?? i,
+      born: n.born ?? 0,
+      died: n.died ?? -1,
+      name: n.name ?? "",
+      op: n.op,
+      kind: n.kind ?? "elementwise",
+      input_nodes: ins.map((v) => v[0]),
+      input_ports: ins.map((v) => v[1]),
+      outputs: n.outputs ?? ["float32[2, 8]"],
+      attr_keys: [],
+      attr_values: [],
+      groups: g < 0 ? [] : [g],
+      replaces: n.replaces ?? [],
+      bodies: n.bodies ?? [],
     });
   });
   rows.forEach((r, s) => {
@@ -78,14 +89,34 @@ export function makeGlass(graph: GraphSpec, title = "test"): Uint8Array {
   const members = new Map<string, Uint8Array>();
   const graphs = [graph, ...(graph.bodies ?? [])];
   graphs.forEach((g, k) => addGraph(g, `g${k}`, members, strings));
-  members.set("strings", encodeTable({ text: { type: "text", since: 0 } }, strings.list.map((text) => ({ text })), strings));
+  members.set(
+    "strings",
+    encodeTable(
+      { text: { type: "text", since: 0 } },
+      strings.list.map((text) => ({ text })),
+      strings,
+    ),
+  );
   const header = {
-    format: "glasshouse", version: [1, 0], generator: "test", title, facts: {}, tables: {},
+    format: "glasshouse",
+    version: [1, 0],
+    generator: "test",
+    title,
+    facts: {},
+    tables: {},
     graphs: graphs.map((g, k) => ({
-      name: k === 0 ? title : `body ${k}`, parent: k === 0 ? -1 : 0, attrs: {},
+      name: k === 0 ? title : `body ${k}`,
+      parent: k === 0 ? -1 : 0,
+      attrs: {},
       stages: stagesOf(g).map((name) => ({
-        name, pass_name: "", doc: "", seconds: 0, options: {}, inputs: g.inputs ?? [],
-        output_nodes: (g.outputs ?? []).map((o) => o[0]), output_ports: (g.outputs ?? []).map((o) => o[1]),
+        name,
+        pass_name: "",
+        doc: "",
+        seconds: 0,
+        options: {},
+        inputs: g.inputs ?? [],
+        output_nodes: (g.outputs ?? []).map((o) => o[0]),
+        output_ports: (g.outputs ?? []).map((o) => o[1]),
       })),
     })),
   };
@@ -93,7 +124,11 @@ export function makeGlass(graph: GraphSpec, title = "test"): Uint8Array {
   return zip(members);
 }
 
-export function encodeTable(columns: Readonly<Record<string, ColumnSpec>>, rows: readonly Row[], strings: StringTable): Uint8Array {
+export function encodeTable(
+  columns: Readonly<Record<string, ColumnSpec>>,
+  rows: readonly Row[],
+  strings: StringTable,
+): Uint8Array {
   const described: unknown[] = [];
   const buffers: Uint8Array[] = [];
   let offset = 0;
@@ -105,7 +140,8 @@ export function encodeTable(columns: Readonly<Record<string, ColumnSpec>>, rows:
     offset += padded.length;
     return [at, bytes.length, kind];
   };
-  const ints = (values: readonly number[]): [number, number, string] => part(new Uint8Array(Int32Array.from(values).buffer), "i32");
+  const ints = (values: readonly number[]): [number, number, string] =>
+    part(new Uint8Array(Int32Array.from(values).buffer), "i32");
   for (const [name, spec] of Object.entries(columns)) {
     if (spec.default !== undefined && rows.every((r) => r[name] === undefined)) continue;
     const values = rows.map((r) => r[name] ?? spec.default ?? 0);
@@ -115,12 +151,22 @@ export function encodeTable(columns: Readonly<Record<string, ColumnSpec>>, rows:
         // As the writer does for steady columns: differences, in the narrowest type.
         const deltas = (values as number[]).map((v, i) => v - (i > 0 ? (values[i - 1] as number) : 0));
         const small = deltas.every((d) => d >= -128 && d < 128);
-        if (small) described.push({ name, type: "int", enc: "delta", parts: [part(new Uint8Array(Int8Array.from(deltas).buffer), "i8")] });
+        if (small)
+          described.push({
+            name,
+            type: "int",
+            enc: "delta",
+            parts: [part(new Uint8Array(Int8Array.from(deltas).buffer), "i8")],
+          });
         else described.push({ name, type: "int", parts: [ints(values as number[])] });
         break;
       }
       case "float":
-        described.push({ name, type: "float", parts: [part(new Uint8Array(Float64Array.from(values as number[]).buffer), "f64")] });
+        described.push({
+          name,
+          type: "float",
+          parts: [part(new Uint8Array(Float64Array.from(values as number[]).buffer), "f64")],
+        });
         break;
       case "bool":
         described.push({ name, type: "bool", parts: [part(Uint8Array.from(values as number[]), "u8")] });

@@ -9,7 +9,8 @@ import { makeGlass, type GraphSpec, type NodeSpec } from "./glass";
 /** A transformer: embedding, `layers` equal layers that all read one mask, a head. 13 nodes a layer. */
 export function transformer(layers: number, heads = 0): GraphSpec {
   const nodes: NodeSpec[] = [];
-  const add = (path: string, op: string, kind: string, inputs: number[], name = ""): number => nodes.push({ op, kind, inputs, path, name }) - 1;
+  const add = (path: string, op: string, kind: string, inputs: number[], name = ""): number =>
+    nodes.push({ op, kind, inputs, path, name }) - 1;
   const ids = add("", "Input", "source", [], "input_ids");
   const maskIn = add("", "Input", "source", [], "mask");
   const mask = add("mask", "Cast", "elementwise", [maskIn]);
