@@ -33,8 +33,13 @@ def log10(x: Any) -> Any:
 
 
 def lerp(x: Any, y: Any, weight: Any) -> Any:
-    """From x (weight 0) to y (weight 1) in a straight line."""
-    return x + (y - x) * weight
+    """From x (weight 0) to y (weight 1) in a straight line, which starts at the nearer end: an
+    infinite end is met exactly."""
+    way = y - x
+    if isinstance(weight, (int, float)):
+        return x + way * weight if abs(weight) < 0.5 else y - way * (1.0 - weight)
+    near = weight.apply("absolute") < 0.5
+    return near.apply("where", x + way * weight, y - way * (1.0 - weight))
 
 
 def relu6(x: Any) -> Any:

@@ -17,7 +17,7 @@ from glasshouse.frontend.torch.aten.registry import (
 )
 from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.frontend.torch.dtypes import is_integral
-from glasshouse.ir.dtype import Category, bool_, float32, int64
+from glasshouse.ir.dtype import Category, bool_, float32, float64, int64
 from glasshouse.ops.composite import lerp as lerp_
 from glasshouse.ops.composite.division import trunc_divide, trunc_remainder
 from glasshouse.ops.control import body_of, while_loop
@@ -122,7 +122,12 @@ def fmod(x: Any, y: Any) -> Any:
     return apply("where", apply("less", x, 0), -rest, rest)
 
 
-@aten("pow", "float_power")
+@aten("float_power")
+def float_power(x: Any, y: Any) -> Any:
+    return power(*common(x, y, dtype=float64))
+
+
+@aten("pow")
 def power(x: Any, y: Any) -> Any:
     x, y = common(x, y)
     if not is_handle(y):

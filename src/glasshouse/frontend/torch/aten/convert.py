@@ -20,8 +20,8 @@ def _same(x: Any, *_: Any, **__: Any) -> Any:
 
 aten(
     "clone", "alias", "contiguous", "lift", "lift_fresh", "lift_fresh_copy",
-    "detach_copy", "alias_copy", "resolve_neg", "identity", "_to_cpu", "cpu", "pin_memory",
-    "view_as_real_copy", "detach_",
+    "detach_copy", "alias_copy", "identity", "_to_cpu", "cpu", "pin_memory", "view_as_real_copy",
+    "detach_", "resolve_conj", "resolve_neg",  # a conjugate is computed where it stands
 )(_same)  # fmt: skip
 
 

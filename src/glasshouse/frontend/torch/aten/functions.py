@@ -182,7 +182,7 @@ aten("view_as_real")(lambda x: x.pairs)
 aten("view_as_complex")(Complex)
 
 
-@aten("conj", "_conj", "conj_physical", "_conj_physical", "resolve_conj")
+@aten("conj", "_conj", "conj_physical", "_conj_physical")
 def conj(x: Any) -> Any:
     if not isinstance(x, Complex):
         return x

@@ -281,7 +281,11 @@ def searchsorted(
     x = x if is_handle(x) else scalar(table, x, table.dtype)
     values = composite.unsqueeze(x, x.ndim)
     row = table if table.ndim == 1 else composite.unsqueeze(table, table.ndim - 1)
-    below = apply("less_equal" if right or side == "right" else "less", *common(row, values))
+    # Not "less": NaN is not below anything, and stands behind all of it.
+    reached = apply(
+        "greater" if right or side == "right" else "greater_equal", *common(row, values)
+    )
+    below = reached.apply("logical_not")
     return below.cast(int64).apply("sum", axes=[-1])
 
 

@@ -64,8 +64,8 @@ def _between(values: Any, place: Any, how: str) -> Any:
         return at(place.apply("round"))
     below, above = at(low), at(place.apply("ceil"))
     if how == "midpoint":
-        return below + (above - below) * 0.5
-    return below + (above - below) * (place - low)
+        return composite.lerp(below, above, 0.5)
+    return composite.lerp(below, above, place - low)
 
 
 def _placed(found: Any, x: Any, rank: int, dim: int | None, keepdim: bool) -> Any:
