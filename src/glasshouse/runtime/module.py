@@ -30,6 +30,7 @@ from glasshouse.runtime.constants import ConstantSet, Packing, built_in
 from glasshouse.runtime.device_run import DeviceRun
 from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.mapped import MappedWeights
+from glasshouse.runtime.overlap import apart
 from glasshouse.runtime.quick_run import QuickCall, QuickRun
 from glasshouse.runtime.room import Room
 from glasshouse.runtime.seeds import seeding, undisturbed
@@ -154,7 +155,8 @@ class Module(ShowsInCell):
             self._fillers[kind] = self._new_call(kind, True)
         call = self._fillers[kind]
         if call is None or call(given, outputs) is None:
-            self._run(self._arrays(given), check_outputs(self.graph.outputs, outputs))
+            buffers = check_outputs(self.graph.outputs, outputs)
+            self._run(apart(self._arrays(given), buffers), buffers)
         return outputs
 
     def bound(self, inputs: Inputs, outputs: Sequence[Any]) -> Callable[[], None]:

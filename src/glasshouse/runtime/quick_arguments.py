@@ -64,6 +64,15 @@ def _shape(value: Value) -> str:
     return f"({''.join(f'{_size(d)}, ' for d in value.type.shape)})"
 
 
+def spans(values: Mapping[str, Value]) -> str:
+    """Where arguments whose addresses are known begin and end, as a tuple."""
+    made = []
+    for x, value in values.items():
+        sizes = [_size(d) for d in (*value.type.shape, value.type.dtype.itemsize)]
+        made.append(f"({x}_at, {x}_at + {' * '.join(sizes)}), ")
+    return f"({''.join(made)})"
+
+
 class Side(ABC):
     """Arguments of one class; `names` are those that the lines may use."""
 

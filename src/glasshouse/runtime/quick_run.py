@@ -24,7 +24,8 @@ from glasshouse.ir.op import Kind
 from glasshouse.lower.program import Call, Program
 from glasshouse.lower.symbols import symbol_name
 from glasshouse.runtime.faults import fault
-from glasshouse.runtime.quick_arguments import Arrays, Tensors, listed, size_places
+from glasshouse.runtime.overlap import overlap
+from glasshouse.runtime.quick_arguments import Arrays, Tensors, listed, size_places, spans
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Runtimes
 
@@ -44,7 +45,8 @@ class QuickRun:
         self._common = {
             "run": run, "state": state,
             "memmove": ctypes.memmove, "refuse": partial(_refuse, program), "runtimes": runtimes,
-            "from_storage": from_storage, "get_ident": get_ident, "seed": runtimes.seed,
+            "overlap": overlap, "from_storage": from_storage, "get_ident": get_ident,
+            "seed": runtimes.seed,
         }  # fmt: skip
         self._changes = runtimes.changes
         self._turns = len(state.turns) == 2
@@ -78,6 +80,11 @@ class QuickRun:
             values.update({f"y{i}": v for i, v in enumerate(outputs)})
             checks += side.filled(outputs)
         checks += side.checked(values)
+        if given_outputs:
+            read, written = (
+                spans({x: v for x, v in values.items() if x.startswith(letter)}) for letter in "xy"
+            )
+            checks += [f"if overlap({written}, {read}): return None"]  # the general path copies
         # Sparse and nested tensors have no strides to ask for: the general path says what they are.
         lines = ["try:", *[f"    {x}" for x in checks], "except RuntimeError: return None"]
         lines += () if given_outputs else side.made(outputs)

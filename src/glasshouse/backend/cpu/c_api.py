@@ -168,6 +168,7 @@ _HEADER = """\
  *
  * Where there is no saved.bin, the weights are in the library and the folder may be NULL.
  * A model with symbolic sizes takes their values in `sizes`, in the order of NAME_symbol_name.
+ * Outputs must not lie on inputs or on each other.
  * One model runs one request at a time (further callers wait); make several to run several.
  */
 #ifndef GUARD
