@@ -155,14 +155,14 @@ def _weight_names(graph: Graph) -> list[str]:
 
 
 def _in_parts(model: Any, error: DataDependent) -> Any:
-    from glasshouse.frontend.torch.parts import Parts
+    from glasshouse.frontend.torch.parts import CompiledParts
 
     warnings.warn(
         f"compiled in parts, with Python between them, because the way depends on data: {error}",
         InParts,
         stacklevel=3,
     )
-    return Parts(model, error.message)
+    return CompiledParts(model, error.message)
 
 
 def load(folder: str | os.PathLike[str], num_runtimes: int = 1, verify: bool = True) -> Module:

@@ -29,7 +29,7 @@ Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
-class Source:
+class GeneratedSource:
     """Generated code: a file for each kernel, by name, and the one that calls them."""
 
     kernels: Mapping[str, str]
@@ -142,10 +142,10 @@ class Backend(Protocol):
     def identity(self) -> str:
         """Changes whenever what is built or measured here may."""
 
-    def render(self, program: Program) -> Source:
+    def render(self, program: Program) -> GeneratedSource:
         """The code of a decided program."""
 
-    def build(self, source: Source, progress: Progress | None = None) -> Path:
+    def build(self, source: GeneratedSource, progress: Progress | None = None) -> Path:
         """A library; what was built before is not built again."""
 
     def load(self, library: Path, needs: Mapping[str, Any] | None = None) -> Executable:

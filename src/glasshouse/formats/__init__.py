@@ -9,7 +9,7 @@ from glasshouse.collection import no_collection
 from glasshouse.errors import FormatError, nearest
 from glasshouse.formats.registry import BY_NAME, FORMATS, Format, by_extension
 from glasshouse.formats.registry import detect as _detect
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 from glasshouse.record import Recording, RecordingBuilder
 from glasshouse.record.boundary import boundary
 from glasshouse.record.container import write_atomic
@@ -21,14 +21,14 @@ Given = str | os.PathLike[str] | bytes
 
 def detect(given: Given, name: str = "") -> str:
     """The name of the format of a file or of bytes, by content and then by name."""
-    source = Source(given, name)
+    source = SourceFile(given, name)
     with boundary(source.name, "read", source.budget):
         return _detect(source).name
 
 
 def read(given: Given, name: str = "", *, format: str = "") -> Recording:
     """A recording of any known file, folder or bytes; FormatError in one line if it is none."""
-    source = Source(given, name)
+    source = SourceFile(given, name)
     with boundary(source.name, "read", source.budget), no_collection():
         chosen = _named(format) if format else _detect(source)
         if not chosen.reader:
@@ -39,7 +39,7 @@ def read(given: Given, name: str = "", *, format: str = "") -> Recording:
 
 def attach(recording: Recording, given: Given, name: str = "") -> Recording:
     """The recording with what another file says of its nodes: data, style rules, a mapping."""
-    source = Source(given, name)
+    source = SourceFile(given, name)
     with boundary(source.name, f"laid over {recording.where}", source.budget):
         chosen = _detect(source)
         if not chosen.attacher:

@@ -10,7 +10,7 @@ import zlib
 from types import TracebackType
 
 from glasshouse.errors import GlasshouseError
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 
 _BROKEN = (
     zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, ValueError,
@@ -21,7 +21,7 @@ _BROKEN = (
 class ForeignArchive:
     """Members of a ZIP file that nobody vouches for."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceFile) -> None:
         self.source = source
         self._file = source.open()
         try:

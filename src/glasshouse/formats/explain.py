@@ -17,13 +17,13 @@ MAX_TWINS = 8
 
 
 @dataclass
-class Rewrite:
+class ReadRewrite:
     before: list[int]  # old nodes
     after: list[int]  # new nodes
     rule: str
 
 
-def explain(old: Snapshot, new: Snapshot, pairs: dict[int, int]) -> list[Rewrite]:
+def explain(old: Snapshot, new: Snapshot, pairs: dict[int, int]) -> list[ReadRewrite]:
     """What became of the old nodes that are gone, in terms of the new ones that appeared.
 
     Also adds to `pairs` what turns out to be old once the fused nodes around it are known.
@@ -38,7 +38,7 @@ class _Explainer:
         self.pairs = pairs
         self.readers = old.consumers()
         self.gone = set(range(len(old.nodes))) - set(pairs.values())
-        self.fusions: dict[int, Rewrite] = {}
+        self.fusions: dict[int, ReadRewrite] = {}
         self.twins: dict[Hashable, list[int]] = defaultdict(list)
         # Which old value each new value is: of paired nodes, and of fused ones once explained.
         self.value_of = {
@@ -47,7 +47,7 @@ class _Explainer:
             for port in range(len(new.nodes[n].outputs))
         }
 
-    def run(self) -> list[Rewrite]:
+    def run(self) -> list[ReadRewrite]:
         nodes = self.new.nodes
         made = [i for i in range(len(nodes)) if i not in self.pairs and not nodes[i].is_constant]
         while made:
@@ -73,7 +73,7 @@ class _Explainer:
         self._pair_constants(node, inside)
         if node.fused:
             self.value_of[i, 0] = (inside[-1], 0)
-            self.fusions[i] = Rewrite(sorted(inside), [i], "fusion")
+            self.fusions[i] = ReadRewrite(sorted(inside), [i], "fusion")
             self.twins[self._twin_key(node)].append(i)
         else:
             self.pairs[i] = inside[0]
@@ -185,7 +185,7 @@ class _Explainer:
         self.gone.discard(old)
 
     # ---------------------------------------------------------------------------- regions
-    def _regions(self, made: list[int]) -> list[Rewrite]:
+    def _regions(self, made: list[int]) -> list[ReadRewrite]:
         """Left-over nodes that touch, in a graph or across a shared neighbour, as one rewrite."""
         leader: dict[Hashable, Hashable] = {}
 
@@ -209,10 +209,10 @@ class _Explainer:
                 else:
                     key = ("value", self.pairs.get(producer, -1 - producer), port)
                 leader[find(key)] = find(("new", i))
-        regions: dict[Hashable, Rewrite] = {}
+        regions: dict[Hashable, ReadRewrite] = {}
         for x in sorted(leader, key=str):
             if isinstance(x, tuple) and x[0] in ("old", "new"):
-                region = regions.setdefault(find(x), Rewrite([], [], "rewritten"))
+                region = regions.setdefault(find(x), ReadRewrite([], [], "rewritten"))
                 (region.before if x[0] == "old" else region.after).append(x[1])
         for region in regions.values():
             region.before.sort()

@@ -11,7 +11,7 @@ import struct
 
 import numpy as np
 
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 
 _LAYOUT = {
     "i8": "<b", "u8": "<B", "bool": "<?", "i16": "<h", "u16": "<H", "i32": "<i", "u32": "<I",
@@ -25,10 +25,10 @@ _NUMPY = {
 Number = int | float | bool
 
 
-class Buffer:
+class FlatBuffer:
     """The bytes of one flatbuffer."""
 
-    def __init__(self, source: Source, data: bytes) -> None:
+    def __init__(self, source: SourceFile, data: bytes) -> None:
         self.source = source
         self.data = data
         self.at = 0
@@ -42,14 +42,14 @@ class Buffer:
         value: Number = struct.unpack_from(_LAYOUT[kind], self.data, at)[0]
         return value
 
-    def root(self) -> Table:
-        return Table(self, int(self.number("u32", 0)))
+    def root(self) -> FlatTable:
+        return FlatTable(self, int(self.number("u32", 0)))
 
 
-class Table:
+class FlatTable:
     """A table at a position; fields by slot, absent ones give the default."""
 
-    def __init__(self, buffer: Buffer, at: int) -> None:
+    def __init__(self, buffer: FlatBuffer, at: int) -> None:
         self.buffer = buffer
         self.at = at
         self.vtable = at - int(buffer.number("i32", at))
@@ -73,9 +73,9 @@ class Table:
         place = self.place(slot)
         return place + int(self.buffer.number("u32", place)) if place else 0
 
-    def table(self, slot: int) -> Table | None:
+    def table(self, slot: int) -> FlatTable | None:
         target = self._target(slot)
-        return Table(self.buffer, target) if target else None
+        return FlatTable(self.buffer, target) if target else None
 
     def string(self, slot: int) -> str:
         target = self._target(slot)
@@ -99,14 +99,16 @@ class Table:
     def ints(self, slot: int, kind: str = "i32") -> list[int]:
         return [int(n) for n in self.numbers(slot, kind)]
 
-    def tables(self, slot: int) -> list[Table]:
+    def tables(self, slot: int) -> list[FlatTable]:
         """A vector of tables."""
         target = self._target(slot)
         if not target:
             return []
         count = self._count(target, 4)
         offsets = np.frombuffer(self.buffer.data, "<u4", count, target + 4).tolist()
-        return [Table(self.buffer, target + 4 + 4 * i + offset) for i, offset in enumerate(offsets)]
+        return [
+            FlatTable(self.buffer, target + 4 + 4 * i + offset) for i, offset in enumerate(offsets)
+        ]
 
     def strings(self, slot: int) -> list[str]:
         target = self._target(slot)
@@ -126,7 +128,7 @@ class Table:
         return count
 
 
-def _string(buffer: Buffer, at: int) -> str:
+def _string(buffer: FlatBuffer, at: int) -> str:
     size = int(buffer.number("u32", at))
     if at + 4 + size > len(buffer.data):
         raise buffer.source.error(f"a string of {size} bytes is longer than the file")

@@ -11,7 +11,7 @@ import struct
 from collections import Counter
 from typing import IO
 
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 from glasshouse.formats.weights import Weights
 from glasshouse.record import Recording, RecordingBuilder
 
@@ -41,7 +41,7 @@ _TYPES = {
 }  # fmt: skip
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of a `.gguf` file."""
     with source.open() as file:
         head = _Head(source, file)
@@ -96,7 +96,7 @@ def _info(head: _Head) -> tuple[str, list[int], int, int]:
 class _Head:
     """A window that moves over the head of a file."""
 
-    def __init__(self, source: Source, file: IO[bytes]) -> None:
+    def __init__(self, source: SourceFile, file: IO[bytes]) -> None:
         self.source = source
         self.file = file
         self.window = b""

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 from glasshouse.record import Recording
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """A `.glass` file, opened lazily."""
     given = source.path if source.path is not None else source.data()
     return Recording.open(given, source.name)

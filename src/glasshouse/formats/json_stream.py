@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from glasshouse.errors import FormatError
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 from glasshouse.record.container import charge_json
 
 _SPACE = re.compile(r"[ \t\n\r]*")
@@ -22,7 +22,7 @@ _DECODE = json.JSONDecoder().raw_decode
 class JsonCursor:
     """A place in a JSON text. Every value announced by `fields` or `elements` must be consumed."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceFile) -> None:
         self.source = source
         self.text = source.text()
         self.position = 0
@@ -106,7 +106,7 @@ class JsonCursor:
         self.position += 1
 
 
-def read_json(source: Source) -> Any:
+def read_json(source: SourceFile) -> Any:
     """A whole document, for formats whose files are small."""
     cursor = JsonCursor(source)
     value = cursor.value()

@@ -15,8 +15,8 @@ from typing import Any
 from glasshouse.formats.archive import ForeignArchive
 from glasshouse.formats.json_stream import read_json
 from glasshouse.formats.kinds import kind_of
-from glasshouse.formats.source import Source
-from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
+from glasshouse.formats.source import SourceFile
+from glasshouse.record import GraphWriter, Recording, RecordingBuilder
 from glasshouse.record.writer import NO_PRODUCER
 
 GENERATOR = "keras"
@@ -29,20 +29,20 @@ _MODELS = ("Sequential", "Functional", "Model")
 Place = tuple[int, int]  # a node and its output
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of a `.keras` archive."""
     with ForeignArchive(source) as archive:
         text = archive.read(CONFIG)
         facts = {}
         if "metadata.json" in archive.names:
-            part = Source(archive.read("metadata.json"), source.name, source.budget)
+            part = SourceFile(archive.read("metadata.json"), source.name, source.budget)
             said = _dict(read_json(part))
             facts = {k.replace("_", " "): v for k, v in said.items() if isinstance(v, str)}
-    return _recording(source, read_json(Source(text, f"{source.name}: {CONFIG}", source.budget)),
-                      facts)  # fmt: skip
+    config = SourceFile(text, f"{source.name}: {CONFIG}", source.budget)
+    return _recording(source, read_json(config), facts)
 
 
-def read_h5(source: Source) -> Recording:
+def read_h5(source: SourceFile) -> Recording:
     """The recording of an HDF5 file that Keras wrote: the text of its attribute `model_config`.
 
     HDF5 keeps such a text in one piece, so it is searched for instead of walking the whole format.
@@ -50,7 +50,7 @@ def read_h5(source: Source) -> Recording:
     return _recording(source, _config_in(source), {})
 
 
-def _config_in(source: Source) -> Any:
+def _config_in(source: SourceFile) -> Any:
     start = 0
     while start < source.size:
         block = source.at(start, _BLOCK + 200)
@@ -74,7 +74,7 @@ def _config_in(source: Source) -> Any:
     )
 
 
-def _recording(source: Source, config: Any, facts: dict[str, str]) -> Recording:
+def _recording(source: SourceFile, config: Any, facts: dict[str, str]) -> Recording:
     outer = _dict(config)
     if not isinstance(_dict(outer.get("config")).get("layers"), list):
         raise source.error(
@@ -107,7 +107,7 @@ class _Call:
 
 
 class _Unfolding:
-    def __init__(self, source: Source, made: RecordingBuilder, graph: GraphBuilder) -> None:
+    def __init__(self, source: SourceFile, made: RecordingBuilder, graph: GraphWriter) -> None:
         self.source = source
         self.made = made
         self.graph = graph
@@ -267,7 +267,7 @@ def _in_order(calls: dict[tuple[str, int], _Call]) -> Iterator[tuple[str, int]]:
     yield from (key for key in calls if key not in done)
 
 
-def _tensors(source: Source, value: Any) -> Iterator[dict[str, Any]]:
+def _tensors(source: SourceFile, value: Any) -> Iterator[dict[str, Any]]:
     """The tensors in the arguments of a call, in their order."""
     waiting = [value]
     while waiting:

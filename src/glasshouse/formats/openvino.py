@@ -11,8 +11,8 @@ from typing import NoReturn
 from xml.parsers import expat
 
 from glasshouse.formats.kinds import kind_of
-from glasshouse.formats.source import Source
-from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
+from glasshouse.formats.source import SourceFile
+from glasshouse.record import GraphWriter, Recording, RecordingBuilder
 from glasshouse.record.writer import NO_PRODUCER, SAME_ID
 
 GENERATOR = "openvino"
@@ -55,7 +55,7 @@ class _Net:
     edges: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of an IR's `.xml` file."""
     document = _Document(source)
     made = RecordingBuilder(document.net.name or source.stem, GENERATOR, source.budget)
@@ -70,7 +70,7 @@ def read(source: Source) -> Recording:
 class _Document:
     """What the events of the parser leave behind: nets of layers."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: SourceFile) -> None:
         self.source = source
         self.net = _Net("")
         self.facts: dict[str, str] = {}
@@ -172,8 +172,8 @@ class _Document:
 
 
 def _write(
-    made: RecordingBuilder, net: _Net, builder: GraphBuilder
-) -> list[tuple[_Net, GraphBuilder]]:
+    made: RecordingBuilder, net: _Net, builder: GraphWriter
+) -> list[tuple[_Net, GraphWriter]]:
     """Adds the nodes of one net; returns the bodies that are still to be written."""
     builder.stage("model")
     producer: dict[tuple[str, str], tuple[int, int]] = {}
@@ -184,7 +184,7 @@ def _write(
         seen.add(layer.id)
         for place, port in enumerate(layer.outputs):
             producer.setdefault((layer.id, port.id), (id, place))
-    bodies: list[tuple[_Net, GraphBuilder]] = []
+    bodies: list[tuple[_Net, GraphWriter]] = []
     inputs, outputs = [], []
     for id, layer in enumerate(net.layers):
         operands = []

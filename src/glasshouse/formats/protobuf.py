@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 
 VARINT, FIXED64, BYTES, FIXED32 = 0, 1, 2, 5
 _NUMBERS = {"int": VARINT, "bool": VARINT, "double": FIXED64, "float": FIXED32}
@@ -29,7 +29,7 @@ Span = tuple[int, int]  # where a number, or a packed run of them, begins and en
 
 
 @dataclass(frozen=True)
-class Field:
+class MessageField:
     name: str
     kind: str  # int, bool, float, double, text, bytes, or the name of a message
     repeated: bool
@@ -41,11 +41,11 @@ class Schema:
     """The fields of one kind of message, and what stands for absent ones."""
 
     name: str
-    fields: dict[str, Field] = dataclasses.field(default_factory=dict)
+    fields: dict[str, MessageField] = dataclasses.field(default_factory=dict)
     absent: dict[str, Any] = dataclasses.field(default_factory=dict)
     tags: dict[int, Tag] = dataclasses.field(default_factory=dict)
 
-    def add(self, number: int, field: Field) -> None:
+    def add(self, number: int, field: MessageField) -> None:
         self.fields[field.name] = field
         if field.repeated or field.message is None:
             self.absent[field.name] = () if field.repeated else _EMPTY[field.kind]
@@ -71,11 +71,13 @@ def schemas(described: Mapping[str, str]) -> dict[str, Schema]:
             plain = kind.rstrip("*")
             if plain not in found and plain not in _EMPTY:
                 raise ValueError(f"{name}.{title}: there is no {plain}")
-            found[name].add(int(number), Field(title, plain, plain != kind, found.get(plain)))
+            found[name].add(
+                int(number), MessageField(title, plain, plain != kind, found.get(plain))
+            )
     return found
 
 
-def read(source: Source, schema: Schema, title: str) -> Message:
+def read(source: SourceFile, schema: Schema, title: str) -> Message:
     """The message that a whole file is; `title` says of what: "an ONNX model"."""
     data = source.data()
     return Message(_File(source, data, title), schema, 0, len(data))
@@ -84,7 +86,7 @@ def read(source: Source, schema: Schema, title: str) -> Message:
 class _File:
     """The bytes that all messages of a file lie in."""
 
-    def __init__(self, source: Source, data: bytes, title: str) -> None:
+    def __init__(self, source: SourceFile, data: bytes, title: str) -> None:
         self.data = data
         self.title = title
         self.view = memoryview(data)

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from glasshouse.formats.flatbuffer import Buffer, Table
+from glasshouse.formats.flatbuffer import FlatBuffer, FlatTable
 from glasshouse.formats.kinds import kind_of
-from glasshouse.formats.source import Source
-from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
+from glasshouse.formats.source import SourceFile
+from glasshouse.record import GraphWriter, Recording, RecordingBuilder
 
 GENERATOR = "executorch"
 _DTYPES = {
@@ -31,7 +31,7 @@ _NULL, _INT, _BOOL, _DOUBLE, _TENSOR, _STRING, _INTS, _DOUBLES, _BOOLS, _TENSORS
 
 
 @dataclass
-class Value:
+class PlanValue:
     """An entry of a plan's value table."""
 
     kind: int
@@ -43,9 +43,9 @@ class Value:
     name: str = ""
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of a `.pte` file: a graph for each method."""
-    buffer = Buffer(source, source.data())
+    buffer = FlatBuffer(source, source.data())
     if buffer.data[4:6] != b"ET":
         raise source.error("not an ExecuTorch program")
     program = buffer.root()
@@ -66,7 +66,11 @@ def read(source: Source) -> Recording:
 
 class _Plan:
     def __init__(
-        self, plan: Table, graph: GraphBuilder, inline: list[Table], segments: list[Table]
+        self,
+        plan: FlatTable,
+        graph: GraphWriter,
+        inline: list[FlatTable],
+        segments: list[FlatTable],
     ) -> None:
         self.inline = inline
         self.segments = segments
@@ -111,7 +115,7 @@ class _Plan:
         graph.set_io(inputs, [o for o in outputs if o is not None])
 
     # ---------------------------------------------------------------------------- instructions
-    def _instruction(self, instruction: Table, frames: list[Table], place: int) -> None:
+    def _instruction(self, instruction: FlatTable, frames: list[FlatTable], place: int) -> None:
         kind, call = instruction.integer(0, "u8"), instruction.table(1)
         if call is None:
             return
@@ -137,7 +141,7 @@ class _Plan:
         name, overload = operator.string(0).replace("::", "."), operator.string(1)
         return f"{name}.{overload}" if overload else name
 
-    def _delegate(self, call: Table, where: list[tuple[str, int, str]]) -> None:
+    def _delegate(self, call: FlatTable, where: list[tuple[str, int, str]]) -> None:
         index = call.integer(0)
         attrs = {"delegate": str(index)}
         backend = "unknown backend"
@@ -151,7 +155,7 @@ class _Plan:
                 attrs[f"spec {spec.string(0)}"] = raw.hex(" ")
         self._call("executorch_call_delegate", call.ints(1), attrs, f"{index} {backend}", where)
 
-    def _blob(self, reference: Table | None) -> int:
+    def _blob(self, reference: FlatTable | None) -> int:
         """How large a delegate's data is."""
         if reference is None:
             return 0
@@ -233,7 +237,7 @@ class _Plan:
         return list(found)
 
     # ---------------------------------------------------------------------------- values
-    def _at(self, index: int) -> Value | None:
+    def _at(self, index: int) -> PlanValue | None:
         return self.values[index] if 0 <= index < len(self.values) else None
 
     def _scalar(self, index: int) -> str:
@@ -259,31 +263,31 @@ class _Plan:
         return self.producer[index]
 
 
-def _value(entry: Table) -> Value:
+def _value(entry: FlatTable) -> PlanValue:
     kind, inner = entry.integer(0, "u8"), entry.table(1)
     if inner is None or kind == _NULL:
-        return Value(_NULL, "None")
+        return PlanValue(_NULL, "None")
     if kind == _INT:
-        return Value(kind, str(inner.integer(0, "i64")))
+        return PlanValue(kind, str(inner.integer(0, "i64")))
     if kind == _BOOL:
-        return Value(kind, str(bool(inner.integer(0, "u8"))))
+        return PlanValue(kind, str(bool(inner.integer(0, "u8"))))
     if kind == _DOUBLE:
-        return Value(kind, str(inner.number(0, "f64", 0.0)))
+        return PlanValue(kind, str(inner.number(0, "f64", 0.0)))
     if kind == _STRING:
-        return Value(kind, inner.string(0))
+        return PlanValue(kind, inner.string(0))
     if kind in (_INTS, _TENSORS, _OPTIONAL):
-        return Value(kind, items=inner.ints(0, "i64" if kind == _INTS else "i32"))
+        return PlanValue(kind, items=inner.ints(0, "i64" if kind == _INTS else "i32"))
     if kind in (_DOUBLES, _BOOLS):
-        return Value(kind, str(inner.numbers(0, "f64" if kind == _DOUBLES else "bool")))
+        return PlanValue(kind, str(inner.numbers(0, "f64" if kind == _DOUBLES else "bool")))
     if kind == _TENSOR:
         return _tensor(inner)
-    return Value(kind, f"value of kind {kind}")
+    return PlanValue(kind, f"value of kind {kind}")
 
 
-def _tensor(table: Table) -> Value:
+def _tensor(table: FlatTable) -> PlanValue:
     dtype = table.integer(0, "i8")
     sizes = ", ".join(map(str, table.ints(2)))
-    value = Value(_TENSOR, type=f"{_DTYPES.get(dtype, f'type{dtype}')}[{sizes}]")
+    value = PlanValue(_TENSOR, type=f"{_DTYPES.get(dtype, f'type{dtype}')}[{sizes}]")
     order = table.ints(3, "u8")
     if order != list(range(len(order))):
         value.attrs["dimension order"] = str(order)
@@ -304,5 +308,5 @@ def _tensor(table: Table) -> Value:
     return value
 
 
-def _output_attrs(port: int, value: Value) -> dict[str, str]:
+def _output_attrs(port: int, value: PlanValue) -> dict[str, str]:
     return {f"output:{port}:{key}": text for key, text in value.attrs.items()}

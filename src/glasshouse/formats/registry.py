@@ -15,7 +15,7 @@ from typing import Any
 
 from glasshouse.errors import FormatError, nearest
 from glasshouse.formats.json_kind import json_kind
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 
 JSON_HEAD = 1 << 16
 
@@ -83,7 +83,7 @@ _BY_SUFFIX = {
 }  # fmt: skip
 
 
-def detect(source: Source) -> Format:
+def detect(source: SourceFile) -> Format:
     """The format of a file; FormatError with what is wrong if it has none."""
     if source.is_folder:
         return BY_NAME["hidet_folder"]
@@ -94,7 +94,7 @@ def detect(source: Source) -> Format:
     return BY_NAME[name]
 
 
-def _by_content(source: Source) -> str:
+def _by_content(source: SourceFile) -> str:
     head = source.head
     if not head:
         raise source.error("the file is empty")
@@ -129,7 +129,7 @@ def _by_content(source: Source) -> str:
     return _text(head)
 
 
-def _archive(source: Source) -> str:
+def _archive(source: SourceFile) -> str:
     try:
         with source.open() as file, zipfile.ZipFile(file) as archive:
             names = archive.namelist()[:100_000]
@@ -150,7 +150,7 @@ def _archive(source: Source) -> str:
     raise source.error("a ZIP archive, but none of a model that Glasshouse knows")
 
 
-def _json(source: Source) -> str:
+def _json(source: SourceFile) -> str:
     head = source.at(0, JSON_HEAD).decode("utf-8", "replace").lstrip("\ufeff")
     kind = json_kind(head)
     if kind == "pt2":

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from glasshouse.formats.json_stream import read_json
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 from glasshouse.formats.weights import Weights
 from glasshouse.record import Recording, RecordingBuilder
 
@@ -22,12 +22,12 @@ _NAMES = {
 }  # fmt: skip
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of a `.safetensors` file."""
     length = int.from_bytes(source.at(0, 8), "little")
     if not 2 <= length <= min(MAX_HEADER, source.size - 8):
         raise source.error("not a safetensors file, or cut off (the header does not fit)")
-    header = read_json(Source(source.at(8, length), source.name, source.budget))
+    header = read_json(SourceFile(source.at(8, length), source.name, source.budget))
     if not isinstance(header, dict):
         raise source.error("not a safetensors file (the header is no object)")
     made = RecordingBuilder(source.stem, GENERATOR, source.budget)
@@ -43,7 +43,7 @@ def read(source: Source) -> Recording:
     return made.finish()
 
 
-def _entry(source: Source, name: str, entry: Any, room: int) -> tuple[str, list[int], int, int]:
+def _entry(source: SourceFile, name: str, entry: Any, room: int) -> tuple[str, list[int], int, int]:
     known: dict[str, Any] = entry if isinstance(entry, dict) else {}
     shape: Any = known.get("shape")
     place: Any = known.get("data_offsets")

@@ -1,7 +1,7 @@
 """How a reader gets at the bytes of a foreign file: named, limited, and nothing else.
 
-A `Source` is a path or bytes that somebody handed over. Readers ask it for the start of the data,
-for all of it, or for a file that lies beside it; no reader opens a path by itself.
+A `SourceFile` is a path or bytes that somebody handed over. Readers ask it for the start of the
+data, for all of it, or for a file that lies beside it; no reader opens a path by itself.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def refuse_link(text: str) -> None:
         )
 
 
-class Source:
+class SourceFile:
     """A file to be read, as a path or as bytes with a name."""
 
     def __init__(

@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 from glasshouse.formats.explain import explain
 from glasshouse.formats.snapshots import SnapNode, Snapshot, match
-from glasshouse.record import GraphBuilder
+from glasshouse.record import GraphWriter
 from glasshouse.record.schema import RewriteRow
 
 
 class StageWriter:
     """Adds snapshot after snapshot to a graph as stages; a node that stays costs nothing."""
 
-    def __init__(self, graph: GraphBuilder) -> None:
+    def __init__(self, graph: GraphWriter) -> None:
         self.graph = graph
         self.last: Snapshot | None = None
         self.ids: list[int] = []

@@ -11,8 +11,8 @@ import re
 
 from glasshouse.formats.kinds import kind_of
 from glasshouse.formats.printed import split_top
-from glasshouse.formats.source import Source
-from glasshouse.record import GraphBuilder, GraphView, Recording, RecordingBuilder
+from glasshouse.formats.source import SourceFile
+from glasshouse.record import GraphView, GraphWriter, Recording, RecordingBuilder
 from glasshouse.record.schema import NodeRow
 
 GENERATOR = "glasshouse text"
@@ -24,7 +24,7 @@ _SOURCES = ("Constant", "Variable")
 
 
 # ------------------------------------------------------------------------------------- reading
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of a printed graph."""
     made = RecordingBuilder(source.stem, GENERATOR, source.budget)
     reader: _Section | None = None
@@ -52,10 +52,10 @@ def read(source: Source) -> Recording:
 
 
 class _Section:
-    def __init__(self, source: Source, made: RecordingBuilder, name: str, header: str) -> None:
+    def __init__(self, source: SourceFile, made: RecordingBuilder, name: str, header: str) -> None:
         self.source = source
         self.name = name
-        self.graph: GraphBuilder = made.graph(name or source.stem)
+        self.graph: GraphWriter = made.graph(name or source.stem)
         self.graph.stage("printed")
         self.values: dict[str, tuple[int, int]] = {}
         self.calls: list[tuple[int, str, str]] = []  # node, key, and a word that may name a body

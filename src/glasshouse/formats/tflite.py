@@ -5,19 +5,19 @@ Groups come from the slashes in tensor names, which carry the scopes of the orig
 
 from __future__ import annotations
 
-from glasshouse.formats.flatbuffer import Buffer, Table
+from glasshouse.formats.flatbuffer import FlatBuffer, FlatTable
 from glasshouse.formats.kinds import kind_of
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 from glasshouse.formats.tflite_ops import ENUMS, OPERATORS, OPTIONS, TYPES
-from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
+from glasshouse.record import GraphWriter, Recording, RecordingBuilder
 
 GENERATOR = "tflite"
 MAX_SHOWN = 8
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of a `.tflite` file."""
-    buffer = Buffer(source, source.data())
+    buffer = FlatBuffer(source, source.data())
     if buffer.data[4:8] != b"TFL3":
         raise source.error("not a TFLite model")
     model = buffer.root()
@@ -39,7 +39,7 @@ def read(source: Source) -> Recording:
     return made.finish()
 
 
-def _operator(code: Table) -> str:
+def _operator(code: FlatTable) -> str:
     # Numbers over 127 stand in a field of their own; the old one then holds 127.
     number = max(code.integer(0, "i8"), code.integer(3, "i32"))
     if OPERATORS[number : number + 1] == ("CUSTOM",):
@@ -50,9 +50,9 @@ def _operator(code: Table) -> str:
 class _Subgraph:
     def __init__(
         self,
-        table: Table,
-        builder: GraphBuilder,
-        all_graphs: list[GraphBuilder],
+        table: FlatTable,
+        builder: GraphWriter,
+        all_graphs: list[GraphWriter],
         operators: list[str],
         sizes: list[int],
     ) -> None:
@@ -103,7 +103,7 @@ class _Subgraph:
         self.producer[index] = (node, 0)
         return node
 
-    def _call(self, id: int, call: Table) -> None:
+    def _call(self, id: int, call: FlatTable) -> None:
         code = call.integer(0, "u32")
         op = self.operators[code] if code < len(self.operators) else f"operator {code}"
         outputs = [o for o in call.ints(2) if 0 <= o < len(self.tensors)]
@@ -141,7 +141,7 @@ class _Subgraph:
         return self.builder.group_path("module", path)
 
 
-def _type(tensor: Table) -> str:
+def _type(tensor: FlatTable) -> str:
     number = tensor.integer(1, "i8")
     dtype = TYPES[number] if 0 <= number < len(TYPES) else f"type{number}"
     # The signature keeps -1 where a dimension is free; the shape has a placeholder there.
@@ -149,7 +149,7 @@ def _type(tensor: Table) -> str:
     return f"{dtype}[{', '.join('?' if d < 0 else str(d) for d in dims)}]"
 
 
-def _quantization(tensor: Table, port: int) -> dict[str, str]:
+def _quantization(tensor: FlatTable, port: int) -> dict[str, str]:
     table = tensor.table(4)
     if table is None:
         return {}
@@ -164,7 +164,7 @@ def _quantization(tensor: Table, port: int) -> dict[str, str]:
     return {f"output:{port}:quantization": shown}
 
 
-def _options(kind: int, table: Table | None) -> dict[str, str]:
+def _options(kind: int, table: FlatTable | None) -> dict[str, str]:
     out: dict[str, str] = {}
     if table is None or kind not in OPTIONS:
         return out

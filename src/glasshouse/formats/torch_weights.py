@@ -13,7 +13,7 @@ from typing import Any
 
 from glasshouse.formats.archive import ForeignArchive
 from glasshouse.formats.pickled_objects import Made, Name, Persistent, load
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 from glasshouse.formats.unpickle import brief
 from glasshouse.formats.weights import Weights
 from glasshouse.record import Recording, RecordingBuilder
@@ -44,7 +44,7 @@ _MODULE_PARTS = ("_parameters", "_buffers", "_modules")
 
 
 @dataclass(frozen=True)
-class Tensor:
+class WeightTensor:
     dtype: str
     shape: list[int]
     bytes: int
@@ -55,7 +55,7 @@ class Tensor:
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of an archive that `torch.save` wrote."""
     with ForeignArchive(source) as archive:
         names = [n for n in archive.names if n == PICKLE or n.endswith(f"/{PICKLE}")]
@@ -64,7 +64,7 @@ def read(source: Source) -> Recording:
     weights = Weights(place="storage")
     plain: dict[str, str] = {}
     for name, value in leaves(root, source.budget):
-        if isinstance(value, Tensor):
+        if isinstance(value, WeightTensor):
             weights.add(name, value.dtype, value.shape, value.bytes, value.storage)
         elif len(plain) < MAX_PLAIN:
             plain[name] = value
@@ -75,7 +75,7 @@ def read(source: Source) -> Recording:
     return made.finish()
 
 
-def leaves(root: Any, budget: Budget) -> Iterator[tuple[str, Tensor | str]]:
+def leaves(root: Any, budget: Budget) -> Iterator[tuple[str, WeightTensor | str]]:
     """Tensors and plain values with their dotted names; every container is looked into once."""
     waiting: list[tuple[str, int, Any]] = [("", 0, root)]
     seen = set()
@@ -114,7 +114,7 @@ def inside(value: Any) -> list[tuple[str, Any]]:
     return []
 
 
-def tensor_of(value: Any) -> Tensor | None:
+def tensor_of(value: Any) -> WeightTensor | None:
     """The tensor that a record would have been unpickled to, if it is one."""
     for _ in range(3):
         if isinstance(value, Made) and value.what in _PARAMETERS:
@@ -136,4 +136,6 @@ def tensor_of(value: Any) -> Tensor | None:
         dtype = given[6].text.rpartition(".")[2]
         size = {"uint16": 2, "uint32": 4, "uint64": 8}.get(dtype, 1)
     count = math.prod(shape)
-    return Tensor(dtype, list(shape), count * size, f"data/{brief(storage[2]).strip(chr(39))}")
+    return WeightTensor(
+        dtype, list(shape), count * size, f"data/{brief(storage[2]).strip(chr(39))}"
+    )

@@ -15,7 +15,7 @@ _FEW = 2000
 
 
 @dataclass(slots=True, eq=False)
-class Buffer:
+class ArenaBlock:
     """Bytes that are needed from step `begin` to step `end`, both included."""
 
     size: int
@@ -24,7 +24,7 @@ class Buffer:
     offset: int = 0
 
 
-def most_alive(buffers: list[Buffer]) -> int:
+def most_alive(buffers: list[ArenaBlock]) -> int:
     changes: dict[int, int] = {}
     for b in buffers:
         changes[b.begin] = changes.get(b.begin, 0) + b.size
@@ -36,7 +36,7 @@ def most_alive(buffers: list[Buffer]) -> int:
     return most
 
 
-def place(buffers: list[Buffer]) -> int:
+def place(buffers: list[ArenaBlock]) -> int:
     """Set the offsets; gives the size of the arena."""
     arena = _by_time(buffers)
     if len(buffers) > _FEW:
@@ -50,7 +50,7 @@ def place(buffers: list[Buffer]) -> int:
     return arena
 
 
-def _by_time(buffers: list[Buffer]) -> int:
+def _by_time(buffers: list[ArenaBlock]) -> int:
     """Best fit: as buffers are born, each takes the smallest gap that holds it."""
     gaps = _Gaps()
     alive: list[tuple[int, int, int]] = []  # (end, offset, size), soonest to die first
@@ -109,9 +109,9 @@ class _Gaps:
         del self._ends[end], self._begins[begin]
 
 
-def _by_size(buffers: list[Buffer]) -> int:
+def _by_size(buffers: list[ArenaBlock]) -> int:
     """Largest first, each at the lowest place that no buffer alive at the same time takes."""
-    placed: list[Buffer] = []
+    placed: list[ArenaBlock] = []
     top = 0
     for buffer in sorted(buffers, key=lambda b: (-b.size, b.begin)):
         taken = sorted(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class View:
+class BufferView:
     """The elements of `base` from `offset` (in elements) on."""
 
     base: Value
@@ -34,7 +34,7 @@ class View:
 class ViewTable:
     """`views` of values that need no kernel; `outputs` that are views of graph inputs."""
 
-    views: dict[Value, View] = field(default_factory=dict)
+    views: dict[Value, BufferView] = field(default_factory=dict)
     outputs: dict[int, int] = field(default_factory=dict)  # output number -> input number
 
     def base(self, value: Value) -> Value:
@@ -81,8 +81,8 @@ def find_views(graph: Graph) -> ViewTable:
         offset = view_offset(node)
         if offset is not None:
             source = node.inputs[0]
-            below = table.views.get(source, View(source))
-            table.views[node.output] = View(below.base, below.offset + offset)
+            below = table.views.get(source, BufferView(source))
+            table.views[node.output] = BufferView(below.base, below.offset + offset)
     inputs = {v: i for i, v in enumerate(graph.inputs)}
     for number, value in enumerate(graph.outputs):
         base = table.base(value)

@@ -24,7 +24,7 @@ from glasshouse.lower.plan import (
     upper_bytes,
 )
 from glasshouse.lower.program import Call, Fallback, Packed, Program
-from glasshouse.passes.arena import Buffer, place
+from glasshouse.passes.arena import ArenaBlock, place
 from glasshouse.passes.base import ProgramPass, register_pass
 from glasshouse.passes.in_place import Timeline
 
@@ -87,7 +87,7 @@ def _without_bound(program: Program, plan: MemoryPlan) -> list[Value]:
 
 def _fill_arena(program: Program, plan: MemoryPlan, reuse: bool) -> None:
     """A value lives from the step that writes it to the last that reads it."""
-    buffers: dict[Value, Buffer] = {}
+    buffers: dict[Value, ArenaBlock] = {}
     workspace = 0
     last = len(program.steps) - 1
     for number, step in enumerate(program.steps):
@@ -100,7 +100,7 @@ def _fill_arena(program: Program, plan: MemoryPlan, reuse: bool) -> None:
                 buffers[value].end = max(buffers[value].end, number)
             elif value not in plan.table:
                 size = aligned(upper_bytes(value.type.nbytes))
-                buffers[value] = Buffer(size, number if reuse else 0, number if reuse else last)
+                buffers[value] = ArenaBlock(size, number if reuse else 0, number if reuse else last)
         if not isinstance(step, Call):
             continue
         if has_bound(step.workspace):

@@ -2,11 +2,11 @@
 
 from glasshouse.record.columns import Column, Table
 from glasshouse.record.reader import GraphView, Recording, StageView
-from glasshouse.record.writer import GraphBuilder, RecordingBuilder
+from glasshouse.record.writer import GraphWriter, RecordingBuilder
 
 __all__ = [
     "Column",
-    "GraphBuilder",
+    "GraphWriter",
     "GraphView",
     "Recording",
     "RecordingBuilder",

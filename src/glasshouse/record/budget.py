@@ -24,7 +24,7 @@ _CLOCK_EVERY = 4096
 
 
 @dataclass(frozen=True)
-class Limits:
+class ReadLimits:
     """The limits; those marked "or" grow with the file, so that an honest large one never meets
     them: it spends bytes of its own for each row."""
 
@@ -61,10 +61,10 @@ class Limits:
     """Of reading one file, looked at between entries. A million nodes take some ten."""
 
     @staticmethod
-    def from_environment() -> Limits:
+    def from_environment() -> ReadLimits:
         """The limits with what the environment changes."""
         said = os.environ.get(VARIABLE, "")
-        known = {f.name for f in dataclasses.fields(Limits)}
+        known = {f.name for f in dataclasses.fields(ReadLimits)}
         changed: dict[str, float] = {}
         for part in filter(None, map(str.strip, said.split(","))):
             name, _, number = part.partition("=")
@@ -78,7 +78,7 @@ class Limits:
                     hint=f"write NAME=NUMBER, 0 for none; names: {', '.join(sorted(known))}",
                 )
             changed[name.strip()] = value or math.inf
-        return Limits(**changed)
+        return ReadLimits(**changed)
 
 
 _GROWS = {"decoded_bytes": 64.0, "rows": 1.0, "items": 8.0, "graphs": 1 / 250}
@@ -103,11 +103,11 @@ class Budget:
         self,
         where: str,
         size: int,
-        limits: Limits | None = None,
+        limits: ReadLimits | None = None,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.where = where
-        self.limits = limits or Limits.from_environment()
+        self.limits = limits or ReadLimits.from_environment()
         self.place: Callable[[], str] = str  # where in the file the reader is: "byte 17"
         self._clock = clock
         self._ends = clock() + self.limits.seconds
@@ -155,4 +155,4 @@ class Budget:
 
 def unlimited(where: str = "") -> Budget:
     """For what this process makes itself."""
-    return Budget(where, 0, Limits(*[math.inf] * len(dataclasses.fields(Limits))))
+    return Budget(where, 0, ReadLimits(*[math.inf] * len(dataclasses.fields(ReadLimits))))

@@ -18,7 +18,7 @@ import numpy as np
 from glasshouse.cell import ShowsInCell
 from glasshouse.errors import FormatError, LimitExceeded
 from glasshouse.record.boundary import boundary
-from glasshouse.record.budget import Budget, Limits
+from glasshouse.record.budget import Budget, ReadLimits
 from glasshouse.record.columns import Array, Column, LazyColumns, Table, concat, fields_of, full
 from glasshouse.record.container import (
     Archive,
@@ -49,7 +49,7 @@ TABLE_NAMES: dict[type, str] = {
 }
 
 
-class Store(Protocol):
+class TableStore(Protocol):
     """Where the tables of a recording come from."""
 
     @property
@@ -118,7 +118,7 @@ class ArchiveStore:
 class Recording(ShowsInCell):
     """A recording, from a file (`Recording.open`) or fresh from a writer."""
 
-    def __init__(self, header: Header, store: Store, where: str = "") -> None:
+    def __init__(self, header: Header, store: TableStore, where: str = "") -> None:
         self.header = header
         self.where = where or header.title or "recording"  # what errors call it
         self._store = store
@@ -235,7 +235,7 @@ class Recording(ShowsInCell):
         packed = pack(first + members, level)
         held += held_bytes(text) + sum(len(data) for _, data in first + members)
         # Data so regular that it would pass for a bomb when read back is stored as it is.
-        fits = Budget("", len(packed), Limits())
+        fits = Budget("", len(packed), ReadLimits())
         try:
             fits.spend("rows", sum(counts.values()))
             fits.spend("decoded_bytes", held)

@@ -13,7 +13,7 @@ from glasshouse.ir.rewriter import Reject, Rewrite
 from glasshouse.record.reader import Recording
 from glasshouse.record.schema import NEVER, RejectRow, RewriteRow
 from glasshouse.record.titles import local_title, scopes_of
-from glasshouse.record.writer import GraphBuilder, RecordingBuilder
+from glasshouse.record.writer import GraphWriter, RecordingBuilder
 
 _KIND = {
     "matmul": "matmul", "attention": "matmul", "conv": "conv", "norm": "norm", "quant": "quant",
@@ -46,7 +46,7 @@ class Recorder:
     def __init__(self, title: str = "", sources: bool = True) -> None:
         self.builder = RecordingBuilder(title)
         self.sources = sources
-        self.graph: GraphBuilder | None = None
+        self.graph: GraphWriter | None = None
         self._inputs: dict[int, tuple[tuple[int, int], ...]] = {}  # alive nodes and what they read
         self._changed: dict[int, None] = {}
         self._files: dict[str, None] = {}
@@ -108,11 +108,11 @@ class Recorder:
         return self.builder.finish()
 
     # ----------------------------------------------------------------------------------- nodes
-    def _owner(self) -> GraphBuilder:
+    def _owner(self) -> GraphWriter:
         assert self.graph is not None, "Recorder.begin comes first"
         return self.graph
 
-    def _refresh(self, owner: GraphBuilder, graph: Graph, id: int) -> None:
+    def _refresh(self, owner: GraphWriter, graph: Graph, id: int) -> None:
         node = graph.find(id)
         if node is None:
             if self._inputs.pop(id, None) is not None:
@@ -120,7 +120,7 @@ class Recorder:
         elif self._inputs.get(id) != _reads(node):
             self._add(owner, node)
 
-    def _add(self, owner: GraphBuilder, node: Node) -> None:
+    def _add(self, owner: GraphWriter, node: Node) -> None:
         if owner is self.graph:
             self._inputs[node.id] = _reads(node)
         origin = node.origin
@@ -149,7 +149,7 @@ class Recorder:
             frames=[f"{f.file}:{f.line} {f.function}".rstrip() for f in origin.source.frames],
         )
 
-    def _bodies(self, owner: GraphBuilder, node: Node) -> list[int]:
+    def _bodies(self, owner: GraphWriter, node: Node) -> list[int]:
         """Graphs inside a node, each as a graph of the recording."""
         out = []
         for key, value in node.attrs.items():
@@ -204,7 +204,7 @@ def _name(node: Node) -> str:
     return str(node.attrs.get("name") or node.origin.name)
 
 
-def _groups(owner: GraphBuilder, node: Node) -> Sequence[int]:
+def _groups(owner: GraphWriter, node: Node) -> Sequence[int]:
     scopes = [s for s in scopes_of(node) if s.name]
     groups = []
     if scopes:

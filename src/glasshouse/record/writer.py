@@ -37,7 +37,7 @@ from glasshouse.record.strings import Strings, whole
 from glasshouse.record.table_builder import ColumnBuilder, TableBuilder, Values
 
 
-class GraphBuilder:
+class GraphWriter:
     """One graph of a recording in the making."""
 
     def __init__(self, owner: RecordingBuilder, index: int, name: str, parent: int) -> None:
@@ -335,7 +335,7 @@ class RecordingBuilder:
         self.facts: dict[str, str] = {}
         self.repairs: Counter[str] = Counter()
         self.strings = Strings()
-        self.graphs: list[GraphBuilder] = []
+        self.graphs: list[GraphWriter] = []
         self._files = {c: TableBuilder(c, self.strings) for c in FILE_TABLES.values()}
 
     def repaired(self, what: str) -> None:
@@ -359,10 +359,10 @@ class RecordingBuilder:
 
     def graph(
         self, name: str, parent: int = NEVER, attrs: Mapping[str, str] | None = None
-    ) -> GraphBuilder:
+    ) -> GraphWriter:
         """Add a graph; nested bodies name the index of the graph that holds them."""
         self.budget.spend("graphs")
-        made = GraphBuilder(self, len(self.graphs), name, parent)
+        made = GraphWriter(self, len(self.graphs), name, parent)
         made.attrs.update(attrs or {})
         self.graphs.append(made)
         return made

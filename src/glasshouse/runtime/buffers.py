@@ -10,10 +10,10 @@ from glasshouse.ir.sources import CONSTANT, VARIABLE
 from glasshouse.lower.plan import Arrival, has_bound, upper_bytes
 from glasshouse.lower.program import Fallback, Program
 from glasshouse.record.schema import BufferRow, DataRow
-from glasshouse.record.writer import GraphBuilder
+from glasshouse.record.writer import GraphWriter
 
 
-def keep_buffers(program: Program, owner: GraphBuilder) -> None:
+def keep_buffers(program: Program, owner: GraphWriter) -> None:
     """A row for every value of the program, and for each what can colour its node."""
     for row in buffer_rows(program):
         owner.add(row)

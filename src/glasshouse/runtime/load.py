@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from glasshouse.backend.base import Backend, Source, backend_named
+from glasshouse.backend.base import Backend, GeneratedSource, backend_named
 from glasshouse.errors import FormatError, GlasshouseError
 from glasshouse.ir.dim import symbols_of
 from glasshouse.ir.graph import Graph, Value
@@ -169,7 +169,7 @@ def _packed(source: Value, place: int) -> Packed:
     return Packed(source, Form("", str(place), source.type.dtype, (), True))
 
 
-def _sources(folder: Path) -> Source:
+def _sources(folder: Path) -> GeneratedSource:
     texts = {path.stem: path.read_text() for path in sorted(folder.glob("*.cpp"))}
     main = texts.pop("main", "")
-    return Source(texts, main)
+    return GeneratedSource(texts, main)

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from glasshouse.backend.base import Backend, DeviceExecutable, Source
+from glasshouse.backend.base import Backend, DeviceExecutable, GeneratedSource
 from glasshouse.cell import ShowsInCell
 from glasshouse.errors import ExecutionError, Unsupported
 from glasshouse.forking import ForkLock
@@ -63,7 +63,7 @@ class Module(ShowsInCell):
         program: Program,
         backend: Backend,
         library: Path,
-        source: Source,
+        source: GeneratedSource,
         needs: Mapping[str, Any] | None = None,
         num_runtimes: int = 1,
         room: Room | None = None,

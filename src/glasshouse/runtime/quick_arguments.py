@@ -73,7 +73,7 @@ def spans(values: Mapping[str, Value]) -> str:
     return f"({''.join(made)})"
 
 
-class Side(ABC):
+class ArgumentClass(ABC):
     """Arguments of one class; `names` are those that the lines may use."""
 
     def __init__(self, names: dict[str, Any]) -> None:
@@ -125,7 +125,7 @@ class Side(ABC):
     def new(self, i: int, value: Value) -> str: ...
 
 
-class Arrays(Side):
+class Arrays(ArgumentClass):
     """NumPy's arrays. There is no bfloat16 among them: such outputs leave as float32."""
 
     def __init__(self, names: dict[str, Any]) -> None:
@@ -163,7 +163,7 @@ class Arrays(Side):
         return f"empty({_shape(value)}, y{i}_dtype)"
 
 
-class Tensors(Side):
+class Tensors(ArgumentClass):
     """PyTorch's tensors; `empty_like` is its quickest way to make one of a size that is known."""
 
     def __init__(self, names: dict[str, Any], torch: Any) -> None:

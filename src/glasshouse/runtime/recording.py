@@ -16,7 +16,7 @@ from glasshouse.record.reader import Recording
 from glasshouse.record.recorder import Recorder
 from glasshouse.record.schema import CandidateRow, ErrorRow, KernelRow, Text, TimeRow
 from glasshouse.record.titles import full_titles
-from glasshouse.record.writer import GraphBuilder, RecordingBuilder
+from glasshouse.record.writer import GraphWriter, RecordingBuilder
 from glasshouse.runtime.accuracy import measure_errors
 from glasshouse.runtime.buffers import keep_buffers
 from glasshouse.runtime.module import Module
@@ -111,7 +111,7 @@ def _measure(
     module: Module,
     inputs: Sequence[Any],
     count: int,
-    owner: GraphBuilder,
+    owner: GraphWriter,
     builder: RecordingBuilder,
 ) -> None:
     """Times by kernel against the wall, so that what is not attributed can be told."""

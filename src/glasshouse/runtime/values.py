@@ -12,12 +12,12 @@ from glasshouse.ir.graph import Value
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.program import Step
 from glasshouse.record.values import summary_of
-from glasshouse.record.writer import GraphBuilder
+from glasshouse.record.writer import GraphWriter
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.module import Module
 
 
-def keep_values(module: Module, inputs: Sequence[Any], owner: GraphBuilder) -> None:
+def keep_values(module: Module, inputs: Sequence[Any], owner: GraphWriter) -> None:
     """Range, NaNs and a histogram of every constant and of every kernel's outputs."""
 
     def keep(value: Value, array: Array) -> None:

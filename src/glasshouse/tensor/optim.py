@@ -26,7 +26,7 @@ from glasshouse.tensor.tensor import Tensor
 Parameters = Iterable[Any]
 
 
-class Group:
+class ParameterGroup:
     """Parameters with options in common."""
 
     def __init__(
@@ -70,14 +70,16 @@ class Optimizer(ABC):
                 self.prepare(group)
 
     # ----------------------------------------------------------------------------------- for rules
-    def prepare(self, group: Group) -> None:  # noqa: B027  # a rule without state needs none
+    def prepare(self, group: ParameterGroup) -> None:  # noqa: B027  # a rule without state needs none
         """Make the state of a group, once."""
 
     @abstractmethod
-    def update(self, group: Group, number: int, param: Tensor, grad: Any, common: Scalars) -> Any:
+    def update(
+        self, group: ParameterGroup, number: int, param: Tensor, grad: Any, common: Scalars
+    ) -> Any:
         """The new value of a parameter; `common` is what `before` gave."""
 
-    def before(self, group: Group) -> Scalars:
+    def before(self, group: ParameterGroup) -> Scalars:
         """What all parameters of a group share in one step."""
         return Scalars(rate=group.rate)
 
@@ -159,14 +161,16 @@ class SGD(Optimizer):
         options = {"momentum": momentum, "weight_decay": weight_decay, "dampening": dampening}
         super().__init__(params, {"lr": lr, **options, "nesterov": nesterov})
 
-    def prepare(self, group: Group) -> None:
+    def prepare(self, group: ParameterGroup) -> None:
         if group.options["momentum"]:
             group.new_state("momentum_buffer")
             if group.options["dampening"]:
                 # The first gradient is taken whole, later ones damped: 0 in the first step, then 1.
                 group.state["started"] = [array(0.0, name="started") for _ in group.params]
 
-    def update(self, group: Group, number: int, param: Tensor, grad: Any, common: Scalars) -> Any:
+    def update(
+        self, group: ParameterGroup, number: int, param: Tensor, grad: Any, common: Scalars
+    ) -> Any:
         options = group.options
         if options["weight_decay"]:
             grad = grad + param * options["weight_decay"]
@@ -198,12 +202,12 @@ class Adam(Optimizer):
         options = {"lr": lr, "betas": tuple(betas), "eps": eps, "weight_decay": weight_decay}
         super().__init__(params, options)
 
-    def prepare(self, group: Group) -> None:
+    def prepare(self, group: ParameterGroup) -> None:
         group.new_state("exp_avg")
         group.new_state("exp_avg_sq")
         group.state["step"] = [array(0.0, "float64", name="step")]
 
-    def before(self, group: Group) -> Scalars:
+    def before(self, group: ParameterGroup) -> Scalars:
         """The step's size and the scale of the second moment, in float64: near the first step
         1 - beta ** step has few digits left."""
         count = group.state["step"][0]
@@ -214,7 +218,9 @@ class Adam(Optimizer):
         kept = 1.0 - group.rate * group.options["weight_decay"]
         return Scalars(size=size, scale=scale, kept=kept)
 
-    def update(self, group: Group, number: int, param: Tensor, grad: Any, common: Scalars) -> Any:
+    def update(
+        self, group: ParameterGroup, number: int, param: Tensor, grad: Any, common: Scalars
+    ) -> Any:
         size, scale = (common.get(name, param.dtype) for name in ("size", "scale"))
         first, second = group.options["betas"]
         decay = group.options["weight_decay"]
@@ -245,14 +251,14 @@ class AdamW(Adam):
         super().__init__(params, lr, betas, eps, weight_decay)
 
 
-def _groups(params: Parameters, defaults: dict[str, Any]) -> list[Group]:
+def _groups(params: Parameters, defaults: dict[str, Any]) -> list[ParameterGroup]:
     """From tensors, (name, tensor) pairs, or dicts with "params" and options of their own."""
     given = list(params)
     if not given:
         raise TypeMismatch("an optimiser needs parameters; the list is empty", LAZY.where())
     if not isinstance(given[0], Mapping):
         given = [{"params": given}]
-    out: list[Group] = []
+    out: list[ParameterGroup] = []
     count = 0
     for entry in given:
         unknown = set(entry) - {"params", *defaults}
@@ -267,5 +273,5 @@ def _groups(params: Parameters, defaults: dict[str, Any]) -> list[Group]:
             named.append((name or f"param.{count}", param))
             count += 1
         options = defaults | {k: v for k, v in entry.items() if k != "params"}
-        out.append(Group(named, options, f"group.{len(out)}." if len(given) > 1 else ""))
+        out.append(ParameterGroup(named, options, f"group.{len(out)}." if len(given) > 1 else ""))
     return out

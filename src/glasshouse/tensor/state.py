@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 Labels = tuple[tuple[str, str], ...]
 
 
-class State(threading.local):
+class ThreadState(threading.local):
     """What each thread has for itself; class attributes are the values that it starts with."""
 
     gradients: bool = True  # whether what is computed from a tensor that needs a gradient needs one
@@ -30,7 +30,7 @@ class State(threading.local):
     capture: Capture | None = None  # set while `trace` runs the user's function
 
 
-STATE = State()
+STATE = ThreadState()
 
 
 @contextmanager

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import numpy as np
 
-from glasshouse.backend.base import Source, backend_named
+from glasshouse.backend.base import GeneratedSource, backend_named
 from glasshouse.ir import Graph, GraphBuilder
 from glasshouse.passes import PassContext
 from glasshouse.passes.pipeline import optimize_program
 
 
-def rendered(graph: Graph) -> Source:
+def rendered(graph: Graph) -> GeneratedSource:
     options: dict[str, dict[str, object]] = {"resolve_variant": {"measure": "none"}}
     return backend_named("cpu").render(optimize_program(graph, PassContext(options=options)))
 
 
-def ops_of_line(source: Source, kernel: str, word: str) -> tuple[int, ...]:
+def ops_of_line(source: GeneratedSource, kernel: str, word: str) -> tuple[int, ...]:
     """Of the only line with a word."""
     lines = source.kernels[kernel].splitlines()
     assert len(lines) == len(source.lines[kernel])

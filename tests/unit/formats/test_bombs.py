@@ -17,7 +17,7 @@ from fuzz.bombs import BOMBS, glass, table
 from glasshouse import formats
 from glasshouse.errors import FormatError, GlasshouseError, LimitExceeded, Unsupported
 from glasshouse.record import Recording, RecordingBuilder
-from glasshouse.record.budget import Budget, Limits
+from glasshouse.record.budget import Budget, ReadLimits
 from glasshouse.record.schema import GroupRow
 from glasshouse.show.report import report
 
@@ -206,7 +206,7 @@ def test_limits_grow_with_the_file() -> None:
 
 def test_reading_has_a_deadline() -> None:
     now = [0.0]
-    budget = Budget("x", 0, Limits(seconds=60), lambda: now[0])
+    budget = Budget("x", 0, ReadLimits(seconds=60), lambda: now[0])
     budget.place = lambda: "byte 7"
     for _ in range(10_000):
         budget.spend("names")

@@ -19,7 +19,7 @@ from glasshouse import formats
 from glasshouse.errors import FormatError
 from glasshouse.formats.json_kind import json_kind, outer_keys
 from glasshouse.formats.kinds import kind_of
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 from glasshouse.record import RecordingBuilder
 
 SUFFIXES = [
@@ -146,11 +146,11 @@ def test_files_beside_cannot_be_elsewhere(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("x")
     (inner / "file").write_text("x")
     (inner / "link").symlink_to(tmp_path / "secret")
-    source = Source(inner / "file")
+    source = SourceFile(inner / "file")
     assert source.beside("file") == (inner / "file").resolve()
     for name in ("../secret", "/etc/passwd", "link", "", "a\0b", "none"):
         assert source.beside(name) is None
-    assert Source(b"x", "file").beside("file") is None
+    assert SourceFile(b"x", "file").beside("file") is None
 
 
 def test_families_of_ops() -> None:

@@ -16,7 +16,7 @@ from format_files import DATA, group_paths, shared
 from glasshouse import formats
 from glasshouse.errors import FormatError
 from glasshouse.formats.jittor.jit_key import decode
-from glasshouse.formats.jittor.trace import Frame
+from glasshouse.formats.jittor.trace import StackEntry
 from glasshouse.record import Recording
 from glasshouse.record.schema import DataRow, KernelRow, NodeRow, SummaryRow
 
@@ -50,7 +50,9 @@ def test_edges_and_ids_are_those_of_the_file(name: str) -> None:
     for id, node in nodes.items():
         assert node.input_nodes == raw[id]["inputs"]
         assert dict(zip(node.attr_keys, node.attr_values, strict=True)) == raw[id]["attrs"]
-        assert [Frame.parse(f).name for f in node.frames] == [s["name"] for s in raw[id]["stacks"]]
+        assert [StackEntry.parse(f).name for f in node.frames] == [
+            s["name"] for s in raw[id]["stacks"]
+        ]
 
 
 def test_phases_stand_side_by_side_with_the_hierarchy_inside() -> None:

@@ -11,7 +11,7 @@ import pytest
 from glasshouse.errors import FormatError
 from glasshouse.formats.onnx.schema import MESSAGES
 from glasshouse.formats.protobuf import Message, read, schemas
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 
 KINDS = {
     1: "double", 2: "float", 3: "int", 5: "int", 9: "text", 11: "message", 12: "bytes", 14: "int",
@@ -29,7 +29,7 @@ PERSON = schemas(
 
 
 def person(data: bytes) -> Message:
-    return read(Source(data, "person.bin"), PERSON, "a person")
+    return read(SourceFile(data, "person.bin"), PERSON, "a person")
 
 
 def varint(value: int) -> bytes:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from glasshouse.errors import FormatError, LimitExceeded
 from glasshouse.formats.unpickle import load
-from glasshouse.record.budget import Budget, Limits
+from glasshouse.record.budget import Budget, ReadLimits
 
 keys = st.text(max_size=5) | st.integers(-(2**59), 2**59)
 plain = st.recursive(
@@ -115,7 +115,7 @@ def test_memory_is_bounded_by_the_size_of_the_file() -> None:
 
 
 def test_a_million_empty_lists_are_refused() -> None:
-    budget = Budget("x", 100, Limits(objects=100_000))
+    budget = Budget("x", 100, ReadLimits(objects=100_000))
     with pytest.raises(LimitExceeded, match="100,001 lists and objects"):
         load(b"(" + b"]" * 1_000_000 + b"l.", "x", budget)
 

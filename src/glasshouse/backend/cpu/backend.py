@@ -11,11 +11,11 @@ from glasshouse.backend.base import (
     Array,
     DeviceMemory,
     Executable,
+    GeneratedSource,
     Interface,
     Limits,
     Progress,
     SavedModel,
-    Source,
 )
 from glasshouse.backend.cpu.build import build, salt_of
 from glasshouse.backend.cpu.c_api import c_interface
@@ -45,10 +45,10 @@ class CpuBackend:
     def identity(self) -> str:
         return salt_of(toolchain())
 
-    def render(self, program: Program) -> Source:
+    def render(self, program: Program) -> GeneratedSource:
         return emit(program)
 
-    def build(self, source: Source, progress: Progress | None = None) -> Path:
+    def build(self, source: GeneratedSource, progress: Progress | None = None) -> Path:
         return build(source, progress)
 
     def load(self, library: Path, needs: Mapping[str, Any] | None = None) -> Executable:

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from glasshouse.backend.base import Progress, Source
+from glasshouse.backend.base import GeneratedSource, Progress
 from glasshouse.backend.cache import hash_text
 from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.cache_size import keep_within_limit
@@ -30,7 +30,7 @@ from glasshouse.errors import BuildError
 _LOG = logging.getLogger("glasshouse.build")
 
 
-def build(source: Source, progress: Progress | None = None) -> Path:
+def build(source: GeneratedSource, progress: Progress | None = None) -> Path:
     """The shared library of a program; what the cache has is not built again."""
     tools = toolchain()
     folder = made_cache_folder()

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from glasshouse.backend.base import Source
+from glasshouse.backend.base import GeneratedSource
 from glasshouse.backend.cpu.cxx import C_TYPE
 from glasshouse.backend.cpu.headers import include_apart
 from glasshouse.backend.cpu.recipe import CpuSource
-from glasshouse.backend.cpu.render import Function, form_bytes, form_text, render
+from glasshouse.backend.cpu.render import KernelFunction, form_bytes, form_text, render
 from glasshouse.backend.cpu.routines import FORMS
 from glasshouse.ir.graph import Value
 from glasshouse.lower.plan import MemoryPlan
@@ -22,7 +22,7 @@ _EXPORT = 'extern "C" __attribute__((visibility("default"))) '
 _HEAD = '#include "glasshouse/kernels.h"\n'
 
 
-def emit(program: Program) -> Source:
+def emit(program: Program) -> GeneratedSource:
     """The files of a decided program."""
     functions = {k.name: render(k, program.symbols) for k in program.kernels}
     return CpuSource(
@@ -33,7 +33,7 @@ def emit(program: Program) -> Source:
     )
 
 
-def kernel_source(function: Function) -> str:
+def kernel_source(function: KernelFunction) -> str:
     """One kernel as a file; the ops that it computes stand above it.
 
     It is named after its content and weak: objects built for other programs may hold it as well.
@@ -43,12 +43,12 @@ def kernel_source(function: Function) -> str:
     return f"{head}void {function.symbol}{function.text}\n"
 
 
-def _lines_above(function: Function) -> int:
+def _lines_above(function: KernelFunction) -> int:
     """Of a kernel's file, before the line with its parameters: headers and the names of ops."""
     return 2 + len(function.recipe.headers)
 
 
-def _main(program: Program, plan: MemoryPlan, functions: Mapping[str, Function]) -> str:
+def _main(program: Program, plan: MemoryPlan, functions: Mapping[str, KernelFunction]) -> str:
     apart = [FORMS[packed.form.kind].header for packed in plan.packed]
     lines = [_HEAD + include_apart(name for name in apart if name)]
     lines += [f"void {f.symbol}({f.parameters});" for f in functions.values()]
@@ -91,7 +91,7 @@ def _prepare(plan: MemoryPlan, packs: Mapping[str, str]) -> list[str]:
     return [*lines, "}"]
 
 
-def _run(program: Program, plan: MemoryPlan, functions: Mapping[str, Function]) -> list[str]:
+def _run(program: Program, plan: MemoryPlan, functions: Mapping[str, KernelFunction]) -> list[str]:
     """Segments end at fallbacks; `from` and `to` count steps."""
     lines = [
         _EXPORT + "int glasshouse_run(",

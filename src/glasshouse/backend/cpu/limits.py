@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from glasshouse.backend.base import Limits, Source
+from glasshouse.backend.base import GeneratedSource, Limits
 from glasshouse.backend.cache import hash_text, write_whole
 from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.cpu.build import build, salt_of
@@ -68,7 +68,7 @@ def _text() -> str:
 
 
 def _measured(threads: int) -> Limits:
-    library: Any = ctypes.CDLL(str(build(Source({}, _text()))))
+    library: Any = ctypes.CDLL(str(build(GeneratedSource({}, _text()))))
     library.glasshouse_pool.restype = ctypes.c_void_p
     for name in ("compute", "read", "copy"):
         getattr(library, f"glasshouse_{name}").restype = ctypes.c_double

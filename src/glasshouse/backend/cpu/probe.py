@@ -6,12 +6,12 @@ convolutions of every model: no candidate has to be compiled with its epilogue f
 
 from __future__ import annotations
 
-from glasshouse.backend.base import Source
+from glasshouse.backend.base import GeneratedSource
 from glasshouse.backend.cpu.conv import IN_FLOAT32, WINOGRAD_TILE
 from glasshouse.backend.cpu.cxx import C_TYPE
 from glasshouse.backend.cpu.emit import kernel_source
 from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, CpuSource, Recipe, with_dot
-from glasshouse.backend.cpu.render import Function
+from glasshouse.backend.cpu.render import KernelFunction
 from glasshouse.ir.dtype import as_dtype, float32
 
 _SHAPE = (
@@ -61,7 +61,7 @@ def conv_ways(dtype: str) -> dict[str, Functions]:
     return ways
 
 
-def probe_source(dtype: str) -> Source:
+def probe_source(dtype: str) -> GeneratedSource:
     """A library with `glasshouse_probe(way, ...)`; ways count in the order of `conv_ways`."""
     ctype = C_TYPE[as_dtype(dtype)]
     kernels = [_kernel(way, dtype, functions) for way, functions in conv_ways(dtype).items()]
@@ -91,7 +91,7 @@ def _parameters(ctype: str) -> str:
     )
 
 
-def _kernel(way: str, dtype: str, functions: Functions) -> Function:
+def _kernel(way: str, dtype: str, functions: Functions) -> KernelFunction:
     weights, work, pack, run = functions
     parameters = _parameters(C_TYPE[as_dtype(dtype)])
     text = (
@@ -100,7 +100,9 @@ def _kernel(way: str, dtype: str, functions: Functions) -> Function:
         f"  else if (what == {PACK}) gh::{pack}(pool, w, {_STRIDES}, s, packed);\n"
         f"  else gh::{run}(pool, s, x, packed, work, {_STORE});\n}}"
     )
-    return Function(f"k_probe_conv_{way}", ("Conv",), parameters, text, (), _recipe(way, dtype))
+    return KernelFunction(
+        f"k_probe_conv_{way}", ("Conv",), parameters, text, (), _recipe(way, dtype)
+    )
 
 
 def _recipe(way: str, dtype: str) -> Recipe:

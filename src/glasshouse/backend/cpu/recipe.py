@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from glasshouse.backend.base import Source
+from glasshouse.backend.base import GeneratedSource
 from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64, int8
 
 WINOGRAD_PART = {
@@ -46,7 +46,7 @@ def with_dot(dtype: DType, seconds: float, level: str = "-O3") -> Recipe:
 
 
 @dataclass(frozen=True)
-class CpuSource(Source):
+class CpuSource(GeneratedSource):
     """Generated code that knows how it is compiled; other code is compiled as usual."""
 
     recipes: Mapping[str, Recipe] = field(default_factory=dict)

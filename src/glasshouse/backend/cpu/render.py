@@ -21,7 +21,7 @@ from glasshouse.lower.workspace import places
 
 
 @dataclass(frozen=True)
-class Function:
+class KernelFunction:
     """A kernel's function: `text` is its parameter list and body, without its name.
 
     `lines` has, for each line of the text, the positions in the kernel's group of the ops that the
@@ -43,7 +43,7 @@ class Function:
         return f"{words}_{hashlib.sha256(content).hexdigest()[:12]}"
 
 
-def render(kernel: Kernel, symbols: Sequence[Symbol]) -> Function:
+def render(kernel: Kernel, symbols: Sequence[Symbol]) -> KernelFunction:
     """A kernel as C++; the program's symbols are handed over as numbers."""
     out = KernelText(kernel)
     for name, dtype, offset in places(kernel):
@@ -61,7 +61,7 @@ def render(kernel: Kernel, symbols: Sequence[Symbol]) -> Function:
     lines = [f"({parameters}) {{", *bound, *out.lines, "}"]
     ops: list[Ops] = [(), *((),) * len(bound), *out.ops, ()]
     recipe = recipe_of(kernel)
-    return Function(kernel.name, kernel.ops, parameters, "\n".join(lines), tuple(ops), recipe)
+    return KernelFunction(kernel.name, kernel.ops, parameters, "\n".join(lines), tuple(ops), recipe)
 
 
 def recipe_of(kernel: Kernel) -> Recipe:

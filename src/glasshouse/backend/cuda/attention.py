@@ -4,7 +4,14 @@ queries, a block for each query."""
 from __future__ import annotations
 
 from glasshouse.backend.cpu.cxx import C_TYPE, index_text, number_text, size_text
-from glasshouse.backend.cuda.routine import Routine, hand_over, least, lies_whole, most, neighbours
+from glasshouse.backend.cuda.routine import (
+    CudaRoutine,
+    hand_over,
+    least,
+    lies_whole,
+    most,
+    neighbours,
+)
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim
@@ -153,4 +160,4 @@ def _flag(value: object) -> str:
     return "true" if value else "false"
 
 
-ROUTINES = {ATTENTION: Routine(_attention)}
+ROUTINES = {ATTENTION: CudaRoutine(_attention)}

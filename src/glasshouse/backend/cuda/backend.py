@@ -18,11 +18,11 @@ from glasshouse.backend.base import (
     Array,
     DeviceMemory,
     Executable,
+    GeneratedSource,
     Interface,
     Limits,
     Progress,
     SavedModel,
-    Source,
 )
 from glasshouse.backend.cuda.build import build, headers_hash
 from glasshouse.backend.cuda.device import Gpu, gpu
@@ -61,16 +61,16 @@ class CudaBackend:
     def identity(self) -> str:
         return f"cuda {__version__} {self.arch} {headers_hash()}"
 
-    def render(self, program: Program) -> Source:
+    def render(self, program: Program) -> GeneratedSource:
         kernels = {k.name: render(k) for k in program.kernels}
-        return Source(
+        return GeneratedSource(
             {name: k.text for name, k in kernels.items()},
             program_text(program, kernels, self.arch),
             {name: k.lines for name, k in kernels.items()},
             "cuda",
         )
 
-    def build(self, source: Source, progress: Progress | None = None) -> Path:
+    def build(self, source: GeneratedSource, progress: Progress | None = None) -> Path:
         return build(source, progress)
 
     def load(self, library: Path, needs: Mapping[str, Any] | None = None) -> Executable:

@@ -11,7 +11,7 @@ from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
-from glasshouse.backend.base import Progress, Source
+from glasshouse.backend.base import GeneratedSource, Progress
 from glasshouse.backend.cache import hash_text, temporary_file
 from glasshouse.backend.cache_folder import made_cache_folder, no_room
 from glasshouse.backend.cuda.nvrtc import compile_cubin, version
@@ -25,7 +25,7 @@ def headers_hash() -> str:
     return hash_text("".join(p.read_text() for p in sorted(INCLUDE.rglob("*.cuh"))))
 
 
-def build(source: Source, progress: Progress | None = None) -> Path:
+def build(source: GeneratedSource, progress: Progress | None = None) -> Path:
     """The file that `CudaExecutable` loads."""
     arch = str(json.loads(source.main)["arch"])
     folder = made_cache_folder()

@@ -7,7 +7,7 @@ from __future__ import annotations
 from glasshouse.backend.cpu.cxx import C_TYPE, size_text
 from glasshouse.backend.cpu.image import Image, gradient_image, image_of
 from glasshouse.backend.cuda.matmul import HALVES, SIMT, Product, gemm_needs, typical
-from glasshouse.backend.cuda.routine import Routine, hand_over, most
+from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, most
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cuda.tiles import ways
 from glasshouse.errors import Unsupported
@@ -147,4 +147,4 @@ def _flag(value: object) -> str:
     return "true" if value else "false"
 
 
-ROUTINES = {CONV: Routine(_conv, _needs), DEPTHWISE: Routine(_depthwise)}
+ROUTINES = {CONV: CudaRoutine(_conv, _needs), DEPTHWISE: CudaRoutine(_depthwise)}

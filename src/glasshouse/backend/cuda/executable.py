@@ -16,7 +16,7 @@ import numpy as np
 
 from glasshouse.backend.cuda.device import Gpu, gpu
 from glasshouse.backend.cuda.forms import form_bytes, prepared
-from glasshouse.backend.cuda.graph import Node, StepGraph
+from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
 from glasshouse.backend.cuda.plan import dim_value
 from glasshouse.backend.cuda.target import capability
 from glasshouse.errors import FormatError, Unsupported
@@ -207,8 +207,8 @@ class _Loaded:
         self.last = graph
         return graph
 
-    def _nodes(self, sizes: Mapping[str, int], begin: int, end: int) -> list[Node]:
-        out: list[Node] = []
+    def _nodes(self, sizes: Mapping[str, int], begin: int, end: int) -> list[LaunchNode]:
+        out: list[LaunchNode] = []
         for i, (step, launch, function, cells) in enumerate(self._launches):
             if not begin <= step < end:
                 continue
@@ -220,7 +220,7 @@ class _Loaded:
                 self.cells[cells[0] + 1] = self._room_for_counters(counters)
             parameters = ctypes.addressof(self._parameters[i])
             out.append(
-                Node(
+                LaunchNode(
                     step, function, (grid[0], grid[1], grid[2]), launch["threads"],
                     launch["shared"], parameters, cells,
                 )

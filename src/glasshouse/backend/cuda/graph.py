@@ -20,7 +20,7 @@ Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)
-class Node:
+class LaunchNode:
     """One launch of a step: its function, grid, and which cells hold its arguments."""
 
     step: int
@@ -38,7 +38,7 @@ class StepGraph:
     def __init__(
         self,
         cuda: Driver,
-        nodes: Sequence[Node],
+        nodes: Sequence[LaunchNode],
         cells: Array,
         timed: bool = False,
         overlapping: bool = False,
@@ -78,7 +78,7 @@ class StepGraph:
         after = (ctypes.c_void_p * 1)(before)
         return self.driver.address(kind, graph, after if before else None, int(before != 0), what)
 
-    def _described(self, node: Node) -> KernelNode:
+    def _described(self, node: LaunchNode) -> KernelNode:
         made = KernelNode()
         made.function = node.function
         made.grid[:] = node.grid

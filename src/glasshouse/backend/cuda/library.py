@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from glasshouse.backend.cpu.cxx import COMPUTE_TYPE, size_text
 from glasshouse.backend.cpu.planes import row, three, windows_text
-from glasshouse.backend.cuda.routine import Routine, hand_over
+from glasshouse.backend.cuda.routine import CudaRoutine, hand_over
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.graph import Node
@@ -124,9 +124,9 @@ def _flag(value: object) -> str:
 
 
 ROUTINES = {
-    POOL: Routine(_pool),
-    PLANES: Routine(_places),
-    "argmax": Routine(_line),
-    "argmin": Routine(_line),
-    "cumsum": Routine(_line),
+    POOL: CudaRoutine(_pool),
+    PLANES: CudaRoutine(_places),
+    "argmax": CudaRoutine(_line),
+    "argmin": CudaRoutine(_line),
+    "cumsum": CudaRoutine(_line),
 }

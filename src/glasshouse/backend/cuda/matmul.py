@@ -8,7 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from glasshouse.backend.cpu.cxx import C_TYPE, index_text, size_text
-from glasshouse.backend.cuda.routine import Routine, hand_over, least, lies_whole, most, neighbours
+from glasshouse.backend.cuda.routine import (
+    CudaRoutine,
+    hand_over,
+    least,
+    lies_whole,
+    most,
+    neighbours,
+)
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cuda.tiles import way_named, ways
 from glasshouse.errors import Unsupported
@@ -264,4 +271,4 @@ def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-ROUTINES = {GEMM: Routine(_gemm, _needs), BATCHED: Routine(_gemm, _needs)}
+ROUTINES = {GEMM: CudaRoutine(_gemm, _needs), BATCHED: CudaRoutine(_gemm, _needs)}

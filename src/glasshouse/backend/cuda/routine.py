@@ -14,7 +14,7 @@ from glasshouse.lower.target import Needs, needs_nothing
 
 
 @dataclass(frozen=True)
-class Routine:
+class CudaRoutine:
     """How a tile is rendered and what it needs."""
 
     render: Callable[[CudaText, Tile], None]

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from glasshouse.backend.cuda import attention, conv, library, matmul
-from glasshouse.backend.cuda.routine import Routine
+from glasshouse.backend.cuda.routine import CudaRoutine
 
-ROUTINES: dict[str, Routine] = {
+ROUTINES: dict[str, CudaRoutine] = {
     **attention.ROUTINES,
     **conv.ROUTINES,
     **library.ROUTINES,

@@ -24,11 +24,11 @@ from glasshouse.backend.base import (
     Array,
     DeviceMemory,
     Executable,
+    GeneratedSource,
     Interface,
     Limits,
     Progress,
     SavedModel,
-    Source,
 )
 from glasshouse.backend.cache import hash_text, write_whole
 from glasshouse.backend.cache_folder import made_cache_folder
@@ -60,7 +60,7 @@ class InterpBackend:
     def identity(self) -> str:
         return f"interp {__version__}"
 
-    def render(self, program: Program) -> Source:
+    def render(self, program: Program) -> GeneratedSource:
         plan = program.memory
         lines = [f"symbols {' '.join(s.name for s in program.symbols)}"]
         for number, step in enumerate(program.steps):
@@ -68,9 +68,9 @@ class InterpBackend:
                 places = [_place(v, program, plan) for v in (*step.operands, *step.outputs)]
                 lines.append(f"step {number} {step.kernel.name} {' '.join(places)}")
         kernels = {k.name: print_kernel(k) for k in program.kernels}
-        return Source(kernels, "\n".join(lines) + "\n", language="kernel ir")
+        return GeneratedSource(kernels, "\n".join(lines) + "\n", language="kernel ir")
 
-    def build(self, source: Source, progress: Progress | None = None) -> Path:
+    def build(self, source: GeneratedSource, progress: Progress | None = None) -> Path:
         text = "".join(source.kernels.values()) + source.main
         path = made_cache_folder() / f"{hash_text(text)}.kernels"
         write_whole(path, text)

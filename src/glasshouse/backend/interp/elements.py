@@ -38,7 +38,7 @@ _DIVISIONS = ("floor_divide", "remainder")
 
 
 @dataclass
-class Scope:
+class Bindings:
     """What is known at a statement: sizes, buffers (flat, as stored), loop variables, variables."""
 
     sizes: Mapping[str, int]

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.interp.elements import Array, Scope, held_type
+from glasshouse.backend.interp.elements import Array, Bindings, held_type
 from glasshouse.ir.dtype import finish
 from glasshouse.ir.op import REGISTRY
 from glasshouse.lower.kernel.index import Loop
@@ -39,7 +39,7 @@ def run_kernel(kernel: Kernel, memory: Mapping[str, Array], sizes: Mapping[str, 
     Gives 0; 1 for an index from data outside of what it indexes, -1 for a division by zero.
     """
     buffers = dict(memory)
-    scope = Scope(sizes, buffers, {b.name: b.dtype for b in kernel.buffers})
+    scope = Bindings(sizes, buffers, {b.name: b.dtype for b in kernel.buffers})
     for temporary in kernel.with_role(TEMPORARY):
         buffers[temporary.name] = np.zeros(scope.size(temporary.size), temporary.dtype.storage)
     for statement in kernel.body:
@@ -47,7 +47,7 @@ def run_kernel(kernel: Kernel, memory: Mapping[str, Array], sizes: Mapping[str, 
     return scope.fault
 
 
-def _nest(statement: Statement, scope: Scope) -> None:
+def _nest(statement: Statement, scope: Bindings) -> None:
     """A statement of the kernel itself; the loops inside have an axis each."""
     depth = _depth((statement,))
     if isinstance(statement, For) and depth:
@@ -62,7 +62,7 @@ def _nest(statement: Statement, scope: Scope) -> None:
         _run((statement,), scope, 0, depth)
 
 
-def _run(statements: Iterable[Statement], scope: Scope, at: int, depth: int) -> None:
+def _run(statements: Iterable[Statement], scope: Bindings, at: int, depth: int) -> None:
     """Statements inside of `at` loops, in a nest that is `depth` loops deep."""
     for s in statements:
         match s:
@@ -82,13 +82,13 @@ def _run(statements: Iterable[Statement], scope: Scope, at: int, depth: int) -> 
                 _tile(s, scope)
 
 
-def _bind(scope: Scope, loop: Loop, at: int, depth: int) -> None:
+def _bind(scope: Bindings, loop: Loop, at: int, depth: int) -> None:
     shape = [1] * depth
     shape[at] = scope.size(loop.extent)
     scope.loops[loop] = np.arange(shape[at]).reshape(shape)
 
 
-def _fold(fold: Fold, scope: Scope, at: int, depth: int) -> None:
+def _fold(fold: Fold, scope: Bindings, at: int, depth: int) -> None:
     axes = tuple(range(at, at + len(fold.loops)))
     for axis, loop in zip(axes, fold.loops, strict=True):
         _bind(scope, loop, axis, depth)
@@ -122,7 +122,7 @@ _FOLDS: dict[str, Callable[[Array, tuple[int, ...], np.dtype[Any]], Array]] = {
 
 
 # ------------------------------------------------------------------------------------------- tiles
-def _tile(tile: Tile, scope: Scope) -> None:
+def _tile(tile: Tile, scope: Bindings) -> None:
     """The op's meaning on the operands; then its results go where they are wanted."""
     op = REGISTRY[tile.op]
     operands = [_operand(o, scope) for o in tile.operands]
@@ -137,7 +137,7 @@ def _tile(tile: Tile, scope: Scope) -> None:
         _hand_over(tile, results[0], scope)
 
 
-def _operand(operand: Operand, scope: Scope) -> Array:
+def _operand(operand: Operand, scope: Bindings) -> Array:
     rank = len(operand.loops)
     for axis, loop in enumerate(operand.loops):
         _bind(scope, loop, axis, rank)
@@ -145,7 +145,7 @@ def _operand(operand: Operand, scope: Scope) -> Array:
     return np.ascontiguousarray(np.broadcast_to(scope.value(operand.element), shape))
 
 
-def _hand_over(tile: Tile, result: Array, scope: Scope) -> None:
+def _hand_over(tile: Tile, result: Array, scope: Bindings) -> None:
     """Each element of the result to the epilogue, in the order in which the variables count."""
     lies = result if tile.order is None else result.transpose(tile.order)
     extents = [scope.size(v.extent) for v in tile.variables]
@@ -169,7 +169,7 @@ def _depth(statements: Iterable[Statement]) -> int:
     return most
 
 
-def _turns(statements: Iterable[Statement], scope: Scope) -> int:
+def _turns(statements: Iterable[Statement], scope: Bindings) -> int:
     """The most turns that a statement inside of one turn has."""
     most = 1
     for s in statements:

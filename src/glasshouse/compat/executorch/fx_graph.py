@@ -18,14 +18,14 @@ from glasshouse.compat.executorch.modules import module_of
 from glasshouse.compat.executorch.names import argument_names, leaves, op_name, text, types_of
 from glasshouse.formats.kinds import kind_of
 from glasshouse.formats.pt2.read import frames_of, user_line
-from glasshouse.record import GraphBuilder, RecordingBuilder
+from glasshouse.record import GraphWriter, RecordingBuilder
 
 
 @dataclass
 class Part:
     """A graph that is still to be read, and where it goes."""
 
-    builder: GraphBuilder
+    builder: GraphWriter
     module: torch.fx.GraphModule
     roles: Mapping[str, tuple[str, str]] = field(default_factory=dict)  # input -> op, target
 

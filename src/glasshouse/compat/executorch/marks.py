@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from glasshouse.compat.executorch.clusters import find_clusters
-from glasshouse.record import GraphBuilder
+from glasshouse.record import GraphWriter
 
 NameOf = Callable[[Any], str | None]
 
@@ -31,7 +31,7 @@ class Marks:
         self.cluster_of = cluster_of
         self.numbers: dict[str, int] = {}
 
-    def groups(self, nodes: Sequence[Any], builder: GraphBuilder) -> dict[Any, list[int]]:
+    def groups(self, nodes: Sequence[Any], builder: GraphWriter) -> dict[Any, list[int]]:
         """Rows of the groups of each fx node: the grouping "partition", the grouping "cluster"."""
         clusters = {n: name for n in nodes if (name := self.cluster_of(n))}
         clusters |= find_clusters(nodes, clusters)

@@ -15,7 +15,7 @@ from glasshouse.formats.hidet.inside import Inside, parse_graph, parse_task
 from glasshouse.formats.json_stream import read_json
 from glasshouse.formats.kinds import kind_of
 from glasshouse.formats.snapshots import SnapNode, Snapshot
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 from glasshouse.formats.stage_writer import StageWriter
 from glasshouse.record import Recording, RecordingBuilder
 from glasshouse.record.budget import Budget
@@ -37,12 +37,12 @@ def is_hidet(value: Any) -> bool:
     )
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of one file."""
     return _record(source.stem, [(source.stem, source)], source.budget)
 
 
-def folder_stages(source: Source) -> list[tuple[str, Path]]:
+def folder_stages(source: SourceFile) -> list[tuple[str, Path]]:
     """The JSON files of a folder in the order of the passes: unnumbered ones (as traced) first."""
     assert source.path is not None
     found = []
@@ -55,17 +55,17 @@ def folder_stages(source: Source) -> list[tuple[str, Path]]:
     return [(name, path) for _, name, path in found[:MAX_FILES]]
 
 
-def read_folder(source: Source) -> Recording:
+def read_folder(source: SourceFile) -> Recording:
     """The recording of a folder of `N_Pass.json` files, each a stage."""
     found = folder_stages(source)
     if not found:
         raise source.error("a folder without JSON files of a flow graph")
     budget = Budget(source.name, sum(path.stat().st_size for _, path in found))
-    stages = [(name, Source(path, budget=budget)) for name, path in found]
+    stages = [(name, SourceFile(path, budget=budget)) for name, path in found]
     return _record(Path(source.name).name, stages, budget)
 
 
-def _record(title: str, files: list[tuple[str, Source]], budget: Budget) -> Recording:
+def _record(title: str, files: list[tuple[str, SourceFile]], budget: Budget) -> Recording:
     made = RecordingBuilder(title, GENERATOR, budget)
     graph = made.graph(title)
     writer = StageWriter(graph)
@@ -76,7 +76,7 @@ def _record(title: str, files: list[tuple[str, Source]], budget: Budget) -> Reco
         graphs = [g for g in value["graphs"] if isinstance(g, dict)]
         if not graphs:
             raise source.error("a flow graph file without a graph")
-        snapshot = _Reader(source, made, graph.index).snapshot(graphs[0])
+        snapshot = _HidetReader(source, made, graph.index).snapshot(graphs[0])
         writer.add(snapshot, name, pass_name=name if number else "")
         if not number:
             graph.attrs.update(
@@ -86,14 +86,14 @@ def _record(title: str, files: list[tuple[str, Source]], budget: Budget) -> Reco
                 graph.attrs["name"] = graphs[0]["name"]
         for extra in graphs[1:]:
             other = made.graph(str(extra.get("name", "")) or f"graph {len(made.graphs)}")
-            StageWriter(other).add(_Reader(source, made, other.index).snapshot(extra), name)
+            StageWriter(other).add(_HidetReader(source, made, other.index).snapshot(extra), name)
     return made.finish()
 
 
-class _Reader:
+class _HidetReader:
     """One graph of one file."""
 
-    def __init__(self, source: Source, made: RecordingBuilder, graph: int) -> None:
+    def __init__(self, source: SourceFile, made: RecordingBuilder, graph: int) -> None:
         self.source = source
         self.made = made
         self.graph = graph

@@ -13,10 +13,10 @@ from pathlib import Path, PurePosixPath
 
 from glasshouse.formats.jittor.jit_key import decode
 from glasshouse.formats.jittor.phases import ORDER, phases
-from glasshouse.formats.jittor.trace import Execution, Frame, Trace, TraceNode, read_trace
+from glasshouse.formats.jittor.trace import Execution, StackEntry, Trace, TraceNode, read_trace
 from glasshouse.formats.kinds import kind_of
-from glasshouse.formats.source import Source
-from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
+from glasshouse.formats.source import SourceFile
+from glasshouse.record import GraphWriter, Recording, RecordingBuilder
 from glasshouse.record.open_file import open_regular
 from glasshouse.record.schema import NEVER, DataRow, KernelRow, SummaryRow, Text
 
@@ -25,12 +25,12 @@ GENERATOR = "jittor trace"
 MAX_CODE = 1 << 20
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of a `.pkl` trace."""
     return to_recording(read_trace(source), source)
 
 
-def to_recording(trace: Trace, source: Source) -> Recording:
+def to_recording(trace: Trace, source: SourceFile) -> Recording:
     made = RecordingBuilder(source.stem, GENERATOR, source.budget)
     graph = made.graph(source.stem)
     graph.stage("traced")
@@ -57,7 +57,7 @@ def to_recording(trace: Trace, source: Source) -> Recording:
 class _Groups:
     """The groupings that come from phases and stacks."""
 
-    def __init__(self, graph: GraphBuilder, trace: Trace) -> None:
+    def __init__(self, graph: GraphWriter, trace: Trace) -> None:
         self.graph = graph
         self.phase_of = phases(trace)
         # As a tree: (grouping, or the row of the group above; name) -> row.
@@ -78,7 +78,7 @@ class _Groups:
             self._at("layer", names, scopes),
         ]
 
-    def _at(self, grouping: str, path: tuple[str, ...], scopes: list[Frame]) -> int:
+    def _at(self, grouping: str, path: tuple[str, ...], scopes: list[StackEntry]) -> int:
         row = NEVER
         above: str | int = grouping
         skipped = len(path) - len(scopes)
@@ -102,7 +102,7 @@ class _Groups:
 
 
 def _node(
-    graph: GraphBuilder, node: TraceNode, by_id: dict[int, TraceNode], groups: list[int]
+    graph: GraphWriter, node: TraceNode, by_id: dict[int, TraceNode], groups: list[int]
 ) -> None:
     place = next((f for f in reversed(node.stack) if f.file), None)
     inputs = []
@@ -141,7 +141,7 @@ def type_of(node: TraceNode) -> str:
     return f"{node.attrs.get('dtype', '')}[{', '.join(d for d in shape if d)}]"
 
 
-def _kernels(graph: GraphBuilder, trace: Trace, source: Source) -> dict[int, int]:
+def _kernels(graph: GraphWriter, trace: Trace, source: SourceFile) -> dict[int, int]:
     """Add kernels and their groups; returns the group of each op (of its first execution)."""
     by_id = {node.id: node for node in trace.nodes}
     group_of: dict[int, int] = {}
@@ -176,7 +176,7 @@ def _kernels(graph: GraphBuilder, trace: Trace, source: Source) -> dict[int, int
     return group_of
 
 
-def _code(run: Execution, source: Source) -> str:
+def _code(run: Execution, source: SourceFile) -> str:
     """The generated source, if it is there.
 
     A trace names paths; believing it would let a stranger's file pull any file of this machine
@@ -199,7 +199,7 @@ def _code(run: Execution, source: Source) -> str:
     return ""
 
 
-def _executions(graph: GraphBuilder, trace: Trace) -> None:
+def _executions(graph: GraphWriter, trace: Trace) -> None:
     known = {node.id for node in trace.nodes}
     counts = Counter(op for run in trace.executions for op in run.ops if op in known)
     for op in sorted(counts):
@@ -209,7 +209,7 @@ def _executions(graph: GraphBuilder, trace: Trace) -> None:
             graph.add(DataRow("recomputed", op, float(counts[op] - 1)))
 
 
-def _summary(graph: GraphBuilder, node: TraceNode) -> None:
+def _summary(graph: GraphWriter, node: TraceNode) -> None:
     data = node.attrs.get("data", "")
     if not data:
         return

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from glasshouse.errors import FormatError
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 from glasshouse.formats.unpickle import brief, load
 from glasshouse.record.budget import Budget
 
@@ -22,7 +22,7 @@ MAX_ID = 2**31 - 1
 
 
 @dataclass(frozen=True)
-class Frame:
+class StackEntry:
     """An entry of a node's stack: a module scope, or a line of Python."""
 
     name: str
@@ -46,16 +46,16 @@ class Frame:
         return f"{place}{said} ({self.type})" if self.type else f"{place}{said}"
 
     @staticmethod
-    def parse(text: str) -> Frame:
+    def parse(text: str) -> StackEntry:
         """The inverse of `str`."""
         found = None
         if len(text) <= 10_000:
             found = re.fullmatch(r"(.*?):(\d+)(?: (.*?))?(?: \(([^()]*)\))?", text, re.DOTALL)
         if found is None:
-            return Frame(text, "", "", 0)
+            return StackEntry(text, "", "", 0)
         file, line, name, kind = found.groups()
         place = f"{file}:{line}"
-        return Frame(place if name is None else name, kind or "", file, int(line))
+        return StackEntry(place if name is None else name, kind or "", file, int(line))
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class TraceNode:
     id: int
     inputs: list[int]
     outputs: list[int]
-    stack: list[Frame]
+    stack: list[StackEntry]
     attrs: dict[str, str]
 
     @functools.cached_property
@@ -98,7 +98,7 @@ class Trace:
     executions: list[Execution]  # in order
 
 
-def read_trace(source: Source) -> Trace:
+def read_trace(source: SourceFile) -> Trace:
     """The trace in a pickle, or a FormatError."""
     value = load(source.data(), source.name, source.budget)
     if not isinstance(value, dict) or not isinstance(value.get("node_data"), dict):
@@ -149,14 +149,14 @@ def _ids(value: Any, budget: Budget) -> Iterator[int]:
         yield item
 
 
-def _frames(value: Any, budget: Budget) -> Iterator[Frame]:
+def _frames(value: Any, budget: Budget) -> Iterator[StackEntry]:
     if not isinstance(value, list | tuple):
         return
     budget.spend("items", len(value))
     for item in value:
         if isinstance(item, dict):
             line = item.get("lineno", 0)
-            yield Frame(
+            yield StackEntry(
                 _text(item.get("name", "")),
                 _text(item.get("type", "")),
                 _text(item.get("file_path", "")),

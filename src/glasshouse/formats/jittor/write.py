@@ -11,7 +11,7 @@ import re
 from typing import Any
 
 from glasshouse.formats.jittor.read import GENERATOR, VARIABLE
-from glasshouse.formats.jittor.trace import Frame
+from glasshouse.formats.jittor.trace import StackEntry
 from glasshouse.record import GraphView, Recording, StageView
 from glasshouse.record.schema import KernelRow, NodeRow
 
@@ -125,7 +125,7 @@ def _variable(node: NodeRow, port: int) -> dict[str, str]:
 
 
 def _stack(node: NodeRow) -> list[dict[str, Any]]:
-    frames = [Frame.parse(text) for text in node.frames]
+    frames = [StackEntry.parse(text) for text in node.frames]
     return [
         dict(_GRAD)
         if f.is_grad

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from glasshouse.formats.mlir.statements import Op
+from glasshouse.formats.mlir.statements import MlirOp
 from glasshouse.formats.mlir.types import readable_type
 from glasshouse.formats.printed import end_of_string, split_top
 
@@ -16,7 +16,7 @@ MAX_ATTR = 2000
 MAX_RESULTS = 10_000
 
 
-def op_name(op: Op) -> str:
+def op_name(op: MlirOp) -> str:
     """The name of an op, behind its results."""
     results = RESULTS.match(op.text)
     found = NAME.match(op.text, results.end() if results else 0)

@@ -23,11 +23,11 @@ from glasshouse.formats.mlir.op_text import (
     take_location,
     without_defined,
 )
-from glasshouse.formats.mlir.statements import Op, Region, parse
+from glasshouse.formats.mlir.statements import MlirOp, Region, parse
 from glasshouse.formats.mlir.types import result_types, signature
 from glasshouse.formats.printed import split_top
-from glasshouse.formats.source import Source
-from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
+from glasshouse.formats.source import SourceFile
+from glasshouse.record import GraphWriter, Recording, RecordingBuilder
 
 GENERATOR = "mlir"
 _VALUE = re.compile(r"%[\w$.-]+(?:#\d+)?")
@@ -39,12 +39,12 @@ _FUNCTIONS = ("func.func", "func", "stablehlo.func", "llvm.func")
 _RETURNS = ("return", "func.return", "stablehlo.return", "mhlo.return")
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of an `.mlir` file."""
     top, aliases = parse(source)
     made = RecordingBuilder(source.stem, GENERATOR, source.budget)
-    reader = _File(source, made, aliases)
-    loose: list[Op] = []
+    reader = _MlirFile(source, made, aliases)
+    loose: list[MlirOp] = []
     waiting = list(reversed(top.ops))
     while waiting:
         op = waiting.pop()
@@ -68,21 +68,21 @@ def read(source: Source) -> Recording:
 
 @dataclass
 class _Waiting:
-    graph: GraphBuilder
+    graph: GraphWriter
     region: Region
     arguments: str
-    outer: _Scope | None
+    outer: _Region | None
 
 
 @dataclass
-class _Scope:
+class _Region:
     """The values that a region can see: its own, then those around it."""
 
     values: dict[str, tuple[int, int]]
-    outer: _Scope | None
+    outer: _Region | None
 
     def has(self, name: str) -> bool:
-        scope: _Scope | None = self
+        scope: _Region | None = self
         while scope is not None:
             if name in scope.values:
                 return True
@@ -90,15 +90,15 @@ class _Scope:
         return False
 
 
-class _File:
-    def __init__(self, source: Source, made: RecordingBuilder, aliases: dict[str, str]) -> None:
+class _MlirFile:
+    def __init__(self, source: SourceFile, made: RecordingBuilder, aliases: dict[str, str]) -> None:
         self.source = source
         self.made = made
         self.aliases = aliases
-        self.functions: dict[str, Op] = {}
+        self.functions: dict[str, MlirOp] = {}
         self.graph_of: dict[str, int] = {}
 
-    def run(self, loose: list[Op]) -> None:
+    def run(self, loose: list[MlirOp]) -> None:
         waiting: list[_Waiting] = []
         if loose:
             graph = self.made.graph(self.source.stem)
@@ -136,7 +136,7 @@ class _File:
 class _Body:
     """One region as a graph."""
 
-    def __init__(self, owner: _File, todo: _Waiting) -> None:
+    def __init__(self, owner: _MlirFile, todo: _Waiting) -> None:
         self.owner = owner
         self.graph = todo.graph
         self.region = todo.region
@@ -174,7 +174,7 @@ class _Body:
             return (-1, 0)
         return (found[0], int(port)) if port and len(port) < 7 else found
 
-    def _op(self, op: Op, outputs: list[tuple[int, int]]) -> list[_Waiting]:
+    def _op(self, op: MlirOp, outputs: list[tuple[int, int]]) -> list[_Waiting]:
         text, location = take_location(op.text)
         results = RESULTS.match(text)
         rest = text[results.end() :] if results else text
@@ -216,9 +216,9 @@ class _Body:
                 self.producer[base] = (node, 0)
         return later
 
-    def _regions(self, op: Op, name: str, types: str) -> tuple[list[int], list[_Waiting]]:
+    def _regions(self, op: MlirOp, name: str, types: str) -> tuple[list[int], list[_Waiting]]:
         bodies, later = [], []
-        visible = _Scope(self.producer, self.outer)
+        visible = _Region(self.producer, self.outer)
         defined = re.findall(r"(%[\w$.-]+)\s*=", signature(op.text)[0].partition("(")[2])
         # `while(%i = %0)` names the arguments of its regions once; they have its results' types.
         kinds = split_top(types) if defined else []

@@ -11,7 +11,7 @@ import re
 from dataclasses import dataclass, field
 
 from glasshouse.formats.printed import end_of_string
-from glasshouse.formats.source import Source
+from glasshouse.formats.source import SourceFile
 
 MAX_LINES_OF_OP = 10_000
 MAX_DEPTH = 1000
@@ -20,7 +20,7 @@ _BLOCK = re.compile(r"\^[\w$.-]+\s*(?:\((.*)\))?\s*:\s*$", re.DOTALL)
 
 
 @dataclass
-class Op:
+class MlirOp:
     """An op: its own text without regions, and what stands in its regions."""
 
     text: str
@@ -31,15 +31,15 @@ class Op:
 @dataclass
 class Region:
     arguments: str = ""  # "%a: tensor<4xf32>, %b: ..."
-    ops: list[Op] = field(default_factory=list)
+    ops: list[MlirOp] = field(default_factory=list)
 
 
-def parse(source: Source) -> tuple[Region, dict[str, str]]:
+def parse(source: SourceFile) -> tuple[Region, dict[str, str]]:
     """The top level of a file, and its aliases (`#loc3 = ...`)."""
     top = Region()
     aliases: dict[str, str] = {}
     regions: list[Region] = [top]
-    owners: list[Op] = []  # the op whose region is open, for each region but the top
+    owners: list[MlirOp] = []  # the op whose region is open, for each region but the top
     for number, line in _logical_lines(source):
         text = line.strip()
         if text.startswith(("#", "!")) and "=" in text:
@@ -67,7 +67,7 @@ def parse(source: Source) -> tuple[Region, dict[str, str]]:
         if previous is not None and _CONTINUES.match(text) and "=" not in text.partition("{")[0]:
             _extend(source, previous, text, regions, owners)
             continue
-        op = Op("", number)
+        op = MlirOp("", number)
         regions[-1].ops.append(op)
         _extend(source, op, text, regions, owners)
     if owners:
@@ -75,7 +75,9 @@ def parse(source: Source) -> tuple[Region, dict[str, str]]:
     return top, aliases
 
 
-def _extend(source: Source, op: Op, text: str, regions: list[Region], owners: list[Op]) -> None:
+def _extend(
+    source: SourceFile, op: MlirOp, text: str, regions: list[Region], owners: list[MlirOp]
+) -> None:
     """Add text to an op; a brace at its end opens a region."""
     if not text.endswith("{"):
         op.text = f"{op.text} {text}".strip()
@@ -94,7 +96,7 @@ def _extend(source: Source, op: Op, text: str, regions: list[Region], owners: li
         raise source.error(f"line {op.line}: regions are nested too deeply")
 
 
-def _logical_lines(source: Source) -> list[tuple[int, str]]:
+def _logical_lines(source: SourceFile) -> list[tuple[int, str]]:
     """Lines without comments; lines inside open brackets are joined to the one that opened them."""
     out: list[tuple[int, str]] = []
     parts: list[str] = []

@@ -13,15 +13,15 @@ from typing import Any
 from glasshouse.formats.json_stream import read_json
 from glasshouse.formats.model_explorer.node import text
 from glasshouse.formats.model_explorer.write import graph_ids, node_names
-from glasshouse.formats.source import Source
-from glasshouse.record import GraphBuilder, GraphView, Recording, RecordingBuilder
+from glasshouse.formats.source import SourceFile
+from glasshouse.record import GraphView, GraphWriter, Recording, RecordingBuilder
 from glasshouse.record.schema import DataRow, ErrorRow, TimeRow
 
 GENERATOR = "model explorer node data"
 STYLE_KIND = "node_data"
 
 
-def parse(source: Source) -> dict[str, dict[str, Any]]:
+def parse(source: SourceFile) -> dict[str, dict[str, Any]]:
     """Overlays by graph id, checked; a file without an outer graph id has one for any graph."""
     value = read_json(source)
     if not isinstance(value, dict):
@@ -36,7 +36,7 @@ def parse(source: Source) -> dict[str, dict[str, Any]]:
     return out
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """Node data alone: a graph of bare nodes, one for each key."""
     made = RecordingBuilder(source.stem, GENERATOR, source.budget)
     for graph_id, overlay in parse(source).items():
@@ -48,7 +48,7 @@ def read(source: Source) -> Recording:
     return made.finish()
 
 
-def attach(source: Source, recording: Recording, made: RecordingBuilder) -> None:
+def attach(source: SourceFile, recording: Recording, made: RecordingBuilder) -> None:
     """Add overlays to the copy `made` of a recording, matched by graph id and node id."""
     overlays = parse(source)
     ids = graph_ids(recording)
@@ -81,7 +81,7 @@ def _keys(graph: GraphView) -> dict[str, list[int]]:
 
 def _add(
     made: RecordingBuilder,
-    graph: GraphBuilder,
+    graph: GraphWriter,
     overlay: dict[str, Any],
     rows: dict[str, list[int]],
     default: str,

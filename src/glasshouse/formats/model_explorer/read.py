@@ -17,8 +17,8 @@ from glasshouse.formats.json_stream import JsonCursor
 from glasshouse.formats.kinds import kind_of
 from glasshouse.formats.model_explorer import namespace, own
 from glasshouse.formats.model_explorer.node import MENode, parse_node, text
-from glasshouse.formats.source import Source
-from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
+from glasshouse.formats.source import SourceFile
+from glasshouse.record import GraphWriter, Recording, RecordingBuilder
 from glasshouse.record.schema import NEVER
 from glasshouse.record.writer import NO_PRODUCER, SAME_ID
 
@@ -27,18 +27,18 @@ MAX_ID = 2**31 - 1
 _NUMBER = re.compile(r"0|[1-9]\d{0,9}")
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of a graph JSON file."""
     made = RecordingBuilder(source.stem, GENERATOR, source.budget)
-    reader = _File(source, made)
+    reader = _GraphsFile(source, made)
     reader.run()
     from glasshouse.formats.model_explorer.stages import merge_stages
 
     return merge_stages(made.finish())
 
 
-class _File:
-    def __init__(self, source: Source, made: RecordingBuilder) -> None:
+class _GraphsFile:
+    def __init__(self, source: SourceFile, made: RecordingBuilder) -> None:
         self.made = made
         self.cursor = JsonCursor(source)
         self.graphs: list[_GraphReader] = []
@@ -111,10 +111,10 @@ class _File:
 class _GraphReader:
     """One graph: columns that grow with each node, resolved when all nodes are known."""
 
-    def __init__(self, source: Source, made: RecordingBuilder) -> None:
+    def __init__(self, source: SourceFile, made: RecordingBuilder) -> None:
         self.source = source
         self.made = made
-        self.builder: GraphBuilder = made.graph("")
+        self.builder: GraphWriter = made.graph("")
         self.builder.stage("graph")
         self.index = made.strings.index
         self.name = ""

@@ -6,14 +6,14 @@ import re
 from typing import Any
 
 from glasshouse.formats.model_explorer import namespace, own
-from glasshouse.record import GraphBuilder
+from glasshouse.record import GraphWriter
 from glasshouse.record.schema import NEVER
 
 _PLACE = re.compile(r"(.*):(\d{1,9})", re.DOTALL)
 
 
 def restore(
-    graph: GraphBuilder,
+    graph: GraphWriter,
     columns: dict[str, Any],
     values: list[dict[str, str]],
     links: list[dict[str, list[str]]],
@@ -47,7 +47,7 @@ def restore(
     _groups(graph, columns, values)
 
 
-def _groups(graph: GraphBuilder, columns: dict[str, Any], values: list[dict[str, str]]) -> None:
+def _groups(graph: GraphWriter, columns: dict[str, Any], values: list[dict[str, str]]) -> None:
     lengths, flat = columns["groups"]
     groups: list[list[int]] = []
     place = 0

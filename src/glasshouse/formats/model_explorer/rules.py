@@ -11,14 +11,14 @@ from typing import Any
 
 from glasshouse.formats.json_stream import read_json
 from glasshouse.formats.model_explorer.write import node_names
-from glasshouse.formats.source import Source, graph_of
+from glasshouse.formats.source import SourceFile, graph_of
 from glasshouse.record import Recording, RecordingBuilder
 from glasshouse.record.schema import RewriteRow
 
 RULE, SYNC = "rule", "sync"
 
 
-def parse_rules(source: Source) -> list[dict[str, Any]]:
+def parse_rules(source: SourceFile) -> list[dict[str, Any]]:
     """The rules of a file, checked."""
     value = read_json(source)
     rules = value if isinstance(value, list) else [value]
@@ -30,7 +30,7 @@ def parse_rules(source: Source) -> list[dict[str, Any]]:
     return rules
 
 
-def parse_sync(source: Source) -> dict[str, Any]:
+def parse_sync(source: SourceFile) -> dict[str, Any]:
     """A mapping between the nodes of two graphs, checked."""
     value = read_json(source)
     entries = value.get("mappingEntries") if isinstance(value, dict) else None
@@ -45,17 +45,17 @@ def parse_sync(source: Source) -> dict[str, Any]:
     return value
 
 
-def read_rules(source: Source) -> Recording:
+def read_rules(source: SourceFile) -> Recording:
     """Rules alone: a recording without graphs, whose styles can be attached to another."""
     return _alone(source, RULE, parse_rules(source))
 
 
-def read_sync(source: Source) -> Recording:
+def read_sync(source: SourceFile) -> Recording:
     """A mapping alone."""
     return _alone(source, SYNC, [parse_sync(source)])
 
 
-def _alone(source: Source, kind: str, values: list[dict[str, Any]]) -> Recording:
+def _alone(source: SourceFile, kind: str, values: list[dict[str, Any]]) -> Recording:
     made = RecordingBuilder(source.stem, "model explorer", source.budget)
     add(made, kind, values)
     return made.finish()
@@ -105,11 +105,11 @@ def write_sync(recording: Recording, graph: int = 0, left: int = 0, right: int =
     return json.dumps(value, separators=(",", ":")).encode()
 
 
-def attach_rules(source: Source, recording: Recording, made: RecordingBuilder) -> None:
+def attach_rules(source: SourceFile, recording: Recording, made: RecordingBuilder) -> None:
     """Add rules to the copy `made` of a recording."""
     add(made, RULE, parse_rules(source))
 
 
-def attach_sync(source: Source, recording: Recording, made: RecordingBuilder) -> None:
+def attach_sync(source: SourceFile, recording: Recording, made: RecordingBuilder) -> None:
     """Add a mapping to the copy `made` of a recording."""
     add(made, SYNC, [parse_sync(source)])

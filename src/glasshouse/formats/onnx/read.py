@@ -17,8 +17,8 @@ from glasshouse.formats.onnx.modules import Modules
 from glasshouse.formats.onnx.schema import MODEL
 from glasshouse.formats.onnx.types import attribute_text, tensor_type, tensor_values, value_type
 from glasshouse.formats.pt2.read import frames_of, user_line
-from glasshouse.formats.source import Source
-from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
+from glasshouse.formats.source import SourceFile
+from glasshouse.record import GraphWriter, Recording, RecordingBuilder
 from glasshouse.record.writer import NO_PRODUCER
 
 GENERATOR = "onnx"
@@ -26,7 +26,7 @@ _SCOPES, _CLASSES = "pkg.torch.onnx.name_scopes", "pkg.torch.onnx.class_hierarch
 _STACK = "pkg.torch.onnx.stack_trace"
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of an `.onnx` file."""
     model = protobuf.read(source, MODEL, "an ONNX model")
     if not model.has("graph") or not (model.ir_version or model.opset_import):
@@ -35,7 +35,7 @@ def read(source: Source) -> Recording:
 
 
 class _Model:
-    def __init__(self, source: Source, model: Any) -> None:
+    def __init__(self, source: SourceFile, model: Any) -> None:
         self.source = source
         self.model = model
         self.made = RecordingBuilder(source.stem, GENERATOR, source.budget)
@@ -55,7 +55,7 @@ class _Model:
         main.attrs.update({p.key: p.value for p in model.metadata_props})
         if model.doc_string:
             main.attrs["doc"] = model.doc_string
-        waiting: list[tuple[GraphBuilder, Any]] = [(main, model.graph)]
+        waiting: list[tuple[GraphWriter, Any]] = [(main, model.graph)]
         for function in model.functions:
             key = (function.domain, function.name)
             builder = made.graph(".".join(key).lstrip("."))
@@ -69,7 +69,7 @@ class _Model:
 
 
 class _Graph:
-    def __init__(self, owner: _Model, builder: GraphBuilder, graph: Any) -> None:
+    def __init__(self, owner: _Model, builder: GraphWriter, graph: Any) -> None:
         self.owner = owner
         self.builder = builder
         self.graph = graph
@@ -78,7 +78,7 @@ class _Graph:
         self.types: dict[str, str] = {}
         self.modules = Modules()
 
-    def read(self) -> list[tuple[GraphBuilder, Any]]:
+    def read(self) -> list[tuple[GraphWriter, Any]]:
         graph, builder = self.graph, self.builder
         builder.stage("model")
         if graph.doc_string:
@@ -97,7 +97,7 @@ class _Graph:
         inputs = [self._source("Input", name, kind) for name, kind in given]
         if not self.is_function:
             self._initializers()
-        later: list[tuple[GraphBuilder, Any]] = []
+        later: list[tuple[GraphWriter, Any]] = []
         # A node may read what stands after it only in a broken file; it is found all the same.
         self._captured(graph.node)
         first = builder.next_id
@@ -153,8 +153,8 @@ class _Graph:
                 if name and name not in made and name not in self.producer:
                     self._source("Captured", name, "")
 
-    def _node(self, id: int, node: Any) -> list[tuple[GraphBuilder, Any]]:
-        later: list[tuple[GraphBuilder, Any]] = []
+    def _node(self, id: int, node: Any) -> list[tuple[GraphWriter, Any]]:
+        later: list[tuple[GraphWriter, Any]] = []
         title, op, domain = node.name, node.op_type, node.domain
         reads, makes = list(node.input), list(node.output)
         attrs: dict[str, str] = {}

@@ -14,8 +14,8 @@ from glasshouse.formats.json_stream import read_json
 from glasshouse.formats.kinds import kind_of
 from glasshouse.formats.pt2 import values
 from glasshouse.formats.pt2.values import text
-from glasshouse.formats.source import Source
-from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
+from glasshouse.formats.source import SourceFile
+from glasshouse.record import GraphWriter, Recording, RecordingBuilder
 
 GENERATOR = "torch.export"
 _FRAME = re.compile(r'File "([^"\n]*)", line (\d{1,9})(?:, in ([^\n]*))?')
@@ -29,7 +29,7 @@ _INPUTS = {
 }  # fmt: skip
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of a `.pt2` archive, or of the JSON inside it."""
     made = RecordingBuilder(source.stem, GENERATOR, source.budget)
     programs = _programs(source)
@@ -40,7 +40,7 @@ def read(source: Source) -> Recording:
     return made.finish()
 
 
-def _programs(source: Source) -> list[tuple[str, Any]]:
+def _programs(source: SourceFile) -> list[tuple[str, Any]]:
     if source.head[:2] != b"PK":
         if source.head.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] not in (b"{", b"["):
             begins = source.head[:4].hex(" ")
@@ -59,12 +59,12 @@ def _programs(source: Source) -> list[tuple[str, Any]]:
                 title = name.rpartition("/")[2].removesuffix(".json")
             else:
                 continue
-            part = Source(archive.read(name), f"{source.name}: {name}", source.budget)
+            part = SourceFile(archive.read(name), f"{source.name}: {name}", source.budget)
             out.append((title, read_json(part)))
     return out
 
 
-def _program(source: Source, made: RecordingBuilder, name: str, program: Any) -> None:
+def _program(source: SourceFile, made: RecordingBuilder, name: str, program: Any) -> None:
     module = program.get("graph_module") if isinstance(program, dict) else None
     graph = module.get("graph") if isinstance(module, dict) else None
     if not isinstance(module, dict) or not isinstance(graph, dict):
@@ -80,11 +80,11 @@ def _program(source: Source, made: RecordingBuilder, name: str, program: Any) ->
     signature = _dict(module.get("signature"))
     roles = _roles(signature)
     # Bodies are read after the graph that holds them, from a list: nesting costs no recursion.
-    waiting: list[tuple[GraphBuilder, dict[str, Any], dict[str, tuple[str, str]]]] = []
+    waiting: list[tuple[GraphWriter, dict[str, Any], dict[str, tuple[str, str]]]] = []
     waiting.append((builder, graph, roles))
     while waiting:
         target, raw, role_of = waiting.pop()
-        waiting += [(b, g, {}) for b, g in _Graph(made, target, raw, role_of).read()]
+        waiting += [(b, g, {}) for b, g in _Pt2Graph(made, target, raw, role_of).read()]
     for i, spec in enumerate(_list(signature.get("output_specs"))):
         for kind, inner in _dict(spec).items():
             if kind != "user_output" and isinstance(inner, dict):
@@ -111,11 +111,11 @@ def _roles(signature: dict[str, Any]) -> dict[str, tuple[str, str]]:
     return out
 
 
-class _Graph:
+class _Pt2Graph:
     def __init__(
         self,
         made: RecordingBuilder,
-        builder: GraphBuilder,
+        builder: GraphWriter,
         raw: dict[str, Any],
         roles: dict[str, tuple[str, str]],
     ) -> None:
@@ -132,9 +132,9 @@ class _Graph:
             for name, meta in _dict(raw.get(table)).items():
                 self.types[name] = f"{kind} {values.size(meta)}"
 
-    def read(self) -> list[tuple[GraphBuilder, dict[str, Any]]]:
+    def read(self) -> list[tuple[GraphWriter, dict[str, Any]]]:
         """Adds all nodes; returns the bodies that are still to be read."""
-        bodies: list[tuple[GraphBuilder, dict[str, Any]]] = []
+        bodies: list[tuple[GraphWriter, dict[str, Any]]] = []
         inputs = []
         unnamed = [name for name, (op, _) in self.roles.items() if op == CONSTANT_INPUT]
         for argument in _list(self.raw.get("inputs")):
@@ -172,7 +172,7 @@ class _Graph:
         self.producer[name] = (node, 0)
         return node
 
-    def _node(self, raw: dict[str, Any]) -> list[tuple[GraphBuilder, dict[str, Any]]]:
+    def _node(self, raw: dict[str, Any]) -> list[tuple[GraphWriter, dict[str, Any]]]:
         target = text(raw.get("target")).removeprefix("torch.ops.")
         metadata = _dict(raw.get("metadata"))
         inputs, input_names, attrs, bodies = [], [], {}, []

@@ -26,7 +26,7 @@ class Class:
 
 
 @dataclass
-class Function:
+class ScriptFunction:
     file: str
     definition: ast.FunctionDef
 
@@ -53,9 +53,9 @@ class Code:
             outer, inside, path = f"/{name}".partition("/code/")
             if inside and path.endswith(".py") and outer.count("/") <= 1:
                 self._members.setdefault(path, name)
-        self._read: dict[str, dict[str, Class | Function]] = {}
+        self._read: dict[str, dict[str, Class | ScriptFunction]] = {}
 
-    def find(self, name: str) -> Class | Function | None:
+    def find(self, name: str) -> Class | ScriptFunction | None:
         """A class or function by its qualified name: "__torch__.Net"."""
         module, _, last = name.rpartition(".")
         path = module.replace(".", "/") + ".py"
@@ -69,7 +69,7 @@ class Code:
         found = self.find(name)
         return found if isinstance(found, Class) else None
 
-    def _parse(self, path: str) -> dict[str, Class | Function]:
+    def _parse(self, path: str) -> dict[str, Class | ScriptFunction]:
         member, source = self._members[path], self.archive.source
         raw = self.archive.read(member)
         source.budget.spend("decoded_bytes", TREE * len(raw))
@@ -83,12 +83,12 @@ class Code:
             raise source.error(f"member {member[:80]!r} is no TorchScript (line {line})") from None
         file = f"code/{path}"
         self.made.source(file, text)
-        out: dict[str, Class | Function] = {}
+        out: dict[str, Class | ScriptFunction] = {}
         for item in tree.body:
             if isinstance(item, ast.ClassDef):
                 out[item.name] = _class(file, item)
             elif isinstance(item, ast.FunctionDef):
-                out[item.name] = Function(file, item)
+                out[item.name] = ScriptFunction(file, item)
         return out
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from glasshouse.formats import torch_weights
 from glasshouse.formats.archive import ForeignArchive
 from glasshouse.formats.pickled_objects import Made, load
-from glasshouse.formats.source import Source
-from glasshouse.formats.torch_weights import Tensor, leaves
+from glasshouse.formats.source import SourceFile
+from glasshouse.formats.torch_weights import WeightTensor, leaves
 from glasshouse.formats.torchscript.code import Code
 from glasshouse.formats.torchscript.walk import Walk
 from glasshouse.record import Recording, RecordingBuilder
@@ -14,7 +14,7 @@ from glasshouse.record import Recording, RecordingBuilder
 GENERATOR = "torchscript"
 
 
-def read(source: Source) -> Recording:
+def read(source: SourceFile) -> Recording:
     """The recording of an archive that `torch.jit.save` wrote."""
     with ForeignArchive(source) as archive:
         made = RecordingBuilder(source.stem, GENERATOR, source.budget)
@@ -35,7 +35,7 @@ def read(source: Source) -> Recording:
         walk = Walk(source, made, code, known)
         for method in sorted(methods, key=lambda m: m != "forward"):
             walk.model(root.what, method)
-    tensors = [v for v in known.values() if isinstance(v, Tensor)]
+    tensors = [v for v in known.values() if isinstance(v, WeightTensor)]
     made.facts["tensors"] = str(len(tensors))
     made.facts["bytes"] = str(sum(t.bytes for t in tensors))
     return made.finish()

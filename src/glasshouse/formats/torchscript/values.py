@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from glasshouse.record import GraphBuilder
+from glasshouse.record import GraphWriter
 
 
 class Space:
     """A graph in the making: the model's, or the body of a branch or loop."""
 
-    def __init__(self, builder: GraphBuilder) -> None:
+    def __init__(self, builder: GraphWriter) -> None:
         self.builder = builder
         self.captured: dict[tuple[int, int, int], Ref] = {}  # (graph, node, port) -> the outer ref
         self._inside: dict[tuple[int, int, int], tuple[int, int]] = {}
@@ -42,7 +42,7 @@ class Ref:
 
 
 @dataclass(frozen=True)
-class Module:
+class ScriptModule:
     """A submodule of the model, or the model itself."""
 
     cls: str
@@ -69,22 +69,22 @@ class Several:
     items: tuple[Value, ...]
 
 
-Value = Ref | Module | FunctionName | Plain | Several
+Value = Ref | ScriptModule | FunctionName | Plain | Several
 
 
 @dataclass
-class Frame:
+class CallFrame:
     """The names of a function or of a block in it."""
 
     space: Space
-    module: Module  # whose method this is: the group of its nodes
+    module: ScriptModule  # whose method this is: the group of its nodes
     file: str
-    parent: Frame | None = None  # of a block: the code around it
+    parent: CallFrame | None = None  # of a block: the code around it
     names: dict[str, Value] = field(default_factory=dict)
     result: Value | None = None
 
     def find(self, name: str) -> Value | None:
-        frame: Frame | None = self
+        frame: CallFrame | None = self
         while frame is not None:
             if name in frame.names:
                 return frame.names[name]

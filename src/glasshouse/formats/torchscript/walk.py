@@ -9,15 +9,15 @@ import ast
 from collections.abc import Mapping
 
 from glasshouse.formats.kinds import kind_of
-from glasshouse.formats.source import Source
-from glasshouse.formats.torch_weights import Tensor
-from glasshouse.formats.torchscript.code import Class, Code, Function, dotted
+from glasshouse.formats.source import SourceFile
+from glasshouse.formats.torch_weights import WeightTensor
+from glasshouse.formats.torchscript.code import Class, Code, ScriptFunction, dotted
 from glasshouse.formats.torchscript.values import (
-    Frame,
+    CallFrame,
     FunctionName,
-    Module,
     Plain,
     Ref,
+    ScriptModule,
     Several,
     Space,
     Value,
@@ -34,10 +34,10 @@ class Walk:
 
     def __init__(
         self,
-        source: Source,
+        source: SourceFile,
         made: RecordingBuilder,
         code: Code,
-        known: Mapping[str, Tensor | str],  # attributes of all modules by dotted name
+        known: Mapping[str, WeightTensor | str],  # attributes of all modules by dotted name
     ) -> None:
         self.source = source
         self.made = made
@@ -60,7 +60,7 @@ class Walk:
             node = builder.node("Input", name=argument.arg, kind="source", outputs=[said])
             inputs.append(node)
             arguments.append(Ref(space, node))
-        result = self._call(definition, root.file, Module(cls), arguments, {}, space)
+        result = self._call(definition, root.file, ScriptModule(cls), arguments, {}, space)
         builder.set_io(inputs, [space.local(r) for r in self._refs(result)])
 
     # ------------------------------------------------------------------------------ statements
@@ -68,7 +68,7 @@ class Walk:
         self,
         definition: ast.FunctionDef,
         file: str,
-        module: Module,
+        module: ScriptModule,
         arguments: list[Value],
         keywords: dict[str, Value],
         space: Space,
@@ -79,7 +79,7 @@ class Walk:
         if self.depth >= MAX_CALLS:
             raise self.source.error(f"calls in calls, more than {MAX_CALLS} deep")
         parameters = definition.args.args
-        frame = Frame(space, module, file)
+        frame = CallFrame(space, module, file)
         given: list[Value] = [module, *arguments] if method else arguments
         for parameter, default in zip(
             reversed(parameters), reversed(definition.args.defaults), strict=False
@@ -93,7 +93,7 @@ class Walk:
         self.depth -= 1
         return frame.result if frame.result is not None else Plain("None")
 
-    def _block(self, statements: list[ast.stmt], frame: Frame) -> None:
+    def _block(self, statements: list[ast.stmt], frame: CallFrame) -> None:
         for statement in statements:
             self.source.budget.spend("items")
             if isinstance(statement, ast.Return):
@@ -112,7 +112,7 @@ class Walk:
             elif isinstance(statement, ast.With):
                 self._block(statement.body, frame)
 
-    def _assign(self, target: ast.expr, given: ast.expr, frame: Frame) -> None:
+    def _assign(self, target: ast.expr, given: ast.expr, frame: CallFrame) -> None:
         if isinstance(target, ast.Name):
             frame.names[target.id] = self._value(given, frame)
         elif isinstance(target, (ast.Tuple, ast.List)):
@@ -129,7 +129,7 @@ class Walk:
             what = {"to": _text(target)}
             self._node("SetAttr", [self._value(given, frame)], what, frame, target.lineno, 0)
 
-    def _if(self, statement: ast.If, frame: Frame) -> None:
+    def _if(self, statement: ast.If, frame: CallFrame) -> None:
         condition = self._value(statement.test, frame)
         if isinstance(condition, Plain) and condition.text in ("True", "False"):
             self._block(statement.body if condition.text == "True" else statement.orelse, frame)
@@ -142,7 +142,7 @@ class Walk:
         names = [name for name in bodies[0].names if name in bodies[1].names]
         self._close("If", [condition], bodies, names, frame, statement.lineno)
 
-    def _loop(self, statement: ast.For | ast.While, frame: Frame) -> None:
+    def _loop(self, statement: ast.For | ast.While, frame: CallFrame) -> None:
         index = ""
         if isinstance(statement, ast.For):
             over = self._value(statement.iter, frame)
@@ -154,11 +154,13 @@ class Walk:
         op = type(statement).__name__
         self._close(op, [over], [body], carried, frame, statement.lineno)
 
-    def _body(self, block: list[ast.stmt], frame: Frame, name: str, index: str = "") -> Frame:
+    def _body(
+        self, block: list[ast.stmt], frame: CallFrame, name: str, index: str = ""
+    ) -> CallFrame:
         """A block in a graph of its own."""
         builder = self.made.graph(name, parent=frame.space.builder.index)
         builder.stage("torchscript")
-        inner = Frame(Space(builder), frame.module, frame.file, frame)
+        inner = CallFrame(Space(builder), frame.module, frame.file, frame)
         if index:
             node = builder.node("Index", name=index, kind="source", outputs=["int"])
             inner.names[index] = Ref(inner.space, node)
@@ -169,9 +171,9 @@ class Walk:
         self,
         op: str,
         operands: list[Value],
-        bodies: list[Frame],
+        bodies: list[CallFrame],
         names: list[str],
-        frame: Frame,
+        frame: CallFrame,
         line: int,
     ) -> None:
         """The node of a branch or loop, once its bodies are written."""
@@ -192,7 +194,7 @@ class Walk:
                 frame.result = value
 
     # ------------------------------------------------------------------------------ expressions
-    def _value(self, expression: ast.expr, frame: Frame, outputs: int = 1) -> Value:
+    def _value(self, expression: ast.expr, frame: CallFrame, outputs: int = 1) -> Value:
         if isinstance(expression, ast.Name):
             return frame.find(expression.id) or Plain(expression.id)
         if isinstance(expression, ast.Call):
@@ -221,36 +223,40 @@ class Walk:
             return self._node("If", operands, {}, frame, expression.lineno)
         return Plain(_text(expression))
 
-    def _attribute_of(self, expression: ast.Attribute, frame: Frame) -> Value:
+    def _attribute_of(self, expression: ast.Attribute, frame: CallFrame) -> Value:
         name = dotted(expression)
         if name.startswith("CONSTANTS."):
             return self._weight(name, frame, "Constant")
         if name.startswith("__torch__."):
             return FunctionName(name)
         value = self._value(expression.value, frame)
-        if isinstance(value, Module):
+        if isinstance(value, ScriptModule):
             return self._member(value, expression.attr, frame)
         if isinstance(value, (Ref, Several)):
             what = {"name": expression.attr}
             return self._node("getattr", [value], what, frame, expression.lineno)
         return Plain(_text(expression))
 
-    def _member(self, module: Module, name: str, frame: Frame) -> Value:
+    def _member(self, module: ScriptModule, name: str, frame: CallFrame) -> Value:
         """What a module's attribute is: a module, a weight, a constant."""
         cls = self.code.class_of(module.cls)
         type = cls.types.get(name, "") if cls else ""
         if self.code.class_of(type) is not None:
-            return Module(type, (*module.path, name), (*module.classes, type.rpartition(".")[2]))
+            return ScriptModule(
+                type, (*module.path, name), (*module.classes, type.rpartition(".")[2])
+            )
         key = ".".join((*module.path, name))
         said = self.known.get(key)
-        if isinstance(said, Tensor):
+        if isinstance(said, WeightTensor):
             return self._weight(key, frame, "Parameter", module)
         if said is not None:
             return Plain(said)
         constant = cls.constants.get(name) if cls else None
         return Plain(_text(constant) if constant is not None else name)
 
-    def _weight(self, key: str, frame: Frame, op: str, module: Module | None = None) -> Ref:
+    def _weight(
+        self, key: str, frame: CallFrame, op: str, module: ScriptModule | None = None
+    ) -> Ref:
         space = frame.space
         if key not in space.weights:
             said = self.known.get(key)
@@ -260,14 +266,14 @@ class Walk:
                 op,
                 name=key,
                 kind="source",
-                outputs=[said.type if isinstance(said, Tensor) else ""],
-                attrs={"bytes": str(said.bytes)} if isinstance(said, Tensor) else {},
+                outputs=[said.type if isinstance(said, WeightTensor) else ""],
+                attrs={"bytes": str(said.bytes)} if isinstance(said, WeightTensor) else {},
                 groups=[group],
                 output_names=[key],
             )
         return Ref(space, space.weights[key])
 
-    def _call_of(self, call: ast.Call, frame: Frame, outputs: int) -> Value:
+    def _call_of(self, call: ast.Call, frame: CallFrame, outputs: int) -> Value:
         self.source.budget.spend("items")
         function = call.func
         name = dotted(function)
@@ -278,7 +284,7 @@ class Walk:
             return Plain("uninitialized")
         if name == "getattr" and len(arguments) >= 2 and isinstance(arguments[1], ast.Constant):
             value = self._value(arguments[0], frame)
-            if isinstance(value, Module):
+            if isinstance(value, ScriptModule):
                 return self._member(value, str(arguments[1].value), frame)
         given = [self._value(a, frame) for a in arguments]
         keywords = {k.arg: self._value(k.value, frame) for k in call.keywords if k.arg}
@@ -305,17 +311,17 @@ class Walk:
         function: ast.Attribute,
         given: list[Value],
         keywords: dict[str, Value],
-        frame: Frame,
+        frame: CallFrame,
     ) -> Value | None:
         """A call of a module's method or of a function by its full name; None if it is neither."""
         value = self._value(function.value, frame)
         if isinstance(value, FunctionName):
             full = FunctionName(f"{value.name}.{function.attr}")
             return self._function(full, given, keywords, frame, function.lineno, 1)
-        cls = self.code.class_of(value.cls) if isinstance(value, Module) else None
+        cls = self.code.class_of(value.cls) if isinstance(value, ScriptModule) else None
         if cls is None or function.attr not in cls.methods:
             return None
-        assert isinstance(value, Module)
+        assert isinstance(value, ScriptModule)
         definition = cls.methods[function.attr]
         return self._call(definition, cls.file, value, given, keywords, frame.space)
 
@@ -324,12 +330,12 @@ class Walk:
         function: FunctionName,
         given: list[Value],
         keywords: dict[str, Value],
-        frame: Frame,
+        frame: CallFrame,
         line: int,
         outputs: int,
     ) -> Value:
-        found: Class | Function | None = self.code.find(function.name)
-        if not isinstance(found, Function):
+        found: Class | ScriptFunction | None = self.code.find(function.name)
+        if not isinstance(found, ScriptFunction):
             op = function.name.rpartition(".")[2]
             return self._node(op, [*given, *keywords.values()], {}, frame, line, outputs)
         return self._call(found.definition, found.file, frame.module, given, keywords, frame.space,
@@ -341,7 +347,7 @@ class Walk:
         op: str,
         operands: list[Value],
         attrs: dict[str, str],
-        frame: Frame,
+        frame: CallFrame,
         line: int,
         outputs: int = 1,
         bodies: list[int] | None = None,
@@ -377,7 +383,7 @@ class Walk:
                 waiting += reversed(here.items)
         return out
 
-    def _ref(self, value: Value, frame: Frame, line: int) -> Ref:
+    def _ref(self, value: Value, frame: CallFrame, line: int) -> Ref:
         """A value as an output of a node, made if it is none."""
         if isinstance(value, Ref):
             return value

@@ -13,7 +13,7 @@ from glasshouse.ir.types import TensorType
 from glasshouse.ir.verify import verify
 
 if TYPE_CHECKING:
-    from glasshouse.frontend.onnx.importer import Env, Importer
+    from glasshouse.frontend.onnx.importer import Env, OnnxImporter
 
 _GRAPH, _GRAPHS = 5, 10  # kinds of attributes
 
@@ -53,7 +53,7 @@ def free_in(graph: Any) -> list[str]:
     return list(out)
 
 
-def inlined(importer: Importer, graph: Any) -> list[Any]:
+def inlined(importer: OnnxImporter, graph: Any) -> list[Any]:
     """What a body gives when it is known to run exactly once: its nodes join the outer graph."""
     inner = importer.inner(dict(importer.env))
     inner.declare(graph)
@@ -62,11 +62,11 @@ def inlined(importer: Importer, graph: Any) -> list[Any]:
     return inner.results([info.name for info in graph.output])
 
 
-class Captured:
+class OuterValues:
     """The values from outside that bodies read: known ones are made again inside, others become
     further operands of the node."""
 
-    def __init__(self, importer: Importer, graphs: Sequence[Any]) -> None:
+    def __init__(self, importer: OnnxImporter, graphs: Sequence[Any]) -> None:
         self.importer = importer
         self.known: dict[str, Item] = {}
         self.operands: dict[str, Item] = {}

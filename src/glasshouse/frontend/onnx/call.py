@@ -15,18 +15,18 @@ from glasshouse.ir.dtype import DType, int64
 from glasshouse.ir.types import TensorType
 
 if TYPE_CHECKING:
-    from glasshouse.frontend.onnx.importer import Importer
+    from glasshouse.frontend.onnx.importer import OnnxImporter
 
 
 class NotKnown(CaptureError):
     """An operand that a spelling needs as numbers, and that is known when the model runs only."""
 
 
-class Call:
+class OnnxCall:
     """One ONNX node with its operands."""
 
     def __init__(
-        self, importer: Importer, node: Any, items: list[Item | None], attrs: dict[str, Any]
+        self, importer: OnnxImporter, node: Any, items: list[Item | None], attrs: dict[str, Any]
     ) -> None:
         self.importer = importer
         self.node = node

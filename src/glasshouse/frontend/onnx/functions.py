@@ -11,8 +11,8 @@ from glasshouse.frontend.onnx.origins import called
 from glasshouse.frontend.onnx.package import onnx_package
 
 if TYPE_CHECKING:
-    from glasshouse.frontend.onnx.call import Call
-    from glasshouse.frontend.onnx.importer import Importer
+    from glasshouse.frontend.onnx.call import OnnxCall
+    from glasshouse.frontend.onnx.importer import OnnxImporter
 
 _GRAPH, _GRAPHS = 5, 10  # kinds of attributes that hold bodies
 
@@ -38,7 +38,7 @@ def attributes(node: Any, folder: str | None = None) -> dict[str, Any]:
     return out
 
 
-def inlined(importer: Importer, node: Any, function: Any, given: list[Any]) -> tuple[Any, ...]:
+def inlined(importer: OnnxImporter, node: Any, function: Any, given: list[Any]) -> tuple[Any, ...]:
     """The results of a function's nodes, each with the call in its path."""
     if len(given) > len(function.input) or len(node.output) > len(function.output):
         raise CaptureError(
@@ -110,7 +110,7 @@ def _refers(node: Any) -> bool:
     return False
 
 
-def of_schema(importer: Importer, call: Call) -> Any:
+def of_schema(importer: OnnxImporter, call: OnnxCall) -> Any:
     """The body that ONNX defines for an op in terms of simpler ones, if it does."""
     onnx, node = onnx_package(), call.node
     domain = "" if node.domain == "ai.onnx" else node.domain

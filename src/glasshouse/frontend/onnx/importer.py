@@ -14,10 +14,10 @@ import numpy as np
 
 from glasshouse.errors import CaptureError, FormatError, GlasshouseError
 from glasshouse.frontend.onnx import functions, registry, sizes
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.fold import Folder
 from glasshouse.frontend.onnx.item import Array, Item, of_handle
-from glasshouse.frontend.onnx.load import Model
+from glasshouse.frontend.onnx.load import OnnxModel
 from glasshouse.frontend.onnx.opaque import opaque_call
 from glasshouse.frontend.onnx.shapes import declared_type
 from glasshouse.frontend.onnx.tensors import array_of
@@ -36,12 +36,12 @@ _DAMAGE = (
 )  # fmt: skip
 
 
-class Importer:
+class OnnxImporter:
     """Adds the nodes of ONNX graphs to a builder's graph."""
 
     def __init__(
         self,
-        model: Model,
+        model: OnnxModel,
         builder: GraphBuilder,
         env: Env,
         *,
@@ -122,13 +122,13 @@ class Importer:
         local = self.model.functions.get((node.domain, node.op_type, node.overload))
         if local is not None:
             return functions.inlined(self, node, local, given)
-        call = Call(self, node, given, functions.attributes(node, self.model.folder))
+        call = OnnxCall(self, node, given, functions.attributes(node, self.model.folder))
         found = sizes.evaluate(call)
         if found is not None:
             return (found,)
         return self._spelled(call)
 
-    def _spelled(self, call: Call) -> tuple[Any, ...]:
+    def _spelled(self, call: OnnxCall) -> tuple[Any, ...]:
         node = call.node
         refusal: GlasshouseError | None = None
         spelling = registry.find(node.domain, node.op_type)
@@ -185,11 +185,11 @@ class Importer:
     def declared(self, name: str) -> TensorType | None:
         return declared_type(self.protos.get(name), self.model.symbols)
 
-    def inner(self, env: Env, **changes: Any) -> Importer:
+    def inner(self, env: Env, **changes: Any) -> OnnxImporter:
         """An importer for a function's or a body's nodes."""
         options: dict[str, Any] = {
             "opsets": self.opsets, "prefix": self.prefix, "folder": self.folder,
             "depth": self.depth + 1,
         }  # fmt: skip
         builder = changes.pop("builder", self.builder)
-        return Importer(self.model, builder, env, **(options | changes))
+        return OnnxImporter(self.model, builder, env, **(options | changes))

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from glasshouse.errors import CaptureError, FormatError
-from glasshouse.frontend.onnx.origins import Sources
+from glasshouse.frontend.onnx.origins import OnnxSources
 from glasshouse.frontend.onnx.package import onnx_package
-from glasshouse.frontend.onnx.shapes import Symbols
+from glasshouse.frontend.onnx.shapes import OnnxSymbols
 from glasshouse.record.budget import Budget
 from glasshouse.record.open_file import open_regular
 
@@ -18,15 +18,15 @@ OLDEST = 6
 
 
 @dataclass
-class Model:
+class OnnxModel:
     """A model and what all its graphs share."""
 
     proto: Any
     folder: str | None
     name: str
     opsets: dict[str, int]
-    symbols: Symbols = field(default_factory=Symbols)
-    sources: Sources = field(default_factory=Sources)
+    symbols: OnnxSymbols = field(default_factory=OnnxSymbols)
+    sources: OnnxSources = field(default_factory=OnnxSources)
     functions: dict[tuple[str, str, str], Any] = field(default_factory=dict)
     count: int = 0  # nodes that were imported, those of functions at every call
     inputs: frozenset[str] = frozenset()
@@ -35,7 +35,7 @@ class Model:
     wanted: dict[str, None] = field(default_factory=dict)  # inputs that ops need as numbers
 
 
-def load(model: Any, name: str = "") -> Model:
+def load(model: Any, name: str = "") -> OnnxModel:
     """The model in a file or in memory."""
     onnx = onnx_package()
     folder = None
@@ -61,7 +61,7 @@ def load(model: Any, name: str = "") -> Model:
             "compiled",
             hint="onnx.version_converter.convert_version(model, 13) makes a newer one",
         )
-    found = Model(proto, folder, name or proto.graph.name, opsets)
+    found = OnnxModel(proto, folder, name or proto.graph.name, opsets)
     found.inputs = frozenset(info.name for info in proto.graph.input)
     for function in proto.functions:
         found.functions[function.domain, function.name, function.overload] = function

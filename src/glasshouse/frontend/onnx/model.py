@@ -11,9 +11,9 @@ import numpy as np
 from glasshouse.errors import CaptureError
 from glasshouse.frontend.onnx import ops
 from glasshouse.frontend.onnx.bodies import prune
-from glasshouse.frontend.onnx.importer import Env, Importer
+from glasshouse.frontend.onnx.importer import Env, OnnxImporter
 from glasshouse.frontend.onnx.item import Item, of_handle
-from glasshouse.frontend.onnx.load import Model, load
+from glasshouse.frontend.onnx.load import OnnxModel, load
 from glasshouse.frontend.onnx.shapes import input_type
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import Dim
@@ -48,7 +48,7 @@ def import_model(
     found = load(model, name)
     found.allows_unknown = allow_unknown
     builder = GraphBuilder(found.name)
-    importer = Importer(found, builder, {}, opsets=found.opsets)
+    importer = OnnxImporter(found, builder, {}, opsets=found.opsets)
     graph = found.proto.graph
     importer.declare(graph)
     importer.initializers(graph)
@@ -67,7 +67,7 @@ def import_model(
 
 
 def _inputs(
-    model: Model,
+    model: OnnxModel,
     builder: GraphBuilder,
     env: Env,
     examples: list[Any],

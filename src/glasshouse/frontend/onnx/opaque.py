@@ -12,20 +12,20 @@ from glasshouse.frontend.onnx.bodies import free_names
 from glasshouse.frontend.onnx.functions import type_proto
 from glasshouse.frontend.onnx.item import Item
 from glasshouse.frontend.onnx.package import onnx_package
-from glasshouse.frontend.onnx.shapes import Symbols, declared_type
+from glasshouse.frontend.onnx.shapes import OnnxSymbols, declared_type
 from glasshouse.ir.dim import Dim, SymDim
 from glasshouse.ir.dtype import DType, bfloat16, round_to_bfloat16
 from glasshouse.ir.types import TensorType, tensor_type
 
 if TYPE_CHECKING:
-    from glasshouse.frontend.onnx.call import Call
-    from glasshouse.frontend.onnx.importer import Importer
+    from glasshouse.frontend.onnx.call import OnnxCall
+    from glasshouse.frontend.onnx.importer import OnnxImporter
 
 Array = np.ndarray[Any, Any]
 
 
 def opaque_call(
-    importer: Importer, call: Call, types: Sequence[TensorType] | None = None
+    importer: OnnxImporter, call: OnnxCall, types: Sequence[TensorType] | None = None
 ) -> tuple[Any, ...]:
     """Handles of an opaque node that computes what the ONNX node does."""
     node = call.node
@@ -56,7 +56,11 @@ def opaque_call(
 
 
 def _one_node(
-    importer: Importer, node: Any, names: Sequence[str], items: Sequence[Item], kept: Sequence[int]
+    importer: OnnxImporter,
+    node: Any,
+    names: Sequence[str],
+    items: Sequence[Item],
+    kept: Sequence[int],
 ) -> Any:
     """A model that holds the node alone. Types of outputs come from ONNX's own inference."""
     onnx = onnx_package()
@@ -102,7 +106,7 @@ def _check_known(node: Any, proto: Any) -> None:
 
 
 def _type(
-    importer: Importer, proto: Any, place: int, number: int, went_in: dict[str, Dim]
+    importer: OnnxImporter, proto: Any, place: int, number: int, went_in: dict[str, Dim]
 ) -> TensorType:
     symbols = importer.model.symbols
     name = proto.graph.output[place].name
@@ -124,9 +128,9 @@ def _type(
     return found
 
 
-def _with_sizes(info: Any, symbols: Symbols, went_in: dict[str, Dim]) -> TensorType | None:
+def _with_sizes(info: Any, symbols: OnnxSymbols, went_in: dict[str, Dim]) -> TensorType | None:
     """An inferred type, its named sizes being the ones that went in (as text)."""
-    extended = Symbols()
+    extended = OnnxSymbols()
     extended.by_name = symbols.by_name | went_in
     extended._fresh = symbols._fresh
     found = declared_type(info, extended, fill=True)
@@ -134,7 +138,7 @@ def _with_sizes(info: Any, symbols: Symbols, went_in: dict[str, Dim]) -> TensorT
     return found
 
 
-def _arguments(call: Call) -> str:
+def _arguments(call: OnnxCall) -> str:
     shown = {k: v for k, v in call.attrs.items() if isinstance(v, (int, float, str, list))}
     return ", ".join(f"{k}={v}" for k, v in shown.items())[:500]
 

@@ -15,7 +15,7 @@ _FRAME = re.compile(r'File "(.*?)", line (\d+)(?:, in (\S+))?')
 _LIBRARY = re.compile(r"(^|[\\/])(torch|site-packages)[\\/]")
 
 
-class Sources:
+class OnnxSources:
     """The sources of one model's nodes; equal ones are shared."""
 
     def __init__(self) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 
-Spelling = Callable[[Call], Any]
+Spelling = Callable[[OnnxCall], Any]
 TABLE: dict[str, Spelling] = {}
 # Domains whose ops of the same name mean the same as ONNX's own.
 OWN_DOMAINS = ("", "ai.onnx")

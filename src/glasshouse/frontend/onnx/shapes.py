@@ -11,7 +11,7 @@ from glasshouse.ir.dim import Dim, SymDim, as_symbol, symbol
 from glasshouse.ir.types import TensorType, tensor_type
 
 
-class Symbols:
+class OnnxSymbols:
     """The named sizes of one model."""
 
     def __init__(self) -> None:
@@ -33,7 +33,7 @@ class Symbols:
         return symbol(f"u{self._fresh - 1}")
 
 
-def input_type(info: Any, symbols: Symbols, given: tuple[Dim, ...] | None = None) -> TensorType:
+def input_type(info: Any, symbols: OnnxSymbols, given: tuple[Dim, ...] | None = None) -> TensorType:
     """The type of a graph input; the shape of an example, where there is one, says more."""
     what = f"input {info.name!r}"
     kind = info.type.WhichOneof("value")
@@ -71,7 +71,7 @@ def _check(what: str, declared: Any, shape: tuple[Any, ...]) -> None:
         raise CaptureError(f"{what} has the shape [{wanted}], the example has {list(shape)}")
 
 
-def declared_type(proto: Any, symbols: Symbols, fill: bool = False) -> TensorType | None:
+def declared_type(proto: Any, symbols: OnnxSymbols, fill: bool = False) -> TensorType | None:
     """What a file says of a value: None unless it is a tensor with a known rank, and (without
     `fill`) all sizes are numbers or names that inputs have. `fill` makes names for the others."""
     if proto is None or proto.WhichOneof("value") != "tensor_type":

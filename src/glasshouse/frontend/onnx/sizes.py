@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.errors import GlasshouseError
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.item import Array, Item, of_sizes
 from glasshouse.ir.dim import SymDim, bounds, dim_max, dim_min, floor_div, product, remainder
 from glasshouse.ir.dtype import Category, DType, bool_, int64
@@ -27,7 +27,7 @@ class Unclear(Exception):
     """What this would be depends on sizes in a way that no size can say."""
 
 
-def evaluate(call: Call) -> Item | None:
+def evaluate(call: OnnxCall) -> Item | None:
     """The one result of a node, if its operands are small and known; None otherwise."""
     rule = TABLE.get(call.node.op_type)
     if rule is None or call.node.domain not in ("", "ai.onnx") or call.outputs != 1:
@@ -81,13 +81,13 @@ def each(function: Callable[..., Any]) -> Callable[..., Array]:
 
 # -------------------------------------------------------------------------------- where sizes arise
 @rule("Shape")
-def _shape(call: Call) -> Any:
+def _shape(call: OnnxCall) -> Any:
     shape = call.type(0).shape
     return np.array(shape[call.attr("start", 0) : call.attr("end")], object)
 
 
 @rule("Size")
-def _size(call: Call) -> Any:
+def _size(call: OnnxCall) -> Any:
     return product(call.type(0).shape)
 
 
@@ -96,7 +96,7 @@ rule("Identity")(lambda c, x: x)
 
 
 @rule("Cast")
-def _cast(call: Call, x: Array) -> tuple[Array, DType]:
+def _cast(call: OnnxCall, x: Array) -> tuple[Array, DType]:
     dtype = call.dtype("to")
     return each(lambda v: _as(v, dtype))(x), dtype
 
@@ -112,29 +112,29 @@ def _as(v: Any, dtype: DType) -> Any:
 
 
 @rule("Gather")
-def _gather(call: Call, x: Array, at: Array) -> tuple[Array, DType]:
+def _gather(call: OnnxCall, x: Array, at: Array) -> tuple[Array, DType]:
     return np.take(x, at.astype(np.int64), call.attr("axis", 0)), call.item(0).dtype
 
 
 @rule("Concat")
-def _concat(call: Call, *xs: Array) -> Array:
+def _concat(call: OnnxCall, *xs: Array) -> Array:
     return np.concatenate(xs, call.attr("axis", 0))
 
 
 @rule("Unsqueeze")
-def _unsqueeze(call: Call, x: Array, axes: Array | None = None) -> tuple[Array, DType]:
+def _unsqueeze(call: OnnxCall, x: Array, axes: Array | None = None) -> tuple[Array, DType]:
     listed = call.attr("axes") if axes is None else axes.reshape(-1).tolist()
     return np.expand_dims(x, tuple(listed)), call.item(0).dtype
 
 
 @rule("Squeeze")
-def _squeeze(call: Call, x: Array, axes: Array | None = None) -> tuple[Array, DType]:
+def _squeeze(call: OnnxCall, x: Array, axes: Array | None = None) -> tuple[Array, DType]:
     listed = call.attr("axes") if axes is None else axes.reshape(-1).tolist()
     return np.squeeze(x, None if listed is None else tuple(listed)), call.item(0).dtype
 
 
 @rule("Reshape")
-def _reshape(call: Call, x: Array, shape: Array) -> tuple[Array, DType]:
+def _reshape(call: OnnxCall, x: Array, shape: Array) -> tuple[Array, DType]:
     wanted = [int(s) for s in shape.reshape(-1)]
     if 0 in wanted:
         raise Unclear
@@ -142,7 +142,7 @@ def _reshape(call: Call, x: Array, shape: Array) -> tuple[Array, DType]:
 
 
 @rule("Slice")
-def _slice(call: Call, x: Array, *places: Array | None) -> tuple[Array, DType]:
+def _slice(call: OnnxCall, x: Array, *places: Array | None) -> tuple[Array, DType]:
     if not places:
         given = [call.attr("starts"), call.attr("ends"), call.attr("axes"), None]
     else:
@@ -158,7 +158,7 @@ def _slice(call: Call, x: Array, *places: Array | None) -> tuple[Array, DType]:
 
 
 @rule("Expand")
-def _expand(call: Call, x: Array, shape: Array) -> tuple[Array, DType]:
+def _expand(call: OnnxCall, x: Array, shape: Array) -> tuple[Array, DType]:
     wanted = np.broadcast_shapes(x.shape, tuple(int(s) for s in shape))
     if math.prod(wanted) > MAX_ELEMENTS:
         raise Unclear
@@ -166,7 +166,7 @@ def _expand(call: Call, x: Array, shape: Array) -> tuple[Array, DType]:
 
 
 @rule("Range")
-def _range(call: Call, start: Array, stop: Array, step: Array) -> list[Any]:
+def _range(call: OnnxCall, start: Array, stop: Array, step: Array) -> list[Any]:
     ends = [v[()] for v in (start, stop, step)]
     if any(not isinstance(v, int) for v in ends) or abs(ends[1] - ends[0]) > MAX_ELEMENTS:
         raise Unclear
@@ -174,7 +174,7 @@ def _range(call: Call, start: Array, stop: Array, step: Array) -> list[Any]:
 
 
 @rule("ConstantOfShape")
-def _constant(call: Call, shape: Array) -> tuple[Array, DType]:
+def _constant(call: OnnxCall, shape: Array) -> tuple[Array, DType]:
     from glasshouse.frontend.onnx.tensors import array_of
 
     wanted = tuple(int(s) for s in shape.reshape(-1))
@@ -230,7 +230,7 @@ def _fold(sizes: Any, numbers: Any, xs: Any) -> Array:
 
 
 @rule("Div")
-def _div(call: Call, x: Array, y: Array) -> Array:
+def _div(call: OnnxCall, x: Array, y: Array) -> Array:
     exact = call.item(0).dtype.is_float
 
     def two(a: Any, b: Any) -> Any:
@@ -251,7 +251,7 @@ def _div(call: Call, x: Array, y: Array) -> Array:
 
 
 @rule("Mod")
-def _mod(call: Call, x: Array, y: Array) -> Array:
+def _mod(call: OnnxCall, x: Array, y: Array) -> Array:
     def two(a: Any, b: Any) -> Any:
         if isinstance(a, SymDim) or isinstance(b, SymDim):
             if bounds(a)[0] < 0 or bounds(b)[0] < 1:
@@ -265,7 +265,7 @@ def _mod(call: Call, x: Array, y: Array) -> Array:
 
 
 @rule("ReduceProd", "ReduceSum")
-def _reduce(call: Call, x: Array, axes: Array | None = None) -> tuple[Any, DType]:
+def _reduce(call: OnnxCall, x: Array, axes: Array | None = None) -> tuple[Any, DType]:
     if x.ndim != 1 or (axes is not None and axes.size == 0):
         raise Unclear
     total: Any = product(tuple(x)) if call.node.op_type == "ReduceProd" else sum(x, 0)
@@ -303,5 +303,5 @@ rule("Or")(lambda c, x, y: (each(lambda a, b: a or b)(x, y), bool_))
 
 
 @rule("Where")
-def _where(call: Call, test: Array, x: Array, y: Array) -> Array:
+def _where(call: OnnxCall, test: Array, x: Array, y: Array) -> Array:
     return each(lambda t, a, b: a if t else b)(test, x, y)

@@ -25,7 +25,7 @@ _CONTRACTIONS = {
 
 
 @dataclass
-class Call:
+class AtenCall:
     """One op of the captured program, with handles in the place of its tensors."""
 
     node: fx.Node
@@ -36,7 +36,7 @@ class Call:
     written: list[int]  # numbers of the arguments, in the schema, that it writes to
     any_dtype: bool = False  # whether results may differ from PyTorch's in their element type
 
-    def with_argument(self, number: int, value: Any) -> Call:
+    def with_argument(self, number: int, value: Any) -> AtenCall:
         args = [*self.args[:number], value, *self.args[number + 1 :]]
         other = value.dtype is not self.args[number].dtype
         return replace(self, args=args, any_dtype=other)
@@ -65,7 +65,7 @@ class Call:
         )
         return [v if i in read else None for i, v in enumerate(val)]
 
-    def under_autocast(self) -> Call:
+    def under_autocast(self) -> AtenCall:
         """This call with its operands in half precision, where autocast ran it so."""
         val = self.node.meta.get("val")
         if self.target._schema.name not in _CONTRACTIONS or not isinstance(val, torch.Tensor):

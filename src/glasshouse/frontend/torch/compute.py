@@ -10,7 +10,7 @@ import torch
 
 from glasshouse.errors import CaptureError, GlasshouseError, ShapeError
 from glasshouse.frontend.torch.aten import IN_CONTEXT, Context, find
-from glasshouse.frontend.torch.call import Call
+from glasshouse.frontend.torch.call import AtenCall
 from glasshouse.frontend.torch.complex import Complex
 from glasshouse.frontend.torch.decompose import decomposed
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from glasshouse.frontend.torch.importer import Importer
 
 
-def compute(importer: Importer, call: Call) -> Any:
+def compute(importer: Importer, call: AtenCall) -> Any:
     """The handle that a call gives, or a tuple of them."""
     spelling = find(call.target._schema.name, call.target._overloadname)
     if spelling is not None:
@@ -37,7 +37,7 @@ def compute(importer: Importer, call: Call) -> Any:
     return as_opaque(importer, call)
 
 
-def spell(importer: Importer, spelling: Callable[..., Any], call: Call) -> Any:
+def spell(importer: Importer, spelling: Callable[..., Any], call: AtenCall) -> Any:
     """What a spelling gives for a call."""
     call = call.under_autocast()
     kwargs = {k: v for k, v in call.kwargs.items() if k not in call.written_names()}
@@ -51,7 +51,7 @@ def spell(importer: Importer, spelling: Callable[..., Any], call: Call) -> Any:
     return spelling(Context(importer.builder, write, call.node, stopped), *call.args, **kwargs)
 
 
-def refuse(importer: Importer, call: Call, error: Exception, mark: int) -> None:
+def refuse(importer: Importer, call: AtenCall, error: Exception, mark: int) -> None:
     """Note why a way did not do, and take back the nodes that it made: those from id `mark` on."""
     why = error.message if isinstance(error, GlasshouseError) else repr(error)
     importer.refused.append((str(call.target), why))
@@ -62,7 +62,7 @@ def refuse(importer: Importer, call: Call, error: Exception, mark: int) -> None:
             graph._remove(node)
 
 
-def as_opaque(importer: Importer, call: Call) -> Any:
+def as_opaque(importer: Importer, call: AtenCall) -> Any:
     """A node that PyTorch runs, and new values for the tensors that the op writes to."""
     if "val" not in call.node.meta:
         raise CaptureError(
@@ -80,7 +80,7 @@ def as_opaque(importer: Importer, call: Call) -> Any:
     return result
 
 
-def _by_decomposition(importer: Importer, call: Call) -> Any:
+def _by_decomposition(importer: Importer, call: AtenCall) -> Any:
     """The results by way of simpler ops; None where one of those would be opaque."""
     found = decomposed(call.target, call.node.args, call.node.kwargs)
     if found is None:

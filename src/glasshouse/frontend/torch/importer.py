@@ -12,7 +12,7 @@ from torch import fx
 
 from glasshouse.errors import CaptureError
 from glasshouse.frontend.torch import given_gradient, higher_order, symbolic
-from glasshouse.frontend.torch.call import Call, Env, written_arguments
+from glasshouse.frontend.torch.call import AtenCall, Env, written_arguments
 from glasshouse.frontend.torch.dims import Symbols
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
 from glasshouse.frontend.torch.given_gradient import GivenGradient
@@ -116,7 +116,9 @@ class Importer:
         args, kwargs = self.values(list(node.args), env), self.values(dict(node.kwargs), env)
         if not any(hasattr(a, "builder") for a in args):
             args = self._tensors(schema, args)
-        return call_slots(self, Call(node, target, args, kwargs, env, written_arguments(schema)))
+        return call_slots(
+            self, AtenCall(node, target, args, kwargs, env, written_arguments(schema))
+        )
 
     def _tensors(self, schema: Any, args: Sequence[Any]) -> list[Any]:
         """Numbers in the place of tensors as tensors: `aten.div.Tensor(8, 2)` has no other."""

@@ -11,7 +11,7 @@ from torch import fx
 
 from glasshouse.errors import CaptureError, ShapeError
 from glasshouse.frontend.torch.aten import find
-from glasshouse.frontend.torch.call import Call
+from glasshouse.frontend.torch.call import AtenCall
 from glasshouse.frontend.torch.compute import as_opaque, compute, refuse, spell
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.views import put_back
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from glasshouse.frontend.torch.importer import Importer
 
 
-def call_slots(importer: Importer, call: Call) -> Any:
+def call_slots(importer: Importer, call: AtenCall) -> Any:
     """What a call gives, as slots; the arguments that it writes to hold new values then."""
     schema = call.target._schema
     if torch.Tag.inplace_view in call.target.tags and (twin := _without_underscore(call.target)):
@@ -43,7 +43,7 @@ def storage_of(val: Any) -> int | None:
         return None
 
 
-def _slots(importer: Importer, call: Call) -> Any:
+def _slots(importer: Importer, call: AtenCall) -> Any:
     result = compute(importer, call)
     val = call.node.meta.get("val")
     if isinstance(result, (list, tuple)):
@@ -53,7 +53,7 @@ def _slots(importer: Importer, call: Call) -> Any:
     return _slot(importer, call, result, val, None)
 
 
-def _slot(importer: Importer, call: Call, handle: Any, val: Any, number: int | None) -> Any:
+def _slot(importer: Importer, call: AtenCall, handle: Any, val: Any, number: int | None) -> Any:
     if not hasattr(handle, "type"):
         return handle
     place = _viewed(call.node) if importer.views_by_schema else _shared(call.node, val)
@@ -73,7 +73,7 @@ def _slot(importer: Importer, call: Call, handle: Any, val: Any, number: int | N
     return Slot(handle, parent=held, replay=replay, back=back)
 
 
-def _in_place(importer: Importer, call: Call) -> Any:
+def _in_place(importer: Importer, call: AtenCall) -> Any:
     """`add_`, `copy_`, and `out=`: the new value of each written argument, then its slot."""
     schema = call.target._schema
     slots = call.written_slots()

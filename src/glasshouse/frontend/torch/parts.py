@@ -11,7 +11,7 @@ from glasshouse.errors import Unsupported
 from glasshouse.frontend import dynamo
 
 
-class Parts:
+class CompiledParts:
     """Called like the model. `parts` are the graphs compiled so far: further ones follow when a
     call takes another way."""
 

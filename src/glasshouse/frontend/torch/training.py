@@ -26,7 +26,7 @@ from glasshouse.ops.reverse import backward_origin, reverse
 _MODEL = "model"
 
 
-class _Loss(torch.nn.Module):
+class _WithLoss(torch.nn.Module):
     """The model together with its loss; without a loss, the model returns one."""
 
     def __init__(self, model: torch.nn.Module, loss: Callable[..., Any] | None) -> None:
@@ -67,7 +67,7 @@ def capture_training(
     **kwargs: Any,
 ) -> Captured:
     """As `trace_training`, with how arguments go in."""
-    whole = _Loss(model, loss_fn).train(model.training)
+    whole = _WithLoss(model, loss_fn).train(model.training)
     examples, keywords, dims = as_examples(whole, args, dict(kwargs))
     examples, keywords, _ = kept_apart(whole, examples, keywords)
     try:

@@ -46,7 +46,7 @@ _SYMBOL = re.compile(r"^symbol (\S+) in (-?\d+)\.\.(-?\d*)$")
 def parse_kernel(text: str) -> Kernel:
     """The kernel that a printed text describes."""
     lines = [(n, t.strip()) for n, t in enumerate(text.splitlines(), 1)]
-    reader = _Reader([(n, t) for n, t in lines if t and not t.startswith("#")])
+    reader = _KernelReader([(n, t) for n, t in lines if t and not t.startswith("#")])
     try:
         return reader.kernel()
     except ParseError as error:
@@ -55,7 +55,7 @@ def parse_kernel(text: str) -> Kernel:
         raise ParseError(f"line {reader.number}: {error}") from None
 
 
-class _Reader(LineReader):
+class _KernelReader(LineReader):
     def __init__(self, lines: list[tuple[int, str]]) -> None:
         super().__init__({})
         self.lines = lines

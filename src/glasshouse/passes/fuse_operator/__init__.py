@@ -13,8 +13,8 @@ from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.target import Target
 from glasshouse.ops.cost import nbytes
 from glasshouse.passes.base import Pass, register_pass
-from glasshouse.passes.fuse_operator.group import Group
-from glasshouse.passes.fuse_operator.planner import Limits, Planner
+from glasshouse.passes.fuse_operator.group import FusionGroup
+from glasshouse.passes.fuse_operator.planner import FusionLimits, Planner
 from glasshouse.passes.fuse_operator.reasons import Notes
 from glasshouse.passes.fuse_operator.roles import anchor_of, is_mover
 
@@ -33,7 +33,7 @@ class FuseOperator(Pass):
     target: Target = field(default_factory=lambda: target_named("cpu"))
 
     def run(self, graph: Graph, rw: Rewriter) -> None:
-        limits = Limits(self.max_inputs, self.max_ops, self.early_outputs, self.copies)
+        limits = FusionLimits(self.max_inputs, self.max_ops, self.early_outputs, self.copies)
         notes = Notes(bool(rw.listeners))
         planner = Planner(graph, limits, self.target, notes)
         groups = planner.plan()
@@ -43,7 +43,7 @@ class FuseOperator(Pass):
             _build(group, planner, rw)
 
 
-def _build(group: Group, planner: Planner, rw: Rewriter) -> None:
+def _build(group: FusionGroup, planner: Planner, rw: Rewriter) -> None:
     graph = rw.graph
     outputs = group.outputs(graph)
     inside = group.ordered(outputs, planner.position)
@@ -73,7 +73,7 @@ def _emit(rw: Rewriter, operands: list[Value], attrs: dict[str, object]) -> Node
     return node
 
 
-def _why(group: Group, ops: list[Node], outputs: list[Value]) -> str:
+def _why(group: FusionGroup, ops: list[Node], outputs: list[Value]) -> str:
     written = set(outputs)
     computed = [n for n in ops if not is_mover(n)]
     kept = sum(2 * nbytes(n.output) for n in computed if n.output not in written)

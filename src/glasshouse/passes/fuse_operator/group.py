@@ -8,7 +8,7 @@ from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.passes.fuse_operator.roles import is_inside_constant
 
 
-class Group:
+class FusionGroup:
     """`nodes` belong to this group alone; `copies` are computed here again, and elsewhere too."""
 
     def __init__(self, root: Node, anchor: Node | None = None) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Hashable, Mapping
 from glasshouse.ir.graph import Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ops.cost import elements
-from glasshouse.passes.fuse_operator.group import Group
+from glasshouse.passes.fuse_operator.group import FusionGroup
 from glasshouse.passes.fuse_operator.roles import is_anchor, is_elementwise
 
 _OUTPUT = "output"
@@ -21,7 +21,7 @@ _OUTPUT = "output"
 class Demands:
     """Places at which a group reads values, collected from the root upwards."""
 
-    def __init__(self, group: Group, position: Mapping[Node, int]) -> None:
+    def __init__(self, group: FusionGroup, position: Mapping[Node, int]) -> None:
         self._group = group
         self._position = position
         self._places: dict[Value, dict[Hashable, int]] = {}

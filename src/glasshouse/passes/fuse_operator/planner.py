@@ -12,7 +12,7 @@ from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.lower.target import Target
 from glasshouse.ops.cost import element_operations, elements, nbytes
-from glasshouse.passes.fuse_operator.group import Group
+from glasshouse.passes.fuse_operator.group import FusionGroup
 from glasshouse.passes.fuse_operator.inline import Demands
 from glasshouse.passes.fuse_operator.reasons import Notes
 from glasshouse.passes.fuse_operator.roles import (
@@ -35,7 +35,7 @@ _WORTH = 0.75
 
 
 @dataclass(frozen=True)
-class Limits:
+class FusionLimits:
     max_inputs: int
     max_ops: int
     early_outputs: bool
@@ -45,19 +45,19 @@ class Limits:
 class Planner:
     """Plans all groups of a graph without changing it."""
 
-    def __init__(self, graph: Graph, limits: Limits, target: Target, notes: Notes) -> None:
+    def __init__(self, graph: Graph, limits: FusionLimits, target: Target, notes: Notes) -> None:
         self.graph = graph
         self.limits = limits
         self.target = target
         self.notes = notes
         self.order = graph.nodes
         self.position = {node: i for i, node in enumerate(self.order)}
-        self.owner: dict[Node, Group] = {}
-        self.holders: dict[Node, list[Group]] = {}
-        self.groups: list[Group] = []
+        self.owner: dict[Node, FusionGroup] = {}
+        self.holders: dict[Node, list[FusionGroup]] = {}
+        self.groups: list[FusionGroup] = []
         self.fan: dict[Node, int] = {}  # of a copied node: how many groups compute it
 
-    def plan(self) -> list[Group]:
+    def plan(self) -> list[FusionGroup]:
         for node in self.order:
             if is_anchor(node):
                 self._grow_epilogue(self._open(node, node))
@@ -68,7 +68,7 @@ class Planner:
                 self._inline(self._open(node, None))
         return [g for g in self.groups if g.size > 1 and not self._is_only_views(g)]
 
-    def _is_only_views(self, group: Group) -> bool:
+    def _is_only_views(self, group: FusionGroup) -> bool:
         """Whether a group computes and moves nothing: its values are views of each other."""
         if any(view_offset(n) is None for n in [*group.nodes, *group.copies]):
             return False
@@ -76,14 +76,14 @@ class Planner:
             self.holders[node].remove(group)
         return True
 
-    def _open(self, node: Node, anchor: Node | None) -> Group:
-        group = Group(node, anchor)
+    def _open(self, node: Node, anchor: Node | None) -> FusionGroup:
+        group = FusionGroup(node, anchor)
         self.groups.append(group)
         self.owner[node] = group
         self.holders.setdefault(node, []).append(group)
         return group
 
-    def _take(self, group: Group, node: Node, copy: bool = False) -> None:
+    def _take(self, group: FusionGroup, node: Node, copy: bool = False) -> None:
         group.add(node, copy)
         self.holders.setdefault(node, []).append(group)
         if not copy:
@@ -102,7 +102,7 @@ class Planner:
         return False
 
     # ------------------------------------------------------------------------------------ epilogues
-    def _grow_epilogue(self, group: Group) -> None:
+    def _grow_epilogue(self, group: FusionGroup) -> None:
         while True:
             value = group.root.output
             users = value.users
@@ -118,7 +118,7 @@ class Planner:
             group.root = consumer
             self._take(group, consumer)
 
-    def _epilogue_refusal(self, group: Group, value: Value, node: Node) -> str:
+    def _epilogue_refusal(self, group: FusionGroup, value: Value, node: Node) -> str:
         if node in self.owner or is_anchor(node):
             return self._two_kernels(group, node)
         if not can_inline(node):
@@ -143,13 +143,13 @@ class Planner:
                 return "would close a cycle: an earlier output is needed before this"
         return self._limit(group, node)
 
-    def _two_kernels(self, group: Group, consumer: Node) -> str:
+    def _two_kernels(self, group: FusionGroup, consumer: Node) -> str:
         if is_anchor(consumer) and group.anchor is not None:
             a, b = group.anchor.op.label, consumer.op.label
             return f"two anchors: {a} and {b} each need their own loops"
         return f"{consumer.op.label} belongs to the kernel of another operand"
 
-    def _may_leave_early(self, group: Group, value: Value, inside: Node) -> bool:
+    def _may_leave_early(self, group: FusionGroup, value: Value, inside: Node) -> bool:
         """Whether a value that `inside` reads can also be an output of the group."""
         if not self.limits.early_outputs or len(group.early) >= _MOST_EARLY:
             return False
@@ -158,7 +158,7 @@ class Planner:
         here = self.position[inside]
         return all(self.position[u] >= here for u in value.users if u not in group.nodes)
 
-    def _limit(self, group: Group, node: Node) -> str:
+    def _limit(self, group: FusionGroup, node: Node) -> str:
         if group.size >= self.limits.max_ops:
             return f"size limit: {self.limits.max_ops} ops in one kernel"
         if group.reads_with(node) > self.limits.max_inputs:
@@ -166,7 +166,7 @@ class Planner:
         return ""
 
     # ------------------------------------------------------------------------------------- inlining
-    def _inline(self, group: Group) -> None:
+    def _inline(self, group: FusionGroup) -> None:
         """Compute in the group what it reads, as far up as that pays."""
         demands = Demands(group, self.position)
         while (node := demands.pop()) is not None:
@@ -187,7 +187,7 @@ class Planner:
             demands.spread(node)
 
     def _inline_refusal(
-        self, group: Group, node: Node, demands: Demands
+        self, group: FusionGroup, node: Node, demands: Demands
     ) -> tuple[str, dict[str, float]] | None:
         """Why a node stays outside; None after it was taken in."""
         value = node.output
@@ -223,7 +223,7 @@ class Planner:
             return None
         return self._shared(group, node, demands)
 
-    def _needs_a_kernel_anyway(self, group: Group, operand: int, node: Node) -> str:
+    def _needs_a_kernel_anyway(self, group: FusionGroup, operand: int, node: Node) -> str:
         """Why an op before a prologue is refused: the kernel that it needs can do this one too."""
         assert group.anchor is not None  # only an anchor has a prologue
         pending, seen = [node], 0
@@ -238,7 +238,7 @@ class Planner:
         return ""
 
     def _shared(
-        self, group: Group, node: Node, demands: Demands
+        self, group: FusionGroup, node: Node, demands: Demands
     ) -> tuple[str, dict[str, float]] | None:
         """A value that is read outside as well: an early output, a copy, or neither."""
         value = node.output
@@ -268,7 +268,9 @@ class Planner:
         )
         return why, numbers
 
-    def _costs(self, group: Group, node: Node, demands: Demands, uses: int) -> tuple[float, float]:
+    def _costs(
+        self, group: FusionGroup, node: Node, demands: Demands, uses: int
+    ) -> tuple[float, float]:
         """Bytes (and operations as bytes) when every reader computes it, and when it is stored."""
         value = node.output
         operands = float(sum(nbytes(v) for v in dict.fromkeys(node.inputs)))
@@ -282,7 +284,7 @@ class Planner:
         keeping = again + once + (1 + uses) * nbytes(value) + self.target.launch_bytes
         return uses * again + work + (uses - 1) * once, keeping
 
-    def _two_kernels_above(self, node: Node, group: Group) -> str:
+    def _two_kernels_above(self, node: Node, group: FusionGroup) -> str:
         other = self.owner[node]
         if other.anchor is not None and group.anchor is not None:
             a, b = other.anchor.op.label, group.anchor.op.label
@@ -295,7 +297,7 @@ class Planner:
         return "size limit: the kernel before is full"
 
 
-def _readers(value: Value, group: Group) -> list[Node]:
+def _readers(value: Value, group: FusionGroup) -> list[Node]:
     """Nodes of the group that read a value, by the shorter of two ways."""
     if len(value._uses) <= group.size:
         return [u for u in value.users if u in group]

@@ -8,7 +8,7 @@ from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.op import Kind
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.ops.cost import nbytes
-from glasshouse.passes.fuse_operator.group import Group
+from glasshouse.passes.fuse_operator.group import FusionGroup
 from glasshouse.passes.fuse_operator.roles import can_inline, is_anchor, partition
 
 
@@ -23,7 +23,7 @@ class Notes:
         if self.watched:
             self._why.setdefault((producer, consumer), (why, numbers))
 
-    def report(self, graph: Graph, rw: Rewriter, holders: Mapping[Node, list[Group]]) -> None:
+    def report(self, graph: Graph, rw: Rewriter, holders: Mapping[Node, list[FusionGroup]]) -> None:
         """One reject for each edge between kernels, before the groups are built."""
         for consumer in graph.nodes:
             if consumer.op.kind is Kind.SOURCE:
@@ -38,7 +38,7 @@ class Notes:
                 rw.reject([producer, consumer], rule="fuse", why=why, **numbers)
 
 
-def _together(a: Node, b: Node, holders: Mapping[Node, list[Group]]) -> bool:
+def _together(a: Node, b: Node, holders: Mapping[Node, list[FusionGroup]]) -> bool:
     """Whether every kernel that computes `b` computes `a` too."""
     groups = holders.get(b, [])
     return bool(groups) and all(a in g for g in groups)

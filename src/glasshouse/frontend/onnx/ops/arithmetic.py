@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.registry import core, spell
 from glasshouse.ir.dtype import DType, bool_, float64, uint8
 from glasshouse.ops.composite.division import trunc_divide, trunc_remainder
@@ -27,7 +27,7 @@ core(
 )  # fmt: skip
 
 
-def operands(c: Call) -> tuple[Any, Any]:
+def operands(c: OnnxCall) -> tuple[Any, Any]:
     """Two operands that broadcast; opset 6 says with an attribute where the second one aligns."""
     x, y = c[0], c[1]
     axis = c.attr("axis")
@@ -37,8 +37,8 @@ def operands(c: Call) -> tuple[Any, Any]:
     return x, y
 
 
-def _binary(op: str) -> Callable[[Call], Any]:
-    def spelling(c: Call) -> Any:
+def _binary(op: str) -> Callable[[OnnxCall], Any]:
+    def spelling(c: OnnxCall) -> Any:
         x, y = operands(c)
         return x.apply(op, y)
 
@@ -55,17 +55,17 @@ for _name, _op in {
 
 
 @spell("Abs")
-def absolute(c: Call) -> Any:
+def absolute(c: OnnxCall) -> Any:
     return c[0] if c.type(0).dtype in (uint8, bool_) else c[0].apply("absolute")
 
 
 @spell("Sign")
-def sign(c: Call) -> Any:
+def sign(c: OnnxCall) -> Any:
     return c[0].apply("sign")
 
 
 @spell("Div")
-def divide(c: Call) -> Any:
+def divide(c: OnnxCall) -> Any:
     x, y = operands(c)
     if x.dtype.is_float:
         return x / y
@@ -73,7 +73,7 @@ def divide(c: Call) -> Any:
 
 
 @spell("Mod")
-def mod(c: Call) -> Any:
+def mod(c: OnnxCall) -> Any:
     x, y = operands(c)
     if not c.attr("fmod", 0):
         return x % y
@@ -85,7 +85,7 @@ def mod(c: Call) -> Any:
 
 
 @spell("Pow")
-def power(c: Call) -> Any:
+def power(c: OnnxCall) -> Any:
     x, y = operands(c)
     if x.dtype is y.dtype:
         return x**y
@@ -94,11 +94,11 @@ def power(c: Call) -> Any:
 
 
 @spell("Reciprocal")
-def reciprocal(c: Call) -> Any:
+def reciprocal(c: OnnxCall) -> Any:
     return 1.0 / c[0]
 
 
-def _folded(op: str) -> Callable[[Call], Any]:
+def _folded(op: str) -> Callable[[OnnxCall], Any]:
     return lambda c: reduce(lambda x, y: x.apply(op, y), c.handles())
 
 
@@ -109,7 +109,7 @@ spell("Mean")(lambda c: _folded("add")(c) / float(len(c)))
 
 
 @spell("Clip")
-def clip(c: Call) -> Any:
+def clip(c: OnnxCall) -> Any:
     x = c[0]
     if c.opset < 11:
         return x.apply("clip", low=c.attr("min"), high=c.attr("max"))
@@ -125,12 +125,12 @@ def clip(c: Call) -> Any:
 
 
 @spell("BitShift")
-def shift(c: Call) -> Any:
+def shift(c: OnnxCall) -> Any:
     return c[0].apply("left_shift" if c.attr("direction") == "LEFT" else "right_shift", c[1])
 
 
 @spell("IsInf")
-def isinf(c: Call) -> Any:
+def isinf(c: OnnxCall) -> Any:
     x = c[0]
     up, down = c.attr("detect_positive", 1), c.attr("detect_negative", 1)
     if up and down:
@@ -141,18 +141,18 @@ def isinf(c: Call) -> Any:
 
 
 @spell("Where")
-def where(c: Call) -> Any:
+def where(c: OnnxCall) -> Any:
     return c[0].apply("where", c[1], c[2])
 
 
 # -------------------------------------------------------------------------------------------- casts
 @spell("Cast")
-def cast(c: Call) -> Any:
+def cast(c: OnnxCall) -> Any:
     return converted(c[0], c.dtype("to"))
 
 
 @spell("CastLike")
-def cast_like(c: Call) -> Any:
+def cast_like(c: OnnxCall) -> Any:
     return converted(c[0], c.item(1).dtype)
 
 
@@ -161,7 +161,7 @@ def converted(x: Any, dtype: DType) -> Any:
 
 
 @spell("BitCast")
-def bit_cast(c: Call) -> Any:
+def bit_cast(c: OnnxCall) -> Any:
     wanted = c.dtype("to")
     if wanted is c.item(0).dtype:
         return c[0]
@@ -169,12 +169,12 @@ def bit_cast(c: Call) -> Any:
 
 
 @spell("Identity")
-def identity(c: Call) -> Any:
+def identity(c: OnnxCall) -> Any:
     return c.items[0]
 
 
 @spell("Dropout")
-def dropout(c: Call) -> Any:
+def dropout(c: OnnxCall) -> Any:
     """Nothing at inference; the mask, where it is asked for, is all True."""
     training = c.value(2) if c.has(2) else np.zeros((), np.bool_)
     ratio = c.value(1) if c.has(1) else np.asarray(c.attr("ratio", 0.5))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dtype import bool_
 from glasshouse.ops import composite
@@ -15,7 +15,7 @@ _KNOWN = {"is_causal", "q_num_heads", "kv_num_heads", "scale", "softcap", "softm
 
 
 @spell("Attention")
-def attention(c: Call) -> Any:
+def attention(c: OnnxCall) -> Any:
     """Without a cache, a cap or a look inside; the body that ONNX defines takes the rest."""
     if set(c.attrs) - _KNOWN - {"qk_matmul_output_mode"}:
         raise Unsupported(f"attention with {', '.join(sorted(set(c.attrs) - _KNOWN))}")

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from glasshouse.errors import TypeMismatch, Unsupported
-from glasshouse.frontend.onnx.bodies import Captured, inlined
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.bodies import OuterValues, inlined
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.opaque import opaque_call
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dim import Dim, SymDim
@@ -23,12 +23,12 @@ from glasshouse.ops.shape import reshaped
 
 
 @spell("If")
-def if_(c: Call) -> Any:
+def if_(c: OnnxCall) -> Any:
     branches = {True: c.attr("then_branch"), False: c.attr("else_branch")}
     test = c.value(0)
     if test is not None:
         return tuple(inlined(c.importer, branches[bool(test.reshape(-1)[0])]))
-    captured = Captured(c.importer, list(branches.values()))
+    captured = OuterValues(c.importer, list(branches.values()))
     then, other = (captured.body(branches[b], []) for b in (True, False))
     pred = reshaped(c[0], ())
     return tuple(handles_of(cond_op(pred, *captured.handles, then=then, other=other)))
@@ -36,10 +36,10 @@ def if_(c: Call) -> Any:
 
 # --------------------------------------------------------------------------------------------- Loop
 @spell("Loop")
-def loop(c: Call) -> Any:
+def loop(c: OnnxCall) -> Any:
     body = c.attr("body")
     carried = [c[i] for i in range(2, len(c))]
-    captured = Captured(c.importer, [body])
+    captured = OuterValues(c.importer, [body])
     count = _trips(c)
     if _always(c, body) and count is not None:
         return _counted(c, body, carried, captured, count)
@@ -48,7 +48,7 @@ def loop(c: Call) -> Any:
     return _open_ended(c, body, carried, captured)
 
 
-def _trips(c: Call) -> Dim | None:
+def _trips(c: OnnxCall) -> Dim | None:
     known = c.value(0) if c.has(0) else None
     if known is None:
         return None
@@ -56,7 +56,7 @@ def _trips(c: Call) -> Dim | None:
     return found if isinstance(found, SymDim) else max(0, int(found))
 
 
-def _always(c: Call, body: Any) -> bool:
+def _always(c: OnnxCall, body: Any) -> bool:
     """Whether nothing but the count ends the loop."""
     if c.has(1):
         begin = c.value(1)
@@ -85,7 +85,7 @@ def _shape_of(body: Any, place: int, default: TensorType) -> TensorType:
     return default
 
 
-def _counted(c: Call, body: Any, carried: list[Any], captured: Captured, count: Dim) -> Any:
+def _counted(c: OnnxCall, body: Any, carried: list[Any], captured: OuterValues, count: Dim) -> Any:
     state = [h.type for h in carried]
     number = _shape_of(body, 0, tensor_type(int64, ()))
     flag = _shape_of(body, 1, tensor_type(bool_, ()))
@@ -104,7 +104,7 @@ def _counted(c: Call, body: Any, carried: list[Any], captured: Captured, count: 
     return tuple(handles_of(out))
 
 
-def _open_ended(c: Call, body: Any, carried: list[Any], captured: Captured) -> Any:
+def _open_ended(c: OnnxCall, body: Any, carried: list[Any], captured: OuterValues) -> Any:
     """Number, limit and flag are carried besides the loop's own values and what it reads."""
     state = [h.type for h in carried]
     number = _shape_of(body, 0, tensor_type(int64, ()))
@@ -128,7 +128,7 @@ def _open_ended(c: Call, body: Any, carried: list[Any], captured: Captured) -> A
     return tuple(handles_of(out)[3 : 3 + len(carried)])
 
 
-def _collected(c: Call, body: Any, carried: list[Any], captured: Captured) -> Any:
+def _collected(c: OnnxCall, body: Any, carried: list[Any], captured: OuterValues) -> Any:
     """How much it collects is known when it runs only: the whole loop stays one opaque node."""
     state = [h.type for h in carried]
     own = [_shape_of(body, 0, tensor_type(int64, ())), _shape_of(body, 1, tensor_type(bool_, ()))]
@@ -146,7 +146,7 @@ def _collected(c: Call, body: Any, carried: list[Any], captured: Captured) -> An
 
 # --------------------------------------------------------------------------------------------- Scan
 @spell("Scan")
-def scan(c: Call) -> Any:
+def scan(c: OnnxCall) -> Any:
     body, scanned = c.attr("body"), c.attr("num_scan_inputs")
     if c.opset < 9:
         return _batched(c, body, scanned)
@@ -161,7 +161,7 @@ def scan(c: Call) -> Any:
     for x, axis, back in zip(operands[carries:], in_axes, backwards, strict=True):
         x = composite.moveaxis(x, axis, 0)
         xs.append(x.apply("flip", axes=[0]) if back else x)
-    captured = Captured(c.importer, [body])
+    captured = OuterValues(c.importer, [body])
     state = operands[:carries]
     types = [h.type for h in state] + [tensor_type(x.dtype, x.shape[1:]) for x in xs]
     graph = captured.body(body, types)
@@ -175,7 +175,7 @@ def scan(c: Call) -> Any:
     return *found[:carries], *ys
 
 
-def _batched(c: Call, body: Any, scanned: int) -> Any:
+def _batched(c: OnnxCall, body: Any, scanned: int) -> Any:
     """Opset 8: a batch axis in front of everything; the batch is a scan around the scan."""
     if c.has(0):
         raise Unsupported("Scan with sequence lengths")
@@ -183,7 +183,7 @@ def _batched(c: Call, body: Any, scanned: int) -> Any:
         raise Unsupported("Scan of opset 8 in reverse")
     operands = [c[i] for i in range(1, len(c))]
     carries = len(operands) - scanned
-    captured = Captured(c.importer, [body])
+    captured = OuterValues(c.importer, [body])
     if captured.operands:
         raise TypeMismatch("Scan of opset 8 that reads values from outside")
     slices = [tensor_type(x.dtype, x.shape[1:]) for x in operands]

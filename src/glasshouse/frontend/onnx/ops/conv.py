@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dim import Dim
 from glasshouse.ops.pieces import cut
@@ -14,7 +14,7 @@ from glasshouse.ops.shape import reshaped
 
 
 def pads_of(
-    c: Call, sizes: Sequence[Dim], kernel: Sequence[int], stride: Sequence[int],
+    c: OnnxCall, sizes: Sequence[Dim], kernel: Sequence[int], stride: Sequence[int],
     dilation: Sequence[int],
 ) -> list[int]:  # fmt: skip
     """All begins, then all ends."""
@@ -38,7 +38,7 @@ def pads_of(
     return begins + ends
 
 
-def ints(c: Call, name: str, rank: int, default: int = 1) -> list[int]:
+def ints(c: OnnxCall, name: str, rank: int, default: int = 1) -> list[int]:
     return list(c.attr(name) or [default] * rank)
 
 
@@ -46,7 +46,7 @@ def with_bias(y: Any, bias: Any, rank: int) -> Any:
     return y if bias is None else y + reshaped(bias, (*bias.shape, *[1] * rank))
 
 
-def convolved(c: Call, x: Any, w: Any) -> Any:
+def convolved(c: OnnxCall, x: Any, w: Any) -> Any:
     rank = x.ndim - 2
     kernel = [k for k in w.shape[2:] if isinstance(k, int)]
     if len(kernel) != rank:
@@ -59,12 +59,12 @@ def convolved(c: Call, x: Any, w: Any) -> Any:
 
 
 @spell("Conv")
-def conv(c: Call) -> Any:
+def conv(c: OnnxCall) -> Any:
     return with_bias(convolved(c, c[0], c[1]), c[2], c[0].ndim - 2)
 
 
 @spell("ConvTranspose")
-def conv_transpose(c: Call) -> Any:
+def conv_transpose(c: OnnxCall) -> Any:
     x, w = c[0], c[1]
     rank = x.ndim - 2
     kernel = [k for k in w.shape[2:] if isinstance(k, int)]
@@ -85,7 +85,7 @@ def conv_transpose(c: Call) -> Any:
 
 
 def _transposed_pads(
-    c: Call, sizes: Sequence[Dim], kernel: Sequence[int], stride: Sequence[int],
+    c: OnnxCall, sizes: Sequence[Dim], kernel: Sequence[int], stride: Sequence[int],
     dilation: Sequence[int], more: Sequence[int],
 ) -> tuple[list[int], list[int]]:  # fmt: skip
     rank = len(kernel)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.item import Item
 from glasshouse.frontend.onnx.opaque import opaque_call
 from glasshouse.frontend.onnx.registry import spell
@@ -18,7 +18,7 @@ from glasshouse.ir.types import tensor_type
 
 
 @spell("Constant")
-def constant(c: Call) -> Any:
+def constant(c: OnnxCall) -> Any:
     name = c.node.output[0]
     if c.attr("value") is not None:
         data, dtype = array_of(c.attr("value"), c.importer.model.folder)
@@ -33,7 +33,7 @@ def constant(c: Call) -> Any:
 
 
 @spell("ConstantOfShape")
-def constant_of_shape(c: Call) -> Any:
+def constant_of_shape(c: OnnxCall) -> Any:
     value, dtype = (np.zeros(1, np.float32), float32)
     if c.attr("value") is not None:
         value, dtype = array_of(c.attr("value"), None)
@@ -43,7 +43,7 @@ def constant_of_shape(c: Call) -> Any:
 
 
 @spell("Range")
-def range_(c: Call) -> Any:
+def range_(c: OnnxCall) -> Any:
     dtype = c.item(0).dtype
     if any(c.value(i) is None for i in range(3)):
         # How many there are is known when it runs only.
@@ -61,7 +61,7 @@ def range_(c: Call) -> Any:
 
 
 @spell("EyeLike")
-def eye_like(c: Call) -> Any:
+def eye_like(c: OnnxCall) -> Any:
     rows, columns = c.type(0).shape
     dtype = c.dtype("dtype", c.item(0).dtype)
     number = c.builder.apply("arange", stop=rows).apply("reshape", shape=(rows, 1))
@@ -70,6 +70,6 @@ def eye_like(c: Call) -> Any:
 
 
 @spell("Trilu")
-def trilu(c: Call) -> Any:
+def trilu(c: OnnxCall) -> Any:
     k = int(c.number(1)) if c.has(1) else 0
     return c[0].apply("triangle", diagonal=k, upper=bool(c.attr("upper", 1)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dtype import int32, int64
 from glasshouse.ops import composite
@@ -19,7 +19,7 @@ def _indices(x: Any) -> Any:
 
 
 @spell("Gather")
-def gather(c: Call) -> Any:
+def gather(c: OnnxCall) -> Any:
     x, axis = c[0], axis_of(c.attr("axis", 0), c[0].ndim)
     known = c.value(1)
     if known is not None and known.size == 1 and known.dtype != object:
@@ -33,12 +33,12 @@ def gather(c: Call) -> Any:
 
 
 @spell("GatherElements")
-def gather_elements(c: Call) -> Any:
+def gather_elements(c: OnnxCall) -> Any:
     return c[0].apply("gather", _indices(c[1]), axis=c.attr("axis", 0))
 
 
 @spell("GatherND")
-def gather_nd(c: Call) -> Any:
+def gather_nd(c: OnnxCall) -> Any:
     x, places = c[0], _indices(c[1])
     batch = c.attr("batch_dims", 0)
     if not batch:
@@ -54,7 +54,7 @@ def gather_nd(c: Call) -> Any:
 
 
 @spell("ScatterElements", "Scatter")
-def scatter_elements(c: Call) -> Any:
+def scatter_elements(c: OnnxCall) -> Any:
     x, places, updates = c[0], _indices(c[1]), c[2]
     axis, how = c.attr("axis", 0), c.attr("reduction", "none")
     if how not in ("none", "add"):
@@ -63,7 +63,7 @@ def scatter_elements(c: Call) -> Any:
 
 
 @spell("ScatterND")
-def scatter_nd(c: Call) -> Any:
+def scatter_nd(c: OnnxCall) -> Any:
     how = c.attr("reduction", "none")
     if how not in ("none", "add"):
         raise Unsupported(f"scattering with {how}")
@@ -72,7 +72,7 @@ def scatter_nd(c: Call) -> Any:
 
 
 @spell("OneHot")
-def one_hot(c: Call) -> Any:
+def one_hot(c: OnnxCall) -> Any:
     depth = int(c.number(1))
     values = c[2]
     places = c[0].cast(int64)
@@ -91,7 +91,7 @@ def one_hot(c: Call) -> Any:
 
 
 @spell("TensorScatter")
-def tensor_scatter(c: Call) -> Any:
+def tensor_scatter(c: OnnxCall) -> Any:
     """A cache with new entries written along an axis, from a place for each sample."""
     cache, update = c[0], c[1]
     axis = axis_of(c.attr("axis", -2), cache.ndim)

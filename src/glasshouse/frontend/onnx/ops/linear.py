@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.registry import core, spell
 from glasshouse.ops import composite
 
@@ -12,7 +12,7 @@ core(MatMul="matmul")
 
 
 @spell("Gemm")
-def gemm(c: Call) -> Any:
+def gemm(c: OnnxCall) -> Any:
     x, y = c[0], c[1]
     out = x.apply(
         "matmul", y, transpose_x=bool(c.attr("transA", 0)), transpose_y=bool(c.attr("transB", 0))
@@ -30,12 +30,12 @@ def _number(value: float, x: Any) -> Any:
 
 
 @spell("Einsum")
-def einsum(c: Call) -> Any:
+def einsum(c: OnnxCall) -> Any:
     return composite.einsum(c.attr("equation"), *c.handles())
 
 
 @spell("Det")
-def determinant(c: Call) -> Any:
+def determinant(c: OnnxCall) -> Any:
     """Cofactors along the first row up to 3 x 3; larger ones have no short spelling."""
     from glasshouse.errors import Unsupported
 

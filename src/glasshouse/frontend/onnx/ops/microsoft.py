@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dtype import float32, int32
 from glasshouse.ops.shape import reshaped
@@ -23,13 +23,13 @@ _ms("QuickGelu")(lambda c: c[0] * (c[0] * c.attr("alpha", 1.702)).apply("sigmoid
 
 
 @_ms("FastGelu")
-def fast_gelu(c: Call) -> Any:
+def fast_gelu(c: OnnxCall) -> Any:
     x = c[0] + c[1] if c.has(1) else c[0]
     return x.apply("gelu", approximate="tanh")
 
 
 @_ms("FusedMatMul")
-def fused_matmul(c: Call) -> Any:
+def fused_matmul(c: OnnxCall) -> Any:
     out = c[0].apply(
         "matmul", c[1], transpose_x=bool(c.attr("transA", 0)),
         transpose_y=bool(c.attr("transB", 0)),
@@ -39,7 +39,7 @@ def fused_matmul(c: Call) -> Any:
 
 
 @_ms("SkipLayerNormalization")
-def skip_layer_norm(c: Call) -> Any:
+def skip_layer_norm(c: OnnxCall) -> Any:
     x = c[0] + c[1]
     if c.has(4):
         x = x + c[4]
@@ -49,7 +49,7 @@ def skip_layer_norm(c: Call) -> Any:
 
 
 @_ms("SkipSimplifiedLayerNormalization")
-def skip_rms_norm(c: Call) -> Any:
+def skip_rms_norm(c: OnnxCall) -> Any:
     x = c[0] + c[1]
     if c.has(3):
         x = x + c[3]
@@ -58,24 +58,24 @@ def skip_rms_norm(c: Call) -> Any:
 
 
 # -------------------------------------------------------------- real functions of quantised tensors
-def _real(c: Call, place: int) -> Any:
+def _real(c: OnnxCall, place: int) -> Any:
     """Operand, scale and zero point at three places in a row, as a real tensor."""
     x = c[place]
     zero = c[place + 2] if c.has(place + 2) else c.full((), 0, x.dtype)
     return x.apply("dequantize", reshaped(c[place + 1], ()), reshaped(zero, ()), dtype=float32)
 
 
-def _stored(c: Call, y: Any, place: int) -> Any:
+def _stored(c: OnnxCall, y: Any, place: int) -> Any:
     dtype = c.item(0).dtype
     zero = c[place + 1] if c.has(place + 1) else c.full((), 0, dtype)
     return y.apply("quantize", reshaped(c[place], ()), reshaped(zero, ()), dtype=dtype)
 
 
-def _binary(op: str) -> Callable[[Call], Any]:
+def _binary(op: str) -> Callable[[OnnxCall], Any]:
     return lambda c: _stored(c, _real(c, 0).apply(op, _real(c, 3)), 6)
 
 
-def _unary(op: str) -> Callable[[Call], Any]:
+def _unary(op: str) -> Callable[[OnnxCall], Any]:
     return lambda c: _stored(c, _real(c, 0).apply(op), 3)
 
 
@@ -85,12 +85,12 @@ _ms("QLinearSigmoid")(_unary("sigmoid"))
 
 
 @_ms("QLinearLeakyRelu")
-def qlinear_leaky_relu(c: Call) -> Any:
+def qlinear_leaky_relu(c: OnnxCall) -> Any:
     return _stored(c, _real(c, 0).apply("leaky_relu", slope=c.attr("alpha", 0.01)), 3)
 
 
 @_ms("QLinearGlobalAveragePool")
-def qlinear_global_average_pool(c: Call) -> Any:
+def qlinear_global_average_pool(c: OnnxCall) -> Any:
     x = _real(c, 0)
     last = c.attr("channels_last", 0)
     axes = list(range(1, x.ndim - 1)) if last else list(range(2, x.ndim))
@@ -98,20 +98,20 @@ def qlinear_global_average_pool(c: Call) -> Any:
 
 
 @_ms("QLinearConcat")
-def qlinear_concat(c: Call) -> Any:
+def qlinear_concat(c: OnnxCall) -> Any:
     parts = [_real_at(c, i) for i in range(2, len(c), 3)]
     joined = parts[0].apply("concat", *parts[1:], axis=c.attr("axis", 1))
     return joined.apply("quantize", reshaped(c[0], ()), reshaped(c[1], ()), dtype=c.item(1).dtype)
 
 
-def _real_at(c: Call, place: int) -> Any:
+def _real_at(c: OnnxCall, place: int) -> Any:
     return c[place].apply(
         "dequantize", reshaped(c[place + 1], ()), reshaped(c[place + 2], ()), dtype=float32
     )
 
 
 @_ms("QGemm")
-def qgemm(c: Call) -> Any:
+def qgemm(c: OnnxCall) -> Any:
     """A product of whole numbers; real where no scale for the result is given."""
     x, x_scale, x_zero, y, y_scale, y_zero = (c[i] for i in range(6))
     left = x.cast(int32) - reshaped(x_zero, ()).cast(int32)

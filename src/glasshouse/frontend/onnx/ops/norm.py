@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dtype import float32
 from glasshouse.ops import composite
@@ -14,7 +14,7 @@ from glasshouse.ops.shapes import axis_of
 
 
 @spell("BatchNormalization")
-def batch_norm(c: Call) -> Any:
+def batch_norm(c: OnnxCall) -> Any:
     x, scale, bias, mean, var = (c[i] for i in range(5))
     eps, momentum = c.attr("epsilon", 1e-5), c.attr("momentum", 0.9)
     if c.opset < 9 and not c.attr("spatial", 1):
@@ -34,12 +34,12 @@ def batch_norm(c: Call) -> Any:
 
 
 @spell("InstanceNormalization")
-def instance_norm(c: Call) -> Any:
+def instance_norm(c: OnnxCall) -> Any:
     return composite.instance_norm(c[0], c[1], c[2], c.attr("epsilon", 1e-5))
 
 
 @spell("LayerNormalization")
-def layer_norm(c: Call) -> Any:
+def layer_norm(c: OnnxCall) -> Any:
     x = c[0]
     axis = axis_of(c.attr("axis", -1), x.ndim)
     eps = c.attr("epsilon", 1e-5)
@@ -59,7 +59,7 @@ def layer_norm(c: Call) -> Any:
 
 
 @spell("RMSNormalization", "SimplifiedLayerNormalization")
-def rms_norm(c: Call) -> Any:
+def rms_norm(c: OnnxCall) -> Any:
     x, weight = c[0], c[1]
     axis = axis_of(c.attr("axis", -1), x.ndim)
     eps = c.attr("epsilon", 1e-5)
@@ -70,7 +70,7 @@ def rms_norm(c: Call) -> Any:
 
 
 @spell("GroupNormalization")
-def group_norm(c: Call) -> Any:
+def group_norm(c: OnnxCall) -> Any:
     x, scale, bias = c[0], c[1], c[2]
     groups, eps = c.attr("num_groups"), c.attr("epsilon", 1e-5)
     if c.opset >= 21 or scale.shape == (x.shape[1],):
@@ -85,7 +85,7 @@ def group_norm(c: Call) -> Any:
 
 
 @spell("LRN")
-def lrn(c: Call) -> Any:
+def lrn(c: OnnxCall) -> Any:
     x, size = c[0], c.attr("size")
     alpha, beta, bias = c.attr("alpha", 0.0001), c.attr("beta", 0.75), c.attr("bias", 1.0)
     before, after = (size - 1) // 2, size - 1 - (size - 1) // 2
@@ -100,7 +100,7 @@ def lrn(c: Call) -> Any:
 
 
 @spell("LpNormalization")
-def lp_norm(c: Call) -> Any:
+def lp_norm(c: OnnxCall) -> Any:
     x, axis = c[0], c.attr("axis", -1)
     size = composite.norm(x, float(c.attr("p", 2)), axis, keepdims=True)
     zero = size.apply("equal", 0.0)
@@ -108,7 +108,7 @@ def lp_norm(c: Call) -> Any:
 
 
 @spell("MeanVarianceNormalization")
-def mean_variance(c: Call) -> Any:
+def mean_variance(c: OnnxCall) -> Any:
     x, axes = c[0], c.attr("axes", [0, 2, 3])
     apart = x - x.apply("mean", axes=axes, keepdims=True)
     spread = (apart * apart).apply("mean", axes=axes, keepdims=True).apply("sqrt")

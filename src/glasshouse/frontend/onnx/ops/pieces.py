@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dim import Dim, SymDim, bounds, dim_max, dim_min
 from glasshouse.ops import composite
@@ -15,14 +15,14 @@ from glasshouse.ops.shapes import axis_of
 
 
 @spell("Concat")
-def concat(c: Call) -> Any:
+def concat(c: OnnxCall) -> Any:
     parts = c.handles()
     axis = c.attr("axis", 1)
     return parts[0] if len(parts) == 1 else parts[0].apply("concat", *parts[1:], axis=axis)
 
 
 @spell("Split")
-def split(c: Call) -> Any:
+def split(c: OnnxCall) -> Any:
     x = c[0]
     axis = axis_of(c.attr("axis", 0), x.ndim)
     size = x.shape[axis]
@@ -49,7 +49,7 @@ def _even(size: Dim, count: int) -> list[Dim]:
 
 # -------------------------------------------------------------------------------------------- slice
 @spell("Slice")
-def slice_(c: Call) -> Any:
+def slice_(c: OnnxCall) -> Any:
     x = c[0]
     starts: list[Dim]
     ends: list[Dim]
@@ -110,7 +110,7 @@ def _reversed(start: Dim, end: Dim, step: int, size: Dim) -> tuple[Dim, Dim, int
 
 # ---------------------------------------------------------------------------------------------- pad
 @spell("Pad")
-def pad(c: Call) -> Any:
+def pad(c: OnnxCall) -> Any:
     x = c[0]
     mode = c.attr("mode", "constant")
     given: list[Dim] = c.sizes(1) if c.has(1) else list(c.attr("pads") or c.attr("paddings"))
@@ -150,7 +150,7 @@ def _wrapped(x: Any, begins: list[Dim], ends: list[Dim]) -> Any:
 
 # --------------------------------------------------------------------------------------- by length
 @spell("ReverseSequence")
-def reverse_sequence(c: Call) -> Any:
+def reverse_sequence(c: OnnxCall) -> Any:
     x, lengths = c[0], c[1]
     time, batch = c.attr("time_axis", 0), c.attr("batch_axis", 1)
     x = composite.moveaxis(x, [batch, time], [0, 1])

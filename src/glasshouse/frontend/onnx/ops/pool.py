@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.ops.conv import ints, pads_of
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ops import composite
@@ -14,7 +14,7 @@ from glasshouse.ops.pieces import padded
 from glasshouse.ops.shape import reshaped
 
 
-def _window(c: Call) -> dict[str, Any]:
+def _window(c: OnnxCall) -> dict[str, Any]:
     kernel = list(c.attr("kernel_shape"))
     rank = len(kernel)
     stride, dilation = ints(c, "strides", rank), ints(c, "dilations", rank)
@@ -26,7 +26,7 @@ def _window(c: Call) -> dict[str, Any]:
 
 
 @spell("MaxPool")
-def max_pool(c: Call) -> Any:
+def max_pool(c: OnnxCall) -> Any:
     x, window = c[0], _window(c)
     y = x.apply("max_pool", **window)
     if c.outputs == 1:
@@ -43,29 +43,29 @@ def max_pool(c: Call) -> Any:
 
 
 @spell("AveragePool")
-def average_pool(c: Call) -> Any:
+def average_pool(c: OnnxCall) -> Any:
     x, window = c[0], _window(c)
     return x.apply("avg_pool", count_include_pad=bool(c.attr("count_include_pad", 0)), **window)
 
 
 @spell("GlobalAveragePool")
-def global_average_pool(c: Call) -> Any:
+def global_average_pool(c: OnnxCall) -> Any:
     return c[0].apply("mean", axes=list(range(2, c[0].ndim)), keepdims=True)
 
 
 @spell("GlobalMaxPool")
-def global_max_pool(c: Call) -> Any:
+def global_max_pool(c: OnnxCall) -> Any:
     return c[0].apply("max", axes=list(range(2, c[0].ndim)), keepdims=True)
 
 
 @spell("GlobalLpPool")
-def global_lp_pool(c: Call) -> Any:
+def global_lp_pool(c: OnnxCall) -> Any:
     x = c[0]
     return composite.norm(x, float(c.attr("p", 2)), list(range(2, x.ndim)), keepdims=True)
 
 
 @spell("LpPool")
-def lp_pool(c: Call) -> Any:
+def lp_pool(c: OnnxCall) -> Any:
     x, window, p = c[0], _window(c), c.attr("p", 2)
     if window["ceil_mode"]:
         raise Unsupported("LpPool with ceil_mode")

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.ops.conv import convolved, with_bias
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dtype import DType, float32, int8, int16, int32, uint8
@@ -26,14 +26,14 @@ def _alone(x: Any, axis: int | None, like: Any) -> tuple[Any, int | None]:
     return x, axis_of(axis, like.ndim)
 
 
-def _zero(c: Call, place: int, scale: Any, dtype: DType) -> Any:
+def _zero(c: OnnxCall, place: int, scale: Any, dtype: DType) -> Any:
     if c.has(place):
         return c[place]
     return c.full(scale.shape, 0, dtype)
 
 
 @spell("QuantizeLinear")
-def quantize(c: Call) -> Any:
+def quantize(c: OnnxCall) -> Any:
     x, scale = c[0], c[1]
     dtype = c.item(2).dtype if c.has(2) else c.dtype("output_dtype", uint8)
     if dtype not in _STORED:
@@ -46,7 +46,7 @@ def quantize(c: Call) -> Any:
     return real.apply("quantize", scale, zero, axis=axis, dtype=dtype)
 
 
-def _spread(c: Call, x: Any, scale: Any) -> Any:
+def _spread(c: OnnxCall, x: Any, scale: Any) -> Any:
     """A scale for each block along an axis as one for each element."""
     axis = axis_of(c.attr("axis", 1), x.ndim)
     have, count = x.shape[axis], scale.shape[axis]
@@ -59,7 +59,7 @@ def _spread(c: Call, x: Any, scale: Any) -> Any:
     return composite.narrow(wide, axis, 0, have)
 
 
-def _blocked_quantize(c: Call, x: Any, scale: Any, dtype: DType) -> Any:
+def _blocked_quantize(c: OnnxCall, x: Any, scale: Any, dtype: DType) -> Any:
     wide = _spread(c, x, scale)
     steps = (x / wide).apply("round")
     if c.has(2):
@@ -74,7 +74,7 @@ def _limits(dtype: DType) -> tuple[float, float]:
 
 
 @spell("DequantizeLinear")
-def dequantize(c: Call) -> Any:
+def dequantize(c: OnnxCall) -> Any:
     x, scale = c[0], c[1]
     if x.dtype not in _STORED:
         raise Unsupported(f"dequantising {x.dtype}")
@@ -102,7 +102,7 @@ def _centred(x: Any, zero: Any, shape: Any = None) -> Any:
 
 
 @spell("MatMulInteger")
-def matmul_integer(c: Call) -> Any:
+def matmul_integer(c: OnnxCall) -> Any:
     x, y = c[0], c[1]
     rows = (*[1] * 0, x.shape[-2], 1) if x.ndim > 1 else None
     return _centred(x, c[2], rows if c[2] is not None and c[2].ndim == 1 else None).apply(
@@ -111,13 +111,13 @@ def matmul_integer(c: Call) -> Any:
 
 
 @spell("ConvInteger")
-def conv_integer(c: Call) -> Any:
+def conv_integer(c: OnnxCall) -> Any:
     x, w = c[0], c[1]
     per_output = (w.shape[0], *[1] * (w.ndim - 1))
     return convolved(c, _centred(x, c[2]), _centred(w, c[3], per_output))
 
 
-def _requantized(c: Call, total: Any, factor: Any, scale: Any, zero: Any) -> Any:
+def _requantized(c: OnnxCall, total: Any, factor: Any, scale: Any, zero: Any) -> Any:
     real = total.cast(float32) * factor.cast(float32)
     return real.apply(
         "quantize", reshaped(scale, ()).cast(float32), reshaped(zero, ()), dtype=zero.dtype
@@ -125,14 +125,14 @@ def _requantized(c: Call, total: Any, factor: Any, scale: Any, zero: Any) -> Any
 
 
 @spell("QLinearMatMul")
-def qlinear_matmul(c: Call) -> Any:
+def qlinear_matmul(c: OnnxCall) -> Any:
     x, x_scale, x_zero, y, y_scale, y_zero, scale, zero = (c[i] for i in range(8))
     total = _centred(x, x_zero).apply("matmul", _centred(y, y_zero))
     return _requantized(c, total, x_scale * y_scale, scale, zero)
 
 
 @spell("QLinearConv")
-def qlinear_conv(c: Call) -> Any:
+def qlinear_conv(c: OnnxCall) -> Any:
     x, x_scale, x_zero, w, w_scale, w_zero, scale, zero = (c[i] for i in range(8))
     rank = x.ndim - 2
     per_output = (w.shape[0], *[1] * (rank + 1))

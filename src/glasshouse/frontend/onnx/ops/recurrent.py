@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ops import composite
 from glasshouse.ops.composite.recurrent import LayerWeights, recurrent_layer
@@ -27,7 +27,7 @@ _PLAIN = {
 }  # fmt: skip
 
 
-def _activations(c: Call, default: list[str], directions: int) -> list[list[Cell]]:
+def _activations(c: OnnxCall, default: list[str], directions: int) -> list[list[Cell]]:
     names = [n.lower() for n in c.attr("activations") or default * directions]
     each = len(default)
     alphas, betas = list(c.attr("activation_alpha") or []), list(c.attr("activation_beta") or [])
@@ -53,14 +53,14 @@ def _activations(c: Call, default: list[str], directions: int) -> list[list[Cell
     return [functions[i * each : (i + 1) * each] for i in range(directions)]
 
 
-def _check_lengths(c: Call, steps: Any) -> None:
+def _check_lengths(c: OnnxCall, steps: Any) -> None:
     if c.has(4):
         known = c.value(4)
         if known is None or not np.all(known == steps):
             raise Unsupported("samples of different lengths")
 
 
-def _clipped(c: Call) -> Cell:
+def _clipped(c: OnnxCall) -> Cell:
     limit = c.attr("clip")
     return (lambda x: x) if limit is None else lambda x: x.apply("clip", low=-limit, high=limit)
 
@@ -70,7 +70,7 @@ def _part(x: Any, number: int) -> Any:
     return reshaped(composite.narrow(x, 0, number, 1), x.shape[1:])
 
 
-def _named(c: Call, gates: int, default: list[str], count: int) -> str | None:
+def _named(c: OnnxCall, gates: int, default: list[str], count: int) -> str | None:
     """The cell of the op for recurrent layers that this is, if any."""
     names = [n.lower() for n in c.attr("activations") or default * count]
     usual = [n.lower() for n in default * count]
@@ -95,7 +95,7 @@ def _in_order(x: Any, cell: str) -> Any:
     return concat(*(parts[k] for k in _GATES[cell]), axis=0)
 
 
-def _layer(c: Call, cell: str, x: Any, d: int, begins: list[Any], backwards: bool) -> list[Any]:
+def _layer(c: OnnxCall, cell: str, x: Any, d: int, begins: list[Any], backwards: bool) -> list[Any]:
     """One direction: last states, and all of them."""
     biases = _split(_part(c[3], d), 2) if c.has(3) else []
     weights = LayerWeights(*(_in_order(v, cell) for v in (_part(c[1], d), _part(c[2], d), *biases)))
@@ -104,7 +104,7 @@ def _layer(c: Call, cell: str, x: Any, d: int, begins: list[Any], backwards: boo
     return [*last[: len(begins)], states]
 
 
-def _recurrent(c: Call, gates: int, states: int, default: list[str], cell: Cell) -> Any:
+def _recurrent(c: OnnxCall, gates: int, states: int, default: list[str], cell: Cell) -> Any:
     direction = c.attr("direction", "forward")
     count = 2 if direction == "bidirectional" else 1
     x, w, r = c[0], c[1], c[2]
@@ -153,7 +153,7 @@ def _recurrent(c: Call, gates: int, states: int, default: list[str], cell: Cell)
 
 
 def _body(
-    c: Call, cell: Cell, states: int, functions: list[Cell], moving: list[Any], fixed: list[Any]
+    c: OnnxCall, cell: Cell, states: int, functions: list[Cell], moving: list[Any], fixed: list[Any]
 ) -> Any:
     from glasshouse.ir.types import tensor_type
 
@@ -178,13 +178,13 @@ def _product(h: Any, r: Any) -> Any:
     return h.apply("matmul", r, transpose_y=True)
 
 
-def _rnn_cell(c: Call, f: list[Cell], state: Any, now: Any, r: Any, bias: Any) -> Any:
+def _rnn_cell(c: OnnxCall, f: list[Cell], state: Any, now: Any, r: Any, bias: Any) -> Any:
     wb, rb = _split(bias, 2)
     return (f[0](_clipped(c)(now + _product(state[0], r) + (wb + rb))),)
 
 
 def _lstm_cell(
-    c: Call, f: list[Cell], state: Any, now: Any, r: Any, bias: Any, p: Any = None
+    c: OnnxCall, f: list[Cell], state: Any, now: Any, r: Any, bias: Any, p: Any = None
 ) -> Any:
     h, old = state
     clip = _clipped(c)
@@ -201,7 +201,7 @@ def _lstm_cell(
     return o * f[2](memory), memory
 
 
-def _gru_cell(c: Call, f: list[Cell], state: Any, now: Any, r: Any, bias: Any) -> Any:
+def _gru_cell(c: OnnxCall, f: list[Cell], state: Any, now: Any, r: Any, bias: Any) -> Any:
     h = state[0]
     clip = _clipped(c)
     hidden = h.shape[-1]
@@ -221,15 +221,15 @@ def _gru_cell(c: Call, f: list[Cell], state: Any, now: Any, r: Any, bias: Any) -
 
 
 @spell("RNN")
-def rnn(c: Call) -> Any:
+def rnn(c: OnnxCall) -> Any:
     return _recurrent(c, 1, 1, ["Tanh"], _rnn_cell)[: c.outputs]
 
 
 @spell("LSTM")
-def lstm(c: Call) -> Any:
+def lstm(c: OnnxCall) -> Any:
     return _recurrent(c, 4, 2, ["Sigmoid", "Tanh", "Tanh"], _lstm_cell)[: c.outputs]
 
 
 @spell("GRU")
-def gru(c: Call) -> Any:
+def gru(c: OnnxCall) -> Any:
     return _recurrent(c, 3, 1, ["Sigmoid", "Tanh"], _gru_cell)[: c.outputs]

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.onnx.call import Call, NotKnown
+from glasshouse.frontend.onnx.call import NotKnown, OnnxCall
 from glasshouse.frontend.onnx.opaque import opaque_call
 from glasshouse.frontend.onnx.registry import Spelling, spell
 from glasshouse.ir.dtype import bool_, float64
@@ -19,7 +19,7 @@ from glasshouse.ops.shapes import axis_of, reduced
 _LEAST = {"max": float("-inf"), "min": float("inf")}
 
 
-def _how(c: Call) -> dict[str, Any] | None:
+def _how(c: OnnxCall) -> dict[str, Any] | None:
     """Axes and keepdims; None where nothing is reduced."""
     if c.has(1) and c.value(1) is None:
         c.importer.want(c.item(1))
@@ -40,7 +40,7 @@ def reduction(name: str) -> Callable[[Spelling], Spelling]:
     """Register a reduction; with unknown axes it is an opaque node whose rank is known."""
 
     def register(spelling: Spelling) -> Spelling:
-        def guarded(c: Call) -> Any:
+        def guarded(c: OnnxCall) -> Any:
             try:
                 return spelling(c)
             except _AxesNotKnown as error:
@@ -59,7 +59,7 @@ def reduction(name: str) -> Callable[[Spelling], Spelling]:
 
 
 def _fold(before: Callable[[Any], Any], op: str, after: Callable[[Any], Any]) -> Any:
-    def spelling(c: Call) -> Any:
+    def spelling(c: OnnxCall) -> Any:
         x, how = c[0], _how(c)
         wide = before(x)
         out = wide if how is None else wide.apply(op, **how)
@@ -86,7 +86,7 @@ reduction("ReduceLogSum")(_fold(_real, "sum", lambda y: y.apply("log")))
 
 
 @reduction("ReduceLogSumExp")
-def log_sum_exp(c: Call) -> Any:
+def log_sum_exp(c: OnnxCall) -> Any:
     x, how = c[0], _how(c)
     if how is None:
         return x
@@ -95,8 +95,8 @@ def log_sum_exp(c: Call) -> Any:
     return composite.logsumexp(_real(x), **how).cast(x.dtype)
 
 
-def _extreme(op: str) -> Callable[[Call], Any]:
-    def spelling(c: Call) -> Any:
+def _extreme(op: str) -> Callable[[OnnxCall], Any]:
+    def spelling(c: OnnxCall) -> Any:
         x, how = c[0], _how(c)
         if how is None:
             return x
@@ -116,8 +116,8 @@ reduction("ReduceMax")(_extreme("max"))
 reduction("ReduceMin")(_extreme("min"))
 
 
-def _index(op: str) -> Callable[[Call], Any]:
-    def spelling(c: Call) -> Any:
+def _index(op: str) -> Callable[[OnnxCall], Any]:
+    def spelling(c: OnnxCall) -> Any:
         x = c[0]
         axis = axis_of(c.attr("axis", 0), x.ndim)
         keep = bool(c.attr("keepdims", 1))
@@ -133,7 +133,7 @@ spell("ArgMax")(_index("argmax"))
 spell("ArgMin")(_index("argmin"))
 
 
-def _running(c: Call) -> dict[str, Any]:
+def _running(c: OnnxCall) -> dict[str, Any]:
     return {
         "axis": int(c.number(1)), "exclusive": bool(c.attr("exclusive", 0)),
         "reverse": bool(c.attr("reverse", 0)),
@@ -141,12 +141,12 @@ def _running(c: Call) -> dict[str, Any]:
 
 
 @spell("CumSum")
-def cumsum(c: Call) -> Any:
+def cumsum(c: OnnxCall) -> Any:
     return c[0].apply("cumsum", **_running(c)).cast(c[0].dtype)
 
 
 @spell("CumProd")
-def cumprod(c: Call) -> Any:
+def cumprod(c: OnnxCall) -> Any:
     how = _running(c)
     x = composite.moveaxis(c[0], how["axis"], 0)
 
@@ -162,7 +162,7 @@ def cumprod(c: Call) -> Any:
 
 
 @spell("TopK")
-def topk(c: Call) -> Any:
+def topk(c: OnnxCall) -> Any:
     x = c[0]
     if (declared := c.declared_for_want_of(1)) is not None:
         k = declared[0].shape[axis_of(c.attr("axis", -1), x.ndim)]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dim import Dim
 from glasshouse.ir.dtype import float32
@@ -108,7 +108,7 @@ class How:
 
 
 @spell("Resize", "Upsample")
-def resize(c: Call) -> Any:
+def resize(c: OnnxCall) -> Any:
     x, how = c[0], _how(c)
     axes = [a for a in _axes(c, how) if a.size != a.count or a.scale != 1 or how.outside != 0]
     if how.coordinates != "tf_crop_and_resize":
@@ -133,7 +133,7 @@ def resize(c: Call) -> Any:
     return wide.cast(x.dtype)
 
 
-def _filled(c: Call, y: Any, axes: list[Axis], how: How) -> Any:
+def _filled(c: OnnxCall, y: Any, axes: list[Axis], how: How) -> Any:
     """The value for elements outside of the input in the place of what lies there."""
     for axis in axes:
         at = how.places(axis)
@@ -145,7 +145,7 @@ def _filled(c: Call, y: Any, axes: list[Axis], how: How) -> Any:
     return y
 
 
-def _how(c: Call) -> How:
+def _how(c: OnnxCall) -> How:
     mode = c.attr("mode", "nearest")
     mode = {"linear": "linear", "bilinear": "linear", "cubic": "cubic"}.get(mode, mode)
     if mode not in ("nearest", "linear", "cubic"):
@@ -163,7 +163,7 @@ def _how(c: Call) -> How:
     )
 
 
-def _axes(c: Call, how: How) -> list[Axis]:
+def _axes(c: OnnxCall, how: How) -> list[Axis]:
     x = c.type(0)
     old = c.opset < 11 or c.node.op_type == "Upsample"
     places = [axis_of(a, x.rank) for a in c.attr("axes") or range(x.rank)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.onnx.call import Call
+from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.item import Item
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dtype import bool_
@@ -16,7 +16,7 @@ from glasshouse.ops import composite
 from glasshouse.ops.shapes import axis_of
 
 
-def _sequence(c: Call) -> tuple[Any, ...]:
+def _sequence(c: OnnxCall) -> tuple[Any, ...]:
     found: Any = c.items[0]
     if not isinstance(found, tuple):
         raise Unsupported("a sequence that is not known during import")
@@ -28,7 +28,7 @@ def _wrapped(sequence: Any) -> tuple[Any, ...]:
     return (tuple(sequence),)
 
 
-def _place(c: Call, operand: int, count: int, default: int) -> int:
+def _place(c: OnnxCall, operand: int, count: int, default: int) -> int:
     place = int(c.number(operand)) if c.has(operand) else default
     if not -count <= place <= count:
         raise Unsupported(f"place {place} in a sequence of {count}")
@@ -36,17 +36,17 @@ def _place(c: Call, operand: int, count: int, default: int) -> int:
 
 
 @spell("SequenceEmpty")
-def empty(c: Call) -> Any:
+def empty(c: OnnxCall) -> Any:
     return _wrapped(())
 
 
 @spell("SequenceConstruct")
-def construct(c: Call) -> Any:
+def construct(c: OnnxCall) -> Any:
     return _wrapped(c.items)
 
 
 @spell("SequenceAt")
-def at(c: Call) -> Any:
+def at(c: OnnxCall) -> Any:
     sequence = _sequence(c)
     place = int(c.number(1))
     if not -len(sequence) <= place < len(sequence):
@@ -55,26 +55,26 @@ def at(c: Call) -> Any:
 
 
 @spell("SequenceInsert")
-def insert(c: Call) -> Any:
+def insert(c: OnnxCall) -> Any:
     sequence = _sequence(c)
     place = _place(c, 2, len(sequence), len(sequence))
     return _wrapped((*sequence[:place], c.item(1), *sequence[place:]))
 
 
 @spell("SequenceErase")
-def erase(c: Call) -> Any:
+def erase(c: OnnxCall) -> Any:
     sequence = _sequence(c)
     place = _place(c, 1, len(sequence), len(sequence) - 1)
     return _wrapped((*sequence[:place], *sequence[place + 1 :]))
 
 
 @spell("SequenceLength")
-def length(c: Call) -> Any:
+def length(c: OnnxCall) -> Any:
     return c.of_sizes(len(_sequence(c)))
 
 
 @spell("ConcatFromSequence")
-def concat(c: Call) -> Any:
+def concat(c: OnnxCall) -> Any:
     parts = [item.handle for item in _sequence(c)]
     if c.attr("new_axis", 0):
         return composite.stack(parts, c.attr("axis"))
@@ -84,7 +84,7 @@ def concat(c: Call) -> Any:
 
 
 @spell("SplitToSequence")
-def split(c: Call) -> Any:
+def split(c: OnnxCall) -> Any:
     x = c[0]
     axis = axis_of(c.attr("axis", 0), x.ndim)
     size = x.shape[axis]
@@ -104,12 +104,12 @@ def split(c: Call) -> Any:
 
 # ----------------------------------------------------------------------------------------- optional
 @spell("OptionalHasElement")
-def has_element(c: Call) -> Any:
+def has_element(c: OnnxCall) -> Any:
     return Item(c.builder, bool_, data=np.asarray(c.has(0)))
 
 
 @spell("OptionalGetElement", "Optional")
-def get_element(c: Call) -> Any:
+def get_element(c: OnnxCall) -> Any:
     if not c.has(0):
         raise Unsupported("an optional value without an element")
     return c.items[0]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.frontend.onnx.call import Call, NotKnown
+from glasshouse.frontend.onnx.call import NotKnown, OnnxCall
 from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dim import Dim, floor_div, product
 from glasshouse.ops import composite
@@ -15,7 +15,7 @@ from glasshouse.ops.shapes import axes_of, axis_of, broadcast_shapes
 
 
 @spell("Reshape")
-def reshape(c: Call) -> Any:
+def reshape(c: OnnxCall) -> Any:
     x = c[0]
     if c.has(1) and c.value(1) is None:
         # The file says what comes out, though not how it is computed.
@@ -32,7 +32,7 @@ def reshape(c: Call) -> Any:
 
 
 @spell("Flatten")
-def flatten(c: Call) -> Any:
+def flatten(c: OnnxCall) -> Any:
     x = c[0]
     axis = c.attr("axis", 1)
     axis = axis + x.ndim if axis < 0 else axis
@@ -40,13 +40,13 @@ def flatten(c: Call) -> Any:
 
 
 @spell("Transpose")
-def transpose(c: Call) -> Any:
+def transpose(c: OnnxCall) -> Any:
     x = c[0]
     return permuted(x, c.attr("perm") or list(range(x.ndim))[::-1])
 
 
 @spell("Squeeze")
-def squeeze(c: Call) -> Any:
+def squeeze(c: OnnxCall) -> Any:
     x = c[0]
     if (declared := c.declared_for_want_of(1)) is not None:
         return reshaped(x, declared[0].shape)
@@ -58,14 +58,14 @@ def squeeze(c: Call) -> Any:
 
 
 @spell("Unsqueeze")
-def unsqueeze(c: Call) -> Any:
+def unsqueeze(c: OnnxCall) -> Any:
     if (declared := c.declared_for_want_of(1)) is not None:
         return reshaped(c[0], declared[0].shape)
     return composite.unsqueeze(c[0], c.given(1, "axes"))
 
 
 @spell("Expand")
-def expand(c: Call) -> Any:
+def expand(c: OnnxCall) -> Any:
     x = c[0]
     if (declared := c.declared_for_want_of(1)) is not None:
         return expanded(x, declared[0].shape)
@@ -74,7 +74,7 @@ def expand(c: Call) -> Any:
 
 
 @spell("Tile")
-def tile(c: Call) -> Any:
+def tile(c: OnnxCall) -> Any:
     x = c[0]
     if c.opset < 6:
         times = [1] * x.ndim
@@ -84,7 +84,7 @@ def tile(c: Call) -> Any:
 
 
 @spell("DepthToSpace")
-def depth_to_space(c: Call) -> Any:
+def depth_to_space(c: OnnxCall) -> Any:
     x, block = c[0], c.attr("blocksize")
     n, channels, height, width = x.shape
     inner = floor_div(channels, block * block)
@@ -96,7 +96,7 @@ def depth_to_space(c: Call) -> Any:
 
 
 @spell("SpaceToDepth")
-def space_to_depth(c: Call) -> Any:
+def space_to_depth(c: OnnxCall) -> Any:
     x, block = c[0], c.attr("blocksize")
     n, channels, height, width = x.shape
     h, w = floor_div(height, block), floor_div(width, block)
@@ -106,17 +106,17 @@ def space_to_depth(c: Call) -> Any:
 
 
 @spell("Shape")
-def shape(c: Call) -> Any:
+def shape(c: OnnxCall) -> Any:
     return c.of_sizes(np.array(c.type(0).shape[c.attr("start", 0) : c.attr("end")], object))
 
 
 @spell("Size")
-def size(c: Call) -> Any:
+def size(c: OnnxCall) -> Any:
     return c.of_sizes(product(c.type(0).shape))
 
 
 @spell("CenterCropPad")
-def center_crop_pad(c: Call) -> Any:
+def center_crop_pad(c: OnnxCall) -> Any:
     x, wanted = c[0], c.ints(1)
     axes = [axis_of(a, x.ndim) for a in c.attr("axes", list(range(x.ndim)))]
     for axis, size in zip(axes, wanted, strict=True):
