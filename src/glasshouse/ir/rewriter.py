@@ -27,6 +27,8 @@ from glasshouse.ir.sources import INPUT
 from glasshouse.ir.types import TensorType
 
 New = Value | Expr | Sequence[Value | Expr]
+Place = tuple[int, int]
+"""A value by the id of its node and the number of the output, which outlive the node."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,7 @@ class Rewrite:
     after: tuple[int, ...]  # nodes that it made
     redirected: tuple[int, ...]  # nodes that read something else now
     seconds: float
+    equal: tuple[tuple[Place, Place], ...] = ()  # (old, new) values that are to be the same
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,11 @@ class Listener:
     def rewritten(self, graph: Graph, step: Rewrite) -> None: ...
 
     def rejected(self, graph: Graph, step: Reject) -> None: ...
+
+
+def place_of(value: Value) -> Place:
+    """The name of a value in a `Rewrite`."""
+    return value.node.id, value.index
 
 
 class Rewriter(Builder):
@@ -155,6 +163,7 @@ class Rewriter(Builder):
         step = Rewrite(
             number, self.pass_name, rule, why, tuple(before), tuple(n.id for n in made),
             tuple(n.id for n in redirected), time.perf_counter() - begin,
+            tuple((place_of(o), place_of(n)) for o, n in zip(olds, news, strict=True)),
         )  # fmt: skip
         for listener in self.listeners:
             listener.rewritten(self.graph, step)

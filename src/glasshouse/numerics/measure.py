@@ -26,6 +26,7 @@ class Error:
     of_largest: float = 0.0  # the largest absolute error over the largest wanted size
     wrong: int = 0  # places that differ in kind: NaN, infinity, integer, shape
     at: tuple[int, ...] = ()  # the first wrong element, or that of the largest absolute error
+    largest: float = 0.0  # the largest wanted size
 
     def __str__(self) -> str:
         if self.wrong:
@@ -60,8 +61,9 @@ def compare(got: Array, wanted: Array) -> Error:
     rms = float(np.sqrt(np.mean(apart * apart)))
     where = tuple(int(i) for i in at)
     return Error(
-        top, float(np.max(relative)), rms, top / (1.0 + largest), top / (largest or 1.0), 0, where
-    )
+        top, float(np.max(relative)), rms, top / (1.0 + largest), top / (largest or 1.0), 0, where,
+        largest,
+    )  # fmt: skip
 
 
 def compare_all(got: Sequence[Array], wanted: Sequence[Array]) -> Error:

@@ -1,29 +1,32 @@
-"""How exact each kernel is: its ops replayed in float64 on what the kernel really read.
+"""How exact a compiled module is: each pass and each kernel against the model in float64.
 
-The error of a kernel has two parts. Its own: its output against the replay on its actual operands.
-What it inherited: that replay against the true value, computed in float64 from the model's inputs.
-Fusion is not broken for it, because operands and outputs of kernels lie in memory anyway.
+The truth is the traced graph. A pass has the error of the graph that it left. A kernel's error has
+two parts. Its own: its output against a float64 replay of its ops on its actual operands. What it
+inherited: that replay against the truth. Fusion is not broken for it, because operands and outputs
+of kernels lie in memory anyway.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64, from_storage
 from glasshouse.ir.graph import Graph, Node, Value
-from glasshouse.ir.sources import CONSTANT, INPUT
-from glasshouse.ir.types import tensor_type
-from glasshouse.lower.program import Step
+from glasshouse.ir.rewriter import Place, place_of
+from glasshouse.ir.sources import INPUT
+from glasshouse.lower.program import Call, Step
 from glasshouse.numerics import compare
+from glasshouse.numerics.bound import bound, length_of, members, nudged, unit_of
+from glasshouse.numerics.truth import Values, values_of
+from glasshouse.numerics.widen import NARROW, wide, widened
 from glasshouse.numpy_ref.executor import bind_sizes, run
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.module import Module
-
-_NARROW: tuple[DType, ...] = (float32, float16, bfloat16)
+from glasshouse.runtime.nonfinite import NonFinite, first_op
+from glasshouse.runtime.stage_errors import StageError, stage_errors
 
 
 @dataclass(frozen=True)
@@ -39,60 +42,128 @@ class KernelError:
     max_rel: float
     wrong: int = 0
     at: tuple[int, ...] = ()
+    tolerance: float = 0.0  # what rounding explains of `own`
+
+    @property
+    def past(self) -> bool:
+        """Whether the kernel itself is wrong."""
+        return self.own > self.tolerance
 
 
-def measure_errors(module: Module, inputs: Sequence[Any]) -> list[KernelError]:
-    """Own and inherited error of every kernel's output, for these inputs."""
-    true = _true_values(module.graph, inputs)
-    errors: list[KernelError] = []
-    types = [v.type for v in module.graph.inputs]
-    sizes = bind_sizes(types, [np.asarray(x) for x in inputs])
+@dataclass
+class Accuracy:
+    """All that was measured in one run."""
 
-    def see(step: Step, read: Callable[[Value], Array]) -> None:
-        node = step.node
-        operands = [_wide(read(v), v.type.dtype) for v in node.inputs]
+    kernels: list[KernelError] = field(default_factory=list)
+    stages: list[StageError] = field(default_factory=list)
+    first: NonFinite | None = None  # NaN or infinite where it should not be
+    own_nan: NonFinite | None = None  # NaN that the model gives in float64, too
+    against: str = "the traced graph"
+
+
+def measure_accuracy(
+    module: Module, inputs: Sequence[Any], tolerance: float | None = None
+) -> Accuracy:
+    """Errors of every pass and of every kernel's output, for these inputs.
+
+    Variables and random numbers are those of the next run, and stay so.
+    """
+    arrays = module.arguments(inputs)
+    held = module.held()
+    lineage = module.lineage
+    out = Accuracy()
+    stands: dict[Place, Place] = {}
+    if lineage is None:
+        truth = last = values_of(module.graph, arrays, held)
+        out.against = "the optimised graph"
+    else:
+        truth = values_of(lineage.traced, arrays, held)
+        out.stages, last = stage_errors(lineage, truth, arrays, held, tolerance)
+        stands = dict(lineage.stands_for)
+        results = [place_of(v) for v in (*module.graph.outputs, *module.graph.updates.values())]
+        stands.update(zip(results, truth.results, strict=True))
+    sizes = bind_sizes([v.type for v in module.graph.inputs], arrays)
+    look = _Look(out, truth, last, stands, sizes)
+    with module.unchanged():
+        module.watch(inputs, look.see)
+    return out
+
+
+class _Look:
+    """Sees every step of a run."""
+
+    def __init__(
+        self,
+        out: Accuracy,
+        truth: Values,
+        last: Values,
+        stands_for: dict[Place, Place],
+        sizes: dict[str, int],
+    ) -> None:
+        self._out = out
+        self._truth = truth
+        self._last = last
+        self._stands_for = stands_for
+        self._sizes = sizes
+
+    def see(self, step: Step, read: Callable[[Value], Array]) -> None:
+        node, sizes = step.node, self._sizes
+        stored = [np.array(read(v)) for v in node.inputs]
+        operands = [wide(a, v.type.dtype) for a, v in zip(stored, node.inputs, strict=True)]
         made = [read(v) for v in node.outputs]
         sizes.update(bind_sizes([v.type for v in node.outputs], made))
-        replayed = _replay(node, operands, sizes)
-        for value, held, exact in zip(node.outputs, made, replayed, strict=True):
-            wanted = true[value]
+        if not any(v.type.dtype in NARROW for v in node.outputs):
+            return
+        alone = _alone(node)
+        exact = run(widened(alone), _given(node, operands), sizes=sizes)
+        inside = members(node)
+        unit = unit_of(inside)
+        moved = run(widened(alone), _given(node, nudged(operands, unit)), sizes=sizes)
+        length = length_of(inside, sizes)
+        variant = step.kernel.variant if isinstance(step, Call) else ""
+        pairs = zip(node.outputs, made, exact, moved, strict=True)
+        for value, held, right, off in pairs:
+            wanted = self._wanted(value)
             # Where data decides a size, float64 may decide otherwise; then nothing is comparable.
-            if value.type.dtype not in _NARROW or not exact.size or wanted.shape != exact.shape:
+            if value.type.dtype not in NARROW or not right.size or wanted is None:
                 continue
-            actual = _wide(held, value.type.dtype)
-            own, total = compare(actual, exact), compare(actual, wanted)
-            inherited = compare(exact, wanted).of_largest
+            if wanted.shape != right.shape:
+                continue
+            actual = wide(held, value.type.dtype)
+            own, total = compare(actual, right), compare(actual, wanted)
             worst = own if own.wrong else total
-            errors.append(
-                KernelError(
-                    node, value.index, own.of_largest, inherited, total.max_abs, total.of_largest,
-                    worst.wrong, worst.at if worst.wrong else (),
-                )
+            error = KernelError(
+                node, value.index, own.of_largest, compare(right, wanted).of_largest,
+                total.max_abs, total.of_largest, worst.wrong, worst.at if worst.wrong else (),
+                bound(right, off, length, unit, variant) / (own.largest or 1.0),
             )  # fmt: skip
+            self._out.kernels.append(error)
+            self._look_for_nan(step, alone, stored, actual, wanted)
 
-    module.watch(inputs, see)
-    return errors
+    def _wanted(self, value: Value) -> Array | None:
+        place = place_of(value)
+        found = self._truth.by_place.get(self._stands_for.get(place, place))
+        return self._last.by_place.get(place) if found is None else found
 
-
-def _wide(array: Array, dtype: DType) -> Array:
-    plain = from_storage(array, dtype)
-    return plain.astype(np.float64) if dtype.is_float else np.array(plain)
-
-
-def _true_values(graph: Graph, inputs: Sequence[Any]) -> dict[Value, Array]:
-    wide, twin = widened(graph)
-    seen: dict[Value, Array] = {}
-
-    def observe(node: Node, outputs: Sequence[Array]) -> None:
-        seen.update(zip(node.outputs, outputs, strict=True))
-
-    arrays = [_wide(np.asarray(x), v.type.dtype) for x, v in zip(inputs, graph.inputs, strict=True)]
-    run(wide, arrays, observer=observe)
-    return {value: seen[twin[value]] for value in twin}
+    def _look_for_nan(
+        self, step: Step, alone: Graph, stored: Sequence[Array], actual: Array, wanted: Array
+    ) -> None:
+        bad = ~np.isfinite(actual) & np.isfinite(wanted)
+        if self._out.first is None and np.any(bad):
+            self._out.first = first_op(step, alone, _given(step.node, stored), actual, bad)
+        own = np.isnan(actual) & np.isnan(wanted)
+        if self._out.own_nan is None and np.any(own):
+            self._out.own_nan = first_op(step, alone, _given(step.node, stored), actual, own)
 
 
-def _replay(node: Node, operands: Sequence[Array], sizes: dict[str, int]) -> list[Array]:
-    """The node's ops in float64 on these operands."""
+def _given(node: Node, operands: Sequence[Array]) -> list[Array]:
+    """The operands in the order of `_alone`'s inputs: each value once."""
+    by_value = dict(zip(node.inputs, operands, strict=True))
+    return [by_value[v] for v in dict.fromkeys(node.inputs)]
+
+
+def _alone(node: Node) -> Graph:
+    """The node by itself, its operands as inputs."""
     alone = Graph()
     twin: dict[Value, Value] = {}
     for value in dict.fromkeys(node.inputs):
@@ -106,32 +177,4 @@ def _replay(node: Node, operands: Sequence[Array], sizes: dict[str, int]) -> lis
         [v.type for v in node.outputs], node.origin,
     )  # fmt: skip
     alone._set_outputs(copy.outputs)
-    by_value = dict(zip(node.inputs, operands, strict=True))
-    given = [by_value[v] for v in dict.fromkeys(node.inputs)]
-    return run(widened(alone)[0], given, sizes=sizes)
-
-
-def widened(graph: Graph) -> tuple[Graph, dict[Value, Value]]:
-    """The same graph with every narrow float as float64, and which value became which."""
-    out = Graph(graph.name)
-    twin: dict[Value, Value] = {}
-    for node in graph.nodes:
-        attrs = dict(node.attrs)
-        if attrs.get("dtype") in _NARROW:
-            attrs["dtype"] = float64
-        body = attrs.get("body")
-        if isinstance(body, Graph):
-            attrs["body"] = widened(body)[0]
-        data = attrs.get("data")
-        if node.op is CONSTANT and data is not None and node.output.type.dtype in _NARROW:
-            attrs["data"] = from_storage(data, node.output.type.dtype).astype(np.float64)
-        types = [
-            tensor_type(float64 if v.type.dtype in _NARROW else v.type.dtype, v.type.shape)
-            for v in node.outputs
-        ]
-        inputs = tuple(twin[v] for v in node.inputs)
-        made = out._add(node.op, inputs, attrs, types, node.origin, node.id)
-        twin.update(zip(node.outputs, made.outputs, strict=True))
-    out.inputs = [twin[v] for v in graph.inputs]
-    out._set_outputs([twin[v] for v in graph.outputs], graph.output_names)
-    return out, twin
+    return alone

@@ -9,6 +9,7 @@ from glasshouse.lower.program import Program
 from glasshouse.lower.target import Target
 from glasshouse.passes import PassContext
 from glasshouse.passes.pipeline import optimize_program
+from glasshouse.runtime.lineage import Lineage, StandsFor
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.room import Room, room_for
 
@@ -45,7 +46,8 @@ def compile_optimized(
     """
     ctx = PassContext.current() or PassContext()
     before = ctx.precision, ctx.target, ctx.options, ctx.progress
-    record = ctx.record()
+    record, stands = ctx.record(), StandsFor()
+    ctx.instruments.append(stands)
     room = room_for(graph, precision)
     try:
         if target is not None:
@@ -54,6 +56,7 @@ def compile_optimized(
             ctx.set_precision(precision)
         ctx.progress = progress
         ctx.options = _with_tuning(ctx.options, tune, tolerance)
+        passes = ctx.graph_passes()
         program = optimize_program(graph, ctx)
         module = _built(program, ctx.target, progress, num_runtimes, room)
     except BaseException:
@@ -61,8 +64,10 @@ def compile_optimized(
         raise
     finally:
         ctx.instruments.remove(record)
+        ctx.instruments.remove(stands)
         ctx.precision, ctx.target, ctx.options, ctx.progress = before
     module.base_recording = record.recording
+    module.lineage = Lineage(graph, passes, stands.of)
     return module
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import time
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -78,7 +79,8 @@ class Run:
     ) -> list[Array]:
         """Run all steps, then hand over what is left to hand over: the outputs.
 
-        `given` are buffers of the caller's for them, or None for those that are made here.
+        `given` are buffers of the caller's for them, or None for those that are made here. `times`
+        has a place for each step, and one for the copies.
         """
         of, kept = self.of, self.kept
         program, places = of.program, of.plan.table
@@ -90,11 +92,12 @@ class Run:
         self._watched = [u.new for u in of.plan.updates] if see is not None else []
         self._make_room()
         self._steps(times, see)
+        copying = 0.0
         made: list[Array] = []
         for value, array in zip(graph.outputs, self._outputs, strict=True):
             assert array is not None  # every size is known when all steps have run
             if kept[value] is not array:
-                np.copyto(array, kept[value])
+                copying += _copied(array, kept[value])
             made.append(array)
         state = of.state
         following = state.turns[(state.turn + 1) % len(state.turns)]
@@ -103,8 +106,10 @@ class Run:
             new = update.new
             held = kept[new] if new in kept else self._held[places[new]]
             if held is not home:
-                np.copyto(home, held)
+                copying += _copied(home, held)
         state.advance()
+        if times is not None:
+            times[-1] += copying
         return made
 
     def _make_room(self) -> None:
@@ -150,7 +155,10 @@ class Run:
         for begin, end in segments:
             step = steps[begin]
             if isinstance(step, Fallback):
+                started = time.perf_counter()
                 self._fall_back(step)
+                if times is not None:
+                    times[begin] += time.perf_counter() - started
             else:
                 arena = self.workspace.arena.ctypes.data
                 wrong = of.executable.run(table, arena, sizes, begin, end, clock)
@@ -192,6 +200,13 @@ class Run:
             flat = self.workspace.arena[begin : begin + count].view(value.type.dtype.storage)
         lies = flat.reshape(shape)
         return lies if order is None else lies.transpose(np.argsort(order))
+
+
+def _copied(into: Array, array: Array) -> float:
+    """Copies, and gives the seconds that it took."""
+    begin = time.perf_counter()
+    np.copyto(into, array)
+    return time.perf_counter() - begin
 
 
 def _constants(workspace: Workspace) -> Mapping[int, Array]:

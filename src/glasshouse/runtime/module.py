@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -29,11 +30,12 @@ from glasshouse.runtime.checks import check_outputs
 from glasshouse.runtime.constants import ConstantSet, Packing, built_in
 from glasshouse.runtime.device_run import DeviceRun
 from glasshouse.runtime.general_run import GeneralRun, Run, See
+from glasshouse.runtime.lineage import Lineage
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.overlap import apart
 from glasshouse.runtime.quick_run import QuickCall, QuickRun
 from glasshouse.runtime.room import Room
-from glasshouse.runtime.seeds import seeding, undisturbed
+from glasshouse.runtime.seeds import next_seed, seeding, undisturbed
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.weights import Folded, Watch, look, state_of
 from glasshouse.runtime.workspace import Runtimes, Workspace
@@ -49,6 +51,7 @@ class KernelTime:
     name: str
     node: Node
     seconds: float
+    spread: float = 0.0  # half of the range in which the middle half of the runs lies
 
 
 class Module(ShowsInCell):
@@ -85,6 +88,7 @@ class Module(ShowsInCell):
         self.library_path = library
         self.num_runtimes = num_runtimes
         self.base_recording: Recording | None = None  # what the passes did, when they were watched
+        self.lineage: Lineage | None = None  # what it was traced to, when it was optimised here
         self.signature = signature_for(program.graph)
         self._takes_flat = self.signature.takes_flat
         self._returns_flat = self.signature.returns_flat
@@ -173,7 +177,10 @@ class Module(ShowsInCell):
     def benchmark_with_tensors(
         self, inputs: Inputs, outputs: Sequence[Any] | None = None, count: int = 10
     ) -> tuple[float, float, Sequence[Any]]:
-        """(mean, standard deviation, outputs); times are milliseconds."""
+        """(mean, standard deviation, outputs); times are milliseconds.
+
+        A training step is timed without taking it: variables are as before.
+        """
         given = self._ordered(inputs)
         _check_count(count)
 
@@ -183,38 +190,66 @@ class Module(ShowsInCell):
             made = self(*given)
             return made if isinstance(made, tuple) else (made,)
 
-        results = run()
         times: list[float] = []
-        for _ in range(count):
-            begin = time.perf_counter()
+        with self.unchanged():
             results = run()
-            times.append((time.perf_counter() - begin) * 1e3)
+            for _ in range(count):
+                begin = time.perf_counter()
+                results = run()
+                times.append((time.perf_counter() - begin) * 1e3)
         return float(np.mean(times)), float(np.std(times)), results
 
     def profile(self, *inputs: Any, count: int = 10) -> list[KernelTime]:
-        """Mean time of each step over `count` runs, after one that warms up."""
+        """Median time of each step over `count` runs, after one that warms up.
+
+        Variables and PyTorch's generator are left as they were.
+        """
+        from glasshouse.runtime.account import measure_account  # it measures modules
+
         _check_count(count)
-        arrays = self._arrays(inputs)
-        total = np.zeros(len(self.program.steps))
-        with undisturbed():
-            self._run(arrays)
-            for _ in range(count):
-                self._run(arrays, times=total)
-        return [
-            KernelTime(_step_name(s), s.node, float(t) / count)
-            for s, t in zip(self.program.steps, total, strict=True)
-        ]
+        return measure_account(self, inputs, count).kernel_times()
 
     def watch(self, inputs: Sequence[Any], see: See) -> list[Array]:
-        """Run step by step; after each, `see` may read the operands and outputs of that step."""
+        """Run step by step; after each, `see` may read the operands and outputs of that step.
+
+        It is a run like others, and takes a training step; `unchanged` takes it back.
+        """
         with undisturbed():
             return self._run(self._arrays(inputs), see=see)
+
+    def timed(self, inputs: Sequence[Any], times: Array) -> list[Array]:
+        """Run once, adding the seconds of each step at `times`, and of copies behind the last."""
+        return self._run(self._arrays(inputs), times=times)
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """What runs inside leaves variables and PyTorch's generator as they were."""
+        if self._device is not None:
+            self._device.fetch()
+        try:
+            with undisturbed(), self._state.unchanged():
+                yield
+                if self._device is not None:
+                    self._device.fetch()  # before the host's are put back
+        finally:
+            if self._device is not None:
+                self._device.push()
+
+    def arguments(self, inputs: Sequence[Any]) -> list[Array]:
+        """Arguments as arrays of the right element types, as they are stored."""
+        return self._arrays(inputs)
+
+    def held(self) -> dict[str, Array]:
+        """What named constants and all variables hold at the next run, as it is stored."""
+        out = {name: self.source_array(v.node) for name, v in self._by_name.items()}
+        out |= {v.attrs["name"] or f"%{v.id}": self.source_array(v) for v in self.graph.updates}
+        return {**out, **next_seed(self.graph)}
 
     def recording(self, *inputs: Any, count: int = 10) -> Recording:
         """All that is known: stages, rewrites, kernels with code; with inputs, times and errors."""
         from glasshouse.runtime.recording import recording_of  # it measures modules
 
-        with undisturbed():
+        with self.unchanged():
             return recording_of(self, self.base_recording, inputs, count)
 
     def save(
@@ -537,5 +572,6 @@ def _check_count(count: Any) -> None:
         raise ExecutionError(f"count is how often to run, an int from 1 on, got {count!r}")
 
 
-def _step_name(step: Step) -> str:
+def step_name(step: Step) -> str:
+    """What a step is called in generated code."""
     return step.kernel.name if isinstance(step, Call) else f"fallback_{step.node.op.name}"

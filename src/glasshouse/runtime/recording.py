@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +16,8 @@ from glasshouse.record.recorder import Recorder
 from glasshouse.record.schema import CandidateRow, ErrorRow, KernelRow, Text, TimeRow
 from glasshouse.record.titles import full_titles
 from glasshouse.record.writer import GraphWriter, RecordingBuilder
-from glasshouse.runtime.accuracy import measure_errors
+from glasshouse.runtime.account import measure_account
+from glasshouse.runtime.accuracy import measure_accuracy
 from glasshouse.runtime.buffers import keep_buffers
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.values import keep_values
@@ -114,33 +114,32 @@ def _measure(
     owner: GraphWriter,
     builder: RecordingBuilder,
 ) -> None:
-    """Times by kernel against the wall, so that what is not attributed can be told."""
-    times = module.profile(*inputs, count=count)
-    module.synchronize()
-    begin = time.perf_counter()
-    for _ in range(count):
-        module(*inputs)
-    module.synchronize()
-    wall = (time.perf_counter() - begin) / count
-    for number, t in enumerate(times):
-        owner.add(TimeRow("profile", t.node.id, t.seconds, kernel=number))
-    total = sum(t.seconds for t in times)
+    """Times by kernel with the account of a call, errors by pass and by kernel, values."""
+    account = measure_account(module, inputs, count)
+    for number, t in enumerate(account.kernel_times()):
+        owner.add(TimeRow("profile", t.node.id, t.seconds, kernel=number, spread=t.spread))
     builder.facts.update(module.backend.facts())
-    builder.facts["wall seconds"] = f"{wall:.6g}"
-    builder.facts["kernel seconds"] = f"{total:.6g}"
-    builder.facts["share attributed"] = f"{min(total / wall, 1.0):.3f}" if wall else "1"
-    stage = owner.current_stage()
-    first = ""
+    builder.facts.update(account.facts())
     inputs = module.on_host(inputs)
-    for e in measure_errors(module, inputs):
+    measured = measure_accuracy(module, inputs)
+    builder.facts["errors against"] = measured.against
+    for s in measured.stages:
         owner.add(
             ErrorRow(
-                stage, e.node.id, e.port, e.max_abs, e.max_rel, e.own, e.inherited, wrong=e.wrong,
-                at=list(e.at),
+                s.stage, s.place[0], s.place[1], s.found.max_abs, s.found.max_rel, s.error, 0.0,
+                s.tolerance, wrong=s.found.wrong, at=list(s.found.at) if s.found.wrong else [],
             )
         )  # fmt: skip
-        if e.wrong and not first:
-            first = f"%{e.node.id} {e.node.op.label} at {list(e.at)}, {e.wrong} elements"
-    if first:
-        builder.facts["first wrong"] = first
+    stage = owner.current_stage()
+    for e in measured.kernels:
+        owner.add(
+            ErrorRow(
+                stage, e.node.id, e.port, e.max_abs, e.max_rel, e.own, e.inherited, e.tolerance,
+                wrong=e.wrong, at=list(e.at),
+            )
+        )  # fmt: skip
+    if measured.first is not None:
+        builder.facts["first wrong"] = f"first {measured.first}"
+    if measured.own_nan is not None:
+        builder.facts["NaN of the model"] = f"first {measured.own_nan}; float64 gives it, too"
     keep_values(module, inputs, owner)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from glasshouse.ir.graph import Graph, Value
 from glasshouse.ops.random import RUN_SEED
 from glasshouse.runtime.updates import State
@@ -40,6 +42,16 @@ def undisturbed() -> Iterator[None]:
         yield
     finally:
         torch.set_rng_state(state)
+
+
+def next_seed(graph: Graph) -> dict[str, Any]:
+    """The seed that the next run of a model will draw, by the name of its variable; {} for none."""
+    held = next((n for n in graph.updates if n.attrs["name"] == RUN_SEED), None)
+    if held is None:
+        return {}
+    with undisturbed():
+        drawn = drawn_seed()
+    return {} if drawn is None else {RUN_SEED: np.asarray(drawn, held.output.type.dtype.storage)}
 
 
 def seeding(graph: Graph, table: Mapping[Value, int], state: State) -> Callable[[], None] | None:

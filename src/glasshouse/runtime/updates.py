@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 
 from glasshouse.lower.plan import Arrival, MemoryPlan
@@ -42,3 +45,16 @@ class State:
     def advance(self) -> None:
         """A run has ended well: what it wrote is what the next one reads."""
         self.turn = (self.turn + 1) % len(self.turns)
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """What runs inside leaves the variables as they were."""
+        arrays = {id(a): a for turn in self.turns for a in turn.values()}
+        before = {key: a.copy() for key, a in arrays.items()}
+        turn = self.turn
+        try:
+            yield
+        finally:
+            for key, array in arrays.items():
+                np.copyto(array, before[key])
+            self.turn = turn

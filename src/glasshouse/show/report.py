@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import numpy as np
 
@@ -172,14 +172,41 @@ def _kernels(recording: Recording, graph: GraphView, top: int) -> str:
 
 
 def _account(recording: Recording, total: float) -> str:
+    """The sum over the wall as it is, and what the rest is called."""
     wall = wall_time(recording)
     if wall <= 0:
         return ""
-    missing = 1 - total / wall
-    return (
-        f"  sum of kernels {seconds(total)} of {seconds(wall)} wall time: "
-        f"{percent(max(0.0, missing))} is not attributed"
-    )
+    facts = recording.header.facts
+    lines = [
+        f"  sum of kernels {seconds(total)} of {seconds(wall)} wall time: {percent(total / wall)}"
+    ]
+    if "wall spread" in facts:
+        apart = seconds(_fact(facts, "wall spread"))
+        lines[0] += f"; {facts.get('runs', '?')} runs, middle half within {apart} of the median"
+    rest = wall - total
+    if "call seconds" in facts:
+        parts = [("fallback", "fallback seconds", ", in the sum"), ("copies", "copy seconds", "")]
+        named = [
+            f"{name} {seconds(_fact(facts, key))}{more}"
+            for name, key, more in parts
+            if _fact(facts, key) > 0
+        ]
+        calling = _fact(facts, "call seconds")
+        if calling >= 0:
+            named.append(f"calling and returning {seconds(calling)}")
+        else:
+            named.append(f"clocked runs took {seconds(-calling)} more than plain ones")
+        lines.append(f"  besides: {', '.join(named)}")
+    elif rest > 0:
+        lines.append(f"  {percent(rest / wall)} is not attributed")
+    return "\n".join(lines)
+
+
+def _fact(facts: Mapping[str, str], key: str) -> float:
+    try:
+        return float(facts.get(key, "0"))
+    except ValueError:
+        return 0.0
 
 
 def wall_time(recording: Recording) -> float:
@@ -257,26 +284,53 @@ def _opaque(graph: GraphView, top: int) -> str:
 
 
 def _accuracy(graph: GraphView, top: int) -> str:
-    errors = sorted(graph.table(ErrorRow), key=lambda e: -_known(e.own))
+    last = len(graph.info.stages) - 1
+    errors = [e for e in graph.table(ErrorRow) if e.stage == last]
+    stages = [e for e in graph.table(ErrorRow) if e.stage != last]
+    parts = [_stage_errors(graph, stages), _kernel_errors(graph, errors, top)]
+    return "\n\n".join(p for p in parts if p)
+
+
+def _stage_errors(graph: GraphView, errors: list[ErrorRow]) -> str:
+    """One line for each pass; those with the same error as the pass before it are left out."""
     if not errors:
         return ""
+    names = [s.name for s in graph.info.stages]
+    places = _places(graph)
+    rows = [["pass", "error", "allowed", "at", "from"]]
+    before: float | None = None
+    for e in errors:
+        if e.own == before:
+            continue
+        before = e.own
+        node = places.get(e.node)
+        name = names[e.stage] if 0 <= e.stage < len(names) else str(e.stage)
+        figures = [f"{e.own:.1e}", f"{e.tolerance:.0e}" if e.tolerance else ""]
+        rows.append([name, *figures, _called(node, None), _where(graph, node)])
+    wrong = next((e for e in errors if 0 < e.tolerance < e.own), None)
+    told = f"; first wrong after {names[wrong.stage]}" if wrong else ""
+    return f"Passes against the model in float64{told}\n{table(rows, [1, 2])}"
+
+
+def _kernel_errors(graph: GraphView, errors: list[ErrorRow], top: int) -> str:
+    if not errors:
+        return ""
+    errors.sort(key=lambda e: -_known(e.own))
     places = _places(graph)
     kernels = {k.node: k for k in graph.table(KernelRow)}
-    stages = [s.name for s in graph.info.stages]
-    past = sum(0 < e.tolerance < max(e.own, e.max_rel) for e in errors)
-    rows = [["own error", "inherited", "absolute", "relative", "kernel", "stage", "from"]]
+    past = sum(0 < e.tolerance < e.own for e in errors)
+    rows = [["own error", "allowed", "inherited", "absolute", "relative", "kernel", "from"]]
     for e in errors[:top]:
         node = places.get(e.node)
-        stage = stages[e.stage] if 0 <= e.stage < len(stages) else str(e.stage)
-        figures = [f"{v:.1e}" for v in (e.own, e.inherited, e.max_abs, e.max_rel)]
-        rows.append(
-            [*figures, _called(node, kernels.get(e.node)), cut(stage, 24), _where(graph, node)]
-        )
-    told = f"{past} past their tolerance" if past else "all within tolerance"
+        allowed = f"{e.tolerance:.1e}" if e.tolerance else ""
+        figures = [f"{v:.1e}" for v in (e.inherited, e.max_abs, e.max_rel)]
+        called = _called(node, kernels.get(e.node))
+        rows.append([f"{e.own:.1e}", allowed, *figures, called, _where(graph, node)])
+    told = f"{past} past what rounding explains" if past else "all within rounding"
     checked = any(e.tolerance > 0 for e in errors)
-    head = f"Accuracy against a float64 replay, {len(errors)} values"
-    lines = [f"{head}{f', {told}' if checked else ''}", table(rows, [0, 1, 2, 3])]
-    wrong = [e for e in graph.table(ErrorRow) if e.wrong]
+    head = f"Kernels against a float64 replay, {len(errors)} values"
+    lines = [f"{head}{f', {told}' if checked else ''}", table(rows, [0, 1, 2, 3, 4])]
+    wrong = [e for e in errors if e.wrong]
     if wrong:
         called = _called(places.get(wrong[0].node), kernels.get(wrong[0].node))
         lines.append(
