@@ -50,6 +50,8 @@ MAY_IMPORT: Table = {
     "backend.cuda": frozenset({"backend.cpu"}),
     # compile() traces and optimises; what has no kernel runs on the reference.
     "runtime": frozenset({"backend", "passes", "numpy_ref", "tensor"}),
+    # Compares what runs with the model that a frontend read, pass by pass and kernel by kernel.
+    "checking": frozenset({"frontend", "runtime", "show"}),
     "record": frozenset({"ir"}),
     "numerics": frozenset({"numpy_ref", "record"}),
     "formats": frozenset({"record"}),

@@ -35,6 +35,7 @@ COMMANDS: tuple[str, ...] = (
     "compile",
     "bench",
     "explain",
+    "check",
     "diff",
     "cache",
 )

@@ -30,7 +30,7 @@ def run(args: Namespace) -> int:
     import time
 
     from glasshouse.backend.cpu.threads import default_threads
-    from glasshouse.cli.check import outputs_of, relative_difference
+    from glasshouse.cli.compare_outputs import outputs_of, relative_difference
     from glasshouse.cli.model_argument import read_model
     from glasshouse.cli.progress import Progress, say
     from glasshouse.runtime.compiler import compile_optimized

@@ -1,39 +1,122 @@
-"""Whether compiled code is right: compared with the reference executor, for commands."""
+"""What `glasshouse check` answers: is the compiled model right, and if not, what is to blame."""
 
 from __future__ import annotations
 
-import sys
-from typing import Any
+import json
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+from glasshouse.cli.model_argument import HELP as MODEL_HELP
 
+if TYPE_CHECKING:
+    from glasshouse.checking.check import Subject, Verdict
 
-def relative_difference(got: Any, wanted: Any) -> float:
-    """The largest difference, relative to the largest element; infinite where one is NaN or
-    infinite and the other is not, or where shapes differ."""
-    from glasshouse.numerics import compare
-
-    got, wanted = (np.asarray(a, np.float64) for a in (got, wanted))
-    return compare(got, wanted).of_largest
+HELP = "compare a compiled model with PyTorch and with float64, pass by pass, kernel by kernel"
 
 
-def outputs_of(result: Any) -> list[Any]:
-    """The tensors of what a model returned, in order, as arrays."""
-    parts = result if isinstance(result, (tuple, list)) else [result]
-    if "torch" in sys.modules:  # dicts, dataclasses, caches: as PyTorch takes them apart
-        from torch.utils import _pytree as pytree
+def add_arguments(parser: ArgumentParser) -> None:
+    """The model and how strict to be."""
+    parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    parser.add_argument("--target", default="cpu", help="what to compile for (cpu)")
+    parser.add_argument("--precision", default=None, help="of products: float32, bf16, f16")
+    parser.add_argument(
+        "--tolerance", type=float, default=None, metavar="ERROR",
+        help="of passes and results, relative (by element type: 1e-5 for float32)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--fail-on", default="", metavar="KINDS", help="further kinds that fail: fallback,NaN"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print all of it as JSON (docs/check.schema.json)"
+    )
 
-        leaves = pytree.tree_leaves(result)
-        parts = [p for p in leaves if hasattr(p, "shape")]
-    return [p.detach().float().numpy() if hasattr(p, "detach") else np.asarray(p) for p in parts]
+
+def run(args: Namespace) -> int:
+    """Trace, compile, check, say what is wrong; 1 if something is."""
+    verdict = checked(args)
+    wanted = {k.strip().lower() for k in args.fail_on.split(",") if k.strip()}
+    bad = not verdict.good or any(f.kind.lower() in wanted for f in verdict.findings)
+    if args.json:
+        print(json.dumps(to_json(verdict, not bad), indent=2))
+    else:
+        print(describe(verdict, not bad), end="")
+    return 1 if bad else 0
 
 
-def largest_difference(graph: Any, module: Any, inputs: Any) -> float:
-    """Compiled outputs against those of the reference executor, the worst of all."""
-    from glasshouse.numpy_ref.executor import run
-    from glasshouse.runtime.arrays import array_of
+def checked(args: Namespace) -> Verdict:
+    """The verdict on the model of an argument."""
+    from glasshouse.checking.check import check
+    from glasshouse.cli.progress import Progress, say
+    from glasshouse.runtime.compiler import compile_optimized
 
-    arrays = [array_of(x) for x in inputs]
-    pairs = zip(outputs_of(module(*arrays)), run(graph, arrays), strict=True)
-    differences = [relative_difference(a, b) for a, b in pairs]
-    return float(np.max(differences)) if differences else 0.0
+    subject = subject_of(args.model)
+    progress = Progress()
+    try:
+        module = compile_optimized(
+            subject.graph, args.target, progress, tune=False, precision=args.precision
+        )
+    finally:
+        progress.end()
+    return check(subject, module, args.tolerance, lambda text: say(f"checking: {text}"))
+
+
+def subject_of(text: str) -> Subject:
+    """What an argument names, as it is checked."""
+    from glasshouse.checking.check import Subject
+    from glasshouse.cli.model_argument import is_function, read_model
+
+    given = read_model(text)
+    if is_function(text):
+        return Subject(
+            given.name, given.graph, given.model, given.args, given.keywords, given.inputs
+        )
+    return Subject(given.name, given.graph, _program(text), given.args, {}, given.inputs)
+
+
+def _program(text: str) -> Any:
+    """The exported program of a .pt2 file, which PyTorch runs as well."""
+    if not text.endswith(".pt2"):
+        return None
+    import torch
+
+    return torch.export.load(text)
+
+
+def describe(verdict: Verdict, good: bool) -> str:
+    """The verdict for a terminal."""
+    from glasshouse.show.figures import table
+
+    rows = [["inputs", "error", "model's own"]]
+    for case in verdict.cases:
+        own = f"{case.reference:.1e}" if case.reference == case.reference else ""
+        rows.append([case.name, f"{case.error:.1e}", own])
+    parts = [f"{verdict.name}: {verdict.kernels} kernels, {len(verdict.cases)} sets of inputs"]
+    parts.append(table(rows, [1, 2]))
+    parts += [f"  {note}" for note in verdict.notes]
+    for title, fails in (("Wrong", True), ("Worth knowing", False)):
+        found = [str(f) for f in verdict.findings if f.fails is fails]
+        if found:
+            parts.append(title)
+            parts += ["  " + text.replace("\n", "\n  ") for text in found]
+    parts.append("right: nothing is further from the model than rounding" if good else "wrong")
+    return "\n".join(parts) + "\n"
+
+
+def to_json(verdict: Verdict, good: bool) -> dict[str, Any]:
+    """The verdict for scripts: docs/check.schema.json."""
+
+    def number(value: float) -> float | str | None:
+        return None if value != value else "inf" if value == float("inf") else value
+
+    return {
+        "version": 1,
+        "name": verdict.name,
+        "good": good,
+        "kernels": verdict.kernels,
+        "cases": [
+            {"name": c.name, "error": number(c.error), "reference": number(c.reference)}
+            for c in verdict.cases
+        ],
+        "findings": [f.to_json() for f in verdict.findings],
+        "notes": verdict.notes,
+    }

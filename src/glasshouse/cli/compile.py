@@ -60,7 +60,7 @@ def run(args: Namespace) -> int:
 
 
 def _equals_reference(graph: object, module: object, inputs: object) -> bool:
-    from glasshouse.cli.check import largest_difference
+    from glasshouse.cli.compare_outputs import largest_difference
 
     difference = largest_difference(graph, module, inputs)
     good = difference < 1e-2

@@ -83,7 +83,7 @@ def resnet_right(size: int, channels: int = 64) -> bool:
 def _compare(title: str, model: nn.Module, x: torch.Tensor) -> bool:
     from glasshouse import trace
     from glasshouse.cli.bench import interleaved, table
-    from glasshouse.cli.check import relative_difference
+    from glasshouse.cli.compare_outputs import relative_difference
     from glasshouse.cli.demo_compiled import TOLERANCE, compiled
 
     model.eval()

@@ -43,11 +43,12 @@ class KernelError:
     wrong: int = 0
     at: tuple[int, ...] = ()
     tolerance: float = 0.0  # what rounding explains of `own`
+    overflows: bool = False  # its ops, one by one in their own types, give the same values
 
     @property
     def past(self) -> bool:
         """Whether the kernel itself is wrong."""
-        return self.own > self.tolerance
+        return self.own > self.tolerance and not self.overflows
 
 
 @dataclass
@@ -132,10 +133,13 @@ class _Look:
             actual = wide(held, value.type.dtype)
             own, total = compare(actual, right), compare(actual, wanted)
             worst = own if own.wrong else total
+            overflows = bool(own.wrong) and _overflows(
+                alone, _given(node, stored), sizes, value.index, actual, right
+            )
             error = KernelError(
                 node, value.index, own.of_largest, compare(right, wanted).of_largest,
                 total.max_abs, total.of_largest, worst.wrong, worst.at if worst.wrong else (),
-                bound(right, off, length, unit, variant) / (own.largest or 1.0),
+                bound(right, off, length, unit, variant) / (own.largest or 1.0), overflows,
             )  # fmt: skip
             self._out.kernels.append(error)
             self._look_for_nan(step, alone, stored, actual, wanted)
@@ -154,6 +158,20 @@ class _Look:
         own = np.isnan(actual) & np.isnan(wanted)
         if self._out.own_nan is None and np.any(own):
             self._out.own_nan = first_op(step, alone, _given(step.node, stored), actual, own)
+
+
+def _overflows(
+    alone: Graph,
+    stored: Sequence[Array],
+    sizes: dict[str, int],
+    port: int,
+    actual: Array,
+    exact: Array,
+) -> bool:
+    """Whether all that is not finite is so by the ops' own types: exp(100) in float32."""
+    plain = np.asarray(run(alone, stored, sizes=sizes)[port], np.float64)
+    ours = np.where(np.isfinite(plain), actual, exact)
+    return not compare(ours, exact).wrong
 
 
 def _given(node: Node, operands: Sequence[Array]) -> list[Array]:

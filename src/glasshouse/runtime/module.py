@@ -235,6 +235,11 @@ class Module(ShowsInCell):
             if self._device is not None:
                 self._device.push()
 
+    def poison(self, byte: int) -> None:
+        """Fill the memory between steps, so that reading what nothing wrote cannot go unseen."""
+        for workspace in self._workspaces:
+            workspace.arena[...] = byte
+
     def arguments(self, inputs: Sequence[Any]) -> list[Array]:
         """Arguments as arrays of the right element types, as they are stored."""
         return self._arrays(inputs)

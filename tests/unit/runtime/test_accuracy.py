@@ -10,6 +10,7 @@ import pytest
 
 from glasshouse.ir import Graph, GraphBuilder, Rewriter, op_named
 from glasshouse.ir.graph import Node
+from glasshouse.ir.rewriter import place_of
 from glasshouse.passes.subgraph_rewrite import RULES
 from glasshouse.passes.subgraph_rewrite.rule import Match, Rule
 from glasshouse.record.schema import ErrorRow
@@ -50,7 +51,13 @@ X = np.random.default_rng(1).standard_normal((4, 8)).astype(np.float32)
 
 
 def test_a_clean_model_is_within_bounds_at_every_stage() -> None:
-    found = measure_accuracy(compile_optimized(model(), "interp"), [X])
+    traced = model()
+    module = compile_optimized(traced, "interp")
+    assert module.lineage is not None
+    between = module.program.steps[0].node.outputs[0]
+    stands = module.lineage.stands_for[place_of(between)]
+    assert traced.find(stands[0]) is not None  # values inside of the model are compared as well
+    found = measure_accuracy(module, [X])
     assert found.against == "the traced graph"
     assert [s.pass_.name for s in found.stages][:2] == ["fold_constant", "subgraph_rewrite"]
     assert all(s.error < 1e-6 for s in found.stages)

@@ -1,0 +1,92 @@
+"""What a model is tried on: the inputs given, random ones, and edges (large, zero, masked)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from glasshouse.ir.dtype import bfloat16, round_to_bfloat16
+from glasshouse.ir.graph import Graph
+from glasshouse.numerics.inputs import random_inputs
+from glasshouse.numpy_ref.executor import bind_sizes
+
+Array = np.ndarray[Any, Any]
+LARGE, TINY = 50.0, 1e-6
+
+
+@dataclass(frozen=True)
+class Case:
+    """Inputs of a graph, and what they are called in findings."""
+
+    name: str
+    inputs: tuple[Array, ...]
+
+
+def cases(graph: Graph, given: Sequence[Array] | None, seeds: int = 2) -> Iterator[Case]:
+    """All of them; integers are those given, or small enough for almost any index.
+
+    Sizes that the graph leaves open are those of the inputs given.
+    """
+    if given is not None:
+        yield Case("given", tuple(given))
+    sizes = bind_sizes([v.type for v in graph.inputs], given) if given is not None else None
+    drawn = [tuple(random_inputs(graph, seed, sizes)) for seed in range(seeds)]
+    base = [_with_integers(graph, d, given) for d in drawn]
+    for seed, inputs in enumerate(base):
+        yield Case(f"random {seed}", inputs)
+    if not base or not any(v.type.dtype.is_float for v in graph.inputs):
+        return
+    first = base[0]
+    for name, scale in (("large", LARGE), ("tiny", TINY), ("zeros", 0.0)):
+        yield Case(name, tuple(_scaled(graph, first, scale)))
+    yield Case("equal rows", tuple(_equal_rows(graph, first)))
+    masked = list(_masked(graph, first))
+    if masked:
+        yield Case("masked rows", tuple(masked))
+
+
+def _with_integers(
+    graph: Graph, drawn: Sequence[Array], given: Sequence[Array] | None
+) -> tuple[Array, ...]:
+    """Random floats beside the integers that were given: an index means something to a model."""
+    if given is None:
+        return tuple(drawn)
+    pairs = zip(graph.inputs, drawn, given, strict=True)
+    return tuple(d if v.type.dtype.is_float else g for v, d, g in pairs)
+
+
+def _scaled(graph: Graph, inputs: Sequence[Array], scale: float) -> Iterator[Array]:
+    for value, array in zip(graph.inputs, inputs, strict=True):
+        dtype = value.type.dtype
+        if not dtype.is_float:
+            yield array
+            continue
+        made = (array * scale).astype(array.dtype)
+        yield round_to_bfloat16(made) if dtype is bfloat16 else made
+
+
+def _equal_rows(graph: Graph, inputs: Sequence[Array]) -> Iterator[Array]:
+    """Every row constant: what a norm divides by is 0 but for its epsilon."""
+    for value, array in zip(graph.inputs, inputs, strict=True):
+        if value.type.dtype.is_float and array.ndim:
+            yield np.broadcast_to(array[..., :1], array.shape).copy()
+        else:
+            yield array
+
+
+def _masked(graph: Graph, inputs: Sequence[Array]) -> Iterator[Array]:
+    """Masks (bools) with whole rows off; nothing where there is no mask."""
+    masks = [v.type.dtype.storage.kind == "b" for v in graph.inputs]
+    if not any(masks):
+        return
+    for is_mask, array in zip(masks, inputs, strict=True):
+        if is_mask and array.ndim:
+            off = np.ones_like(array)
+            off[..., array.shape[-1] // 2 :] = False
+            off.reshape(-1, array.shape[-1])[0] = False
+            yield off
+        else:
+            yield array

@@ -1,0 +1,233 @@
+"""Whether a compiled model is right, from the model's own code to the last kernel.
+
+Three comparisons make a chain: PyTorch in float64 with the traced graph, the traced graph with the
+graph after each pass, and each kernel with the ops that it computes. A fault breaks one link, and
+that link has a name.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from glasshouse.checking.alarms import alarms
+from glasshouse.checking.blame import blame, differs_from
+from glasshouse.checking.cases import Case, cases
+from glasshouse.checking.finding import Finding, place
+from glasshouse.checking.frontend import frontend_findings, is_eager
+from glasshouse.checking.memory import plan_findings, run_findings
+from glasshouse.errors import GlasshouseError
+from glasshouse.ir.dtype import from_storage
+from glasshouse.ir.graph import Graph, Node
+from glasshouse.ir.rewriter import Place
+from glasshouse.numerics.measure import compare
+from glasshouse.numerics.tolerance import tolerance_of
+from glasshouse.numerics.truth import relative, values_of
+from glasshouse.numerics.widen import Array, wide
+from glasshouse.numpy_ref import run
+from glasshouse.ops.random import RUN_SEED
+from glasshouse.record.titles import full_titles
+from glasshouse.runtime.accuracy import Accuracy, measure_accuracy
+from glasshouse.runtime.module import Module, step_name
+from glasshouse.runtime.stage_errors import StageError
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class CaseResult:
+    """One set of inputs: the largest error of the results, and what the model's own type gives."""
+
+    name: str
+    error: float
+    reference: float  # of the traced graph in its own types; NaN where it was not needed
+
+
+@dataclass
+class Verdict:
+    """What was tried, and what was found."""
+
+    name: str
+    kernels: int
+    cases: list[CaseResult] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+    @property
+    def good(self) -> bool:
+        return not any(f.fails for f in self.findings)
+
+    def add(self, found: Sequence[Finding], inputs: str = "") -> None:
+        """Keep what is new: a fault that other inputs have shown already is the same one."""
+        known = {f.culprit for f in self.findings}
+        self.findings += [f.on(inputs) if inputs else f for f in found if f.culprit not in known]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model, its graph, and what it is called with."""
+
+    name: str
+    graph: Graph
+    model: Any = None
+    args: Sequence[Any] = ()
+    keywords: Mapping[str, Any] = field(default_factory=dict)
+    inputs: Sequence[Any] | None = None  # of the graph; None: nobody gave any
+
+
+def check(
+    subject: Subject, module: Module, tolerance: float | None = None, say: Say | None = None
+) -> Verdict:
+    """Everything that can be compared, on all cases; `say` is told of the progress."""
+    tell = say or (lambda text: None)
+    out = Verdict(subject.name, len(module.program.kernels))
+    given = None if subject.inputs is None else module.arguments(subject.inputs)
+    draws = any(n.attrs["name"] == RUN_SEED for n in subject.graph.updates)
+    tell("frontend")
+    _check_frontend(subject, given, draws, out)
+    out.add(plan_findings(module))
+    out.add(alarms(module))
+    tried = list(cases(subject.graph, given))
+    for case in tried:
+        tell(case.name)
+        try:
+            _check_case(module, case, tolerance, out)
+        except GlasshouseError as error:
+            if case.name == "given":
+                raise
+            out.notes.append(f"not run on {case.name} inputs: {error.message}")
+    out.add(run_findings(module, tried[0].inputs), tried[0].name)
+    return out
+
+
+def _check_frontend(
+    subject: Subject, given: Sequence[Array] | None, draws: bool, out: Verdict
+) -> None:
+    if subject.model is None or given is None or not is_eager(subject.model):
+        return
+    if draws:
+        out.notes.append(
+            "the model draws random numbers, which PyTorch draws otherwise: its graph is not "
+            "compared with PyTorch's values; passes and kernels are, under one seed"
+        )
+        return
+    truth = values_of(subject.graph, given)
+    found, said = frontend_findings(
+        subject.model, subject.args, subject.keywords, subject.graph, truth
+    )
+    out.add(found, "given")
+    if said:
+        out.notes.append(said)
+
+
+def _check_case(module: Module, case: Case, tolerance: float | None, out: Verdict) -> None:
+    measured = measure_accuracy(module, case.inputs, tolerance)
+    found = _pass_findings(module, case, measured, tolerance)
+    found += _kernel_findings(module, measured)
+    result = _results(module, case, measured, tolerance)
+    out.cases.append(result)
+    limit = _limit(module, tolerance, result)
+    nan = measured.first
+    if nan is not None:
+        ours = math.isinf(result.error) and math.isfinite(result.reference)
+        what = f"first {nan}" if ours else f"first {nan}; the model's own type overflows"
+        found.append(Finding("NaN", what, nan.op, place(nan.node), kernel=nan.kernel, fails=ours))
+    elif measured.own_nan is not None:
+        nan = measured.own_nan
+        what = f"first {nan}; the model gives it in float64, too"
+        found.append(Finding("NaN", what, nan.op, place(nan.node), fails=False))
+    if not any(f.fails for f in found) and result.error > limit:
+        found.append(
+            Finding(
+                "output", "the results are further from float64 than rounding explains, though no "
+                "pass and no kernel is", error=result.error, tolerance=limit,
+            )
+        )  # fmt: skip
+    out.add(found, case.name)
+
+
+def _limit(module: Module, tolerance: float | None, result: CaseResult) -> float:
+    """Ten times what the model itself loses in its own types, and at least the tolerance."""
+    least = tolerance_of(module.graph) if tolerance is None else tolerance
+    return max(least, 10 * result.reference) if math.isfinite(result.reference) else math.inf
+
+
+def _results(module: Module, case: Case, measured: Accuracy, tolerance: float | None) -> CaseResult:
+    """How far the results of a plain call are from the traced graph in float64."""
+    lineage = module.lineage
+    traced = module.graph if lineage is None else lineage.traced
+    held = module.held()
+    with module.unchanged():
+        made = [np.array(a) for a in module.run_flat(case.inputs)]
+    truth = values_of(traced, module.arguments(case.inputs), held)
+    wanted = [truth.by_place[p] for p in truth.results[: len(made)]]
+    pairs = zip(made, wanted, traced.outputs, strict=True)
+    error = max((relative(compare(wide(a, v.type.dtype), b)) for a, b, v in pairs), default=0.0)
+    least = tolerance_of(module.graph) if tolerance is None else tolerance
+    if error <= least:
+        return CaseResult(case.name, error, math.nan if measured.first is None else 0.0)
+    state = {
+        n.attrs["name"] or f"%{n.id}": from_storage(held[n.attrs["name"] or f"%{n.id}"],
+        n.output.type.dtype) for n in traced.updates if (n.attrs["name"] or f"%{n.id}") in held
+    }  # fmt: skip
+    plain = run(traced, module.arguments(case.inputs), variables=state)
+    reference = max(
+        (relative(compare(np.asarray(a), b)) for a, b in zip(plain, wanted, strict=True)),
+        default=0.0,
+    )
+    return CaseResult(case.name, error, reference)
+
+
+def _pass_findings(
+    module: Module, case: Case, measured: Accuracy, tolerance: float | None
+) -> list[Finding]:
+    """The first pass after which the graph is wrong, with the rule and the op that made it so."""
+    wrong = next((s for s in measured.stages if s.wrong), None)
+    lineage = module.lineage
+    if wrong is None or lineage is None:
+        return []
+    arrays, held = module.arguments(case.inputs), module.held()
+    truth = values_of(lineage.traced, arrays, held)
+    test = differs_from(truth, arrays, held, wrong.tolerance)
+    found = blame(lineage, wrong.pass_.name, test)
+    node = found.node if found else _traced_node(lineage.traced, lineage.stands_for, wrong)
+    name = wrong.pass_.name
+    what = f"{wrong.pass_.title} changes what the model computes"
+    if found and found.rewrites:
+        last = found.rewrites[-1]
+        many = len(found.rewrites)
+        what += f": {last.why}" if many == 1 else f": {many} rewrites together, last: {last.why}"
+    return [
+        Finding(
+            "pass", what, node.op.name if node else "", place(node) if node else "", name,
+            found.rule if found else "", error=wrong.error, tolerance=wrong.tolerance,
+        )
+    ]  # fmt: skip
+
+
+def _traced_node(
+    traced: Graph, stands_for: Mapping[Place, Place], wrong: StageError
+) -> Node | None:
+    at = wrong.first or wrong.place
+    return traced.find(stands_for.get(at, at)[0])
+
+
+def _kernel_findings(module: Module, measured: Accuracy) -> list[Finding]:
+    """The first kernel whose own error is more than rounding: what follows reads its result."""
+    bad = next((k for k in measured.kernels if k.past), None)
+    if bad is None:
+        return []
+    number = next(i for i, s in enumerate(module.program.steps) if s.node is bad.node)
+    step = module.program.steps[number]
+    title = full_titles(s.node for s in module.program.steps)[number]
+    wrong = f", {bad.wrong} elements are not finite" if bad.wrong else ""
+    return [
+        Finding(
+            "kernel", f"{title} does not compute its ops{wrong}", bad.node.op.name,
+            place(bad.node), kernel=step_name(step), error=bad.own, tolerance=bad.tolerance,
+        )
+    ]  # fmt: skip

@@ -1,0 +1,138 @@
+"""Whether a traced graph is the model: compared with PyTorch in float64, module by module.
+
+Where a module differs, the exported program is run op by op, and the first op that differs is to
+blame.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from glasshouse.checking.finding import Finding, place
+from glasshouse.errors import GlasshouseError
+from glasshouse.ir.graph import Graph, Node
+from glasshouse.ir.op import Kind
+from glasshouse.numerics.measure import compare
+from glasshouse.numerics.truth import Values, relative
+from glasshouse.numerics.widen import Array
+
+WIDE, NARROW = 1e-8, 1e-3
+"""What is still the same: in float64, and where the model itself fixes float32."""
+
+
+def is_eager(model: Any) -> bool:
+    """Whether this is something that PyTorch can run by itself."""
+    torch = sys.modules.get("torch")
+    if torch is None:
+        return False
+    made_by_export = hasattr(model, "module") and hasattr(model, "graph_signature")
+    return made_by_export or isinstance(model, torch.nn.Module) or callable(model)
+
+
+def frontend_findings(
+    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], graph: Graph, truth: Values
+) -> tuple[list[Finding], str]:
+    """What differs between a PyTorch model and its graph, and in words what was compared.
+
+    Modules are compared in the order in which they end, so that the first that differs is the
+    innermost. The graph draws no random numbers.
+    """
+    from glasshouse.frontend.torch.eager import run_modules
+
+    if hasattr(model, "graph_signature"):
+        model = model.module()
+    try:
+        eager = run_modules(model, args, kwargs)
+    except Exception as refused:  # whatever the model's own code raises for float64
+        return [], f"PyTorch could not run the model in float64: {refused}"
+    limit = WIDE if eager.wide else NARROW
+    made = _made_by_module(graph)
+    seen = 0
+    worst = 0.0
+    for value in eager.values:
+        candidates = [truth.by_place[p] for p in made.get(value.path, ())]
+        for array in value.arrays:
+            alike = [c for c in candidates if c.size == array.size]
+            if not alike:
+                continue  # only moved, or not computed at all
+            seen += 1
+            error = min(relative(compare(c.reshape(array.shape), array)) for c in alike)
+            worst = max(worst, error)
+            if not error <= limit:
+                found = Finding(
+                    "frontend", f"the graph of {value.path} ({value.cls}) is not the module",
+                    module=value.path, error=error, tolerance=limit,
+                )  # fmt: skip
+                return [_narrowed(found, model, args, kwargs, graph, truth, limit)], ""
+    outputs = [truth.by_place[p] for p in truth.results]
+    for number, array in enumerate(eager.results):
+        error = _closest(array, outputs)
+        worst = max(worst, error)
+        if not error <= limit:
+            found = Finding(
+                "frontend", f"output {number} of the graph is not what the model returns",
+                error=error, tolerance=limit,
+            )  # fmt: skip
+            return [_narrowed(found, model, args, kwargs, graph, truth, limit)], ""
+    kind = "float64" if eager.wide else "float32, which the model fixes"
+    return [], f"{seen} module outputs and the results are PyTorch's, in {kind} (error {worst:.1g})"
+
+
+def _closest(array: Array, candidates: Sequence[Array]) -> float:
+    alike = [c.reshape(array.shape) for c in candidates if c.size == array.size]
+    return min((relative(compare(c, array)) for c in alike), default=float("inf"))
+
+
+def _made_by_module(graph: Graph) -> dict[str, list[tuple[int, int]]]:
+    """Values that leave each module: read by an op outside of it, or held by the graph."""
+    out: dict[str, list[tuple[int, int]]] = defaultdict(list)
+    for node in graph.nodes:
+        if node.op.kind is Kind.SOURCE:
+            continue
+        path = node.origin.source.path
+        for value in node.outputs:
+            users = [u.origin.source.path for u in value.users]
+            inside = path
+            while inside:
+                leaves = graph.is_held(value) or not all(_is_inside(u, inside) for u in users)
+                if not leaves:
+                    break  # it does not leave the modules around this one either
+                out[inside].append((node.id, value.index))
+                inside = inside.rpartition(".")[0]
+    return out
+
+
+def _is_inside(path: str, module: str) -> bool:
+    return path == module or path.startswith(f"{module}.")
+
+
+def _narrowed(
+    found: Finding, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], graph: Graph,
+    truth: Values, limit: float,
+) -> Finding:  # fmt: skip
+    """The finding with the op that is to blame, if op by op shows it."""
+    from glasshouse.frontend.torch.eager import run_ops
+
+    try:
+        ops = run_ops(model, args, kwargs)
+    except (GlasshouseError, RuntimeError):
+        return found
+    by_name: dict[str, list[Node]] = defaultdict(list)
+    for node in graph.nodes:
+        if node.op.kind is not Kind.SOURCE:
+            by_name[node.origin.name].append(node)
+    for op in ops:
+        made = by_name.get(op.name, [])
+        arrays = [truth.by_place[n.id, v.index] for n in made for v in n.outputs]
+        for wanted in op.arrays[:1]:
+            alike = [a for a in arrays if a.size == wanted.size]
+            if alike and not _closest(wanted, alike) <= limit:
+                label = made[-1].origin.label("torch op") or op.cls
+                return replace(
+                    found, op=label, where=place(made[-1]), error=_closest(wanted, alike)
+                )
+    return found

@@ -1,0 +1,140 @@
+"""What a PyTorch model computes by itself, in float64: after each module, and after each ATen op.
+
+A traced graph is compared with it, so that a fault of the frontend shows where it is.
+"""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils import _pytree as pytree
+
+from glasshouse.frontend.torch.capture import as_examples, export, kept_apart
+from glasshouse.frontend.torch.weights import array_of
+from glasshouse.runtime.seeds import undisturbed
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class EagerValue:
+    """The tensors that a module or an op gave, in the order of computing."""
+
+    path: str  # of the module; "" for the model itself
+    cls: str
+    name: str  # of the op in the exported program; "" for a module
+    arrays: tuple[Array, ...]
+
+
+@dataclass(frozen=True)
+class Eager:
+    """One run; `wide` tells whether it was in float64 (a model may fix another type)."""
+
+    values: tuple[EagerValue, ...]
+    results: tuple[Array, ...]
+    wide: bool
+
+
+def run_modules(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Eager:
+    """Run the model, and keep what each of its modules gave; nothing of the model changes."""
+    for wide in (True, False):
+        try:
+            return _run_modules(model, args, kwargs, wide)
+        except RuntimeError:  # operands of two types: the model makes float32 tensors itself
+            if not wide:
+                raise
+    raise AssertionError("one of both returned or raised")
+
+
+def _run_modules(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wide: bool) -> Eager:
+    seen: list[EagerValue] = []
+    own, given, named = _prepared(model, args, kwargs, wide)
+    hooks = []
+
+    def hook(path: str) -> Any:
+        def after(module: Any, inputs: Any, output: Any) -> None:
+            arrays = _arrays(output)
+            if arrays:
+                seen.append(EagerValue(path, type(module).__name__, "", arrays))
+
+        return after
+
+    if isinstance(own, torch.nn.Module):
+        hooks = [m.register_forward_hook(hook(p)) for p, m in own.named_modules() if p]
+    try:
+        with undisturbed(), torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out = own(*given, **named)
+    finally:
+        for handle in hooks:
+            handle.remove()
+    return Eager(tuple(seen), _arrays(out), wide)
+
+
+def run_ops(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[EagerValue]:
+    """What each op of the exported program gives in float64, by the names that graphs have."""
+    own, given, named = _prepared(model, args, kwargs, True)
+    if not isinstance(own, torch.nn.Module):
+        from glasshouse.frontend.torch.function import as_module
+
+        own = as_module(own)
+    given, named, _ = as_examples(own, given, named)
+    given, named, _ = kept_apart(own, given, named)
+    program = export(own, tuple(given), named, None)
+    seen: list[EagerValue] = []
+
+    class Watching(torch.fx.Interpreter):
+        def run_node(self, n: Any) -> Any:
+            out = super().run_node(n)
+            if n.op == "call_function":
+                stack = list((n.meta.get("nn_module_stack") or {}).values())
+                path = stack[-1][0] if stack else ""
+                seen.append(EagerValue(path, str(n.target), n.name, _arrays(out)))
+            return out
+
+    flat = pytree.tree_leaves((tuple(given), named))
+    held = [_held(program, spec.target) for spec in program.graph_signature.input_specs
+            if spec.kind.name in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR")]  # fmt: skip
+    with undisturbed(), torch.no_grad(), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        Watching(program.graph_module).run(*held, *flat)
+    return seen
+
+
+def _held(program: Any, name: str) -> Any:
+    found = program.state_dict.get(name)
+    return (program.constants[name] if found is None else found).detach().clone()
+
+
+def _prepared(
+    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wide: bool
+) -> tuple[Any, list[Any], dict[str, Any]]:
+    """A copy of the model and of its arguments, in float64 if `wide`."""
+    own = model
+    if isinstance(model, torch.nn.Module):
+        own = copy.deepcopy(model)
+        own = own.double() if wide else own
+
+    def one(leaf: Any) -> Any:
+        if isinstance(leaf, np.ndarray):
+            leaf = torch.from_numpy(np.array(leaf))
+        if not isinstance(leaf, torch.Tensor):
+            return leaf
+        leaf = leaf.detach().clone()
+        return leaf.double() if wide and leaf.is_floating_point() else leaf
+
+    given = pytree.tree_map(one, list(args))
+    named = pytree.tree_map(one, dict(kwargs))
+    return own, given, named
+
+
+def _arrays(out: Any) -> tuple[Array, ...]:
+    found = [t for t in pytree.tree_leaves(out) if isinstance(t, torch.Tensor)]
+    plain = [array_of(t.float() if t.dtype is torch.bfloat16 else t) for t in found]
+    return tuple(a for a in plain if a is not None)
