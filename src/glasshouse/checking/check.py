@@ -18,7 +18,7 @@ from glasshouse.checking.alarms import alarms
 from glasshouse.checking.blame import blame, differs_from
 from glasshouse.checking.cases import Case, cases
 from glasshouse.checking.finding import Finding, place
-from glasshouse.checking.frontend import frontend_findings, is_eager
+from glasshouse.checking.frontend import frontend_findings, is_eager, with_inputs
 from glasshouse.checking.memory import plan_findings, run_findings
 from glasshouse.errors import GlasshouseError
 from glasshouse.ir.dtype import from_storage
@@ -107,7 +107,7 @@ def check(
 def _check_frontend(
     subject: Subject, given: Sequence[Array] | None, draws: bool, out: Verdict
 ) -> None:
-    if subject.model is None or given is None or not is_eager(subject.model):
+    if given is None or not is_eager(subject.model, subject.args):
         return
     if draws:
         out.notes.append(
@@ -115,11 +115,15 @@ def _check_frontend(
             "compared with PyTorch's values; passes and kernels are, under one seed"
         )
         return
-    truth = values_of(subject.graph, given)
-    found, said = frontend_findings(
-        subject.model, subject.args, subject.keywords, subject.graph, truth
-    )
-    out.add(found, "given")
+    said = ""
+    for case in cases(subject.graph, given, seeds=1):
+        truth = values_of(subject.graph, case.inputs)
+        args, keywords = with_inputs(subject.args, subject.keywords, case.inputs)
+        found, text = frontend_findings(subject.model, args, keywords, subject.graph, truth)
+        out.add(found, case.name)
+        said = said or text
+        if found:
+            return
     if said:
         out.notes.append(said)
 
@@ -163,9 +167,12 @@ def _results(module: Module, case: Case, measured: Accuracy, tolerance: float | 
     held = module.held()
     with module.unchanged():
         made = [np.array(a) for a in module.run_flat(case.inputs)]
+        new = module.held()
+        made += [np.array(new[n.attrs["name"] or f"%{n.id}"]) for n in traced.updates]
     truth = values_of(traced, module.arguments(case.inputs), held)
-    wanted = [truth.by_place[p] for p in truth.results[: len(made)]]
-    pairs = zip(made, wanted, traced.outputs, strict=True)
+    wanted = [truth.by_place[p] for p in truth.results]
+    results = [*traced.outputs, *traced.updates.values()]
+    pairs = [p for p in zip(made, wanted, results, strict=True) if p[1].shape == p[0].shape]
     error = max((relative(compare(wide(a, v.type.dtype), b)) for a, b, v in pairs), default=0.0)
     least = tolerance_of(module.graph) if tolerance is None else tolerance
     if error <= least:
@@ -175,6 +182,7 @@ def _results(module: Module, case: Case, measured: Accuracy, tolerance: float | 
         n.output.type.dtype) for n in traced.updates if (n.attrs["name"] or f"%{n.id}") in held
     }  # fmt: skip
     plain = run(traced, module.arguments(case.inputs), variables=state)
+    plain += [state[n.attrs["name"] or f"%{n.id}"] for n in traced.updates]
     reference = max(
         (relative(compare(np.asarray(a), b)) for a, b in zip(plain, wanted, strict=True)),
         default=0.0,
@@ -221,7 +229,15 @@ def _kernel_findings(module: Module, measured: Accuracy) -> list[Finding]:
     bad = next((k for k in measured.kernels if k.past), None)
     if bad is None:
         return []
-    number = next(i for i, s in enumerate(module.program.steps) if s.node is bad.node)
+    number = next((i for i, s in enumerate(module.program.steps) if s.node is bad.node), -1)
+    if number < 0:
+        return [
+            Finding(
+                "memory", "a value shares the memory of another, and is not what lies there",
+                bad.node.op.name, place(bad.node), pass_name="mark_views", error=bad.own,
+                tolerance=0.0,
+            )
+        ]  # fmt: skip
     step = module.program.steps[number]
     title = full_titles(s.node for s in module.program.steps)[number]
     wrong = f", {bad.wrong} elements are not finite" if bad.wrong else ""

@@ -24,13 +24,31 @@ WIDE, NARROW = 1e-8, 1e-3
 """What is still the same: in float64, and where the model itself fixes float32."""
 
 
-def is_eager(model: Any) -> bool:
-    """Whether this is something that PyTorch can run by itself."""
+def is_eager(model: Any, args: Sequence[Any]) -> bool:
+    """Whether this is something that PyTorch runs by itself: a model, a program, a function of
+    tensors."""
     torch = sys.modules.get("torch")
     if torch is None:
         return False
-    made_by_export = hasattr(model, "module") and hasattr(model, "graph_signature")
-    return made_by_export or isinstance(model, torch.nn.Module) or callable(model)
+    if isinstance(model, (torch.nn.Module, torch.export.ExportedProgram)):
+        return True
+    return callable(model) and any(isinstance(a, torch.Tensor) for a in args)
+
+
+def with_inputs(
+    args: Sequence[Any], keywords: Mapping[str, Any], inputs: Sequence[Array]
+) -> tuple[Sequence[Any], Mapping[str, Any]]:
+    """Arguments of a model with these arrays in the place of their tensors, in their order."""
+    from torch.utils import _pytree as pytree
+
+    leaves, spec = pytree.tree_flatten((list(args), dict(keywords)))
+    places = [i for i, leaf in enumerate(leaves) if hasattr(leaf, "shape")]
+    if len(places) != len(inputs):
+        return args, keywords
+    for i, array in zip(places, inputs, strict=True):
+        leaves[i] = array
+    made = pytree.tree_unflatten(leaves, spec)
+    return made[0], made[1]
 
 
 def frontend_findings(

@@ -36,6 +36,7 @@ COMMANDS: tuple[str, ...] = (
     "bench",
     "explain",
     "check",
+    "bisect",
     "diff",
     "cache",
 )

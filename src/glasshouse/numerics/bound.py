@@ -55,10 +55,13 @@ def length_of(nodes: Iterable[Node], sizes: dict[str, int]) -> int:
 def nudged(operands: Sequence[Array], unit: float) -> list[Array]:
     """The operands, each element off by one unit up or down; always the same ones."""
     rng = np.random.default_rng(0)
-    return [
-        a * (1.0 + unit * (2.0 * rng.integers(0, 2, a.shape) - 1.0)) if a.dtype.kind == "f" else a
-        for a in operands
-    ]
+    with np.errstate(all="ignore"):
+        return [
+            a * (1.0 + unit * (2.0 * rng.integers(0, 2, a.shape) - 1.0))
+            if a.dtype.kind == "f"
+            else a
+            for a in operands
+        ]
 
 
 def bound(exact: Array, moved: Array, length: int, unit: float, variant: str = "") -> float:
@@ -67,7 +70,8 @@ def bound(exact: Array, moved: Array, length: int, unit: float, variant: str = "
     if not np.any(finite):
         return 0.0
     largest = float(np.max(np.abs(exact), where=finite, initial=0.0))
-    apart = np.abs(np.where(finite & np.isfinite(moved), moved - exact, 0.0))
+    with np.errstate(all="ignore"):
+        apart = np.abs(np.where(finite & np.isfinite(moved), moved - exact, 0.0))
     room = ROOM * math.sqrt(length) * (unit * largest + float(np.max(apart)))
     return max(room, WINOGRAD * largest) if "winograd" in variant else room
 

@@ -58,7 +58,8 @@ def compare(got: Array, wanted: Array) -> Error:
     relative = apart / np.maximum(size, max(largest * 1e-6, 1e-300))
     top = float(np.max(apart))
     at = np.unravel_index(int(np.argmax(apart)), apart.shape)
-    rms = float(np.sqrt(np.mean(apart * apart)))
+    of_top = apart / (top or 1.0)  # whose squares stay finite
+    rms = top * float(np.sqrt(np.mean(of_top * of_top)))
     where = tuple(int(i) for i in at)
     return Error(
         top, float(np.max(relative)), rms, top / (1.0 + largest), top / (largest or 1.0), 0, where,

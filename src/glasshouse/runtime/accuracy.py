@@ -8,12 +8,13 @@ of kernels lie in memory anyway.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
+from glasshouse.ir.dtype import from_storage
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.rewriter import Place, place_of
 from glasshouse.ir.sources import INPUT
@@ -84,7 +85,7 @@ def measure_accuracy(
         results = [place_of(v) for v in (*module.graph.outputs, *module.graph.updates.values())]
         stands.update(zip(results, truth.results, strict=True))
     sizes = bind_sizes([v.type for v in module.graph.inputs], arrays)
-    look = _Look(out, truth, last, stands, sizes)
+    look = _Look(out, truth, last, stands, sizes, module.program.aliases)
     with module.unchanged():
         module.watch(inputs, look.see)
     return out
@@ -100,7 +101,9 @@ class _Look:
         last: Values,
         stands_for: dict[Place, Place],
         sizes: dict[str, int],
+        views: Mapping[Value, Value],
     ) -> None:
+        self._views = dict(views)  # those that were not looked at yet
         self._out = out
         self._truth = truth
         self._last = last
@@ -109,6 +112,8 @@ class _Look:
 
     def see(self, step: Step, read: Callable[[Value], Array]) -> None:
         node, sizes = step.node, self._sizes
+        for value in node.inputs:
+            self._look_at_view(value, read)
         stored = [np.array(read(v)) for v in node.inputs]
         operands = [wide(a, v.type.dtype) for a, v in zip(stored, node.inputs, strict=True)]
         made = [read(v) for v in node.outputs]
@@ -143,6 +148,24 @@ class _Look:
             )  # fmt: skip
             self._out.kernels.append(error)
             self._look_for_nan(step, alone, stored, actual, wanted)
+
+    def _look_at_view(self, value: Value, read: Callable[[Value], Array]) -> None:
+        """A view is no step: what lies in its memory must be what its op gives."""
+        pending = [value]
+        while pending:
+            one = pending.pop()
+            if self._views.pop(one, None) is None:
+                continue
+            node = one.node
+            stored = [np.array(read(v)) for v in node.inputs]
+            (right,) = run(_alone(node), _given(node, stored), sizes=self._sizes)
+            found = compare(from_storage(read(one), one.type.dtype), right)
+            if found.wrong or found.max_abs:
+                size = found.of_largest
+                self._out.kernels.append(
+                    KernelError(node, one.index, size, 0.0, found.max_abs, size, found.wrong)
+                )
+            pending += node.inputs
 
     def _wanted(self, value: Value) -> Array | None:
         place = place_of(value)

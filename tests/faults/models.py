@@ -1,0 +1,251 @@
+"""Small models on which planted faults show; functions give a model and its inputs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import glasshouse as gh
+from glasshouse import nn
+from glasshouse.nn import functional as F
+
+RNG = np.random.default_rng(7)
+
+
+def floats(*shape: int) -> np.ndarray[Any, Any]:
+    return np.random.default_rng(sum(shape)).standard_normal(shape).astype(np.float32)
+
+
+def spread() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return ((x - 0.5).tanh() / 3.0).sum(1)
+
+    return model, (floats(4, 8),)
+
+
+def gelu() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return x * 0.5 * ((x / np.sqrt(2)).erf() + 1.0)
+
+    return model, (floats(4, 8),)
+
+
+def fused_gelu() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return F.gelu(x) + x
+
+    return model, (floats(4, 8) * 3,)
+
+
+def layer_norm() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        apart = x - x.mean(-1, keepdims=True)
+        spread = apart.square().mean(-1, keepdims=True)
+        return apart / (spread + 1e-3).sqrt() * gh.array(floats(8)) + x
+
+    return model, (floats(4, 8),)
+
+
+def rms_norm() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return x * (x.square().mean(-1, keepdims=True) + 1e-3).rsqrt() + x
+
+    return model, (floats(4, 8),)
+
+
+def softmax() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        up = (x - x.max(-1, keepdims=True)).exp()
+        return up / up.sum(-1, keepdims=True) + x
+
+    return model, (floats(6, 6),)
+
+
+def soft() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return x.softmax(-1)
+
+    return model, (floats(4, 8),)
+
+
+def slices() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return x[1:7][1:4].tanh() + x[0:1]
+
+    return model, (floats(8, 5),)
+
+
+def permutes() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return x.permute(1, 2, 0).permute(1, 2, 0).exp() + 1.0
+
+    return model, (floats(4, 4, 4),)
+
+
+def moved() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return x.permute(1, 0).tanh() + x
+
+    return model, (floats(5, 5),)
+
+
+def turned() -> Any:
+    def model(x: gh.Tensor) -> tuple[gh.Tensor, gh.Tensor]:
+        y = x.permute(1, 0)
+        return y.sort(1)[0], y.cumsum(1)
+
+    return model, (floats(5, 5),)
+
+
+def joined() -> Any:
+    def model(x: gh.Tensor, y: gh.Tensor) -> gh.Tensor:
+        return gh.concat([x, y], 1).tanh()
+
+    return model, (floats(3, 4), floats(3, 4) + 1)
+
+
+def padded() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return F.pad(x, (1, 1), value=2.0).exp()
+
+    return model, (floats(3, 4),)
+
+
+def means() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return x.sum(1, keepdims=True) / 8.0 + x
+
+    return model, (floats(8, 8),)
+
+
+def largest() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return (x - 9.0).max(1)
+
+    return model, (floats(4, 8),)
+
+
+def clips() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return x.clip(-1.0, 0.7).clip(-0.8, 0.9) * 1.5
+
+    return model, (floats(4, 8),)
+
+
+def positive() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return x.maximum(0.0) + F.relu(x + 0.25)
+
+    return model, (floats(4, 8),)
+
+
+def roots() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return 1.0 / (x.square() + 2.0).sqrt() + x
+
+    return model, (floats(4, 8),)
+
+
+def repeated() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return x.sum(0) * 2.0 + x.sum(1)
+
+    return model, (floats(4, 4),)
+
+
+def folded() -> Any:
+    table = floats(4, 8)
+
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return x * (gh.array(table) * 2.0).tanh()
+
+    return model, (floats(4, 8),)
+
+
+class Branches(nn.Module):
+    """Two products of one value."""
+
+    def __init__(self) -> None:
+        self.left, self.right = nn.Linear(16, 16), nn.Linear(16, 16)
+
+    def forward(self, x: gh.Tensor) -> tuple[gh.Tensor, gh.Tensor]:
+        return self.left(x), self.right(x)
+
+
+def branches() -> Any:
+    gh.manual_seed(0)
+    return Branches(), (floats(4, 16),)
+
+
+def conv() -> Any:
+    gh.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU()).eval()
+    return model, (floats(1, 3, 6, 6),)
+
+
+def linear() -> Any:
+    gh.manual_seed(0)
+    return nn.Sequential(nn.Linear(32, 8), nn.Tanh(), nn.Linear(8, 8)), (floats(4, 32),)
+
+
+def chain() -> Any:
+    gh.manual_seed(0)
+    return nn.Sequential(*[nn.Linear(8, 8) for _ in range(5)]), (floats(4, 8),)
+
+
+def two_results() -> Any:
+    def model(x: gh.Tensor) -> tuple[gh.Tensor, gh.Tensor]:
+        return x.tanh(), x.exp()
+
+    return model, (floats(4, 8),)
+
+
+def attention() -> Any:
+    def model(q: gh.Tensor, k: gh.Tensor, v: gh.Tensor) -> gh.Tensor:
+        return F.scaled_dot_product_attention(q * 0.5, k, v)
+
+    return model, (floats(1, 2, 4, 8), floats(1, 2, 4, 8) + 0.1, floats(1, 2, 4, 8) - 0.1)
+
+
+def overflow() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        up = (x * 40.0).exp()
+        return up / (up + 1.0)
+
+    return model, (floats(4, 8) * 5,)
+
+
+# ---------------------------------------------------------------------------------------- PyTorch
+def torch_block() -> Any:
+    import torch
+    from torch import nn as tnn
+
+    class Block(tnn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = tnn.LayerNorm(8, eps=1e-2)
+            self.up = tnn.Linear(8, 8)
+            self.down = tnn.Linear(8, 8)
+
+        def forward(self, x: Any) -> Any:
+            y = tnn.functional.gelu(self.up(self.norm(x)), approximate="tanh")
+            y = tnn.functional.leaky_relu(self.down(y), 0.2)
+            y = torch.sub(y, x, alpha=0.5)
+            return tnn.functional.elu(y, 0.3).softmax(0).mean(1, keepdim=True) + x
+
+    torch.manual_seed(0)
+    return Block().eval(), (torch.randn(4, 8),)
+
+
+def torch_conv() -> Any:
+    import torch
+    from torch import nn as tnn
+
+    torch.manual_seed(0)
+    model = tnn.Sequential(
+        tnn.Conv2d(2, 4, 3, padding=1, dilation=1),
+        tnn.BatchNorm2d(4, eps=1e-2),
+        tnn.Hardtanh(-2, 1),
+    )
+    return model.eval(), (torch.randn(1, 2, 6, 6),)
