@@ -1,11 +1,12 @@
-"""What `glasshouse explain` prints: the report of a recording, or of a model file.
+"""What `glasshouse explain` prints: the report of a recording, or of a model.
 
-The model of `path.py:function` is compiled and run on its inputs, so that the report has kernels by
+A model (`path.py:function`, .onnx, .pt2) is compiled and run, so that the report has kernels by
 time and their errors.
 """
 
 from __future__ import annotations
 
+import json
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
@@ -18,34 +19,58 @@ def add_arguments(parser: ArgumentParser) -> None:
         "file", metavar="FILE", help="a recording, any file that view opens, or path.py:function"
     )
     parser.add_argument("--top", type=int, default=15, help="lines of each table (15)")
+    parser.add_argument("--runs", type=int, default=10, help="of the model, for its times (10)")
+    parser.add_argument("--target", default="cpu", help="what to compile a model for (cpu)")
+    parser.add_argument("--precision", default=None, help="of products: float32, bf16, f16")
+    parser.add_argument("-o", "--output", default="", metavar="FILE", help="keep the recording")
+    parser.add_argument(
+        "--no-compile", action="store_true", help="only the ops of an .onnx or .pt2 file"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print all of it as JSON (docs/explain.schema.json)"
+    )
 
 
 def run(args: Namespace) -> int:
     """Read and print."""
     from glasshouse.cli.model_argument import is_function
     from glasshouse.show.report import report
+    from glasshouse.show.report_json import report_json
     from glasshouse.show.subject import recording_of
 
-    subject = _measured(args.file) if is_function(args.file) else args.file
-    print(report(recording_of(subject), max(1, args.top)), end="")
+    is_model = args.file.endswith((".onnx", ".pt2")) and not args.no_compile
+    measured = is_function(args.file) or is_model
+    recording = recording_of(_measured(args) if measured else args.file)
+    if args.output:
+        recording.save(args.output)
+    if args.json:
+        print(json.dumps(report_json(recording), indent=2))
+    else:
+        print(report(recording, max(1, args.top)), end="")
     return 0
 
 
-def _measured(text: str) -> Any:
-    """The recording of a function's model with times and errors; without a compiler, its graph."""
-    from glasshouse.cli.model_argument import read_model
+def _measured(args: Namespace) -> Any:
+    """The recording of a model with times and errors; without a compiler, its graph."""
+    from glasshouse.cli.model_argument import is_function, read_model
     from glasshouse.cli.progress import Progress, say
-    from glasshouse.errors import CompilerMissing
+    from glasshouse.errors import CompilerMissing, GlasshouseError
     from glasshouse.runtime.compiler import compile_optimized
 
-    given = read_model(text)
+    try:
+        given = read_model(args.file)
+    except GlasshouseError as error:
+        if is_function(args.file):
+            raise
+        say(f"{args.file} is shown as it is in the file: {error}")
+        return args.file
     given.graph.name = given.graph.name or given.name
     progress = Progress()
     try:
-        module = compile_optimized(given.graph, "cpu", progress)
+        module = compile_optimized(given.graph, args.target, progress, precision=args.precision)
     except CompilerMissing as error:
         say(f"{given.name} is shown without kernels: {error}")
         return given.graph
     finally:
         progress.end()
-    return module.recording(*given.inputs)
+    return module.recording(*given.inputs, count=max(1, args.runs))

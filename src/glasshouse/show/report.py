@@ -24,7 +24,9 @@ from glasshouse.record.schema import (
     RewriteRow,
     TimeRow,
 )
+from glasshouse.show.alarms import alarms
 from glasshouse.show.figures import cut, cut_left, percent, seconds, short, size, table
+from glasshouse.show.priced import advice, kernel_groups, unfused
 from glasshouse.show.variants import variants
 
 WALL_TIME = ("wall seconds", "wall time")
@@ -61,13 +63,16 @@ def _graph(recording: Recording, graph: GraphView, top: int) -> Iterator[str]:
         f"{percent(with_line / max(1, nodes.rows))} of nodes have a source line\n"
         + table([["op", "count"], *([cut(o, 40), str(n)] for o, n in ops.most_common(top))], [1])
     )
+    yield _alarms(recording, graph)
     yield _passes(graph)
     yield _kernels(recording, graph, top)
     yield variants(graph, top)
     yield _fusions(graph, top)
+    yield _unfused(recording, graph, top)
     yield _rejects(graph, top)
     yield _opaque(graph, top)
     yield _accuracy(graph, top)
+    yield _next(recording, graph)
 
 
 # --------------------------------------------------------------------------------------- passes
@@ -144,31 +149,85 @@ def _kernels(recording: Recording, graph: GraphView, top: int) -> str:
     if not by_node and not by_kernel:
         return _untimed(graph, kernels, places, top)
     total = sum(by_node.values()) or sum(by_kernel.values())
-    of_node = {k.node: k for k in kernels}
-    entries = [(t, places.get(id), of_node.get(id)) for id, t in by_node.items()]
-    if not entries:
-        entries = [(by_kernel.get(k.id, 0.0), places.get(k.node), k) for k in kernels]
+    entries = _grouped(recording, graph, total) + _without_kernel(graph, by_node, places, total)
     entries.sort(key=lambda e: -e[0])
-    rows = [["time", "share", "kernel", "code", "GFLOP/s", "GB/s", "of limit", "from"]]
-    for time, node, kernel in entries[:top]:
-        moved = (kernel.bytes_read + kernel.bytes_written) * kernel.runs if kernel else 0.0
-        flops = kernel.flops * kernel.runs if kernel else 0.0
-        rows.append(
-            [
-                seconds(time), percent(time / total) if total else "-",
-                _called(node, kernel), cut(kernel.name, 24) if kernel else "",
-                f"{flops / time / 1e9:.1f}" if flops and time else "",
-                f"{moved / time / 1e9:.1f}" if moved and time else "",
-                percent(kernel.limit_seconds / time)
-                if kernel and kernel.limit_seconds and time
-                else "",
-                _where(graph, node),
-            ]
-        )  # fmt: skip
+    head = ["time", "share", "each", "kernel", "code", "GFLOP/s", "GB/s", "of limit", "error"]
+    rows = [[*head, "from"], *(cells for _, cells in entries[:top])]
     rest = sum(e[0] for e in entries[top:])
     more = f"\n  and {len(entries) - top} more: {seconds(rest)}" if len(entries) > top else ""
-    title = f"Kernels by time{f' ({run})' if run else ''}, {seconds(total)} in all"
-    return f"{title}\n{table(rows, [0, 1, 4, 5, 6])}{more}\n{_account(recording, total)}".rstrip()
+    title = (
+        f"Kernels by time{f' ({run})' if run else ''}, {seconds(total)} in all{_layers(kernels)}"
+    )
+    text = f"{title}\n{table(rows, [0, 1, 2, 5, 6])}{more}"
+    return f"{text}\n{_account(recording, total)}".rstrip()
+
+
+def _grouped(recording: Recording, graph: GraphView, total: float) -> list[tuple[float, list[str]]]:
+    """A row for each group of equal kernels."""
+    out = []
+    for g in kernel_groups(recording, graph):
+        time = g.seconds
+        one = seconds(time / g.count) + (f" ± {seconds(g.spread)}" if g.spread else "")
+        many = f" x {g.count}" if g.count > 1 else ""
+        limit = f"{percent(g.of_limit)} {g.limit}".rstrip() if g.limit_seconds and time else ""
+        out.append((time, [
+            seconds(time), percent(time / total) if total else "-", one,
+            cut_left(g.title, 48) + many, cut(g.code, 24),
+            f"{g.flops / time / 1e9:.1f}" if g.flops and time else "",
+            f"{g.bytes / time / 1e9:.1f}" if g.bytes and time else "",
+            limit, f"{g.error:.0e}" if not math.isnan(g.error) else "", g.where,
+        ]))  # fmt: skip
+    return out
+
+
+def _without_kernel(
+    graph: GraphView, by_node: Mapping[int, float], places: Mapping[int, NodeRow], total: float
+) -> list[tuple[float, list[str]]]:
+    """Rows for what was timed as a node: recordings of other tools have no kernels."""
+    known = {k.node for k in graph.table(KernelRow)}
+    out = []
+    for id, time in by_node.items():
+        if id not in known:
+            node = places.get(id)
+            share = percent(time / total) if total else "-"
+            named = [_called(node, None), "", "", "", "", "", _where(graph, node)]
+            out.append((time, [seconds(time), share, seconds(time), *named]))
+    return out
+
+
+def _layers(kernels: list[KernelRow]) -> str:
+    """`; 6 kernels x 12 layers`, where that is what most of them are."""
+    counts = Counter(Counter(k.name for k in kernels).values())
+    times, number = max(counts.items(), key=lambda e: e[0] * e[1], default=(1, 0))
+    return f"; {number} kernels x {times} layers" if times > 1 and number > 1 else ""
+
+
+def _unfused(recording: Recording, graph: GraphView, top: int) -> str:
+    edges = unfused(recording, graph)
+    if not edges:
+        return ""
+    rows = [["price", "each", "bytes", "times", "from", "to", "why not"]]
+    for e in edges[:top]:
+        price = [seconds(e.seconds), seconds(e.seconds / e.count)]
+        ends = [cut_left(e.producer, 32), cut_left(e.consumer, 32)]
+        rows.append([*price, size(e.bytes), str(e.count), *ends, cut(e.why, 60)])
+    total = sum(e.seconds for e in edges if math.isfinite(e.seconds))
+    head = f"Between kernels, by the price of going through memory: {seconds(total)} in all"
+    more = f"\n  and {len(edges) - top} more" if len(edges) > top else ""
+    return f"{head}\n{table(rows, [0, 1, 2, 3])}{more}"
+
+
+def _next(recording: Recording, graph: GraphView) -> str:
+    found = advice(recording, graph)[:8]
+    if not found:
+        return ""
+    lines = [f"  {i}. up to {seconds(a.seconds)}: {a.what}" for i, a in enumerate(found, 1)]
+    return "\n".join(["What to do next, by the time of a run that it could bring", *lines])
+
+
+def _alarms(recording: Recording, graph: GraphView) -> str:
+    found = alarms(recording, graph)
+    return "\n".join(["Alarms", *(f"  {a.kind}: {a.what}" for a in found)]) if found else ""
 
 
 def _account(recording: Recording, total: float) -> str:

@@ -1,0 +1,79 @@
+"""What a recording should alarm its reader of, without being asked: wrong passes, kernels that are
+further off than rounding explains, NaN, ops that run through Python, and slow outliers."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import defaultdict
+from dataclasses import dataclass
+
+from glasshouse.record.reader import GraphView, Recording
+from glasshouse.record.schema import ErrorRow, KernelRow, TimeRow
+from glasshouse.show.figures import seconds
+
+OUTLIER = 1.5
+"""Times the median of equal kernels, and three spreads beyond it; 5 us at least."""
+_LEAST, _EQUAL = 5e-6, 4
+
+
+@dataclass(frozen=True)
+class Alarm:
+    """`kind`: pass, kernel, NaN, fallback, slow."""
+
+    kind: str
+    what: str
+
+
+def alarms(recording: Recording, graph: GraphView) -> list[Alarm]:
+    """All of them, faults of numbers first."""
+    out = _errors(graph)
+    facts = recording.header.facts
+    out += [Alarm("NaN", facts[k]) for k in ("first wrong", "NaN of the model") if k in facts]
+    kernels = list(graph.table(KernelRow))
+    slow = [k for k in kernels if k.variant == "fallback" or k.name.startswith("fallback_")]
+    if slow:
+        names = ", ".join(dict.fromkeys(k.title or k.name for k in slow[:5]))
+        why = str(slow[0].code).removeprefix("// ")
+        out.append(Alarm("fallback", f"{len(slow)} steps run through Python: {names} ({why})"))
+    return out + _outliers(graph, kernels)
+
+
+def _errors(graph: GraphView) -> list[Alarm]:
+    last = len(graph.info.stages) - 1
+    names = [s.name for s in graph.info.stages]
+    titles = {k.node: k.title or k.name for k in graph.table(KernelRow)}
+    out = []
+    rows = list(graph.table(ErrorRow))
+    wrong = next((e for e in rows if e.stage != last and 0 < e.tolerance < e.own), None)
+    if wrong is not None and 0 <= wrong.stage < len(names):
+        what = f"{names[wrong.stage]} changes what the model computes: error {wrong.own:.1e}"
+        out.append(Alarm("pass", f"{what}, allowed {wrong.tolerance:.0e}"))
+    past = [e for e in rows if e.stage == last and 0 < e.tolerance < e.own]
+    for e in past[:3]:
+        what = f"{titles.get(e.node, f'%{e.node}')}: own error {e.own:.1e}"
+        out.append(Alarm("kernel", f"{what}, rounding explains {e.tolerance:.1e}"))
+    return out
+
+
+def _outliers(graph: GraphView, kernels: list[KernelRow]) -> list[Alarm]:
+    """Kernels that take longer than their equals in other layers."""
+    rows = {r.kernel: r for r in graph.table(TimeRow)}
+    alike: dict[tuple[str, float, float], list[KernelRow]] = defaultdict(list)
+    for k in kernels:
+        if k.id in rows and math.isfinite(rows[k.id].seconds):
+            alike[k.name, k.flops, k.bytes_read + k.bytes_written].append(k)
+    out = []
+    for many in alike.values():
+        if len(many) < _EQUAL:
+            continue
+        middle = statistics.median(rows[k.id].seconds for k in many)
+        room = 3 * statistics.median(rows[k.id].spread for k in many)
+        for k in many:
+            row = rows[k.id]
+            if row.seconds > max(OUTLIER * middle, middle + room + 3 * row.spread, _LEAST):
+                what = f"{k.title or k.name} takes {seconds(row.seconds)}"
+                out.append(
+                    Alarm("slow", f"{what}, its {len(many) - 1} equals {seconds(middle)} each")
+                )
+    return out
