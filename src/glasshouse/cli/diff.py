@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -28,8 +28,20 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--json", action="store_true", help="print all of it as JSON (docs/diff.schema.json)"
     )
+    parser.add_argument(
+        "--runs", type=int, default=0, metavar="N",
+        help="compile both models and time them here, in N turns (60 tell 5 %% from 10 %%)",
+    )  # fmt: skip
+    parser.add_argument("--html", default="", metavar="FILE", help="both in one offline page")
     limits = parser.add_argument_group("limits, past which the exit code is 1")
-    limits.add_argument("--max-slower", type=float, metavar="RATIO", help="time of B over A: 1.05")
+    limits.add_argument(
+        "--max-slower", type=slower, metavar="LIMIT",
+        help="time of B over A, noise apart: 5%% or 1.05",
+    )  # fmt: skip
+    limits.add_argument(
+        "--fail-on", default="", metavar="KINDS",
+        help="what B must not have unless A has it: unfused,fallback,nan",
+    )  # fmt: skip
     limits.add_argument("--max-worse", type=float, metavar="RATIO", help="largest error, B over A")
     limits.add_argument("--max-error", type=float, metavar="ERROR", help="largest error of B")
     limits.add_argument("--max-nodes", type=int, metavar="COUNT", help="nodes that differ")
@@ -37,12 +49,17 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Compare, print, judge."""
-    from glasshouse.show.compare import compare, describe
+    from glasshouse.show.compare import describe
     from glasshouse.show.compare_json import to_json
 
-    a, b = sides(args)
-    difference = compare(a, b)
+    a, b, difference = compared(args)
     broken = past_limits(difference, args)
+    if args.html:
+        from glasshouse.show.html import plot_graph
+
+        path = plot_graph([a.recording, b.recording], args.html, title=f"{a.name} / {b.name}")
+        if not args.json:
+            print(f"{path} ({path.stat().st_size / 1e6:.2f} MB)")
     if args.json:
         print(json.dumps(to_json(difference, broken), indent=2))
         return 1 if broken else 0
@@ -50,6 +67,31 @@ def run(args: Namespace) -> int:
     for line in broken:
         print(f"past the limit: {line}")
     return 1 if broken else 0
+
+
+def slower(text: str) -> float:
+    """A limit as a ratio: `5%` and `1.05` are the same."""
+    try:
+        return 1 + float(text[:-1]) / 100 if text.endswith("%") else float(text)
+    except ValueError:
+        raise ArgumentTypeError(f"{text!r} is neither a ratio (1.05) nor a share (5%)") from None
+
+
+def compared(args: Namespace) -> tuple[Side, Side, Difference]:
+    """Both sides and what differs; with --runs, both programs are compiled and timed in turns."""
+    from glasshouse.show.compare import compare
+
+    if not args.runs:
+        a, b = sides(args)
+        return a, b, compare(a, b)
+    from glasshouse.cli.in_turns import measured
+
+    recordings, ratio = measured(args.a, args.b or args.a, args.runs)
+    a = _side(recordings[0], args.a, args.stage_a, -1)
+    b = _side(recordings[1], args.b or args.a, args.stage_b, -1)
+    difference = compare(a, b)
+    difference.measured = ratio
+    return a, b, difference
 
 
 def sides(args: Namespace) -> tuple[Side, Side]:
@@ -78,11 +120,13 @@ def _side(recording: Recording, file: str, stage: int | None, default: int) -> S
 
 def past_limits(d: Difference, args: Namespace) -> list[str]:
     """The limits that are broken; one that cannot be checked is broken too, and says why."""
+    from glasshouse.errors import Unsupported, nearest
     from glasshouse.show.figures import percent
+    from glasshouse.show.kernel_changes import FAILS, regressions
 
     out = []
     for limit, value, text in (
-        (args.max_slower, d.slower, "B takes {} of A's time, allowed are {}"),
+        (args.max_slower, d.surely_slower, "B takes at least {} of A's time, allowed are {}"),
         (args.max_worse, d.worse, "B's largest error is {} of A's, allowed are {}"),
     ):
         if limit is not None and not value <= limit:
@@ -94,6 +138,13 @@ def past_limits(d: Difference, args: Namespace) -> list[str]:
             )
     if args.max_error is not None and not d.b.error <= args.max_error:
         out.append(f"B's largest error is {d.b.error:.1e}, allowed is {args.max_error:.1e}")
+    kinds = [k.strip().lower() for k in args.fail_on.split(",") if k.strip()]
+    if unknown := [k for k in kinds if k not in FAILS]:
+        raise Unsupported(
+            f"--fail-on knows no {unknown[0]!r}", hint=nearest(unknown[0], FAILS, "there are")
+        )
+    old, new = ((s.recording, s.stage.graph) for s in (d.a, d.b))
+    out += regressions(old, new, frozenset(kinds))
     if args.max_nodes is not None and d.nodes > args.max_nodes:
         out.append(f"{d.nodes} nodes differ, allowed are {args.max_nodes}")
     return out

@@ -1,7 +1,7 @@
 """What changed between two graphs: which nodes, ops, time and error, as plain figures.
 
 Stages of one graph are compared by node id. Graphs of two files by name; nodes without one by
-module path and op, in order.
+module path and op, in order; what is left by structure (an MLP with other names is the same).
 """
 
 from __future__ import annotations
@@ -13,11 +13,15 @@ from dataclasses import dataclass, field
 from glasshouse.record.boundary import boundary
 from glasshouse.record.open_file import printable
 from glasshouse.record.reader import Recording, StageView
-from glasshouse.record.schema import NEVER, ErrorRow
+from glasshouse.record.schema import NEVER, ErrorRow, TimeRow
+from glasshouse.show.confidence import Ratio
 from glasshouse.show.figures import cut, percent, seconds, table
+from glasshouse.show.kernel_changes import KernelChange, kernel_changes
 from glasshouse.show.report import times_of, wall_time
+from glasshouse.show.structure import structure_keys
 
 Key = str | int
+_Described = dict[Key, tuple[str, dict[str, object]]]
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,22 @@ class Side:
         return wall_time(self.recording) or math.nan
 
     @property
+    def doubt(self) -> float:
+        """The standard error of the time, as a share of it; 0 where spreads were not recorded."""
+        facts = self.recording.header.facts
+        rows = self.stage.graph.table(TimeRow)
+        spread = math.sqrt(sum(float(s) ** 2 for s in rows.array("spread")))
+        try:
+            wall = float(facts.get("wall spread", "0")) / (self.wall or 1.0)
+            runs = max(1, int(facts.get("runs", "1")))
+        except ValueError:
+            return 0.0
+        # Half of the middle half is 0.67 of a standard deviation; a median is 1.25 times as unsure
+        # as a mean. What slows one kernel slows its neighbours, so the wall's spread counts too.
+        share = max(spread / self.time if self.time > 0 else 0.0, wall)
+        return share / 0.67 * 1.25 / math.sqrt(runs) if math.isfinite(share) else 0.0
+
+    @property
     def error(self) -> float:
         """Largest error of any node's own; NaN when none was measured."""
         own = [e.own for e in self.stage.graph.table(ErrorRow)]
@@ -56,6 +76,13 @@ class Difference:
     changed: list[tuple[str, str]] = field(default_factory=list)  # name, what
     same: int = 0
     ops: dict[str, tuple[int, int]] = field(default_factory=dict)
+    measured: Ratio | None = None  # of both programs, in turns on this machine
+
+    @property
+    def kernels(self) -> list[KernelChange]:
+        """Times by kernel, where both were timed."""
+        old, new = ((s.recording, s.stage.graph) for s in (self.a, self.b))
+        return kernel_changes(old, new)
 
     @property
     def nodes(self) -> int:
@@ -65,7 +92,17 @@ class Difference:
     @property
     def slower(self) -> float:
         """Time of B over time of A; NaN unless both were timed."""
+        if self.measured is not None:
+            return self.measured.middle
         return self.b.time / self.a.time if self.a.time else math.nan
+
+    @property
+    def surely_slower(self) -> float:
+        """What B's time over A's is at least, but for noise."""
+        if self.measured is not None:
+            return self.measured.low
+        room = 3.3 * math.hypot(self.a.doubt, self.b.doubt)
+        return self.slower * max(0.0, 1 - room)
 
     @property
     def worse(self) -> float:
@@ -85,6 +122,8 @@ def _compare(a: Side, b: Side) -> Difference:
     by_id = a.recording is b.recording and a.stage.graph.index == b.stage.graph.index
     out = Difference(a, b)
     old, new = _described(a.stage, by_id), _described(b.stage, by_id)
+    if not by_id:
+        out.same = _take_alike(a.stage, b.stage, old, new)
     for key, (name, facts) in new.items():
         if key not in old:
             out.added.append(name)
@@ -100,6 +139,26 @@ def _compare(a: Side, b: Side) -> Difference:
         if counts[0][op] != counts[1][op]:
             out.ops[op] = (counts[0][op], counts[1][op])
     return out
+
+
+def _take_alike(a: StageView, b: StageView, old: _Described, new: _Described) -> int:
+    """Take out of both what has no counterpart by name but is the same; gives how many."""
+    only_old, only_new = old.keys() - new.keys(), new.keys() - old.keys()
+    if not only_old or not only_new:
+        return 0
+    keys_a, keys_b = structure_keys(a), structure_keys(b)
+    ids_a, ids_b = (s.nodes.array("id").tolist() for s in (a, b))
+    left: dict[str, list[Key]] = {}
+    for id, key in zip(ids_a, list(old), strict=True):
+        if key in only_old:
+            left.setdefault(keys_a[id], []).append(key)
+    count = 0
+    for id, key in zip(ids_b, list(new), strict=True):
+        found = left.get(keys_b[id]) if key in only_new else None
+        if found:
+            del old[found.pop(0)], new[key]
+            count += 1
+    return count
 
 
 def _described(stage: StageView, by_id: bool) -> dict[Key, tuple[str, dict[str, object]]]:
@@ -176,6 +235,16 @@ def _describe(d: Difference, top: int) -> str:
             rows.append([title, seconds(x), seconds(y), percent(ratio)])
     if math.isfinite(a.error) or math.isfinite(b.error):
         rows.append(["largest own error", f"{a.error:.1e}", f"{b.error:.1e}", percent(d.worse)])
+    if d.measured is not None:
+        parts.append(f"In turns on this machine, B takes {d.measured} of A's time")
+    changes = [c for c in d.kernels if math.isfinite(c.a) or math.isfinite(c.b)][:top]
+    if changes:
+        lines = [["kernel", "A", "B", "", "from"]]
+        for c in changes:
+            many = f" x {max(c.count_a, c.count_b)}" if max(c.count_a, c.count_b) > 1 else ""
+            more = ("+" if c.more >= 0 else "-") + seconds(abs(c.more))
+            lines.append([cut(c.title, 48) + many, seconds(c.a), seconds(c.b), more, c.where])
+        parts.append("Kernels\n" + table(lines, [1, 2, 3]))
     if len(rows) > 1:
         parts.append("Measured\n" + table(rows, [1, 2, 3]))
     return "\n\n".join(p for p in parts if p) + "\n"

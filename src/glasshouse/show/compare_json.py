@@ -18,6 +18,7 @@ def to_json(difference: Difference, broken: list[str]) -> dict[str, Any]:
         "a": _side(d.a),
         "b": _side(d.b),
         "slower": _number(d.slower),
+        "slower_at_least": _number(d.surely_slower),
         "worse": _number(d.worse),
         "nodes": {
             "same": d.same,
@@ -26,6 +27,10 @@ def to_json(difference: Difference, broken: list[str]) -> dict[str, Any]:
             "changed": [{"name": name, "what": what} for name, what in d.changed],
         },
         "ops": {name: {"a": a, "b": b} for name, (a, b) in d.ops.items()},
+        "kernels": [
+            {"title": k.title, "where": k.where, "a": _number(k.a), "b": _number(k.b)}
+            for k in d.kernels
+        ],
         "past_limits": broken,
     }
 
