@@ -37,6 +37,7 @@ COMMANDS: tuple[str, ...] = (
     "explain",
     "check",
     "bisect",
+    "ablate",
     "diff",
     "cache",
 )

@@ -1,0 +1,101 @@
+"""What `glasshouse ablate` prints: what each pass and each rule brings, by leaving it out."""
+
+from __future__ import annotations
+
+import json
+import math
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any
+
+from glasshouse.cli.model_argument import HELP as MODEL_HELP
+
+if TYPE_CHECKING:
+    from glasshouse.checking.ablate import Left
+
+HELP = "leave out each pass and rule in turn: time, error, kernels, bytes, compile time"
+
+
+def add_arguments(parser: ArgumentParser) -> None:
+    """The model, and how long to measure."""
+    parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
+    parser.add_argument("--target", default="cpu", help="what to compile for (cpu)")
+    parser.add_argument("--runs", type=int, default=30, help="turns of each variant (30)")
+    parser.add_argument("--no-rules", action="store_true", help="passes alone")
+    parser.add_argument(
+        "-o", "--output", default="", metavar="FILE", help="keep it in a recording (.glass, .html)"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print all of it as JSON (docs/ablate.schema.json)"
+    )
+
+
+def run(args: Namespace) -> int:
+    """Compile all variants, time them in turns, print."""
+    from glasshouse.checking.ablate import ablate, into_recording
+    from glasshouse.cli.model_argument import read_model
+    from glasshouse.cli.progress import say
+
+    given = read_model(args.model)
+    given.graph.name = given.graph.name or given.name
+    rows, refused, whole = ablate(
+        given.graph, given.inputs, args.target, max(1, args.runs), not args.no_rules, say
+    )
+    if args.output:
+        recording = into_recording(whole.recording(*given.inputs), rows)
+        if args.output.endswith(".html"):
+            from glasshouse.show.html import plot_graph
+
+            plot_graph(recording, args.output)
+        else:
+            recording.save(args.output)
+    if args.json:
+        print(json.dumps(to_json(given.name, rows, refused), indent=2))
+    else:
+        print(describe(given.name, rows, refused), end="")
+    return 0
+
+
+def describe(name: str, rows: list[Left], refused: list[str]) -> str:
+    """A table for a terminal; ratios that hold 1 between their ends are not sure."""
+    from glasshouse.show.figures import seconds, size, table
+
+    lines = [["without", "time", "of all", "95 %", "error", "kernels", "nodes", "moved", "arena",
+              "compile"]]  # fmt: skip
+    for r in rows:
+        share = f"{r.slower.middle:.2f}" if r.slower else "1"
+        ends = f"{r.slower.low:.2f} .. {r.slower.high:.2f}" if r.slower else ""
+        sure = r.slower is not None and not r.slower.low <= 1 <= r.slower.high
+        lines.append([
+            (r.name or "(nothing)") + (" *" if sure else ""), seconds(r.seconds), share, ends,
+            f"{r.error:.1e}", str(r.kernels), str(r.nodes), size(r.bytes), size(r.arena),
+            seconds(r.compile_seconds),
+        ])  # fmt: skip
+    pairs = next((r.slower.pairs for r in rows if r.slower), 0)
+    head = f"{name}: {len(rows) - 1} variants, {pairs} turns; * differs for sure"
+    text = f"{head}\n{table(lines, [1, 2, 4, 5, 6, 7, 8, 9])}\n"
+    return text + "".join(f"  cannot be left out: {why}\n" for why in refused)
+
+
+def to_json(name: str, rows: list[Left], refused: list[str]) -> dict[str, Any]:
+    """For scripts: docs/ablate.schema.json."""
+
+    def number(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    return {
+        "version": 1,
+        "name": name,
+        "variants": [
+            {
+                "without": r.name, "seconds": r.seconds,
+                "slower": None if r.slower is None else {
+                    "middle": number(r.slower.middle), "low": number(r.slower.low),
+                    "high": number(r.slower.high), "pairs": r.slower.pairs,
+                },
+                "error": number(r.error), "kernels": r.kernels, "nodes": r.nodes,
+                "bytes": r.bytes, "arena": r.arena, "compile_seconds": r.compile_seconds,
+            }
+            for r in rows
+        ],
+        "refused": refused,
+    }  # fmt: skip

@@ -1,0 +1,51 @@
+"""Leaving out a pass shows what it brings; JSON of the commands is as their schemas say."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from faults import planted
+from glasshouse import cli
+from glasshouse.record import Recording
+
+ROOT = Path(__file__).parents[3]
+MODELS = Path(planted.__file__).with_name("models.py")
+
+
+def printed(capsys: pytest.CaptureFixture[str], name: str, *call: str) -> dict[str, object]:
+    assert cli.main([*call, "--target", "interp", "--json"]) == 0
+    made = json.loads(capsys.readouterr().out)
+    jsonschema.validate(made, json.loads((ROOT / f"docs/{name}.schema.json").read_text()))
+    return made
+
+
+def test_every_pass_and_rule_is_left_out(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kept = tmp_path / "kept.glass"
+    made = printed(
+        capsys, "ablate", "ablate", f"{MODELS}:layer_norm", "--runs", "12", "-o", str(kept)
+    )
+    rows = {v["without"]: v for v in made["variants"]}
+    assert rows["pass fuse_operator"]["kernels"] > rows[""]["kernels"]
+    assert rows["rule recognise-layer-norm"]["nodes"] > rows[""]["nodes"]
+    assert all(v["error"] < 1e-5 for v in rows.values())
+    assert rows[""]["slower"] is None
+    assert rows["pass fuse_operator"]["slower"]["pairs"] == 12
+    facts = Recording.open(kept).header.facts
+    assert "kernels, error" in facts["without pass fuse_operator"]
+
+
+def test_a_verdict_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    made = printed(capsys, "check", "check", f"{MODELS}:spread")
+    assert made["good"]
+    assert len(made["cases"]) == 7
+
+
+def test_a_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    made = printed(capsys, "explain", "explain", f"{MODELS}:spread", "--runs", "2")
+    assert made["graphs"][0]["kernels"][0]["count"] == 1
