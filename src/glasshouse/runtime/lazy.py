@@ -4,7 +4,7 @@ A graph is known by its structure. The reference runs it until it has cost as mu
 it would, then it is compiled, at once and for good: so nobody waits seconds for a graph that runs a
 few times, and at worst the sum is twice that of the better choice. Both times are estimates from
 the graph alone, so that a program changes over at the same step on every machine and in every run.
-While trace data is kept, the reference runs: it tells of every node by itself.
+While trace data is kept, compiling happens at once, and each kernel is told of with its ops.
 
 The compiler is imported when it is needed: that alone takes longer than most graphs that run once.
 """
@@ -27,6 +27,7 @@ from glasshouse.tensor.pending import Array
 from glasshouse.tensor.structure import StructureKey, structure_key
 
 if TYPE_CHECKING:
+    from glasshouse.runtime.fused_groups import Group
     from glasshouse.runtime.module import Module
 
 # Seconds; measured on two cores of 2022 with a warm compiler, headers parsed.
@@ -44,6 +45,7 @@ class _Seen:
     owed: float  # seconds of the reference until compiling pays; below 0: never
     each: float  # seconds that one run of the reference takes
     module: Module | None = None
+    groups: Sequence[Group] = ()  # the kernels, by positions of nodes
 
 
 class LazyExecutor:
@@ -58,9 +60,16 @@ class LazyExecutor:
     def __call__(
         self, graph: Graph, inputs: Sequence[Array], report: Report | None = None
     ) -> Sequence[Array]:
-        if report is not None:
+        key = structure_key(graph)
+        if report is None:
+            return self.run_keyed(key, inputs, lambda: graph)
+        if self._module(key, graph, at_once=True) is None:
             return reference(graph, inputs, report)
-        return self.run_keyed(structure_key(graph), inputs, lambda: graph)
+        made = self.run_keyed(key, inputs, lambda: graph)
+        nodes = graph.nodes
+        for group in self._seen[key].groups:
+            report([nodes[i].id for i in group.positions], group.key, group.file)
+        return made
 
     def run_keyed(
         self, key: StructureKey, inputs: Sequence[Array], make: Callable[[], Graph]
@@ -82,7 +91,7 @@ class LazyExecutor:
         """How many structures have been compiled."""
         return sum(seen.module is not None for seen in self._seen.values())
 
-    def _module(self, key: StructureKey, graph: Graph) -> Module | None:
+    def _module(self, key: StructureKey, graph: Graph, at_once: bool = False) -> Module | None:
         with self._lock.lock:
             seen = self._seen.get(key)
             if seen is None:
@@ -93,8 +102,8 @@ class LazyExecutor:
                 self._seen.move_to_end(key)
             if seen.module is None and seen.owed >= 0:
                 seen.owed -= seen.each
-                if seen.owed <= 0:
-                    seen.module = self._compile(graph)
+                if seen.owed <= 0 or at_once:
+                    seen.module, seen.groups = self._compile(graph) or (None, ())
                     seen.owed = -1.0
             return seen.module
 
@@ -105,14 +114,18 @@ class LazyExecutor:
         each = len(nodes) * _RUN_NODE + work + moved
         return _Seen(0.0 if self._at_once else _COMPILE + len(nodes) * _COMPILE_NODE, each)
 
-    def _compile(self, graph: Graph) -> Module | None:
-        """The module; None where there is no compiler, or it could not build this graph."""
+    def _compile(self, graph: Graph) -> tuple[Module, Sequence[Group]] | None:
+        """The module and its kernels; None where no compiler is, or it could not build this."""
         from glasshouse.passes import PassContext, optimize
         from glasshouse.runtime.compiler import compile_graph
+        from glasshouse.runtime.fused_groups import Roots, groups_of
 
         try:
             with PassContext() as ctx:  # one of its own: the user's instruments watch other work
-                return compile_graph(optimize(graph, ctx))
+                roots = Roots()
+                ctx.add(roots)
+                module = compile_graph(optimize(graph, ctx))
+                return module, groups_of(module, graph, roots)
         except GlasshouseError as error:
             if self._at_once:
                 raise

@@ -16,9 +16,12 @@ ATTRS = {"is_var", "name", "shape", "ndim", "dtype", "dsize", "grad_op_id"}
 
 @pytest.fixture(autouse=True)
 def _clean():
+    """Without compiling: which ops a kernel has is tested in `runtime/test_lazy.py`."""
+    before = gh.set_executor("reference")
     gh.clear_trace_data()
     yield
     gh.clear_trace_data()
+    gh.set_executor(before)
 
 
 class Net(nn.Module):
