@@ -44,6 +44,9 @@ CALLS = {
     "html": ["html", "{}", "-o", "out.html"],
     "explain": ["explain", "{}"],
     "convert": ["convert", "{}", "out.glass"],
+    "check": ["check", "{}", "--target", "interp"],
+    "bisect": ["bisect", "{}", "--target", "interp"],
+    "ablate": ["ablate", "{}", "--target", "interp", "--runs", "1", "--no-rules"],
     "diff": ["diff", "{}", "{}", "--max-nodes", "0"],
     "compile": ["compile", "{}", "-o", "out", "--check"],
     "bench": ["bench", "{}", "--seconds", "0.01", "--rounds", "1"],
@@ -90,7 +93,9 @@ def test_a_function_of_a_file(command: str, models: Path, no_server: list[str], 
     printed = capsys.readouterr().out
     if command == "explain":
         assert "Kernels" in printed
-        assert "Accuracy" in printed
+        assert "Kernels against a float64 replay" in printed
+    if command == "check":
+        assert "right: nothing is further from the model" in printed
     if command == "html":
         assert b"Scaled" in Path("out.html").read_bytes()
     if command == "bench":
