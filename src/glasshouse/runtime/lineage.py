@@ -9,12 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from glasshouse.collection import no_collection
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.rewriter import Place, Rewrite
 from glasshouse.passes.base import Pass
 from glasshouse.passes.context import PassContext
 from glasshouse.passes.instrument import Instrument
-from glasshouse.passes.pipeline import no_collection, run_pass
+from glasshouse.passes.pipeline import run_pass
 
 
 class StandsFor(Instrument):
