@@ -212,7 +212,8 @@ def _unfused(recording: Recording, graph: GraphView, top: int) -> str:
         ends = [cut_left(e.producer, 32), cut_left(e.consumer, 32)]
         rows.append([*price, size(e.bytes), str(e.count), *ends, cut(e.why, 60)])
     total = sum(e.seconds for e in edges if math.isfinite(e.seconds))
-    head = f"Between kernels, by the price of going through memory: {seconds(total)} in all"
+    head = "Between kernels, by the price of going through memory"
+    head += f": {seconds(total)} in all" if total else ""
     more = f"\n  and {len(edges) - top} more" if len(edges) > top else ""
     return f"{head}\n{table(rows, [0, 1, 2, 3])}{more}"
 
