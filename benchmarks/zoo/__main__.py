@@ -17,7 +17,8 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 os.environ.setdefault("GLASSHOUSE_THREADS", "1")
 
 import torch
-from benchmarks.zoo.models import MODELS
+from benchmarks.zoo import layers  # noqa: F401  # adds its rows
+from benchmarks.zoo.models import MODELS, TRAINED
 
 import glasshouse as gh
 
@@ -44,9 +45,30 @@ def compare(eager: Callable[[], Any], ours: Callable[[], Any]) -> tuple[float, f
     return min(a for a, _ in pairs), min(b for _, b in pairs), ratio
 
 
-def _row(name: str) -> float:
-    torch.manual_seed(0)
-    module, inputs = MODELS[name]()
+class _Loss(torch.nn.Module):
+    def __init__(self, module: torch.nn.Module) -> None:
+        super().__init__()
+        self.module = module
+
+    def forward(self, *inputs: Any) -> torch.Tensor:
+        return self.module(*inputs).pow(2).mean()
+
+
+def _training(module: torch.nn.Module, inputs: Any) -> tuple[Callable[[], Any], Any]:
+    """A step in PyTorch, and the same step compiled."""
+    loss = _Loss(module.train())
+    optimizer = torch.optim.SGD(loss.parameters(), lr=1e-4)
+    compiled = gh.compile(gh.trace_training(loss, None, optimizer, *inputs))
+
+    def eager() -> None:
+        optimizer.zero_grad()
+        loss(*inputs).backward()
+        optimizer.step()
+
+    return eager, compiled
+
+
+def _inference(module: torch.nn.Module, inputs: Any) -> tuple[Callable[[], Any], Any]:
     module.eval()
     compiled = gh.compile(module, *inputs)
 
@@ -54,6 +76,13 @@ def _row(name: str) -> float:
         with torch.no_grad():
             return module(*inputs)
 
+    return eager, compiled
+
+
+def _row(name: str) -> float:
+    torch.manual_seed(0)
+    module, inputs = MODELS[name]()
+    eager, compiled = (_training if name in TRAINED else _inference)(module, inputs)
     a, b, ratio = compare(eager, lambda: compiled(*inputs))
     print(f"{name:32} {a * 1e3:10.3f} {b * 1e3:10.3f} {ratio:8.2f}", flush=True)
     return ratio

@@ -13,13 +13,17 @@ from torch import nn
 
 Case = tuple[nn.Module, tuple[Any, ...]]
 MODELS: dict[str, Callable[[], Case]] = {}
+TRAINED: set[str] = set()
+"""Models of which a training step is measured: the mean of squares of what they give, and SGD."""
 
 
-def model(name: str) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
+def model(name: str, training: bool = False) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
     """Give a function a row of the table."""
 
     def add(function: Callable[[], Case]) -> Callable[[], Case]:
         MODELS[name] = function
+        if training:
+            TRAINED.add(name)
         return function
 
     return add

@@ -3,11 +3,13 @@
 from glasshouse.ops import (
     activation,
     attention,
+    bags,
     barrier,
     control,
     conv,
     create,
     elementwise,
+    fourier,
     fused,
     index,
     math,
@@ -29,7 +31,7 @@ from glasshouse.ops import (
 )
 
 __all__ = [
-    "activation", "attention", "barrier", "control", "conv", "create", "elementwise", "fused",
-    "index", "math", "matmul", "norm", "opaque", "pieces", "pool", "quant", "random", "recurrent",
-    "reduce", "resize", "running", "scan", "shape", "softmax", "sort",
+    "activation", "attention", "bags", "barrier", "control", "conv", "create", "elementwise",
+    "fourier", "fused", "index", "math", "matmul", "norm", "opaque", "pieces", "pool", "quant",
+    "random", "recurrent", "reduce", "resize", "running", "scan", "shape", "softmax", "sort",
 ]  # fmt: skip

@@ -27,7 +27,7 @@ from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.choice import BY_SHAPE, Problem
 from glasshouse.lower.epilogue import take_results
-from glasshouse.lower.kernel.statement import Form, Scratch, Tile
+from glasshouse.lower.kernel.statement import Form, Operand, Scratch, Tile
 from glasshouse.lower.order import channels_last
 from glasshouse.lower.target import Needs
 from glasshouse.lower.tiles import add_tile
@@ -92,7 +92,7 @@ def _ways(
     """
     dtype = node.inputs[0].type.dtype
     known = node.inputs[1] in builder.constants
-    names = [*WINOGRAD_TILE] if _suits_winograd(image, known) else []
+    names = [*WINOGRAD_TILE] if suits_winograd(image, known) else []
     usual = "winograd2" if names and dtype is float32 else BY_SHAPE
     # Weights that training changes are packed in every run, which no measurement counts.
     one = image.smallest
@@ -110,7 +110,7 @@ def _ways(
     return (usual, *(n for n in names if n != usual)), "", problem
 
 
-def _suits_winograd(image: Image, known: bool) -> bool:
+def suits_winograd(image: Image, known: bool) -> bool:
     """3x3 with steps of 1, and enough channels. Its products are float32: bf16 loses two digits.
 
     Weights that are not known before are transformed in every run, into four times their size or
@@ -175,15 +175,14 @@ def _recipe(tile: Tile) -> Recipe:
     return with_dot(used, 0.4, "-O2") if static else with_dot(used, 0.9)
 
 
+def depthwise_form(w: Operand, image: Image) -> Form:
+    """Weights with their channels last."""
+    attrs = (*image.window.kernel, image.channels, image.of_weights)
+    return Form(buffer_of(w), "depthwise", w.element.dtype, attrs, w.constant)
+
+
 def _depthwise_needs(tile: Tile) -> Needs:
-    w = tile.operands[1]
-    image = image_of(tile)
-    return (
-        Form(
-            buffer_of(w), "depthwise", w.element.dtype,
-            (*image.window.kernel, image.channels, image.of_weights), w.constant,
-        ),
-    ), ()  # fmt: skip
+    return (depthwise_form(tile.operands[1], image_of(tile)),), ()
 
 
 def _depthwise(out: KernelText, tile: Tile) -> None:

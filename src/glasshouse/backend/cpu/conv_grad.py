@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.conv import convolve
+from glasshouse.backend.cpu.conv import FORMS as CONV_FORMS
+from glasshouse.backend.cpu.conv import convolve, depthwise_form
 from glasshouse.backend.cpu.conv_any import conv_any, has_template
 from glasshouse.backend.cpu.cxx import size_text
 from glasshouse.backend.cpu.image import (
@@ -13,6 +14,7 @@ from glasshouse.backend.cpu.image import (
     shape_text,
     strides_text,
 )
+from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_recipe, prepared
 from glasshouse.backend.cpu.text import KernelText
@@ -27,6 +29,7 @@ from glasshouse.lower.tiles import add_tile, write_all
 from glasshouse.lower.view import whole
 
 INPUT_GRAD, WEIGHT_GRAD = "conv_input_grad", "conv_weight_grad"
+DEPTHWISE_INPUT, DEPTHWISE_WEIGHT = "depthwise_input_grad", "depthwise_weight_grad"
 
 
 # ------------------------------------------------------------------------------------- lowering
@@ -38,14 +41,22 @@ def conv_transpose(builder: KernelBuilder, node: Node) -> None:
         conv_any(builder, node)
         return
     image = gradient_image(node.attrs, out.type.shape, w.type.shape, x.type.shape)
+    if image.is_depthwise:
+        _grad_of_images(builder, node, image, DEPTHWISE_INPUT)
+        return
     if (turned := adjoint(image)) is not None:
         convolve(builder, node, turned)
         return
-    order = channels_last(out.type.rank)
+    _grad_of_images(builder, node, image, INPUT_GRAD)
+
+
+def _grad_of_images(builder: KernelBuilder, node: Node, image: Image, routine: str) -> None:
+    x, w = node.inputs
+    order = channels_last(node.output.type.rank)
     operands = (whole(builder, x, order), whole(builder, w))
     pixels = image.batch * image.size[0] * image.size[1]
-    after = take_results(builder, out, {"pixel": pixels, "c": image.channels}, order)
-    add_tile(builder, node, INPUT_GRAD, operands, after, order)
+    after = take_results(builder, node.output, {"pixel": pixels, "c": image.channels}, order)
+    add_tile(builder, node, routine, operands, after, order)
 
 
 def conv_weight_grad(builder: KernelBuilder, node: Node) -> None:
@@ -56,7 +67,10 @@ def conv_weight_grad(builder: KernelBuilder, node: Node) -> None:
         return
     order = channels_last(x.type.rank)
     operands = (whole(builder, x, order), whole(builder, g, order))
-    add_tile(builder, node, WEIGHT_GRAD, operands, writes=write_all(builder, node))
+    shapes = (x.type.shape, node.output.type.shape, g.type.shape)
+    apart = gradient_image(node.attrs, *shapes).is_depthwise
+    routine = DEPTHWISE_WEIGHT if apart else WEIGHT_GRAD
+    add_tile(builder, node, routine, operands, writes=write_all(builder, node))
 
 
 # ------------------------------------------------------------------------------------ rendering
@@ -89,13 +103,33 @@ def _weight_grad(out: KernelText, tile: Tile) -> None:
     out.add(f"gh::conv_weight_grad(*ctx.pool, {shape}, {given});", tile.ops)
 
 
+def _depthwise_input_needs(tile: Tile) -> Needs:
+    return (depthwise_form(tile.operands[1], _image(tile)),), ()
+
+
+def _depthwise_input(out: KernelText, tile: Tile) -> None:
+    packed = prepared(out, tile.forms[0], CONV_FORMS["depthwise"])
+    given = f"{_image(tile).text()}, {buffer_of(tile.operands[0])}, (const float*){packed}"
+    hand_over(out, tile, f"gh::depthwise_input_grad(*ctx.pool, {given}")
+
+
+def _depthwise_weight(out: KernelText, tile: Tile) -> None:
+    x, g = tile.operands
+    shape = gradient_image(dict(tile.attrs), x.shape, tile.shape, g.shape).text()
+    given = f"{shape}, {buffer_of(x)}, {buffer_of(g)}, {tile.writes[0][1]}"
+    out.add(f"gh::depthwise_weight_grad(*ctx.pool, {given});", tile.ops)
+
+
 def _reordered(form: Form) -> str:
     read, shape, _ = form.attrs
     given = f"threads, {strides_text(*read)}, {shape_text(shape)}, (float*)out"
     return f"gh::conv_reorder_weights({given});"
 
 
+_DEPTHWISE = Recipe(seconds=0.3, headers=("depthwise_grad.h",))
 ROUTINES = {
+    DEPTHWISE_INPUT: Routine(_depthwise_input, _depthwise_input_needs, lambda tile: _DEPTHWISE),
+    DEPTHWISE_WEIGHT: Routine(_depthwise_weight, recipe=lambda tile: _DEPTHWISE),
     INPUT_GRAD: Routine(_input_grad, _input_grad_needs, dot_recipe(0.9)),
     WEIGHT_GRAD: Routine(_weight_grad, recipe=dot_recipe(0.9)),
 }

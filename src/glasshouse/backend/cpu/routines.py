@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from glasshouse.backend.cpu import (
     attention,
+    bags,
     batch_norm,
     conv,
+    conv3d,
     conv_any,
     conv_grad,
+    fourier,
     int8,
     library,
     matmul,
@@ -20,13 +23,15 @@ from glasshouse.backend.cpu import (
 from glasshouse.backend.cpu.routine import FormSpelling, Routine
 
 _FAMILIES = (
-    attention.ROUTINES, batch_norm.ROUTINES, conv.ROUTINES, conv_any.ROUTINES, conv_grad.ROUTINES,
-    int8.ROUTINES, library.ROUTINES, matmul.ROUTINES, planes.ROUTINES, pool.ROUTINES,
-    recurrent.ROUTINES, resize.ROUTINES, running.ROUTINES,
+    attention.ROUTINES, bags.ROUTINES, batch_norm.ROUTINES, conv.ROUTINES, conv3d.ROUTINES,
+    conv_any.ROUTINES, conv_grad.ROUTINES, fourier.ROUTINES, int8.ROUTINES, library.ROUTINES,
+    matmul.ROUTINES, planes.ROUTINES, pool.ROUTINES, recurrent.ROUTINES, resize.ROUTINES,
+    running.ROUTINES,
 )  # fmt: skip
 ROUTINES: dict[str, Routine] = {name: r for family in _FAMILIES for name, r in family.items()}
 FORMS: dict[str, FormSpelling] = {
     **conv.FORMS,
+    **conv3d.FORMS,
     **conv_grad.FORMS,
     **int8.FORMS,
     **matmul.FORMS,

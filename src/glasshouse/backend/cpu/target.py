@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 
 from glasshouse.backend.cpu.attention import attention
+from glasshouse.backend.cpu.bags import bags
 from glasshouse.backend.cpu.batch_norm import batch_norm_training
-from glasshouse.backend.cpu.conv import conv
-from glasshouse.backend.cpu.conv_grad import conv_transpose, conv_weight_grad
+from glasshouse.backend.cpu.conv3d import by_weights, convolution, transposed
 from glasshouse.backend.cpu.elements import VECTOR_TYPE
+from glasshouse.backend.cpu.fourier import fourier
 from glasshouse.backend.cpu.library import library
 from glasshouse.backend.cpu.matmul import matmul
 from glasshouse.backend.cpu.nests import PARALLEL_FROM
@@ -33,12 +34,14 @@ TILES: dict[str, TileMaker] = {
     "avg_pool": pool,
     "avg_pool_grad": pool_grad,
     "batch_norm_training": batch_norm_training,
-    "conv": conv,
-    "conv_transpose": conv_transpose,
-    "conv_weight_grad": conv_weight_grad,
+    "conv": convolution,
+    "conv_transpose": transposed,
+    "conv_weight_grad": by_weights,
     "cummax": running,
     "cumprod": running,
     "cumsum": running,
+    "embedding_bag": bags,
+    "fft": fourier,
     "linear_recurrence": running,
     "logcumsumexp": running,
     "matmul": matmul,

@@ -40,8 +40,9 @@ FALLBACKS = {
     **dict.fromkeys(
         (
             "avg_pool_grad", "conv_transpose", "conv_weight_grad", "cummax", "cumprod",
-            "linear_recurrence", "logcumsumexp", "max_pool_grad", "recurrent", "recurrent_grad",
-            "resize", "resize_grad", "scatter", "scatter_nd", "sort", "take_grad", "topk",
+            "embedding_bag", "fft", "linear_recurrence", "logcumsumexp", "max_pool_grad",
+            "recurrent", "recurrent_grad", "resize", "resize_grad", "scatter", "scatter_nd", "sort",
+            "take_grad", "topk",
         ),
         _PYTHON,
     ),

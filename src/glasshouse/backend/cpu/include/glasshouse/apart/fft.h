@@ -1,0 +1,273 @@
+// fft.h: Fourier transforms of lines of any length: mixed radix (2, 3, 4, 5, small primes), Bluestein's way for large primes.
+//
+// Contract
+// - `FftPlan<T>(n)` holds factors and tables; it is made once and read by all threads. T is float or double; tables are computed in double.
+// - `plan.run(re, im, re2, im2, lanes)`: forward transforms, not scaled, of `lanes` lines at a time: element i of line l at [i * lanes + l].
+//   The result is in (re, im); the second pair is used on the way. Swapping re and im transforms backwards.
+// - Autosorting passes (Stockham): a pass of radix r reads r elements n / r apart and writes them next to each other; loops run over
+//   what lies together, which are the lanes at first and more with every pass.
+// - `fft_lines` takes lines along any axis of [outer, n, inner], complex ones as pairs.
+#pragma once
+#include "../context.h"
+#include <vector>
+
+namespace gh {
+inline namespace GH_ISA_NS {
+
+constexpr long kLargestRadix = 31;
+
+template <class T> class FftPlan {
+ public:
+  const long n;
+  explicit FftPlan(long length) : n(length) {
+    long left = n;
+    for (long r : {4L, 2L, 3L, 5L})
+      for (; left % r == 0; left /= r) factors_.push_back(r);
+    for (long r = 7; r <= kLargestRadix && left > 1; r += 2)
+      for (; left % r == 0; left /= r) factors_.push_back(r);
+    if (left == 1) {
+      for (long i = 0; i < n; i++) cos_.push_back((T)turn(i, n, false)), sin_.push_back((T)turn(i, n, true));
+      return;
+    }
+    long m = 1;
+    while (m < 2 * n - 1) m *= 2;
+    inner_ = new FftPlan(m);
+    // e^(-i pi j^2 / n), and the transform of its conjugate around 0, divided by m.
+    std::vector<T> a(m), b(m), c(m), d(m);
+    for (long j = 0; j < n; j++) {
+      const long square = (long)((__int128)j * j % (2 * n));
+      cos_.push_back((T)turn(square, 2 * n, false)), sin_.push_back((T)turn(square, 2 * n, true));
+      a[j] = a[(m - j) % m] = cos_[j] / (T)m, b[j] = b[(m - j) % m] = sin_[j] / (T)m;
+    }
+    inner_->run(a.data(), b.data(), c.data(), d.data(), 1);
+    chirp_re_ = a, chirp_im_ = b;
+  }
+  FftPlan(const FftPlan &) = delete;
+
+  // Elements of each of the four arrays, for one lane.
+  long room() const { return inner_ ? inner_->n : n; }
+
+  void run(T *re, T *im, T *re2, T *im2, long lanes) const {
+    if (inner_) return bluestein(re, im, re2, im2, lanes);
+    T *from[2] = {re, im}, *to[2] = {re2, im2};
+    long length = n, stride = lanes;
+    for (long r : factors_) {
+      const long m = length / r;
+      switch (r) {
+        case 2: pass<2>(m, length, stride, from, to); break;
+        case 3: pass<3>(m, length, stride, from, to); break;
+        case 4: pass<4>(m, length, stride, from, to); break;
+        case 5: pass<5>(m, length, stride, from, to); break;
+        default: any(r, m, length, stride, from, to);
+      }
+      length = m, stride *= r;
+      std::swap(from[0], to[0]), std::swap(from[1], to[1]);
+    }
+    if (from[0] != re) memcpy((void *)re, from[0], (size_t)(n * lanes) * sizeof(T)), memcpy((void *)im, from[1], (size_t)(n * lanes) * sizeof(T));
+  }
+
+  // cos or sin of i of n parts of a turn: from the first eighth, so that zeros and halves are exact.
+  static double turn(long i, long n, bool sine) {
+    long eighth = 8 * (i % n);
+    const long part = eighth / n;
+    double sign = 1;
+    if (part >= 4) sign = -1, eighth -= 4 * n;
+    long angle = eighth;  // in [0, 4 n): half a turn
+    bool flip = false;
+    if (angle > 2 * n) angle = 4 * n - angle, flip = true;  // mirrored: sin stays, cos changes sign
+    const bool swap = angle > n;
+    const double rad = 0.78539816339744830962 * (double)(swap ? 2 * n - angle : angle) / (double)n;
+    const bool as_sine = sine != swap;
+    const double value = as_sine ? __builtin_sin(rad) : __builtin_cos(rad);
+    return sine ? sign * value : sign * (flip ? -value : value);
+  }
+
+ private:
+  std::vector<long> factors_;
+  std::vector<T> cos_, sin_, chirp_re_, chirp_im_;
+  FftPlan *inner_ = nullptr;
+
+  template <int R> void pass(long m, long length, long s, T *const *from, T *const *to) const {
+    const long every = n / length;
+    for (long p = 0; p < m; p++) {
+      T wr[R], wi[R];
+      for (int k = 0; k < R; k++) wr[k] = cos_[k * p * every % n], wi[k] = -sin_[k * p * every % n];
+      const T *GH_RESTRICT xr = from[0] + s * p, *GH_RESTRICT xi = from[1] + s * p;
+      T *GH_RESTRICT yr = to[0] + s * R * p, *GH_RESTRICT yi = to[1] + s * R * p;
+      const long d = s * m;
+      const bool turned = p != 0;
+      auto put = [&](int k, long q, T a, T b) __attribute__((always_inline)) {
+        yr[k * s + q] = turned && k ? a * wr[k] - b * wi[k] : a;
+        yi[k * s + q] = turned && k ? a * wi[k] + b * wr[k] : b;
+      };
+#pragma GCC ivdep
+      for (long q = 0; q < s; q++) {
+        if constexpr (R == 2) {
+          put(0, q, xr[q] + xr[d + q], xi[q] + xi[d + q]);
+          put(1, q, xr[q] - xr[d + q], xi[q] - xi[d + q]);
+        } else if constexpr (R == 3) {
+          const T half = T(0.5), root = T(0.86602540378443864676);
+          const T sr = xr[d + q] + xr[2 * d + q], si = xi[d + q] + xi[2 * d + q];
+          const T dr = (xr[d + q] - xr[2 * d + q]) * root, di = (xi[d + q] - xi[2 * d + q]) * root;
+          const T cr = xr[q] - half * sr, ci = xi[q] - half * si;
+          put(0, q, xr[q] + sr, xi[q] + si);
+          put(1, q, cr + di, ci - dr);
+          put(2, q, cr - di, ci + dr);
+        } else if constexpr (R == 4) {
+          const T ar = xr[q] + xr[2 * d + q], ai = xi[q] + xi[2 * d + q], br = xr[q] - xr[2 * d + q], bi = xi[q] - xi[2 * d + q];
+          const T cr = xr[d + q] + xr[3 * d + q], ci = xi[d + q] + xi[3 * d + q], er = xr[d + q] - xr[3 * d + q], ei = xi[d + q] - xi[3 * d + q];
+          put(0, q, ar + cr, ai + ci);
+          put(1, q, br + ei, bi - er);
+          put(2, q, ar - cr, ai - ci);
+          put(3, q, br - ei, bi + er);
+        } else {
+          const T c1 = T(0.30901699437494742410), c2 = T(-0.80901699437494742410), s1 = T(0.95105651629515357212), s2 = T(0.58778525229247312917);
+          const T ar = xr[d + q] + xr[4 * d + q], ai = xi[d + q] + xi[4 * d + q], br = xr[d + q] - xr[4 * d + q], bi = xi[d + q] - xi[4 * d + q];
+          const T cr = xr[2 * d + q] + xr[3 * d + q], ci = xi[2 * d + q] + xi[3 * d + q];
+          const T er = xr[2 * d + q] - xr[3 * d + q], ei = xi[2 * d + q] - xi[3 * d + q];
+          const T fr = xr[q] + c1 * ar + c2 * cr, fi = xi[q] + c1 * ai + c2 * ci, gr = xr[q] + c2 * ar + c1 * cr, gi = xi[q] + c2 * ai + c1 * ci;
+          const T hr = s1 * br + s2 * er, hi = s1 * bi + s2 * ei, kr = s2 * br - s1 * er, ki = s2 * bi - s1 * ei;
+          put(0, q, xr[q] + ar + cr, xi[q] + ai + ci);
+          put(1, q, fr + hi, fi - hr);
+          put(4, q, fr - hi, fi + hr);
+          put(2, q, gr + ki, gi - kr);
+          put(3, q, gr - ki, gi + kr);
+        }
+      }
+    }
+  }
+
+  // A prime radix, as sums.
+  void any(long r, long m, long length, long s, T *const *from, T *const *to) const {
+    const long every = n / length, d = s * m;
+    for (long p = 0; p < m; p++)
+      for (long k = 0; k < r; k++) {
+        T *GH_RESTRICT yr = to[0] + s * (r * p + k), *GH_RESTRICT yi = to[1] + s * (r * p + k);
+        for (long q = 0; q < s; q++) yr[q] = yi[q] = 0;
+        for (long j = 0; j < r; j++) {
+          const long at = (j * k % r * (n / r) + k * p * every) % n;
+          const T wr = cos_[at], wi = -sin_[at];
+          const T *GH_RESTRICT xr = from[0] + s * p + d * j, *GH_RESTRICT xi = from[1] + s * p + d * j;
+#pragma GCC ivdep
+          for (long q = 0; q < s; q++) yr[q] += xr[q] * wr - xi[q] * wi, yi[q] += xr[q] * wi + xi[q] * wr;
+        }
+      }
+  }
+
+  void bluestein(T *re, T *im, T *re2, T *im2, long lanes) const {
+    const long m = inner_->n;
+    for (long j = 0; j < m; j++)
+      for (long l = 0; l < lanes; l++) {
+        const long at = j * lanes + l;
+        const T a = j < n ? re[at] : T(0), b = j < n ? im[at] : T(0);
+        re[at] = j < n ? a * cos_[j] + b * sin_[j] : T(0);
+        im[at] = j < n ? b * cos_[j] - a * sin_[j] : T(0);
+      }
+    inner_->run(re, im, re2, im2, lanes);
+    for (long j = 0; j < m; j++)
+      for (long l = 0; l < lanes; l++) {
+        const long at = j * lanes + l;
+        const T a = re[at], b = im[at];
+        re[at] = a * chirp_re_[j] - b * chirp_im_[j];
+        im[at] = a * chirp_im_[j] + b * chirp_re_[j];
+      }
+    inner_->run(im, re, im2, re2, lanes);
+    for (long j = 0; j < n; j++)
+      for (long l = 0; l < lanes; l++) {
+        const long at = j * lanes + l;
+        const T a = re[at], b = im[at];
+        re[at] = a * cos_[j] + b * sin_[j];
+        im[at] = b * cos_[j] - a * sin_[j];
+      }
+  }
+};
+
+enum class FftKind { complex, real, half };
+
+// What a transform of n elements needs: real ones of even length go through one of half the length.
+template <class T> struct FftLines {
+  const long n;
+  const FftKind kind;
+  const bool inverse, halved;
+  const FftPlan<T> plan;
+  std::vector<T> cos_, sin_;
+  FftLines(long n, FftKind kind, bool inverse)
+      : n(n), kind(kind), inverse(inverse), halved(kind != FftKind::complex && n % 2 == 0), plan(halved ? n / 2 : n) {
+    for (long i = 0; halved && i <= n / 2; i++) cos_.push_back((T)plan.turn(i, n, false)), sin_.push_back((T)plan.turn(i, n, true));
+  }
+
+  // x and out at their lanes' first elements; `step` elements (or pairs) from one to the next.
+  void lines(const T *const *x, T *const *out, long step, long lanes, T *re, T *im, T *re2, T *im2) const {
+    const long kept = n / 2 + 1, h = n / 2;
+    for (long l = 0; l < lanes; l++) {
+      const T *p = x[l];
+      if (kind == FftKind::complex)
+        for (long i = 0; i < n; i++) re[i * lanes + l] = p[2 * i * step], im[i * lanes + l] = p[2 * i * step + 1];
+      else if (kind == FftKind::real && halved)
+        for (long i = 0; i < h; i++) re[i * lanes + l] = p[2 * i * step], im[i * lanes + l] = p[(2 * i + 1) * step];
+      else if (kind == FftKind::real)
+        for (long i = 0; i < n; i++) re[i * lanes + l] = p[i * step], im[i * lanes + l] = 0;
+      else if (halved)
+        for (long k = 0; k < h; k++) {  // X[k] and the conjugate of X[h - k]; ends are real
+          const T ar = p[2 * k * step], ai = k ? p[2 * k * step + 1] : T(0);
+          const T br = p[2 * (h - k) * step], bi = k ? -p[2 * (h - k) * step + 1] : T(0);
+          const T dr = ar - br, di = ai - bi;
+          re[k * lanes + l] = ar + br - (dr * sin_[k] + di * cos_[k]);
+          im[k * lanes + l] = ai + bi + (dr * cos_[k] - di * sin_[k]);
+        }
+      else
+        for (long k = 0; k < n; k++) {
+          const long at = k < kept ? k : n - k;
+          const T b = at ? p[2 * at * step + 1] : T(0);
+          re[k * lanes + l] = p[2 * at * step], im[k * lanes + l] = k < kept ? b : -b;
+        }
+    }
+    if (inverse) plan.run(im, re, im2, re2, lanes);
+    else plan.run(re, im, re2, im2, lanes);
+    for (long l = 0; l < lanes; l++) {
+      T *p = out[l];
+      if (kind == FftKind::complex)
+        for (long i = 0; i < n; i++) p[2 * i * step] = re[i * lanes + l], p[2 * i * step + 1] = im[i * lanes + l];
+      else if (kind == FftKind::half && halved)
+        for (long i = 0; i < h; i++) p[2 * i * step] = re[i * lanes + l], p[(2 * i + 1) * step] = im[i * lanes + l];
+      else if (kind == FftKind::half)
+        for (long i = 0; i < n; i++) p[i * step] = re[i * lanes + l];
+      else if (halved)
+        for (long k = 0; k <= h; k++) {  // even and odd elements' transforms, from Z[k] and the conjugate of Z[h - k]
+          const long a = k % h * lanes + l, b = (h - k) % h * lanes + l;
+          const T er = T(0.5) * (re[a] + re[b]), ei = T(0.5) * (im[a] - im[b]);
+          const T dr = T(0.5) * (im[a] + im[b]), di = T(-0.5) * (re[a] - re[b]);
+          p[2 * k * step] = er + dr * cos_[k] + di * sin_[k];
+          p[2 * k * step + 1] = k == 0 || k == h ? T(0) : ei + di * cos_[k] - dr * sin_[k];
+        }
+      else
+        for (long k = 0; k < kept; k++) p[2 * k * step] = re[k * lanes + l], p[2 * k * step + 1] = k ? im[k * lanes + l] : T(0);
+    }
+  }
+};
+
+// x [outer, n, inner] to out, with pairs, and n / 2 + 1 of them, where the kind has them.
+template <class T>
+inline void fft_lines(Context &ctx, const FftLines<T> &f, long outer, long inner, const T *x, T *out) {
+  const long n = f.n, kept = n / 2 + 1, total = outer * inner;
+  const long in_line = f.kind == FftKind::complex ? 2 * n : f.kind == FftKind::real ? n : 2 * kept;
+  const long out_line = f.kind == FftKind::complex ? 2 * n : f.kind == FftKind::real ? 2 * kept : n;
+  const long in_pair = f.kind == FftKind::real ? 1 : 2, out_pair = f.kind == FftKind::half ? 1 : 2;
+  const long many = total < W ? (total > 0 ? total : 1) : W, blocks = (total + many - 1) / many, room = f.plan.room() * many;
+  ctx.parallel(blocks, total * n >= 4096, [&](int64_t begin, int64_t end) {
+    T *re = (T *)scratch<9>((size_t)(4 * room + 64) * sizeof(T));
+    for (int64_t i = begin; i < end; i++) {
+      const long first = i * many, lanes = total - first < many ? total - first : many;
+      const T *from[W];
+      T *to[W];
+      for (long l = 0; l < lanes; l++) {
+        const long o = (first + l) / inner, j = (first + l) % inner;
+        from[l] = x + o * in_line * inner + j * in_pair, to[l] = out + o * out_line * inner + j * out_pair;
+      }
+      f.lines(from, to, inner, lanes, re, re + room, re + 2 * room, re + 3 * room);
+    }
+  });
+}
+
+}  // namespace GH_ISA_NS
+}  // namespace gh
