@@ -26,6 +26,7 @@ from generators import case_of
 from glasshouse import nn, optim
 from glasshouse.backend.cpu.backend import CpuBackend
 from glasshouse.backend.cpu.threads import set_threads
+from glasshouse.errors import ExecutionError
 from glasshouse.ir import GraphBuilder
 from glasshouse.ir.dtype import as_dtype
 from glasshouse.ir.graph import Graph
@@ -290,6 +291,37 @@ def saved() -> None:
         assert not library.model_create(folder.encode(), 2)
 
 
+def faults() -> None:
+    """Integers at their limits are divided; zeros and indices from nowhere end a call, no more."""
+    for dtype in ("int8", "int32", "int64"):
+        least, most = np.iinfo(dtype).min, np.iinfo(dtype).max
+        numbers = np.array([least, least, most, most, 7, -7, 0, least], dtype)
+        by = np.array([-1, most, -1, least, -2, 2, 5, 1], dtype)
+        builder = GraphBuilder()
+        x, y = builder.input(dtype, (8,)), builder.input(dtype, (8,))
+        place, table = builder.input("int64", (8,)), builder.input("float32", (9, 5))
+        wide = place.apply("reshape", shape=(8, 1)).apply("expand", shape=(8, 5))
+        rows = table.apply("take", place, axis=0)
+        spread = table.apply("scatter", wide, rows, axis=0, mode="add")
+        graph = builder.finish(x // y, x % y, rows * 2.0, spread)
+        module = compiler.compile_graph(graph)
+        good = [numbers, by, np.array([0, 8, -9, 3, 3, 3, -1, 1]), floats(9, 5)]
+        wanted = run(graph, good)
+        for number, (place_of, value) in enumerate(
+            [(1, 0), (2, 9), (2, -10), (2, 2**62), (2, -(2**63)), (1, 0)]
+        ):
+            bad = [a.copy() for a in good]
+            bad[place_of][number] = value
+            try:
+                module(*bad)
+            except ExecutionError:
+                pass
+            else:
+                raise AssertionError(f"{value} was not refused")
+            for ours, right in zip(module(*good), wanted, strict=True):
+                np.testing.assert_allclose(ours, right, rtol=1e-4, atol=1e-5)
+
+
 def astray() -> None:
     """A program that writes behind one of its values: what the sanitizer must see."""
     planned = plan_memory.plan_memory
@@ -319,6 +351,7 @@ PROGRAMS: dict[str, Callable[[], None]] = {
     ),
     "bert-training": lambda: training(bert(), tokens(2, 19), np.ones((2, 19), np.int64)),
     "astray": astray,
+    "faults": faults,
     "forked": forked,
     "resized": resized,
     "saved": saved,

@@ -65,7 +65,8 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_share(cache: Path) -> None:
-    run_under("address,undefined", "native", cache, "mlp-any-batch", "quantised", "random:0:3")
+    names = ("mlp-any-batch", "quantised", "faults", "random:0:3")
+    run_under("address,undefined", "native", cache, *names)
 
 
 def test_the_check_sees_a_write_outside(cache: Path) -> None:

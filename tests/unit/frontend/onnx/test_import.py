@@ -9,7 +9,7 @@ import pytest
 from onnx import helper
 
 import glasshouse as gh
-from glasshouse.errors import CaptureError, FormatError, GlasshouseError
+from glasshouse.errors import CaptureError, FormatError, GlasshouseError, LimitExceeded
 from glasshouse.frontend.onnx import import_model
 from glasshouse.numpy_ref import run
 from unit.frontend.onnx.onnx_models import B, F, I, info, model, node, save, values, weight
@@ -301,6 +301,21 @@ def test_functions_that_unfold_without_end_are_refused() -> None:
     itself = one("F", ["x"], F, [2], domain="own", domains={"own": 1}, functions=[calls("F", "F")])
     with pytest.raises(CaptureError, match="nested more than 100 deep"):
         gh.trace(itself)
+
+
+def test_bodies_in_bodies_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Twice as many with each level: 16 levels in 7 MB would take minutes."""
+    body = helper.make_graph([node("Identity", ["x"], ["y"])], "b", [], [info("y", F, [2])])
+    for _ in range(6):
+        choice = helper.make_node("If", ["c"], ["y"], then_branch=body, else_branch=body)
+        body = helper.make_graph([choice], "b", [], [info("y", F, [2])])
+    proto = model([], [info("x", F, [2]), info("c", B, [])], [info("y", F, [2])])
+    proto.graph.node.extend(body.node)
+    x = np.ones(2, np.float32)
+    np.testing.assert_array_equal(run(gh.trace(proto), [x, np.array(True)])[0], x)
+    monkeypatch.setenv("GLASSHOUSE_LIMITS", "graphs=100")
+    with pytest.raises(LimitExceeded, match="asks for 101 graphs and stages"):
+        gh.trace(proto)
 
 
 @pytest.mark.parametrize(("op", "attrs"), [("Div", {}), ("Mod", {"fmod": 1}), ("Mod", {})])
