@@ -64,8 +64,10 @@ class DeviceRun:
         used = set(plan.packed.values())
         for step in program.steps:
             values = (*step.node.inputs, *step.node.outputs)
-            if isinstance(step, Call):
-                values = (*step.operands, *step.outputs)
+            if isinstance(step, Call):  # a constant in another form is not read as it is
+                others = {form.buffer for form in step.kernel.forms}
+                read = [v for i, v in enumerate(step.operands) if f"x{i}" not in others]
+                values = (*read, *step.outputs)
             for value in values:
                 owner = value if value in plan.table else program.buffer_of(value)
                 if owner in plan.table:

@@ -4,7 +4,9 @@ thread for each result. One-dimensional convolutions are images of height 1.
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.cxx import C_TYPE, size_text
+from dataclasses import replace
+
+from glasshouse.backend.cpu.cxx import C_TYPE, index_text, size_text
 from glasshouse.backend.cpu.image import Image, gradient_image, image_of
 from glasshouse.backend.cuda.matmul import HALVES, SIMT, Product, gemm_needs, typical
 from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, most
@@ -12,7 +14,7 @@ from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cuda.tiles import ways
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, product
-from glasshouse.ir.dtype import float32, float64
+from glasshouse.ir.dtype import DType, float32, float64
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.choice import Problem
@@ -27,7 +29,18 @@ from glasshouse.ops.cost import operations
 
 CONV, DEPTHWISE = "conv2d", "depthwise2d"
 TAPS = "taps"
-"""The form of weights in which the channels of a tap lie together: [filters, taps, channels]."""
+"""The form of weights in which the channels of a tap lie together: [filters, taps, wide]."""
+
+
+def padded(channels: int, dtype: DType) -> int:
+    """Channels of an image as products want them: half floats in eights, 16 bytes."""
+    return -(-channels // 8) * 8 if dtype in HALVES else channels
+
+
+def _is_padded(image: Image, dtype: DType) -> bool:
+    channels = image.channels
+    few = image.groups == 1 and isinstance(channels, int) and padded(channels, dtype) != channels
+    return few and not image.is_depthwise
 
 
 def conv(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
@@ -41,13 +54,19 @@ def conv(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     if most(product(tuple(image.variables.values()))) >= 2**31 or image.groups > 65535:
         raise Unsupported("no convolution with that many results")
     order = channels_last(x.type.rank)
-    operands = (whole(builder, x, order), whole(builder, w))
+    # An image whose channels are padded is copied anyway, from where it lies.
+    is_padded = _is_padded(image, dtype)
+    lies = builder.orders.get(x) if is_padded else order
+    operands = (whole(builder, x, lies), whole(builder, w))
     after = take_results(builder, out, image.variables, order)
     if image.is_depthwise:
         add_tile(builder, node, DEPTHWISE, operands, after, order)
         return
     pixels, filters = image.variables.values()
-    depth = product(w.type.shape[1:])
+    channels = w.type.shape[1]
+    if is_padded and isinstance(channels, int):
+        channels = padded(channels, dtype)
+    depth = channels * product(w.type.shape[2:])
     sizes = (pixels, filters // image.groups, depth, image.groups)
     names: tuple[str, ...] = (SIMT,)
     if dtype in HALVES:
@@ -81,23 +100,41 @@ def _needs(tile: Tile) -> Needs:
     w = tile.operands[1]
     pixels, _ = image.variables.values()
     _, parts = gemm_needs(tile.variant, pixels, filters, image.groups)
+    dtype = w.element.dtype
+    scratch = [*parts]
+    wide = _channels(tile)
+    if _is_padded(image, dtype):
+        size = image.batch * product(image.size) * wide
+        scratch.append(Scratch("image", size * dtype.itemsize, dtype))
     if w.constant:
-        return (Form(view(w).buffer, TAPS, w.element.dtype, tuple(w.shape), True),), parts
-    return (), (
-        *parts,
-        Scratch("taps", product(w.shape) * w.element.dtype.itemsize, w.element.dtype),
-    )
+        return (Form(view(w).buffer, TAPS, dtype, (wide, *w.shape), True),), tuple(scratch)
+    size = w.shape[0] * wide * product(w.shape[2:])
+    return (), (*scratch, Scratch("taps", size * dtype.itemsize, dtype))
+
+
+def _channels(tile: Tile) -> Dim:
+    """Of a group, as the product reads them."""
+    image, channels, _ = _group(tile)
+    dtype = tile.operands[0].element.dtype
+    if _is_padded(image, dtype) and isinstance(channels, int):
+        return padded(channels, dtype)
+    return channels
 
 
 def _conv(out: CudaText, tile: Tile) -> None:
     x, w = tile.operands
     image, channels, filters = _group(tile)
     dtype = x.element.dtype
-    depth = product(w.shape[1:])
+    source = view(x).buffer
+    if _is_padded(image, dtype):
+        source = _padded_image(out, tile, image)
+        channels = _channels(tile)
+        image = replace(image, channels=channels)
+    depth = channels * product(w.shape[2:])
     weights = out.form(tile.forms[0]) if tile.forms else _turned(out, tile)
     whole_chunks = dtype in HALVES and isinstance(channels, int) and channels % 8 == 0
     kind = f"{C_TYPE[dtype]}, {_flag(whole_chunks)}"
-    at = f"{view(x).buffer} + blockIdx.z * {size_text(channels)}"
+    at = f"{source} + blockIdx.z * {size_text(channels)}"
     begin = f"{weights} + blockIdx.z * {size_text(filters * depth)}"
     left = f"gh::Image<{kind}>{{{at}, {_shape_text(image, channels)}}}"
     extents = ", ".join(f"(int){size_text(d)}" for d in (filters, depth))
@@ -117,17 +154,45 @@ def _conv(out: CudaText, tile: Tile) -> None:
 def _turned(out: CudaText, tile: Tile) -> str:
     """Weights that are not known before are brought into the form in every run."""
     w = tile.operands[1]
-    taps, total = product(w.shape[2:]), product(w.shape)
+    wide, taps = _channels(tile), product(w.shape[2:])
+    total = w.shape[0] * wide * taps
     name = out.scratch(tile, "taps")
     with out.function(((total + 255) // 256, 1, 1), 256):
         out.add("const int64_t e_ = (int64_t)blockIdx.x * 256 + threadIdx.x;")
         out.add(f"if (e_ >= {size_text(total)}) return;")
-        out.add(
-            f"const int64_t c = e_ % {size_text(w.shape[1])}, rest = e_ / {size_text(w.shape[1])};"
-        )
+        out.add(f"const int64_t c = e_ % {size_text(wide)}, rest = e_ / {size_text(wide)};")
         out.add(f"const int64_t tap = rest % {size_text(taps)}, o = rest / {size_text(taps)};")
         place = f"(o * {size_text(w.shape[1])} + c) * {size_text(taps)} + tap"
-        out.add(f"{name}[e_] = {view(w).buffer}[{place}];", tile.ops)
+        inside, zero = f"c < {size_text(w.shape[1])}", f"{C_TYPE[w.element.dtype]}{{}}"
+        out.add(f"{name}[e_] = {inside} ? {view(w).buffer}[{place}] : {zero};", tile.ops)
+    return name
+
+
+def _padded_image(out: CudaText, tile: Tile, image: Image) -> str:
+    """A copy of the image, channels last, with zeros behind its channels up to a multiple of 8."""
+    x = tile.operands[0]
+    wide, pixels = _channels(tile), image.batch * product(image.size)
+    name, load = out.scratch(tile, "image"), view(x)
+    ctype = C_TYPE[load.dtype]
+    with out.function(((pixels + 255) // 256, 1, 1), 256):
+        out.add("const int64_t e_ = (int64_t)blockIdx.x * 256 + threadIdx.x;")
+        out.add(f"if (e_ >= {size_text(pixels)}) return;")
+        batch, channel, *spatial = x.loops
+        out.add("int64_t rest_ = e_;")
+        for loop in reversed(spatial):
+            extent = size_text(loop.extent)
+            out.add(f"const int {loop.name} = rest_ % {extent};")
+            out.add(f"rest_ /= {extent};")
+        out.add(f"const int {batch.name} = rest_;")
+        with out.block(f"for (int c_ = 0; c_ < {size_text(wide)}; c_ += 8) {{", "}"):
+            out.add(f"gh::Vec<{ctype}, 8> eight_;")
+            out.pragma("#pragma unroll")
+            with out.block("for (int u_ = 0; u_ < 8; ++u_) {", "}"):
+                out.add(f"const int {channel.name} = c_ + u_;")
+                inside = f"{channel.name} < {size_text(image.channels)}"
+                place = f"{load.buffer}[{index_text(load.index)}]"
+                out.add(f"eight_[u_] = {inside} ? {place} : {ctype}{{}};", tile.ops)
+            out.add(f"gh::store_vec({name} + e_ * {size_text(wide)} + c_, eight_);", tile.ops)
     return name
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.backend.cuda.device import Gpu, gpu
-from glasshouse.backend.cuda.forms import form_bytes, prepared
+from glasshouse.backend.cuda.forms import form_bytes, prepared, source_count
 from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
 from glasshouse.backend.cuda.plan import dim_value
 from glasshouse.backend.cuda.target import capability
@@ -104,9 +104,9 @@ class CudaExecutable:
         pointers = (ctypes.c_uint64 * self.plan["places"]).from_address(table)
         for place, (source, form) in self.forms.items():
             if pointers[place] and pointers[source]:
-                count = form_bytes(form) // form.dtype.itemsize
-                made = prepared(form, _memory(pointers[source], count, form.dtype.storage))
-                _memory(pointers[place], count, form.dtype.storage)[:] = made
+                kind = form.dtype.storage
+                made = prepared(form, _memory(pointers[source], source_count(form), kind))
+                _memory(pointers[place], made.size, kind)[:] = made
 
     def stamp(self, addresses: int, sizes: int, count: int) -> int:
         places = _memory(addresses, count, np.dtype(np.uint64))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from glasshouse.backend.cpu.cxx import COMPUTE_TYPE, size_text
 from glasshouse.backend.cpu.planes import row, three, windows_text
-from glasshouse.backend.cuda.routine import CudaRoutine, hand_over
+from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, neighbours
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.graph import Node
@@ -72,15 +72,17 @@ def _pool(out: CudaText, tile: Tile) -> None:
     planes, spans = _described(tile, x.shape, tile.shape)
     pixels, channels = (v.extent for v in tile.variables)
     cells = product(tile.shape[2:])
-    with out.function(((pixels * channels + 255) // 256, 1, 1), 256):
-        _threads(out, pixels * channels)
+    count = min(neighbours(tile), max(16 // x.element.dtype.itemsize, 1))
+    total = pixels * channels
+    with out.function(((total + (256 * count - 1)) // (256 * count), 1, 1), 256):
+        out.add(f"const int64_t e_ = ((int64_t)blockIdx.x * 256 + threadIdx.x) * {count};")
+        out.add(f"if (e_ >= {size_text(total)}) return;")
         out.add(f"const int pixel = e_ / {size_text(channels)}, c = e_ % {size_text(channels)};")
         image = product(x.shape[1:])
         at = f"{view(x).buffer} + pixel / {size_text(cells)} * {size_text(image)} + c"
-        step = f"{size_text(channels)}, pixel % {size_text(cells)}"
-        found = f"gh::pool_at<{_kind(tile)}>({planes}, {spans}, {at}, {step})"
-        out.add(f"const auto found_ = {found};", tile.ops)
-        hand_over(out, tile, "gh::once(found_, pixel, c", 1, ("pixel", "c"))
+        given = f"{planes}, {spans}, {at}, {size_text(channels)}, pixel % {size_text(cells)}"
+        out.add(f"const auto found_ = gh::pool_beside<{_kind(tile)}, {count}>({given});", tile.ops)
+        hand_over(out, tile, "gh::once(found_, pixel, c", count, ("pixel", "c"))
 
 
 def _places(out: CudaText, tile: Tile) -> None:

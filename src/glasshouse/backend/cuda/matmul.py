@@ -5,7 +5,7 @@ Operands are read where they lie; what follows the product stands in its epilogu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from glasshouse.backend.cpu.cxx import C_TYPE, index_text, size_text
 from glasshouse.backend.cuda.routine import (
@@ -27,7 +27,7 @@ from glasshouse.lower.choice import Problem
 from glasshouse.lower.epilogue import take_results
 from glasshouse.lower.kernel.index import Index, Loop, of
 from glasshouse.lower.kernel.queries import view
-from glasshouse.lower.kernel.statement import Operand, Scratch, Tile
+from glasshouse.lower.kernel.statement import Form, Operand, Scratch, Tile
 from glasshouse.lower.target import Needs
 from glasshouse.lower.tiles import add_tile
 from glasshouse.lower.view import view_of, whole
@@ -36,6 +36,8 @@ from glasshouse.ops.cost import operations
 GEMM, BATCHED = "gemm", "gemm_batched"
 HALVES = (float16, bfloat16)
 SIMT, GEMV = "simt64x64", "gemv"
+TURNED = "turned"
+"""The form of constant weights [depth, columns] in which their depth lies together."""
 MOST_ROWS = 8
 """Rows up to which each weight is read once by a warp, without tensor cores."""
 MOST_BATCH = 65535
@@ -74,9 +76,8 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     sizes = _Sizes((m, n, k), batch)
     names: tuple[str, ...] = (SIMT,)
     if dtype in HALVES:
-        names = _ways(
-            _matrices(operands, sizes, together, node.attrs["transpose_y"]), sizes, hopper
-        )
+        lying = node.attrs["transpose_y"] or (together and operands[1].constant)
+        names = _ways(_matrices(operands, sizes, together, lying), sizes, hopper)
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
     problem = (
         Problem("matmul", dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
@@ -192,17 +193,31 @@ def gemm_needs(variant: str, m: Dim, n: Dim, batch: Dim) -> Needs:
     return (), (Scratch("parts", tiles * (way.splits * tile.m * tile.n * 4), float32),)
 
 
+def _turns(tile: Tile) -> bool:
+    """Whether weights are read in another form: their columns, each with its depth together."""
+    right = tile.operands[1]
+    half = right.element.dtype in HALVES
+    return tile.routine == GEMM and half and right.constant and not tile.attr("transpose_y")
+
+
 def _needs(tile: Tile) -> Needs:
     sizes = _sizes_of(tile)
-    m, n, _ = sizes.loops
-    return gemm_needs(tile.variant, m.extent, n.extent, sizes.batch)
+    m, n, k = sizes.loops
+    _, scratch = gemm_needs(tile.variant, m.extent, n.extent, sizes.batch)
+    if not _turns(tile):
+        return (), scratch
+    right = view(tile.operands[1])
+    return (Form(right.buffer, TURNED, right.dtype, (k.extent, n.extent), True),), scratch
 
 
 def _gemm(out: CudaText, tile: Tile) -> None:
     together = tile.routine == GEMM
     sizes = _sizes_of(tile)
     m, n, k = sizes.loops
-    left, right = _matrices(tile.operands, sizes, together, tile.attr("transpose_y"))
+    turned = tile.attr("transpose_y") or _turns(tile)
+    left, right = _matrices(tile.operands, sizes, together, turned)
+    if tile.forms:
+        right = replace(right, buffer=out.form(tile.forms[0]))
     lines = [] if together else ["const int b = blockIdx.z;", *_batch_lines(tile.shape[:-2])]
     extents = ", ".join(f"(int){size_text(x.extent)}" for x in (m, n, k))
     call = Product(tile, extents, left.text(), right.text(), ("m", "n"), m.extent, n.extent)
@@ -226,6 +241,7 @@ class Product:
         """The function that computes it; `lines` stand first in its body."""
         tile, count = self.tile, neighbours(self.tile)
         counters: Dim = 0
+        beside = 1
         if tile.variant == GEMV:
             warps = 4
             columns = 2 if least(self.n) >= 8192 else 1
@@ -242,9 +258,10 @@ class Product:
             gemm = way.tile
             grid = (self.m + (gemm.m - 1)) // gemm.m * ((self.n + (gemm.n - 1)) // gemm.n)
             threads, shared, splits = gemm.threads, gemm.shared, way.splits
+            beside = gemm.beside
             counters = grid * batch if splits > 1 else 0
             call = f"{gemm.function}<{gemm.text}, {count}>(ctx, {self.sizes}"
-        with out.function((grid, splits, batch), threads, shared, counters):
+        with out.function((grid, splits, batch), threads, shared, counters, beside):
             for line in lines:
                 out.add(line)
             out.add(f"const auto left_ = {self.left};", tile.ops)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.elements import HALVES
 from glasshouse.backend.cuda.launch import CudaKernel
 from glasshouse.backend.cuda.nests import groups, render_nest
 from glasshouse.backend.cuda.routines import ROUTINES
 from glasshouse.backend.cuda.text import CudaText
-from glasshouse.lower.kernel.kernel import Kernel
+from glasshouse.lower.kernel.kernel import OUTPUT, Kernel
 from glasshouse.lower.kernel.statement import Tile
 
 
@@ -14,6 +15,8 @@ def render(kernel: Kernel) -> CudaKernel:
     """The functions of a kernel: one for each nest and tile, in order."""
     out = CudaText(kernel)
     out.add(f"// {', '.join(kernel.ops)}")
+    if all(b.dtype in HALVES for b in kernel.buffers if b.role == OUTPUT):
+        out.add("#define GH_HALF_RESULTS 1")
     out.add('#include "glasshouse/kernels.cuh"')
     out.add("")
     for group in groups(kernel.body):

@@ -48,11 +48,14 @@ class CudaText(KernelText):
         threads: int,
         shared: int = 0,
         counters: Dim = 0,
+        beside: int = 1,
     ) -> Iterator[None]:
-        """One function; what stands between is its body."""
+        """One function; what stands between is its body. `beside`: blocks that a multiprocessor
+        holds at least, which bounds the registers of a thread."""
         name = f"{self._word}_{len(self.launches)}"
         self.launches.append(Launch(name, grid, threads, shared, counters))
-        self.add(f'extern "C" __global__ void __launch_bounds__({threads})')
+        most = f"{threads}, {beside}" if beside > 1 else str(threads)
+        self.add(f'extern "C" __global__ void __launch_bounds__({most})')
         with self.block(f"{name}({self._parameters}) {{", "}"):
             for piece, dtype, offset in self._places:
                 ctype = "char" if dtype is None else C_TYPE[dtype]

@@ -27,6 +27,7 @@ class GemmTile:
     stages: int
     speed: float  # share of the tensor cores' rate that its inner loop reaches
     hopper: bool = False  # by instructions of warpgroups, for operands that lie along the depth
+    beside: int = 1  # blocks that a multiprocessor holds: one computes while another stores
 
     @property
     def threads(self) -> int:
@@ -41,7 +42,8 @@ class GemmTile:
 
     @property
     def name(self) -> str:
-        return f"{'wgmma' if self.hopper else 'mma'}{self.m}x{self.n}x{self.k}"
+        many = f"_by{self.beside}" if self.beside > 1 else ""
+        return f"{'wgmma' if self.hopper else 'mma'}{self.m}x{self.n}x{self.k}{many}"
 
     @property
     def function(self) -> str:
@@ -60,6 +62,7 @@ TILES = {
     for tile in (
         GemmTile(128, 256, 64, 64, 256, 4, 1.0, True),
         GemmTile(128, 128, 64, 64, 128, 5, 0.9, True),
+        GemmTile(128, 128, 64, 64, 128, 3, 0.9, True, 2),
         GemmTile(128, 64, 64, 64, 64, 6, 0.75, True),
         GemmTile(64, 128, 64, 64, 128, 6, 0.75, True),
         GemmTile(64, 64, 64, 64, 64, 6, 0.6, True),
@@ -76,7 +79,7 @@ TILES = {
     )
 }
 _SPLITS = (1, 2, 3, 4, 6, 8)
-_RATE = 300e12 / PROCESSORS  # operations a second of one multiprocessor through mma.sync
+_RATE = 200e12 / PROCESSORS  # operations a second of one multiprocessor through mma.sync
 _HOPPER_RATE = 700e12 / PROCESSORS  # and by warpgroups
 _LOAD = 5.5e12 / PROCESSORS  # bytes a second from the second-level cache
 _FIXED = 2.0e-6  # a launch, the first loads, the last stores
@@ -96,7 +99,7 @@ class GemmWay:
 
 
 def way_named(name: str) -> GemmWay:
-    found = re.fullmatch(r"((?:wg)?mma\d+x\d+x\d+)(?:_split(\d+))?", name)
+    found = re.fullmatch(r"((?:wg)?mma\d+x\d+x\d+(?:_by\d)?)(?:_split(\d+))?", name)
     assert found is not None, name
     return GemmWay(TILES[found[1]], int(found[2] or 1))
 
@@ -116,8 +119,12 @@ def estimate(way: GemmWay, m: int, n: int, k: int, batch: int) -> float:
     rounds = math.ceil(blocks(way, m, n, batch) / PROCESSORS)
     together = min(rounds, max(1, (227 << 10) // tile.shared), 2048 // tile.threads)
     turn = max(computed, loaded, depth / tile.k * _STEP / together)
-    shared = 0.0 if way.splits == 1 else 1e-6 + tile.m * tile.n * 4 * way.splits / _LOAD
-    return _FIXED + rounds * turn + shared
+    # Few rounds leave nothing to compute while a block stores its results.
+    alone = 1.4 if tile.beside > 1 and rounds < 4 else 0.92 if tile.beside > 1 else 1.0
+    if way.splits == 1:
+        return _FIXED + rounds * turn * alone
+    exchanged = blocks(way, m, n, batch) * tile.m * tile.n * 8  # bytes of sums, written and read
+    return _FIXED + rounds * turn * alone + 1.5e-6 + exchanged / (PROCESSORS * _LOAD / 2)
 
 
 def ways(m: int, n: int, k: int, batch: int, hopper: bool = False) -> list[GemmWay]:

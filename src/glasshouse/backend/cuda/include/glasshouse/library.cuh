@@ -16,7 +16,7 @@ template <class T> GH_FN Wide<T> lowest() {
 }
 
 // One result, handed over.
-template <class W, class Out> GH_FN void once(W result, int pixel, int c, Out &&out) { out(pixel, c, Vec<W, 1>{{result}}); }
+template <class R, class Out> GH_FN void once(const R &result, int pixel, int c, Out &&out) { out(pixel, c, result); }
 
 template <bool MAX, class T> GH_FN void arg_line(int64_t thread, const T *x, int64_t n, int64_t inner, int64_t *out) {
   const T *line = x + thread / inner * n * inner + thread % inner;
@@ -94,6 +94,34 @@ GH_FN Wide<T> pool_at(const Planes &s, const Spans &spans, const T *image, int64
     return result / Wide<T>(n > 0 ? n : 1);
   }
   if (place) *place = best;
+  return result;
+}
+
+// The same for V neighbouring channels, which lie together.
+template <class Kind, int V, class T, class Spans>
+GH_FN Vec<Wide<T>, V> pool_beside(const Planes &s, const Spans &spans, const T *image, int64_t step, int cell) {
+  const int o2 = cell % s.out[2], o1 = cell / s.out[2] % s.out[1], o0 = cell / s.out[2] / s.out[1];
+  const Span a = spans(0, o0), b = spans(1, o1), c = spans(2, o2);
+  Vec<Wide<T>, V> result;
+#pragma unroll
+  for (int u = 0; u < V; ++u) result[u] = Kind::mean ? Wide<T>(0) : lowest<T>();
+  for (int i = 0; i < a.count; ++i)
+    for (int j = 0; j < b.count; ++j)
+      for (int k = 0; k < c.count; ++k) {
+        const int at = ((a.begin + i * a.step) * s.size[1] + b.begin + j * b.step) * s.size[2] + c.begin + k * c.step;
+        const Vec<T, V> x = load_vec<V>(image + at * step);
+#pragma unroll
+        for (int u = 0; u < V; ++u) {
+          const Wide<T> v = to_scalar(x[u]);
+          if (Kind::mean) result[u] += v;
+          else if (v > result[u] || v != v) result[u] = v;
+        }
+      }
+  if (Kind::mean) {
+    const int n = spans.counted(0, o0) * spans.counted(1, o1) * spans.counted(2, o2);
+#pragma unroll
+    for (int u = 0; u < V; ++u) result[u] /= Wide<T>(n > 0 ? n : 1);
+  }
   return result;
 }
 
