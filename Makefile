@@ -18,13 +18,14 @@ say = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint format viewer test-viewer pytest test-models fuzz bench bench-symbolic bench-viewer gallery coverage docs clean
+.PHONY: help demo test test-all lint format viewer test-viewer pytest test-models test-gpu fuzz bench bench-symbolic bench-viewer gallery coverage docs clean
 
 help:
 	@echo "make demo         trace, run, compile, check and time an example; write demo.html"
 	@echo "make test         all checks and tests (what CI runs)"
 	@echo "make test-all     the same, with the slow tests"
 	@echo "make test-models  models and ops against PyTorch and ONNX: the suites in full"
+	@echo "make test-gpu     ops, models and random graphs on the GPU of this machine, one summary"
 	@echo "make fuzz MINUTES=10  mutated files, hostile values, random graphs, kills and forks"
 	@echo "make lint         ruff, mypy, layers, weight of the import; no tests"
 	@echo "make format       let ruff and Biome rewrite the sources"
@@ -125,6 +126,11 @@ $(PEERS): $(DEV)
 	$(say) "setup: peers for the measurements"
 	$(PIP) install -q -c constraints.txt -e '.[dev,torch,onnx,bench]'
 	@touch $@
+
+# Needs a GPU, and a PyTorch that sees it: PYTHON=python3 VENV=... names another environment.
+test-gpu: $(DEV)
+	$(say) "ops, models and random graphs on the GPU"
+	@PYTHONPATH=src:tests $(BIN)/python tests/gpu/run.py build
 
 bench: $(PEERS)
 	@for script in benchmarks/*.py; do \

@@ -71,7 +71,7 @@ def compile_cubin(text: str, name: str, arch: str, include: Path) -> bytes:
         # sm_90a is sm_90 with the instructions of warpgroups; unannotated lambdas are device code.
         exact = "sm_90a" if arch == "sm_90" else arch
         options = [f"--gpu-architecture={exact}", "--std=c++17", f"-I{include}", "-lineinfo"]
-        options.append("-default-device")
+        options += ["-default-device", "-diag-suppress=177"]  # temporaries that one function skips
         given = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
         status = library.nvrtcCompileProgram(program, len(options), given)
         if status:

@@ -1,0 +1,79 @@
+"""Kernels compile for real architectures: NVRTC needs no GPU."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+import torch
+from torch import nn
+
+import glasshouse as gh
+from cuda_samples import EVERY, FEW, family_program
+from glasshouse.backend.cuda.build import INCLUDE
+from glasshouse.backend.cuda.nvrtc import compile_cubin, nvrtc
+from glasshouse.backend.cuda.render import render
+from glasshouse.errors import CompilerMissing, ExecutionError
+
+try:
+    nvrtc()
+except CompilerMissing as error:
+    pytest.skip(str(error), allow_module_level=True)
+
+
+def file_of(cases: list, arch: str) -> str:
+    """The kernels of some samples as one file: headers are read once."""
+    program, _, _ = family_program(cases, arch)
+    parts = []
+    for kernel in map(render, program.kernels):
+        text = "\n".join(x for x in kernel.text.splitlines() if not x.startswith("#"))
+        for launch in kernel.launches:
+            text = re.sub(rf"\b{launch.function}\(", f"{kernel.name}_{launch.function}(", text)
+        parts.append(text)
+    return '#include "glasshouse/kernels.cuh"\n' + "\n".join(parts)
+
+
+# Headers alone take 1 s, so in the usual run one architecture compiles each family.
+@pytest.mark.parametrize(
+    ("family", "arch"),
+    [(f, "sm_80" if i % 2 else "sm_90") for i, f in enumerate(sorted(FEW))],
+)
+def test_ops_compile(family: str, arch: str) -> None:
+    assert compile_cubin(file_of(FEW[family], arch), family, arch, INCLUDE)[:4] == b"\x7fELF"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_100"])
+@pytest.mark.parametrize("family", sorted(EVERY))
+def test_all_samples_compile(family: str, arch: str) -> None:
+    assert compile_cubin(file_of(EVERY[family], arch), family, arch, INCLUDE)[:4] == b"\x7fELF"
+
+
+class Mlp(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.norm = nn.Linear(64, 128), nn.LayerNorm(128)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.norm(nn.functional.gelu(self.up(x)))
+
+
+def test_a_model_is_compiled_for_a_gpu_that_is_not_here() -> None:
+    x = torch.randn(16, 64).half()
+    module = gh.compile(Mlp().half().eval(), x, target="cuda", arch="sm_90", progress=False)
+    texts = list(module.source.kernels.values())
+    assert any("gh::gelu(" in text and "gh::gemm_" in text for text in texts), "gelu is fused"
+    for name, text in module.source.kernels.items():
+        lines, ops = text.splitlines(), module.source.lines[name]
+        assert len(lines) == len(ops)
+        known = {op for line in ops for op in line}
+        kernel = next(k for k in module.program.kernels if k.name == name)
+        assert known == set(range(len(kernel.ops))), "every op has a line, every line its ops"
+    if not torch.cuda.is_available():
+        with pytest.raises(ExecutionError, match="there is no GPU to run on"):
+            module(x)
+
+
+def test_a_mistake_in_a_kernel_names_it() -> None:
+    with pytest.raises(ExecutionError, match="NVRTC cannot compile broken for sm_90"):
+        compile_cubin("this is no C++", "broken", "sm_90", INCLUDE)
