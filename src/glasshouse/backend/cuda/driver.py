@@ -72,7 +72,7 @@ class KernelNode(ctypes.Structure):
     )
 
 
-class Edge(ctypes.Structure):
+class EdgeData(ctypes.Structure):
     """CUgraphEdgeData; programmatic: from port 1, type 1."""
 
     _fields_ = (

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.cuda.driver import Driver, Edge, KernelNode
+from glasshouse.backend.cuda.driver import Driver, EdgeData, KernelNode
 
 Array = np.ndarray[Any, Any]
 
@@ -71,7 +71,7 @@ class StepGraph:
     def _add(self, graph: int, kind: str, before: int, what: Any) -> int:
         if before and self._overlapping:
             node = self.driver.address(kind, graph, None, 0, what)
-            edge = Edge(from_port=1, type=1)
+            edge = EdgeData(from_port=1, type=1)
             ends = (ctypes.c_void_p * 1)(before), (ctypes.c_void_p * 1)(node)
             self.driver.call("cuGraphAddDependencies_v2", graph, *ends, ctypes.byref(edge), 1)
             return node
