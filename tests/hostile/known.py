@@ -116,7 +116,8 @@ PATTERNS = (
     Known(("linear",), _ENDS, _ORDER, dtypes=("float32", "float64")),
     Known(("mean", "layer_norm by hand"), _ENDS, _FLOAT64, dtypes=("float32", "bfloat16"),
           ways=_REFERENCE),
-    Known(("attention", "attention, causal"), ("one nan",), "PyTorch's kernel loses some NaN"),
+    Known(("attention", "attention, causal"), ("one nan", "mixed"), "PyTorch's kernel loses some "
+          "NaN"),
     Known(("attention",), _TWO, "scores that are large, and equal but for rounding, choose keys",
           dtypes=("float16",), ways=_COMPILED),
     Known(("prod",), ("one greatest", *_TWO), _PRODUCTS, dtypes=("float32", "bfloat16"),
