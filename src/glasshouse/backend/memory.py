@@ -36,7 +36,7 @@ def aligned_bytes(count: int) -> Array:
     return raw[begin : begin + max(count, 1)]
 
 
-def let_go(array: Array) -> None:
+def release_pages(array: Array) -> None:
     """Give the system back the pages that lie wholly inside of an array, which must own them.
 
     Memory then reads as zeroes, a mapped file as what the file holds.

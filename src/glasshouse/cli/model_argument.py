@@ -49,7 +49,7 @@ def read_model(text: str) -> Given:
     refuse_link(text)
     if Path(text).suffix not in _FILES:
         raise FormatError(f"{text}: not a model", hint=f"give {HELP}")
-    open_regular(text).close()  # a file that is not there, or a pipe, is told as such
+    open_regular(text).close()  # a file that is not there, or a pipe, is reported as such
     graph = trace(text)
     inputs = tuple(random_inputs(graph))
     return Given(Path(text).stem, text, inputs, graph, inputs)

@@ -1,4 +1,4 @@
-"""How lowering asks which of several ways to compute something: a problem, names, a choice.
+"""How lowering asks which of several variants computes something: a problem, names, a choice.
 
 An anchor that knows several ways describes its problem (sizes and element type alone, so that equal
 layers ask the same question) and names the ways. Who answers is not its business: `by_estimate`

@@ -44,7 +44,7 @@ class Call:
     flops: float = 0.0
     bytes_read: float = 0.0
     bytes_written: float = 0.0
-    choices: tuple[Choice, ...] = ()  # ways that it was chosen from
+    choices: tuple[Choice, ...] = ()  # variants that it was chosen from
 
     @cached_property
     def inputs(self) -> tuple[Operand, ...]:

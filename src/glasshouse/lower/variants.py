@@ -13,7 +13,7 @@ from glasshouse.lower.workspace import total
 
 
 def with_variant(tile: Tile, variant: str, target: Target) -> Tile:
-    """The tile computed in one of its ways."""
+    """The tile in one of its variants."""
     tile = replace(tile, variant=variant)
     forms, scratch = target.needs(tile)
     return replace(tile, forms=forms, scratch=scratch)
@@ -34,12 +34,12 @@ def assembled(
 
 
 def candidates(tile: Tile) -> tuple[str, ...]:
-    """The ways that can be told apart by measuring them."""
+    """The variants that can be told apart by measuring them."""
     return tuple(name for name in tile.variants if name != BY_SHAPE)
 
 
 def chosen(kernel: Kernel, choose: Chooser, target: Target) -> tuple[Kernel, tuple[Choice, ...]]:
-    """The kernel with each of its tiles in the way that is chosen for it, and the choices."""
+    """The kernel with each of its tiles in the variant that is chosen for it, and the choices."""
     body: list[Statement] = []
     choices: list[Choice] = []
     for s in kernel.body:

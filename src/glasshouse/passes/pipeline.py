@@ -65,7 +65,7 @@ def run_passes(graph: Graph, passes: Sequence[Pass], ctx: PassContext | None = N
 
 @contextmanager
 def _watched(graph: Graph, ctx: PassContext) -> Iterator[None]:
-    """The instruments are told of the beginning, and of the end when there was no error."""
+    """The beginning is reported to the instruments, and the end when there was no error."""
     verify(graph)
     for instrument in ctx.instruments:
         instrument.begin(graph, ctx)
@@ -76,7 +76,7 @@ def _watched(graph: Graph, ctx: PassContext) -> Iterator[None]:
 
 @contextmanager
 def _told(pass_: Pass, graph: Graph, ctx: PassContext, depth: int = 0) -> Iterator[None]:
-    """The instruments are told of a pass once, with its time, or of its error."""
+    """A pass is reported to the instruments once, with its time, or with its error."""
     for instrument in ctx.instruments:
         instrument.begin_pass(pass_, graph, depth)
     start = time.perf_counter()

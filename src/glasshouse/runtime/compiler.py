@@ -11,7 +11,7 @@ from glasshouse.passes import PassContext
 from glasshouse.passes.pipeline import optimize_program
 from glasshouse.runtime.lineage import Lineage, StandsFor
 from glasshouse.runtime.module import Module
-from glasshouse.runtime.room import Room, room_for
+from glasshouse.runtime.prefault import Prefaulted, prefaulted_for
 
 _MEASURE = {None: "large", True: "all", False: "none"}
 
@@ -48,7 +48,7 @@ def compile_optimized(
     before = ctx.precision, ctx.target, ctx.options, ctx.progress
     record, stands = ctx.record(), StandsFor()
     ctx.instruments.append(stands)
-    room = room_for(graph, precision)
+    prefaulted = prefaulted_for(graph, precision)
     try:
         if target is not None:
             ctx.target = target_named(target)
@@ -58,9 +58,9 @@ def compile_optimized(
         ctx.options = _with_tuning(ctx.options, tune, tolerance)
         passes = ctx.graph_passes()
         program = optimize_program(graph, ctx)
-        module = _built(program, ctx.target, progress, num_runtimes, room)
+        module = _built(program, ctx.target, progress, num_runtimes, prefaulted)
     except BaseException:
-        room.close()
+        prefaulted.close()
         raise
     finally:
         ctx.instruments.remove(record)
@@ -86,13 +86,15 @@ def _built(
     target: Target,
     progress: Progress | None,
     num_runtimes: int,
-    room: Room | None = None,
+    prefaulted: Prefaulted | None = None,
 ) -> Module:
     """A decided program as a module."""
     backend = backend_named(target.name)
     with no_collection():
         source = backend.render(program)
     library = backend.build(source, progress)
-    module = Module(program, backend, library, source, num_runtimes=num_runtimes, room=room)
+    module = Module(
+        program, backend, library, source, num_runtimes=num_runtimes, prefaulted=prefaulted
+    )
     module.bodies.prepare(program)
     return module

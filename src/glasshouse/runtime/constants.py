@@ -20,16 +20,16 @@ from glasshouse.lower.program import Call, Program
 from glasshouse.lower.quant import INT8
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.mapped import MappedWeights
-from glasshouse.runtime.room import Room
+from glasshouse.runtime.prefault import Prefaulted
 
 
 @dataclass(frozen=True)
 class Packing:
-    """The library's way of bringing constants into the form that its kernels want."""
+    """How the library brings constants into the form that its kernels want."""
 
     executable: Executable
     plan: MemoryPlan
-    room: Room | None = None  # for the first packed forms
+    prefaulted: Prefaulted | None = None  # for the first packed forms
     mapped: MappedWeights | None = None  # where constants of a loaded module lie
 
     def packed(self, arrays: Mapping[int, Array], changed: set[int]) -> dict[int, Array]:
@@ -43,7 +43,7 @@ class Packing:
             place: -(-self.executable.prepared_bytes(place) // ALIGN) * ALIGN for place in source_of
         }
         left = sum(sizes.values())
-        block = None if self.room is None else self.room.take(left)
+        block = None if self.prefaulted is None else self.prefaulted.take(left)
         made: dict[int, Array] = {}
         begin = 0
         for place, source in source_of.items():
@@ -61,7 +61,7 @@ class Packing:
         table[place], table[source] = form.ctypes.data, array.ctypes.data
         self.executable.prepare(ctypes.addressof(table))
         if self.mapped is not None:
-            self.mapped.let_go(array)
+            self.mapped.release(array)
 
 
 @dataclass(frozen=True, eq=False)

@@ -53,7 +53,7 @@ class LazyExecutor:
 
     def __init__(self, at_once: bool = False) -> None:
         self._at_once = at_once
-        self._missing = False  # whether it was told that there is no compiler
+        self._missing = False  # whether it was reported that there is no compiler
         self._seen: OrderedDict[StructureKey, _Seen] = OrderedDict()
         self._lock = ForkLock()
 

@@ -12,7 +12,8 @@ from glasshouse.backend.base import Backend, GeneratedSource, backend_named
 from glasshouse.errors import FormatError, GlasshouseError
 from glasshouse.ir.dim import symbols_of
 from glasshouse.ir.graph import Graph, Value
-from glasshouse.lower.kernel import Form, Kernel
+from glasshouse.lower.kernel.kernel import Kernel
+from glasshouse.lower.kernel.statement import Form
 from glasshouse.lower.plan import Arrival, MemoryPlan, Update
 from glasshouse.lower.program import Call, Fallback, Packed, Program, Step
 from glasshouse.record.reader import Recording

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.memory import let_go
+from glasshouse.backend.memory import release_pages
 from glasshouse.errors import FormatError
 from glasshouse.runtime.arrays import Array
 
@@ -41,14 +41,14 @@ class MappedWeights:
         count = int(np.prod(shape, dtype=np.int64))
         return np.frombuffer(self._bytes, np.dtype(dtype), count, at).reshape(shape)
 
-    def let_go(self, array: Array) -> None:
+    def release(self, array: Array) -> None:
         """Keep an array out of memory until it is read again; one of somebody else's stays."""
         begin = self._bytes.ctypes.data
         if begin <= array.ctypes.data and array.ctypes.data + array.nbytes <= begin + self.nbytes:
-            let_go(array)
+            release_pages(array)
 
-    def let_all_go(self) -> None:
-        let_go(self._bytes)
+    def release_all(self) -> None:
+        release_pages(self._bytes)
 
     @property
     def nbytes(self) -> int:

@@ -33,8 +33,8 @@ from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.lineage import Lineage
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.overlap import apart
+from glasshouse.runtime.prefault import Prefaulted
 from glasshouse.runtime.quick_run import QuickCall, QuickRun
-from glasshouse.runtime.room import Room
 from glasshouse.runtime.seeds import next_seed, seeding, undisturbed
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.weights import Folded, Watch, look, state_of
@@ -69,13 +69,13 @@ class Module(ShowsInCell):
         source: GeneratedSource,
         needs: Mapping[str, Any] | None = None,
         num_runtimes: int = 1,
-        room: Room | None = None,
+        prefaulted: Prefaulted | None = None,
         mapped: MappedWeights | None = None,
     ) -> None:
         """`needs` tell what the library was built from; None: it was built here and now.
 
-        `room` is memory for packed weights that was asked for ahead; `mapped` is the file that
-        the weights lie in.
+        `prefaulted` is memory for packed weights that was asked for ahead; `mapped` is the file
+        that the weights lie in.
         """
         if num_runtimes < 1 or (num_runtimes > 1 and program.graph.updates):
             raise Unsupported(
@@ -99,7 +99,7 @@ class Module(ShowsInCell):
         self._built_in = built_in(program)
         self._state = State(plan)
         if mapped is not None:  # variables have been copied
-            mapped.let_all_go()
+            mapped.release_all()
         self._loaded: ConstantSet | None = None  # waits for swap_constants
         self._setting = ForkLock()
         self._general = GeneralRun(program, self._state, executable)
@@ -111,7 +111,7 @@ class Module(ShowsInCell):
             )
             for _ in range(num_runtimes)
         ]
-        constants = ConstantSet(Packing(executable, plan, room, mapped)).replaced(sources)
+        constants = ConstantSet(Packing(executable, plan, prefaulted, mapped)).replaced(sources)
         self._runtimes = Runtimes(self._workspaces, constants, self._state)
         self._runtimes.seed = seeding(program.graph, plan.table, self._state)
         self._quick: QuickRun | None = None
@@ -477,7 +477,7 @@ class Module(ShowsInCell):
         return rebuilt(self.signature, given, self.run_flat(given))
 
     def _general_call(self, inputs: Sequence[Any], alone: bool = True) -> Any:
-        """What the quick way does not serve, or not yet; this one also tells what is wrong."""
+        """What the quick path does not serve, or not yet; this one also reports what is wrong."""
         kind = type(inputs[0]) if inputs else None
         if kind not in self._makers:
             call = self._makers[kind] = self._new_call(kind, False)

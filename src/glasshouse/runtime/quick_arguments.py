@@ -1,4 +1,4 @@
-"""How the quick way checks, finds and makes arguments: lines of Python for one class.
+"""How the quick path checks, finds and makes arguments: lines of Python for one class.
 
 Sizes that are not known before a call are read off the inputs, into variables that shapes are then
 written with.

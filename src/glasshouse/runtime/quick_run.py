@@ -2,7 +2,7 @@
 
 All that does not depend on the call (tables of pointers, shapes, arguments) is made once. What is
 left is checking the arguments, writing their addresses into the table (and sizes beside, where
-inputs bring them: 1 us, where the general way takes 30), and entering the library.
+inputs bring them: 1 us, where the general path takes 30), and entering the library.
 That is written out as straight Python for each program, as `dataclasses` does it: without loops,
 look-ups and inner calls a model of two tiny kernels takes 1 us less. With PyTorch's tensors half of
 the time is PyTorch making the output.

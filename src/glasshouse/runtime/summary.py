@@ -1,4 +1,4 @@
-"""What a person is told of a compiled module in a few lines."""
+"""A summary of a compiled module in a few lines, for people."""
 
 from __future__ import annotations
 

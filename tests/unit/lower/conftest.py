@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from glasshouse.ir import Expr, Graph, GraphBuilder
-from glasshouse.lower.kernel import Kernel
+from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.program import Program
 from glasshouse.passes import PassContext
 from glasshouse.passes.pipeline import optimize_program

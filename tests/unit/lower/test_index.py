@@ -7,8 +7,7 @@ from itertools import product
 import pytest
 
 from glasshouse.ir.dim import symbol
-from glasshouse.lower.kernel import Derived, Index, Loop, SplitLoop, of
-from glasshouse.lower.kernel.index import delinearized, offset
+from glasshouse.lower.kernel.index import Derived, Index, Loop, SplitLoop, delinearized, of, offset
 
 A, B = Loop("a", 3), Loop("b", 4)
 

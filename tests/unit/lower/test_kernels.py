@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from glasshouse.ir import GraphBuilder, symbol
-from glasshouse.lower.kernel import Kernel
+from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.kernel.printer import print_kernel
 
 GOLDEN: list[tuple[Callable[[GraphBuilder], Any], str]] = []

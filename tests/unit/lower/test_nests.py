@@ -10,8 +10,9 @@ import pytest
 
 from glasshouse.ir import GraphBuilder, symbol
 from glasshouse.ir.dtype import as_dtype
-from glasshouse.lower.kernel import For, Kernel, Role, Statement
+from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.kernel.queries import may_share, readers, simple, work
+from glasshouse.lower.kernel.statement import For, Role, Statement
 
 Lowered = Callable[[Callable[[GraphBuilder], Any]], Kernel]
 

@@ -85,7 +85,7 @@ def convolve(builder: KernelBuilder, node: Node, image: Image) -> None:
 def _ways(
     builder: KernelBuilder, image: Image, node: Node
 ) -> tuple[tuple[str, ...], str, Problem | None]:
-    """The ways that suit, the usual one first, or the one that there is; and the problem.
+    """The variants that suit, the usual one first, or the one that there is; and the problem.
 
     Products of bfloat16 are twice as fast as those of float32, which Winograd F(4, 3) on the same
     data makes up for; and they need pairs of channels, which photographs do not have.

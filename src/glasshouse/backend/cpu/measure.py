@@ -1,4 +1,4 @@
-"""How ways to compute a convolution are timed: in turns, weights cold, data as in a model.
+"""How variants of a convolution are timed: in turns, weights cold, data as in a model.
 
 In a model a layer finds its input in the cache and its weights not, because all other layers ran
 since. So a large buffer is read before each run, and then the input. One thread runs, and its
@@ -28,7 +28,7 @@ from glasshouse.lower.choice import Candidate, Problem
 EXACT = "im2col"
 ROUNDS = (3, 20)  # at least, at most
 SAME = 1.08  # two runs that differ by less than this saw no noise
-HOPELESS = 1.5  # a way that takes so much longer than the best need not be known better
+HOPELESS = 1.5  # a variant that takes so much longer than the best need not be known better
 _COLD = 48 << 20  # bytes that push weights out of the caches
 
 
@@ -64,7 +64,7 @@ def _timed(ways: Mapping[str, _Way], result: Array, x: Array) -> dict[str, float
 
 
 def settled(times: Mapping[str, Sequence[float]]) -> bool:
-    """Whether each way that may be the best has two runs that took about the least."""
+    """Whether each variant that may be the best has two runs that took about the least."""
     best = min(min(seconds) for seconds in times.values())
     for seconds in times.values():
         first, second = sorted(seconds)[:2]

@@ -1,4 +1,4 @@
-"""The code that measurements run: each way to convolve, for any size, with a plain result.
+"""The code that measurements run: each variant of convolution, for any size, with a plain result.
 
 A probe takes its sizes as arguments, so one small library, built once for a machine, measures the
 convolutions of every model: no candidate has to be compiled with its epilogue first.
@@ -47,7 +47,7 @@ def _winograd(tile: int, ctype: str) -> Functions:
 
 
 def conv_ways(dtype: str) -> dict[str, Functions]:
-    """Every way to convolve elements of a type."""
+    """Every variant of convolution for elements of a type."""
     ctype = C_TYPE[as_dtype(dtype)]
     kind = "gh::DotF32" if dtype == "float32" else "gh::DotBF16"
     ways = {

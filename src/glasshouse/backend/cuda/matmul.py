@@ -96,7 +96,7 @@ def _aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list
 
 
 def _ways(operands: tuple[_Matrix, _Matrix], sizes: _Sizes, hopper: bool) -> tuple[str, ...]:
-    """Names of the ways that suit, the one that is likely best first."""
+    """Names of the variants that suit, the one that is likely best first."""
     left, right = operands
     m, n, k = sizes.loops
     along = not left.across and not right.across

@@ -3,24 +3,13 @@
 from __future__ import annotations
 
 from glasshouse.errors import CaptureError
-from glasshouse.ir.dtype import (
-    DType,
-    bfloat16,
-    bool_,
-    float16,
-    float32,
-    float64,
-    int8,
-    int16,
-    int32,
-    int64,
-    uint8,
-)
+from glasshouse.ir.dtype import DType, as_dtype
 
-FROM_ONNX: dict[int, DType] = {
-    1: float32, 2: uint8, 3: int8, 5: int16, 6: int32, 7: int64, 9: bool_, 10: float16,
-    11: float64, 16: bfloat16,
+_CORE = {
+    1: "float32", 2: "uint8", 3: "int8", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
+    10: "float16", 11: "float64", 16: "bfloat16",
 }  # fmt: skip
+FROM_ONNX: dict[int, DType] = {number: as_dtype(name) for number, name in _CORE.items()}
 TO_ONNX: dict[DType, int] = {dtype: number for number, dtype in FROM_ONNX.items()}
 _OTHERS = {
     4: "uint16", 8: "string", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128",

@@ -147,7 +147,7 @@ class Tile:
     and in the epilogue `result` is bound to the element. The last variable may run over lanes.
     `writes` are results that go whole, row-major, into buffers: (number of the result, buffer).
 
-    `variants` are the names of the ways that the target has, the usual one first; `variant` is the
+    `variants` are the names of those that the target has, the usual one first; `variant` is the
     one chosen ("" where there is no choice), `forms` and `scratch` what it needs; none of the three
     changes the meaning beyond rounding.
     """

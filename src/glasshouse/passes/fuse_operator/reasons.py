@@ -1,4 +1,4 @@
-"""How it is told why two neighbours are in different kernels: one reason for each edge."""
+"""How it is reported why two neighbours are in different kernels: one reason for each edge."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How the time of passes is told: a line when one starts, one with its time at the end."""
+"""How the time of passes is reported: a line when one starts, one with its time at the end."""
 
 from __future__ import annotations
 

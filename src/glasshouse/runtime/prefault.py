@@ -1,4 +1,4 @@
-"""When memory for packed weights is asked for: ahead, by a thread beside the passes.
+"""Memory for packed weights whose pages are mapped ahead, by a thread beside the passes.
 
 At the first write to a page the system finds one, clears it and maps it. 340 MB (BERT-base) take
 0.03 s at best; on a virtual machine whose host takes free memory back they took 0.25 to 0.75 s,
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import threading
 
-from glasshouse.backend.memory import aligned_bytes, let_go
+from glasshouse.backend.memory import aligned_bytes, release_pages
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.runtime.arrays import Array
@@ -19,8 +19,8 @@ _PIECE = 8 << 20  # bytes between two looks at whether to go on: 2 to 20 ms
 _PAGE = 4096  # the smallest of any system that we run on
 
 
-class Room:
-    """A block of memory that becomes ready while its owner does something else."""
+class Prefaulted:
+    """A block of memory whose pages are mapped while its owner does something else."""
 
     def __init__(self, count: int) -> None:
         self._block: Array | None = None
@@ -43,7 +43,7 @@ class Room:
         self.close()
         block, self._block = self._block, None
         if block is not None and count < self._ready:
-            let_go(block[count : self._ready])
+            release_pages(block[count : self._ready])
         return block
 
     def close(self) -> None:
@@ -53,10 +53,10 @@ class Room:
             self._thread.join()
 
 
-def room_for(graph: Graph, precision: object = None) -> Room:
-    """Room for the constants that products read: their packed forms are at least as large.
+def prefaulted_for(graph: Graph, precision: object = None) -> Prefaulted:
+    """Memory for the constants that products read: their packed forms are at least as large.
 
-    Unless products compute in a narrower type. What turns out to be too much is given back.
+    Unless products compute in a narrower type. What turns out to be too much is freed.
     """
     weights = {
         node.inputs[1].node: node.inputs[1].node.attrs["data"]
@@ -64,4 +64,4 @@ def room_for(graph: Graph, precision: object = None) -> Room:
         if node.op.name in ("matmul", "conv") and node.inputs[1].node.op is CONSTANT
     }
     count = sum(data.nbytes for data in weights.values() if data is not None)
-    return Room(count if precision is None else count // 2)
+    return Prefaulted(count if precision is None else count // 2)

@@ -10,8 +10,8 @@ import pytest
 
 import glasshouse as gh
 from glasshouse import nn
-from glasshouse.runtime import room as rooms
-from glasshouse.runtime.room import Room, room_for
+from glasshouse.runtime import prefault
+from glasshouse.runtime.prefault import Prefaulted, prefaulted_for
 
 MB = 1 << 20
 RNG = np.random.default_rng(0)
@@ -29,34 +29,34 @@ def resident() -> int:
 
 def test_what_is_too_much_goes_back() -> None:
     before = resident()
-    room = Room(256 * MB)
-    room._thread.join()
+    prefaulted = Prefaulted(256 * MB)
+    prefaulted._thread.join()
     assert resident() - before > 200 * MB
-    block = room.take(64 * MB)
+    block = prefaulted.take(64 * MB)
     assert block is not None
     assert block.size == 256 * MB
     assert 40 * MB < resident() - before < 120 * MB
     assert not block.any()
-    assert room.take(MB) is None, "it is taken once"
+    assert prefaulted.take(MB) is None, "it is taken once"
 
 
 def test_little_is_not_worth_a_thread() -> None:
-    assert Room(rooms.SMALLEST - 1).take(1) is None
+    assert Prefaulted(prefault.SMALLEST - 1).take(1) is None
 
 
 def test_shared_weights_are_counted_once() -> None:
     weight = gh.from_numpy(floats(2048, 2560))  # 20 MB
     graph = gh.trace(lambda x: (x @ weight, (x + 1) @ weight), floats(1, 2048))
-    block = room_for(graph).take(0)
+    block = prefaulted_for(graph).take(0)
     assert block is not None
     assert block.size == 2048 * 2560 * 4
-    narrow = room_for(graph, "bfloat16").take(0)
+    narrow = prefaulted_for(graph, "bfloat16").take(0)
     assert narrow is None, "half of it is too little for a thread"
 
 
 def test_packed_forms_that_are_larger_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
     """Winograd's are up to four times as large as the weights."""
-    monkeypatch.setattr(rooms, "SMALLEST", 1)
+    monkeypatch.setattr(prefault, "SMALLEST", 1)
     model = nn.Sequential(nn.Conv2d(32, 64, 3, padding=1), nn.Conv2d(64, 64, 3, padding=1))
     x = floats(1, 32, 16, 16)
     module = gh.compile(model, x)
