@@ -37,7 +37,7 @@ class Roots(Instrument):
 
 
 @dataclass(frozen=True)
-class Group:
+class FusedGroup:
     """Numbers of nodes in a graph that one kernel computes, its key and the file of its code."""
 
     positions: Sequence[int]
@@ -45,7 +45,7 @@ class Group:
     file: str
 
 
-def groups_of(module: Module, graph: Graph, roots: Roots) -> list[Group]:
+def groups_of(module: Module, graph: Graph, roots: Roots) -> list[FusedGroup]:
     """The kernels of a module in the order in which they run; each op is in the first that has it.
 
     Constants, and ops that only rename memory, are in none.
@@ -54,14 +54,14 @@ def groups_of(module: Module, graph: Graph, roots: Roots) -> list[Group]:
         n.id: i for i, n in enumerate(graph.nodes) if n.op.kind is not Kind.SOURCE
     }  # fmt: skip
     taken: set[int] = set()
-    out: list[Group] = []
+    out: list[FusedGroup] = []
     for step in module.program.steps:
         ids = frozenset[int]().union(*(roots.roots(i) for i in member_ids(step.node)))
         ids |= roots.roots(step.node.id)
         found = sorted(positions[i] for i in ids if i in positions and i not in taken)
         taken |= ids
         if found:
-            out.append(Group(found, step_name(step), _file(module, step_name(step), step)))
+            out.append(FusedGroup(found, step_name(step), _file(module, step_name(step), step)))
     return out
 
 

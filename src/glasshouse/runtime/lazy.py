@@ -27,7 +27,7 @@ from glasshouse.tensor.pending import Array
 from glasshouse.tensor.structure import StructureKey, structure_key
 
 if TYPE_CHECKING:
-    from glasshouse.runtime.fused_groups import Group
+    from glasshouse.runtime.fused_groups import FusedGroup
     from glasshouse.runtime.module import Module
 
 # Seconds; measured on two cores of 2022 with a warm compiler, headers parsed.
@@ -45,7 +45,7 @@ class _Seen:
     owed: float  # seconds of the reference until compiling pays; below 0: never
     each: float  # seconds that one run of the reference takes
     module: Module | None = None
-    groups: Sequence[Group] = ()  # the kernels, by positions of nodes
+    groups: Sequence[FusedGroup] = ()  # the kernels, by positions of nodes
 
 
 class LazyExecutor:
@@ -114,7 +114,7 @@ class LazyExecutor:
         each = len(nodes) * _RUN_NODE + work + moved
         return _Seen(0.0 if self._at_once else _COMPILE + len(nodes) * _COMPILE_NODE, each)
 
-    def _compile(self, graph: Graph) -> tuple[Module, Sequence[Group]] | None:
+    def _compile(self, graph: Graph) -> tuple[Module, Sequence[FusedGroup]] | None:
         """The module and its kernels; None where no compiler is, or it could not build this."""
         from glasshouse.passes import PassContext, optimize
         from glasshouse.runtime.compiler import compile_graph
