@@ -103,12 +103,12 @@ PYTHON = {
         lambda m, k: gh.compile(m, torch.ones(2, 4), num_runtime=2),
         ("neither compile nor Sequential.forward has a keyword 'num_runtime'\n"
         "  did you mean 'num_runtimes'? compile and the model take: target, progress, "
-        "num_runtimes, tune, tolerance, precision, follow_weights, threads, dynamic_shapes, name, "
-        "partition, freeze, input"),
+        "num_runtimes, tune, tolerance, precision, follow_weights, threads, arch, dynamic_shapes, "
+        "name, partition, freeze, input"),
     ),
     "a target that is not there": (
         lambda m, k: gh.compile(m, torch.ones(2, 4), target="gpu"),
-        "there is no target 'gpu'\n  did you mean 'cpu'? there are: cpu, interp",
+        "there is no target 'gpu'\n  did you mean 'cuda'? there are: cpu, cuda, interp",
     ),
     "a precision of whole numbers": (
         lambda m, k: gh.compile(m, torch.ones(2, 4), precision="int8"),

@@ -202,9 +202,10 @@ def backend_named(name: str) -> Backend:
     """The backend of a name; it is an error if there is none, or its machine is not there."""
     kind, _, which = name.partition(":")
     if kind not in _BACKENDS or (which and kind != "cuda"):
-        raise Unsupported(
-            f"there is no target {name!r}", hint=nearest(name, _BACKENDS, "there are")
-        )
+        hint = nearest(name, _BACKENDS, "there are")
+        if kind in ("gpu", "nvidia"):
+            hint = f"did you mean 'cuda'? there are: {', '.join(_BACKENDS)}"
+        raise Unsupported(f"there is no target {name!r}", hint=hint)
     made: Backend = import_module(_BACKENDS[kind]).backend(*[which] * bool(which))
     return made
 
