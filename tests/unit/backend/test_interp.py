@@ -10,15 +10,34 @@ import pytest
 import glasshouse as gh
 from glasshouse import nn
 from glasshouse.errors import FormatError, Unsupported
-from glasshouse.ir import Graph
+from glasshouse.ir import Graph, GraphBuilder
 from glasshouse.ir.dim import SymDim, evaluate, symbol, symbols_of
+from glasshouse.ir.dtype import as_dtype
 from glasshouse.lower.program import Call
 from glasshouse.nn import models
 from glasshouse.numpy_ref import run
 from glasshouse.record.schema import KernelRow
 from primitive_models import bert, gpt2, llama, resnet_block, self_attention, vit
 
+
+def int8_layers() -> Graph:
+    """Two linear layers whose weights and activations are stored as int8."""
+    b, random = GraphBuilder(), np.random.default_rng(0)
+    scale, zero = b.constant(np.float32(0.05)), b.constant(np.array(0, np.int8))
+
+    def stored(x: Any) -> Any:
+        narrow = x.apply("quantize", scale, zero, dtype=as_dtype("int8"))
+        return narrow.apply("dequantize", scale, zero)
+
+    x = stored(b.input("float32", (4, 32)))
+    for size in (48, 16):
+        data = b.weight(random.integers(-127, 128, (x.shape[-1], size)).astype(np.int8), "int8")
+        x = stored(x.apply("matmul", data.apply("dequantize", scale, zero)).apply("relu"))
+    return b.finish(x)
+
+
 MODELS = {
+    "int8": int8_layers,
     "attention": lambda: self_attention(16, 32, 4),
     "bert": bert,
     "bert of any length": lambda: bert(length=symbol("length", 2, 12)),
@@ -74,6 +93,27 @@ def test_a_training_step_updates_its_variables() -> None:
     for _ in range(3):
         wanted = run(graph, [x, y], variables=state)[0]
         np.testing.assert_allclose(module(x, y), wanted, rtol=1e-5)
+
+
+def test_a_training_step_of_convolutions() -> None:
+    gh.manual_seed(0)
+    model = nn.Sequential(
+        nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(4, 6, 3, stride=2, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(24, 5),
+    )  # fmt: skip
+    optimizer = gh.optim.SGD(model.named_parameters(), 0.1, momentum=0.9)
+
+    def step(x: Any) -> Any:
+        loss = model(x).square().mean()
+        optimizer.step(loss)
+        return loss
+
+    x = np.random.default_rng(0).standard_normal((2, 3, 8, 8)).astype(np.float32)
+    graph = gh.trace(step, x)
+    module = gh.compile(graph, target="interp")
+    state: dict[str, Any] = {}
+    for _ in range(3):
+        np.testing.assert_allclose(module(x), run(graph, [x], variables=state)[0], rtol=1e-4)
 
 
 def test_resnet_18_and_times_of_its_kernels() -> None:
