@@ -38,6 +38,8 @@ class GeneratedSource:
     """For each line of a kernel's file, the positions in the kernel's group of the ops that it
     computes."""
     language: str = "c++"
+    soname: str = ""
+    """The name under which programs that are linked with the library look for it."""
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,13 @@ class Interface:
 
     header: str
     source: str
+    files: Mapping[str, str] = field(default_factory=dict)
+    """Further texts of the saved folder, by path."""
+
+
+INTERFACE_BEGINS = "// ---- The C interface of the saved model."
+"""The first line of `Interface.source`: in a saved folder it stands behind the code of the kernels,
+and a module that is loaded and saved again gets a new one."""
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from glasshouse.backend.base import Backend, GeneratedSource, backend_named
+from glasshouse.backend.base import INTERFACE_BEGINS, Backend, GeneratedSource, backend_named
 from glasshouse.errors import FormatError, GlasshouseError
 from glasshouse.ir.dim import symbols_of
 from glasshouse.ir.graph import Graph, Value
@@ -172,5 +172,5 @@ def _packed(source: Value, place: int) -> Packed:
 
 def _sources(folder: Path) -> GeneratedSource:
     texts = {path.stem: path.read_text() for path in sorted(folder.glob("*.cpp"))}
-    main = texts.pop("main", "")
+    main, _, _ = texts.pop("main", "").partition(f"\n{INTERFACE_BEGINS}")
     return GeneratedSource(texts, main)

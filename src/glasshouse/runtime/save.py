@@ -7,7 +7,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -121,7 +121,8 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
     }
     saved = SavedModel(weights.offsets, weights.bytes, inside, contract_digest(about))
     interface = module.backend.interface(name, program, saved)
-    source = replace(module.source, main=module.source.main + interface.source)
+    main = module.source.main + interface.source
+    source = replace(module.source, main=main, soname=f"lib{name}.so")
     library = module.backend.build(source)
     with _staged(folder) as stage:
         kept = stage / f"lib{name}.so"
@@ -146,22 +147,27 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
         }
         hashed = {"file": held.name, "begin": begin, "sha256": digest(held, begin, weights.bytes)}
         about["weights"].update(hashed)
-        about["parts"] = _write_parts(module, stage, f"{name}.h", interface.header)
+        about["parts"] = _write_parts(
+            module, stage, {f"{name}.h": interface.header, **interface.files}, main
+        )
         about["sha256"] = text_digest(about)
         write_atomic(stage / "module.json", json.dumps(about, separators=(",", ":")).encode())
     return folder
 
 
-def _write_parts(module: Module, folder: Path, name: str, header: str) -> dict[str, str]:
-    """What no run needs: header, recording and sources, with the hash of each."""
+def _write_parts(
+    module: Module, folder: Path, texts: Mapping[str, str], main: str
+) -> dict[str, str]:
+    """What no run needs: headers, recording and sources, with the hash of each."""
     recording = compilation_of(
         module, module.base_recording, module.backend.limits(measure=False)
     ).finish()
-    parts = {name: header.encode(), "recording.glass": recording.to_bytes()}
-    texts = {**module.source.kernels, "main": module.source.main}
-    parts |= {f"source/{kernel}.cpp": lines.encode() for kernel, lines in texts.items()}
-    (folder / "source").mkdir(exist_ok=True)
+    sources = {**module.source.kernels, "main": main}
+    texts = {**texts, **{f"source/{kernel}.cpp": lines for kernel, lines in sources.items()}}
+    parts = {"recording.glass": recording.to_bytes()}
+    parts |= {path: text.encode() for path, text in texts.items()}
     for part, data in parts.items():
+        (folder / part).parent.mkdir(parents=True, exist_ok=True)
         write_atomic(folder / part, data)
     return {part: digest(folder / part) for part in parts}
 
@@ -188,7 +194,7 @@ def _staged(folder: Path) -> Iterator[Path]:
         if Path("weights.bin") not in files:
             (folder / "weights.bin").unlink(missing_ok=True)
         for file in sorted(files, key=lambda f: f == about):
-            (folder / file).parent.mkdir(exist_ok=True)
+            (folder / file).parent.mkdir(parents=True, exist_ok=True)
             os.replace(stage / file, folder / file)
     except OSError as error:
         raise FormatError(f"{folder}: cannot be written ({error.strerror})") from None

@@ -1,11 +1,12 @@
 """What a saved model is: a folder that runs without a compiler, and without Python.
 
     libNAME.so       the kernels, and the functions of NAME.h; behind them constants and variables
-    NAME.h           the C interface
+    NAME.h           the C interface; NAME.hpp the same for C++
+    cmake/           the package glasshouse_NAME, for CMake
     weights.bin      constants and variables, where they are not in the library
     module.json      the compiled graph, its steps, and where every value lies
     recording.glass  how it came to be: stages, rewrites, kernels
-    source/          the generated C++, for reading
+    source/          the generated C++ with all that it includes: it can be built again from here
 
 Weights stand behind the last byte that the loader of the system looks at, begin at a page, and are
 mapped into memory from there (or from their file): saving 500 MB is one copy, loading none. Linking

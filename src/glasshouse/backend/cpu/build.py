@@ -39,7 +39,7 @@ def build(source: GeneratedSource, progress: Progress | None = None) -> Path:
         name: hash_text(salt + headers_apart(text) + text) for name, text in source.kernels.items()
     }
     main = hash_text(salt + headers_apart(source.main) + source.main)
-    library = folder / f"{hash_text(salt + ' '.join([*keys.values(), main]))}.so"
+    library = folder / f"{hash_text(salt + ' '.join([*keys.values(), main, source.soname]))}.so"
     if have(library):
         _LOG.debug("%s was built before", library.name)
         return library
@@ -67,13 +67,14 @@ def build(source: GeneratedSource, progress: Progress | None = None) -> Path:
                 progress(done, len(tasks), tasks[task])
     objects = dict.fromkeys([*(task.result() for task in made), *found.values(), target])
     shared = [part_file(folder, salt, part) for part in parts]
+    named = [f"-Wl,-soname,{source.soname}"] if source.soname and sys.platform == "linux" else []
     try:
-        _link(tools, library, [*objects, *shared], "-Wl,-z,defs")
+        _link(tools, library, [*objects, *shared], named, "-Wl,-z,defs")
     except BuildError:  # something inside of a template calls for a part that no recipe names
         everything = {part: part_file(folder, salt, part) for part in PARTS}
         for part, path in everything.items():
             build_part(tools, path, part)
-        _link(tools, library, [*objects, *everything.values()])
+        _link(tools, library, [*objects, *everything.values()], named)
     keep_within_limit(folder)
     return library
 
@@ -83,8 +84,10 @@ def salt_of(tools: Toolchain) -> str:
     return f"{tools.identity} {' '.join(tools.flags[:-1])} {headers_hash()}"
 
 
-def _link(tools: Toolchain, library: Path, objects: list[Path], *strict: str) -> None:
+def _link(
+    tools: Toolchain, library: Path, objects: list[Path], named: list[str], *strict: str
+) -> None:
     """Kernels of other programs in the same objects are left out, and what they would need."""
     flags = ("-Wl,--gc-sections", *strict) if sys.platform == "linux" else ()
-    command = [tools.compiler, "-shared", "-pthread", *tools.extra, *flags]
+    command = [tools.compiler, "-shared", "-pthread", *tools.extra, *named, *flags]
     compile_into(library, [*command, *map(str, objects), "-lm"], "the library")

@@ -12,6 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#define GH_TEXT_OF(x) #x
+#define GH_TEXT(x) GH_TEXT_OF(x)
+
 static thread_local char gh_message[512];
 
 static int gh_fail(const char* what, const char* detail) {
@@ -103,12 +106,8 @@ static bool gh_sums_match(const char* weights, const GhFooter& end) {
   return total == end.total && placed == end.placed;
 }
 
-// Maps the weights: a file of their own, or the end of the library's, which says where they begin.
-static int gh_map(GH_MODEL* m, const char* folder) {
-  char path[PATH_MAX];
-  const int length = kGhWeightsInside ? snprintf(path, sizeof path, "%s", gh_self)
-                                      : snprintf(path, sizeof path, "%s/weights.bin", folder ? folder : ".");
-  if (length >= (int)sizeof path) return gh_fail("path too long", folder);
+// Maps the weights of one file, at whose end they lie. Returns 0, or 1 with a message.
+static int gh_map_file(GH_MODEL* m, const char* path) {
   const int file = open(path, O_RDONLY | O_CLOEXEC);
   if (file < 0) return gh_fail(path, strerror(errno));
   struct stat info;
@@ -127,6 +126,18 @@ static int gh_map(GH_MODEL* m, const char* folder) {
   if (!(verify && !strcmp(verify, "0")) && !gh_sums_match(m->weights, end))
     return gh_fail(path, "the weights are not those that were saved");
   return 0;
+}
+
+// Finds the weights: in a file of their own, or at the end of this library; one that was built again from its sources
+// has none there and takes those of the library in the folder.
+static int gh_map(GH_MODEL* m, const char* folder) {
+  char path[PATH_MAX];
+  if (kGhWeightsInside && !gh_map_file(m, gh_self)) return 0;
+  if (m->weights || (kGhWeightsInside && !folder)) return 1;
+  const char* file = kGhWeightsInside ? "lib" GH_TEXT(GH_MODEL) ".so" : "weights.bin";
+  if (snprintf(path, sizeof path, "%s/%s", folder ? folder : ".", file) >= (int)sizeof path)
+    return gh_fail("path too long", folder ? folder : "");
+  return gh_map_file(m, path);
 }
 
 // Packs weights one by one. What one was packed from goes back to the system, which reads it again should somebody
@@ -266,3 +277,5 @@ GH_TENSORS(output, kGhOutputs, kGhOutputCount, gh_output_shape)
 
 GH_API int GH_NAME(symbol_count)(void) { return kGhSymbolCount; }
 GH_API const char* GH_NAME(symbol_name)(int i) { return i >= 0 && i < kGhSymbolCount ? kGhSymbols[i].name : nullptr; }
+GH_API int64_t GH_NAME(symbol_low)(int i) { return i >= 0 && i < kGhSymbolCount ? kGhSymbols[i].low : 0; }
+GH_API int64_t GH_NAME(symbol_high)(int i) { return i >= 0 && i < kGhSymbolCount ? kGhSymbols[i].high : -1; }

@@ -11,8 +11,9 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from glasshouse.backend.base import Interface, SavedModel
+from glasshouse.backend.base import INTERFACE_BEGINS, Interface, SavedModel
 from glasshouse.backend.cpu.cxx import size_text
+from glasshouse.backend.cpu.deploy import deployed
 from glasshouse.ir.dim import Symbol
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.lower.plan import Arrival, MemoryPlan, upper_bytes
@@ -29,7 +30,7 @@ def _header(name: str) -> str:
 
 def c_interface(name: str, program: Program, saved: SavedModel) -> Interface:
     """The header, and its functions, to stand behind the function that runs the kernels."""
-    return Interface(_header(name), _source(name, program, saved))
+    return Interface(_header(name), _source(name, program, saved), deployed(name))
 
 
 def _source(name: str, program: Program, saved: SavedModel) -> str:
@@ -38,6 +39,7 @@ def _source(name: str, program: Program, saved: SavedModel) -> str:
     fallbacks = [s for s in program.steps if isinstance(s, Fallback)]
     reason = f"{fallbacks[0].node.op.name}: {fallbacks[0].why}" if fallbacks else ""
     lines = [
+        f"\n{INTERFACE_BEGINS}",
         _TYPES,
         f"#define GH_NAME(x) {name}_##x",
         f"#define GH_MODEL {name}",
@@ -149,7 +151,7 @@ def _shape(function: str, values: Sequence[Value], symbols: Sequence[Symbol]) ->
 
 
 _TYPES = """
-// ---- The model, as the C interface sees it. A place is an index into the table of pointers.
+// The model, as the C interface sees it. A place is an index into the table of pointers.
 struct GhTensor { const char* name; const char* type; int rank; int item; int place; };
 struct GhOutput { const char* name; const char* type; int rank; int item; int place; bool direct; };
 struct GhSource { int place; int64_t offset; int64_t bytes; bool variable; bool leaves; };
@@ -159,14 +161,14 @@ struct GhSymbol { const char* name; int64_t low; int64_t high; };
 """
 
 _HEADER = """\
-/* A model compiled by Glasshouse. Link with libNAME.so; no Python is needed.
+/* A model compiled by Glasshouse. Link with libNAME.so; no Python is needed. C++ has NAME.hpp.
  *
- *   NAME* m = NAME_create("folder with saved.bin", 0);   0: a thread for each processor
+ *   NAME* m = NAME_create("folder with weights.bin", 0);   0: a thread for each processor
  *   if (!m) puts(NAME_error());
  *   NAME_run(m, inputs, outputs, NULL);                    one pointer for each tensor, row-major
  *   NAME_destroy(m);
  *
- * Where there is no saved.bin, the weights are in the library and the folder may be NULL.
+ * Where there is no weights.bin, the weights are in the library and the folder may be NULL.
  * A model with symbolic sizes takes their values in `sizes`, in the order of NAME_symbol_name.
  * Outputs must not lie on inputs or on each other.
  * One model runs one request at a time (further callers wait); make several to run several.
@@ -201,6 +203,8 @@ int64_t NAME_output_bytes(int i, const int64_t* sizes);
 
 int NAME_symbol_count(void);
 const char* NAME_symbol_name(int i);
+int64_t NAME_symbol_low(int i); /* the range that was compiled for */
+int64_t NAME_symbol_high(int i);
 
 #ifdef __cplusplus
 }

@@ -22,7 +22,8 @@ from glasshouse.backend.cpu.toolchain import INCLUDE
 
 
 @lru_cache(maxsize=1)
-def _texts() -> dict[str, str]:
+def header_texts() -> dict[str, str]:
+    """All headers, by their path."""
     files = sorted(INCLUDE.rglob("*.[ch]*"))
     return {str(path.relative_to(INCLUDE)): path.read_text() for path in files}
 
@@ -30,7 +31,7 @@ def _texts() -> dict[str, str]:
 @lru_cache(maxsize=1)
 def headers_hash() -> str:
     """Changes whenever code built from the shared headers may."""
-    return hash_text("".join(text for name, text in _texts().items() if not _is_apart(name)))
+    return hash_text("".join(text for name, text in header_texts().items() if not _is_apart(name)))
 
 
 def _is_apart(name: str) -> bool:
@@ -42,7 +43,7 @@ _APART = re.compile(r'^#include "(glasshouse/apart/[\w.]+)"$', re.MULTILINE)
 
 def headers_apart(text: str) -> str:
     """The headers apart that a file includes: with them its text says all that it is made of."""
-    return "".join(_texts()[name] for name in _APART.findall(text))
+    return "".join(header_texts()[name] for name in _APART.findall(text))
 
 
 def include_apart(names: Iterable[str]) -> str:
@@ -52,8 +53,8 @@ def include_apart(names: Iterable[str]) -> str:
 
 def headers_in(cache: Path) -> Path:
     """The folder of the copies; what is missing or was changed is written again."""
-    folder = cache / f"include-{hash_text(''.join(_texts().values()))}"
-    for name, text in _texts().items():
+    folder = cache / f"include-{hash_text(''.join(header_texts().values()))}"
+    for name, text in header_texts().items():
         path = folder / name
         try:
             same = path.read_text() == text
