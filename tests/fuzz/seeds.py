@@ -327,6 +327,87 @@ def torch_weights() -> bytes:
     return torch_archive({"data.pkl": b"\x80\x02" + root, "data/0": bytes(64)})
 
 
+def message(*fields: tuple[int, Any]) -> bytes:
+    """A protobuf message: numbers as varints, texts, bytes and messages behind their length."""
+
+    def varint(value: int) -> bytes:
+        out = bytearray()
+        while value > 127:
+            out.append(value & 127 | 128)
+            value >>= 7
+        return bytes([*out, value])
+
+    parts = []
+    for number, value in fields:
+        if isinstance(value, int):
+            parts.append(varint(number << 3) + varint(value))
+            continue
+        data = value.encode() if isinstance(value, str) else value
+        parts.append(varint(number << 3 | 2) + varint(len(data)) + data)
+    return b"".join(parts)
+
+
+def coreml_tensor(dtype: int, *dims: int) -> bytes:
+    """The type of a value in a program."""
+    sizes = [(3, message((1, message((1, d))))) for d in dims]
+    return message((1, message((1, dtype), (2, len(dims)), *sizes)))
+
+
+def coreml_features() -> bytes:
+    """The description of a model with the input x and the output y."""
+    array = message((3, message((5, message((1, bytes([1, 16])), (2, 65568))))))
+    one, two = (message((1, name)) + array for name in "xy")
+    about = message((1, "a test"), (100, message((1, "tool"), (2, "none"))))
+    return message((1, one), (10, two), (100, about))
+
+
+def coreml_program() -> bytes:
+    """A program: a weight in a file, a flag, a branch with two blocks."""
+
+    def named(name: str, *dims: int) -> bytes:
+        return message((1, name), (2, coreml_tensor(11, *dims)))
+
+    def reads(key: str, name: str) -> tuple[int, bytes]:
+        return 2, message((1, key), (2, message((1, message((1, name))))))
+
+    blob = message((2, coreml_tensor(11, 8, 16)), (5, message((1, "w.bin"), (2, 64))))
+    weight = message((1, "const"), (3, named("w", 8, 16)), (5, message((1, "val"), (2, blob))))
+    flag = message((2, coreml_tensor(1)), (3, message((1, message((3, message((1, b"\1"))))))))
+    turned = message((1, "const"), (3, named("t")), (5, message((1, "val"), (2, flag))))
+    dot = message((1, "matmul"), reads("x", "x"), reads("y", "w"), reads("transpose_y", "t"),
+                  (3, named("net/h", 1, 8)))  # fmt: skip
+    blocks = [
+        (4, message((2, out), (3, message((1, op), reads("x", "net/h"), (3, named(out, 1, 8))))))
+        for op, out in (("relu", "r"), ("exp", "e"))
+    ]
+    branch = message((1, "cond"), reads("pred", "net/h"), *blocks, (3, named("y", 1, 8)))
+    block = message((2, "y"), *((3, op) for op in (weight, turned, dot, branch)))
+    function = message((1, named("x", 1, 16)), (2, "CoreML7"),
+                       (3, message((1, "CoreML7"), (2, block))))  # fmt: skip
+    program = message((1, 1), (2, message((1, "main"), (2, function))))
+    return message((1, 8), (2, coreml_features()), (502, program))
+
+
+def coreml_network() -> bytes:
+    """A neural network: a convolution with weights, an activation, a branch that writes y."""
+    conv = message((1, 4), (2, 3), (10, 1), (20, bytes([3, 3])), (90, message((1, bytes(64)))))
+    inner = [message((1, message((1, f"{k}"), (2, "h"), (3, "y"), (k, b"")))) for k in (600, 790)]
+    layers = [
+        message((1, "conv"), (2, "x"), (3, "c"), (5, message((1, 2), (2, bytes([1, 8])))),
+                (100, conv)),
+        message((1, "act"), (2, "c"), (3, "h"), (130, message((10, b"")))),
+        message((1, "if"), (2, "h"), (605, message((1, inner[0]), (2, inner[1])))),
+    ]  # fmt: skip
+    network = message(*((1, layer) for layer in layers))
+    return message((1, 4), (2, coreml_features()), (500, network))
+
+
+def coreml_pipeline() -> bytes:
+    scaler = message((1, 1), (2, coreml_features()), (604, b""))
+    pipeline = message((1, scaler), (1, coreml_network()), (2, "scale"), (2, "net"))
+    return message((1, 4), (2, coreml_features()), (202, pipeline))
+
+
 def exported() -> dict[str, Any]:
     """The JSON of a `.pt2` archive, with a body."""
 
@@ -378,6 +459,9 @@ def seeds() -> dict[str, bytes]:
         "model.gguf": gguf(),
         "model.xml": OPENVINO.encode(),
         "model.keras": keras(),
+        "program.mlmodel": coreml_program(),
+        "network.mlmodel": coreml_network(),
+        "pipeline.mlmodel": coreml_pipeline(),
         "script.pt": torchscript(),
         "weights.pt": torch_weights(),
         "model.h5": keras_h5(),

@@ -50,7 +50,8 @@ _FAMILIES: dict[str, str] = {
         divide maximum minimum negative negate hardswish hardtanh swish mish elu selu leaky
         leakyrelu prelu dropout reciprocal square binary unary ternary logistic power compare
         logical bitwise isnan isinf sign fmod remainder mod addcmul addcdiv softplus threshold atan
-        tan asin acos sinh cosh squared difference elementwise fused rsub lerp exponential""",
+        tan asin acos sinh cosh squared difference elementwise fused rsub lerp exponential
+        activation""",
     "opaque": "call custom delegate if loop scan while cond case func",
 }
 _FAMILY_OF = {word: f for f, words in reversed(_FAMILIES.items()) for word in words.split()}

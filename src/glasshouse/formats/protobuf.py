@@ -149,6 +149,14 @@ class Message:
         there = [name for name in self._there if name in names]
         return there[-1] if there else ""
 
+    def fields(self) -> tuple[str, ...]:
+        """The names of the fields that a message of this kind can have."""
+        return tuple(self._schema.fields)
+
+    def byte_count(self) -> int:
+        """How much of the file it takes."""
+        return self._end - self._begin
+
     def _numbers(self, kind: str, spans: list[Span]) -> list[Any]:
         file = self._file
         out: list[Any] = []

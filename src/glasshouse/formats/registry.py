@@ -6,6 +6,7 @@ knowing a format costs nothing.
 
 from __future__ import annotations
 
+import re
 import zipfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -65,6 +66,7 @@ FORMATS: tuple[Format, ...] = (
     Format("keras_h5", "Keras model in HDF5", (), "keras:read_h5"),
     Format("torchscript", "TorchScript archive", (), "torchscript.read:read"),
     Format("torch_weights", "PyTorch weights", (), "torch_weights:read"),
+    Format("coreml", "Core ML model", (), "coreml.read:read"),
     Format("mlir", "MLIR text", (), "mlir.read:read"),
     Format("trace", "Trace Event trace", (".trace.json",), "", "trace_events:write",
            "trace_events:lost"),
@@ -79,14 +81,18 @@ _BY_SUFFIX = {
     ".onnx": "onnx", ".pb": "onnx", ".mlir": "mlir", ".stablehlo": "mlir", ".pkl": "jittor",
     ".glass": "glass", ".pt2": "pt2", ".pte": "pte", ".tflite": "tflite", ".json": _ME,
     ".safetensors": "safetensors", ".gguf": "gguf", ".xml": "openvino", ".h5": "keras_h5",
-    ".hdf5": "keras_h5", ".keras": "keras",
+    ".hdf5": "keras_h5", ".keras": "keras", ".mlmodel": "coreml",
 }  # fmt: skip
+
+
+_CORE_ML = re.compile(rb"\x08[\x00-\x7f]\x12[\x80-\xff]*[\x00-\x7f][\x0a\xa2]", re.DOTALL)
 
 
 def detect(source: SourceFile) -> Format:
     """The format of a file; FormatError with what is wrong if it has none."""
     if source.is_folder:
-        return BY_NAME["hidet_folder"]
+        package = source.path is not None and (source.path / "Manifest.json").is_file()
+        return BY_NAME["coreml" if package else "hidet_folder"]
     name = _by_content(source) or _BY_SUFFIX.get(source.suffix, "")
     if not name:
         known = ", ".join(f.title for f in FORMATS if f.reader)
@@ -125,7 +131,9 @@ def _by_content(source: SourceFile) -> str:
     if start[:1] == b"<" and b"<net" in start:
         return "openvino"
     if head[:1] == b"\x08" and source.suffix != ".pb":
-        return "onnx"  # field 1 of a ModelProto, its version
+        # Field 1 of both is a version. Field 2 is the producer's name in ONNX; in Core ML it is a
+        # description, which begins with an input (0a), functions or metadata (a2).
+        return "coreml" if _CORE_ML.match(head) else "onnx"
     return _text(head)
 
 

@@ -24,7 +24,7 @@ from glasshouse.record import RecordingBuilder
 
 SUFFIXES = [
     ".glass", ".onnx", ".json", ".pt2", ".pkl", ".pte", ".tflite", ".safetensors", ".mlir", ".bin",
-    ".txt", ".pb", ".stablehlo", ".gguf", ".xml", ".keras", ".h5", ".pt",
+    ".txt", ".pb", ".stablehlo", ".gguf", ".xml", ".keras", ".h5", ".pt", ".mlmodel",
 ]  # fmt: skip
 
 

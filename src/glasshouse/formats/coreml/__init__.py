@@ -1,0 +1,1 @@
+"""Core ML models (`.mlmodel`, `.mlpackage`): programs, neural networks and pipelines as graphs."""
