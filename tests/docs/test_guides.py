@@ -1,0 +1,101 @@
+"""Every block of every guide runs as it stands: Python in one namespace a page, shell, C++, CMake.
+
+A page runs in a folder of its own, from top to bottom, with the files that pages take for granted
+(`HAVE`). A block of C++ or CMake whose first line names a file is written there; blocks of C, JSON
+and without a language are shown, not run. Pages that compile much are marked slow; `make test-docs`
+runs all of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from fuzz.seeds import onnx_model
+
+ROOT = Path(__file__).parents[2]
+QUICK = {"docs/formats.md", "docs/guides/write-a-pass.md"}
+PAGES = [
+    str(path.relative_to(ROOT))
+    for path in [
+        *sorted((ROOT / "docs").glob("*.md")),
+        *sorted((ROOT / "docs/guides").glob("*.md")),
+    ]
+    if re.search(r"^```(python|sh)$", path.read_text(encoding="utf-8"), re.MULTILINE)
+]
+RULES = [{"queries": [{"type": "regex", "queryRegex": "a", "matchTypes": ["title"]}],
+          "nodeType": "op_nodes", "version": "v2",
+          "styles": {"node_bg_color": {"id": "node_bg_color", "value": "#fff1d5"}}}]  # fmt: skip
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NAMED = re.compile(r"(?://|#) (\S+\.(?:cpp|txt))\n")
+
+DRIVER = """
+import json, pathlib, subprocess, sys
+page, steps = json.loads(pathlib.Path("steps.json").read_text())
+names = {"__name__": "__main__"}
+for kind, line, code in steps:
+    if kind == "python":
+        exec(compile("\\n" * line + code, page, "exec"), names)
+    elif kind == "sh":
+        print(f"{page}:{line}", flush=True)
+        subprocess.run(["bash", "-ec", code], check=True)
+    else:
+        pathlib.Path(kind).write_text(code)
+"""
+
+
+def steps(text: str) -> list[tuple[str, int, str]]:
+    """What a page does: language or file name, the line before the block, its text."""
+    out = []
+    for found in BLOCK.finditer(text):
+        kind, code = found[1], found[2]
+        named = NAMED.match(code)
+        if kind in ("cpp", "cmake") and named:
+            kind = named[1]
+        elif kind not in ("python", "sh"):
+            continue
+        out.append((kind, text.count("\n", 0, found.start(2)), code))
+    return out
+
+
+def give(folder: Path) -> None:
+    """The files that pages take for granted."""
+    (folder / "model.onnx").write_bytes(onnx_model())
+    (folder / "my_rules.json").write_text(json.dumps(RULES))
+    data = {"g": {"name": "us", "results": {"/net/fc/MatMul": {"value": 3.5}}}}
+    (folder / "us.json").write_text(json.dumps(data))
+
+
+def test_every_guide_has_blocks_that_run() -> None:
+    guides = {str(p.relative_to(ROOT)) for p in (ROOT / "docs/guides").glob("*.md")}
+    assert guides <= set(PAGES)
+    assert set(PAGES) >= QUICK
+
+
+@pytest.mark.parametrize(
+    "page", [p if p in QUICK else pytest.param(p, marks=pytest.mark.slow) for p in PAGES]
+)
+def test_runs(page: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnx")
+    text = (ROOT / page).read_text(encoding="utf-8")
+    todo = steps(text)
+    if any("cmake" in code for _, _, code in todo) and not shutil.which("cmake"):
+        pytest.skip("no cmake: apt-get install cmake")
+    give(tmp_path)
+    (tmp_path / "steps.json").write_text(json.dumps([page, todo]))
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    env = {**os.environ, "PATH": path, "BROWSER": "true", "PYTHONWARNINGS": "error"}
+    if "glasshouse cache" in text:  # which would prune the cache of whoever runs this
+        env["GLASSHOUSE_CACHE"] = str(tmp_path / "cache")
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER], cwd=tmp_path, env=env, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, f"{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
