@@ -18,7 +18,7 @@ say = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint format viewer test-viewer pytest test-models test-gpu fuzz bench bench-symbolic bench-viewer gallery coverage docs clean
+.PHONY: help demo test test-all test-docs test-cross lint format viewer test-viewer pytest test-models test-gpu fuzz bench bench-symbolic bench-viewer gallery coverage docs clean
 
 help:
 	@echo "make demo         trace, run, compile, check and time an example; write demo.html"
@@ -26,6 +26,8 @@ help:
 	@echo "make test-all     the same, with the slow tests"
 	@echo "make test-models  models and ops against PyTorch and ONNX: the suites in full"
 	@echo "make test-gpu     ops, models and random graphs on the GPU of this machine, one summary"
+	@echo "make test-docs    every block of every guide, run as it stands"
+	@echo "make test-cross   saved models built by clang, and for ARM under qemu"
 	@echo "make fuzz MINUTES=10  mutated files, hostile values, random graphs, kills and forks"
 	@echo "make lint         ruff, mypy, layers, weight of the import; no tests"
 	@echo "make format       let ruff and Biome rewrite the sources"
@@ -113,6 +115,13 @@ pytest: $(DEV)
 
 test-models: $(DEV)
 	@$(MAKE) --no-print-directory pytest MARKS= PYTEST_ARGS="tests/models tests/opinfo tests/onnx_suite $(PYTEST_ARGS)"
+
+test-docs: $(DEV)
+	@$(MAKE) --no-print-directory pytest MARKS= PYTEST_ARGS="tests/docs $(PYTEST_ARGS)"
+
+# Needs clang, g++-aarch64-linux-gnu and qemu-user; what is absent is skipped, with a reason.
+test-cross: $(DEV)
+	@$(MAKE) --no-print-directory pytest MARKS= PYTEST_ARGS="tests/cross $(PYTEST_ARGS)"
 
 # MINUTES for all campaigns together; ARGS="--seed 7 process_stress" repeats one.
 MINUTES ?= 10

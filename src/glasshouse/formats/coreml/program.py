@@ -10,7 +10,7 @@ import math
 from typing import Any
 
 from glasshouse.formats.kinds import kind_of
-from glasshouse.record import GraphBuilder, RecordingBuilder
+from glasshouse.record import GraphWriter, RecordingBuilder
 
 FEW = 8
 _SMALL = 1024  # bytes that a value of `FEW` elements takes at most
@@ -22,7 +22,7 @@ _DTYPES = {
 _LISTS = ("floats", "ints", "bools", "strings", "longInts", "doubles")
 
 
-def write_program(made: RecordingBuilder, program: Any, builder: GraphBuilder) -> None:
+def write_program(made: RecordingBuilder, program: Any, builder: GraphWriter) -> None:
     """Adds the functions of a program; "main", or else the first, into the given graph."""
     functions = sorted(program.functions, key=lambda entry: entry.key != "main")
     for place, entry in enumerate(functions):
@@ -43,18 +43,18 @@ def write_program(made: RecordingBuilder, program: Any, builder: GraphBuilder) -
 class _Block:
     """One block being written."""
 
-    def __init__(self, made: RecordingBuilder, builder: GraphBuilder) -> None:
+    def __init__(self, made: RecordingBuilder, builder: GraphWriter) -> None:
         self.made = made
         self.builder = builder
         self.producer: dict[str, tuple[int, int]] = {}
         self.shown: dict[str, str] = {}  # small constants, by name
 
-    def write(self, block: Any, named: Any) -> list[tuple[Any, GraphBuilder, Any]]:
+    def write(self, block: Any, named: Any) -> list[tuple[Any, GraphWriter, Any]]:
         """Adds the nodes; returns the blocks inside, with their graphs."""
         builder = self.builder
         builder.stage("model")
         inputs = [self._source("Input", n.name, type_text(n.type)) for n in (*named, *block.inputs)]
-        later: list[tuple[Any, GraphBuilder, Any]] = []
+        later: list[tuple[Any, GraphWriter, Any]] = []
         for operation in block.operations:
             later += self._operation(operation)
         builder.set_io(inputs, [self._read(name) for name in block.outputs])
@@ -73,7 +73,7 @@ class _Block:
             self._source("Captured", name, "")
         return self.producer[name]
 
-    def _operation(self, operation: Any) -> list[tuple[Any, GraphBuilder, Any]]:
+    def _operation(self, operation: Any) -> list[tuple[Any, GraphWriter, Any]]:
         attrs = {
             entry.key: text
             for entry in operation.attributes

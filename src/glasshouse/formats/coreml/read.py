@@ -10,7 +10,7 @@ from glasshouse.formats.json_stream import read_json
 from glasshouse.formats.kinds import kind_of
 from glasshouse.formats.protobuf import read as read_message
 from glasshouse.formats.source import SourceFile
-from glasshouse.record import GraphBuilder, Recording, RecordingBuilder
+from glasshouse.record import GraphWriter, Recording, RecordingBuilder
 
 GENERATOR = "coreml"
 MANIFEST = "Manifest.json"
@@ -58,8 +58,8 @@ def _inside(source: SourceFile) -> SourceFile:
 
 
 def _model(
-    source: SourceFile, made: RecordingBuilder, model: Any, builder: GraphBuilder
-) -> list[tuple[Any, GraphBuilder]]:
+    source: SourceFile, made: RecordingBuilder, model: Any, builder: GraphWriter
+) -> list[tuple[Any, GraphWriter]]:
     """Adds one model; returns those inside of it."""
     kind = model.chosen(*MODELS)
     if not kind:
@@ -107,12 +107,12 @@ def _parts(pipeline: Any) -> list[tuple[str, Any]]:
 
 
 def _network(
-    made: RecordingBuilder, network: Any, builder: GraphBuilder, features: Any, results: Any
-) -> list[tuple[Any, GraphBuilder, Any]]:
+    made: RecordingBuilder, network: Any, builder: GraphWriter, features: Any, results: Any
+) -> list[tuple[Any, GraphWriter, Any]]:
     """Adds the layers of one network; returns those of its branches and loops."""
     wires = _Wires(builder)
     inputs = [wires.source("Input", f.name, _feature(f.type)) for f in features]
-    later: list[tuple[Any, GraphBuilder, Any]] = []
+    later: list[tuple[Any, GraphWriter, Any]] = []
     for layer in network.layers:
         kind = layer.chosen(*LAYERS) or "layer"
         attrs: dict[str, str] = {}
@@ -159,7 +159,7 @@ def _parameters(params: Any) -> dict[str, str]:
 class _Wires:
     """A graph in the making, whose values are known by name."""
 
-    def __init__(self, builder: GraphBuilder) -> None:
+    def __init__(self, builder: GraphWriter) -> None:
         self.builder = builder
         self.producer: dict[str, tuple[int, int]] = {}
         builder.stage("model")

@@ -64,8 +64,7 @@ class Output : public Tensor {
  private:
   void* checked(std::size_t item) const {
     if (count() * item != bytes)
-      throw std::invalid_argument(name + " holds " + type + ", whose elements are not " + std::to_string(item) +
-                                  " bytes long");
+      throw std::invalid_argument(name + " holds " + type + ", whose elements are not " + std::to_string(item) + " bytes long");
     return memory_.get();
   }
   std::unique_ptr<std::max_align_t[]> memory_;
@@ -82,8 +81,7 @@ class Model {
 
   static std::vector<Symbol> symbols() {
     std::vector<Symbol> out;
-    for (int i = 0; i < NAME_symbol_count(); ++i)
-      out.push_back({NAME_symbol_name(i), NAME_symbol_low(i), NAME_symbol_high(i)});
+    for (int i = 0; i < NAME_symbol_count(); ++i) out.push_back({NAME_symbol_name(i), NAME_symbol_low(i), NAME_symbol_high(i)});
     return out;
   }
   static std::vector<Tensor> inputs(const Sizes& sizes = {}) {
