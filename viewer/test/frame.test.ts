@@ -135,3 +135,16 @@ test("names in an SVG are text and nothing else", async () => {
   assert.ok(svg.includes("a &amp; &quot;b&quot;"));
   assert.equal((svg.match(/<rect/g) ?? []).length >= 3, true);
 });
+
+test("beside a figure the second line ends with a whole word", async () => {
+  const classes = { embed: "TokenEmbedding", head: "Head" };
+  const { scene } = await sceneOf(await load({ ...transformer(12), classes }), "folded");
+  const words = (figure: string): string[] => {
+    const list = new DrawList(true);
+    const overlay = { figure: () => figure };
+    new FrameBuilder().build(list, scene, new Camera(20, 20, 1), W, H, LIGHT, { ...state, overlay });
+    return [...svgOf(list, W, H, LIGHT.paper).matchAll(/<text[^>]*>([^<]*)</g)].map((m) => m[1]);
+  };
+  assert.ok(words("").includes("TokenEmbedding · Gather"), words("").join(" | "));
+  assert.ok(words("12 ms").includes("TokenEmbedding"), words("12 ms").join(" | "));
+});

@@ -186,8 +186,10 @@ function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void
     });
   if (two) {
     const face = m.flags & IS_GROUP ? "sans" : "mono";
+    // "BertLayer · 7 ops" beside a figure is "BertLayer", not "BertLaye…ops".
+    const whole = frame.textWidth(sub, spx, face) <= room - beside;
     list.text({
-      text: sub,
+      text: whole ? sub : sub.split(" · ", 1)[0],
       x: x + pad,
       y: low,
       px: spx,
