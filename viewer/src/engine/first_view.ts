@@ -2,7 +2,7 @@
 
 import { worksIn } from "../model/hierarchy";
 import { EXIT } from "../layout/flow";
-import { FOLDED, OPEN, type LayoutSession } from "../layout/session";
+import { FOLDED, OPEN, type LayoutSession, noPace } from "../layout/session";
 
 /** Labels are 12 px at scale 1 and never drawn under 11: below this scale a first view is too deep. */
 const READABLE = 0.8;
@@ -26,7 +26,7 @@ export async function firstView(
 ): Promise<void> {
   const { h } = session;
   for (let g = 1; g < h.groups; g++) session.setFold(g, FOLDED);
-  await session.layOut();
+  await session.layOut(noPace, true);
   const before = new Float64Array(h.nodes + 1);
   if (weight) for (let p = 0; p < h.nodes; p++) before[p + 1] = before[p] + (weight[h.order[p]] || 0);
   const all = before[h.nodes];
@@ -64,7 +64,7 @@ export async function firstView(
     const more = session.membersOf(g).length;
     let fits = boxes + more <= MOST_BOXES;
     if (fits) {
-      await session.layOut();
+      await session.layOut(noPace, true);
       fits = (columns() <= most && scale() >= (boxes < FEW ? READABLE_FEW : READABLE)) || (forced && boxes + more < 12);
     }
     if (!fits) {

@@ -8,9 +8,13 @@ import { skipsRight } from "./skips";
 const CLOSE = 1200;
 /** A row up to this wide tries every place for each of its cells. */
 const SIFTED = 60;
-/** Cells and links that all starts of one drawing may visit. */
-const BUDGET = 400_000;
+/** Cells, links and pairs of neighbours that all starts of one drawing may visit. */
+const BUDGET = 600_000;
+/** Cells are sifted in every so many sweeps: each looks at all pairs in a row. */
+const SIFT_EVERY = 4;
 const STARTS = 10;
+/** Looking at a pair of cells, in links. */
+const PAIR = 4;
 
 interface Found {
   cost: number;
@@ -31,7 +35,12 @@ export function orderRows(g: Rows, work: Work, careful: boolean): Int32Array {
   }
   const close = g.cells <= CLOSE;
   const sweeps = g.cells < 400 ? 14 : close ? 8 : g.cells < 5000 ? 5 : 3;
-  const visits = sweeps * (g.cells + links);
+  let pairs = 0;
+  for (let r = 0; r < g.rows; r++) {
+    const n = g.list.offsets[r + 1] - g.list.offsets[r];
+    if (n <= SIFTED) pairs += n * n;
+  }
+  const visits = sweeps * (g.cells + links) + Math.ceil(sweeps / SIFT_EVERY) * PAIR * pairs;
   const starts = close && careful ? Math.max(1, Math.min(STARTS, Math.floor(BUDGET / visits))) : 1;
   const given = g.list.values.slice();
   const best: Found = { cost: costOf(g, at), values: given.slice() };
@@ -44,7 +53,7 @@ export function orderRows(g: Rows, work: Work, careful: boolean): Int32Array {
       sweep(g, at, s, start & 1, work);
       if (close) {
         exchange(g, at);
-        if (careful) sift(g, at);
+        if (careful && s % SIFT_EVERY === SIFT_EVERY - 1) sift(g, at);
       }
       const cost = costOf(g, at);
       if (cost < best.cost) {

@@ -78,6 +78,7 @@ export class LayoutSession {
   private families: Uint8Array | null = null;
   private readonly wishes = new Map<number, PortWish>();
   private careful = true;
+  private untangled = false;
 
   constructor(
     readonly h: Hierarchy,
@@ -169,8 +170,8 @@ export class LayoutSession {
     return shownMembers(this.h, group, this.isExemplar(group));
   }
 
-  /** Brings all drawings up to date. */
-  async layOut(pace: Pace = noPace): Promise<void> {
+  /** Brings all drawings up to date; a draft, of which only the size is asked, may have crossings to spare. */
+  async layOut(pace: Pace = noPace, draft = false): Promise<void> {
     if (this.flat !== this.wasFlat) {
       // The page holds the other kind of drawing: everything in view is news to it.
       this.wasFlat = this.flat;
@@ -193,8 +194,11 @@ export class LayoutSession {
       return;
     }
     this.forgetWishes();
+    if (this.visibleGroups(true).length > 0) this.untangled = false;
     await this.layStale(pace);
-    if (this.careful) await this.untangle(pace);
+    if (draft || !this.careful || this.untangled) return;
+    await this.untangle(pace);
+    this.untangled = true;
   }
 
   /** Lays out what is open and has no drawing, inner groups first. */
