@@ -1,0 +1,25 @@
+// Matmul, Add, Gelu
+#define GH_HALF_RESULTS 1
+#include "glasshouse/kernels.cuh"
+
+extern "C" __global__ void __launch_bounds__(128)
+matmul_add_gelu_0(gh::Context ctx, char* work, const gh::f16* x0, const gh::f16* x1, const gh::f16* x2, gh::f16* y0) {
+  gh::wait_for_earlier();
+  const auto left_ = gh::Matrix<gh::f16, false, true>{x0 + 0, 256, 1, (int)512, (int)256};
+  const auto right_ = gh::Matrix<gh::f16, false, true>{x1 + 0, 256, 1, (int)1024, (int)256};
+  gh::gemm_wgmma<gh::Groups<64, 64, 6>, 8>(ctx, (int)512, (int)1024, (int)256, left_, right_, 1, nullptr, [=](int m, int n, const auto& sums_) {
+    const auto t1_v = gh::load_vec<8>(x2 + n);
+    gh::Vec<gh::f16, 8> out0v;
+    const int nfirst_ = n;
+#pragma unroll
+    for (int u_ = 0; u_ < 8; ++u_) {
+      const int n = nfirst_ + u_;
+      const auto acc = sums_[u_];
+      const auto t1_ = gh::to_scalar(t1_v[u_]);
+      const float t2_ = gh::add(acc, t1_);
+      const float t3_ = gh::gelu(t2_);
+      out0v[u_] = gh::from_scalar<gh::f16>(t3_);
+    }
+    gh::store_vec(y0 + m * 1024 + n, out0v);
+  });
+}

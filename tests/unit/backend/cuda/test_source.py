@@ -1,0 +1,64 @@
+"""What generated CUDA C++ looks like: whole files beside this one, and the ops of their lines.
+
+`GLASSHOUSE_ACCEPT=1 pytest ...` writes the files anew.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cuda_samples import program_of
+from glasshouse.backend.cuda.launch import CudaKernel
+from glasshouse.backend.cuda.render import render
+from glasshouse.ir import Graph, GraphBuilder
+from glasshouse.ir.dtype import float16, float32
+
+FOLDER = Path(__file__).parent / "golden"
+
+
+def add_relu() -> Graph:
+    builder = GraphBuilder()
+    x, y = builder.input(float32, (40, 8)), builder.input(float32, (8,))
+    return builder.finish((x + y).apply("relu"))
+
+
+def softmax() -> Graph:
+    builder = GraphBuilder()
+    return builder.finish(builder.input(float16, (4096, 64)).apply("softmax"))
+
+
+def linear_gelu() -> Graph:
+    builder = GraphBuilder()
+    x, w = builder.input(float16, (512, 256)), builder.input(float16, (1024, 256))
+    bias = builder.input(float16, (1024,))
+    return builder.finish((x.apply("matmul", w, transpose_y=True) + bias).apply("gelu"))
+
+
+GRAPHS = {"add_relu": add_relu, "softmax": softmax, "linear_gelu": linear_gelu}
+
+
+def rendered(name: str) -> CudaKernel:
+    (kernel,) = program_of(GRAPHS[name](), over_graph=True).kernels
+    return render(kernel)
+
+
+@pytest.mark.parametrize("name", sorted(GRAPHS))
+def test_source_is_as_it_was(name: str) -> None:
+    kernel, file = rendered(name), FOLDER / f"{name}.cu"
+    if os.environ.get("GLASSHOUSE_ACCEPT"):
+        file.parent.mkdir(exist_ok=True)
+        file.write_text(kernel.text)
+    assert kernel.text == file.read_text()
+
+
+def test_lines_know_their_ops() -> None:
+    kernel = rendered("linear_gelu")
+    ops = dict(zip(kernel.text.splitlines(), kernel.lines, strict=True))
+    found = {line.strip(): at for line, at in ops.items()}
+    assert next(at for line, at in found.items() if "gh::gelu(" in line) == (2,)
+    assert next(at for line, at in found.items() if "gh::add(" in line) == (1,)
+    assert next(at for line, at in found.items() if line.startswith("const auto right_")) == (0,)
+    assert next(at for line, at in found.items() if "gh::gemm_" in line) == (0, 1, 2)
