@@ -52,6 +52,8 @@ MAY_IMPORT: Table = {
     "runtime": frozenset({"backend", "passes", "numpy_ref", "tensor"}),
     # Compares what runs with the model that a frontend read, pass by pass and kernel by kernel.
     "checking": frozenset({"frontend", "runtime", "show"}),
+    # What other compilers made of a model, read into recordings over the graph that we trace.
+    "peers": frozenset({"frontend", "runtime", "show"}),
     "record": frozenset({"ir"}),
     "numerics": frozenset({"numpy_ref", "record"}),
     "formats": frozenset({"record"}),

@@ -21,6 +21,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--top", type=int, default=15, help="lines of each table (15)")
     parser.add_argument("--runs", type=int, default=10, help="of the model, for its times (10)")
     parser.add_argument("--target", default="cpu", help="what to compile a model for (cpu)")
+    parser.add_argument(
+        "--backend", default="glasshouse", choices=("glasshouse", "inductor", "onnxruntime"),
+        help="which compiler to look at (glasshouse)",
+    )  # fmt: skip
     parser.add_argument("--precision", default=None, help="of products: float32, bf16, f16")
     parser.add_argument("-o", "--output", default="", metavar="FILE", help="keep the recording")
     parser.add_argument(
@@ -40,7 +44,10 @@ def run(args: Namespace) -> int:
 
     is_model = args.file.endswith((".onnx", ".pt2")) and not args.no_compile
     measured = is_function(args.file) or is_model
-    recording = recording_of(_measured(args) if measured else args.file)
+    if args.backend != "glasshouse":
+        recording = _of_peer(args)
+    else:
+        recording = recording_of(_measured(args) if measured else args.file)
     if args.output:
         recording.save(args.output)
     if args.json:
@@ -48,6 +55,28 @@ def run(args: Namespace) -> int:
     else:
         print(report(recording, max(1, args.top)), end="")
     return 0
+
+
+def _of_peer(args: Namespace) -> Any:
+    """What another compiler makes of the model."""
+    from glasshouse.cli.model_argument import is_function, read_model
+    from glasshouse.errors import Unsupported
+    from glasshouse.runtime.arrays import array_of
+
+    given, count = read_model(args.file), max(1, args.runs)
+    if args.backend == "onnxruntime":
+        from glasshouse.peers.onnxruntime import recording_of
+
+        if not args.file.endswith(".onnx"):
+            raise Unsupported(
+                f"{args.file}: ONNX Runtime takes .onnx files", hint="export the model to one"
+            )
+        return recording_of(args.file, [array_of(x) for x in given.inputs], count)
+    from glasshouse.peers.inductor import recording_of as of_inductor
+
+    if not is_function(args.file):
+        raise Unsupported(f"{args.file}: Inductor takes models of PyTorch: path.py:function")
+    return of_inductor(given.model, given.args, given.keywords, given.graph, count)
 
 
 def _measured(args: Namespace) -> Any:
