@@ -1,9 +1,10 @@
 """PyTorch's Inductor in the same glass: its kernels with code and times, over the graph that we
 trace.
 
-Inductor writes above each call in its generated wrapper which nodes of the captured program, and
-which ATen ops, it computes. By these names a kernel finds its ops in our graph of the same model,
-as far as both call them alike; facts of the recording say how many found theirs.
+Inductor's wrapper tells the ATen ops of a library's function in a comment above its call, and those
+of a generated kernel in the kernel's name. Both graphs compute the same in the same order, so the
+n-th GELU of Inductor's kernels is the n-th of ours; facts of the recording say how many kernels
+found their ops that way.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 import statistics
 import time
 import warnings
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +28,8 @@ from glasshouse.record.recorder import Recorder
 from glasshouse.record.schema import KernelRow, Text, TimeRow
 from glasshouse.record.writer import RecordingBuilder
 
-_ABOVE = re.compile(r"Source Nodes: \[([^\]]*)\], Original ATen: \[([^\]]*)\]")
+_ABOVE = re.compile(r"Original ATen: \[([^\]]*)\]")
+_GENERATED = re.compile(r"cpp_(?:fused_)?(.*?)_\d+$")
 _CALL = re.compile(r"^\s*(?:\w+ = )?((?:extern_kernels|torch\.ops|aten|mkldnn)[\w.]*|cpp_\w+)\(")
 
 
@@ -36,24 +38,35 @@ class Call:
     """One call in Inductor's wrapper."""
 
     name: str  # "cpp_fused_gelu_0", "extern_kernels.addmm"
-    sources: tuple[str, ...]  # nodes of the captured program
-    ops: tuple[str, ...]  # "aten.gelu"
+    ops: tuple[str, ...]  # "gelu"
 
 
 def calls_in(code: str) -> list[Call]:
-    """The kernels that generated code calls, in order, with what stands above each."""
+    """The kernels that generated code calls, in order, with their ops."""
+    listed = [_names(found) for found in _ABOVE.findall(code)]
+    known = sorted({op for ops in listed for op in ops}, key=lambda op: -len(op))
     out: list[Call] = []
-    above: tuple[tuple[str, ...], tuple[str, ...]] = ((), ())
     inside = False
     for line in code.splitlines():
         inside = inside or line.lstrip().startswith("def call(")
-        found = _ABOVE.search(line)
-        if found:
-            above = _names(found[1]), _names(found[2])
         called = _CALL.match(line) if inside else None
         if called:
-            out.append(Call(called[1].removesuffix(".default"), *above))
+            name = called[1].removesuffix(".default")
+            generated = _GENERATED.match(name)
+            ops = _words(generated[1], known) if generated else (name.rpartition(".")[2],)
+            out.append(Call(name, ops))
     return out
+
+
+def _words(text: str, known: Sequence[str]) -> tuple[str, ...]:
+    """The ops in the name of a kernel: `gelu_native_layer_norm` are two."""
+    out: list[str] = []
+    while text:
+        found = next((op for op in known if text == op or text.startswith(f"{op}_")), "")
+        word = found or text.partition("_")[0]
+        out.append(word)
+        text = text[len(word) :].lstrip("_")
+    return tuple(out)
 
 
 def kernels_in(code: str) -> dict[str, str]:
@@ -103,7 +116,7 @@ def add_calls(
 ) -> None:
     """Rows for the kernels of generated code; `events` are seconds by name, of all its calls."""
     owner = builder.graphs[0]
-    nodes = [n for n in graph.nodes if n.op.kind is not Kind.SOURCE]
+    waiting = _by_op(graph)
     made = [(call, code) for code in codes for call in calls_in(code)]
     many: dict[str, int] = defaultdict(int)
     for call, _ in made:
@@ -111,12 +124,12 @@ def add_calls(
     placed = 0
     sources = {code: kernels_in(code) for code in codes}
     for number, (call, code) in enumerate(made):
-        found = _ops_of(call, nodes)
+        found = [queue.popleft() for op in call.ops if (queue := waiting.get(_same(op)))]
         placed += bool(found)
         node = found[-1] if found else None
         text = sources[code].get(call.name, f"# {call.name}: a library's")
         module = node.origin.source.path if node is not None else ""
-        words = " + ".join(o.removeprefix("aten.") for o in call.ops) or call.name
+        words = " + ".join(call.ops) or call.name
         owner.add(
             KernelRow(
                 number, call.name, node.id if node is not None else -1, [n.id for n in found],
@@ -157,11 +170,35 @@ def _event(name: str, events: Mapping[str, float]) -> str:
     return next((k for k in events if k.endswith(f"_{last}") or last in k.split("::")), name)
 
 
-def _ops_of(call: Call, nodes: Sequence[Node]) -> list[Node]:
-    """The nodes of our graph that a call computes: by name, and of these the ops that it has."""
-    names = set(call.sources)
-    return [n for n in nodes if n.origin.name in names]
+_ALIKE = {"addmm": "product", "mm": "product", "bmm": "product", "linear": "product",
+          "matmul": "product", "_linear_pointwise": "product", "convolution": "conv",
+          "_convolution_pointwise": "conv"}  # fmt: skip
+
+
+def _same(op: str) -> str:
+    """One word for what Inductor and the traced program call differently."""
+    plain = op.removeprefix("native_").removeprefix("_")
+    if plain.startswith("conv") or op in _ALIKE:
+        return _ALIKE.get(op, "conv")
+    return plain
+
+
+def _by_op(graph: Graph) -> dict[str, deque[Node]]:
+    """The nodes of a traced graph, in order, by the ATen op that they come from."""
+    out: dict[str, deque[Node]] = defaultdict(deque)
+    last: dict[str, str] = {}
+    for node in graph.nodes:
+        label = node.origin.label("torch op")
+        if node.op.kind is Kind.SOURCE or not label:
+            continue
+        key = _same(label.removeprefix("aten.").partition(".")[0])
+        if last.get(key) == node.origin.name:
+            out[key][-1] = node  # several nodes of one op: the last has its result
+        else:
+            out[key].append(node)
+        last[key] = node.origin.name
+    return out
 
 
 def _names(text: str) -> tuple[str, ...]:
-    return tuple(part.strip() for part in text.split(",") if part.strip())
+    return tuple(part.strip().removeprefix("aten.") for part in text.split(",") if part.strip())

@@ -11,11 +11,11 @@ from glasshouse.record.schema import KernelRow, TimeRow
 from glasshouse.record.writer import RecordingBuilder
 from glasshouse.show.priced import kernel_groups
 
-# As torch 2.13 writes it, shortened.
+# As torch 2.13 writes it for a Linear, a GELU, a LayerNorm and a Linear; shortened.
 CODE = """
-cpp_fused_gelu_0 = async_compile.cpp_pybinding(['float*', 'const float*'], r'''
+cpp_fused_gelu_native_layer_norm_0 = async_compile.cpp_pybinding(['float*', 'const float*'], r'''
 #include <torch/csrc/inductor/cpp_prefix.h>
-extern "C" void kernel(float* in_out_ptr0, const float* in_ptr0) { }
+extern "C"  void  kernel(float* in_out_ptr0, const float* in_ptr1)
 ''')
 
 async_compile.wait(globals())
@@ -23,39 +23,45 @@ async_compile.wait(globals())
 class Runner:
     def call(self, args):
         buf0 = empty_strided_cpu((4, 32), (32, 1), torch.float32)
-        # Topologically Sorted Source Nodes: [linear], Original ATen: [aten.addmm]
-        extern_kernels.addmm(arg2_1, arg0_1, reinterpret_tensor(arg1_1), alpha=1, beta=1, out=buf0)
-        buf1 = buf0; del buf0  # reuse
-        # Topologically Sorted Source Nodes: [gelu], Original ATen: [aten.gelu]
-        cpp_fused_gelu_0(buf1, buf2)
-        return (buf1, )
-"""
+        # Topologically Sorted Source Nodes: [input_1], Original ATen: [aten.t, aten.addmm]
+        extern_kernels.addmm(arg1_1, arg2_1, reinterpret_tensor(arg0_1), alpha=1, beta=1, out=buf0)
+        buf4 = buf0; del buf0  # reuse
+        cpp_fused_gelu_native_layer_norm_0(buf2, buf4, arg3_1, arg4_1, buf3)
+        buf5 = empty_strided_cpu((4, 8), (8, 1), torch.float32)
+        # Topologically Sorted Source Nodes: [input_2, input_3, input_4], Original ATen: \\
+[aten.gelu, aten.native_layer_norm, aten.t, aten.addmm]
+        extern_kernels.addmm(arg6_1, buf4, reinterpret_tensor(arg5_1), alpha=1, beta=1, out=buf5)
+        return (buf5, )
+""".replace("\\\n", "")
 
 
 def test_calls_and_code_are_read() -> None:
-    first, second = calls_in(CODE)
-    assert (first.name, first.sources, first.ops) == (
-        "extern_kernels.addmm", ("linear",), ("aten.addmm",),
-    )  # fmt: skip
-    assert (second.name, second.ops) == ("cpp_fused_gelu_0", ("aten.gelu",))
-    assert "void kernel" in kernels_in(CODE)["cpp_fused_gelu_0"]
+    first, second, third = calls_in(CODE)
+    assert (first.name, first.ops) == ("extern_kernels.addmm", ("addmm",))
+    assert second.ops == ("gelu", "native_layer_norm")
+    assert third.ops == ("addmm",)
+    assert "void  kernel" in kernels_in(CODE)["cpp_fused_gelu_native_layer_norm_0"]
 
 
 def test_kernels_find_their_ops_and_times() -> None:
-    model = torch.nn.Sequential(torch.nn.Linear(16, 32), torch.nn.GELU()).eval()
+    model = torch.nn.Sequential(
+        torch.nn.Linear(16, 32), torch.nn.GELU(), torch.nn.LayerNorm(32), torch.nn.Linear(32, 8)
+    ).eval()
     graph = gh.trace(model, torch.ones(4, 16))
     recorder = Recorder("model")
     recorder.begin(graph)
     builder = RecordingBuilder.of(recorder.finish())
-    events = {"aten::addmm": 3e-5, "cpp_fused_gelu_0": 1e-5, "aten::empty": 1.0}
+    generated = "cpp_fused_gelu_native_layer_norm_0"
+    events = {"aten::addmm": 6e-5, f"graph_0_{generated}": 1e-5, "aten::empty": 1.0}
     add_calls(builder, graph, [CODE], events)
     recording = builder.finish()
     view = recording.graphs[0]
-    product, gelu = view.table(KernelRow)
-    assert product.title == "0: addmm"
-    assert gelu.title == "1: gelu"
-    assert "void kernel" in gelu.code
-    assert [graph.find(i).op.name for i in gelu.ops] == ["gelu"]
-    assert {t.kernel: t.seconds for t in view.table(TimeRow)} == {0: 3e-5, 1: 1e-5}
-    assert recording.header.facts["kernels with their ops"] == "2 of 2"
-    assert [g.title for g in kernel_groups(recording, view)] == ["0: addmm", "1: gelu"]
+    titles = [k.title for k in view.table(KernelRow)]
+    assert titles == ["0: addmm", "2: gelu + native_layer_norm", "3: addmm"]
+    fused = list(view.table(KernelRow))[1]
+    assert "void  kernel" in fused.code
+    assert [graph.find(i).op.name for i in fused.ops] == ["gelu", "layer_norm"]
+    assert {t.kernel: t.seconds for t in view.table(TimeRow)} == {0: 3e-5, 1: 1e-5, 2: 3e-5}
+    assert recording.header.facts["kernels with their ops"] == "3 of 3"
+    groups = [g.title for g in kernel_groups(recording, view)]
+    assert groups == ["*: addmm", "2: gelu + native_layer_norm"]  # by time, equal code together
