@@ -64,13 +64,24 @@ def _shape(value: Value) -> str:
     return f"({''.join(f'{_size(d)}, ' for d in value.type.shape)})"
 
 
-def spans(values: Mapping[str, Value]) -> str:
-    """Where arguments whose addresses are known begin and end, as a tuple."""
-    made = []
-    for x, value in values.items():
-        sizes = [_size(d) for d in (*value.type.shape, value.type.dtype.itemsize)]
-        made.append(f"({x}_at, {x}_at + {' * '.join(sizes)}), ")
-    return f"({''.join(made)})"
+PAIRS = 12
+"""Pairs of arguments that are compared one by one: 0.04 us each; `overlap` takes 1.3 us."""
+
+
+def shared(inputs: Mapping[str, Value], outputs: Mapping[str, Value]) -> str:
+    """Whether an output shares a byte with another argument; all addresses are known."""
+    ends = {x: f"{x}_at + {_bytes(v)}" for x, v in {**inputs, **outputs}.items()}
+    written = list(outputs)
+    pairs = [(y, x) for i, y in enumerate(written) for x in (*inputs, *written[:i])]
+    if len(pairs) <= PAIRS:
+        return " or ".join(f"{y}_at < {ends[x]} and {x}_at < {ends[y]}" for y, x in pairs)
+    each = {x: f"({x}_at, {end}), " for x, end in ends.items()}
+    spans = ("".join(each[x] for x in side) for side in (outputs, inputs))
+    return "overlap(({}), ({}))".format(*spans)
+
+
+def _bytes(value: Value) -> str:
+    return " * ".join(_size(d) for d in (*value.type.shape, value.type.dtype.itemsize))
 
 
 class ArgumentClass(ABC):

@@ -25,7 +25,7 @@ from glasshouse.lower.program import Call, Program
 from glasshouse.lower.symbols import symbol_name
 from glasshouse.runtime.faults import fault
 from glasshouse.runtime.overlap import overlap
-from glasshouse.runtime.quick_arguments import Arrays, Tensors, listed, size_places, spans
+from glasshouse.runtime.quick_arguments import Arrays, Tensors, listed, shared, size_places
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Runtimes
 
@@ -81,10 +81,8 @@ class QuickRun:
             checks += side.filled(outputs)
         checks += side.checked(values)
         if given_outputs:
-            read, written = (
-                spans({x: v for x, v in values.items() if x.startswith(letter)}) for letter in "xy"
-            )
-            checks += [f"if overlap({written}, {read}): return None"]  # the general path copies
+            given = ({x: v for x, v in values.items() if x.startswith(letter)} for letter in "xy")
+            checks += [f"if {shared(*given)}: return None"]  # the general path copies
         # Sparse and nested tensors have no strides to ask for: the general path says what they are.
         lines = ["try:", *[f"    {x}" for x in checks], "except RuntimeError: return None"]
         lines += () if given_outputs else side.made(outputs)

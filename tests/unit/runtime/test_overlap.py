@@ -11,6 +11,7 @@ import torch
 import glasshouse as gh
 from glasshouse.errors import ExecutionError
 from glasshouse.ir import GraphBuilder, symbol
+from glasshouse.runtime import quick_arguments
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.overlap import overlap
 
@@ -58,3 +59,20 @@ def test_what_touches_does_not_overlap() -> None:
     assert overlap([(0, 8)], [(7, 16)])
     assert overlap([(4, 6)], [(0, 16), (1, 2)])  # inside of the first, behind the second
     assert overlap([(0, 8), (2, 3)], [])
+
+
+@pytest.mark.parametrize("pairs", [0, 12], ids=["many", "few"])
+def test_the_quick_path_finds_every_pair(pairs: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(quick_arguments, "PAIRS", pairs)
+    types = {x: GraphBuilder().input("float32", (4,)).value for x in ("x0", "y0", "y1")}
+    inputs, outputs = {"x0": types["x0"]}, {y: types[y] for y in ("y0", "y1")}
+    line = quick_arguments.shared(inputs, outputs)
+    assert ("overlap" in line) == (pairs == 0)
+
+    def found(x0: int, y0: int, y1: int) -> bool:
+        return bool(eval(line, {"overlap": overlap, "x0_at": x0, "y0_at": y0, "y1_at": y1}))
+
+    assert not found(0, 16, 32)
+    assert found(0, 15, 32)
+    assert found(0, 16, 31)
+    assert found(40, 0, 32)
