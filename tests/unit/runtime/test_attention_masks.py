@@ -147,3 +147,14 @@ def test_gradients_of_rows_without_a_key() -> None:
     torch.compile(Fused(), backend="glasshouse")(*twins, mask).square().sum().backward()
     for twin, leaf in zip(twins, leaves, strict=True):
         torch.testing.assert_close(twin.grad, leaf.grad, rtol=1e-4, atol=1e-5)
+
+
+def test_no_key_at_all_gives_zeros() -> None:
+    """As in PyTorch; the kernel once divided by the number of keys, which ended the process."""
+
+    class Attends(torch.nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+            return torch.nn.functional.scaled_dot_product_attention(q, k, k)
+
+    q, k = torch.ones(1, 2, 3, 4), torch.zeros(1, 2, 0, 4)
+    assert torch.equal(gh.compile(Attends(), q, k)(q, k), torch.zeros(1, 2, 3, 4))

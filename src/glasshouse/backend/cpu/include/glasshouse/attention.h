@@ -59,7 +59,7 @@ inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, 
   typedef typename D::Elem E;
   if (s.batch * s.heads * s.q_len == 0) return;
   const long ku = units<D>(s.dim), nv = panels<D>(s.v_dim), ldo = nv * NR;
-  const long kblock = s.k_len < kKeyBlock ? s.k_len : kKeyBlock;
+  const long kblock = s.k_len < 1 ? 1 : s.k_len < kKeyBlock ? s.k_len : kKeyBlock;  // it divides, also where there is no key
   const long lds = panels<D>(kblock) * NR + 16;  // scores' row stride: never a multiple of 4 KB
   const long qblocks = (s.q_len + kQueryBlock - 1) / kQueryBlock;
   const long items = s.batch * s.heads * qblocks;
