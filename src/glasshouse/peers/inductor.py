@@ -34,18 +34,18 @@ _CALL = re.compile(r"^\s*(?:\w+ = )?((?:extern_kernels|torch\.ops|aten|mkldnn)[\
 
 
 @dataclass(frozen=True)
-class Call:
+class InductorCall:
     """One call in Inductor's wrapper."""
 
     name: str  # "cpp_fused_gelu_0", "extern_kernels.addmm"
     ops: tuple[str, ...]  # "gelu"
 
 
-def calls_in(code: str) -> list[Call]:
+def calls_in(code: str) -> list[InductorCall]:
     """The kernels that generated code calls, in order, with their ops."""
     listed = [_names(found) for found in _ABOVE.findall(code)]
     known = sorted({op for ops in listed for op in ops}, key=lambda op: -len(op))
-    out: list[Call] = []
+    out: list[InductorCall] = []
     inside = False
     for line in code.splitlines():
         inside = inside or line.lstrip().startswith("def call(")
@@ -54,7 +54,7 @@ def calls_in(code: str) -> list[Call]:
             name = called[1].removesuffix(".default")
             generated = _GENERATED.match(name)
             ops = _words(generated[1], known) if generated else (name.rpartition(".")[2],)
-            out.append(Call(name, ops))
+            out.append(InductorCall(name, ops))
     return out
 
 
