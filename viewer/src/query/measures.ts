@@ -201,7 +201,8 @@ async function errors(s: Shown, name: "error" | "inherited"): Promise<Measured |
   const stages = table.ints("stage", -1);
   const own = stages.includes(s.stage.stage);
   for (let r = 0; r < table.rows; r++)
-    if (!own || stages[r] === s.stage.stage) figures.put(node[r], (before) => Math.max(before, of[r]));
+    if (!own || stages[r] === s.stage.stage)
+      figures.put(node[r], (before) => (Number.isNaN(before) ? of[r] : Math.max(before, of[r])));
   const m = make(
     name,
     name === "error" ? "Error of its own" : "Inherited error",
