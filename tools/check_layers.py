@@ -45,9 +45,10 @@ MAY_IMPORT: Table = {
     # The protocol, and machines; who uses it knows no backend by name. A tile that is interpreted
     # is the NumPy meaning of its op.
     "backend": frozenset({"lower", "numpy_ref"}),
-    "backend.cpu": frozenset({"backend"}),
-    # Elements, sizes and positions are the same C++ on a GPU; so are the shapes of windows.
-    "backend.cuda": frozenset({"backend.cpu"}),
+    # Elements, sizes and positions are the same C++ on processors and on GPUs.
+    "backend.cxx": frozenset({"backend"}),
+    "backend.cpu": frozenset({"backend.cxx"}),
+    "backend.cuda": frozenset({"backend.cxx"}),
     # compile() traces and optimises; what has no kernel runs on the reference.
     "runtime": frozenset({"backend", "passes", "numpy_ref", "tensor"}),
     # Compares what runs with the model that a frontend read, pass by pass and kernel by kernel.

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.cxx import C_TYPE, index_text, number_text, size_text
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import Routine, dot_kind, dot_recipe
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import C_TYPE, index_text, number_text, size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import bfloat16, bool_, float32

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.cxx import C_TYPE, size_text
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.routine import Routine, buffer_of
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.kernel.statement import Tile

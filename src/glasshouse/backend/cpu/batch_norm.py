@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.cxx import number_text, size_text
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import Routine, buffer_of
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import number_text, size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dtype import float32
 from glasshouse.ir.graph import Node

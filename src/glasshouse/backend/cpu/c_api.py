@@ -12,8 +12,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from glasshouse.backend.base import INTERFACE_BEGINS, Interface, SavedModel
-from glasshouse.backend.cpu.cxx import size_text
 from glasshouse.backend.cpu.deploy import deployed
+from glasshouse.backend.cxx.words import size_text
 from glasshouse.ir.dim import Symbol
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.lower.plan import Arrival, MemoryPlan, upper_bytes

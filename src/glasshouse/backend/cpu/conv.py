@@ -7,8 +7,11 @@ F(4, 3) for 3x3 windows; the product over taps (`conv.h`) for all else.
 from __future__ import annotations
 
 from glasshouse.backend.cpu.conv_any import conv_any
-from glasshouse.backend.cpu.cxx import C_TYPE, size_text
-from glasshouse.backend.cpu.image import (
+from glasshouse.backend.cpu.int8 import int8_conv
+from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, Recipe, with_dot
+from glasshouse.backend.cpu.results import hand_over, row_hint
+from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, prepared
+from glasshouse.backend.cxx.image import (
     Image,
     adjoint_strides,
     conv_strides,
@@ -17,11 +20,8 @@ from glasshouse.backend.cpu.image import (
     shape_text,
     strides_text,
 )
-from glasshouse.backend.cpu.int8 import int8_conv
-from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, Recipe, with_dot
-from glasshouse.backend.cpu.results import hand_over, row_hint
-from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, prepared
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.ir.dtype import DType, bfloat16, float32
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder

@@ -12,12 +12,12 @@ from typing import Any
 
 from glasshouse.backend.cpu.conv import WINOGRAD_TILE, conv, suits_winograd
 from glasshouse.backend.cpu.conv_grad import conv_transpose, conv_weight_grad
-from glasshouse.backend.cpu.cxx import C_TYPE, size_text
-from glasshouse.backend.cpu.image import Image, adjoint, shape_text, strides_text
 from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, Recipe
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, prepared
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.image import Image, adjoint, shape_text, strides_text
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import DType, bfloat16, float32
 from glasshouse.ir.graph import Node

@@ -3,11 +3,12 @@ axes."""
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.cxx import size_text
-from glasshouse.backend.cpu.planes import row, sums, three, wide_sums, windows_text
+from glasshouse.backend.cpu.planes import sums, wide_sums
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.routine import Routine, buffer_of
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.windows import row, three, windows_text
+from glasshouse.backend.cxx.words import size_text
 from glasshouse.ir.dtype import float32
 from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.builder import KernelBuilder

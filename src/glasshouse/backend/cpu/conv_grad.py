@@ -5,8 +5,10 @@ from __future__ import annotations
 from glasshouse.backend.cpu.conv import FORMS as CONV_FORMS
 from glasshouse.backend.cpu.conv import convolve, depthwise_form
 from glasshouse.backend.cpu.conv_any import conv_any, has_template
-from glasshouse.backend.cpu.cxx import size_text
-from glasshouse.backend.cpu.image import (
+from glasshouse.backend.cpu.recipe import Recipe
+from glasshouse.backend.cpu.results import hand_over
+from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_recipe, prepared
+from glasshouse.backend.cxx.image import (
     Image,
     adjoint,
     conv_strides,
@@ -14,10 +16,8 @@ from glasshouse.backend.cpu.image import (
     shape_text,
     strides_text,
 )
-from glasshouse.backend.cpu.recipe import Recipe
-from glasshouse.backend.cpu.results import hand_over
-from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_recipe, prepared
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import size_text
 from glasshouse.ir.dim import product
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from glasshouse.backend.base import GeneratedSource
-from glasshouse.backend.cpu.cxx import C_TYPE
 from glasshouse.backend.cpu.headers import include_apart
 from glasshouse.backend.cpu.recipe import CpuSource
 from glasshouse.backend.cpu.render import KernelFunction, form_bytes, form_text, render
 from glasshouse.backend.cpu.routines import FORMS
+from glasshouse.backend.cxx.words import C_TYPE
 from glasshouse.ir.graph import Value
 from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Fallback, Packed, Program

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glasshouse.backend.cpu.cxx import number_text, size_text
-from glasshouse.backend.cpu.image import Image, conv_strides, image_of, shape_text, strides_text
 from glasshouse.backend.cpu.recipe import with_dot
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import FormSpelling, Routine
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.image import Image, conv_strides, image_of, shape_text, strides_text
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import number_text, size_text
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import float32, from_storage, int8, uint8
 from glasshouse.ir.graph import Node, Value

@@ -6,11 +6,11 @@ they are packed on the way. Batches that share the second operand are rows of on
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.cxx import C_TYPE, index_text, size_text
 from glasshouse.backend.cpu.int8 import int8_matmul
 from glasshouse.backend.cpu.results import hand_over, row_hint
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, dot_recipe
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import C_TYPE, index_text, size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import bfloat16, float16, float32, float64

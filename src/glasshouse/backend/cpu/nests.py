@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
-from glasshouse.backend.cpu.cxx import COMPUTE_TYPE, size_text
-from glasshouse.backend.cpu.elements import Elements
-from glasshouse.backend.cpu.spelling import FOLDS
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.elements import Elements
+from glasshouse.backend.cxx.spelling import FOLDS
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import COMPUTE_TYPE, size_text
 from glasshouse.ir.dim import bounds
 from glasshouse.lower.kernel.index import Loop
 from glasshouse.lower.kernel.queries import work

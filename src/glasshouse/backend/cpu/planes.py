@@ -6,12 +6,11 @@ sizes, and the places of maxima.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from glasshouse.backend.cpu.cxx import size_text
 from glasshouse.backend.cpu.routine import Routine, buffer_of
-from glasshouse.backend.cpu.text import KernelText
-from glasshouse.ir.dim import Dim, product
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.windows import row, three, windows_text
+from glasshouse.backend.cxx.words import size_text
+from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import bfloat16, float16, float32
 from glasshouse.ir.graph import Node
 from glasshouse.ir.types import Shape
@@ -21,7 +20,6 @@ from glasshouse.lower.target import Needs
 from glasshouse.lower.tiles import add_tile
 from glasshouse.lower.view import whole
 from glasshouse.ops.pool_ref import pool_window
-from glasshouse.ops.window import Window
 
 PLANES, PLANES_GRAD = "plane_pool", "plane_pool_grad"
 
@@ -86,28 +84,6 @@ def _described(tile: Tile, image: Shape, result: Shape) -> tuple[str, str]:
         return planes, f"gh::Parts{{{row(size)}, {row(out)}}}"
     window = pool_window(attrs["kernel"], attrs["stride"], attrs["padding"], attrs["dilation"])
     return planes, windows_text(size, window, attrs.get("count_include_pad", True))
-
-
-def windows_text(size: Sequence[Dim], window: Window, count_pad: bool = True) -> str:
-    """A window as `gh::Windows`."""
-    numbers = [
-        row(three(part, fill), "(int)")
-        for part, fill in (
-            (window.kernel, 1), (window.stride, 1), (window.begins, 0), (window.ends, 0),
-            (window.dilation, 1),
-        )
-    ]  # fmt: skip
-    counts = "true" if count_pad else "false"
-    return f"gh::Windows{{{row(size)}, {', '.join(numbers)}, {counts}}}"
-
-
-def three(sizes: Sequence[Dim], fill: int) -> tuple[Dim, ...]:
-    """Three spatial axes: leading ones where there are fewer."""
-    return (*(fill,) * (3 - len(sizes)), *sizes)
-
-
-def row(sizes: Sequence[Dim], cast: str = "(long)") -> str:
-    return "{" + ", ".join(f"{cast}({size_text(d)})" for d in sizes) + "}"
 
 
 ROUTINES = {PLANES: Routine(_pool), PLANES_GRAD: Routine(_pool_grad, wide_sums)}

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 
-from glasshouse.backend.cpu.cxx import size_text
 from glasshouse.backend.cpu.planes import plane_pool, plane_pool_grad
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import Routine, buffer_of
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import size_text
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import bfloat16, float32, uint8
 from glasshouse.ir.graph import Node

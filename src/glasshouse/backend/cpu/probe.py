@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from glasshouse.backend.base import GeneratedSource
 from glasshouse.backend.cpu.conv import IN_FLOAT32, WINOGRAD_TILE
-from glasshouse.backend.cpu.cxx import C_TYPE
 from glasshouse.backend.cpu.emit import kernel_source
 from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, CpuSource, Recipe, with_dot
 from glasshouse.backend.cpu.render import KernelFunction
+from glasshouse.backend.cxx.words import C_TYPE
 from glasshouse.ir.dtype import as_dtype, float32
 
 _SHAPE = (

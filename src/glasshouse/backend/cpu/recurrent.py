@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.cxx import C_TYPE, size_text
 from glasshouse.backend.cpu.matmul import FORMS as PANELS
 from glasshouse.backend.cpu.recipe import DOT_PART, Recipe
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, prepared
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.kernel.statement import Form, Tile

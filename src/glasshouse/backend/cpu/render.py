@@ -6,12 +6,12 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from glasshouse.backend.cpu.cxx import C_TYPE, size_text
 from glasshouse.backend.cpu.nests import Nests
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.routine import form_function
 from glasshouse.backend.cpu.routines import FORMS, ROUTINES
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.ir.dim import Symbol
 from glasshouse.lower.kernel.kernel import OPERAND, OUTPUT, Kernel
 from glasshouse.lower.kernel.queries import symbols_of_kernel

@@ -3,9 +3,9 @@ goes."""
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.cxx import size_text
 from glasshouse.backend.cpu.routine import Routine, buffer_of
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import size_text
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import DType, bfloat16, float16, float32
 from glasshouse.ir.graph import Node

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.cxx import C_TYPE, size_text
-from glasshouse.backend.cpu.elements import Elements
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.elements import Elements
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.ir.dtype import float64
 from glasshouse.lower.epilogue import in_order
 from glasshouse.lower.kernel.index import Loop

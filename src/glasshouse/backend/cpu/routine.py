@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from glasshouse.backend.cpu.cxx import C_TYPE
 from glasshouse.backend.cpu.recipe import Recipe, with_dot
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import C_TYPE
 from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64, int8
 from glasshouse.lower.kernel.queries import view
 from glasshouse.lower.kernel.statement import Form, Operand, Tile

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.cxx import COMPUTE_TYPE, size_text
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.routine import Routine, buffer_of
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import COMPUTE_TYPE, size_text
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.graph import Node
 from glasshouse.ir.types import Shape

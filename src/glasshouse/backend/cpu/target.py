@@ -8,7 +8,6 @@ from glasshouse.backend.cpu.attention import attention
 from glasshouse.backend.cpu.bags import bags
 from glasshouse.backend.cpu.batch_norm import batch_norm_training
 from glasshouse.backend.cpu.conv3d import by_weights, convolution, transposed
-from glasshouse.backend.cpu.elements import VECTOR_TYPE
 from glasshouse.backend.cpu.fourier import fourier
 from glasshouse.backend.cpu.library import library
 from glasshouse.backend.cpu.matmul import matmul
@@ -20,7 +19,8 @@ from glasshouse.backend.cpu.recurrent import recurrent
 from glasshouse.backend.cpu.resize import resize, resize_grad
 from glasshouse.backend.cpu.routines import ROUTINES
 from glasshouse.backend.cpu.running import running
-from glasshouse.backend.cpu.spelling import FOLDS, ON_MASKS, SCALAR_ONLY, SPELL
+from glasshouse.backend.cxx.elements import VECTOR_TYPE
+from glasshouse.backend.cxx.spelling import FOLDS, ON_MASKS, SCALAR_ONLY, SPELL
 from glasshouse.ir.dtype import bfloat16, bool_, float16, float32, int8, uint8
 from glasshouse.lower.target import Target, TileMaker, Vectors
 

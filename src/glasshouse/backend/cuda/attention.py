@@ -3,7 +3,6 @@ queries, a block for each query."""
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.cxx import C_TYPE, index_text, number_text, size_text
 from glasshouse.backend.cuda.routine import (
     CudaRoutine,
     hand_over,
@@ -13,6 +12,7 @@ from glasshouse.backend.cuda.routine import (
     neighbours,
 )
 from glasshouse.backend.cuda.text import CudaText
+from glasshouse.backend.cxx.words import C_TYPE, index_text, number_text, size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim
 from glasshouse.ir.dtype import bfloat16, bool_, float16, float32

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glasshouse.backend.cpu.cxx import C_TYPE, index_text, size_text
-from glasshouse.backend.cpu.image import Image, gradient_image, image_of
 from glasshouse.backend.cuda.matmul import HALVES, SIMT, Product, gemm_needs, typical
 from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, most
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cuda.tiles import ways
+from glasshouse.backend.cxx.image import Image, gradient_image, image_of
+from glasshouse.backend.cxx.words import C_TYPE, index_text, size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import DType, float32, float64

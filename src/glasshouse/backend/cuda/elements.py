@@ -6,9 +6,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from glasshouse.backend.cpu.cxx import C_TYPE, index_text
-from glasshouse.backend.cpu.elements import HALVES, Elements
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.elements import HALVES, Elements
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import C_TYPE, index_text
 from glasshouse.ir.dim import Dim
 from glasshouse.lower.kernel.expr import Load
 from glasshouse.lower.kernel.index import Index, Loop

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.cxx import COMPUTE_TYPE, size_text
-from glasshouse.backend.cpu.planes import row, three, windows_text
 from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, neighbours
 from glasshouse.backend.cuda.text import CudaText
+from glasshouse.backend.cxx.windows import row, three, windows_text
+from glasshouse.backend.cxx.words import COMPUTE_TYPE, size_text
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.graph import Node
 from glasshouse.ir.types import Shape

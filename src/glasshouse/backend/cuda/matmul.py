@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from glasshouse.backend.cpu.cxx import C_TYPE, index_text, size_text
 from glasshouse.backend.cuda.routine import (
     CudaRoutine,
     hand_over,
@@ -18,6 +17,7 @@ from glasshouse.backend.cuda.routine import (
 )
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cuda.tiles import way_named, ways
+from glasshouse.backend.cxx.words import C_TYPE, index_text, size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64

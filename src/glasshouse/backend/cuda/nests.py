@@ -11,11 +11,11 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from glasshouse.backend.cpu.cxx import COMPUTE_TYPE, size_text
-from glasshouse.backend.cpu.elements import Elements
-from glasshouse.backend.cpu.spelling import FOLDS
 from glasshouse.backend.cuda.elements import most_neighbours, put_body
 from glasshouse.backend.cuda.text import CudaText
+from glasshouse.backend.cxx.elements import Elements
+from glasshouse.backend.cxx.spelling import FOLDS
+from glasshouse.backend.cxx.words import COMPUTE_TYPE, size_text
 from glasshouse.ir.dim import Dim, bounds, product
 from glasshouse.ir.dtype import bool_
 from glasshouse.lower.kernel.expr import Apply, Load

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.elements import HALVES
 from glasshouse.backend.cuda.launch import CudaKernel
 from glasshouse.backend.cuda.nests import groups, render_nest
 from glasshouse.backend.cuda.routines import ROUTINES
 from glasshouse.backend.cuda.text import CudaText
+from glasshouse.backend.cxx.elements import HALVES
 from glasshouse.lower.kernel.kernel import OUTPUT, Kernel
 from glasshouse.lower.kernel.statement import Tile
 

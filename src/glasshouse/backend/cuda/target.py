@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from glasshouse.backend.cpu.cxx import C_TYPE
-from glasshouse.backend.cpu.spelling import FOLDS, SPELL
 from glasshouse.backend.cuda.attention import attention
 from glasshouse.backend.cuda.conv import conv
 from glasshouse.backend.cuda.library import library, places, pool
 from glasshouse.backend.cuda.matmul import matmul
 from glasshouse.backend.cuda.routines import ROUTINES
+from glasshouse.backend.cxx.spelling import FOLDS, SPELL
+from glasshouse.backend.cxx.words import C_TYPE
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dtype import bool_
 from glasshouse.lower.target import Target, TileMaker, Vectors

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from glasshouse.backend.cpu.cxx import C_TYPE, size_text
-from glasshouse.backend.cpu.text import KernelText
 from glasshouse.backend.cuda.launch import Launch
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.ir.dim import Dim, bounds
 from glasshouse.lower.kernel.kernel import OPERAND, OUTPUT, Kernel
 from glasshouse.lower.kernel.queries import symbols_of_kernel

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from glasshouse.backend.cpu.cxx import C_TYPE, COMPUTE_TYPE, number_text, size_text
+from glasshouse.backend.cxx.words import C_TYPE, COMPUTE_TYPE, number_text, size_text
 from glasshouse.ir.dtype import Category, DType, bfloat16, bool_, float16, float32, float64
 from glasshouse.lower.kernel.expr import Apply
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from glasshouse.backend.cpu.cxx import size_text
+from glasshouse.backend.cxx.words import size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, bounds, product
 from glasshouse.ir.types import Shape

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 
-from glasshouse.backend.cpu.cxx import C_TYPE, COMPUTE_TYPE, index_text, number_text, size_text
-from glasshouse.backend.cpu.spelling import SPELL
-from glasshouse.backend.cpu.text import KernelText
+from glasshouse.backend.cxx.spelling import SPELL
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import C_TYPE, COMPUTE_TYPE, index_text, number_text, size_text
 from glasshouse.ir.dtype import DType, bfloat16, bool_, float16, float32, int8, uint8
 from glasshouse.lower.kernel.expr import Apply, Choose, Compare, Expr, Load, Number, Position, Var
 from glasshouse.lower.kernel.index import Loop
