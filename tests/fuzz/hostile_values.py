@@ -22,6 +22,8 @@ from hostile.patterns import PATTERNS, WIDTH, All, eager, nearest
 from hostile.values import FILLS, filled
 
 NAME = "hostile_values"
+OVERFLOWS = {("prod", "float64")}
+"""Products that overflow in another order at these shapes; known.py has narrower types at its."""
 
 
 def run(seed: int, until: float, report: Report) -> None:
@@ -54,8 +56,8 @@ def _round(seed: int, until: float, report: Report) -> None:
         for name, ours in zip(names, module(x, w), strict=True):
             theirs = [_array(t) for t in eager(name, x, w)]
             said = nearest(_array(ours), theirs, dtype, scale)
-            # Rows name the types in which tests need them; other shapes need them in others.
-            if said and not any(name in row.names and fill in row.fills for row in KNOWN):
+            known = any(row.covers(name, fill, dtype, "fused") for row in KNOWN)
+            if said and not known and (name, dtype) not in OVERFLOWS:
                 report.found(
                     f"{name} of {dtype}: {said.split(' at ')[0]}", f"{fill}: {said}", again
                 )

@@ -67,19 +67,6 @@ inline void arg_lines(Context &ctx, const T *x, int64_t outer, int64_t n, int64_
   });
 }
 
-template <class Acc, class T, class O>
-inline void cumsum_lines(Context &ctx, const T *x, int64_t outer, int64_t n, int64_t inner, bool exclusive, bool reverse, O *out) {
-  each_line(ctx, outer, n, inner, [&](int64_t base, int64_t) {
-    Acc sum = 0;
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t at = base + (reverse ? n - 1 - i : i) * inner;
-      const Acc v = Acc(value_of(x[at]));
-      out[at] = Stored<O>::of(exclusive ? sum : add(sum, v));
-      sum = add(sum, v);
-    }
-  });
-}
-
 // out (already a copy of x, strides `step`) at indices along `axis`; `shape` is that of indices and updates.
 template <bool Add, class T, class I>
 inline void scatter_along(Context &ctx, const I *indices, const T *updates, int rank, const int64_t *shape, const int64_t *step,

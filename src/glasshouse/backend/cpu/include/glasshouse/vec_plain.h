@@ -54,6 +54,7 @@ GH_INLINE vi round_to_int(vf a) { return to_int(rint(a)); }
 GH_INLINE vf to_float(vi a) { return __builtin_convertvector(a.v, nf); }
 GH_INLINE vf gather(const float *p, vi j) { nf r; GH_LANES(r, p[j.v[i]]) return r; }
 GH_INLINE vf lookup16(const float *p, vi j) { nf r; GH_LANES(r, p[j.v[i] & 15]) return r; }
+#undef GH_LANES
 
 GH_INLINE float f16_to_float(uint16_t h) {
   uint32_t sign = (uint32_t)(h & 0x8000) << 16, e = h >> 10 & 31, m = h & 1023;
