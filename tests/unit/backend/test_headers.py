@@ -17,10 +17,10 @@ def include(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     (folder / "glasshouse").mkdir(parents=True)
     (folder / "glasshouse" / "pool.h").write_text("old")
     monkeypatch.setattr(headers, "INCLUDE", folder)
-    headers._texts.cache_clear()
+    headers.header_texts.cache_clear()
     headers.headers_hash.cache_clear()
     yield folder
-    headers._texts.cache_clear()
+    headers.header_texts.cache_clear()
     headers.headers_hash.cache_clear()
 
 
