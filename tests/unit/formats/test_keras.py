@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import io
 import json
 import zipfile
@@ -157,6 +158,6 @@ def test_any_configuration_is_read_or_refused(changes: list[tuple[int, Any]]) ->
     for number, value in changes:
         known = places(config)
         holder, key = known[number % len(known)]
-        holder[key] = value
+        holder[key] = copy.deepcopy(value)  # itself, it could end up inside of itself
     with contextlib.suppress(FormatError):
         formats.read(archive(config), "m.keras").to_bytes()
