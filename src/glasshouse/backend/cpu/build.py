@@ -21,7 +21,8 @@ from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.cache_size import keep_within_limit
 from glasshouse.backend.cpu.batches import compile_batch, compile_text, find_objects, make_batches
 from glasshouse.backend.cpu.cache import compile_into, have
-from glasshouse.backend.cpu.headers import headers_apart, headers_hash, headers_in
+from glasshouse.backend.cpu.headers import headers_apart, headers_folder, headers_hash, headers_in
+from glasshouse.backend.cpu.parsed_headers import parse_in_advance
 from glasshouse.backend.cpu.recipe import PARTS, CpuSource, Recipe
 from glasshouse.backend.cpu.templates import build_part, part_file
 from glasshouse.backend.cpu.toolchain import Toolchain, toolchain
@@ -43,7 +44,10 @@ def build(source: GeneratedSource, progress: Progress | None = None) -> Path:
     if have(library):
         _LOG.debug("%s was built before", library.name)
         return library
+    built_before = headers_folder(folder).exists()
     tools = replace(tools, include=headers_in(folder))
+    if built_before:
+        parse_in_advance(tools, folder)
     known = source.recipes if isinstance(source, CpuSource) else {}
     recipes = {name: known.get(name, Recipe()) for name in source.kernels}
     parts = list(dict.fromkeys(part for recipe in recipes.values() for part in recipe.parts))

@@ -1,0 +1,62 @@
+"""Headers parsed in advance: made with the second program, used by g++, made again when damaged."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from glasshouse.backend.base import GeneratedSource
+from glasshouse.backend.cache_folder import made_cache_folder
+from glasshouse.backend.cpu import parsed_headers
+from glasshouse.backend.cpu.build import build
+from glasshouse.backend.cpu.headers import headers_in
+from glasshouse.backend.cpu.spawn import run_program
+from glasshouse.backend.cpu.toolchain import Toolchain, toolchain
+
+
+@pytest.fixture
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolchain:
+    """The compiler, with the copies of the headers that an earlier program left in the cache."""
+    monkeypatch.setenv("GLASSHOUSE_CACHE", str(tmp_path))
+    found = toolchain()
+    if "clang" in found.version:
+        pytest.skip("only g++ looks for such files by itself")
+    parsed_headers._parsed.cache_clear()
+    return replace(found, include=headers_in(made_cache_folder()))
+
+
+def program(name: str) -> GeneratedSource:
+    text = f'#include "glasshouse/kernels.h"\nextern "C" int {name}() {{ return 1; }}\n'
+    return GeneratedSource({}, text)
+
+
+def uses_parsed(tools: Toolchain, folder: Path) -> bool:
+    """Whether g++ takes what was parsed; `-H` marks such a file with an exclamation mark."""
+    source = folder / "look.cpp"
+    source.write_text('#include "glasshouse/kernels.h"\n')
+    shown = run_program([tools.compiler, "-O3", *tools.flags, "-H", "-c", str(source), "-o",
+                         str(folder / "look.o")])  # fmt: skip
+    assert shown.returncode == 0, shown.stderr
+    return shown.stderr.startswith("!")
+
+
+def test_the_second_program_finds_them(tools: Toolchain, tmp_path: Path) -> None:
+    made = tools.include / "glasshouse" / "kernels.h.gch"
+    build(program("first"))
+    assert made.is_dir()
+    assert uses_parsed(tools, tmp_path)
+    parsed = next(made.iterdir())
+    with parsed.open("r+b") as file:
+        file.truncate(parsed.stat().st_size // 2)
+    parsed_headers._parsed.cache_clear()
+    build(program("second"))
+    assert uses_parsed(tools, tmp_path)
+    assert not list(made_cache_folder().glob("parsed-*"))
+
+
+def test_without_room_each_file_parses_for_itself(tools: Toolchain, tmp_path: Path) -> None:
+    (tools.include / "glasshouse" / "kernels.h.gch").write_text("no folder can be made here")
+    assert build(program("third")).is_file()
+    assert not uses_parsed(tools, tmp_path)
