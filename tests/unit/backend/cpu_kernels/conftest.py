@@ -6,6 +6,8 @@ One small driver an area, compiled once for each instruction set.
 from __future__ import annotations
 
 import ctypes
+import fcntl
+import os
 import shutil
 import subprocess
 from collections.abc import Callable
@@ -52,6 +54,8 @@ def isa(request: pytest.FixtureRequest) -> str:
     name = str(request.param)
     if name == "avx2" and not {"avx2", "fma", "f16c"} <= _flags_of_cpu():
         pytest.skip("this machine has no AVX2")
+    if name == "avx2" and "avx512f" not in _flags_of_cpu():
+        pytest.skip("native is AVX2 on this machine")
     return name
 
 
@@ -72,14 +76,22 @@ def load(
     compile_driver: Callable[[str, Path, list[str]], None],
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Callable[[str], ctypes.CDLL]:
-    """The driver as an open library."""
+    """The driver as an open library; the processes of one test run share what was compiled."""
     libraries: dict[str, ctypes.CDLL] = {}
-    folder = tmp_path_factory.mktemp(isa)
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
 
     def opened(name: str) -> ctypes.CDLL:
         if name not in libraries:
-            compile_driver(name, folder / f"{name}.so", ["-fPIC", "-shared"])
-            libraries[name] = ctypes.CDLL(str(folder / f"{name}.so"))
+            library = folder / f"{name}-{isa}.so"
+            with (folder / f"{name}-{isa}.lock").open("w") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                if not library.exists():
+                    part = library.with_suffix(".part")
+                    compile_driver(name, part, ["-fPIC", "-shared"])
+                    part.rename(library)
+            libraries[name] = ctypes.CDLL(str(library))
             libraries[name].pool_new.restype = ctypes.c_void_p
         return libraries[name]
 
