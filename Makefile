@@ -14,6 +14,8 @@ BASE := $(VENV)/.installed-base
 TORCH := $(VENV)/.installed-torch
 DEV := $(VENV)/.installed-dev
 PEERS := $(VENV)/.installed-peers
+# C++, but for what .clang-format-ignore names.
+CXX_FILES := find benchmarks examples src tests \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.cuh' \) -print0
 say = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
@@ -29,8 +31,8 @@ help:
 	@echo "make test-docs    every block of every guide, run as it stands"
 	@echo "make test-cross   saved models built by clang, and for ARM under qemu"
 	@echo "make fuzz MINUTES=10  mutated files, hostile values, random graphs, kills and forks"
-	@echo "make lint         ruff, mypy, layers, weight of the import; no tests"
-	@echo "make format       let ruff and Biome rewrite the sources"
+	@echo "make lint         ruff, mypy, clang-format, layers, weight of the import; no tests"
+	@echo "make format       let ruff, clang-format and Biome rewrite the sources"
 	@echo "make bench        the measurements in benchmarks/"
 	@echo "make bench-symbolic  modules for all sizes beside modules for one size each"
 	@echo "make bench-viewer the viewer beside Netron and Model Explorer, in Chromium"
@@ -70,6 +72,8 @@ lint: $(DEV)
 	@$(BIN)/ruff format --check
 	$(say) "mypy (strict)"
 	@$(BIN)/mypy
+	$(say) "clang-format"
+	@$(CXX_FILES) | xargs -0 $(BIN)/clang-format --dry-run --Werror
 	$(say) "layers"
 	@$(BIN)/python tools/check_layers.py
 	$(say) "import"
@@ -78,6 +82,7 @@ lint: $(DEV)
 format: $(DEV)
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
+	$(CXX_FILES) | xargs -0 $(BIN)/clang-format -i
 	$(BIN)/python tools/viewer_bundle.py npm run format
 
 viewer: $(BASE)

@@ -26,7 +26,8 @@ static int gh_fail(const char* what, const char* detail) {
 static const char* gh_missing_feature() {
 #if defined(__x86_64__)
   __builtin_cpu_init();
-#define GH_NEEDS(name) if (!__builtin_cpu_supports(name)) return name
+#define GH_NEEDS(name) \
+  if (!__builtin_cpu_supports(name)) return name
 #ifdef __AVX2__
   GH_NEEDS("avx2");
   GH_NEEDS("fma");
@@ -49,9 +50,9 @@ static const char* gh_missing_feature() {
 struct GH_MODEL {
   pthread_mutex_t lock;
   gh::ThreadPool* pool;
-  char* weights;   // the file, mapped; pages that are only packed from can be dropped again
+  char* weights;  // the file, mapped; pages that are only packed from can be dropped again
   char* arena;
-  void* fixed[kGhTable];     // what the table points to in every run: weights, variables, packed weights
+  void* fixed[kGhTable];  // what the table points to in every run: weights, variables, packed weights
   bool owned[kGhTable];
   GH_MODEL *before, *after;  // in the list of all models
 };
@@ -98,7 +99,11 @@ __attribute__((constructor)) static void gh_find_self() {
 }
 
 // What stands behind the weights in their file; `weights_sums` in c_api.py says what the sums are for.
-struct GhFooter { char mark[8]; int64_t begin, bytes; uint64_t total, placed; };
+struct GhFooter {
+  char mark[8];
+  int64_t begin, bytes;
+  uint64_t total, placed;
+};
 static bool gh_sums_match(const char* weights, const GhFooter& end) {
   const uint64_t* words = (const uint64_t*)weights;
   uint64_t total = 0, placed = 0;
@@ -201,8 +206,7 @@ GH_API void GH_NAME(destroy)(GH_MODEL* m) {
 GH_API GH_MODEL* GH_NAME(create)(const char* folder, int threads) {
   gh_message[0] = 0;
   if (kGhNeedsPython[0]) return gh_fail("the model needs Python", kGhNeedsPython), nullptr;
-  if (const char* feature = gh_missing_feature())
-    return gh_fail("the model was built for a processor with", feature), nullptr;
+  if (const char* feature = gh_missing_feature()) return gh_fail("the model was built for a processor with", feature), nullptr;
   GH_MODEL* m = (GH_MODEL*)calloc(1, sizeof(GH_MODEL));
   if (!m) return gh_fail("out of memory", ""), nullptr;
   pthread_mutex_init(&m->lock, nullptr);
@@ -240,8 +244,7 @@ GH_API int GH_NAME(run)(GH_MODEL* m, const void* const* inputs, void* const* out
   const int bad = glasshouse_run(m->pool, table, m->arena, sizes, 0, kGhSteps, nullptr);
   if (!bad) {
     for (int i = 0; i < kGhOutputCount; ++i)
-      if (!kGhOutputs[i].direct)
-        memcpy(outputs[i], table[kGhOutputs[i].place], GH_NAME(output_bytes)(i, sizes));
+      if (!kGhOutputs[i].direct) memcpy(outputs[i], table[kGhOutputs[i].place], GH_NAME(output_bytes)(i, sizes));
     for (const GhUpdate& u : kGhUpdates) {
       if (u.variable < 0) continue;
       if (u.how == kGhTurns) {  // the old value's memory takes the next new one
@@ -259,18 +262,18 @@ GH_API int GH_NAME(run)(GH_MODEL* m, const void* const* inputs, void* const* out
   return bad ? gh_fail("an index lies outside of the tensor that it points into", "") : 0;
 }
 
-#define GH_TENSORS(kind, list, count, shape)                                                              \
-  GH_API int GH_NAME(kind##_count)(void) { return count; }                                                \
+#define GH_TENSORS(kind, list, count, shape)                                                               \
+  GH_API int GH_NAME(kind##_count)(void) { return count; }                                                 \
   GH_API const char* GH_NAME(kind##_name)(int i) { return i >= 0 && i < count ? list[i].name : nullptr; }  \
   GH_API const char* GH_NAME(kind##_type)(int i) { return i >= 0 && i < count ? list[i].type : nullptr; }  \
   GH_API int GH_NAME(kind##_rank)(int i) { return i >= 0 && i < count ? list[i].rank : -1; }               \
   GH_API void GH_NAME(kind##_shape)(int i, const int64_t* sizes, int64_t* dims) { shape(i, sizes, dims); } \
-  GH_API int64_t GH_NAME(kind##_bytes)(int i, const int64_t* sizes) {                                     \
-    if (i < 0 || i >= count) return -1;                                                                   \
-    int64_t dims[64], bytes = list[i].item;                                                               \
-    shape(i, sizes, dims);                                                                                \
-    for (int d = 0; d < list[i].rank; ++d) bytes *= dims[d];                                              \
-    return bytes;                                                                                         \
+  GH_API int64_t GH_NAME(kind##_bytes)(int i, const int64_t* sizes) {                                      \
+    if (i < 0 || i >= count) return -1;                                                                    \
+    int64_t dims[64], bytes = list[i].item;                                                                \
+    shape(i, sizes, dims);                                                                                 \
+    for (int d = 0; d < list[i].rank; ++d) bytes *= dims[d];                                               \
+    return bytes;                                                                                          \
   }
 GH_TENSORS(input, kGhInputs, kGhInputCount, gh_input_shape)
 GH_TENSORS(output, kGhOutputs, kGhOutputCount, gh_output_shape)

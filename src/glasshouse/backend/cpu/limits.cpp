@@ -3,7 +3,7 @@
 #include "glasshouse/kernels.h"
 
 template <class D>
-static double gh_compute(gh::ThreadPool &pool, long turns) {
+static double gh_compute(gh::ThreadPool& pool, long turns) {
   const double begin = gh::seconds();
   pool.run([&](int, int) {
     alignas(64) static const char data[16 * sizeof(gh::vf)] = {1, 2, 3, 4, 5, 6, 7, 8};
@@ -16,42 +16,44 @@ static double gh_compute(gh::ThreadPool &pool, long turns) {
       GH_UNROLL for (int i = 0; i < kChains; i++) sums[i] = D::dot(a, b, sums[i]);
     }
     volatile char sink[sizeof sums];
-    memcpy((void *)sink, sums, sizeof sums);
+    memcpy((void*)sink, sums, sizeof sums);
   });
   return gh::seconds() - begin;
 }
 
 // Operations that one turn of one thread makes: a product and a sum count two.
 template <class D>
-static long gh_operations() { return 12L * (long)(sizeof(gh::vf) / 4) * D::kPer * 2; }
+static long gh_operations() {
+  return 12L * (long)(sizeof(gh::vf) / 4) * D::kPer * 2;
+}
 
-extern "C" __attribute__((visibility("default"))) double glasshouse_compute(void *pool, int type, long turns, long *operations) {
-  gh::ThreadPool &threads = *(gh::ThreadPool *)pool;
+extern "C" __attribute__((visibility("default"))) double glasshouse_compute(void* pool, int type, long turns,
+                                                                            long* operations) {
+  gh::ThreadPool& threads = *(gh::ThreadPool*)pool;
   const long all = turns * threads.size();
   if (type == 0) return *operations = all * gh_operations<gh::DotF32>(), gh_compute<gh::DotF32>(threads, turns);
   if (type == 1) return *operations = all * gh_operations<gh::DotBF16>(), gh_compute<gh::DotBF16>(threads, turns);
   return *operations = all * gh_operations<gh::DotI8>(), gh_compute<gh::DotI8>(threads, turns);
 }
 
-extern "C" __attribute__((visibility("default"))) double glasshouse_read(void *pool, const float *data, long count) {
+extern "C" __attribute__((visibility("default"))) double glasshouse_read(void* pool, const float* data, long count) {
   const double begin = gh::seconds();
-  gh::parallel_for(*(gh::ThreadPool *)pool, count / 4096, 1, [&](long from, long to) {
+  gh::parallel_for(*(gh::ThreadPool*)pool, count / 4096, 1, [&](long from, long to) {
     gh::vf sums[4] = {gh::vf(0.0f), gh::vf(0.0f), gh::vf(0.0f), gh::vf(0.0f)};
     constexpr long kLanes = sizeof(gh::vf) / 4;
     for (long i = from * 4096; i < to * 4096; i += 4 * kLanes)
       GH_UNROLL for (int k = 0; k < 4; k++) sums[k] = sums[k] + gh::load(data + i + k * kLanes);
     volatile char sink[sizeof sums];
-    memcpy((void *)sink, sums, sizeof sums);
+    memcpy((void*)sink, sums, sizeof sums);
   });
   return gh::seconds() - begin;
 }
 
-extern "C" __attribute__((visibility("default"))) double glasshouse_copy(void *pool, const char *from, char *to, long count) {
+extern "C" __attribute__((visibility("default"))) double glasshouse_copy(void* pool, const char* from, char* to, long count) {
   const double begin = gh::seconds();
-  gh::parallel_for(*(gh::ThreadPool *)pool, count / 4096, 1, [&](long a, long b) {
-    memcpy(to + a * 4096, from + a * 4096, (size_t)(b - a) * 4096);
-  });
+  gh::parallel_for(*(gh::ThreadPool*)pool, count / 4096, 1,
+                   [&](long a, long b) { memcpy(to + a * 4096, from + a * 4096, (size_t)(b - a) * 4096); });
   return gh::seconds() - begin;
 }
 
-extern "C" __attribute__((visibility("default"))) void *glasshouse_pool(int threads) { return new gh::ThreadPool(threads); }
+extern "C" __attribute__((visibility("default"))) void* glasshouse_pool(int threads) { return new gh::ThreadPool(threads); }

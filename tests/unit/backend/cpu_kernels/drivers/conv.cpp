@@ -7,15 +7,15 @@
 using namespace gh;
 
 // a: N H W C OH OW OC kh kw sh sw ph pw dh dw groups
-static ConvShape shape(const long *a) {
+static ConvShape shape(const long* a) {
   ConvShape s{a[0], a[1], a[2], a[3], a[4], a[5], a[6], (int)a[7], (int)a[8]};
   s.sh = (int)a[9], s.sw = (int)a[10], s.ph = (int)a[11], s.pw = (int)a[12], s.dh = (int)a[13], s.dw = (int)a[14];
   s.groups = a[15];
   return s;
 }
 // way: 0 conv2d, 1 channels-first input, 2 and 4 Winograd, 5 depthwise. w is OIHW, y is NHWC.
-API void conv(void *pool, int way, const long *a, const float *x, const float *w, const float *bias, float *y) {
-  ThreadPool &p = *(ThreadPool *)pool;
+API void conv(void* pool, int way, const long* a, const float* x, const float* w, const float* bias, float* y) {
+  ThreadPool& p = *(ThreadPool*)pool;
   const ConvShape s = shape(a);
   const long OC = s.OC, k = (long)s.kh * s.kw, so = s.cg() * k;
   auto epi = [=](long r, long c, vf v, auto t) { store(y + r * OC + c, relu(v + load(bias + c, t)), t); };
@@ -30,8 +30,8 @@ API void conv(void *pool, int way, const long *a, const float *x, const float *w
     conv2d_winograd<DotF32, 4>(p, s, x, wp, work, epi);
   } else if (way == 5) {
     wp = malloc(k * s.C * 4), work = nullptr;
-    depthwise_pack_weights(w, k, s.kw, 1, s, (float *)wp);
-    depthwise2d(p, s, x, (const float *)wp, epi);
+    depthwise_pack_weights(w, k, s.kw, 1, s, (float*)wp);
+    depthwise2d(p, s, x, (const float*)wp, epi);
   } else {
     wp = malloc(conv_weight_bytes<DotF32>(s));
     conv_pack_weights<DotF32>(p, w, so, k, s.kw, 1, s, wp);
@@ -46,8 +46,8 @@ API void conv(void *pool, int way, const long *a, const float *x, const float *w
   free(wp);
   free(work);
 }
-API void conv_bf16(void *pool, const long *a, const float *x, const float *w, float *y) {
-  ThreadPool &p = *(ThreadPool *)pool;
+API void conv_bf16(void* pool, const long* a, const float* x, const float* w, float* y) {
+  ThreadPool& p = *(ThreadPool*)pool;
   const ConvShape s = shape(a);
   const long OC = s.OC, k = (long)s.kh * s.kw, so = s.cg() * k;
   void *wp = malloc(conv_weight_bytes<DotBF16>(s)), *work = malloc(conv_work_bytes<DotBF16>(s));
@@ -56,21 +56,21 @@ API void conv_bf16(void *pool, const long *a, const float *x, const float *w, fl
   free(wp);
   free(work);
 }
-API void input_grad(void *pool, const long *a, const float *g, const float *w, float *dx) {
-  ThreadPool &p = *(ThreadPool *)pool;
+API void input_grad(void* pool, const long* a, const float* g, const float* w, float* dx) {
+  ThreadPool& p = *(ThreadPool*)pool;
   const ConvShape s = shape(a);
   const long C = s.C, k = (long)s.kh * s.kw;
-  float *wr = (float *)malloc((size_t)s.OC * s.K() * 4);
-  void *work = malloc(conv_input_grad_bytes<DotF32>(s));
+  float* wr = (float*)malloc((size_t)s.OC * s.K() * 4);
+  void* work = malloc(conv_input_grad_bytes<DotF32>(s));
   conv_reorder_weights(p, w, s.cg() * k, k, s.kw, 1, s, wr);
   conv_input_grad<DotF32>(p, s, g, wr, work, [=](long r, long c, vf v, auto t) { store(dx + r * C + c, v, t); });
   free(wr);
   free(work);
 }
-API void weight_grad(void *pool, const long *a, const float *x, const float *g, float *dw) {
+API void weight_grad(void* pool, const long* a, const float* x, const float* g, float* dw) {
   const ConvShape s = shape(a);
   const long k = (long)s.kh * s.kw;
-  void *work = malloc(conv_weight_grad_bytes(s));
-  conv_weight_grad(*(ThreadPool *)pool, s, x, g, work, dw, s.cg() * k, k, s.kw, 1);
+  void* work = malloc(conv_weight_grad_bytes(s));
+  conv_weight_grad(*(ThreadPool*)pool, s, x, g, work, dw, s.cg() * k, k, s.kw, 1);
   free(work);
 }

@@ -5,10 +5,11 @@
 using namespace gh;
 
 template <class D, class TA, class TB>
-static void product(void *pool, int form, long M, long N, long K, const TA *A, const TB *B, int b_transposed, const float *bias, float *C) {
-  ThreadPool &p = *(ThreadPool *)pool;
+static void product(void* pool, int form, long M, long N, long K, const TA* A, const TB* B, int b_transposed, const float* bias,
+                    float* C) {
+  ThreadPool& p = *(ThreadPool*)pool;
   long rs = b_transposed ? 1 : N, cs = b_transposed ? K : 1;
-  void *work = malloc(packed_b_bytes<D>(K, N) + 64);
+  void* work = malloc(packed_b_bytes<D>(K, N) + 64);
   auto epi = [=](long r, long c, auto x, auto t) {
     if constexpr (D::kPer == 4) store(C + r * N + c, to_float(x) + load(bias + c, t), t);
     else store(C + r * N + c, x + load(bias + c, t), t);
@@ -23,61 +24,69 @@ static void product(void *pool, int form, long M, long N, long K, const TA *A, c
   }
   free(work);
 }
-API void product_f32(void *pool, int form, long M, long N, long K, const float *A, const float *B, int bt, const float *bias, float *C) {
+API void product_f32(void* pool, int form, long M, long N, long K, const float* A, const float* B, int bt, const float* bias,
+                     float* C) {
   product<DotF32>(pool, form, M, N, K, A, B, bt, bias, C);
 }
-API void product_bf16(void *pool, int form, long M, long N, long K, const bf16 *A, const bf16 *B, int bt, const float *bias, float *C) {
+API void product_bf16(void* pool, int form, long M, long N, long K, const bf16* A, const bf16* B, int bt, const float* bias,
+                      float* C) {
   product<DotBF16>(pool, form, M, N, K, A, B, bt, bias, C);
 }
-API void product_mixed(void *pool, int form, long M, long N, long K, const float *A, const float *B, int bt, const float *bias, float *C) {
+API void product_mixed(void* pool, int form, long M, long N, long K, const float* A, const float* B, int bt, const float* bias,
+                       float* C) {
   product<DotBF16>(pool, form, M, N, K, A, B, bt, bias, C);
 }
-API void product_i8(void *pool, int form, long M, long N, long K, const uint8_t *A, const int8_t *B, int bt, const float *bias, float *C) {
+API void product_i8(void* pool, int form, long M, long N, long K, const uint8_t* A, const int8_t* B, int bt, const float* bias,
+                    float* C) {
   product<DotI8>(pool, form, M, N, K, A, B, bt, bias, C);
 }
-API void product_f16(void *pool, int form, long M, long N, long K, const f16 *A, const f16 *B, int bt, const float *bias, float *C) {
+API void product_f16(void* pool, int form, long M, long N, long K, const f16* A, const f16* B, int bt, const float* bias,
+                     float* C) {
   product<DotF32>(pool, form, M, N, K, A, B, bt, bias, C);
 }
-API void product_f64(void *pool, int form, long M, long N, long K, const double *A, const double *B, int bt, double *C) {
+API void product_f64(void* pool, int form, long M, long N, long K, const double* A, const double* B, int bt, double* C) {
   long rs = bt ? 1 : N, cs = bt ? K : 1;
   if (form == 2) rs *= 2, cs *= 2;  // B is every second element
-  void *work = malloc(packed_b_bytes<DotF64>(K, N) + 64);
+  void* work = malloc(packed_b_bytes<DotF64>(K, N) + 64);
   auto epi = [=](long r, long c, vd x, auto t) { store(C + r * N + c, x + load(C + r * N + c, t), t); };
-  auto run = [&](auto src) { gemm_dynamic<DotF64>(*(ThreadPool *)pool, M, N, K, src, B, rs, cs, work, epi); };
+  auto run = [&](auto src) { gemm_dynamic<DotF64>(*(ThreadPool*)pool, M, N, K, src, B, rs, cs, work, epi); };
   if (form == 1) run(ColsA<double>{A, M});
   else run(RowsA<double>{A, K});
   free(work);
 }
-API void product_batched_f64(void *pool, long batch, long M, long N, long K, const double *A, const double *B, double *C) {
+API void product_batched_f64(void* pool, long batch, long M, long N, long K, const double* A, const double* B, double* C) {
   gemm_batched<DotF64>(
-      *(ThreadPool *)pool, batch, M, N, K, [=](long b) { return RowsA<double>{A + b * M * K, K}; }, B,
-      [=](long b) { return b * K * N; }, N, 1, [=](long b, long r, long c, vd x, auto t) { store(C + (b * M + r) * N + c, x, t); });
+      *(ThreadPool*)pool, batch, M, N, K, [=](long b) { return RowsA<double>{A + b * M * K, K}; }, B,
+      [=](long b) { return b * K * N; }, N, 1,
+      [=](long b, long r, long c, vd x, auto t) { store(C + (b * M + r) * N + c, x, t); });
 }
 // Strides of B that are neither row- nor column-major: element (k, n) at B[2 (k N + n)].
-API void product_strided(void *pool, long M, long N, long K, const float *A, const float *B, float *C) {
-  void *work = malloc(packed_b_bytes<DotF32>(K, N) + 64);
-  gemm_dynamic<DotF32>(*(ThreadPool *)pool, M, N, K, RowsA<float>{A, K}, B, 2 * N, 2, work,
+API void product_strided(void* pool, long M, long N, long K, const float* A, const float* B, float* C) {
+  void* work = malloc(packed_b_bytes<DotF32>(K, N) + 64);
+  gemm_dynamic<DotF32>(*(ThreadPool*)pool, M, N, K, RowsA<float>{A, K}, B, 2 * N, 2, work,
                        [=](long r, long c, vf x, auto t) { store(C + r * N + c, x, t); });
   free(work);
 }
 // Row norm fused behind the product.
-API void product_norm(void *pool, long M, long N, long K, const float *A, const float *B, float *C) {
-  void *work = malloc(packed_b_bytes<DotF32>(K, N) + 64);
+API void product_norm(void* pool, long M, long N, long K, const float* A, const float* B, float* C) {
+  void* work = malloc(packed_b_bytes<DotF32>(K, N) + 64);
   gemm_dynamic<DotF32>(
-      *(ThreadPool *)pool, M, N, K, RowsA<float>{A, K}, B, N, 1, work,
+      *(ThreadPool*)pool, M, N, K, RowsA<float>{A, K}, B, N, 1, work,
       [=](long r, long c, vf x, auto t) { store(C + r * N + c, x, t); },
       [=](long r0, long r1) {
         for (long r = r0; r < r1; r++) {
-          float *row = C + r * N;
-          layer_norm_row(N, 1e-5f, row, [=](long i, auto t) { return load(row + i, t); },
-                         [=](long i, vf x, auto t) { store(row + i, x, t); });
+          float* row = C + r * N;
+          layer_norm_row(
+              N, 1e-5f, row, [=](long i, auto t) { return load(row + i, t); },
+              [=](long i, vf x, auto t) { store(row + i, x, t); });
         }
       });
   free(work);
 }
-API void product_batched(void *pool, long batch, long M, long N, long K, const float *A, const float *B, int shared_b, int bt, float *C) {
+API void product_batched(void* pool, long batch, long M, long N, long K, const float* A, const float* B, int shared_b, int bt,
+                         float* C) {
   gemm_batched<DotF32>(
-      *(ThreadPool *)pool, batch, M, N, K, [=](long b) { return RowsA<float>{A + b * M * K, K}; }, B,
+      *(ThreadPool*)pool, batch, M, N, K, [=](long b) { return RowsA<float>{A + b * M * K, K}; }, B,
       [=](long b) { return shared_b ? 0 : b * K * N; }, bt ? 1 : N, bt ? K : 1,
       [=](long b, long r, long c, vf x, auto t) { store(C + (b * M + r) * N + c, x, t); });
 }

@@ -5,55 +5,71 @@
 #include "glasshouse/pool.h"
 using namespace gh;
 
-#define POOL (*(ThreadPool *)pool)
+#define POOL (*(ThreadPool*)pool)
 
 // d: batch heads kv_heads q_len k_len dim v_dim causal align_end. q, k, v, o are [batch, length, heads, dim].
 template <class D>
-static void attend(void *pool, const long *d, float scale, const float *q, const float *k, const float *v, const float *mask, float *o) {
+static void attend(void* pool, const long* d, float scale, const float* q, const float* k, const float* v, const float* mask,
+                   float* o) {
   AttentionShape s{d[0], d[1], d[2], d[3], d[4], d[5], d[6], scale, d[7] != 0, d[8] != 0};
   Strided<float> sq{q, s.q_len * s.heads * s.dim, s.dim, s.heads * s.dim};
   Strided<float> sk{k, s.k_len * s.kv_heads * s.dim, s.dim, s.kv_heads * s.dim};
   Strided<float> sv{v, s.k_len * s.kv_heads * s.v_dim, s.v_dim, s.kv_heads * s.v_dim};
   const long Q = s.q_len, K = s.k_len, H = s.heads, DV = s.v_dim;
   auto out = [=](long b, long h, long i, long c, vf x, auto t) { store(o + ((b * Q + i) * H + h) * DV + c, x, t); };
-  if (mask) attention<D>(POOL, s, sq, sk, sv, [=](long b, long, long i, long j, vf x, auto t) { return x + load(mask + (b * Q + i) * K + j, t); }, out);
+  if (mask)
+    attention<D>(
+        POOL, s, sq, sk, sv,
+        [=](long b, long, long i, long j, vf x, auto t) { return x + load(mask + (b * Q + i) * K + j, t); }, out);
   else attention<D>(POOL, s, sq, sk, sv, NoMask{}, out);
 }
-API void attend_f32(void *pool, const long *d, float scale, const float *q, const float *k, const float *v, const float *m, float *o) {
+API void attend_f32(void* pool, const long* d, float scale, const float* q, const float* k, const float* v, const float* m,
+                    float* o) {
   attend<DotF32>(pool, d, scale, q, k, v, m, o);
 }
-API void attend_bf16(void *pool, const long *d, float scale, const float *q, const float *k, const float *v, const float *m, float *o) {
+API void attend_bf16(void* pool, const long* d, float scale, const float* q, const float* k, const float* v, const float* m,
+                     float* o) {
   attend<DotBF16>(pool, d, scale, q, k, v, m, o);
 }
 
-#define ROWS(name, ...) \
-  API void name(void *pool, long rows, long n, const float *x, float *y) { \
-    name##_rows(POOL, rows, n __VA_ARGS__, [=](long r, long i, auto t) { return load(x + r * n + i, t); }, \
-                [=](long r, long i, vf v, auto t) { store(y + r * n + i, v, t); }); \
+#define ROWS(name, ...)                                                                            \
+  API void name(void* pool, long rows, long n, const float* x, float* y) {                         \
+    name##_rows(                                                                                   \
+        POOL, rows, n __VA_ARGS__, [=](long r, long i, auto t) { return load(x + r * n + i, t); }, \
+        [=](long r, long i, vf v, auto t) { store(y + r * n + i, v, t); });                        \
   }
-ROWS(softmax) ROWS(log_softmax) ROWS(layer_norm, , 1e-5f) ROWS(rms_norm, , 1e-5f)
+ROWS(softmax)
+ROWS(log_softmax)
+ROWS(layer_norm, , 1e-5f)
+ROWS(rms_norm, , 1e-5f)
 
-#define REDUCE(name, Op) \
-  API void name##_rows_(void *pool, long rows, long n, const float *x, float *y) { \
-    reduce_rows<Op>(POOL, rows, n, [=](long r, long i, auto t) { return load(x + r * n + i, t); }, [=](long r, float v) { y[r] = v; }); \
-  } \
-  API void name##_cols_(void *pool, long outer, long n, long inner, const float *x, float *y) { \
-    reduce_cols<Op>(POOL, outer, n, inner, [=](long o, long k, long i, auto t) { return load(x + (o * n + k) * inner + i, t); }, \
-                    [=](long o, long i, vf v, auto t) { store(y + o * inner + i, v, t); }); \
-  } \
-  API void name##_all_(void *pool, long n, const float *x, float *y) { \
-    *y = reduce_all<Op>(POOL, n, [=](long i, auto t) { return load(x + i, t); }); \
+#define REDUCE(name, Op)                                                                                                    \
+  API void name##_rows_(void* pool, long rows, long n, const float* x, float* y) {                                          \
+    reduce_rows<Op>(                                                                                                        \
+        POOL, rows, n, [=](long r, long i, auto t) { return load(x + r * n + i, t); }, [=](long r, float v) { y[r] = v; }); \
+  }                                                                                                                         \
+  API void name##_cols_(void* pool, long outer, long n, long inner, const float* x, float* y) {                             \
+    reduce_cols<Op>(                                                                                                        \
+        POOL, outer, n, inner, [=](long o, long k, long i, auto t) { return load(x + (o * n + k) * inner + i, t); },        \
+        [=](long o, long i, vf v, auto t) { store(y + o * inner + i, v, t); });                                             \
+  }                                                                                                                         \
+  API void name##_all_(void* pool, long n, const float* x, float* y) {                                                      \
+    *y = reduce_all<Op>(POOL, n, [=](long i, auto t) { return load(x + i, t); });                                           \
   }
-REDUCE(sum, SumOp) REDUCE(prod, ProdOp) REDUCE(max, MaxOp) REDUCE(min, MinOp)
-API void sum_split(void *pool, long n, long inner, const float *x, float *y) {
-  float *work = (float *)malloc(split_work(n, inner) + 4);
-  reduce_cols_split<SumOp>(POOL, n, inner, work, [=](long k, long i, auto t) { return load(x + k * inner + i, t); },
-                           [=](long i, vf v, auto t) { store(y + i, v, t); });
+REDUCE(sum, SumOp)
+REDUCE(prod, ProdOp)
+REDUCE(max, MaxOp)
+REDUCE(min, MinOp)
+API void sum_split(void* pool, long n, long inner, const float* x, float* y) {
+  float* work = (float*)malloc(split_work(n, inner) + 4);
+  reduce_cols_split<SumOp>(
+      POOL, n, inner, work, [=](long k, long i, auto t) { return load(x + k * inner + i, t); },
+      [=](long i, vf v, auto t) { store(y + i, v, t); });
   free(work);
 }
 
 // a: N C H W OH OW kh kw sh sw ph pw dh dw count_pad
-API void pool2d(void *pool, int kind, int channels_first, const long *a, const float *x, float *y) {
+API void pool2d(void* pool, int kind, int channels_first, const long* a, const float* x, float* y) {
   PoolShape s{a[0], a[1], a[2], a[3], a[4], a[5], (int)a[6], (int)a[7], (int)a[8], (int)a[9], (int)a[10], (int)a[11]};
   s.dh = (int)a[12], s.dw = (int)a[13], s.count_pad = a[14] != 0, s.ph_end = s.ph, s.pw_end = s.pw;
   const long C = s.C;
@@ -64,25 +80,33 @@ API void pool2d(void *pool, int kind, int channels_first, const long *a, const f
   else if (channels_first) pool2d_nchw<SumOp>(POOL, s, x, first);
   else pool2d_nhwc<SumOp>(POOL, s, x, last);
 }
-API void gather(void *pool, long n, long width, long limit, const int64_t *idx, const float *table, float *y) {
-  gather_rows(POOL, n, width, limit, [=](long i) { return (long)idx[i]; },
-              [=](long i, long r, long j, auto t) { store(y + i * width + j, load(table + r * width + j, t), t); });
+API void gather(void* pool, long n, long width, long limit, const int64_t* idx, const float* table, float* y) {
+  gather_rows(
+      POOL, n, width, limit, [=](long i) { return (long)idx[i]; },
+      [=](long i, long r, long j, auto t) { store(y + i * width + j, load(table + r * width + j, t), t); });
 }
-API void scatter(void *pool, long n, long width, long limit, const int64_t *idx, const float *x, float *table) {
-  scatter_add_rows(POOL, n, width, limit, [=](long i) { return (long)idx[i]; }, [=](long i, long j, auto t) { return load(x + i * width + j, t); },
-                   table);
+API void scatter(void* pool, long n, long width, long limit, const int64_t* idx, const float* x, float* table) {
+  scatter_add_rows(
+      POOL, n, width, limit, [=](long i) { return (long)idx[i]; },
+      [=](long i, long j, auto t) { return load(x + i * width + j, t); }, table);
 }
 template <class T>
-static void turn(void *pool, long batch, long rows, long cols, const void *x, void *y) {
-  transpose_batched(POOL, batch, rows, cols, (const T *)x, cols, rows * cols, (T *)y, rows, rows * cols);
+static void turn(void* pool, long batch, long rows, long cols, const void* x, void* y) {
+  transpose_batched(POOL, batch, rows, cols, (const T*)x, cols, rows * cols, (T*)y, rows, rows * cols);
 }
-API void turn4(void *pool, long batch, long rows, long cols, const void *x, void *y) { turn<float>(pool, batch, rows, cols, x, y); }
-API void turn2(void *pool, long batch, long rows, long cols, const void *x, void *y) { turn<uint16_t>(pool, batch, rows, cols, x, y); }
-API void turn8(void *pool, long batch, long rows, long cols, const void *x, void *y) { turn<double>(pool, batch, rows, cols, x, y); }
+API void turn4(void* pool, long batch, long rows, long cols, const void* x, void* y) {
+  turn<float>(pool, batch, rows, cols, x, y);
+}
+API void turn2(void* pool, long batch, long rows, long cols, const void* x, void* y) {
+  turn<uint16_t>(pool, batch, rows, cols, x, y);
+}
+API void turn8(void* pool, long batch, long rows, long cols, const void* x, void* y) {
+  turn<double>(pool, batch, rows, cols, x, y);
+}
 
 // Counts how often each part ran: `regions` parallel regions, from inside one another when `nested`.
-API void count_parts(void *pool, long regions, int nested, long total, long *count) {
-  ThreadPool &p = POOL;
+API void count_parts(void* pool, long regions, int nested, long total, long* count) {
+  ThreadPool& p = POOL;
   for (long r = 0; r < regions; r++)
     parallel_for(p, total, 1, [&](long b, long e) {
       for (long i = b; i < e; i++) {
@@ -92,13 +116,13 @@ API void count_parts(void *pool, long regions, int nested, long total, long *cou
     });
 }
 // Counts how often each item of each part was taken, in `regions` regions; the first part's items are slow.
-API void count_items(void *pool, long regions, int parts, int items, long *count) {
+API void count_items(void* pool, long regions, int parts, int items, long* count) {
   struct Taken { long items = 0; };
   for (long r = 0; r < regions; r++)
-    share_out<Taken>(POOL, parts, items, [&](int part, int item, Taken &taken) {
+    share_out<Taken>(POOL, parts, items, [&](int part, int item, Taken& taken) {
       for (int i = 0; part == 0 && i < 1000; i++) cpu_relax();
       taken.items++;
       __atomic_add_fetch(count + (long)part * items + item, taken.items > 0, __ATOMIC_RELAXED);
     });
 }
-API void set_threads(void *pool, int n) { POOL.set_threads(n); }
+API void set_threads(void* pool, int n) { POOL.set_threads(n); }

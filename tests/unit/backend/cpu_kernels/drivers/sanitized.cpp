@@ -8,30 +8,31 @@
 
 template <class T = float>
 struct Heap {
-  T *p;
-  explicit Heap(long n) : p((T *)malloc((n ? n : 1) * sizeof(T))) {
+  T* p;
+  explicit Heap(long n) : p((T*)malloc((n ? n : 1) * sizeof(T))) {
     for (long i = 0; i < n; i++) {
       if constexpr (sizeof(T) == 4) p[i] = (T)((i * 7919 % 201) * 0.01 - 1.0);
-      else memset((void *)(p + i), (int)(i % 60), sizeof(T));
+      else memset((void*)(p + i), (int)(i % 60), sizeof(T));
     }
   }
   ~Heap() { free(p); }
-  operator T *() { return p; }
+  operator T*() { return p; }
 };
 
-static void convolutions(void *pool) {
+static void convolutions(void* pool) {
   const long cases[][16] = {
-      {1, 6, 6, 16, 6, 6, 16, 1, 1, 1, 1, 0, 0, 1, 1, 1},   {2, 9, 7, 5, 9, 7, 7, 3, 3, 1, 1, 1, 1, 1, 1, 1},
-      {1, 10, 8, 6, 5, 4, 8, 3, 3, 2, 2, 1, 1, 1, 1, 2},    {1, 17, 30, 20, 17, 30, 33, 5, 5, 1, 1, 2, 2, 1, 1, 1},
+      {1, 6, 6, 16, 6, 6, 16, 1, 1, 1, 1, 0, 0, 1, 1, 1},     {2, 9, 7, 5, 9, 7, 7, 3, 3, 1, 1, 1, 1, 1, 1, 1},
+      {1, 10, 8, 6, 5, 4, 8, 3, 3, 2, 2, 1, 1, 1, 1, 2},      {1, 17, 30, 20, 17, 30, 33, 5, 5, 1, 1, 2, 2, 1, 1, 1},
       {1, 12, 20, 16, 12, 20, 40, 3, 3, 1, 1, 2, 2, 2, 2, 1}, {2, 31, 40, 3, 16, 20, 17, 7, 7, 2, 2, 3, 3, 1, 1, 1},
       {1, 5, 34, 8, 2, 17, 20, 2, 2, 2, 2, 0, 0, 1, 1, 1}};
-  for (auto &a : cases) {
+  for (auto& a : cases) {
     ConvShape s = shape(a);
     Heap<> x(s.N * s.H * s.W_in * s.C), w(s.OC * s.K()), b(s.OC), y(s.N * s.OH * s.OW * s.OC), dw(s.OC * s.K());
     conv(pool, 0, a, x, w, b, y);
     conv(pool, 1, a, x, w, b, y);
     conv_bf16(pool, a, x, w, y);
-    if (s.kh == 3 && s.kw == 3 && s.sh == 1 && s.dh == 1 && s.groups == 1) conv(pool, 2, a, x, w, b, y), conv(pool, 4, a, x, w, b, y);
+    if (s.kh == 3 && s.kw == 3 && s.sh == 1 && s.dh == 1 && s.groups == 1)
+      conv(pool, 2, a, x, w, b, y), conv(pool, 4, a, x, w, b, y);
     input_grad(pool, a, y, w, x);
     weight_grad(pool, a, x, y, dw);
   }
@@ -39,9 +40,9 @@ static void convolutions(void *pool) {
   Heap<> x(9 * 11 * 20), w(180), b(20), y(9 * 11 * 20);
   conv(pool, 5, d, x, w, b, y);
 }
-static void products(void *pool) {
+static void products(void* pool) {
   const long cases[][3] = {{1, 1, 1}, {1, 33, 17}, {3, 31, 5}, {7, 40, 33}, {15, 96, 31}, {29, 100, 130}, {57, 34, 1024}};
-  for (auto &c : cases) {
+  for (auto& c : cases) {
     long M = c[0], N = c[1], K = c[2];
     Heap<> a(M * K), b(K * N), bias(N), out(M * N), wide(2 * K * N);
     Heap<bf16> ah(M * K), bh(K * N);
@@ -65,16 +66,17 @@ static void products(void *pool) {
     product_batched(pool, 3, M, N, K, a3, b3, 0, 1, out3);
   }
 }
-static void rows(void *pool) {
+static void rows(void* pool) {
   for (long n : {1L, 3L, 17L, 65L, 130L}) {
     Heap<> x(40 * n), y(40 * n), z(40 + n);
     softmax(pool, 40, n, x, y), log_softmax(pool, 40, n, x, y), layer_norm(pool, 40, n, x, y), rms_norm(pool, 40, n, x, y);
-    sum_rows_(pool, 40, n, x, z), max_rows_(pool, 40, n, x, z), sum_cols_(pool, 1, 40, n, x, z), min_cols_(pool, 1, 40, n, x, z);
+    sum_rows_(pool, 40, n, x, z), max_rows_(pool, 40, n, x, z), sum_cols_(pool, 1, 40, n, x, z),
+        min_cols_(pool, 1, 40, n, x, z);
     sum_all_(pool, 40 * n, x, z), sum_split(pool, 40, n, x, z);
     turn4(pool, 1, 40, n, x, y), turn2(pool, 2, 40, n, x, y);
   }
   const long pools[][15] = {{2, 20, 9, 11, 5, 6, 3, 3, 2, 2, 1, 1, 1, 1, 1}, {1, 5, 7, 6, 5, 4, 3, 3, 1, 1, 1, 1, 2, 2, 0}};
-  for (auto &a : pools) {
+  for (auto& a : pools) {
     Heap<> x(a[0] * a[1] * a[2] * a[3]), y(a[0] * a[1] * a[4] * a[5]);
     for (int i = 0; i < 4; i++) pool2d(pool, i / 2, i % 2, a, x, y);
   }
@@ -82,15 +84,19 @@ static void rows(void *pool) {
   for (int i = 0; i < 50; i++) idx[i] = i % 22 - 11;
   Heap<> table(11 * 70), out(50 * 70);
   gather(pool, 50, 70, 11, idx, table, out), scatter(pool, 50, 70, 11, idx, out, table);
-  const long att[][9] = {{1, 3, 3, 20, 20, 16, 16, 0, 0}, {2, 4, 2, 37, 53, 41, 24, 1, 0}, {1, 2, 1, 15, 1100, 8, 17, 0, 0}, {1, 2, 2, 5, 40, 16, 16, 1, 1}};
-  for (auto &d : att) {
-    Heap<> q(d[0] * d[3] * d[1] * d[5]), k(d[0] * d[4] * d[2] * d[5]), v(d[0] * d[4] * d[2] * d[6]), m(d[0] * d[3] * d[4]), o(d[0] * d[3] * d[1] * d[6]);
+  const long att[][9] = {{1, 3, 3, 20, 20, 16, 16, 0, 0},
+                         {2, 4, 2, 37, 53, 41, 24, 1, 0},
+                         {1, 2, 1, 15, 1100, 8, 17, 0, 0},
+                         {1, 2, 2, 5, 40, 16, 16, 1, 1}};
+  for (auto& d : att) {
+    Heap<> q(d[0] * d[3] * d[1] * d[5]), k(d[0] * d[4] * d[2] * d[5]), v(d[0] * d[4] * d[2] * d[6]), m(d[0] * d[3] * d[4]),
+        o(d[0] * d[3] * d[1] * d[6]);
     attend_f32(pool, d, 0.3f, q, k, v, m, o), attend_bf16(pool, d, 0.3f, q, k, v, nullptr, o);
   }
 }
 
 int main() {
-  void *pool = pool_new(2);
+  void* pool = pool_new(2);
   convolutions(pool);
   products(pool);
   rows(pool);
