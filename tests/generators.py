@@ -482,7 +482,7 @@ def by_sample(m: Maker) -> None:
         found = None
         if i == 0 and tame and array.dtype.kind == "f":
             shape = array.shape
-            found = m.real(lambda e, shape=shape: e.shape == shape and e.size < 4)  # type: ignore[misc]
+            found = m.real(lambda e, shape=shape: e.shape == shape and e.size < 4)
         exact = exact and (found is None or found.exact)
         operands.append(found.expr if found is not None else m.source(array))
     attrs = {k: m.dtype if v in ("float64", "float32") else v for k, v in sample.attrs.items()}

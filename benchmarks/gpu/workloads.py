@@ -10,79 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-
-class Mlp(nn.Module):
-    """Two layers with GELU, a residual and a layer norm."""
-
-    def __init__(self, size: int) -> None:
-        super().__init__()
-        self.first = nn.Linear(size, 4 * size)
-        self.second = nn.Linear(4 * size, size)
-        self.norm = nn.LayerNorm(size)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.norm(self.second(F.gelu(self.first(x))) + x)
-        return out
-
-
-class Attention(nn.Module):
-    """Self-attention written out: three projections, scores with a mask, softmax."""
-
-    def __init__(self, size: int = 768, heads: int = 12) -> None:
-        super().__init__()
-        self.heads, self.dim = heads, size // heads
-        self.q, self.k, self.v = (nn.Linear(size, size) for _ in range(3))
-
-    def _split(self, x: Tensor) -> Tensor:
-        batch, length, _ = x.shape
-        return x.view(batch, length, self.heads, self.dim).transpose(1, 2)
-
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        q, k, v = self._split(self.q(x)), self._split(self.k(x)), self._split(self.v(x))
-        weights = torch.softmax(q @ k.transpose(-1, -2) / self.dim**0.5 + mask, -1)
-        return (weights @ v).transpose(1, 2).reshape(x.shape)
-
-
-class Block(nn.Module):
-    """Two convolutions with batch norms around a shortcut."""
-
-    def __init__(self, channels: int, filters: int, stride: int = 1) -> None:
-        super().__init__()
-        self.conv1 = nn.Conv2d(channels, filters, 3, stride, 1, bias=False)
-        self.bn1 = nn.BatchNorm2d(filters)
-        self.conv2 = nn.Conv2d(filters, filters, 3, 1, 1, bias=False)
-        self.bn2 = nn.BatchNorm2d(filters)
-        self.shortcut: nn.Module = nn.Identity()
-        if stride != 1 or channels != filters:
-            self.shortcut = nn.Sequential(
-                nn.Conv2d(channels, filters, 1, stride, bias=False), nn.BatchNorm2d(filters)
-            )
-
-    def forward(self, x: Tensor) -> Tensor:
-        y = F.relu(self.bn1(self.conv1(x)))
-        return F.relu(self.bn2(self.conv2(y)) + self.shortcut(x))
-
-
-class ResNet18(nn.Module):
-    """Eight blocks between a stem and a classifier."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.stem = nn.Sequential(
-            nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64), nn.ReLU(),
-            nn.MaxPool2d(3, 2, 1),
-        )  # fmt: skip
-        blocks: list[nn.Module] = []
-        channels = 64
-        for filters, stride in ((64, 1), (128, 2), (256, 2), (512, 2)):
-            blocks += [Block(channels, filters, stride), Block(filters, filters)]
-            channels = filters
-        self.blocks = nn.Sequential(*blocks)
-        self.classify = nn.Linear(512, 1000)
-
-    def forward(self, x: Tensor) -> Tensor:
-        out: Tensor = self.classify(self.blocks(self.stem(x)).mean((2, 3)))
-        return out
+from cpu.models import Mlp, ResNet, SelfAttention
 
 
 class Encoder(nn.Module):
@@ -123,7 +51,7 @@ class Workload:
         model = self.model().to("cuda").to(dtype).eval()
         inputs = tuple(x.to("cuda").to(dtype) for x in self.inputs())
         if self.images:
-            model = model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+            model = model.to(memory_format=torch.channels_last)
             inputs = tuple(x.to(memory_format=torch.channels_last) for x in inputs)
         return model, inputs
 
@@ -134,14 +62,16 @@ def _mlp(batch: int, size: int, floor: float) -> Workload:
 
 def _attention(batch: int, length: int, floor: float) -> Workload:
     return Workload(
-        Attention,
+        SelfAttention,
         lambda: (torch.randn(batch, length, 768), torch.randn(batch, 1, 1, length)),
         floor,
     )
 
 
 def _resnet(batch: int, floor: float) -> Workload:
-    return Workload(ResNet18, lambda: (torch.randn(batch, 3, 224, 224),), floor, images=True)
+    return Workload(
+        lambda: ResNet(18), lambda: (torch.randn(batch, 3, 224, 224),), floor, images=True
+    )
 
 
 def _bert(batch: int, floor: float) -> Workload:

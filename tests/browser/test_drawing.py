@@ -258,8 +258,8 @@ def texts(v: Any) -> list[tuple[str, float, float, float, float]]:
     svg = v.page.evaluate("() => window.glasshouse.view.toSvg(false)")
     found = []
     for mark in re.findall(r"<text [^>]*>[^<]*</text>", svg):
-        x, y = (float(re.search(rf' {k}="([^"]*)"', mark).group(1)) for k in "xy")  # type: ignore[union-attr]
-        size = float(re.search(r'font-size[:=]"?([\d.]+)', mark).group(1))  # type: ignore[union-attr]
+        x, y = (float(re.search(rf' {k}="([^"]*)"', mark).group(1)) for k in "xy")
+        size = float(re.search(r'font-size[:=]"?([\d.]+)', mark).group(1))
         found.append((re.sub("<[^>]*>", "", mark), x, y, size, 0.0))
     return found
 

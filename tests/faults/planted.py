@@ -58,7 +58,7 @@ def twisted(patch: Patch, rule: str, change: Callable[[Any, Node, Rewriter], Any
             return None
 
         def new() -> Any:
-            made = match.new() if callable(match.new) else rw.expr(match.new)  # type: ignore[arg-type]
+            made = match.new() if callable(match.new) else rw.expr(match.new)
             return change(made, node, rw)
 
         return replace(match, new=new)
@@ -443,7 +443,7 @@ def running_variance_is_off(patch: Patch) -> None:
 # ----------------------------------------------------------------------------------------- planner
 @fault("chain", "memory: two live buffers overlap", "pass: plan_memory", "kernel: k")
 def all_buffers_lie_at_the_beginning(patch: Patch) -> None:
-    def place(buffers: list[arena.Buffer]) -> int:
+    def place(buffers: list[arena.ArenaBlock]) -> int:
         for buffer in buffers:
             buffer.offset = 0
         return max((b.size for b in buffers), default=0)
@@ -455,7 +455,7 @@ def all_buffers_lie_at_the_beginning(patch: Patch) -> None:
 def a_value_dies_one_step_too_early(patch: Patch) -> None:
     was = plan_memory.place
 
-    def place(buffers: list[arena.Buffer]) -> int:
+    def place(buffers: list[arena.ArenaBlock]) -> int:
         for buffer in buffers:
             buffer.end = max(buffer.begin, buffer.end - 1)
         return was(buffers)
@@ -467,7 +467,7 @@ def a_value_dies_one_step_too_early(patch: Patch) -> None:
 def sizes_are_counted_too_small(patch: Patch) -> None:
     was = plan_memory.place
 
-    def place(buffers: list[arena.Buffer]) -> int:
+    def place(buffers: list[arena.ArenaBlock]) -> int:
         for buffer in buffers:
             buffer.size //= 2
         return was(buffers) * 2

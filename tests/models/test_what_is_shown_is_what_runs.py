@@ -294,7 +294,7 @@ def test_a_difference_on_either_side_is_found(change: str, compiled: Callable[..
         field = {"variant": "winograd4"} if change == "variant" else {"slot": rows[at].slot + 1}
         rows[at] = replace(rows[at], **field)
         real = graph.table
-        graph.table = lambda kind: rows if kind is type(rows[0]) else real(kind)  # type: ignore[assignment,method-assign]
+        graph.table = lambda kind: rows if kind is type(rows[0]) else real(kind)
         main = module.source.main
     assert list(differences(recording, main))
 

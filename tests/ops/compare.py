@@ -51,7 +51,7 @@ def compare(
     weights = {i: rng.uniform(0.5, 1.5, results[i].shape) for i in smooth}
     total = sum((wanted[i] * torch.from_numpy(w)).sum() for i, w in weights.items())
     leaves = [t for t in tensors if t.requires_grad]
-    slopes = torch.autograd.grad(total, leaves, materialize_grads=True)  # type: ignore[arg-type]
+    slopes = torch.autograd.grad(total, leaves, materialize_grads=True)
     backward = pullback(graph)
     verify(backward)
     found = run(backward, [*arrays, *weights.values()])

@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -64,7 +65,7 @@ def ablate(
             refused.append(f"{name}: {error.message}")
     tell(f"{rounds} turns of {len(built)} programs")
     arrays = whole.arguments(inputs)
-    times = take_turns([lambda m=m: m.run_flat(arrays) for _, m, _ in built], rounds)  # type: ignore[misc]
+    times = take_turns([partial(m.run_flat, arrays) for _, m, _ in built], rounds)
     truth = values_of(graph, arrays, whole.held())
     out = [
         _row(name, module, took, times[:, i], times[:, 0], arrays, truth)

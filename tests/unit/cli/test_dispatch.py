@@ -21,9 +21,9 @@ def with_command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], i
 
     def install(work: Callable[[str], int]) -> None:
         module = ModuleType("glasshouse.cli.probe")
-        module.HELP = "a command of this test"  # type: ignore[attr-defined]
-        module.add_arguments = lambda parser: parser.add_argument("file")  # type: ignore[attr-defined]
-        module.run = lambda args: work(args.file)  # type: ignore[attr-defined]
+        module.HELP = "a command of this test"
+        module.add_arguments = lambda parser: parser.add_argument("file")
+        module.run = lambda args: work(args.file)
         monkeypatch.setitem(sys.modules, module.__name__, module)
         real = cli.build_parser
         monkeypatch.setattr(cli, "build_parser", lambda: real(["probe"]))

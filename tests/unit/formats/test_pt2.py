@@ -266,7 +266,7 @@ def test_a_real_export(tmp_path: Path) -> None:
         def forward(self, x: Any) -> Any:
             return torch.cond(x.sum() > 0, lambda a: a * 2, lambda a: a - 1, (self.fc(x),))
 
-    class Model(torch.nn.Module):  # type: ignore[misc, name-defined]
+    class Model(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.enc = torch.nn.ModuleList([Block(), Block()])

@@ -206,7 +206,7 @@ TRIES: dict[str, tuple[Callable[[Module], Any], str]] = {
     "watch": (lambda m: m.watch([X, I.float()], print),
               "i must be int64[3], got float32[3]\n  give its to(torch.int64)"),
     "count": (
-        lambda m: m.benchmark_with_tensors([X, I], count="ten"),  # type: ignore[arg-type]
+        lambda m: m.benchmark_with_tensors([X, I], count="ten"),
         "count is how often to run, an int from 1 on, got 'ten'",
     ),
 }  # fmt: skip

@@ -9,6 +9,7 @@ import jsonschema
 import pytest
 
 from glasshouse import cli
+from glasshouse.record.reader import GraphView, Recording
 from glasshouse.record.schema import KernelRow, RejectRow, Text, TimeRow
 from glasshouse.record.writer import RecordingBuilder
 from glasshouse.show.alarms import alarms
@@ -21,7 +22,7 @@ ROOT = Path(__file__).parents[3]
 LAYERS = 6
 
 
-def recorded(slow: int = -1, fused: bool = True, scale: float = 1.0) -> object:
+def recorded(slow: int = -1, fused: bool = True, scale: float = 1.0) -> Recording:
     """Six equal layers of a product and a norm; one may be slow, or come apart."""
     made = RecordingBuilder("layers")
     made.facts.update({"limit float32": "100 GFLOP/s", "limit read": "10 GB/s",
@@ -108,5 +109,5 @@ def test_limits_are_shares_or_ratios() -> None:
         cli.main(["diff", "a", "b", "--max-slower", "fast"])
 
 
-def _of(recording: object) -> tuple[object, object]:
-    return recording, recording.graphs[0]  # type: ignore[attr-defined]
+def _of(recording: Recording) -> tuple[Recording, GraphView]:
+    return recording, recording.graphs[0]
