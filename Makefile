@@ -167,8 +167,8 @@ gallery: $(DEV)
 	@$(BIN)/python tools/viewer_bundle.py
 	@CHROMIUM=$$(tools/ensure_chromium.sh) $(BIN)/python benchmarks/viewer/gallery/run.py $(ARGS)
 
-# The documentation as a site, in build/site; a warning is an error.
-docs: $(BASE)
+# The documentation as a site, in build/site; a warning is an error. Its notebooks run in Jupyter.
+docs: $(TORCH)
 	$(PIP) install -q -c constraints.txt -e '.[docs]'
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(say) "build/site/index.html"
