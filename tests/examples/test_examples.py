@@ -10,13 +10,16 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
+LONG = {"trace_training.py"}  # compiles ResNet-18 twice; test_results.py runs it with less
 
 
 def test_there_are_examples() -> None:
     assert SCRIPTS
 
 
-@pytest.mark.parametrize("script", SCRIPTS)
+@pytest.mark.parametrize(
+    "script", [pytest.param(s, marks=pytest.mark.slow if s in LONG else ()) for s in SCRIPTS]
+)
 def test_runs(script: str, tmp_path: Path) -> None:
     """Started elsewhere: an example must not rely on the folder it is started in."""
     done = subprocess.run(

@@ -27,29 +27,33 @@ from ops.samples.sample import Sample
 _LOOSER = {"float64": 100.0, "float32": 20.0, "float16": 4.0, "bfloat16": 4.0}
 
 
-def _cases() -> dict[str, list[tuple[str, Sample, str]]]:
+def _cases(every: bool) -> dict[str, list[tuple[str, Sample, str]]]:
+    """By family: all element types on an op's first sample, on others float64 or float32 in turns
+    (`every`: both), because each of them is a kernel to compile."""
     out: dict[str, list[tuple[str, Sample, str]]] = defaultdict(list)
     for name, samples in SAMPLES.items():
         op = op_named(name)
         if op.kind is Kind.SOURCE:
             continue
-        # Every element type on the first sample, the first two (float64 and float32) on the others.
         for position, sample in enumerate(samples):
-            for dtype in sample.dtypes if position == 0 else sample.dtypes[:2]:
+            wide = sample.dtypes[:2]
+            others = wide if every else [wide[position % len(wide)]]
+            for dtype in sample.dtypes if position == 0 else others:
                 out[op.family].append((name, sample, dtype))
     return out
 
 
-CASES = _cases()
+CASES = {every: _cases(every) for every in (False, True)}
 
 
-@pytest.mark.parametrize("family", sorted(CASES))
-def test_samples_equal_the_reference(family: str) -> None:
+@pytest.mark.parametrize("family", sorted(CASES[False]))
+@pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_samples_equal_the_reference(family: str, every: bool) -> None:
     builder = GraphBuilder()
     arrays: list[np.ndarray] = []
     outputs = []
     names: list[tuple[str, str, float]] = []
-    for name, sample, dtype in CASES[family]:
+    for name, sample, dtype in CASES[every][family]:
         op = op_named(name)
         inputs = typed_inputs(sample, dtype)
         types = types_of(inputs, {})

@@ -30,6 +30,18 @@ class Volumes(nn.Module):
         return self.last(torch.relu(self.tall(x)))
 
 
+class Planes(nn.Module):
+    """The two most usual of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.Conv3d(3, 12, 3, padding=1)
+        self.up = nn.ConvTranspose3d(12, 5, 2, stride=2)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.up(torch.relu(self.first(x)))
+
+
 class Channels(nn.Module):
     """Every channel by itself: steps, dilation, padding, one and two axes."""
 
@@ -46,10 +58,15 @@ class Channels(nn.Module):
         return self.line(torch.relu(self.up(self.thin(x))).flatten(2))
 
 
-_CASES = {"volumes": (Volumes, (2, 3, 7, 9, 10)), "channels": (Channels, (2, 19, 13, 17))}
+_CASES = {
+    "planes": (Planes, (2, 3, 7, 9, 10)),
+    "volumes": (Volumes, (2, 3, 7, 9, 10)),
+    "channels": (Channels, (2, 19, 13, 17)),
+}
+_NAMES = ["planes", pytest.param("volumes", marks=pytest.mark.slow), "channels"]
 
 
-@pytest.mark.parametrize("name", _CASES)
+@pytest.mark.parametrize("name", _NAMES)
 def test_values_and_gradients(name: str) -> None:
     make, shape = _CASES[name]
     torch.manual_seed(0)
