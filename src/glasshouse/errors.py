@@ -100,6 +100,10 @@ class InParts(UserWarning):
     """A model that is compiled in parts, because the way through it depends on data."""
 
 
+class NotCompiled(UserWarning):
+    """A model of which torch.compile compiles nothing."""
+
+
 class OnReference(RuntimeWarning):
     """A graph, or a body in one, that the reference executor runs, slowly: it is not compiled."""
 

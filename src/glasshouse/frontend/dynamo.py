@@ -24,6 +24,7 @@ from glasshouse.frontend.torch.dynamo_names import own_paths, weight_names
 from glasshouse.frontend.torch.execute import EXECUTORS, Runner, compiled
 from glasshouse.frontend.torch.graph_module import import_graph_module
 from glasshouse.frontend.torch.held import HeldModules
+from glasshouse.frontend.torch.left_eager import watch
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.ir.graph import Graph
 
@@ -47,6 +48,7 @@ class Compiled:
 
 
 _COMPILED: list[Compiled] = []
+watch()
 
 
 def compiled_graphs() -> list[Compiled]:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from glasshouse.errors import ExecutionError, TypeMismatch
-from glasshouse.ir.attrs import ANY, STR, Attr
+from glasshouse.ir.attrs import ANY, DIM, STR, Attr
 from glasshouse.ir.op import Kind, NoGradient
 from glasshouse.ir.types import TensorType
 from glasshouse.ops.declare import op
@@ -48,5 +48,6 @@ opaque = op(
     vjp=NoGradient("what it computes is not known here"),
     doc="A computation known by name only; `call` takes and gives arrays.",
     target=STR, arguments=STR("", "operands that are no tensors, as text"), call=ANY(None),
-    types=TYPES,
+    types=TYPES, group=STR("", "of processes that take part, for a collective"),
+    bytes=DIM(0, "that a collective brings together"),
 )  # fmt: skip

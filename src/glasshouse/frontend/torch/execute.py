@@ -66,7 +66,8 @@ class Runner:
         """The model's results, flat, for its flat arguments; written arguments are written to."""
         module = self.module if self._held is None else self._held.module(flat)
         given = [flat[i] for i in self.captured.inputs]
-        if module is not None and self._plain and all(type(x) is torch.Tensor for x in given):
+        tensors = bool(given) and all(type(x) is torch.Tensor for x in given)
+        if module is not None and self._plain and tensors:  # results are what arguments are
             return list(module.run_flat(given))
         outputs = self._run(module, [_operand(x) for x in given])
         for number, place in self.captured.written:

@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from glasshouse.errors import CaptureError
-from glasshouse.frontend.torch import given_gradient, higher_order, symbolic
+from glasshouse.frontend.torch import collectives, given_gradient, higher_order, symbolic
 from glasshouse.frontend.torch.call import AtenCall, Env, written_arguments
 from glasshouse.frontend.torch.dims import Symbols
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
@@ -113,7 +113,11 @@ class Importer:
             return given_gradient.convert(self, node, env)
         if schema.name in _IGNORED or (not node.users and not schema.is_mutable):
             return None
+        if collectives.is_collective(node) and "wait" in schema.name:
+            return env[node.args[0]]  # the slot of a collective waits when it is read
         args, kwargs = self.values(list(node.args), env), self.values(dict(node.kwargs), env)
+        if collectives.is_collective(node):
+            return collectives.started(self, node, args, kwargs)
         if not any(hasattr(a, "builder") for a in args):
             args = self._tensors(schema, args)
         return call_slots(

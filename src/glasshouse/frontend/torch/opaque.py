@@ -23,6 +23,9 @@ from glasshouse.ir.op import REGISTRY
 from glasshouse.ir.types import TensorType, tensor_type
 from glasshouse.runtime.tensor_memory import tensor_array
 
+COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
+"""Namespaces of ops of torch.distributed; each returns before its result is there."""
+
 _KEPT = (torch.dtype, torch.device, torch.layout, torch.memory_format)
 
 
@@ -45,16 +48,26 @@ class TorchCall:
     results: tuple[int, ...] = ()  # which of its results count
 
     def __call__(self, *arrays: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
-        op = reduce(getattr, self.target.split("."), torch.ops)
-        args = _filled(self.args, arrays)
-        kwargs = _filled(self.kwargs, arrays)
-        with torch.no_grad():
-            out = op(*args, **kwargs)
-        flat = flat_tensors(out)
+        args, kwargs = self._arguments(arrays)
+        flat = flat_tensors(self._called(args, kwargs))
         many = [flat[i] for i in self.results] + flat_tensors(
             [_at(args, kwargs, w) for w in self.written]
         )
-        return tuple(_array(t) for t in many)
+        if self.target.partition(".")[0] in COLLECTIVES:
+            many = [torch.ops._c10d_functional.wait_tensor(t) for t in many]
+        return tuple(as_array(t) for t in many)
+
+    def called(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
+        """What the op gives, as PyTorch gives it."""
+        return self._called(*self._arguments(arrays))
+
+    def _arguments(self, arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[Any, Any]:
+        return _filled(self.args, arrays), _filled(self.kwargs, arrays)
+
+    def _called(self, args: Any, kwargs: Any) -> Any:
+        op = reduce(getattr, self.target.split("."), torch.ops)
+        with torch.no_grad():
+            return op(*args, **kwargs)
 
 
 def _at(args: Sequence[Any], kwargs: dict[str, Any], place: int | str) -> Any:
@@ -87,7 +100,8 @@ def flat_tensors(out: Any) -> list[torch.Tensor]:
     return []
 
 
-def _array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+def as_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
+    """A tensor as opaque nodes give it: complex numbers as pairs, bfloat16 as float32."""
     found = tensor.detach().resolve_conj().resolve_neg()
     if found.dtype in COMPLEX_PARTS:
         found = torch.view_as_real(found)
@@ -97,7 +111,7 @@ def _array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
 
 
 # ------------------------------------------------------------------------------- making such nodes
-class _Operands:
+class Operands:
     """Takes the operands out of an op's arguments."""
 
     def __init__(self, builder: GraphBuilder) -> None:
@@ -143,7 +157,7 @@ def opaque_call(
     `read` is `val` with None for results that nothing reads: PyTorch does not always keep to the
     type that it gives for them.
     """
-    operands = _Operands(builder)
+    operands = Operands(builder)
     template = tuple(operands.template(a) for a in args)
     named = {k: operands.template(v) for k, v in kwargs.items()}
     in_place = [r.alias_info is not None for r in target._schema.returns]
@@ -156,7 +170,7 @@ def opaque_call(
             f"{name_of(target)} gives a sparse tensor, which a graph cannot hold", builder.where(),
             "compute with dense tensors (to_dense)",
         )  # fmt: skip
-    types = [_type(results[i], symbols) for i in numbers]
+    types = [type_of(results[i], symbols) for i in numbers]
     targets = [_at(args, kwargs, w) for w in written]
     types += [t.type for t in targets]
     if not types:
@@ -167,7 +181,7 @@ def opaque_call(
         operands.handles,
         {
             "target": name_of(target),
-            "arguments": _shown(template, named),
+            "arguments": shown(template, named),
             "call": call,
             "types": types,
         },
@@ -185,7 +199,8 @@ def name_of(target: Any) -> str:
     return str(target)
 
 
-def _type(tensor: Any, symbols: Symbols) -> TensorType:
+def type_of(tensor: Any, symbols: Symbols) -> TensorType:
+    """The type that a tensor has in a graph."""
     shape = symbols.shape(tensor.shape)
     if tensor.dtype in COMPLEX_PARTS:
         shape = (*shape, 2)
@@ -201,7 +216,9 @@ def _shaped(val: Any, made: Any) -> Any:
     return val if isinstance(val, (bool, int, float)) else None
 
 
-def _shown(args: Any, kwargs: Any) -> str:
+def shown(args: Any, kwargs: Any) -> str:
+    """Arguments as text, operands by number."""
+
     def one(given: Any) -> str:
         if isinstance(given, Hole):
             return f"%{given.number}"

@@ -1,10 +1,5 @@
 """FSDP2 frees and refills parameters by resizing their storages: compiled graphs must let it."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
@@ -12,31 +7,6 @@ from torch import nn
 
 import glasshouse as gh
 from glasshouse.runtime.tensor_memory import tensor_array
-
-
-@pytest.mark.slow
-def test_two_ranks_train_as_in_eager_with_every_graph_compiled(tmp_path):
-    script = Path(__file__).with_name("fsdp_rank.py")
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "GLASSHOUSE_THREADS": "1"}
-    outs = [tmp_path / f"rank{rank}" for rank in range(2)]
-    ranks = [
-        subprocess.Popen(
-            [sys.executable, script, str(rank), "2", str(tmp_path / "store"), str(out)],
-            env=environment, stderr=subprocess.PIPE, text=True,
-        )
-        for rank, out in enumerate(outs)
-    ]  # fmt: skip
-    try:
-        said = [rank.communicate(timeout=300)[1] for rank in ranks]
-    finally:
-        for rank in ranks:
-            rank.kill()
-    assert [rank.returncode for rank in ranks] == [0, 0], "\n".join(said)
-    for out in outs:
-        apart, forward, backward, native = out.read_text().split()
-        assert float(apart) < 1e-6
-        # Both blocks are one graph, the last layer is another; each has a backward graph.
-        assert (forward, backward, native) == ("2", "2", "True")
 
 
 def test_compiling_and_calling_leave_storages_resizable():

@@ -1,0 +1,43 @@
+"""Models train on two ranks as they do in eager, with every graph compiled, on every rank."""
+
+import pytest
+
+from distributed.ranks import run_ranks
+
+# Graphs, forward and backward each, that Dynamo makes of a model: DDP cuts at its buckets (one
+# here), FSDP2 at its hooks, tensor parallel not at all.
+GRAPHS = {
+    "mlp": {"ddp": 1, "fsdp": 2, "tp": 1},
+    "gpt2": {"ddp": 1, "fsdp": 2, "tp": 1},
+    "resnet": {"ddp": 1, "fsdp": 2, "tp": 1},
+}
+
+
+def check(rank, name, steps):
+    for found in rank:
+        forward, backward = (found["phases"].count(p) for p in ("forward", "backward"))
+        assert (forward, backward) == (GRAPHS[name][found["spread"]],) * 2, found
+        assert found["apart"] < 1e-5, found
+        eager, compiled = found["losses"]
+        assert len(eager) == steps
+        assert eager == pytest.approx(compiled, abs=1e-5)
+
+
+def test_layers_on_two_ranks_meet_in_collectives(tmp_path):
+    """The reference executor runs the graphs: no kernel is built, the collectives are real."""
+    case = {"model": "mlp", "spread": ["tp"], "steps": 3, "executor": "reference"}
+    for rank in run_ranks("training_rank.py", tmp_path, case):
+        check(rank, "mlp", 3)
+        (sum_of_parts,) = rank[0]["collectives"]
+        assert sum_of_parts["target"] == "_c10d_functional.all_reduce.default"
+        assert sum_of_parts["group"].endswith("ranks 0 1")
+        assert sum_of_parts["bytes"] == 6 * 32 * 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", GRAPHS)
+def test_two_ranks_train_as_in_eager_with_every_graph_compiled(tmp_path, name):
+    case = {"model": name, "spread": ["ddp", "fsdp", "tp"], "steps": 10, "executor": "compiled"}
+    for rank in run_ranks("training_rank.py", tmp_path, case):
+        check(rank, name, 10)
+        assert all(all(found["compiled"]) for found in rank)

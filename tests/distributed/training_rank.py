@@ -1,0 +1,102 @@
+"""One rank of a training, run by test_training.py: eager, then compiled by glasshouse; what came
+of both is written as JSON."""
+
+import json
+import logging
+import os
+import sys
+from datetime import timedelta
+from pathlib import Path
+
+import torch
+import torch.distributed as dist
+import torch.nn.functional as F
+from torch.distributed.device_mesh import init_device_mesh
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from distributed.models import MODELS, spread
+
+
+def train(name, how, mesh, steps, options=None):
+    """The weights after so many steps, put together from all ranks, and the losses."""
+    torch.manual_seed(0)
+    model = spread(MODELS[name](), how, mesh)
+    run = model
+    if options is not None:
+        run = torch.compile(model, backend="glasshouse", options=options)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    # Ranks that share one batch, or have each its own.
+    random = torch.Generator().manual_seed(7 if how == "tp" else 7 + dist.get_rank())
+    losses = []
+    for _ in range(steps):
+        x, wanted = MODELS[name].batch(random)
+        optimizer.zero_grad()
+        out = run(x)
+        loss = F.cross_entropy(out.flatten(0, -2), wanted.flatten())
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    whole = [p.full_tensor() if hasattr(p, "full_tensor") else p for p in model.parameters()]
+    return [p.detach().clone() for p in whole], losses
+
+
+class Builds(logging.Handler):
+    """Counts the programs that this process built, not those that it found built."""
+
+    def __init__(self):
+        super().__init__()
+        self.count = 0
+        log = logging.getLogger("glasshouse.build")
+        log.addHandler(self)
+        log.setLevel(logging.INFO)
+
+    def emit(self, record):
+        self.count += "files to build" in record.msg
+
+
+def compiling():
+    """Processor seconds of the compilers that this process ran."""
+    spent = os.times()
+    return spent.children_user + spent.children_system
+
+
+def main(rank, world, store, out, case):
+    case = json.loads(case)
+    dist.init_process_group(
+        "gloo", init_method=f"file://{store}", rank=int(rank), world_size=int(world),
+        timeout=timedelta(minutes=8),  # a rank that died is told as that, not as a test that hangs
+    )  # fmt: skip
+    from glasshouse.frontend.dynamo import compiled_graphs, reset
+
+    mesh = init_device_mesh("cpu", (int(world),))
+    found = []
+    for how in case["spread"]:
+        name, steps = case["model"], case["steps"]
+        eager, losses = train(name, how, mesh, steps)
+        reset()
+        torch._dynamo.reset()
+        builds, begin = Builds(), compiling()
+        made, again = train(name, how, mesh, steps, {"executor": case["executor"]})
+        graphs = compiled_graphs()
+        collectives = [
+            {"target": n.attrs["target"], "group": n.attrs["group"], "bytes": n.attrs["bytes"]}
+            for g in graphs
+            for n in g.graph.nodes
+            if n.op.name == "opaque" and n.attrs["bytes"]
+        ]
+        found.append({
+            "spread": how,
+            "apart": max(float((a - b).abs().max()) for a, b in zip(eager, made, strict=True)),
+            "losses": [losses, again],
+            "phases": [g.phase for g in graphs],
+            "compiled": [g.runner.module is not None for g in graphs],
+            "collectives": collectives,
+            "builds": builds.count,
+            "compiling": compiling() - begin,
+        })  # fmt: skip
+    dist.destroy_process_group()
+    Path(out).write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
