@@ -1,4 +1,4 @@
-"""How texts are written into the folder where built code and measurements are kept.
+"""How files are written into the folder where built code and measurements are kept.
 
 A file appears under its name only when it is whole (written beside and renamed), so several
 processes can share the folder, and a killed one leaves nothing but a temporary file, which the next
@@ -17,10 +17,15 @@ from glasshouse.backend.cache_folder import no_room, partial_prefix
 
 def write_whole(path: Path, text: str) -> None:
     """Write a text so that nobody ever reads half of it."""
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: Path, data: bytes) -> None:
+    """Write a file so that nobody ever reads half of it."""
     handle, partial = temporary_file(path)
     try:
-        with os.fdopen(handle, "w") as out:
-            out.write(text)
+        with os.fdopen(handle, "wb") as out:
+            out.write(data)
         os.replace(partial, path)
     except OSError as error:
         raise no_room(path.parent, error) from None

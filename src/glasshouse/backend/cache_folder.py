@@ -25,9 +25,12 @@ _HINT = "set GLASSHOUSE_CACHE to a folder that can be written and has room"
 
 
 def cache_folder() -> Path:
-    """A folder of this user's in GLASSHOUSE_CACHE, or the user's cache folder."""
+    """A folder of this user's in GLASSHOUSE_CACHE, or the user's cache folder.
+
+    The latter too where GLASSHOUSE_CACHE names a store by its URL (`store.py`).
+    """
     named = os.environ.get("GLASSHOUSE_CACHE")
-    if named:
+    if named and "://" not in named:
         return Path(named) / f"user-{_user()}"
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "glasshouse"

@@ -49,10 +49,14 @@ def run(args: Namespace) -> int:
 
 def _look(folder: Path) -> None:
     from glasshouse.backend.cache_size import entries, size_limit
+    from glasshouse.backend.store import described
 
     held = entries(folder)
     files = [path for entry in held for path in entry.files]
     print(folder)
+    behind = described()
+    if behind:
+        print(f"store: {behind['url']}, {'with a key' if behind['keyed'] else 'without a key'}")
     size = sum(e.bytes for e in held)
     print(f"{len(files)} files, {_shown(size)} of at most {_shown(size_limit())}")
     kinds = ((".so", "libraries"), (".o", "objects"), (".cpp", "generated sources"))

@@ -15,6 +15,8 @@ from pathlib import Path
 from glasshouse.backend.base import Backend, Progress
 from glasshouse.backend.cache import hash_text, write_whole
 from glasshouse.backend.cache_folder import made_cache_folder
+from glasshouse.backend.claim import claimed
+from glasshouse.backend.store import fetch, publish
 from glasshouse.lower.choice import Candidate, Choice, Problem, unmeasured
 
 WORTH = 5e7
@@ -47,17 +49,26 @@ class Tuner:
     def __call__(self, problem: Problem, names: Sequence[str], usual: str) -> Choice:
         if problem.op != "conv" or len(names) < 2 or problem.operations < self._worth:
             return unmeasured(names, usual, "usual for such sizes; too small to be measured")
-        measured = self._known.get(problem.key) or _read(self._file(problem), names)
+        file = self._file(problem)
+        measured = self._known.get(problem.key) or _read(file, names)
         if measured is None:
-            measured = self._backend.measure(problem, names, self._progress)
+            with claimed(file):  # ranks that measure at once disturb each other, and may disagree
+                measured = _read(file, names) or self._measured(file, problem, names)
             if measured is None:
                 return unmeasured(names, usual, "usual; the machine was too busy to measure")
-            _write(self._file(problem), problem, measured)
+        self._known[problem.key] = measured
+        return pick(measured, usual, self._tolerance)
+
+    def _measured(
+        self, file: Path, problem: Problem, names: Sequence[str]
+    ) -> list[Candidate] | None:
+        measured = self._backend.measure(problem, names, self._progress)
+        if measured is not None:
+            _write(file, problem, measured)
             if self._progress is not None:
                 count = len(self._known) + 1
                 self._progress(count, count, f"measured {problem.key}")
-        self._known[problem.key] = measured
-        return pick(measured, usual, self._tolerance)
+        return measured
 
     def _file(self, problem: Problem) -> Path:
         key = hash_text(f"{self._backend.identity} {problem.key}")
@@ -80,6 +91,8 @@ def pick(measured: Sequence[Candidate], usual: str, tolerance: float) -> Choice:
 
 def _read(file: Path, names: Sequence[str]) -> list[Candidate] | None:
     try:
+        if not file.exists():
+            fetch(file)
         rows = json.loads(file.read_text())
         found = {str(n): Candidate(str(n), float(s), float(e)) for n, s, e in rows["measured"]}
         return [found[name] for name in names]
@@ -91,3 +104,4 @@ def _write(file: Path, problem: Problem, measured: Sequence[Candidate]) -> None:
     rows = [[c.name, c.seconds, c.error] for c in measured]
     text = json.dumps({"problem": problem.key, "measured": rows})
     write_whole(file, text)
+    publish(file)

@@ -18,6 +18,7 @@ from glasshouse.backend.cache import hash_text, write_whole
 from glasshouse.backend.cpu.cache import compile_into, have
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.toolchain import Toolchain
+from glasshouse.backend.store import fetch, publish
 
 _LONGEST = 4.0  # a batch that takes longer is cut, because the last one to end is waited for
 
@@ -42,8 +43,11 @@ def find_objects(folder: Path, keys: Mapping[str, str]) -> dict[str, Path]:
     found: dict[str, Path] = {}
     whole: dict[Path, bool] = {}
     for key in keys.values():
+        note = folder / f"{key}.in"
+        if not note.exists() and not fetch(note):
+            continue
         try:
-            path = folder / f"{(folder / f'{key}.in').read_text().strip()}.o"
+            path = folder / f"{note.read_text().strip()}.o"
         except (OSError, UnicodeDecodeError):
             continue
         if path not in whole:
@@ -83,7 +87,9 @@ def compile_batch(tools: Toolchain, folder: Path, batch: Batch) -> Path:
     target = folder / f"{key}.o"
     compile_text(tools, target, "".join(batch.texts.values()), batch.name, batch.level)
     for kernel in batch.texts:
-        write_whole(folder / f"{kernel}.in", key)
+        note = folder / f"{kernel}.in"
+        write_whole(note, key)
+        publish(note)
     return target
 
 

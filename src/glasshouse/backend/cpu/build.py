@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from dataclasses import replace
 from pathlib import Path
@@ -19,6 +20,7 @@ from glasshouse.backend.base import GeneratedSource, Progress
 from glasshouse.backend.cache import hash_text
 from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.cache_size import keep_within_limit
+from glasshouse.backend.claim import claimed
 from glasshouse.backend.cpu.batches import compile_batch, compile_text, find_objects, make_batches
 from glasshouse.backend.cpu.cache import compile_into, have
 from glasshouse.backend.cpu.headers import headers_apart, headers_folder, headers_hash, headers_in
@@ -44,6 +46,23 @@ def build(source: GeneratedSource, progress: Progress | None = None) -> Path:
     if have(library):
         _LOG.debug("%s was built before", library.name)
         return library
+    with claimed(library):
+        if not have(library):  # no other process built it while this one waited
+            _make(library, source, tools, keys, main, progress)
+            keep_within_limit(folder)
+    return library
+
+
+def _make(
+    library: Path,
+    source: GeneratedSource,
+    tools: Toolchain,
+    keys: Mapping[str, str],
+    main: str,
+    progress: Progress | None,
+) -> None:
+    """Compile what the cache lacks of a program, and link it; `keys` name kernels by content."""
+    folder, salt = library.parent, salt_of(tools)
     built_before = headers_folder(folder).exists()
     tools = replace(tools, include=headers_in(folder))
     if built_before:
@@ -79,8 +98,6 @@ def build(source: GeneratedSource, progress: Progress | None = None) -> Path:
         for part, path in everything.items():
             build_part(tools, path, part)
         _link(tools, library, [*objects, *everything.values()], named)
-    keep_within_limit(folder)
-    return library
 
 
 def salt_of(tools: Toolchain) -> str:

@@ -18,6 +18,7 @@ from pathlib import Path
 from glasshouse.backend.cache import temporary_file
 from glasshouse.backend.cache_folder import no_room
 from glasshouse.backend.cpu.spawn import run_program
+from glasshouse.backend.store import fetch, publish
 from glasshouse.errors import BuildError
 
 _SEAL = b"glasshouse"  # in front of the hash at the end of a file
@@ -33,6 +34,7 @@ def compile_into(target: Path, command: list[str], name: str) -> None:
             raise _failure(made, name, target.parent, command[-1])
         _seal(Path(partial))
         os.replace(partial, target)
+        publish(target)
     except OSError as error:
         raise no_room(target.parent, error) from None
     finally:
@@ -85,8 +87,9 @@ def is_whole(path: Path) -> bool:
 
 
 def have(path: Path) -> bool:
-    """Whether the cache has a compiled file; if so, it is used now, and kept for longer."""
-    whole = is_whole(path)
+    """Whether the cache or the store behind it has a compiled file; if so, it is used now, and kept
+    for longer."""
+    whole = is_whole(path) or (fetch(path) and is_whole(path))
     if whole:
         with suppress(OSError):  # a read-only cache
             os.utime(path)

@@ -6,15 +6,17 @@ import io
 import json
 import os
 import zipfile
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 
 from glasshouse.backend.base import GeneratedSource, Progress
-from glasshouse.backend.cache import hash_text, temporary_file
-from glasshouse.backend.cache_folder import made_cache_folder, no_room
+from glasshouse.backend.cache import hash_text, write_bytes
+from glasshouse.backend.cache_folder import made_cache_folder
+from glasshouse.backend.claim import claimed
 from glasshouse.backend.cuda.nvrtc import compile_cubin, version
+from glasshouse.backend.store import fetch, publish
 
 INCLUDE = Path(__file__).parent / "include"
 
@@ -31,11 +33,26 @@ def build(source: GeneratedSource, progress: Progress | None = None) -> Path:
     folder = made_cache_folder()
     salt = f"{arch} {version()} {headers_hash()}"
     files = {n: folder / f"{hash_text(salt + t)}.cubin" for n, t in source.kernels.items()}
-    missing = {path: name for name, path in files.items() if not path.exists()}
+    library = folder / f"{hash_text(salt + source.main + ''.join(source.kernels.values()))}.gpu"
+    with claimed(library):
+        if not zipfile.is_zipfile(library) and not fetch(library):
+            _make(library, source, files, arch, progress)
+    return library
+
+
+def _make(
+    library: Path,
+    source: GeneratedSource,
+    files: Mapping[str, Path],
+    arch: str,
+    progress: Progress | None,
+) -> None:
+    missing = {p: name for name, p in files.items() if not p.exists() and not fetch(p)}
     done = 0
 
     def compiled(path: Path, name: str) -> str:
-        _write(path, compile_cubin(source.kernels[name], name, arch, INCLUDE))
+        write_bytes(path, compile_cubin(source.kernels[name], name, arch, INCLUDE))
+        publish(path)
         return name
 
     with ThreadPoolExecutor(max(os.cpu_count() or 1, 1)) as pool:
@@ -48,19 +65,5 @@ def build(source: GeneratedSource, progress: Progress | None = None) -> Path:
         out.writestr("plan.json", source.main)
         for name, path in files.items():
             out.writestr(f"{name}.cubin", path.read_bytes())
-    library = folder / f"{hash_text(salt + source.main + ''.join(source.kernels.values()))}.gpu"
-    _write(library, whole.getvalue())
-    return library
-
-
-def _write(path: Path, data: bytes) -> None:
-    handle, partial = temporary_file(path)
-    try:
-        with os.fdopen(handle, "wb") as out:
-            out.write(data)
-        os.replace(partial, path)
-    except OSError as error:
-        raise no_room(path.parent, error) from None
-    finally:
-        with suppress(OSError):
-            Path(partial).unlink()
+    write_bytes(library, whole.getvalue())
+    publish(library)

@@ -1,0 +1,92 @@
+"""Which process makes a file of the cache when several want it: the first, while the others wait.
+
+Ranks of one training ask for the same kernels at the same moment. Whoever holds the claim on a file
+makes it; the others sleep until the claim is free, and then find the file. A process that dies
+loses its claim with its life. Whoever waited GLASSHOUSE_BUILD_WAIT seconds (600) makes the file
+itself: both are whole, the later one stays.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from glasshouse.errors import BuildError
+
+if sys.platform != "win32":  # there, every process builds for itself
+    import fcntl
+
+_LOG = logging.getLogger("glasshouse.build")
+_LONGEST_NAP = 0.25  # seconds between two looks
+
+
+@contextmanager
+def claimed(target: Path) -> Iterator[bool]:
+    """Hold the claim on a file; False where the wait for it was given up, or there are no claims.
+
+    What another process made meanwhile is there now: look before making it.
+    """
+    handle = _opened(target)
+    if handle is None:
+        yield False
+        return
+    mine = False
+    try:
+        mine = _locked(handle, target)
+        yield mine
+    finally:
+        if mine:  # closing alone would not do where a forked process has the file open, too
+            fcntl.flock(handle, fcntl.LOCK_UN)
+        os.close(handle)
+
+
+def _opened(target: Path) -> int | None:
+    if sys.platform == "win32":
+        return None
+    try:
+        return os.open(target.with_suffix(".claim"), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError:  # a read-only cache: building says it better
+        return None
+
+
+def _locked(handle: int, target: Path) -> bool:
+    end = time.monotonic() + wait_limit()
+    nap = 0.005
+    waits = False
+    while True:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return True
+        except BlockingIOError:
+            pass
+        except OSError:  # a file system without locks
+            return False
+        left = end - time.monotonic()
+        if left <= 0:
+            _LOG.warning(
+                "waited %.0f s for another process to build %s; building it here as well",
+                wait_limit(), target.name,
+            )  # fmt: skip
+            return False
+        if not waits:
+            waits = True
+            _LOG.info("another process builds %s; waiting for it", target.name)
+        time.sleep(min(nap, left))
+        nap = min(nap * 1.5, _LONGEST_NAP)
+
+
+def wait_limit() -> float:
+    """GLASSHOUSE_BUILD_WAIT in seconds."""
+    text = os.environ.get("GLASSHOUSE_BUILD_WAIT") or "600"
+    try:
+        return float(text)
+    except ValueError:
+        raise BuildError(
+            f"GLASSHOUSE_BUILD_WAIT is {text!r}, and must be a number of seconds",
+            hint="GLASSHOUSE_BUILD_WAIT=60; 0 to wait for nobody",
+        ) from None
