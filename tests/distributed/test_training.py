@@ -5,18 +5,21 @@ import pytest
 from distributed.ranks import run_ranks
 
 # Graphs, forward and backward each, that Dynamo makes of a model: DDP cuts at its buckets (one
-# here), FSDP2 at its hooks, tensor parallel not at all.
+# here), FSDP2 at its hooks, tensor parallel not at all. Layers of one class share their graphs.
 GRAPHS = {
     "mlp": {"ddp": 1, "fsdp": 2, "tp": 1},
-    "gpt2": {"ddp": 1, "fsdp": 2, "tp": 1},
+    "gpt2": {"ddp": 1, "fsdp": 1, "tp": 1},
     "resnet": {"ddp": 1, "fsdp": 2, "tp": 1},
 }
+WITHOUT_GRADIENT = {("gpt2", "fsdp"): 1}  # the numbers of positions, by themselves
 
 
 def check(rank, name, steps):
     for found in rank:
         forward, backward = (found["phases"].count(p) for p in ("forward", "backward"))
         assert (forward, backward) == (GRAPHS[name][found["spread"]],) * 2, found
+        inference = WITHOUT_GRADIENT.get((name, found["spread"]), 0)
+        assert found["phases"].count("inference") == inference
         assert found["apart"] < 1e-5, found
         eager, compiled = found["losses"]
         assert len(eager) == steps

@@ -21,6 +21,7 @@ from glasshouse.backend.cpu.spawn import run_program
 from glasshouse.backend.store import fetch, publish
 from glasshouse.errors import BuildError
 
+_COMPILED = (".so", ".o")  # what programs are made of; headers parsed in advance are this machine's
 _SEAL = b"glasshouse"  # in front of the hash at the end of a file
 
 
@@ -34,7 +35,8 @@ def compile_into(target: Path, command: list[str], name: str) -> None:
             raise _failure(made, name, target.parent, command[-1])
         _seal(Path(partial))
         os.replace(partial, target)
-        publish(target)
+        if target.suffix in _COMPILED:
+            publish(target)
     except OSError as error:
         raise no_room(target.parent, error) from None
     finally:
@@ -98,7 +100,7 @@ def have(path: Path) -> bool:
 
 def damaged(folder: Path) -> list[Path]:
     """Compiled files that are not what was written; each is built again when it is needed."""
-    built = sorted(p for p in folder.iterdir() if p.suffix in (".so", ".o"))
+    built = sorted(p for p in folder.iterdir() if p.suffix in _COMPILED)
     return [p for p in built if not p.name.startswith("partial-") and not is_whole(p)]
 
 
