@@ -67,6 +67,31 @@ def _sine(x: Any) -> Any:
     return abs(((x - x.apply("round")) * math.pi).apply("sin"))
 
 
+_EULER = 0.5772156649015329
+
+
+def _zeta_less_one(s: int) -> float:
+    """2^-s + 3^-s + ...: many terms, and the others by Euler and Maclaurin, to float64."""
+    n = 200.0
+    rest = n ** (1 - s) / (s - 1) + n**-s / 2 + s * n ** (-s - 1) / 12
+    rest -= s * (s + 1) * (s + 2) * n ** (-s - 3) / 720
+    return sum(float(i) ** -s for i in range(2, 200)) + rest
+
+
+# log(gamma(2 + u)) / u by Taylor; below |u| = 1/2 a term is a quarter of the one before it.
+_ABOUT_TWO = [1 - _EULER, *((-1) ** k * _zeta_less_one(k) / k for k in range(2, 27))]
+
+
+def _lgamma_near_its_zeros(y: Any) -> tuple[Any, Any]:
+    """Where y is between 1/2 and 5/2, and the value there: of one close to 0, differences of
+    logarithms would leave nothing."""
+    one = y < 1.5
+    inside = (y > 0.5) & (y < 2.5)
+    u = apply("where", inside, y - apply("where", one, 1.0, 2.0), 0.0)
+    about = u * polynomial(u, _ABOUT_TWO)
+    return inside, about - apply("where", one, u, 0.0).apply("log1p")
+
+
 @aten("lgamma", "special_gammaln")
 def lgamma(x: Any) -> Any:
     x = common(x, to_float=True)[0]
@@ -81,6 +106,8 @@ def lgamma(x: Any) -> Any:
     rest = polynomial(square, [b / (2 * k * (2 * k - 1)) for k, b in enumerate(_BERNOULLI, 1)]) / z
     series = (z - 0.5) * z.apply("log") - z + 0.5 * math.log(2 * math.pi) + rest
     out = series - apply("where", far, 1.0, product).apply("log")
+    near, value = _lgamma_near_its_zeros(y)
+    out = apply("where", near, value, out)
     out = apply("where", y < math.inf, out, y)
     sine = _sine(x)
     safe = apply("where", low & sine.apply("not_equal", 0.0), sine, 1.0)
