@@ -4,6 +4,10 @@ A message names the mistake, where it is, and the way out. Texts are exact; PATH
 folder of the test.
 """
 
+import os
+import shlex
+import shutil
+import subprocess
 import sys
 import warnings
 
@@ -474,3 +478,91 @@ def test_weights_that_were_folded_are_named():
 
 def test_there_are_as_many_mistakes_as_were_tried():
     assert len(PYTHON) + len(COMMANDS) >= 46
+
+
+STRANGE = {
+    "not python.py": (
+        "def net(:\n",
+        (
+            "not python.py cannot be imported: SyntaxError: invalid syntax "
+            "(not python.py, line 1)\n  at PATH/not python.py:1"
+        ),
+    ),
+    "ends.py": (
+        "import sys\nsys.exit(3)\n",
+        "ends.py cannot be imported: SystemExit: 3\n  at PATH/ends.py:2",
+    ),
+    "wants.py": (
+        "def net(a, b): ...\n",
+        (
+            "net() cannot be called without arguments: missing a required argument: 'a'\n"
+            "  at wants.py\n"
+            "  the function takes none, and returns a model and its inputs: return model, (x,)"
+        ),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STRANGE)
+def test_a_file_with_a_function_that_cannot_be_used(name, tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    text, wanted = STRANGE[name]
+    (tmp_path / name).write_text(text)
+    assert cli.main(["explain", f"{name}:net"]) == 2
+    said = capsys.readouterr().err.replace(str(tmp_path), "PATH")
+    assert said == f"glasshouse explain: {wanted}\n"
+
+
+@pytest.mark.parametrize("count", ["-1", "0", "many", "1.5"])
+def test_a_count_that_is_none(count, capsys):
+    with pytest.raises(SystemExit, match="2"):
+        cli.main(["explain", "net.onnx", "--runs", count])
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.endswith(f"argument --runs: a whole number from 1 on is wanted, got '{count}'")
+
+
+# What a shell can do to a command: (how it is run, its exit code, what it says on standard error)
+SHELLS = {
+    "a full disk": ("> /dev/full", 2, "glasshouse explain: No space left on device\n"),
+    "no standard output": (">&-", 0, ""),
+    "no standard input": ("<&- > /dev/null", 0, ""),
+    "a reader that has gone": ("| true; exit ${PIPESTATUS[0]}", 0, ""),
+    "letters that a terminal has not": (
+        "> /dev/null", 0, "", {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
+    "no home": ("> /dev/null", 0, "", {"HOME": ""}),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("how", SHELLS)
+def test_a_shell_that_is_not_as_usual(how, folder, tmp_path):
+    rest, code, said, *more = SHELLS[how]
+    named = tmp_path / 'it\'s a "path" with ü'
+    named.mkdir()
+    shutil.copy(folder / "net.glass", named / "net.glass")
+    command = f"{shlex.quote(sys.executable)} -m glasshouse explain net.glass {rest}"
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=named, env={**os.environ, **(more[0] if more else {})},
+        stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (code, said)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int64", "bool"])
+def test_an_element_type_that_the_model_refuses_too(dtype, model, module):
+    x = torch.ones(2, 4).to(getattr(torch, dtype))
+    with pytest.raises(RuntimeError):  # PyTorch promotes no operand of a product
+        model(x)
+    assert told(lambda: module(x)) == (
+        f"input must be float32[2, 4], got {dtype}[2, 4]\n  give its to(torch.float32)"
+    )
+
+
+def test_element_types_mixed_inside_a_model_are_promoted_as_in_pytorch():
+    def mixed(x, i, h):
+        return x + i, i / 2, h * i, h + x, torch.where(i > 1, h, x), i + True
+
+    given = torch.rand(3), torch.arange(3), torch.rand(3).half()
+    wanted, made = mixed(*given), gh.compile(mixed, *given, target="interp")(*given)
+    assert [t.dtype for t in made] == [t.dtype for t in wanted]
+    for a, b in zip(made, wanted, strict=True):
+        torch.testing.assert_close(a, b)

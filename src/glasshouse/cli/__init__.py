@@ -103,20 +103,26 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
-        return int(args.run(args))
+        code = int(args.run(args))
+        if sys.stdout is not None:  # it is closed
+            sys.stdout.flush()  # here, where what goes wrong with it is told
+        return code
     except GlasshouseError as error:
         if args.debug:
             raise
         print(f"glasshouse {args.command}: {error}", file=sys.stderr)
         return 2
     except OSError as error:
-        # A file that is not there or may not be read. A closed pipe (`| head`) is no error at all.
-        if isinstance(error, BrokenPipeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 0
-        if args.debug or error.filename is None:
+        # A file that is not there or may not be read, a full disk. A closed pipe (`| head`) is no
+        # error at all.
+        if args.debug and not isinstance(error, BrokenPipeError):
             raise
-        print(f"glasshouse {args.command}: {error.filename}: {error.strerror}", file=sys.stderr)
+        if error.filename is None:  # standard output; Python would try to flush it once more
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if isinstance(error, BrokenPipeError):
+            return 0
+        where = f"{error.filename}: " if error.filename is not None else ""
+        print(f"glasshouse {args.command}: {where}{error.strerror or error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
         return 130

@@ -7,6 +7,7 @@ import math
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
+from glasshouse.cli.count import at_least
 from glasshouse.cli.model_argument import HELP as MODEL_HELP
 
 if TYPE_CHECKING:
@@ -19,7 +20,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     """The model, and how long to measure."""
     parser.add_argument("model", metavar="MODEL", help=MODEL_HELP)
     parser.add_argument("--target", default="cpu", help="what to compile for (cpu)")
-    parser.add_argument("--runs", type=int, default=30, help="turns of each variant (30)")
+    parser.add_argument("--runs", type=at_least(1), default=30, help="turns of each variant (30)")
     parser.add_argument("--no-rules", action="store_true", help="passes alone")
     parser.add_argument(
         "-o", "--output", default="", metavar="FILE", help="keep it in a recording (.glass, .html)"

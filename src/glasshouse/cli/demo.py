@@ -10,6 +10,8 @@ import os
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
+from glasshouse.cli.count import at_least
+
 if TYPE_CHECKING:
     import numpy as np
 
@@ -20,17 +22,27 @@ HELP = "trace, run, compile, check and time an example model; write demo.html"
 
 def add_arguments(parser: ArgumentParser) -> None:
     """Sizes of the example."""
-    parser.add_argument("--length", type=int, default=128, help="positions in the sequence (128)")
-    parser.add_argument("--hidden", type=int, default=768, help="size of each position (768)")
-    parser.add_argument("--heads", type=int, default=12, help="attention heads (12)")
     parser.add_argument(
-        "--batch", type=int, default=1024, help="of the PyTorch MLP; 0: none (1024)"
+        "--length", type=at_least(1), default=128, help="positions in the sequence (128)"
     )
     parser.add_argument(
-        "--image", type=int, default=224, help="size for the PyTorch ResNet-18; 0: none (224)"
+        "--hidden", type=at_least(1), default=768, help="size of each position (768)"
+    )
+    parser.add_argument("--heads", type=at_least(1), default=12, help="attention heads (12)")
+    parser.add_argument(
+        "--batch", type=at_least(0), default=1024, help="of the PyTorch MLP; 0: none (1024)"
     )
     parser.add_argument(
-        "--layers", type=int, default=12, help="of the BERT that the page shows; 0: none (12)"
+        "--image",
+        type=at_least(0),
+        default=224,
+        help="size for the PyTorch ResNet-18; 0: none (224)",
+    )
+    parser.add_argument(
+        "--layers",
+        type=at_least(0),
+        default=12,
+        help="of the BERT that the page shows; 0: none (12)",
     )
     parser.add_argument("-o", "--output", default="demo.html", help="the page (demo.html)")
 

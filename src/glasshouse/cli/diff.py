@@ -7,6 +7,8 @@ import math
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING
 
+from glasshouse.cli.count import at_least
+
 if TYPE_CHECKING:
     from glasshouse.record.reader import Recording
     from glasshouse.show.compare import Difference, Side
@@ -24,12 +26,12 @@ def add_arguments(parser: ArgumentParser) -> None:
         "--stage-a", type=int, default=None, help="stage of A (last; first if no B)"
     )
     parser.add_argument("--stage-b", type=int, default=None, help="stage of B (last)")
-    parser.add_argument("--top", type=int, default=12, help="lines of each list (12)")
+    parser.add_argument("--top", type=at_least(1), default=12, help="lines of each list (12)")
     parser.add_argument(
         "--json", action="store_true", help="print all of it as JSON (docs/diff.schema.json)"
     )
     parser.add_argument(
-        "--runs", type=int, default=0, metavar="N",
+        "--runs", type=at_least(0), default=0, metavar="N",
         help="compile both models and time them here, in N turns (60 tell 5 %% from 10 %%)",
     )  # fmt: skip
     parser.add_argument("--html", default="", metavar="FILE", help="both in one offline page")
@@ -44,7 +46,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     limits.add_argument("--max-worse", type=float, metavar="RATIO", help="largest error, B over A")
     limits.add_argument("--max-error", type=float, metavar="ERROR", help="largest error of B")
-    limits.add_argument("--max-nodes", type=int, metavar="COUNT", help="nodes that differ")
+    limits.add_argument("--max-nodes", type=at_least(0), metavar="COUNT", help="nodes that differ")
 
 
 def run(args: Namespace) -> int:

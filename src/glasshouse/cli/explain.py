@@ -10,6 +10,8 @@ import json
 from argparse import ArgumentParser, Namespace
 from typing import Any
 
+from glasshouse.cli.count import at_least
+
 HELP = "print what a recording says: passes, kernels by time, fusions and why not, accuracy"
 
 
@@ -18,8 +20,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument(
         "file", metavar="FILE", help="a recording, any file that view opens, or path.py:function"
     )
-    parser.add_argument("--top", type=int, default=15, help="lines of each table (15)")
-    parser.add_argument("--runs", type=int, default=10, help="of the model, for its times (10)")
+    parser.add_argument("--top", type=at_least(1), default=15, help="lines of each table (15)")
+    parser.add_argument(
+        "--runs", type=at_least(1), default=10, help="of the model, for its times (10)"
+    )
     parser.add_argument("--target", default="cpu", help="what to compile a model for (cpu)")
     parser.add_argument(
         "--backend", default="glasshouse", choices=("glasshouse", "inductor", "onnxruntime"),

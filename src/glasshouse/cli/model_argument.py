@@ -86,9 +86,17 @@ def _call(path: Path, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         known = [n for n, f in vars(module).items() if inspect.isfunction(f)]
         raise CaptureError(f"{path} has no function {name!r}", hint=nearest(name, known, "it has"))
     try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError) as error:
+        raise CaptureError(
+            f"{name}() cannot be called without arguments: {error}",
+            where=str(path),
+            hint="the function takes none, and returns a model and its inputs: return model, (x,)",
+        ) from error
+    try:
         made = function()
-    except Exception as error:
-        raise _of_the_user(f"{name}() failed", error) from error
+    except (Exception, SystemExit) as error:
+        raise _of_the_user(path, f"{name}() failed", error) from error
     if not isinstance(made, tuple) or len(made) != 2:
         count = f" of {len(made)}" if isinstance(made, tuple) else ""
         raise CaptureError(
@@ -116,16 +124,22 @@ def _import(path: Path) -> Any:
     sys.modules[path.stem] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
-        raise _of_the_user(f"{path} cannot be imported", error) from error
+    except (Exception, SystemExit) as error:
+        raise _of_the_user(path, f"{path} cannot be imported", error) from error
     finally:
         sys.path.pop(0)
     return module
 
 
-def _of_the_user(what: str, error: Exception) -> CaptureError:
+def _of_the_user(path: Path, what: str, error: BaseException) -> CaptureError:
     """An error in the user's file, with the line where it happened."""
-    last = traceback.extract_tb(error.__traceback__)[-1]
-    return CaptureError(
-        f"{what}: {type(error).__name__}: {error}", where=f"{last.filename}:{last.lineno}"
-    )
+    frames = traceback.extract_tb(error.__traceback__)
+    theirs = [
+        f
+        for f in frames
+        if f.filename not in (__file__, "<string>") and "<frozen" not in f.filename
+    ]
+    where = f"{theirs[-1].filename}:{theirs[-1].lineno}" if theirs else str(path)
+    if isinstance(error, SyntaxError):
+        where = f"{error.filename}:{error.lineno}"
+    return CaptureError(f"{what}: {type(error).__name__}: {error}", where=where)
