@@ -225,3 +225,22 @@ def test_a_way_that_depends_on_data_is_not_frozen(kind: type[nn.Module]) -> None
 def test_a_graph_of_one_way_says_so() -> None:
     with pytest.warns(LooseCapture, match="what depends on data is fixed"):
         gh.trace(Branch(), *floats(3, 4)(0))
+
+
+class _Detaching(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(4, 4)
+
+    def forward(self, x: Any) -> Any:
+        return self.layer(x.data * 2) + self.layer.weight.data.sum()
+
+
+@pytest.mark.filterwarnings("error")
+def test_data_of_a_tensor_is_its_values_not_a_constant() -> None:
+    model = _Detaching().eval()
+    graph = gh.trace(model, torch.ones(2, 4))
+    assert str(graph.nodes[-1].origin.source).split(":")[0].endswith("test_captures.py")
+    for x in (torch.randn(2, 4), torch.randn(2, 4)):
+        (made,) = run(graph, [x.numpy()])
+        np.testing.assert_allclose(made, model(x).detach().numpy(), 1e-5, 1e-5)
