@@ -18,7 +18,7 @@ __version__ = "0.1.0"
 _HOMES: dict[str, str] = {
     name: f"glasshouse.{home}"
     for home, names in {
-        "api": "compile load trace",
+        "api": "compile load set_threads trace",
         "tensor.tensor": "Tensor",
         "tensor.create": "arange array as_tensor eye from_dlpack from_numpy full full_like "
         "linspace ones ones_like rand randint randn zeros zeros_like",
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
     from glasshouse.tensor import optim as optim
     from glasshouse.api import compile as compile
     from glasshouse.api import load as load
+    from glasshouse.api import set_threads as set_threads
     from glasshouse.api import trace as trace
     from glasshouse.frontend.onnx.export import export_onnx as export_onnx
     from glasshouse.frontend.torch.training import trace_training as trace_training

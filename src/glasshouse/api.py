@@ -76,8 +76,9 @@ def compile(
     error, relative to the largest result, is within `tolerance` (2e-5) are taken. `progress` is
     called with (files built, files in all, name); without one, a line on a terminal or in a
     notebook tells of it, and False is silent. As many calls as there are runtimes, each with
-    memory of its own, go on at the same time. `threads` is how many threads kernels run on, in all
-    modules of this process (GLASSHOUSE_THREADS, or its processors).
+    memory of its own, go on at the same time. `threads` is how many threads the kernels of this
+    module run on; without it, those of the process (`set_threads`, GLASSHOUSE_THREADS, or its share
+    of the processors).
 
     The target is "cuda" where inputs are tensors of a GPU. `target="cuda"` compiles for the GPU of
     this machine, and with `arch="sm_90"` for one that need not be here.
@@ -93,8 +94,7 @@ def compile(
     from glasshouse.show.progress import Progress
 
     target = _target_of(target, arch, inputs, keywords)
-    if threads is not None:
-        _use_threads(target, threads)
+    _check_threads(threads)
     if isinstance(model, Graph):
         graph = model
     else:
@@ -110,8 +110,9 @@ def compile(
     begin = time.perf_counter()
     try:
         module = compile_optimized(
-            graph, target, told, num_runtimes, tune=tune, tolerance=tolerance, precision=precision
-        )
+            graph, target, told, num_runtimes,
+            tune=tune, tolerance=tolerance, precision=precision, threads=threads,
+        )  # fmt: skip
     finally:
         shown.end()
     _LOG.info(
@@ -140,12 +141,18 @@ def _target_of(
     return f"cuda:{arch}"
 
 
-def _use_threads(target: Target | str | None, count: int) -> None:
-    from glasshouse.backend.base import backend_named, target_named
+def set_threads(count: int) -> None:
+    """How many threads kernels run on from now on, in all modules of this process that were not
+    given a number of their own (`compile(..., threads=4)`)."""
+    from glasshouse.backend.cpu.threads import set_threads as set_for_process
 
-    if type(count) is not int or count < 1:
+    _check_threads(count)
+    set_for_process(count)
+
+
+def _check_threads(count: object) -> None:
+    if count is not None and (type(count) is not int or count < 1):
         raise TypeMismatch(f"threads is a number of threads, from 1 on, got {count!r}")
-    backend_named(target_named(target or "cpu").name).set_threads(count)
 
 
 def _weight_names(graph: Graph) -> list[str]:
@@ -165,15 +172,22 @@ def _in_parts(model: Any, error: DataDependent) -> Any:
     return CompiledParts(model, error.message)
 
 
-def load(folder: str | os.PathLike[str], num_runtimes: int = 1, verify: bool = True) -> Module:
+def load(
+    folder: str | os.PathLike[str],
+    num_runtimes: int = 1,
+    verify: bool = True,
+    threads: int | None = None,
+) -> Module:
     """The module that `module.save(folder)` wrote; needs no compiler and not the model's code.
 
     It runs the native code of that folder, so load what you trust. `verify=False` leaves out the
-    check that the weights are those that were saved, which reads all of them.
+    check that the weights are those that were saved, which reads all of them. `threads` is as in
+    `compile`.
     """
     from glasshouse.runtime.load import load as load_folder
 
-    return load_folder(folder, num_runtimes, verify)
+    _check_threads(threads)
+    return load_folder(folder, num_runtimes, verify, threads)
 
 
 def _is_torch(model: Any, inputs: Sequence[Any] = ()) -> bool:

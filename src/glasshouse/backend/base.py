@@ -157,8 +157,16 @@ class Backend(Protocol):
     def build(self, source: GeneratedSource, progress: Progress | None = None) -> Path:
         """A library; what was built before is not built again."""
 
-    def load(self, library: Path, needs: Mapping[str, Any] | None = None) -> Executable:
-        """`needs` tell what the library was built from, where that was not here and now."""
+    def load(
+        self,
+        library: Path,
+        needs: Mapping[str, Any] | None = None,
+        threads: int | None = None,
+    ) -> Executable:
+        """`needs` tell what the library was built from, where that was not here and now.
+
+        `threads` is a budget of its own; None: that of the process. A GPU has no use for it.
+        """
 
     def needs(self) -> dict[str, Any]:
         """What libraries that are built here need of the machine that loads them, for JSON."""
@@ -180,13 +188,10 @@ class Backend(Protocol):
     def device(self) -> DeviceMemory:
         """That memory; an error where there is none, or the device is not here."""
 
-    def set_threads(self, count: int) -> None:
-        """Run kernels on this many threads from now on, in this process."""
-
-    def facts(self) -> dict[str, str]:
+    def facts(self, threads: int | None = None) -> dict[str, str]:
         """How measured times came to be, for the recording: threads and such."""
 
-    def limits(self, measure: bool = True) -> Limits | None:
+    def limits(self, measure: bool = True, threads: int | None = None) -> Limits | None:
         """What the machine can do at best, measured once; without `measure`, if it is known."""
 
     def measure(

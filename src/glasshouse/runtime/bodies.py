@@ -45,7 +45,8 @@ class CompiledBody(Body):
 class Bodies:
     """The modules of a program's bodies, made when they are first needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, threads: int | None = None) -> None:
+        self._threads = threads
         self._modules: dict[Graph, Module | str] = {}  # or why there is none
         self._making = ForkLock()
 
@@ -83,11 +84,11 @@ class Bodies:
     def _made(self, graph: Graph) -> Module | str:
         with self._making.lock:
             if graph not in self._modules:
-                self._modules[graph] = _compiled(graph)
+                self._modules[graph] = _compiled(graph, self._threads)
             return self._modules[graph]
 
 
-def _compiled(graph: Graph) -> Module | str:
+def _compiled(graph: Graph, threads: int | None) -> Module | str:
     from glasshouse.runtime.compiler import compile_graph  # it makes modules, which have bodies
 
     values = [v for n in graph.nodes for v in n.outputs]
@@ -97,6 +98,6 @@ def _compiled(graph: Graph) -> Module | str:
     if not wanted <= known:
         return f"only the graph around it knows the size {', '.join(sorted(wanted - known))}"
     try:
-        return compile_graph(optimize(graph, PassContext()))
+        return compile_graph(optimize(graph, PassContext()), threads=threads)
     except CompilerMissing:
         return "there is no compiler here"  # the graph around it was built elsewhere and loaded

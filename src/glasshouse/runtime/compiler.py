@@ -21,6 +21,7 @@ def compile_graph(
     ctx: PassContext | None = None,
     progress: Progress | None = None,
     num_runtimes: int = 1,
+    threads: int | None = None,
 ) -> Module:
     """A module that computes exactly this graph, without optimising it as a graph.
 
@@ -28,7 +29,7 @@ def compile_graph(
     """
     ctx = ctx or PassContext(options={"resolve_variant": {"measure": "none"}})
     program = optimize_program(graph, ctx, over_graph=False)
-    return _built(program, ctx.target, progress, num_runtimes)
+    return _built(program, ctx.target, progress, num_runtimes, threads=threads)
 
 
 def compile_optimized(
@@ -39,6 +40,7 @@ def compile_optimized(
     tune: bool | None = None,
     tolerance: float | None = None,
     precision: object = None,
+    threads: int | None = None,
 ) -> Module:
     """Optimise with the passes of the context that holds now, compile, and keep what happened.
 
@@ -58,7 +60,7 @@ def compile_optimized(
         ctx.options = _with_tuning(ctx.options, tune, tolerance)
         passes = ctx.graph_passes()
         program = optimize_program(graph, ctx)
-        module = _built(program, ctx.target, progress, num_runtimes, prefaulted)
+        module = _built(program, ctx.target, progress, num_runtimes, prefaulted, threads)
     except BaseException:
         prefaulted.close()
         raise
@@ -87,6 +89,7 @@ def _built(
     progress: Progress | None,
     num_runtimes: int,
     prefaulted: Prefaulted | None = None,
+    threads: int | None = None,
 ) -> Module:
     """A decided program as a module."""
     backend = backend_named(target.name)
@@ -94,7 +97,8 @@ def _built(
         source = backend.render(program)
     library = backend.build(source, progress)
     module = Module(
-        program, backend, library, source, num_runtimes=num_runtimes, prefaulted=prefaulted
-    )
+        program, backend, library, source,
+        num_runtimes=num_runtimes, prefaulted=prefaulted, threads=threads,
+    )  # fmt: skip
     module.bodies.prepare(program)
     return module

@@ -36,12 +36,14 @@ See = Callable[[Step, Callable[[Value], Array]], None]
 class GeneralRun:
     """What does not change between the calls of a program."""
 
-    def __init__(self, program: Program, state: State, executable: Executable) -> None:
+    def __init__(
+        self, program: Program, state: State, executable: Executable, threads: int | None = None
+    ) -> None:
         self.program = program
         self.plan = program.memory
         self.state = state
         self.executable = executable
-        self.bodies = Bodies()
+        self.bodies = Bodies(threads)
         self.segments = _segments(program)
 
     def prepare(

@@ -34,7 +34,12 @@ _AGAIN = "copy the folder again from where it was saved, or save the model again
 _UNVERIFIED = "load(folder, verify=False) takes parts that no run needs as they are"
 
 
-def load(folder: str | os.PathLike[str], num_runtimes: int = 1, verify: bool = True) -> Module:
+def load(
+    folder: str | os.PathLike[str],
+    num_runtimes: int = 1,
+    verify: bool = True,
+    threads: int | None = None,
+) -> Module:
     """The module that was saved in a folder; no compiler and no model code is needed.
 
     Without `verify`, weights and what no run needs are taken as they are; all else is checked.
@@ -57,7 +62,9 @@ def load(folder: str | os.PathLike[str], num_runtimes: int = 1, verify: bool = T
         raise
     except Exception as error:  # whatever it was made to say
         raise FormatError(f"{folder / 'module.json'}: damaged ({error!r})") from None
-    module = Module(program, backend, library, source, needs, num_runtimes, mapped=weights)
+    module = Module(
+        program, backend, library, source, needs, num_runtimes, mapped=weights, threads=threads
+    )
     recording = folder / "recording.glass"
     module.base_recording = Recording.open(recording) if recording.exists() else None
     return module

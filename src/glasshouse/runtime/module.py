@@ -15,10 +15,7 @@ import numpy as np
 from glasshouse.backend.base import Backend, DeviceExecutable, GeneratedSource
 from glasshouse.cell import ShowsInCell
 from glasshouse.errors import ExecutionError, Unsupported
-from glasshouse.forking import ForkLock
-from glasshouse.ir.dtype import to_storage
-from glasshouse.ir.graph import Graph, Node, Value
-from glasshouse.ir.sources import CONSTANT, VARIABLE
+from glasshouse.ir.graph import Graph, Node
 from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program, Step
 from glasshouse.record.reader import Recording
@@ -27,9 +24,10 @@ from glasshouse.runtime.arrays import Array, like_inputs, on_gpu, there
 from glasshouse.runtime.bodies import Bodies
 from glasshouse.runtime.calling import flat_inputs, is_flat, rebuilt, signature_for
 from glasshouse.runtime.checks import check_outputs
-from glasshouse.runtime.constants import ConstantSet, Packing, built_in
+from glasshouse.runtime.constants import ConstantSet, Packing
 from glasshouse.runtime.device_run import DeviceRun
 from glasshouse.runtime.general_run import GeneralRun, Run, See
+from glasshouse.runtime.held_constants import HoldsConstants
 from glasshouse.runtime.lineage import Lineage
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.overlap import apart
@@ -37,11 +35,9 @@ from glasshouse.runtime.prefault import Prefaulted
 from glasshouse.runtime.quick_run import QuickCall, QuickRun
 from glasshouse.runtime.seeds import next_seed, seeding, undisturbed
 from glasshouse.runtime.updates import State
-from glasshouse.runtime.weights import Folded, Watch, look, state_of
 from glasshouse.runtime.workspace import Runtimes, Workspace
 
 Inputs = Sequence[Any] | Mapping[str, Any]
-NEVER = 1 << 62  # calls: more than anybody makes
 
 
 @dataclass(frozen=True)
@@ -54,7 +50,7 @@ class KernelTime:
     spread: float = 0.0  # half of the range in which the middle half of the runs lies
 
 
-class Module(ShowsInCell):
+class Module(HoldsConstants, ShowsInCell):
     """A compiled model: call it with arrays or tensors, from any thread.
 
     As many calls as it has runtimes go on at the same time; further ones wait. Calls of a model
@@ -71,38 +67,36 @@ class Module(ShowsInCell):
         num_runtimes: int = 1,
         prefaulted: Prefaulted | None = None,
         mapped: MappedWeights | None = None,
+        threads: int | None = None,
     ) -> None:
         """`needs` tell what the library was built from; None: it was built here and now.
 
         `prefaulted` is memory for packed weights that was asked for ahead; `mapped` is the file
-        that the weights lie in.
+        that the weights lie in. `threads` is a budget of its own; None: that of the process.
         """
         if num_runtimes < 1 or (num_runtimes > 1 and program.graph.updates):
             raise Unsupported(
                 f"num_runtimes is {num_runtimes}",
                 hint="a model that updates variables has 1; others have at least 1",
             )
-        self.program = program
+        super().__init__(program)
         plan = program.memory
         self.source = source
         self.library_path = library
         self.num_runtimes = num_runtimes
+        self.threads = threads
         self.base_recording: Recording | None = None  # what the passes did, when they were watched
         self.lineage: Lineage | None = None  # what it was traced to, when it was optimised here
         self.signature = signature_for(program.graph)
         self._takes_flat = self.signature.takes_flat
         self._returns_flat = self.signature.returns_flat
         self.backend = backend
-        executable = self._executable = backend.load(library, needs)
-        self._by_name: dict[str, Value] = {}
+        executable = self._executable = backend.load(library, needs, threads)
         sources = self._sources()
-        self._built_in = built_in(program)
         self._state = State(plan)
         if mapped is not None:  # variables have been copied
             mapped.release_all()
-        self._loaded: ConstantSet | None = None  # waits for swap_constants
-        self._setting = ForkLock()
-        self._general = GeneralRun(program, self._state, executable)
+        self._general = GeneralRun(program, self._state, executable, threads)
         self._device: DeviceRun | None = None  # made by the first run
         steps, places = len(program.steps), plan.table_size
         self._workspaces = [
@@ -117,9 +111,6 @@ class Module(ShowsInCell):
         self._quick: QuickRun | None = None
         if not backend.elsewhere and QuickRun.serves(program):
             self._quick = QuickRun(program, self._runtimes, executable.call)
-        self._watch: Watch | None = None
-        self._calls_left = NEVER  # until weights are looked at: counting down is all a call does
-        self._folded = Folded((), ())
         # By the class of the first argument; filled as classes are met.
         self._makers: dict[type | None, QuickCall | None] = {}
         self._fillers: dict[type | None, QuickCall | None] = {}
@@ -341,134 +332,7 @@ class Module(ShowsInCell):
         """What constants take, with their packed forms."""
         return sum(a.nbytes for a in self._runtimes.constants.arrays.values())
 
-    # ----------------------------------------------------------------------------------- constants
-    def constant_names(self) -> list[str]:
-        return list(self._by_name)
-
-    def set_constant(self, name: str, data: Any) -> None:
-        """Give a named constant or variable new data."""
-        self.set_many_constants({name: data})
-
-    def set_many_constants(self, constants: Mapping[str, Any]) -> None:
-        """Give several new data at once; no run sees half of it."""
-        arrays, variables = self._by_place(constants)
-        with self._setting.lock:
-            new = self._runtimes.constants.replaced(arrays)
-            if not variables:
-                self._runtimes.constants = new
-                return
-            with self._runtimes.one():  # the only one: no run is under way
-                if self._device is not None:
-                    self._device.fetch()
-                for place, array in variables.items():
-                    np.copyto(self._state.array(place), array)
-                if self._device is not None:
-                    self._device.push()
-                self._runtimes.constants = new
-
-    def update_weights(self, model: Any) -> None:
-        """Take over the weights that a model, or a `state_dict()`, has now; no run sees half.
-
-        Weights that compiling folded into others cannot be set: they are named, and the model is
-        compiled again (what was built is not built again).
-        """
-        state = state_of(model)
-        held = [name for name in self._by_name if name in state]
-        if not held and not any(name in state for name in self._folded.names):
-            known = ", ".join(list(self._by_name)[:3]) or "none"
-            raise ExecutionError(
-                "no weight of this module is called as one of these",
-                hint=f"the module's are: {known}; these are: {', '.join(list(state)[:3])}",
-            )
-        self._folded.refuse(state)
-        self.set_many_constants({name: state[name] for name in held})
-        if self._watch is not None:
-            self._watch.told()
-
-    def came_from(self, model: Any, traced: Sequence[str], follow: bool) -> None:
-        """What it was compiled from: a PyTorch model, and the names of its graph's weights."""
-        self._folded = Folded(traced, self._by_name)
-        if model is not None and hasattr(model, "named_parameters"):
-            self._watch = Watch(model, follow)
-            self._calls_left = 0
-
-    def _look_at_weights(self) -> None:
-        watch = self._watch
-        if watch is None or not look(watch, self._follow):
-            self._watch, self._calls_left = None, NEVER
-        else:
-            self._calls_left = watch.next_look()
-
-    def _follow(self, changed: Mapping[str, Any]) -> None:
-        self._folded.refuse(changed)
-        self.set_many_constants({n: t for n, t in changed.items() if n in self._by_name})
-
-    def set_double_buffer_constant(self, name: str, data: Any) -> None:
-        """Load new data for a constant beside what is in use, for `swap_constants`."""
-        self.set_many_double_buffer_constants({name: data})
-
-    def set_many_double_buffer_constants(self, constants: Mapping[str, Any]) -> None:
-        """Load several; runs go on with the old ones, and are not held up."""
-        arrays, variables = self._by_place(constants)
-        if variables:
-            raise ExecutionError(
-                "a variable that runs change has no second buffer", hint="set_constant sets it"
-            )
-        with self._setting.lock:
-            self._loaded = (self._loaded or self._runtimes.constants).replaced(arrays)
-
-    def swap_constants(self) -> None:
-        """Take what was loaded into use: runs that begin from now on see all of it."""
-        with self._setting.lock:
-            if self._loaded is None:
-                raise ExecutionError(
-                    "no constants are loaded to swap to", hint="set_double_buffer_constant loads"
-                )
-            self._runtimes.constants, self._loaded = self._loaded, None
-
     # ------------------------------------------------------------------------------------ internal
-    def _sources(self) -> dict[int, Array]:
-        """What constants hold, and variables that no run changes, by place."""
-        held: dict[int, Array] = {}
-        for node in self.graph.nodes:
-            if node.op is not CONSTANT and node.op is not VARIABLE:
-                continue
-            name, data = node.attrs["name"], node.attrs["data"]
-            if data is None:
-                where = str(node.origin.source)
-                raise ExecutionError(f"{node.op.label} {name or node.id} has no data", where)
-            if name:
-                self._by_name[name] = node.output
-            if node not in self.graph.updates:
-                held[self.plan.table[node.output]] = np.ascontiguousarray(data)
-        return held
-
-    def _by_place(self, constants: Mapping[str, Any]) -> tuple[dict[int, Array], dict[int, Array]]:
-        """New data by place: of constants, and of variables that runs change."""
-        arrays: dict[int, Array] = {}
-        variables: dict[int, Array] = {}
-        for name, data in constants.items():
-            if name not in self._by_name:
-                known = ", ".join(list(self._by_name)[:5])
-                raise ExecutionError(
-                    f"there is no constant {name!r}",
-                    hint=f"there are {len(self._by_name)}: {known} ... (one that a pass folded "
-                    "into another is gone)",
-                )
-            value = self._by_name[name]
-            plain = as_array(name, value.type, getattr(data, "detach", lambda data=data: data)())
-            array = np.ascontiguousarray(to_storage(plain, value.type.dtype)).reshape(plain.shape)
-            if array.shape != value.type.shape:
-                raise ExecutionError(f"{name} must be {value.type}, got shape {list(array.shape)}")
-            if value in self._built_in and not np.array_equal(array, value.node.attrs["data"]):
-                raise ExecutionError(
-                    f"{name} is built into the code of {self._built_in[value]}",
-                    hint="compile the model with the new value",
-                )
-            changing = value.node in self.graph.updates
-            (variables if changing else arrays)[self.plan.table[value]] = array
-        return arrays, variables
-
     def _structured_call(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> Any:
         """A call with arguments of any form that the model takes."""
         if not keywords and self._takes_flat and self._returns_flat:

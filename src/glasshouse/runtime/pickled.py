@@ -26,10 +26,10 @@ def reduced(module: Module) -> tuple[object, ...]:
             for path in sorted(kept.rglob("*"))
             if path.is_file()
         }
-    return restored, (files, module.num_runtimes)
+    return restored, (files, module.num_runtimes, module.threads)
 
 
-def restored(files: dict[str, bytes], num_runtimes: int) -> Module:
+def restored(files: dict[str, bytes], num_runtimes: int, threads: int | None = None) -> Module:
     """The module of these files; they are kept in a folder until it goes."""
     from glasshouse.runtime.load import load  # it makes modules, which are pickled
 
@@ -41,7 +41,7 @@ def restored(files: dict[str, bytes], num_runtimes: int) -> Module:
             raise ValueError(f"a module's file outside of its folder: {name!r}")
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data)
-    module = load(root, num_runtimes)
+    module = load(root, num_runtimes, threads=threads)
     # What is mapped stays readable when its files are gone; where it does not, they wait.
     weakref.finalize(module, folder.cleanup)
     return module

@@ -36,7 +36,7 @@ def recording_of(
 
 def _limits(module: Module, measure: bool) -> Limits | None:
     try:
-        return module.backend.limits(measure)
+        return module.backend.limits(measure, module.threads)
     except CompilerMissing:
         return None  # the module was built elsewhere and loaded
 
@@ -118,7 +118,7 @@ def _measure(
     account = measure_account(module, inputs, count)
     for number, t in enumerate(account.kernel_times()):
         owner.add(TimeRow("profile", t.node.id, t.seconds, kernel=number, spread=t.spread))
-    builder.facts.update(module.backend.facts())
+    builder.facts.update(module.backend.facts(module.threads))
     builder.facts.update(account.facts())
     inputs = module.on_host(inputs)
     measured = measure_accuracy(module, inputs)

@@ -159,9 +159,8 @@ def _write_parts(
     module: Module, folder: Path, texts: Mapping[str, str], main: str
 ) -> dict[str, str]:
     """What no run needs: headers, recording and sources, with the hash of each."""
-    recording = compilation_of(
-        module, module.base_recording, module.backend.limits(measure=False)
-    ).finish()
+    limits = module.backend.limits(measure=False, threads=module.threads)
+    recording = compilation_of(module, module.base_recording, limits).finish()
     sources = {**module.source.kernels, "main": main}
     texts = {**texts, **{f"source/{kernel}.cpp": lines for kernel, lines in sources.items()}}
     parts = {"recording.glass": recording.to_bytes()}

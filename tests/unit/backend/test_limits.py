@@ -41,11 +41,11 @@ def test_sure_figures_are_kept_on_disk(empty: Path, monkeypatch: pytest.MonkeyPa
         return Limits({"float32": 2e9}, 3e9, 4e9, sure=len(asked) > 1)
 
     monkeypatch.setattr(limits, "_measured", measured)
-    assert not limits.measured_limits().sure
+    assert not limits.measured_limits(1).sure
     assert not list(empty.iterdir())
     limits._measured_once.cache_clear()
     for _ in range(3):
-        assert limits.measured_limits() == Limits({"float32": 2e9}, 3e9, 4e9)
+        assert limits.measured_limits(1) == Limits({"float32": 2e9}, 3e9, 4e9)
         limits._measured_once.cache_clear()
     assert len(asked) == 2
     (file,) = empty.iterdir()
@@ -63,7 +63,7 @@ def test_the_longer_of_computing_and_moving_limits() -> None:
 
 def test_every_kernel_has_its_limit_and_share(monkeypatch: pytest.MonkeyPatch) -> None:
     machine = Limits({"float32": 1e9}, read=1e9, copy=1e9)
-    monkeypatch.setattr("glasshouse.backend.cpu.backend.measured_limits", lambda: machine)
+    monkeypatch.setattr("glasshouse.backend.cpu.backend.measured_limits", lambda threads: machine)
     gh.manual_seed(0)
     model = nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4))
     x = np.ones((8, 16), np.float32)

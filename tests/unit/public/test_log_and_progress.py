@@ -65,15 +65,3 @@ def test_a_file_sees_nothing_and_a_notebook_its_cell(monkeypatch):
     progress.Progress()(1, 2, "k0_matmul")
     assert cell.getvalue() == "\rbuilding 1/2  k0_matmul"
     assert errors.getvalue() == ""
-
-
-def test_a_budget_of_threads_holds_for_the_process(monkeypatch):
-    from glasshouse.backend.cpu.threads import default_threads, set_threads
-
-    before = default_threads()
-    monkeypatch.setenv("GLASSHOUSE_THREADS", str(before))  # put back at the end
-    try:
-        gh.compile(gh.relu, np.ones(3, np.float32), threads=3)
-        assert default_threads() == 3
-    finally:
-        set_threads(before)

@@ -26,7 +26,7 @@ from glasshouse.backend.cpu.limits import known_limits, measured_limits
 from glasshouse.backend.cpu.measure import measure_conv
 from glasshouse.backend.cpu.processor import processor_features
 from glasshouse.backend.cpu.target import CPU
-from glasshouse.backend.cpu.threads import default_threads, set_threads
+from glasshouse.backend.cpu.threads import default_threads
 from glasshouse.backend.cpu.toolchain import toolchain
 from glasshouse.backend.memory import aligned_bytes
 from glasshouse.errors import FormatError, Unsupported
@@ -51,8 +51,14 @@ class CpuBackend:
     def build(self, source: GeneratedSource, progress: Progress | None = None) -> Path:
         return build(source, progress)
 
-    def load(self, library: Path, needs: Mapping[str, Any] | None = None) -> Executable:
-        return CpuExecutable(library, headers_hash() if needs is None else needs["headers"])
+    def load(
+        self,
+        library: Path,
+        needs: Mapping[str, Any] | None = None,
+        threads: int | None = None,
+    ) -> Executable:
+        headers = headers_hash() if needs is None else needs["headers"]
+        return CpuExecutable(library, headers, threads)
 
     def needs(self) -> dict[str, Any]:
         plain = toolchain().march == "plain"
@@ -79,18 +85,16 @@ class CpuBackend:
     def memory(self, count: int) -> Array:
         return aligned_bytes(count)
 
-    def set_threads(self, count: int) -> None:
-        set_threads(count)
-
     @property
     def device(self) -> DeviceMemory:
         raise Unsupported("kernels run in the memory of the process")
 
-    def facts(self) -> dict[str, str]:
-        return {"threads": str(default_threads())}
+    def facts(self, threads: int | None = None) -> dict[str, str]:
+        return {"threads": str(threads or default_threads())}
 
-    def limits(self, measure: bool = True) -> Limits | None:
-        return measured_limits() if measure else known_limits(default_threads())
+    def limits(self, measure: bool = True, threads: int | None = None) -> Limits | None:
+        threads = threads or default_threads()
+        return measured_limits(threads) if measure else known_limits(threads)
 
     def measure(
         self, problem: Problem, names: Sequence[str], progress: Progress | None = None

@@ -13,10 +13,10 @@ from glasshouse.backend.cpu.threads import pool_of
 class CpuExecutable:
     """The functions of a library that `emit.py` wrote."""
 
-    def __init__(self, library: Path, headers: str) -> None:
+    def __init__(self, library: Path, headers: str, threads: int | None = None) -> None:
         """`headers` is the hash of those that the library was built from."""
         loaded = ctypes.CDLL(str(library))
-        self._pool = pool_of(loaded, headers)
+        self._pool = pool_of(loaded, headers, threads)
         self.call: Callable[[Any], int] = loaded.glasshouse_call
         self._run = loaded.glasshouse_run
         self._prepare = loaded.glasshouse_prepare

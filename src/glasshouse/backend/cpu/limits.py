@@ -18,7 +18,6 @@ from glasshouse.backend.base import GeneratedSource, Limits
 from glasshouse.backend.cache import hash_text, write_whole
 from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.cpu.build import build, salt_of
-from glasshouse.backend.cpu.threads import default_threads
 from glasshouse.backend.cpu.toolchain import toolchain
 from glasshouse.backend.memory import aligned_bytes
 
@@ -40,9 +39,8 @@ def known_limits(threads: int) -> Limits | None:
         return None
 
 
-def measured_limits() -> Limits:
-    """What this machine can do, measured now unless it was before."""
-    threads = default_threads()
+def measured_limits(threads: int) -> Limits:
+    """What this machine can do with so many threads, measured now unless it was before."""
     return known_limits(threads) or _measured_once(threads)
 
 

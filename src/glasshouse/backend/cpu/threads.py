@@ -1,7 +1,8 @@
-"""Which threads run kernels: one pool for the process, made by the first library loaded.
+"""Which threads run kernels: one pool for the process, one for each budget that modules ask for.
 
-Libraries that were built from the same headers (a hash tells) can use one pool. One that another
-version of Glasshouse built and saved gets its own: its idea of a pool may differ.
+A pool is made by the first library that needs it. Libraries that were built from the same headers
+(a hash tells) can share one; what another version of Glasshouse built and saved gets its own: its
+idea of a pool may differ.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from glasshouse.errors import ExecutionError
 from glasshouse.forking import ForkLock
 
 _making = ForkLock()
-_made: dict[str, tuple[ctypes.c_void_p, ctypes.CDLL]] = {}
+# By headers and budget; None is the process's own.
+_made: dict[tuple[str, int | None], tuple[ctypes.c_void_p, ctypes.CDLL]] = {}
 
 
 def default_threads() -> int:
@@ -29,20 +31,28 @@ def default_threads() -> int:
         )
     ranks = os.environ.get("LOCAL_WORLD_SIZE", "1")
     share = max(1, int(ranks)) if ranks.isdecimal() else 1
-    return int(named) or max(1, len(os.sched_getaffinity(0)) // share)
+    return int(named) or max(1, _processors() // share)
 
 
-def pool_of(library: ctypes.CDLL, headers: str) -> ctypes.c_void_p:
-    """The pool of this process for libraries built from these headers."""
+def _processors() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1  # macOS and Windows do not say which of them a process may use
+
+
+def pool_of(library: ctypes.CDLL, headers: str, threads: int | None = None) -> ctypes.c_void_p:
+    """The pool of this many threads for libraries built from these headers."""
     with _making.lock:
-        if headers not in _made:
+        if (headers, threads) not in _made:
             library.glasshouse_pool.restype = ctypes.c_void_p
-            _made[headers] = ctypes.c_void_p(library.glasshouse_pool(default_threads())), library
-        return _made[headers][0]
+            made = library.glasshouse_pool(threads or default_threads())
+            _made[headers, threads] = ctypes.c_void_p(made), library
+        return _made[headers, threads][0]
 
 
 def set_threads(count: int) -> None:
-    """Run kernels on this many threads from now on."""
+    """Run kernels of modules without a budget of their own on this many threads from now on."""
     os.environ["GLASSHOUSE_THREADS"] = str(count)
-    for pool, library in _made.values():
-        library.glasshouse_set_threads(pool, count)
+    for (_, threads), (pool, library) in _made.items():
+        if threads is None:
+            library.glasshouse_set_threads(pool, count)

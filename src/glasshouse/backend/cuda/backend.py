@@ -73,7 +73,12 @@ class CudaBackend:
     def build(self, source: GeneratedSource, progress: Progress | None = None) -> Path:
         return build(source, progress)
 
-    def load(self, library: Path, needs: Mapping[str, Any] | None = None) -> Executable:
+    def load(
+        self,
+        library: Path,
+        needs: Mapping[str, Any] | None = None,
+        threads: int | None = None,
+    ) -> Executable:
         return CudaExecutable(library)
 
     def needs(self) -> dict[str, Any]:
@@ -92,14 +97,11 @@ class CudaBackend:
     def device(self) -> DeviceMemory:
         return self._gpu()
 
-    def set_threads(self, count: int) -> None:
-        """Kernels of a GPU have the threads that their launches say."""
-
-    def facts(self) -> dict[str, str]:
+    def facts(self, threads: int | None = None) -> dict[str, str]:
         device = self._gpu()
         return {"gpu": f"{device.name}, {device.arch}", "driver": str(device.driver_version)}
 
-    def limits(self, measure: bool = True) -> Limits | None:
+    def limits(self, measure: bool = True, threads: int | None = None) -> Limits | None:
         try:
             return measured_limits(self._gpu()) if measure else None
         except GlasshouseError:

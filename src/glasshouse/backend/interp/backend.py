@@ -78,7 +78,12 @@ class InterpBackend:
             progress(1, 1, path.name)
         return path
 
-    def load(self, library: Path, needs: Mapping[str, Any] | None = None) -> Executable:
+    def load(
+        self,
+        library: Path,
+        needs: Mapping[str, Any] | None = None,
+        threads: int | None = None,
+    ) -> Executable:
         return InterpExecutable(library.read_text())
 
     def needs(self) -> dict[str, Any]:
@@ -94,7 +99,7 @@ class InterpBackend:
     def device(self) -> DeviceMemory:
         raise Unsupported("kernels run in the memory of the process")
 
-    def facts(self) -> dict[str, str]:
+    def facts(self, threads: int | None = None) -> dict[str, str]:
         return {"threads": "1"}
 
     def measure(
@@ -102,7 +107,7 @@ class InterpBackend:
     ) -> list[Candidate] | None:
         return None
 
-    def limits(self, measure: bool = True) -> Limits | None:
+    def limits(self, measure: bool = True, threads: int | None = None) -> Limits | None:
         return None  # how fast Python is says nothing about a kernel
 
     def interface(self, name: str, program: Program, saved: SavedModel) -> Interface:
