@@ -18,12 +18,15 @@ from torch._subclasses import FakeTensor, FakeTensorMode
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
 
 from glasshouse.errors import GlasshouseError, Unsupported
+from glasshouse.frontend.torch.boundary import Boundary, laid_out, saved_orders, strides_of
 from glasshouse.frontend.torch.dynamo_names import own_paths, weight_names
 from glasshouse.frontend.torch.execute import EXECUTORS, Runner, compiled
 from glasshouse.frontend.torch.graph_module import import_graph_module
 from glasshouse.frontend.torch.held import HeldModules
+from glasshouse.frontend.torch.joint import partition
 from glasshouse.frontend.torch.left_eager import watch
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.ir.graph import Graph
@@ -74,23 +77,52 @@ def backend(
     if not _needs_gradient(examples):
         return _inference(module, examples, executor, (options or {}).get("hold_weights", True))
 
-    def compiler(phase: str) -> Callable[..., Any]:
-        def compile(graph: Any, fakes: Sequence[Any]) -> Callable[..., Any]:
-            # AOTAutograd calls this inside of its fake mode; constants of the graph are real.
-            with unset_fake_temporarily():
-                captured = import_graph_module(graph, fakes, f"{phase}")
-                boxed: Callable[..., Any] = make_boxed_func(_kept(phase, captured, executor, graph))
-            return boxed
-
-        return compile
-
+    training = _Training(executor)
     train = aot_autograd(
-        fw_compiler=compiler("forward"),
-        bw_compiler=compiler("backward"),
-        inference_compiler=compiler("inference"),
+        fw_compiler=training.compiler("forward"),
+        bw_compiler=training.compiler("backward"),
+        inference_compiler=training.compiler("inference"),
+        partition_fn=training.partition,
     )
     made: Callable[..., Any] = train(module, examples)
     return made
+
+
+class _Training:
+    """The graphs of one function that is trained: what one saves, the other is given."""
+
+    def __init__(self, executor: str) -> None:
+        self._executor = executor
+        self._returned = 0  # outputs of the forward graph that are not saved for the backward graph
+        self._orders: dict[str, tuple[int, ...]] = {}  # in which those that are saved lie, by name
+
+    def partition(self, joint: Any, inputs: Any, **known: Any) -> tuple[Any, Any]:
+        self._returned = known["num_fwd_outputs"]
+        return partition(joint, inputs, **known)
+
+    def compiler(self, phase: str) -> Callable[..., Any]:
+        def compile(graph: Any, fakes: Sequence[Any]) -> Callable[..., Any]:
+            # AOTAutograd calls this inside of its fake mode; constants of the graph are real.
+            boundary = Boundary(graph, self._orders)
+            with unset_fake_temporarily():
+                captured = import_graph_module(boundary.inside, (), phase)
+            if phase == "forward":
+                self._orders = saved_orders(boundary, captured, self._returned)
+                if self._orders:
+                    boundary = Boundary(graph, self._orders)
+                    with unset_fake_temporarily():
+                        captured = import_graph_module(boundary.inside, (), phase)
+            with unset_fake_temporarily():
+                runner = Runner(captured, self._executor)
+            _COMPILED.append(Compiled(phase, captured, runner))
+
+            def call(*flat: Any) -> list[Any]:
+                return boundary.leave(flat, runner(boundary.enter(flat)))
+
+            boxed: Callable[..., Any] = make_boxed_func(call)
+            return boxed
+
+        return compile
 
 
 def _executor(options: dict[str, Any]) -> str:
@@ -172,40 +204,19 @@ def _kept(
 ) -> Callable[..., Any]:
     runner = Runner(captured, executor, held)
     _COMPILED.append(Compiled(phase, captured, runner))
-    strides = _strides(graph)
+    strides = [strides_of(node) for node in _outputs(graph)]
 
     if not any(strides):
         return lambda *flat: runner(flat)
 
     def call(*flat: Any) -> list[Any]:
         results = runner(flat)
-        return [_laid_out(r, s) for r, s in zip(results, strides, strict=True)]
+        return [laid_out(r, s) for r, s in zip(results, strides, strict=True)]
 
     return call
 
 
-def _strides(graph: Any) -> list[tuple[int, ...] | None]:
-    """How each output lies in memory in PyTorch, where that is known and not row by row.
-
-    AOTAutograd makes views of outputs by their strides.
-    """
-    found: list[tuple[int, ...] | None] = []
+def _outputs(graph: Any) -> list[Any]:
     output = next(n for n in graph.graph.nodes if n.op == "output")
-    for node in torch.utils._pytree.tree_leaves(output.args[0], is_leaf=lambda n: n is None):
-        val: Any = getattr(node, "meta", {}).get("val")
-        fixed = isinstance(val, torch.Tensor) and all(
-            isinstance(s, int) for s in (*val.shape, *val.stride())
-        )
-        found.append(tuple(val.stride()) if fixed and not val.is_contiguous() else None)
+    found: list[Any] = pytree.tree_leaves(output.args[0], is_leaf=lambda n: n is None)
     return found
-
-
-def _laid_out(result: Any, strides: tuple[int, ...] | None) -> Any:
-    if strides is None or not isinstance(result, torch.Tensor) or result.stride() == strides:
-        return result
-    shape = result.shape
-    for axis, stride in enumerate(strides):
-        if stride == 0:  # expanded: one row that is seen many times
-            result = result.narrow(axis, 0, 1)
-    out = torch.empty_strided(result.shape, strides, dtype=result.dtype)
-    return out.copy_(result).expand(shape)

@@ -7,7 +7,7 @@ fastest; it belongs to a buffer and never changes what a value means.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Callable, Container, Mapping
 
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
@@ -40,17 +40,24 @@ def choose_orders(graph: Graph) -> dict[Value, Order]:
 
     Inputs, outputs and updates of the graph keep the order that the caller expects.
     """
-    orders: dict[Value, Order] = {}
+    images = _all_images(graph, lambda value: not graph.is_held(value))
+    return {v: channels_last(v.type.rank) for v in images}
+
+
+def free_images(graph: Graph) -> set[Value]:
+    """Values that would lie with their channels last if nobody expected another order."""
+    return set(_all_images(graph, lambda value: True))
+
+
+def _all_images(graph: Graph, may_be: Callable[[Value], bool]) -> dict[Value, None]:
+    images: dict[Value, None] = {}
     for node in graph.nodes:
-        if node.op.kind is Kind.SOURCE:
-            continue
-        for value in _images(node, orders):
-            if not graph.is_held(value):
-                orders[value] = channels_last(value.type.rank)
-    return orders
+        if node.op.kind is not Kind.SOURCE:
+            images.update(dict.fromkeys(v for v in _images(node, images) if may_be(v)))
+    return images
 
 
-def _images(node: Node, orders: Orders) -> list[Value]:
+def _images(node: Node, orders: Container[Value]) -> list[Value]:
     """The outputs of a kernel that lie with their channels last."""
     body = node.attrs.get("body")
     if node.op.name != "fused" or not isinstance(body, Graph):

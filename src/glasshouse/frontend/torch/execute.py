@@ -37,7 +37,8 @@ class Runner:
         self._held = held
         order = list(range(len(captured.graph.outputs)))
         special = captured.written or captured.numbers or captured.complex
-        self._plain = captured.outputs == order and not special  # nothing to do with results
+        self._plain = not special  # results are tensors as they come
+        self._in_order = captured.outputs == order
         self._state: dict[str, Any] = {}
         if executor != "reference":
             try:
@@ -68,7 +69,8 @@ class Runner:
         given = [flat[i] for i in self.captured.inputs]
         tensors = bool(given) and all(type(x) is torch.Tensor for x in given)
         if module is not None and self._plain and tensors:  # results are what arguments are
-            return list(module.run_flat(given))
+            made = module.run_flat(given)
+            return list(made) if self._in_order else self.captured.flat_results(made)
         outputs = self._run(module, [_operand(x) for x in given])
         for number, place in self.captured.written:
             flat[number].copy_(outputs[place])

@@ -1,0 +1,155 @@
+"""What crosses between PyTorch and compiled training graphs, and that it is not copied."""
+
+import copy
+
+import pytest
+import torch
+from torch import nn
+from torch.nn import functional as F
+
+from frontend_torch import assert_same
+from glasshouse.frontend import dynamo
+from glasshouse.frontend.torch.boundary import lying_order
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch._dynamo.reset()
+    dynamo.reset()
+
+
+def trained(model, *args, executor="reference"):
+    """Outputs and gradients (inputs' too) are PyTorch's."""
+    twin = copy.deepcopy(model)
+    found = []
+    for own, run in (
+        (model, torch.compile(model, backend="glasshouse", options={"executor": executor})),
+        (twin, twin),
+    ):
+        given = [a.detach().clone() for a in args]
+        for a in given:
+            a.requires_grad_(a.is_floating_point())
+        out = run(*given)
+        out = out if isinstance(out, tuple) else (out,)
+        sum((o * o.detach().cos()).sum() for o in out if o.requires_grad).backward()
+        found.append((out, [p.grad for p in (*own.parameters(), *given)]))
+    (got, got_grads), (wanted, wanted_grads) = found
+    for a, b in zip(got, wanted, strict=True):
+        assert_same(a, b)
+        assert a.stride() == b.stride()
+    for a, b in zip(got_grads, wanted_grads, strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            assert_same(a, b)
+    return dynamo.compiled_graphs()
+
+
+def test_weights_and_inputs_are_saved_as_they_are():
+    model = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4))
+    forward, backward = trained(model, torch.randn(3, 6))
+    # The result and what ReLU gave; both weights (transposed) and the input need no output.
+    assert [v.type.shape for v in forward.graph.outputs] == [(3, 4), (3, 5)]
+    assert not any(n.op.name == "permute" for n in forward.graph.nodes if n.output in
+                   forward.graph.outputs)  # fmt: skip
+    assert backward.graph.outputs
+
+
+class Images(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8)
+        self.second = nn.Conv2d(8, 4, 3, stride=2)
+
+    def forward(self, x):
+        return self.second(F.max_pool2d(F.relu(self.norm(self.first(x))), 2, padding=1))
+
+
+@pytest.mark.parametrize("executor", ["reference", "compiled"])
+def test_images_are_saved_with_their_channels_last(executor):
+    forward, backward = trained(Images(), torch.randn(2, 3, 10, 9), executor=executor)
+    saved = [v.type.shape for v in forward.graph.outputs if v.type.rank == 4][1:]
+    assert saved == [(2, 10, 9, 8), (2, 10, 9, 8), (2, 6, 5, 8)]
+    assert {(2, 10, 9, 8), (2, 6, 5, 8)} <= {v.type.shape for v in backward.graph.inputs}
+    # No index is saved for the pool: the maxima are found again in its operand.
+    assert all(v.type.dtype.is_float for v in backward.graph.inputs)
+    assert "max_pool_grad" in {n.op.name for n in backward.graph.nodes}
+
+
+def test_a_model_whose_images_lie_channels_last_itself():
+    model = Images().to(memory_format=torch.channels_last)
+    x = torch.randn(2, 3, 10, 9).to(memory_format=torch.channels_last)
+    trained(model, x)
+
+
+class Views(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.w = nn.Parameter(torch.randn(4, 6))
+
+    def forward(self, x):
+        y = torch.tanh(x @ self.w)
+        return (
+            y.t(),
+            y.view(2, 3, 3, 2).permute(0, 2, 1, 3),
+            y[1:, ::2],
+            y.sum(0).expand(3, 6),
+            x[1],
+        )
+
+
+def test_outputs_that_are_views_have_pytorchs_strides():
+    trained(Views(), torch.randn(6, 4))
+
+
+class Pools(nn.Module):
+    def forward(self, x):
+        y, at = F.max_pool2d(x, 3, 2, 1, ceil_mode=True, return_indices=True)
+        return y, at, F.max_pool2d(x, (2, 3), dilation=(1, 2)), F.max_pool3d(x[None], 2)
+
+
+def test_gradients_of_pools_find_maxima_again():
+    x = torch.randn(3, 9, 8)
+    x[0, 2] = x[0, 3]  # equal maxima: the first counts
+    trained(Pools(), x)
+
+
+def test_the_gradient_of_a_pool_over_nan():
+    x = torch.randn(1, 2, 6, 6)
+    x[0, 0, 1, 1] = float("nan")
+    grads = []
+    for run in (
+        torch.compile(
+            lambda v: F.max_pool2d(v, 2), backend="glasshouse", options={"executor": "reference"}
+        ),
+        lambda v: F.max_pool2d(v, 2),
+    ):
+        given = x.clone().requires_grad_()
+        run(given).sum().backward()
+        grads.append(given.grad)
+    assert torch.equal(*grads)
+
+
+def test_weights_changed_in_place_between_steps():
+    model = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6))
+    model[2].weight = model[0].weight  # tied
+    twin = copy.deepcopy(model)
+    run = torch.compile(model, backend="glasshouse", options={"executor": "reference"})
+    for own, call in ((model, run), (twin, twin)):
+        optimizer = torch.optim.AdamW(own.parameters(), lr=0.1)
+        torch.manual_seed(0)
+        for _ in range(3):
+            optimizer.zero_grad()
+            call(torch.randn(4, 6)).square().sum().backward()
+            optimizer.step()
+    for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+        assert_same(a, b)
+
+
+def test_orders():
+    x = torch.empty(2, 3, 4, 5)
+    assert lying_order(x) is None
+    assert lying_order(x.permute(0, 3, 1, 2)) == (0, 2, 3, 1)
+    assert lying_order(x.to(memory_format=torch.channels_last)) == (0, 2, 3, 1)
+    assert lying_order(x[:, :, ::2]) is None
+    assert lying_order(x.expand(2, 3, 4, 5)[:1].expand(7, 3, 4, 5)) is None
+    assert lying_order(torch.empty(4, 1).t()) is None
