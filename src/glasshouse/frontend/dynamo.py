@@ -103,15 +103,11 @@ class _Training:
     def compiler(self, phase: str) -> Callable[..., Any]:
         def compile(graph: Any, fakes: Sequence[Any]) -> Callable[..., Any]:
             # AOTAutograd calls this inside of its fake mode; constants of the graph are real.
-            boundary = Boundary(graph, self._orders)
-            with unset_fake_temporarily():
-                captured = import_graph_module(boundary.inside, (), phase)
+            boundary, captured = self._imported(phase, graph, fakes)
             if phase == "forward":
                 self._orders = saved_orders(boundary, captured, self._returned)
-                if self._orders:
-                    boundary = Boundary(graph, self._orders)
-                    with unset_fake_temporarily():
-                        captured = import_graph_module(boundary.inside, (), phase)
+                if self._orders:  # known now that the graph is
+                    boundary, captured = self._imported(phase, graph, fakes)
             with unset_fake_temporarily():
                 runner = Runner(captured, self._executor)
             _COMPILED.append(Compiled(phase, captured, runner))
@@ -123,6 +119,11 @@ class _Training:
             return boxed
 
         return compile
+
+    def _imported(self, phase: str, graph: Any, fakes: Sequence[Any]) -> tuple[Boundary, Captured]:
+        boundary = Boundary(graph, self._orders)
+        with unset_fake_temporarily():
+            return boundary, import_graph_module(boundary.inside, fakes, phase)
 
 
 def _executor(options: dict[str, Any]) -> str:

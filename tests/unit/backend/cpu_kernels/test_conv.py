@@ -155,9 +155,10 @@ def test_gradients(pool, rng: np.random.Generator) -> None:
         x, w = make(s, rng)
         g = rng.standard_normal((s.n, *s.out, s.oc)).astype(np.float32)
         dx = np.full(x.shape, np.nan, np.float32)
-        dw = np.full(w.shape, np.nan, np.float32)
+        by_weight = [np.full(w.shape, np.nan, np.float32) for _ in range(2)]
         lib.input_grad(handle, s.packed, p(g), p(w), p(dx))
-        lib.weight_grad(handle, s.packed, p(x), p(g), p(dw))
+        for direct, dw in enumerate(by_weight):
+            lib.weight_grad(handle, direct, s.packed, p(x), p(g), p(dw))
         cg, og = s.c // s.groups, s.oc // s.groups
         win, gd = windows(x.astype(np.float64), s), g.astype(np.float64)
         want_w = np.concatenate(
@@ -170,7 +171,7 @@ def test_gradients(pool, rng: np.random.Generator) -> None:
                 for i in range(s.groups)
             ]
         )
-        assert relative(dw, want_w) <= 1e-6, s
+        assert all(relative(dw, want_w) <= 1e-6 for dw in by_weight), s
         # <g, conv(x)> = <dx, x> for every x fixes dx: tested on unit vectors through the
         # definition's adjoint.
         padded = np.zeros((s.n, s.h + 2 * s.pad, s.w + 2 * s.pad, s.c))

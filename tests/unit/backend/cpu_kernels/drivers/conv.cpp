@@ -1,5 +1,6 @@
 // conv.cpp: convolutions by every way, depthwise, gradients.
 #include "driver.h"
+#include "glasshouse/apart/conv_weight_grad.h"
 #include "glasshouse/conv_grad.h"
 #include "glasshouse/depthwise.h"
 #include "glasshouse/vmath.h"
@@ -67,10 +68,12 @@ API void input_grad(void* pool, const long* a, const float* g, const float* w, f
   free(wr);
   free(work);
 }
-API void weight_grad(void* pool, const long* a, const float* x, const float* g, float* dw) {
+API void weight_grad(void* pool, int direct, const long* a, const float* x, const float* g,
+                     float* dw) {
   const ConvShape s = shape(a);
   const long k = (long)s.kh * s.kw;
-  void* work = malloc(conv_weight_grad_bytes(s));
-  conv_weight_grad(*(ThreadPool*)pool, s, x, g, work, dw, s.cg() * k, k, s.kw, 1);
+  const auto grad = direct ? conv_weight_grad_direct : conv_weight_grad<float>;
+  void* work = malloc(direct ? conv_weight_grad_direct_bytes(s) : conv_weight_grad_bytes(s));
+  grad(*(ThreadPool*)pool, s, x, g, work, dw, s.cg() * k, k, s.kw, 1);
   free(work);
 }
