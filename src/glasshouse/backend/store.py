@@ -71,7 +71,7 @@ def _keyed(name: str, content: str, key: bytes) -> str:
 
 
 # ------------------------------------------------------------------------------- where entries lie
-class Place(Protocol):
+class EntryPlace(Protocol):
     """Bytes by name: read whole or not at all, written by several at once."""
 
     def read(self, name: str) -> bytes | None: ...
@@ -79,7 +79,7 @@ class Place(Protocol):
     def write(self, name: str, data: bytes) -> None: ...
 
 
-class Folder:
+class FolderPlace:
     """A folder that machines share."""
 
     def __init__(self, root: Path) -> None:
@@ -97,7 +97,7 @@ class Folder:
         write_bytes(path, data)
 
 
-class Remote:
+class RemotePlace:
     """What fsspec opens; an object store shows an object when all of it has arrived."""
 
     def __init__(self, url: str) -> None:
@@ -134,10 +134,10 @@ def _spread(name: str) -> str:
 
 
 # ------------------------------------------------------------------------------------- the store
-class Store:
+class EntryStore:
     """Entries of a place, checked when they are read."""
 
-    def __init__(self, url: str, place: Place, key: bytes | None) -> None:
+    def __init__(self, url: str, place: EntryPlace, key: bytes | None) -> None:
         self.url, self.place, self.key = url, place, key
         self._failed = -_PAUSE  # when the place failed last
 
@@ -184,28 +184,28 @@ def store_url() -> str | None:
     return named if "://" in named else None
 
 
-def store() -> Store | None:
+def store() -> EntryStore | None:
     """The store of this process, if there is one."""
     url = store_url()
     return _store(url, os.environ.get("GLASSHOUSE_CACHE_KEY") or "") if url is not None else None
 
 
 @lru_cache(maxsize=4)
-def _store(url: str, key: str) -> Store:
+def _store(url: str, key: str) -> EntryStore:
     if key and len(key) < _SHORTEST_KEY:
         raise BuildError(
             f"GLASSHOUSE_CACHE_KEY has {len(key)} letters, and can be guessed",
             hint=f"at least {_SHORTEST_KEY}: openssl rand -hex 32",
         )
     if url.startswith("file://"):
-        place: Place = Folder(_folder(url, bool(key)))
+        place: EntryPlace = FolderPlace(_folder(url, bool(key)))
     else:
-        place = Remote(url)
+        place = RemotePlace(url)
         if not key:
             _LOG.warning(
                 "whoever can write to %s can run code here: GLASSHOUSE_CACHE_KEY is not set", url
             )
-    return Store(url, place, key.encode() if key else None)
+    return EntryStore(url, place, key.encode() if key else None)
 
 
 def _folder(url: str, keyed: bool) -> Path:

@@ -22,7 +22,7 @@ from glasshouse.frontend.torch.complex import Complex
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS
 from glasshouse.frontend.torch.opaque import (
     COLLECTIVES,
-    Operands,
+    CallOperands,
     TorchCall,
     as_array,
     flat_tensors,
@@ -82,7 +82,7 @@ def is_collective(node: fx.Node) -> bool:
 def started(importer: Importer, node: fx.Node, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """Start a collective; its results as slots, which wait for it when they are read."""
     builder, val = importer.builder, node.meta["val"]
-    operands = Operands(builder)
+    operands = CallOperands(builder)
     template = tuple(operands.template(_named(a)) for a in args)
     keywords = {k: operands.template(_named(v)) for k, v in kwargs.items()}
     types = [type_of(t, importer.symbols) for t in flat_tensors(val)]

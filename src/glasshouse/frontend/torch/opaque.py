@@ -111,7 +111,7 @@ def as_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
 
 
 # ------------------------------------------------------------------------------- making such nodes
-class Operands:
+class CallOperands:
     """Takes the operands out of an op's arguments."""
 
     def __init__(self, builder: GraphBuilder) -> None:
@@ -157,7 +157,7 @@ def opaque_call(
     `read` is `val` with None for results that nothing reads: PyTorch does not always keep to the
     type that it gives for them.
     """
-    operands = Operands(builder)
+    operands = CallOperands(builder)
     template = tuple(operands.template(a) for a in args)
     named = {k: operands.template(v) for k, v in kwargs.items()}
     in_place = [r.alias_info is not None for r in target._schema.returns]
