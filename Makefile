@@ -20,7 +20,7 @@ say = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-docs test-cross lint format viewer test-viewer pytest test-models test-gpu fuzz bench bench-symbolic bench-viewer gallery coverage docs clean
+.PHONY: help demo test test-all test-docs test-cross lint format viewer test-viewer pytest test-models test-gpu fuzz bench bench-regression bench-symbolic bench-viewer gallery coverage docs clean
 
 help:
 	@echo "make demo         trace, run, compile, check and time an example; write demo.html"
@@ -34,6 +34,7 @@ help:
 	@echo "make lint         ruff, mypy, clang-format, layers, weight of the import; no tests"
 	@echo "make format       let ruff, clang-format and Biome rewrite the sources"
 	@echo "make bench        the measurements in benchmarks/"
+	@echo "make bench-regression BEFORE=DIR  this tree against another checkout, in turns"
 	@echo "make bench-symbolic  modules for all sizes beside modules for one size each"
 	@echo "make bench-viewer the viewer beside Netron and Model Explorer, in Chromium"
 	@echo "make gallery      24 graphs as the viewer draws them, measured beside ELK, on one page"
@@ -153,6 +154,11 @@ bench: $(PEERS)
 	$(say) "benchmarks/cpu"
 	@$(BIN)/python benchmarks/cpu/run.py --out build/bench-cpu.json
 
+# BEFORE=../before is another checkout; ARGS="-w bert,mlp_1024x512" for some workloads.
+bench-regression: $(DEV)
+	@mkdir -p build
+	@$(BIN)/python benchmarks/cpu/trees.py $(BEFORE) . --max-slower 1.15 --out build/regression.json $(ARGS)
+
 # ARGS="-w bert --seconds 6"
 bench-symbolic: $(DEV)
 	@$(BIN)/python benchmarks/cpu/symbolic.py $(ARGS)
@@ -170,7 +176,9 @@ gallery: $(DEV)
 # The documentation as a site, in build/site; a warning is an error. Its notebooks run in Jupyter.
 docs: $(TORCH)
 	$(PIP) install -q -c constraints.txt -e '.[docs]'
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@mkdir -p build/ipython/profile_default
+	@echo 'c.IPKernelApp.log_level = "ERROR"' > build/ipython/profile_default/ipython_kernel_config.py
+	@IPYTHONDIR=$(CURDIR)/build/ipython NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	$(say) "build/site/index.html"
 
 # Which lines the fast tests reach; build/coverage.xml for tools that show it.

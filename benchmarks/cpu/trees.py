@@ -4,7 +4,8 @@
 
 For each workload both trees compile it in processes of their own, with caches of their own that are
 empty at first (cold), then again (warm); then they run in turns. Printed is the time of the second
-tree over that of the first: above 1, the second is slower. `--out` keeps the numbers as JSON.
+tree over that of the first: above 1, the second is slower. `--out` keeps the numbers as JSON; with
+`--max-slower 1.15` a workload whose median and whose best are both past that ends it with 1.
 """
 
 from __future__ import annotations
@@ -129,6 +130,7 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=0.5, help="of each turn")
     parser.add_argument("--out", type=Path)
+    parser.add_argument("--max-slower", type=float, default=float("inf"), metavar="RATIO")
     parser.add_argument("--work", default="", help=argparse.SUPPRESS)
     args = parser.parse_args()
     if args.work:
@@ -162,7 +164,10 @@ def main() -> int:
             )
             if args.out:
                 args.out.write_text(json.dumps(results, indent=1))
-    return 0
+    slower = [n for n, r in results.items() if min(r["ratio"], r["ratio_best"]) > args.max_slower]
+    if slower:
+        print(f"slower than {args.max_slower} times the first tree: {', '.join(slower)}")
+    return 1 if slower else 0
 
 
 if __name__ == "__main__":

@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -57,6 +58,11 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     run([sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", folder], ROOT)
     (wheel,) = folder.glob("glasshouse-*-py3-none-any.whl")
     assert wheel.stat().st_size < 2_000_000
+    with zipfile.ZipFile(wheel) as archive:
+        about = next(n for n in archive.namelist() if n.endswith(".dist-info/METADATA"))
+        links = re.findall(r"\]\(([^)]*)\)", archive.read(about).decode())
+    assert len(links) >= 8
+    assert all(link.startswith("https://") for link in links), links
     venv.create(folder / "fresh", with_pip=True)
     first = re.search(r"^ *pip install (\S+)", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert first is not None
