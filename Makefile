@@ -20,7 +20,7 @@ say = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-docs test-cross lint format viewer test-viewer pytest test-models test-gpu fuzz bench bench-regression bench-symbolic bench-viewer gallery coverage docs clean
+.PHONY: help demo test test-all test-docs test-cross lint lint-platforms format viewer test-viewer pytest test-models test-gpu fuzz bench bench-regression bench-symbolic bench-viewer gallery coverage docs clean
 
 help:
 	@echo "make demo         trace, run, compile, check and time an example; write demo.html"
@@ -32,6 +32,7 @@ help:
 	@echo "make test-cross   saved models built by clang, and for ARM under qemu"
 	@echo "make fuzz MINUTES=10  mutated files, hostile values, random graphs, kills and forks"
 	@echo "make lint         ruff, mypy, clang-format, layers, weight of the import; no tests"
+	@echo "make lint-platforms  types of the code paths of macOS and Windows"
 	@echo "make format       let ruff, clang-format and Biome rewrite the sources"
 	@echo "make bench        the measurements in benchmarks/"
 	@echo "make bench-regression BEFORE=DIR  this tree against another checkout, in turns"
@@ -79,6 +80,12 @@ lint: $(DEV)
 	@$(BIN)/python tools/check_layers.py
 	$(say) "import"
 	@$(BIN)/python tools/check_import.py
+
+# Code paths of other systems, which nothing here runs.
+lint-platforms: $(DEV)
+	@for system in darwin win32; do \
+	  $(BIN)/mypy --platform $$system --cache-dir .mypy_cache/$$system || exit 1; \
+	done
 
 format: $(DEV)
 	$(BIN)/ruff check --fix

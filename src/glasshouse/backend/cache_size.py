@@ -33,7 +33,9 @@ class Entry:
     def add(self, path: Path) -> None:
         about = path.stat()
         self.files.append(path)
-        self.bytes += max(about.st_blocks * 512, about.st_size)
+        self.bytes += max(
+            getattr(about, "st_blocks", 0) * 512, about.st_size
+        )  # Windows has no blocks
         self.used = max(self.used, about.st_mtime)
 
     def remove(self) -> None:

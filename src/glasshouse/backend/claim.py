@@ -13,7 +13,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from glasshouse.errors import BuildError
@@ -40,18 +40,17 @@ def claimed(target: Path) -> Iterator[bool]:
         mine = _locked(handle, target)
         yield mine
     finally:
-        if mine:  # closing alone would not do where a forked process has the file open, too
+        # Closing alone would not do where a forked process has the file open, too.
+        if mine and sys.platform != "win32":
             fcntl.flock(handle, fcntl.LOCK_UN)
         os.close(handle)
 
 
 def _opened(target: Path) -> int | None:
-    if sys.platform == "win32":
-        return None
-    try:
-        return os.open(target.with_suffix(".claim"), os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError:  # a read-only cache: building says it better
-        return None
+    if sys.platform != "win32":
+        with suppress(OSError):  # a read-only cache: building says it better
+            return os.open(target.with_suffix(".claim"), os.O_RDWR | os.O_CREAT, 0o600)
+    return None
 
 
 def _locked(handle: int, target: Path) -> bool:
@@ -60,7 +59,8 @@ def _locked(handle: int, target: Path) -> bool:
     waits = False
     while True:
         try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if sys.platform != "win32":
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             return True
         except BlockingIOError:
             pass

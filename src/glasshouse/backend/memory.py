@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import sys
 from contextlib import suppress
 from typing import Any
 
@@ -20,9 +21,8 @@ def aligned_bytes(count: int) -> Array:
     Kernels read weights from end to end: with pages of 4 KB a tenth of their time goes into looking
     up addresses. NumPy asks for large pages only from 4 MB on.
     """
-    large = count >= LARGE_PAGE // 2 and hasattr(mmap, "MADV_HUGEPAGE")
-    align = LARGE_PAGE if large else ALIGN
-    if large:
+    if sys.platform == "linux" and count >= LARGE_PAGE // 2:
+        align = LARGE_PAGE
         try:
             block = mmap.mmap(-1, count + align, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except (OSError, OverflowError):
@@ -31,6 +31,7 @@ def aligned_bytes(count: int) -> Array:
             block.madvise(mmap.MADV_HUGEPAGE)
         raw = np.frombuffer(block, np.uint8)
     else:
+        align = ALIGN
         raw = np.zeros(count + align, np.uint8)
     begin = -raw.ctypes.data % align
     return raw[begin : begin + max(count, 1)]

@@ -80,21 +80,20 @@ def digest(path: Path, begin: int = 0, count: int | None = None) -> str:
 
     It is read, not mapped: what is only hashed need not count as this process's memory.
     """
-    with path.open("rb") as data:
-        file = data.fileno()
-        size = os.fstat(file).st_size - begin if count is None else count
+    size = path.stat().st_size - begin if count is None else count
 
-        def of_piece(at: int) -> bytes:
-            piece = os.pread(file, min(_PIECE, begin + size - at), at)
-            return hashlib.sha256(piece).digest()
+    def of_piece(at: int) -> bytes:
+        with path.open("rb", buffering=0) as data:  # one each: they are read at the same time
+            data.seek(at)
+            piece = data.read(min(_PIECE, begin + size - at))
+        return hashlib.sha256(piece).digest()
 
-        places = range(begin, begin + size, _PIECE)
-        whole = hashlib.sha256(str(size).encode())
-        if len(places) < 2:
-            hashes = map(of_piece, places)
-            return _joined(whole, hashes)
-        with ThreadPoolExecutor(min(len(places), os.cpu_count() or 1)) as threads:
-            return _joined(whole, threads.map(of_piece, places))
+    places = range(begin, begin + size, _PIECE)
+    whole = hashlib.sha256(str(size).encode())
+    if len(places) < 2:
+        return _joined(whole, map(of_piece, places))
+    with ThreadPoolExecutor(min(len(places), os.cpu_count() or 1)) as threads:
+        return _joined(whole, threads.map(of_piece, places))
 
 
 def _joined(whole: Any, hashes: Any) -> str:
