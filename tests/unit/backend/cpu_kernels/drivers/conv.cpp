@@ -68,8 +68,7 @@ API void input_grad(void* pool, const long* a, const float* g, const float* w, f
   free(wr);
   free(work);
 }
-API void weight_grad(void* pool, int direct, const long* a, const float* x, const float* g,
-                     float* dw) {
+API void weight_grad(void* pool, int direct, const long* a, const float* x, const float* g, float* dw) {
   const ConvShape s = shape(a);
   const long k = (long)s.kh * s.kw;
   const auto grad = direct ? conv_weight_grad_direct : conv_weight_grad<float>;
