@@ -60,6 +60,9 @@ _MEAN = "the mean is rounded to the type; PyTorch keeps a running mean in float6
 _PRODUCTS = "products overflow, or meet 0 and inf, in another order"
 _FLOAT64 = "the reference adds in float64: no overflow"
 _QUOTIENT = "PyTorch's vectors divide first, and give NaN where the quotient overflows"
+_HELD = "what floats add up to is held in float64: no overflow"
+_BUTTERFLIES = "a transform adds in another order, and meets 0 * NaN and inf - inf elsewhere"
+_DIVIDES = "PyTorch divides by the factors again: it underflows, or meets inf / inf"
 _TIES = "which of several equal elements comes first is not defined"
 _SEES = (
     "a bool mask hides NaN and inf here; PyTorch adds -inf to them, and its kernel loses some NaN"
@@ -79,7 +82,10 @@ OPS = (
           "mixed in all"), _PADDING, ways=_COMPILED),
     Known(("conv", "conv_transpose", "conv_weight_grad"), (*_ENDS, *_MIXED), _ORDER, dtypes=_BROAD),
     Known(("matmul",), _ENDS, _ORDER, dtypes=_BROAD),
-    Known(("sum", "cumsum"), (*_ENDS, *_MIXED), _ORDER, dtypes=_BROAD),
+    Known(("embedding_bag", "recurrent"), (*_EDGE, *_MIXED), _FLOAT64, dtypes=_BROAD,
+          ways=_REFERENCE),
+    Known(("linear_recurrence",), ("one greatest", *_MIXED), _HELD, dtypes=("float32", "bfloat16")),
+    Known(("fft",), (*_EDGE, *_MIXED, *_NAN, *_INF), _BUTTERFLIES),
     Known(("prod",), ("one greatest", *_MIXED), _PRODUCTS, dtypes=_BROAD),
     Known(("quantize",), ("mixed", "mixed in all", *_NAN, "inf in all"), "NaN has no integer: the "
           "zero point stands for it"),
@@ -102,6 +108,11 @@ OPS = (
           _SQUARES, True),
     Known(("prod",), (*_ALL_LARGE, "one greatest", *_MIXED, "one inf", "one -inf"), _PRODUCTS,
           True),
+    Known(("cumprod",), ("1e-30", "-1e30", "least", "one greatest", *_INF, *_MIXED, "one nan",
+          "one nan in all"), _DIVIDES, True),
+    Known(("logcumsumexp",), (*_INF, "mixed", "mixed in all"), "equal sums have equal shares, "
+          "infinite ones too", True),
+    Known(("linear_recurrence",), _MIXED, _HELD, True, ("float32",)),
     Known(("variance",), _ENDS, _FLOAT64, True, ("float32",), _REFERENCE),
     Known(("conv", "conv_transpose"), (*_INF, "one nan", "one nan in all"), _PADDING, True),
     Known(("conv", "conv_transpose", "conv_weight_grad"), _MIXED, _ORDER, True),
@@ -120,7 +131,6 @@ PATTERNS = (
           "NaN"),
     Known(("attention",), _TWO, "scores that are large, and equal but for rounding, choose keys",
           dtypes=("float16",), ways=_COMPILED),
-    Known(("prod",), ("one greatest", *_TWO), _PRODUCTS, dtypes=("float32", "bfloat16"),
-          ways=_COMPILED),
+    Known(("prod",), ("one greatest", *_TWO), _PRODUCTS, dtypes=_BROAD, ways=_COMPILED),
     Known(("fmod", "remainder"), (*_EDGE, *_TWO), _QUOTIENT, dtypes=("float64",)),
 )  # fmt: skip

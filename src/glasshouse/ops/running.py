@@ -31,10 +31,14 @@ def moved(x: Any, axis: int, back: bool, fill: float) -> Any:
     size = x.shape[axis]
     if size == 0:
         return x
+    rest = cut(x, axis, 0, size - 1) if back else cut(x, axis, 1, size)
+    return _with_edge(rest, axis, back, fill)
+
+
+def _with_edge(x: Any, axis: int, first: bool, fill: float) -> Any:
+    """x and one more place along an axis."""
     edge = full_near(x, tuple(1 if a == axis else d for a, d in enumerate(x.shape)), fill, x.dtype)
-    if back:
-        return concat(edge, cut(x, axis, 0, size - 1), axis=axis)
-    return concat(cut(x, axis, 1, size), edge, axis=axis)
+    return concat(edge, x, axis=axis) if first else concat(x, edge, axis=axis)
 
 
 # ------------------------------------------------------------------------------- linear recurrence
@@ -63,8 +67,14 @@ def _recurrence_vjp(g: Any, a: Any, b: Any, y: Any, *, axis: int, reverse: bool)
     if not a.ndim:
         return zeros_like_type(a), g
     at = axis_of(axis, a.ndim)
+    size = a.shape[at]
+    if size == 0:
+        return a, g
     by_b = linear_recurrence(moved(a, at, reverse, 0.0), g, axis=at, reverse=not reverse)
-    return by_b * moved(y, at, not reverse, 0.0), by_b
+    # The first factor is never used: its gradient is 0, of infinite terms too.
+    later, before = (0, 1) if reverse else (1, 0)
+    used = cut(by_b, at, later, size - before) * cut(y, at, before, size - later)
+    return _with_edge(used, at, not reverse, 0.0), by_b
 
 
 linear_recurrence: Op = op(

@@ -5,7 +5,8 @@
 // - kLanes lines go side by side: neighbours along `inner` where there are any, otherwise rows that are turned a tile at a time. So
 //   each line is summed in its own order, whatever the shape and the number of threads.
 // - A rule holds what each of kLanes lines has so far. `begin()` sets it; `step(i, x, y, out, places, lanes)` takes element i of each
-//   line. V is the type that elements are computed in, halves being widened.
+//   line. V is the type that elements are computed in, halves being widened; what floats add up to is held in double, because a
+//   million sums in float would lose ten bits.
 #pragma once
 #include "../library.h"
 #include "../transpose.h"
@@ -20,34 +21,39 @@ struct ScanShape {
   bool reverse;
 };
 
+template <class V> struct HeldAs { using type = V; };
+template <> struct HeldAs<float> { using type = double; };
+template <class V> using Held = typename HeldAs<V>::type;
+
 template <class V, bool Exclusive> struct RunningSum {
-  V held[kLanes];
-  void begin() { for (V &v : held) v = V(0); }
+  Held<V> held[kLanes];
+  void begin() { for (auto &v : held) v = 0; }
   GH_INLINE void step(long, const V *x, const V *, V *out, int64_t *, int lanes) {
     for (int j = 0; j < lanes; j++) {
-      const V next = add(held[j], x[j]);
-      out[j] = Exclusive ? held[j] : next;
+      const Held<V> next = add(held[j], Held<V>(x[j]));
+      out[j] = V(Exclusive ? held[j] : next);
       held[j] = next;
     }
   }
 };
 template <class V> struct RunningProduct {
-  V held[kLanes];
-  void begin() { for (V &v : held) v = V(1); }
+  Held<V> held[kLanes];
+  void begin() { for (auto &v : held) v = 1; }
   GH_INLINE void step(long, const V *x, const V *, V *out, int64_t *, int lanes) {
-    for (int j = 0; j < lanes; j++) out[j] = held[j] = mul(held[j], x[j]);
+    for (int j = 0; j < lanes; j++) out[j] = V(held[j] = mul(held[j], Held<V>(x[j])));
   }
 };
 // held = x held + y; of the first elements y alone, whatever x is.
 template <class V> struct LinearRecurrence {
-  V held[kLanes];
+  Held<V> held[kLanes];
   bool first;
   void begin() { first = true; }
   GH_INLINE void step(long, const V *x, const V *y, V *out, int64_t *, int lanes) {
     if (first)
-      for (int j = 0; j < lanes; j++) out[j] = held[j] = y[j];
+      for (int j = 0; j < lanes; j++) held[j] = y[j];
     else
-      for (int j = 0; j < lanes; j++) out[j] = held[j] = add(mul(x[j], held[j]), y[j]);
+      for (int j = 0; j < lanes; j++) held[j] = add(mul(Held<V>(x[j]), held[j]), Held<V>(y[j]));
+    for (int j = 0; j < lanes; j++) out[j] = V(held[j]);
     first = false;
   }
 };
@@ -67,21 +73,21 @@ template <class V, bool Max> struct RunningExtreme {
     first = false;
   }
 };
+// log(e^a + e^b) = max(a, b) + log1p(e^-|a - b|). The second term is computed in V: its errors are small beside what they add up to.
 template <class V> struct RunningLogSumExp {
-  V held[kLanes];
-  void begin() { for (V &v : held) v = -std::numeric_limits<V>::infinity(); }
+  double held[kLanes];
+  void begin() { for (double &v : held) v = -std::numeric_limits<double>::infinity(); }
   GH_INLINE void step(long, const V *x, const V *, V *out, int64_t *, int lanes) {
-    if constexpr (sizeof(V) == 4) {
-      for_each_vector(lanes, [&](long j, auto t) {
-        const vf a = load(held + j, t), b = load(x + j, t), top = max(a, b);
-        const vf sum = select(abs(top) < vf(__builtin_inff()), top + log1p(exp(-abs(a - b))), top);  // NaN and infinities stay
-        store(held + j, sum, t), store(out + j, sum, t);
-      });
-    } else {
-      for (int j = 0; j < lanes; j++) {
-        const V a = held[j], b = x[j], top = max(a, b);
-        out[j] = held[j] = is_nan(top) || is_inf(top) ? top : top + log1p(exp(-abs(a - b)));
-      }
+    V more[kLanes];
+    for (int j = 0; j < lanes; j++) more[j] = V(abs(held[j] - double(x[j])));
+    if constexpr (sizeof(V) == 4)
+      for_each_vector(lanes, [&](long j, auto t) { store(more + j, log1p(exp(-load(more + j, t))), t); });
+    else
+      for (int j = 0; j < lanes; j++) more[j] = log1p(exp(-more[j]));
+    for (int j = 0; j < lanes; j++) {
+      const double top = max(held[j], double(x[j]));
+      held[j] = is_nan(top) || is_inf(top) ? top : top + more[j];
+      out[j] = V(held[j]);
     }
   }
 };
