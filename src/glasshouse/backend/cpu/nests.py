@@ -2,7 +2,8 @@
 
 The innermost loop of a vector nest goes over whole vectors, with `t` telling how many lanes of the
 last one count. Where folds stand inside of it, each lane folds its own elements, and several
-vectors go side by side, so that a fold reads a run of memory at each step, not one vector.
+vectors go side by side, so that a fold reads a run of memory at each step, not one vector. Long
+sums of floats are cut into runs (`long_sums.py`).
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
+from glasshouse.backend.cpu.long_sums import BY_ELEMENTS, BY_VECTORS, Runs, runs_of
 from glasshouse.backend.cxx.elements import Elements
 from glasshouse.backend.cxx.spelling import FOLDS
 from glasshouse.backend.cxx.text import KernelText
@@ -17,7 +19,7 @@ from glasshouse.backend.cxx.words import COMPUTE_TYPE, size_text
 from glasshouse.ir.dim import bounds
 from glasshouse.lower.kernel.index import Loop
 from glasshouse.lower.kernel.queries import work
-from glasshouse.lower.kernel.statement import Fold, For, Statement
+from glasshouse.lower.kernel.statement import Fold, For, Ops, Statement
 
 PARALLEL_FROM = 16384
 """Elements from which a nest is worth a second thread: waking one costs about what these cost."""
@@ -95,37 +97,37 @@ class Nests:
 
     def _fold(self, s: Fold) -> None:
         out, spelling = self.out, FOLDS[s.op]
-        start, ctype = spelling.start(s.dtype), COMPUTE_TYPE[s.dtype]
-        lanes = s.name + "v"
-        if s.role.is_vector:
-            out.add(f"gh::vf {lanes}({start});", s.ops)
-        else:
-            out.add(f"{ctype} {s.name} = {start};", s.ops)
+        vector = s.role.is_vector
+        runs = runs_of(s, BY_VECTORS if vector else BY_ELEMENTS)
+        part = s.name + "v" if vector else s.name + "run" if runs else s.name
+        start = spelling.start(s.dtype)
+        begun = (
+            f"gh::vf {part}({start});" if vector else f"{COMPUTE_TYPE[s.dtype]} {part} = {start};"
+        )
+        folded = f"{spelling.lanes}({part})" if vector else part
+        total = s.name + "total"
+        out.add(f"double {total} = 0;" if runs else begun, s.ops)
         with ExitStack() as around:
-            for loop in s.loops[:-1]:
-                around.enter_context(out.block(_head(loop, "0", size_text(loop.extent)), "}"))
-            if s.role.is_vector:
-                last = s.loops[-1]
-                around.enter_context(_vector_loop(out, last, "0", size_text(last.extent)))
-                elements = Elements(last, self.single)
-                for let in s.body:
-                    elements.put(out, let)
-                step = spelling.step(lanes, elements.value(s.element))
-                out.add(f"{lanes} = gh::merge(t, {lanes}, {step});", s.ops)
-            else:
-                if s.loops:
-                    if spelling.pragma:
-                        out.pragma(spelling.pragma.format(acc=s.name))
-                    last = s.loops[-1]
-                    head = _head(last, "0", size_text(last.extent))
-                    around.enter_context(out.block(head, "}"))
-                elements = Elements()
-                for let in s.body:
-                    elements.put(out, let)
-                step = spelling.step(s.name, elements.value(s.element))
-                out.add(f"{s.name} = {step};", s.ops)
-        if s.role.is_vector:
-            out.add(f"const float {s.name} = {spelling.lanes}({lanes});", s.ops)
+            for level, loop in enumerate(s.loops):
+                low, high = "0", size_text(loop.extent)
+                if runs and level == runs.level:
+                    ended = f"{total} += {folded};"
+                    low, high = around.enter_context(_run(out, runs, high, [begun], ended, s.ops))
+                is_last = level == len(s.loops) - 1
+                if is_last and vector:
+                    around.enter_context(_vector_loop(out, loop, low, high))
+                    continue
+                if is_last and spelling.pragma:
+                    out.pragma(spelling.pragma.format(acc=part))
+                around.enter_context(out.block(_head(loop, low, high), "}"))
+            elements = Elements(s.loops[-1], self.single) if vector else Elements()
+            for let in s.body:
+                elements.put(out, let)
+            step = spelling.step(part, elements.value(s.element))
+            out.add(f"{part} = {f'gh::merge(t, {part}, {step})' if vector else step};", s.ops)
+        if runs or vector:
+            result = f"(float){total}" if runs else folded
+            out.add(f"const float {s.name} = {result};", s.ops)
         self.single.add(s.name)
 
     def _strips(self, s: For, low: str, high: str) -> None:
@@ -138,13 +140,24 @@ class Nests:
         with out.block(opened, "});"):
             for fold in (x for x in s.body if isinstance(x, Fold)):
                 spelling = FOLDS[fold.op]
-                lanes = f"{fold.name}v[u_]"
-                out.add(f"gh::vf {fold.name}v[strip_.vectors];", fold.ops)
-                start = f"gh::vf({spelling.start(fold.dtype)})"
-                out.add(f"{each} {lanes} = {start}; }}", fold.ops)
+                runs = runs_of(fold, BY_ELEMENTS)
+                lanes, total = f"{fold.name}v[u_]", f"{fold.name}total[u_]"
+                begun = [
+                    f"gh::vf {fold.name}v[strip_.vectors];",
+                    f"{each} {lanes} = gh::vf({spelling.start(fold.dtype)}); }}",
+                ]
+                for line in (
+                    [f"gh::LaneTotals {fold.name}total[strip_.vectors];"] if runs else begun
+                ):
+                    out.add(line, fold.ops)
                 with ExitStack() as around:
-                    for r in fold.loops:
-                        around.enter_context(out.block(_head(r, "0", size_text(r.extent)), "}"))
+                    for level, r in enumerate(fold.loops):
+                        bounds = "0", size_text(r.extent)
+                        if runs and level == runs.level:
+                            ended = f"{each} {total}.add({lanes}); }}"
+                            made = _run(out, runs, bounds[1], begun, ended, fold.ops)
+                            bounds = around.enter_context(made)
+                        around.enter_context(out.block(_head(r, *bounds), "}"))
                     around.enter_context(out.block(each, "}"))
                     for line in known:
                         out.add(line)
@@ -152,13 +165,28 @@ class Nests:
                         elements.put(out, let)
                     step = spelling.step(lanes, elements.value(fold.element))
                     out.add(f"{lanes} = {step};", fold.ops)
-                known.append(f"const gh::vf {fold.name} = {lanes};")
+                result = f"{total}.value()" if runs else lanes
+                known.append(f"const gh::vf {fold.name} = {result};")
             with out.block(each, "}"):
                 for line in known:
                     out.add(line)
                 for x in s.body:
                     if not isinstance(x, Fold):
                         elements.put(out, x)
+
+
+@contextmanager
+def _run(
+    out: KernelText, runs: Runs, extent: str, begun: list[str], ended: str, ops: Ops
+) -> Iterator[tuple[str, str]]:
+    """A run of a long sum, with what begins and ends it; gives the turns that it takes."""
+    head = f"for (int64_t run_ = 0; run_ < {extent}; run_ += {runs.turns}) {{"
+    with out.block(head, "}"):
+        out.add(f"const int64_t end_ = gh::min_of<int64_t>(run_ + {runs.turns}, {extent});")
+        for line in begun:
+            out.add(line, ops)
+        yield "run_", "end_"
+        out.add(ended, ops)
 
 
 def _shared_with(s: For) -> For | None:

@@ -43,31 +43,6 @@ ROWS(log_softmax)
 ROWS(layer_norm, , 1e-5f)
 ROWS(rms_norm, , 1e-5f)
 
-#define REDUCE(name, Op)                                                                                                    \
-  API void name##_rows_(void* pool, long rows, long n, const float* x, float* y) {                                          \
-    reduce_rows<Op>(                                                                                                        \
-        POOL, rows, n, [=](long r, long i, auto t) { return load(x + r * n + i, t); }, [=](long r, float v) { y[r] = v; }); \
-  }                                                                                                                         \
-  API void name##_cols_(void* pool, long outer, long n, long inner, const float* x, float* y) {                             \
-    reduce_cols<Op>(                                                                                                        \
-        POOL, outer, n, inner, [=](long o, long k, long i, auto t) { return load(x + (o * n + k) * inner + i, t); },        \
-        [=](long o, long i, vf v, auto t) { store(y + o * inner + i, v, t); });                                             \
-  }                                                                                                                         \
-  API void name##_all_(void* pool, long n, const float* x, float* y) {                                                      \
-    *y = reduce_all<Op>(POOL, n, [=](long i, auto t) { return load(x + i, t); });                                           \
-  }
-REDUCE(sum, SumOp)
-REDUCE(prod, ProdOp)
-REDUCE(max, MaxOp)
-REDUCE(min, MinOp)
-API void sum_split(void* pool, long n, long inner, const float* x, float* y) {
-  float* work = (float*)malloc(split_work(n, inner) + 4);
-  reduce_cols_split<SumOp>(
-      POOL, n, inner, work, [=](long k, long i, auto t) { return load(x + k * inner + i, t); },
-      [=](long i, vf v, auto t) { store(y + i, v, t); });
-  free(work);
-}
-
 // a: N C H W OH OW kh kw sh sw ph pw dh dw count_pad
 API void pool2d(void* pool, int kind, int channels_first, const long* a, const float* x, float* y) {
   PoolShape s{a[0], a[1], a[2], a[3], a[4], a[5], (int)a[6], (int)a[7], (int)a[8], (int)a[9], (int)a[10], (int)a[11]};

@@ -68,11 +68,8 @@ static void products(void* pool) {
 }
 static void rows(void* pool) {
   for (long n : {1L, 3L, 17L, 65L, 130L}) {
-    Heap<> x(40 * n), y(40 * n), z(40 + n);
+    Heap<> x(40 * n), y(40 * n);
     softmax(pool, 40, n, x, y), log_softmax(pool, 40, n, x, y), layer_norm(pool, 40, n, x, y), rms_norm(pool, 40, n, x, y);
-    sum_rows_(pool, 40, n, x, z), max_rows_(pool, 40, n, x, z), sum_cols_(pool, 1, 40, n, x, z),
-        min_cols_(pool, 1, 40, n, x, z);
-    sum_all_(pool, 40 * n, x, z), sum_split(pool, 40, n, x, z);
     turn4(pool, 1, 40, n, x, y), turn2(pool, 2, 40, n, x, y);
   }
   const long pools[][15] = {{2, 20, 9, 11, 5, 6, 3, 3, 2, 2, 1, 1, 1, 1, 1}, {1, 5, 7, 6, 5, 4, 3, 3, 1, 1, 1, 1, 2, 2, 0}};

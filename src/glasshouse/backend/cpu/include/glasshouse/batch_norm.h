@@ -4,7 +4,7 @@
 // - `batch_norm_training(pool, rows, C, eps, x, weight, bias, mean, var, out)`: x is [rows, C], a row for each pixel of the batch;
 //   writes mean[C] and the biased var[C]; out(row, c, vf, range) takes (x - mean) / sqrt(var + eps) * weight + bias.
 // - x is read twice. Rows are cut into chunks of kMomentRows whatever the number of threads; a chunk's squares are those of
-//   differences from its own mean, and chunks are merged in order (Chan), so nothing is lost when the mean is far from 0.
+//   differences from its own mean, and chunks are merged in double, so nothing is lost when the mean is far from 0.
 #pragma once
 #include "reduce.h"
 
@@ -45,18 +45,18 @@ inline void column_moments(ThreadPool &pool, long rows, long C, const T *x, floa
       chunk_moments(begin, end, C, x, part + 2 * i * C, part + (2 * i + 1) * C);
     }
   });
-  const vf whole(1.0f / (float)rows);
+  const double share = 1.0 / (double)rows;
+  const long last = rows - (chunks - 1) * kMomentRows;  // rows of the last chunk
   for_each_vector(C, [&](long c, auto t) __attribute__((always_inline)) {
-    vf m = load(part + c, t), q = load(part + C + c, t);
-    for (long i = 1; i < chunks; i++) {
-      const long before = i * kMomentRows, n = rows - before < kMomentRows ? rows - before : kMomentRows;
-      const float share = (float)n / (float)(before + n);
-      const vf d = load(part + 2 * i * C + c, t) - m;
-      m = fma(d, vf(share), m);
-      q = fma(d * d, vf((float)before * share), q + load(part + (2 * i + 1) * C + c, t));
+    LaneTotals sums, squares;
+    for (long i = 0; i < chunks; i++) sums.add(load(part + 2 * i * C + c, t) * vf(i < chunks - 1 ? (float)kMomentRows : (float)last));
+    const vf m = sums.value(share);
+    for (long i = 0; i < chunks; i++) {
+      const vf d = load(part + 2 * i * C + c, t) - m, n(i < chunks - 1 ? (float)kMomentRows : (float)last);
+      squares.add(fma(d * d, n, load(part + (2 * i + 1) * C + c, t)));
     }
     store(mean + c, m, t);
-    store(var + c, q * whole, t);
+    store(var + c, squares.value(share), t);
   });
 }
 
