@@ -117,9 +117,16 @@ def _roll(node: Node, port: int, index: Indices) -> Steps:
 
 
 def _concat(node: Node, port: int, index: Indices) -> Steps:
-    """Each operand is read at a place clamped into it, and the right one is chosen."""
+    """Each operand is read at a place clamped into it, and the right one is chosen; where one of
+    them surely holds the place, that one is read alone."""
     axis = axis_of(node.attrs["axis"], len(index))
     here = index[axis]
+    begin: Dim = 0
+    for operand in node.inputs:
+        inside = here + -begin
+        if inside.within(operand.type.shape[axis]):
+            return (yield operand, _at_axis(index, axis, inside))
+        begin = begin + operand.type.shape[axis]
     parts: list[tuple[Compare, Var]] = []
     start: Dim = 0
     for operand in node.inputs:

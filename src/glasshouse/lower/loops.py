@@ -1,4 +1,5 @@
-"""Lowers elementwise, moving and folding ops to loops: one nest for each shape of output.
+"""Lowers elementwise, moving and folding ops to loops: one nest for each shape of output, and for
+each piece of a concatenation.
 
 The iteration space is the output's shape. Building is repeated until it stands: a loop is split
 where a reshape asks for it, and loops that folds depend on move outwards, so that a fold is not
@@ -7,7 +8,7 @@ computed again for each element. Roles come last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from glasshouse.errors import Unsupported
@@ -15,6 +16,7 @@ from glasshouse.ir.graph import Node, Value
 from glasshouse.ir.types import Shape
 from glasshouse.lower import roles
 from glasshouse.lower.access import ACCESS
+from glasshouse.lower.cuts import cut_of
 from glasshouse.lower.element import ElementBuilder, Names
 from glasshouse.lower.kernel.index import ZERO, Index, Loop, SplitLoop, of
 from glasshouse.lower.kernel.queries import depends
@@ -66,7 +68,8 @@ class _Space:
 
 
 def lower_loops(outputs: Sequence[tuple[Value, str]], around: Surroundings) -> list[Statement]:
-    """Statements that compute each output into its buffer; one nest for each output shape."""
+    """Statements that compute each output into its buffer; one nest for each output shape, or one
+    for each piece of it."""
     by_shape: dict[tuple[Shape, Order | None], list[tuple[Value, str]]] = {}
     for value, name in outputs:
         by_shape.setdefault((value.type.shape, around.orders.get(value)), []).append((value, name))
@@ -74,10 +77,28 @@ def lower_loops(outputs: Sequence[tuple[Value, str]], around: Surroundings) -> l
     for (shape, order), members in by_shape.items():
         if 0 in shape:
             continue
-        nest = _nest_of(_space_of(shape, order), members, around)
-        nest.merge()
-        out += nest.statements(*roles.assign(nest, around.target))
+        for space in _spaces(shape, order, [v for v, _ in members], around):
+            nest = _nest_of(space, members, around)
+            nest.merge()
+            out += nest.statements(*roles.assign(nest, around.target))
     return out
+
+
+def _spaces(
+    shape: Shape, order: Order | None, values: Sequence[Value], around: Surroundings
+) -> Iterator[_Space]:
+    """The loops over a shape, or over each of the pieces that it falls apart into."""
+    cut = cut_of(values, around.buffers) if around.target.cuts else None
+    if cut is None:
+        yield _space_of(shape, order)
+        return
+    axis, sizes = cut
+    begin = 0
+    for size in sizes:
+        piece = _space_of((*shape[:axis], size, *shape[axis + 1 :]), order)
+        piece.index[axis] = piece.index[axis] + begin
+        yield piece
+        begin += size
 
 
 def _space_of(shape: Shape, order: Order | None) -> _Space:

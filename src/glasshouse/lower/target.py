@@ -64,6 +64,9 @@ class Target:
     widest: int = 1  # lanes: a loop split at a multiple of this never cuts a vector in two
     parallel_from: float = float("inf")
     """Elements from which a nest is worth a second thread: waking one costs about as much."""
+    cuts: bool = False
+    """Whether several nests cost no more than one, so that one behind a concatenation is cut; where
+    each is started by itself they do."""
     fallbacks: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Ops that run through Python on purpose, each with the reason."""
 

@@ -96,5 +96,6 @@ CPU = Target(
     vectors=VECTORS,
     widest=WIDEST,
     parallel_from=PARALLEL_FROM,
+    cuts=True,
     fallbacks=FALLBACKS,
 )

@@ -45,5 +45,6 @@ INTERP = Target(
         if op.kind is not Kind.SOURCE and (name not in _IN_LOOPS or name == "adaptive_avg_pool")
     },
     needs=lambda tile: ((), ()),
+    cuts=True,
     fallbacks=FALLBACKS,
 )
