@@ -243,3 +243,51 @@ test("a side input gives way: the chain that it joins stays straight", () => {
   const a = lay(flowOf({ n: 14, edges }));
   for (let i = 1; i < 8; i++) assert.ok(Math.abs(a.x[i] - a.x[0]) < 0.01, `box ${i} is off the line`);
 });
+
+test("the edges of a tensor part early where that saves a crossing", () => {
+  // Two makers, two readers of both: one maker stands between the edges of the other.
+  const laid = lay(
+    flowOf({
+      n: 4,
+      edges: [
+        [0, 1],
+        [0, 2],
+        [1, 3],
+        [2, 3],
+      ],
+      ins: [[1, 2]],
+      outs: [3],
+    }),
+  );
+  assert.equal(laid.tangles, 0);
+});
+
+test("what hangs on constants alone stands left of the chain that it feeds, skips at the right", () => {
+  // 0 → 1 → 2 → 3, 4 feeds 2 (beside 1), 5 feeds 3 (beside 2); 0 is read by 3 again.
+  const laid = lay(
+    flowOf({
+      n: 6,
+      edges: [
+        [0, 1],
+        [1, 2],
+        [4, 2],
+        [2, 3],
+        [5, 3],
+        [0, 3],
+      ],
+    }),
+  );
+  assert.ok(laid.x[4] < laid.x[1] && laid.x[5] < laid.x[2], "feeds at the left");
+  const skip = laid.points.subarray(3 * laid.pathStart[5], 3 * laid.pathStart[6]);
+  const right = Math.max(...Array.from(skip).filter((_, i) => i % 3 === 0));
+  assert.ok(right > laid.x[2] + 100 && right < laid.x[2] + 100 + 30, "the skip hugs its block");
+});
+
+test("what follows a wide group stands under the port that it hangs on, if the drawing stays as wide", () => {
+  const flow = flowOf({ n: 4, edges: chain(4), size: (i) => (i === 1 ? [600, 200] : [100, 36]) });
+  flow.leave[1] = 220; // the group's output is far at the right of its middle
+  const laid = lay(flow);
+  assert.equal(laid.x[2] + 50, laid.x[1] + 300 + 220);
+  assert.equal(laid.x[3], laid.x[2]);
+  assert.equal(laid.width, 600);
+});

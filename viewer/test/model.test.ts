@@ -174,6 +174,19 @@ test("a module called before and after another is a box for each call, unless on
   assert.deepEqual(titles(beside), ["test", "net", "split", "rotary", "mul"]);
 });
 
+test("a tied embedding is a box for each call: the weight that both read does not make them one", async () => {
+  const h = await load({
+    nodes: [
+      { op: "input", kind: "source" },
+      { op: "constant", kind: "source", path: "wte", name: "weight" },
+      { op: "take", path: "wte", inputs: [0, 1] },
+      { op: "gelu", path: "h", inputs: [2] },
+      { op: "matmul", path: "wte", inputs: [3, 1] },
+    ],
+  });
+  assert.deepEqual(titles(h), ["test", "wte", "h", "wte (2)"]);
+});
+
 test("weights move in with the module that alone uses them", async () => {
   const h = await load({
     nodes: [

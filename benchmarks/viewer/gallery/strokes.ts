@@ -69,6 +69,37 @@ function cross(a: readonly number[], b: readonly number[]): boolean {
   return ((s1 > e && s2 < -e) || (s1 < -e && s2 > e)) && ((s3 > e && s4 < -e) || (s3 < -e && s4 > e));
 }
 
+/** Strokes of one tensor lie on each other where they leave: how much of their length is drawn more than once. */
+function doubled(d: Drawing, segments: readonly number[][], owner: readonly number[]): number {
+  const lines = new Map<string, [number, number][]>();
+  const slanted = new Set<string>();
+  let out = 0;
+  segments.forEach((s, i) => {
+    const net = d.lines[owner[i]].net;
+    const upright = Math.abs(s[0] - s[2]) < 0.05;
+    if (!upright && Math.abs(s[1] - s[3]) >= 0.05) {
+      const key = `${net} ${s.map((v) => v.toFixed(1)).join()}`;
+      if (slanted.has(key)) out += Math.hypot(s[2] - s[0], s[3] - s[1]);
+      slanted.add(key);
+      return;
+    }
+    const key = `${net} ${upright ? "x" : "y"}${(upright ? s[0] : s[1]).toFixed(1)}`;
+    const ends: [number, number] = upright ? [Math.min(s[1], s[3]), Math.max(s[1], s[3])] : [Math.min(s[0], s[2]), Math.max(s[0], s[2])];
+    const known = lines.get(key);
+    if (known) known.push(ends);
+    else lines.set(key, [ends]);
+  });
+  for (const list of lines.values()) {
+    list.sort((a, b) => a[0] - b[0]);
+    let reach = -Infinity;
+    for (const [a, b] of list) {
+      out += Math.max(0, Math.min(reach, b) - a);
+      reach = Math.max(reach, b);
+    }
+  }
+  return out;
+}
+
 export function qualityOf(d: Drawing): Quality {
   let length = 0;
   const segments: number[][] = [];
@@ -83,16 +114,7 @@ export function qualityOf(d: Drawing): Quality {
       owner.push(i);
     }
   });
-  // Strokes of one tensor lie on each other where they leave: their common part counts once.
-  const shared = new Map<string, Set<string>>();
-  segments.forEach((s, i) => {
-    const net = d.lines[owner[i]].net;
-    let known = shared.get(net);
-    if (!known) shared.set(net, (known = new Set()));
-    const key = s.map((v) => v.toFixed(1)).join();
-    if (known.has(key)) length -= Math.hypot(s[2] - s[0], s[3] - s[1]);
-    known.add(key);
-  });
+  length -= doubled(d, segments, owner);
   let crossings = 0;
   const box = (i: number): readonly [number, number, number, number] => {
     const [x0, y0, x1, y1] = segments[i];

@@ -101,11 +101,11 @@ function edgeLabels(frame: Frame, v: Visit, { x0, y0, x1, y1 }: Clip): void {
     if (written.has(shape.edgeSrc[e])) continue;
     written.add(shape.edgeSrc[e]);
     const text = scene.labels[shape.edgeLabel[e]];
-    // Beside the stem under the producer, where edges of one row have not crossed yet.
-    const wx = p[3 * i] + (scene.across ? 6 : 5);
+    // Beside the stem under the producer, where edges of one row have not crossed yet; skips leave to the right.
+    const wx = p[3 * i] + (scene.across ? 6 : -5);
     const wy = p[3 * i + 1] + (scene.across ? -8 : STEM / 2 + 1);
     if (scene.across && p[3 * i + 3] - p[3 * i] < text.length * 6.8 + 10) continue;
-    if (wx < x0 - 150 || wx > x1 || wy < y0 || wy > y1) continue;
+    if (wx < x0 - 180 || wx > x1 + 180 || wy < y0 || wy > y1) continue;
     const px = Math.max(MIN_PX, (SUB_PX - 0.5) * frame.textScale);
     list.text({
       text,
@@ -114,7 +114,7 @@ function edgeLabels(frame: Frame, v: Visit, { x0, y0, x1, y1 }: Clip): void {
       px,
       face: "mono",
       color: fade(theme.soft, frame.dim && !v.chosen ? 0.5 : 1),
-      align: 0,
+      align: scene.across ? 0 : 1,
       maxWidth: 180 * s,
     });
   }

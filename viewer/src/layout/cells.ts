@@ -59,7 +59,17 @@ function throughFields(flow: Flow, ranks: Ranks, rows: SplitRows): boolean {
 /** The share of a row's width that edges passing between its boxes may take. */
 const MOST_WIRES = 0.75;
 
-export function buildCells(flow: Flow, ranks: Ranks, rows: SplitRows, work: Work): Cells {
+/**
+ * `strand` names, for each bend of each edge in order, the strand that it is part of: edges of one tensor that are in one strand
+ * share a bend. Without it all edges of a tensor are one strand as long as they go on.
+ */
+export function buildCells(
+  flow: Flow,
+  ranks: Ranks,
+  rows: SplitRows,
+  work: Work,
+  strand: Int32Array | null = null,
+): Cells {
   const { n, m, src, dst } = flow;
   const { rank, split } = rows;
   const route = new Uint8Array(m);
@@ -93,29 +103,28 @@ export function buildCells(flow: Flow, ranks: Ranks, rows: SplitRows, work: Work
   // Edges of one tensor share their bends: a chain is kept for the edges of each source. Between the boxes of a
   // field each goes its own way, beside the one that it is for: a common one would cross all that comes out.
   for (let v = 0; v < n; v++) {
-    const chains = new Map<number, number[]>();
+    const known = new Map<number, number>();
     for (let i = ranks.outs.offsets[v]; i < ranks.outs.offsets[v + 1]; i++) {
       const e = ranks.outs.values[i];
       if (route[e] !== 1) continue;
       let from = v;
-      if (count[e] > 0) {
-        const own = inField(e);
-        let chain = own ? [] : chains.get(flow.net[e]);
-        if (!chain) chains.set(flow.net[e], (chain = []));
-        const beside = rows.along[split[rank[dst[e]]] ? dst[e] : src[e]];
-        for (let k = 0; k < count[e]; k++) {
-          if (k === chain.length) {
-            const cell = cellRow.push(rank[v] + 1 + k);
-            along.push(own ? beside : 0);
-            chain.push(cell);
-            above.push(from);
-            under.push(cell);
-            linkEdge.push(e);
-            work.dummies++;
-          }
-          from = chain[k];
-          bends[bendStart[e] + k] = from;
+      const own = inField(e);
+      const beside = rows.along[split[rank[dst[e]]] ? dst[e] : src[e]];
+      for (let k = 0; k < count[e]; k++) {
+        const name = own ? m + e : strand ? strand[bendStart[e] + k] : flow.net[e];
+        const key = name * rows.count + k;
+        let cell = known.get(key);
+        if (cell === undefined) {
+          cell = cellRow.push(rank[v] + 1 + k);
+          known.set(key, cell);
+          along.push(own ? beside : 0);
+          above.push(from);
+          under.push(cell);
+          linkEdge.push(e);
+          work.dummies++;
         }
+        from = cell;
+        bends[bendStart[e] + k] = from;
       }
       above.push(from);
       under.push(dst[e]);
@@ -151,6 +160,7 @@ export function buildCells(flow: Flow, ranks: Ranks, rows: SplitRows, work: Work
   }
   const pulls = (links: Int32Array, upwards: boolean): Omit<Pulls, "cell"> => {
     const wish = new Float32Array(links.length);
+    const run = new Float32Array(links.length);
     const weight = new Float32Array(links.length);
     for (let i = 0; i < links.length; i++) {
       const l = links[i];
@@ -160,6 +170,8 @@ export function buildCells(flow: Flow, ranks: Ranks, rows: SplitRows, work: Work
       const leave = a[l] < n ? near(flow.leave[e], follows) : 0;
       const enter = b[l] < n ? near(flow.enter[e], follows) : 0;
       wish[i] = upwards ? leave - enter : enter - leave;
+      const lean = ((b[l] < n && flow.enter[e]) || 0) - ((a[l] < n && flow.leave[e]) || 0);
+      run[i] = upwards ? -lean : lean;
       // Chains of boxes stay straight and bends stay straight; where one meets the other, the bends give way.
       const bent = (a[l] >= n ? 1 : 0) + (b[l] >= n ? 1 : 0);
       const own = upwards ? b[l] >= n : a[l] >= n;
@@ -168,7 +180,7 @@ export function buildCells(flow: Flow, ranks: Ranks, rows: SplitRows, work: Work
       const aside = upwards ? ends(a[l], true) && goesOn[b[l]] & 1 : ends(b[l], false) && goesOn[a[l]] & 2;
       weight[i] = port ? (ownPort ? 1 : 0.02) : aside ? 0.02 : bent === 2 ? 8 : bent === 1 ? (own ? 0.15 : 0.05) : 20;
     }
-    return { wish, weight };
+    return { wish, run, weight };
   };
   const [upSlots, downSlots] = [slotsOf(byUpper, upper, cells), slotsOf(byLower, lower, cells)];
   const linksOf = (

@@ -1,13 +1,14 @@
 /** The drawing of one column: rows, order, places, lanes and the path of every edge. */
 
 import { Floats } from "../base/grow";
-import { buildCells, type Cells, type SplitRows } from "./cells";
+import type { Cells, SplitRows } from "./cells";
 import type { Arrangement, Flow, Work } from "./flow";
 import { assignLanes, LANE_GAP, type LaneWish } from "./lanes";
-import { orderRows } from "./order";
 import { placeRows } from "./place";
 import type { Ranks } from "./rank";
-import { crossings } from "./rows";
+import { tangled } from "./rows";
+import { shorten } from "./shorten";
+import { orderedCells } from "./strands";
 
 const BOX_GAP = 24;
 const BEND_GAP = 12;
@@ -20,9 +21,8 @@ const ROW_GAP_MAX = 84;
 
 export function layColumn(flow: Flow, ranks: Ranks, work: Work, maxRow: number): Arrangement {
   const rows = splitWideRows(flow, ranks, maxRow);
-  const cells = buildCells(flow, ranks, rows, work);
+  const cells = orderedCells(flow, ranks, rows, work);
   const { n, kind } = flow;
-  orderRows(cells.rows, work, flow.careful);
   const total = cells.rows.cells;
   const left = new Float32Array(total).fill(1);
   const right = new Float32Array(total).fill(1);
@@ -33,6 +33,7 @@ export function layColumn(flow: Flow, ranks: Ranks, work: Work, maxRow: number):
     gap[v] = kind[v] === 0 ? BOX_GAP : PORT_GAP;
   }
   const x = placeRows(cells.rows, left, right, gap, cells.up, cells.down);
+  shorten(cells.rows, x, left, right, gap, cells.down.run);
   const low = new Float64Array(rows.count).fill(Infinity);
   const high = new Float64Array(rows.count).fill(-Infinity);
   for (let v = 0; v < total; v++) {
@@ -46,7 +47,7 @@ export function layColumn(flow: Flow, ranks: Ranks, work: Work, maxRow: number):
   const lanes = chooseLanes(flow, cells, rows.rank, low, high, work);
   const enter = spreadEntries(flow, cells, x, lanes);
   const y = rowHeights(flow, cells, rows, x, enter);
-  return { ...draw(flow, cells, rows, x, y, enter, lanes, low, high), tangles: crossings(cells.rows) };
+  return { ...draw(flow, cells, rows, x, y, enter, lanes, low, high), tangles: tangled(cells.rows) };
 }
 
 /** Arms of a branch stand side by side however wide they are; more boxes than this are a field. */
@@ -122,7 +123,7 @@ function spreadEntries(flow: Flow, cells: Cells, x: Float64Array, lane: Float64A
       return (k > cells.bendStart[e] ? x[cells.bends[k - 1]] : x[src[e]] + (flow.leave[e] || 0)) - x[v];
     };
     const half = Math.min(flow.axis[v], flow.w[v] - flow.axis[v]) - 10;
-    const limit = Math.max(0, Math.min(half, 9 * edges.length));
+    const limit = Math.max(0, Math.min(half, 14 * edges.length));
     edges.sort((p, q) => from(p) - from(q) || p - q);
     const step = Math.min(10, (2 * limit) / Math.max(1, edges.length - 1));
     let least = -limit;

@@ -52,7 +52,7 @@ export interface Arrangement {
   readonly points: Float32Array;
   /** Signs of wrapped edges; none in a drawing of one column. */
   readonly signs: readonly Sign[];
-  /** Edges that cross between neighbouring rows. */
+  /** Edges that cross between neighbouring rows, and for each skip on the wrong side a thousandth. */
   readonly tangles: number;
 }
 

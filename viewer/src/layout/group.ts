@@ -56,7 +56,7 @@ export function* groupSteps(p: GroupInput, work: Work): Steps<Template> {
   const owner = satellites(p);
   const tagged = choosePorts(p, owner, work);
   const beside = pillsBeside(p, owner, tagged);
-  const blocks = shapeBlocks(p, owner, beside);
+  const blocks = shapeBlocks(p, owner, beside, tagged);
   const { flow, edgeOf } = toFlow(p, owner, tagged, blocks);
   const window = p.across ? { width: p.height, height: p.width } : { width: p.width, height: p.height };
   const laid = yield* arrangeSteps(flow, { ...window, share: p.root ? 1 : p.share }, work);
@@ -303,21 +303,34 @@ interface Block {
 }
 
 /** Box and pills of each member put together: pills left of a box (above it when the flow runs right). */
-function shapeBlocks(p: GroupInput, owner: Int32Array, beside: readonly (Pill[] | undefined)[]): Block[] {
+function shapeBlocks(
+  p: GroupInput,
+  owner: Int32Array,
+  beside: readonly (Pill[] | undefined)[],
+  tagged: Uint8Array,
+): Block[] {
   const blocks: Block[] = [];
   const wide = new Float32Array(p.n);
   for (let e = 0; e < p.src.length; e++) if (p.src[e] >= 0) wide[p.src[e]] = Math.max(wide[p.src[e]], p.labelled[e]);
+  // Where edges are drawn into unfolded groups.
+  const entries: number[][] = [];
+  for (let e = 0; e < p.src.length; e++)
+    if (p.dst[e] >= 0 && p.nature[p.dst[e]] === 2 && !tagged[e] && !Number.isNaN(p.enterAt[e]))
+      (entries[p.dst[e]] ??= []).push(p.enterAt[e]);
   for (let v = 0; v < p.n; v++) {
     const box = p.size[v];
     const pills = beside[v] ?? [];
     const b: Block = { flow: -1, w: box.w, h: box.h, boxX: 0, boxY: 0, pills };
     blocks.push(b);
     if (owner[v] >= 0) continue;
-    // A shape written beside the stem needs its room to the right.
-    if (!p.across) b.w = Math.max(b.w, box.w / 2 + wide[v]);
+    // A shape written beside the stem needs its room at the left: skips run at the right.
+    if (!p.across) {
+      b.boxX = Math.max(0, wide[v] - box.w / 2);
+      b.w += b.boxX;
+    }
     if (pills.length === 0) continue;
     if (p.nature[v] === 2) {
-      placeAbove(p, b, box);
+      placeAbove(p, b, box, entries[v] ?? []);
       continue;
     }
     let long = 0;
@@ -333,14 +346,14 @@ function shapeBlocks(p: GroupInput, owner: Int32Array, beside: readonly (Pill[] 
       b.w = Math.max(box.w, stack);
       b.boxX = (b.w - box.w) / 2;
     } else {
-      b.boxX = long + PILL_ROOM;
-      b.w += b.boxX;
+      b.boxX = Math.max(b.boxX, long + PILL_ROOM);
+      b.w = b.boxX + box.w;
       b.h = Math.max(box.h, stack);
       b.boxY = (b.h - box.h) / 2;
     }
     let at = ((p.across ? b.w : b.h) - stack) / 2;
     for (const s of pills) {
-      s.x = p.across ? at : long - s.w;
+      s.x = p.across ? at : b.boxX - PILL_ROOM - s.w;
       s.y = p.across ? 0 : at;
       at += (p.across ? s.w : s.h) + PILL_GAP;
     }
@@ -348,8 +361,9 @@ function shapeBlocks(p: GroupInput, owner: Int32Array, beside: readonly (Pill[] 
   return blocks;
 }
 
-/** Named ports of an unfolded group stand over the ports on its border, pushed apart where they collide. */
-function placeAbove(p: GroupInput, b: Block, box: Size): void {
+/** Named ports of an unfolded group stand over the ports on its border, pushed apart where they collide, clear of the edges drawn to it. */
+function placeAbove(p: GroupInput, b: Block, box: Size, entries: number[]): void {
+  entries.sort((u, v) => u - v);
   const want = (s: Pill): number => {
     const at = p.enterAt[s.edge];
     return Number.isNaN(at) ? (p.across ? box.h : box.w) / 2 : at;
@@ -363,7 +377,7 @@ function placeAbove(p: GroupInput, b: Block, box: Size): void {
     b.w += b.boxX;
     for (const s of pills) {
       s.x = long - s.w;
-      s.y = Math.max(want(s) - s.h / 2, at);
+      s.y = clearOf(entries, Math.max(want(s) - s.h / 2, at), s.h);
       at = s.y + s.h + 2;
     }
     return;
@@ -372,13 +386,21 @@ function placeAbove(p: GroupInput, b: Block, box: Size): void {
   b.h = box.h + TAG_RISE;
   let at = 0;
   for (const s of pills) {
-    s.x = Math.max(want(s) - s.w / 2, at);
+    s.x = clearOf(entries, Math.max(want(s) - s.w / 2, at), s.w);
     s.lean = want(s) - (s.x + s.w / 2);
     at = s.x + s.w + 4;
   }
   // Too many to fit: the block grows to the right with them.
   b.w = Math.max(b.w, at);
 }
+
+/** The first place from `at` on where something of this length lies over none of the entries, which are sorted. */
+function clearOf(entries: readonly number[], at: number, length: number): number {
+  for (const entry of entries) if (entry > at - ENTRY_ROOM && entry < at + length + ENTRY_ROOM) at = entry + ENTRY_ROOM;
+  return at;
+}
+
+const ENTRY_ROOM = 6;
 
 function toFlow(
   p: GroupInput,

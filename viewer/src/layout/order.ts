@@ -1,8 +1,8 @@
 /** The order inside each row: sweeps that untangle edges, from several starts, keeping the given order in ties. */
 
 import type { Work } from "./flow";
-import { crossings, disorder, leftSkips, number, pairCrossings, type Links, type Rows } from "./rows";
-import { skipsRight } from "./skips";
+import { crossings, disorder, leftSkips, number, pairCrossings, rightFeeds, type Links, type Rows } from "./rows";
+import { feedsLeft, skipsRight } from "./sides";
 
 /** Up to this many cells neighbours are exchanged one by one after each sweep, and skips brought to one side. */
 const CLOSE = 1200;
@@ -12,7 +12,9 @@ const SIFTED = 60;
 const BUDGET = 600_000;
 /** Cells are sifted in every so many sweeps: each looks at all pairs in a row. */
 const SIFT_EVERY = 4;
-const STARTS = 10;
+const STARTS = 40;
+/** Starts in a row that may bring nothing. */
+const PATIENCE = 12;
 /** Looking at a pair of cells, in links. */
 const PAIR = 4;
 
@@ -45,7 +47,7 @@ export function orderRows(g: Rows, work: Work, careful: boolean): Int32Array {
   const given = g.list.values.slice();
   const best: Found = { cost: costOf(g, at), values: given.slice() };
   const random = randomFrom(g.cells);
-  for (let start = 0; start < starts && best.cost >= ORDER; start++) {
+  for (let start = 0, last = 0; start < starts && start - last <= PATIENCE && best.cost >= ORDER; start++) {
     g.list.values.set(given);
     if (start > 1) shuffle(g, random);
     for (let r = 0; r < g.rows; r++) number(g, r, at);
@@ -57,6 +59,7 @@ export function orderRows(g: Rows, work: Work, careful: boolean): Int32Array {
       }
       const cost = costOf(g, at);
       if (cost < best.cost) {
+        last = start;
         best.cost = cost;
         best.values = g.list.values.slice();
       }
@@ -65,30 +68,49 @@ export function orderRows(g: Rows, work: Work, careful: boolean): Int32Array {
   g.list.values.set(best.values);
   for (let r = 0; r < g.rows; r++) number(g, r, at);
   mirror(g, at);
-  if (close) skipsRight(g, at);
+  if (close) {
+    feedsLeft(g, at);
+    skipsRight(g, at);
+  }
   return at;
 }
 
-/** A crossing outweighs any skip on the wrong side, and that any two neighbours out of order. */
+/** A crossing outweighs any skip or feed on the wrong side, and that any two neighbours out of order. */
 const ORDER = 1e4;
 const CROSSING = 1e8;
 
-function costOf(g: Rows, at: Int32Array): number {
-  return crossings(g) * CROSSING + Math.min(leftSkips(g, at), 9999) * ORDER + Math.min(disorder(g), 9999);
+/** What the order of rows `first` to `last` costs, with the edges into and out of them. */
+function costOf(g: Rows, at: Int32Array, first = 0, last = g.rows - 1): number {
+  const [above, below] = [Math.max(0, first - 1), Math.min(g.rows - 1, last + 1)];
+  const sides = leftSkips(g, at, above, last) + rightFeeds(g, at, first, last);
+  return (
+    crossings(g, above, below) * CROSSING + Math.min(sides, 9999) * ORDER + Math.min(disorder(g, first, last), 9999)
+  );
 }
 
-/** A mirror image often has the same crossings: the one with its skips on the right and in the given order is kept. */
+/**
+ * What stands between two rows of one cell can be turned around without a new crossing: the image with its skips on the
+ * right, its feeds on the left and in the given order is kept. Each row is in one such piece: linear.
+ */
 function mirror(g: Rows, at: Int32Array): void {
-  if (g.fixed.includes(1)) return;
-  const turn = (): void => {
-    for (let r = 0; r < g.rows; r++) {
+  const turn = (from: number, to: number): void => {
+    for (let r = from; r <= to; r++) {
       g.list.values.subarray(g.list.offsets[r], g.list.offsets[r + 1]).reverse();
       number(g, r, at);
     }
   };
-  const before = costOf(g, at);
-  turn();
-  if (costOf(g, at) >= before) turn();
+  const wide = (r: number): boolean => g.list.offsets[r + 1] - g.list.offsets[r] > 1;
+  for (let from = 0; from < g.rows; from++) {
+    if (!wide(from)) continue;
+    let to = from;
+    while (to + 1 < g.rows && wide(to + 1)) to++;
+    if (!g.fixed.subarray(from, to + 1).includes(1)) {
+      const before = costOf(g, at, from, to);
+      turn(from, to);
+      if (costOf(g, at, from, to) >= before) turn(from, to);
+    }
+    from = to;
+  }
 }
 
 /** Exchanges neighbours in a row while that untangles something; a few rounds, since each can free another. */

@@ -10,8 +10,13 @@ import type { Rows } from "./rows";
 export interface Pulls {
   readonly cell: Csr; // neighbour cells, row by row like Rows.up / Rows.down
   readonly wish: Float32Array;
+  /** The same for every port, far from its block's middle or not: where the edge would be straight. */
+  readonly run: Float32Array;
   readonly weight: Float32Array;
 }
+
+/** What stands between two neighbours: an edge may pass nearer to a box than another box. */
+export const between = (gap: Float32Array, u: number, v: number): number => Math.min(gap[u], gap[v]);
 
 /**
  * Left and right reach of each cell from its axis. Alternating sweeps; in each row the sum of
@@ -33,8 +38,9 @@ export function placeRows(
     const b = g.list.offsets[r + 1];
     for (let i = a; i < b; i++) {
       const v = g.list.values[i];
+      if (i > a) at += between(gap, g.list.values[i - 1], v);
       x[v] = at + left[v];
-      at = x[v] + right[v] + gap[v];
+      at = x[v] + right[v];
     }
     const middle = at / 2;
     for (let i = a; i < b; i++) x[g.list.values[i]] -= middle;
@@ -106,8 +112,8 @@ function straighten(
     }
     if (strong !== 1) continue;
     const wish = x[to.cell.values[held]] + to.wish[held];
-    const low = i > a ? x[cells[i - 1]] + right[cells[i - 1]] + gap[cells[i - 1]] + left[v] : -Infinity;
-    const high = i + 1 < b ? x[cells[i + 1]] - left[cells[i + 1]] - gap[v] - right[v] : Infinity;
+    const low = i > a ? x[cells[i - 1]] + right[cells[i - 1]] + between(gap, cells[i - 1], v) + left[v] : -Infinity;
+    const high = i + 1 < b ? x[cells[i + 1]] - left[cells[i + 1]] - between(gap, v, cells[i + 1]) - right[v] : Infinity;
     if (low <= high) x[v] = Math.min(high, Math.max(low, wish));
   }
 }
@@ -145,7 +151,7 @@ class RowSolver {
       const v = cells[a + i];
       if (i > 0) {
         const u = cells[a + i - 1];
-        offset += right[u] + gap[u] + left[v];
+        offset += right[u] + between(gap, u, v) + left[v];
       }
       shift[i] = offset;
       let sum = 0;

@@ -32,13 +32,13 @@ export function number(g: Rows, r: number, at: Int32Array): void {
   for (let i = g.list.offsets[r]; i < g.list.offsets[r + 1]; i++) at[g.list.values[i]] = i - g.list.offsets[r];
 }
 
-/** Crossings between all neighbouring rows, by a Fenwick tree: O(links · log points). */
-export function crossings(g: Rows): number {
+/** Crossings between neighbouring rows `first` to `last`, by a Fenwick tree: O(links · log points). */
+export function crossings(g: Rows, first = 0, last = g.rows - 1): number {
   let total = 0;
   let tree = new Int32Array(16);
   const base = new Int32Array(g.cells);
   const { up, down } = g;
-  for (let r = 1; r < g.rows; r++) {
+  for (let r = Math.max(1, first + 1); r <= last; r++) {
     let width = 0;
     for (let i = g.list.offsets[r - 1]; i < g.list.offsets[r]; i++) {
       const v = g.list.values[i];
@@ -87,30 +87,60 @@ export function pairCrossings(g: Rows, u: number, v: number, at: Int32Array): nu
 }
 
 /** Edges that skip the row below a cell at the left of the blocks that the cell feeds there. */
-export function leftSkips(g: Rows, at: Int32Array): number {
+export function leftSkips(g: Rows, at: Int32Array, first = 0, last = g.rows - 1): number {
   let out = 0;
-  for (let v = 0; v < g.boxes; v++) {
-    let first = Infinity;
-    for (let i = g.down.offsets[v]; i < g.down.offsets[v + 1]; i++)
-      if (g.down.values[i] < g.boxes) first = Math.min(first, at[g.down.values[i]]);
-    if (first === Infinity) continue;
-    for (let i = g.down.offsets[v]; i < g.down.offsets[v + 1]; i++)
-      if (g.down.values[i] >= g.boxes && at[g.down.values[i]] < first) out++;
+  for (let i = g.list.offsets[first]; i < g.list.offsets[last + 1]; i++) {
+    const v = g.list.values[i];
+    if (v >= g.boxes) continue;
+    let box = Infinity;
+    for (let k = g.down.offsets[v]; k < g.down.offsets[v + 1]; k++)
+      if (g.down.values[k] < g.boxes) box = Math.min(box, at[g.down.values[k]]);
+    if (box === Infinity) continue;
+    for (let k = g.down.offsets[v]; k < g.down.offsets[v + 1]; k++)
+      if (g.down.values[k] >= g.boxes && at[g.down.values[k]] < box) out++;
+  }
+  return out;
+}
+
+/** Whether a box hangs on nothing: what it makes ready is a side feed of its reader, as a constant is. */
+export const isFeed = (g: Rows, v: number): boolean =>
+  v < g.boxes && g.row[v] > 0 && g.up.offsets[v] === g.up.offsets[v + 1];
+
+/** Side feeds that stand at the right of what their reader hangs on. */
+export function rightFeeds(g: Rows, at: Int32Array, first = 0, last = g.rows - 1): number {
+  let out = 0;
+  for (let i = g.list.offsets[first]; i < g.list.offsets[last + 1]; i++) {
+    const v = g.list.values[i];
+    if (!isFeed(g, v)) continue;
+    for (let k = g.down.offsets[v]; k < g.down.offsets[v + 1]; k++) {
+      const reader = g.down.values[k];
+      let beside = false;
+      for (let j = g.up.offsets[reader]; j < g.up.offsets[reader + 1]; j++)
+        beside ||= at[g.up.values[j]] < at[v] && !isFeed(g, g.up.values[j]);
+      if (beside) out++;
+    }
   }
   return out;
 }
 
 /** Neighbours that stand against the order in which they were given. */
-export function disorder(g: Rows): number {
+export function disorder(g: Rows, first = 0, last = g.rows - 1): number {
   let out = 0;
-  for (let r = 0; r < g.rows; r++) {
-    let last = -1;
+  for (let r = first; r <= last; r++) {
+    let before = -1;
     for (let i = g.list.offsets[r]; i < g.list.offsets[r + 1]; i++) {
       const v = g.list.values[i];
       if (v >= g.boxes) continue;
-      if (v < last) out++;
-      last = v;
+      if (v < before) out++;
+      before = v;
     }
   }
   return out;
+}
+
+/** How far a drawing is from what it should be: crossings, and skips on the wrong side for next to nothing. */
+export function tangled(g: Rows): number {
+  const at = new Int32Array(g.cells);
+  for (let r = 0; r < g.rows; r++) number(g, r, at);
+  return crossings(g) + leftSkips(g, at) / 1000;
 }

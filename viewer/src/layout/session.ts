@@ -71,12 +71,16 @@ export class LayoutSession {
   private sentShapes = 0;
   /** Shape of each open group; -1 when it must be laid out (again). */
   private readonly laid: Int32Array;
+  /** Shape of each group as the page has it; -1 when the page must be told anyway. */
+  private readonly sent: Int32Array;
   private flatShape = -1;
   private flatProblem: Problem | null = null;
   private changed = new Set<number>();
   private reset = true;
   private families: Uint8Array | null = null;
   private readonly wishes = new Map<number, PortWish>();
+  /** Drawings with ports in any order, by input: identical layers ask for the same one. */
+  private readonly loose = new Map<string, Template>();
   private careful = true;
   private untangled = false;
 
@@ -89,6 +93,7 @@ export class LayoutSession {
     this.fold = new Uint8Array(h.groups);
     this.fold[0] = OPEN;
     this.laid = new Int32Array(h.groups).fill(-1);
+    this.sent = new Int32Array(h.groups).fill(-1);
     this.builder = new ProblemBuilder(h);
   }
 
@@ -96,7 +101,7 @@ export class LayoutSession {
     if (group === 0 && state === FOLDED) return;
     if (this.fold[group] === state) return;
     this.fold[group] = state;
-    for (let g = group; g >= 0; g = this.h.parent[this.h.nodes + g] - this.h.nodes) this.laid[g] = -1;
+    for (let g = group; g >= 0; g = this.h.parent[this.h.nodes + g] - this.h.nodes) this.laid[g] = this.sent[g] = -1;
   }
 
   /** Unfolds all (each of identical ones, too), or folds all but the root. */
@@ -175,6 +180,7 @@ export class LayoutSession {
     if (this.flat !== this.wasFlat) {
       // The page holds the other kind of drawing: everything in view is news to it.
       this.wasFlat = this.flat;
+      this.sent.fill(-1);
       this.changed = new Set(this.flat ? [0] : this.visibleGroups(false));
     }
     if (this.flat) {
@@ -267,7 +273,10 @@ export class LayoutSession {
   /** A group as it would be drawn if the groups in it had their ports in any order. */
   private loosely(group: number): Template {
     const { problem, ports } = this.problem(group);
-    return finish(groupSteps({ ...makeInput(this.context(), problem, ports, false), loose: true }, this.work));
+    const input = makeInput(this.context(), problem, ports, false);
+    let found = this.loose.get(input.key);
+    if (!found) this.loose.set(input.key, (found = finish(groupSteps({ ...input, loose: true }, this.work))));
+    return found;
   }
 
   /** The groups that are open in a group, by their place among its members. */
@@ -378,9 +387,10 @@ export class LayoutSession {
     const size = new Ints();
     const key = new Ints();
     for (const g of this.changed) {
-      // Opened and folded again since: there is nothing to show.
-      if (!this.flat && this.laid[g] < 0) continue;
+      // Opened and folded again since, or turned for its neighbours and back again: there is nothing to tell.
+      if (!this.flat && (this.laid[g] < 0 || this.laid[g] === this.sent[g])) continue;
       groups.push(g);
+      if (!this.flat) this.sent[g] = this.laid[g];
       groups.push(this.flat ? this.flatShape : this.laid[g]);
       groups.push(item.length);
       const members = this.flat ? this.problem(0).problem.members : this.membersOf(g);

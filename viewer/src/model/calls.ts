@@ -23,12 +23,19 @@ export function splitCalls(stage: StageGraph, home: Int32Array, parent: Int32Arr
     while (root[n] !== n) n = root[n] = root[root[n]];
     return n;
   };
+  // A weight goes with its first reader: one that two calls read (a tied embedding) does not make them one.
+  const taken = new Uint8Array(N);
   for (let n = 0; n < N; n++) {
     const g = home[n];
     if (g < 0 || inner[g]) continue;
     for (let i = stage.inputs.offsets[n]; i < stage.inputs.offsets[n + 1]; i++) {
       const src = stage.inputs.values[i];
-      if (src >= 0 && home[src] === g) root[find(n)] = find(src);
+      if (src < 0 || home[src] !== g) continue;
+      if (stage.inputs.offsets[src + 1] === stage.inputs.offsets[src]) {
+        if (taken[src]) continue;
+        taken[src] = 1;
+      }
+      root[find(n)] = find(src);
     }
   }
   // A weight that no op of the module reads is no call; it goes with the first.
