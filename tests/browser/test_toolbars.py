@@ -35,6 +35,26 @@ def test_nothing_in_a_toolbar_overlaps(viewer, width: int) -> None:
                 assert apart, (a, b)
 
 
+# Where the drawing begins and ends on the page, and what floats over it.
+FLOATING = """() => { const { view } = window.glasshouse;
+  const top = document.querySelector("main.stage").getBoundingClientRect().top;
+  const box = (s) => document.querySelector(s).getBoundingClientRect();
+  return { from: top + view.camera.y,
+           to: top + view.camera.y + view.scene.extent().h * view.camera.scale,
+           crumbs: box(".crumbs").bottom, legend: box(".legend").top }; }"""
+
+
+def test_nothing_floats_over_the_drawing_of_a_narrow_window(viewer) -> None:
+    v = viewer(compiled(), size=(390, 720), color="time")
+    v.key("ArrowDown")
+    v.page.wait_for_selector(".crumbs")
+    v.key("f")
+    v.settle()
+    at = v.page.evaluate(FLOATING)
+    assert at["crumbs"] <= at["from"] + 1, at
+    assert at["to"] <= at["legend"] + 1, at
+
+
 def test_passes_without_changes_are_one_sign(viewer) -> None:
     v = viewer(compiled(), size=(1440, 900))
     v.page.wait_for_selector(".stage-tab.gap")

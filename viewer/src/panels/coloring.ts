@@ -21,6 +21,9 @@ export function figure(unit: Unit, v: number): string {
   return a < 1e-3 || a >= 1e6 ? v.toExponential(1) : Number(v.toPrecision(3)).toString();
 }
 
+/** Under and over the legend. */
+const LEGEND_ROOM = 14;
+
 export class Coloring {
   readonly select = el("select", { "aria-label": "Colour by", title: "Colour by" });
   readonly legend = el("div", { class: "legend", role: "region", "aria-label": "Legend", hidden: true });
@@ -80,16 +83,13 @@ export class Coloring {
     if (name !== this.name) return;
     const seen = this.legend.hidden === !c;
     this.legend.hidden = !c;
-    // The legend lies over the drawing's lower edge: what is fitted stays clear of it.
-    this.app.view.insets = { ...this.app.view.insets, bottom: c ? 58 : 0 };
-    if (!seen && this.app.result) this.clear();
-    if (!c) {
-      this.overlays.set("color", null);
-      return;
-    }
     const dark = document.documentElement.dataset.theme === "dark";
-    if (c.labels && c.labels.length > 0) this.paintLabels(c, c.labels);
+    if (!c) this.overlays.set("color", null);
+    else if (c.labels && c.labels.length > 0) this.paintLabels(c, c.labels);
     else this.paintNumbers(c, dark);
+    // The legend lies over the drawing's lower edge: what is fitted stays clear of it, however many lines it has.
+    this.app.view.insets = { ...this.app.view.insets, bottom: c ? this.legend.offsetHeight + LEGEND_ROOM : 0 };
+    if (!seen && this.app.result) this.clear();
   }
 
   /** Moves a drawing that was seen whole out from under the legend, or back. */

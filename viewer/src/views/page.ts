@@ -31,6 +31,9 @@ import { StylesPanel } from "../panels/styles";
 import type { KernelLine } from "../query/kernel_table";
 import { Compare, type Loaded } from "./compare";
 
+/** What the path of the selection takes at the top of a narrow window. */
+const CRUMBS_ROOM = 24;
+
 export class Panels {
   readonly options = readOptions(document);
   private readonly overlays: Overlays;
@@ -104,6 +107,13 @@ export class Panels {
     );
     this.start = new StartPage({ open: (f) => void this.openFile(f), converts: this.server !== null });
     const crumbs = new Breadcrumbs(app, (g) => this.openGraph(g));
+    // In a narrow window the path of what is selected reaches over the drawing's middle: what is fitted stays below it.
+    const narrow = matchMedia("(max-width: 760px)");
+    const leaveRoom = (): void => {
+      app.view.insets = { ...app.view.insets, top: narrow.matches ? CRUMBS_ROOM : 0 };
+    };
+    narrow.addEventListener("change", leaveRoom);
+    leaveRoom();
     slots.over.append(
       el("div", { class: "over-top" }, crumbs.element),
       this.large.element,
