@@ -218,7 +218,7 @@ export function buildCells(
     }
   }
   return {
-    rows: { boxes: n, cells, rows: rows.count, row, list, fixed, up, down },
+    rows: { boxes: n, cells, rows: rows.count, row, list, fixed, place: portAt, up, down },
     up: { cell: up, ...pulls(byLower.values, true) },
     down: { cell: down, ...pulls(byUpper.values, false) },
     bendStart,

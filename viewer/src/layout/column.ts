@@ -123,7 +123,7 @@ function spreadEntries(flow: Flow, cells: Cells, x: Float64Array, lane: Float64A
       return (k > cells.bendStart[e] ? x[cells.bends[k - 1]] : x[src[e]] + (flow.leave[e] || 0)) - x[v];
     };
     const half = Math.min(flow.axis[v], flow.w[v] - flow.axis[v]) - 10;
-    const limit = Math.max(0, Math.min(half, 14 * edges.length));
+    const limit = Math.max(0, Math.min(half, 22 * edges.length));
     edges.sort((p, q) => from(p) - from(q) || p - q);
     const step = Math.min(10, (2 * limit) / Math.max(1, edges.length - 1));
     let least = -limit;

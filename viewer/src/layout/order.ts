@@ -119,9 +119,9 @@ function exchange(g: Rows, at: Int32Array): void {
   for (let round = 0, better = true; better && round < 6; round++) {
     better = false;
     for (let r = 0; r < g.rows; r++) {
-      if (g.fixed[r]) continue;
       for (let i = g.list.offsets[r]; i + 1 < g.list.offsets[r + 1]; i++) {
         const [u, v] = [cells[i], cells[i + 1]];
+        if (g.fixed[r] && g.place && g.place[u] !== g.place[v]) continue;
         if (pairCrossings(g, u, v, at) <= pairCrossings(g, v, u, at)) continue;
         cells[i] = v;
         cells[i + 1] = u;
@@ -172,7 +172,7 @@ function sweep(g: Rows, at: Int32Array, s: number, upFirst: number, work: Work):
 function sweepRow(g: Rows, r: number, to: Links, at: Int32Array, s: number): void {
   const a = g.list.offsets[r];
   const n = g.list.offsets[r + 1] - a;
-  if (n < 2 || g.fixed[r]) return;
+  if (n < 2) return;
   const cells = g.list.values;
   const key = new Float64Array(n);
   for (let i = 0; i < n; i++) {
@@ -184,7 +184,9 @@ function sweepRow(g: Rows, r: number, to: Links, at: Int32Array, s: number): voi
   }
   const flip = s % 4 >= 2 ? -1 : 1; // ties fall the other way round in every second pair of sweeps
   const order = Array.from(key.keys());
-  order.sort((p, q) => key[p] - key[q] || flip * (p - q));
+  const held = g.fixed[r] ? g.place : null;
+  const asked = (p: number, q: number): number => (held ? held[cells[a + p]] - held[cells[a + q]] : 0);
+  order.sort((p, q) => asked(p, q) || key[p] - key[q] || flip * (p - q));
   const before = cells.slice(a, a + n);
   for (let i = 0; i < n; i++) cells[a + i] = before[order[i]];
   number(g, r, at);

@@ -10,13 +10,13 @@ export function portWishes(
   across: boolean,
 ): Map<number, PortWish> {
   const out = new Map<number, PortWish>();
-  const ends = new Map<number, End[]>();
+  const found = new Map<number, End[]>();
   const axis = across ? 1 : 0;
   const add = (member: number, leaves: boolean, at: number, other: number): void => {
-    const list = ends.get(member);
+    const list = found.get(member);
     const end = { leaves, at: at - t.rect[4 * member + axis], other };
     if (list) list.push(end);
-    else ends.set(member, [end]);
+    else found.set(member, [end]);
   };
   for (let e = 0; e < t.edgeSrc.length; e++) {
     if (t.edgeKind[e] !== EDGE) continue;
@@ -27,10 +27,16 @@ export function portWishes(
     let [next, last] = [a, b - 1];
     while (next + 1 < b && Math.abs(at(next) - at(a)) < 0.01) next++;
     while (last > a && Math.abs(at(last) - at(b - 1)) < 0.01) last--;
-    if (t.edgeSrc[e] >= 0 && open(t.edgeSrc[e])) add(t.edgeSrc[e], true, at(a), at(next));
-    if (t.edgeDst[e] >= 0 && open(t.edgeDst[e])) add(t.edgeDst[e], false, at(b - 1), at(last));
+    // All that goes straight to one box goes to one place: in which order is for the group itself to say.
+    const straight = Math.abs(at(next) - at(b - 1)) < 0.01;
+    const ends = (member: number, otherwise: number): number =>
+      straight && member >= 0 && !open(member)
+        ? t.rect[4 * member + axis] + t.rect[4 * member + 2 + axis] / 2
+        : otherwise;
+    if (t.edgeSrc[e] >= 0 && open(t.edgeSrc[e])) add(t.edgeSrc[e], true, at(a), ends(t.edgeDst[e], at(next)));
+    if (t.edgeDst[e] >= 0 && open(t.edgeDst[e])) add(t.edgeDst[e], false, at(b - 1), ends(t.edgeSrc[e], at(last)));
   }
-  for (const [member, list] of ends) {
+  for (const [member, list] of found) {
     const inside = open(member) as Template;
     const ins = orderOf(
       inside.inAt,
@@ -52,7 +58,7 @@ interface End {
   readonly other: number;
 }
 
-/** Places of ports in the order of what they are joined to; null where they stand so already. */
+/** Places of ports in the order of what they are joined to, equal for equal; null where they stand so already. */
 function orderOf(places: Float32Array, ends: readonly End[]): Float32Array | null {
   const k = places.length;
   if (k < 2 || ends.length < 2) return null;
@@ -69,9 +75,17 @@ function orderOf(places: Float32Array, ends: readonly End[]): Float32Array | nul
   let last = -Infinity;
   const wish = new Float64Array(k);
   for (const p of now) wish[p] = last = count[p] > 0 ? sum[p] / count[p] : last;
-  const then = [...now].sort((p, q) => wish[p] - wish[q] || places[p] - places[q]);
-  if (then.every((p, i) => p === now[i])) return null;
+  if (now.every((p, i) => i === 0 || wish[now[i - 1]] <= wish[p] + SAME)) return null;
   const out = new Float32Array(k);
-  then.forEach((p, i) => (out[p] = i));
+  let rank = 0;
+  [...now]
+    .sort((p, q) => wish[p] - wish[q])
+    .forEach((p, i, all) => {
+      if (i > 0 && wish[p] > wish[all[i - 1]] + SAME) rank++;
+      out[p] = rank;
+    });
   return out;
 }
+
+/** Wishes nearer than this are one place. */
+const SAME = 0.5;

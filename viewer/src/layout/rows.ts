@@ -11,8 +11,9 @@ export interface Rows {
   readonly row: Int32Array;
   /** Cells of each row in drawing order; sorted in place. */
   readonly list: Csr;
-  /** 1 for rows whose order is given: the ports of a group whose parent asked for it. */
+  /** 1 for rows whose order is given: the ports of a group whose parent asked for it. Ports of equal `place` may change theirs. */
   readonly fixed: Uint8Array;
+  readonly place: Float32Array | null;
   readonly up: Links;
   readonly down: Links;
 }
