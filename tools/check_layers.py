@@ -59,6 +59,8 @@ MAY_IMPORT: Table = {
     "numerics": frozenset({"numpy_ref", "record"}),
     "formats": frozenset({"record"}),
     "show": frozenset({"formats"}),  # whatever can be read can be shown
+    # Models by the names that commands know them by; tasks plan, measure and build.
+    "distributed": frozenset({ROOT, "frontend", "runtime"}),
     # gh.passes is part of the public API, and Hidet's scripts write files.
     "compat": frozenset({ROOT, "nn", "passes"}),
 }

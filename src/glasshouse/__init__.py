@@ -42,6 +42,7 @@ _HOMES: dict[str, str] = {
 }
 # Modules that are names of the public surface, and where they are.
 _MODULES: dict[str, str] = {
+    "distributed": "glasshouse.distributed",
     "errors": "glasshouse.errors",
     "ir": "glasshouse.ir",
     "nn": "glasshouse.nn",
@@ -71,6 +72,7 @@ def __dir__() -> list[str]:
 
 
 if TYPE_CHECKING:
+    from glasshouse import distributed as distributed
     from glasshouse import errors as errors
     from glasshouse import ir as ir
     from glasshouse import nn as nn

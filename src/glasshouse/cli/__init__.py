@@ -33,6 +33,7 @@ COMMANDS: tuple[str, ...] = (
     "html",
     "convert",
     "compile",
+    "tune",
     "bench",
     "explain",
     "check",

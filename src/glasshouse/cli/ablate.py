@@ -8,7 +8,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
 from glasshouse.cli.count import at_least
-from glasshouse.cli.model_argument import HELP as MODEL_HELP
+from glasshouse.model_argument import HELP as MODEL_HELP
 
 if TYPE_CHECKING:
     from glasshouse.checking.ablate import Left
@@ -33,8 +33,8 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Compile all variants, time them in turns, print."""
     from glasshouse.checking.ablate import ablate, into_recording
-    from glasshouse.cli.model_argument import read_model
     from glasshouse.cli.progress import say
+    from glasshouse.model_argument import read_model
 
     given = read_model(args.model)
     given.graph.name = given.graph.name or given.name

@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any
 
 from glasshouse.cli.count import at_least
-from glasshouse.cli.model_argument import HELP as MODEL_HELP
-from glasshouse.cli.model_argument import Given
+from glasshouse.model_argument import HELP as MODEL_HELP
+from glasshouse.model_argument import Given
 
 HELP = "time a compiled model against PyTorch and other peers that are installed"
 Runs = dict[str, Callable[[], Any]]
@@ -34,8 +34,8 @@ def run(args: Namespace) -> int:
 
     from glasshouse.backend.cpu.threads import default_threads
     from glasshouse.cli.compare_outputs import outputs_of, relative_difference
-    from glasshouse.cli.model_argument import read_model
     from glasshouse.cli.progress import Progress, say
+    from glasshouse.model_argument import read_model
     from glasshouse.runtime.compiler import compile_optimized
 
     given = read_model(args.model)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from pathlib import Path
 
-from glasshouse.cli.model_argument import HELP as MODEL_HELP
+from glasshouse.model_argument import HELP as MODEL_HELP
 
 HELP = "narrow a wrong result to a rewrite or a kernel, and to the smallest graph that shows it"
 

@@ -6,7 +6,7 @@ import json
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any
 
-from glasshouse.cli.model_argument import HELP as MODEL_HELP
+from glasshouse.model_argument import HELP as MODEL_HELP
 
 if TYPE_CHECKING:
     from glasshouse.checking.check import Subject, Verdict
@@ -63,7 +63,7 @@ def checked(args: Namespace) -> Verdict:
 def subject_of(text: str) -> Subject:
     """What an argument names, as it is checked."""
     from glasshouse.checking.check import Subject
-    from glasshouse.cli.model_argument import is_function, read_model
+    from glasshouse.model_argument import is_function, read_model
 
     given = read_model(text)
     if is_function(text):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 
-from glasshouse.cli.model_argument import HELP as MODEL_HELP
+from glasshouse.model_argument import HELP as MODEL_HELP
 
 HELP = "compile a model to a shared library with C header, weights and recording"
 
@@ -25,10 +25,10 @@ def run(args: Namespace) -> int:
     import time
     from pathlib import Path
 
-    from glasshouse.cli.model_argument import read_model
     from glasshouse.cli.page_options import output_file
     from glasshouse.cli.progress import Progress, say
     from glasshouse.lower.program import Fallback
+    from glasshouse.model_argument import read_model
     from glasshouse.runtime.compiler import compile_optimized
     from glasshouse.runtime.saved import check_name
 

@@ -27,9 +27,9 @@ def add_arguments(parser: ArgumentParser) -> None:
 def run(args: Namespace) -> int:
     """Read, write, name what got lost."""
     from glasshouse import formats
-    from glasshouse.cli.model_argument import is_function, shown
     from glasshouse.cli.page_options import output_file
     from glasshouse.formats.kinds import WEIGHTS
+    from glasshouse.model_argument import is_function, shown
     from glasshouse.show.html import plot_graph
     from glasshouse.show.subject import recording_of
 

@@ -98,7 +98,7 @@ def compared(args: Namespace) -> tuple[Side, Side, Difference]:
 
 def sides(args: Namespace) -> tuple[Side, Side]:
     """What is compared: two files, or two stages of one."""
-    from glasshouse.cli.model_argument import shown
+    from glasshouse.model_argument import shown
     from glasshouse.show.subject import recording_of
 
     one = recording_of(shown(args.a))

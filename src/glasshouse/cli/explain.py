@@ -41,7 +41,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Read and print."""
-    from glasshouse.cli.model_argument import is_function
+    from glasshouse.model_argument import is_function
     from glasshouse.show.report import report
     from glasshouse.show.report_json import report_json
     from glasshouse.show.subject import recording_of
@@ -63,8 +63,8 @@ def run(args: Namespace) -> int:
 
 def _of_peer(args: Namespace) -> Any:
     """What another compiler makes of the model."""
-    from glasshouse.cli.model_argument import is_function, read_model
     from glasshouse.errors import Unsupported
+    from glasshouse.model_argument import is_function, read_model
     from glasshouse.runtime.arrays import array_of
 
     given, count = read_model(args.file), max(1, args.runs)
@@ -85,9 +85,9 @@ def _of_peer(args: Namespace) -> Any:
 
 def _measured(args: Namespace) -> Any:
     """The recording of a model with times and errors; without a compiler, its graph."""
-    from glasshouse.cli.model_argument import is_function, read_model
     from glasshouse.cli.progress import Progress, say
     from glasshouse.errors import CompilerMissing, GlasshouseError
+    from glasshouse.model_argument import is_function, read_model
     from glasshouse.runtime.compiler import compile_optimized
 
     try:

@@ -26,7 +26,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Read, embed, write, say where."""
-    from glasshouse.cli.model_argument import is_function, shown
+    from glasshouse.model_argument import is_function, shown
     from glasshouse.show.html import plot_graph
 
     start = page_start(args)

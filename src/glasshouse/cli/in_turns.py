@@ -11,8 +11,8 @@ if TYPE_CHECKING:
 
 def measured(a: str, b: str, rounds: int) -> tuple[list[Recording], Ratio]:
     """Recordings of both, and the time of B over that of A."""
-    from glasshouse.cli.model_argument import read_model
     from glasshouse.cli.progress import Progress
+    from glasshouse.model_argument import read_model
     from glasshouse.runtime.compiler import compile_optimized
     from glasshouse.runtime.turns import take_turns
     from glasshouse.show.confidence import ratio

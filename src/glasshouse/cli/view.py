@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Read all files first, so that a wrong one is reported before anything opens."""
-    from glasshouse.cli.model_argument import shown as subject
+    from glasshouse.model_argument import shown as subject
     from glasshouse.show.server import Server
     from glasshouse.show.start import checked_start
     from glasshouse.show.styling import styled

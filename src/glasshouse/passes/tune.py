@@ -49,7 +49,7 @@ class Tuner:
     def __call__(self, problem: Problem, names: Sequence[str], usual: str) -> Choice:
         if problem.op != "conv" or len(names) < 2 or problem.operations < self._worth:
             return unmeasured(names, usual, "usual for such sizes; too small to be measured")
-        file = self._file(problem)
+        file = self.file(problem)
         measured = self._known.get(problem.key) or _read(file, names)
         if measured is None:
             with claimed(file):  # ranks that measure at once disturb each other, and may disagree
@@ -70,7 +70,8 @@ class Tuner:
                 self._progress(count, count, f"measured {problem.key}")
         return measured
 
-    def _file(self, problem: Problem) -> Path:
+    def file(self, problem: Problem) -> Path:
+        """Where the measurement of a problem is kept."""
         key = hash_text(f"{self._backend.identity} {problem.key}")
         return made_cache_folder() / f"tuned-{key}.json"
 
