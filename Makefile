@@ -14,13 +14,14 @@ BASE := $(VENV)/.installed-base
 TORCH := $(VENV)/.installed-torch
 DEV := $(VENV)/.installed-dev
 PEERS := $(VENV)/.installed-peers
+RAY := $(VENV)/.installed-ray
 # C++, but for what .clang-format-ignore names.
 CXX_FILES := find benchmarks examples src tests \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.cuh' \) -print0
 say = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-docs test-cross lint lint-platforms format viewer test-viewer pytest test-models test-gpu fuzz bench bench-regression bench-symbolic bench-viewer gallery coverage docs clean
+.PHONY: help demo test test-all test-docs test-cross test-distributed lint lint-platforms format viewer test-viewer pytest test-models test-gpu fuzz bench bench-regression bench-symbolic bench-viewer gallery coverage docs clean
 
 help:
 	@echo "make demo         trace, run, compile, check and time an example; write demo.html"
@@ -30,6 +31,7 @@ help:
 	@echo "make test-gpu     ops, models and random graphs on the GPU of this machine, one summary"
 	@echo "make test-docs    every block of every guide, run as it stands"
 	@echo "make test-cross   saved models built by clang, and for ARM under qemu"
+	@echo "make test-distributed  training on two ranks, tasks on a Ray cluster of two nodes"
 	@echo "make fuzz MINUTES=10  mutated files, hostile values, random graphs, kills and forks"
 	@echo "make lint         ruff, mypy, clang-format, layers, weight of the import; no tests"
 	@echo "make lint-platforms  types of the code paths of macOS and Windows"
@@ -135,6 +137,15 @@ test-docs: $(DEV)
 # Needs clang, g++-aarch64-linux-gnu and qemu-user; what is absent is skipped, with a reason.
 test-cross: $(DEV)
 	@$(MAKE) --no-print-directory pytest MARKS= PYTEST_ARGS="tests/cross $(PYTEST_ARGS)"
+
+# Real ranks and a real Ray cluster, both on this machine; Ray is an extra of its own.
+$(RAY): $(DEV)
+	$(say) "setup: Ray"
+	$(PIP) install -q -c constraints.txt -e '.[dev,torch,onnx,ray]'
+	@touch $@
+
+test-distributed: $(RAY)
+	@$(MAKE) --no-print-directory pytest MARKS= JOBS=1 PYTEST_ARGS="tests/distributed tests/unit/distributed $(PYTEST_ARGS)"
 
 # MINUTES for all campaigns together; ARGS="--seed 7 process_stress" repeats one.
 MINUTES ?= 10
