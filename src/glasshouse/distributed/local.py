@@ -18,7 +18,7 @@ class LocalWorkers:
     """As many processes as there are jobs, started when there is work for them."""
 
     def __init__(self, jobs: int | None = None) -> None:
-        self._jobs = jobs or max(1, len(os.sched_getaffinity(0)) // 2)  # a build has threads itself
+        self._jobs = jobs or max(1, (os.cpu_count() or 1) // 2)  # a build has threads itself
         self._idle: list[subprocess.Popen[str]] = []
         self._busy: dict[Task, subprocess.Popen[str]] = {}
         self._ready = selectors.DefaultSelector()
