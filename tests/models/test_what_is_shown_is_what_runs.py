@@ -155,7 +155,7 @@ class Unbuilt(CpuBackend):
     def build(self, source: Any, progress: Any = None) -> Path:
         return Path("not built")
 
-    def load(self, library: Path, needs: Any = None) -> Seen:
+    def load(self, library: Path, needs: Any = None, threads: int | None = None) -> Seen:
         return self.loaded
 
 

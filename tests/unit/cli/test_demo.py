@@ -74,7 +74,13 @@ def test_a_wrong_result_is_told(
     assert "too much" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("sizes", [["--heads", "5"], ["--length", "0"], ["--heads", "-3"]])
-def test_bad_sizes(sizes: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    assert cli.main([*SMALL, *sizes]) == 2
+def test_heads_that_do_not_divide(capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([*SMALL, "--heads", "5"]) == 2
     assert "multiple of the heads" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("sizes", [["--length", "0"], ["--heads", "-3"]])
+def test_bad_sizes(sizes: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        cli.main([*SMALL, *sizes])
+    assert f"{sizes[0]}: a whole number from 1 on is wanted" in capsys.readouterr().err

@@ -19,8 +19,7 @@ def group(tmp_path_factory):
 
 
 @pytest.fixture(autouse=True)
-def forgotten():
-    yield
+def fresh():
     dynamo.reset()
     torch._dynamo.reset()
     left_eager.watch()
