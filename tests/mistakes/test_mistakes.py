@@ -310,7 +310,8 @@ COMMANDS = {
     "a command that is not there": (
         ["vieww", "net.glass"],
         ("glasshouse: error: argument COMMAND: there is no 'vieww' (did you mean 'view'?): demo, "
-        "view, html, convert, compile, bench, explain, check, bisect, ablate, diff, cache"),
+        "view, html, convert, compile, tune, bench, explain, check, bisect, ablate, diff, "
+        "cache"),
     ),
     "a theme that is not there": (
         ["html", "net.glass", "--theme", "drak"],
