@@ -4,8 +4,9 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# Tests run in this many processes; each keeps to one thread (see `pytest` below).
-JOBS ?= 2
+# Tests run in this many processes, each of one thread (see `pytest` below): one more than the two
+# cores of CI, because a browser and a compiler are waited for now and then.
+JOBS ?= 3
 PYTEST_ARGS ?=
 
 BIN := $(VENV)/bin

@@ -8,6 +8,7 @@ from pathlib import Path
 from types import ModuleType
 
 import numpy as np
+import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples"
 
@@ -34,6 +35,7 @@ def test_train_mlp(capsys) -> None:
     assert "backward" in capsys.readouterr().out
 
 
+@pytest.mark.slow  # compiles ResNet-18 twice
 def test_trace_training(tmp_path) -> None:
     script = load("trace_training")
     script.main(tmp_path, 32)

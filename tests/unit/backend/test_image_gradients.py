@@ -41,9 +41,9 @@ def noise(*shape: int) -> Array:
     [
         ((2, 64, 14, 14), (64, 40, 3, 3), (1, 1)),
         ((1, 33, 9, 7), (33, 70, 3, 3), (0, 2, 2, 0)),
-        ((2, 5, 8, 9), (5, 37, 5, 3), (2, 1)),
-        ((1, 48, 12, 12), (48, 32, 1, 1), (0, 0)),
-        ((1, 16, 12, 12), (16, 8, 1, 1), (1, 1)),
+        pytest.param((2, 5, 8, 9), (5, 37, 5, 3), (2, 1), marks=pytest.mark.slow),
+        pytest.param((1, 48, 12, 12), (48, 32, 1, 1), (0, 0), marks=pytest.mark.slow),
+        pytest.param((1, 16, 12, 12), (16, 8, 1, 1), (1, 1), marks=pytest.mark.slow),
     ],
 )
 def test_the_gradient_by_the_input_is_a_convolution_with_turned_weights(

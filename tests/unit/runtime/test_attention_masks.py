@@ -21,6 +21,8 @@ TOLERANCE = {
     torch.float64: 1e-9, torch.float32: 2e-6, torch.bfloat16: 3e-2, torch.float16: 4e-3,
 }  # fmt: skip
 WIDE = (torch.float32, torch.float64)
+HALF = (torch.bfloat16, torch.float16)
+DTYPES = [torch.float32, *HALF, pytest.param(torch.float64, marks=pytest.mark.slow)]
 LENGTH = 9
 
 
@@ -91,7 +93,11 @@ def lows(dtype: torch.dtype) -> list[float]:
 
 @pytest.mark.parametrize(
     "model, dtype",
-    [*((Fused, d) for d in TOLERANCE), *((Added, d) for d in WIDE)],
+    [
+        *((Fused, d) for d in (torch.float32, *HALF)),
+        (Added, torch.float32),
+        *(pytest.param(m, torch.float64, marks=pytest.mark.slow) for m in (Fused, Added)),
+    ],
     ids=lambda given: str(getattr(given, "__name__", given)),
 )
 def test_added_masks(model: type[torch.nn.Module], dtype: torch.dtype) -> None:
@@ -104,7 +110,7 @@ def test_added_masks(model: type[torch.nn.Module], dtype: torch.dtype) -> None:
                 same(module(*given), model()(*given), (low, place, size))
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_bool_masks(dtype: torch.dtype) -> None:
     q, k, v = operands(dtype)
     module = compiled(Fused, dtype, torch.bool)
@@ -114,7 +120,7 @@ def test_bool_masks(dtype: torch.dtype) -> None:
             same(module(*given), Fused()(*given), (place, size))
 
 
-@pytest.mark.parametrize("dtype", TOLERANCE, ids=str)
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_causal_with_large_scores(dtype: torch.dtype) -> None:
     q, k, v = operands(dtype)
     module = gh.compile(Causal(), q, k, v)
@@ -123,7 +129,14 @@ def test_causal_with_large_scores(dtype: torch.dtype) -> None:
 
 
 @pytest.mark.parametrize("causal", [False, True])
-@pytest.mark.parametrize("fill", [-1e4, -1e9, torch.finfo(torch.float32).min, float("-inf")])
+@pytest.mark.parametrize(
+    "fill",
+    [
+        torch.finfo(torch.float32).min,
+        float("-inf"),
+        *(pytest.param(f, marks=pytest.mark.slow) for f in (-1e4, -1e9)),
+    ],
+)
 def test_hand_written_fill(fill: float, causal: bool) -> None:
     """A row that is hidden throughout is the mean of v with a finite fill, and NaN with -inf."""
     q, k, v = operands(torch.float32)

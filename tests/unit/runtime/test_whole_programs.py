@@ -65,7 +65,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_share(cache: Path) -> None:
-    names = ("mlp-any-batch", "quantised", "faults", "random:0:3")
+    names = ("mlp-any-batch", "faults", "random:0:2")
     run_under("address,undefined", "native", cache, *names)
 
 

@@ -108,7 +108,10 @@ def test_every_tile_of_a_product(
         assert program.kernels[0].tiles[0].variant == way.name
 
 
-@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32"])
+@pytest.mark.parametrize(
+    "dtype",
+    ["float16", *(pytest.param(d, marks=pytest.mark.slow) for d in ("bfloat16", "float32"))],
+)
 def test_batched_products_read_their_operands_where_they_lie(dtype: str, tmp_path: Path) -> None:
     builder = GraphBuilder()
     kind = as_dtype(dtype)
@@ -132,8 +135,8 @@ def test_few_rows_read_each_weight_once(rows: int, tmp_path: Path) -> None:
     ("length", "keys", "dim", "heads", "causal", "mask"),
     [
         (33, 70, 40, (2, 1), False, "float16"),
-        (17, 65, 96, (1, 1), False, "bool"),
         (1, 200, 64, (4, 2), False, "bool"),
+        pytest.param(17, 65, 96, (1, 1), False, "bool", marks=pytest.mark.slow),
         (70, 70, 32, (2, 1), True, None),
         pytest.param(130, 130, 64, (4, 2), True, None, marks=pytest.mark.slow),
     ],
