@@ -7,6 +7,7 @@ import inspect
 import numpy as np
 import pytest
 
+import glasshouse.ops  # noqa: F401  # fills the registry
 from glasshouse.ir.op import REGISTRY, Kind, Op
 
 OPS = list(REGISTRY.values())
