@@ -64,7 +64,8 @@ os.kill(os.getppid(), signal.SIGINT)
 """
 
 DRIVER = """
-import json, os, pathlib, subprocess, sys
+import json, os, pathlib, signal, subprocess, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # which a shell ignores in what it starts with &
 page, steps = json.loads(pathlib.Path("steps.json").read_text())
 names = {"__name__": "__main__"}
 for kind, line, code in steps:
