@@ -99,11 +99,16 @@ format: $(DEV)
 viewer: $(BASE)
 	@$(BIN)/python tools/viewer_bundle.py
 
+# Folders that compare numbers run on kernels as users build them; the others test what is around
+# kernels, and -O1 builds those in half of the time.
+NUMBERS := tests/hostile tests/models tests/onnx_suite tests/opinfo tests/ops
+
 # The parts of `make test` run one after the other, whatever -j says: cheap checks first.
 test: $(DEV)
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory test-viewer
-	@$(MAKE) --no-print-directory pytest
+	@$(MAKE) --no-print-directory pytest TESTS="$(NUMBERS)"
+	@GLASSHOUSE_CXXFLAGS=-O1 $(MAKE) --no-print-directory pytest TESTS="tests $(NUMBERS:%=--ignore=%)"
 	$(say) "all checks and tests passed"
 
 test-all:
@@ -127,17 +132,17 @@ pytest: $(DEV)
 	  marks="$${marks:+$$marks and }not browser"; \
 	fi; \
 	export CHROMIUM; \
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "$$marks" $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) -m "$$marks" $(TESTS) $(PYTEST_ARGS)
 
 test-models: $(DEV)
-	@$(MAKE) --no-print-directory pytest MARKS= PYTEST_ARGS="tests/models tests/opinfo tests/onnx_suite $(PYTEST_ARGS)"
+	@$(MAKE) --no-print-directory pytest MARKS= TESTS="tests/models tests/opinfo tests/onnx_suite"
 
 test-docs: $(DEV)
-	@$(MAKE) --no-print-directory pytest MARKS= PYTEST_ARGS="tests/docs $(PYTEST_ARGS)"
+	@$(MAKE) --no-print-directory pytest MARKS= TESTS=tests/docs
 
 # Needs clang, g++-aarch64-linux-gnu and qemu-user; what is absent is skipped, with a reason.
 test-cross: $(DEV)
-	@$(MAKE) --no-print-directory pytest MARKS= PYTEST_ARGS="tests/cross $(PYTEST_ARGS)"
+	@$(MAKE) --no-print-directory pytest MARKS= TESTS=tests/cross
 
 # Real ranks and a real Ray cluster, both on this machine; Ray is an extra of its own.
 $(RAY): $(DEV)
@@ -146,7 +151,7 @@ $(RAY): $(DEV)
 	@touch $@
 
 test-distributed: $(RAY)
-	@$(MAKE) --no-print-directory pytest MARKS= JOBS=1 PYTEST_ARGS="tests/distributed tests/unit/distributed $(PYTEST_ARGS)"
+	@$(MAKE) --no-print-directory pytest MARKS= JOBS=1 TESTS="tests/distributed tests/unit/distributed"
 
 # MINUTES for all campaigns together; ARGS="--seed 7 process_stress" repeats one.
 MINUTES ?= 10

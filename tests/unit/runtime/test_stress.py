@@ -131,7 +131,7 @@ class FullDisk:
         monkeypatch.setattr(builtins, "open", opening)
 
 
-@pytest.mark.parametrize("where", ["library", "file"])
+@pytest.mark.parametrize("where", [pytest.param("library", marks=slow), "file"])
 def test_a_full_disk_loses_nothing_that_was_saved(tmp_path: Path, where: str) -> None:
     module = squares(2)
     folder = module.save(tmp_path / "saved", weights=where)
