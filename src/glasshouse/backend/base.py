@@ -7,6 +7,7 @@ for an architecture that need not be here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from importlib import import_module
@@ -113,8 +114,33 @@ class Executable(Protocol):
 class DeviceExecutable(Executable, Protocol):
     """A program whose memory is that of a device."""
 
+    def start(self, table: int, arena: int, sizes: int, begin: int, end: int) -> int:
+        """As `run`, without waiting for the end: gives what earlier runs have reported."""
+
     def repeated(self) -> Callable[[], None]:
         """A function that starts the last run once more, as it was."""
+
+
+class TensorDevice(Protocol):
+    """PyTorch on a device: its tensors are bound by address, its ops run on the device's memory."""
+
+    name: str
+    """What PyTorch calls the device: "cuda:0"."""
+
+    def holds(self, given: Any) -> bool:
+        """Whether something is a tensor of this device."""
+
+    def stream(self) -> int:
+        """That PyTorch uses in this thread now."""
+
+    def ordered(self, stream: int) -> AbstractContextManager[Any]:
+        """PyTorch's work inside is in order with a stream."""
+
+    def tensor(self, address: int, shape: Sequence[int], dtype: str) -> Any:
+        """Memory of the device as a tensor, row by row; it is not copied, and not owned."""
+
+    def release(self) -> None:
+        """Give back memory that PyTorch keeps for tensors to come."""
 
 
 class DeviceMemory(Protocol):
@@ -139,6 +165,10 @@ class DeviceMemory(Protocol):
     def copy(self, to: int, source: int, count: int) -> None: ...
 
     def synchronize(self) -> None: ...
+
+    @property
+    def torch(self) -> TensorDevice | None:
+        """PyTorch, where the process uses it and it can use this device."""
 
 
 class Backend(Protocol):

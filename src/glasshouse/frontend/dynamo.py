@@ -22,6 +22,7 @@ from torch.utils import _pytree as pytree
 
 from glasshouse.errors import GlasshouseError, Unsupported
 from glasshouse.frontend.torch.boundary import Boundary, laid_out, saved_orders, strides_of
+from glasshouse.frontend.torch.devices import GpuOf, gpu_of, plain_ops
 from glasshouse.frontend.torch.dynamo_names import own_paths, weight_names
 from glasshouse.frontend.torch.execute import EXECUTORS, Runner, compiled
 from glasshouse.frontend.torch.graph_module import import_graph_module
@@ -74,25 +75,29 @@ def backend(
     them through `.data`, which PyTorch does not count as a change.
     """
     executor = _executor(options or {})
+    gpu = gpu_of(examples)
     if not _needs_gradient(examples):
-        return _inference(module, examples, executor, (options or {}).get("hold_weights", True))
+        hold = (options or {}).get("hold_weights", True)
+        return _inference(module, examples, executor, hold, gpu)
 
-    training = _Training(executor)
+    training = _Training(executor, gpu)
     train = aot_autograd(
         fw_compiler=training.compiler("forward"),
         bw_compiler=training.compiler("backward"),
         inference_compiler=training.compiler("inference"),
         partition_fn=training.partition,
     )
-    made: Callable[..., Any] = train(module, examples)
+    with plain_ops(gpu):
+        made: Callable[..., Any] = train(module, examples)
     return made
 
 
 class _Training:
     """The graphs of one function that is trained: what one saves, the other is given."""
 
-    def __init__(self, executor: str) -> None:
+    def __init__(self, executor: str, gpu: GpuOf | None) -> None:
         self._executor = executor
+        self._gpu = gpu
         self._returned = 0  # outputs of the forward graph that are not saved for the backward graph
         self._orders: dict[str, tuple[int, ...]] = {}  # in which those that are saved lie, by name
 
@@ -109,11 +114,14 @@ class _Training:
                 if self._orders:  # known now that the graph is
                     boundary, captured = self._imported(phase, graph, fakes)
             with unset_fake_temporarily():
-                runner = Runner(captured, self._executor)
+                runner = Runner(captured, self._executor, device=self._gpu)
             _COMPILED.append(Compiled(phase, captured, runner))
+            gpu = self._gpu
+            homes = [] if gpu is None else gpu.homes(boundary.bases)
 
             def call(*flat: Any) -> list[Any]:
-                return boundary.leave(flat, runner(boundary.enter(flat)))
+                made = runner(boundary.enter(flat))
+                return boundary.leave(flat, made if gpu is None else gpu.leave(made, homes))
 
             boxed: Callable[..., Any] = make_boxed_func(call)
             return boxed
@@ -143,7 +151,7 @@ def _needs_gradient(examples: Sequence[Any]) -> bool:
 
 
 def _inference(
-    module: Any, examples: Sequence[Any], executor: str, hold: bool
+    module: Any, examples: Sequence[Any], executor: str, hold: bool, gpu: GpuOf | None
 ) -> Callable[..., Any]:
     # The placeholders know which sizes are dynamic; the examples may be real tensors.
     nodes = [n for n in module.graph.nodes if n.op == "placeholder"]
@@ -159,11 +167,12 @@ def _inference(
     names = weight_names(nodes, examples, graph)
     if names and hold and executor != "reference":
         try:
-            return _holding(graph, fakes, examples, names)
+            return _holding(graph, fakes, examples, names, gpu)
         except GlasshouseError:  # said below, where it is tried with weights as arguments
             if executor == "compiled":
                 raise
-    return _kept("inference", import_graph_module(graph, fakes, "inference"), executor, graph)
+    captured = import_graph_module(graph, fakes, "inference")
+    return _kept("inference", captured, executor, graph, gpu)
 
 
 def _without_checkpoints(module: Any) -> None:
@@ -186,7 +195,11 @@ def _called(body: Any, *args: Any) -> Any:
 
 
 def _holding(
-    graph: Any, fakes: Sequence[Any], examples: Sequence[Any], names: Mapping[int, str]
+    graph: Any,
+    fakes: Sequence[Any],
+    examples: Sequence[Any],
+    names: Mapping[int, str],
+    gpu: GpuOf | None,
 ) -> Callable[..., Any]:
     """A graph whose weights are constants of the module that is compiled for them."""
 
@@ -196,22 +209,33 @@ def _holding(
             return import_graph_module(graph, fakes, "inference", given)
 
     first = captured({i: examples[i] for i in names})
-    held = HeldModules(names, examples, lambda tensors: compiled(captured(tensors).graph))
-    return _kept("inference", first, "compiled", graph, held)
+    target = None if gpu is None else gpu.target
+    held = HeldModules(
+        names, examples, lambda tensors: compiled(captured(tensors).graph, target), gpu is not None
+    )
+    return _kept("inference", first, "compiled", graph, gpu, held)
 
 
 def _kept(
-    phase: str, captured: Captured, executor: str, graph: Any, held: HeldModules | None = None
+    phase: str,
+    captured: Captured,
+    executor: str,
+    graph: Any,
+    gpu: GpuOf | None,
+    held: HeldModules | None = None,
 ) -> Callable[..., Any]:
-    runner = Runner(captured, executor, held)
+    runner = Runner(captured, executor, held, gpu)
     _COMPILED.append(Compiled(phase, captured, runner))
     strides = [strides_of(node) for node in _outputs(graph)]
+    homes = [] if gpu is None else gpu.homes(_outputs(graph))
 
-    if not any(strides):
+    if not any(strides) and not any(homes):
         return lambda *flat: runner(flat)
 
     def call(*flat: Any) -> list[Any]:
         results = runner(flat)
+        if gpu is not None:
+            results = gpu.leave(results, homes)
         return [laid_out(r, s) for r, s in zip(results, strides, strict=True)]
 
     return call

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 def array_of(given: Any) -> Array:
     """NumPy's view of an argument; torch tensors and lazy tensors are not copied."""
-    if _is_torch(given):
+    if is_torch(given):
         given = tensor_array(given)
     array = np.asarray(given)
     return as_pairs(array) if array.dtype.kind == "c" else array
@@ -29,7 +29,7 @@ def as_pairs(array: Array) -> Array:
 
 def as_complex(given: Any) -> Any:
     """Pairs along the last axis of an array or a tensor as complex numbers, without a copy."""
-    if _is_torch(given):
+    if is_torch(given):
         import torch
 
         return torch.view_as_complex(given)
@@ -39,7 +39,7 @@ def as_complex(given: Any) -> Any:
 
 def like_inputs(inputs: Sequence[Any], array: Array, dtype: DType) -> Any:
     """An output in the kind of container that the inputs came in."""
-    if not any(_is_torch(x) for x in inputs):
+    if not any(is_torch(x) for x in inputs):
         return from_storage(array, dtype)
     import torch
 
@@ -50,13 +50,9 @@ def like_inputs(inputs: Sequence[Any], array: Array, dtype: DType) -> Any:
 
 def on_gpu(given: Any) -> bool:
     """Whether an argument is a tensor of a GPU."""
-    return _is_torch(given) and getattr(given, "is_cuda", False)
+    return is_torch(given) and getattr(given, "is_cuda", False)
 
 
-def there(result: Any, inputs: Sequence[Any]) -> Any:
-    """A tensor of the host on the GPU of the inputs."""
-    return result.to(next(x.device for x in inputs if on_gpu(x)))
-
-
-def _is_torch(given: Any) -> bool:
+def is_torch(given: Any) -> bool:
+    """Whether an argument is a tensor of PyTorch."""
     return type(given).__module__.split(".")[0] == "torch"

@@ -1,8 +1,8 @@
 """How a program is run on a device with memory of its own: constants and variables stay there,
 inputs are copied there or, where they are tensors of the device, bound as they are.
 
-Steps without a kernel run through Python on the host, between copies of what they read and write;
-their time, copies included, is that of the step.
+Steps without a kernel run through PyTorch on the device where the process uses it, otherwise on the
+host between copies of what they read and write (`device_fallback.py`).
 """
 
 from __future__ import annotations
@@ -10,31 +10,70 @@ from __future__ import annotations
 import ctypes
 import sys
 import time
+import weakref
 from array import array
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.base import DeviceExecutable, DeviceMemory
+from glasshouse.backend.base import DeviceExecutable, DeviceMemory, TensorDevice
 from glasshouse.errors import ExecutionError
 from glasshouse.forking import ForkLock
 from glasshouse.ir.dim import Dim, evaluate, symbols_of
-from glasshouse.ir.dtype import from_storage, to_storage
 from glasshouse.ir.graph import Value
 from glasshouse.lower.order import lying
 from glasshouse.lower.program import Call, Fallback
-from glasshouse.numpy_ref.executor import bind_sizes, run_node
+from glasshouse.numpy_ref.executor import bind_sizes
 from glasshouse.ops.random import RUN_SEED
 from glasshouse.runtime.arguments import name_of
 from glasshouse.runtime.arrays import Array
-from glasshouse.runtime.checks import check_given_sizes, check_output, empty, sizes_of
+from glasshouse.runtime.checks import check_output, empty, sizes_of
 from glasshouse.runtime.constants import ConstantSet
+from glasshouse.runtime.device_fallback import DeviceFallback
 from glasshouse.runtime.faults import fault
 from glasshouse.runtime.general_run import GeneralRun, See
 
 ALIGNED = 16
 """Bytes to which kernels want every buffer aligned."""
+
+
+class Blocks:
+    """Memory of a device by a key; what was allocated is freed with it."""
+
+    def __init__(self, device: DeviceMemory) -> None:
+        self.device = device
+        self._held: dict[Any, tuple[int, int]] = {}  # address and bytes
+        weakref.finalize(self, _freed, device, self._held).atexit = False
+
+    def of(self, key: Any, count: int) -> int:
+        """At least so many bytes; kept for later runs."""
+        address, have = self._held.get(key, (0, 0))
+        if address and have >= count:
+            return address
+        if address:  # no longer held, should there be no room for the new one
+            del self._held[key]
+            self.device.synchronize()
+            self.device.free(address)
+        address = self.device.allocate(count)
+        self._held[key] = (address, count)
+        return address
+
+    def drop(self, key: Any) -> None:
+        address, _ = self._held.pop(key, (0, 0))
+        if address:
+            self.device.synchronize()
+            self.device.free(address)
+
+    @property
+    def bytes(self) -> int:
+        return sum(count for _, count in self._held.values())
+
+
+def _freed(device: DeviceMemory, held: Mapping[Any, tuple[int, int]]) -> None:
+    device.enter()
+    for address, _ in held.values():
+        device.free(address)
 
 
 class DeviceRun:
@@ -47,16 +86,18 @@ class DeviceRun:
         self.executable = executable
         self.device = device
         device.enter()
-        self._blocks: dict[int, tuple[int, int]] = {}  # by place: address and bytes of a block
+        self.blocks = Blocks(device)  # by place; the arena's is "arena"
         self._held: dict[int, Array] = {}  # by place: the host's array that was uploaded
         self._constants: Mapping[int, Array] = {}
         self.lock = ForkLock()  # one run at a time: they share table and arena
-        self._arena, self._arena_bytes = 0, 0
+        self._arena = 0
         self._table = array("Q", bytes(8 * max(self.plan.table_size, 1)))
         self._sizes = (ctypes.c_int64 * max(len(self.program.symbols), 1))()
         self._used = self._places_used()
+        self._lent: dict[int, Any] = {}  # by place: tensors that hold constants on the device
         self._variables = self._new_variables()
         self._unfetched = False
+        self.fallback = DeviceFallback(self)
 
     def _places_used(self) -> set[int]:
         """Places of the table that kernels read or write."""
@@ -81,7 +122,7 @@ class DeviceRun:
         for turn in self.of.state.turns:
             for held in turn.values():
                 if id(held) not in addresses:
-                    addresses[id(held)] = self.device.allocate(held.nbytes)
+                    addresses[id(held)] = self.blocks.of(("variable", len(addresses)), held.nbytes)
                     self.device.upload(addresses[id(held)], held)
             turns.append({place: addresses[id(held)] for place, held in turn.items()})
         return turns
@@ -111,37 +152,34 @@ class DeviceRun:
                 self.device.upload(self._variables[state.turn][place], state.array(place))
 
     # -------------------------------------------------------------------------------------- memory
+    def reads(self, place: int) -> bool:
+        """Whether kernels read what is at a place of the table."""
+        return place in self._used
+
+    def lend(self, tensors: Mapping[int, Any]) -> None:
+        """Read constants at these places where they lie: in tensors of the device."""
+        for place, tensor in tensors.items():
+            self.blocks.drop(place)
+            self._lent[place] = tensor
+            self._table[place] = tensor.data_ptr()
+
     def _bind(self, constants: ConstantSet) -> None:
         """Point to these constants; those that are new are uploaded."""
         self._constants = constants.arrays
         for place, held in constants.arrays.items():
             if place in self._used and self._held.get(place) is not held:
-                self._table[place] = self._block(place, held.nbytes)
-                self.device.upload(self._table[place], held)
                 self._held[place] = held
+                if place not in self._lent:
+                    self._table[place] = self.blocks.of(place, held.nbytes)
+                    self.device.upload(self._table[place], held)
         for place, address in self._variables[self.of.state.turn].items():
             self._table[place] = address
-
-    def _block(self, place: int, count: int) -> int:
-        """Memory of the device for a place of the table; kept for later runs."""
-        address, have = self._blocks.get(place, (0, 0))
-        if have < count or not address:
-            if address:
-                self.device.synchronize()
-                self.device.free(address)
-            address = self.device.allocate(count)
-            self._blocks[place] = (address, count)
-        return address
 
     def _grow_arena(self, sizes: Mapping[str, int]) -> None:
         known = [w for w in self.plan.workspaces if self._has(w, sizes)]
         most = max((evaluate(w, sizes) for w in known), default=0)
         count = max(self.plan.arena_bytes, self.plan.work_offset + most + 64)
-        if count > self._arena_bytes:
-            if self._arena:
-                self.device.synchronize()
-                self.device.free(self._arena)
-            self._arena, self._arena_bytes = self.device.allocate(count), count
+        self._arena = self.blocks.of("arena", count)
 
     def _has(self, dim: Dim, sizes: Mapping[str, int]) -> bool:
         return isinstance(dim, int) or symbols_of(dim).keys() <= sizes.keys()
@@ -167,9 +205,9 @@ class DeviceRun:
         self._bind(constants)
         for value, held in kept.items():
             place = plan.table[value]
-            self._table[place] = self._block(place, held.nbytes)
+            self._table[place] = self.blocks.of(place, held.nbytes)
             self.device.upload(self._table[place], held)
-        before = {v: self._read(v, sizes) for v in plan.kept}
+        before = {v: self.read(v, sizes) for v in plan.kept}
         self._make_room(sizes)
         self._steps(sizes, times, see)
         made: list[Array] = []
@@ -182,65 +220,82 @@ class DeviceRun:
             if value in before:
                 np.copyto(array, before[value])
             else:
-                np.copyto(array, self._read(value, sizes))
+                np.copyto(array, self.read(value, sizes))
             made.append(array)
         self._finish(before)
+        self.fallback.forget()
         return made
 
-    def _make_room(self, sizes: Mapping[str, int]) -> None:
+    def _make_room(
+        self, sizes: Mapping[str, int], bound: Mapping[Value, Any] | None = None
+    ) -> None:
+        """Memory for what has a size by now, but for what is `bound` to memory already."""
         graph, plan = self.program.graph, self.plan
-        state = self.of.state
-        fixed = self._variables[state.turn]
-        results = [v for s in self.program.steps if isinstance(s, Fallback) for v in s.node.outputs]
+        fixed = self._variables[self.of.state.turn]
         new = [u.new for u in plan.updates]
-        for value in (*graph.outputs, *new, *plan.unbounded, *results):
+        for value in (*graph.outputs, *new, *plan.unbounded):
             place = plan.table[value]
             sized = all(self._has(d, sizes) for d in value.type.shape)
             is_source = value.node.op.name in ("input", "constant", "variable")
-            if place in fixed or is_source or not sized:
+            if place in fixed or is_source or not sized or self.fallback.holds(value):
+                continue
+            if bound and value in bound:
                 continue
             count = int(np.prod(sizes_of(value.type.shape, sizes), dtype=np.int64))
-            self._table[place] = self._block(place, count * value.type.dtype.itemsize)
+            self._table[place] = self.blocks.of(place, count * value.type.dtype.itemsize)
         self._grow_arena(sizes)
         self._set_sizes(sizes)
 
-    def _steps(self, sizes: dict[str, int], times: Array | None, see: See | None) -> None:
+    def _steps(
+        self, sizes: dict[str, int], times: Array | None, see: See | None,
+        bound: Mapping[Value, Any] | None = None,
+    ) -> None:  # fmt: skip
+        """Run all steps; with `bound`, tensors for outputs, without waiting for the end."""
         of, steps = self.of, self.program.steps
         clock = times.ctypes.data if times is not None else 0
         table = self._table.buffer_info()[0]
+        where = ctypes.addressof(self._sizes)
         segments = of.segments if see is None else [(i, i + 1) for i in range(len(steps))]
         for begin, end in segments:
-            step = steps[begin]
+            step, wrong = steps[begin], 0
             if isinstance(step, Fallback):
                 start = time.perf_counter()
-                self._fall_back(step, sizes)
+                if self.fallback.run(begin, step, sizes, bound or {}):
+                    self._make_room(sizes, bound)
                 if times is not None:
-                    times[begin] += time.perf_counter() - start
+                    self.device.synchronize()
+                    copying = self.fallback.copy_seconds(begin)
+                    times[begin] += time.perf_counter() - start - copying
+                    times[-1] += copying
+            elif bound is not None:
+                wrong = self.executable.start(table, self._arena, where, begin, end)
             else:
-                where = ctypes.addressof(self._sizes)
                 wrong = self.executable.run(table, self._arena, where, begin, end, clock)
-                if wrong:
-                    raise fault(self.program, wrong)
+            if wrong:
+                raise fault(self.program, wrong)
             if see is not None:
-                see(step, lambda value: self._read(value, sizes))
+                see(step, lambda value: self.read(value, sizes))
 
-    def _fall_back(self, step: Fallback, sizes: dict[str, int]) -> None:
-        """Through Python on the host."""
-        inputs = [from_storage(self._read(v, sizes), v.type.dtype) for v in step.node.inputs]
-        known = len(sizes)
-        made = run_node(step.node, inputs, sizes, self.of.bodies)
-        if len(sizes) > known:
-            check_given_sizes(step.node, sizes)
-            self._make_room(sizes)
-        for value, result in zip(step.node.outputs, made, strict=True):
-            order = self.program.orders.get(value)
-            lies = result if order is None else result.transpose(order)
-            stored = np.ascontiguousarray(to_storage(lies, value.type.dtype))
-            place = self.plan.table[value]
-            self._table[place] = self._block(place, stored.nbytes)
-            self.device.upload(self._table[place], stored)
+    def bind(self, value: Value, address: int) -> None:
+        """Let a value lie at an address from now on."""
+        self._table[self.plan.table[value]] = address
 
-    def _read(self, value: Value, sizes: Mapping[str, int]) -> Array:
+    def place(self, value: Value) -> int:
+        """Where a value lies on the device now."""
+        owner = value if value in self.plan.table else self.program.buffer_of(value)
+        if owner in self.plan.table:
+            return self._table[self.plan.table[owner]]
+        return self._arena + self.plan.arena[owner]
+
+    def tensor(self, beside: TensorDevice, value: Value, sizes: Mapping[str, int]) -> Any:
+        """What a value holds now as PyTorch's view of it, with its axes in their usual order."""
+        owner = value if value in self.plan.table else self.program.buffer_of(value)
+        order = self.program.orders.get(owner)
+        shape = sizes_of(lying(value.type.shape, order), sizes)
+        lies = beside.tensor(self.place(value), shape, value.type.dtype.name)
+        return lies if order is None else lies.permute(*np.argsort(order).tolist())
+
+    def read(self, value: Value, sizes: Mapping[str, int]) -> Array:
         """What a value holds now, as an array of the host with its axes in their usual order."""
         program, plan = self.program, self.plan
         owner = value if value in plan.table else program.buffer_of(value)
@@ -251,12 +306,10 @@ class DeviceRun:
             place = plan.table[owner]
             if place not in self._used and place in self._constants:
                 return self._constants[place].reshape(shape)
-            self.device.download(lies, self._table[place])
-        else:
-            self.device.download(lies, self._arena + plan.arena[owner])
+        self.device.download(lies, self.place(value))
         return lies if order is None else lies.transpose(np.argsort(order))
 
-    def _finish(self, before: Mapping[Value, Array]) -> None:
+    def _finish(self, before: Mapping[Value, Any]) -> None:
         """Variables hold their new values from now on."""
         state, plan = self.of.state, self.plan
         following = (state.turn + 1) % len(state.turns)
@@ -264,7 +317,11 @@ class DeviceRun:
             home = self._variables[following][plan.table[update.variable.output]]
             source = self._table[plan.table[update.new]]
             if update.new in before:
-                self.device.upload(home, before[update.new])
+                held = before[update.new]
+                if isinstance(held, np.ndarray):
+                    self.device.upload(home, held)
+                else:
+                    self.device.copy(home, held.data_ptr(), held.nbytes)
             elif source != home:
                 self.device.copy(home, source, int(update.variable.attrs["data"].nbytes))
         state.advance()
@@ -272,7 +329,7 @@ class DeviceRun:
 
     # ----------------------------------------------------------------------- tensors of the device
     def serves(self) -> bool:
-        """Whether calls with tensors of the device need nothing of the host."""
+        """Whether a run is one launch."""
         plan = self.plan
         return (
             all(isinstance(s, Call) for s in self.program.steps)
@@ -287,10 +344,12 @@ class DeviceRun:
         """Run on PyTorch's tensors of the device, without copies, in order with its stream."""
         torch: Any = sys.modules["torch"]
         graph, plan = self.program.graph, self.plan
+        beside = self.device.torch
+        assert beside is not None, "a tensor of the device was given"
         if len(inputs) != len(graph.inputs):
             raise ExecutionError(f"the module takes {len(graph.inputs)} inputs, not {len(inputs)}")
         given = [
-            _taken(torch, v, x, i)
+            _taken(torch, beside, v, x, i)
             for i, (v, x) in enumerate(zip(graph.inputs, inputs, strict=True))
         ]
         sizes = bind_sizes([v.type for v in graph.inputs], given) if self.program.symbols else {}
@@ -298,29 +357,23 @@ class DeviceRun:
             if tuple(x.shape) != sizes_of(value.type.shape, sizes):
                 name = name_of(value, number)
                 raise ExecutionError(f"{name} must be {value.type}, got shape {list(x.shape)}")
-        device = given[0].device
-        self.device.stream = torch.cuda.current_stream(device).cuda_stream
+        self.device.enter()
+        self.device.stream = beside.stream()
         self._bind(constants)
-        made: list[Any] = []
-        for number, value in enumerate(graph.outputs):
-            shape = sizes_of(value.type.shape, sizes)
-            dtype = getattr(torch, value.type.dtype.name)
-            if outputs is None:
-                made.append(torch.empty(shape, dtype=dtype, device=device))
-                continue
-            out = outputs[number]
-            right = tuple(out.shape) == shape and out.dtype is dtype and out.device == device
-            if not right or not out.is_contiguous():
-                raise ExecutionError(
-                    f"output buffer {number} must be a contiguous {value.type} on {device}"
-                )
-            made.append(out)
-        for value, tensor in (
-            *zip(graph.inputs, given, strict=True),
-            *zip(graph.outputs, made, strict=True),
-        ):
+        for value, tensor in zip(graph.inputs, given, strict=True):
             self._table[plan.table[value]] = tensor.data_ptr()
-        self._make_arena(sizes)
+        made = [self._output(torch, beside, i, sizes, outputs) for i in range(len(graph.outputs))]
+        if self.serves():
+            for value, tensor in zip(graph.outputs, made, strict=True):
+                self._table[plan.table[value]] = tensor.data_ptr()
+            self._make_arena(sizes)
+            self._launch()
+            self._finish({})
+            return made
+        with beside.ordered(self.device.stream):
+            return self._general_call(beside, made, sizes)
+
+    def _launch(self) -> None:
         frame = self.executable.frame(
             self._table.buffer_info()[0], self._arena, ctypes.addressof(self._sizes),
             len(self.program.steps),
@@ -328,15 +381,61 @@ class DeviceRun:
         wrong = self.executable.call(frame)
         if wrong:
             raise fault(self.program, wrong)
-        self._finish({})
+
+    def _general_call(
+        self, beside: TensorDevice, made: list[Any], sizes: dict[str, int]
+    ) -> list[Any]:
+        """A run with steps that have no kernel, sizes without bounds, or outputs that are no
+        kernel's results."""
+        graph, plan = self.program.graph, self.plan
+        before = {v: self.tensor(beside, v, sizes).clone() for v in plan.kept}
+        bound = {
+            v: t
+            for v, t, direct in zip(graph.outputs, made, plan.direct, strict=True)
+            if direct and t is not None and v not in before
+        }
+        for value, tensor in bound.items():
+            self.bind(value, tensor.data_ptr())
+        self._make_room(sizes, bound)
+        self._steps(sizes, None, None, bound)
+        for number, value in enumerate(graph.outputs):
+            if value in bound and bound[value] is made[number]:
+                continue
+            found = before[value] if value in before else self.tensor(beside, value, sizes)
+            if made[number] is None:
+                made[number] = found.clone()
+            else:
+                made[number].copy_(found)
+        self._finish({v: t.contiguous() for v, t in before.items()})
+        self.fallback.forget()
         return made
+
+    def _output(
+        self, torch: Any, beside: TensorDevice, number: int, sizes: Mapping[str, int],
+        outputs: Sequence[Any] | None,
+    ) -> Any:  # fmt: skip
+        """A tensor for an output, the caller's if there are some; None while its size is open."""
+        value = self.program.graph.outputs[number]
+        if not all(self._has(d, sizes) for d in value.type.shape):
+            return None if outputs is None else outputs[number]
+        shape = sizes_of(value.type.shape, sizes)
+        dtype = getattr(torch, value.type.dtype.name)
+        if outputs is None:
+            return torch.empty(shape, dtype=dtype, device=beside.name)
+        out = outputs[number]
+        right = tuple(out.shape) == shape and out.dtype is dtype and beside.holds(out)
+        if not right or not out.is_contiguous():
+            raise ExecutionError(
+                f"output buffer {number} must be a contiguous {value.type} on {beside.name}"
+            )
+        return out
 
     def bound(
         self, constants: ConstantSet, inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> Callable[[], None]:
         """A function that runs again on these very tensors: one launch and nothing else."""
         if self.plan.updates or not self.serves():
-            raise ExecutionError("a model that changes variables, or runs on the host in between")
+            raise ExecutionError("a model that changes variables, or has steps without a kernel")
         self.call(constants, inputs, outputs)
         again = self.executable.repeated()
         held = (*inputs, *outputs)
@@ -350,19 +449,27 @@ class DeviceRun:
         for update in self.plan.updates:
             place = self.plan.table[update.new]
             if place not in self._variables[self.of.state.turn] and not self._table[place]:
-                self._table[place] = self._block(place, int(update.variable.attrs["data"].nbytes))
+                self._table[place] = self.blocks.of(
+                    place, int(update.variable.attrs["data"].nbytes)
+                )
         self._grow_arena(sizes)
         self._set_sizes(sizes)
 
 
-def _taken(torch: Any, value: Value, given: Any, number: int) -> Any:
+def _taken(torch: Any, beside: TensorDevice, value: Value, given: Any, number: int) -> Any:
     """A tensor of the device, as kernels want it: of its type, contiguous, aligned."""
     name, wanted = name_of(value, number), value.type
-    if not isinstance(given, torch.Tensor) or given.device.type != "cuda":
-        kind = str(given.device) if isinstance(given, torch.Tensor) else type(given).__name__
+    if not beside.holds(given):
+        is_tensor = isinstance(given, torch.Tensor)
+        if is_tensor and given.device.type == torch.device(beside.name).type:
+            raise ExecutionError(
+                f"{name} is on {given.device}, and this module runs on {beside.name}",
+                hint=f"one GPU is used, the first: give its to({beside.name!r})",
+            )
+        kind = str(given.device) if is_tensor else f"the host, a {type(given).__name__}"
         raise ExecutionError(
-            f"{name} must be {wanted} on the GPU like the other inputs, got one on {kind}",
-            hint="give its cuda(), or give all inputs on the host",
+            f"{name} must be {wanted} on {beside.name} like the other inputs, got one on {kind}",
+            hint=f"give its to({beside.name!r}), or give all inputs on the host",
         )
     if given.dtype is not getattr(torch, wanted.dtype.name):
         kind = f"{str(given.dtype).removeprefix('torch.')}{list(given.shape)}"

@@ -12,20 +12,21 @@ from typing import Any, cast
 
 import numpy as np
 
-from glasshouse.backend.base import Backend, DeviceExecutable, GeneratedSource
+from glasshouse.backend.base import Backend, DeviceExecutable, GeneratedSource, TensorDevice
 from glasshouse.cell import ShowsInCell
 from glasshouse.errors import ExecutionError, Unsupported
-from glasshouse.ir.graph import Graph, Node
+from glasshouse.ir.graph import Graph, Node, Value
+from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program, Step
 from glasshouse.record.reader import Recording
 from glasshouse.runtime.arguments import as_array, name_of, ordered
-from glasshouse.runtime.arrays import Array, like_inputs, on_gpu, there
+from glasshouse.runtime.arrays import Array, is_torch, like_inputs, on_gpu
 from glasshouse.runtime.bodies import Bodies
 from glasshouse.runtime.calling import flat_inputs, is_flat, rebuilt, signature_for
 from glasshouse.runtime.checks import check_outputs
 from glasshouse.runtime.constants import ConstantSet, Packing
-from glasshouse.runtime.device_run import DeviceRun
+from glasshouse.runtime.device_run import ALIGNED, DeviceRun
 from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.held_constants import HoldsConstants
 from glasshouse.runtime.lineage import Lineage
@@ -340,7 +341,7 @@ class Module(HoldsConstants, ShowsInCell):
         given = flat_inputs(self.signature, len(self.graph.inputs), args, keywords)
         return rebuilt(self.signature, given, self.run_flat(given))
 
-    def _general_call(self, inputs: Sequence[Any], alone: bool = True) -> Any:
+    def _general_call(self, inputs: Sequence[Any]) -> Any:
         """What the quick path does not serve, or not yet; this one also reports what is wrong."""
         kind = type(inputs[0]) if inputs else None
         if kind not in self._makers:
@@ -351,7 +352,7 @@ class Module(HoldsConstants, ShowsInCell):
         arrays = self._run(self._arrays(inputs))
         pairs = zip(arrays, self.graph.outputs, strict=True)
         wrapped = [like_inputs(inputs, a, v.type.dtype) for a, v in pairs]
-        return wrapped[0] if alone and len(wrapped) == 1 else tuple(wrapped)
+        return wrapped[0] if len(wrapped) == 1 else tuple(wrapped)
 
     def _new_call(self, kind: type | None, given_outputs: bool) -> QuickCall | None:
         if self.backend.elsewhere:
@@ -370,24 +371,37 @@ class Module(HoldsConstants, ShowsInCell):
         """On tensors of the device; None where all inputs are the host's, or are to be bound."""
         if not self._takes_flat and not is_flat(inputs, len(self.graph.inputs)):
             return None
-        if not any(on_gpu(x) for x in inputs):
+        if not any(map(is_torch, inputs)):
             return None
         device = self._on_device()
+        beside = device.device.torch
+        if beside is None or not any(on_gpu(x) or beside.holds(x) for x in inputs):
+            return None
         with self._runtimes.one(), device.lock.lock:
-            if device.serves():
-                self._draw_seed(device)
-                made = device.call(self._runtimes.constants, inputs, outputs)
-                return made[0] if len(made) == 1 and outputs is None else made
-        made = [there(x, inputs) for x in self._general_call(self.on_host(inputs), alone=False)]
-        if outputs is not None:
-            for given, array in zip(outputs, made, strict=True):
-                given.copy_(array)
-            return outputs
-        return made[0] if len(made) == 1 else tuple(made)
+            self._draw_seed(device)
+            made = device.call(self._runtimes.constants, inputs, outputs)
+        return made[0] if len(made) == 1 and outputs is None else made
 
     def on_host(self, inputs: Sequence[Any]) -> list[Any]:
         """Inputs, with tensors of a GPU copied to the host."""
         return [x.cpu() if on_gpu(x) else x for x in inputs]
+
+    def lend_weights(self, tensors: Mapping[str, Any]) -> list[str]:
+        """Read named constants where they lie on the device, in these tensors, instead of a copy;
+        gives the names of those that kernels read as they are.
+
+        What is written to such a tensor holds from the next run on.
+        """
+        beside = self.backend.device.torch
+        places = {
+            name: self.plan.table[value]
+            for name, value in self._by_name.items()
+            if name in tensors and beside is not None and _is_lent(beside, value, tensors[name])
+        }
+        device = self._on_device()
+        lent = {n: p for n, p in places.items() if device.reads(p)}
+        device.lend({place: tensors[name].detach() for name, place in lent.items()})
+        return list(lent)
 
     def _draw_seed(self, device: DeviceRun) -> None:
         if self._runtimes.seed is not None:
@@ -434,6 +448,18 @@ class Module(HoldsConstants, ShowsInCell):
         given = ordered(values, inputs, {})
         named = enumerate(zip(values, given, strict=True))
         return [as_array(name_of(v, i), v.type, x) for i, (v, x) in named]
+
+
+def _is_lent(beside: TensorDevice, value: Value, tensor: Any) -> bool:
+    """Whether a tensor is what kernels want of a constant: where, of which type, how it lies."""
+    return (
+        beside.holds(tensor)
+        and value.node.op is CONSTANT
+        and str(tensor.dtype).removeprefix("torch.") == value.type.dtype.name
+        and tuple(tensor.shape) == value.type.shape
+        and bool(tensor.is_contiguous())
+        and tensor.data_ptr() % ALIGNED == 0
+    )
 
 
 def _check_count(count: Any) -> None:

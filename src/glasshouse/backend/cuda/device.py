@@ -8,8 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from glasshouse.backend.base import TensorDevice
 from glasshouse.backend.cuda.driver import OUT_OF_MEMORY, Driver, driver
 from glasshouse.backend.cuda.target import OLDEST
+from glasshouse.backend.cuda.torch_device import torch_on
 from glasshouse.errors import ExecutionError, Unsupported
 
 Array = np.ndarray[Any, Any]
@@ -47,6 +49,11 @@ class Gpu:
     def attribute(self, which: int) -> int:
         return self.driver.number("cuDeviceGetAttribute", which, self._handle)
 
+    @property
+    def torch(self) -> TensorDevice | None:
+        """PyTorch on this GPU, where it is in use."""
+        return torch_on(self.number)
+
     def enter(self) -> None:
         """Make the GPU's context that of this thread."""
         self.driver.call("cuCtxSetCurrent", self.context)
@@ -57,12 +64,16 @@ class Gpu:
         made = ctypes.c_uint64()
         cuda: Any = self.driver
         status = cuda.cuMemAlloc_v2(ctypes.byref(made), max(count, 1))
+        beside = self.torch
+        if status == OUT_OF_MEMORY and beside is not None:
+            beside.release()
+            status = cuda.cuMemAlloc_v2(ctypes.byref(made), max(count, 1))
         if status == OUT_OF_MEMORY:
             free, total = self.room()
             raise ExecutionError(
                 f"{self.name} has no room for {count / 2**20:,.1f} MB more: {free / 2**20:,.1f} of "
                 f"{total / 2**20:,.1f} MB are free",
-                hint="compile for a smaller batch, or free tensors (torch.cuda.empty_cache())",
+                hint="give a smaller batch, or free tensors and modules that are not needed",
             )
         if status:
             raise ExecutionError(f"memory on {self.name}: {self.driver.meaning(status)}")

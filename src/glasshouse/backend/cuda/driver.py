@@ -7,6 +7,7 @@ can be read by the other.
 from __future__ import annotations
 
 import ctypes
+import weakref
 from functools import lru_cache
 from typing import Any
 
@@ -26,10 +27,12 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuDeviceGetAttribute": (_ADDRESS, _INT, _INT),
     "cuDevicePrimaryCtxRetain": (_ADDRESS, _INT),
     "cuCtxSetCurrent": (_ADDRESS,),
+    "cuCtxSynchronize": (),
     "cuMemGetInfo_v2": (_ADDRESS, _ADDRESS),
     "cuMemAlloc_v2": (_ADDRESS, _SIZE),
     "cuMemFree_v2": (ctypes.c_uint64,),
     "cuMemHostAlloc": (_ADDRESS, _SIZE, _UINT),
+    "cuMemFreeHost": (_ADDRESS,),
     "cuMemHostGetDevicePointer_v2": (_ADDRESS, _ADDRESS, _UINT),
     "cuMemcpyHtoDAsync_v2": (ctypes.c_uint64, _ADDRESS, _SIZE, _ADDRESS),
     "cuMemcpyDtoHAsync_v2": (_ADDRESS, ctypes.c_uint64, _SIZE, _ADDRESS),
@@ -38,6 +41,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuStreamCreate": (_ADDRESS, _UINT),
     "cuStreamSynchronize": (_ADDRESS,),
     "cuModuleLoadData": (_ADDRESS, _ADDRESS),
+    "cuModuleUnload": (_ADDRESS,),
     "cuModuleGetFunction": (_ADDRESS, _ADDRESS, ctypes.c_char_p),
     "cuFuncSetAttribute": (_ADDRESS, _INT, _INT),
     "cuFuncGetAttribute": (_ADDRESS, _INT, _ADDRESS),
@@ -117,6 +121,28 @@ class Driver:
         made = ctypes.c_int()
         self.call(name, ctypes.byref(made), *arguments)
         return made.value
+
+
+class Owned:
+    """Handles of the driver that go with an object: noted when they are made, the last one freed
+    first. What the process still holds when it ends goes with it."""
+
+    def __init__(self, owner: Any, cuda: Driver, context: int) -> None:
+        self._handles: list[tuple[str, int]] = []
+        weakref.finalize(owner, _freed, cuda, context, self._handles).atexit = False
+
+    def take(self, free: str, handle: int) -> int:
+        """`free` is the function that frees the handle."""
+        self._handles.append((free, handle))
+        return handle
+
+
+def _freed(cuda: Any, context: int, handles: list[tuple[str, int]]) -> None:
+    """Statuses are not looked at: there is nobody to tell."""
+    cuda.cuCtxSetCurrent(context)
+    cuda.cuCtxSynchronize()
+    for free, handle in reversed(handles):
+        getattr(cuda, free)(handle)
 
 
 def missing(why: str) -> ExecutionError:

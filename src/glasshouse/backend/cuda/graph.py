@@ -102,6 +102,12 @@ class StepGraph:
                 )  # fmt: skip
         self.known[:] = cells
 
+    def handles(self) -> list[tuple[str, int]]:
+        """What the driver made, with the function that frees each."""
+        events = [e for e in (*self.events.values(), self.last_event) if e]
+        whole = [("cuGraphDestroy", self._graph), ("cuGraphExecDestroy", self._executable)]
+        return [*(("cuEventDestroy_v2", e) for e in events), *whole]
+
     def launch(self, stream: int) -> None:
         self.driver.call("cuGraphLaunch", self._executable, stream)
 

@@ -31,7 +31,7 @@ TILES: dict[str, TileMaker] = {
     "max_pool_indices": places,
 }
 
-_PYTHON = "no GPU kernel yet: it runs on the host, with copies there and back"
+_PYTHON = "no GPU kernel yet: PyTorch runs it on the GPU; without it the host does, between copies"
 FALLBACKS = {
     "opaque": "its meaning is known only to whoever brought it",
     "cond": "Python chooses between its branches, which are compiled",

@@ -204,7 +204,7 @@ def laid_out(result: Any, strides: Axes | None) -> Any:
     for axis, stride in enumerate(strides):
         if stride == 0:  # expanded: one row that is seen many times
             result = result.narrow(axis, 0, 1)
-    out = torch.empty_strided(result.shape, strides, dtype=result.dtype)
+    out = torch.empty_strided(result.shape, strides, dtype=result.dtype, device=result.device)
     return out.copy_(result).expand(shape)
 
 

@@ -51,7 +51,7 @@ def _is_weight(example: Any) -> bool:
     if not static or not isinstance(example, torch.Tensor) or isinstance(example, FakeTensor):
         return False
     kind = type(example) in (torch.Tensor, torch.nn.Parameter, torch.nn.Buffer)
-    return kind and example.layout is torch.strided and example.device.type == "cpu"
+    return kind and example.layout is torch.strided and example.device.type in ("cpu", "cuda")
 
 
 def own_paths(graph: Any) -> None:

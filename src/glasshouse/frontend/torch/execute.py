@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from glasshouse.errors import GlasshouseError, OnReference, TypeMismatch
+from glasshouse.frontend.torch.devices import GpuOf
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, torch_dtype
 from glasshouse.frontend.torch.held import HeldModules
 from glasshouse.frontend.torch.program import Captured
@@ -24,10 +25,15 @@ class Runner:
     """Runs a graph on tensors. `module` is what it was compiled to, or None on the reference."""
 
     def __init__(
-        self, captured: Captured, executor: str = "auto", held: HeldModules | None = None
+        self,
+        captured: Captured,
+        executor: str = "auto",
+        held: HeldModules | None = None,
+        device: GpuOf | None = None,
     ) -> None:
         """`held` has modules by the weights that they hold, for a graph that is called with them:
-        `module` is then the one for those that the graph was captured with."""
+        `module` is then the one for those that the graph was captured with. `device` is where its
+        tensors are, unless that is the host."""
         if executor not in EXECUTORS:
             raise TypeMismatch(f"an executor is one of {', '.join(EXECUTORS)}, not {executor!r}")
         self.captured = captured
@@ -35,6 +41,7 @@ class Runner:
         self.module: Any = None
         self.why = "the reference executor was asked for"  # where there is no module
         self._held = held
+        self._device = device
         order = list(range(len(captured.graph.outputs)))
         special = captured.written or captured.numbers or captured.complex
         self._plain = not special  # results are tensors as they come
@@ -42,7 +49,8 @@ class Runner:
         self._state: dict[str, Any] = {}
         if executor != "reference":
             try:
-                self.module = compiled(self.graph) if held is None else held.first
+                target = None if device is None else device.target
+                self.module = compiled(self.graph, target) if held is None else held.first
             except Exception as error:
                 if executor == "compiled":
                     raise
@@ -67,11 +75,16 @@ class Runner:
         """The model's results, flat, for its flat arguments; written arguments are written to."""
         module = self.module if self._held is None else self._held.module(flat)
         given = [flat[i] for i in self.captured.inputs]
+        if self._device is not None:
+            given = [self._device.operand(x) for x in given]
         tensors = bool(given) and all(type(x) is torch.Tensor for x in given)
         if module is not None and self._plain and tensors:  # results are what arguments are
             made = module.run_flat(given)
             return list(made) if self._in_order else self.captured.flat_results(made)
-        outputs = self._run(module, [_operand(x) for x in given])
+        there = module is not None and self._device is not None
+        outputs = self._run(module, given if there else [_operand(x) for x in given])
+        if self._device is not None:
+            outputs = [o.to(self._device.name) for o in outputs]
         for number, place in self.captured.written:
             flat[number].copy_(outputs[place])
         return self.captured.flat_results(outputs)
@@ -89,11 +102,11 @@ class Runner:
         return [_tensor(o, v.type.dtype) for o, v in zip(many, self.graph.outputs, strict=True)]
 
 
-def compiled(graph: Graph) -> Any:
+def compiled(graph: Graph, target: str | None = None) -> Any:
     """The module of a graph."""
     from glasshouse.runtime.compiler import compile_optimized
 
-    return compile_optimized(graph)
+    return compile_optimized(graph, target)
 
 
 def _operand(given: Any) -> Any:

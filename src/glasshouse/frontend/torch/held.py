@@ -4,6 +4,9 @@
 more than small models do, so they are constants of the module, as long as they are what they were:
 the same memory (`data_ptr`), the same version (counted by PyTorch for every write that it sees),
 and the same samples (a few words of each: writes through `.data` are not counted).
+
+On a GPU, weights that kernels read as they are stay where they are: whatever is written to them
+holds from the next call on. Of the others the version is looked at, and nothing of their memory.
 """
 
 from __future__ import annotations
@@ -26,9 +29,10 @@ MOST_SETS = 64
 @dataclass
 class _Set:
     module: Any
+    numbers: list[int]  # of the weights that the module has copies of
     versions: list[int]
     stamp: int
-    places: Any  # addresses and sizes of the weights, as the stamp wants them
+    places: Any  # addresses and sizes of the weights, as the stamp wants them; None on a GPU
 
 
 class HeldModules:
@@ -43,7 +47,10 @@ class HeldModules:
         names: Mapping[int, str],
         examples: Sequence[Any],
         make: Callable[[Mapping[int, torch.Tensor]], Any],
+        lends: bool = False,
     ) -> None:
+        """`lends`: weights are tensors of the device that modules run on."""
+        self._lends = lends
         self.names = dict(names)
         self._numbers = tuple(names)
         self._make = make
@@ -58,7 +65,8 @@ class HeldModules:
         held = self._sets.get(key)
         if held is None:
             return self._added(key, weights)
-        if held.versions != [w._version for w in weights] or held.stamp != _stamp(held):
+        changed = held.versions != [weights[i]._version for i in held.numbers]
+        if changed or held.stamp != _stamp(held):
             self._refresh(key, held, weights)
         return held.module
 
@@ -66,23 +74,31 @@ class HeldModules:
         with self._lock:
             held = self._sets.get(key)
             if held is None:
-                module = self._make(dict(zip(self._numbers, weights, strict=True)))
-                held = _Set(module, [w._version for w in weights], 0, _places(weights))
-                held.stamp = _stamp(held)
+                held = _Set(None, [], [], 0, None if self._lends else _places(weights))
+                self._fill(held, weights)
                 self._sets[key] = held
                 while len(self._sets) > MOST_SETS:
                     self._sets.popitem(last=False)
             return held.module
 
+    def _fill(self, held: _Set, weights: list[torch.Tensor]) -> None:
+        """Make the module of a set anew."""
+        held.module = self._make(dict(zip(self._numbers, weights, strict=True)))
+        named = dict(zip(self.names.values(), weights, strict=True))
+        lent = set(held.module.lend_weights(named)) if self._lends else set()
+        held.numbers = [i for i, name in enumerate(self.names.values()) if name not in lent]
+        held.versions = [weights[i]._version for i in held.numbers]
+        held.stamp = _stamp(held)
+
     def _refresh(self, key: tuple[int, ...], held: _Set, weights: list[torch.Tensor]) -> None:
         """Weights were written to: prepare them again."""
         with self._lock:
-            versions, stamp = [w._version for w in weights], _stamp(held)
-            named = dict(zip(self.names.values(), weights, strict=True))
+            versions, stamp = [weights[i]._version for i in held.numbers], _stamp(held)
+            names = list(self.names.values())
             try:
-                held.module.set_many_constants(named)
+                held.module.set_many_constants({names[i]: weights[i] for i in held.numbers})
             except ExecutionError:  # folded into others, or built into the code
-                held.module = self._make(dict(zip(self._numbers, weights, strict=True)))
+                self._fill(held, weights)
             held.versions, held.stamp = versions, stamp
 
 
@@ -94,5 +110,7 @@ def _places(weights: Sequence[torch.Tensor]) -> tuple[Any, Any, int]:
 
 
 def _stamp(held: _Set) -> int:
+    if held.places is None:
+        return 0
     addresses, sizes, count = held.places
     return int(held.module.stamp(ctypes.addressof(addresses), ctypes.addressof(sizes), count))

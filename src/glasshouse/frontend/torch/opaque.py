@@ -48,20 +48,28 @@ class TorchCall:
     results: tuple[int, ...] = ()  # which of its results count
 
     def __call__(self, *arrays: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], ...]:
-        args, kwargs = self._arguments(arrays)
+        return tuple(as_array(t) for t in self._results(arrays))
+
+    def on_tensors(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """The same on tensors, where they are; complex numbers go in and out as pairs."""
+        found = [t.resolve_conj().resolve_neg() for t in self._results(tensors)]
+        return tuple(torch.view_as_real(t) if t.dtype in COMPLEX_PARTS else t for t in found)
+
+    def _results(self, operands: Sequence[Any]) -> list[torch.Tensor]:
+        args, kwargs = self._arguments(operands)
         flat = flat_tensors(self._called(args, kwargs))
         many = [flat[i] for i in self.results] + flat_tensors(
             [_at(args, kwargs, w) for w in self.written]
         )
         if self.target.partition(".")[0] in COLLECTIVES:
             many = [torch.ops._c10d_functional.wait_tensor(t) for t in many]
-        return tuple(as_array(t) for t in many)
+        return many
 
     def called(self, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
         """What the op gives, as PyTorch gives it."""
         return self._called(*self._arguments(arrays))
 
-    def _arguments(self, arrays: Sequence[np.ndarray[Any, Any]]) -> tuple[Any, Any]:
+    def _arguments(self, arrays: Sequence[Any]) -> tuple[Any, Any]:
         return _filled(self.args, arrays), _filled(self.kwargs, arrays)
 
     def _called(self, args: Any, kwargs: Any) -> Any:
@@ -74,13 +82,14 @@ def _at(args: Sequence[Any], kwargs: dict[str, Any], place: int | str) -> Any:
     return kwargs[place] if isinstance(place, str) else args[place]
 
 
-def _filled(given: Any, arrays: Sequence[np.ndarray[Any, Any]]) -> Any:
+def _filled(given: Any, arrays: Sequence[Any]) -> Any:
     if isinstance(given, Hole):
         array = arrays[given.number]
         if given.dtype is None:
             return int(array)
         # A copy: PyTorch may write, and the array may be another value's memory.
-        tensor = torch.from_numpy(np.array(array))
+        is_tensor = isinstance(array, torch.Tensor)
+        tensor = array.clone() if is_tensor else torch.from_numpy(np.array(array))
         if given.dtype in COMPLEX_PARTS:
             return torch.view_as_complex(tensor.to(COMPLEX_PARTS[given.dtype]))
         return tensor.to(given.dtype)

@@ -1,0 +1,71 @@
+"""PyTorch on the same GPU: its tensors by address, and its ops on our memory, in one order."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+from glasshouse.backend.base import TensorDevice
+
+_TYPESTR = {
+    "float64": "<f8", "float32": "<f4", "float16": "<f2", "bfloat16": "<i2", "int64": "<i8",
+    "int32": "<i4", "int16": "<i2", "int8": "|i1", "uint8": "|u1", "bool": "|b1",
+}  # fmt: skip
+"""As the array interface spells element types; it has no bfloat16, which is seen as int16 first."""
+
+
+class TorchOnGpu:
+    """See `glasshouse.backend.base.TensorDevice`."""
+
+    def __init__(self, torch: Any, number: int) -> None:
+        self._torch = torch
+        self._number = number
+        self.name = f"cuda:{number}"
+
+    def holds(self, given: Any) -> bool:
+        return isinstance(given, self._torch.Tensor) and str(given.device) == self.name
+
+    def stream(self) -> int:
+        found: int = self._torch.cuda.current_stream(self._number).cuda_stream
+        return found
+
+    def ordered(self, stream: int) -> AbstractContextManager[Any]:
+        if stream == self.stream():
+            return nullcontext()
+        cuda = self._torch.cuda
+        found: AbstractContextManager[Any] = cuda.stream(cuda.ExternalStream(stream, self.name))
+        return found
+
+    def tensor(self, address: int, shape: Sequence[int], dtype: str) -> Any:
+        kind = getattr(self._torch, dtype)
+        if 0 in shape:
+            return self._torch.empty(tuple(shape), dtype=kind, device=self.name)
+        seen = self._torch.as_tensor(_Memory(address, shape, dtype), device=self.name)
+        return seen.view(kind) if seen.dtype is not kind else seen
+
+    def release(self) -> None:
+        self._torch.cuda.empty_cache()
+
+
+class _Memory:
+    """What PyTorch asks for to see memory as a tensor."""
+
+    def __init__(self, address: int, shape: Sequence[int], dtype: str) -> None:
+        self.__cuda_array_interface__ = {
+            "version": 3,
+            "data": (address, False),
+            "shape": tuple(shape),
+            "strides": None,
+            "typestr": _TYPESTR[dtype],
+            "stream": None,  # nobody waits: who asks is in order already
+        }
+
+
+def torch_on(number: int) -> TensorDevice | None:
+    """None where PyTorch is not in use, or cannot use GPUs."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return None
+    return TorchOnGpu(torch, number)

@@ -1,0 +1,90 @@
+"""Where the tensors of a graph are, and so what it is compiled for: the host, or one GPU.
+
+A graph may hold tensors of both: the model moves them itself, or one is a number (PyTorch lets a
+single number of the host meet tensors of a GPU). Such a graph runs on the GPU whole, and results
+that PyTorch leaves on the host are brought there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+
+from glasshouse.errors import Unsupported
+from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS
+
+TARGETS = {"cuda": "cuda"}
+"""Kinds of devices that are no host -> the target that runs there."""
+
+
+@dataclass(frozen=True)
+class GpuOf:
+    """The GPU that a graph runs on."""
+
+    name: str  # as PyTorch calls it
+    target: str
+
+    def operand(self, given: Any) -> Any:
+        """An argument of a call as kernels want it: a plain tensor on the GPU."""
+        if isinstance(given, int):  # a size on its own: nothing but its length is looked at
+            return torch.empty(given, dtype=torch.bool, device=self.name)
+        found = given.detach().resolve_conj().resolve_neg()
+        if found.dtype in COMPLEX_PARTS:
+            found = torch.view_as_real(found)
+        return found.to(self.name)
+
+    def leave(self, results: Sequence[Any], homes: Sequence[str | None]) -> list[Any]:
+        """Results where PyTorch has them."""
+        return [
+            r if home is None or not isinstance(r, torch.Tensor) else r.to(home)
+            for r, home in zip(results, homes, strict=True)
+        ]
+
+    def homes(self, outputs: Sequence[Any]) -> list[str | None]:
+        """Where outputs of a traced graph are that are not on this GPU."""
+        vals = [getattr(node, "meta", {}).get("val") for node in outputs]
+        return [
+            str(v.device) if isinstance(v, torch.Tensor) and v.device.type not in TARGETS else None
+            for v in vals
+        ]
+
+
+def gpu_of(tensors: Sequence[Any]) -> GpuOf | None:
+    """The GPU that tensors are on; None where all are the host's. One GPU is used, the first."""
+    found = {t.device for t in tensors if isinstance(t, torch.Tensor) and t.device.type in TARGETS}
+    names = sorted({str(device) for device in found})
+    if not found:
+        return None
+    if len(names) > 1:
+        raise Unsupported(
+            f"one graph has tensors on {' and '.join(names)}: kernels run on one GPU",
+            hint="put the model and its inputs on cuda:0",
+        )
+    device = found.pop()
+    if device.index not in (None, 0):
+        raise Unsupported(
+            f"the tensors are on {device}: kernels run on the first GPU, cuda:0",
+            hint="put the model and its inputs there, or set CUDA_VISIBLE_DEVICES",
+        )
+    return GpuOf(str(device), TARGETS[device.type])
+
+
+@contextmanager
+def plain_ops(gpu: GpuOf | None) -> Iterator[None]:
+    """Tracing inside meets PyTorch's general ops, not those of cuDNN and of its flash attention,
+    whose results only PyTorch's own gradients can read."""
+    if gpu is None:
+        yield
+        return
+    before = torch.backends.cudnn.enabled
+    torch.backends.cudnn.enabled = False
+    try:
+        with sdpa_kernel(SDPBackend.MATH):
+            yield
+    finally:
+        torch.backends.cudnn.enabled = before

@@ -1,0 +1,159 @@
+"""A CUDA driver without a GPU (`libcuda.cpp`), and NVRTC's part played by the host's compiler.
+
+What the driver is told is noted, and what it is told to run is run: kernels are compiled behind
+`emulate.h`. Tests see the whole way from a model to its results, in Python and in C++.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import os
+import re
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from glasshouse.backend import base
+from glasshouse.backend.cache_folder import made_cache_folder
+from glasshouse.backend.cuda import build, device
+from glasshouse.backend.cuda.driver import Driver
+
+HERE = Path(__file__).parent
+_FUNCTION = re.compile(
+    r"void(?: __cluster_dims__\((\d+, \d+), 1\))? __launch_bounds__\((\d+)[^)]*\)\s*"
+    r"(\w+)\(([^{]*)\) \{"
+)
+_FLAGS = ["-std=c++17", "-O0", "-w", "-fPIC", "-fno-strict-aliasing"]
+_INCLUDES = '#include "glasshouse/emulate.h"\n#include "glasshouse/kernels.cuh"\n'
+
+
+def compiled(text: str, name: str, *flags: str, kind: str = "so") -> Path:
+    """A library of C++ text, or headers that are read once (`kind="h.gch"`), kept in the cache."""
+    key = hashlib.sha256(f"{text}{flags}".encode()).hexdigest()[:24]
+    made = made_cache_folder() / f"fake-{name}-{key}.{kind}"
+    if not made.exists():
+        half = made.with_name(f"{made.name}.{os.getpid()}")
+        source = made.with_suffix("" if kind == "h.gch" else ".cpp")
+        source.write_text(text)
+        how = ["-x", "c++-header"] if kind == "h.gch" else ["-shared"]
+        line = ["g++", *_FLAGS, *flags, *how, str(source), "-o", str(half)]
+        done = subprocess.run(line, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr[:4000]
+        half.rename(made)
+    return made
+
+
+@lru_cache(maxsize=1)
+def fake_library() -> Path:
+    return compiled((HERE / "libcuda.cpp").read_text(), "libcuda")
+
+
+def fake_cubin(text: str, name: str, arch: str, include: Path) -> bytes:
+    """What NVRTC would give: here, where the host's code for a kernel is."""
+    del arch
+    body = "\n".join(x for x in text.splitlines() if not x.startswith("#include"))
+    rows = []
+    for cluster, threads, function, parameters in _FUNCTION.findall(text):
+        types = [p.rsplit(" ", 1)[0] for p in parameters.split(", ")]
+        near = f", {cluster}" if cluster else ""
+        given = ", ".join(f"*({t}*)a[{i}]" for i, t in enumerate(types))
+        body += (
+            f'\nextern "C" void run_{function}(unsigned x, unsigned y, unsigned z, void** a) {{\n'
+            f"  gh_emu::run(dim3{{x, y, z}}, {threads}, [=] {{ {function}({given}); }}{near});\n"
+            "}\n"
+        )
+        rows.append(f"{function} run_{function} {len(types)}")
+    assert rows, text
+    if "#define" in body:  # which changes what the headers say
+        library = compiled(_INCLUDES + body, name, f"-I{include}")
+    else:
+        stamp = f"// {build.headers_hash()}\n"
+        header = compiled(stamp + _INCLUDES, "headers", f"-I{include}", kind="h.gch")
+        library = compiled(body, name, f"-I{include}", "-include", str(header)[: -len(".gch")])
+    return "\n".join(["fake cubin", str(library), *rows]).encode() + b"\0"
+
+
+class HostTorch:
+    """PyTorch's tensors of the host as those of the device: their memory is the same."""
+
+    name = "cpu"
+
+    def holds(self, given: Any) -> bool:
+        return isinstance(given, torch.Tensor) and given.device.type == "cpu"
+
+    def stream(self) -> int:
+        return 7
+
+    def ordered(self, stream: int) -> AbstractContextManager[Any]:
+        return nullcontext()
+
+    def tensor(self, address: int, shape: Sequence[int], dtype: str) -> Any:
+        kind = getattr(torch, dtype)
+        count = int(np.prod(shape, dtype=np.int64))
+        if not count:
+            return torch.empty(tuple(shape), dtype=kind)
+        raw = (ctypes.c_char * (count * kind.itemsize)).from_address(address)
+        return torch.frombuffer(raw, dtype=kind).reshape(tuple(shape))
+
+    def release(self) -> None:
+        pass
+
+
+class FakeCuda:
+    """The driver of a test, and what it was told."""
+
+    def __init__(self) -> None:
+        self.library = ctypes.CDLL(str(fake_library()))
+        self.library.fake_notes.restype = ctypes.c_char_p
+        self.library.fake_taken.restype = ctypes.c_size_t
+        self.library.fake_room.argtypes = (ctypes.c_size_t,)
+
+    @property
+    def calls(self) -> list[str]:
+        return str(self.library.fake_notes().decode()).split()
+
+    @property
+    def taken(self) -> int:
+        """Bytes of the device that are allocated."""
+        return int(self.library.fake_taken())
+
+    def forget(self) -> None:
+        self.library.fake_forget()
+
+    def fail(self, name: str, status: int) -> None:
+        self.library.fake_fail(name.encode(), status)
+
+    def be(self, major: int = 9, minor: int = 0, devices: int = 1) -> None:
+        self.library.fake_is(major, minor, devices)
+
+    def room(self, count: int = 1 << 40) -> None:
+        self.library.fake_room(count)
+
+
+@contextmanager
+def fake_cuda(patch: pytest.MonkeyPatch, beside_torch: bool = True) -> Iterator[FakeCuda]:
+    """This machine has a GPU, sm_90; with `beside_torch`, CPU tensors are that GPU's."""
+    fake = FakeCuda()
+    fake.forget()
+    patch.setattr(device, "driver", lambda: Driver(fake.library))
+    patch.setattr(device, "torch_on", lambda number: HostTorch() if beside_torch else None)
+    patch.setattr(build, "compile_cubin", fake_cubin)
+    patch.setattr(build, "version", lambda: "fake")
+    caches = (device.gpu, base.backend_named)
+    for cache in caches:
+        cache.cache_clear()
+    try:
+        yield fake
+    finally:
+        for cache in caches:
+            cache.cache_clear()
+        fake.be()
+        fake.room()

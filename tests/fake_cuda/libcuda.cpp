@@ -1,0 +1,237 @@
+// The CUDA driver as far as it is used, without a GPU: memory of the device is memory of the host, and a "cubin" is a text
+// that names a library of the host with the kernels in it (see fake_cuda/__init__.py). Every call is noted.
+// Parameters of kernels are copied when a node is added or set, as the driver does.
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <map>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#define API extern "C" __attribute__((visibility("default")))
+typedef int CUresult;
+
+namespace {
+std::string notes;
+std::map<std::string, int> failing;
+std::map<void*, size_t> blocks;  // what is allocated on the device
+size_t taken = 0, room = (size_t)1 << 40;
+int major_version = 9, minor_version = 0, devices = 1;
+
+int noted(const char* name) {
+  notes += name;
+  notes += '\n';
+  auto found = failing.find(name);
+  return found == failing.end() ? 0 : found->second;
+}
+#define NOTE(name) \
+  if (int status = noted(#name)) return status
+
+typedef void (*Kernel)(unsigned, unsigned, unsigned, void**);
+struct Function {
+  Kernel run;
+  int parameters;  // the first is a context of three words, the others are one
+};
+struct Module {
+  std::map<std::string, Function> functions;
+};
+struct Params {
+  Function* function;
+  unsigned grid[3], block[3], shared;
+  void** parameters;
+  void** extra;
+  void *kernel, *context;
+};
+struct Node {
+  Function* function = nullptr;  // of an event: none
+  unsigned grid[3];
+  std::vector<uint64_t> words;
+  void set(const Params& p) {
+    function = p.function;
+    memcpy(grid, p.grid, sizeof grid);
+    words.assign(3 + function->parameters - 1, 0);
+    for (int i = 0; i < function->parameters; ++i) memcpy(&words[i ? i + 2 : 0], p.parameters[i], i ? 8 : 24);
+  }
+  void run() {
+    if (!function) return;
+    std::vector<void*> given;
+    for (int i = 0; i < function->parameters; ++i) given.push_back(&words[i ? i + 2 : 0]);
+    function->run(grid[0], grid[1], grid[2], given.data());
+  }
+};
+struct Graph {
+  std::vector<Node*> nodes;
+};
+}  // namespace
+
+// ---- For tests.
+API const char* fake_notes() { return notes.c_str(); }
+API void fake_forget() { notes.clear(); }
+API void fake_fail(const char* name, int status) { status ? (void)(failing[name] = status) : (void)failing.erase(name); }
+API void fake_is(int major, int minor, int count) { major_version = major, minor_version = minor, devices = count; }
+API size_t fake_taken() { return taken; }
+API void fake_room(size_t bytes) { room = bytes; }
+__attribute__((constructor)) static void from_environment() {  // for programs that cannot call the functions above
+  if (const char* given = getenv("FAKE_CUDA_FAIL")) {
+    std::istringstream words(given);
+    std::string name;
+    int status;
+    while (words >> name >> status) failing[name] = status;
+  }
+  if (const char* given = getenv("FAKE_CUDA_DEVICES")) devices = atoi(given);
+  if (const char* given = getenv("FAKE_CUDA_MAJOR")) major_version = atoi(given);
+}
+
+// ---- The driver.
+API CUresult cuInit(unsigned) { NOTE(cuInit); return 0; }
+API CUresult cuGetErrorString(CUresult status, const char** text) {
+  static char made[64];
+  snprintf(made, sizeof made, status == 2 ? "out of memory" : "fake status %d", status);
+  *text = made;
+  return 0;
+}
+API CUresult cuDriverGetVersion(int* v) { *v = 13000; return 0; }
+API CUresult cuDeviceGetCount(int* n) { NOTE(cuDeviceGetCount); *n = devices; return 0; }
+API CUresult cuDeviceGet(int* d, int number) { NOTE(cuDeviceGet); *d = number; return number < devices ? 0 : 101; }
+API CUresult cuDeviceGetName(char* name, int size, int) { snprintf(name, size, "Fake GPU"); return 0; }
+API CUresult cuDeviceGetAttribute(int* v, int which, int) {
+  *v = which == 75 ? major_version : which == 76 ? minor_version : 132;
+  return 0;
+}
+API CUresult cuDevicePrimaryCtxRetain(void** c, int) { NOTE(cuDevicePrimaryCtxRetain); *c = (void*)1; return 0; }
+API CUresult cuDevicePrimaryCtxRelease_v2(int) { NOTE(cuDevicePrimaryCtxRelease_v2); return 0; }
+API CUresult cuCtxSetCurrent(void*) { return 0; }
+API CUresult cuCtxPushCurrent_v2(void*) { return 0; }
+API CUresult cuCtxPopCurrent_v2(void** c) { *c = nullptr; return 0; }
+API CUresult cuCtxSynchronize() { NOTE(cuCtxSynchronize); return 0; }
+API CUresult cuMemGetInfo_v2(size_t* free, size_t* total) { *free = room - taken, *total = room; return 0; }
+API CUresult cuMemAlloc_v2(uint64_t* at, size_t count) {
+  NOTE(cuMemAlloc_v2);
+  if (taken + count > room) return 2;
+  void* made = aligned_alloc(256, (count + 255) / 256 * 256);
+  memset(made, 0xA5, count);  // what is read before it is written is noticed
+  blocks[made] = count, taken += count;
+  *at = (uint64_t)made;
+  return 0;
+}
+API CUresult cuMemFree_v2(uint64_t at) {
+  NOTE(cuMemFree_v2);
+  auto found = blocks.find((void*)at);
+  if (found == blocks.end()) return 1;  // freed twice, or never allocated
+  taken -= found->second;
+  free(found->first);
+  blocks.erase(found);
+  return 0;
+}
+API CUresult cuMemHostAlloc(void** at, size_t count, unsigned) { NOTE(cuMemHostAlloc); *at = calloc(1, count); return 0; }
+API CUresult cuMemFreeHost(void* at) { NOTE(cuMemFreeHost); free(at); return 0; }
+API CUresult cuMemHostGetDevicePointer_v2(uint64_t* there, void* here, unsigned) { *there = (uint64_t)here; return 0; }
+API CUresult cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t count, void*) {
+  NOTE(cuMemcpyHtoDAsync_v2);
+  memcpy((void*)to, from, count);
+  return 0;
+}
+API CUresult cuMemcpyDtoHAsync_v2(void* to, uint64_t from, size_t count, void*) {
+  NOTE(cuMemcpyDtoHAsync_v2);
+  memcpy(to, (void*)from, count);
+  return 0;
+}
+API CUresult cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t count, void*) {
+  NOTE(cuMemcpyDtoDAsync_v2);
+  memmove((void*)to, (void*)from, count);
+  return 0;
+}
+API CUresult cuMemsetD8Async(uint64_t at, unsigned char byte, size_t count, void*) { memset((void*)at, byte, count); return 0; }
+API CUresult cuPointerGetAttribute(void* data, int which, uint64_t at) {
+  (void)which;
+  for (auto& block : blocks)
+    if (at >= (uint64_t)block.first && at < (uint64_t)block.first + block.second) return *(unsigned*)data = 2, 0;
+  return 1;
+}
+API CUresult cuStreamCreate(void** s, unsigned) { NOTE(cuStreamCreate); *s = (void*)2; return 0; }
+API CUresult cuStreamDestroy_v2(void*) { NOTE(cuStreamDestroy_v2); return 0; }
+API CUresult cuStreamSynchronize(void*) { NOTE(cuStreamSynchronize); return 0; }
+
+API CUresult cuModuleLoadData(void** module, const void* image) {
+  NOTE(cuModuleLoadData);
+  std::istringstream lines((const char*)image);
+  std::string mark, path, name, symbol;
+  int parameters;
+  std::getline(lines, mark);
+  std::getline(lines, path);
+  void* library = mark == "fake cubin" ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
+  if (!library) return 200;
+  Module* made = new Module;
+  while (lines >> name >> symbol >> parameters) made->functions[name] = {(Kernel)dlsym(library, symbol.c_str()), parameters};
+  *module = made;
+  return 0;
+}
+API CUresult cuModuleUnload(void* module) { NOTE(cuModuleUnload); delete (Module*)module; return 0; }
+API CUresult cuModuleGetFunction(void** function, void* module, const char* name) {
+  NOTE(cuModuleGetFunction);
+  auto& all = ((Module*)module)->functions;
+  auto found = all.find(name);
+  if (found == all.end() || !found->second.run) return 500;
+  *function = &found->second;
+  return 0;
+}
+API CUresult cuFuncSetAttribute(void*, int, int) { NOTE(cuFuncSetAttribute); return 0; }
+API CUresult cuFuncGetAttribute(int* v, int, void*) { *v = 0; return 0; }
+
+API CUresult cuEventCreate(void** e, unsigned) { *e = (void*)3; return 0; }
+API CUresult cuEventRecord(void*, void*) { return 0; }
+API CUresult cuEventSynchronize(void*) { return 0; }
+API CUresult cuEventElapsedTime(float* ms, void*, void*) { *ms = 0.5f; return 0; }
+API CUresult cuEventDestroy_v2(void*) { return 0; }
+
+API CUresult cuGraphCreate(void** g, unsigned) { NOTE(cuGraphCreate); *g = new Graph; return 0; }
+API CUresult cuGraphDestroy(void* g) {
+  NOTE(cuGraphDestroy);
+  delete (Graph*)g;  // nodes live on in what was instantiated
+  return 0;
+}
+API CUresult cuGraphAddKernelNode_v2(void** node, void* g, const void*, size_t, const Params* p) {
+  NOTE(cuGraphAddKernelNode_v2);
+  Node* made = new Node;
+  made->set(*p);
+  ((Graph*)g)->nodes.push_back(made);
+  *node = made;
+  return 0;
+}
+API CUresult cuGraphAddEventRecordNode(void** node, void* g, const void*, size_t, void*) {
+  NOTE(cuGraphAddEventRecordNode);
+  Node* made = new Node;
+  ((Graph*)g)->nodes.push_back(made);
+  *node = made;
+  return 0;
+}
+API CUresult cuGraphAddDependencies_v2(void*, const void*, const void*, const void*, size_t) {
+  NOTE(cuGraphAddDependencies_v2);
+  return 0;
+}
+API CUresult cuGraphInstantiateWithFlags(void** e, void* g, unsigned long long) {
+  NOTE(cuGraphInstantiateWithFlags);
+  *e = new Graph(*(Graph*)g);
+  return 0;
+}
+API CUresult cuGraphExecKernelNodeSetParams_v2(void* e, void* node, const Params* p) {
+  NOTE(cuGraphExecKernelNodeSetParams_v2);
+  (void)e;
+  ((Node*)node)->set(*p);
+  return 0;
+}
+API CUresult cuGraphExecDestroy(void* e) {
+  NOTE(cuGraphExecDestroy);
+  for (Node* node : ((Graph*)e)->nodes) delete node;
+  delete (Graph*)e;
+  return 0;
+}
+API CUresult cuGraphLaunch(void* e, void*) {
+  NOTE(cuGraphLaunch);
+  for (Node* node : ((Graph*)e)->nodes) node->run();
+  return 0;
+}

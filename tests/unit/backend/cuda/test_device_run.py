@@ -1,0 +1,115 @@
+"""Modules for GPUs from call to result, on a driver that runs kernels without a GPU."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+import glasshouse as gh
+from fake_cuda import FakeCuda, fake_cuda
+from glasshouse.errors import ExecutionError
+from glasshouse.lower.program import Fallback
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
+    with fake_cuda(monkeypatch) as fake:
+        yield fake
+
+
+@pytest.fixture
+def without_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
+    with fake_cuda(monkeypatch, beside_torch=False) as fake:
+        yield fake
+
+
+class Ordered(torch.nn.Module):
+    """A kernel, a sort, and a kernel on its results."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.nn.Parameter(torch.linspace(-1, 1, 5))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        values, places = (x * self.scale).sort(dim=-1)
+        return values + 1, places
+
+
+def check(module: gh.Module, model: torch.nn.Module, x: torch.Tensor) -> None:
+    for ours, theirs in zip(module(x), model(x), strict=True):
+        torch.testing.assert_close(ours, theirs.detach())
+
+
+def test_pytorch_runs_what_has_no_kernel_on_the_device(cuda: FakeCuda) -> None:
+    model, x = Ordered(), torch.randn(3, 5)
+    module = gh.compile(model, x, target="cuda", progress=False)
+    assert any(isinstance(s, Fallback) for s in module.program.steps)
+    check(module, model, x)
+    cuda.forget()
+    check(module, model, torch.randn(3, 5))
+    assert "cuMemcpyDtoHAsync_v2" not in cuda.calls
+    assert "cuMemcpyHtoDAsync_v2" not in cuda.calls
+    assert cuda.calls.count("cuGraphLaunch") == 2
+
+
+def test_without_pytorch_the_host_runs_it_between_copies(without_torch: FakeCuda) -> None:
+    model, x = Ordered(), torch.randn(3, 5)
+    module = gh.compile(model, x, target="cuda", progress=False)
+    check(module, model, x)
+    without_torch.forget()
+    check(module, model, x)
+    # In: the input, and two results of the sort; out: the sort's operand, and two outputs.
+    assert without_torch.calls.count("cuMemcpyHtoDAsync_v2") == 3
+    assert without_torch.calls.count("cuMemcpyDtoHAsync_v2") == 3
+
+
+def test_memory_goes_with_the_module(cuda: FakeCuda) -> None:
+    gc.collect()
+    before = cuda.taken
+    module = gh.compile(Ordered(), torch.randn(3, 5), target="cuda", progress=False)
+    module(torch.randn(3, 5))
+    assert cuda.taken > before
+    del module
+    gc.collect()
+    assert cuda.taken == before
+    for kind in ("cuModuleUnload", "cuGraphExecDestroy", "cuGraphDestroy", "cuMemFreeHost"):
+        assert kind in cuda.calls
+
+
+def test_no_room_is_one_error_and_leaves_the_module_as_it_was(cuda: FakeCuda) -> None:
+    n = gh.symbol("n", 1, None)
+    graph = gh.trace(lambda x: (x * 2).softmax(), gh.spec((n, 64), "float32"))
+    module = gh.compile(graph, target="cuda", progress=False)
+    x = np.ones((4, 64), np.float32)
+    wanted = module(x)
+    cuda.room(cuda.taken + 4096)
+    with pytest.raises(ExecutionError, match=r"Fake GPU has no room for .* MB more"):
+        module(np.ones((4096, 64), np.float32))
+    cuda.room()
+    np.testing.assert_array_equal(module(x), wanted)
+    np.testing.assert_allclose(module(np.ones((4096, 64), np.float32)), 1 / 64)
+
+
+def test_weights_are_read_where_they_lie(cuda: FakeCuda) -> None:
+    model, x = Ordered(), torch.randn(3, 5)
+    module = gh.compile(gh.trace(model, x), target="cuda", progress=False)
+    assert module.lend_weights({"scale": model.scale}) == ["scale"]
+    check(module, model, x)
+    with torch.no_grad():
+        model.scale.mul_(-3)
+    check(module, model, x)
+
+
+def test_a_tensor_in_the_wrong_place_is_named(cuda: FakeCuda) -> None:
+    module = gh.compile(
+        lambda x, y: x + y, torch.randn(3), torch.randn(3), target="cuda", progress=False
+    )
+    with pytest.raises(ExecutionError, match="must be float32\\[3\\] on cpu like the other inputs, "
+                       "got one on the host, a ndarray"):  # fmt: skip
+        module(torch.randn(3), np.ones(3, np.float32))
+    with pytest.raises(ExecutionError, match="got one on meta"):
+        module(torch.randn(3), torch.empty(3, device="meta"))

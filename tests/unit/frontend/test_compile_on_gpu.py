@@ -1,0 +1,89 @@
+"""torch.compile on tensors of a GPU: a driver that runs kernels without one, whose memory is the
+host's, so that CPU tensors stand for the GPU's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+import torch
+from torch import nn
+from torch._subclasses import FakeTensorMode
+
+from fake_cuda import FakeCuda, fake_cuda
+from glasshouse.errors import Unsupported
+from glasshouse.frontend import dynamo
+from glasshouse.frontend.torch import devices
+from glasshouse.lower.program import Fallback
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
+    monkeypatch.setattr(devices, "TARGETS", {"cpu": "cuda"})
+    torch._dynamo.reset()
+    dynamo.reset()
+    with fake_cuda(monkeypatch) as fake:
+        yield fake
+    torch._dynamo.reset()
+    dynamo.reset()
+
+
+class Small(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.up, self.down = nn.Linear(8, 16), nn.Linear(16, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.down(torch.relu(self.up(x)))
+
+
+@torch.no_grad()
+def test_weights_stay_where_they_are_and_may_change(cuda: FakeCuda) -> None:
+    model, x = Small(), torch.randn(4, 8)
+    run = torch.compile(model, backend="glasshouse", options={"executor": "compiled"})
+    torch.testing.assert_close(run(x), model(x))
+    (made,) = dynamo.compiled_graphs()
+    assert made.runner.module.backend.target.name == "cuda"
+    cuda.forget()
+    torch.testing.assert_close(run(x), model(x))
+    assert cuda.calls.count("cuGraphLaunch") == 1
+    assert not [c for c in cuda.calls if c.startswith("cuMemcpy")], "nothing is copied"
+    model.up.weight.mul_(2)
+    model.down.bias.data += 1  # which PyTorch does not count
+    torch.testing.assert_close(run(x), model(x))
+    torch.testing.assert_close(run(torch.randn(4, 8)[:4]).shape, (4, 8))
+
+
+def test_a_training_step(cuda: FakeCuda) -> None:
+    def trained(compiled: bool) -> list[torch.Tensor]:
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.MaxPool2d(2), nn.Flatten(), nn.Linear(8, 3))
+        run = torch.compile(model, backend="glasshouse") if compiled else model
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for seed in range(2):
+            torch.manual_seed(seed)
+            loss = run(torch.randn(2, 1, 6, 6)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return [p.detach() for p in model.parameters()]
+
+    for ours, theirs in zip(trained(True), trained(False), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+    forward, backward = dynamo.compiled_graphs()
+    assert (forward.phase, backward.phase) == ("forward", "backward")
+    steps = [s for g in (forward, backward) for s in g.runner.module.program.steps]
+    through_torch = {s.node.op.name for s in steps if isinstance(s, Fallback)}
+    assert "conv_weight_grad" in through_torch
+
+
+def test_tensors_on_two_devices_are_one_line() -> None:
+    with FakeTensorMode():
+        first, second = (torch.empty(2, device=f"cuda:{n}") for n in (0, 1))
+    assert devices.gpu_of([first, torch.ones(2)]) == devices.GpuOf("cuda:0", "cuda")
+    assert devices.gpu_of([torch.ones(2)]) is None
+    with pytest.raises(Unsupported, match="tensors on cuda:0 and cuda:1: kernels run on one GPU"):
+        devices.gpu_of([first, second])
+    with pytest.raises(Unsupported, match="on cuda:1: kernels run on the first GPU, cuda:0"):
+        devices.gpu_of([second])
