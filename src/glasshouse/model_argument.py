@@ -10,8 +10,9 @@ import importlib.util
 import inspect
 import sys
 import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -44,7 +45,8 @@ def read_model(text: str) -> Given:
     if is_function(text):
         path, _, function = text.rpartition(":")
         model, args, keywords = _call(Path(path), function)
-        graph = trace(model, *args, **keywords)
+        traced = partial(trace, model, *args, **keywords)
+        graph = _called_from(Path(path), function, traced)
         return Given(function, model, _tensors([args, keywords]), graph, args, keywords)
     refuse_link(text)
     if Path(text).suffix not in _FILES:
@@ -110,6 +112,18 @@ def _call(path: Path, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         return model, (), dict(inputs)
     several = isinstance(inputs, Sequence) and not hasattr(inputs, "shape")
     return model, tuple(inputs) if several else (inputs,), {}
+
+
+def _called_from(path: Path, name: str, traced: Callable[[], Graph]) -> Graph:
+    """The graph, traced as if the user's function had asked for it: its first line is that of ops
+    which come from no line of the user's, as in a container of layers."""
+    function = getattr(sys.modules.get(path.stem), name, None)
+    line = getattr(getattr(function, "__code__", None), "co_firstlineno", 1)
+    code = compile("\n" * (line - 1) + "graph = traced()", str(path.resolve()), "exec")
+    names: dict[str, Any] = {"traced": traced}
+    exec(code.replace(co_name=name), names)
+    graph: Graph = names["graph"]
+    return graph
 
 
 def _import(path: Path) -> Any:

@@ -108,6 +108,7 @@ class _Training:
     def compiler(self, phase: str) -> Callable[..., Any]:
         def compile(graph: Any, fakes: Sequence[Any]) -> Callable[..., Any]:
             # AOTAutograd calls this inside of its fake mode; constants of the graph are real.
+            own_paths(graph)
             boundary, captured = self._imported(phase, graph, fakes)
             if phase == "forward":
                 self._orders = saved_orders(boundary, captured, self._returned)
@@ -130,8 +131,9 @@ class _Training:
 
     def _imported(self, phase: str, graph: Any, fakes: Sequence[Any]) -> tuple[Boundary, Captured]:
         boundary = Boundary(graph, self._orders)
+        own = phase if phase != "inference" else ""
         with unset_fake_temporarily():
-            return boundary, import_graph_module(boundary.inside, fakes, phase)
+            return boundary, import_graph_module(boundary.inside, fakes, phase, phase=own)
 
 
 def _executor(options: dict[str, Any]) -> str:

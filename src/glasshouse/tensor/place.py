@@ -28,6 +28,7 @@ _HIDDEN, _LIBRARY, _USER = 0, 1, 2
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MODELS = os.path.join(_PACKAGE, "nn", "models") + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
+_SCRIPTS = sysconfig.get_path("scripts") + os.sep
 _SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
 
 # Keyed by id: the hash of a code object reads all of its constants. The code object in the value
@@ -152,7 +153,7 @@ def _classified(code: CodeType) -> tuple[int, CodeType]:
         kind = _USER if file.startswith(_MODELS) else _HIDDEN
     elif file.startswith(_SITE):
         kind = _LIBRARY
-    elif file.startswith((_STDLIB, "<frozen ")):
+    elif file.startswith((_STDLIB, _SCRIPTS, "<frozen ")):
         kind = _HIDDEN
     else:
         kind = _USER

@@ -58,8 +58,9 @@ def own_paths(graph: Any) -> None:
     """Let nodes say which modules they come from by the names that the user gave."""
     seen: dict[int, dict[str, tuple[str, Any]]] = {}
     for node in graph.graph.nodes:
-        stack = node.meta.get("nn_module_stack")
-        if stack:
-            if id(stack) not in seen:
-                seen[id(stack)] = {k: (plain(p), c) for k, (p, c) in stack.items()}
-            node.meta["nn_module_stack"] = seen[id(stack)]
+        for key in ("nn_module_stack", "fwd_nn_module_stack"):
+            stack = node.meta.get(key)
+            if stack:
+                if id(stack) not in seen:
+                    seen[id(stack)] = {k: (plain(p), c) for k, (p, c) in stack.items()}
+                node.meta[key] = seen[id(stack)]

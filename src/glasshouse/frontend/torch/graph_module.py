@@ -13,6 +13,7 @@ from glasshouse.frontend.torch.dims import Symbols
 from glasshouse.frontend.torch.memory import storage_of
 from glasshouse.frontend.torch.program import Assembler, Captured, written_storages
 from glasshouse.frontend.torch.source import Sources
+from glasshouse.frontend.torch.stacks import calling_line
 from glasshouse.ir.dim import SymDim
 
 
@@ -36,14 +37,18 @@ def import_graph_module(
     weights: Mapping[int, tuple[torch.Tensor, str]] | None = None,
     model: torch.nn.Module | None = None,
     views_by_schema: bool = False,
+    phase: str = "",
 ) -> Captured:
     """The graph of a module of ATen ops; `weights` are inputs (by number) that are held fixed, and
-    `model` is what it was captured from, if that is known.
+    `model` is what it was captured from, if that is known. `phase` is "forward" or "backward" where
+    a step of training is two graphs.
 
     Numbers among the inputs are taken as they are in `examples`. A symbol that no tensor's shape
     determines becomes an input that is nothing but its shape.
     """
-    assembler = Assembler(Symbols(_ranges(module)), Sources(model or module), name)
+    labels = (("phase", phase),) if phase else ()
+    sources = Sources(model or module, labels=labels, called=calling_line())
+    assembler = Assembler(Symbols(_ranges(module)), sources, name)
     assembler.importer.views_by_schema = views_by_schema
     changing = written_storages(module)
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]

@@ -16,6 +16,7 @@ from torch._functorch.partitioners import default_partition
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import aten, listed
+from glasshouse.frontend.torch.source import GRADIENT_OF
 from glasshouse.ops.shape import reshaped
 
 _LIBRARY = torch.library.Library("glasshouse", "FRAGMENT")
@@ -62,10 +63,22 @@ def partition(joint: fx.GraphModule, inputs: Any, **known: Any) -> tuple[Any, An
             spread = [list(listed(a, rank)) if a or a == 0 else [] for a in node.args[2:6]]
             node.target = torch.ops.glasshouse.max_pool_grad.default
             node.args = (*node.args[:2], *spread, node.args[6])
+    _name_forward_ops(joint)
     joint.graph.eliminate_dead_code()
     joint.recompile()
     forward, backward = default_partition(joint, inputs, **known)
     return forward, backward
+
+
+def _name_forward_ops(joint: fx.GraphModule) -> None:
+    """Nodes of the backward graph say which op of the forward graph they are the gradient of:
+    autograd gives both the same number."""
+    number_of = {n: n.meta.get("seq_nr") for n in joint.graph.nodes}
+    back = {n for n in joint.graph.nodes if n.meta.get("partitioner_tag") == "is_backward"}
+    forward = {number: n.name for n, number in number_of.items() if n not in back}
+    for node in back:
+        if number_of[node] is not None and number_of[node] in forward:
+            node.meta[GRADIENT_OF] = forward[number_of[node]]
 
 
 def _is_max_pool_backward(node: fx.Node) -> bool:

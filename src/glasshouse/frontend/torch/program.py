@@ -28,6 +28,7 @@ from glasshouse.frontend.torch.importer import Importer
 from glasshouse.frontend.torch.memory import storage_of
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.source import Sources
+from glasshouse.frontend.torch.stacks import calling_line
 from glasshouse.frontend.torch.weights import array_of, identity
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import SymDim
@@ -207,7 +208,7 @@ def import_program(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", FutureWarning)
             program = program.run_decompositions({})
-    assembler, results = load_program(program, Sources(model), name, names)
+    assembler, results = load_program(program, Sources(model, called=calling_line()), name, names)
     captured = assembler.captured
     captured.in_spec, captured.out_spec = program.call_spec.in_spec, program.call_spec.out_spec
     return assembler.finish(results, output_names(captured.out_spec, len(results)))

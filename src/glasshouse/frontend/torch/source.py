@@ -14,6 +14,9 @@ from glasshouse.ir.origin import Frame, Origin, Scope, Source
 _FRAME = re.compile(r'File "(.*?)", line (\d+)(?:, in (\S+))?')
 _OURS = os.path.dirname(os.path.abspath(__file__)) + os.sep
 _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
+GRADIENT_OF = "gradient of"
+"""In the meta of a node of a backward graph: the name of the op, in the forward graph, that it is
+the gradient of. (`Origin.grad_of` is for nodes of the same graph.)"""
 # A module that is called again is entered as "layer@1".
 _AGAIN = re.compile(r"@\d+$")
 
@@ -22,9 +25,16 @@ class Sources:
     """The sources of one program's nodes; equal ones are shared."""
 
     def __init__(
-        self, model: Any = None, strip: str = "", labels: tuple[tuple[str, str], ...] = ()
+        self,
+        model: Any = None,
+        strip: str = "",
+        labels: tuple[tuple[str, str], ...] = (),
+        called: tuple[Frame, ...] = (),
+        outside: Scope | None = None,
     ) -> None:
-        """`strip` is the name of a module around the user's that nobody should see."""
+        """`strip` is the name of a module around the user's that nobody should see, and `outside`
+        stands for the path of what is in no module. `called` is the line that asked for the
+        program: that of ops for which PyTorch knows none."""
         self._classes = (
             {name: type(m).__name__ for name, m in model.named_modules()}
             if isinstance(model, torch.nn.Module)
@@ -35,6 +45,8 @@ class Sources:
         self._found: dict[tuple[Any, ...], Source] = {}
         self._strip = strip
         self._labels = labels
+        self._called = called
+        self._outside = (outside,) if outside is not None else ()
 
     def origin(self, node: Any, name: str = "", label: str = "") -> Origin:
         """The origin of what an fx node becomes."""
@@ -42,17 +54,24 @@ class Sources:
         tag = node.meta.get("delegation_tag")
         if tag:
             labels.append(("partition", str(tag)))
+        if GRADIENT_OF in node.meta:
+            labels.append(("gradient of", node.meta[GRADIENT_OF]))
         return Origin(self.of(node), name or node.name, labels=tuple(labels))
 
     def of(self, node: Any) -> Source:
         meta = node.meta
         trace = meta.get("stack_trace") or ""
-        stack = meta.get("nn_module_stack") or {}
+        stack = meta.get("nn_module_stack") or meta.get("fwd_nn_module_stack") or {}
         key = (trace, *stack.items())
         found = self._found.get(key)
         if found is None:
             frames, below = self._stack(trace)
-            found = Source(self._path(stack), frames, below)
+            path = self._path(stack)
+            if not any(scope.name for scope in path):
+                path = self._outside or path
+            if self._called and not below and all(is_library(f.file) for f in frames):
+                frames, below = self._called, frames
+            found = Source(path, frames, below)
             self._found[key] = found
         return found
 

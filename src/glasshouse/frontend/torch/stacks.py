@@ -7,11 +7,17 @@ machinery; of PyTorch's own files, those of layers stay.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import linecache
+import os
 import re
+import sys
+import sysconfig
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import torch
@@ -19,17 +25,36 @@ from torch.fx import traceback as fx_traceback
 from torch.fx.proxy import TracerBase
 
 from glasshouse.frontend.torch.source import is_library, is_ours
+from glasshouse.ir.origin import Frame
 
+_PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
+_SCRIPTS = sysconfig.get_path("scripts") + os.sep
+_HELPERS = {contextlib.__file__, functools.__file__}
 _LAYERS = re.compile(r"torch[/\\]nn[/\\]modules[/\\](?!module\.py)")
 
 
 def kept(stack: Any) -> list[Any]:
     """The frames of a model's code among those of a whole stack, outermost first."""
     found: list[Any] = []
+    inside = False
     for frame in stack:
-        if (found or frame.name == "forward") and _is_told(frame.filename):
+        told = _is_told(frame.filename)
+        inside = inside or (frame.name == "forward" and (told or is_ours(frame.filename)))
+        if inside and told:
             found.append(frame)
     return found
+
+
+def calling_line() -> tuple[Frame, ...]:
+    """The innermost line of the stack that is the user's: what asked for a model to be captured."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        file = frame.f_code.co_filename
+        hidden = file.startswith((_PACKAGE, _SCRIPTS, "<")) or file in _HELPERS
+        if not (hidden or is_library(file)):
+            return (Frame(file, frame.f_lineno, frame.f_code.co_name),)
+        frame = frame.f_back
+    return ()
 
 
 @functools.cache

@@ -20,7 +20,8 @@ from glasshouse.frontend.torch.program import Assembler, Captured, load_program
 from glasshouse.frontend.torch.refusal import refusal
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.source import Sources
-from glasshouse.ir.origin import Origin, Scope, Source
+from glasshouse.frontend.torch.stacks import calling_line
+from glasshouse.ir.origin import Frame, Origin, Scope, Source
 from glasshouse.ops.reverse import backward_origin, reverse
 
 _MODEL = "model"
@@ -77,7 +78,10 @@ def capture_training(
         raise
     except Exception as error:
         raise refusal(error, model) from error
-    sources = Sources(whole, strip=_MODEL, labels=(("phase", "forward"),))
+    called = calling_line()
+    name = getattr(loss_fn, "__name__", type(loss_fn).__name__)
+    outside = None if loss_fn is None else Scope("loss", name)
+    sources = Sources(whole, _MODEL, (("phase", "forward"),), called, outside)
     trained = {id(p) for group in optimizer.param_groups for p in group["params"]}
     names = {id(p): n for n, p in model.named_parameters() if id(p) in trained}
     assembler, results = load_program(
@@ -93,7 +97,7 @@ def capture_training(
         raise CaptureError(
             "a loss is one number", hint="let the loss function give its mean or sum"
         )
-    _backward_and_step(assembler, loss.read(), model, names, optimizer)
+    _backward_and_step(assembler, loss.read(), model, names, optimizer, called)
     captured = assembler.finish([loss], ["loss"])
     without_marks(captured.graph, assembler.importer.rules)
     captured.in_spec, captured.out_spec = program.call_spec.in_spec, None
@@ -101,7 +105,12 @@ def capture_training(
 
 
 def _backward_and_step(
-    assembler: Assembler, loss: Any, model: Any, names: dict[int, str], optimizer: Any
+    assembler: Assembler,
+    loss: Any,
+    model: Any,
+    names: dict[int, str],
+    optimizer: Any,
+    called: tuple[Frame, ...],
 ) -> None:
     builder = assembler.builder
     used = [p for p in model.parameters() if id(p) in names and names[id(p)] in assembler.slots]
@@ -116,7 +125,7 @@ def _backward_and_step(
     reached = [i for i, gradient in enumerate(found) if gradient is not None]
     step = capture_step(optimizer, [used[i] for i in reached])
     label = type(optimizer).__name__
-    origin = Origin(Source((Scope("optimizer", label),)), labels=(("phase", "optimizer"),))
+    origin = Origin(Source((Scope("optimizer", label),), called), labels=(("phase", "optimizer"),))
     with builder.at(origin):
         state = [
             assembler.weight(value, f"optimizer.{names[id(used[reached[i]])]}.{name}", True)
