@@ -48,6 +48,7 @@ class Bodies:
     def __init__(self, threads: int | None = None) -> None:
         self._threads = threads
         self._modules: dict[Graph, Module | str] = {}  # or why there is none
+        self._apart: set[Graph] = set()  # groups that could not be lowered as one kernel
         self._making = ForkLock()
 
     def __call__(self, graph: Graph, sizes: Mapping[str, int]) -> Body:
@@ -58,6 +59,8 @@ class Bodies:
         """Compile all bodies now."""
         for step in program.steps:
             if isinstance(step, Fallback):
+                if step.node.op.name == "fused":
+                    self._apart |= {a for a in step.node.attrs.values() if isinstance(a, Graph)}
                 why = self.uncompiled(step.node)
                 if why:
                     where = step.node.origin.source
@@ -84,11 +87,12 @@ class Bodies:
     def _made(self, graph: Graph) -> Module | str:
         with self._making.lock:
             if graph not in self._modules:
-                self._modules[graph] = _compiled(graph, self._threads)
+                self._modules[graph] = _compiled(graph, self._threads, graph in self._apart)
             return self._modules[graph]
 
 
-def _compiled(graph: Graph, threads: int | None) -> Module | str:
+def _compiled(graph: Graph, threads: int | None, apart: bool = False) -> Module | str:
+    """`apart`: op by op. Fused, it would be the same group again, and fall back again."""
     from glasshouse.runtime.compiler import compile_graph  # it makes modules, which have bodies
 
     values = [v for n in graph.nodes for v in n.outputs]
@@ -97,7 +101,10 @@ def _compiled(graph: Graph, threads: int | None) -> Module | str:
     wanted = {name for v in values for dim in v.type.shape for name in symbols_of(dim)}
     if not wanted <= known:
         return f"only the graph around it knows the size {', '.join(sorted(wanted - known))}"
+    ctx = PassContext()
+    if apart:
+        ctx.skip("fuse_operator")
     try:
-        return compile_graph(optimize(graph, PassContext()), threads=threads)
+        return compile_graph(optimize(graph, ctx), threads=threads)
     except CompilerMissing:
         return "there is no compiler here"  # the graph around it was built elsewhere and loaded
