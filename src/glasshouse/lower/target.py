@@ -12,6 +12,8 @@ from glasshouse.lower.kernel.statement import Form, Scratch, Tile
 
 if TYPE_CHECKING:
     from glasshouse.lower.builder import KernelBuilder
+    from glasshouse.lower.choice import Choice
+    from glasshouse.lower.program import Call
 
 TileMaker = Callable[["KernelBuilder", Node], None]
 """Adds the tile of an op to a kernel, with its operands in memory and what follows it in the
@@ -69,6 +71,10 @@ class Target:
     each is started by itself they do."""
     fallbacks: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Ops that run through Python on purpose, each with the reason."""
+    ways: Callable[[Call, Target], tuple[Choice, ...]] = field(
+        default=lambda call, target: (), repr=False, compare=False
+    )
+    """What else a kernel's ops could have been computed by, where nothing was measured."""
 
     @property
     def operations_per_byte(self) -> float:

@@ -57,7 +57,7 @@ def compilation_of(
     for number, step in enumerate(module.program.steps):
         if isinstance(step, Call):
             owner.add(_kernel_row(number, step, module, titles[number], limits))
-            for choice in step.choices:
+            for choice in (*step.choices, *module.backend.target.ways(step, module.backend.target)):
                 for c in choice.candidates:
                     owner.add(CandidateRow(number, c.name, c.seconds, c.name == choice.name, c.why))
         else:

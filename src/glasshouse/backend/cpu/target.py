@@ -19,6 +19,7 @@ from glasshouse.backend.cpu.recurrent import recurrent
 from glasshouse.backend.cpu.resize import resize, resize_grad
 from glasshouse.backend.cpu.routines import ROUTINES
 from glasshouse.backend.cpu.running import running
+from glasshouse.backend.cpu.ways import ways
 from glasshouse.backend.cxx.elements import VECTOR_TYPE
 from glasshouse.backend.cxx.spelling import FOLDS, ON_MASKS, SCALAR_ONLY, SPELL
 from glasshouse.ir.dtype import bfloat16, bool_, float16, float32, int8, uint8
@@ -98,4 +99,5 @@ CPU = Target(
     parallel_from=PARALLEL_FROM,
     cuts=True,
     fallbacks=FALLBACKS,
+    ways=ways,
 )
