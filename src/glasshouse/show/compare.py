@@ -15,8 +15,10 @@ from glasshouse.record.open_file import printable
 from glasshouse.record.reader import Recording, StageView
 from glasshouse.record.schema import NEVER, ErrorRow, TimeRow
 from glasshouse.show.confidence import Ratio
-from glasshouse.show.figures import cut, percent, seconds, table
+from glasshouse.show.decisions import arena_bytes, changed_decisions, compile_seconds
+from glasshouse.show.figures import cut, cut_left, percent, seconds, size, table
 from glasshouse.show.kernel_changes import KernelChange, kernel_changes
+from glasshouse.show.regions import Region, other_compilers, regions
 from glasshouse.show.report import times_of, wall_time
 from glasshouse.show.structure import structure_keys
 
@@ -59,6 +61,16 @@ class Side:
         return share / 0.67 * 1.25 / math.sqrt(runs) if math.isfinite(share) else 0.0
 
     @property
+    def arena(self) -> float:
+        """Bytes for values in between; NaN when they are not recorded."""
+        return arena_bytes(self.recording)
+
+    @property
+    def compiling(self) -> float:
+        """Seconds of the passes; NaN when they were not timed."""
+        return compile_seconds(self.stage.graph)
+
+    @property
     def error(self) -> float:
         """Largest error of any node's own; NaN when none was measured."""
         own = [e.own for e in self.stage.graph.table(ErrorRow)]
@@ -83,6 +95,21 @@ class Difference:
         """Times by kernel, where both were timed."""
         old, new = ((s.recording, s.stage.graph) for s in (self.a, self.b))
         return kernel_changes(old, new)
+
+    @property
+    def regions(self) -> list[Region]:
+        """Parts of the model by what both compilers take for them; none if it is one compiler."""
+        if not other_compilers(self.a.recording, self.b.recording):
+            return []
+        old, new = ((s.recording, s.stage.graph) for s in (self.a, self.b))
+        return regions(old, new)
+
+    @property
+    def decisions(self) -> list[tuple[str, str, str]]:
+        """(what, in A, in B): rules and variants that were applied otherwise."""
+        if self.a.stage.graph is self.b.stage.graph:
+            return []
+        return changed_decisions(self.a.stage.graph, self.b.stage.graph)
 
     @property
     def nodes(self) -> int:
@@ -233,12 +260,21 @@ def _describe(d: Difference, top: int) -> str:
     ):
         if math.isfinite(x) or math.isfinite(y):
             rows.append([title, seconds(x), seconds(y), percent(ratio)])
+    for title, x, y, told in (
+        ("passes", a.compiling, b.compiling, seconds),
+        ("memory in between", a.arena, b.arena, size),
+    ):
+        if math.isfinite(x) and math.isfinite(y):
+            rows.append([title, told(x), told(y), percent(y / x if x else math.nan)])
     if math.isfinite(a.error) or math.isfinite(b.error):
         rows.append(["largest own error", f"{a.error:.1e}", f"{b.error:.1e}", percent(d.worse)])
     if d.measured is not None:
         parts.append(f"In turns on this machine, B takes {d.measured} of A's time")
+    parts.append(_regions(d.regions, top))
+    parts.append(_decisions(d.decisions, top))
+    other = other_compilers(a.recording, b.recording)
     changes = [c for c in d.kernels if math.isfinite(c.a) or math.isfinite(c.b)][:top]
-    if changes:
+    if changes and not other:
         lines = [["kernel", "A", "B", "", "from"]]
         for c in changes:
             many = f" x {max(c.count_a, c.count_b)}" if max(c.count_a, c.count_b) > 1 else ""
@@ -248,6 +284,31 @@ def _describe(d: Difference, top: int) -> str:
     if len(rows) > 1:
         parts.append("Measured\n" + table(rows, [1, 2, 3]))
     return "\n\n".join(p for p in parts if p) + "\n"
+
+
+def _regions(found: list[Region], top: int) -> str:
+    if not found:
+        return ""
+    faster = [sum(r.seconds_a < r.seconds_b for r in found), sum(r.ratio < 1 for r in found)]
+    rows = [["A", "B", "B / A", "kernels of A", "kernels of B"]]
+    for r in found[:top]:
+        names = [cut_left("; ".join(side), 56) for side in (r.a, r.b)]
+        counts = [f"{len(s)}: {n}" for s, n in zip((r.a, r.b), names, strict=True)]
+        rows.append([seconds(r.seconds_a), seconds(r.seconds_b), percent(r.ratio), *counts])
+    more = f"\n  and {len(found) - top} more" if len(found) > top else ""
+    head = f"Parts of the model that both compute, A faster in {faster[0]}, B in {faster[1]}"
+    return f"{head}\n{table(rows, [0, 1, 2])}{more}"
+
+
+def _decisions(found: list[tuple[str, str, str]], top: int) -> str:
+    if not found:
+        return ""
+    rows = [
+        ["decision", "A", "B"],
+        *([cut(w, 60), cut(x, 40), cut(y, 40)] for w, x, y in found[:top]),
+    ]
+    more = f"\n  and {len(found) - top} more" if len(found) > top else ""
+    return f"Decided otherwise\n{table(rows, [])}{more}"
 
 
 def _some(title: str, lines: list[str], top: int) -> str:

@@ -31,6 +31,17 @@ def to_json(difference: Difference, broken: list[str]) -> dict[str, Any]:
             {"title": k.title, "where": k.where, "a": _number(k.a), "b": _number(k.b)}
             for k in d.kernels
         ],
+        "regions": [
+            {
+                "ops": list(r.ops),
+                "kernels_a": list(r.a),
+                "kernels_b": list(r.b),
+                "a": _number(r.seconds_a),
+                "b": _number(r.seconds_b),
+            }
+            for r in d.regions
+        ],
+        "decisions": [{"what": what, "a": a, "b": b} for what, a, b in d.decisions],
         "past_limits": broken,
     }
 
@@ -41,6 +52,8 @@ def _side(side: Side) -> dict[str, Any]:
         "seconds": _number(side.time),
         "wall_seconds": _number(side.wall),
         "error": _number(side.error),
+        "passes_seconds": _number(side.compiling),
+        "arena_bytes": _number(side.arena),
     }
 
 

@@ -84,7 +84,7 @@ def limits_of(facts: Mapping[str, str]) -> dict[str, float]:
 
 def kernel_groups(recording: Recording, graph: GraphView) -> list[KernelGroup]:
     """The kernels that were timed, the costliest first."""
-    times, spreads = _times(graph)
+    times, spreads = kernel_times(graph)
     limits = limits_of(recording.header.facts)
     places = nodes_of(graph)
     weights = _weights(graph)
@@ -194,7 +194,7 @@ def nodes_of(graph: GraphView, everywhere: bool = False) -> dict[int, NodeRow]:
     return {id: nodes.row(row) for id, row in rows.items()}
 
 
-def _times(graph: GraphView) -> tuple[dict[int, float], dict[int, float]]:
+def kernel_times(graph: GraphView) -> tuple[dict[int, float], dict[int, float]]:
     """Seconds and spread by kernel, of the first run."""
     times: dict[int, float] = defaultdict(float)
     spreads: dict[int, float] = defaultdict(float)
