@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser, Namespace
+from importlib import import_module
 from typing import Any
 
 from glasshouse.cli.count import at_least
@@ -26,7 +27,8 @@ def add_arguments(parser: ArgumentParser) -> None:
     )
     parser.add_argument("--target", default="cpu", help="what to compile a model for (cpu)")
     parser.add_argument(
-        "--backend", default="glasshouse", choices=("glasshouse", "inductor", "onnxruntime"),
+        "--backend", default="glasshouse",
+        choices=("glasshouse", "inductor", "onnxruntime", "openvino"),
         help="which compiler to look at (glasshouse)",
     )  # fmt: skip
     parser.add_argument("--precision", default=None, help="of products: float32, bf16, f16")
@@ -68,14 +70,14 @@ def _of_peer(args: Namespace) -> Any:
     from glasshouse.runtime.arrays import array_of
 
     given, count = read_model(args.file), max(1, args.runs)
-    if args.backend == "onnxruntime":
-        from glasshouse.peers.onnxruntime import recording_of
-
+    if args.backend in ("onnxruntime", "openvino"):
         if not args.file.endswith(".onnx"):
+            name = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}[args.backend]
             raise Unsupported(
-                f"{args.file}: ONNX Runtime takes .onnx files", hint="export the model to one"
+                f"{args.file}: {name} takes .onnx files", hint="export the model to one"
             )
-        return recording_of(args.file, [array_of(x) for x in given.inputs], count)
+        made = import_module(f"glasshouse.peers.{args.backend}")
+        return made.recording_of(args.file, [array_of(x) for x in given.inputs], count)
     from glasshouse.peers.inductor import recording_of as of_inductor
 
     if not is_function(args.file):
