@@ -1,4 +1,5 @@
-"""What `glasshouse ablate` prints: what each pass and each rule brings, by leaving it out."""
+"""What `glasshouse ablate` prints: what each pass, rule, or op of a kernel brings, by leaving it
+out."""
 
 from __future__ import annotations
 
@@ -12,8 +13,9 @@ from glasshouse.model_argument import HELP as MODEL_HELP
 
 if TYPE_CHECKING:
     from glasshouse.checking.ablate import Left
+    from glasshouse.checking.inside import Inside
 
-HELP = "leave out each pass and rule in turn: time, error, kernels, bytes, compile time"
+HELP = "leave out each pass and rule, or each op of a kernel, in turn: time, error, kernels, bytes"
 
 
 def add_arguments(parser: ArgumentParser) -> None:
@@ -22,6 +24,10 @@ def add_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--target", default="cpu", help="what to compile for (cpu)")
     parser.add_argument("--runs", type=at_least(1), default=30, help="turns of each variant (30)")
     parser.add_argument("--no-rules", action="store_true", help="passes alone")
+    parser.add_argument(
+        "--inside", default="", metavar="KERNEL",
+        help="leave out the ops of one kernel instead: its name as explain prints it, or a part",
+    )  # fmt: skip
     parser.add_argument(
         "-o", "--output", default="", metavar="FILE", help="keep it in a recording (.glass, .html)"
     )
@@ -38,6 +44,8 @@ def run(args: Namespace) -> int:
 
     given = read_model(args.model)
     given.graph.name = given.graph.name or given.name
+    if args.inside:
+        return _inside(args, given)
     rows, refused, whole = ablate(
         given.graph, given.inputs, args.target, max(1, args.runs), not args.no_rules, say
     )
@@ -54,6 +62,60 @@ def run(args: Namespace) -> int:
     else:
         print(describe(given.name, rows, refused), end="")
     return 0
+
+
+def _inside(args: Namespace, given: Any) -> int:
+    """The ops of one kernel."""
+    from glasshouse.checking.inside import inside
+    from glasshouse.cli.progress import say
+    from glasshouse.runtime.compiler import compile_optimized
+
+    module = compile_optimized(given.graph, args.target)
+    found = inside(module, args.inside, given.inputs, args.runs, say)
+    if args.json:
+        print(
+            json.dumps({"version": 1, "name": given.name, "inside": inside_json(found)}, indent=2)
+        )
+    else:
+        print(describe_inside(found), end="")
+    return 0
+
+
+def describe_inside(found: Inside) -> str:
+    """A table of ops, the dearest first."""
+    from glasshouse.show.figures import percent, seconds, table
+
+    lines = [["without", "time", "saves", "95 %", "kernels", "from"]]
+    for op in found.ops:
+        ends = f"{percent(1 - op.left.high)} .. {percent(1 - op.left.low)}"
+        sure = not op.left.low <= 1 <= op.left.high
+        name = op.op + (" *" if sure else "")
+        many = "" if op.kernels == 1 else str(op.kernels)
+        lines.append([name, seconds(op.seconds), percent(op.share), ends, many, op.where])
+    head = f"{found.kernel} ({found.title}): {seconds(found.seconds)} alone; * saves for sure"
+    text = f"{head}\n{table(lines, [1, 2, 4])}\n"
+    text += "  what an op alone needs goes with it, so shares need not add up to 100 %\n"
+    return text + "".join(f"  cannot be left out: {why}\n" for why in found.refused)
+
+
+def inside_json(found: Inside) -> dict[str, Any]:
+    """For scripts: docs/ablate.schema.json."""
+
+    def number(value: float) -> float | None:
+        return value if math.isfinite(value) else None
+
+    return {
+        "kernel": found.kernel, "title": found.title, "seconds": found.seconds,
+        "ops": [
+            {
+                "op": op.op, "where": op.where, "seconds": op.seconds, "share": number(op.share),
+                "low": number(1 - op.left.high), "high": number(1 - op.left.low),
+                "kernels": op.kernels,
+            }
+            for op in found.ops
+        ],
+        "refused": found.refused,
+    }  # fmt: skip
 
 
 def describe(name: str, rows: list[Left], refused: list[str]) -> str:

@@ -17,7 +17,7 @@ BLOCK = 2e-3
 
 def take_turns(calls: Sequence[Callable[[], Any]], rounds: int) -> Array:
     """Seconds of one call, by round and program; after one round that nobody counts."""
-    repeats = [_repeats(call) for call in calls]
+    repeats = [repeats_of(call) for call in calls]
     out = np.zeros((rounds, len(calls)))
     for i in range(rounds):
         order = list(range(len(calls)))
@@ -32,7 +32,8 @@ def take_turns(calls: Sequence[Callable[[], Any]], rounds: int) -> Array:
     return out
 
 
-def _repeats(call: Callable[[], Any]) -> int:
+def repeats_of(call: Callable[[], Any]) -> int:
+    """How often a call is repeated for one measurement."""
     call()
     begin = time.perf_counter()
     call()

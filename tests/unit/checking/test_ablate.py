@@ -40,6 +40,26 @@ def test_every_pass_and_rule_is_left_out(
     assert "kernels, error" in facts["without pass fuse_operator"]
 
 
+def test_every_op_of_a_kernel_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    made = printed(
+        capsys, "ablate", "ablate", f"{MODELS}:linear", "--inside", "tanh", "--runs", "12"
+    )["inside"]
+    assert made["kernel"] == "k0_matmul_add_tanh"
+    ops = {o["op"]: o for o in made["ops"]}
+    assert set(ops) == {"Matmul", "Add", "Tanh"}
+    assert ops["Matmul"]["share"] > 0.1  # the interpreter pays for each op
+    assert all(o["low"] <= o["share"] <= o["high"] for o in made["ops"])
+    assert all("in 0" in o["where"] or "in 1" in o["where"] for o in made["ops"])
+
+
+def test_a_kernel_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
+    call = ["ablate", f"{MODELS}:linear", "--inside", "k0_matmul_tanh", "--target", "interp"]
+    assert cli.main(call) == 2
+    said = capsys.readouterr().err
+    assert "there is no kernel 'k0_matmul_tanh'" in said
+    assert "k0_matmul_add_tanh" in said
+
+
 def test_a_verdict_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     made = printed(capsys, "check", "check", f"{MODELS}:spread")
     assert made["good"]
