@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 import pytest
 
+from faults.fault import fault
 from glasshouse.backend.interp import backend as interp
 from glasshouse.backend.interp import kernel as interp_kernel
 from glasshouse.ir.graph import Node
@@ -22,29 +23,6 @@ from glasshouse.passes.subgraph_rewrite import RULES, duplicates
 from glasshouse.passes.subgraph_rewrite.rule import Match
 
 Patch = pytest.MonkeyPatch
-Plant = Callable[[Patch], None]
-
-
-@dataclass(frozen=True)
-class Fault:
-    name: str
-    model: str
-    plant: Plant
-    says: tuple[str, ...]
-    command: tuple[str, ...] = ("check", "{}", "--target", "interp")
-
-
-FAULTS: list[Fault] = []
-
-
-def fault(
-    model: str, *says: str, command: tuple[str, ...] = ("check", "{}", "--target", "interp")
-) -> Callable[[Plant], Plant]:
-    def add(plant: Plant) -> Plant:
-        FAULTS.append(Fault(plant.__name__, model, plant, says, command))
-        return plant
-
-    return add
 
 
 # ------------------------------------------------------------------------------------------ passes
