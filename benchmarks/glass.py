@@ -1,0 +1,117 @@
+"""How far the figures of a recording and the limits of a diff can be trusted, on this machine.
+
+Run: python benchmarks/glass.py [limits] [account] [recording]     all three without an argument
+
+limits      `diff --runs 60 --max-slower 5%`: how often it fails on two builds of one model (200
+            tries), and how often it finds a model that does a tenth more work (20 tries)
+account     models of the CPU table: the kernels' medians over the wall time's
+recording   what recording the passes costs of compiling, and the page of BERT-base
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+import time
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import glasshouse as gh
+from glasshouse import nn
+from glasshouse.nn import models
+from glasshouse.passes import PassContext
+from glasshouse.passes.pipeline import optimize_program
+from glasshouse.runtime.account import measure_account
+from glasshouse.runtime.compiler import compile_optimized
+from glasshouse.runtime.turns import take_turns
+from glasshouse.show.confidence import ratio
+
+LIMIT, PAIRS = 1.05, 60
+
+
+# --------------------------------------------------------------------------------------- limits
+def chain(layers: int) -> tuple[Any, Any]:
+    gh.manual_seed(0)
+    x = np.random.default_rng(0).standard_normal((16, 128)).astype(np.float32)
+    graph = gh.trace(nn.Sequential(*[nn.Linear(128, 128) for _ in range(layers)]), x)
+    module = compile_optimized(graph, "cpu", tune=False)
+    return module, module.arguments([x])
+
+
+def past_limit(a: tuple[Any, Any], b: tuple[Any, Any]) -> bool:
+    calls = [partial(module.run_flat, given) for module, given in (a, b)]
+    times = take_turns(calls, PAIRS)
+    return ratio(times[:, 0], times[:, 1]).low > LIMIT
+
+
+def limits() -> None:
+    same, twin, more = chain(20), chain(20), chain(22)
+    wrong = sum(past_limit(same, twin) for _ in range(200))
+    print(f"identical programs: past 5 % in {wrong} of 200")
+    found = sum(past_limit(same, more) for _ in range(20))
+    print(f"a tenth more work:  past 5 % in {found} of 20")
+
+
+# -------------------------------------------------------------------------------------- account
+def account() -> None:
+    sys.path.insert(0, str(Path(__file__).parent / "cpu"))
+    from workloads import WORKLOADS
+
+    for work in WORKLOADS.values():
+        if work.low or work.training:
+            continue
+        model, inputs = work.build()
+        module = gh.compile(model, *inputs)
+        found = measure_account(module, [x.numpy() for x in inputs], 15)
+        wall = float(np.median(found.wall))
+        kernels, copies = float(np.median(found.steps, 0).sum()), float(np.median(found.copies))
+        rest = wall - kernels - copies
+        print(
+            f"{work.name:24} wall {wall * 1e3:8.3f} ms, kernels {kernels / wall:6.1%}, "
+            f"copies {copies / wall:5.1%}, calling {rest * 1e6:7.1f} us ({rest / wall:5.1%})"
+        )
+
+
+# ------------------------------------------------------------------------------------ recording
+def recording() -> None:
+    gh.manual_seed(0)
+    config = models.BertConfig(vocab_size=2000)
+    words = np.random.default_rng(0).integers(1, 2000, (1, 128))
+    graph = gh.trace(models.Bert(config).eval(), words)
+    options = {"resolve_variant": {"measure": "none"}}
+    plain, recorded = [], []
+    for _ in range(7):
+        for times, record in ((plain, False), (recorded, True)):
+            context = PassContext(options=options)
+            if record:
+                context.record()
+            begin = time.process_time()
+            optimize_program(graph, context)
+            times.append(time.process_time() - begin)
+    with tempfile.TemporaryDirectory() as cache:
+        before, os.environ["GLASSHOUSE_CACHE"] = os.environ.get("GLASSHOUSE_CACHE"), cache
+        begin = time.perf_counter()
+        module = compile_optimized(graph, "cpu", tune=False)
+        took = time.perf_counter() - begin
+        if before is None:
+            del os.environ["GLASSHOUSE_CACHE"]
+        else:
+            os.environ["GLASSHOUSE_CACHE"] = before
+    more = float(np.median(recorded) - np.median(plain))
+    print(
+        f"BERT-base, passes: {np.median(plain):.3f} s of processor time, recorded {more:+.3f} s; "
+        f"compiling takes {took:.2f} s, of which recording is {more / took:.1%}"
+    )
+    page = gh.plot_graph(module.recording(words, count=3), Path(tempfile.mkdtemp(), "bert.html"))
+    print(f"BERT-base, page: {page.stat().st_size / 1e6:.2f} MB")
+
+
+PARTS = {"limits": limits, "account": account, "recording": recording}
+
+if __name__ == "__main__":
+    for name in sys.argv[1:] or PARTS:
+        PARTS[name]()
