@@ -1,7 +1,8 @@
-"""Headers parsed in advance: made with the second program, used by g++, made again when damaged."""
+"""Headers parsed in advance: made where that pays, used by g++, made again when damaged."""
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,18 +13,21 @@ from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.cpu import parsed_headers
 from glasshouse.backend.cpu.build import build
 from glasshouse.backend.cpu.headers import headers_in
+from glasshouse.backend.cpu.parsed_headers import parse_in_advance
 from glasshouse.backend.cpu.spawn import run_program
 from glasshouse.backend.cpu.toolchain import Toolchain, toolchain
 
 
 @pytest.fixture
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolchain:
-    """The compiler, with the copies of the headers that an earlier program left in the cache."""
+    """The compiler, with the copies of the headers that earlier programs left in the cache."""
     monkeypatch.setenv("GLASSHOUSE_CACHE", str(tmp_path))
     found = toolchain()
     if "clang" in found.version:
         pytest.skip("only g++ looks for such files by itself")
     parsed_headers._parsed.cache_clear()
+    for name in ("variants", "model"):
+        (made_cache_folder() / f"{name}.so").touch()
     return replace(found, include=headers_in(made_cache_folder()))
 
 
@@ -42,7 +46,19 @@ def uses_parsed(tools: Toolchain, folder: Path) -> bool:
     return shown.stderr.startswith("!")
 
 
-def test_the_second_program_finds_them(tools: Toolchain, tmp_path: Path) -> None:
+def test_many_files_are_worth_it_and_the_few_of_a_first_model_are_not(
+    tools: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(parsed_headers, "_parsed", lambda *given: made.append(given))
+    made: list[object] = []
+    cores = os.cpu_count() or 1
+    parse_in_advance(tools, tmp_path, 2 * cores - 1)
+    assert not made
+    parse_in_advance(tools, tmp_path, 2 * cores)
+    assert made == [(tools, tmp_path)]
+
+
+def test_a_later_program_finds_them(tools: Toolchain, tmp_path: Path) -> None:
     made = tools.include / "glasshouse" / "kernels.h.gch"
     build(program("first"))
     assert made.is_dir()

@@ -23,7 +23,7 @@ from glasshouse.backend.cache_size import keep_within_limit
 from glasshouse.backend.claim import claimed
 from glasshouse.backend.cpu.batches import compile_batch, compile_text, find_objects, make_batches
 from glasshouse.backend.cpu.cache import compile_into, have
-from glasshouse.backend.cpu.headers import headers_apart, headers_folder, headers_hash, headers_in
+from glasshouse.backend.cpu.headers import headers_apart, headers_hash, headers_in
 from glasshouse.backend.cpu.parsed_headers import parse_in_advance
 from glasshouse.backend.cpu.recipe import PARTS, CpuSource, Recipe
 from glasshouse.backend.cpu.templates import build_part, part_file
@@ -63,19 +63,19 @@ def _make(
 ) -> None:
     """Compile what the cache lacks of a program, and link it; `keys` name kernels by content."""
     folder, salt = library.parent, salt_of(tools)
-    built_before = headers_folder(folder).exists()
     tools = replace(tools, include=headers_in(folder))
-    if built_before:
-        parse_in_advance(tools, folder)
     known = source.recipes if isinstance(source, CpuSource) else {}
     recipes = {name: known.get(name, Recipe()) for name in source.kernels}
     parts = list(dict.fromkeys(part for recipe in recipes.values() for part in recipe.parts))
     found = find_objects(folder, keys)
     missing = {name: text for name, text in source.kernels.items() if keys[name] not in found}
+    batches = make_batches(missing, keys, recipes)
+    new_parts = [part for part in parts if not part_file(folder, salt, part).exists()]
+    parse_in_advance(tools, folder, len(batches) + len(new_parts) + 1)
     with ThreadPoolExecutor(max(os.cpu_count() or 1, 1)) as pool:
         tasks: dict[Future[Any], str] = {}
         made: list[Future[Path]] = []
-        for batch in make_batches(missing, keys, recipes):
+        for batch in batches:
             made.append(pool.submit(compile_batch, tools, folder, batch))
             tasks[made[-1]] = batch.name
         for part in parts:

@@ -51,14 +51,14 @@ def include_apart(names: Iterable[str]) -> str:
     return "".join(f'#include "glasshouse/apart/{name}"\n' for name in dict.fromkeys(names))
 
 
-def headers_folder(cache: Path) -> Path:
+def _headers_folder(cache: Path) -> Path:
     """Where the copies are, or will be."""
     return cache / f"include-{hash_text(''.join(header_texts().values()))}"
 
 
 def headers_in(cache: Path) -> Path:
     """The folder of the copies; what is missing or was changed is written again."""
-    folder = headers_folder(cache)
+    folder = _headers_folder(cache)
     for name, text in header_texts().items():
         path = folder / name
         try:
