@@ -59,8 +59,10 @@ MAY_IMPORT: Table = {
     "numerics": frozenset({"numpy_ref", "record"}),
     "formats": frozenset({"record"}),
     "show": frozenset({"formats"}),  # whatever can be read can be shown
-    # Models by the names that commands know them by; tasks plan, measure and build.
-    "distributed": frozenset({ROOT, "frontend", "runtime"}),
+    # Models by the names that commands know them by; tasks plan, measure and build; the recordings
+    # of ranks are joined as those of files are.
+    "distributed": frozenset({ROOT, "frontend", "runtime", "show"}),
+    "serve": frozenset({"runtime"}),  # saved models, no compiler
     # gh.passes is part of the public API, and Hidet's scripts write files.
     "compat": frozenset({ROOT, "nn", "passes"}),
 }
