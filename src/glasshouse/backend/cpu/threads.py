@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+from contextlib import suppress
 
 from glasshouse.errors import ExecutionError
 from glasshouse.forking import ForkLock
@@ -16,6 +17,7 @@ from glasshouse.forking import ForkLock
 _making = ForkLock()
 # By headers and budget; None is the process's own.
 _made: dict[tuple[str, int | None], tuple[ctypes.c_void_p, ctypes.CDLL]] = {}
+_before_pinning: list[int] = []  # how many processors this process had before it was pinned
 
 
 def default_threads() -> int:
@@ -29,12 +31,40 @@ def default_threads() -> int:
             f"GLASSHOUSE_THREADS is {named!r}, and must be a number of threads",
             hint="GLASSHOUSE_THREADS=4; 0, or none, for all processors",
         )
-    ranks = os.environ.get("LOCAL_WORLD_SIZE", "1")
-    share = max(1, int(ranks)) if ranks.isdecimal() else 1
-    return int(named) or max(1, _processors() // share)
+    return int(named) or max(1, _processors() // max(1, _number("LOCAL_WORLD_SIZE", 1)))
+
+
+def pin_rank() -> None:
+    """Keep this rank, and threads that it makes from now on, to a share of the processors.
+
+    Ranks with as many threads as their shares have processors would be moved onto each other's by
+    the system now and then, and everybody waits for the slower one at the next collective. Only
+    where a launcher says which rank this is, and nobody chose processors or threads (numactl,
+    GLASSHOUSE_THREADS); GLASSHOUSE_PIN=0 leaves it out.
+    """
+    ranks, rank = _number("LOCAL_WORLD_SIZE", 1), _number("LOCAL_RANK", -1)
+    chosen = os.environ.get("GLASSHOUSE_THREADS") or os.environ.get("GLASSHOUSE_PIN") == "0"
+    if chosen or not 0 <= rank < ranks or ranks == 1 or _before_pinning:
+        return
+    if not hasattr(os, "sched_setaffinity"):
+        return
+    mine = sorted(os.sched_getaffinity(0))
+    if len(mine) != os.cpu_count() or len(mine) < ranks:
+        return
+    share = len(mine) // ranks
+    _before_pinning.append(len(mine))
+    with suppress(OSError):  # a sandbox that forbids it
+        os.sched_setaffinity(0, mine[rank * share : (rank + 1) * share])
+
+
+def _number(name: str, otherwise: int) -> int:
+    given = os.environ.get(name, "")
+    return int(given) if given.isdecimal() else otherwise
 
 
 def _processors() -> int:
+    if _before_pinning:
+        return _before_pinning[0]
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1  # macOS and Windows do not say which of them a process may use
@@ -45,6 +75,8 @@ def pool_of(library: ctypes.CDLL, headers: str, threads: int | None = None) -> c
     with _making.lock:
         if (headers, threads) not in _made:
             library.glasshouse_pool.restype = ctypes.c_void_p
+            if threads is None:
+                pin_rank()
             made = library.glasshouse_pool(threads or default_threads())
             _made[headers, threads] = ctypes.c_void_p(made), library
         return _made[headers, threads][0]
