@@ -32,7 +32,7 @@ help:
 	@echo "make test-gpu     ops, models and random graphs on the GPU of this machine, one summary"
 	@echo "make test-docs    every block of every guide, run as it stands"
 	@echo "make test-cross   saved models built by clang, and for ARM under qemu"
-	@echo "make test-distributed  training on two ranks, tasks on a Ray cluster of two nodes"
+	@echo "make test-distributed  ranks that train, tasks and services on a Ray cluster"
 	@echo "make fuzz MINUTES=10  mutated files, hostile values, random graphs, kills and forks"
 	@echo "make lint         ruff, mypy, clang-format, layers, weight of the import; no tests"
 	@echo "make lint-platforms  types of the code paths of macOS and Windows"
@@ -147,7 +147,7 @@ test-cross: $(DEV)
 # Real ranks and a real Ray cluster, both on this machine; Ray is an extra of its own.
 $(RAY): $(DEV)
 	$(say) "setup: Ray"
-	$(PIP) install -q -c constraints.txt -e '.[dev,torch,onnx,ray]'
+	$(PIP) install -q -c constraints.txt -e '.[dev,torch,onnx,serve]'
 	@touch $@
 
 test-distributed: $(RAY)

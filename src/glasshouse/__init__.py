@@ -49,6 +49,7 @@ _MODULES: dict[str, str] = {
     "ops": "glasshouse.ops",
     "optim": "glasshouse.tensor.optim",
     "passes": "glasshouse.passes",
+    "serve": "glasshouse.serve",
 }
 
 
@@ -78,6 +79,7 @@ if TYPE_CHECKING:
     from glasshouse import nn as nn
     from glasshouse import ops as ops
     from glasshouse import passes as passes
+    from glasshouse import serve as serve
     from glasshouse.tensor import optim as optim
     from glasshouse.api import compile as compile
     from glasshouse.api import load as load

@@ -45,7 +45,7 @@ def load(
     Without `verify`, weights and what no run needs are taken as they are; all else is checked.
     """
     folder = Path(folder)
-    about = _read_about(folder)
+    about = read_about(folder)
     try:
         backend = backend_named(about["library"]["target"])
         library = _checked_library(folder, about, backend)
@@ -70,7 +70,8 @@ def load(
     return module
 
 
-def _read_about(folder: Path) -> dict[str, Any]:
+def read_about(folder: Path) -> dict[str, Any]:
+    """What module.json tells, once it is known to be as it was saved."""
     path = folder / "module.json"
     try:
         about = json.loads(path.read_bytes())

@@ -1,0 +1,69 @@
+"""A saved folder as an application of Ray Serve."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from glasshouse.errors import Unsupported
+from glasshouse.runtime.load import read_about
+
+
+def deployment(
+    folder: str | os.PathLike[str],
+    *,
+    name: str | None = None,
+    threads: int = 1,
+    max_batch_size: int = 64,
+    batch_wait_timeout_s: float = 0.002,
+    **options: Any,
+) -> Any:
+    """An application that serves the model in a folder: `ray.serve.run(deployment("saved"))`.
+
+    Requests that come within `batch_wait_timeout_s` of the first are answered by one call of the
+    model, up to `max_batch_size` of them, where the model was compiled with a symbolic batch size;
+    any other model answers one at a time. Each replica has `threads` threads, and as many of its
+    node's processors. `options` are those of `ray.serve.deployment`: num_replicas,
+    autoscaling_config, health_check_period_s. All nodes must see the folder under its path.
+    """
+    try:
+        from ray import serve
+    except ImportError as error:
+        raise ray_missing(error) from None
+    path = Path(folder).resolve()
+    read_about(path)  # what is no saved model is told here, not by a replica that does not start
+    actor = {"num_cpus": threads, **options.pop("ray_actor_options", {})}
+    name = name or path.name
+    options.setdefault("max_ongoing_requests", 4 * max_batch_size)  # the next batches gather
+    from glasshouse.serve.replica import Replica
+
+    made = serve.deployment(
+        Replica,
+        name=name,
+        ray_actor_options=actor,
+        user_config={
+            "max_batch_size": max_batch_size, "batch_wait_timeout_s": batch_wait_timeout_s,
+        },
+        **options,
+    )  # fmt: skip
+    return made.bind(str(path), name, threads)
+
+
+def app(arguments: Mapping[str, str]) -> Any:
+    """For Ray's command and configuration: `serve run glasshouse.serve:app folder=saved`."""
+    given = dict(arguments)
+    if "folder" not in given:
+        raise Unsupported("which model?", hint="serve run glasshouse.serve:app folder=saved")
+    kinds = {"threads": int, "num_replicas": int, "max_batch_size": int,
+             "batch_wait_timeout_s": float}  # fmt: skip
+    options: dict[str, Any] = {k: kinds.get(k, str)(v) for k, v in given.items()}
+    return deployment(**options)
+
+
+def ray_missing(error: ImportError) -> Unsupported:
+    return Unsupported(
+        f"Ray Serve and Ray Data are not installed ({error})",
+        hint="pip install 'glasshouse[serve]'; without Ray: examples/cpp/http.cpp",
+    )
