@@ -1,110 +1,142 @@
-"""Compare compiled models with plain PyTorch over the zoo: `python -m benchmarks.zoo [NAME...]`.
+"""Compare compiled models with PyTorch over the zoo: `python -m benchmarks.zoo [WORD...]`.
 
-Processor time on one thread, both sides in turn, the median of the ratios eager over compiled:
-above 1 is faster than PyTorch. On a busy machine only ratios mean something; the load is printed.
+All systems in turns in one process a model; the median of the ratios eager over each: above 1 is
+faster than PyTorch. Processor time decides, wall time stands in the file. On a busy machine only
+ratios mean something; the load is printed. A model that fails or runs out of time counts as slower.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
+import multiprocessing
 import os
 import statistics
-import time
-from collections.abc import Callable, Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-os.environ.setdefault("GLASSHOUSE_THREADS", "1")
-
-import torch
-from benchmarks.zoo import layers  # noqa: F401  # adds its rows
-from benchmarks.zoo.models import MODELS, TRAINED
-
-import glasshouse as gh
-
-ROUNDS = 9
-LEAST = 0.02
-"""Seconds of one measurement: shorter calls are repeated."""
+BAR = 0.97
+"""A model below this part of eager's speed is listed with its longest kernels."""
 
 
-def _seconds(call: Callable[[], Any], times: int) -> float:
-    begin = time.process_time()
-    for _ in range(times):
-        call()
-    return (time.process_time() - begin) / times
-
-
-def compare(eager: Callable[[], Any], ours: Callable[[], Any]) -> tuple[float, float, float]:
-    """Seconds of both, and the median of the ratios of neighbouring measurements."""
-    times = []
-    for call in (eager, ours):
-        call()
-        times.append(max(1, round(LEAST / max(_seconds(call, 1), 1e-7))))
-    pairs = [(_seconds(eager, times[0]), _seconds(ours, times[1])) for _ in range(ROUNDS)]
-    ratio = statistics.median(a / b for a, b in pairs)
-    return min(a for a, _ in pairs), min(b for _, b in pairs), ratio
-
-
-class _Loss(torch.nn.Module):
-    def __init__(self, module: torch.nn.Module) -> None:
-        super().__init__()
-        self.module = module
-
-    def forward(self, *inputs: Any) -> torch.Tensor:
-        return self.module(*inputs).pow(2).mean()
-
-
-def _training(module: torch.nn.Module, inputs: Any) -> tuple[Callable[[], Any], Any]:
-    """A step in PyTorch, and the same step compiled."""
-    loss = _Loss(module.train())
-    optimizer = torch.optim.SGD(loss.parameters(), lr=1e-4)
-    compiled = gh.compile(gh.trace_training(loss, None, optimizer, *inputs))
-
-    def eager() -> None:
-        optimizer.zero_grad()
-        loss(*inputs).backward()
-        optimizer.step()
-
-    return eager, compiled
-
-
-def _inference(module: torch.nn.Module, inputs: Any) -> tuple[Callable[[], Any], Any]:
-    module.eval()
-    compiled = gh.compile(module, *inputs)
-
-    def eager() -> Any:
-        with torch.no_grad():
-            return module(*inputs)
-
-    return eager, compiled
-
-
-def _row(name: str) -> float:
-    torch.manual_seed(0)
-    module, inputs = MODELS[name]()
-    eager, compiled = (_training if name in TRAINED else _inference)(module, inputs)
-    a, b, ratio = compare(eager, lambda: compiled(*inputs))
-    print(f"{name:32} {a * 1e3:10.3f} {b * 1e3:10.3f} {ratio:8.2f}", flush=True)
-    return ratio
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    add = parser.add_argument
+    add("words", nargs="*", help="words that a model's name contains (any of them)")
+    add("--exact", action="store_true", help="the words are whole names")
+    add("--systems", default="eager,glasshouse", help="the first one is what others are held to")
+    add("--training", action=argparse.BooleanOptionalAction, help="only training steps, or none")
+    add("--rounds", type=int, default=7)
+    add("--threads", type=int, default=1)
+    add("--budget", type=float, default=180, help="seconds of wall time that a model may take")
+    add("--file", type=Path, help="results; those that it has are not measured again")
+    add("--list", action="store_true", help="only name the models")
+    return parser.parse_args(arguments)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print a row for each model, then how the ratios are distributed."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("names", nargs="*", help="words that a model's name contains")
-    words = parser.parse_args(arguments).names
-    torch.set_num_threads(1)
-    print(f"load {os.getloadavg()[0]:.1f}; processor time in ms, one thread")
-    print(f"{'model':32} {'eager':>10} {'ours':>10} {'ratio':>8}")
-    chosen = [n for n in MODELS if not words or any(w in n for w in words)]
-    ratios = [_row(name) for name in chosen]
-    if ratios:
-        low = sum(r < 0.97 for r in ratios)
-        mean = statistics.geometric_mean(ratios)
-        print(
-            f"{len(ratios)} models, slower by more than 3 %: {low}; least {min(ratios):.2f}, "
-            f"median {statistics.median(ratios):.2f}, geometric mean {mean:.2f}"
-        )
+    """Print a line for each model, then how the ratios are distributed."""
+    options = _options(arguments)
+    os.environ["OMP_NUM_THREADS"] = os.environ["GLASSHOUSE_THREADS"] = str(options.threads)
+    import torch
+    from benchmarks.zoo import families, layers, networks, sequences  # noqa: F401  # their rows
+    from benchmarks.zoo.models import ROWS
+
+    torch.set_num_threads(options.threads)
+    wanted = [
+        n for n, row in ROWS.items()
+        if (not options.words or any(w == n if options.exact else w in n for w in options.words))
+        and options.training in (None, row.training)
+    ]  # fmt: skip
+    if options.list:
+        print("\n".join(wanted))
+        return
+    systems = options.systems.split(",")
+    print(f"load {os.getloadavg()[0]:.1f}; processor time, threads: {options.threads}")
+    print(f"{'model':34}{systems[0] + ' ms':>10}" + "".join(f"{s:>12}" for s in systems[1:]))
+    done = _read(options.file)
+    rows = []
+    for name in wanted:
+        row = done.get(name) or _apart(name, systems, options)
+        rows.append(row)
+        if options.file and name not in done:
+            with options.file.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+        print(_line(row, systems), flush=True)
+    for system in systems[1:]:
+        _distribution(rows, system)
+
+
+def _read(file: Path | None) -> dict[str, dict[str, Any]]:
+    if file is None or not file.exists():
+        return {}
+    rows = (json.loads(line) for line in file.read_text().splitlines())
+    return {row["name"]: row for row in rows}
+
+
+def _apart(name: str, systems: Sequence[str], options: argparse.Namespace) -> dict[str, Any]:
+    """The row, measured in a process of its own that is ended when its time is over."""
+    context = multiprocessing.get_context("fork")  # what is imported is there at once
+    near, far = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(name, systems, options.rounds, far))
+    child.start()
+    far.close()
+    try:
+        found: dict[str, Any] = near.recv() if near.poll(options.budget) else _failed(name, "time")
+    except EOFError:
+        found = _failed(name, "ended by itself")
+    child.kill()
+    child.join()
+    return found
+
+
+def _child(name: str, systems: Sequence[str], rounds: int, out: Connection) -> None:
+    import transformers  # noqa: F401
+    from benchmarks.zoo.measure import measured
+
+    warnings.simplefilter("ignore")
+    try:
+        out.send(measured(name, systems, rounds))
+    except Exception as error:
+        out.send(_failed(name, repr(error)[:200]))
+
+
+def _failed(name: str, why: str) -> dict[str, Any]:
+    return {"name": name, "ms": {}, "wall": {}, "ratio": {}, "error": {"glasshouse": why}}
+
+
+def _line(row: dict[str, Any], systems: Sequence[str]) -> str:
+    first = row["ms"].get(systems[0], float("nan"))
+    return f"{row['name']:34}{first:10.3f}" + "".join(_cells(row, systems[1:]))
+
+
+def _cells(row: dict[str, Any], systems: Sequence[str]) -> Iterator[str]:
+    for system in systems:
+        ratio, error = row["ratio"].get(system), row["error"].get(system)
+        wrong = isinstance(error, float) and error > 0.05
+        yield f"{'-':>12}" if ratio is None else f"{ratio:>11.2f}{'!' if wrong else ' '}"
+    said = [row["error"].get(s) for s in systems]
+    yield "".join(f"  {s}" for s in said if isinstance(s, str))
+
+
+def _distribution(rows: Sequence[dict[str, Any]], system: str) -> None:
+    ratios = [r["ratio"][system] for r in rows if system in r["ratio"]]
+    if not ratios:
+        return
+    quarters = statistics.quantiles(ratios, n=4) if len(ratios) > 1 else ratios * 3
+    print(
+        f"\n{system}: {len(ratios)} of {len(rows)} models, median {statistics.median(ratios):.2f} "
+        f"(middle half {quarters[0]:.2f} to {quarters[2]:.2f}), geometric mean "
+        f"{statistics.geometric_mean(ratios):.2f}, below {BAR}: {sum(r < BAR for r in ratios)}"
+    )
+    for row in sorted(rows, key=lambda r: float(r["ratio"].get(system, 0))):
+        ratio = row["ratio"].get(system, 0.0)
+        if ratio < BAR:
+            longest = ", ".join(f"{n} {ms}" for ms, n in row.get("kernels", []))
+            print(f"  {ratio:5.2f}  {row['name']:34}{longest}")
 
 
 if __name__ == "__main__":

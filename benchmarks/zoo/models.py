@@ -1,4 +1,4 @@
-"""Models of the zoo: functions that give a module and its inputs, written as people write them.
+"""Small models of the zoo, and its registry: functions that give a module and its inputs.
 
 Sizes are such that a call of plain PyTorch takes 1 to 100 ms on one core.
 """
@@ -6,32 +6,85 @@ Sizes are such that a call of plain PyTorch takes 1 to 100 ms on one core.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import nn
 
 Case = tuple[nn.Module, tuple[Any, ...]]
-MODELS: dict[str, Callable[[], Case]] = {}
-TRAINED: set[str] = set()
-"""Models of which a training step is measured: the mean of squares of what they give, and SGD."""
 
 
-def model(name: str, training: bool = False) -> Callable[[Callable[[], Case]], Callable[[], Case]]:
-    """Give a function a row of the table."""
+@dataclass(frozen=True)
+class Row:
+    """A line of the table. Of a training row, a step is measured: the mean of squares, and SGD."""
 
-    def add(function: Callable[[], Case]) -> Callable[[], Case]:
-        MODELS[name] = function
-        if training:
-            TRAINED.add(name)
+    name: str
+    make: Callable[..., Case]
+    training: bool = False
+    dtype: torch.dtype = torch.float32
+    batch: int | None = None
+
+    def case(self) -> Case:
+        """The model and its inputs, always the same ones."""
+        torch.manual_seed(0)
+        module, inputs = self.make() if self.batch is None else self.make(self.batch)
+        if self.dtype is torch.float32:
+            return module, inputs
+        cast = [x.to(self.dtype) if x.is_floating_point() else x for x in inputs]
+        return module.to(self.dtype), tuple(cast)
+
+
+ROWS: dict[str, Row] = {}
+
+
+def model(
+    name: str, training: bool = False, trained: bool = False
+) -> Callable[[Callable[..., Case]], Callable[..., Case]]:
+    """Give a function a row of the table, and where `trained`, one of its training step."""
+
+    def add(function: Callable[..., Case]) -> Callable[..., Case]:
+        _add(Row(name, function, training))
+        if trained:
+            _add(Row(f"{name}, training", function, True))
         return function
 
     return add
 
 
+def vary(name: str) -> None:
+    """Rows of a model for other batches and element types; its maker takes a batch."""
+    plain = ROWS[name]
+    for batch in (1, 32):
+        _add(replace(plain, name=f"{name}, batch {batch}", batch=batch))
+    for dtype in (torch.bfloat16, torch.float16, torch.float64):
+        _add(replace(plain, name=f"{name}, {str(dtype)[6:]}", dtype=dtype))
+
+
+def _add(row: Row) -> None:
+    assert row.name not in ROWS, row.name
+    ROWS[row.name] = row
+
+
 def _mlp(dtype: torch.dtype) -> Case:
     layers = [nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 512), nn.Tanh(), nn.Linear(512, 64)]
     return nn.Sequential(*layers).to(dtype), (torch.randn(64, 256).to(dtype),)
+
+
+@model("mlp", trained=True)
+def mlp(batch: int = 256) -> Case:
+    return _mlp(torch.float32)[0], (torch.randn(batch, 256),)
+
+
+@model("two tiny layers", trained=True)
+def tiny(batch: int = 1) -> Case:
+    return nn.Sequential(nn.Linear(16, 32), nn.ReLU(), nn.Linear(32, 4)), (torch.randn(batch, 16),)
+
+
+@model("mlp, one sample")
+def wide(batch: int = 1) -> Case:
+    layers = [nn.Linear(1024, 2816), nn.GELU(), nn.Linear(2816, 1024)]
+    return nn.Sequential(*layers), (torch.randn(batch, 1024),)
 
 
 @model("mlp float64")

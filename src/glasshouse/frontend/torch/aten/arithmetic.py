@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import (
     Spelling,
     apply,
@@ -18,7 +17,7 @@ from glasshouse.frontend.torch.aten.registry import (
 from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.frontend.torch.dtypes import is_integral
 from glasshouse.ir.dtype import Category, bool_, float32, float64, int64
-from glasshouse.ops.composite import lerp as lerp_
+from glasshouse.ops import composite
 from glasshouse.ops.composite.division import trunc_divide, trunc_remainder
 from glasshouse.ops.control import body_of, while_loop
 from glasshouse.ops.create import full_near
@@ -94,13 +93,19 @@ def mul(x: Any, y: Any) -> Any:
     if isinstance(x, Complex) or isinstance(y, Complex):
         wide, factor = (x, y) if isinstance(x, Complex) else (y, x)
         if isinstance(factor, complex):
-            raise Unsupported("a complex tensor times a complex number")
-        return joined(*[apply("multiply", *common(p, factor)) for p in wide.parts()])
+            (a, b), (c, d) = wide.parts(), (factor.real, factor.imag)
+            return joined(a * c - b * d, a * d + b * c)
+        if is_handle(factor):
+            factor = composite.unsqueeze(factor, -1)
+        return Complex(apply("multiply", *common(wide.pairs, factor)))
     return apply("multiply", *common(x, y))
 
 
 @aten("div", "divide", "true_divide")
 def div(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
+    if isinstance(x, Complex) and not isinstance(y, (Complex, complex)) and rounding_mode is None:
+        y = composite.unsqueeze(y, -1) if is_handle(y) else y
+        return Complex(apply("divide", *common(x.pairs, y)))
     if rounding_mode is None:
         return apply("divide", *common(x, y, to_float=True))
     x, y = common(x, y)
@@ -154,7 +159,7 @@ def addcdiv(x: Any, a: Any, b: Any, value: Any = 1) -> Any:
 
 @aten("lerp")
 def lerp(x: Any, end: Any, weight: Any) -> Any:
-    return lerp_(*common(x, end, weight))
+    return composite.lerp(*common(x, end, weight))
 
 
 @aten("neg", "negative")

@@ -6,7 +6,11 @@ import math
 from typing import Any
 
 from glasshouse.errors import Unsupported
+from glasshouse.frontend.torch.aten.arithmetic import add, mul
+from glasshouse.frontend.torch.aten.complex_products import complex_einsum, complex_matmul
+from glasshouse.frontend.torch.aten.functions import conj
 from glasshouse.frontend.torch.aten.registry import apply, aten, common, is_static
+from glasshouse.frontend.torch.complex import Complex
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import int64
 from glasshouse.ops import composite
@@ -23,16 +27,32 @@ _HALVINGS = 12
 def _times(factor: Any, x: Any) -> Any:
     if factor == 1:
         return x
+    if isinstance(x, Complex):
+        return mul(x, factor)
     return x * (float(factor) if x.dtype.is_float else int(factor))
 
 
 def matmul(x: Any, y: Any) -> Any:
     """Whole numbers of few bits wrap as they are summed, in PyTorch as here."""
+    if isinstance(x, Complex) or isinstance(y, Complex):
+        return complex_matmul(x, y)
     return x.apply("matmul", y)
 
 
-aten("matmul", "mm", "bmm", "mv", "dot", "inner.default", "linalg_matmul", "vdot")(matmul)
-aten("linear")(composite.linear)
+aten("matmul", "mm", "bmm", "mv", "dot", "inner.default", "linalg_matmul")(matmul)
+
+
+@aten("vdot")
+def vdot(x: Any, y: Any) -> Any:
+    return matmul(conj(x), y)
+
+
+@aten("linear")
+def linear(x: Any, weight: Any, bias: Any = None) -> Any:
+    if not isinstance(x, Complex) and not isinstance(weight, Complex):
+        return composite.linear(x, weight, bias)
+    out = complex_einsum("...i,oi->...o", [x, weight])
+    return out if bias is None else add(out, bias)
 
 
 @aten("inner")
@@ -48,7 +68,7 @@ def inner(x: Any, y: Any) -> Any:
 
 def _added(c: Any, product: Any, beta: Any, alpha: Any) -> Any:
     product = _times(alpha, product)
-    return product if beta == 0 else _times(beta, c) + product
+    return product if beta == 0 else add(_times(beta, c), product)
 
 
 @aten("addmm", "baddbmm", "addmv")
@@ -81,6 +101,8 @@ aten("outer", "ger")(composite.outer)
 
 @aten("einsum")
 def einsum(equation: str, tensors: Any, path: Any = None) -> Any:
+    if any(isinstance(t, Complex) for t in tensors):
+        return complex_einsum(equation, list(tensors))
     return composite.einsum(equation, *tensors)
 
 
