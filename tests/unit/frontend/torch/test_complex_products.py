@@ -46,6 +46,10 @@ _add("linear", torch.nn.functional.linear, (2, 3, 4), (5, 4), (5,))
 _add("addmm", lambda c, x, y: torch.addmm(c, x, y, beta=2, alpha=3), (2, 4), (2, 3), (3, 4))
 _add("by a number", lambda x: x * (2 - 3j), (2, 3))
 _add("by real numbers", lambda x, y: x * y, (2, 3), "3")
+_add("slices", lambda x: x[1:, ..., ::2], (2, 3, 5))
+_add("borders", lambda x: torch.nn.functional.pad(x, (1, 2, 0, 1)), (2, 3))
+_add("turned", lambda x: x.permute(2, 0, 1).transpose(-1, 0), (2, 3, 5))
+_add("mean", lambda x: x.mean((0, -1), keepdim=True), (2, 3, 5))
 _add("divided", lambda x, y: x / y / 2.5, (2, 3), "2,1")
 
 

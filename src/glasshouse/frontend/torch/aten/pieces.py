@@ -6,7 +6,7 @@ from typing import Any
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import aten, common, is_static
-from glasshouse.frontend.torch.aten.shape import over_parts
+from glasshouse.frontend.torch.aten.shape import over_pairs, over_parts
 from glasshouse.frontend.torch.complex import Complex
 from glasshouse.ir.dim import SymDim, floor_div
 from glasshouse.ops import composite
@@ -111,13 +111,10 @@ def unbind(x: Any, dim: int = 0) -> Any:
 
 @aten("slice", "slice_copy")
 def slice_(x: Any, dim: int = 0, start: Any = None, end: Any = None, step: int = 1) -> Any:
-    def one(part: Any) -> Any:
-        at = axis_of(dim, part.ndim)
-        last = None if isinstance(end, int) and end >= 2**62 else end
-        entry = slice(0 if start is None else start, last, step)
-        return composite.getitem(part, (*[slice(None)] * at, entry))
-
-    return over_parts(one)(x)
+    at = axis_of(dim, x.ndim)
+    last = None if isinstance(end, int) and end >= 2**62 else end
+    entry = slice(0 if start is None else start, last, step)
+    return over_pairs(lambda y: composite.getitem(y, (*[slice(None)] * at, entry)), x)
 
 
 @aten("select", "select_copy")
@@ -188,6 +185,8 @@ def diagonal_scatter(x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2: 
 # ---------------------------------------------------------------------------------------- borders
 @aten("constant_pad_nd")
 def constant_pad(x: Any, pad: Any, value: Any = 0) -> Any:
+    if isinstance(x, Complex) and value == 0:
+        return Complex(composite.pad_last(x.pairs, [0, 0, *pad], "constant", 0.0))
     return over_parts(composite.pad_last)(x, list(pad), "constant", value)
 
 

@@ -14,6 +14,7 @@ from glasshouse.frontend.torch.aten.registry import (
     is_static,
     scalar,
 )
+from glasshouse.frontend.torch.complex import Complex
 from glasshouse.frontend.torch.dtypes import default_float, is_integral
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import DType, bfloat16, bool_, float16, float32, int64
@@ -29,12 +30,23 @@ def _axes(x: Any, dim: Any) -> list[int] | None:
 
 @aten("sum")
 def total(x: Any, dim: Any = None, keepdim: bool = False, dtype: DType | None = None) -> Any:
+    if isinstance(x, Complex):
+        return _of_pairs("sum", x, dim, keepdim, dtype)
     kind = dtype or (int64 if is_integral(x.dtype) else x.dtype)
     return x.cast(kind).apply("sum", axes=_axes(x, dim), keepdims=keepdim)
 
 
+def _of_pairs(op: str, x: Complex, dim: Any, keepdim: bool, dtype: Any) -> Complex:
+    if dtype is not None:
+        raise Unsupported(f"a {op} of complex numbers in another type")
+    axes = axes_of(axes_or_none(dim), x.ndim)
+    return Complex(x.pairs.apply(op, axes=list(axes), keepdims=keepdim) if axes else x.pairs)
+
+
 @aten("mean")
 def mean(x: Any, dim: Any = None, keepdim: bool = False, dtype: DType | None = None) -> Any:
+    if isinstance(x, Complex):
+        return _of_pairs("mean", x, dim, keepdim, dtype)
     return (x if dtype is None else x.cast(dtype)).apply(
         "mean", axes=_axes(x, dim), keepdims=keepdim
     )

@@ -17,6 +17,11 @@ from glasshouse.ops.shape import expanded, permuted, reshaped
 from glasshouse.ops.shapes import axis_of
 
 
+def over_pairs(change: Callable[[Any], Any], x: Any) -> Any:
+    """A change of leading axes alone leaves the pairs of a complex tensor together."""
+    return Complex(change(x.pairs)) if isinstance(x, Complex) else change(x)
+
+
 def over_parts(spelling: Callable[..., Any]) -> Callable[..., Any]:
     """A change of shape of a complex tensor is one of both of its parts."""
 
@@ -60,14 +65,18 @@ def view_dtype(x: Any, dtype: DType) -> Any:
 aten("view_as", "reshape_as")(lambda x, other: reshaped(x, other.shape))
 
 
-@_view("permute", "permute_copy")
+@aten("permute", "permute_copy")
 def permute(x: Any, dims: Any) -> Any:
-    return permuted(x, [axis_of(d, x.ndim) for d in dims])
+    axes = [axis_of(d, x.ndim) for d in dims]
+    return over_pairs(lambda y: permuted(y, [*axes, *range(len(axes), y.ndim)]), x)
 
 
-@_view("transpose", "transpose_copy", "swapaxes", "swapdims")
+@aten("transpose", "transpose_copy", "swapaxes", "swapdims")
 def transpose(x: Any, a: int, b: int) -> Any:
-    return composite.transpose(x, a, b) if x.ndim else x
+    if not x.ndim:
+        return x
+    first, second = axis_of(a, x.ndim), axis_of(b, x.ndim)
+    return over_pairs(lambda y: composite.transpose(y, first, second), x)
 
 
 @_view("t", "t_copy")
