@@ -108,7 +108,7 @@ def only_user(graph: Graph, value: Value) -> Node | None:
 
 
 def product_of(value: Value, most: int = 6) -> tuple[list[Value], float, list[Node]]:
-    """A tree of multiplications flattened: (factors, product of the numbers, nodes of the tree)."""
+    """A tree of products and negations flattened: (factors, product of the numbers, nodes)."""
     factors: list[Value] = []
     number = 1.0
     nodes: list[Node] = []
@@ -121,6 +121,10 @@ def product_of(value: Value, most: int = 6) -> tuple[list[Value], float, list[No
         elif current.node.op.name == "multiply" and len(nodes) < most:
             nodes.append(current.node)
             pending += reversed(current.node.inputs)
+        elif current.node.op.name == "negative" and len(nodes) < most:
+            number = -number
+            nodes.append(current.node)
+            pending.append(current.node.inputs[0])
         else:
             factors.append(current)
     return factors, number, nodes

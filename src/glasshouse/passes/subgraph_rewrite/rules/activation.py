@@ -47,6 +47,22 @@ def recognise_gelu_tanh(node: Node, rw: Rewriter) -> Match | None:
     return _gelu(node, rw, "tanh", "tanh")
 
 
+@rule("multiply", why="x * sigmoid(2 z) is x * (1 + tanh(z)) / 2: the tanh form of GELU")
+def recognise_gelu_sigmoid(node: Node, rw: Rewriter) -> Match | None:
+    found = either(node, "sigmoid")
+    if not found or found[1].type != node.output.type:
+        return None
+    sigmoid, x = found
+    matched = _tanh_argument(sigmoid, x, 2.0)
+    if matched is None:
+        return None
+    return Match(
+        lambda: rw.expr(x).apply("gelu", approximate="tanh"),
+        matched=[sigmoid, *matched],
+        closed=True,
+    )
+
+
 @rule("multiply", "divide", why="x * clip(x + 3, 0, 6) / 6 is the hard swish of x")
 def recognise_hardswish(node: Node, rw: Rewriter) -> Match | None:
     if node.op.name == "divide":
@@ -73,8 +89,9 @@ def _gelu(node: Node, rw: Rewriter, inner_op: str, form: str) -> Match | None:
         found = _one_plus_scaled(term)
         if not found or found[0].node.op.name != inner_op or x.type != node.output.type:
             continue
-        inner, weight, plus = found
-        matched = _erf_argument(inner.node, x) if form == "none" else _tanh_argument(inner.node, x)
+        inner, weight, plus, sign = found
+        look = _erf_argument if form == "none" else _tanh_argument
+        matched = look(inner.node, x, sign)
         if matched is None or abs(number * weight - 0.5) > 1e-5:
             continue
         return Match(
@@ -85,16 +102,17 @@ def _gelu(node: Node, rw: Rewriter, inner_op: str, form: str) -> Match | None:
     return None
 
 
-def _erf_argument(erf: Node, x: Value) -> list[Node] | None:
+def _erf_argument(erf: Node, x: Value, times: float = 1.0) -> list[Node] | None:
+    """The nodes of `times` * x / sqrt(2)."""
     factors, number, nodes = product_of(erf.inputs[0])
-    if len(factors) == 1 and factors[0] is x and abs(number - math.sqrt(0.5)) < 1e-5:
+    if len(factors) == 1 and factors[0] is x and abs(number - times * math.sqrt(0.5)) < 1e-5:
         return nodes
     return None
 
 
-def _tanh_argument(tanh: Node, x: Value) -> list[Node] | None:
-    """scale * (x + cubic * x^3), with the products in any order, or multiplied out."""
-    scale, cubic = math.sqrt(2 / math.pi), 0.044715
+def _tanh_argument(tanh: Node, x: Value, times: float = 1.0) -> list[Node] | None:
+    """The nodes of `times` * scale * (x + cubic * x^3), in any order, or multiplied out."""
+    scale, cubic = times * math.sqrt(2 / math.pi), 0.044715
     factors, number, nodes = product_of(tanh.inputs[0])
     if len(factors) == 1:
         found = _x_and_cube(factors[0], x)
@@ -146,15 +164,21 @@ def _one_plus(value: Value) -> tuple[Value, Node] | None:
     return (found[0], add) if add and found and _near(found[1], 1.0) else None
 
 
-def _one_plus_scaled(value: Value) -> tuple[Value, float, list[Node]] | None:
-    """(v, w, nodes) for w * (v + 1), also written w * v + w."""
-    add = made_by(value, "add")
+def _one_plus_scaled(value: Value) -> tuple[Value, float, list[Node], float] | None:
+    """(v, w, nodes, sign) for w * (1 + sign * v), also written w + w * sign * v; v is odd, so that
+    the sign may stand in its argument."""
+    add = made_by(value, "add", "subtract")
     found = with_scalar(add) if add else None
     if not add or not found:
         return None
-    factors, number, nodes = product_of(found[0])
-    if len(factors) == 1 and _near(number, found[1]) and number:
-        return factors[0], number, [add, *nodes]
+    other, weight = found
+    factors, number, nodes = product_of(other)
+    if add.op.name == "subtract":
+        if other is add.inputs[0]:
+            return None  # minus a number: it is a sum soon
+        number = -number
+    if len(factors) == 1 and _near(abs(number), abs(weight)) and number:
+        return factors[0], weight, [add, *nodes], 1.0 if number * weight > 0 else -1.0
     return None
 
 

@@ -44,7 +44,7 @@ def recognise_attention(node: Node, rw: Rewriter) -> Match | None:
     if softmax.attrs["axis"] not in (-1, softmax.output.type.rank - 1):
         return None
     scores = _scores(softmax.inputs[0], rw)
-    if scores is None or scores.product.attrs["transpose_x"]:
+    if scores is None:
         return None
     q, second = scores.product.inputs
     third = node.inputs[1]
@@ -52,11 +52,12 @@ def recognise_attention(node: Node, rw: Rewriter) -> Match | None:
         return None
 
     def build() -> Expr:
+        first = _swapped(rw, q) if scores.product.attrs["transpose_x"] else rw.expr(q)
         k = rw.expr(second) if scores.product.attrs["transpose_y"] else _swapped(rw, second)
         v = _swapped(rw, third) if node.attrs["transpose_y"] else rw.expr(third)
-        mask = _mask(rw, scores, q)
+        mask = _mask(rw, scores)
         operands = [k, v] if mask is None else [k, v, mask]
-        out: Expr = rw.expr(q).apply(
+        out: Expr = first.apply(
             "attention", *operands, causal=scores.causal, scale=scores.scale, fill=scores.fill
         )
         return out
@@ -225,7 +226,7 @@ def _is_causal_sum(mask: Value, scores: Value) -> bool:
     return bool(np.all(square[below] == 0) and _is_low(highest, scores))
 
 
-def _mask(rw: Rewriter, scores: _Scores, q: Value) -> Expr | None:
+def _mask(rw: Rewriter, scores: _Scores) -> Expr | None:
     total: Expr | None = None
     for value, factor in scores.added:
         term = rw.expr(value) if factor == 1.0 else rw.expr(value) * factor

@@ -8,7 +8,7 @@ from glasshouse.ir.op import Kind
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.ir.types import Shape
 from glasshouse.ops.shapes import axes_of, broadcast_shapes
-from glasshouse.passes.patterns import made_by
+from glasshouse.passes.patterns import array_of, made_by, scalar_of
 from glasshouse.passes.subgraph_rewrite.rule import Match, rule
 
 
@@ -80,6 +80,33 @@ def elementwise_of_full(node: Node, rw: Rewriter) -> Match | None:
         return out
 
     return Match(build, matched=matched)
+
+
+@rule("where", why="a branch that is one number throughout is that number")
+def where_of_filled(node: Node, rw: Rewriter) -> Match | None:
+    for i in (1, 2):
+        number = None if scalar_of(node.inputs[i]) is not None else _filled(node.inputs[i])
+        shapes = [v.type.shape for j, v in enumerate(node.inputs) if j != i]
+        if number is None or broadcast_shapes(shapes) != node.output.type.shape:
+            continue
+
+        def build(i: int = i, number: float = number) -> Expr:
+            operands = [rw.expr(v) for v in node.inputs]
+            operands[i] = rw.expr(rw.constant(number, node.inputs[i].type.dtype))
+            out: Expr = operands[0].apply("where", *operands[1:])
+            return out
+
+        return Match(build)
+    return None
+
+
+def _filled(value: Value) -> float | None:
+    """The number that all elements of a constant are; not of weights, which are large."""
+    data = array_of(value)
+    if data is None or not 0 < data.size <= 1 << 16 or not value.type.dtype.is_float:
+        return None
+    first = float(data.flat[0])
+    return first if first == float(data.flat[-1]) and bool((data == first).all()) else None
 
 
 @rule("sum", "mean", "max", "min", "prod", why="the axes have one element each")

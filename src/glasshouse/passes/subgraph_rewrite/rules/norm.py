@@ -6,6 +6,8 @@ becomes its weight, and a sum with one its bias.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from glasshouse.ir.dim import product
@@ -44,7 +46,7 @@ def recognise_mean(node: Node, rw: Rewriter) -> Match | None:
 
 @rule("multiply", "divide", why="centred and divided by its standard deviation: a layer norm")
 def recognise_layer_norm(node: Node, rw: Rewriter) -> Match | None:
-    for centred, root, nodes in _normalised(node):
+    for centred, root, nodes, weight in _normalised(node):
         minus = made_by(centred, "subtract")
         mean = made_by(minus.inputs[1], "mean") if minus else None
         if not minus or not mean or mean.inputs[0] is not minus.inputs[0]:
@@ -55,9 +57,7 @@ def recognise_layer_norm(node: Node, rw: Rewriter) -> Match | None:
         if axes and spread:
             eps, matched = spread
             return Match(
-                lambda x=x, axes=axes, eps=eps: rw.expr(x).apply(  # type: ignore[misc] # bound now
-                    "layer_norm", axis=axes[0], eps=eps
-                ),
+                _norm(rw, "layer_norm", x, axes[0], eps, weight),
                 matched=[*nodes, minus, mean, *matched],
                 closed=True,
             )
@@ -66,7 +66,7 @@ def recognise_layer_norm(node: Node, rw: Rewriter) -> Match | None:
 
 @rule("multiply", "divide", why="divided by the root of its mean square: an RMS norm")
 def recognise_rms_norm(node: Node, rw: Rewriter) -> Match | None:
-    for x, root, nodes in _normalised(node):
+    for x, root, nodes, weight in _normalised(node):
         inner = _plus_eps(root)
         mean = made_by(inner[0], "mean") if inner else None
         square = _square(mean.inputs[0]) if mean else None
@@ -74,9 +74,7 @@ def recognise_rms_norm(node: Node, rw: Rewriter) -> Match | None:
         if inner and mean and square and square[0] is x and axes:
             eps = inner[1]
             return Match(
-                lambda x=x, axes=axes, eps=eps: rw.expr(x).apply(  # type: ignore[misc] # bound now
-                    "rms_norm", axis=axes[0], eps=eps
-                ),
+                _norm(rw, "rms_norm", x, axes[0], eps, weight),
                 matched=[*nodes, *inner[2], mean, square[1]],
                 closed=True,
             )
@@ -125,18 +123,42 @@ def norm_bias(node: Node, rw: Rewriter) -> Match | None:
 
 
 # ------------------------------------------------------------------------------------------ pieces
-def _normalised(node: Node) -> list[tuple[Value, Value, list[Node]]]:
-    """What `a / sqrt(b)` and `a * rsqrt(b)` say: (a, b, nodes between), for each way to read it."""
+_Reading = tuple[Value, Value, list[Node], Value | None]
+
+
+def _normalised(node: Node) -> list[_Reading]:
+    """What `a / sqrt(b)` and `a * rsqrt(b)` say: (a, b, nodes between, None), for each way to read
+    it; where a is itself a product, with one factor as a and the other in the place of None."""
     left, right = node.inputs
-    if node.op.name == "divide":
-        root = made_by(right, "sqrt")
-        return [(left, root.inputs[0], [root])] if root else []
-    out = []
-    for a, b in ((left, right), (right, left)):
-        root = made_by(b, "rsqrt")
-        if root:
-            out.append((a, root.inputs[0], [root]))
+    out: list[_Reading] = []
+    sides = ((left, right),) if node.op.name == "divide" else ((left, right), (right, left))
+    for a, b in sides:
+        root = made_by(b, "sqrt" if node.op.name == "divide" else "rsqrt")
+        if not root:
+            continue
+        out.append((a, root.inputs[0], [root], None))
+        times = made_by(a, "multiply")
+        for x, weight in _both_ways(times) if times else ():
+            if times and x.type == node.output.type:
+                out.append((x, root.inputs[0], [root, times], weight))
     return out
+
+
+def _both_ways(node: Node) -> tuple[tuple[Value, Value], ...]:
+    left, right = node.inputs
+    return (left, right), (right, left)
+
+
+def _norm(
+    rw: Rewriter, op: str, x: Value, axis: int, eps: float, weight: Value | None
+) -> Callable[[], Expr]:
+    """Builds a norm, times what its operand was multiplied with."""
+
+    def build() -> Expr:
+        out: Expr = rw.expr(x).apply(op, axis=axis, eps=eps)
+        return out if weight is None else out * rw.expr(weight)
+
+    return build
 
 
 def _plus_eps(value: Value) -> tuple[Value, float, list[Node]] | None:

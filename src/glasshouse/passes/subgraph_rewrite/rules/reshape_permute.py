@@ -123,6 +123,52 @@ def matmul_of_transposed(node: Node, rw: Rewriter) -> Match | None:
     )
 
 
+@rule("permute", why="a product transposed is the product of its operands transposed, swapped")
+def permute_of_matmul(node: Node, rw: Rewriter) -> Match | None:
+    """Not of weights: as the second operand they are prepared once."""
+    inner = made_by(node.inputs[0], "matmul")
+    rank = node.output.type.rank
+    if not inner or order_of(node) != (*range(rank - 2), rank - 1, rank - 2):
+        return None
+    x, y = inner.inputs
+    if not single_use(rw.graph, inner.output) or not x.type.rank == y.type.rank == rank:
+        return None
+    if is_constant(x) or is_constant(y):
+        return None
+    flags = {
+        "transpose_x": not inner.attrs["transpose_y"],
+        "transpose_y": not inner.attrs["transpose_x"],
+    }
+    return Match(lambda: rw.expr(y).apply("matmul", rw.expr(x), **flags), matched=[inner])
+
+
+@rule("reshape", why="each matrix is multiplied alone, however they are counted")
+def reshape_of_matmul(node: Node, rw: Rewriter) -> Match | None:
+    """Where an operand was counted that way before: heads that were joined with the batch."""
+    inner = made_by(node.inputs[0], "matmul")
+    shape = node.output.type.shape
+    if not inner or len(shape) < 3 or shape[-2:] != inner.output.type.shape[-2:]:
+        return None
+    lead = inner.output.type.shape[:-2]
+    if any(v.type.shape[:-2] != lead for v in inner.inputs):
+        return None
+    wanted = [(*shape[:-2], *v.type.shape[-2:]) for v in inner.inputs]
+    sources = [made_by(v, "reshape") for v in inner.inputs]
+    if not single_use(rw.graph, inner.output) or not any(
+        s and s.inputs[0].type.shape == w for s, w in zip(sources, wanted, strict=True)
+    ):
+        return None
+    return Match(
+        lambda: (
+            rw.expr(inner.inputs[0])
+            .apply("reshape", shape=wanted[0])
+            .apply("matmul", rw.expr(inner.inputs[1]).apply("reshape", shape=wanted[1]),
+                   **inner.attrs)
+        ),
+        matched=[inner],
+    )  # fmt: skip
+
+
 # ------------------------------------------------------------------ constants move towards weights
 @rule("add", "multiply", why="next to the weights the constant can be folded into them")
 def constant_before_view(node: Node, rw: Rewriter) -> Match | None:
