@@ -3,7 +3,8 @@ shared among threads.
 
 Vectors run over the innermost loop of the nest and over the innermost loops of its folds; or over
 that of the nest alone, where each lane folds elements of its own; or over those of the folds alone;
-or nowhere. What is best is tried first, and what has no vector form decides.
+or nowhere. What is best is tried first, and what has no vector form decides. Where elements do not
+lie side by side but much is computed with them, their lanes are filled one by one.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from collections.abc import Iterable
 
 from glasshouse.ir.dim import Dim, bounds, product
 from glasshouse.ir.op import REGISTRY, Kind
-from glasshouse.lower.kernel.expr import Apply, Load, Number, Var
-from glasshouse.lower.kernel.index import Index, Loop
+from glasshouse.lower.kernel.expr import Apply, Choose, Load, Number, Var
+from glasshouse.lower.kernel.index import Checked, Index, Loop
 from glasshouse.lower.kernel.queries import depends
 from glasshouse.lower.kernel.statement import Fold, Let, Role, Store
 from glasshouse.lower.nest import Nest
@@ -22,6 +23,10 @@ from glasshouse.lower.target import Target
 SHORT = 16
 """Turns of an outermost loop that are too few to be shared evenly."""
 
+MUCH = 12
+"""Operations on an element (one exponential) from which vectors pay whose lanes are filled one by
+one: a gate of tanh and sigmoid over channels that lie apart took 34 ns an element, and takes 5."""
+
 
 def assign(nest: Nest, target: Target) -> tuple[list[Role], Role]:
     """The roles of the nest's loops, outermost first, and that of its folds' innermost loops."""
@@ -29,7 +34,10 @@ def assign(nest: Nest, target: Target) -> tuple[list[Role], Role]:
     _share(nest, target, roles)
     of_folds = Role.SERIAL
     folds = nest.folds
-    one_by_one = bool(nest.loops) and nest_has_vectors(nest, target)
+    one_by_one = bool(nest.loops) and (
+        nest_has_vectors(nest, target)
+        or (_computes_much(nest) and nest_has_vectors(nest, target, by_lanes=True))
+    )
     if folds and all(_fold_has_vectors(f, f.loops[-1:], target) for f in folds):
         of_folds = Role.VECTOR
         one_by_one = one_by_one and not any(isinstance(s, Fold) for s in nest.depth[-1])
@@ -40,10 +48,17 @@ def assign(nest: Nest, target: Target) -> tuple[list[Role], Role]:
     return roles, of_folds
 
 
-def nest_has_vectors(nest: Nest, target: Target) -> bool:
-    """Whether the innermost statements, folds not counted, can compute neighbours side by side."""
+def nest_has_vectors(nest: Nest, target: Target, by_lanes: bool = False) -> bool:
+    """Whether the innermost statements, folds not counted, can compute neighbours side by side;
+    `by_lanes`: also where elements have to be brought together one by one."""
     plain = [s for s in nest.depth[-1] if not isinstance(s, Fold)]
-    return _have_vectors(plain, nest.loops[-1], target)
+    return _have_vectors(plain, nest.loops[-1], target, by_lanes)
+
+
+def _computes_much(nest: Nest) -> bool:
+    values = [s.value for s in nest.depth[-1] if isinstance(s, Let)]
+    ops = [REGISTRY[v.op] for v in values if isinstance(v, Apply)]
+    return sum(op.traits.cost or 1.0 for op in ops) >= MUCH
 
 
 def _share(nest: Nest, target: Target, roles: list[Role]) -> None:
@@ -89,26 +104,32 @@ def _fold_has_vectors(fold: Fold, along: Iterable[Loop], target: Target) -> bool
     return all(_have_vectors(fold.body, loop, target) for loop in along)
 
 
-def _have_vectors(statements: Iterable[Let | Store], loop: Loop, target: Target) -> bool:
+def _have_vectors(
+    statements: Iterable[Let | Store], loop: Loop, target: Target, by_lanes: bool = False
+) -> bool:
     made_here: dict[str, Let] = {}
     for s in statements:
         if isinstance(s, Store):
             if _step(s.index, loop) != 1 or not _keeps_bytes(s, made_here, target):
                 return False
-        elif not _has_vector_form(s, loop, target):
+        elif not _has_vector_form(s, loop, target, by_lanes):
             return False
         else:
             made_here[s.name] = s
     return True
 
 
-def _has_vector_form(let: Let, loop: Loop, target: Target) -> bool:
+def _has_vector_form(let: Let, loop: Loop, target: Target, by_lanes: bool) -> bool:
     vectors = target.vectors
     if let.dtype not in vectors.elements:
         return False
     value = let.value
     if isinstance(value, Load):
-        return _step(value.index, loop) is not None
+        if any(isinstance(a, Checked) for a in value.index.atoms()):
+            return False  # an index from data, which is no vector
+        return by_lanes or _step(value.index, loop) is not None
+    if isinstance(value, Choose):
+        return by_lanes and all(isinstance(v, (Number, Var)) for v in (value.then, value.otherwise))
     if isinstance(value, Apply):
         return _op_has_vectors(value, target)
     return isinstance(value, (Number, Var))

@@ -1,6 +1,7 @@
 """Renders what one element is: loads, numbers, ops and choices, for single elements and vectors.
 
-A vector holds neighbours along one loop; `t` tells how many lanes of the last one count.
+A vector holds neighbours along one loop; `t` tells how many lanes of the last one count. Elements
+that do not lie side by side are brought together in memory first, one lane after the other.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ class Elements:
         match s:
             case Let():
                 types = COMPUTE_TYPE if self.along is None else VECTOR_TYPE
-                out.add(f"const {types[s.dtype]} {s.name} = {self.value(s.value)};", s.ops)
+                value = self._by_lanes(out, s) or self.value(s.value)
+                out.add(f"const {types[s.dtype]} {s.name} = {value};", s.ops)
             case Store():
                 out.add(self._store(s), s.ops)
             case Parts():
@@ -74,6 +76,31 @@ class Elements:
                 otherwise = self.value(e.otherwise)
                 otherwise = f"({otherwise})" if isinstance(e.otherwise, Choose) else otherwise
                 return f"({tests}) ? {self.value(e.then)} : {otherwise}"
+
+    def _by_lanes(self, out: KernelText, s: Let) -> str:
+        """A vector of what lies apart, or of a choice by position; nothing for all else."""
+        if self.along is None:
+            return ""
+        lanes, name = f"{s.name}at", self.along.name
+        match s.value:
+            case Load(_, index) if not index.is_affine or index.coefficient(self.along) not in (
+                0,
+                1,
+            ):
+                kind = "bool" if s.dtype is bool_ else "float"
+                one = Elements().value(s.value)
+            case Choose(conditions):
+                kind, one = "bool", " && ".join(map(_compare, conditions))
+            case _:
+                return ""
+        out.add(f"alignas(64) {kind} {lanes}[gh::W];", s.ops)
+        with out.block(f"for (int64_t lane_ = 0, first_ = {name}; lane_ < t.n; ++lane_) {{", "}"):
+            out.add(f"const int64_t {name} = first_ + lane_;")
+            out.add(f"{lanes}[lane_] = {one};", s.ops)
+        if isinstance(s.value, Choose):
+            parts = ", ".join(map(self.value, (s.value.then, s.value.otherwise)))
+            return f"gh::select(gh::load_mask({lanes}, t), {parts})"
+        return f"gh::{'load_mask' if s.dtype is bool_ else 'load'}({lanes}, t)"
 
     def _load(self, load: Load) -> str:
         buffer, dtype, place = load.buffer, load.dtype, index_text(load.index)

@@ -1,0 +1,62 @@
+"""Functions of elements that lie apart are computed by vectors with lanes filled one by one."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import glasshouse as gh
+
+HOSTILE = torch.tensor([float("nan"), float("inf"), float("-inf"), -0.0, 1e-40, 3e38, -3e38, 90.0])
+
+
+class _Gate(nn.Module):
+    """A convolution writes channels last; the result is wanted channels first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.both = nn.Conv1d(3, 26, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        a, b = self.both(x).chunk(2, 1)
+        return torch.tanh(a) * torch.sigmoid(b)
+
+
+class _Turned(nn.Module):
+    """Steps of several sizes, a mask that lies apart as well, and a number in its place."""
+
+    def forward(self, x: torch.Tensor, kept: torch.Tensor) -> torch.Tensor:
+        return torch.where(kept.transpose(0, 1), torch.exp(x.transpose(0, 1)), -1.0)[:, :, ::2]
+
+
+class _Bordered(nn.Module):
+    """A choice by position, and places that are held inside."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.exp(nn.functional.pad(x, (2, 3)))
+
+
+def _hostile(*shape: int) -> torch.Tensor:
+    x = torch.randn(shape)
+    x.view(-1)[: len(HOSTILE)] = HOSTILE
+    return x
+
+
+CASES = {
+    "a gate": lambda: (_Gate(), (_hostile(2, 3, 37),)),
+    "turned": lambda: (_Turned(), (_hostile(21, 5, 11), torch.rand(21, 5, 11) > 0.3)),
+    "bordered": lambda: (_Bordered(), (_hostile(3, 7, 21),)),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_lanes_hold_what_the_elements_are(name: str) -> None:
+    torch.manual_seed(0)
+    model, inputs = CASES[name]()
+    with torch.no_grad():
+        expected = model(*inputs)
+    module = gh.compile(model.eval(), *inputs, progress=False)
+    torch.testing.assert_close(module(*inputs), expected, rtol=2e-6, atol=2e-6, equal_nan=True)
+    text = "".join(module.source.kernels.values())
+    assert "lane_" in text, "vectors whose lanes are filled one by one"
