@@ -3,6 +3,7 @@ goes."""
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.routine import Routine, buffer_of
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import size_text
@@ -62,11 +63,13 @@ def _resize(out: KernelText, tile: Tile) -> None:
         axis = number + 2
         ends = number >= len(tile.scratch)
         target = place if ends else out.scratch(tile, tile.scratch[number].name)
-        sizes = f"{size_text(product(shape[:axis]))}, {size_text(product(shape[axis + 1 :]))}"
+        sizes = [size_text(product(shape[:axis])), size_text(product(shape[axis + 1 :]))]
         lengths = (shape[axis], after[axis])
         lengths = lengths if tile.op == "resize" else lengths[::-1]
-        given = f"{_axis(tile, number, *lengths)}, {sizes}, {source}, {target}"
-        out.add(f"gh::{tile.routine}(ctx, {given});", tile.ops)
+        lines = tile.op == "resize" and axis == len(shape) - 1
+        name, sizes = ("resize_lines", sizes[:1]) if lines else (tile.routine, sizes)
+        given = ", ".join([_axis(tile, number, *lengths), *sizes, source, target])
+        out.add(f"gh::{name}(ctx, {given});", tile.ops)
         shape, source = after, target
     if source != place:
         count = size_text(product(tile.shape))
@@ -82,4 +85,8 @@ def _axis(tile: Tile, axis: int, length: Dim, count: Dim) -> str:
     return f"gh::Resize{{{size_text(length)}, {size_text(count)}, {mode}, {places}, {scale}}}"
 
 
-ROUTINES = {RESIZE: Routine(_resize, _needs), RESIZE_GRAD: Routine(_resize, _needs)}
+_RECIPE = Recipe(seconds=0.3, headers=("resize_lines.h",))
+ROUTINES = {
+    RESIZE: Routine(_resize, _needs, lambda tile: _RECIPE),
+    RESIZE_GRAD: Routine(_resize, _needs),
+}
