@@ -12,28 +12,33 @@ namespace gh {
 inline namespace GH_ISA_NS {
 
 template <class T> struct BagRows {
-  static constexpr int kBlock = 4 * W;  // columns whose sums stay in registers
+  // V vectors of columns, whose sums stay in registers; the last one has `tail` columns.
+  template <int V, class Row, class Factor>
+  GH_INLINE static void block(long begin, long end, long c, int tail, Row row, Factor factor, float divisor, T *out) {
+    const Tail last(tail);
+    vf acc[V];
+    GH_UNROLL for (int v = 0; v < V; v++) acc[v] = vf(0.0f);
+    for (long i = begin; i < end; i++) {
+      const T *p = row(i);
+      if (!p) continue;
+      const vf f(factor(i));
+      GH_UNROLL for (int v = 0; v < V - 1; v++) acc[v] = fma(load(p + c + v * W), f, acc[v]);
+      acc[V - 1] = fma(tail == W ? load(p + c + (V - 1) * W) : load(p + c + (V - 1) * W, last), f, acc[V - 1]);
+    }
+    const vf by(divisor);
+    GH_UNROLL for (int v = 0; v < V - 1; v++) store(out + c + v * W, acc[v] / by);
+    if (tail == W) store(out + c + (V - 1) * W, acc[V - 1] / by);
+    else store(out + c + (V - 1) * W, acc[V - 1] / by, last);
+  }
   template <class Row, class Factor>
   GH_INLINE static void sum(long begin, long end, long width, Row row, Factor factor, float divisor, T *out) {
-    for (long c = 0; c < width; c += kBlock) {
-      const long left = width - c < kBlock ? width - c : kBlock;
-      vf acc[4] = {vf(0.0f), vf(0.0f), vf(0.0f), vf(0.0f)};
-      for (long i = begin; i < end; i++) {
-        const T *p = row(i);
-        if (!p) continue;
-        const vf f(factor(i));
-        if (left == kBlock) {
-          GH_UNROLL for (int v = 0; v < 4; v++) acc[v] = fma(load(p + c + v * W), f, acc[v]);
-        } else {
-          for (int v = 0; v * W < left; v++)
-            acc[v] = left - v * W >= W ? fma(load(p + c + v * W), f, acc[v]) : fma(load(p + c + v * W, Tail((int)(left - v * W))), f, acc[v]);
-        }
-      }
-      for (int v = 0; v * W < left; v++) {
-        const vf mean = acc[v] / vf(divisor);
-        if (left - v * W >= W) store(out + c + v * W, mean);
-        else store(out + c + v * W, mean, Tail((int)(left - v * W)));
-      }
+    for (long c = 0; c < width; c += 4 * W) {
+      const long left = width - c;
+      const int tail = (int)(left >= 4 * W || left % W == 0 ? W : left % W);
+      if (left > 3 * W) block<4>(begin, end, c, tail, row, factor, divisor, out);
+      else if (left > 2 * W) block<3>(begin, end, c, tail, row, factor, divisor, out);
+      else if (left > W) block<2>(begin, end, c, tail, row, factor, divisor, out);
+      else block<1>(begin, end, c, tail, row, factor, divisor, out);
     }
   }
 };
