@@ -75,7 +75,9 @@ def _vjp(
     bags = bag_of_each(indices, offsets)
     inside = bags.apply("greater_equal", 0).apply("logical_and", bags.apply("less", count))
     if skipped >= 0:
-        inside = inside.apply("logical_and", indices.apply("not_equal", skipped))
+        counts = indices.apply("not_equal", skipped)
+        inside = inside.apply("logical_and", counts)
+        indices = where(counts, indices, full_near(g, (), 0, indices.dtype))  # it may be no row
     safe = where(inside, bags, full_near(g, (), 0, int64))
     wide = float64 if table.dtype is float64 else float32
     given = g.cast(wide)
@@ -84,12 +86,15 @@ def _vjp(
         used = scatter(full_near(g, (count,), 0, wide), safe, ones, axis=0, mode="add")
         given = given / reshaped(maximum(used, 1.0), (count, 1))
     zero = full_near(g, (), 0, wide)
-    rows = where(reshaped(inside, (places, 1)), take(given, safe, axis=0), zero)
-    scaled = rows * reshaped(scale[0].cast(wide), (places, 1)) if scale else rows
+    used_here = reshaped(inside, (places, 1))
+    rows = where(used_here, take(given, safe, axis=0), zero)
+    scaled = rows
+    if scale:
+        scaled = where(used_here, rows * reshaped(scale[0].cast(wide), (places, 1)), zero)
     by_table = take_grad(scaled, indices, axis=0, size=table.shape[0]).cast(table.dtype)
     if not scale:
         return by_table, None, None
-    seen = sum_(rows * take(table, indices, axis=0).cast(wide), axes=[1])
+    seen = sum_(where(used_here, rows * take(table, indices, axis=0).cast(wide), zero), axes=[1])
     return by_table, None, None, seen.cast(table.dtype)
 
 

@@ -1,16 +1,21 @@
-"""How ATen's samples of volumes at computed places are spelled."""
+"""How ATen's samples of images and volumes at computed places are spelled."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from glasshouse.frontend.grid import sampled
-from glasshouse.frontend.torch.aten.registry import aten
+from glasshouse.frontend.torch.aten.registry import Context, aten
 
 _MODES = ("linear", "nearest", "cubic")
 _BORDERS = ("zeros", "border", "reflection")
 
 
-@aten("grid_sampler_3d")
-def grid_sampler_3d(x: Any, grid: Any, mode: int, border: int, corners: bool) -> Any:
-    return sampled(x, grid, _MODES[mode], _BORDERS[border], corners)
+@aten(
+    "grid_sampler", "grid_sampler_2d", "grid_sampler_3d", "_grid_sampler_2d_cpu_fallback",
+    context=True,
+)  # fmt: skip
+def grid_sampler(ctx: Context, x: Any, grid: Any, mode: int, border: int, corners: bool) -> Any:
+    val = ctx.fx_node.meta.get("val")
+    on_cpu = getattr(val, "device", None) is None or val.device.type == "cpu"
+    return sampled(x, grid, _MODES[mode], _BORDERS[border], corners, bags=on_cpu)
