@@ -8,12 +8,14 @@ from __future__ import annotations
 import copy
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
 from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from glasshouse.frontend.torch.capture import as_examples, export, kept_apart
 from glasshouse.frontend.torch.weights import array_of
@@ -39,6 +41,25 @@ class Eager:
     values: tuple[EagerValue, ...]
     results: tuple[Array, ...]
     wide: bool
+
+
+_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+
+
+class _Wide(TorchDispatchMode):
+    """Casts to narrow floats give float64, as in a graph that is widened.
+
+    Norms of language models are often computed in float32 whatever the model's type is.
+    """
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: Mapping[str, Any] | None = None
+    ) -> Any:
+        given, named = pytree.tree_map(
+            lambda x: torch.float64 if isinstance(x, torch.dtype) and x in _NARROW else x,
+            (args, dict(kwargs or {})),
+        )
+        return func(*given, **named)
 
 
 def run_modules(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Eager:
@@ -70,7 +91,8 @@ def _run_modules(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wid
     try:
         with undisturbed(), torch.no_grad(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            out = own(*given, **named)
+            with _Wide() if wide else nullcontext():
+                out = own(*given, **named)
     finally:
         for handle in hooks:
             handle.remove()
@@ -103,7 +125,8 @@ def run_ops(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[
             if spec.kind.name in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR")]  # fmt: skip
     with undisturbed(), torch.no_grad(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        Watching(program.graph_module).run(*held, *flat)
+        with _Wide():
+            Watching(program.graph_module).run(*held, *flat)
     return seen
 
 
