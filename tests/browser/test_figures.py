@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from browser.kernels import LAYERS, SLOW, compiled
 
 RUN = "class:Layer"
@@ -174,3 +176,22 @@ def test_colours_scale_to_what_is_drawn(viewer) -> None:
     v.miss("layer.1")
     v.page.wait_for_function(f"() => ({ticks})().endsWith('1.80 ms')")
     assert "scaled to what is drawn" in v.text(".legend")
+
+
+def test_every_measure_scales_to_what_is_drawn(viewer) -> None:
+    """Folded boxes are not all the darkest: the scale ends where the boxes in view do."""
+    v = viewer(compiled(), size=(1600, 900))
+    v.key("e")
+    v.see("layer.1")
+    for name, low, high in (
+        ("time", 5e-5, 1e-3), ("error", 1e-7, LAYERS * 1e-7), ("limit", 0.02, 0.4),
+        ("bytes", 1024, 1024),
+    ):  # fmt: skip
+        c = v.page.evaluate(
+            """async name => { const e = window.glasshouse.engine;
+                 const names = (await e.call("measures", null)).map(m => m.name);
+                 const c = await e.call("color", {name});
+                 return c ? {low: c.low, high: c.high, names} : {names}; }""",
+            name,
+        )
+        assert (c.get("low"), c.get("high")) == (pytest.approx(low), pytest.approx(high)), (name, c)

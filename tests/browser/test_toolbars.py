@@ -87,7 +87,7 @@ def test_search_is_docked_sorted_and_names_what_it_does_not_know(viewer) -> None
     v.page.fill(".palette-input", "wrong:3")
     v.page.wait_for_selector(".palette-told.trouble:has-text('No node has an attribute \"wrong\"')")
     v.page.fill(".palette-input", "wrong>3")
-    v.page.wait_for_selector(".palette-told.trouble:has-text('It has time, error')")
+    v.page.wait_for_selector(".palette-told.trouble:has-text('It has time, limit, error')")
 
 
 def test_repairs_are_told_in_the_page(viewer, tmp_path: Path) -> None:

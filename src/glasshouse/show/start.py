@@ -10,7 +10,7 @@ from glasshouse.record.reader import Recording
 from glasshouse.record.schema import DataRow, GroupRow
 
 THEMES = ("light", "dark")
-COLORS = ("type", "time", "error", "inherited", "bytes", "flops", "params")
+COLORS = ("type", "time", "limit", "error", "inherited", "bytes", "flops", "params")
 KEYWORDS = (
     "theme", "grouping", "color", "graph", "stage", "query", "select", "hint", "compare",
 )  # fmt: skip

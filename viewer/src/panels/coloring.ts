@@ -16,6 +16,7 @@ export function figure(unit: Unit, v: number): string {
   if (unit === "seconds") return seconds(v);
   if (unit === "bytes") return bytes(v);
   if (unit === "count") return short(v);
+  if (unit === "share") return percent(v);
   if (v === 0) return "0";
   const a = Math.abs(v);
   return a < 1e-3 || a >= 1e6 ? v.toExponential(1) : Number(v.toPrecision(3)).toString();
@@ -134,7 +135,11 @@ export class Coloring {
       const open = at !== null && (at.view.batch.flags[at.view.first + at.index] & IS_OPEN) !== 0;
       const n = copies.get(item) ?? 1;
       const told =
-        n > 1 ? (c.additive ? `${n} × ${figure(c.unit, v / n)}` : `≤ ${figure(c.unit, v)}`) : figure(c.unit, v);
+        n === 1 || c.mean
+          ? figure(c.unit, v)
+          : c.additive
+            ? `${n} × ${figure(c.unit, v / n)}`
+            : `≤ ${figure(c.unit, v)}`;
       return open && c.additive && v / c.total >= 0.001 ? `${told} · ${percent(v / c.total)}` : told;
     };
     const copies = new Map(c.copies);
@@ -209,16 +214,11 @@ export class Coloring {
   }
 
   private head(c: ColorData): HTMLElement {
-    const known = c.value.reduce(
-      (n, v, i) => n + (i < (this.app.result?.update.nodes ?? 0) && !Number.isNaN(v) ? 1 : 0),
-      0,
-    );
-    const nodes = this.app.result?.nodes ?? 0;
     return el(
       "div",
       { class: "legend-head" },
       el("strong", {}, c.title),
-      known < nodes ? el("span", { class: "soft" }, ` ${percent(known / Math.max(1, nodes))} of nodes`) : "",
+      c.known < 1 && !c.absent ? el("span", { class: "soft" }, ` of ${percent(c.known)} of ops`) : "",
       button("×", "Colour by op type again", () => void this.set(""), "icon small"),
     );
   }

@@ -26,8 +26,11 @@ export interface ColorData {
   readonly note: string;
   /** By item; NaN where there is nothing. */
   readonly value: Float64Array;
-  /** Sums are shares of a whole; maxima are not. */
+  /** Sums are shares of a whole; maxima and means are not. */
   readonly additive: boolean;
+  readonly mean: boolean;
+  /** The share of the stage's ops that have a value. */
+  readonly known: number;
   readonly labels: readonly (readonly [number, string])[] | null;
   /** Colours given by the file, as pairs item, colour. */
   readonly colors: readonly (readonly [number, string])[] | null;

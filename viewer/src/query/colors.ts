@@ -1,10 +1,25 @@
 /** What colouring by a measure needs: values of nodes and groups, their range, colours that the file gives. */
 
 import type { ColorData, ColorScale } from "./api";
+import { countsOf } from "../model/counts";
 import { drawnValues } from "./copies";
-import { byItem, measure } from "./measures";
+import { byItem, measure, type Measured } from "./measures";
 import { runBars } from "./runs";
 import type { Shown } from "./shown";
+
+/** The share of a stage's ops that have a value: weights and inputs have no time, and nobody misses it. */
+function knownOps({ h }: Shown, { label, value }: Measured): number {
+  const { counted } = countsOf(h);
+  const { graph, row } = h.stage;
+  let ops = 0;
+  let known = 0;
+  for (let n = 0; n < h.nodes; n++) {
+    if (!counted[n] || row[n] < 0 || graph.strings.at(graph.kind[row[n]]) === "source") continue;
+    ops++;
+    if (label ? label[n] : !Number.isNaN(value[n])) known++;
+  }
+  return ops > 0 ? known / ops : 1;
+}
 
 export async function colorData(s: Shown, name: string): Promise<ColorData | null> {
   const m = await measure(s, name);
@@ -39,12 +54,14 @@ export async function colorData(s: Shown, name: string): Promise<ColorData | nul
     note: m.note,
     value,
     additive: m.combine === "sum",
+    mean: m.combine === "mean",
     labels: pairs(m.label),
     colors: pairs(m.background),
     low: Number.isFinite(low) ? low : 0,
     high: Number.isFinite(high) ? high : 0,
     least: Number.isFinite(least) ? least : 0,
     total,
+    known: knownOps(s, m),
     copies: [...copies],
     runs: m.label ? [] : runBars(s.h, single, boxes),
     absent: m.absent,

@@ -3,7 +3,7 @@
 import { firstTwin } from "../layout/problem";
 import type { LayoutSession } from "../layout/session";
 import type { Hierarchy } from "../model/hierarchy";
-import { byItem, type Measured } from "./measures";
+import { asSums, byItem, type Measured } from "./measures";
 
 /** Places in depth-first order, from and to, of every copy that an item is drawn for; its own first. */
 export function copiesOf(session: LayoutSession, item: number): (readonly [number, number])[] {
@@ -50,6 +50,11 @@ export interface Drawn {
 
 /** A measure as it is drawn. */
 export function drawnValues(session: LayoutSession, m: Measured): Drawn {
+  const mean = asSums(m);
+  if (mean) {
+    const [above, below] = mean.map((part) => drawnValues(session, part));
+    return { ...above, value: above.value.map((v, i) => v / below.value[i]) };
+  }
   const { h } = session;
   const value = byItem(h, m);
   const boxes = drawnBoxes(session);

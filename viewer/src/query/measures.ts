@@ -10,14 +10,23 @@ import { REMOVED } from "../model/stage";
 import { nodeOfId, type Shown } from "./shown";
 import { tablesOf } from "./tables";
 
-export type Unit = "seconds" | "bytes" | "count" | "number";
+export type Unit = "seconds" | "bytes" | "count" | "share" | "number";
+/** How the figure of a group comes from those of its nodes. */
+export type Combine = "sum" | "max" | "mean";
+
+/** By node, NaN where there is no value; and by group, of nodes that are drawn unfolded. */
+interface Figures {
+  readonly value: Float64Array;
+  readonly inside: ReadonlyMap<number, number>;
+}
 
 export interface Measured {
   readonly name: string;
   readonly title: string;
   readonly unit: Unit;
-  /** How a group's value comes from its nodes; "none": a group has none. */
-  readonly combine: "sum" | "max";
+  readonly combine: Combine;
+  /** What each figure counts for in a mean. */
+  readonly weight: Figures | null;
   /** By node; NaN where there is no value. */
   readonly value: Float64Array;
   /** By group, of nodes that are drawn unfolded: figures of the whole, not of the ops inside. */
@@ -50,6 +59,8 @@ export async function measureNames(s: Shown): Promise<MeasureName[]> {
     const runs = [...new Set(times.ints("run"))].map((r) => s.recording.strings.at(r));
     out.push({ name: "time", title: "Time" });
     if (runs.length > 1) for (const r of runs) out.push({ name: `time:${r}`, title: `Time, ${r || "first run"}` });
+    const limits = (await t.table("kernels"))?.floats("limit_seconds");
+    if (limits?.some((v) => v > 0)) out.push({ name: "limit", title: "Share of limit" });
   }
   const errors = await t.table("errors");
   if (errors && errors.rows > 0)
@@ -82,6 +93,7 @@ function withoutRemoved(h: Hierarchy, m: Measured): Measured {
 
 async function compute(s: Shown, name: string): Promise<Measured | null> {
   if (name === "time" || name.startsWith("time:")) return times(s, name);
+  if (name === "limit") return shareOfLimit(s);
   if (name === "error" || name === "inherited") return errors(s, name);
   if (name === "bytes") return bytesWritten(s.h);
   if (name === "flops") return flops(s);
@@ -99,12 +111,12 @@ function make(
   name: string,
   title: string,
   unit: Unit,
-  combine: "sum" | "max",
+  combine: Combine,
   value: Float64Array,
   note: string,
   inside = NOTHING,
 ): Measured {
-  return { name, title, unit, combine, value, inside, label: null, background: null, note, absent: "" };
+  return { name, title, unit, combine, weight: null, value, inside, label: null, background: null, note, absent: "" };
 }
 
 /** Collects figures that tables give by node id; those of an unfolded node belong to its group. */
@@ -192,6 +204,36 @@ async function times(s: Shown, name: string): Promise<Measured | null> {
   return measuredHere(s, measured) ? m : elsewhere(s, m);
 }
 
+/** How much of a kernel's time the machine would need at its limits; of a group, by the time of its kernels. */
+async function shareOfLimit(s: Shown): Promise<Measured | null> {
+  const time = await measure(s, "time");
+  const kernels = await tablesOf(s.recording, s.graph.index).table("kernels");
+  if (!time || !kernels) return null;
+  const limits = new ById(s);
+  const node = kernels.ints("node", -1);
+  const of = kernels.floats("limit_seconds", NaN);
+  for (let r = 0; r < kernels.rows; r++) if (of[r] > 0) limits.put(node[r], (before) => (before || 0) + of[r]);
+  const ratio = (limit: number, seconds: number): number => (seconds > 0 ? limit / seconds : NaN);
+  const known = (seconds: number, limit: number): number => (seconds > 0 && limit > 0 ? seconds : NaN);
+  const groups = [...limits.inside].map(([g, v]) => [g, v, time.inside.get(g) ?? NaN] as const);
+  const m: Measured = {
+    ...make(
+      "limit",
+      "Share of limit",
+      "share",
+      "mean",
+      limits.value.map((v, n) => ratio(v, time.value[n])),
+      "of what the machine could do",
+      new Map(groups.map(([g, limit, seconds]) => [g, ratio(limit, seconds)])),
+    ),
+    weight: {
+      value: time.value.map((v, n) => known(v, limits.value[n])),
+      inside: new Map(groups.map(([g, limit, seconds]) => [g, known(seconds, limit)])),
+    },
+  };
+  return time.absent ? elsewhere(s, m) : m;
+}
+
 async function errors(s: Shown, name: "error" | "inherited"): Promise<Measured | null> {
   const table = await tablesOf(s.recording, s.graph.index).table("errors");
   if (!table) return null;
@@ -244,6 +286,7 @@ async function data(s: Shown, name: string): Promise<Measured | null> {
     title: name,
     unit: "number",
     combine: "max",
+    weight: null,
     value: figures.value,
     inside: figures.inside,
     label: label.length > 0 ? label : null,
@@ -365,8 +408,34 @@ function sums(h: Hierarchy, value: Float64Array, counted: Uint8Array | null): { 
   return { sum, seen };
 }
 
-/** Values of nodes and groups in one array by item: sums or maxima; NaN where nothing is known. */
+/** A weighted mean as two sums, the second to divide the first by; null for what is none. */
+export function asSums(m: Measured): readonly [Measured, Measured] | null {
+  const { weight } = m;
+  if (!weight) return null;
+  const sum = (value: Float64Array, inside: ReadonlyMap<number, number>): Measured => ({
+    ...m,
+    combine: "sum",
+    weight: null,
+    value,
+    inside,
+  });
+  const inside = new Map([...m.inside].map(([g, v]) => [g, v * (weight.inside.get(g) ?? NaN)]));
+  return [
+    sum(
+      m.value.map((v, n) => v * weight.value[n]),
+      inside,
+    ),
+    sum(weight.value, weight.inside),
+  ];
+}
+
+/** Values of nodes and groups in one array by item: sums, maxima or means; NaN where nothing is known. */
 export function byItem(h: Hierarchy, m: Measured): Float64Array {
+  const mean = asSums(m);
+  if (mean) {
+    const [above, below] = mean.map((part) => byItem(h, part));
+    return above.map((v, i) => v / below[i]);
+  }
   const out = new Float64Array(h.nodes + h.groups).fill(NaN);
   out.set(m.value);
   if (m.combine === "sum") {

@@ -21,7 +21,7 @@ export interface RunFigures {
 export async function runFigures(s: Shown, run: number): Promise<RunFigures[]> {
   const out: RunFigures[] = [];
   for (const { name } of await measureNames(s)) {
-    if (!/^(time|error|flops|params|bytes)$/.test(name)) continue;
+    if (!/^(time|limit|error|flops|params|bytes)$/.test(name)) continue;
     const m = await measure(s, name);
     const found = m && ofRun(s.h, m, run);
     if (found && found.high > 0) out.push(found);
