@@ -1,6 +1,7 @@
 /** Columns of a drawing: one, unless it could not be read in the window; then cut where few tensors cross. */
 
 import { Floats, Ints } from "../base/grow";
+import { READABLE } from "./style";
 import { isField, layColumn } from "./column";
 import { ENTRY, EXIT, type Arrangement, type Flow, type Work } from "./flow";
 import { assignRanks, type Ranks } from "./rank";
@@ -13,8 +14,6 @@ export interface ArrangeOptions {
   readonly share: number;
 }
 
-/** Below this scale a box of 36 px is lower than a line of 11 px with room around it: a drawing cannot be read. */
-export const READABLE = 0.62;
 /** A group with fewer boxes than this is read as one thing. */
 const FEW = 24;
 const VERY_FEW = 9;
@@ -129,7 +128,12 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
         if (sum > target * 1.3 && best >= 0) break;
         if (sum < target * 0.7) continue;
         const off = Math.abs(sum - target) / target;
-        const cost = WRAPPED * cross[r] + 16 * off * off + (left - sum < target * 0.35 ? 12 : 0);
+        const over = Math.max(0, sum / window - 1);
+        const cost =
+          WRAPPED * cross[r] +
+          16 * off * off +
+          (left - sum < target * 0.35 ? 12 : 0) +
+          (over > 0 ? TOO_HIGH * (1 + 10 * over) : 0);
         if (cost < bestCost) {
           bestCost = cost;
           best = r;
@@ -144,7 +148,7 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
     column0++;
     start = end + 1;
   }
-  if (column0 < 2 || !worthwhile(columnOfRank, column0, height, width, total, options)) return null;
+  if (column0 < 2 || !worthwhile(columnOfRank, column0, cross, height, width, total, options)) return null;
   const of = new Int32Array(n);
   for (let v = 0; v < n; v++) if (kind[v] === 0) of[v] = columnOfRank[ranks.rank[v]];
   // A port stands at the column that uses it first (inputs) or makes it (outputs).
@@ -161,10 +165,14 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
   return { count: column0, of };
 }
 
-/** Whether the columns as they were cut come out larger than one: a row that is nearly all of it stays as high as it is. */
+/**
+ * Whether the columns as they were cut come out larger than one: a row that is nearly all of it stays as high as
+ * it is, and the signs of what is wrapped stand in a row of their own at both ends.
+ */
 function worthwhile(
   columnOf: Int32Array,
   count: number,
+  cross: Int32Array,
   height: Float64Array,
   width: Float64Array,
   total: number,
@@ -176,18 +184,31 @@ function worthwhile(
     wide[columnOf[r]] = Math.max(wide[columnOf[r]], width[r]);
     tall[columnOf[r]] += height[r];
   }
+  const uncut = Math.max(...wide);
+  let wrapped = 0;
+  for (let r = 0; r + 1 < columnOf.length; r++) {
+    if (columnOf[r] === columnOf[r + 1]) continue;
+    wrapped += cross[r];
+    for (const c of [columnOf[r], columnOf[r + 1]]) wide[c] = Math.max(wide[c], SIGN_WIDTH * cross[r]);
+  }
   const scale = (w: number, h: number): number => Math.min(window.width / w, window.height / h);
   const cut = scale(
     wide.reduce((a, b) => a + b + COLUMN_GAP, 0),
     Math.max(...tall),
   );
-  return cut > GAIN * scale(Math.max(...wide), total);
+  return cut > (GAIN + CHARGE * (wrapped / (count - 1) - 1)) * scale(uncut, total);
 }
 
 /** What one more tensor across a cut is worth, against a column that is a quarter too long. */
 const WRAPPED = 3;
+/** A column that is higher than the window is one more reason to cut it earlier. */
+const TOO_HIGH = 6;
 /** Wrapping at all must make everything this much larger. */
 const GAIN = 1.15;
+/** And this much more for each further tensor that is wrapped at a cut. */
+const CHARGE = 0.05;
+/** What a sign ("A → layer3") takes of its row. */
+const SIGN_WIDTH = 120;
 /** One more column must make everything this much larger. */
 const WORTH = 1.04;
 

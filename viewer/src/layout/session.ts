@@ -36,6 +36,19 @@ export const EACH = 2;
 
 /** Up to this many boxes in view, crossings are looked for with several tries, across the borders of groups too. */
 const CAREFUL = 4000;
+/**
+ * How groups are asked for another order of their ports: by the drawing around them as it is, or as it would be with
+ * ports in any order; all groups of a drawing, then one of them alone, since of two that turn one can undo the other.
+ */
+const ASKING = [
+  { loose: false, one: -1 },
+  { loose: true, one: -1 },
+  { loose: false, one: -1 },
+  ...[0, 1, 2].flatMap((one) => [
+    { loose: false, one },
+    { loose: true, one },
+  ]),
+] as const;
 
 export interface LayoutOptions {
   readonly across: boolean;
@@ -236,7 +249,7 @@ export class LayoutSession {
 
   /** Groups put their ports in the order that the drawing around them asks for, where that leaves fewer crossings. */
   private async untangle(pace: Pace): Promise<void> {
-    for (const loose of [false, true, false]) {
+    for (const { loose, one } of ASKING) {
       const asked: {
         readonly child: number;
         readonly around: number;
@@ -250,7 +263,8 @@ export class LayoutSession {
         const shape = (member: number): Shape | null =>
           inside.has(member) ? this.shapes[this.laid[inside.get(member) as number]] : null;
         const before = this.tangles(around);
-        for (const [i, wish] of portWishes(loose ? this.loosely(around) : now, shape, this.options.across)) {
+        const wishes = [...portWishes(loose ? this.loosely(around) : now, shape, this.options.across)];
+        for (const [i, wish] of one < 0 ? wishes : wishes.slice(one, one + 1)) {
           const child = inside.get(i) as number;
           const known = this.wishes.get(child);
           asked.push({ child, around, before, known });

@@ -6,6 +6,11 @@ export const TITLE_PX = 12;
 export const SUB_PX = 11;
 export const RADIUS = 6;
 
+/** Below this scale a box of 36 px is lower than a line of 11 px with room around it: a drawing cannot be read. */
+export const READABLE = 0.62;
+/** A whole drawing is worth smaller boxes than one reads with ease: at this scale a name still stands in each. */
+export const NAMES = 0.5;
+
 export const HEADER = 26;
 export const PAD = 14;
 
