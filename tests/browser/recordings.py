@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 
 from glasshouse.record import Recording, RecordingBuilder
 from glasshouse.record.schema import (
@@ -34,6 +35,27 @@ HOSTILE = [
     "javascript:alert(1)",
     "</script><style>*{display:none}</style>",
 ]
+
+
+class Maker:
+    """A recording of one stage, written as a list of ops that each give one tensor."""
+
+    def __init__(self, title: str, type: str = "float32[8, 64]") -> None:
+        self.made = RecordingBuilder(title)
+        self.graph = self.made.graph(title)
+        self.graph.stage("traced")
+        self.type = type
+
+    def op(
+        self, op: str, name: str, *inputs: int, kind: str = "elementwise", path: Sequence[str] = ()
+    ) -> int:
+        groups = [self.graph.group_path("module", list(path))] if path else []
+        return self.graph.node(
+            op, name=name, kind=kind, inputs=list(inputs), outputs=[self.type], groups=groups
+        )
+
+    def finish(self) -> Recording:
+        return self.made.finish()
 
 
 def rich() -> Recording:

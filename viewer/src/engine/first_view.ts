@@ -2,13 +2,19 @@
 
 import { worksIn } from "../model/hierarchy";
 import { EXIT } from "../layout/flow";
+import { NAMES } from "../layout/style";
 import { FOLDED, OPEN, type LayoutSession, noPace } from "../layout/session";
 
 /** Labels are 12 px at scale 1 and never drawn under 11: below this scale a first view is too deep. */
-const READABLE = 0.8;
+const COMFORTABLE = 0.8;
 /** With few boxes so far, names may lose a letter or two for the sake of seeing inside. */
-const READABLE_FEW = 0.7;
+const COMFORTABLE_FEW = 0.7;
 const FEW = 20;
+/** A handful of closed boxes says little: seeing inside goes before comfort. */
+const COMFORTABLE_VERY_FEW = 0.66;
+const VERY_FEW = 12;
+/** So few that the model is still closed: it opens as long as names can be drawn. */
+const CLOSED = 15;
 const MOST_BOXES = 60;
 const MARGIN = 48;
 
@@ -55,7 +61,7 @@ export async function firstView(
   };
   add(0);
   // A lone group in a nearly empty root is the model itself: it opens whatever the scale says.
-  let forced = boxes < 12;
+  let forced = boxes < VERY_FEW;
   for (let tries = 0; tries < 60; tries++) {
     candidates.sort((a, b) => share(b) - share(a) || h.depth[a] - h.depth[b] || a - b);
     const g = candidates.shift();
@@ -65,14 +71,15 @@ export async function firstView(
     let fits = boxes + more <= MOST_BOXES;
     if (fits) {
       await session.layOut(noPace, true);
-      fits = (columns() <= most && scale() >= (boxes < FEW ? READABLE_FEW : READABLE)) || (forced && boxes + more < 12);
+      const least = boxes < VERY_FEW ? COMFORTABLE_VERY_FEW : boxes < FEW ? COMFORTABLE_FEW : COMFORTABLE;
+      fits = (columns() <= most && scale() >= least) || (forced && boxes + more < CLOSED && scale() >= NAMES);
     }
     if (!fits) {
       session.setFold(g, FOLDED);
       continue;
     }
     boxes += more;
-    if (boxes >= 12) forced = false;
+    if (boxes >= VERY_FEW) forced = false;
     add(g);
   }
   await session.layOut();

@@ -186,10 +186,8 @@ function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void
     });
   if (two) {
     const face = m.flags & IS_GROUP ? "sans" : "mono";
-    // "BertLayer · 7 ops" beside a figure is "BertLayer", not "BertLaye…ops".
-    const whole = frame.textWidth(sub, spx, face) <= room - beside;
     list.text({
-      text: whole ? sub : sub.split(" · ", 1)[0],
+      text: shorter(sub, (text) => frame.textWidth(text, spx, face) <= room - beside) ?? (figure ? "" : sub),
       x: x + pad,
       y: low,
       px: spx,
@@ -211,6 +209,12 @@ function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void
       maxWidth: room,
     });
   });
+}
+
+/** What is left of "Linear + gelu" or "BertLayer · 7 ops" beside a figure: whole words or nothing, never "Linea…". */
+function shorter(text: string, fits: (text: string) => boolean): string | undefined {
+  const words = [text, text.split(" · ", 1)[0], text.split(/ · | \+ /, 1)[0]];
+  return words.find(fits);
 }
 
 /** Height of a line of facts, in letters. */

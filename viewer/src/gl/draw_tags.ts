@@ -2,7 +2,7 @@
 
 import { blend, fade } from "../base/color";
 import { LINE } from "../layout/labels";
-import { SUB_PX } from "../layout/style";
+import { NAMES, SUB_PX } from "../layout/style";
 import { BLOCK_H, MIN_PX, type Frame, type Visit, type Clip } from "./frame_context";
 
 export function drawTags(frame: Frame, v: Visit, { x0, y0, x1, y1 }: Clip): void {
@@ -19,9 +19,10 @@ export function drawTags(frame: Frame, v: Visit, { x0, y0, x1, y1 }: Clip): void
     const lit = strong?.has(shape.tagEdge[k]) ?? false;
     const alpha = v.alpha * (frame.dim && !lit && !v.chosen ? 0.45 : 1);
     const x = v.x + tx * s;
-    const y = v.y + ty * s;
     const w = tw * s;
-    const h = th * s;
+    // The sign of a wrapped edge is the edge: as long as boxes have names, it has its letter.
+    const h = shape.tagEnd[k] && s >= NAMES ? Math.max(th * s, BLOCK_H) : th * s;
+    const y = v.y + (ty + th / 2) * s - h / 2;
     if (h < BLOCK_H - 2) {
       list.box(x, y + h * 0.2, w, h * 0.6, h * 0.3, fade(lit ? theme.accent : theme.border, alpha * 0.8), 0, 0);
       continue;

@@ -42,20 +42,21 @@ export class TextFit {
     return w * px;
   }
 
-  /** The text, or its beginning and end around an ellipsis: numbered names differ at their ends. */
+  /** The text, or what fits of it: the end of a path, the beginning and end of anything else. */
   cut(text: string, px: number, face: Face, maxWidth: number): string {
     if (this.width(text, px, face) <= maxWidth + 0.5) return text;
     const key = `${face}${Math.round(maxWidth / px / 0.25)}|${text}`;
     let out = this.cuts.get(key);
     if (out === undefined) {
+      const short = face === "bold" && DOTTED.test(text) ? shortenPath : shorten;
       let a = 0;
       let b = Math.min(text.length, Math.ceil(maxWidth / (px * 0.2)));
       while (a < b) {
         const mid = (a + b + 1) >> 1;
-        if (this.width(shorten(text, mid), px, face) <= maxWidth) a = mid;
+        if (this.width(short(text, mid), px, face) <= maxWidth) a = mid;
         else b = mid - 1;
       }
-      out = a < 2 ? "" : shorten(text, a);
+      out = a < 2 ? "" : short(text, a);
       if (this.cuts.size > 20000) this.cuts.clear();
       this.cuts.set(key, out);
     }
@@ -63,6 +64,18 @@ export class TextFit {
   }
 }
 
+/** A name of several parts; a number with a decimal point is none. */
+const DOTTED = /\w\.(?=[A-Za-z_])/;
+
+/** The end of a path says what it is: "…multiply" of "stablehlo.multiply", whole parts where that loses little. */
+function shortenPath(text: string, keep: number): string {
+  if (keep >= text.length) return text;
+  const end = text.slice(text.length - keep + 1).replace(/^\./, "");
+  const part = end.search(DOTTED) + 1;
+  return `…${part > 0 && end.length - part > keep / 2 ? end.slice(part + 1) : end}`;
+}
+
+/** Beginning and end: numbered names differ at their ends. */
 function shorten(text: string, keep: number): string {
   if (keep >= text.length) return text;
   const tail = keep > 8 ? Math.floor(keep * 0.35) : 0;

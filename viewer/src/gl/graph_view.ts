@@ -36,7 +36,6 @@ export class GraphView extends MovingView implements Pointed {
   private readonly surface: Surface;
   private builder = new FrameBuilder();
   private queued = false;
-  private selected = -1;
   private hovered = -1;
   private strokes: Map<number, Set<number>> | null = null;
   private overlay: Overlay | null = null;

@@ -1,10 +1,8 @@
 /** A view whose camera can be moved: by hand, to fit what is drawn, or in flight to a place. */
 
+import { NAMES, READABLE } from "../layout/style";
 import { Camera, type Rect } from "./camera";
 import { Scene } from "./scene";
-
-/** Boxes have room for their words down to this scale. */
-const READABLE = 0.7;
 
 /** Whether the reader asked for no motion. */
 export const still = (): boolean => matchMedia("(prefers-reduced-motion: reduce)").matches;
@@ -14,6 +12,7 @@ export abstract class MovingView {
   camera = new Camera();
   /** Room that panels cover, so that "fit" uses what is free. */
   insets = { left: 0, right: 0, top: 0, bottom: 0 };
+  protected selected = -1;
   private flight: { from: Camera; to: Camera; start: number; ms: number } | null = null;
   /** Cameras that showed all of a drawing; one that is panned or zoomed is another camera. */
   private readonly fits = new WeakSet<Camera>();
@@ -72,7 +71,7 @@ export abstract class MovingView {
     const free = this.free();
     const { w, h } = this.scene.extent();
     const scale = Math.min(free.w / (w + 48), free.h / (h + 48));
-    if (scale >= READABLE || scale * 3 < READABLE) {
+    if (scale >= NAMES || scale * 3 < READABLE) {
       this.fit(false);
       return;
     }
@@ -87,7 +86,7 @@ export abstract class MovingView {
     this.go(new Camera(c.x + free.x, c.y + free.y, c.scale), animated);
   }
 
-  /** Brings an item to the middle at a readable scale, moving no more than needed. */
+  /** Brings an item to the middle at a readable scale, as far as that leaves no room empty that the drawing could fill. */
   flyTo(item: number, animated = true): boolean {
     const p = this.scene.place(item);
     if (!p) return false;
@@ -96,8 +95,13 @@ export abstract class MovingView {
       Math.max(this.camera.scale, 0.92),
       Math.max(0.2, Math.min((free.w - 60) / p.w, (free.h - 60) / p.h, 1.2)),
     );
-    const x = free.x + free.w / 2 - (p.x + p.w / 2) * scale;
-    const y = free.y + free.h / 2 - (p.y + p.h / 2) * scale;
+    const all = this.scene.extent();
+    const along = (from: number, room: number, middle: number, size: number): number => {
+      if (size * scale + 48 <= room) return from + (room - size * scale) / 2;
+      return Math.min(from + 24, Math.max(from + room - 24 - size * scale, from + room / 2 - middle * scale));
+    };
+    const x = along(free.x, free.w, p.x + p.w / 2, all.w);
+    const y = along(free.y, free.h, p.y + p.h / 2, all.h);
     this.go(new Camera(x, y, scale), animated);
     return true;
   }
@@ -137,8 +141,14 @@ export abstract class MovingView {
     return true;
   }
 
+  /** Zooms around what is selected while that is in view, else around the middle of the window. */
   zoomBy(factor: number): void {
     const free = this.free();
-    this.move(this.camera.zoom(factor, free.x + free.w / 2, free.y + free.h / 2));
+    const { x, y, scale } = this.camera;
+    const p = this.selected >= 0 ? this.scene.place(this.selected) : null;
+    const at = p && [x + (p.x + p.w / 2) * scale, y + (p.y + p.h / 2) * scale];
+    const inside = at && at[0] > free.x && at[0] < free.x + free.w && at[1] > free.y && at[1] < free.y + free.h;
+    const [cx, cy] = inside ? at : [free.x + free.w / 2, free.y + free.h / 2];
+    this.move(this.camera.zoom(factor, cx, cy));
   }
 }
