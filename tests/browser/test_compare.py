@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 from browser.kernels import compiled
 from glasshouse.record import Recording, RecordingBuilder
 
@@ -52,6 +56,22 @@ def test_two_exports_of_one_model(viewer) -> None:
     v.page.wait_for_selector(".difference[aria-current=true]:has-text('tanh')")
     v.page.wait_for_selector(".pane-bar >> text=1 of 2")
     assert v.page.evaluate("() => window.glasshouse.selected") >= 0
+
+
+def test_the_command_compares_two_files(viewer, tmp_path: Path) -> None:
+    files = tmp_path / "before.glass", tmp_path / "after.glass"
+    for path, dialect in zip(files, ("torch", "onnx"), strict=True):
+        exported(path.name, dialect, dialect == "torch").save(path)
+    command = [sys.executable, "-m", "glasshouse", "view", "--compare", "--no-browser"]
+    with subprocess.Popen([*command, *map(str, files)], stdout=subprocess.PIPE, text=True) as run:
+        try:
+            link = run.stdout.readline().strip()
+            v = viewer(None, size=(1700, 900), offline=False, url=link)
+            v.page.wait_for_selector(".pane-bar:has-text('1 only left · 0 only right')")
+            assert "before.glass" in bars(v)
+            assert "after.glass" in bars(v)
+        finally:
+            run.terminate()
 
 
 def test_last_stages_of_two_compilations(viewer) -> None:

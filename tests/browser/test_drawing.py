@@ -382,6 +382,20 @@ def test_what_was_fitted_is_fitted_again(viewer) -> None:
     assert v.page.evaluate("() => window.glasshouse.view.fitted")
 
 
+def test_changes_that_are_shown_are_fitted_too(viewer) -> None:
+    v = viewer(compiled(), size=(900, 640))
+    v.key("e", "f")
+    v.settle()
+    assert v.page.evaluate("() => window.glasshouse.view.fitted")
+    before = v.page.evaluate("() => window.glasshouse.view.scene.extent()")
+    v.key("\\")
+    v._until(
+        lambda: v.page.evaluate("() => window.glasshouse.view.scene.extent()") != before,
+        "what was removed is not drawn",
+    )
+    v._until(lambda: v.page.evaluate(IN_WINDOW), "the drawing sticks out of the window")
+
+
 def test_what_is_opened_comes_into_view_with_the_least_move(viewer) -> None:
     v = viewer(chain(60, 4))
     v.key("c")
@@ -463,6 +477,23 @@ def test_a_traced_step_has_its_update_and_no_boxes_for_tensors(viewer) -> None:
     v._until(lambda: "binary.multiply" in {b["title"] for b in v.page.evaluate(BOXES)}, drawn)
     unnamed = [b for b in v.page.evaluate(BOXES) if b["title"] == "Var"]
     assert not unnamed, "a tensor is an edge"
+
+
+def test_a_gradient_names_the_op_that_it_is_of(viewer) -> None:
+    """And goes there: the op of the forward pass is part of the drawing, not a number that died."""
+    v = viewer(training(1), size=(1600, 900))
+    v.search("is:gradient")
+    v.page.wait_for_selector(".palette .hit")
+    v.key("Enter")
+    link = v.page.locator(".details dt:has-text('Gradient of') + dd button")
+    link.wait_for()
+    name = link.inner_text()
+    assert name
+    assert not name.lstrip("%").isdigit()
+    link.click()
+    v.key("Escape")
+    v.page.wait_for_selector(".crumbs:has-text('forward')")
+    v.page.wait_for_selector(f".details h2:has-text({name.split()[0]!r})")
 
 
 def test_the_first_view_opens_what_matters(viewer) -> None:

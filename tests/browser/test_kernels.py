@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 
 import glasshouse as gh
 from browser.recordings import rich
 from glasshouse.nn.models.bert import Bert, BertConfig
+from glasshouse.record import Recording
 from glasshouse.show.subject import recording_of
 
 
@@ -61,7 +64,8 @@ def test_an_unfolded_kernel_is_part_of_a_link(viewer) -> None:
     other.see("InnerGelu")
 
 
-def test_kernels_of_identical_layers_unfold_together(viewer) -> None:
+@cache
+def optimised_bert() -> Recording:
     gh.manual_seed(0)
     small = BertConfig(
         vocab_size=50, hidden_size=32, num_hidden_layers=4, num_attention_heads=2,
@@ -71,7 +75,35 @@ def test_kernels_of_identical_layers_unfold_together(viewer) -> None:
     with gh.PassContext() as ctx:
         watched = ctx.record()
         gh.optimize(graph)
-    v = viewer(recording_of(watched), size=(1920, 1080))
+    return recording_of(watched)
+
+
+def test_a_kernel_stands_where_its_weight_does(viewer) -> None:
+    """The box of every product lies in the module that its weight is named after."""
+    v = viewer(optimised_bert(), size=(1920, 1080))
+    found = v.page.evaluate(
+        """async () => {
+          const { engine } = window.glasshouse, out = [];
+          const { items } = await engine.call("find", {text: "op:FusedMatmul*", limit: 100});
+          for (const item of items) {
+            const d = item < window.glasshouse.result.update.nodes ? item
+              : (await engine.call("group", {item})).sole.item;
+            const node = await engine.call("node", {item: d});
+            out.push([node.path.map(p => p.title), node.title, node.inputs.map(i => i.title)]);
+          }
+          return out;
+        }"""
+    )
+    assert len(found) == 4 * 4 + 1
+    for path, title, inputs in found:
+        stands = ".".join(p for p in path if "×" not in p)
+        weights = [i.removesuffix(".weight") for i in inputs if i.endswith(".weight")]
+        assert all(w.endswith(stands) for w in weights), (stands, weights)
+        assert weights or (title, path[-1]) == ("query + key + value", "self"), (path, title)
+
+
+def test_kernels_of_identical_layers_unfold_together(viewer) -> None:
+    v = viewer(optimised_bert(), size=(1920, 1080))
     v.see("layer × 4")
     v.pick("op:fusedattention*")
     v.key("Enter")

@@ -72,3 +72,30 @@ def test_a_later_output_waits_for_the_one_that_holds_the_viewer(
     v.page.evaluate("html => document.body.insertAdjacentHTML('beforeend', html)", outputs[0])
     frame = v.page.frame_locator("iframe").first
     frame.locator("html[data-ready]").wait_for(state="attached", timeout=60000)
+
+
+RENDER = """outputs => {
+  for (const html of outputs) {
+    const box = document.createElement("div");
+    document.body.append(box);
+    box.innerHTML = html;
+    for (const dead of box.querySelectorAll("script")) {
+      const living = document.createElement("script");
+      living.text = dead.innerText;
+      box.append(living);
+      living.remove();
+    }
+  }
+}"""
+
+
+def test_vs_code_renders_it_too(viewer, tmp_path, monkeypatch) -> None:
+    """VS Code sets an output's text as HTML, runs copies of its scripts and removes these."""
+    path = page_of([], tmp_path / "webview.html")
+    v = viewer(None, size=(1100, 700))
+    v.page.goto(path.as_uri())
+    v.page.evaluate(RENDER, five(monkeypatch)[:2])
+    for i in range(2):
+        frame = v.page.frame_locator("iframe").nth(i)
+        frame.locator("html[data-ready]").wait_for(state="attached", timeout=60000)
+    assert not v.page.is_visible("text=first Glasshouse output")

@@ -8,6 +8,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
+import pytest
 
 import glasshouse as gh
 from browser.recordings import chain, rich, sibling
@@ -145,6 +146,32 @@ def test_start_page_of_a_server_and_a_bad_file(viewer, tmp_path: Path) -> None:
         rich().save(good)
         v.page.set_input_files(".start input[type=file]", str(good))
         v.see("FusedMatmul")
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "said"),
+    [
+        ("noise.pt2", bytes(range(256)) * 9, "ZIP archive"),
+        ("cut.json", b'{"graphs": [{"id": "g", "nodes": [{"id": "a", "la', "cut off"),
+        ("cut.onnx", b"\x08\x07\x12\x05torch:\xff\xff\x03\x0a", "cut off"),
+    ],
+    ids=["pt2", "json", "onnx"],
+)
+def test_a_file_that_is_none_is_told_in_plain_words(
+    viewer, tmp_path: Path, name: str, data: bytes, said: str
+) -> None:
+    bad = tmp_path / name
+    bad.write_bytes(data)
+    with Server() as server:
+        v = viewer(None, offline=False, url=server.url())
+        v.page.set_input_files(".start input[type=file]", str(bad))
+        v.page.wait_for_selector(".start .trouble")
+        told = v.text(".start .trouble")
+        v.errors[:] = [e for e in v.errors if "422" not in e]  # the browser's own note of it
+    assert name in told
+    assert said in told, told
+    for word in ("Traceback", "Error(", "0x", "NoneType"):
+        assert word not in told
 
 
 def test_recent_files_are_those_of_this_session(viewer, tmp_path: Path) -> None:

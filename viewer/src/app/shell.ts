@@ -11,6 +11,8 @@ import type { App } from "./app";
 /** Where panels put themselves. Each is empty and takes no room until something is in it. */
 export interface Slots {
   readonly toolbar: HTMLElement;
+  /** A line of its own over the graph and its panels: what says where one is covers nothing. */
+  readonly path: HTMLElement;
   readonly left: HTMLElement;
   readonly right: HTMLElement;
   readonly bottom: HTMLElement;
@@ -38,11 +40,10 @@ export class Shell {
       el("button", { type: "button", class: "wide-only", title, click: run }, text);
     const extra = el("div", { class: "slot" });
     const toolbar = el(
-      "header",
+      "div",
       { class: "toolbar" },
       el("span", { class: "brand" }, "Glasshouse"),
       this.title,
-      this.counts,
       el("label", { class: "field" }, "Group by ", this.grouping),
       el("span", { class: "spring" }),
       extra,
@@ -65,13 +66,18 @@ export class Shell {
     const stage = (this.main = el("main", { class: "stage" }));
     this.slots = {
       toolbar: extra,
+      path: el("div", { class: "path" }),
       left: el("aside", { class: "side left", "aria-label": "Outline" }),
       right: el("aside", { class: "side right", "aria-label": "Details and styles" }),
       bottom: el("footer", { class: "bottom" }),
       over: el("div", { class: "over" }),
     };
     stage.append(this.slots.over, this.status, this.problem);
-    host.append(toolbar, el("div", { class: "middle" }, this.slots.left, stage, this.slots.right), this.slots.bottom);
+    host.append(
+      el("header", { class: "top" }, toolbar, el("div", { class: "path-bar" }, this.slots.path, this.counts)),
+      el("div", { class: "middle" }, this.slots.left, stage, this.slots.right),
+      this.slots.bottom,
+    );
     app.view = new GraphView(
       stage,
       {

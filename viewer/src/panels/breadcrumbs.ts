@@ -35,9 +35,8 @@ export class Breadcrumbs {
       parts.push(this.crumb(graphs[spec.graph].name || "model", () => app.select(-1)));
       for (const p of path) parts.push(this.crumb(p.title, () => void app.reveal(p.item)));
       parts.push(el("span", { class: "crumb here", "aria-current": "true" }, hit.title.split("  ")[0]));
-    } else if (parts.length > 0)
-      parts.push(el("span", { class: "crumb here", "aria-current": "true" }, graphs[spec.graph].name));
-    this.element.hidden = parts.length === 0;
+    } else parts.push(el("span", { class: "crumb here", "aria-current": "true" }, graphs[spec.graph].name || "model"));
+    this.element.hidden = false;
     this.element.replaceChildren(
       ...parts.flatMap((p, i) => (i > 0 ? [el("span", { class: "soft", "aria-hidden": "true" }, "›"), p] : [p])),
     );

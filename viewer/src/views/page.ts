@@ -31,9 +31,6 @@ import { StylesPanel } from "../panels/styles";
 import type { KernelLine } from "../query/kernel_table";
 import { Compare, type Loaded } from "./compare";
 
-/** What the path of the selection takes at the top of a narrow window. */
-const CRUMBS_ROOM = 24;
-
 export class Panels {
   readonly options = readOptions(document);
   private readonly overlays: Overlays;
@@ -107,15 +104,8 @@ export class Panels {
     );
     this.start = new StartPage({ open: (f) => void this.openFile(f), converts: this.server !== null });
     const crumbs = new Breadcrumbs(app, (g) => this.openGraph(g));
-    // In a narrow window the path of what is selected reaches over the drawing's middle: what is fitted stays below it.
-    const narrow = matchMedia("(max-width: 760px)");
-    const leaveRoom = (): void => {
-      app.view.insets = { ...app.view.insets, top: narrow.matches ? CRUMBS_ROOM : 0 };
-    };
-    narrow.addEventListener("change", leaveRoom);
-    leaveRoom();
+    slots.path.append(crumbs.element);
     slots.over.append(
-      el("div", { class: "over-top" }, crumbs.element),
       this.large.element,
       this.palette.element,
       this.coloring.legend,
@@ -257,8 +247,8 @@ export class Panels {
     if (place && this.app.spec) await this.links.finish(place);
     const query = place?.query || this.options.query;
     if (query) this.palette.open(query);
-    if (this.options.select && !place) await this.selectFirst(this.options.select);
     if (this.options.hint && !place) this.showHint(this.options.hint);
+    if (this.options.select && !place) await this.selectFirst(this.options.select);
     if (this.options.compare) await this.toggleCompare();
   }
 
