@@ -115,7 +115,7 @@ def test_a_broken_edge_is_counted_once_and_is_no_edge(viewer) -> None:
     x = graph.node("Input", name="x", kind="source", outputs=["float32[4]"])
     graph.node("Add", kind="elementwise", inputs=[x, 77], outputs=["float32[4]"])
     v = viewer(made.finish(), size=(1600, 900))
-    v.page.wait_for_selector(".counts:has-text('2 nodes · 1 edges')")
+    v.page.wait_for_selector(".counts:has-text('2 nodes · 1 edge')")
     assert facts(v)["Edges"] == "1 and 1 broken"
 
 

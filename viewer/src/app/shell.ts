@@ -29,6 +29,7 @@ export class Shell {
   private readonly counts = el("span", { class: "counts" });
   private readonly grouping = el("select", { "aria-label": "Group by" });
   private readonly status = el("div", { class: "status", role: "status", hidden: true });
+  private readonly empty = el("p", { class: "empty", hidden: true }, "This graph has no nodes.");
   private readonly problem = el("div", { class: "problem", role: "alert", hidden: true });
 
   constructor(
@@ -72,7 +73,7 @@ export class Shell {
       bottom: el("footer", { class: "bottom" }),
       over: el("div", { class: "over" }),
     };
-    stage.append(this.slots.over, this.status, this.problem);
+    stage.append(this.slots.over, this.empty, this.status, this.problem);
     host.append(
       el("header", { class: "top" }, toolbar, el("div", { class: "path-bar" }, this.slots.path, this.counts)),
       el("div", { class: "middle" }, this.slots.left, stage, this.slots.right),
@@ -112,7 +113,9 @@ export class Shell {
       document.title = `${info.header.title || name} – Glasshouse`;
     });
     app.events.on("shown", ({ spec, result }) => {
-      this.counts.textContent = `${count(result.nodes)} nodes · ${count(result.edges)} edges`;
+      const many = (n: number, what: string): string => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
+      this.counts.textContent = `${many(result.nodes, "node")} · ${many(result.edges, "edge")}`;
+      this.empty.hidden = result.nodes > 0;
       const names = result.groupings.length > 0 ? result.groupings : ["module"];
       this.grouping.replaceChildren(
         ...names.map((n) => el("option", { value: n, selected: n === spec.grouping }, n[0].toUpperCase() + n.slice(1))),

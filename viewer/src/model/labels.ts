@@ -22,7 +22,9 @@ export function isSource(h: Hierarchy, node: number): boolean {
   return r < 0 || h.stage.graph.strings.at(h.stage.graph.kind[r]) === "source";
 }
 
-const lastPart = (name: string): string => name.slice(name.lastIndexOf("/") + 1);
+/** A name in one line: control characters have no width and no meaning in a drawing. */
+const inLine = (name: string): string => name.replace(/[\u0000-\u001f\u007f]+/g, " ").trim();
+const lastPart = (name: string): string => inLine(name.slice(name.lastIndexOf("/") + 1));
 
 /** Ops that change nothing but the element type: small, one line, told by what they make. */
 const CAST = /(?:^|\.)_?(?:cast|to_copy|convert_element_type)$/i;
@@ -34,7 +36,7 @@ export function nodeTitle(h: Hierarchy, node: number): string {
   const g = h.stage.graph;
   const r = h.stage.row[node];
   if (r < 0) return h.stage.graph.info.stages[h.stage.stage].output_nodes.length > 1 ? `output ${-1 - r}` : "output";
-  const op = shortOp(g.strings.head(g.op[r]));
+  const op = inLine(shortOp(g.strings.head(g.op[r])));
   if (/call_delegate$/.test(op)) return backendOf(g, r) || op;
   if (isSource(h, node) && g.name[r] > 0) return lastPart(g.strings.head(g.name[r])) || op;
   // A kernel goes by the modules and ops that it computes ("dense + gelu"), not by "FusedMatmul*".
@@ -118,7 +120,7 @@ export function portName(h: Hierarchy, node: number): string {
 }
 
 const rawName = (h: Hierarchy, row: number): string =>
-  h.stage.graph.strings.head(h.stage.graph.groups.name[h.rows.file[row]], 80);
+  inLine(h.stage.graph.strings.head(h.stage.graph.groups.name[h.rows.file[row]], 80));
 
 /** The module path's own part: "attention", or "layer.3" where the name alone would be a number. */
 export function groupTitle(h: Hierarchy, group: number): string {

@@ -12,7 +12,7 @@ import { button } from "./parts";
 import { categories, inkOn, rampOf } from "./ramp";
 
 export function figure(unit: Unit, v: number): string {
-  if (!Number.isFinite(v)) return "";
+  if (!Number.isFinite(v)) return v === Infinity ? "∞" : "";
   if (unit === "seconds") return seconds(v);
   if (unit === "bytes") return bytes(v);
   if (unit === "count") return short(v);
@@ -173,10 +173,15 @@ export class Coloring {
         "div",
         { class: "soft" },
         [
-          c.absent || (c.additive ? `${figure(c.unit, c.total)} in all` : `largest ${figure(c.unit, c.high)}`),
-          c.note,
-          ramp.kind === "log" ? "scale by ratio" : "",
-          c.absent ? "" : "scaled to what is drawn",
+          c.absent || (c.known === 0 ? "no op has a figure" : ""),
+          ...(c.absent || c.known === 0
+            ? []
+            : [
+                c.additive ? `${figure(c.unit, c.total)} in all` : `largest ${figure(c.unit, c.high)}`,
+                c.note,
+                ramp.kind === "log" ? "scale by ratio" : "",
+                "scaled to what is drawn",
+              ]),
         ]
           .filter(Boolean)
           .join(" · "),
@@ -218,7 +223,7 @@ export class Coloring {
       "div",
       { class: "legend-head" },
       el("strong", {}, c.title),
-      c.known < 1 && !c.absent ? el("span", { class: "soft" }, ` of ${percent(c.known)} of ops`) : "",
+      c.known < 1 && c.known > 0 && !c.absent ? el("span", { class: "soft" }, ` of ${percent(c.known)} of ops`) : "",
       button("×", "Colour by op type again", () => void this.set(""), "icon small"),
     );
   }

@@ -195,7 +195,8 @@ async function times(s: Shown, name: string): Promise<Measured | null> {
   const seconds = table.floats("seconds");
   const measured = new Set<number>();
   for (let r = 0; r < table.rows; r++) {
-    if (runs[r] !== wanted) continue;
+    // No time is negative or without end: what such a clock says was not measured.
+    if (runs[r] !== wanted || !(seconds[r] >= 0 && seconds[r] < Infinity)) continue;
     measured.add(node[r] >= 0 ? node[r] : (nodeOfKernel.get(kernel[r]) ?? -1));
     const more = (before: number): number => (Number.isNaN(before) ? 0 : before) + seconds[r];
     if (!figures.put(node[r], more)) figures.put(nodeOfKernel.get(kernel[r]) ?? -1, more);
