@@ -59,7 +59,8 @@ def run(args: Namespace) -> int:
     if args.html:
         from glasshouse.show.html import plot_graph
 
-        path = plot_graph([a.recording, b.recording], args.html, title=f"{a.name} / {b.name}")
+        both, title = [a.recording, b.recording], f"{a.name} / {b.name}"
+        path = plot_graph(both, args.html, title=title, compare=True)
         if not args.json:
             print(f"{path} ({path.stat().st_size / 1e6:.2f} MB)")
     if args.json:

@@ -141,6 +141,8 @@ def add_calls(
         if key in events:
             seconds = events[key] / many[key]
             owner.add(TimeRow("profile", node.id if node is not None else -1, seconds, number))
+    if any(count > 1 for count in many.values()):
+        builder.facts["times"] = "calls of one function are shown with the mean of all of them"
     builder.facts["kernels"] = str(len(made))
     builder.facts["kernels with their ops"] = f"{placed} of {len(made)}"
 

@@ -107,7 +107,8 @@ class Difference:
     @property
     def decisions(self) -> list[tuple[str, str, str]]:
         """(what, in A, in B): rules and variants that were applied otherwise."""
-        if self.a.stage.graph is self.b.stage.graph:
+        same = self.a.stage.graph is self.b.stage.graph
+        if same or other_compilers(self.a.recording, self.b.recording):
             return []
         return changed_decisions(self.a.stage.graph, self.b.stage.graph)
 
