@@ -57,6 +57,6 @@ def run(args: Namespace) -> int:
     small.recording(*found.part.inputs, count=1).save(path.with_suffix(".glass"))
     ops = sum(bool(n.inputs) for n in found.part.graph.nodes)
     print(f"smallest graph, {ops} ops of {sum(bool(n.inputs) for n in subject.graph.nodes)}:")
-    print(print_graph(found.part.graph), end="")
+    print(print_graph(found.part.graph).rstrip())
     print(f"{path}, {path.with_suffix('.npz')}, {path.with_suffix('.glass')}")
     return 1
