@@ -116,9 +116,14 @@ def block() -> tuple[Block, torch.Tensor]:
     return Block(), torch.randn(2, 3, 8, 8)
 
 
-@pytest.mark.parametrize("loss", [F.cross_entropy, lambda y, t: F.cross_entropy(y * 2, t)])
-@pytest.mark.parametrize("kind", [torch.optim.AdamW, torch.optim.SGD])
-def test_a_training_step_of_pytorch(loss: Any, kind: Any) -> None:
+@pytest.mark.parametrize(
+    "kind, loss",
+    [
+        (torch.optim.AdamW, F.cross_entropy),
+        (torch.optim.SGD, lambda y, t: F.cross_entropy(y * 2, t)),
+    ],
+)
+def test_a_training_step_of_pytorch(kind: Any, loss: Any) -> None:
     model, x = block()
     step = trace_training(model, loss, kind(model.parameters(), 0.1), x, torch.tensor([1, 2]))
     check(step, line)
