@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from glasshouse.backend.cpu.long_sums import BY_ELEMENTS, BY_VECTORS, Runs, runs_of
+from glasshouse.backend.cpu.turned import Turned, turned
 from glasshouse.backend.cxx.elements import Elements
 from glasshouse.backend.cxx.spelling import FOLDS
 from glasshouse.backend.cxx.text import KernelText
@@ -44,6 +45,10 @@ class Nests:
 
     def _nest(self, s: For) -> None:
         """A loop that stands in no other."""
+        copy = turned(s)
+        if copy is not None:
+            self._turned(s, copy)
+            return
         extent = size_text(s.loop.extent)
         if not s.role.is_parallel:
             self._loop(s, "0", extent)
@@ -60,6 +65,24 @@ class Nests:
                 self._loop(s, "begin", "end")
             else:
                 self._both(s.loop.name, inner)
+
+    def _turned(self, s: For, copy: Turned) -> None:
+        """A copy that swaps axes; threads share its outermost loop, as that of any nest."""
+        extent, shared = size_text(s.loop.extent), s.role.is_parallel
+        by_columns = s.loop == copy.columns
+        low, high = ("begin", "end") if shared else ("0", extent)
+        with ExitStack() as around:
+            if shared:
+                enough = bounds(work(s))[0] >= PARALLEL_FROM
+                test = "true" if enough else f"{size_text(work(s))} >= {PARALLEL_FROM}"
+                opened = f"ctx.parallel({extent}, {test}, [&](int64_t begin, int64_t end) {{"
+                around.enter_context(self.out.block(opened, "});"))
+            for loop in copy.around:
+                bounds_of = (low, high) if loop == s.loop else ("0", size_text(loop.extent))
+                around.enter_context(self.out.block(_head(loop, *bounds_of), "}"))
+            first = low if by_columns else "0"
+            count = f"{high} - {low}" if by_columns else size_text(copy.columns.extent)
+            self.out.add(copy.line(first, count), copy.ops)
 
     def _both(self, name: str, inner: For) -> None:
         """Two loops that run from `begin` to `end` together."""
