@@ -1,0 +1,49 @@
+"""Hugging Face `generate()` through `torch.compile`: the same tokens from two graphs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+import torch._dynamo
+
+from glasshouse.frontend import dynamo
+
+pytestmark = pytest.mark.slow
+transformers = pytest.importorskip("transformers")
+
+TOKENS = {"vocab_size": 500, "bos_token_id": 1, "eos_token_id": None, "pad_token_id": 0}
+
+
+def _gpt2() -> Any:
+    config = transformers.GPT2Config(n_embd=64, n_layer=2, n_head=4, n_positions=128, **TOKENS)
+    return transformers.GPT2LMHeadModel(config)
+
+
+def _llama() -> Any:
+    config = transformers.LlamaConfig(
+        hidden_size=64, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2,
+        intermediate_size=96, max_position_embeddings=128, **TOKENS,
+    )  # fmt: skip
+    return transformers.LlamaForCausalLM(config)
+
+
+@pytest.mark.parametrize("cache", ["dynamic", "static"])
+@pytest.mark.parametrize("make", [_gpt2, _llama])
+def test_two_graphs_generate_the_same_tokens(make: Any, cache: str) -> None:
+    torch.manual_seed(0)
+    model = make().eval()
+    prompts = [torch.randint(3, 500, (1, length)) for length in (7, 12, 20)]
+    options: dict[str, Any] = {"max_new_tokens": 12, "do_sample": False}
+    if cache == "static":
+        options |= {"cache_implementation": "static", "disable_compile": True}  # compiled below
+    expected = [model.generate(p, **options) for p in prompts]
+    torch._dynamo.reset()
+    dynamo.reset()
+    model.forward = torch.compile(model.forward, backend="glasshouse", dynamic=True)
+    for prompt, wanted in zip(prompts, expected, strict=True):
+        assert torch.equal(model.generate(prompt, **options), wanted)
+    graphs = dynamo.compiled_graphs()
+    assert all(g.runner.module is not None for g in graphs), "none on the reference"
+    assert len(graphs) <= 2, [g.phase for g in graphs]
