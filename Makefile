@@ -22,7 +22,7 @@ say = @printf '\n== %s\n'
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-docs test-cross test-distributed lint lint-platforms format viewer test-viewer pytest test-models test-gpu fuzz bench bench-regression bench-symbolic bench-viewer gallery coverage docs clean
+.PHONY: help demo test test-all test-docs test-cross test-distributed lint lint-platforms format viewer test-viewer pytest test-models test-gpu fuzz bench bench-regression bench-symbolic bench-viewer bench-zoo gallery coverage docs clean
 
 help:
 	@echo "make demo         trace, run, compile, check and time an example; write demo.html"
@@ -40,6 +40,7 @@ help:
 	@echo "make bench        the measurements in benchmarks/"
 	@echo "make bench-regression BEFORE=DIR  this tree against another checkout, in turns"
 	@echo "make bench-symbolic  modules for all sizes beside modules for one size each"
+	@echo "make bench-zoo    models outside of the tables beside PyTorch: where are we slower?"
 	@echo "make bench-viewer the viewer beside Netron and Model Explorer, in Chromium"
 	@echo "make gallery      24 graphs as the viewer draws them, measured beside ELK, on one page"
 	@echo "make docs         the documentation as a site, in build/site"
@@ -186,6 +187,10 @@ bench-regression: $(DEV)
 # ARGS="-w bert --seconds 6"
 bench-symbolic: $(DEV)
 	@$(BIN)/python benchmarks/cpu/symbolic.py $(ARGS)
+
+# ARGS="bert wavenet --systems eager,glasshouse,inductor --file build/zoo.jsonl"; DEV has no peers.
+bench-zoo: $(DEV)
+	@$(BIN)/python -m benchmarks.zoo $(ARGS)
 
 # ARGS="--quick -g bert -s glasshouse,netron"; PEERS_PYTHON=... names an environment with the peers.
 bench-viewer: $(DEV)
