@@ -14,6 +14,7 @@ import os
 import statistics
 import warnings
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -44,6 +45,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     import torch
     from benchmarks.zoo import families, layers, networks, sequences  # noqa: F401  # their rows
     from benchmarks.zoo.models import ROWS
+
+    with suppress(ImportError):
+        import transformers  # noqa: F401  # once, for all processes
 
     torch.set_num_threads(options.threads)
     wanted = [
@@ -94,7 +98,6 @@ def _apart(name: str, systems: Sequence[str], options: argparse.Namespace) -> di
 
 
 def _child(name: str, systems: Sequence[str], rounds: int, out: Connection) -> None:
-    import transformers  # noqa: F401
     from benchmarks.zoo.measure import measured
 
     warnings.simplefilter("ignore")

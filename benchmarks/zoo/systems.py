@@ -78,8 +78,9 @@ def inductor(row: Row, case: Case) -> Call:
 
 
 def dynamo(row: Row, case: Case) -> Call:
-    """What guards and calls of Dynamo's cost at least: PyTorch's ops, one after the other."""
-    return _torch(row, case, "eager")
+    """What guards and calls of `torch.compile` cost at least: PyTorch's ops, one after the other;
+    of a training step by way of AOTAutograd, which backends need for gradients."""
+    return _torch(row, case, "aot_eager" if row.training else "eager")
 
 
 def glasshouse(row: Row, case: Case) -> Call:
