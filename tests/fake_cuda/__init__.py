@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-import os
 import re
 import subprocess
 from collections.abc import Iterator, Sequence
@@ -23,6 +22,7 @@ import torch
 
 from glasshouse.backend import base
 from glasshouse.backend.cache_folder import made_cache_folder
+from glasshouse.backend.claim import claimed
 from glasshouse.backend.cuda import build, device
 from glasshouse.backend.cuda.driver import Driver
 
@@ -39,15 +39,16 @@ def compiled(text: str, name: str, *flags: str, kind: str = "so") -> Path:
     """A library of C++ text, or headers that are read once (`kind="h.gch"`), kept in the cache."""
     key = hashlib.sha256(f"{text}{flags}".encode()).hexdigest()[:24]
     made = made_cache_folder() / f"fake-{name}-{key}.{kind}"
-    if not made.exists():
-        half = made.with_name(f"{made.name}.{os.getpid()}")
-        source = made.with_suffix("" if kind == "h.gch" else ".cpp")
-        source.write_text(text)
-        how = ["-x", "c++-header"] if kind == "h.gch" else ["-shared"]
-        line = ["g++", *_FLAGS, *flags, *how, str(source), "-o", str(half)]
-        done = subprocess.run(line, check=False, capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr[:4000]
-        half.rename(made)
+    with claimed(made):
+        if not made.exists():
+            half = made.with_name(f"{made.name}.half")
+            source = made.with_suffix("" if kind == "h.gch" else ".cpp")
+            source.write_text(text)
+            how = ["-x", "c++-header"] if kind == "h.gch" else ["-shared"]
+            line = ["g++", *_FLAGS, *flags, *how, str(source), "-o", str(half)]
+            done = subprocess.run(line, check=False, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr[:4000]
+            half.rename(made)
     return made
 
 

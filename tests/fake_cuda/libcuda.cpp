@@ -75,7 +75,7 @@ API void fake_fail(const char* name, int status) { status ? (void)(failing[name]
 API void fake_is(int major, int minor, int count) { major_version = major, minor_version = minor, devices = count; }
 API size_t fake_taken() { return taken; }
 API void fake_room(size_t bytes) { room = bytes; }
-__attribute__((constructor)) static void from_environment() {  // for programs that cannot call the functions above
+static bool from_environment() {  // for programs that cannot call the functions above
   if (const char* given = getenv("FAKE_CUDA_FAIL")) {
     std::istringstream words(given);
     std::string name;
@@ -84,7 +84,9 @@ __attribute__((constructor)) static void from_environment() {  // for programs t
   }
   if (const char* given = getenv("FAKE_CUDA_DEVICES")) devices = atoi(given);
   if (const char* given = getenv("FAKE_CUDA_MAJOR")) major_version = atoi(given);
+  return true;
 }
+static const bool read_environment = from_environment();
 
 // ---- The driver.
 API CUresult cuInit(unsigned) { NOTE(cuInit); return 0; }

@@ -1,4 +1,5 @@
-"""Runs ops, models and random graphs on the GPU of this machine against the reference.
+"""Runs ops, models and random graphs on the GPU of this machine against the reference, then what
+users do there (`parts.py`).
 
 Run: make test-gpu   (or python tests/gpu/run.py [OUT_FOLDER]); it goes on after a failure and ends
 with one summary, which is written to OUT_FOLDER/test-gpu.txt too.
@@ -7,11 +8,13 @@ with one summary, which is written to OUT_FOLDER/test-gpu.txt too.
 from __future__ import annotations
 
 import json
+import subprocess
 import sys
 import time
 import traceback
 from collections import defaultdict
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -42,6 +45,8 @@ from ops.samples import SAMPLES
 
 OUT = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("build")
 LOOSER = {"float64": 100.0, "float32": 20.0, "float16": 4.0, "bfloat16": 4.0}
+AT_A_TIME = 7
+"""Parts that run beside each other: most of their time is tracing, on the host."""
 FAILED: list[str] = []
 LINES: list[str] = []
 
@@ -215,9 +220,38 @@ def profile_adds_up() -> str:
     return f"steps {total:.1f} us, graph {whole:.1f} us, {len(times)} steps"
 
 
+def run_parts() -> None:
+    """Every part as a process, some at a time; their lines are those of the summary."""
+    from parts import PARTS
+
+    file = Path(__file__).with_name("parts.py")
+
+    def one(part: str) -> tuple[str, subprocess.CompletedProcess[str]]:
+        line = [sys.executable, str(file), part]
+        try:
+            return part, subprocess.run(
+                line, check=False, capture_output=True, text=True, timeout=300
+            )
+        except subprocess.TimeoutExpired as error:
+            said = (error.stdout or b"").decode()
+            return part, subprocess.CompletedProcess(line, 1, said, "no end after 300 s")
+
+    with ThreadPoolExecutor(AT_A_TIME) as pool:
+        for part, done in pool.map(one, PARTS):
+            lines = [x for x in done.stdout.splitlines() if x[:7] in ("ok     ", "FAILED ")]
+            for line in lines:
+                say(line[:300])
+            FAILED.extend(line for line in lines if line.startswith("FAILED"))
+            if done.returncode:
+                said = f"FAILED part {part}: exit {done.returncode}: {done.stderr[-1500:]}"
+                say(said[:300].replace("\n", " "))
+                FAILED.append(said)
+
+
 def main() -> int:
     device = gpu()
-    say(f"{device.name}, {device.arch}, driver {device.driver_version}, torch {torch.__version__}")
+    chip = f"{device.name}, {device.arch}, driver {device.driver_version}"
+    say(f"{time.strftime('%Y-%m-%d')}, {chip}, torch {torch.__version__}")
     from primitive_models import bert, gpt2, llama, resnet_block, vit
 
     for name, make in (
@@ -244,6 +278,7 @@ def main() -> int:
     for name, cases in sorted(families().items()):
         checked(f"ops {name}", lambda cases=cases: family(cases))
     checked("random graphs", lambda: random_graphs(12))
+    run_parts()
     say(f"{len(FAILED)} failed of {len(LINES) - 1}")
     OUT.mkdir(parents=True, exist_ok=True)
     (OUT / "test-gpu.txt").write_text("\n".join(LINES) + "\n\n" + "\n".join(FAILED) + "\n")

@@ -51,6 +51,9 @@ class SavedModel:
     bytes: int
     inside: bool  # behind the code in the library's own file
     contract: str  # hash of what the code takes for granted; the library tells it
+    forms: Mapping[int, tuple[int, int]] = field(default_factory=dict)
+    """By place of the table: where prepared forms of constants lie, and their bytes, where those
+    are saved."""
 
 
 @dataclass(frozen=True)
@@ -113,6 +116,10 @@ class Executable(Protocol):
 
 class DeviceExecutable(Executable, Protocol):
     """A program whose memory is that of a device."""
+
+    @property
+    def places(self) -> frozenset[int]:
+        """Places of the table that kernels read or write."""
 
     def start(self, table: int, arena: int, sizes: int, begin: int, end: int) -> int:
         """As `run`, without waiting for the end: gives what earlier runs have reported."""
@@ -229,8 +236,10 @@ class Backend(Protocol):
     ) -> list[Candidate] | None:
         """Seconds and error of each variant; None if the machine is too busy to tell."""
 
-    def interface(self, name: str, program: Program, saved: SavedModel) -> Interface:
-        """The C interface of a saved model."""
+    def interface(
+        self, name: str, program: Program, saved: SavedModel, source: GeneratedSource
+    ) -> Interface:
+        """The C interface of a saved model, whose code is `source`."""
 
 
 _BACKENDS = {

@@ -100,20 +100,16 @@ class DeviceRun:
         self.fallback = DeviceFallback(self)
 
     def _places_used(self) -> set[int]:
-        """Places of the table that kernels read or write."""
+        """Places of the table that kernels read or write, and steps without a kernel, and who asks
+        for outputs."""
         plan, program = self.plan, self.program
-        used = set(plan.packed.values())
+        values = [*plan.kept, *program.graph.outputs]
         for step in program.steps:
-            values = (*step.node.inputs, *step.node.outputs)
-            if isinstance(step, Call):  # a constant in another form is not read as it is
-                others = {form.buffer for form in step.kernel.forms}
-                read = [v for i, v in enumerate(step.operands) if f"x{i}" not in others]
-                values = (*read, *step.outputs)
-            for value in values:
-                owner = value if value in plan.table else program.buffer_of(value)
-                if owner in plan.table:
-                    used.add(plan.table[owner])
-        return used
+            if isinstance(step, Fallback):
+                values += (*step.node.inputs, *step.node.outputs)
+        owners = (v if v in plan.table else program.buffer_of(v) for v in values)
+        used = {plan.table[owner] for owner in owners if owner in plan.table}
+        return used | self.executable.places
 
     def _new_variables(self) -> list[dict[int, int]]:
         """For each turn, where the variables and their new values lie on the device."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from glasshouse.backend.base import INTERFACE_BEGINS, Backend, GeneratedSource, backend_named
+from glasshouse.backend.base import Backend, backend_named
 from glasshouse.errors import FormatError, GlasshouseError
 from glasshouse.ir.dim import symbols_of
 from glasshouse.ir.graph import Graph, Value
@@ -26,6 +26,7 @@ from glasshouse.runtime.saved import (
     VERSION,
     contract_digest,
     digest,
+    read_sources,
     text_digest,
 )  # fmt: skip
 from glasshouse.runtime.signature_json import signature_from_json
@@ -56,7 +57,7 @@ def load(
         ends = len(graph.inputs), len(graph.outputs)
         graph.signature = signature_from_json(about["signature"], *ends)
         program = replace(_program(graph, about), plan=_plan(graph, about))
-        source = _sources(folder / "source")
+        source = read_sources(folder / "source")
         needs = about["library"]["needs"]
     except GlasshouseError:
         raise
@@ -176,9 +177,3 @@ def _plan(graph: Graph, about: Json) -> MemoryPlan:
 
 def _packed(source: Value, place: int) -> Packed:
     return Packed(source, Form("", str(place), source.type.dtype, (), True))
-
-
-def _sources(folder: Path) -> GeneratedSource:
-    texts = {path.stem: path.read_text() for path in sorted(folder.glob("*.cpp"))}
-    main, _, _ = texts.pop("main", "").partition(f"\n{INTERFACE_BEGINS}")
-    return GeneratedSource(texts, main)

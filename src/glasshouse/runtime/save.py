@@ -33,6 +33,7 @@ from glasshouse.runtime.saved import (
     check_name,
     contract_digest,
     digest,
+    source_texts,
     text_digest,
     weights_footer,
     weights_sums,
@@ -69,6 +70,18 @@ class _Weights:
             self.offsets[node] = self.rows[number][0]
         return number
 
+    def keep_forms(self) -> dict[int, tuple[int, int]]:
+        """Constants as kernels of a device want them, behind all others: who loads them without
+        Python has nobody to prepare them. By place: offset and bytes."""
+        found: dict[int, tuple[int, int]] = {}
+        for place in self.module.plan.packed.values():
+            array = self.module.constant_at(place)
+            self.arrays.append(array)
+            self.rows.append([self.bytes, array.dtype.name, list(array.shape)])
+            found[place] = self.bytes, array.nbytes
+            self.bytes += -(-max(array.nbytes, 1) // ALIGN) * ALIGN
+        return found
+
     def write(self, out: BinaryIO) -> None:
         base = out.tell()
         for (begin, _, _), array in zip(self.rows, self.arrays, strict=True):
@@ -93,6 +106,7 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
         )
     weights = _Weights(module)
     graph = graph_to_json(program.graph, weights.keep)
+    forms = weights.keep_forms() if module.backend.elsewhere else {}
     weights.bytes = max(weights.bytes, ALIGN)  # an empty file cannot be mapped
     inside = weights_in == "library" or (weights_in == "auto" and weights.bytes < INSIDE_LIMIT)
     about: dict[str, Json] = {
@@ -119,8 +133,8 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
         "kept": [value_to_json(v) for v in plan.kept],
         "direct": plan.direct,
     }
-    saved = SavedModel(weights.offsets, weights.bytes, inside, contract_digest(about))
-    interface = module.backend.interface(name, program, saved)
+    saved = SavedModel(weights.offsets, weights.bytes, inside, contract_digest(about), forms)
+    interface = module.backend.interface(name, program, saved, module.source)
     main = module.source.main + interface.source
     source = replace(module.source, main=main, soname=f"lib{name}.so")
     library = module.backend.build(source)
@@ -148,7 +162,7 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
         hashed = {"file": held.name, "begin": begin, "sha256": digest(held, begin, weights.bytes)}
         about["weights"].update(hashed)
         about["parts"] = _write_parts(
-            module, stage, {f"{name}.h": interface.header, **interface.files}, main
+            module, stage, {f"{name}.h": interface.header, **interface.files}, interface.source
         )
         about["sha256"] = text_digest(about)
         write_atomic(stage / "module.json", json.dumps(about, separators=(",", ":")).encode())
@@ -156,13 +170,12 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
 
 
 def _write_parts(
-    module: Module, folder: Path, texts: Mapping[str, str], main: str
+    module: Module, folder: Path, texts: Mapping[str, str], interface: str
 ) -> dict[str, str]:
     """What no run needs: headers, recording and sources, with the hash of each."""
     limits = module.backend.limits(measure=False, threads=module.threads)
     recording = compilation_of(module, module.base_recording, limits).finish()
-    sources = {**module.source.kernels, "main": main}
-    texts = {**texts, **{f"source/{kernel}.cpp": lines for kernel, lines in sources.items()}}
+    texts = {**texts, **source_texts(module.source, interface)}
     parts = {"recording.glass": recording.to_bytes()}
     parts |= {path: text.encode() for path, text in texts.items()}
     for part, data in parts.items():

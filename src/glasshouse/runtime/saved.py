@@ -31,6 +31,7 @@ from typing import Any
 
 import numpy as np
 
+from glasshouse.backend.base import INTERFACE_BEGINS, GeneratedSource
 from glasshouse.errors import Unsupported
 
 FORMAT = "glasshouse-module"
@@ -106,6 +107,27 @@ def text_digest(about: Mapping[str, Any]) -> str:
     """The hash of what module.json tells, but for that hash itself."""
     rest = {key: value for key, value in about.items() if key != "sha256"}
     return hashlib.sha256(json.dumps(rest, separators=(",", ":")).encode()).hexdigest()
+
+
+def source_texts(source: GeneratedSource, interface: str) -> dict[str, str]:
+    """Generated code by its path in the folder; `interface` stands behind the code of a processor's
+    kernels, and beside the plan of a GPU's."""
+    if source.language != "cuda":
+        texts = {**source.kernels, "main": source.main + interface}
+        return {f"source/{name}.cpp": text for name, text in texts.items()}
+    kernels = {f"source/{name}.cu": text for name, text in source.kernels.items()}
+    return {**kernels, "source/plan.json": source.main, "source/main.cpp": interface}
+
+
+def read_sources(folder: Path) -> GeneratedSource:
+    """The generated code of a saved folder, as it was before it was saved."""
+    plan = folder / "plan.json"
+    if plan.exists():
+        kernels = {path.stem: path.read_text() for path in sorted(folder.glob("*.cu"))}
+        return GeneratedSource(kernels, plan.read_text(), language="cuda")
+    texts = {path.stem: path.read_text() for path in sorted(folder.glob("*.cpp"))}
+    main, _, _ = texts.pop("main", "").partition(f"\n{INTERFACE_BEGINS}")
+    return GeneratedSource(texts, main)
 
 
 def contract_digest(about: Mapping[str, Any]) -> str:

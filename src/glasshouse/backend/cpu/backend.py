@@ -101,7 +101,9 @@ class CpuBackend:
     ) -> list[Candidate] | None:
         return measure_conv(problem, names, progress)
 
-    def interface(self, name: str, program: Program, saved: SavedModel) -> Interface:
+    def interface(
+        self, name: str, program: Program, saved: SavedModel, source: GeneratedSource
+    ) -> Interface:
         return c_interface(name, program, saved)
 
 

@@ -1,27 +1,4 @@
-
-// The plain C interface of a saved model. Everything above this line that begins with kGh describes the model.
-#include <dlfcn.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
-#define GH_TEXT_OF(x) #x
-#define GH_TEXT(x) GH_TEXT_OF(x)
-
-static thread_local char gh_message[512];
-
-static int gh_fail(const char* what, const char* detail) {
-  snprintf(gh_message, sizeof gh_message, "%s%s%s", what, *detail ? ": " : "", detail);
-  return 1;
-}
-
+// How a saved model runs on processors.
 // Code for a wider processor would end in an illegal instruction; say so before any of it runs.
 static const char* gh_missing_feature() {
 #if defined(__x86_64__)
@@ -88,61 +65,6 @@ static void gh_unlist(GH_MODEL* m) {
 static void* gh_bytes(int64_t count) {
   void* made = nullptr;
   return posix_memalign(&made, 64, (size_t)(count > 0 ? count : 1)) ? nullptr : made;
-}
-
-// Where this library lies. Found while it is being loaded, because a relative path holds then and may not hold later.
-static char gh_self[PATH_MAX];
-__attribute__((constructor)) static void gh_find_self() {
-  Dl_info found;
-  if (kGhWeightsInside && dladdr((void*)&gh_find_self, &found) && found.dli_fname && !realpath(found.dli_fname, gh_self))
-    gh_self[0] = 0;
-}
-
-// What stands behind the weights in their file; `weights_sums` in c_api.py says what the sums are for.
-struct GhFooter {
-  char mark[8];
-  int64_t begin, bytes;
-  uint64_t total, placed;
-};
-static bool gh_sums_match(const char* weights, const GhFooter& end) {
-  const uint64_t* words = (const uint64_t*)weights;
-  uint64_t total = 0, placed = 0;
-  for (int64_t i = 0; i < end.bytes / 8; ++i) total += words[i], placed += words[i] * (uint64_t)(i + 1);
-  return total == end.total && placed == end.placed;
-}
-
-// Maps the weights of one file, at whose end they lie. Returns 0, or 1 with a message.
-static int gh_map_file(GH_MODEL* m, const char* path) {
-  const int file = open(path, O_RDONLY | O_CLOEXEC);
-  if (file < 0) return gh_fail(path, strerror(errno));
-  struct stat info;
-  GhFooter end{};
-  const bool whole = !fstat(file, &info) &&
-                     pread(file, &end, sizeof end, info.st_size - (off_t)sizeof end) == (ssize_t)sizeof end &&
-                     !memcmp(end.mark, "GHWEIGHT", 8) && end.bytes == kGhWeightBytes && end.begin >= 0 &&
-                     end.begin == info.st_size - (off_t)sizeof end - end.bytes;
-  void* at = whole ? mmap(nullptr, kGhWeightBytes, PROT_READ, MAP_PRIVATE, file, end.begin) : MAP_FAILED;
-  const int why = errno;
-  close(file);
-  if (!whole) return gh_fail(path, "not the file that this model was saved with");
-  if (at == MAP_FAILED) return gh_fail(path, strerror(why));
-  m->weights = (char*)at;
-  const char* verify = getenv("GLASSHOUSE_VERIFY");
-  if (!(verify && !strcmp(verify, "0")) && !gh_sums_match(m->weights, end))
-    return gh_fail(path, "the weights are not those that were saved");
-  return 0;
-}
-
-// Finds the weights: in a file of their own, or at the end of this library; one that was built again from its sources
-// has none there and takes those of the library in the folder.
-static int gh_map(GH_MODEL* m, const char* folder) {
-  char path[PATH_MAX];
-  if (kGhWeightsInside && !gh_map_file(m, gh_self)) return 0;
-  if (m->weights || (kGhWeightsInside && !folder)) return 1;
-  const char* file = kGhWeightsInside ? "lib" GH_TEXT(GH_MODEL) ".so" : "weights.bin";
-  if (snprintf(path, sizeof path, "%s/%s", folder ? folder : ".", file) >= (int)sizeof path)
-    return gh_fail("path too long", folder ? folder : "");
-  return gh_map_file(m, path);
 }
 
 // Packs weights one by one. What one was packed from goes back to the system, which reads it again should somebody
@@ -212,7 +134,7 @@ GH_API GH_MODEL* GH_NAME(create)(const char* folder, int threads) {
   pthread_mutex_init(&m->lock, nullptr);
   gh_list(m);
   m->pool = new gh::ThreadPool(threads > 0 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
-  if (gh_map(m, folder) || gh_fill(m)) {
+  if (gh_map(&m->weights, folder) || gh_fill(m)) {
     GH_NAME(destroy)(m);
     return nullptr;
   }
@@ -261,24 +183,3 @@ GH_API int GH_NAME(run)(GH_MODEL* m, const void* const* inputs, void* const* out
   if (bad < 0) return gh_fail("an integer was divided by zero", "");
   return bad ? gh_fail("an index lies outside of the tensor that it points into", "") : 0;
 }
-
-#define GH_TENSORS(kind, list, count, shape)                                                               \
-  GH_API int GH_NAME(kind##_count)(void) { return count; }                                                 \
-  GH_API const char* GH_NAME(kind##_name)(int i) { return i >= 0 && i < count ? list[i].name : nullptr; }  \
-  GH_API const char* GH_NAME(kind##_type)(int i) { return i >= 0 && i < count ? list[i].type : nullptr; }  \
-  GH_API int GH_NAME(kind##_rank)(int i) { return i >= 0 && i < count ? list[i].rank : -1; }               \
-  GH_API void GH_NAME(kind##_shape)(int i, const int64_t* sizes, int64_t* dims) { shape(i, sizes, dims); } \
-  GH_API int64_t GH_NAME(kind##_bytes)(int i, const int64_t* sizes) {                                      \
-    if (i < 0 || i >= count) return -1;                                                                    \
-    int64_t dims[64], bytes = list[i].item;                                                                \
-    shape(i, sizes, dims);                                                                                 \
-    for (int d = 0; d < list[i].rank; ++d) bytes *= dims[d];                                               \
-    return bytes;                                                                                          \
-  }
-GH_TENSORS(input, kGhInputs, kGhInputCount, gh_input_shape)
-GH_TENSORS(output, kGhOutputs, kGhOutputCount, gh_output_shape)
-
-GH_API int GH_NAME(symbol_count)(void) { return kGhSymbolCount; }
-GH_API const char* GH_NAME(symbol_name)(int i) { return i >= 0 && i < kGhSymbolCount ? kGhSymbols[i].name : nullptr; }
-GH_API int64_t GH_NAME(symbol_low)(int i) { return i >= 0 && i < kGhSymbolCount ? kGhSymbols[i].low : 0; }
-GH_API int64_t GH_NAME(symbol_high)(int i) { return i >= 0 && i < kGhSymbolCount ? kGhSymbols[i].high : -1; }

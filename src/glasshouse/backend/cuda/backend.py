@@ -6,7 +6,9 @@ without a GPU at hand.
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ import numpy as np
 
 from glasshouse import __version__
 from glasshouse.backend.base import (
+    INTERFACE_BEGINS,
     Array,
     DeviceMemory,
     Executable,
@@ -25,13 +28,15 @@ from glasshouse.backend.base import (
     SavedModel,
 )
 from glasshouse.backend.cuda.build import build, headers_hash
+from glasshouse.backend.cuda.c_api import c_interface
 from glasshouse.backend.cuda.device import Gpu, gpu
 from glasshouse.backend.cuda.executable import CudaExecutable
+from glasshouse.backend.cuda.host_library import build_host_library, program_in
 from glasshouse.backend.cuda.limits import measured_limits
 from glasshouse.backend.cuda.plan import program_text
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.target import cuda_target
-from glasshouse.errors import FormatError, GlasshouseError, Unsupported
+from glasshouse.errors import GlasshouseError
 from glasshouse.lower.choice import Candidate, Problem
 from glasshouse.lower.program import Program
 from glasshouse.lower.target import Target
@@ -71,7 +76,12 @@ class CudaBackend:
         )
 
     def build(self, source: GeneratedSource, progress: Progress | None = None) -> Path:
-        return build(source, progress)
+        """A file of plan and cubins; with the C interface behind the plan, a library around it."""
+        plan, _, interface = source.main.partition(f"\n{INTERFACE_BEGINS}")
+        program = build(replace(source, main=plan), progress)
+        if not interface:
+            return program
+        return build_host_library(f"{INTERFACE_BEGINS}{interface}", program, source.soname)
 
     def load(
         self,
@@ -85,7 +95,10 @@ class CudaBackend:
         return {"arch": self.arch}
 
     def contract(self, library: Path, needs: Mapping[str, Any]) -> str:
-        raise FormatError(f"{library}: modules for GPUs cannot be loaded from a folder yet")
+        program_in(library)
+        found = ctypes.CDLL(str(library)).glasshouse_contract
+        found.restype = ctypes.c_char_p
+        return str(found().decode())
 
     def memory(self, count: int) -> Array:
         """The arena is on the GPU (`device`), where no array can point."""
@@ -112,10 +125,10 @@ class CudaBackend:
     ) -> list[Candidate] | None:
         return None
 
-    def interface(self, name: str, program: Program, saved: SavedModel) -> Interface:
-        raise Unsupported(
-            "a module for GPUs has no C interface yet", hint="compile it with target='cpu'"
-        )
+    def interface(
+        self, name: str, program: Program, saved: SavedModel, source: GeneratedSource
+    ) -> Interface:
+        return c_interface(name, program, saved, source)
 
 
 def backend(arch: str = "") -> CudaBackend:

@@ -18,6 +18,7 @@ from glasshouse.backend.cuda.device import Gpu, gpu
 from glasshouse.backend.cuda.driver import Owned
 from glasshouse.backend.cuda.forms import form_bytes, prepared, source_count
 from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
+from glasshouse.backend.cuda.host_library import program_in
 from glasshouse.backend.cuda.plan import dim_value
 from glasshouse.backend.cuda.target import capability
 from glasshouse.errors import FormatError, Unsupported
@@ -42,7 +43,8 @@ class CudaExecutable:
 
     def __init__(self, library: Path, find: Callable[[], Gpu] = gpu) -> None:
         try:
-            with zipfile.ZipFile(io.BytesIO(library.read_bytes())) as held:
+            data = program_in(library) if library.suffix == ".so" else library.read_bytes()
+            with zipfile.ZipFile(io.BytesIO(data)) as held:
                 self.plan = json.loads(held.read("plan.json"))
                 self.cubins = {name: held.read(f"{name}.cubin") for name in self.plan["kernels"]}
         except (OSError, KeyError, ValueError, zipfile.BadZipFile) as error:
@@ -54,6 +56,11 @@ class CudaExecutable:
             place: (source, Form("", kind, as_dtype(dtype), tuple(attrs), True))
             for place, source, kind, dtype, attrs in self.plan["forms"]
         }
+
+    @property
+    def places(self) -> frozenset[int]:
+        arguments = [a for _, _, given in self.plan["steps"] for a in given]
+        return frozenset(place for where, place in arguments if where == "table")
 
     @property
     def loaded(self) -> _Loaded:

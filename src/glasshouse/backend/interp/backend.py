@@ -110,7 +110,9 @@ class InterpBackend:
     def limits(self, measure: bool = True, threads: int | None = None) -> Limits | None:
         return None  # how fast Python is says nothing about a kernel
 
-    def interface(self, name: str, program: Program, saved: SavedModel) -> Interface:
+    def interface(
+        self, name: str, program: Program, saved: SavedModel, source: GeneratedSource
+    ) -> Interface:
         raise Unsupported(
             "a module of the interpreter has no C interface", hint="compile it with target='cpu'"
         )

@@ -30,7 +30,7 @@ def compile_model(
     """
     outputs = [tensor] if isinstance(tensor, gh.Tensor) else list(tensor)
     graph = with_constants(graph_of(outputs), constants or {})
-    context = target if do_optimize_graph else gh.PassContext([], target="cpu")
+    context = target if do_optimize_graph else gh.PassContext([], target=target.target.name)
     model = Model(
         num_runtimes=num_runtimes, graph=graph, context=context, bound=list(constants or ())
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
 import glasshouse as gh
@@ -16,8 +17,12 @@ class Target(gh.PassContext):
 
 
 def detect_target(**_: Any) -> Target:
-    """The target that there is; AITemplate's options for GPUs are not looked at."""
-    return Target(target="cpu")
+    """The GPU where there is one that kernels can be built for, else the CPU; AITemplate's options
+    for GPUs are not looked at."""
+    torch: Any = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_available():
+        return Target(target="cpu")
+    return Target(target="cuda")
 
 
 __all__ = ["Target", "detect_target"]
