@@ -162,6 +162,7 @@ def training() -> None:
     from cpu.models import ResNet
 
     dynamo = registered()
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
 
     def steps(make: Any, batch: Any, bound: float, count: int = 3) -> str:
         torch._dynamo.reset()
@@ -173,7 +174,7 @@ def training() -> None:
         for model, compiled in ((first, False), (second, True)):
             run = torch.compile(model, backend="glasshouse", options={"executor": "compiled"})
             run = run if compiled else model
-            optimizer = torch.optim.SGD(model.parameters(), lr=0.05, momentum=0.9)
+            optimizer = torch.optim.SGD(model.parameters(), lr=1e-3, momentum=0.9)
             losses.append([])
             for step in range(count):
                 torch.manual_seed(step)
@@ -212,7 +213,7 @@ def training() -> None:
         return F.cross_entropy(run(x), y)
 
     checked("train MLP", lambda: steps(mlp, rows, 1e-4))
-    checked("train ResNet-18", lambda: steps(lambda: ResNet(18), images, 2e-2))
+    checked("train ResNet-18", lambda: steps(lambda: ResNet(18), images, 2e-3))
     checked("train GPT-2", lambda: steps(gpt2, text, 2e-3))
 
     def whole_step() -> str:

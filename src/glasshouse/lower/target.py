@@ -75,6 +75,13 @@ class Target:
         default=lambda call, target: (), repr=False, compare=False
     )
     """What else a kernel's ops could have been computed by, where nothing was measured."""
+    spatial: int = 3
+    """Spatial axes that convolutions have at most where there is a kernel for them."""
+
+    def computes(self, node: Node) -> bool:
+        """Whether there may be a kernel for a node, so that others are fused into it."""
+        far = node.op.name == "conv" and node.inputs[0].type.rank - 2 > self.spatial
+        return node.op.name not in self.fallbacks and not far
 
     @property
     def operations_per_byte(self) -> float:

@@ -26,6 +26,7 @@ from glasshouse.runtime.bodies import Bodies
 from glasshouse.runtime.calling import flat_inputs, is_flat, rebuilt, signature_for
 from glasshouse.runtime.checks import check_outputs
 from glasshouse.runtime.constants import ConstantSet, Packing
+from glasshouse.runtime.device_fallback import Copy
 from glasshouse.runtime.device_run import ALIGNED, DeviceRun
 from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.held_constants import HoldsConstants
@@ -395,6 +396,22 @@ class Module(HoldsConstants, ShowsInCell):
     def on_host(self, inputs: Sequence[Any]) -> list[Any]:
         """Inputs, with tensors of a GPU copied to the host."""
         return [x.cpu() if on_gpu(x) else x for x in inputs]
+
+    def ready(self) -> None:
+        """Make what the first run makes: memory on a device."""
+        if self.backend.elsewhere:
+            self._on_device()
+
+    def runner_of(self, node: Node) -> str:
+        """Who runs a step without a kernel: "pytorch" on the device, as far as that is known, or
+        "python" on the host."""
+        if self._device is None or self._device.fallback.beside(node) is None:
+            return "python"
+        return "pytorch"
+
+    def host_copies(self) -> Mapping[int, tuple[Copy, Copy]]:
+        """By step that the host runs for a device: the copies of its last run, there and back."""
+        return {} if self._device is None else self._device.fallback.copies
 
     def lend_weights(self, tensors: Mapping[str, Any]) -> list[str]:
         """Read named constants where they lie on the device, in these tensors, instead of a copy;

@@ -28,6 +28,8 @@ def recording_of(
 ) -> Recording:
     """The recording of a compilation; with inputs, also the measured times and errors."""
     measured = bool(inputs or not module.graph.inputs)
+    if measured:
+        module.ready()
     builder = compilation_of(module, base, _limits(module, measured))
     if measured:
         _measure(module, inputs, count, builder.graphs[0], builder)
@@ -67,8 +69,8 @@ def compilation_of(
             ids = list(member_ids(step.node))
             owner.add(
                 KernelRow(
-                    number, name, step.node.id, ids, "python", "fallback", reason,
-                    title=titles[number],
+                    number, name, step.node.id, ids, module.runner_of(step.node), "fallback",
+                    reason, title=titles[number],
                 )
             )  # fmt: skip
     keep_buffers(module.program, owner)
@@ -99,6 +101,27 @@ def _kernel_row(
     )  # fmt: skip
 
 
+def _add_copies(module: Module, owner: GraphWriter) -> None:
+    """Copies between a device and the host, around steps that the host runs: what they are, bytes
+    and seconds, behind the steps of the program."""
+    steps = module.program.steps
+    number = len(steps)
+    for step, copies in sorted(module.host_copies().items()):
+        node = steps[step].node
+        for copy in copies:
+            name = "copy_to_host" if copy.to_host else "copy_to_device"
+            told = f"// {name.replace('_', ' ')}, for {node.op.label}, which the host runs"
+            owner.add(
+                KernelRow(
+                    number, name, node.id, [], "copy", "copy", Text(told),
+                    bytes_read=float(copy.bytes), bytes_written=float(copy.bytes),
+                    title=f"{name.replace('_', ' ')} for {node.op.label}",
+                )
+            )  # fmt: skip
+            owner.add(TimeRow("profile", node.id, copy.seconds, kernel=number))
+            number += 1
+
+
 def _computed_in(call: Call) -> str:
     """The element type of a kernel's products."""
     if call.kernel.variant == INT8:
@@ -118,6 +141,7 @@ def _measure(
     account = measure_account(module, inputs, count)
     for number, t in enumerate(account.kernel_times()):
         owner.add(TimeRow("profile", t.node.id, t.seconds, kernel=number, spread=t.spread))
+    _add_copies(module, owner)
     builder.facts.update(module.backend.facts(module.threads))
     builder.facts.update(account.facts())
     inputs = module.on_host(inputs)

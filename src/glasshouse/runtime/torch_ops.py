@@ -33,13 +33,21 @@ _aten = torch.ops.aten
 @contextmanager
 def exact() -> Iterator[None]:
     """Without TF32, which PyTorch allows convolutions by default."""
-    before = torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32
-    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    c: Any = torch._C  # what `torch.backends` sets; there, some programs lock the settings
+    try:
+        before = c._get_cudnn_allow_tf32(), c._get_cublas_allow_tf32()
+    except RuntimeError:  # set by PyTorch's newer names, which these do not go with
+        with torch.no_grad():
+            yield
+        return
+    c._set_cudnn_allow_tf32(False)
+    c._set_cublas_allow_tf32(False)
     try:
         with torch.no_grad():
             yield
     finally:
-        torch.backends.cudnn.allow_tf32, torch.backends.cuda.matmul.allow_tf32 = before
+        c._set_cudnn_allow_tf32(before[0])
+        c._set_cublas_allow_tf32(before[1])
 
 
 def _wide(x: Tensor) -> Tensor:

@@ -103,4 +103,5 @@ def cuda_target(name: str, arch: str) -> Target:
         vectors=VECTORS,
         widest=1,
         fallbacks=FALLBACKS,
+        spatial=2,
     )

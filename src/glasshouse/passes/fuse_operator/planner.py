@@ -59,7 +59,7 @@ class Planner:
 
     def plan(self) -> list[FusionGroup]:
         for node in self.order:
-            if is_anchor(node):
+            if is_anchor(node) and self.target.computes(node):
                 self._grow_epilogue(self._open(node, node))
         for group in reversed(self.groups[:]):
             self._inline(group)

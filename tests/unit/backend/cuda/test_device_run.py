@@ -13,6 +13,7 @@ import glasshouse as gh
 from fake_cuda import FakeCuda, fake_cuda
 from glasshouse.errors import ExecutionError
 from glasshouse.lower.program import Fallback
+from glasshouse.record.schema import KernelRow
 
 
 @pytest.fixture
@@ -65,6 +66,25 @@ def test_without_pytorch_the_host_runs_it_between_copies(without_torch: FakeCuda
     # In: the input, and two results of the sort; out: the sort's operand, and two outputs.
     assert without_torch.calls.count("cuMemcpyHtoDAsync_v2") == 3
     assert without_torch.calls.count("cuMemcpyDtoHAsync_v2") == 3
+
+
+def kernels_of(module: gh.Module, x: torch.Tensor) -> list[KernelRow]:
+    return list(module.recording(x, count=1).graphs[0].table(KernelRow))
+
+
+def test_copies_to_the_host_are_rows_with_bytes_and_time(without_torch: FakeCuda) -> None:
+    module = gh.compile(gh.trace(Ordered(), torch.randn(3, 5)), target="cuda", progress=False)
+    rows = kernels_of(module, torch.randn(3, 5))
+    copies = {row.name: row.bytes_read for row in rows if row.target == "copy"}
+    assert copies == {"copy_to_host": 3 * 5 * 4, "copy_to_device": 3 * 5 * (4 + 8)}
+    assert [row.target for row in rows if row.name == "fallback_sort"] == ["python"]
+
+
+def test_a_recording_says_that_pytorch_ran_a_step(cuda: FakeCuda) -> None:
+    module = gh.compile(gh.trace(Ordered(), torch.randn(3, 5)), target="cuda", progress=False)
+    rows = kernels_of(module, torch.randn(3, 5))
+    assert [row.target for row in rows if row.name == "fallback_sort"] == ["pytorch"]
+    assert not [row for row in rows if row.target == "copy"]
 
 
 def test_memory_goes_with_the_module(cuda: FakeCuda) -> None:
