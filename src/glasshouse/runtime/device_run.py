@@ -345,7 +345,7 @@ class DeviceRun:
         if len(inputs) != len(graph.inputs):
             raise ExecutionError(f"the module takes {len(graph.inputs)} inputs, not {len(inputs)}")
         given = [
-            _taken(torch, beside, v, x, i)
+            taken(torch, beside, v, x, i)
             for i, (v, x) in enumerate(zip(graph.inputs, inputs, strict=True))
         ]
         sizes = bind_sizes([v.type for v in graph.inputs], given) if self.program.symbols else {}
@@ -452,7 +452,7 @@ class DeviceRun:
         self._set_sizes(sizes)
 
 
-def _taken(torch: Any, beside: TensorDevice, value: Value, given: Any, number: int) -> Any:
+def taken(torch: Any, beside: TensorDevice, value: Value, given: Any, number: int) -> Any:
     """A tensor of the device, as kernels want it: of its type, contiguous, aligned."""
     name, wanted = name_of(value, number), value.type
     if not beside.holds(given):

@@ -55,6 +55,21 @@ def test_weights_stay_where_they_are_and_may_change(cuda: FakeCuda) -> None:
     torch.testing.assert_close(run(torch.randn(4, 8)[:4]).shape, (4, 8))
 
 
+@torch.no_grad()
+def test_weights_that_are_prepared_are_prepared_again(cuda: FakeCuda) -> None:
+    model, x = nn.Conv2d(3, 4, 3), torch.randn(1, 3, 6, 6)
+    run = torch.compile(model, backend="glasshouse", options={"executor": "compiled"})
+    torch.testing.assert_close(run(x), model(x), rtol=1e-4, atol=1e-5)
+    (made,) = dynamo.compiled_graphs()
+    plan = made.runner.module.plan
+    assert plan.packed, "the weight is read in another form"
+    (source,) = {packed.source for packed in plan.packed}
+    device = made.runner.module._device
+    assert not device.reads(plan.table[source]), "and is not on the device as it is"
+    model.weight.mul_(2)
+    torch.testing.assert_close(run(x), model(x), rtol=1e-4, atol=1e-5)
+
+
 def test_a_training_step(cuda: FakeCuda) -> None:
     def trained(compiled: bool) -> list[torch.Tensor]:
         torch.manual_seed(0)

@@ -185,7 +185,7 @@ static int gh_load(GH_MODEL* m) {
   memset(m->flag, 0, 64);
   GH_DO(cuMemHostGetDevicePointer_v2, &m->flag_there, m->flag, 0);
   for (const GhSource& s : kGhSources) {
-    if (s.place < 0) continue;
+    if (s.place < 0 || !(s.variable || s.leaves || kGhRead[s.place])) continue;  // read in another form alone
     if (gh_allocate(m, &m->fixed[s.place], s.bytes) || gh_upload(m, m->fixed[s.place], m->weights + s.offset, s.bytes)) return 1;
   }
   for (const GhForm& f : kGhForms) {
@@ -265,6 +265,7 @@ static void gh_fill_cells(GH_MODEL* m, const uint64_t* table, const int64_t* siz
     for (int i = l.first; i < l.first + l.count; ++i)
       m->cells[at++] = kGhArguments[i].kind == 0   ? table[kGhArguments[i].value]
                        : kGhArguments[i].kind == 1 ? m->arena + (uint64_t)kGhArguments[i].value
+                       : kGhArguments[i].kind == 2 ? 0
                                                    : (uint64_t)sizes[kGhArguments[i].value];
   }
 }

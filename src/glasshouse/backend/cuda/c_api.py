@@ -62,8 +62,8 @@ def _launches(plan: Mapping[str, Any]) -> list[str]:
     cell = 0
     for step, name, places in plan["steps"]:
         kernel = plan["kernels"][name]
-        given = [c_row(0 if where == "table" else 1, place) for where, place in places]
-        given += [c_row(2, symbols.index(symbol)) for symbol in kernel["symbols"]]
+        given = [c_row(_KINDS.index(where), place) for where, place in places]
+        given += [c_row(_KINDS.index("size"), symbols.index(s)) for s in kernel["symbols"]]
         for launch in kernel["launches"]:
             shape = launch["threads"], launch["shared"], len(arguments), len(given), cell
             rows.append(c_row(step, kernels.index(name), c_text(launch["function"]), *shape))
@@ -83,6 +83,7 @@ def _launches(plan: Mapping[str, Any]) -> list[str]:
         f"static const char* const kGhKernels[] = {{{_names(kernels)}}};",
         c_array("GhLaunch", "kGhLaunches", rows).replace("{{-1}}", '{{-1, -1, "", 0, 0, 0, 0, 0}}'),
         c_array("GhArgument", "kGhArguments", arguments),
+        f"static const bool kGhRead[] = {{{', '.join(_read(plan))}}};",
         "static void gh_grid(",
         "    int launch, const int64_t* sizes, unsigned* grid, int64_t* counters) {",
         "  (void)sizes;",
@@ -91,6 +92,12 @@ def _launches(plan: Mapping[str, Any]) -> list[str]:
         "  }",
         "}",
     ]
+
+
+def _read(plan: Mapping[str, Any]) -> list[str]:
+    """For each place of the table, whether kernels read or write there."""
+    used = {place for _, _, places in plan["steps"] for where, place in places if where == "table"}
+    return [str(place in used).lower() for place in range(plan["places"])]
 
 
 def _names(kernels: list[str]) -> str:
@@ -114,6 +121,7 @@ def _size(dim: Any, symbols: list[str]) -> str:
     return f"({' + '.join(terms) or '0'})"
 
 
+_KINDS = ("table", "arena", "unread", "size")
 _FUNCTIONS = {
     "//": "gh::floor_div", "%": "gh::floor_mod", "min": "gh::min_of", "max": "gh::max_of",
 }  # fmt: skip
@@ -131,8 +139,8 @@ template <class T> static T max_of(T a, T b) { return a > b ? a : b; }
 """
 
 _TYPES = """
-// Launches in order. Arguments: kind 0 is a place of the table, 1 an offset into the arena, 2 the
-// number of a size.
+// Launches in order. Arguments: kind 0 is a place of the table, 1 an offset into the arena, 2 what
+// is not read, 3 the number of a size.
 struct GhLaunch {
   int step, kernel;
   const char* function;

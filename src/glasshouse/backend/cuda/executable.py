@@ -172,7 +172,8 @@ class _Loaded:
                 arena.append((at + 3, self.plan["work"]))
                 at += 4
                 for where, place in places:
-                    (table if where == "table" else arena).append((at, place))
+                    if where != "unread":
+                        (table if where == "table" else arena).append((at, place))
                     at += 1
                 for symbol in kernel["symbols"]:
                     sized.append((at, symbol))

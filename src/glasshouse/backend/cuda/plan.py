@@ -2,7 +2,8 @@
 
 What a GPU runs is read from here alone, by Python and by C programs: `{"arch", "symbols",
 "kernels": {name: {"symbols", "launches"}}, "steps": [[number, kernel, places]], "forms"}`. A place
-is ["table", i] or ["arena", offset]; a size is a number, or a sum [[factor, [atom, ...]], ...] of
+is ["table", i], ["arena", offset], or ["unread", 0] for a constant that is read in another form
+alone; a size is a number, or a sum [[factor, [atom, ...]], ...] of
 products whose atoms are symbols or [kind, left, right].
 """
 
@@ -98,11 +99,15 @@ def _names(program: Program) -> list[str]:
 
 def _arguments(call: Call, program: Program, plan: MemoryPlan) -> list[list[Any]]:
     out: list[list[Any]] = []
+    others = {form.buffer for form in call.kernel.forms}
+    operands = 0
     for operand in call.inputs:
         if isinstance(operand, Packed):
             out.append(["table", plan.packed[operand]])
-        else:
-            out.append(_place(operand, program, plan))
+            continue
+        unread = f"x{operands}" in others
+        out.append(["unread", 0] if unread else _place(operand, program, plan))
+        operands += 1
     return out + [_place(v, program, plan) for v in call.outputs]
 
 

@@ -44,10 +44,12 @@ class Model(torch.nn.Module):
     def __init__(self) -> None:
         super().__init__()
         torch.manual_seed(0)
-        self.up, self.down = torch.nn.Linear(8, 16), torch.nn.Linear(16, 4)
+        self.look = torch.nn.Conv2d(1, 2, 3, padding=1)  # its weight is prepared
+        self.up, self.down = torch.nn.Linear(16, 16), torch.nn.Linear(16, 4)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.down(torch.relu(self.up(x))).softmax(-1)
+        seen = self.look(x.reshape(x.shape[0], 1, 2, 4)).flatten(1)
+        return self.down(torch.relu(self.up(seen))).softmax(-1)
 
 
 @pytest.fixture
@@ -65,6 +67,7 @@ def folder(cuda: FakeCuda, tmp_path: Path) -> Path:
     n = gh.symbol("n", 1, 16)
     graph = gh.trace(Model().eval(), gh.spec((n, 8), "float32"))
     module = gh.compile(graph, target="cuda", progress=False)
+    assert module.plan.packed
     return module.save(tmp_path / "saved")
 
 

@@ -1,0 +1,88 @@
+"""What is said where there is no GPU that kernels can run on, or a tensor is on another one."""
+
+from __future__ import annotations
+
+import ctypes
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch._subclasses import FakeTensorMode
+
+import glasshouse as gh
+from fake_cuda import FakeCuda, fake_cuda
+from glasshouse.backend.cuda import driver as driver_file
+from glasshouse.backend.cuda.torch_device import TorchOnGpu, torch_on
+from glasshouse.errors import ExecutionError, Unsupported
+from glasshouse.ir import GraphBuilder
+from glasshouse.ir.dtype import float32
+from glasshouse.runtime.device_run import taken
+
+
+def found(library: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The driver, where loading a library gives this one, or raises."""
+
+    def load(name: str) -> Any:
+        assert name == "libcuda.so.1"
+        if isinstance(library, Exception):
+            raise library
+        return library
+
+    stand_in = SimpleNamespace(**{**vars(ctypes), "CDLL": load})
+    monkeypatch.setattr(driver_file, "ctypes", stand_in)
+    return driver_file.driver.__wrapped__()
+
+
+def test_no_driver_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ExecutionError, match=r"no GPU to run on: libcuda\.so\.1, NVIDIA"):
+        found(OSError("not there"), monkeypatch)
+
+
+def test_an_old_driver_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ExecutionError, match=r"the driver is too old .*CUDA 12 or later is needed"):
+        found(SimpleNamespace(), monkeypatch)
+
+
+def test_no_gpu_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = FakeCuda()
+    fake.fail("cuInit", 100)
+    try:
+        with pytest.raises(ExecutionError, match="no GPU to run on: fake status 100"):
+            found(fake.library, monkeypatch)
+    finally:
+        fake.fail("cuInit", 0)
+    fake.be(devices=0)
+    try:
+        with pytest.raises(ExecutionError, match="no GPU to run on: the driver sees no GPU"):
+            found(fake.library, monkeypatch)
+    finally:
+        fake.be()
+
+
+def test_an_old_chip_is_one_line_before_anything_is_compiled(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with fake_cuda(monkeypatch) as fake:
+        fake.be(7, 5)
+        with pytest.raises(Unsupported, match=r"Fake GPU has compute capability 7\.5: "):
+            gh.compile(lambda x: x + 1, torch.ones(3), target="cuda", progress=False)
+        assert "cuDevicePrimaryCtxRetain" not in fake.calls
+
+
+def test_a_tensor_of_another_gpu_is_named() -> None:
+    builder = GraphBuilder()
+    value = builder.finish(builder.input(float32, (2,)).apply("relu")).inputs[0]
+    beside = TorchOnGpu(torch, 0)
+    with FakeTensorMode():
+        here, other = (torch.empty(2, device=f"cuda:{n}") for n in (0, 1))
+    assert beside.holds(here)
+    with pytest.raises(ExecutionError, match="is on cuda:1, and this module runs on cuda:0"):
+        taken(torch, beside, value, other, 0)
+    with pytest.raises(ExecutionError, match="on cuda:0 like the other inputs, got one on cpu"):
+        taken(torch, beside, value, torch.ones(2), 0)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="PyTorch can use a GPU here")
+def test_pytorch_without_gpus_is_not_beside_one() -> None:
+    assert torch_on(0) is None
