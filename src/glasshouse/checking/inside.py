@@ -50,7 +50,7 @@ class OpShare:
 
 
 @dataclass(frozen=True)
-class Inside:
+class KernelShares:
     """One kernel, alone on the values that it reads in the model."""
 
     kernel: str
@@ -62,7 +62,7 @@ class Inside:
 
 def inside(
     module: Module, name: str, inputs: Sequence[Any], rounds: int = 30, say: Say | None = None
-) -> Inside:
+) -> KernelShares:
     """The shares of the ops of one kernel: `name` is its name or title, or a part of these."""
     tell = say or (lambda text: None)
     call, title = _named(module, name)
@@ -96,7 +96,7 @@ def inside(
         for i, op in enumerate(kept, 1)
     ]  # fmt: skip
     shares.sort(key=lambda s: -s.share)
-    return Inside(call.kernel.name, title, float(middles[0]), shares, refused)
+    return KernelShares(call.kernel.name, title, float(middles[0]), shares, refused)
 
 
 def _clocked(built: Sequence[Module], given: Sequence[Array], rounds: int) -> Array:

@@ -13,7 +13,7 @@ from glasshouse.model_argument import HELP as MODEL_HELP
 
 if TYPE_CHECKING:
     from glasshouse.checking.ablate import Left
-    from glasshouse.checking.inside import Inside
+    from glasshouse.checking.inside import KernelShares
 
 HELP = "leave out each pass and rule, or each op of a kernel, in turn: time, error, kernels, bytes"
 
@@ -81,7 +81,7 @@ def _inside(args: Namespace, given: Any) -> int:
     return 0
 
 
-def describe_inside(found: Inside) -> str:
+def describe_inside(found: KernelShares) -> str:
     """A table of ops, the dearest first."""
     from glasshouse.show.figures import percent, seconds, table
 
@@ -98,7 +98,7 @@ def describe_inside(found: Inside) -> str:
     return text + "".join(f"  cannot be left out: {why}\n" for why in found.refused)
 
 
-def inside_json(found: Inside) -> dict[str, Any]:
+def inside_json(found: KernelShares) -> dict[str, Any]:
     """For scripts: docs/ablate.schema.json."""
 
     def number(value: float) -> float | None:

@@ -51,7 +51,7 @@ def run(args: Namespace) -> int:
     is_model = args.file.endswith((".onnx", ".pt2")) and not args.no_compile
     measured = is_function(args.file) or is_model
     if args.backend != "glasshouse":
-        recording = _of_peer(args)
+        recording = _by_peer(args)
     else:
         recording = recording_of(_measured(args) if measured else args.file)
     if args.output:
@@ -61,6 +61,20 @@ def run(args: Namespace) -> int:
     else:
         print(report(recording, max(1, args.top)), end="")
     return 0
+
+
+def _by_peer(args: Namespace) -> Any:
+    """As `_of_peer`; what the other compiler cannot do is told in one line, in its words."""
+    from glasshouse.errors import GlasshouseError, Unsupported
+
+    try:
+        return _of_peer(args)
+    except GlasshouseError:
+        raise
+    except Exception as error:
+        said = next((line.strip() for line in str(error).splitlines() if line.strip()), "")
+        told = said or type(error).__name__
+        raise Unsupported(f"{args.backend} does not run {args.file}: {told}") from error
 
 
 def _of_peer(args: Namespace) -> Any:

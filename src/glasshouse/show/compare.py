@@ -18,7 +18,7 @@ from glasshouse.show.confidence import Ratio
 from glasshouse.show.decisions import arena_bytes, changed_decisions, compile_seconds
 from glasshouse.show.figures import cut, cut_left, percent, seconds, size, table
 from glasshouse.show.kernel_changes import KernelChange, kernel_changes
-from glasshouse.show.regions import Region, other_compilers, regions
+from glasshouse.show.regions import SharedPart, other_compilers, regions
 from glasshouse.show.report import times_of, wall_time
 from glasshouse.show.structure import structure_keys
 
@@ -97,7 +97,7 @@ class Difference:
         return kernel_changes(old, new)
 
     @property
-    def regions(self) -> list[Region]:
+    def regions(self) -> list[SharedPart]:
         """Parts of the model by what both compilers take for them; none if it is one compiler."""
         if not other_compilers(self.a.recording, self.b.recording):
             return []
@@ -287,7 +287,7 @@ def _describe(d: Difference, top: int) -> str:
     return "\n\n".join(p for p in parts if p) + "\n"
 
 
-def _regions(found: list[Region], top: int) -> str:
+def _regions(found: list[SharedPart], top: int) -> str:
     if not found:
         return ""
     faster = [sum(r.seconds_a < r.seconds_b for r in found), sum(r.ratio < 1 for r in found)]

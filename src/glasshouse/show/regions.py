@@ -21,7 +21,7 @@ COMPILER = "compiler"
 
 
 @dataclass(frozen=True)
-class Region:
+class SharedPart:
     """Ops of the model, with the kernels of each side that compute them."""
 
     ops: tuple[str, ...]
@@ -36,7 +36,7 @@ class Region:
         return self.seconds_b / self.seconds_a if self.seconds_a else math.nan
 
 
-def regions(a: tuple[Recording, GraphView], b: tuple[Recording, GraphView]) -> list[Region]:
+def regions(a: tuple[Recording, GraphView], b: tuple[Recording, GraphView]) -> list[SharedPart]:
     """The regions that both sides have kernels for, the largest gap first."""
     sides = [_kernels(*a), _kernels(*b)]
     parent: dict[str, str] = {}
@@ -61,7 +61,7 @@ def regions(a: tuple[Recording, GraphView], b: tuple[Recording, GraphView]) -> l
             ops |= names
             made[side].append((title, seconds))
     out = [
-        Region(
+        SharedPart(
             tuple(sorted(ops)), tuple(t for t, _ in old), tuple(t for t, _ in new),
             sum(s for _, s in old), sum(s for _, s in new),
         )

@@ -64,3 +64,19 @@ def test_without_it_one_line_says_so(
     monkeypatch.setattr(openvino, "find_spec", lambda name: None)
     assert cli.main(["explain", str(file), "--backend", "openvino"]) == 2
     assert "openvino is not installed" in capsys.readouterr().err
+
+
+def test_what_the_other_compiler_cannot_do_is_one_line(
+    file: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from glasshouse.peers import openvino
+
+    def recording_of(*given: object) -> Recording:
+        raise RuntimeError("\nno conversion rule for Frobnicate\nat core.cpp:1")
+
+    monkeypatch.setattr(openvino, "recording_of", recording_of)
+    assert cli.main(["explain", str(file), "--backend", "openvino"]) == 2
+    said = capsys.readouterr().err
+    assert "openvino does not run" in said
+    assert "no conversion rule for Frobnicate" in said
+    assert "core.cpp" not in said
