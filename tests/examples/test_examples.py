@@ -10,8 +10,8 @@ import pytest
 
 FOLDER = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
-# Compiles ResNet-18 twice, and test_results.py runs it with less; trains on two ranks.
-LONG = {"trace_training.py", "train_two_ranks.py"}
+# Compiles ResNet-18 twice, and test_results.py runs it with less; these start processes.
+LONG = {"trace_training.py", "train_two_ranks.py", "tune_models.py", "serve_model.py"}
 
 
 def test_there_are_examples() -> None:
