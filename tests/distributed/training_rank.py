@@ -66,6 +66,7 @@ def main(rank, world, store, out, case):
         "gloo", init_method=f"file://{store}", rank=int(rank), world_size=int(world),
         timeout=timedelta(minutes=8),  # a rank that died is told as that, not as a test that hangs
     )  # fmt: skip
+    import glasshouse as gh
     from glasshouse.frontend.dynamo import compiled_graphs, reset
 
     mesh = init_device_mesh("cpu", (int(world),))
@@ -77,6 +78,9 @@ def main(rank, world, store, out, case):
         torch._dynamo.reset()
         builds, begin = Builds(), compiling()
         made, again = train(name, how, mesh, steps, {"executor": case["executor"]})
+        spent = compiling() - begin
+        recorded = how == "tp" and "record" in case
+        told = gh.distributed.record_ranks(case["record"], count=3) if recorded else []
         graphs = compiled_graphs()
         collectives = [
             {"target": n.attrs["target"], "group": n.attrs["group"], "bytes": n.attrs["bytes"]}
@@ -92,7 +96,8 @@ def main(rank, world, store, out, case):
             "compiled": [g.runner.module is not None for g in graphs],
             "collectives": collectives,
             "builds": builds.count,
-            "compiling": compiling() - begin,
+            "compiling": spent,
+            "told": told,
         })  # fmt: skip
     dist.destroy_process_group()
     Path(out).write_text(json.dumps(found))
