@@ -146,7 +146,7 @@ PARTS = (SPLITS, SCALES, MASKS, SOFTMAX, PRODUCTS)
 def _attention(names: tuple[str, ...]) -> Spelling:
     split, (on_q, on_k, scaled), masked, softmax, (scores, applied) = (
         table[n] for table, n in zip(PARTS, names, strict=True)
-    )  # type: ignore[index]
+    )  # type: ignore[index]  # the tables differ in what they hold
 
     def call(x: torch.Tensor) -> torch.Tensor:
         q, k, v = (split(y) for y in x.chunk(3, -1))

@@ -42,14 +42,14 @@ class TorchOnGpu:
         kind = getattr(self._torch, dtype)
         if 0 in shape:
             return self._torch.empty(tuple(shape), dtype=kind, device=self.name)
-        seen = self._torch.as_tensor(_Memory(address, shape, dtype), device=self.name)
+        seen = self._torch.as_tensor(_OnDevice(address, shape, dtype), device=self.name)
         return seen.view(kind) if seen.dtype is not kind else seen
 
     def release(self) -> None:
         self._torch.cuda.empty_cache()
 
 
-class _Memory:
+class _OnDevice:
     """What PyTorch asks for to see memory as a tensor."""
 
     def __init__(self, address: int, shape: Sequence[int], dtype: str) -> None:
