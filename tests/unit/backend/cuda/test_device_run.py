@@ -133,3 +133,20 @@ def test_a_tensor_in_the_wrong_place_is_named(cuda: FakeCuda) -> None:
         module(torch.randn(3), np.ones(3, np.float32))
     with pytest.raises(ExecutionError, match="got one on meta"):
         module(torch.randn(3), torch.empty(3, device="meta"))
+
+
+def test_a_bound_function_keeps_the_memory_that_it_runs_in(cuda: FakeCuda) -> None:
+    model, x = torch.nn.Linear(8, 8), torch.randn(4, 8)
+    module = gh.compile(model, x, target="cuda", progress=False)
+    out = torch.zeros(4, 8)
+    again = module.bound([x], [out])
+    taken = cuda.taken
+    del module
+    gc.collect()
+    assert cuda.taken == taken > 0
+    out.zero_()
+    again()
+    torch.testing.assert_close(out, model(x).detach())
+    del again
+    gc.collect()
+    assert cuda.taken < taken
