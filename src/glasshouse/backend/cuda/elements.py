@@ -4,14 +4,14 @@ loop, whose loads and stores then move up to 16 bytes at once.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from glasshouse.backend.cxx.elements import HALVES, Elements
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, index_text
 from glasshouse.ir.dim import Dim
-from glasshouse.lower.kernel.expr import Load
-from glasshouse.lower.kernel.index import Index, Loop
+from glasshouse.lower.kernel.expr import Apply, Choose, Expr, Load, Position, Var
+from glasshouse.lower.kernel.index import Checked, Index, Loop
 from glasshouse.lower.kernel.statement import Let, Parts, Statement, Store
 
 WIDEST = 8
@@ -77,6 +77,8 @@ def put_body(
     inner = names[-1]
     loaded: dict[str, str] = {}
     stored: list[Store] = []
+    same = _same_for_all(statements, names)
+    first: set[str] = set()  # bound once, before the neighbours
     for s in statements:
         if isinstance(s, Parts):
             one.put(out, s)
@@ -85,6 +87,13 @@ def put_body(
             and isinstance(s.value, Load)
             and together(s.value.index, inner, count)
         ):
+            gathered = _bound_here(statements, _checked(s.value.index))
+            if not gathered <= same.keys():
+                continue  # the neighbours of one are not those of the next
+            for let in same.values():
+                if let.name not in first and let.name in _needed(gathered, same):
+                    one.put(out, let)
+                    first.add(let.name)
             name = f"{s.name}v"
             place = f"{s.value.buffer} + {index_text(s.value.index)}"
             out.add(f"const auto {name} = gh::load_vec<{count}>({place});", s.ops)
@@ -104,6 +113,8 @@ def put_body(
         for s in statements:
             if isinstance(s, Parts) and s.inner in names:
                 continue  # known: the part of the first one, moved on
+            if isinstance(s, Let) and s.name in first:
+                continue
             if isinstance(s, Let) and s.name in loaded:
                 element = f"{loaded[s.name]}[u_]"
                 text = f"gh::to_scalar({element})" if s.dtype in HALVES else element
@@ -121,6 +132,64 @@ def put_body(
     for s in stored:
         # Outside of the loop over neighbours, variables are those of the first.
         out.add(f"gh::store_vec({s.buffer} + {index_text(s.index)}, {_made(s, stored)});", s.ops)
+
+
+def _checked(index: Index) -> set[str]:
+    """The variables that a position is read from."""
+    return {a.name for a in index.atoms() if isinstance(a, Checked)}
+
+
+def _bound_here(statements: Iterable[Statement], names: set[str]) -> set[str]:
+    return {s.name for s in statements if isinstance(s, Let) and s.name in names}
+
+
+def _reads(value: Expr) -> tuple[set[str], set[Loop]]:
+    """The variables and the loops that an expression depends on."""
+    variables, loops = set[str](), set[Loop]()
+    pending: list[Expr] = [value]
+    while pending:
+        x = pending.pop()
+        indexes: list[Index] = []
+        if isinstance(x, Var):
+            variables.add(x.name)
+        elif isinstance(x, (Load, Position)):
+            indexes.append(x.index)
+        elif isinstance(x, Apply):
+            pending += x.args
+        elif isinstance(x, Choose):
+            pending += (x.then, x.otherwise)
+            indexes += [side for c in x.conditions for side in (c.left, c.right)]
+        for index in indexes:
+            variables |= _checked(index)
+            loops |= {a for a in index.atoms() if isinstance(a, Loop)}
+    return variables, loops
+
+
+def _same_for_all(statements: Iterable[Statement], names: Sequence[Loop]) -> dict[str, Let]:
+    """What has one value for all neighbours along the loops, by name and in order."""
+    moving, out = set[str](), dict[str, Let]()
+    along = {*names}
+    for s in statements:
+        if isinstance(s, Parts):
+            along |= {s.outer, s.inner}
+        elif isinstance(s, Let):
+            variables, loops = _reads(s.value)
+            if variables & moving or loops & along:
+                moving.add(s.name)
+            else:
+                out[s.name] = s
+    return out
+
+
+def _needed(wanted: set[str], same: Mapping[str, Let]) -> set[str]:
+    """Variables with all that they are computed from, as far as it is among `same`."""
+    out, pending = set[str](), list(wanted)
+    while pending:
+        name = pending.pop()
+        if name in same and name not in out:
+            out.add(name)
+            pending += _reads(same[name].value)[0]
+    return out
 
 
 def _made(store: Store, stored: Sequence[Store]) -> str:
