@@ -115,7 +115,9 @@ def _line(out: CudaText, tile: Tile) -> None:
         line = f"e_, {source}, {size_text(n)}, {size_text(inner)}"
         if tile.op == "cumsum":
             flags = f"{_flag(tile.attr('exclusive'))}, {_flag(tile.attr('reverse'))}"
-            text = f"gh::cumsum_line<{COMPUTE_TYPE[tile.dtype]}>({line}, {flags}, {place});"
+            kind = COMPUTE_TYPE[tile.dtype]  # a line is added one after the other, however long
+            held = "double" if kind == "float" else kind
+            text = f"gh::cumsum_line<{held}>({line}, {flags}, {place});"
         else:
             text = f"gh::arg_line<{_flag(tile.op == 'argmax')}>({line}, {place});"
         out.add(text, tile.ops)

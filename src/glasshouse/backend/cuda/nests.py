@@ -30,6 +30,11 @@ TINY_ROW = 32
 ENOUGH_THREADS = 132 * 512
 """Threads that keep a large chip busy: fewer are not given several neighbours each."""
 
+LONG_SUM = 128
+"""Terms that a thread adds one after the other in float32; the sum of more is held in float64: a
+float32 that a million terms were added to has lost ten of its 24 bits. Such a sum waits for memory,
+also where float64 is slow."""
+
 _ACROSS = {"sum": "Sum", "prod": "Prod", "max": "Max", "min": "Min", "any": "Any", "all": "All"}
 
 
@@ -167,16 +172,16 @@ def _serial(out: CudaText, s: Statement) -> None:
     if not isinstance(s, Fold):
         Elements().put(out, s)
         return
-    spelling = FOLDS[s.op]
-    out.add(f"{COMPUTE_TYPE[s.dtype]} {s.name} = {spelling.start(s.dtype)};", s.ops)
+    held = _Held(s, bounds(_extent(s))[1])
+    held.begin(out)
     with ExitStack() as around:
         for loop in s.loops:
             head = f"for ({out.index} {loop.name} = 0; {loop.name} < {size_text(loop.extent)}; "
             around.enter_context(out.block(f"{head}++{loop.name}) {{", "}"))
         for let in s.body:
             Elements().put(out, let)
-        step = spelling.step(s.name, Elements().value(s.element))
-        out.add(f"{s.name} = {step};", s.ops)
+        held.step(out, Elements())
+    held.end(out, held.name)
 
 
 def _shared_rows(out: CudaText, chain: Chain, level: int) -> None:
@@ -229,6 +234,41 @@ def _team_size(longest: float, rows: float) -> int:
 
 
 @dataclass(frozen=True)
+class _Held:
+    """What a thread holds of a fold over so many terms of its own."""
+
+    fold: Fold
+    terms: float
+
+    @property
+    def is_long(self) -> bool:
+        plain = self.fold.op == "sum" and COMPUTE_TYPE[self.fold.dtype] == "float"
+        return plain and self.terms > LONG_SUM
+
+    @property
+    def name(self) -> str:
+        return self.fold.name + ("total_" if self.is_long else "")
+
+    def begin(self, out: CudaText) -> None:
+        fold = self.fold
+        kind = "double" if self.is_long else COMPUTE_TYPE[fold.dtype]
+        out.add(f"{kind} {self.name} = {FOLDS[fold.op].start(fold.dtype)};", fold.ops)
+
+    def step(self, out: CudaText, one: Elements) -> None:
+        value = one.value(self.fold.element)
+        added = f"{self.name} + (double)({value})"
+        step = added if self.is_long else FOLDS[self.fold.op].step(self.name, value)
+        out.add(f"{self.name} = {step};", self.fold.ops)
+
+    def end(self, out: CudaText, whole: str) -> None:
+        """`whole`: what threads that share the fold make of their parts."""
+        if self.is_long:
+            out.add(f"const float {self.fold.name} = (float){whole};", self.fold.ops)
+        elif whole != self.name:
+            out.add(f"{self.name} = {whole};", self.fold.ops)
+
+
+@dataclass(frozen=True)
 class _Team:
     """Threads that compute a row together."""
 
@@ -241,18 +281,14 @@ class _Team:
 
 
 def _shared_fold(out: CudaText, s: Fold, team: _Team) -> None:
-    spelling = FOLDS[s.op]
-    out.add(f"{COMPUTE_TYPE[s.dtype]} {s.name} = {spelling.start(s.dtype)};", s.ops)
+    held = _Held(s, bounds(_extent(s))[1] / team.size)
+    held.begin(out)
     last = s.loops[-1]
     size = bounds(_extent(s))[0]
     count = most_neighbours(s.body, last, 8 if size >= 8 * team.size else 4 if size >= 128 else 1)
     with _over(out, s.loops, team, count):
-
-        def step(one: Elements) -> None:
-            out.add(f"{s.name} = {spelling.step(s.name, one.value(s.element))};", s.ops)
-
-        put_body(out, s.body, last, count, out.index, last=step)
-    out.add(f"{s.name} = {team.folded(s.op, s.name)};", s.ops)
+        put_body(out, s.body, last, count, out.index, last=lambda one: held.step(out, one))
+    held.end(out, team.folded(s.op, held.name))
 
 
 def _inside(out: CudaText, chain: Chain, level: int, team: _Team) -> None:
