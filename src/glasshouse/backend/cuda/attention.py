@@ -32,6 +32,8 @@ ROWS = "rows"
 HALVES = (float16, bfloat16)
 MOST_DIM = 128
 """Of a head: queries and sums stay in registers."""
+LARGE_DIM = 64
+"""Of a head, past which the sums of 32 queries of a warp do not fit its registers."""
 FEW_QUERIES = 4
 """Up to which a block for each query is faster than tiles of 16 of them."""
 
@@ -71,8 +73,11 @@ def _ways(node: Node) -> tuple[str, ...]:
     large = any(isinstance(d, int) and d > MOST_DIM for d in (dim, v.type.shape[3]))
     if q.type.dtype not in HALVES or large:
         return (ROWS,)
+    small = all(isinstance(d, int) and d <= LARGE_DIM for d in (dim, v.type.shape[3]))
     blocks = least(batch) * least(heads) * max(least(length), 1) / 64
-    flash = ("flash64", "flash32") if blocks >= 132 else ("flash32", "flash64")
+    flash: tuple[str, ...] = ("flash64", "flash32") if blocks >= 132 else ("flash32", "flash64")
+    if small and most(length) > 64:
+        flash = ("flash128", *flash) if blocks >= 4 * 132 else (*flash, "flash128")
     if most(length) <= FEW_QUERIES:
         return (ROWS, *flash)
     return (*flash, ROWS)
@@ -117,13 +122,16 @@ def _attention(out: CudaText, tile: Tile) -> None:
         grid = (length, heads, batch)
         call = f"gh::attention_rows<{per}, {warps}>("
     else:
-        warps = int(tile.variant.removeprefix("flash")) // 16
+        queries = int(tile.variant.removeprefix("flash"))
+        tiles = 2 if queries == 128 else 1  # 16 queries each, of one warp
+        warps = queries // 16 // tiles
         d, dv = (-(-x // 16) * 16 for x in (dim, value_dim))
         whole = all(lies_whole(view(x).index, x.loops[3]) for x in (q, k, v))
         count = neighbours(tile)
-        threads, shared = warps * 32, _shared(d, dv, warps)
-        grid = ((length + (16 * warps - 1)) // (16 * warps), heads, batch)
-        call = f"gh::attention_mma<gh::AttentionTile<{d}, {dv}, {warps}>, {_flag(whole)}, {count}>("
+        threads, shared = warps * 32, _shared(d, dv, queries)
+        grid = ((length + (queries - 1)) // queries, heads, batch)
+        block = f"gh::AttentionTile<{d}, {dv}, {warps}, {tiles}>"
+        call = f"gh::attention_mma<{block}, {_flag(whole)}, {count}>("
     with out.function(grid, threads, shared):
         out.add(f"const auto shape_ = {shape};", tile.ops)
         for name, operand in (("q_", q), ("k_", k), ("v_", v)):
@@ -132,11 +140,11 @@ def _attention(out: CudaText, tile: Tile) -> None:
         hand_over(out, tile, f"{call}shape_, q_, k_, v_, mask_", count, ("b", "h", "i", "d"))
 
 
-def _shared(d: int, dv: int, warps: int) -> int:
+def _shared(d: int, dv: int, queries: int) -> int:
     """`gh::AttentionTile::SHARED`."""
     pitch, pitch_v = (1 << (x // 8 - 1).bit_length() for x in (d, dv))
-    loaded = (16 * warps * pitch * 8 + 2 * 64 * (pitch + pitch_v) * 8) * 2
-    return max(loaded, 16 * warps * (dv + 4) * 4)
+    loaded = (queries * pitch * 8 + 2 * 64 * (pitch + pitch_v) * 8) * 2
+    return max(loaded, queries * (dv + 4) * 4)
 
 
 def _strided(operand: Operand) -> str:

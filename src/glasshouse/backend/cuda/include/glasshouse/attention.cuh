@@ -5,8 +5,9 @@
 //   (`Strided`; the last axis lies together). Heads share keys in runs of heads / key_heads.
 // - mask(b, h, i, j, x) changes a scaled score; causal: key j is seen by queries i >= j. A query that sees no key gives 0, or NaN
 //   where `plain` (softmax's own meaning). out(b, h, i, d, values): V neighbours along d.
-// - `attention_mma`: half floats; a block of WARPS warps takes 16 * WARPS queries and goes over keys 64 at a time, scores and sums in
-//   float, weights rounded to the element type. gridDim: blocks of queries, heads, batch.
+// - `attention_mma`: half floats; a block of WARPS warps takes 16 * TILES * WARPS queries and goes over keys 64 at a time, scores and
+//   sums in float, weights rounded to the element type. Each warp reads all keys from shared memory, for 16 * TILES queries at once.
+//   gridDim: blocks of queries, heads, batch.
 // - `attention_rows`: any element type; a block takes one query, eight lanes a key. gridDim: queries, heads, batch.
 #pragma once
 #include "mma.cuh"
@@ -28,8 +29,8 @@ struct NoMask { GH_FN float operator()(int, int, int, int, float x) const { retu
 
 __device__ constexpr int power_of_two_from(int n) { return n <= 1 ? 1 : n <= 2 ? 2 : n <= 4 ? 4 : n <= 8 ? 8 : n <= 16 ? 16 : 32; }
 
-template <int D_, int DV_, int WARPS_> struct AttentionTile {
-  static constexpr int D = D_, DV = DV_, WARPS = WARPS_, THREADS = WARPS * 32, QUERIES = WARPS * 16, KEYS = 64;
+template <int D_, int DV_, int WARPS_, int TILES_> struct AttentionTile {
+  static constexpr int D = D_, DV = DV_, WARPS = WARPS_, TILES = TILES_, THREADS = WARPS * 32, QUERIES = WARPS * TILES * 16, KEYS = 64;
   static constexpr int PITCH = power_of_two_from(D / 8), PITCH_V = power_of_two_from(DV / 8);  // chunks of a row in shared memory
   static constexpr int STAGE = KEYS * (PITCH + PITCH_V) * 8;
   static constexpr int ROW = DV + 4;
@@ -56,6 +57,14 @@ GH_FN void load_rows(T *to, const T *from, int64_t step, int first, int rows, in
   }
 }
 
+// 2^x for a weight that becomes a half float: what is below 2^-126 is 0.
+#ifdef GH_EMULATE
+GH_FN float power_of_two(float x) { return ::exp2f(x); }
+#else
+GH_FN float power_of_two(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
+#endif
+template <bool V> struct Always { static constexpr bool value = V; };
+
 template <class S, bool WHOLE, int V, class T, class Mask, class Out>
 GH_FN void attention_mma(const AttentionShape &s, Strided<T> q, Strided<T> k, Strided<T> v, Mask &&mask, Out &&out) {
   constexpr int D = S::D, DV = S::DV, THREADS = S::THREADS, KEYS = S::KEYS;
@@ -76,81 +85,108 @@ GH_FN void attention_mma(const AttentionShape &s, Strided<T> q, Strided<T> k, St
   end_copies();
   copies_left<0>();
   __syncthreads();
-  uint32_t fq[D / 16][4];
+  constexpr int TILES = S::TILES;
+  uint32_t fq[TILES][D / 16][4];
 #pragma unroll
-  for (int d = 0; d < D / 16; ++d) ldmatrix(fq[d], queries + swizzled<S::PITCH>(warp * 16 + (lane & 15), d * 2 + (lane >> 4)));
+  for (int t = 0; t < TILES; ++t)
+#pragma unroll
+    for (int d = 0; d < D / 16; ++d)
+      ldmatrix(fq[t][d], queries + swizzled<S::PITCH>((warp * TILES + t) * 16 + (lane & 15), d * 2 + (lane >> 4)));
   const float low = -__builtin_inff(), log2e = 1.4426950408889634f;
-  float sums[DV / 8][4] = {}, top[2] = {low, low}, total[2] = {0.0f, 0.0f};
-  const int row = i0 + warp * 16 + lane / 4;
+  float sums[TILES][DV / 8][4] = {}, top[TILES][2], total[TILES][2] = {};
+#pragma unroll
+  for (int t = 0; t < TILES; ++t) top[t][0] = top[t][1] = low;
+  const int row = i0 + warp * TILES * 16 + lane / 4;  // the first of this thread's queries
   for (int step = 0; step < steps; ++step) {
     copies_left<0>();
     __syncthreads();
     if (step + 1 < steps) load(step + 1);
     end_copies();
     const T *kt = staged + step % 2 * S::STAGE, *vt = kt + KEYS * S::PITCH * 8;
-    float x[KEYS / 8][4] = {};
+    float x[TILES][KEYS / 8][4] = {};
 #pragma unroll
     for (int d = 0; d < D / 16; ++d)
 #pragma unroll
       for (int j = 0; j < KEYS / 16; ++j) {
         uint32_t f[4];
         ldmatrix(f, kt + swizzled<S::PITCH>(j * 16 + (lane & 7) + (quad >> 1) * 8, d * 2 + (quad & 1)));
-        mma<T>(x[2 * j], fq[d], f[0], f[1]);
-        mma<T>(x[2 * j + 1], fq[d], f[2], f[3]);
-      }
-    float high[2] = {low, low};
 #pragma unroll
-    for (int j = 0; j < KEYS / 8; ++j)
-#pragma unroll
-      for (int e = 0; e < 4; ++e) {
-        const int key = step * KEYS + j * 8 + lane % 4 * 2 + e % 2, i = row + e / 2 * 8;
-        const bool kept = key < s.keys && i < s.length && !(s.causal && key > i);
-        x[j][e] = kept ? mask(b, h, i, key, x[j][e] * s.scale) : low;
-        high[e / 2] = fmaxf(high[e / 2], x[j][e]);
-      }
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      high[r] = fmaxf(high[r], shuffle_xor(high[r], 1));
-      high[r] = fmaxf(high[r], shuffle_xor(high[r], 2));
-      const float now = fmaxf(top[r], high[r]), base = now == low ? 0.0f : now;
-      const float scaled = exp2f((top[r] - base) * log2e);
-      top[r] = now;
-      total[r] *= scaled;
-#pragma unroll
-      for (int d = 0; d < DV / 8; ++d) sums[d][2 * r] *= scaled, sums[d][2 * r + 1] *= scaled;
-#pragma unroll
-      for (int j = 0; j < KEYS / 8; ++j)
-#pragma unroll
-        for (int e = 2 * r; e < 2 * r + 2; ++e) {
-          x[j][e] = exp2f((x[j][e] - base) * log2e);
-          total[r] += x[j][e];
+        for (int t = 0; t < TILES; ++t) {
+          mma<T>(x[t][2 * j], fq[t][d], f[0], f[1]);
+          mma<T>(x[t][2 * j + 1], fq[t][d], f[2], f[3]);
         }
-    }
+      }
+    // Scores become powers of two: mask, then log2(e) times the score less the largest so far.
+    auto scored = [&](auto inside) {
+#pragma unroll
+      for (int t = 0; t < TILES; ++t)
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+          for (int e = 0; e < 4; ++e) {
+            const int key = step * KEYS + j * 8 + lane % 4 * 2 + e % 2, i = row + t * 16 + e / 2 * 8;
+            const bool kept = inside.value || (key < s.keys && i < s.length && !(s.causal && key > i));
+            x[t][j][e] = kept ? mask(b, h, i, key, x[t][j][e] * s.scale) * log2e : low;
+          }
+    };
+    const int last = (step + 1) * KEYS - 1;
+    if (last < s.keys && i0 + S::QUERIES <= s.length && !(s.causal && last > i0)) scored(Always<true>());
+    else scored(Always<false>());
+#pragma unroll
+    for (int t = 0; t < TILES; ++t)
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        float high = top[t][r];
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; ++j) high = fmaxf(high, fmaxf(x[t][j][2 * r], x[t][j][2 * r + 1]));
+        high = fmaxf(high, shuffle_xor(high, 1));
+        high = fmaxf(high, shuffle_xor(high, 2));
+        const float base = high == low ? 0.0f : high, scaled = power_of_two(top[t][r] - base);
+        top[t][r] = high;
+        total[t][r] *= scaled;
+#pragma unroll
+        for (int d = 0; d < DV / 8; ++d) sums[t][d][2 * r] *= scaled, sums[t][d][2 * r + 1] *= scaled;
+#pragma unroll
+        for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+          for (int e = 2 * r; e < 2 * r + 2; ++e) {
+            x[t][j][e] = power_of_two(x[t][j][e] - base);
+            total[t][r] += x[t][j][e];
+          }
+      }
 #pragma unroll
     for (int j = 0; j < KEYS / 16; ++j) {
-      const uint32_t p[4] = {packed<T>(x[2 * j][0], x[2 * j][1]), packed<T>(x[2 * j][2], x[2 * j][3]),
-                             packed<T>(x[2 * j + 1][0], x[2 * j + 1][1]), packed<T>(x[2 * j + 1][2], x[2 * j + 1][3])};
+      uint32_t p[TILES][4];
+#pragma unroll
+      for (int t = 0; t < TILES; ++t)
+#pragma unroll
+        for (int u = 0; u < 4; ++u) p[t][u] = packed<T>(x[t][2 * j + u / 2][u % 2 * 2], x[t][2 * j + u / 2][u % 2 * 2 + 1]);
 #pragma unroll
       for (int d = 0; d < DV / 16; ++d) {
         uint32_t f[4];
         ldmatrix_trans(f, vt + swizzled<S::PITCH_V>(j * 16 + (lane & 7) + (quad & 1) * 8, d * 2 + (quad >> 1)));
-        mma<T>(sums[2 * d], p, f[0], f[1]);
-        mma<T>(sums[2 * d + 1], p, f[2], f[3]);
+#pragma unroll
+        for (int t = 0; t < TILES; ++t) {
+          mma<T>(sums[t][2 * d], p[t], f[0], f[1]);
+          mma<T>(sums[t][2 * d + 1], p[t], f[2], f[3]);
+        }
       }
     }
   }
   __syncthreads();
   float *results = (float *)room;
 #pragma unroll
-  for (int r = 0; r < 2; ++r) {
-    total[r] += shuffle_xor(total[r], 1);
-    total[r] += shuffle_xor(total[r], 2);
-    const float share = top[r] == low && !s.plain ? 0.0f : 1.0f / total[r];
+  for (int t = 0; t < TILES; ++t)
 #pragma unroll
-    for (int d = 0; d < DV / 8; ++d)
-      *(Vec<float, 2> *)(results + (warp * 16 + lane / 4 + r * 8) * S::ROW + d * 8 + lane % 4 * 2) =
-          Vec<float, 2>{{sums[d][2 * r] * share, sums[d][2 * r + 1] * share}};
-  }
+    for (int r = 0; r < 2; ++r) {
+      total[t][r] += shuffle_xor(total[t][r], 1);
+      total[t][r] += shuffle_xor(total[t][r], 2);
+      const float share = top[t][r] == low && !s.plain ? 0.0f : 1.0f / total[t][r];
+      float *to = results + ((warp * TILES + t) * 16 + lane / 4 + r * 8) * S::ROW + lane % 4 * 2;
+#pragma unroll
+      for (int d = 0; d < DV / 8; ++d)
+        *(Vec<float, 2> *)(to + d * 8) = Vec<float, 2>{{sums[t][d][2 * r] * share, sums[t][d][2 * r + 1] * share}};
+    }
   __syncthreads();
   for (int e = threadIdx.x * V; e < S::QUERIES * DV; e += THREADS * V) {
     const int i = i0 + e / DV, d = e % DV;

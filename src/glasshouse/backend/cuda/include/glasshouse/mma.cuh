@@ -37,8 +37,15 @@ template <class T> GH_FN void mma(float (&d)[4], const uint32_t (&a)[4], uint32_
 
 // Two half floats in one register.
 template <class T> GH_FN uint32_t packed(float low, float high) {
+#ifdef GH_EMULATE
   if constexpr (same<T, f16>::value) return (uint32_t)f16_bits(low) | (uint32_t)f16_bits(high) << 16;
   else return (uint32_t)bf16_bits(low) | (uint32_t)bf16_bits(high) << 16;
+#else
+  uint32_t both;
+  if constexpr (same<T, f16>::value) asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  else asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(both) : "f"(high), "f"(low));
+  return both;
+#endif
 }
 
 // Where chunk `c` (8 half floats) of a row lies in a tile of CHUNKS chunks a row: moved so that the eight rows that ldmatrix reads
