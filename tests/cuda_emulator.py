@@ -48,7 +48,8 @@ def host_text(kernels: Sequence[CudaKernel]) -> str:
             given = ", ".join(f"*({t}*)a[{i}]" for i, t in enumerate(types))
             text += (
                 f'\nextern "C" void run_{own}(unsigned x, unsigned y, unsigned z, void** a) {{\n'
-                f"  gh_emu::run(dim3{{x, y, z}}, {launch.threads}, [=] {{ {own}({given}); }});\n"
+                f"  gh_emu::run(dim3{{x, y, z}}, {launch.threads}, [=] {{ {own}({given}); }}, "
+                f"{launch.cluster[0]}, {launch.cluster[1]});\n"
                 "}\n"
             )
         parts.append(text)

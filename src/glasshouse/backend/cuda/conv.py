@@ -6,7 +6,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from glasshouse.backend.cuda.matmul import HALVES, SIMT, Product, gemm_needs, typical
+from glasshouse.backend.cuda.matmul import (
+    HALVES,
+    SIMT,
+    Product,
+    gemm_needs,
+    in_panels,
+    typical,
+)
 from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, most
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cuda.tiles import ways
@@ -30,6 +37,8 @@ from glasshouse.ops.cost import operations
 CONV, DEPTHWISE = "conv2d", "depthwise2d"
 TAPS = "taps"
 """The form of weights in which the channels of a tap lie together: [filters, taps, wide]."""
+TAP_PANELS = "tap_panels"
+"""The same as panels (see `matmul.PANELS`) over taps and channels."""
 
 
 def padded(channels: int, dtype: DType) -> int:
@@ -70,13 +79,28 @@ def conv(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     sizes = (pixels, filters // image.groups, depth, image.groups)
     names: tuple[str, ...] = (SIMT,)
     if dtype in HALVES:
-        names = tuple(way.name for way in ways(*typical(*sizes), hopper))
-    numbers = tuple(d for d in sizes if isinstance(d, int))
-    problem = Problem("conv product", dtype.name, numbers, operations(node))
+        constant = operands[1].constant and image.groups == 1
+        names = tuple(way.name for way in ways(*typical(*sizes), hopper, constant))
     add_tile(
         builder, node, CONV, operands, after, order,
-        variants=names, problem=problem if len(numbers) == 4 else None,
+        variants=names, problem=_problem(node),
     )  # fmt: skip
+
+
+CONV_PRODUCT = "conv product"
+
+
+def _problem(node: Node) -> Problem | None:
+    """Both shapes, then stride, padding, dilation and groups: all that decides its time."""
+    x, w = node.inputs
+    attrs = node.attrs
+    padding = attrs["padding"] if len(attrs["padding"]) == 4 else attrs["padding"] * 2
+    rest = (*attrs["stride"], *padding, *attrs["dilation"], attrs["groups"])
+    given = (*x.type.shape, *w.type.shape, *rest)
+    numbers = tuple(d for d in given if isinstance(d, int))
+    if len(numbers) < len(given) or x.type.rank != 4:
+        return None
+    return Problem(CONV_PRODUCT, x.type.dtype.name, numbers, operations(node))
 
 
 # ------------------------------------------------------------------------------------ rendering
@@ -107,7 +131,8 @@ def _needs(tile: Tile) -> Needs:
         size = image.batch * product(image.size) * wide
         scratch.append(Scratch("image", size * dtype.itemsize, dtype))
     if w.constant:
-        return (Form(view(w).buffer, TAPS, dtype, (wide, *w.shape), True),), tuple(scratch)
+        kind = TAP_PANELS if in_panels(tile.variant) else TAPS
+        return (Form(view(w).buffer, kind, dtype, (wide, *w.shape), True),), tuple(scratch)
     size = w.shape[0] * wide * product(w.shape[2:])
     return (), (*scratch, Scratch("taps", size * dtype.itemsize, dtype))
 
@@ -142,6 +167,7 @@ def _conv(out: CudaText, tile: Tile) -> None:
         f"gh::Matrix<{C_TYPE[dtype]}, false, {_flag(whole_chunks)}>"
         f"{{{begin}, {size_text(depth)}, 1, {extents}}}"
     )
+    right = weights if in_panels(tile.variant) else right
     pixels, _ = image.variables.values()
     sizes = ", ".join(f"(int){size_text(d)}" for d in (pixels, filters, depth))
     names, known = ("pixel", "oc"), ""

@@ -17,6 +17,7 @@ class Launch:
     threads: int  # of a block
     shared: int = 0  # bytes of shared memory that a block asks for
     counters: Dim = 0  # of blocks that wait for each other; 0 between launches
+    cluster: tuple[int, int] = (1, 1)  # blocks of a cluster, as the function's text says it
 
 
 @dataclass(frozen=True)

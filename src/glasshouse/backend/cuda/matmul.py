@@ -16,10 +16,10 @@ from glasshouse.backend.cuda.routine import (
     neighbours,
 )
 from glasshouse.backend.cuda.text import CudaText
-from glasshouse.backend.cuda.tiles import way_named, ways
+from glasshouse.backend.cuda.tiles import CLUSTER, PROCESSORS, GemmTile, way_named, ways
 from glasshouse.backend.cxx.words import C_TYPE, index_text, size_text
 from glasshouse.errors import Unsupported
-from glasshouse.ir.dim import Dim, product
+from glasshouse.ir.dim import Dim, dim_min, product
 from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64
 from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.builder import KernelBuilder
@@ -38,6 +38,8 @@ HALVES = (float16, bfloat16)
 SIMT, GEMV = "simt64x64", "gemv"
 TURNED = "turned"
 """The form of constant weights [depth, columns] in which their depth lies together."""
+PANELS = "panels"
+"""Their form for `gemm_cluster.cuh`: [depth / 64, columns, 64], swizzled for tensor cores."""
 MOST_ROWS = 8
 """Rows up to which each weight is read once by a warp, without tensor cores."""
 MOST_BATCH = 65535
@@ -77,7 +79,8 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     names: tuple[str, ...] = (SIMT,)
     if dtype in HALVES:
         lying = node.attrs["transpose_y"] or (together and operands[1].constant)
-        names = _ways(_matrices(operands, sizes, together, lying), sizes, hopper)
+        constant = together and operands[1].constant
+        names = _ways(_matrices(operands, sizes, together, lying), sizes, hopper, constant)
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
     problem = (
         Problem("matmul", dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
@@ -95,12 +98,14 @@ def _aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list
     return [Loop(x.name, 1) if d == 1 else x for x, d in zip(loops, own, strict=True)] + list(last)
 
 
-def _ways(operands: tuple[_Matrix, _Matrix], sizes: _Sizes, hopper: bool) -> tuple[str, ...]:
+def _ways(
+    operands: tuple[_Matrix, _Matrix], sizes: _Sizes, hopper: bool, constant: bool
+) -> tuple[str, ...]:
     """Names of the variants that suit, the one that is likely best first."""
     left, right = operands
     m, n, k = sizes.loops
     along = not left.across and not right.across
-    found = ways(*typical(m.extent, n.extent, k.extent, sizes.batch), hopper and along)
+    found = ways(*typical(m.extent, n.extent, k.extent, sizes.batch), hopper and along, constant)
     names = tuple(way.name for way in found)
     few = sizes.batch == 1 and isinstance(m.extent, int) and m.extent <= MOST_ROWS
     if few and along and left.whole and right.whole:
@@ -186,11 +191,16 @@ def gemm_needs(variant: str, m: Dim, n: Dim, batch: Dim) -> Needs:
     if variant in ("", SIMT, GEMV):
         return (), ()
     way = way_named(variant)
-    if way.splits == 1:
+    if way.splits == 1 or way.joined:
         return (), ()
     tile = way.tile
     tiles = (m + (tile.m - 1)) // tile.m * ((n + (tile.n - 1)) // tile.n) * batch
     return (), (Scratch("parts", tiles * (way.splits * tile.m * tile.n * 4), float32),)
+
+
+def in_panels(variant: str) -> bool:
+    """Whether a variant reads weights as panels."""
+    return variant.startswith(CLUSTER)
 
 
 def _turns(tile: Tile) -> bool:
@@ -204,6 +214,10 @@ def _needs(tile: Tile) -> Needs:
     sizes = _sizes_of(tile)
     m, n, k = sizes.loops
     _, scratch = gemm_needs(tile.variant, m.extent, n.extent, sizes.batch)
+    if in_panels(tile.variant):
+        right = view(tile.operands[1])
+        attrs = (k.extent, n.extent, int(tile.attr("transpose_y")))
+        return (Form(right.buffer, PANELS, right.dtype, attrs, True),), scratch
     if not _turns(tile):
         return (), scratch
     right = view(tile.operands[1])
@@ -218,9 +232,10 @@ def _gemm(out: CudaText, tile: Tile) -> None:
     left, right = _matrices(tile.operands, sizes, together, turned)
     if tile.forms:
         right = replace(right, buffer=out.form(tile.forms[0]))
+    weights = right.buffer if in_panels(tile.variant) else right.text()
     lines = [] if together else ["const int b = blockIdx.z;", *_batch_lines(tile.shape[:-2])]
     extents = ", ".join(f"(int){size_text(x.extent)}" for x in (m, n, k))
-    call = Product(tile, extents, left.text(), right.text(), ("m", "n"), m.extent, n.extent)
+    call = Product(tile, extents, left.text(), weights, ("m", "n"), m.extent, n.extent)
     call.render(out, sizes.batch, lines)
 
 
@@ -241,7 +256,7 @@ class Product:
         """The function that computes it; `lines` stand first in its body."""
         tile, count = self.tile, neighbours(self.tile)
         counters: Dim = 0
-        beside = 1
+        beside, cluster, last = 0, (1, 1), ""
         if tile.variant == GEMV:
             warps = 4
             columns = 2 if least(self.n) >= 8192 else 1
@@ -258,18 +273,36 @@ class Product:
             gemm = way.tile
             grid = (self.m + (gemm.m - 1)) // gemm.m * ((self.n + (gemm.n - 1)) // gemm.n)
             threads, shared, splits = gemm.threads, gemm.shared, way.splits
-            beside = gemm.beside
-            counters = grid * batch if splits > 1 else 0
+            beside = gemm.beside if gemm.beside > 1 or gemm.kind == CLUSTER else 0
             call = f"{gemm.function}<{gemm.text}, {count}>(ctx, {self.sizes}"
-        with out.function((grid, splits, batch), threads, shared, counters, beside):
+            if gemm.kind == CLUSTER:
+                grid, cluster = self._staying(gemm), (gemm.blocks, 1)
+                last = f", {panel_columns(self.n)}"
+            elif way.joined:
+                cluster, last = (1, splits), f", {splits}, nullptr"
+            elif splits > 1:
+                counters = grid * batch
+                last = f", {splits}, {out.scratch(tile)}"
+            else:
+                last = ", 1, nullptr"
+        with out.function((grid, splits, batch), threads, shared, counters, beside, cluster):
             for line in lines:
                 out.add(line)
             out.add(f"const auto left_ = {self.left};", tile.ops)
             out.add(f"const auto right_ = {self.right};", tile.ops)
-            given = f"{call}, left_, right_"
-            if tile.variant not in (SIMT, GEMV):
-                given += f", {splits}, {out.scratch(tile) if splits > 1 else 'nullptr'}"
+            given = f"{call}, left_, right_{last}"
             hand_over(out, tile, given, count, self.parameters, self.known)
+
+    def _staying(self, gemm: GemmTile) -> Dim:
+        """Blocks of clusters that go on with the next tile: as many as the chip holds at once."""
+        rows = ((self.m + (gemm.m - 1)) // gemm.m + (gemm.blocks - 1)) // gemm.blocks
+        clusters = rows * ((self.n + (gemm.n - 1)) // gemm.n)
+        return dim_min(clusters, PROCESSORS * gemm.beside // gemm.blocks) * gemm.blocks
+
+
+def panel_columns(columns: Dim) -> Dim:
+    """Columns of weights in panels: eight rows of a panel are swizzled together."""
+    return (columns + 7) // 8 * 8
 
 
 def _batch_lines(batch: tuple[Dim, ...]) -> list[str]:

@@ -48,14 +48,17 @@ class CudaText(KernelText):
         threads: int,
         shared: int = 0,
         counters: Dim = 0,
-        beside: int = 1,
+        beside: int = 0,
+        cluster: tuple[int, int] = (1, 1),
     ) -> Iterator[None]:
         """One function; what stands between is its body. `beside`: blocks that a multiprocessor
-        holds at least, which bounds the registers of a thread."""
+        holds at least, which bounds the registers of a thread; `cluster`: neighbours along both
+        axes of the grid that reach each other's shared memory."""
         name = f"{self._word}_{len(self.launches)}"
-        self.launches.append(Launch(name, grid, threads, shared, counters))
-        most = f"{threads}, {beside}" if beside > 1 else str(threads)
-        self.add(f'extern "C" __global__ void __launch_bounds__({most})')
+        self.launches.append(Launch(name, grid, threads, shared, counters, cluster))
+        most = f"{threads}, {beside}" if beside else str(threads)
+        near = f" __cluster_dims__({cluster[0]}, {cluster[1]}, 1)" if cluster != (1, 1) else ""
+        self.add(f'extern "C" __global__ void{near} __launch_bounds__({most})')
         with self.block(f"{name}({self._parameters}) {{", "}"):
             for piece, dtype, offset in self._places:
                 ctype = "char" if dtype is None else C_TYPE[dtype]

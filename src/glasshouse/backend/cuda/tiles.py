@@ -1,7 +1,8 @@
 """Sizes of the tiles of a product on tensor cores, and which suits a problem: the cost model.
 
 A candidate is a tile and a number of blocks that share its depth. The model counts what a
-multiprocessor computes and what it loads, and how many rounds of blocks the chip needs.
+multiprocessor computes and what it loads, and how many rounds of blocks the chip needs. It
+proposes; where there is a GPU, what it proposes is measured (`measure.py`).
 """
 
 from __future__ import annotations
@@ -15,6 +16,11 @@ PROCESSORS = 132
 MOST_CANDIDATES = 8
 
 
+MMA, WGMMA, CLUSTER = "mma", "wgmma", "cluster"
+"""Instructions of warps; of warpgroups, for operands that lie along the depth; the same in clusters
+of blocks that share constant weights and stay for the next tile."""
+
+
 @dataclass(frozen=True)
 class GemmTile:
     """A block's part of the result, its step in depth, each warp's part, steps under way."""
@@ -26,47 +32,62 @@ class GemmTile:
     warp_n: int
     stages: int
     speed: float  # share of the tensor cores' rate that its inner loop reaches
-    hopper: bool = False  # by instructions of warpgroups, for operands that lie along the depth
+    kind: str = MMA
     beside: int = 1  # blocks that a multiprocessor holds: one computes while another stores
+    blocks: int = 1  # of a cluster
+
+    @property
+    def hopper(self) -> bool:
+        return self.kind != MMA
 
     @property
     def threads(self) -> int:
-        if self.hopper:
-            return self.m // 64 * 128
-        return (self.m // self.warp_m) * (self.n // self.warp_n) * 32
+        if self.kind == MMA:
+            return (self.m // self.warp_m) * (self.n // self.warp_n) * 32
+        loading = 0 if self.kind == WGMMA else 64 if self.beside > 1 and self.m > 64 else 128
+        return self.m // 64 * 128 + loading
 
     @property
     def shared(self) -> int:
         loaded = self.stages * (self.m + self.n) * self.k * 2
+        if self.kind == CLUSTER:
+            return loaded + 16 * self.stages
         return max(loaded, self.m * (self.n + 4) * 4)
 
     @property
     def name(self) -> str:
+        of = f"_of{self.blocks}" if self.blocks > 1 else ""
         many = f"_by{self.beside}" if self.beside > 1 else ""
-        return f"{'wgmma' if self.hopper else 'mma'}{self.m}x{self.n}x{self.k}{many}"
+        return f"{self.kind}{self.m}x{self.n}x{self.k}{of}{many}"
 
     @property
     def function(self) -> str:
-        return "gh::gemm_wgmma" if self.hopper else "gh::gemm_mma"
+        return f"gh::gemm_{self.kind}"
 
     @property
     def text(self) -> str:
-        if self.hopper:
+        if self.kind == CLUSTER:
+            sizes = (self.m, self.n, self.stages, self.blocks, self.beside)
+            return f"gh::Clustered<{', '.join(map(str, sizes))}>"
+        if self.kind == WGMMA:
             return f"gh::Groups<{self.m}, {self.n}, {self.stages}>"
-        sizes = (self.m, self.n, self.k, self.warp_m, self.warp_n, self.stages)
-        return f"gh::Tile<{', '.join(map(str, sizes))}>"
+        warps = (self.m, self.n, self.k, self.warp_m, self.warp_n, self.stages)
+        return f"gh::Tile<{', '.join(map(str, warps))}>"
 
 
 TILES = {
     tile.name: tile
     for tile in (
-        GemmTile(128, 256, 64, 64, 256, 4, 1.0, True),
-        GemmTile(128, 128, 64, 64, 128, 5, 0.9, True),
-        GemmTile(128, 128, 64, 64, 128, 3, 0.9, True, 2),
-        GemmTile(128, 64, 64, 64, 64, 6, 0.75, True),
-        GemmTile(64, 128, 64, 64, 128, 6, 0.75, True),
-        GemmTile(64, 64, 64, 64, 64, 6, 0.6, True),
-        GemmTile(64, 32, 64, 64, 32, 6, 0.4, True),
+        GemmTile(128, 256, 64, 64, 256, 4, 0.75, CLUSTER, 1, 2),
+        GemmTile(128, 128, 64, 64, 128, 3, 0.7, CLUSTER, 2, 2),
+        GemmTile(128, 128, 64, 64, 128, 6, 0.6, CLUSTER, 1, 2),
+        GemmTile(128, 256, 64, 64, 256, 4, 1.0, WGMMA),
+        GemmTile(128, 128, 64, 64, 128, 5, 0.9, WGMMA),
+        GemmTile(128, 128, 64, 64, 128, 3, 0.9, WGMMA, 2),
+        GemmTile(128, 64, 64, 64, 64, 6, 0.75, WGMMA),
+        GemmTile(64, 128, 64, 64, 128, 6, 0.75, WGMMA),
+        GemmTile(64, 64, 64, 64, 64, 6, 0.6, WGMMA),
+        GemmTile(64, 32, 64, 64, 32, 6, 0.4, WGMMA),
         GemmTile(128, 256, 32, 64, 64, 4, 1.0),
         GemmTile(128, 128, 32, 64, 32, 4, 0.9),
         GemmTile(128, 64, 32, 32, 32, 5, 0.75),
@@ -82,31 +103,38 @@ _SPLITS = (1, 2, 3, 4, 6, 8)
 _RATE = 200e12 / PROCESSORS  # operations a second of one multiprocessor through mma.sync
 _HOPPER_RATE = 700e12 / PROCESSORS  # and by warpgroups
 _LOAD = 5.5e12 / PROCESSORS  # bytes a second from the second-level cache
+_ALIKE = 2
 _FIXED = 2.0e-6  # a launch, the first loads, the last stores
 _STEP = 1.2e-7  # the least time of one step in depth
 
 
 @dataclass(frozen=True)
 class GemmWay:
-    """A tile, and how many blocks share its depth."""
+    """A tile, and how many blocks share its depth; `joined`: as a cluster, in shared memory."""
 
     tile: GemmTile
     splits: int = 1
+    joined: bool = False
 
     @property
     def name(self) -> str:
-        return self.tile.name + (f"_split{self.splits}" if self.splits > 1 else "")
+        how = "join" if self.joined else "split"
+        return self.tile.name + (f"_{how}{self.splits}" if self.splits > 1 else "")
+
+
+_NAME = re.compile(r"([a-z]+\d+x\d+x\d+(?:_of\d)?(?:_by\d)?)(?:_(split|join)(\d+))?")
 
 
 def way_named(name: str) -> GemmWay:
-    found = re.fullmatch(r"((?:wg)?mma\d+x\d+x\d+(?:_by\d)?)(?:_split(\d+))?", name)
+    found = _NAME.fullmatch(name)
     assert found is not None, name
-    return GemmWay(TILES[found[1]], int(found[2] or 1))
+    return GemmWay(TILES[found[1]], int(found[3] or 1), found[2] == "join")
 
 
 def blocks(way: GemmWay, m: int, n: int, batch: int) -> int:
     tile = way.tile
-    return math.ceil(m / tile.m) * math.ceil(n / tile.n) * batch * way.splits
+    rows = math.ceil(math.ceil(m / tile.m) / tile.blocks) * tile.blocks
+    return rows * math.ceil(n / tile.n) * batch * way.splits
 
 
 def estimate(way: GemmWay, m: int, n: int, k: int, batch: int) -> float:
@@ -115,7 +143,7 @@ def estimate(way: GemmWay, m: int, n: int, k: int, batch: int) -> float:
     depth = math.ceil(math.ceil(k / tile.k) / way.splits) * tile.k
     rate = _HOPPER_RATE if tile.hopper else _RATE
     computed = 2 * tile.m * tile.n * depth / (rate * tile.speed)
-    loaded = (tile.m + tile.n) * depth * 2 / _LOAD
+    loaded = (tile.m + tile.n / tile.blocks) * depth * 2 / _LOAD
     rounds = math.ceil(blocks(way, m, n, batch) / PROCESSORS)
     together = min(rounds, max(1, (227 << 10) // tile.shared), 2048 // tile.threads)
     turn = max(computed, loaded, depth / tile.k * _STEP / together)
@@ -123,18 +151,31 @@ def estimate(way: GemmWay, m: int, n: int, k: int, batch: int) -> float:
     alone = 1.4 if tile.beside > 1 and rounds < 4 else 0.92 if tile.beside > 1 else 1.0
     if way.splits == 1:
         return _FIXED + rounds * turn * alone
+    if way.joined:  # each block reads its share of all others' sums
+        return _FIXED + rounds * turn * alone + 1e-6 + tile.m * tile.n * 4 / _LOAD
     exchanged = blocks(way, m, n, batch) * tile.m * tile.n * 8  # bytes of sums, written and read
     return _FIXED + rounds * turn * alone + 1.5e-6 + exchanged / (PROCESSORS * _LOAD / 2)
 
 
-def ways(m: int, n: int, k: int, batch: int, hopper: bool = False) -> list[GemmWay]:
-    """The best by estimate, best first; `hopper`: instructions of warpgroups among them."""
+def ways(
+    m: int, n: int, k: int, batch: int, hopper: bool = False, constant: bool = False
+) -> list[GemmWay]:
+    """The best by estimate, best first.
+
+    `hopper`: with the instructions of warpgroups, and clusters; `constant`: weights may be brought
+    into any form. At most two ways differ in nothing but how many blocks share the depth.
+    """
     found = [
-        GemmWay(tile, splits)
+        GemmWay(tile, splits, hopper and splits > 1)
         for tile in TILES.values()
         for splits in _SPLITS
         if hopper or not tile.hopper
+        if tile.kind != CLUSTER or (constant and splits == 1)
         if splits == 1 or (k >= tile.k * splits * 2 and batch == 1)
     ]
     found.sort(key=lambda way: estimate(way, m, n, k, batch))
-    return found[:MOST_CANDIDATES]
+    taken: list[GemmWay] = []
+    for way in found:
+        if sum(way.tile == other.tile for other in taken) < _ALIKE:
+            taken.append(way)
+    return taken[:MOST_CANDIDATES]

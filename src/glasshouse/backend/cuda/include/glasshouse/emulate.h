@@ -1,5 +1,6 @@
-// emulate.h: enough of CUDA for a host compiler: blocks run one after the other, threads of a block as fibres that change at every
-// barrier and collective step. For tests where there is no GPU; slow, and exact in what it does.
+// emulate.h: enough of CUDA for a host compiler: clusters of blocks run one after the other, the threads of a cluster as fibres that
+// change at every barrier and collective step. For tests where there is no GPU; slow, and exact in what it does. Static shared memory
+// is one for all blocks, so only kernels without clusters use it.
 #pragma once
 #define GH_EMULATE 1
 #include <cmath>
@@ -8,6 +9,7 @@
 #include <cstring>
 #include <functional>
 #include <limits>
+#include <memory>
 #include <ucontext.h>
 #include <vector>
 #define GH_FN inline __attribute__((always_inline))
@@ -15,8 +17,9 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 #define __shared__ static
-#define GH_SHARED_ROOM(name) char *name = gh_emu::room
+#define GH_SHARED_ROOM(name) char *name = gh_emu::rooms[gh_emu::now->rank]
 #define __restrict__
 #define __threadfence()
 #define __syncwarp(...) gh_emu::warp_wait()
@@ -24,18 +27,20 @@
 struct dim3 { unsigned x = 1, y = 1, z = 1; };
 
 namespace gh_emu {
-struct Fibre { ucontext_t at; dim3 thread; bool done = false; std::vector<char> stack; };
+constexpr int MOST_BLOCKS = 8;  // of a cluster
+struct Fibre { ucontext_t at; dim3 thread, block; int rank; bool done = false; std::unique_ptr<char[]> stack; };
 struct Meeting { int here = 0, round = 0; };
 inline std::vector<Fibre> fibres;
 inline ucontext_t home;
 inline Fibre *now;
-inline dim3 block, block_size, grid;
-inline Meeting whole;
-inline std::vector<Meeting> warps;
+inline dim3 block_size, grid;
+inline Meeting cluster;
+inline int cluster_blocks;
+inline std::vector<Meeting> whole, warps;
 inline std::vector<uint64_t> slots;       // one for each thread: what it shows to its warp
 inline std::vector<uint32_t> registers;   // six for each thread
 inline std::function<void()> body;
-alignas(1024) inline char room[232448];  // shared memory that a launch asks for
+alignas(1024) inline char rooms[MOST_BLOCKS][232448];  // shared memory that a launch asks for
 inline void yield() { swapcontext(&now->at, &home); }
 inline void wait(Meeting &m, int members) {
   const int round = m.round;
@@ -43,28 +48,32 @@ inline void wait(Meeting &m, int members) {
   else while (m.round == round) yield();
 }
 inline int lane() { return now->thread.x % 32; }
-inline int warp() { return now->thread.x / 32; }
-inline int in_warp() { const int left = (int)block_size.x - warp() * 32; return left < 32 ? left : 32; }
-inline void warp_wait() { wait(warps[warp()], in_warp()); }
+inline int first_of_warp() { return now->rank * block_size.x + now->thread.x / 32 * 32; }
+inline int in_warp() { const int left = (int)block_size.x - (int)now->thread.x / 32 * 32; return left < 32 ? left : 32; }
+inline void warp_wait() { wait(warps[now->rank * (block_size.x / 32 + 1) + now->thread.x / 32], in_warp()); }
+inline void block_wait() { wait(whole[now->rank], block_size.x); }
 inline void enter() { body(); now->done = true; swapcontext(&now->at, &home); }
-inline void run(dim3 g, int threads, std::function<void()> f) {
-  grid = g, block_size.x = threads, body = f;
-  if ((int)fibres.size() < threads) fibres.resize(threads);
-  for (auto &x : fibres) if (x.stack.empty()) x.stack.resize(256 << 10);
-  slots.assign(threads, 0), registers.assign(threads * 6, 0), warps.assign(threads / 32 + 1, {}), whole = {};
-  for (block.z = 0; block.z < g.z; ++block.z)
-    for (block.y = 0; block.y < g.y; ++block.y)
-      for (block.x = 0; block.x < g.x; ++block.x) {
-        for (int i = 0; i < threads; ++i) {
+inline void run(dim3 g, int threads, std::function<void()> f, unsigned blocks_x = 1, unsigned blocks_y = 1) {
+  grid = g, block_size.x = threads, body = f, cluster_blocks = blocks_x * blocks_y;
+  const int all = threads * cluster_blocks;
+  if ((int)fibres.size() < all) fibres.resize(all);
+  for (auto &x : fibres) if (!x.stack) x.stack.reset(new char[256 << 10]);
+  slots.assign(all, 0), registers.assign(all * 6, 0), warps.assign((threads / 32 + 1) * cluster_blocks, {});
+  whole.assign(cluster_blocks, {}), cluster = {};
+  for (unsigned z = 0; z < g.z; ++z)
+    for (unsigned y = 0; y < g.y; y += blocks_y)
+      for (unsigned x0 = 0; x0 < g.x; x0 += blocks_x) {
+        for (int i = 0; i < all; ++i) {
           Fibre &x = fibres[i];
-          x.done = false, x.thread.x = i, x.thread.y = x.thread.z = 0;
+          x.done = false, x.rank = i / threads, x.thread.x = i % threads, x.thread.y = x.thread.z = 0;
+          x.block.x = x0 + x.rank % blocks_x, x.block.y = y + x.rank / blocks_x, x.block.z = z;
           getcontext(&x.at);
-          x.at.uc_stack.ss_sp = x.stack.data(), x.at.uc_stack.ss_size = x.stack.size(), x.at.uc_link = &home;
+          x.at.uc_stack.ss_sp = x.stack.get(), x.at.uc_stack.ss_size = 256 << 10, x.at.uc_link = &home;
           makecontext(&x.at, enter, 0);
         }
-        for (int left = threads; left;) {
+        for (int left = all; left;) {
           left = 0;
-          for (int i = 0; i < threads; ++i)
+          for (int i = 0; i < all; ++i)
             if (!fibres[i].done) now = &fibres[i], swapcontext(&home, &now->at), left += !now->done;
         }
       }
@@ -72,7 +81,7 @@ inline void run(dim3 g, int threads, std::function<void()> f) {
 template <class T> inline T shuffle_xor(T x, int mask) {
   uint64_t bits = 0;
   memcpy(&bits, &x, sizeof x);
-  const int first = warp() * 32;
+  const int first = first_of_warp();
   slots[first + lane()] = bits;
   warp_wait();
   bits = slots[first + (lane() ^ mask)];
@@ -83,10 +92,10 @@ template <class T> inline T shuffle_xor(T x, int mask) {
 }  // namespace gh_emu
 
 #define threadIdx (gh_emu::now->thread)
-#define blockIdx (gh_emu::block)
+#define blockIdx (gh_emu::now->block)
 #define blockDim (gh_emu::block_size)
 #define gridDim (gh_emu::grid)
-#define __syncthreads() gh_emu::wait(gh_emu::whole, gh_emu::block_size.x)
+#define __syncthreads() gh_emu::block_wait()
 template <class T> inline T __shfl_xor_sync(unsigned, T x, int mask) { return gh_emu::shuffle_xor(x, mask); }
 inline int atomicCAS(int *p, int old, int value) { const int was = *p; if (was == old) *p = value; return was; }
 inline unsigned atomicInc(unsigned *p, unsigned top) { const unsigned was = *p; *p = was >= top ? 0 : was + 1; return was; }
@@ -100,7 +109,7 @@ inline void copy16(void *shared, const void *global, bool inside) {
 inline void end_copies() {}
 template <int N> inline void copies_left() {}
 inline void ldmatrix_any(uint32_t (&r)[4], const void *p, bool trans) {
-  const int first = gh_emu::warp() * 32, lane = gh_emu::lane();
+  const int first = gh_emu::first_of_warp(), lane = gh_emu::lane();
   gh_emu::slots[first + lane] = (uint64_t)p;
   gh_emu::warp_wait();
   for (int q = 0; q < 4; ++q) {
@@ -115,7 +124,7 @@ inline void ldmatrix_any(uint32_t (&r)[4], const void *p, bool trans) {
 inline void ldmatrix(uint32_t (&r)[4], const void *p) { ldmatrix_any(r, p, false); }
 inline void ldmatrix_trans(uint32_t (&r)[4], const void *p) { ldmatrix_any(r, p, true); }
 template <class T> inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  const int first = gh_emu::warp() * 32, lane = gh_emu::lane(), g = lane / 4, t = lane % 4;
+  const int first = gh_emu::first_of_warp(), lane = gh_emu::lane(), g = lane / 4, t = lane % 4;
   uint32_t *mine = &gh_emu::registers[(first + lane) * 6];
   for (int i = 0; i < 4; ++i) mine[i] = a[i];
   mine[4] = b0, mine[5] = b1;
@@ -149,4 +158,30 @@ template <class T, int N> inline void wgmma(float (&d)[N / 2], const T *a, const
     for (int k = k0; k < k0 + 16; ++k) d[i] += swizzled_at(a, m, k) * swizzled_at(b, n, k);
   }
 }
+struct alignas(8) Barrier {
+  int16_t members, missing;
+  int expected : 31;  // bytes still to come; those that come first make it negative
+  unsigned parity : 1;
+  void step() { if (!missing && !expected) parity ^= 1, missing = members; }
+};
+inline void barrier_begins(Barrier *b, int members) { b->members = b->missing = members, b->expected = 0, b->parity = 0; }
+inline void arrive(Barrier *b) { --b->missing, b->step(); }
+template <class T> inline T *in_block(T *p, int rank) {
+  return (T *)(gh_emu::rooms[rank] + ((const char *)p - gh_emu::rooms[gh_emu::now->rank]));
+}
+inline void arrive_in_block(Barrier *b, int rank) { arrive(in_block(b, rank)); }
+inline void arrive_when_copied(Barrier *b) { arrive(b); }
+inline void expect_bytes(Barrier *b, int count) { b->expected += count, arrive(b); }
+inline void wait_round(Barrier *b, int parity) { while ((int)b->parity == parity) gh_emu::yield(); }
+template <int BLOCKS> inline void copy_to_blocks(void *shared, const void *global, int count, Barrier *b) {
+  for (int rank = 0; rank < BLOCKS; ++rank) {
+    Barrier *there = in_block(b, BLOCKS > 1 ? rank : gh_emu::now->rank);
+    memcpy(in_block((char *)shared, BLOCKS > 1 ? rank : gh_emu::now->rank), global, count);
+    there->expected -= count, there->step();
+  }
+}
+inline int cluster_rank() { return gh_emu::now->rank; }
+inline void cluster_meets() { gh_emu::wait(gh_emu::cluster, gh_emu::block_size.x * gh_emu::cluster_blocks); }
+template <int COUNT> inline void registers_less() {}
+template <int COUNT> inline void registers_more() {}
 }  // namespace gh

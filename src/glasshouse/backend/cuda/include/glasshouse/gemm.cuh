@@ -6,14 +6,15 @@
 //   `fix(m)` is what a thread keeps of a row, `at(fixed, k)` the address of 8 elements or null, `get(m, k)` one element or 0.
 // - `gemm_mma`: half floats on tensor cores, sums in float. Tile<BM, BN, BK, WM, WN, STAGES>: a block computes BM x BN, each warp
 //   WM x WN of it, with STAGES tiles of depth BK under way from memory. `splits` blocks share the depth of one tile: each writes its
-//   sums to `parts`, the last one to arrive adds them in order.
+//   sums to `parts`, the last one to arrive adds them in order; where `parts` is null they are a cluster, and each adds its share of the
+//   tile from the shared memory of all.
 // - `gemm_wgmma`: the same on Hopper's warpgroup instructions (sm_90a), for operands that lie along k: Groups<BM, BN, STAGES>, a
 //   warpgroup for each 64 rows, steps of 64 in depth.
 // - `gemm_simt`: any element type, 64 x 64 a block of 256 threads. `gemv`: at most 8 rows, weights read once, in rows of K.
 // - out(m, n, sums): `sums` are V neighbours along n; called once for each V elements of C that are inside.
 // - gridDim: x tiles, y splits, z batch (loaders are made for the batch item by the caller).
 #pragma once
-#include "mma.cuh"
+#include "cluster.cuh"
 #include "wgmma.cuh"
 #include "reduce.cuh"
 
@@ -48,19 +49,19 @@ template <int SIZE, int BK, int THREADS, class L> struct Copier {
   static constexpr int ROWS = L::across ? BK : SIZE;
   static constexpr int EACH = (ROWS * CHUNKS + THREADS - 1) / THREADS;
   const L &from;
-  int first;
+  int first, thread;  // the number of this one among THREADS
   typename L::Fixed fixed[EACH];
-  GH_FN Copier(const L &l, int first_) : from(l), first(first_) {
+  GH_FN Copier(const L &l, int first_, int thread_) : from(l), first(first_), thread(thread_) {
 #pragma unroll
     for (int i = 0; i < EACH; ++i) {
-      const int q = threadIdx.x + i * THREADS;
+      const int q = thread + i * THREADS;
       fixed[i] = from.fix(first + (L::across ? q % CHUNKS * 8 : q / CHUNKS));
     }
   }
   GH_FN void copy(T *to, int k0) const {
 #pragma unroll
     for (int i = 0; i < EACH; ++i) {
-      const int q = threadIdx.x + i * THREADS, row = q / CHUNKS, c = q % CHUNKS;
+      const int q = thread + i * THREADS, row = q / CHUNKS, c = q % CHUNKS;
       if (ROWS * CHUNKS % THREADS && q >= ROWS * CHUNKS) break;
       T *place = to + swizzled<CHUNKS>(row, c);
       if constexpr (L::whole) {
@@ -93,12 +94,42 @@ struct TilePlace {
   }
 };
 
+// Sums of a tile lie in the shared memory of all blocks of a cluster: each adds its share of them, in order, and hands it over.
+template <class S, int V, class Out> GH_FN void join_tile(int M, int N, int m0, int n0, int splits, Out &&out) {
+  constexpr int BM = S::BM, BN = S::BN, THREADS = S::THREADS, ROW = S::ROW;
+  GH_SHARED_ROOM(room);
+  cluster_meets();
+  for (int e = (blockIdx.y * THREADS + threadIdx.x) * V; e < BM * BN; e += splits * THREADS * V) {
+    const int m = m0 + e / BN, n = n0 + e % BN;
+    if (m >= M || n >= N) continue;
+    float *place = (float *)room + e / BN * ROW + e % BN;
+    Vec<float, V> result;
+#pragma unroll
+    for (int s = 0; s < splits; ++s) {
+      const float *part = in_block(place, s);
+      constexpr int W = V < 4 ? V : 4;
+#pragma unroll
+      for (int i = 0; i < V; i += W) {
+        const Vec<float, W> x = load_vec<W>(part + i);
+#pragma unroll
+        for (int u = 0; u < W; ++u) result[i + u] = s ? result[i + u] + x[u] : x[u];
+      }
+    }
+    out(m, n, result);
+  }
+  cluster_meets();
+}
+
 // Sums of a tile lie in shared memory: those of all splits are added, then each thread hands over neighbours along n.
 template <class S, int V, class Out>
 GH_FN void finish_tile(const Context &ctx, int M, int N, int m0, int n0, int splits, float *parts, Out &&out) {
   constexpr int BM = S::BM, BN = S::BN, THREADS = S::THREADS, ROW = S::ROW;
   GH_SHARED_ROOM(room);
   float *staged = (float *)room;
+  if (splits > 1 && !parts) {
+    join_tile<S, V>(M, N, m0, n0, splits, out);
+    return;
+  }
   if (splits > 1) {
     const int64_t number = (int64_t)blockIdx.z * gridDim.x + blockIdx.x;
     float *mine = parts + (number * splits + blockIdx.y) * (BM * BN);
@@ -152,8 +183,8 @@ GH_FN void gemm_mma(const Context &ctx, int M, int N, int K, const A &a, const B
   constexpr int MT = S::WM / 16, NT = S::WN / 16;
   float sums[MT][NT * 2][4] = {};
   {
-    const Copier<BM, BK, THREADS, A> copy_a(a, m0);
-    const Copier<BN, BK, THREADS, B> copy_b(b, n0);
+    const Copier<BM, BK, THREADS, A> copy_a(a, m0, threadIdx.x);
+    const Copier<BN, BK, THREADS, B> copy_b(b, n0, threadIdx.x);
     auto stage = [&](int s) { return shared + s * (BM + BN) * BK; };
 #pragma unroll
     for (int s = 0; s < STAGES - 1; ++s) {
@@ -235,8 +266,8 @@ GH_FN void gemm_wgmma(const Context &ctx, int M, int N, int K, const A &a, const
 #pragma unroll
   for (int i = 0; i < BN / 2; ++i) sums[i] = 0.0f;
   {
-    const Copier<BM, BK, THREADS, A> copy_a(a, m0);
-    const Copier<BN, BK, THREADS, B> copy_b(b, n0);
+    const Copier<BM, BK, THREADS, A> copy_a(a, m0, threadIdx.x);
+    const Copier<BN, BK, THREADS, B> copy_b(b, n0, threadIdx.x);
     auto stage = [&](int s) { return shared + s * (BM + BN) * BK; };
 #pragma unroll
     for (int s = 0; s < STAGES - 2; ++s) {

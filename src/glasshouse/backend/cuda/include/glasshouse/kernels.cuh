@@ -2,4 +2,5 @@
 #pragma once
 #include "attention.cuh"
 #include "conv.cuh"
+#include "gemm_cluster.cuh"
 #include "library.cuh"
