@@ -148,6 +148,7 @@ def fake_cuda(patch: pytest.MonkeyPatch, beside_torch: bool = True) -> Iterator[
     patch.setattr(device, "torch_on", lambda number: HostTorch() if beside_torch else None)
     patch.setattr(build, "compile_cubin", fake_cubin)
     patch.setattr(build, "version", lambda: "fake")
+    patch.setenv("GLASSHOUSE_OVERLAP", "0")  # nothing is timed
     caches = (device.gpu, base.backend_named)
     for cache in caches:
         cache.cache_clear()

@@ -124,6 +124,10 @@ class DeviceExecutable(Executable, Protocol):
     def start(self, table: int, arena: int, sizes: int, begin: int, end: int) -> int:
         """As `run`, without waiting for the end: gives what earlier runs have reported."""
 
+    def settle(self, frame: Any) -> None:
+        """Decide by timing what is left open of a whole run, which must not change anything but its
+        results; at once where it is decided."""
+
     def repeated(self) -> Callable[[], None]:
         """A function that starts the last run once more, as it was."""
 

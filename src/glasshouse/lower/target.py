@@ -54,6 +54,7 @@ class Target:
     bandwidth: float  # bytes a second from main memory
     launch: float  # seconds to start one kernel
     low_precision: tuple[str, ...] = ()  # element types in which contractions are faster
+    measured: frozenset[str] = frozenset({"conv"})  # problems whose variants the backend can time
     elementwise: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """Ops that stand in loops."""
     folds: frozenset[str] = field(default=frozenset(), repr=False, compare=False)

@@ -1,4 +1,4 @@
-"""Tuning: of the variants of a convolution the fastest measured one whose error is small enough.
+"""Tuning: of the variants of a tile the fastest measured one whose error is small enough.
 
 What was measured is kept on disk, a small file for each problem, by everything that can change it:
 sizes, code of the kernels, compiler, processor. A file appears whole or not at
@@ -47,7 +47,8 @@ class Tuner:
         self._known: dict[str, list[Candidate]] = {}
 
     def __call__(self, problem: Problem, names: Sequence[str], usual: str) -> Choice:
-        if problem.op != "conv" or len(names) < 2 or problem.operations < self._worth:
+        measurable = problem.op in self._backend.target.measured
+        if not measurable or len(names) < 2 or problem.operations < self._worth:
             return unmeasured(names, usual, "usual for such sizes; too small to be measured")
         file = self.file(problem)
         measured = self._known.get(problem.key) or _read(file, names)

@@ -374,6 +374,8 @@ class DeviceRun:
             self._table.buffer_info()[0], self._arena, ctypes.addressof(self._sizes),
             len(self.program.steps),
         )  # fmt: skip
+        if not self.plan.updates:  # a run that changes nothing can be timed
+            self.executable.settle(frame)
         wrong = self.executable.call(frame)
         if wrong:
             raise fault(self.program, wrong)
@@ -434,7 +436,7 @@ class DeviceRun:
             raise ExecutionError("a model that changes variables, or has steps without a kernel")
         self.call(constants, inputs, outputs)
         again = self.executable.repeated()
-        held = (*inputs, *outputs)
+        held = (self, constants, *inputs, *outputs)  # memory goes with the last that holds it
 
         def run(_: Any = held) -> None:
             again()

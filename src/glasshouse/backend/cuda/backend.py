@@ -33,6 +33,7 @@ from glasshouse.backend.cuda.device import Gpu, gpu
 from glasshouse.backend.cuda.executable import CudaExecutable
 from glasshouse.backend.cuda.host_library import build_host_library, program_in
 from glasshouse.backend.cuda.limits import measured_limits
+from glasshouse.backend.cuda.measure import measure
 from glasshouse.backend.cuda.plan import program_text
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.target import cuda_target
@@ -64,7 +65,8 @@ class CudaBackend:
 
     @property
     def identity(self) -> str:
-        return f"cuda {__version__} {self.arch} {headers_hash()}"
+        here = "" if self._given else f" {self._gpu().name} driver {self._gpu().driver_version}"
+        return f"cuda {__version__} {self.arch} {headers_hash()}{here}"
 
     def render(self, program: Program) -> GeneratedSource:
         kernels = {k.name: render(k) for k in program.kernels}
@@ -123,7 +125,9 @@ class CudaBackend:
     def measure(
         self, problem: Problem, names: Sequence[str], progress: Progress | None = None
     ) -> list[Candidate] | None:
-        return None
+        if self._given:
+            return None
+        return measure(self._gpu(), self.target, problem, names, progress)
 
     def interface(
         self, name: str, program: Program, saved: SavedModel, source: GeneratedSource

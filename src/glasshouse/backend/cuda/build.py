@@ -27,12 +27,29 @@ def headers_hash() -> str:
     return hash_text("".join(p.read_text() for p in sorted(INCLUDE.rglob("*.cuh"))))
 
 
+def _salt(arch: str) -> str:
+    return f"{arch} {version()} {headers_hash()}"
+
+
+def _file(text: str, arch: str) -> Path:
+    """Where the machine code of a kernel's text is kept."""
+    return made_cache_folder() / f"{hash_text(_salt(arch) + text)}.cubin"
+
+
+def cubin_of(text: str, name: str, arch: str) -> bytes:
+    """The machine code of one kernel; what was built before is not built again."""
+    file = _file(text, arch)
+    if not file.exists() and not fetch(file):
+        write_bytes(file, compile_cubin(text, name, arch, INCLUDE))
+        publish(file)
+    return file.read_bytes()
+
+
 def build(source: GeneratedSource, progress: Progress | None = None) -> Path:
     """The file that `CudaExecutable` loads."""
     arch = str(json.loads(source.main)["arch"])
-    folder = made_cache_folder()
-    salt = f"{arch} {version()} {headers_hash()}"
-    files = {n: folder / f"{hash_text(salt + t)}.cubin" for n, t in source.kernels.items()}
+    folder, salt = made_cache_folder(), _salt(arch)
+    files = {n: _file(t, arch) for n, t in source.kernels.items()}
     library = folder / f"{hash_text(salt + source.main + ''.join(source.kernels.values()))}.gpu"
     with claimed(library):
         if not zipfile.is_zipfile(library) and not fetch(library):
@@ -50,13 +67,12 @@ def _make(
     missing = {p: name for name, p in files.items() if not p.exists() and not fetch(p)}
     done = 0
 
-    def compiled(path: Path, name: str) -> str:
-        write_bytes(path, compile_cubin(source.kernels[name], name, arch, INCLUDE))
-        publish(path)
+    def compiled(name: str) -> str:
+        cubin_of(source.kernels[name], name, arch)
         return name
 
     with ThreadPoolExecutor(max(os.cpu_count() or 1, 1)) as pool:
-        for name in pool.map(lambda item: compiled(*item), missing.items()):
+        for name in pool.map(compiled, missing.values()):
             done += 1
             if progress is not None:
                 progress(done, len(missing), name)

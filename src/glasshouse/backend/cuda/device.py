@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -114,6 +116,26 @@ class Gpu:
 
     def synchronize(self) -> None:
         self.driver.call("cuStreamSynchronize", self.stream)
+
+    def seconds_between(self, begin: int, end: int) -> float:
+        """From one event to another; both have passed."""
+        passed = ctypes.c_float()
+        self.driver.call("cuEventElapsedTime", ctypes.byref(passed), begin, end)
+        return passed.value * 1e-3
+
+    @contextmanager
+    def timed(self) -> Iterator[Callable[[], float]]:
+        """Gives a function that tells, behind the block, the seconds of what was started in it."""
+        cuda = self.driver
+        begin, end = (cuda.address("cuEventCreate", 0) for _ in range(2))
+        seconds: list[float] = []
+        cuda.call("cuEventRecord", begin, self.stream)
+        yield lambda: seconds[0]
+        cuda.call("cuEventRecord", end, self.stream)
+        self.synchronize()
+        seconds.append(self.seconds_between(begin, end))
+        for event in (begin, end):
+            cuda.call("cuEventDestroy_v2", event)
 
     def pinned(self, count: int) -> tuple[int, int]:
         """Zeroed memory of the host that kernels see too: its address here and there."""

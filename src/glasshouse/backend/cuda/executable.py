@@ -31,11 +31,23 @@ _PLAIN_SHARED = 48 << 10
 _OVERLAP = 90
 """Compute capability, times ten, from which kernels of a graph can overlap at their ends."""
 _OVERLAPS = "GLASSHOUSE_OVERLAP"
-"""A variable of the environment, "1": they do. Measured on an H200 it costs more than it brings:
-532 us against 475 for BERT-base of one sentence, 169 against 134 for ResNet-18 of one image."""
+"""A variable of the environment: "1", they do, "0", they do not. Otherwise it is measured: on an
+H200 it brings 8 % for an MLP of one row and costs 25 % for ResNet-18 of one image."""
+_TURNS, _REPLAYS, _WORTH = 3, 5, 0.98
+"""How often a graph is timed with overlap and without, over how many launches, since one of a small
+graph is shorter than its way there; and how much of the time must be left."""
 _GRAPHS = 256
 """Graphs that are kept: one for each range of steps and size. A training step of ResNet-18 has 60
 ranges, with gradients that PyTorch computes between them."""
+
+
+def function_of(device: Gpu, module: int, name: str, shared: int) -> int:
+    """A function of a loaded module that may ask for so much shared memory."""
+    cuda = device.driver
+    function = cuda.address("cuModuleGetFunction", module, name.encode())
+    if shared > _PLAIN_SHARED:
+        cuda.call("cuFuncSetAttribute", function, _MOST_SHARED, shared)
+    return function
 
 
 class CudaExecutable:
@@ -90,6 +102,9 @@ class CudaExecutable:
         self.loaded.start(table, arena, sizes, begin, end)
         return self.loaded.reported()
 
+    def settle(self, frame: Any) -> None:
+        self.loaded.settle(*frame)
+
     def run(self, table: int, arena: int, sizes: int, begin: int, end: int, times: int) -> int:
         """Runs steps and waits for them."""
         loaded = self.loaded
@@ -140,21 +155,17 @@ class _Loaded:
         for name, kernel in plan["kernels"].items():
             module = device.driver.address("cuModuleLoadData", cubins[name])
             owned.take("cuModuleUnload", module)
-            self._functions[name] = [self._function(module, x) for x in kernel["launches"]]
+            self._functions[name] = [
+                function_of(device, module, x["function"], x["shared"]) for x in kernel["launches"]
+            ]
         self.flag, self.flag_there = device.pinned(64)
         owned.take("cuMemFreeHost", self.flag)
         self._owned = owned
         self._graphs: dict[Any, StepGraph] = {}
+        self._overlaps: dict[Any, bool] = {}  # by range of steps, arena and sizes
         self.last: StepGraph | None = None  # that was launched
         self._counters, self._counter_count = 0, 0
         self._layout()
-
-    def _function(self, module: int, launch: Mapping[str, Any]) -> int:
-        cuda = self.device.driver
-        function = cuda.address("cuModuleGetFunction", module, launch["function"].encode())
-        if launch["shared"] > _PLAIN_SHARED:
-            cuda.call("cuFuncSetAttribute", function, _MOST_SHARED, launch["shared"])
-        return function
 
     def _layout(self) -> None:
         """Cells of 8 bytes for every launch: its context (3), work, pointers, sizes."""
@@ -193,8 +204,37 @@ class _Loaded:
             self.cells[cell] = number
         self._sized = sized
 
+    def settle(self, table: int, arena: int, sizes: int, steps: int) -> None:
+        """Find out whether the kernels of a whole run are to overlap at their ends."""
+        where = (0, steps, arena, tuple(self._numbers(sizes)))
+        forced = os.environ.get(_OVERLAPS) in ("0", "1")
+        if where in self._overlaps or forced or self.device.capability < _OVERLAP:
+            return
+        seconds = {way: float("inf") for way in (False, True)}
+        for _ in range(_TURNS):
+            for way, least in seconds.items():
+                graph = self.start(table, arena, sizes, 0, steps, overlapping=way)
+                if graph is None:
+                    return
+                with self.device.timed() as taken:
+                    for _ in range(_REPLAYS):
+                        graph.launch(self.device.stream)
+                seconds[way] = min(least, taken())
+        self._overlaps[where] = seconds[True] < _WORTH * seconds[False]
+
+    def _numbers(self, sizes: int) -> list[int]:
+        names = self.plan["symbols"]
+        return _memory(sizes, len(names), np.dtype(np.int64)).tolist() if names else []
+
     def start(
-        self, table: int, arena: int, sizes: int, begin: int, end: int, timed: bool = False
+        self,
+        table: int,
+        arena: int,
+        sizes: int,
+        begin: int,
+        end: int,
+        timed: bool = False,
+        overlapping: bool | None = None,
     ) -> StepGraph | None:
         """Fill in the arguments and launch the graph of a range of steps."""
         self.device.enter()
@@ -202,12 +242,14 @@ class _Loaded:
         cells = self.cells
         cells[self._table_at] = pointers[self._table_from]
         cells[self._arena_at] = self._arena_from + np.uint64(arena)
-        names = self.plan["symbols"]
-        numbers = _memory(sizes, len(names), np.dtype(np.int64)).tolist() if names else []
-        known = dict(zip(names, numbers, strict=True))
+        numbers = self._numbers(sizes)
+        known = dict(zip(self.plan["symbols"], numbers, strict=True))
         for cell, symbol in self._sized:
             cells[cell] = known[symbol]
-        key = (begin, end, timed, arena, tuple(numbers))
+        where = (begin, end, arena, tuple(numbers))
+        if overlapping is None:
+            overlapping = self._overlaps.get(where, os.environ.get(_OVERLAPS) == "1")
+        key = (where, timed, overlapping)
         graph = self._graphs.get(key)
         if graph is None:
             nodes = self._nodes(known, begin, end)
@@ -215,7 +257,7 @@ class _Loaded:
                 return None
             if len(self._graphs) >= _GRAPHS:
                 self._graphs.pop(next(iter(self._graphs)))
-            overlapping = self.device.capability >= _OVERLAP and os.environ.get(_OVERLAPS) == "1"
+            overlapping = overlapping and self.device.capability >= _OVERLAP
             graph = StepGraph(self.device.driver, nodes, cells, timed, overlapping)
             owned = Owned(graph, self.device.driver, self.device.context)
             for free, handle in graph.handles():

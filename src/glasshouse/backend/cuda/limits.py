@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 from functools import lru_cache
 
 from glasshouse.backend.base import Limits
@@ -19,18 +18,12 @@ def measured_limits(device: Gpu) -> Limits:
     """Copies of 1 GB inside the GPU; the best of five."""
     device.enter()
     first, second = device.allocate(_BYTES), device.allocate(_BYTES)
-    cuda = device.driver
     try:
-        begin, end = (cuda.address("cuEventCreate", 0) for _ in range(2))
         seconds: list[float] = []
         for _ in range(5):
-            cuda.call("cuEventRecord", begin, device.stream)
-            device.copy(first, second, _BYTES)
-            cuda.call("cuEventRecord", end, device.stream)
-            device.synchronize()
-            passed = ctypes.c_float()
-            cuda.call("cuEventElapsedTime", ctypes.byref(passed), begin, end)
-            seconds.append(passed.value * 1e-3)
+            with device.timed() as taken:
+                device.copy(first, second, _BYTES)
+            seconds.append(taken())
     finally:
         device.free(first)
         device.free(second)

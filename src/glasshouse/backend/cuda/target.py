@@ -6,7 +6,7 @@ import re
 from functools import partial
 
 from glasshouse.backend.cuda.attention import attention
-from glasshouse.backend.cuda.conv import conv
+from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
 from glasshouse.backend.cuda.library import library, places, pool
 from glasshouse.backend.cuda.matmul import matmul
 from glasshouse.backend.cuda.routines import ROUTINES
@@ -47,6 +47,9 @@ FALLBACKS = {
         _PYTHON,
     ),
 }  # fmt: skip
+
+MEASURED = frozenset({"matmul", CONV_PRODUCT, "attention"})
+"""Problems whose variants are timed where there is a GPU."""
 
 OLDEST = 80
 """Compute capability, times ten: asynchronous copies and bfloat16 on tensor cores."""
@@ -92,6 +95,7 @@ def cuda_target(name: str, arch: str) -> Target:
         bandwidth=bandwidth,
         launch=1.5e-6,
         low_precision=("float16", "bfloat16"),
+        measured=MEASURED if name == "cuda" else frozenset(),  # an architecture has no clock
         elementwise=frozenset(SPELL),
         folds=frozenset(FOLDS),
         tiles={

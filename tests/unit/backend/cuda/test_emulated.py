@@ -12,10 +12,11 @@ from cuda_emulator import run_emulated
 from cuda_samples import EVERY, FEW, family_program, program_of
 from glasshouse.backend.cuda import conv as cuda_conv
 from glasshouse.backend.cuda import matmul as cuda_matmul
+from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.target import FALLBACKS
-from glasshouse.backend.cuda.tiles import TILES, GemmWay
+from glasshouse.backend.cuda.tiles import CLUSTER, TILES, WGMMA, GemmTile, GemmWay
 from glasshouse.ir import Graph, GraphBuilder, op_named
-from glasshouse.ir.dtype import as_dtype, float16
+from glasshouse.ir.dtype import as_dtype, float16, float32, int64
 from glasshouse.lower.program import Fallback, Program
 from glasshouse.numpy_ref import run
 from ops.harness import assert_close
@@ -79,33 +80,58 @@ def _check(graph: Graph, folder: Path, tolerance: float, seed: int = 0) -> Progr
     return program
 
 
-_QUICK = {"mma64x64x64": 3, "wgmma64x32x64": 3}
-_SLOW = [
-    pytest.param(tile, splits, marks=pytest.mark.slow)
-    for tile in sorted(TILES)
-    for splits in (1, 3)
-    if _QUICK.get(tile) != splits
+def _ways_of(tile: GemmTile) -> list[GemmWay]:
+    if tile.kind == CLUSTER:
+        return [GemmWay(tile)]
+    joined = [GemmWay(tile, 3, True)] if tile.n <= 128 else []
+    return [GemmWay(tile), GemmWay(tile, 3), *joined]
+
+
+_QUICK = ("mma64x64x64_split3", "wgmma64x32x64_join3", "cluster128x128x64_of2")
+_EVERY = [
+    pytest.param(way, marks=[] if way.name in _QUICK else pytest.mark.slow, id=way.name)
+    for tile in TILES.values()
+    for way in _ways_of(tile)
 ]
 
 
-@pytest.mark.parametrize(("tile", "splits"), [*_QUICK.items(), *_SLOW])
+@pytest.mark.parametrize("way", _EVERY)
 def test_every_tile_of_a_product(
-    tile: str, splits: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    way: GemmWay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sizes that no tile divides, both layouts of weights, an epilogue with neighbours."""
-    way = GemmWay(TILES[tile], splits)
     monkeypatch.setattr(cuda_matmul, "ways", lambda *sizes: [way])
-    depth = 2 * splits * way.tile.k + 8
+    depth = 2 * way.splits * way.tile.k + 8
+    rows = 70 if way.tile.kind != CLUSTER else way.tile.m + 70
     for turned, columns in ((True, 72), (False, 40)):
-        if way.tile.hopper and not turned:
+        if way.tile.kind == WGMMA and not turned:
             continue
         builder = GraphBuilder()
-        x = builder.input(float16, (70, depth))
-        w = builder.input(float16, (columns, depth) if turned else (depth, columns))
+        x = builder.input(float16, (rows, depth))
+        shape = (columns, depth) if turned else (depth, columns)
+        if way.tile.kind == CLUSTER:
+            values = np.random.default_rng(1).standard_normal(shape).astype(np.float16)
+            w = builder.constant(values)
+        else:
+            w = builder.input(float16, shape)
         bias = builder.input(float16, (columns,))
         out = (x.apply("matmul", w, transpose_y=turned) + bias).apply("gelu")
         program = _check(builder.finish(out), tmp_path, 3e-3)
         assert program.kernels[0].tiles[0].variant == way.name
+
+
+@pytest.mark.slow
+def test_blocks_of_a_cluster_stay_for_further_tiles(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """More tiles than blocks: stages go round between tiles, clusters end at different times."""
+    way = GemmWay(TILES["cluster128x128x64_of2_by2"])
+    monkeypatch.setattr(cuda_matmul, "ways", lambda *sizes: [way])
+    monkeypatch.setattr(cuda_matmul, "PROCESSORS", 2)
+    builder = GraphBuilder()
+    x = builder.input(float16, (128 * 2 * 3 - 5, 200))
+    w = builder.constant(np.random.default_rng(1).standard_normal((250, 200)).astype(np.float16))
+    _check(builder.finish(x.apply("matmul", w, transpose_y=True)), tmp_path, 3e-3)
 
 
 @pytest.mark.parametrize(
@@ -121,6 +147,39 @@ def test_batched_products_read_their_operands_where_they_lie(dtype: str, tmp_pat
     scores = x.apply("matmul", y, transpose_y=True)
     across = x.apply("matmul", z, transpose_x=True)
     _check(builder.finish(scores, across), tmp_path, 2e-2 if dtype == "bfloat16" else 3e-3)
+
+
+def test_long_sums_lose_nothing(tmp_path: Path) -> None:
+    """Equal terms, whose roundings add up: of a row by a block, of columns by a thread each, and
+    running. In float32 one after the other they were off by 3e-5."""
+    rows, columns = 2000, 4096
+    builder = GraphBuilder()
+    x = builder.input(float32, (rows, columns))
+    line = builder.input(float32, (1, 50_000))
+    graph = builder.finish(
+        x.apply("sum", axes=(0, 1)), x.apply("sum", axes=(0,)), line.apply("cumsum", axis=1)
+    )
+    given = [np.full(v.type.shape, 0.1, np.float32) for v in graph.inputs]
+    whole, by_column, running = run_emulated(program_of(graph), given, tmp_path)
+    term = np.float64(np.float32(0.1))
+    np.testing.assert_allclose(whole, term * rows * columns, rtol=1e-6)
+    np.testing.assert_allclose(by_column, term * rows, rtol=1e-6)
+    np.testing.assert_allclose(running[0, -1], term * 50_000, rtol=1e-6)
+
+
+def test_rows_that_are_gathered_move_as_vectors(tmp_path: Path) -> None:
+    """The number of a row is read once, before its neighbours are loaded."""
+    builder = GraphBuilder()
+    table, rows = builder.input(float16, (30, 1024)), builder.input(int64, (6,))
+    taken = table.apply("take", rows, axis=0)
+    program = program_of(builder.finish(taken.apply("softmax")), over_graph=True)
+    (kernel,) = program.kernels
+    assert "gh::load_vec<8>(x0 + ctx.index(" in render(kernel).text
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal((30, 1024)).astype(np.float16), random.integers(0, 30, 6)]
+    (ours,) = run_emulated(program, arrays, tmp_path)
+    (theirs,) = run(program.graph, arrays)
+    np.testing.assert_allclose(ours, theirs, rtol=4e-3, atol=1e-5)
 
 
 @pytest.mark.parametrize("rows", [1, 5])
@@ -156,22 +215,27 @@ def test_attention(
 
 
 @pytest.mark.parametrize(
-    ("groups", "channels"),
+    ("groups", "channels", "tile"),
     [
-        (1, 8),
-        (1, 6),
-        pytest.param(2, 8, marks=pytest.mark.slow),
-        pytest.param(2, 6, marks=pytest.mark.slow),
+        (1, 8, "mma64x32x64"),
+        (1, 6, "mma64x32x64"),
+        (1, 6, "cluster128x128x64_of2"),
+        pytest.param(2, 8, "mma64x32x64", marks=pytest.mark.slow),
+        pytest.param(2, 6, "mma64x32x64", marks=pytest.mark.slow),
     ],
 )
 def test_convolutions_are_products(
-    groups: int, channels: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    groups: int, channels: int, tile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    way = GemmWay(TILES["mma64x32x64"])
+    way = GemmWay(TILES[tile])
     monkeypatch.setattr(cuda_conv, "ways", lambda *sizes: [way])
     builder = GraphBuilder()
     x = builder.input(float16, (2, channels * groups, 9, 11))
-    w = builder.input(float16, (16, channels, 3, 3))
+    shape = (16, channels, 3, 3)
+    if way.tile.kind == CLUSTER:
+        w = builder.constant(np.random.default_rng(1).standard_normal(shape).astype(np.float16))
+    else:
+        w = builder.input(float16, shape)
     attrs = {"stride": (2, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": groups}
     out = x.apply("conv", w, **attrs).apply("relu")
     _check(builder.finish(out), tmp_path, 3e-3)

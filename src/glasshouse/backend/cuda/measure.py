@@ -1,0 +1,272 @@
+"""How variants of products, convolutions and attention are timed on a GPU: in turns, as nodes of a
+graph.
+
+A kernel of a model runs between others, so its weights are in memory and not in a cache, and its
+launch is part of its time. So the graph of a variant runs the kernel over several sets of weights,
+together larger than the second-level cache, and all graphs take turns; the least of some turns
+counts. Errors are taken against the first variant, beyond the rounding of the element type.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from glasshouse.backend.base import Progress
+from glasshouse.backend.cuda.build import cubin_of
+from glasshouse.backend.cuda.conv import CONV_PRODUCT
+from glasshouse.backend.cuda.device import Gpu
+from glasshouse.backend.cuda.driver import Owned
+from glasshouse.backend.cuda.executable import function_of
+from glasshouse.backend.cuda.forms import prepared
+from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
+from glasshouse.backend.cuda.launch import CudaKernel
+from glasshouse.backend.cuda.render import render
+from glasshouse.ir.builder import GraphBuilder
+from glasshouse.ir.dim import evaluate
+from glasshouse.ir.dtype import as_dtype, from_storage, to_storage
+from glasshouse.ir.graph import Graph, Value
+from glasshouse.ir.op import op_named
+from glasshouse.ir.sources import CONSTANT
+from glasshouse.lower.choice import Candidate, Choice, Problem
+from glasshouse.lower.lower import lower
+from glasshouse.lower.order import channels_last
+from glasshouse.lower.program import Call, Packed, Program
+from glasshouse.lower.target import Target
+from glasshouse.lower.variants import chosen
+
+Array = np.ndarray[Any, Any]
+_COLD = 96 << 20  # bytes of weights that one graph goes through
+_COPIES = (2, 16)
+_TURNS, _REPLAYS = 5, 2
+_ROUNDING = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
+_RANDOM = 1 << 20
+_COMPARED = 1 << 18
+
+
+def measure(
+    device: Gpu,
+    target: Target,
+    problem: Problem,
+    names: Sequence[str],
+    progress: Progress | None = None,
+) -> list[Candidate] | None:
+    """Seconds and error of each variant; None for a problem that is not measured."""
+    graph = _graph(problem)
+    if graph is None:
+        return None
+    call = _lowered(graph, target)
+    if call is None:
+        return None
+    calls = [_in_variant(call, name, target) for name in names]
+    kernels = [render(c.kernel) for c in calls]
+    with ThreadPoolExecutor(len(kernels)) as pool:
+        cubins = list(pool.map(lambda k: cubin_of(k.text, k.name, device.arch), kernels))
+    device.enter()
+    device.stream = device.own_stream
+    made = zip(calls, kernels, cubins, strict=True)
+    room = _Room(device)
+    try:
+        probes = [_Probe(device, *one, room) for one in made]
+        results = [p.result() for p in probes]
+        seconds = [float("inf")] * len(probes)
+        for _ in range(_TURNS):
+            for number, probe in enumerate(probes):
+                seconds[number] = min(seconds[number], probe.turn())
+    finally:
+        room.free()
+    exact = results[0]
+    largest = float(np.abs(exact).max()) or 1.0
+    rounding = _ROUNDING.get(problem.dtype, 0.0)
+    errors = [max(float(np.abs(r - exact).max()) / largest - rounding, 0.0) for r in results]
+    return [Candidate(n, s, e) for n, s, e in zip(names, seconds, errors, strict=True)]
+
+
+# --------------------------------------------------------------------------------------- problems
+def _graph(problem: Problem) -> Graph | None:
+    """A graph of the one op; weights are constants."""
+    dtype, n = as_dtype(problem.dtype), problem.numbers
+    builder = GraphBuilder()
+    if problem.op == "matmul" and n[3] == 1:
+        x = builder.input(dtype, (n[0], n[2]))
+        w = builder.wrap(builder.constant(_random((n[1], n[2]), n[2]), dtype))
+        return builder.finish(x.apply("matmul", w, transpose_y=True))
+    if problem.op == CONV_PRODUCT and len(n) == 17:
+        x = builder.input(dtype, n[:4])
+        depth = n[5] * n[6] * n[7]
+        w = builder.wrap(builder.constant(_random(n[4:8], depth), dtype))
+        attrs = {"stride": n[8:10], "padding": n[10:14], "dilation": n[14:16], "groups": n[16]}
+        return builder.finish(x.apply("conv", w, **attrs))
+    if problem.op == "attention":
+        batch, heads, length, dim, key_heads, keys = n
+        q = builder.input(dtype, (batch, heads, length, dim))
+        k, v = (builder.input(dtype, (batch, key_heads, keys, dim)) for _ in range(2))
+        attrs = {"causal": False, "scale": None, "fill": None}
+        builder.apply(op_named("attention"), q, k, v, **attrs)
+        return builder.finish(builder.wrap(builder.graph.nodes[-1].output))
+    return None
+
+
+def _random(shape: Sequence[int], depth: int) -> Array:
+    """Numbers of the size that weights tend to have; large tensors repeat them."""
+    count = int(np.prod(shape, dtype=np.int64))
+    some = np.random.default_rng(0).standard_normal(min(count, _RANDOM), np.float32)
+    return np.resize(some / np.float32(depth**0.5), count).reshape(shape)
+
+
+def _lowered(graph: Graph, target: Target) -> Call | None:
+    images = [*graph.inputs, *graph.outputs] if graph.nodes[-1].op.name == "conv" else []
+    orders = {v: channels_last(v.type.rank) for v in images}
+    program = lower(Program(graph, orders=orders), target)
+    (step,) = program.steps
+    return step if isinstance(step, Call) else None
+
+
+def _in_variant(call: Call, name: str, target: Target) -> Call:
+    kernel, _ = chosen(call.kernel, lambda *_: Choice(name), target)
+    return replace(call, kernel=kernel)
+
+
+# ----------------------------------------------------------------------------------------- running
+class _Room:
+    """Memory of the device that is given back together."""
+
+    def __init__(self, device: Gpu) -> None:
+        self._device = device
+        self._held: list[int] = []
+        self._known: dict[Any, tuple[int, int]] = {}
+
+    def of(self, count: int) -> int:
+        self._held.append(self._device.allocate(count))
+        return self._held[-1]
+
+    def holding(self, key: Any, made: Callable[[], Array], copies: int) -> tuple[int, int]:
+        """Copies of an array behind each other, and how far apart they are; made once for a key."""
+        if key not in self._known:
+            data = made()
+            each = _aligned(data.nbytes)
+            first = self.of(each * copies)
+            self._known[key] = first, each if copies > 1 else 0
+            self._device.upload(first, data)
+            for i in range(1, copies):
+                self._device.copy(first + i * each, first, data.nbytes)
+        return self._known[key]
+
+    def free(self) -> None:
+        self._device.synchronize()
+        for address in self._held:
+            self._device.free(address)
+
+
+def _aligned(count: int) -> int:
+    return -(-count // 1024) * 1024
+
+
+@dataclass(frozen=True)
+class _Output:
+    address: int
+    count: int
+    value: Value
+
+
+class _Probe:
+    """One variant as a graph of launches, each over a set of weights of its own."""
+
+    def __init__(
+        self,
+        device: Gpu,
+        call: Call,
+        kernel: CudaKernel,
+        cubin: bytes,
+        room: _Room,
+    ) -> None:
+        self._device = device
+        cuda = device.driver
+        owned = Owned(self, cuda, device.context)
+        module = owned.take("cuModuleUnload", cuda.address("cuModuleLoadData", cubin))
+        weights = sum(v.node.attrs["data"].nbytes for v in call.operands if v.node.op is CONSTANT)
+        least, most = _COPIES
+        self.copies = copies = int(min(max(-(-_COLD // max(weights, 1)), least), most))
+        pointers: list[tuple[int, int]] = []  # the first, and how far apart copies are
+        for value in call.operands:
+            many = copies if value.node.op is CONSTANT else 1
+            pointers.append(room.holding(value, partial(_data, value), many))
+        pointers += [room.holding(p, partial(_packed, p), copies) for p in call.packed]
+        (out,) = call.outputs
+        count = int(out.type.numel)  # type: ignore[arg-type]  # known sizes
+        self._output = _Output(room.of(count * out.type.dtype.itemsize), count, out)
+        pointers.append((self._output.address, 0))
+        work = room.of(evaluate(call.kernel.workspace, {}) + 64)
+        flag = room.of(64)
+        cells: list[int] = []
+        nodes: list[tuple[Any, ...]] = []
+        for launch in kernel.launches:
+            function = function_of(device, module, launch.function, launch.shared)
+            number = evaluate(launch.counters, {})
+            counters = room.of(4 * number)
+            device.clear(counters, 4 * number)
+            nodes.append((launch, function, counters))
+        order: list[LaunchNode] = []
+        starts: list[tuple[int, int]] = []
+        for copy in range(copies):
+            for launch, function, counters in nodes:
+                begin = len(cells)
+                cells += [flag, counters, 0, work, *(p + copy * each for p, each in pointers)]
+                starts.append((begin, len(cells)))
+                grid = tuple(evaluate(d, {}) for d in launch.grid)
+                order.append(
+                    LaunchNode(0, function, grid, launch.threads, launch.shared, 0, starts[-1])  # type: ignore[arg-type]  # three
+                )
+        self._cells = np.array(cells, np.uint64)
+        base = self._cells.ctypes.data
+        self._held: list[Any] = []
+        ready: list[LaunchNode] = []
+        for node in order:
+            begin, end = node.cells
+            addresses = [base + 8 * begin, *(base + 8 * i for i in range(begin + 3, end))]
+            held = (ctypes.c_void_p * len(addresses))(*addresses)
+            self._held.append(held)
+            ready.append(_with_parameters(node, ctypes.addressof(held)))
+        self._graph = StepGraph(cuda, ready, self._cells)
+        for free, handle in self._graph.handles():
+            owned.take(free, handle)
+
+    def result(self) -> Array:
+        """What it computes, as numbers: the first and the last of many."""
+        self._graph.launch(self._device.stream)
+        out = self._output
+        dtype, some = out.value.type.dtype, min(out.count, _COMPARED)
+        ends = np.empty((2, some), dtype.storage)
+        self._device.download(ends[0], out.address)
+        last = (out.count - some) * dtype.itemsize
+        self._device.download(ends[1], out.address + last)
+        return np.asarray(from_storage(ends, dtype), np.float64)
+
+    def turn(self) -> float:
+        """Seconds of one run of the kernel."""
+        with self._device.timed() as taken:
+            for _ in range(_REPLAYS):
+                self._graph.launch(self._device.stream)
+        return taken() / (_REPLAYS * self.copies)
+
+
+def _with_parameters(node: LaunchNode, parameters: int) -> LaunchNode:
+    return replace(node, parameters=parameters)
+
+
+def _packed(packed: Packed) -> Array:
+    return prepared(packed.form, _data(packed.source).reshape(-1))
+
+
+def _data(value: Value) -> Array:
+    """A constant's data, or random numbers for an input."""
+    if value.node.op is CONSTANT:
+        return np.ascontiguousarray(value.node.attrs["data"])
+    shape = [int(d) for d in value.type.shape]  # type: ignore[arg-type]  # known sizes
+    return np.ascontiguousarray(to_storage(_random(shape, 1), value.type.dtype))
