@@ -65,10 +65,10 @@ def peer(name: str, model: Any, inputs: Any) -> Callable[[], None]:
     return graphed(lambda: compiled(*inputs))
 
 
-def overlapped(model: Any, inputs: Any) -> Callable[[], None]:
-    """Ours with kernels that overlap at their ends (programmatic dependent launch)."""
+def apart(model: Any, inputs: Any) -> Callable[[], None]:
+    """Ours with kernels that never overlap at their ends (programmatic dependent launch)."""
     before = os.environ.get("GLASSHOUSE_OVERLAP")
-    os.environ["GLASSHOUSE_OVERLAP"] = "1"
+    os.environ["GLASSHOUSE_OVERLAP"] = "0"
     try:
         module = gh.compile(model, *inputs, progress=False)
         return module.bound(inputs, [module(*inputs)])
@@ -82,7 +82,7 @@ def row(name: str, peers: list[str]) -> dict[str, Any]:
     torch.manual_seed(0)
     work = WORKLOADS[name]
     out: dict[str, Any] = {"workload": name, "floor": work.floor}
-    model, inputs = work.made(torch.float16)
+    model, inputs = work.made(work.dtype)
     systems: dict[str, Callable[[], None]] = {}
     with torch.no_grad():
         wanted = model(*inputs)
@@ -93,8 +93,15 @@ def row(name: str, peers: list[str]) -> dict[str, Any]:
         out["ours first_s"] = round(time.perf_counter() - begin, 2)
         error = float((made - wanted).abs().max() / wanted.abs().max())
         out["differs"] = round(error, 5)
-        systems["ours"] = module.bound(inputs, [made])
-        systems["ours overlapped"] = overlapped(model, inputs)
+        begin = time.perf_counter()
+        gh.compile(model, *inputs, progress=False)
+        out["ours again_s"] = round(time.perf_counter() - begin, 2)
+        try:
+            systems["ours"] = module.bound(inputs, [made])
+            systems["ours apart"] = apart(model, inputs)
+        except gh.errors.ExecutionError as refused:  # it changes variables, say
+            out["ours is called"] = str(refused)[:200]
+            systems["ours"] = lambda: module(*inputs)
         for other in peers:
             try:
                 begin = time.perf_counter()
@@ -145,7 +152,7 @@ def main() -> None:
 
 
 def table(rows: list[dict[str, Any]], peers: list[str]) -> str:
-    names = ["ours", "ours overlapped", *peers, "floor", "best peer over ours"]
+    names = ["ours", "ours apart", *peers, "floor", "best peer over ours"]
     lines = [f"| workload (us) | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
     for r in rows:
         cells = " | ".join(str(r.get(n, "-")) for n in names)
