@@ -28,6 +28,7 @@ from glasshouse.backend.cuda.forms import prepared
 from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
 from glasshouse.backend.cuda.launch import CudaKernel
 from glasshouse.backend.cuda.render import render
+from glasshouse.errors import ExecutionError
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import evaluate
 from glasshouse.ir.dtype import as_dtype, from_storage, to_storage
@@ -44,6 +45,7 @@ from glasshouse.lower.variants import chosen
 Array = np.ndarray[Any, Any]
 _COLD = 96 << 20  # bytes of weights that one graph goes through
 _COPIES = (2, 16)
+_MOST_WEIGHTS = 1 << 27  # elements of a matrix: copies of a larger one take gigabytes
 _TURNS, _REPLAYS = 5, 2
 _ROUNDING = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 _RANDOM = 1 << 20
@@ -57,7 +59,8 @@ def measure(
     names: Sequence[str],
     progress: Progress | None = None,
 ) -> list[Candidate] | None:
-    """Seconds and error of each variant; None for a problem that is not measured."""
+    """Seconds and error of each variant; None for a problem that is not measured, or where the
+    device has no room for it."""
     graph = _graph(problem)
     if graph is None:
         return None
@@ -79,6 +82,8 @@ def measure(
         for _ in range(_TURNS):
             for number, probe in enumerate(probes):
                 seconds[number] = min(seconds[number], probe.turn())
+    except ExecutionError:
+        return None
     finally:
         room.free()
     exact = results[0]
@@ -93,7 +98,7 @@ def _graph(problem: Problem) -> Graph | None:
     """A graph of the one op; weights are constants."""
     dtype, n = as_dtype(problem.dtype), problem.numbers
     builder = GraphBuilder()
-    if problem.op == "matmul" and n[3] == 1:
+    if problem.op == "matmul" and n[3] == 1 and n[1] * n[2] <= _MOST_WEIGHTS:
         x = builder.input(dtype, (n[0], n[2]))
         w = builder.wrap(builder.constant(_random((n[1], n[2]), n[2]), dtype))
         return builder.finish(x.apply("matmul", w, transpose_y=True))
