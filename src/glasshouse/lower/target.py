@@ -54,7 +54,8 @@ class Target:
     bandwidth: float  # bytes a second from main memory
     launch: float  # seconds to start one kernel
     low_precision: tuple[str, ...] = ()  # element types in which contractions are faster
-    measured: frozenset[str] = frozenset({"conv"})  # problems whose variants the backend can time
+    measured: frozenset[str] = field(default=frozenset({"conv"}), repr=False, compare=False)
+    """Problems whose variants the backend can time."""
     elementwise: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """Ops that stand in loops."""
     folds: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
