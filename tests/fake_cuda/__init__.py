@@ -23,7 +23,7 @@ import torch
 from glasshouse.backend import base
 from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.claim import claimed
-from glasshouse.backend.cuda import build, device
+from glasshouse.backend.cuda import backend, build, device
 from glasshouse.backend.cuda.driver import Driver
 
 HERE = Path(__file__).parent
@@ -149,6 +149,7 @@ def fake_cuda(patch: pytest.MonkeyPatch, beside_torch: bool = True) -> Iterator[
     patch.setattr(build, "compile_cubin", fake_cubin)
     patch.setattr(build, "version", lambda: "fake")
     patch.setenv("GLASSHOUSE_OVERLAP", "0")  # nothing is timed
+    patch.setattr(backend, "measured_limits", lambda gpu: None)  # of an emulator they say nothing
     caches = (device.gpu, base.backend_named)
     for cache in caches:
         cache.cache_clear()

@@ -97,6 +97,7 @@ class DeviceRun:
         self._lent: dict[int, Any] = {}  # by place: tensors that hold constants on the device
         self._variables = self._new_variables()
         self._unfetched = False
+        self._stream = device.own_stream  # of the last run
         self.fallback = DeviceFallback(self)
 
     def _places_used(self) -> set[int]:
@@ -128,6 +129,7 @@ class DeviceRun:
         """Bring what runs have changed back to the host."""
         if not self._unfetched:
             return
+        self._use(self._stream)
         state = self.of.state
         for place, held in state.turns[state.turn].items():
             self.device.download(held, self._variables[state.turn][place])
@@ -135,12 +137,14 @@ class DeviceRun:
 
     def push(self) -> None:
         """Take over variables that the host has set."""
+        self._use(self._stream)
         state = self.of.state
         for place, held in state.turns[state.turn].items():
             self.device.upload(self._variables[state.turn][place], held)
 
     def push_seed(self) -> None:
         """Take over the seed of the next run, which the host has drawn."""
+        self._use(self._stream)
         state = self.of.state
         for node in self.program.graph.updates:
             if node.attrs["name"] == RUN_SEED:
@@ -185,6 +189,20 @@ class DeviceRun:
             self._sizes[number] = sizes.get(symbol.name, 0)
 
     # ------------------------------------------------------------------------------------- running
+    def _use(self, stream: int) -> None:
+        """Run on a stream from now on; what runs on another one has ended then, since all runs
+        share the arena."""
+        self.device.enter()
+        if stream != self._stream:
+            self.device.stream = self._stream
+            self.device.synchronize()
+        self.device.stream = self._stream = stream
+
+    def wait(self) -> None:
+        """Until the last run has ended."""
+        self._use(self._stream)
+        self.device.synchronize()
+
     def run(
         self,
         constants: ConstantSet,
@@ -195,8 +213,7 @@ class DeviceRun:
     ) -> list[Array]:
         """Run on arrays of the host: everything is copied there and back."""
         kept, given, sizes = self.of.prepare(inputs, outputs)
-        self.device.enter()
-        self.device.stream = self.device.own_stream
+        self._use(self.device.own_stream)
         graph, plan = self.program.graph, self.plan
         self._bind(constants)
         for value, held in kept.items():
@@ -353,8 +370,7 @@ class DeviceRun:
             if tuple(x.shape) != sizes_of(value.type.shape, sizes):
                 name = name_of(value, number)
                 raise ExecutionError(f"{name} must be {value.type}, got shape {list(x.shape)}")
-        self.device.enter()
-        self.device.stream = beside.stream()
+        self._use(beside.stream())
         self._bind(constants)
         for value, tensor in zip(graph.inputs, given, strict=True):
             self._table[plan.table[value]] = tensor.data_ptr()

@@ -438,7 +438,7 @@ class Module(HoldsConstants, ShowsInCell):
     def synchronize(self) -> None:
         """Wait for runs that go on: those with tensors of a GPU return before they have ended."""
         if self._device is not None:
-            self._device.device.synchronize()
+            self._device.wait()
 
     def _run(
         self,

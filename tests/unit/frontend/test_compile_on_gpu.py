@@ -70,6 +70,7 @@ def test_weights_that_are_prepared_are_prepared_again(cuda: FakeCuda) -> None:
     torch.testing.assert_close(run(x), model(x), rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_a_training_step(cuda: FakeCuda) -> None:
     def trained(compiled: bool) -> list[torch.Tensor]:
         torch.manual_seed(0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -41,8 +42,18 @@ class Gpu:
         self.context = cuda.address("cuDevicePrimaryCtxRetain", self._handle)
         self.enter()
         self.own_stream = cuda.address("cuStreamCreate", 1)  # not ordered with the default one
-        self.stream = self.own_stream
+        self._near = threading.local()
         self.driver_version = cuda.number("cuDriverGetVersion")
+
+    @property
+    def stream(self) -> int:
+        """That kernels and copies of this thread are in order with."""
+        found: int = getattr(self._near, "stream", self.own_stream)
+        return found
+
+    @stream.setter
+    def stream(self, given: int) -> None:
+        self._near.stream = given
 
     @property
     def arch(self) -> str:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import glasshouse as gh
-from fake_cuda import FakeCuda, fake_cuda
+from fake_cuda import FakeCuda, HostTorch, fake_cuda
 from glasshouse.errors import ExecutionError
 from glasshouse.lower.program import Fallback
 from glasshouse.record.schema import KernelRow
@@ -108,10 +108,24 @@ def test_no_room_is_one_error_and_leaves_the_module_as_it_was(cuda: FakeCuda) ->
     wanted = module(x)
     cuda.room(cuda.taken + 4096)
     with pytest.raises(ExecutionError, match=r"Fake GPU has no room for .* MB more"):
-        module(np.ones((4096, 64), np.float32))
+        module(np.ones((256, 64), np.float32))
     cuda.room()
     np.testing.assert_array_equal(module(x), wanted)
-    np.testing.assert_allclose(module(np.ones((4096, 64), np.float32)), 1 / 64)
+    np.testing.assert_allclose(module(np.ones((256, 64), np.float32)), 1 / 64)
+
+
+def test_runs_on_two_streams_follow_one_another(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = gh.compile(gh.trace(Ordered(), torch.randn(3, 5)), target="cuda", progress=False)
+    x = torch.randn(3, 5)
+    module(x)
+    cuda.forget()
+    module(x)
+    assert "cuStreamSynchronize" not in cuda.calls, "the same stream is in order by itself"
+    monkeypatch.setattr(HostTorch, "stream", lambda self: 8)
+    module(x)
+    assert cuda.calls.count("cuStreamSynchronize") == 1, "they share memory between steps"
 
 
 def test_weights_are_read_where_they_lie(cuda: FakeCuda) -> None:

@@ -62,13 +62,14 @@ def inputs(turn: int) -> torch.Tensor:
     return (torch.arange(24.0) * 0.25 - turn).reshape(3, 8)
 
 
-@pytest.fixture
-def folder(cuda: FakeCuda, tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     n = gh.symbol("n", 1, 16)
     graph = gh.trace(Model().eval(), gh.spec((n, 8), "float32"))
-    module = gh.compile(graph, target="cuda", progress=False)
-    assert module.plan.packed
-    return module.save(tmp_path / "saved")
+    with pytest.MonkeyPatch.context() as patch, fake_cuda(patch):
+        module = gh.compile(graph, target="cuda", progress=False)
+        assert module.plan.packed
+        return module.save(tmp_path_factory.mktemp("gpu") / "saved")
 
 
 def ran(folder: Path, *words: str, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -123,18 +124,18 @@ def test_what_goes_wrong_there_is_one_line(
     assert len(done.stdout.splitlines()) == 1
 
 
-def test_it_is_loaded_as_it_was_saved(folder: Path, cuda: FakeCuda) -> None:
+def test_it_is_loaded_as_it_was_saved(folder: Path, cuda: FakeCuda, tmp_path: Path) -> None:
     module = gh.load(folder)
     wanted = Model().eval()(inputs(0)).detach()
     torch.testing.assert_close(module(inputs(0)), wanted)
-    again = gh.load(module.save(folder.parent / "again"))
+    again = gh.load(module.save(tmp_path / "again"))
     torch.testing.assert_close(again(inputs(0)), wanted)
     assert again.source.kernels == module.source.kernels
     assert any("__global__" in text for text in again.source.kernels.values())
-    library = folder / "libmodel.so"
+    library = tmp_path / "again" / "libmodel.so"
     data = bytearray(library.read_bytes())
     data[len(data) // 4] ^= 1
     library.unlink()  # it is loaded: its memory is the file's
     library.write_bytes(data)
     with pytest.raises(FormatError, match="not the library that was saved"):
-        gh.load(folder)
+        gh.load(tmp_path / "again")
