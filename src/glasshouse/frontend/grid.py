@@ -38,12 +38,14 @@ _TAPS: dict[str, list[_Tap]] = {
 def sampled(x: Any, grid: Any, mode: str, border: str, corners: bool, bags: bool = True) -> Any:
     """x at the places of a grid, which go from -1 to 1 along each axis.
 
-    Without `bags`, pixels are looked up one after the other: GPUs have no kernel for bags.
+    Without `bags`, pixels are looked up one after the other: GPUs have no kernel for bags, and
+    their number must be known.
     """
     rank = x.ndim - 2
     sizes = x.shape[2:]
-    if any(not isinstance(s, int) for s in (*x.shape, *grid.shape)):
+    if any(not isinstance(s, int) for s in sizes):
         raise Unsupported("samples of sizes that are not known")
+    bags = bags and all(isinstance(s, int) for s in (*x.shape, *grid.shape))
     wide = grid.cast(x.dtype)
     places = []
     for i, size in enumerate(sizes):
@@ -85,7 +87,7 @@ def _mixed(x: Any, pixels: list[Any], shares: list[Any], bags: bool) -> Any:
     if not bags:
         total = None
         for pixel, share in zip(pixels, shares or [None], strict=True):
-            there = pixel < most
+            there = pixel >= 0
             term = table.apply("take", there.apply("where", pixel, 0))
             term = term if share is None else term * composite.unsqueeze(share, -1)
             term = composite.unsqueeze(there, -1).apply("where", term, 0.0)
@@ -94,6 +96,7 @@ def _mixed(x: Any, pixels: list[Any], shares: list[Any], bags: bool) -> Any:
     count = batch * product(out)
     many = count * len(pixels)
     rows = reshaped(composite.stack(pixels, -1), (many,))
+    rows = (rows < 0).apply("where", most, rows)
     first = arange_near(x, count) * len(pixels)
     scale = [reshaped(composite.stack(shares, -1), (many,))] if shares else []
     found = table.apply("embedding_bag", rows, first, *scale, skipped=most)
@@ -122,8 +125,8 @@ def _clipped(at: Any, size: int) -> Any:
 
 
 def _pixels(x: Any, places: list[Any], border: str, share: Any = None) -> Any:
-    """The numbers of the pixels at whole places [N, out...], counted through the batch; behind the
-    last one where a place has none. A `share` that is NaN, as of an infinite place, is kept."""
+    """The numbers of the pixels at whole places [N, out...], counted through the batch; -1 where a
+    place has none. A `share` that is NaN, as of an infinite place, is kept."""
     sizes = x.shape[2:]
     inside = None
     flat = None
@@ -140,4 +143,4 @@ def _pixels(x: Any, places: list[Any], border: str, share: Any = None) -> Any:
         return found
     if share is not None:
         inside = inside.apply("logical_or", share.apply("isnan"))
-    return inside.apply("where", found, batch * area)
+    return inside.apply("where", found, -1)

@@ -54,6 +54,13 @@ def test_samples_are_those_of_pytorch(case: tuple[str, str, bool, int]) -> None:
     assert not [n for n in captured.graph.nodes if n.op.name == "opaque"]
 
 
+def test_samples_of_any_batch() -> None:
+    x, grid = _inputs(2)
+    model, batch = _Sampled("bilinear", "zeros", False), torch.export.Dim("batch", min=1, max=9)
+    others = [(torch.cat([x, x]), torch.cat([grid, grid]))]
+    same_as_torch(model, x, grid, dynamic_shapes=({0: batch}, {0: batch}), others=others)
+
+
 def test_compiled_samples() -> None:
     x, grid = _inputs(2)
     model = _Sampled("bilinear", "zeros", False)
