@@ -101,9 +101,12 @@ def where_of_filled(node: Node, rw: Rewriter) -> Match | None:
 
 
 def _filled(value: Value) -> float | None:
-    """The number that all elements of a constant are; not of weights, which are large."""
+    """The number that all elements of a constant are; not of weights, which have names and may be
+    given other values."""
     data = array_of(value)
-    if data is None or not 0 < data.size <= 1 << 16 or not value.type.dtype.is_float:
+    if data is None or value.node.attrs["name"] or not value.type.dtype.is_float:
+        return None
+    if not 0 < data.size <= 1 << 16:
         return None
     first = float(data.flat[0])
     return first if first == float(data.flat[-1]) and bool((data == first).all()) else None
