@@ -195,3 +195,11 @@ def test_every_measure_scales_to_what_is_drawn(viewer) -> None:
             name,
         )
         assert (c.get("low"), c.get("high")) == (pytest.approx(low), pytest.approx(high)), (name, c)
+    # A folded group's share is that of its kernels by their time, not the best or the mean of them.
+    v.key("c")
+    v.miss("layer.1")
+    whole = v.page.evaluate(
+        """async () => { const c = await window.glasshouse.engine.call("color", {name: "limit"});
+                         return c.value[window.glasshouse.result.update.nodes]; }"""
+    )
+    assert whole == pytest.approx(2 * LAYERS * 2e-5 / 1.8e-3)
