@@ -143,9 +143,10 @@ def t5() -> Recording:
     config = T5Config(
         vocab_size=64, d_model=32, d_kv=8, d_ff=64, num_layers=4, num_heads=4, use_cache=False
     )
-    ids = torch.zeros(1, 8, dtype=torch.long)
+    # Two tensors: one that is given twice is one input of the exported program.
+    ids, target = (torch.zeros(1, 8, dtype=torch.long) for _ in range(2))
     model = T5ForConditionalGeneration(config)
-    return _exported(model, input_ids=ids, decoder_input_ids=ids, use_cache=False)
+    return _exported(model, input_ids=ids, decoder_input_ids=target, use_cache=False)
 
 
 def unet() -> Recording:

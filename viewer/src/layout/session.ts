@@ -44,7 +44,7 @@ const ASKING = [
   { loose: false, one: -1 },
   { loose: true, one: -1 },
   { loose: false, one: -1 },
-  ...[0, 1, 2].flatMap((one) => [
+  ...[0, 1].flatMap((one) => [
     { loose: false, one },
     { loose: true, one },
   ]),
