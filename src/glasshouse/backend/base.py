@@ -238,7 +238,7 @@ class Backend(Protocol):
     def measure(
         self, problem: Problem, names: Sequence[str], progress: Progress | None = None
     ) -> list[Candidate] | None:
-        """Seconds and error of each variant; None if the machine is too busy to tell."""
+        """Seconds and error of each variant; None if the machine is too busy to tell, or cannot."""
 
     def interface(
         self, name: str, program: Program, saved: SavedModel, source: GeneratedSource

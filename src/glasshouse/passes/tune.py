@@ -56,7 +56,7 @@ class Tuner:
             with claimed(file):  # ranks that measure at once disturb each other, and may disagree
                 measured = _read(file, names) or self._measured(file, problem, names)
             if measured is None:
-                return unmeasured(names, usual, "usual; the machine was too busy to measure")
+                return unmeasured(names, usual, "usual; could not be measured here")
         self._known[problem.key] = measured
         return pick(measured, usual, self._tolerance)
 
