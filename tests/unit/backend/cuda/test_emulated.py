@@ -219,7 +219,7 @@ def test_attention(
     [
         (1, 8, "mma64x32x64"),
         (1, 6, "mma64x32x64"),
-        (1, 6, "cluster128x128x64_of2"),
+        pytest.param(1, 6, "cluster128x128x64_of2", marks=pytest.mark.slow),
         pytest.param(2, 8, "mma64x32x64", marks=pytest.mark.slow),
         pytest.param(2, 6, "mma64x32x64", marks=pytest.mark.slow),
     ],
