@@ -2,10 +2,13 @@
 
 import os
 import signal
+import time
 
 import pytest
 
 import glasshouse as gh
+from distributed.patient_ray import patiently  # before Ray
+from glasshouse.distributed.on_ray import RayWorkers
 
 ray = pytest.importorskip("ray")
 pytestmark = [
@@ -13,6 +16,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore"),  # Ray's own
 ]
 
+ALL_NODES = RayWorkers.nodes
 MODELS = """
 import os, signal
 from pathlib import Path
@@ -24,6 +28,7 @@ def made(width):
 
 def a(): return made(3)
 def b(): return made(5)
+globals().update({f"w{width}": lambda width=width: made(width) for width in range(11, 51)})
 
 def dies():
     '''Kills the process that works on it, twice.'''
@@ -40,9 +45,9 @@ def dies():
 def cluster():
     from ray.cluster_utils import Cluster
 
-    os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112  # beside other work, 15 means hours
-    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 1, "include_dashboard": False})
-    made.add_node(num_cpus=1)
+    head = {"num_cpus": 1, "include_dashboard": False}
+    made = patiently(lambda: Cluster(initialize_head=True, head_node_args=head))
+    patiently(lambda: made.add_node(num_cpus=1))
     yield made
     ray.shutdown()
     made.shutdown()
@@ -91,3 +96,50 @@ def test_a_driver_that_was_killed_goes_on_where_it_was(cluster, models, tmp_path
     reports = gh.distributed.compile(names, ray=cluster.address, progress=lambda *t: done.append(t))
     assert [r.error for r in reports] == ["", ""]
     assert done[-1][:2] == (4, 4)
+
+
+def test_every_kind_of_processor_gets_its_own_build(cluster, models):
+    """A node whose code is for another processor: each kind is planned and built for itself."""
+    other = patiently(
+        lambda: cluster.add_node(num_cpus=1, env_vars={"GLASSHOUSE_MARCH": "x86-64-v2"})
+    )
+    try:
+        reports = gh.distributed.compile([f"{models}:a"], ray=cluster.address)
+    finally:
+        cluster.remove_node(other)
+    assert [r.error for r in reports] == ["", ""]
+    assert len({r.hardware for r in reports}) == 2
+    assert all(r.kernels for r in reports)
+
+
+def test_no_cluster_is_one_clear_line(models, capsys):
+    from glasshouse.cli import main
+
+    ray.shutdown()
+    assert main(["tune", f"{models}:a", "--ray", "127.0.0.1:1"]) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert "no Ray cluster at 127.0.0.1:1" in said[0]
+    assert len(said) <= 2  # and what to do
+
+
+def first(count):
+    """`RayWorkers.nodes`, of which so many are used."""
+    return lambda self: ALL_NODES(self)[:count]
+
+
+def test_two_nodes_take_at_most_six_tenths_of_the_time_of_one(cluster, models, monkeypatch):
+    """Forty variants of a model. Both ways are warm, and see the same machine in turns."""
+    names = [f"{models}:w{width}" for width in range(11, 51)]
+    ratios = []
+    for turn in range(2):
+        seconds = []
+        for count in (1, 2):
+            monkeypatch.setenv("GLASSHOUSE_CACHE", f"file://{models.parent}/store{turn}{count}")
+            monkeypatch.setattr(RayWorkers, "nodes", first(count))
+            begin = time.perf_counter()
+            reports = gh.distributed.compile(names, ray=cluster.address, tune=False)
+            seconds.append(time.perf_counter() - begin)
+            assert [r.error for r in reports] == [""] * 40
+        ratios.append(seconds[1] / seconds[0])
+    print(ratios)
+    assert min(ratios) <= 0.6, ratios
