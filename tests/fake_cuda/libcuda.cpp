@@ -36,9 +36,7 @@ struct Function {
   Kernel run;
   int parameters;  // the first is a context of three words, the others are one
 };
-struct Module {
-  std::map<std::string, Function> functions;
-};
+struct Module { std::map<std::string, Function> functions; };
 struct Params {
   Function* function;
   unsigned grid[3], block[3], shared;
@@ -63,9 +61,7 @@ struct Node {
     function->run(grid[0], grid[1], grid[2], given.data());
   }
 };
-struct Graph {
-  std::vector<Node*> nodes;
-};
+struct Graph { std::vector<Node*> nodes; };
 }  // namespace
 
 // ---- For tests.
@@ -89,28 +85,61 @@ static bool from_environment() {  // for programs that cannot call the functions
 static const bool read_environment = from_environment();
 
 // ---- The driver.
-API CUresult cuInit(unsigned) { NOTE(cuInit); return 0; }
+API CUresult cuInit(unsigned) {
+  NOTE(cuInit);
+  return 0;
+}
 API CUresult cuGetErrorString(CUresult status, const char** text) {
   static char made[64];
   snprintf(made, sizeof made, status == 2 ? "out of memory" : "fake status %d", status);
   *text = made;
   return 0;
 }
-API CUresult cuDriverGetVersion(int* v) { *v = 13000; return 0; }
-API CUresult cuDeviceGetCount(int* n) { NOTE(cuDeviceGetCount); *n = devices; return 0; }
-API CUresult cuDeviceGet(int* d, int number) { NOTE(cuDeviceGet); *d = number; return number < devices ? 0 : 101; }
-API CUresult cuDeviceGetName(char* name, int size, int) { snprintf(name, size, "Fake GPU"); return 0; }
+API CUresult cuDriverGetVersion(int* v) {
+  *v = 13000;
+  return 0;
+}
+API CUresult cuDeviceGetCount(int* n) {
+  NOTE(cuDeviceGetCount);
+  *n = devices;
+  return 0;
+}
+API CUresult cuDeviceGet(int* d, int number) {
+  NOTE(cuDeviceGet);
+  *d = number;
+  return number < devices ? 0 : 101;
+}
+API CUresult cuDeviceGetName(char* name, int size, int) {
+  snprintf(name, size, "Fake GPU");
+  return 0;
+}
 API CUresult cuDeviceGetAttribute(int* v, int which, int) {
   *v = which == 75 ? major_version : which == 76 ? minor_version : 132;
   return 0;
 }
-API CUresult cuDevicePrimaryCtxRetain(void** c, int) { NOTE(cuDevicePrimaryCtxRetain); *c = (void*)1; return 0; }
-API CUresult cuDevicePrimaryCtxRelease_v2(int) { NOTE(cuDevicePrimaryCtxRelease_v2); return 0; }
+API CUresult cuDevicePrimaryCtxRetain(void** c, int) {
+  NOTE(cuDevicePrimaryCtxRetain);
+  *c = (void*)1;
+  return 0;
+}
+API CUresult cuDevicePrimaryCtxRelease_v2(int) {
+  NOTE(cuDevicePrimaryCtxRelease_v2);
+  return 0;
+}
 API CUresult cuCtxSetCurrent(void*) { return 0; }
 API CUresult cuCtxPushCurrent_v2(void*) { return 0; }
-API CUresult cuCtxPopCurrent_v2(void** c) { *c = nullptr; return 0; }
-API CUresult cuCtxSynchronize() { NOTE(cuCtxSynchronize); return 0; }
-API CUresult cuMemGetInfo_v2(size_t* free, size_t* total) { *free = room - taken, *total = room; return 0; }
+API CUresult cuCtxPopCurrent_v2(void** c) {
+  *c = nullptr;
+  return 0;
+}
+API CUresult cuCtxSynchronize() {
+  NOTE(cuCtxSynchronize);
+  return 0;
+}
+API CUresult cuMemGetInfo_v2(size_t* free, size_t* total) {
+  *free = room - taken, *total = room;
+  return 0;
+}
 API CUresult cuMemAlloc_v2(uint64_t* at, size_t count) {
   NOTE(cuMemAlloc_v2);
   if (taken + count > room) return 2;
@@ -129,9 +158,20 @@ API CUresult cuMemFree_v2(uint64_t at) {
   blocks.erase(found);
   return 0;
 }
-API CUresult cuMemHostAlloc(void** at, size_t count, unsigned) { NOTE(cuMemHostAlloc); *at = calloc(1, count); return 0; }
-API CUresult cuMemFreeHost(void* at) { NOTE(cuMemFreeHost); free(at); return 0; }
-API CUresult cuMemHostGetDevicePointer_v2(uint64_t* there, void* here, unsigned) { *there = (uint64_t)here; return 0; }
+API CUresult cuMemHostAlloc(void** at, size_t count, unsigned) {
+  NOTE(cuMemHostAlloc);
+  *at = calloc(1, count);
+  return 0;
+}
+API CUresult cuMemFreeHost(void* at) {
+  NOTE(cuMemFreeHost);
+  free(at);
+  return 0;
+}
+API CUresult cuMemHostGetDevicePointer_v2(uint64_t* there, void* here, unsigned) {
+  *there = (uint64_t)here;
+  return 0;
+}
 API CUresult cuMemcpyHtoDAsync_v2(uint64_t to, const void* from, size_t count, void*) {
   NOTE(cuMemcpyHtoDAsync_v2);
   memcpy((void*)to, from, count);
@@ -147,16 +187,29 @@ API CUresult cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t count, void
   memmove((void*)to, (void*)from, count);
   return 0;
 }
-API CUresult cuMemsetD8Async(uint64_t at, unsigned char byte, size_t count, void*) { memset((void*)at, byte, count); return 0; }
+API CUresult cuMemsetD8Async(uint64_t at, unsigned char byte, size_t count, void*) {
+  memset((void*)at, byte, count);
+  return 0;
+}
 API CUresult cuPointerGetAttribute(void* data, int which, uint64_t at) {
   (void)which;
   for (auto& block : blocks)
     if (at >= (uint64_t)block.first && at < (uint64_t)block.first + block.second) return *(unsigned*)data = 2, 0;
   return 1;
 }
-API CUresult cuStreamCreate(void** s, unsigned) { NOTE(cuStreamCreate); *s = (void*)2; return 0; }
-API CUresult cuStreamDestroy_v2(void*) { NOTE(cuStreamDestroy_v2); return 0; }
-API CUresult cuStreamSynchronize(void*) { NOTE(cuStreamSynchronize); return 0; }
+API CUresult cuStreamCreate(void** s, unsigned) {
+  NOTE(cuStreamCreate);
+  *s = (void*)2;
+  return 0;
+}
+API CUresult cuStreamDestroy_v2(void*) {
+  NOTE(cuStreamDestroy_v2);
+  return 0;
+}
+API CUresult cuStreamSynchronize(void*) {
+  NOTE(cuStreamSynchronize);
+  return 0;
+}
 
 API CUresult cuModuleLoadData(void** module, const void* image) {
   NOTE(cuModuleLoadData);
@@ -172,7 +225,11 @@ API CUresult cuModuleLoadData(void** module, const void* image) {
   *module = made;
   return 0;
 }
-API CUresult cuModuleUnload(void* module) { NOTE(cuModuleUnload); delete (Module*)module; return 0; }
+API CUresult cuModuleUnload(void* module) {
+  NOTE(cuModuleUnload);
+  delete (Module*)module;
+  return 0;
+}
 API CUresult cuModuleGetFunction(void** function, void* module, const char* name) {
   NOTE(cuModuleGetFunction);
   auto& all = ((Module*)module)->functions;
@@ -181,16 +238,32 @@ API CUresult cuModuleGetFunction(void** function, void* module, const char* name
   *function = &found->second;
   return 0;
 }
-API CUresult cuFuncSetAttribute(void*, int, int) { NOTE(cuFuncSetAttribute); return 0; }
-API CUresult cuFuncGetAttribute(int* v, int, void*) { *v = 0; return 0; }
+API CUresult cuFuncSetAttribute(void*, int, int) {
+  NOTE(cuFuncSetAttribute);
+  return 0;
+}
+API CUresult cuFuncGetAttribute(int* v, int, void*) {
+  *v = 0;
+  return 0;
+}
 
-API CUresult cuEventCreate(void** e, unsigned) { *e = (void*)3; return 0; }
+API CUresult cuEventCreate(void** e, unsigned) {
+  *e = (void*)3;
+  return 0;
+}
 API CUresult cuEventRecord(void*, void*) { return 0; }
 API CUresult cuEventSynchronize(void*) { return 0; }
-API CUresult cuEventElapsedTime(float* ms, void*, void*) { *ms = 0.5f; return 0; }
+API CUresult cuEventElapsedTime(float* ms, void*, void*) {
+  *ms = 0.5f;
+  return 0;
+}
 API CUresult cuEventDestroy_v2(void*) { return 0; }
 
-API CUresult cuGraphCreate(void** g, unsigned) { NOTE(cuGraphCreate); *g = new Graph; return 0; }
+API CUresult cuGraphCreate(void** g, unsigned) {
+  NOTE(cuGraphCreate);
+  *g = new Graph;
+  return 0;
+}
 API CUresult cuGraphDestroy(void* g) {
   NOTE(cuGraphDestroy);
   delete (Graph*)g;  // nodes live on in what was instantiated

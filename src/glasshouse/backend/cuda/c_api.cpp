@@ -1,40 +1,40 @@
 // How a saved model runs on a GPU: through the driver alone, which is found when a model is made.
 #include <stddef.h>
 
-#define GH_DRIVER(X)                                                                                    \
-  X(cuInit, (unsigned))                                                                                 \
-  X(cuGetErrorString, (int, const char**))                                                              \
-  X(cuDeviceGetCount, (int*))                                                                           \
-  X(cuDeviceGet, (int*, int))                                                                           \
-  X(cuDeviceGetName, (char*, int, int))                                                                 \
-  X(cuDeviceGetAttribute, (int*, int, int))                                                             \
-  X(cuDevicePrimaryCtxRetain, (void**, int))                                                            \
-  X(cuDevicePrimaryCtxRelease_v2, (int))                                                                \
-  X(cuCtxPushCurrent_v2, (void*))                                                                       \
-  X(cuCtxPopCurrent_v2, (void**))                                                                       \
-  X(cuMemAlloc_v2, (uint64_t*, size_t))                                                                 \
-  X(cuMemFree_v2, (uint64_t))                                                                           \
-  X(cuMemHostAlloc, (void**, size_t, unsigned))                                                         \
-  X(cuMemHostGetDevicePointer_v2, (uint64_t*, void*, unsigned))                                         \
-  X(cuMemFreeHost, (void*))                                                                             \
-  X(cuMemcpyHtoDAsync_v2, (uint64_t, const void*, size_t, void*))                                       \
-  X(cuMemcpyDtoHAsync_v2, (void*, uint64_t, size_t, void*))                                             \
-  X(cuMemcpyDtoDAsync_v2, (uint64_t, uint64_t, size_t, void*))                                          \
-  X(cuMemsetD8Async, (uint64_t, unsigned char, size_t, void*))                                          \
-  X(cuPointerGetAttribute, (void*, int, uint64_t))                                                      \
-  X(cuStreamCreate, (void**, unsigned))                                                                 \
-  X(cuStreamDestroy_v2, (void*))                                                                        \
-  X(cuStreamSynchronize, (void*))                                                                       \
-  X(cuModuleLoadData, (void**, const void*))                                                            \
-  X(cuModuleUnload, (void*))                                                                            \
-  X(cuModuleGetFunction, (void**, void*, const char*))                                                  \
-  X(cuFuncSetAttribute, (void*, int, int))                                                              \
-  X(cuGraphCreate, (void**, unsigned))                                                                  \
-  X(cuGraphDestroy, (void*))                                                                            \
-  X(cuGraphAddKernelNode_v2, (void**, void*, void* const*, size_t, const GhNode*))                      \
-  X(cuGraphInstantiateWithFlags, (void**, void*, unsigned long long))                                   \
-  X(cuGraphExecKernelNodeSetParams_v2, (void*, void*, const GhNode*))                                   \
-  X(cuGraphExecDestroy, (void*))                                                                        \
+#define GH_DRIVER(X)                                                               \
+  X(cuInit, (unsigned))                                                            \
+  X(cuGetErrorString, (int, const char**))                                         \
+  X(cuDeviceGetCount, (int*))                                                      \
+  X(cuDeviceGet, (int*, int))                                                      \
+  X(cuDeviceGetName, (char*, int, int))                                            \
+  X(cuDeviceGetAttribute, (int*, int, int))                                        \
+  X(cuDevicePrimaryCtxRetain, (void**, int))                                       \
+  X(cuDevicePrimaryCtxRelease_v2, (int))                                           \
+  X(cuCtxPushCurrent_v2, (void*))                                                  \
+  X(cuCtxPopCurrent_v2, (void**))                                                  \
+  X(cuMemAlloc_v2, (uint64_t*, size_t))                                            \
+  X(cuMemFree_v2, (uint64_t))                                                      \
+  X(cuMemHostAlloc, (void**, size_t, unsigned))                                    \
+  X(cuMemHostGetDevicePointer_v2, (uint64_t*, void*, unsigned))                    \
+  X(cuMemFreeHost, (void*))                                                        \
+  X(cuMemcpyHtoDAsync_v2, (uint64_t, const void*, size_t, void*))                  \
+  X(cuMemcpyDtoHAsync_v2, (void*, uint64_t, size_t, void*))                        \
+  X(cuMemcpyDtoDAsync_v2, (uint64_t, uint64_t, size_t, void*))                     \
+  X(cuMemsetD8Async, (uint64_t, unsigned char, size_t, void*))                     \
+  X(cuPointerGetAttribute, (void*, int, uint64_t))                                 \
+  X(cuStreamCreate, (void**, unsigned))                                            \
+  X(cuStreamDestroy_v2, (void*))                                                   \
+  X(cuStreamSynchronize, (void*))                                                  \
+  X(cuModuleLoadData, (void**, const void*))                                       \
+  X(cuModuleUnload, (void*))                                                       \
+  X(cuModuleGetFunction, (void**, void*, const char*))                             \
+  X(cuFuncSetAttribute, (void*, int, int))                                         \
+  X(cuGraphCreate, (void**, unsigned))                                             \
+  X(cuGraphDestroy, (void*))                                                       \
+  X(cuGraphAddKernelNode_v2, (void**, void*, void* const*, size_t, const GhNode*)) \
+  X(cuGraphInstantiateWithFlags, (void**, void*, unsigned long long))              \
+  X(cuGraphExecKernelNodeSetParams_v2, (void*, void*, const GhNode*))              \
+  X(cuGraphExecDestroy, (void*))                                                   \
   X(cuGraphLaunch, (void*, void*))
 
 // CUDA_KERNEL_NODE_PARAMS, second version.
@@ -58,9 +58,9 @@ static int gh_refused(const char* what, int status) {
   snprintf(detail, sizeof detail, "%s: %s (status %d)", what, text ? text : "unknown", status);
   return gh_fail(status == 2 ? "the GPU has no room for the model" : "the CUDA driver refused", detail);
 }
-#define GH_DO(name, ...)                                                                  \
-  do {                                                                                    \
-    if (int status = gh_cuda.name(__VA_ARGS__)) return gh_refused(#name, status);         \
+#define GH_DO(name, ...)                                                          \
+  do {                                                                            \
+    if (int status = gh_cuda.name(__VA_ARGS__)) return gh_refused(#name, status); \
   } while (0)
 
 // Whoever comes first loads the driver; a machine without one is told by every NAME_create.
@@ -71,8 +71,8 @@ static int gh_load_driver() {
   const char* missing = "there is no GPU to run on";
   void* library = dlopen("libcuda.so.1", RTLD_NOW);
   if (!library) return gh_fail(missing, "libcuda.so.1, NVIDIA's driver, is not installed");
-#define GH_FIND(name, types)                        \
-  *(void**)&gh_cuda.name = dlsym(library, #name);   \
+#define GH_FIND(name, types)                      \
+  *(void**)&gh_cuda.name = dlsym(library, #name); \
   if (!gh_cuda.name) return gh_fail(missing, "the driver is too old (no " #name "); CUDA 12 or later is needed");
   GH_DRIVER(GH_FIND)
   if (int status = gh_cuda.cuInit(0)) {
@@ -186,11 +186,13 @@ static int gh_load(GH_MODEL* m) {
   GH_DO(cuMemHostGetDevicePointer_v2, &m->flag_there, m->flag, 0);
   for (const GhSource& s : kGhSources) {
     if (s.place < 0 || !(s.variable || s.leaves || kGhRead[s.place])) continue;  // read in another form alone
-    if (gh_allocate(m, &m->fixed[s.place], s.bytes) || gh_upload(m, m->fixed[s.place], m->weights + s.offset, s.bytes)) return 1;
+    if (gh_allocate(m, &m->fixed[s.place], s.bytes) || gh_upload(m, m->fixed[s.place], m->weights + s.offset, s.bytes))
+      return 1;
   }
   for (const GhForm& f : kGhForms) {
     if (f.place < 0) continue;
-    if (gh_allocate(m, &m->fixed[f.place], f.bytes) || gh_upload(m, m->fixed[f.place], m->weights + f.offset, f.bytes)) return 1;
+    if (gh_allocate(m, &m->fixed[f.place], f.bytes) || gh_upload(m, m->fixed[f.place], m->weights + f.offset, f.bytes))
+      return 1;
   }
   for (const GhUpdate& u : kGhUpdates) {
     if (u.variable < 0 || u.how == kGhCopy) continue;
@@ -356,7 +358,8 @@ static int gh_run(GH_MODEL* m, const void* const* inputs, void* const* outputs, 
     const int64_t bytes = GH_NAME(input_bytes)(i, sizes);
     if (gh_grow(&m->staged[place], bytes)) return 1;
     table[place] = m->staged[place].at;
-    if (gh_on_gpu(inputs[i]) ? gh_copy(m, table[place], (uint64_t)inputs[i], bytes) : gh_upload(m, table[place], inputs[i], bytes))
+    if (gh_on_gpu(inputs[i]) ? gh_copy(m, table[place], (uint64_t)inputs[i], bytes)
+                             : gh_upload(m, table[place], inputs[i], bytes))
       return 1;
   }
   for (int i = 0; i < kGhOutputCount; ++i) {
@@ -414,4 +417,3 @@ GH_API int GH_NAME(run)(GH_MODEL* m, const void* const* inputs, void* const* out
   pthread_mutex_unlock(&m->lock);
   return bad;
 }
-
