@@ -46,7 +46,7 @@ class DeviceFallback:
         found = self.of.device.torch
         if found is None:
             return None
-        from glasshouse.runtime.torch_ops import is_spelled  # PyTorch is in use
+        from glasshouse.runtime.torch_ops.run import is_spelled  # PyTorch is in use
 
         return found if is_spelled(node) else None
 
@@ -82,7 +82,7 @@ class DeviceFallback:
         sizes: dict[str, int],
         bound: Mapping[Value, Any],
     ) -> None:
-        from glasshouse.runtime.torch_ops import run_in_torch
+        from glasshouse.runtime.torch_ops.run import run_in_torch
 
         of, node = self.of, step.node
         with beside.ordered(of.device.stream):

@@ -11,7 +11,7 @@ from glasshouse.ir.dtype import DType, to_storage
 from glasshouse.ir.op import op_named
 from glasshouse.numpy_ref.executor import run_node
 from glasshouse.runtime.tensor_memory import tensor_array
-from glasshouse.runtime.torch_ops import OPS, exact, is_spelled, run_in_torch
+from glasshouse.runtime.torch_ops.run import OPS, exact, is_spelled, run_in_torch
 from ops.harness import apply, assert_close, attrs_of, typed_inputs, types_of
 from ops.samples import SAMPLES
 
