@@ -1,8 +1,8 @@
 """How lowering asks which of several variants computes something: a problem, names, a choice.
 
-An anchor that knows several ways describes its problem (sizes and element type alone, so that equal
-layers ask the same question) and names the ways. Who answers is not its business: `by_estimate`
-takes the usual way; the runtime's tuner measures.
+An anchor that knows several variants describes its problem (sizes and element type alone, so that
+equal layers ask the same question) and names the variants. Who answers is not its business:
+`by_estimate` takes the usual variant; the runtime's tuner measures.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ BY_SHAPE = "by_shape"
 
 @dataclass(frozen=True)
 class Candidate:
-    """One way; `error` is relative to the largest result of the most exact way."""
+    """One variant; `error` is relative to the largest result of the most exact variant."""
 
     name: str
     seconds: float = 0.0  # 0: not measured
@@ -41,18 +41,18 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Choice:
-    """The way taken, and what it was chosen from."""
+    """The variant taken, and what it was chosen from."""
 
     name: str
     candidates: tuple[Candidate, ...] = ()
 
 
 Chooser = Callable[[Problem, Sequence[str], str], Choice]
-"""Called with the problem, the names of the ways, and the one that is usually best."""
+"""Called with the problem, the names of the variants, and the one that is usually best."""
 
 
 def by_estimate(problem: Problem, names: Sequence[str], usual: str) -> Choice:
-    """The usual way, unmeasured."""
+    """The usual variant, unmeasured."""
     return unmeasured(names, usual, "usual for such sizes")
 
 

@@ -73,7 +73,7 @@ class Target:
     each is started by itself they do."""
     fallbacks: Mapping[str, str] = field(default_factory=dict, repr=False, compare=False)
     """Ops that run through Python on purpose, each with the reason."""
-    ways: Callable[[Call, Target], tuple[Choice, ...]] = field(
+    alternatives: Callable[[Call, Target], tuple[Choice, ...]] = field(
         default=lambda call, target: (), repr=False, compare=False
     )
     """What else a kernel's ops could have been computed by, where nothing was measured."""

@@ -56,10 +56,11 @@ def compilation_of(
     if base.graphs[0].table(KernelRow).rows:
         return builder
     titles = full_titles(step.node for step in module.program.steps)
+    target = module.backend.target
     for number, step in enumerate(module.program.steps):
         if isinstance(step, Call):
             owner.add(_kernel_row(number, step, module, titles[number], limits))
-            for choice in (*step.choices, *module.backend.target.ways(step, module.backend.target)):
+            for choice in (*step.choices, *target.alternatives(step, target)):
                 for c in choice.candidates:
                     owner.add(CandidateRow(number, c.name, c.seconds, c.name == choice.name, c.why))
         else:

@@ -37,7 +37,7 @@ from glasshouse.ops.cost import operations, typical
 CONV, DEPTHWISE = "conv2d", "depthwise2d"
 WINOGRAD_TILE = {"winograd2": 2, "winograd4": 4}
 IN_FLOAT32 = ("winograd2", "winograd4", "direct_float32")
-_NAMED_WAY = {
+_NAMED_VARIANT = {
     "direct": "gh::ConvWay::kDirect",
     "direct_float32": "gh::ConvWay::kDirect",
     "im2col": "gh::ConvWay::kIm2col",
@@ -74,7 +74,7 @@ def convolve(builder: KernelBuilder, node: Node, image: Image) -> None:
     out = node.output
     order = channels_last(out.type.rank)
     operands = (whole(builder, x, order), whole(builder, w))
-    variants, variant, problem = _ways(builder, image, node)
+    variants, variant, problem = _known_variants(builder, image, node)
     after = take_results(builder, out, image.variables, order)
     add_tile(
         builder, node, CONV, operands, after, order,
@@ -82,7 +82,7 @@ def convolve(builder: KernelBuilder, node: Node, image: Image) -> None:
     )  # fmt: skip
 
 
-def _ways(
+def _known_variants(
     builder: KernelBuilder, image: Image, node: Node
 ) -> tuple[tuple[str, ...], str, Problem | None]:
     """The variants that suit, the usual one first, or the one that there is; and the problem.
@@ -157,16 +157,16 @@ def _conv(out: KernelText, tile: Tile) -> None:
         hand_over(out, tile, f"{call}{source}, {packed}, {work}")
         return
     template = f"conv2d<{kind}>"
-    if image.smallest.is_static:  # one way alone compiles in a third of the time
+    if image.smallest.is_static:  # one variant alone compiles in a third of the time
         shown = image.smallest.text()
-        picked = _NAMED_WAY.get(tile.variant) or f"gh::conv_way<{kind}>({shown})"
+        picked = _NAMED_VARIANT.get(tile.variant) or f"gh::conv_way<{kind}>({shown})"
         template = f"conv2d_as<{kind}, {picked}>"
     given = f"{source}, {packed}, {out.scratch(tile)}"
     hand_over(out, tile, f"gh::{template}(*ctx.pool, {shape}, {given}", row_hint(tile))
 
 
 def _recipe(tile: Tile) -> Recipe:
-    """One way alone, with known sizes, has all its time in the tiles: 40 % less to compile."""
+    """One variant alone, with known sizes, has all its time in the tiles: 40 % less to compile."""
     used, size = _products(tile)
     if size:
         stored = tile.operands[0].element.dtype

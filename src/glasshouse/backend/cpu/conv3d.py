@@ -35,7 +35,7 @@ CONV3D, WEIGHT_GRAD3D = "conv3d", "conv3d_weight_grad"
 _HEADER = "conv3d.h"
 _ORDER = channels_last(5)
 _AS_THEY_ARE = ("depthwise", "reordered")
-"""Ways that compute a transposed convolution from the weights of the convolution itself."""
+"""Variants that compute a transposed convolution from the weights of the convolution itself."""
 
 
 @dataclass(frozen=True)
@@ -103,9 +103,9 @@ def conv3d(builder: KernelBuilder, node: Node) -> None:
     operands = (whole(builder, x, _ORDER), whole(builder, w))
     variables = {"pixel": out.numel // out.shape[1], "oc": out.shape[1]}
     volume = _volume(node.op.name, node.attrs, x.type.shape, w.type.shape, out.shape)
-    way = _way(node.op.name, volume, x.type.dtype, w in builder.constants)
+    variant = _variant(node.op.name, volume, x.type.dtype, w in builder.constants)
     after = take_results(builder, node.output, variables, _ORDER)
-    add_tile(builder, node, CONV3D, operands, after, _ORDER, variant=way)
+    add_tile(builder, node, CONV3D, operands, after, _ORDER, variant=variant)
 
 
 def conv3d_weight_grad(builder: KernelBuilder, node: Node) -> None:
@@ -118,7 +118,7 @@ def _volume(op: str, attrs: Mapping[str, Any], x: Shape, w: Shape, out: Shape) -
     return volume_of(attrs, x, w, out) if op == "conv" else volume_of(attrs, out, w, x)
 
 
-def _way(op: str, volume: Volume, dtype: DType, known: bool) -> str:
+def _variant(op: str, volume: Volume, dtype: DType, known: bool) -> str:
     plane = volume.plane
     if plane.is_depthwise:
         return "depthwise"
@@ -135,7 +135,7 @@ def _of(tile: Tile) -> Volume:
 
 
 def _plane(tile: Tile) -> Image:
-    """The convolution of planes that the tile's way computes."""
+    """The convolution of planes that the tile's variant computes."""
     plane = _of(tile).plane
     if tile.op == "conv" or tile.variant in _AS_THEY_ARE:
         return plane
@@ -180,9 +180,9 @@ def _conv3d(out: KernelText, tile: Tile) -> None:
             call = f"gh::conv_input_grad<gh::DotF32>(*ctx.pool, s, {given});"
         case "taps":
             work = f"gh::scratch<7>(gh::conv_work_bytes<{kind}>(s))"
-            way = f"conv2d_as<{kind}, gh::conv_way<{kind}>({plane.text()})>"
-            way = way if plane.is_static else f"conv2d<{kind}>"
-            call = f"gh::{way}(*ctx.pool, s, x, {weights}, {work}, e);"
+            routine = f"conv2d_as<{kind}, gh::conv_way<{kind}>({plane.text()})>"
+            routine = routine if plane.is_static else f"conv2d<{kind}>"
+            call = f"gh::{routine}(*ctx.pool, s, x, {weights}, {work}, e);"
         case _:
             work = f"gh::scratch<7>(gh::winograd_work_bytes<{kind}>(s))"
             given = f"x, {weights}, {work}, e"

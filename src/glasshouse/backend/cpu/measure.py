@@ -3,9 +3,9 @@
 In a model a layer finds its input in the cache and its weights not, because all other layers ran
 since. So a large buffer is read before each run, and then the input. One thread runs, and its
 processor time counts: on a busy machine the wall time of two threads was off by a factor of 4, and
-all ways share their work among threads alike. The least of some runs counts, as noise only adds,
-and only once the least but one is about the same: otherwise the machine is too busy to tell. Errors
-are taken against the product over taps, which adds up in plain order.
+all variants share their work among threads alike. The least of some runs counts, as noise only
+adds, and only once the least but one is about the same: otherwise the machine is too busy to tell.
+Errors are taken against the product over taps, which adds up in plain order.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 
 from glasshouse.backend.base import Progress
 from glasshouse.backend.cpu.build import build
-from glasshouse.backend.cpu.probe import PACK, RUN, SIZES, conv_ways, probe_source
+from glasshouse.backend.cpu.probe import PACK, RUN, SIZES, conv_variants, probe_source
 from glasshouse.backend.memory import Array, aligned_bytes
 from glasshouse.ir.dtype import as_dtype, to_storage
 from glasshouse.lower.choice import Candidate, Problem
@@ -35,28 +35,28 @@ _COLD = 48 << 20  # bytes that push weights out of the caches
 def measure_conv(
     problem: Problem, names: Sequence[str], progress: Progress | None = None
 ) -> list[Candidate] | None:
-    """Seconds and error of each way; None if the machine is too busy to tell."""
+    """Seconds and error of each variant; None if the machine is too busy to tell."""
     library = ctypes.CDLL(str(build(probe_source(problem.dtype), progress)))
     x, w, result = _data(problem)
-    ways = {name: _Way(library, name, problem, x, w) for name in {*names, EXACT}}
-    exact = ways[EXACT].run(result).copy()
+    variants = {name: _Variant(library, name, problem, x, w) for name in {*names, EXACT}}
+    exact = variants[EXACT].run(result).copy()
     largest = float(np.max(np.abs(exact))) or 1.0
-    errors = {n: float(np.max(np.abs(ways[n].run(result) - exact))) / largest for n in names}
-    times = _timed({n: ways[n] for n in names}, result, x)
+    errors = {n: float(np.max(np.abs(variants[n].run(result) - exact))) / largest for n in names}
+    times = _timed({n: variants[n] for n in names}, result, x)
     if times is None:
         return None
     return [Candidate(n, times[n], errors[n]) for n in names]
 
 
-def _timed(ways: Mapping[str, _Way], result: Array, x: Array) -> dict[str, float] | None:
+def _timed(variants: Mapping[str, _Variant], result: Array, x: Array) -> dict[str, float] | None:
     cold = np.zeros(_COLD // 8)
-    times: dict[str, list[float]] = {name: [] for name in ways}
+    times: dict[str, list[float]] = {name: [] for name in variants}
     for number in range(ROUNDS[1]):
-        for name, way in ways.items():
+        for name, variant in variants.items():
             cold.sum()
             x.sum()
             begin = time.thread_time()
-            way.run(result)
+            variant.run(result)
             times[name].append(time.thread_time() - begin)
         if number >= ROUNDS[0] - 1 and settled(times):
             return {name: min(seconds) for name, seconds in times.items()}
@@ -85,14 +85,14 @@ def _data(problem: Problem) -> tuple[Array, Array, Array]:
     return x, w, np.empty((batch, out_height, out_width, filters), np.float32)
 
 
-class _Way:
-    """One way with its weights packed."""
+class _Variant:
+    """One variant with its weights packed."""
 
     def __init__(
         self, library: ctypes.CDLL, name: str, problem: Problem, x: Array, w: Array
     ) -> None:
         self._call = library.glasshouse_probe
-        self._way = list(conv_ways(problem.dtype)).index(name)
+        self._variant = list(conv_variants(problem.dtype)).index(name)
         self._numbers = (ctypes.c_int64 * len(problem.numbers))(*problem.numbers)
         self._pool = _one_thread(str(library._name))
         self._x = x
@@ -108,7 +108,7 @@ class _Way:
     def _probe(self, what: int, w: Array | None, *rest: object) -> None:
         packed, work, result, bytes_ = rest
         arrays = [_address(a) for a in (self._x, w, packed, work, result)]
-        self._call(self._way, what, self._pool, self._numbers, *arrays, bytes_)
+        self._call(self._variant, what, self._pool, self._numbers, *arrays, bytes_)
 
 
 @lru_cache(maxsize=1)

@@ -31,10 +31,10 @@ Functions = tuple[str, str, str, str]
 """Of the templates: bytes of weights, bytes of work, packing, convolving."""
 
 
-def _taps(kind: str, way: str) -> Functions:
+def _taps(kind: str, variant: str) -> Functions:
     return (
         f"conv_weight_bytes<{kind}>", f"conv_work_bytes<{kind}>", f"conv_pack_weights<{kind}>",
-        f"conv2d_as<{kind}, gh::ConvWay::{way}>",
+        f"conv2d_as<{kind}, gh::ConvWay::{variant}>",
     )  # fmt: skip
 
 
@@ -46,25 +46,27 @@ def _winograd(tile: int, ctype: str) -> Functions:
     )  # fmt: skip
 
 
-def conv_ways(dtype: str) -> dict[str, Functions]:
+def conv_variants(dtype: str) -> dict[str, Functions]:
     """Every variant of convolution for elements of a type."""
     ctype = C_TYPE[as_dtype(dtype)]
     kind = "gh::DotF32" if dtype == "float32" else "gh::DotBF16"
-    ways = {
+    variants = {
         "winograd2": _winograd(2, ctype),
         "winograd4": _winograd(4, ctype),
         "direct": _taps(kind, "kDirect"),
         "im2col": _taps(kind, "kIm2col"),
     }
     if dtype != "float32":
-        ways["direct_float32"] = _taps("gh::DotF32", "kDirect")
-    return ways
+        variants["direct_float32"] = _taps("gh::DotF32", "kDirect")
+    return variants
 
 
 def probe_source(dtype: str) -> GeneratedSource:
-    """A library with `glasshouse_probe(way, ...)`; ways count in the order of `conv_ways`."""
+    """A library with `glasshouse_probe(variant, ...)`, by place in `conv_variants`."""
     ctype = C_TYPE[as_dtype(dtype)]
-    kernels = [_kernel(way, dtype, functions) for way, functions in conv_ways(dtype).items()]
+    kernels = [
+        _kernel(variant, dtype, functions) for variant, functions in conv_variants(dtype).items()
+    ]
     data = f"const {ctype}* x, const {ctype}* w, void* packed, void* work, float* y, int64_t* bytes"
     arguments = "what, *(gh::ThreadPool*)pool, n, x, w, packed, work, y, bytes"
     cases = "\n".join(
@@ -75,8 +77,8 @@ def probe_source(dtype: str) -> GeneratedSource:
             '#include "glasshouse/kernels.h"',
             *(f"void {k.symbol}{_parameters(ctype)};" for k in kernels),
             _EXPORT + "void glasshouse_probe(",
-            f"    int way, int what, void* pool, const int64_t* n, {data}) {{",
-            f"  switch (way) {{\n{cases}\n  }}\n}}",
+            f"    int variant, int what, void* pool, const int64_t* n, {data}) {{",
+            f"  switch (variant) {{\n{cases}\n  }}\n}}",
             _EXPORT + "void* glasshouse_pool(int threads) { return new gh::ThreadPool(threads); }",
         ]
     )
@@ -91,7 +93,7 @@ def _parameters(ctype: str) -> str:
     )
 
 
-def _kernel(way: str, dtype: str, functions: Functions) -> KernelFunction:
+def _kernel(variant: str, dtype: str, functions: Functions) -> KernelFunction:
     weights, work, pack, run = functions
     parameters = _parameters(C_TYPE[as_dtype(dtype)])
     text = (
@@ -101,13 +103,13 @@ def _kernel(way: str, dtype: str, functions: Functions) -> KernelFunction:
         f"  else gh::{run}(pool, s, x, packed, work, {_STORE});\n}}"
     )
     return KernelFunction(
-        f"k_probe_conv_{way}", ("Conv",), parameters, text, (), _recipe(way, dtype)
+        f"k_probe_conv_{variant}", ("Conv",), parameters, text, (), _recipe(variant, dtype)
     )
 
 
-def _recipe(way: str, dtype: str) -> Recipe:
-    if way in WINOGRAD_TILE:
-        part = WINOGRAD_PART[WINOGRAD_TILE[way], as_dtype(dtype)]
+def _recipe(variant: str, dtype: str) -> Recipe:
+    if variant in WINOGRAD_TILE:
+        part = WINOGRAD_PART[WINOGRAD_TILE[variant], as_dtype(dtype)]
         return Recipe((DOT_PART[float32], part), 0.4)
-    used = float32 if way in IN_FLOAT32 else as_dtype(dtype)
+    used = float32 if variant in IN_FLOAT32 else as_dtype(dtype)
     return with_dot(used, 0.4, "-O2")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from glasshouse.backend.cpu.alternatives import alternatives
 from glasshouse.backend.cpu.attention import attention
 from glasshouse.backend.cpu.bags import bags
 from glasshouse.backend.cpu.batch_norm import batch_norm_training
@@ -19,7 +20,6 @@ from glasshouse.backend.cpu.recurrent import recurrent
 from glasshouse.backend.cpu.resize import resize, resize_grad
 from glasshouse.backend.cpu.routines import ROUTINES
 from glasshouse.backend.cpu.running import running
-from glasshouse.backend.cpu.ways import ways
 from glasshouse.backend.cxx.elements import VECTOR_TYPE
 from glasshouse.backend.cxx.spelling import FOLDS, ON_MASKS, SCALAR_ONLY, SPELL
 from glasshouse.ir.dtype import bfloat16, bool_, float16, float32, int8, uint8
@@ -99,5 +99,5 @@ CPU = Target(
     parallel_from=PARALLEL_FROM,
     cuts=True,
     fallbacks=FALLBACKS,
-    ways=ways,
+    alternatives=alternatives,
 )

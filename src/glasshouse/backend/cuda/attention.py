@@ -58,7 +58,7 @@ def attention(builder: KernelBuilder, node: Node) -> None:
     operands += [_mask(builder, mask) for mask in rest[:1]]
     variables = {"b": batch, "h": heads, "i": length, "d": v.type.shape[3]}
     after = take_results(builder, node.output, variables)
-    names = _ways(node)
+    names = _variants(node)
     numbers = tuple(d for d in (*q.type.shape, *k.type.shape[1:3]) if isinstance(d, int))
     problem = Problem("attention", dtype.name, numbers, operations(node))
     add_tile(
@@ -67,7 +67,7 @@ def attention(builder: KernelBuilder, node: Node) -> None:
     )  # fmt: skip
 
 
-def _ways(node: Node) -> tuple[str, ...]:
+def _variants(node: Node) -> tuple[str, ...]:
     q, _, v = node.inputs[:3]
     batch, heads, length, dim = q.type.shape
     large = any(isinstance(d, int) and d > MOST_DIM for d in (dim, v.type.shape[3]))

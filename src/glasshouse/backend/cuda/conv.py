@@ -16,7 +16,7 @@ from glasshouse.backend.cuda.matmul import (
 )
 from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, most
 from glasshouse.backend.cuda.text import CudaText
-from glasshouse.backend.cuda.tiles import ways
+from glasshouse.backend.cuda.tiles import variants
 from glasshouse.backend.cxx.image import Image, gradient_image, image_of
 from glasshouse.backend.cxx.words import C_TYPE, index_text, size_text
 from glasshouse.errors import Unsupported
@@ -80,7 +80,7 @@ def conv(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     names: tuple[str, ...] = (SIMT,)
     if dtype in HALVES:
         constant = operands[1].constant and image.groups == 1
-        names = tuple(way.name for way in ways(*typical(*sizes), hopper, constant))
+        names = tuple(v.name for v in variants(*typical(*sizes), hopper, constant))
     add_tile(
         builder, node, CONV, operands, after, order,
         variants=names, problem=_problem(node),

@@ -210,16 +210,16 @@ class _Loaded:
         forced = os.environ.get(_OVERLAPS) in ("0", "1")
         if where in self._overlaps or forced or self.device.capability < _OVERLAP:
             return
-        seconds = {way: float("inf") for way in (False, True)}
+        seconds = {overlap: float("inf") for overlap in (False, True)}
         for _ in range(_TURNS):
-            for way, least in seconds.items():
-                graph = self.start(table, arena, sizes, 0, steps, overlapping=way)
+            for overlap, least in seconds.items():
+                graph = self.start(table, arena, sizes, 0, steps, overlapping=overlap)
                 if graph is None:
                     return
                 with self.device.timed() as taken:
                     for _ in range(_REPLAYS):
                         graph.launch(self.device.stream)
-                seconds[way] = min(least, taken())
+                seconds[overlap] = min(least, taken())
         self._overlaps[where] = seconds[True] < _WORTH * seconds[False]
 
     def _numbers(self, sizes: int) -> list[int]:

@@ -16,7 +16,7 @@ from glasshouse.backend.cuda.routine import (
     neighbours,
 )
 from glasshouse.backend.cuda.text import CudaText
-from glasshouse.backend.cuda.tiles import CLUSTER, PROCESSORS, GemmTile, way_named, ways
+from glasshouse.backend.cuda.tiles import CLUSTER, PROCESSORS, GemmTile, variant_named, variants
 from glasshouse.backend.cxx.words import C_TYPE, index_text, size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, dim_min, product
@@ -80,7 +80,7 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     if dtype in HALVES:
         lying = node.attrs["transpose_y"] or (together and operands[1].constant)
         constant = together and operands[1].constant
-        names = _ways(_matrices(operands, sizes, together, lying), sizes, hopper, constant)
+        names = _variants(_matrices(operands, sizes, together, lying), sizes, hopper, constant)
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
     problem = (
         Problem("matmul", dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
@@ -98,15 +98,17 @@ def _aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list
     return [Loop(x.name, 1) if d == 1 else x for x, d in zip(loops, own, strict=True)] + list(last)
 
 
-def _ways(
+def _variants(
     operands: tuple[_Matrix, _Matrix], sizes: _Sizes, hopper: bool, constant: bool
 ) -> tuple[str, ...]:
     """Names of the variants that suit, the one that is likely best first."""
     left, right = operands
     m, n, k = sizes.loops
     along = not left.across and not right.across
-    found = ways(*typical(m.extent, n.extent, k.extent, sizes.batch), hopper and along, constant)
-    names = tuple(way.name for way in found)
+    found = variants(
+        *typical(m.extent, n.extent, k.extent, sizes.batch), hopper and along, constant
+    )
+    names = tuple(v.name for v in found)
     few = sizes.batch == 1 and isinstance(m.extent, int) and m.extent <= MOST_ROWS
     if few and along and left.whole and right.whole:
         return (GEMV, *names[:2])
@@ -190,12 +192,12 @@ def gemm_needs(variant: str, m: Dim, n: Dim, batch: Dim) -> Needs:
     """Room for the sums of blocks that share a tile's depth."""
     if variant in ("", SIMT, GEMV):
         return (), ()
-    way = way_named(variant)
-    if way.splits == 1 or way.joined:
+    chosen = variant_named(variant)
+    if chosen.splits == 1 or chosen.joined:
         return (), ()
-    tile = way.tile
+    tile = chosen.tile
     tiles = (m + (tile.m - 1)) // tile.m * ((n + (tile.n - 1)) // tile.n) * batch
-    return (), (Scratch("parts", tiles * (way.splits * tile.m * tile.n * 4), float32),)
+    return (), (Scratch("parts", tiles * (chosen.splits * tile.m * tile.n * 4), float32),)
 
 
 def in_panels(variant: str) -> bool:
@@ -269,16 +271,16 @@ class Product:
             threads, shared, splits, count = 256, 0, 1, 1
             call = f"gh::gemm_simt(ctx, {self.sizes}"
         else:
-            way = way_named(tile.variant)
-            gemm = way.tile
+            chosen = variant_named(tile.variant)
+            gemm = chosen.tile
             grid = (self.m + (gemm.m - 1)) // gemm.m * ((self.n + (gemm.n - 1)) // gemm.n)
-            threads, shared, splits = gemm.threads, gemm.shared, way.splits
+            threads, shared, splits = gemm.threads, gemm.shared, chosen.splits
             beside = gemm.beside if gemm.beside > 1 or gemm.kind == CLUSTER else 0
             call = f"{gemm.function}<{gemm.text}, {count}>(ctx, {self.sizes}"
             if gemm.kind == CLUSTER:
                 grid, cluster = self._staying(gemm), (gemm.blocks, 1)
                 last = f", {panel_columns(self.n)}"
-            elif way.joined:
+            elif chosen.joined:
                 cluster, last = (1, splits), f", {splits}, nullptr"
             elif splits > 1:
                 counters = grid * batch

@@ -109,7 +109,7 @@ _STEP = 1.2e-7  # the least time of one step in depth
 
 
 @dataclass(frozen=True)
-class GemmWay:
+class GemmVariant:
     """A tile, and how many blocks share its depth; `joined`: as a cluster, in shared memory."""
 
     tile: GemmTile
@@ -125,57 +125,59 @@ class GemmWay:
 _NAME = re.compile(r"([a-z]+\d+x\d+x\d+(?:_of\d)?(?:_by\d)?)(?:_(split|join)(\d+))?")
 
 
-def way_named(name: str) -> GemmWay:
+def variant_named(name: str) -> GemmVariant:
     found = _NAME.fullmatch(name)
     assert found is not None, name
-    return GemmWay(TILES[found[1]], int(found[3] or 1), found[2] == "join")
+    return GemmVariant(TILES[found[1]], int(found[3] or 1), found[2] == "join")
 
 
-def blocks(way: GemmWay, m: int, n: int, batch: int) -> int:
-    tile = way.tile
+def blocks(variant: GemmVariant, m: int, n: int, batch: int) -> int:
+    tile = variant.tile
     rows = math.ceil(math.ceil(m / tile.m) / tile.blocks) * tile.blocks
-    return rows * math.ceil(n / tile.n) * batch * way.splits
+    return rows * math.ceil(n / tile.n) * batch * variant.splits
 
 
-def estimate(way: GemmWay, m: int, n: int, k: int, batch: int) -> float:
+def estimate(variant: GemmVariant, m: int, n: int, k: int, batch: int) -> float:
     """Seconds."""
-    tile = way.tile
-    depth = math.ceil(math.ceil(k / tile.k) / way.splits) * tile.k
+    tile = variant.tile
+    depth = math.ceil(math.ceil(k / tile.k) / variant.splits) * tile.k
     rate = _HOPPER_RATE if tile.hopper else _RATE
     computed = 2 * tile.m * tile.n * depth / (rate * tile.speed)
     loaded = (tile.m + tile.n / tile.blocks) * depth * 2 / _LOAD
-    rounds = math.ceil(blocks(way, m, n, batch) / PROCESSORS)
+    rounds = math.ceil(blocks(variant, m, n, batch) / PROCESSORS)
     together = min(rounds, max(1, (227 << 10) // tile.shared), 2048 // tile.threads)
     turn = max(computed, loaded, depth / tile.k * _STEP / together)
     # Few rounds leave nothing to compute while a block stores its results.
     alone = 1.4 if tile.beside > 1 and rounds < 4 else 0.92 if tile.beside > 1 else 1.0
-    if way.splits == 1:
+    if variant.splits == 1:
         return _FIXED + rounds * turn * alone
-    if way.joined:  # each block reads its share of all others' sums
+    if variant.joined:  # each block reads its share of all others' sums
         return _FIXED + rounds * turn * alone + 1e-6 + tile.m * tile.n * 4 / _LOAD
-    exchanged = blocks(way, m, n, batch) * tile.m * tile.n * 8  # bytes of sums, written and read
+    exchanged = (
+        blocks(variant, m, n, batch) * tile.m * tile.n * 8
+    )  # bytes of sums, written and read
     return _FIXED + rounds * turn * alone + 1.5e-6 + exchanged / (PROCESSORS * _LOAD / 2)
 
 
-def ways(
+def variants(
     m: int, n: int, k: int, batch: int, hopper: bool = False, constant: bool = False
-) -> list[GemmWay]:
+) -> list[GemmVariant]:
     """The best by estimate, best first.
 
     `hopper`: with the instructions of warpgroups, and clusters; `constant`: weights may be brought
-    into any form. At most two ways differ in nothing but how many blocks share the depth.
+    into any form. At most two variants differ in nothing but how many blocks share the depth.
     """
     found = [
-        GemmWay(tile, splits, hopper and splits > 1)
+        GemmVariant(tile, splits, hopper and splits > 1)
         for tile in TILES.values()
         for splits in _SPLITS
         if hopper or not tile.hopper
         if tile.kind != CLUSTER or (constant and splits == 1)
         if splits == 1 or (k >= tile.k * splits * 2 and batch == 1)
     ]
-    found.sort(key=lambda way: estimate(way, m, n, k, batch))
-    taken: list[GemmWay] = []
-    for way in found:
-        if sum(way.tile == other.tile for other in taken) < _ALIKE:
-            taken.append(way)
+    found.sort(key=lambda variant: estimate(variant, m, n, k, batch))
+    taken: list[GemmVariant] = []
+    for variant in found:
+        if sum(variant.tile == other.tile for other in taken) < _ALIKE:
+            taken.append(variant)
     return taken[:MOST_CANDIDATES]

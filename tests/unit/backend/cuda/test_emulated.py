@@ -14,7 +14,7 @@ from glasshouse.backend.cuda import conv as cuda_conv
 from glasshouse.backend.cuda import matmul as cuda_matmul
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.target import FALLBACKS
-from glasshouse.backend.cuda.tiles import CLUSTER, TILES, WGMMA, GemmTile, GemmWay
+from glasshouse.backend.cuda.tiles import CLUSTER, TILES, WGMMA, GemmTile, GemmVariant
 from glasshouse.ir import Graph, GraphBuilder, op_named
 from glasshouse.ir.dtype import as_dtype, float16, float32, int64
 from glasshouse.lower.program import Fallback, Program
@@ -80,36 +80,36 @@ def _check(graph: Graph, folder: Path, tolerance: float, seed: int = 0) -> Progr
     return program
 
 
-def _ways_of(tile: GemmTile) -> list[GemmWay]:
+def _variants_of(tile: GemmTile) -> list[GemmVariant]:
     if tile.kind == CLUSTER:
-        return [GemmWay(tile)]
-    joined = [GemmWay(tile, 3, True)] if tile.n <= 128 else []
-    return [GemmWay(tile), GemmWay(tile, 3), *joined]
+        return [GemmVariant(tile)]
+    joined = [GemmVariant(tile, 3, True)] if tile.n <= 128 else []
+    return [GemmVariant(tile), GemmVariant(tile, 3), *joined]
 
 
 _QUICK = ("mma64x64x64_split3", "wgmma64x32x64_join3", "cluster128x128x64_of2")
 _EVERY = [
-    pytest.param(way, marks=[] if way.name in _QUICK else pytest.mark.slow, id=way.name)
+    pytest.param(variant, marks=[] if variant.name in _QUICK else pytest.mark.slow, id=variant.name)
     for tile in TILES.values()
-    for way in _ways_of(tile)
+    for variant in _variants_of(tile)
 ]
 
 
-@pytest.mark.parametrize("way", _EVERY)
+@pytest.mark.parametrize("variant", _EVERY)
 def test_every_tile_of_a_product(
-    way: GemmWay, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    variant: GemmVariant, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Sizes that no tile divides, both layouts of weights, an epilogue with neighbours."""
-    monkeypatch.setattr(cuda_matmul, "ways", lambda *sizes: [way])
-    depth = 2 * way.splits * way.tile.k + 8
-    rows = 70 if way.tile.kind != CLUSTER else way.tile.m + 70
+    monkeypatch.setattr(cuda_matmul, "variants", lambda *sizes: [variant])
+    depth = 2 * variant.splits * variant.tile.k + 8
+    rows = 70 if variant.tile.kind != CLUSTER else variant.tile.m + 70
     for turned, columns in ((True, 72), (False, 40)):
-        if way.tile.kind == WGMMA and not turned:
+        if variant.tile.kind == WGMMA and not turned:
             continue
         builder = GraphBuilder()
         x = builder.input(float16, (rows, depth))
         shape = (columns, depth) if turned else (depth, columns)
-        if way.tile.kind == CLUSTER:
+        if variant.tile.kind == CLUSTER:
             values = np.random.default_rng(1).standard_normal(shape).astype(np.float16)
             w = builder.constant(values)
         else:
@@ -117,7 +117,7 @@ def test_every_tile_of_a_product(
         bias = builder.input(float16, (columns,))
         out = (x.apply("matmul", w, transpose_y=turned) + bias).apply("gelu")
         program = _check(builder.finish(out), tmp_path, 3e-3)
-        assert program.kernels[0].tiles[0].variant == way.name
+        assert program.kernels[0].tiles[0].variant == variant.name
 
 
 @pytest.mark.slow
@@ -125,8 +125,8 @@ def test_blocks_of_a_cluster_stay_for_further_tiles(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """More tiles than blocks: stages go round between tiles, clusters end at different times."""
-    way = GemmWay(TILES["cluster128x128x64_of2_by2"])
-    monkeypatch.setattr(cuda_matmul, "ways", lambda *sizes: [way])
+    variant = GemmVariant(TILES["cluster128x128x64_of2_by2"])
+    monkeypatch.setattr(cuda_matmul, "variants", lambda *sizes: [variant])
     monkeypatch.setattr(cuda_matmul, "PROCESSORS", 2)
     builder = GraphBuilder()
     x = builder.input(float16, (128 * 2 * 3 - 5, 200))
@@ -227,12 +227,12 @@ def test_attention(
 def test_convolutions_are_products(
     groups: int, channels: int, tile: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    way = GemmWay(TILES[tile])
-    monkeypatch.setattr(cuda_conv, "ways", lambda *sizes: [way])
+    variant = GemmVariant(TILES[tile])
+    monkeypatch.setattr(cuda_conv, "variants", lambda *sizes: [variant])
     builder = GraphBuilder()
     x = builder.input(float16, (2, channels * groups, 9, 11))
     shape = (16, channels, 3, 3)
-    if way.tile.kind == CLUSTER:
+    if variant.tile.kind == CLUSTER:
         w = builder.constant(np.random.default_rng(1).standard_normal(shape).astype(np.float16))
     else:
         w = builder.input(float16, shape)

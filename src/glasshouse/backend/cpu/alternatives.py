@@ -1,4 +1,4 @@
-"""Ways that were open for products, attention and normalisations, with what each would take.
+"""Alternatives to the variants of products, attention and norms, with what each would take.
 
 None of them is measured: the routine that takes the operands as they are is the one, and the others
 cost a pass over memory more. The figures are those of the target's cost model.
@@ -22,8 +22,8 @@ _NORMS = ("layer_norm", "rms_norm", "group_norm", "softmax", "log_softmax")
 FLOAT = 4  # bytes of what routines hold between their parts
 
 
-def ways(call: Call, target: Target) -> tuple[Choice, ...]:
-    """For each product, attention and norm of a kernel: the way taken, and those that were not."""
+def alternatives(call: Call, target: Target) -> tuple[Choice, ...]:
+    """For each product, attention and norm of a kernel: the variant taken, and those not taken."""
     return (*_tiles(call, target), *_norms(call, target))
 
 

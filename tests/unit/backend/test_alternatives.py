@@ -1,4 +1,4 @@
-"""Products, attention and norms say which ways were open, and why one was taken."""
+"""Products, attention and norms name the alternatives, and why one was taken."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def choices(model: Any, *shapes: tuple[int, ...]) -> list[Choice]:
     graph = gh.trace(model, *(np.ones(s, np.float32) for s in shapes))
     context = PassContext(options={"resolve_variant": {"measure": "none"}})
     steps = optimize_program(graph, context).steps
-    return [c for s in steps if isinstance(s, Call) for c in CPU.ways(s, CPU)]
+    return [c for s in steps if isinstance(s, Call) for c in CPU.alternatives(s, CPU)]
 
 
 def test_a_product_with_a_weight() -> None:
