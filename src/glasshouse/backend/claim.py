@@ -23,7 +23,6 @@ if sys.platform != "win32":  # there, every process builds for itself
 
 _LOG = logging.getLogger("glasshouse.build")
 _LONGEST_NAP = 0.25  # seconds between two looks
-_GRACE = 2.0  # seconds for which other ranks leave a file to rank 0
 
 
 @contextmanager
@@ -38,7 +37,6 @@ def claimed(target: Path) -> Iterator[bool]:
         return
     mine = False
     try:
-        _leave_to_first_rank(handle, target)
         mine = _locked(handle, target)
         yield mine
     finally:
@@ -53,23 +51,6 @@ def _opened(target: Path) -> int | None:
         with suppress(OSError):  # a read-only cache: building says it better
             return os.open(target.with_suffix(".claim"), os.O_RDWR | os.O_CREAT, 0o600)
     return None
-
-
-def _leave_to_first_rank(handle: int, target: Path) -> None:
-    """Let rank 0 of this machine begin, so that one process pays for compiling, and not by turns.
-
-    What only this rank needs comes later by the grace.
-    """
-    if sys.platform == "win32" or os.environ.get("LOCAL_RANK", "0") == "0":
-        return
-    end = time.monotonic() + min(_GRACE, wait_limit())
-    while not target.exists() and time.monotonic() < end:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:  # somebody builds it, or there are no locks here
-            return
-        fcntl.flock(handle, fcntl.LOCK_UN)
-        time.sleep(0.02)
 
 
 def _locked(handle: int, target: Path) -> bool:

@@ -6,7 +6,6 @@ import sys
 
 import pytest
 
-from glasshouse.backend import claim
 from glasshouse.backend.claim import claimed
 from glasshouse.errors import BuildError
 
@@ -54,29 +53,6 @@ def test_a_process_that_dies_loses_its_claim(tmp_path, holder):
     holder.kill()  # while this process waits, for all that is known
     with claimed(tmp_path / "made.so") as mine:
         assert mine
-
-
-def test_other_ranks_leave_a_file_to_rank_0_for_a_moment(tmp_path, monkeypatch):
-    naps = []
-
-    def nap(seconds):
-        naps.append(seconds)
-        if len(naps) == 3:
-            (tmp_path / "made.so").touch()  # by rank 0
-
-    monkeypatch.setattr(claim.time, "sleep", nap)
-    monkeypatch.setattr(claim, "_GRACE", 1e9)
-    with claimed(tmp_path / "other.so") as first:
-        assert first
-    assert naps == []
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    with claimed(tmp_path / "made.so") as mine:
-        assert mine
-    assert len(naps) == 3
-    monkeypatch.setattr(claim, "_GRACE", 0.0)
-    with claimed(tmp_path / "own.so") as mine:  # what rank 0 does not want
-        assert mine
-    assert len(naps) == 3
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
