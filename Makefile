@@ -100,16 +100,11 @@ format: $(DEV)
 viewer: $(BASE)
 	@$(BIN)/python tools/viewer_bundle.py
 
-# Folders that compare numbers run on kernels as users build them; the others test what is around
-# kernels, and -O1 builds those in half of the time.
-NUMBERS := tests/hostile tests/models tests/onnx_suite tests/opinfo tests/ops
-
 # The parts of `make test` run one after the other, whatever -j says: cheap checks first.
 test: $(DEV)
 	@$(MAKE) --no-print-directory lint
 	@$(MAKE) --no-print-directory test-viewer
-	@$(MAKE) --no-print-directory pytest TESTS="$(NUMBERS)"
-	@GLASSHOUSE_CXXFLAGS=-O1 $(MAKE) --no-print-directory pytest TESTS="tests $(NUMBERS:%=--ignore=%)"
+	@$(MAKE) --no-print-directory pytest
 	$(say) "all checks and tests passed"
 
 test-all:

@@ -184,8 +184,8 @@ PYTHON = {
     ),
     "a colour that is not there": (
         lambda m, k: gh.plot_graph(k, "x.html", color="tme"),
-        ("there is no color 'tme'\n  did you mean 'time'? there are: type, time, error, inherited, "
-        "bytes, flops, params"),
+        ("there is no color 'tme'\n  did you mean 'time'? there are: type, time, limit, error, "
+        "inherited, bytes, flops, params"),
     ),
     "a grouping that is not there": (
         lambda m, k: gh.plot_graph(gh.trace(m, torch.ones(2, 4)), "x.html", group_by="modul"),

@@ -57,23 +57,28 @@ def _is_x86() -> bool:
     return platform.machine().lower() in ("x86_64", "amd64")
 
 
-@lru_cache(maxsize=1)
 def toolchain() -> Toolchain:
     """The compiler named by CXX, or the first of g++, clang++ and c++ that is there.
 
     GLASSHOUSE_MARCH names the processor to build for: "native", "plain", or what -march takes.
     GLASSHOUSE_CXXFLAGS adds flags.
     """
-    named = os.environ.get("CXX")
+    return _toolchain(
+        os.environ.get("CXX"),
+        os.environ.get("GLASSHOUSE_MARCH", "native"),
+        os.environ.get("GLASSHOUSE_CXXFLAGS", ""),
+    )
+
+
+@lru_cache(maxsize=4)
+def _toolchain(named: str | None, march: str, more: str) -> Toolchain:
     candidates = [named] if named else ["g++", "clang++", "c++"]
     for name in candidates:
         path = shutil.which(name)
         if path:
             shown = run_program([path, "--version"])
             version = shown.stdout.splitlines()[0] if shown.stdout else "unknown"
-            march = os.environ.get("GLASSHOUSE_MARCH", "native")
-            extra = shlex.split(os.environ.get("GLASSHOUSE_CXXFLAGS", ""))
-            return Toolchain(path, version, march, tuple(extra))
+            return Toolchain(path, version, march, tuple(shlex.split(more)))
     raise CompilerMissing(
         f"no C++ compiler found (looked for {', '.join(candidates)})",
         hint="install one, on Debian or Ubuntu with: apt-get install g++",
