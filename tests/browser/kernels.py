@@ -11,11 +11,11 @@ SLOW = 4
 """The layer whose second kernel takes ten times as long as its equals."""
 
 
-def compiled() -> Recording:
+def compiled(name: str = "small") -> Recording:
     """Six layers of two linears and a norm: traced, one idle pass, then fused into kernels."""
-    made = RecordingBuilder("small")
+    made = RecordingBuilder(name)
     made.facts["wall seconds"] = "0.004"
-    graph = made.graph("small")
+    graph = made.graph(name)
     graph.stage("traced")
     x = graph.node("Input", name="x", kind="source", outputs=[WIDE])
     at, traced = x, []

@@ -21,6 +21,18 @@ BOXES = """(selector) => [...document.querySelectorAll(selector)].filter(e => e.
 def test_nothing_in_a_toolbar_overlaps(viewer, width: int) -> None:
     v = viewer(compiled(), size=(width, 720), color="time")
     v.settle()
+    assert_nothing_overlaps(v, width)
+
+
+@pytest.mark.parametrize("width", [390, 1181, 1280, 1600])
+def test_nothing_overlaps_beside_long_names_of_two_files(viewer, width: int) -> None:
+    names = [f"A decoder of twelve layers ({where} 2.13.0)" for where in ("glasshouse", "inductor")]
+    v = viewer([compiled(n) for n in names], size=(width, 720), compare=True, color="time")
+    v.settle()
+    assert_nothing_overlaps(v, width)
+
+
+def assert_nothing_overlaps(v, width: int) -> None:
     for bar in (".toolbar > *, .toolbar > .slot > *", ".passes > *"):
         boxes = v.page.evaluate(BOXES, bar)
         boxes = [b for b in boxes if not str(b[0]).startswith(("spring", "slot"))]
