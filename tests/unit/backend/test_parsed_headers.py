@@ -28,7 +28,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolchain:
     parsed_headers._parsed.cache_clear()
     for name in ("variants", "model"):
         (made_cache_folder() / f"{name}.so").touch()
-    return replace(found, include=headers_in(made_cache_folder()))
+    return replace(found, include=headers_in(made_cache_folder(), found.flags[:-1]))
 
 
 def program(name: str) -> GeneratedSource:
@@ -76,3 +76,15 @@ def test_without_room_each_file_parses_for_itself(tools: Toolchain, tmp_path: Pa
     (tools.include / "glasshouse" / "kernels.h.gch").write_text("no folder can be made here")
     assert build(program("third")).is_file()
     assert not uses_parsed(tools, tmp_path)
+
+
+def test_other_flags_have_headers_of_their_own(
+    tools: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """g++ takes what was parsed with -O1 for -O3, too, and crashes in its own code."""
+    monkeypatch.setenv("GLASSHOUSE_CXXFLAGS", "-O1")
+    build(program("fast"))
+    monkeypatch.delenv("GLASSHOUSE_CXXFLAGS")
+    assert not uses_parsed(tools, tmp_path)
+    assert build(program("usual")).is_file()
+    assert uses_parsed(tools, tmp_path)

@@ -63,7 +63,7 @@ def _make(
 ) -> None:
     """Compile what the cache lacks of a program, and link it; `keys` name kernels by content."""
     folder, salt = library.parent, salt_of(tools)
-    tools = replace(tools, include=headers_in(folder))
+    tools = replace(tools, include=headers_in(folder, tools.flags[:-1]))
     known = source.recipes if isinstance(source, CpuSource) else {}
     recipes = {name: known.get(name, Recipe()) for name in source.kernels}
     parts = list(dict.fromkeys(part for recipe in recipes.values() for part in recipe.parts))

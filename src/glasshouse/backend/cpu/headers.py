@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
@@ -51,14 +51,13 @@ def include_apart(names: Iterable[str]) -> str:
     return "".join(f'#include "glasshouse/apart/{name}"\n' for name in dict.fromkeys(names))
 
 
-def _headers_folder(cache: Path) -> Path:
-    """Where the copies are, or will be."""
-    return cache / f"include-{hash_text(''.join(header_texts().values()))}"
+def headers_in(cache: Path, flags: Sequence[str] = ()) -> Path:
+    """The folder of the copies; what is missing or was changed is written again.
 
-
-def headers_in(cache: Path) -> Path:
-    """The folder of the copies; what is missing or was changed is written again."""
-    folder = _headers_folder(cache)
+    Each set of flags has copies of its own: g++ would take headers that were parsed with other ones
+    (`parsed_headers.py`), and crash.
+    """
+    folder = cache / f"include-{hash_text(' '.join((*flags, *header_texts().values())))}"
     for name, text in header_texts().items():
         path = folder / name
         try:
