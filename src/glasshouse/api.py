@@ -90,11 +90,12 @@ def compile(
     A model of PyTorch that takes another way for other data is compiled in parts, with a warning
     (`InParts`): what comes back is called like a module, and Python runs between the parts.
     """
-    from glasshouse.runtime.compiler import compile_optimized
+    from glasshouse.runtime.compiler import compile_optimized, get_ready
     from glasshouse.show.progress import Progress
 
     target = _target_of(target, arch, inputs, keywords)
     _check_threads(threads)
+    get_ready(target)
     if isinstance(model, Graph):
         graph = model
     else:

@@ -192,6 +192,9 @@ class Backend(Protocol):
     def identity(self) -> str:
         """Changes whenever what is built or measured here may."""
 
+    def get_ready(self) -> None:
+        """Begin in the background what every program needs that is built here; return at once."""
+
     def render(self, program: Program) -> GeneratedSource:
         """The code of a decided program."""
 

@@ -24,7 +24,7 @@ from glasshouse.errors import GlasshouseError, Unsupported
 from glasshouse.frontend.torch.boundary import Boundary, laid_out, saved_orders, strides_of
 from glasshouse.frontend.torch.devices import GpuOf, gpu_of, plain_ops
 from glasshouse.frontend.torch.dynamo_names import own_paths, weight_names
-from glasshouse.frontend.torch.execute import EXECUTORS, Runner, compiled
+from glasshouse.frontend.torch.execute import EXECUTORS, Runner, compiled, get_ready
 from glasshouse.frontend.torch.graph_module import import_graph_module
 from glasshouse.frontend.torch.held import HeldModules
 from glasshouse.frontend.torch.joint import partition
@@ -76,6 +76,8 @@ def backend(
     """
     executor = _executor(options or {})
     gpu = gpu_of(examples)
+    if executor != "reference":
+        get_ready("cuda" if gpu else None)
     if not _needs_gradient(examples):
         hold = (options or {}).get("hold_weights", True)
         return _inference(module, examples, executor, hold, gpu)

@@ -16,6 +16,16 @@ from glasshouse.runtime.prefault import Prefaulted, prefaulted_for
 _MEASURE = {None: "large", True: "all", False: "none"}
 
 
+def get_ready(target: Target | str | None = None) -> None:
+    """Begin what every program of a target needs: to be called before a model is traced."""
+    given = target_named(target) if target is not None else _context().target
+    backend_named(given.name).get_ready()
+
+
+def _context() -> PassContext:
+    return PassContext.current() or PassContext()
+
+
 def compile_graph(
     graph: Graph,
     ctx: PassContext | None = None,
@@ -46,7 +56,7 @@ def compile_optimized(
 
     What is not given is as the context has it.
     """
-    ctx = PassContext.current() or PassContext()
+    ctx = _context()
     before = ctx.precision, ctx.target, ctx.options, ctx.progress
     record, stands = ctx.record(), StandsFor()
     ctx.instruments.append(stands)

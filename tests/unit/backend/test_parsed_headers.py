@@ -11,7 +11,7 @@ import pytest
 from glasshouse.backend.base import GeneratedSource
 from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.cpu import parsed_headers
-from glasshouse.backend.cpu.build import build
+from glasshouse.backend.cpu.build import build, get_ready
 from glasshouse.backend.cpu.headers import headers_in
 from glasshouse.backend.cpu.parsed_headers import parse_in_advance
 from glasshouse.backend.cpu.spawn import run_program
@@ -25,7 +25,7 @@ def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Toolchain:
     found = toolchain()
     if "clang" in found.version:
         pytest.skip("only g++ looks for such files by itself")
-    parsed_headers._parsed.cache_clear()
+    parsed_headers._PARSED.clear()
     for name in ("variants", "model"):
         (made_cache_folder() / f"{name}.so").touch()
     return replace(found, include=headers_in(made_cache_folder(), found.flags[:-1]))
@@ -49,13 +49,31 @@ def uses_parsed(tools: Toolchain, folder: Path) -> bool:
 def test_many_files_are_worth_it_and_the_few_of_a_first_model_are_not(
     tools: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parsed_headers, "_parsed", lambda *given: made.append(given))
+    monkeypatch.setattr(parsed_headers, "_parse", lambda *given: made.append(given))
     made: list[object] = []
     cores = os.cpu_count() or 1
     parse_in_advance(tools, tmp_path, 2 * cores - 1)
     assert not made
     parse_in_advance(tools, tmp_path, 2 * cores)
     assert made == [(tools, tmp_path)]
+
+
+def test_they_are_parsed_while_a_model_is_traced(
+    tools: Toolchain, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    runs: list[str] = []
+    compile_into = parsed_headers.compile_into
+
+    def counted(target: Path, command: list[str], name: str) -> None:
+        runs.append(name)
+        compile_into(target, command, name)
+
+    monkeypatch.setattr(parsed_headers, "compile_into", counted)
+    get_ready()
+    get_ready()
+    build(program("zeroth"))
+    assert runs == ["the headers"]
+    assert uses_parsed(tools, tmp_path)
 
 
 def test_a_later_program_finds_them(tools: Toolchain, tmp_path: Path) -> None:
@@ -66,10 +84,10 @@ def test_a_later_program_finds_them(tools: Toolchain, tmp_path: Path) -> None:
     parsed = next(made.iterdir())
     with parsed.open("r+b") as file:
         file.truncate(parsed.stat().st_size // 2)
-    parsed_headers._parsed.cache_clear()
+    parsed_headers._PARSED.clear()
     build(program("second"))
     assert uses_parsed(tools, tmp_path)
-    assert not list(made_cache_folder().glob("parsed-*"))
+    assert not [p for p in made_cache_folder().glob("parsed-*") if p.suffix != ".claim"]
 
 
 def test_without_room_each_file_parses_for_itself(tools: Toolchain, tmp_path: Path) -> None:

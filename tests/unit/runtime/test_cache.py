@@ -110,10 +110,10 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
     assert "GLASSHOUSE_CACHE" in err
 
 
-# Does `$DO` once, in place of the first compilation, and then as the real compiler does.
+# Does `$DO` once, in place of the first compilation of generated code; else is the real compiler.
 UNRELIABLE = """#!/bin/sh
 case "$*" in
-*--version*) ;;
+*--version* | *c++-header*) ;;
 *) if mkdir "$ONCE" 2>/dev/null; then eval "$DO"; fi ;;
 esac
 exec g++ "$@"

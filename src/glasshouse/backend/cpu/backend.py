@@ -17,7 +17,7 @@ from glasshouse.backend.base import (
     Progress,
     SavedModel,
 )
-from glasshouse.backend.cpu.build import build, salt_of
+from glasshouse.backend.cpu.build import build, get_ready, salt_of
 from glasshouse.backend.cpu.c_api import c_interface
 from glasshouse.backend.cpu.emit import emit
 from glasshouse.backend.cpu.executable import CpuExecutable
@@ -44,6 +44,9 @@ class CpuBackend:
     @property
     def identity(self) -> str:
         return salt_of(toolchain())
+
+    def get_ready(self) -> None:
+        get_ready()
 
     def render(self, program: Program) -> GeneratedSource:
         return emit(program)

@@ -12,6 +12,7 @@ import os
 import sys
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -24,13 +25,26 @@ from glasshouse.backend.claim import claimed
 from glasshouse.backend.cpu.batches import compile_batch, compile_text, find_objects, make_batches
 from glasshouse.backend.cpu.cache import compile_into, have
 from glasshouse.backend.cpu.headers import headers_apart, headers_hash, headers_in
-from glasshouse.backend.cpu.parsed_headers import parse_in_advance
+from glasshouse.backend.cpu.parsed_headers import begin_parsing, parse_in_advance
 from glasshouse.backend.cpu.recipe import PARTS, CpuSource, Recipe
 from glasshouse.backend.cpu.templates import build_part, part_file
 from glasshouse.backend.cpu.toolchain import Toolchain, toolchain
-from glasshouse.errors import BuildError
+from glasshouse.backend.store import store_url
+from glasshouse.errors import BuildError, CompilerMissing
 
 _LOG = logging.getLogger("glasshouse.build")
+
+
+def get_ready() -> None:
+    """Begin to parse the headers, unless a store may have all that is needed."""
+    if store_url() is None:
+        with suppress(BuildError, CompilerMissing):  # building says it, if it comes to that
+            tools, folder = toolchain(), made_cache_folder()
+            begin_parsing(_with_copies(tools, folder), folder)
+
+
+def _with_copies(tools: Toolchain, folder: Path) -> Toolchain:
+    return replace(tools, include=headers_in(folder, tools.flags[:-1]))
 
 
 def build(source: GeneratedSource, progress: Progress | None = None) -> Path:
@@ -63,7 +77,7 @@ def _make(
 ) -> None:
     """Compile what the cache lacks of a program, and link it; `keys` name kernels by content."""
     folder, salt = library.parent, salt_of(tools)
-    tools = replace(tools, include=headers_in(folder, tools.flags[:-1]))
+    tools = _with_copies(tools, folder)
     known = source.recipes if isinstance(source, CpuSource) else {}
     recipes = {name: known.get(name, Recipe()) for name in source.kernels}
     parts = list(dict.fromkeys(part for recipe in recipes.values() for part in recipe.parts))

@@ -68,6 +68,9 @@ class CudaBackend:
         here = "" if self._given else f" {self._gpu().name} driver {self._gpu().driver_version}"
         return f"cuda {__version__} {self.arch} {headers_hash()}{here}"
 
+    def get_ready(self) -> None:
+        pass
+
     def render(self, program: Program) -> GeneratedSource:
         kernels = {k.name: render(k) for k in program.kernels}
         return GeneratedSource(

@@ -60,6 +60,9 @@ class InterpBackend:
     def identity(self) -> str:
         return f"interp {__version__}"
 
+    def get_ready(self) -> None:
+        pass
+
     def render(self, program: Program) -> GeneratedSource:
         plan = program.memory
         lines = [f"symbols {' '.join(s.name for s in program.symbols)}"]

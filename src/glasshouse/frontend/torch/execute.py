@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -100,6 +101,14 @@ class Runner:
                 self._state[RUN_SEED] = np.array(drawn_seed(), np.int64)
             many = run(self.graph, [_carried(g) for g in given], variables=self._state)
         return [_tensor(o, v.type.dtype) for o, v in zip(many, self.graph.outputs, strict=True)]
+
+
+def get_ready(target: str | None) -> None:
+    """Begin what will be needed to build for a target; where it is not there, building says so."""
+    from glasshouse.runtime import compiler
+
+    with suppress(GlasshouseError):
+        compiler.get_ready(target)
 
 
 def compiled(graph: Graph, target: str | None = None) -> Any:
