@@ -16,8 +16,10 @@ from glasshouse.record import Recording
 from glasshouse.show import page as page_module
 
 playwright = pytest.importorskip("playwright.sync_api")
+# Without a GPU: WebGL is SwiftShader's, everything else is painted and put together on the
+# processor, which costs half of letting SwiftShader do that too.
 FLAGS = [
-    "--no-sandbox", "--use-gl=angle", "--use-angle=swiftshader", "--enable-unsafe-swiftshader",
+    "--no-sandbox", "--disable-gpu", "--enable-unsafe-swiftshader",
     "--disable-background-networking", "--font-render-hinting=none",
 ]  # fmt: skip
 
@@ -124,10 +126,52 @@ class Viewer:
         self.key("Escape")
 
 
+class Window:
+    """A browser's window that tests use one after the other; its process, and what that has compiled
+    of the viewer, stay. The viewer keeps nothing in a browser, so nothing goes from test to test."""
+
+    def __init__(self, browser: Any) -> None:
+        self.context = browser.new_context(accept_downloads=True)
+        self.page = self.context.new_page()
+        self.shown = Viewer(self.page, [], [])
+        self.page.on("request", lambda r: self.shown.requests.append(r.url))
+        self.page.on("pageerror", lambda e: self.shown.errors.append(str(e)))
+        self.page.on(
+            "dialog", lambda d: (self.shown.errors.append(f"dialog: {d.message}"), d.dismiss())
+        )
+        self.page.on(
+            "console",
+            lambda m: self.shown.errors.append(m.text) if m.type == "error" else None,
+        )
+
+    def take(self, size: tuple[int, int], dark: bool, motion: str, offline: bool) -> Viewer:
+        self.shown = Viewer(self.page, [], [])
+        self.page.set_viewport_size({"width": size[0], "height": size[1]})
+        self.page.emulate_media(color_scheme="dark" if dark else "light", reduced_motion=motion)
+        self.context.set_offline(offline)
+        return self.shown
+
+    def leave(self) -> None:
+        """Ends what the page still does; listeners and emulation of a test go with the page."""
+        for other in self.context.pages[1:]:
+            other.close()
+        self.page.mouse.move(0, 0)
+        self.page.goto("about:blank")
+
+
+@pytest.fixture(scope="session")
+def windows(chromium: Any) -> list[Window]:
+    """Windows that no test uses at the moment."""
+    return []
+
+
 @pytest.fixture
-def viewer(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Viewer]]:
+def viewer(
+    chromium: Any, windows: list[Window], tmp_path: Path
+) -> Iterator[Callable[..., Viewer]]:
     """Opens a recording as one offline file: `viewer(recording, dark=True, size=(1280, 720))`."""
-    contexts: list[tuple[Any, Viewer]] = []
+    taken: list[Window] = []
+    spoilt: list[Window] = []
 
     def open_page(
         x: Recording | None,
@@ -140,32 +184,25 @@ def viewer(chromium: Any, tmp_path: Path) -> Iterator[Callable[..., Viewer]]:
         script: str = "",
         **options: Any,
     ) -> Viewer:
-        context = chromium.new_context(
-            viewport={"width": size[0], "height": size[1]},
-            color_scheme="dark" if dark else "light",
-            reduced_motion=motion, accept_downloads=True, offline=offline,
-        )  # fmt: skip
-        page = context.new_page()
+        window = windows.pop() if windows and not script else Window(chromium)
+        made = window.take(size, dark, motion, offline)
         if script:
-            page.add_init_script(script)
-        made = Viewer(page, [], [])
-        page.on("request", lambda r: made.requests.append(r.url))
-        page.on("pageerror", lambda e: made.errors.append(str(e)))
-        page.on("dialog", lambda d: (made.errors.append(f"dialog: {d.message}"), d.dismiss()))
-        page.on(
-            "console",
-            lambda m: made.errors.append(m.text) if m.type == "error" else None,
-        )
-        contexts.append((context, made))
+            window.page.add_init_script(script)
+            spoilt.append(window)
+        taken.append(window)
         if x is not None:
-            path = gh.plot_graph(x, tmp_path / f"page{len(contexts)}.html", **options)
+            path = gh.plot_graph(x, tmp_path / f"page{len(taken)}.html", **options)
             made.goto(path.as_uri())
         elif url:
             made.goto(url)
         return made
 
     yield open_page
-    problems = [e for _, made in contexts for e in made.errors]
-    for context, _ in contexts:
-        context.close()
+    problems = [e for window in taken for e in window.shown.errors]
+    for window in taken:
+        if problems or window in spoilt:
+            window.context.close()
+        else:
+            window.leave()
+            windows.append(window)
     assert not problems, problems

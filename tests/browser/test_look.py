@@ -101,6 +101,22 @@ def test_look(viewer, name: str, dark: bool) -> None:
     assert off["share"] < SHARE, f"{name}: {off['share']:.2%} of pixels differ"
 
 
+def test_the_small_map_leaves_no_hole_in_the_drawing(viewer) -> None:
+    """Without a GPU an opaque canvas over the drawing cuts a white hole, mirrored top to bottom."""
+    v = viewer(chain(200, 6))
+    v.key("e")
+    v.page.evaluate("() => window.glasshouse.view.zoomBy(2 / window.glasshouse.view.camera.scale)")
+    v.page.wait_for_selector(".minimap:visible")
+    v.settle()
+    ground, small = (v.page.locator(k).bounding_box() for k in (".graph-canvas", ".minimap"))
+    below = ground["y"] + ground["height"] - small["y"] - small["height"]
+    mirrored = {**small, "y": ground["y"] + below}
+    shown = v.page.screenshot(clip=mirrored)
+    v.page.evaluate("() => { document.querySelector('.minimap').style.visibility = 'hidden'; }")
+    v.settle()
+    assert shown == v.page.screenshot(clip=mirrored)
+
+
 SEEN = """() => {
   const out = [];
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

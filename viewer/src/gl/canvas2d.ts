@@ -13,12 +13,16 @@ export class CanvasRenderer implements Renderer {
   private readonly fit: TextFit;
   private ratio = 1;
 
-  /** `onProcessor` keeps a small picture that is drawn once away from the GPU, whose shaders cost more than the picture. */
+  /**
+   * `small` is a picture drawn once that lies on another canvas. It is kept away from the GPU, whose shaders
+   * cost more than the picture. It is not declared opaque, though it is: without a GPU Chromium leaves out what
+   * an opaque canvas covers of a WebGL canvas below it, but at the place mirrored top to bottom: a white hole.
+   */
   constructor(
     private readonly canvas: HTMLCanvasElement,
-    onProcessor = false,
+    small = false,
   ) {
-    const ctx = canvas.getContext("2d", { alpha: false, willReadFrequently: onProcessor });
+    const ctx = canvas.getContext("2d", { alpha: small, willReadFrequently: small });
     if (!ctx) throw new Error("This browser can draw neither with WebGL2 nor with a 2d canvas.");
     this.ctx = ctx;
     this.fit = new TextFit(ctx);

@@ -90,7 +90,9 @@ export class LayoutSession {
   private flatProblem: Problem | null = null;
   private changed = new Set<number>();
   private reset = true;
-  private families: Uint8Array | null = null;
+  /** One more than the family of each group that was asked for; 0 elsewhere. */
+  private readonly families: Uint8Array;
+  private readonly familyOfKind = new Map<number, number>();
   private readonly wishes = new Map<number, PortWish>();
   /** Drawings with ports in any order, by input: identical layers ask for the same one. */
   private readonly loose = new Map<string, Template>();
@@ -107,6 +109,7 @@ export class LayoutSession {
     this.fold[0] = OPEN;
     this.laid = new Int32Array(h.groups).fill(-1);
     this.sent = new Int32Array(h.groups).fill(-1);
+    this.families = new Uint8Array(h.groups);
     this.builder = new ProblemBuilder(h);
   }
 
@@ -364,29 +367,20 @@ export class LayoutSession {
 
   /** The family that a group is coloured by when it is too small to open: the weightiest inside. */
   private familyOfGroup(group: number): number {
-    if (!this.families) {
-      const { h } = this;
-      const count = new Float32Array(h.groups * FAMILIES.length);
-      const { kind, strings } = h.stage.graph;
-      const known = new Map<number, number>();
-      for (let n = 0; n < h.nodes; n++) {
-        const r = h.stage.row[n];
-        if (r < 0) continue;
-        let f = known.get(kind[r]);
-        if (f === undefined) known.set(kind[r], (f = familyOf(strings.at(kind[r]))));
-        for (let p = h.parent[n]; p >= 0; p = h.parent[p])
-          count[(p - h.nodes) * FAMILIES.length + f] += FAMILY_WEIGHT[f];
-      }
-      this.families = new Uint8Array(h.groups);
-      for (let g = 0; g < h.groups; g++) {
-        let best = 0;
-        for (let f = 1; f < FAMILIES.length; f++) {
-          if (count[g * FAMILIES.length + f] > count[g * FAMILIES.length + best]) best = f;
-        }
-        this.families[g] = best;
-      }
+    const { h, families } = this;
+    if (families[group] > 0) return families[group] - 1;
+    const { kind, strings } = h.stage.graph;
+    const weight = new Float64Array(FAMILIES.length);
+    for (let p = h.start[group]; p < h.end[group]; p++) {
+      const r = h.stage.row[h.order[p]];
+      if (r < 0) continue;
+      let f = this.familyOfKind.get(kind[r]);
+      if (f === undefined) this.familyOfKind.set(kind[r], (f = familyOf(strings.at(kind[r]))));
+      weight[f] += FAMILY_WEIGHT[f];
     }
-    return this.families[group];
+    const best = weight.indexOf(Math.max(...weight));
+    families[group] = best + 1;
+    return best;
   }
 
   /** Everything that changed since the last call. */

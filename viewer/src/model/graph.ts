@@ -179,22 +179,30 @@ export class Graph {
   /** The names of the groupings that group something, in order of first appearance. */
   groupings(): string[] {
     const { grouping, rows } = this.groups;
-    const holders = new Map<number, Set<number>>();
-    for (let g = 0; g < rows; g++) if (grouping[g] >= 0) holders.set(grouping[g], new Set());
-    const held = new Map<number, number>();
-    for (let i = 0; i < this.groupsOf.values.length; i++) {
-      const g = this.groupsOf.values[i];
-      const kind = g >= 0 && g < rows ? grouping[g] : -1;
-      const of = holders.get(kind);
-      if (!of) continue;
-      // Two groups are a grouping already; one is, when something stands outside.
-      if (of.size < 2) of.add(g);
-      held.set(kind, (held.get(kind) ?? 0) + 1);
+    const names: number[] = [];
+    const number = new Map<number, number>();
+    // Groupings by a small number of their own: this loop is over all nodes, and a map for each would cost a tenth of opening.
+    const kindOf = new Int32Array(rows).fill(-1);
+    for (let g = 0; g < rows; g++) {
+      if (grouping[g] < 0) continue;
+      let k = number.get(grouping[g]);
+      if (k === undefined) number.set(grouping[g], (k = names.push(grouping[g]) - 1));
+      kindOf[g] = k;
     }
-    const useful = [...holders.keys()].filter((k) => {
-      const of = holders.get(k) as Set<number>;
-      return of.size > 1 || (of.size === 1 && (held.get(k) ?? 0) < this.rows);
-    });
+    const held = new Int32Array(names.length);
+    const first = new Int32Array(names.length).fill(-1);
+    const several = new Uint8Array(names.length);
+    const { values } = this.groupsOf;
+    for (let i = 0; i < values.length; i++) {
+      const g = values[i];
+      const k = g >= 0 && g < rows ? kindOf[g] : -1;
+      if (k < 0) continue;
+      held[k]++;
+      if (first[k] < 0) first[k] = g;
+      else if (first[k] !== g) several[k] = 1;
+    }
+    // Two groups are a grouping already; one is, when something stands outside.
+    const useful = names.filter((_, k) => several[k] === 1 || (held[k] > 0 && held[k] < this.rows));
     return useful.map((s) => this.strings.at(s));
   }
 }
