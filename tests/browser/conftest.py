@@ -127,8 +127,11 @@ class Viewer:
 
 
 class Window:
-    """A browser's window that tests use one after the other; its process, and what that has compiled
-    of the viewer, stay. The viewer keeps nothing in a browser, so nothing goes from test to test."""
+    """A window that tests use one after the other.
+
+    Its process stays, with what that has compiled of the viewer, which halves the cost of opening a
+    page. The viewer keeps nothing in a browser, so nothing goes from test to test.
+    """
 
     def __init__(self, browser: Any) -> None:
         self.context = browser.new_context(accept_downloads=True)
@@ -166,9 +169,7 @@ def windows(chromium: Any) -> list[Window]:
 
 
 @pytest.fixture
-def viewer(
-    chromium: Any, windows: list[Window], tmp_path: Path
-) -> Iterator[Callable[..., Viewer]]:
+def viewer(chromium: Any, windows: list[Window], tmp_path: Path) -> Iterator[Callable[..., Viewer]]:
     """Opens a recording as one offline file: `viewer(recording, dark=True, size=(1280, 720))`."""
     taken: list[Window] = []
     spoilt: list[Window] = []

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from browser.recordings import chain, rich
 
 CASES = [
@@ -62,18 +60,17 @@ def test_hits_are_lit_and_jumped_to(viewer) -> None:
     assert not v.page.is_visible(".palette")
 
 
-@pytest.mark.parametrize("nodes", [100_000])
-def test_a_hundred_thousand_nodes_are_searched_at_once(viewer, nodes: int) -> None:
-    v = viewer(chain(nodes, 100))
+def test_thousands_of_hits_are_a_list_of_those_in_view(viewer) -> None:
+    v = viewer(chain(20_000, 100))
     v.search("op:softmax")
-    v.page.wait_for_selector(".palette-told:has-text('25\u2009000 of')", timeout=20000)
+    v.page.wait_for_selector(".palette-told:has-text('5\u2009000 of')", timeout=20000)
     # The page is never blocked: rows that are not in view do not exist.
     assert v.page.locator(".hit").count() < 60
-    v.search("name:op_99999")
+    v.search("name:op_19999")
     v.page.wait_for_selector(".palette-told:has-text('1 of')", timeout=20000)
     v.key("Enter")
     v.page.wait_for_selector(".crumbs:has-text('layers')", timeout=20000)
-    v.page.wait_for_selector(".details:has-text('layers.99.op_99999')", timeout=20000)
+    v.page.wait_for_selector(".details:has-text('layers.99.op_19999')", timeout=20000)
 
 
 def test_arrows_walk_the_graph(viewer) -> None:

@@ -74,6 +74,10 @@ def test_light_and_dark(viewer) -> None:
         paper = v.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
         v.page.click("button[title='Light or dark']")
         assert paper != v.page.evaluate("() => getComputedStyle(document.body).backgroundColor")
+        # What was chosen stays, whatever the system says later.
+        v.page.emulate_media(color_scheme="light" if dark else "dark")
+        v.page.emulate_media(color_scheme="dark" if dark else "light")
+        assert v.page.evaluate("() => document.documentElement.dataset.theme") != theme
     # What the page's maker asked for goes before what the system says.
     v = viewer(rich(), theme="dark", color="time")
     assert v.page.evaluate("() => document.documentElement.dataset.theme") == "dark"

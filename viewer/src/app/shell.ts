@@ -25,6 +25,8 @@ export class Shell {
   /** What holds the drawing; a second one can stand beside it. */
   readonly main: HTMLElement;
   private minimap: Minimap | null = null;
+  private readonly system = matchMedia("(prefers-color-scheme: dark)");
+  private chosen = false;
   private readonly title = el("h1", { class: "file-name" });
   private readonly counts = el("span", { class: "counts" });
   private readonly grouping = el("select", { "aria-label": "Group by" });
@@ -102,7 +104,11 @@ export class Shell {
     const hand = (kind: string) => (): void => void (document.documentElement.dataset.hand = kind);
     window.addEventListener("keydown", hand("keys"), { capture: true });
     window.addEventListener("pointerdown", hand("pointer"), { capture: true });
-    this.setTheme(matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light");
+    // The system's theme, also when it turns dark in the evening, until somebody chose another.
+    this.system.addEventListener("change", () => {
+      if (!this.chosen) this.show(this.system.matches);
+    });
+    this.show(this.system.matches);
   }
 
   private listen(): void {
@@ -174,8 +180,14 @@ export class Shell {
   }
 
   setTheme(theme: "light" | "dark"): void {
+    this.chosen = true;
+    this.show(theme === "dark");
+  }
+
+  private show(dark: boolean): void {
+    const theme = dark ? "dark" : "light";
     document.documentElement.dataset.theme = theme;
-    this.app.view.setTheme(theme === "dark" ? DARK : LIGHT);
+    this.app.view.setTheme(dark ? DARK : LIGHT);
     this.app.events.emit("theme", theme);
   }
 
