@@ -20,9 +20,12 @@ RAY := $(VENV)/.installed-ray
 CXX_FILES := find benchmarks examples src tests \( -name '*.cpp' -o -name '*.hpp' -o -name '*.h' -o -name '*.cuh' \) -print0
 say = @printf '\n== %s\n'
 
+# Imported files stay compiled, whatever the shell that calls this says.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all test-docs test-cross test-distributed lint lint-platforms format viewer test-viewer pytest test-models test-gpu fuzz bench bench-regression bench-symbolic bench-viewer bench-zoo gallery coverage docs clean
+.PHONY: help demo test test-all test-docs test-cross test-distributed lint lint-platforms format viewer test-viewer browser pytest test-models test-gpu fuzz bench bench-regression bench-symbolic bench-viewer bench-zoo gallery coverage docs clean
 
 help:
 	@echo "make demo         trace, run, compile, check and time an example; write demo.html"
@@ -55,10 +58,12 @@ $(BASE): pyproject.toml constraints.txt
 	$(PIP) install -q -c constraints.txt -e .
 	@touch $@
 
-# Everything that development uses; torch is what takes the time.
+# Everything that development uses; torch is what takes the time. pip would compile each file of
+# it, four times as many as are ever imported: importing them once keeps those that are.
 $(DEV): $(BASE)
 	$(say) "setup: tools, torch and onnx for the tests (minutes on the first run)"
-	$(PIP) install -q -c constraints.txt -e '.[dev,torch,onnx]'
+	$(PIP) install -q --no-compile -c constraints.txt -e '.[dev,torch,onnx]'
+	@$(BIN)/python -c 'import onnxruntime, playwright.sync_api, scipy.stats, torch._dynamo, torch.onnx, transformers'
 	@touch $@
 
 # PyTorch, which the demo compares with.
@@ -100,22 +105,27 @@ format: $(DEV)
 viewer: $(BASE)
 	@$(BIN)/python tools/viewer_bundle.py
 
-# The parts of `make test` run one after the other, whatever -j says: cheap checks first.
-test: $(DEV)
-	@$(MAKE) --no-print-directory lint
-	@$(MAKE) --no-print-directory test-viewer
+# Cheap checks first. The viewer and the browser do not need what takes long to install, nor do
+# they keep a core busy, so both are seen to meanwhile.
+test:
+	@$(MAKE) --no-print-directory $(BASE)
+	@$(MAKE) --no-print-directory -j2 --output-sync=target lint test-viewer browser
 	@$(MAKE) --no-print-directory pytest
 	$(say) "all checks and tests passed"
 
 test-all:
 	@$(MAKE) --no-print-directory test MARKS=
 
-test-viewer: $(DEV)
+test-viewer: $(BASE)
 	$(say) "viewer: format and lint, types, unit tests, bundle"
 	@$(BIN)/python tools/viewer_bundle.py npm run lint
 	@$(BIN)/python tools/viewer_bundle.py npm run typecheck
 	@$(BIN)/python tools/viewer_bundle.py npm test
 	@$(BIN)/python tools/viewer_bundle.py
+
+# Installs one where that can be done; tests that need it are left out where it cannot.
+browser:
+	@tools/ensure_chromium.sh >/dev/null || true
 
 # One thread a process: two processes with two threads each only get into each other's way.
 pytest: export OMP_NUM_THREADS := 1

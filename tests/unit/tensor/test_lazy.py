@@ -117,10 +117,11 @@ class Chain(nn.Module):
         return x
 
 
-def test_a_chain_of_100_000_ops_needs_no_stack() -> None:
-    y = Chain()(gh.array([1.0]), 100_000)
+@pytest.mark.parametrize("length", [10_000, pytest.param(100_000, marks=pytest.mark.slow)])
+def test_a_long_chain_of_ops_needs_no_stack(length: int) -> None:
+    y = Chain()(gh.array([1.0]), length)
     assert y.item() == 1
-    y = Chain()(gh.array([1.0]), 50_000)
+    y = Chain()(gh.array([1.0]), length)
     del y  # freeing what never ran goes no deeper either
 
 
