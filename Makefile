@@ -109,7 +109,7 @@ viewer: $(BASE)
 # they keep a core busy, so both are seen to meanwhile.
 test:
 	@$(MAKE) --no-print-directory $(BASE)
-	@$(MAKE) --no-print-directory -j2 --output-sync=target lint test-viewer browser
+	@$(MAKE) --no-print-directory -j2 --output-sync=line lint test-viewer browser
 	@$(MAKE) --no-print-directory pytest
 	$(say) "all checks and tests passed"
 
