@@ -3,7 +3,8 @@
 Each sibling is a matmul or convolution with constant weights, its bias, and an activation that all
 of them have. Merging saves reading the input again and launching kernels. It costs a round trip
 through memory for each result that could have been finished in its own kernel (a product of gate
-and up, as in SwiGLU); the figures decide.
+and up, as in SwiGLU); the figures decide. Large weights stay as they are: side by side they are a
+second copy, and what merging saves is small beside them.
 """
 
 from __future__ import annotations
@@ -22,18 +23,27 @@ from glasshouse.lower.target import Target
 from glasshouse.ops.cost import nbytes
 from glasshouse.passes.patterns import Array, array_of, is_constant, only_user, with_constant
 
+_MOST_COPIED = 8 << 20  # bytes of weights: BERT-base's queries, keys and values are 7 MB
+
 
 @dataclass
 class _Sibling:
     linear: Node
-    weight: Array  # [depth, columns], or [out, in, kernel...]
     bias: Array | None = None
     tail: Value = None  # type: ignore[assignment] # set right after construction
     nodes: list[Node] = field(default_factory=list)
 
     @property
     def columns(self) -> int:
-        return int(self.weight.shape[0 if self.linear.op.name == "conv" else 1])
+        first = self.linear.op.name == "conv" or self.linear.attrs["transpose_y"]
+        return int(self.linear.inputs[1].type.shape[0 if first else 1])  # type: ignore[arg-type]
+
+    def weight(self) -> Array:
+        """[depth, columns], or [out, in, kernel...]."""
+        found = array_of(self.linear.inputs[1])
+        assert found is not None  # _family asked
+        turned = self.linear.op.name == "matmul" and self.linear.attrs["transpose_y"]
+        return found.T if turned else found
 
 
 def merge_siblings(graph: Graph, rw: Rewriter, target: Target) -> None:
@@ -67,6 +77,14 @@ def _family(node: Node) -> Hashable | None:
 
 
 def _merge(x: Value, nodes: list[Node], graph: Graph, rw: Rewriter, target: Target) -> None:
+    held = sum(nbytes(n.inputs[1]) for n in nodes)
+    if held > _MOST_COPIED:
+        if rw.listeners:
+            rw.reject(
+                nodes, rule="merge-siblings", bytes=held,
+                why=f"one product of {len(nodes)} would hold {_kb(held)} of weights twice",
+            )  # fmt: skip
+        return
     siblings = [_sibling(graph, n) for n in nodes]
     activation = _common_activation(graph, siblings)
     gain, loss = _worth(x, siblings, graph, target)
@@ -90,11 +108,7 @@ def _merge(x: Value, nodes: list[Node], graph: Graph, rw: Rewriter, target: Targ
 
 
 def _sibling(graph: Graph, node: Node) -> _Sibling:
-    weight = array_of(node.inputs[1])
-    assert weight is not None  # _family asked
-    if node.op.name == "matmul" and node.attrs["transpose_y"]:
-        weight = weight.T
-    out = _Sibling(node, weight, None, node.output, [node])
+    out = _Sibling(node, None, node.output, [node])
     add = only_user(graph, node.output)
     found = with_constant(add) if add and add.op.name == "add" else None
     if not add or not found or add.output.type != node.output.type:
@@ -156,7 +170,7 @@ def _built(
     first = siblings[0].linear
     dtype = first.inputs[1].type.dtype
     is_conv = first.op.name == "conv"
-    weight = np.concatenate([s.weight for s in siblings], axis=0 if is_conv else 1)
+    weight = np.concatenate([s.weight() for s in siblings], axis=0 if is_conv else 1)
     attrs = dict(first.attrs)
     if not is_conv:
         attrs["transpose_y"] = False

@@ -11,7 +11,14 @@ import numpy as np
 from glasshouse.ir.expr import Expr
 from glasshouse.ir.graph import Node
 from glasshouse.ir.rewriter import Rewriter
-from glasshouse.passes.patterns import Array, array_of, made_by, single_use, with_constant
+from glasshouse.passes.patterns import (
+    Array,
+    array_of,
+    is_constant,
+    made_by,
+    single_use,
+    with_constant,
+)
 from glasshouse.passes.subgraph_rewrite.rule import Match, rule
 
 
@@ -48,7 +55,7 @@ def scale_of_biased(node: Node, rw: Rewriter) -> Match | None:
     linear = made_by(inner[0], "matmul", "conv")
     if not linear or not single_use(rw.graph, linear.output) or add.output.type != node.output.type:
         return None
-    if array_of(linear.inputs[1]) is None or inner[0].type != add.output.type:
+    if not is_constant(linear.inputs[1]) or inner[0].type != add.output.type:
         return None
     if not _reduces_to_weight(node, linear, found[1].type.shape):
         return None
@@ -62,11 +69,13 @@ def scale_of_biased(node: Node, rw: Rewriter) -> Match | None:
 def linear_of_scale(node: Node, rw: Rewriter) -> Match | None:
     scaled = made_by(node.inputs[0], "multiply")
     found = with_constant(scaled) if scaled else None
-    weight = array_of(node.inputs[1])
-    if not scaled or not found or weight is None or weight.ndim != 2 or node.attrs["transpose_x"]:
+    if not scaled or not found or node.attrs["transpose_x"]:
         return None
     scale = array_of(found[1])
     if scale is None or found[0].type != scaled.output.type or found[0].type.rank < 2:
+        return None
+    weight = array_of(node.inputs[1])
+    if weight is None or weight.ndim != 2:
         return None
     depth = weight.shape[1] if node.attrs["transpose_y"] else weight.shape[0]
     vector = _last_axis(scale, found[0].type.rank, depth)
