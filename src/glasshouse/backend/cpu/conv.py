@@ -22,7 +22,7 @@ from glasshouse.backend.cxx.image import (
 )
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, size_text
-from glasshouse.ir.dtype import DType, bfloat16, float32
+from glasshouse.ir.dtype import DType, bfloat16, float16, float32
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.choice import BY_SHAPE, Problem
@@ -53,7 +53,7 @@ def conv(builder: KernelBuilder, node: Node) -> None:
     """Add a convolution, with what follows it in its epilogue where that is possible."""
     x, w = node.inputs
     out = node.output
-    if x.type.dtype not in (float32, bfloat16) or x.type.rank > 4:
+    if x.type.dtype not in (float32, bfloat16, float16) or x.type.rank > 4:
         conv_any(builder, node)
         return
     image = gradient_image(node.attrs, x.type.shape, w.type.shape, out.type.shape)
@@ -88,9 +88,12 @@ def _known_variants(
     """The variants that suit, the usual one first, or the one that there is; and the problem.
 
     Products of bfloat16 are twice as fast as those of float32, which Winograd F(4, 3) on the same
-    data makes up for; and they need pairs of channels, which photographs do not have.
+    data makes up for; and they need pairs of channels, which photographs do not have. Those of
+    float16 are float32's, widened as they are packed: the shape alone decides.
     """
     dtype = node.inputs[0].type.dtype
+    if dtype is float16:
+        return (), BY_SHAPE, None
     known = node.inputs[1] in builder.constants
     names = [*WINOGRAD_TILE] if suits_winograd(image, known) else []
     usual = "winograd2" if names and dtype is float32 else BY_SHAPE
