@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from math import prod
 
 from glasshouse.backend.cpu.attention import ATTENTION
-from glasshouse.backend.cpu.matmul import BATCHED, GEMM
+from glasshouse.backend.cpu.matmul import BATCHED, GEMM, IN_PLACE
 from glasshouse.ir.dim import Dim
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.lower.choice import Candidate, Choice
@@ -32,7 +32,7 @@ def _tiles(call: Call, target: Target) -> Iterator[Choice]:
         shapes = [*(d for o in tile.operands for d in o.shape), *tile.shape]
         if not all(isinstance(d, int) for d in shapes):
             continue  # sizes that a call brings have no figures yet
-        if tile.routine == GEMM:
+        if tile.routine in (GEMM, IN_PLACE):
             yield _product(tile, target)
         elif tile.routine == BATCHED:
             yield _batched(tile, target)
@@ -49,6 +49,12 @@ def _product(tile: Tile, target: Target) -> Choice:
     packing = 2 * FLOAT * depth * columns
     once = target.seconds(work, moved)
     each = once + packing / target.bandwidth
+    if tile.routine == IN_PLACE:
+        return _choice(
+            "weights read where they lie", once, f"{rows} x {depth} x {columns}",
+            ("panels packed once", once, "would hold the weights twice"),
+            ("panels packed in each call", each, "would write the weights for a use or few"),
+        )  # fmt: skip
     if tile.forms:
         return _choice(
             "panels packed once", once, f"{rows} x {depth} x {columns}; the weight is a constant",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glasshouse.backend.cpu.results import hand_over
-from glasshouse.backend.cpu.routine import Routine, dot_kind, dot_recipe
+from glasshouse.backend.cpu.routine import Routine, dot_recipe, passing_dot
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, index_text, number_text, size_text
 from glasshouse.errors import Unsupported
@@ -85,7 +85,7 @@ def _attention(out: KernelText, tile: Tile) -> None:
     shape = (
         f"gh::AttentionShape{{{sizes}, {number_text(scale, float32)}, {causal}, false, {plain}}}"
     )
-    kind = dot_kind(q.element.dtype)
+    kind = passing_dot(q.element.dtype)
     hand_over(out, tile, f"gh::attention<{kind}>(*ctx.pool, {shape}, {operands}, {mask}")
 
 

@@ -2,13 +2,22 @@
 
 With a constant second operand its panels are packed once, when the module is loaded; otherwise
 they are packed on the way. Batches that share the second operand are rows of one large product.
+Weights [columns, depth] of large layers are read where they lie if that is as fast: for few rows,
+and in 16-bit types for many; then nobody holds them twice.
 """
 
 from __future__ import annotations
 
 from glasshouse.backend.cpu.int8 import int8_matmul
 from glasshouse.backend.cpu.results import hand_over, row_hint
-from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, dot_recipe
+from glasshouse.backend.cpu.routine import (
+    FormSpelling,
+    Routine,
+    buffer_of,
+    dot_kind,
+    dot_recipe,
+    passing_dot,
+)
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, index_text, size_text
 from glasshouse.errors import Unsupported
@@ -24,8 +33,10 @@ from glasshouse.lower.target import Needs
 from glasshouse.lower.tiles import add_tile
 from glasshouse.lower.view import view_of, whole
 
-GEMM, BATCHED = "gemm", "gemm_batched"
+GEMM, IN_PLACE, BATCHED = "gemm", "gemm_in_place", "gemm_batched"
 _TYPES = (float32, float64, bfloat16, float16)
+_FEW, _MANY = 4, 64  # rows: up to few nothing is packed, from many on packing is below 10 %
+_LARGE = 1 << 20  # bytes: smaller weights stay in caches, where packed ones are faster
 
 
 # ------------------------------------------------------------------------------------- lowering
@@ -51,7 +62,21 @@ def _rows_times_weights(builder: KernelBuilder, node: Node) -> None:
     out = node.output.type
     rows, columns = product(out.shape[:-1]), out.shape[-1]
     after = take_results(builder, node.output, {"m": rows, "n": columns})
-    add_tile(builder, node, GEMM, operands, after)
+    routine = IN_PLACE if _lies_well(node, rows) else GEMM
+    add_tile(builder, node, routine, operands, after)
+
+
+def _lies_well(node: Node, rows: Dim) -> bool:
+    """Whether weights are read where they lie."""
+    weights = node.inputs[1].type
+    if not node.attrs["transpose_y"] or weights.dtype is float64:
+        return False
+    nbytes = product(weights.shape) * weights.dtype.itemsize
+    if not isinstance(nbytes, int) or nbytes < _LARGE:
+        return False
+    if isinstance(rows, int) and rows <= _FEW:
+        return True
+    return weights.dtype.itemsize == 2 and (not isinstance(rows, int) or rows >= _MANY)
 
 
 def _batched(builder: KernelBuilder, node: Node) -> None:
@@ -115,8 +140,14 @@ def _gemm(out: KernelText, tile: Tile) -> None:
     else:
         steps = ", ".join(map(size_text, _steps(tile)))
         panels = f"{buffer_of(right)}, {steps}, {out.scratch(tile)}"
-        call = f"gh::gemm_dynamic<{dot_kind(dtype)}>{given}, {panels}"
+        call = f"gh::gemm_dynamic<{passing_dot(dtype)}>{given}, {panels}"
     hand_over(out, tile, call, row_hint(tile))
+
+
+def _gemm_in_place(out: KernelText, tile: Tile) -> None:
+    given = ", ".join(buffer_of(o) for o in tile.operands)
+    sizes = ", ".join(size_text(d) for d in (*(x.extent for x in tile.variables), _depth(tile)))
+    hand_over(out, tile, f"gh::gemm_in_place(*ctx.pool, {sizes}, {given}", row_hint(tile))
 
 
 def _gemm_batched(out: KernelText, tile: Tile) -> None:
@@ -134,7 +165,7 @@ def _gemm_batched(out: KernelText, tile: Tile) -> None:
     offset = index_text(b.index.without(n, k))
     steps = ", ".join(size_text(b.index.coefficient(x)) for x in (k, n))
     call = (
-        f"gh::gemm_batched<{dot_kind(dtype)}>(*ctx.pool, {sizes}, "
+        f"gh::gemm_batched<{passing_dot(dtype)}>(*ctx.pool, {sizes}, "
         f"[=](long b) {{ {find} return {source}{{{begin}, {step}}}; }}, "
         f"{b.buffer}, [=](long b) -> long {{ {find} return {offset}; }}, {steps}"
     )
@@ -165,6 +196,7 @@ def _panel_bytes(form: Form) -> str:
 
 ROUTINES = {
     GEMM: Routine(_gemm, _gemm_needs, dot_recipe(0.2)),
+    IN_PLACE: Routine(_gemm_in_place, recipe=dot_recipe(0.5, ("weights_in_place.h",))),
     BATCHED: Routine(_gemm_batched, recipe=dot_recipe(0.2)),
 }
 FORMS = {"panels": FormSpelling(_panels, _panel_bytes)}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from glasshouse.backend.cpu.recipe import Recipe, with_dot
+from glasshouse.backend.cpu.recipe import DOT_PART, Recipe
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE
 from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64, int8
@@ -69,6 +69,17 @@ def dot_kind(dtype: DType) -> str:
     return _DOT[dtype]
 
 
-def dot_recipe(seconds: float) -> Callable[[Tile], Recipe]:
-    """Of a routine that multiplies elements of its first operand's type."""
-    return lambda tile: with_dot(tile.operands[0].element.dtype, seconds)
+def passing_dot(dtype: DType) -> str:
+    """The same for operands that are packed in each call."""
+    return "gh::DotPassingBF16" if dtype is bfloat16 else dot_kind(dtype)
+
+
+def dot_recipe(seconds: float, headers: tuple[str, ...] = ()) -> Callable[[Tile], Recipe]:
+    """Of a routine that multiplies elements of its first operand's type, widened or not."""
+
+    def recipe(tile: Tile) -> Recipe:
+        dtype = tile.operands[0].element.dtype
+        types = (float32, dtype) if dtype is bfloat16 else (dtype,)
+        return Recipe(tuple(DOT_PART[t] for t in types), seconds, headers=headers)
+
+    return recipe

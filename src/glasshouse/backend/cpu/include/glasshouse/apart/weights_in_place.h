@@ -1,0 +1,127 @@
+// weights_in_place.h: products with weights that are read where they lie, [N, K] row by row: no packed copy is held.
+//
+// Contract
+//   gemm_in_place(pool, M, N, K, x, weights, epi [, done [, hint]]); x [M, K] and weights [N, K] are of one type (float, bf16, f16).
+// - Up to kFewRows rows: sums of products along K, each line of the weights read once, as fast as memory gives it.
+// - More rows: groups of panels are packed on the way, in float32 (bf16 where the chip multiplies it), each used for all rows while
+//   it is in cache. Packing costs 1/M of the product: 3 % at 256 rows.
+// - Sums over K run in an order that does not depend on the number of threads. epi as in gemm.h.
+#pragma once
+#include "../gemm.h"
+
+namespace gh {
+inline namespace GH_ISA_NS {
+
+constexpr long kFewRows = 4;
+
+// The kind of multiply-add for panels that are packed on the way.
+template <class T>
+struct PassingDot { typedef DotF32 type; };
+template <>
+struct PassingDot<bf16> { typedef DotPassingBF16 type; };
+
+// MR rows of x, in float32, `ldx` apart, times four rows of the weights; lines of the four rows after them are fetched meanwhile.
+template <int MR, class T>
+GH_INLINE void four_columns(const float *x, long ldx, const T *w, long ldw, long K, long ahead, float *out, long ldo) {
+  vf acc[4][MR];
+  GH_UNROLL for (int c = 0; c < 4; c++)
+    GH_UNROLL for (int r = 0; r < MR; r++) acc[c][r] = vf(0.0f);
+  constexpr long kLine = 64 / (long)sizeof(T), kVectors = kLine / W > 0 ? kLine / W : 1, kStep = kVectors * W;
+  auto step = [&](long k, auto t) __attribute__((always_inline)) {
+    vf xs[MR];
+    GH_UNROLL for (int r = 0; r < MR; r++) xs[r] = load(x + r * ldx + k, t);
+    GH_UNROLL for (int c = 0; c < 4; c++) {
+      const vf wc = load(w + c * ldw + k, t);
+      GH_UNROLL for (int r = 0; r < MR; r++) acc[c][r] = fma(xs[r], wc, acc[c][r]);
+    }
+  };
+  long k = 0;
+  for (; k + kStep <= K; k += kStep) {
+    GH_UNROLL for (int c = 0; c < 4; c++) __builtin_prefetch(w + c * ldw + k + ahead, 0, 3);
+    GH_UNROLL for (int v = 0; v < kVectors; v++) step(k + v * W, Full{});
+  }
+  for (; k + W <= K; k += W) step(k, Full{});
+  if (k < K) step(k, Tail((int)(K - k)));
+  GH_UNROLL for (int c = 0; c < 4; c++)
+    GH_UNROLL for (int r = 0; r < MR; r++) out[r * ldo + c] = reduce_add(acc[c][r]);
+}
+
+// Columns [begin, end) of a product of MR rows.
+template <int MR, class T, class Epi>
+GH_NOINLINE void few_rows(const float *x, long row, long K, const T *w, long begin, long end, Epi &epi) {
+  for (long n = begin; n < end; n += W) {
+    alignas(64) float sums[MR * W] = {};
+    const long count = end - n < W ? end - n : W;
+    for (long c = 0; c < count; c += 4) {
+      // The last columns are computed with those before them, if there are any.
+      const long first = c + 4 <= count ? n + c : end - 4;
+      const long ahead = first + 8 <= end ? 4 * K : 0;
+      if (first >= 0) {
+        alignas(64) float four[MR * 4];
+        four_columns<MR>(x + row * K, K, w + first * K, K, K, ahead, four, 4);
+        for (int r = 0; r < MR; r++)
+          for (long i = n + c - first; i < 4; i++) sums[r * W + first + i - n] = four[r * 4 + i];
+      } else {
+        for (int r = 0; r < MR; r++)
+          for (long i = c; i < count; i++) {
+            float sum = 0;
+            for (long k = 0; k < K; k++) sum += x[(row + r) * K + k] * to_scalar(w[(n + i) * K + k]);
+            sums[r * W + i] = sum;
+          }
+      }
+    }
+    for (int r = 0; r < MR; r++) {
+      if (count == W) epi(row + r, n, load(sums + r * W), Full{});
+      else epi(row + r, n, load(sums + r * W), Tail((int)count));
+    }
+  }
+}
+
+template <class T, class Epi>
+inline void gemm_few_rows(ThreadPool &pool, long M, long N, long K, const T *x, const T *w, Epi &epi) {
+  float *wide = (float *)scratch<1>((size_t)M * K * sizeof(float));
+  convert_row(x, wide, M * K);
+  // Pieces of whole vectors of columns: many, because a slow thread must not hold up the others; of 128 KB or more.
+  const long vectors = (N + W - 1) / W, least = 131072 / (K * W * (long)sizeof(T) + 1) + 1;
+  long items = vectors / (least * pool.size());
+  items = items < 1 ? 1 : items > 64 ? 64 : items;
+  const int parts = vectors < 2 * least ? 1 : pool.size();
+  share_out<char>(pool, parts, (int)items, [&](int part, int item, char &) {
+    const Range all = split(vectors, part, parts), own = split(all.end - all.begin, item, items);
+    const long begin = (all.begin + own.begin) * W, last = (all.begin + own.end) * W, end = last < N ? last : N;
+    long r = 0;
+    for (; r + 4 <= M; r += 4) few_rows<4>(wide, r, K, w, begin, end, epi);
+    for (; r + 2 <= M; r += 2) few_rows<2>(wide, r, K, w, begin, end, epi);
+    for (; r < M; r++) few_rows<1>(wide, r, K, w, begin, end, epi);
+  });
+}
+
+template <class T, class Epi, class Done = NoRowsDone>
+inline void gemm_in_place(ThreadPool &pool, long M, long N, long K, const T *x, const T *w, Epi &&epi, Done && = Done{},
+                          OutHint hint = OutHint{}) {
+  typedef typename PassingDot<T>::type D;
+  if (M <= 0 || N <= 0) return;
+  if (M <= kFewRows) {
+    gemm_few_rows(pool, M, N, K, x, w, epi);
+    return;
+  }
+  const RowsA<T> rows{x, K};
+  const SerialPlan<D, RowsA<T>> plan(rows, K);
+  const long np = panels<D>(N), blocks = (M + plan.block - 1) / plan.block;
+  const int parts = (double)M * N * K < 40000.0 * D::kPer ? 1 : pool.size();
+  const long part_panels = (np + parts - 1) / parts, items = (part_panels + kChunkPanels - 1) / kChunkPanels;
+  share_out<HeldBlock>(pool, parts, (int)items, [&](int part, int item, HeldBlock &held) {
+    const Range all = split(np, part, parts), own = split(all.end - all.begin, item, items);
+    const long j0 = all.begin + own.begin, j1 = all.begin + own.end;
+    if (j0 >= j1) return;
+    char *panels = (char *)scratch<1>((size_t)(j1 - j0) * panel_bytes<D>(K)) - (size_t)j0 * panel_bytes<D>(K);
+    pack_b_panels<D>(w, 1L, K, K, N, panels, j0, j1);
+    for (long i = 0; i < blocks; i++) {
+      const Range b = row_range(0, M, i, blocks);
+      if (b.begin < b.end) gemm_block<D>(plan, b.begin, b.end, j0, j1, N, K, rows, panels, epi, hint, held);
+    }
+  });
+}
+
+}  // namespace GH_ISA_NS
+}  // namespace gh

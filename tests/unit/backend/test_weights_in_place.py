@@ -1,0 +1,49 @@
+"""Products whose weights are read where they lie: right at every edge, and held once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import glasshouse as gh
+from glasshouse.lower.program import Call
+
+# Above 1 MB in 16 bits; neither is a multiple of a vector, of four columns or of a panel.
+COLUMNS, DEPTH = 1029, 515
+
+
+def _routines(module: Any) -> set[str]:
+    calls = (s for s in module.program.steps if isinstance(s, Call))
+    return {tile.routine for call in calls for tile in call.kernel.tiles}
+
+
+@pytest.mark.parametrize(
+    ("dtype", "rows"),
+    [(torch.bfloat16, 1), (torch.bfloat16, 65), (torch.float16, 3), (torch.float32, 4)],
+)
+def test_equals_the_product_in_float64(dtype: torch.dtype, rows: int) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(DEPTH, COLUMNS).to(dtype).eval()
+    x = torch.randn(rows, DEPTH).to(dtype)
+    module = gh.compile(model, x)
+    assert _routines(module) == {"gemm_in_place"}
+    right = nn.functional.linear(x.double(), model.weight.double(), model.bias.double())
+    unit = torch.finfo(dtype).eps
+    assert (module(x).double() - right).abs().max() <= 2 * unit * right.abs().max()
+
+
+def test_weights_are_not_copied() -> None:
+    model = nn.Linear(1024, 1024, dtype=torch.bfloat16).eval()
+    module = gh.compile(model, torch.randn(1, 1024).bfloat16())
+    assert not module.plan.packed
+    held = next(a for a in module._runtimes.constants.arrays.values() if a.size == 1 << 20)
+    assert held.ctypes.data == model.weight.data_ptr()
+
+
+def test_few_weights_and_middling_rows_stay_packed() -> None:
+    small = gh.compile(nn.Linear(64, 64).eval(), torch.randn(1, 64))
+    middling = gh.compile(nn.Linear(DEPTH, COLUMNS).eval(), torch.randn(16, DEPTH))
+    assert _routines(small) == _routines(middling) == {"gemm"}
