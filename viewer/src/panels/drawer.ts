@@ -1,4 +1,4 @@
-/** The drawer below the graph: kernels as a table, time as an icicle, memory over steps; each line and bar goes to its node. */
+/** The drawer below the graph: kernels as a table, time as an icicle, memory over steps, ranks over time; each line and bar goes to its node. */
 
 import type { App } from "../app/app";
 import { el } from "../base/dom";
@@ -6,10 +6,13 @@ import { button } from "./parts";
 import { IcicleChart } from "./icicle_chart";
 import { KernelTable } from "./kernel_table";
 import { MemoryChart } from "./memory_chart";
+import { RankChart } from "./rank_chart";
 
 export interface DrawerPart {
   readonly title: string;
   readonly element: HTMLElement;
+  /** Whether the file has anything of it; what says nothing is always there. */
+  readonly there?: boolean;
   /** Asked for again whenever the part is in sight and what is shown changed. */
   refresh(): Promise<void>;
   /** The selection changed, perhaps by a click elsewhere. */
@@ -27,7 +30,7 @@ export class Drawer {
 
   constructor(private readonly app: App) {
     const go = (item: number): void => void app.reveal(item);
-    this.parts = [new KernelTable(app, go), new IcicleChart(app, go), new MemoryChart(app, go)];
+    this.parts = [new KernelTable(app, go), new IcicleChart(app, go), new MemoryChart(app, go), new RankChart(app, go)];
     const grip = el("div", {
       class: "drawer-grip",
       role: "separator",
@@ -76,6 +79,7 @@ export class Drawer {
             role: "tab",
             "aria-selected": i === this.current ? "true" : "false",
             "aria-controls": panel,
+            hidden: p.there === false,
             click: () => this.show(i),
           },
           p.title,

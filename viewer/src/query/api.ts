@@ -9,6 +9,7 @@ import type { Matched } from "./matching";
 import type { MeasureName, Unit } from "./measures";
 import type { MemoryPlan } from "./memory";
 import type { OutlineWindow } from "./outline";
+import type { RankLanes } from "./ranks";
 import type { Repairs } from "./repairs";
 import type { StyleResult, StyleRule } from "./rules";
 import type { RunFigures } from "./runs";
@@ -113,6 +114,7 @@ export type PanelApi = {
   /** All kernels with their figures, the slowest first. */
   kernelLines: { arg: null; result: KernelLines };
   memoryPlan: { arg: null; result: MemoryPlan };
+  rankLanes: { arg: null; result: RankLanes };
   /** A sum by module; null for what is no sum or was not measured. */
   icicle: { arg: { name: string }; result: Icicle | null };
   repairs: { arg: null; result: Repairs };

@@ -17,6 +17,7 @@ import { memoryPlan } from "./memory";
 import { measureNames } from "./measures";
 import { itemsOf, nameOf } from "./names";
 import { keysAround, Outline } from "./outline";
+import { rankLanes } from "./ranks";
 import { repairs } from "./repairs";
 import { applyRules } from "./rules";
 import { runFigures } from "./runs";
@@ -70,6 +71,7 @@ export function panelMethods(shown: () => Shown): Served<PanelApi> {
     keysAt: (a) => keysAt(shown(), a.paths),
     kernelLines: () => kernelLines(shown()),
     memoryPlan: () => memoryPlan(shown()),
+    rankLanes: () => rankLanes(shown()),
     icicle: (a) => icicle(shown(), a.name),
     repairs: () => repairs(shown()),
     json: () => toJson(shown()),
