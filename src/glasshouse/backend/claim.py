@@ -3,7 +3,8 @@
 Ranks of one training ask for the same kernels at the same moment. Whoever holds the claim on a file
 makes it; the others sleep until the claim is free, and then find the file. A process that dies
 loses its claim with its life. Whoever waited GLASSHOUSE_BUILD_WAIT seconds (600) makes the file
-itself: both are whole, the later one stays.
+itself: both are whole, the later one stays. Where a launcher says which rank a process is, rank 0
+of the machine comes first, so that one process pays for compiling, and not all by turns.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from threading import Event
 
 from glasshouse.errors import BuildError
 
@@ -23,13 +25,16 @@ if sys.platform != "win32":  # there, every process builds for itself
 
 _LOG = logging.getLogger("glasshouse.build")
 _LONGEST_NAP = 0.25  # seconds between two looks
+_GRACE = 10.0  # seconds for which other ranks leave a file to rank 0
+_own_programs = Event()  # set once this rank waited for rank 0 in vain
 
 
 @contextmanager
-def claimed(target: Path) -> Iterator[bool]:
+def claimed(target: Path, moved_to: Path | None = None) -> Iterator[bool]:
     """Hold the claim on a file; False where the wait for it was given up, or there are no claims.
 
-    What another process made meanwhile is there now: look before making it.
+    What another process made meanwhile is there now (or where it was moved to): look before making
+    it.
     """
     handle = _opened(target)
     if handle is None:
@@ -37,6 +42,7 @@ def claimed(target: Path) -> Iterator[bool]:
         return
     mine = False
     try:
+        _leave_to_rank_0(handle, moved_to or target)
         mine = _locked(handle, target)
         yield mine
     finally:
@@ -51,6 +57,25 @@ def _opened(target: Path) -> int | None:
         with suppress(OSError):  # a read-only cache: building says it better
             return os.open(target.with_suffix(".claim"), os.O_RDWR | os.O_CREAT, 0o600)
     return None
+
+
+def _leave_to_rank_0(handle: int, target: Path) -> None:
+    """Let rank 0 begin. A rank that waited for it in vain has programs of its own (a stage of a
+    pipeline, an uneven shard), and waits no more."""
+    if sys.platform == "win32" or os.environ.get("LOCAL_RANK", "0") == "0":
+        return
+    end = time.monotonic() + min(_GRACE, wait_limit())
+    nap = 0.005
+    while not (_own_programs.is_set() or target.exists()):
+        try:  # shared: other ranks that look at the same moment are no builder
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:  # somebody makes it, or there are no locks here
+            return
+        fcntl.flock(handle, fcntl.LOCK_UN)
+        if time.monotonic() >= end:
+            _own_programs.set()
+        time.sleep(nap)
+        nap = min(nap * 1.5, _LONGEST_NAP)
 
 
 def _locked(handle: int, target: Path) -> bool:

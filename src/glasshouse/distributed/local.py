@@ -18,7 +18,10 @@ class LocalWorkers:
     """As many processes as there are jobs, started when there is work for them."""
 
     def __init__(self, jobs: int | None = None) -> None:
-        self._jobs = jobs or max(1, (os.cpu_count() or 1) // 2)  # a build has threads itself
+        processors = os.cpu_count() or 1
+        self._jobs = jobs or max(1, processors // 2)
+        compilers = str(max(1, processors // self._jobs))  # for each of the jobs
+        self._environment = {"GLASSHOUSE_BUILD_JOBS": compilers, **os.environ}
         self._idle: list[subprocess.Popen[str]] = []
         self._busy: dict[Task, subprocess.Popen[str]] = {}
         self._ready = selectors.DefaultSelector()
@@ -70,7 +73,7 @@ class LocalWorkers:
     def _start(self) -> subprocess.Popen[str]:
         return subprocess.Popen(
             [sys.executable, "-m", "glasshouse.distributed.worker"],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=self._environment,
         )  # fmt: skip
 
 

@@ -59,7 +59,8 @@ class RayWorkers:
         """Run a task on its node; one that must be alone takes all of the node's processors."""
         processors = node.slots if task.alone else 1
         made = self._do.options(num_cpus=processors, scheduling_strategy=self._on(node.id))
-        ref = made.remote(task.to_json(), self._settings)
+        settings = {**self._settings, "GLASSHOUSE_BUILD_JOBS": str(processors)}
+        ref = made.remote(task.to_json(), settings)
         self._running[ref], self._latest[task] = task, ref
 
     def wait(self) -> list[tuple[Task, dict[str, Any] | None]]:

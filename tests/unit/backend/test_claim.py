@@ -1,11 +1,14 @@
 """One process makes a file of the cache, the others wait; no wait is for ever."""
 
+import fcntl
 import os
 import subprocess
 import sys
+from threading import Event
 
 import pytest
 
+from glasshouse.backend import claim
 from glasshouse.backend.claim import claimed
 from glasshouse.errors import BuildError
 
@@ -53,6 +56,49 @@ def test_a_process_that_dies_loses_its_claim(tmp_path, holder):
     holder.kill()  # while this process waits, for all that is known
     with claimed(tmp_path / "made.so") as mine:
         assert mine
+
+
+@pytest.fixture
+def rank_1(monkeypatch):
+    """This process as rank 1; the naps that it takes while rank 0 is not there yet."""
+    naps = []
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    monkeypatch.setattr(claim, "_own_programs", Event())
+    monkeypatch.setattr(claim.time, "sleep", naps.append)
+    return naps
+
+
+def test_other_ranks_leave_a_file_to_rank_0(tmp_path, rank_1, monkeypatch):
+    def nap(seconds):
+        rank_1.append(seconds)
+        if len(rank_1) == 3:
+            (tmp_path / "made.so").touch()  # by rank 0
+
+    monkeypatch.setattr(claim.time, "sleep", nap)
+    monkeypatch.setattr(claim, "_GRACE", 1e9)
+    monkeypatch.setenv("GLASSHOUSE_BUILD_WAIT", "1e9")
+    with claimed(tmp_path / "made.so") as mine:
+        assert mine
+    assert len(rank_1) == 3
+
+
+def test_another_rank_that_looks_is_no_builder(tmp_path, rank_1, monkeypatch):
+    monkeypatch.setattr(claim, "_GRACE", 0.0)
+    looks = os.open(tmp_path / "made.claim", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(looks, fcntl.LOCK_SH)
+    monkeypatch.setattr(claim.time, "sleep", lambda _: fcntl.flock(looks, fcntl.LOCK_UN))
+    with claimed(tmp_path / "made.so") as mine:
+        assert mine
+    assert claim._own_programs.is_set()  # it was rank 0 that it waited for
+    os.close(looks)
+
+
+def test_a_rank_waits_in_vain_for_rank_0_once(tmp_path, rank_1, monkeypatch):
+    monkeypatch.setattr(claim, "_GRACE", 0.0)
+    for name in ("first.so", "second.so"):
+        with claimed(tmp_path / name) as mine:
+            assert mine
+    assert len(rank_1) == 1
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

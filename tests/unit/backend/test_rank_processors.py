@@ -39,6 +39,8 @@ def test_a_rank_keeps_to_its_share_and_has_as_many_threads(machine, monkeypatch,
     threads.pin_rank()  # a second pool
     assert machine == kept
     assert threads.default_threads() == before == len(kept)
+    threads.leave_share()  # a thread that starts compilers
+    assert machine == set(range(8))
 
 
 @pytest.mark.parametrize(

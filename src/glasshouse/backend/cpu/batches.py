@@ -9,7 +9,6 @@ are weak symbols named after their content, so objects of different programs can
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +16,7 @@ from pathlib import Path
 from glasshouse.backend.cache import hash_text, write_whole
 from glasshouse.backend.cpu.cache import compile_into, have
 from glasshouse.backend.cpu.recipe import Recipe
+from glasshouse.backend.cpu.spawn import compilers_at_once
 from glasshouse.backend.cpu.toolchain import Toolchain
 from glasshouse.backend.store import fetch, publish
 
@@ -69,7 +69,7 @@ def make_batches(
     for level, names in levels.items():
         costs = {name: recipes[name].seconds for name in names}
         total = sum(costs.values())
-        spread = min(math.ceil(total), (os.cpu_count() or 1) // len(levels))
+        spread = min(math.ceil(total), compilers_at_once() // len(levels))
         count = min(max(spread, math.ceil(total / _LONGEST), 1), len(names))
         batches = [Batch(level) for _ in range(count)]
         for name in sorted(names, key=lambda n: -costs[n]):

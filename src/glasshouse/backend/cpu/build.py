@@ -8,7 +8,6 @@ kernels share a file; `templates.py`: what all programs share).
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from collections.abc import Mapping
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
@@ -27,7 +26,9 @@ from glasshouse.backend.cpu.cache import compile_into, have
 from glasshouse.backend.cpu.headers import headers_apart, headers_hash, headers_in
 from glasshouse.backend.cpu.parsed_headers import begin_parsing, parse_in_advance
 from glasshouse.backend.cpu.recipe import PARTS, CpuSource, Recipe
+from glasshouse.backend.cpu.spawn import compilers_at_once
 from glasshouse.backend.cpu.templates import build_part, part_file
+from glasshouse.backend.cpu.threads import leave_share
 from glasshouse.backend.cpu.toolchain import Toolchain, toolchain
 from glasshouse.backend.store import store_url
 from glasshouse.errors import BuildError, CompilerMissing
@@ -86,7 +87,7 @@ def _make(
     batches = make_batches(missing, keys, recipes)
     new_parts = [part for part in parts if not part_file(folder, salt, part).exists()]
     parse_in_advance(tools, folder, len(batches) + len(new_parts) + 1)
-    with ThreadPoolExecutor(max(os.cpu_count() or 1, 1)) as pool:
+    with ThreadPoolExecutor(compilers_at_once(), initializer=leave_share) as pool:
         tasks: dict[Future[Any], str] = {}
         made: list[Future[Path]] = []
         for batch in batches:

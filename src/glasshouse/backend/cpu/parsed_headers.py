@@ -18,6 +18,7 @@ from threading import Thread
 from glasshouse.backend.cache import hash_text
 from glasshouse.backend.claim import claimed
 from glasshouse.backend.cpu.cache import compile_into, have
+from glasshouse.backend.cpu.spawn import compilers_at_once
 from glasshouse.backend.cpu.toolchain import Toolchain
 from glasshouse.errors import BuildError
 
@@ -46,7 +47,7 @@ def parse_in_advance(tools: Toolchain, cache: Path, files: int) -> None:
     if under_way is not None and under_way.is_alive():  # a forked child has no such thread
         under_way.join()
     used = len(list(islice(cache.glob("*.so"), _PROGRAMS))) == _PROGRAMS
-    if used or files >= 2 * (os.cpu_count() or 1):
+    if used or files >= 2 * compilers_at_once():
         _parse(tools, cache)
 
 
@@ -66,7 +67,7 @@ def _parse(tools: Toolchain, cache: Path) -> None:
         return
     # g++ tries whatever lies in the folder of `target`, so nothing unfinished may lie there.
     made = cache / f"parsed-{target.name}"
-    with claimed(made):
+    with claimed(made, target):
         if not have(target):
             command = [tools.compiler, "-O3", *tools.flags, "-x", "c++-header"]
             try:

@@ -6,8 +6,10 @@ ends inherits them, and whoever waits for the compiler's output waits for that c
 
 from __future__ import annotations
 
+import os
 import subprocess
 
+from glasshouse.errors import BuildError
 from glasshouse.forking import ForkLock
 
 _PATIENCE = 10.0  # seconds; starting a program takes milliseconds
@@ -28,6 +30,20 @@ class _Starting(ForkLock):
 
 
 _starting = _Starting()
+
+
+def compilers_at_once() -> int:
+    """How many compilers a build runs at a time: GLASSHOUSE_BUILD_JOBS, or one for each processor.
+
+    Where several builds run on a machine, each has a share of its processors and memory.
+    """
+    named = os.environ.get("GLASSHOUSE_BUILD_JOBS") or "0"
+    if not named.isdecimal():
+        raise BuildError(
+            f"GLASSHOUSE_BUILD_JOBS is {named!r}, and must be a number of compilers",
+            hint="GLASSHOUSE_BUILD_JOBS=4; 0, or none, for one on each processor",
+        )
+    return int(named) or os.cpu_count() or 1
 
 
 def run_program(command: list[str]) -> subprocess.CompletedProcess[str]:

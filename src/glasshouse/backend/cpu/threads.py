@@ -17,7 +17,7 @@ from glasshouse.forking import ForkLock
 _making = ForkLock()
 # By headers and budget; None is the process's own.
 _made: dict[tuple[str, int | None], tuple[ctypes.c_void_p, ctypes.CDLL]] = {}
-_before_pinning: list[int] = []  # how many processors this process had before it was pinned
+_before_pinning: list[int] = []  # the processors that this process had before it was pinned
 
 
 def default_threads() -> int:
@@ -52,9 +52,19 @@ def pin_rank() -> None:
     if len(mine) != os.cpu_count() or len(mine) < ranks:
         return
     share = len(mine) // ranks
-    _before_pinning.append(len(mine))
+    _before_pinning.extend(mine)
     with suppress(OSError):  # a sandbox that forbids it
         os.sched_setaffinity(0, mine[rank * share : (rank + 1) * share])
+
+
+def leave_share() -> None:
+    """Let this thread, and what it starts, have all processors again.
+
+    For compilers: while one rank builds, the others wait, and their shares are idle.
+    """
+    if _before_pinning:
+        with suppress(OSError):
+            os.sched_setaffinity(0, _before_pinning)
 
 
 def _number(name: str, otherwise: int) -> int:
@@ -64,7 +74,7 @@ def _number(name: str, otherwise: int) -> int:
 
 def _processors() -> int:
     if _before_pinning:
-        return _before_pinning[0]
+        return len(_before_pinning)
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1  # macOS and Windows do not say which of them a process may use
