@@ -5,9 +5,9 @@
 The driver and the scheduler are the real ones. Tasks take the times that were recorded in notes of
 real tasks (task_times.json; --notes FOLDER reads those of a cache instead), drawn at random. A
 clock that is only counted goes on when tasks end; what the driver computes is measured and goes
-onto that clock, too, and so does what it waits for the store (--store-ms each time it looks for a
-note: 0.1 is a folder, 20 an object store). What is not replayed: the network, Ray itself, and
-machines that share a disk.
+onto that clock, too, and so does what it waits for the store (--store-ms for a note: 0.1 is a
+folder, 20 an object store; as many at a time as the driver asks for). What is not replayed: the
+network, Ray itself, and machines that share a disk.
 """
 
 from __future__ import annotations
@@ -18,12 +18,13 @@ import itertools
 import json
 import random
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from glasshouse.distributed import drive
 from glasshouse.distributed.schedule import Scheduler, WorkerNode
-from glasshouse.distributed.task import PLAN, Task
+from glasshouse.distributed.task import AT_ONCE, PLAN, Task
 
 HERE = Path(__file__).parent
 
@@ -77,10 +78,11 @@ def replay(nodes: int, args: argparse.Namespace, times: dict[str, list[float]]) 
     dice = random.Random(args.seed)
     cluster = ReplayedCluster(nodes, args.slots, times, args.problems, args.dies, args.slow, dice)
 
-    def looked_for(task: Task) -> None:
-        cluster.now += args.store_ms / 1e3
+    def looked_for(tasks: Sequence[Task]) -> list[None]:
+        cluster.now += args.store_ms / 1e3 * -(-len(tasks) // args.at_once)
+        return [None] * len(tasks)
 
-    drive.note_of = looked_for  # type: ignore[assignment]  # nothing is known before
+    drive.notes_of = looked_for  # type: ignore[assignment]  # nothing is known before
     driver = drive._Drive(Scheduler(cluster.nodes(), tries=10), cluster, None)
     begin = time.process_time()
     for i in range(args.models):
@@ -114,6 +116,7 @@ def main() -> None:
     parser.add_argument("--dies", type=float, default=0.01, help="share of tasks that are lost")
     parser.add_argument("--slow", type=float, default=0.0, help="share of nodes, 5 times slower")
     parser.add_argument("--store-ms", type=float, default=0.1)
+    parser.add_argument("--at-once", type=int, default=AT_ONCE, help="notes that are asked for")
     parser.add_argument("--notes", type=Path)
     parser.add_argument("--seed", type=int, default=0)
     args = parser.parse_args()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 from glasshouse.distributed.schedule import Scheduler, WorkerNode
-from glasshouse.distributed.task import BUILD, MEASURE, PLAN, Result, Task, content_of, note_of
+from glasshouse.distributed.task import BUILD, MEASURE, PLAN, Result, Task, content_of, notes_of
 from glasshouse.errors import ExecutionError, TypeMismatch
 
 Progress = Callable[[int, int, str], None]
@@ -107,6 +107,7 @@ class _Drive:
     _measured: dict[Task, Result] = field(default_factory=dict)
     _asked: dict[Task, list[Task]] = field(default_factory=dict)  # measurement -> plans
     _plan_of: dict[Task, Task] = field(default_factory=dict)  # build -> plan
+    _fresh: list[Task] = field(default_factory=list)  # whose notes were not looked for yet
     _done: int = 0
     _total: int = 0
 
@@ -115,15 +116,22 @@ class _Drive:
         if task.kind == PLAN:
             self.reports[task] = Report(task.model, task.hardware, task.precision, known=True)
         self._total += 1
-        known = note_of(task)
-        if known is not None:
-            self._came(task, known)
-        else:
-            for plan in self._plans(task):
-                self.reports[plan].known = False
-            self.scheduler.add(task)
+        self._fresh.append(task)
+
+    def _look(self) -> None:
+        """Look for the notes of all tasks that were added, and of those that follow from them."""
+        while self._fresh:
+            fresh, self._fresh = self._fresh, []
+            for task, known in zip(fresh, notes_of(fresh), strict=True):
+                if known is not None:
+                    self._came(task, known)
+                else:
+                    for plan in self._plans(task):
+                        self.reports[plan].known = False
+                    self.scheduler.add(task)
 
     def run(self) -> None:
+        self._look()
         while self.scheduler.waits:
             for task, node in self.scheduler.assign():
                 self.workers.submit(task, node)
@@ -139,6 +147,7 @@ class _Drive:
             for task in lost:
                 if task in self.scheduler.failed:
                     self._failed(task)
+            self._look()
 
     def _answered(self, task: Task, answer: dict[str, Any] | None) -> None:
         if task not in self.scheduler.place:  # its machine left meanwhile, and it waits again

@@ -12,6 +12,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
@@ -21,7 +22,7 @@ from glasshouse import __version__
 from glasshouse.backend.base import backend_named
 from glasshouse.backend.cache import hash_text, write_whole
 from glasshouse.backend.cache_folder import made_cache_folder
-from glasshouse.backend.store import fetch, publish
+from glasshouse.backend.store import fetch, publish, store_url
 from glasshouse.lower.choice import Choice, Problem, by_estimate
 from glasshouse.model_argument import is_function, read_model
 from glasshouse.passes import PassContext
@@ -32,6 +33,8 @@ from glasshouse.runtime.compiler import compile_optimized
 
 Result = dict[str, Any]
 PLAN, MEASURE, BUILD = "plan", "measure", "build"
+AT_ONCE = 32
+"""Requests to the store that the driver has under way: 1,600 notes a second at 20 ms each."""
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,14 @@ def note_of(task: Task) -> Result | None:
         return None
     there = all(file.exists() or fetch(file) for file in files)
     return found if there else None
+
+
+def notes_of(tasks: Sequence[Task]) -> list[Result | None]:
+    """`note_of` each: asked for at the same time, as a store may take 20 ms to answer."""
+    if len(tasks) == 1 or store_url() is None:
+        return [note_of(task) for task in tasks]
+    with ThreadPoolExecutor(min(len(tasks), AT_ONCE)) as pool:
+        return list(pool.map(note_of, tasks))
 
 
 def run(task: Task) -> Result:
