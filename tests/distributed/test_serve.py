@@ -187,26 +187,31 @@ def per_second(handle, x, count, at_once=64):
 
 
 def test_batches_bring_three_times_the_throughput_of_single_calls(services, tmp_path):
-    """The MLP of 1024; both services stand, and are asked in turns: the ratio is of one machine."""
-    saved(tmp_path, 1024)
+    """Both services stand, and are asked in turns: the ratio is of one machine.
+
+    Ray needs 3 ms of the replica's processor and 2 of the client's for a request, however it is
+    answered, and two processors are all there is here. So the MLP is one whose calls take longer:
+    with 1024 for 4096, where a call takes 2 ms, batches bring 1.9 times.
+    """
+    saved(tmp_path, 4096)
     handles = {
         size: serve.run(
-            gh.serve.deployment(tmp_path / "mlp1024", max_batch_size=size),
+            gh.serve.deployment(tmp_path / "mlp4096", max_batch_size=size),
             name=f"at-most-{size}", route_prefix=f"/{size}",
         )
         for size in (1, 64)
     }  # fmt: skip
-    x = np.random.default_rng(0).standard_normal((1, 1024)).astype(np.float32)
+    x = np.random.default_rng(0).standard_normal((1, 4096)).astype(np.float32)
     for handle in handles.values():
-        per_second(handle, x, 128)
+        per_second(handle, x, 64)
     ratios = []
-    for _ in range(5):
-        single, batched = (per_second(handles[size], x, 640) for size in (1, 64))
+    for _ in range(3):
+        single, batched = (per_second(handles[size], x, 192) for size in (1, 64))
         ratios.append(batched / single)
         print(f"single {single:.0f}/s, batched {batched:.0f}/s")
     for size in handles:
         serve.delete(f"at-most-{size}")
-    assert sorted(ratios)[2] >= 3, ratios
+    assert sorted(ratios)[1] >= 3, ratios
 
 
 def test_a_dataset_gets_the_outputs_as_columns(services, tmp_path):

@@ -36,7 +36,9 @@ def deployment(
     read_about(path)  # what is no saved model is told here, not by a replica that does not start
     actor = {"num_cpus": threads, **options.pop("ray_actor_options", {})}
     name = name or path.name
-    options.setdefault("max_ongoing_requests", 4 * max_batch_size)  # the next batches gather
+    # The next batches gather. A replica that is full is asked again after pauses of up to half a
+    # second: with 4 at a time, 13 single calls a second got through, of 180 that it can answer.
+    options.setdefault("max_ongoing_requests", max(4 * max_batch_size, 64))
     from glasshouse.serve.replica import Replica
 
     made = serve.deployment(
