@@ -75,7 +75,7 @@ async function compute(s: Shown, group: number): Promise<Summary> {
   let paramBytes = 0;
   let groups = 0;
   let least = 0;
-  const tensors = new Map<string, { node: number; text: number; bytes: number; weight: boolean; count: number }>();
+  const tensors = new Map<number, { node: number; text: number; bytes: number; weight: boolean; count: number }>();
   const params = await measure(s, "params");
   const { counted, unfolded } = countsOf(h);
   const within = withinInside(h, group);
@@ -95,7 +95,7 @@ async function compute(s: Shown, group: number): Promise<Summary> {
       if (weight) paramBytes += Math.max(0, b.bytes);
       if (b.bytes <= 0 || b.bytes < least) continue;
       // Twelve layers have twelve tensors alike: one line tells of all. Weights go by their own name.
-      const key = weight ? `w${n}` : `${graph.op[r]}/${text}`;
+      const key = weight ? -1 - n : graph.op[r] * graph.strings.count + text;
       const same = tensors.get(key);
       if (same) same.count++;
       else {
@@ -191,7 +191,7 @@ function opKinds(s: Shown): Map<number, string> {
 }
 
 /** Keeps the largest few, in order; returns the size below which nothing more can matter. */
-function prune<T extends { readonly node: number; readonly bytes: number }>(tensors: Map<string, T>): number {
+function prune<T extends { readonly node: number; readonly bytes: number }>(tensors: Map<number, T>): number {
   const order = [...tensors].sort(([, x], [, y]) => y.bytes - x.bytes || x.node - y.node).slice(0, MOST_TENSORS);
   tensors.clear();
   for (const [k, t] of order) tensors.set(k, t);
