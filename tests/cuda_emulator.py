@@ -9,14 +9,18 @@ import ctypes
 import hashlib
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from glasshouse.backend.cache_folder import made_cache_folder
+from glasshouse.backend.claim import claimed
 from glasshouse.backend.cuda.forms import prepared
 from glasshouse.backend.cuda.launch import CudaKernel
 from glasshouse.backend.cuda.render import render
+from glasshouse.backend.cuda.sizes import dim_value
 from glasshouse.backend.memory import aligned_bytes
 from glasshouse.errors import ExecutionError
 from glasshouse.ir.dim import evaluate
@@ -28,15 +32,36 @@ from glasshouse.lower.program import Call, Program
 from glasshouse.numpy_ref.executor import bind_sizes, resolve, run_node
 
 INCLUDE = Path(__file__).parents[1] / "src/glasshouse/backend/cuda/include"
+INCLUDES = '#include "glasshouse/emulate.h"\n#include "glasshouse/kernels.cuh"\n'
+_FLAGS = ["-std=c++17", "-w", "-fPIC", "-fno-strict-aliasing"]
 
 
 class _Context(ctypes.Structure):
     _fields_ = (("bad", ctypes.c_void_p), ("counters", ctypes.c_void_p), ("step", ctypes.c_int64))
 
 
+class _Map(ctypes.Structure):
+    """What `emulate.h` takes for a tensor map."""
+
+    _fields_ = (
+        ("at", ctypes.c_void_p), ("sizes", ctypes.c_int64 * 4), ("steps", ctypes.c_int64 * 3),
+        ("box", ctypes.c_int32 * 2), ("window", ctypes.c_int32 * 6), ("unused", ctypes.c_int64 * 4),
+    )  # fmt: skip
+
+
+def _mapped(described: Mapping[str, Any], address: int, sizes: Mapping[str, int]) -> _Map:
+    made = _Map(at=address + dim_value(described["offset"], sizes))
+    for to, name in ((made.sizes, "sizes"), (made.steps, "steps")):
+        for i, dim in enumerate(described[name]):
+            to[i] = dim_value(dim, sizes)
+    made.box[:] = 64, described["rows"]
+    made.window[:] = [n for pair in described["window"] or [[0, 0]] * 3 for n in pair]
+    return made
+
+
 def host_text(kernels: Sequence[CudaKernel]) -> str:
     """All kernels as one C++ file, with a function that runs a launch of each."""
-    parts = ['#include "glasshouse/emulate.h"', '#include "glasshouse/kernels.cuh"']
+    parts = []
     for kernel in kernels:
         text = "\n".join(x for x in kernel.text.splitlines() if not x.startswith("#include"))
         for number, launch in enumerate(kernel.launches):
@@ -56,29 +81,41 @@ def host_text(kernels: Sequence[CudaKernel]) -> str:
     return "\n".join(parts)
 
 
-def built(text: str, folder: Path) -> ctypes.CDLL:
-    name = hashlib.sha256(text.encode()).hexdigest()[:20]
-    source, library = folder / f"{name}.cpp", folder / f"{name}.so"
-    source.write_text(text)
-    flags = ["-std=c++17", "-O1", "-w", "-fPIC", "-shared", "-fno-strict-aliasing", f"-I{INCLUDE}"]
-    done = subprocess.run(
-        ["g++", *flags, str(source), "-o", str(library)],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr[:4000]
-    return ctypes.CDLL(str(library))
+def compiled(text: str, name: str, *flags: str, kind: str = "so") -> Path:
+    """A library of C++ text, or headers that are read once (`kind="h.gch"`), kept in the cache."""
+    key = hashlib.sha256(f"{text}{flags}".encode()).hexdigest()[:24]
+    made = made_cache_folder() / f"fake-{name}-{key}.{kind}"
+    with claimed(made):
+        if not made.exists():
+            half = made.with_name(f"{made.name}.half")
+            source = made.with_suffix("" if kind == "h.gch" else ".cpp")
+            source.write_text(text)
+            how = ["-x", "c++-header"] if kind == "h.gch" else ["-shared"]
+            line = ["g++", *_FLAGS, *flags, *how, str(source), "-o", str(half)]
+            done = subprocess.run(line, check=False, capture_output=True, text=True)
+            assert done.returncode == 0, done.stderr[:4000]
+            half.rename(made)
+    return made
+
+
+def compiled_kernels(body: str, name: str, level: str) -> Path:
+    """A library of kernels behind the headers, which are parsed once for all."""
+    flags = (level, f"-I{INCLUDE}")
+    headers = "".join(p.read_text() for p in sorted((INCLUDE / "glasshouse").iterdir()))
+    stamp = f"// {hashlib.sha256(headers.encode()).hexdigest()}\n"
+    header = compiled(stamp + INCLUDES, "headers", *flags, kind="h.gch")
+    return compiled(body, name, *flags, "-include", str(header)[: -len(".gch")])
 
 
 def run_emulated(
-    program: Program, inputs: Sequence[np.ndarray], folder: Path, fall_back: bool = True
+    program: Program, inputs: Sequence[np.ndarray], fall_back: bool = True
 ) -> list[np.ndarray]:
     """The outputs of a program, as the reference executor gives them."""
     graph = program.graph
     sizes = bind_sizes([v.type for v in graph.inputs], inputs)
     kernels = {k.name: render(k) for k in program.kernels}
-    library = built(host_text(list(kernels.values())), folder)
+    text = host_text(list(kernels.values()))
+    library = ctypes.CDLL(str(compiled_kernels(text, "kernels", "-O1")))
     memory: dict[Value, np.ndarray] = {}
 
     def room(count: int, dtype: np.dtype) -> np.ndarray:
@@ -131,6 +168,9 @@ def run_emulated(
             cells: list[object] = [context, ctypes.c_void_p(work.ctypes.data)]
             cells += [ctypes.c_void_p(p) for p in pointers]
             cells += [ctypes.c_int64(sizes[name]) for name in kernel.symbols]
+            cells += [
+                _mapped(m, [work.ctypes.data, *pointers][m["argument"]], sizes) for m in launch.maps
+            ]
             args = (ctypes.c_void_p * len(cells))(*[ctypes.addressof(c) for c in cells])
             grid = [ctypes.c_uint(evaluate(d, sizes)) for d in launch.grid]
             getattr(library, f"run_{kernel.name}__{at}")(*grid, args)

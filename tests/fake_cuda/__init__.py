@@ -7,9 +7,7 @@ What the driver is told is noted, and what it is told to run is run: kernels are
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import re
-import subprocess
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
@@ -20,9 +18,8 @@ import numpy as np
 import pytest
 import torch
 
+from cuda_emulator import INCLUDES, compiled, compiled_kernels
 from glasshouse.backend import base
-from glasshouse.backend.cache_folder import made_cache_folder
-from glasshouse.backend.claim import claimed
 from glasshouse.backend.cuda import backend, build, device
 from glasshouse.backend.cuda.driver import Driver
 
@@ -31,30 +28,11 @@ _FUNCTION = re.compile(
     r"void(?: __cluster_dims__\((\d+, \d+), 1\))? __launch_bounds__\((\d+)[^)]*\)\s*"
     r"(\w+)\(([^{]*)\) \{"
 )
-_FLAGS = ["-std=c++17", "-O0", "-w", "-fPIC", "-fno-strict-aliasing"]
-_INCLUDES = '#include "glasshouse/emulate.h"\n#include "glasshouse/kernels.cuh"\n'
-
-
-def compiled(text: str, name: str, *flags: str, kind: str = "so") -> Path:
-    """A library of C++ text, or headers that are read once (`kind="h.gch"`), kept in the cache."""
-    key = hashlib.sha256(f"{text}{flags}".encode()).hexdigest()[:24]
-    made = made_cache_folder() / f"fake-{name}-{key}.{kind}"
-    with claimed(made):
-        if not made.exists():
-            half = made.with_name(f"{made.name}.half")
-            source = made.with_suffix("" if kind == "h.gch" else ".cpp")
-            source.write_text(text)
-            how = ["-x", "c++-header"] if kind == "h.gch" else ["-shared"]
-            line = ["g++", *_FLAGS, *flags, *how, str(source), "-o", str(half)]
-            done = subprocess.run(line, check=False, capture_output=True, text=True)
-            assert done.returncode == 0, done.stderr[:4000]
-            half.rename(made)
-    return made
 
 
 @lru_cache(maxsize=1)
 def fake_library() -> Path:
-    return compiled((HERE / "libcuda.cpp").read_text(), "libcuda")
+    return compiled((HERE / "libcuda.cpp").read_text(), "libcuda", "-O0")
 
 
 def fake_cubin(text: str, name: str, arch: str, include: Path) -> bytes:
@@ -71,14 +49,13 @@ def fake_cubin(text: str, name: str, arch: str, include: Path) -> bytes:
             f"  gh_emu::run(dim3{{x, y, z}}, {threads}, [=] {{ {function}({given}); }}{near});\n"
             "}\n"
         )
-        rows.append(f"{function} run_{function} {len(types)}")
+        maps = sum("TensorMap" in t for t in types)
+        rows.append(f"{function} run_{function} {len(types)} {maps}")
     assert rows, text
     if "#define" in body:  # which changes what the headers say
-        library = compiled(_INCLUDES + body, name, f"-I{include}")
+        library = compiled(INCLUDES + body, name, "-O0", f"-I{include}")
     else:
-        stamp = f"// {build.headers_hash()}\n"
-        header = compiled(stamp + _INCLUDES, "headers", f"-I{include}", kind="h.gch")
-        library = compiled(body, name, f"-I{include}", "-include", str(header)[: -len(".gch")])
+        library = compiled_kernels(body, name, "-O0")
     return "\n".join(["fake cubin", str(library), *rows]).encode() + b"\0"
 
 

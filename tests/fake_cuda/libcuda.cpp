@@ -34,7 +34,13 @@ int noted(const char* name) {
 typedef void (*Kernel)(unsigned, unsigned, unsigned, void**);
 struct Function {
   Kernel run;
-  int parameters;  // the first is a context of three words, the others are one
+  int parameters, maps;  // the first is a context of three words, the others are one, the last ones maps of sixteen
+  std::vector<int> words() const {
+    std::vector<int> sizes(parameters, 1);
+    sizes[0] = 3;
+    for (int i = parameters - maps; i < parameters; ++i) sizes[i] = 16;
+    return sizes;
+  }
 };
 struct Module { std::map<std::string, Function> functions; };
 struct Params {
@@ -51,13 +57,18 @@ struct Node {
   void set(const Params& p) {
     function = p.function;
     memcpy(grid, p.grid, sizeof grid);
-    words.assign(3 + function->parameters - 1, 0);
-    for (int i = 0; i < function->parameters; ++i) memcpy(&words[i ? i + 2 : 0], p.parameters[i], i ? 8 : 24);
+    words.clear();
+    int i = 0;
+    for (int count : function->words()) {
+      const uint64_t* from = (const uint64_t*)p.parameters[i++];
+      words.insert(words.end(), from, from + count);
+    }
   }
   void run() {
     if (!function) return;
     std::vector<void*> given;
-    for (int i = 0; i < function->parameters; ++i) given.push_back(&words[i ? i + 2 : 0]);
+    size_t at = 0;
+    for (int count : function->words()) given.push_back(&words[at]), at += count;
     function->run(grid[0], grid[1], grid[2], given.data());
   }
 };
@@ -215,13 +226,14 @@ API CUresult cuModuleLoadData(void** module, const void* image) {
   NOTE(cuModuleLoadData);
   std::istringstream lines((const char*)image);
   std::string mark, path, name, symbol;
-  int parameters;
+  int parameters, maps;
   std::getline(lines, mark);
   std::getline(lines, path);
   void* library = mark == "fake cubin" ? dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL) : nullptr;
   if (!library) return 200;
   Module* made = new Module;
-  while (lines >> name >> symbol >> parameters) made->functions[name] = {(Kernel)dlsym(library, symbol.c_str()), parameters};
+  while (lines >> name >> symbol >> parameters >> maps)
+    made->functions[name] = {(Kernel)dlsym(library, symbol.c_str()), parameters, maps};
   *module = made;
   return 0;
 }
@@ -308,5 +320,39 @@ API CUresult cuGraphExecDestroy(void* e) {
 API CUresult cuGraphLaunch(void* e, void*) {
   NOTE(cuGraphLaunch);
   for (Node* node : ((Graph*)e)->nodes) node->run();
+  return 0;
+}
+
+// ---- Tensor maps: as `emulate.h` reads them.
+struct Map {
+  void* at;
+  uint64_t sizes[4], steps[3];
+  int32_t box[2], lower[2], upper[2], strides[2];
+  uint64_t unused[4];
+};
+static int described(Map* map, unsigned rank, void* at, const uint64_t* sizes, const uint64_t* steps, unsigned rows) {
+  memset(map, 0, sizeof *map);
+  if ((uint64_t)map % 64 || (uint64_t)at % 16 || rows > 256) return 1;
+  map->at = at, map->box[0] = 64, map->box[1] = (int)rows;
+  for (unsigned i = 0; i < rank; ++i) map->sizes[i] = sizes[i];
+  for (unsigned i = 0; i + 1 < rank; ++i) {
+    if (!steps[i] || steps[i] % 16) return 1;
+    map->steps[i] = steps[i];
+  }
+  return 0;
+}
+API CUresult cuTensorMapEncodeTiled(Map* map, int, unsigned rank, void* at, const uint64_t* sizes, const uint64_t* steps,
+                                    const unsigned* box, const unsigned*, int, int, int, int) {
+  NOTE(cuTensorMapEncodeTiled);
+  return box[0] == 64 ? described(map, rank, at, sizes, steps, box[1]) : 1;
+}
+API CUresult cuTensorMapEncodeIm2col(Map* map, int, unsigned rank, void* at, const uint64_t* sizes, const uint64_t* steps,
+                                     const int* lower, const int* upper, unsigned, unsigned pixels, const unsigned* strides,
+                                     int, int, int, int) {
+  NOTE(cuTensorMapEncodeIm2col);
+  for (int i = 0; i < 2; ++i)
+    if (lower[i] < -128 || lower[i] > 127 || upper[i] < -128 || upper[i] > 127 || strides[i + 1] > 8) return 1;
+  if (int wrong = described(map, rank, at, sizes, steps, pixels)) return wrong;
+  for (int i = 0; i < 2; ++i) map->lower[i] = lower[i], map->upper[i] = upper[i], map->strides[i] = (int)strides[i + 1];
   return 0;
 }

@@ -91,6 +91,7 @@ def compile_() -> None:
 
     from gpu.workloads import WORKLOADS
 
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     dynamo = registered()
 
     def inference(name: str, dtype: Any, bound: float) -> str:

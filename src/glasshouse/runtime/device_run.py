@@ -23,6 +23,7 @@ from glasshouse.forking import ForkLock
 from glasshouse.ir.dim import Dim, evaluate, symbols_of
 from glasshouse.ir.graph import Value
 from glasshouse.lower.order import lying
+from glasshouse.lower.plan import Arrival
 from glasshouse.lower.program import Call, Fallback
 from glasshouse.numpy_ref.executor import bind_sizes
 from glasshouse.ops.random import RUN_SEED
@@ -96,6 +97,7 @@ class DeviceRun:
         self._used = self._places_used()
         self._lent: dict[int, Any] = {}  # by place: tensors that hold constants on the device
         self._variables = self._new_variables()
+        self._may_settle = not self.plan.updates  # a run that changes nothing can be timed
         self._unfetched = False
         self._stream = device.own_stream  # of the last run
         self.fallback = DeviceFallback(self)
@@ -390,7 +392,7 @@ class DeviceRun:
             self._table.buffer_info()[0], self._arena, ctypes.addressof(self._sizes),
             len(self.program.steps),
         )  # fmt: skip
-        if not self.plan.updates:  # a run that changes nothing can be timed
+        if self._may_settle:
             self.executable.settle(frame)
         wrong = self.executable.call(frame)
         if wrong:
@@ -447,17 +449,40 @@ class DeviceRun:
     def bound(
         self, constants: ConstantSet, inputs: Sequence[Any], outputs: Sequence[Any]
     ) -> Callable[[], None]:
-        """A function that runs again on these very tensors: one launch and nothing else."""
-        if self.plan.updates or not self.serves():
-            raise ExecutionError("a model that changes variables, or has steps without a kernel")
-        self.call(constants, inputs, outputs)
-        again = self.executable.repeated()
-        held = (self, constants, *inputs, *outputs)  # memory goes with the last that holds it
+        """A function that runs again on these very tensors: one launch and nothing else. Variables
+        that runs change have afterwards what they had before it was made."""
+        state = self.of.state
+        if not self.serves() or any(u.how is Arrival.COPY for u in self.plan.updates):
+            raise ExecutionError("a model with steps without a kernel, or with variables to copy")
+        self.fetch()
+        before = [(held, held.copy()) for held in state.turns[state.turn].values()]
+        launches = []
+        self._may_settle = True  # since what runs change is put back
+        for _ in state.turns:
+            self.call(constants, inputs, outputs)
+            launches.append(self.executable.repeated())
+        self._may_settle = not self.plan.updates
+        for held, old in before:
+            held[...] = old
+        if before:
+            self.push()
+        owners = (self, constants, *inputs, *outputs)  # memory goes with the last that holds it
 
-        def run(_: Any = held) -> None:
-            again()
+        if not self.plan.updates:
+            only = launches[0]
 
-        return run
+            def run(_: Any = owners) -> None:
+                only()
+
+            return run
+        first = state.turn
+
+        def step(_: Any = owners) -> None:
+            launches[(state.turn - first) % len(launches)]()
+            state.advance()
+            self._unfetched = True
+
+        return step
 
     def _make_arena(self, sizes: Mapping[str, int]) -> None:
         for update in self.plan.updates:

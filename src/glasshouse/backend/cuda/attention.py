@@ -117,10 +117,13 @@ def _attention(out: CudaText, tile: Tile) -> None:
     count = 1
     if tile.variant == ROWS:
         per = -(-max(dim, value_dim) // 8)
-        warps = 8
+        # Single queries over many keys are few blocks: all keys that one can look at together.
+        warps = 32 if most(length) <= FEW_QUERIES and least(k.shape[2]) >= 512 and per <= 8 else 8
         threads, shared = warps * 32, warps * 4 * (8 * per + 2) * 4
         grid = (length, heads, batch)
-        call = f"gh::attention_rows<{per}, {warps}>("
+        eight = dim == value_dim == 64 and q.element.dtype in HALVES
+        whole = eight and all(lies_whole(view(x).index, x.loops[3]) for x in (q, k, v))
+        call = f"gh::attention_rows<{per}, {warps}, {_flag(whole)}>("
     else:
         queries = int(tile.variant.removeprefix("flash"))
         tiles = 2 if queries == 128 else 1  # 16 queries each, of one warp

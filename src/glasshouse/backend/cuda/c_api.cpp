@@ -1,41 +1,45 @@
 // How a saved model runs on a GPU: through the driver alone, which is found when a model is made.
 #include <stddef.h>
 
-#define GH_DRIVER(X)                                                               \
-  X(cuInit, (unsigned))                                                            \
-  X(cuGetErrorString, (int, const char**))                                         \
-  X(cuDeviceGetCount, (int*))                                                      \
-  X(cuDeviceGet, (int*, int))                                                      \
-  X(cuDeviceGetName, (char*, int, int))                                            \
-  X(cuDeviceGetAttribute, (int*, int, int))                                        \
-  X(cuDevicePrimaryCtxRetain, (void**, int))                                       \
-  X(cuDevicePrimaryCtxRelease_v2, (int))                                           \
-  X(cuCtxPushCurrent_v2, (void*))                                                  \
-  X(cuCtxPopCurrent_v2, (void**))                                                  \
-  X(cuMemAlloc_v2, (uint64_t*, size_t))                                            \
-  X(cuMemFree_v2, (uint64_t))                                                      \
-  X(cuMemHostAlloc, (void**, size_t, unsigned))                                    \
-  X(cuMemHostGetDevicePointer_v2, (uint64_t*, void*, unsigned))                    \
-  X(cuMemFreeHost, (void*))                                                        \
-  X(cuMemcpyHtoDAsync_v2, (uint64_t, const void*, size_t, void*))                  \
-  X(cuMemcpyDtoHAsync_v2, (void*, uint64_t, size_t, void*))                        \
-  X(cuMemcpyDtoDAsync_v2, (uint64_t, uint64_t, size_t, void*))                     \
-  X(cuMemsetD8Async, (uint64_t, unsigned char, size_t, void*))                     \
-  X(cuPointerGetAttribute, (void*, int, uint64_t))                                 \
-  X(cuStreamCreate, (void**, unsigned))                                            \
-  X(cuStreamDestroy_v2, (void*))                                                   \
-  X(cuStreamSynchronize, (void*))                                                  \
-  X(cuModuleLoadData, (void**, const void*))                                       \
-  X(cuModuleUnload, (void*))                                                       \
-  X(cuModuleGetFunction, (void**, void*, const char*))                             \
-  X(cuFuncSetAttribute, (void*, int, int))                                         \
-  X(cuGraphCreate, (void**, unsigned))                                             \
-  X(cuGraphDestroy, (void*))                                                       \
-  X(cuGraphAddKernelNode_v2, (void**, void*, void* const*, size_t, const GhNode*)) \
-  X(cuGraphInstantiateWithFlags, (void**, void*, unsigned long long))              \
-  X(cuGraphExecKernelNodeSetParams_v2, (void*, void*, const GhNode*))              \
-  X(cuGraphExecDestroy, (void*))                                                   \
-  X(cuGraphLaunch, (void*, void*))
+#define GH_DRIVER(X)                                                                                                           \
+  X(cuInit, (unsigned))                                                                                                        \
+  X(cuGetErrorString, (int, const char**))                                                                                     \
+  X(cuDeviceGetCount, (int*))                                                                                                  \
+  X(cuDeviceGet, (int*, int))                                                                                                  \
+  X(cuDeviceGetName, (char*, int, int))                                                                                        \
+  X(cuDeviceGetAttribute, (int*, int, int))                                                                                    \
+  X(cuDevicePrimaryCtxRetain, (void**, int))                                                                                   \
+  X(cuDevicePrimaryCtxRelease_v2, (int))                                                                                       \
+  X(cuCtxPushCurrent_v2, (void*))                                                                                              \
+  X(cuCtxPopCurrent_v2, (void**))                                                                                              \
+  X(cuMemAlloc_v2, (uint64_t*, size_t))                                                                                        \
+  X(cuMemFree_v2, (uint64_t))                                                                                                  \
+  X(cuMemHostAlloc, (void**, size_t, unsigned))                                                                                \
+  X(cuMemHostGetDevicePointer_v2, (uint64_t*, void*, unsigned))                                                                \
+  X(cuMemFreeHost, (void*))                                                                                                    \
+  X(cuMemcpyHtoDAsync_v2, (uint64_t, const void*, size_t, void*))                                                              \
+  X(cuMemcpyDtoHAsync_v2, (void*, uint64_t, size_t, void*))                                                                    \
+  X(cuMemcpyDtoDAsync_v2, (uint64_t, uint64_t, size_t, void*))                                                                 \
+  X(cuMemsetD8Async, (uint64_t, unsigned char, size_t, void*))                                                                 \
+  X(cuPointerGetAttribute, (void*, int, uint64_t))                                                                             \
+  X(cuStreamCreate, (void**, unsigned))                                                                                        \
+  X(cuStreamDestroy_v2, (void*))                                                                                               \
+  X(cuStreamSynchronize, (void*))                                                                                              \
+  X(cuModuleLoadData, (void**, const void*))                                                                                   \
+  X(cuModuleUnload, (void*))                                                                                                   \
+  X(cuModuleGetFunction, (void**, void*, const char*))                                                                         \
+  X(cuFuncSetAttribute, (void*, int, int))                                                                                     \
+  X(cuGraphCreate, (void**, unsigned))                                                                                         \
+  X(cuGraphDestroy, (void*))                                                                                                   \
+  X(cuGraphAddKernelNode_v2, (void**, void*, void* const*, size_t, const GhNode*))                                             \
+  X(cuGraphInstantiateWithFlags, (void**, void*, unsigned long long))                                                          \
+  X(cuGraphExecKernelNodeSetParams_v2, (void*, void*, const GhNode*))                                                          \
+  X(cuGraphExecDestroy, (void*))                                                                                               \
+  X(cuGraphLaunch, (void*, void*))                                                                                             \
+  X(cuTensorMapEncodeTiled,                                                                                                    \
+    (void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const unsigned*, const unsigned*, int, int, int, int))     \
+  X(cuTensorMapEncodeIm2col, (void*, int, unsigned, void*, const uint64_t*, const uint64_t*, const int*, const int*, unsigned, \
+                              unsigned, const unsigned*, int, int, int, int))
 
 // CUDA_KERNEL_NODE_PARAMS, second version.
 struct GhNode {
@@ -125,6 +129,7 @@ struct GH_MODEL {
   int64_t sizes[kGhSymbolCount + 1];  // that the graph is for
   uint64_t cells[kGhCellCount + 1], known[kGhCellCount + 1];
   void* parameters[kGhCellCount + 1];
+  uint64_t mapped[kGhMapCount + 1];  // addresses that tensor maps are encoded for
 };
 
 static int gh_allocate(GH_MODEL* m, uint64_t* at, int64_t bytes) {
@@ -269,7 +274,32 @@ static void gh_fill_cells(GH_MODEL* m, const uint64_t* table, const int64_t* siz
                        : kGhArguments[i].kind == 1 ? m->arena + (uint64_t)kGhArguments[i].value
                        : kGhArguments[i].kind == 2 ? 0
                                                    : (uint64_t)sizes[kGhArguments[i].value];
+    at += l.maps * 16;
   }
+}
+
+// Describes tensors to the copy engine whose address or size has changed (see tensor_map.py).
+static int gh_encode_maps(GH_MODEL* m, const int64_t* sizes, bool all) {
+  for (int i = 0; i < kGhMapCount; ++i) {
+    const GhMap& map = kGhMaps[i];
+    const uint64_t address = m->cells[map.source];
+    if (!all && address == m->mapped[i]) continue;
+    uint64_t extents[4] = {1, 1, 1, 1}, steps[4] = {0, 0, 0, 0};
+    int64_t offset = 0;
+    gh_extents(i, sizes, extents, steps, &offset);
+    void* const tensor = (void*)(address + (uint64_t)offset);
+    if (!extents[0] || !extents[1] || !extents[2] || !extents[3]) continue;  // nothing is launched then
+    alignas(64) uint64_t made[16];
+    const unsigned box[2] = {64, (unsigned)map.rows}, single[2] = {1, 1};
+    const unsigned strides[4] = {1, (unsigned)map.strides[0], (unsigned)map.strides[1], 1};
+    if (map.rank == 2) GH_DO(cuTensorMapEncodeTiled, made, 1, 2, tensor, extents, steps, box, single, 0, 3, 3, 0);
+    else
+      GH_DO(cuTensorMapEncodeIm2col, made, 1, 4, tensor, extents, steps, map.lower, map.upper, 64, (unsigned)map.rows, strides,
+            0, 3, 3, 0);
+    memcpy(m->cells + map.cell, made, sizeof made);
+    m->mapped[i] = address;
+  }
+  return 0;
 }
 
 static int gh_node(GH_MODEL* m, int launch, const unsigned* grid, GhNode* node) {
@@ -298,6 +328,7 @@ static int gh_launch(GH_MODEL* m, const uint64_t* table, const int64_t* sizes) {
   }
   gh_fill_cells(m, table, sizes);
   const bool fits = m->built && (!kGhSymbolCount || !memcmp(sizes, m->sizes, kGhSymbolCount * sizeof *sizes));
+  if (gh_encode_maps(m, sizes, !fits)) return 1;
   GhNode node;
   if (!fits) {
     if (m->graph) gh_cuda.cuGraphExecDestroy(m->graph);
@@ -306,6 +337,8 @@ static int gh_launch(GH_MODEL* m, const uint64_t* table, const int64_t* sizes) {
       const GhLaunch& l = kGhLaunches[i];
       m->parameters[l.cell] = m->cells + l.cell;
       for (int c = 3; c < 4 + l.count; ++c) m->parameters[l.cell + c - 2] = m->cells + l.cell + c;
+      for (int c = 4 + l.count; c < 4 + l.count + l.maps; ++c)
+        m->parameters[l.cell + c - 2] = m->cells + l.cell + 4 + l.count + (c - 4 - l.count) * 16;
     }
     void *graph = nullptr, *before = nullptr;
     GH_DO(cuGraphCreate, &graph, 0);
@@ -325,7 +358,8 @@ static int gh_launch(GH_MODEL* m, const uint64_t* table, const int64_t* sizes) {
   } else {
     for (int i = 0; i < kGhLaunchCount; ++i) {
       const GhLaunch& l = kGhLaunches[i];
-      if (!m->nodes[i] || !memcmp(m->cells + l.cell, m->known + l.cell, (4 + l.count) * sizeof *m->cells)) continue;
+      const size_t bytes = (4 + l.count + 16 * l.maps) * sizeof *m->cells;
+      if (!m->nodes[i] || !memcmp(m->cells + l.cell, m->known + l.cell, bytes)) continue;
       gh_node(m, i, grids[i], &node);
       GH_DO(cuGraphExecKernelNodeSetParams_v2, m->graph, m->nodes[i], &node);
     }

@@ -12,6 +12,7 @@ from typing import Any
 
 from glasshouse.backend.base import GeneratedSource, Interface, SavedModel
 from glasshouse.backend.cuda.target import capability
+from glasshouse.backend.cuda.tensor_map import CELLS
 from glasshouse.backend.cxx.deploy import gpu_package
 from glasshouse.backend.cxx.saved_interface import (
     c_array,
@@ -59,19 +60,35 @@ def _launches(plan: Mapping[str, Any]) -> list[str]:
     rows: list[str] = []
     arguments: list[str] = []
     cases: list[str] = []
+    maps: list[str] = []
+    described: list[str] = []
     cell = 0
     for step, name, places in plan["steps"]:
         kernel = plan["kernels"][name]
         given = [c_row(_KINDS.index(where), place) for where, place in places]
         given += [c_row(_KINDS.index("size"), symbols.index(s)) for s in kernel["symbols"]]
         for launch in kernel["launches"]:
-            shape = launch["threads"], launch["shared"], len(arguments), len(given), cell
+            count = len(launch["maps"])
+            shape = launch["threads"], launch["shared"], len(arguments), len(given), cell, count
             rows.append(c_row(step, kernels.index(name), c_text(launch["function"]), *shape))
             sets = [f"grid[{i}] = (unsigned)({_size(d, symbols)});"
                     for i, d in enumerate(launch["grid"])]  # fmt: skip
             sets.append(f"*counters = {_size(launch['counters'], symbols)};")
             cases.append(f"    case {len(cases)}: {' '.join(sets)} break;")
-            cell += 4 + len(given)
+            for number, given_map in enumerate(launch["maps"]):
+                at = cell + 4 + len(given) + number * CELLS
+                window = given_map["window"] or [[0, 0], [0, 0], [0, 0]]
+                corners = [n for pair in window for n in pair]
+                rank = len(given_map["sizes"])
+                source = cell + 3 + given_map["argument"]
+                maps.append(c_row(at, source, rank, given_map["rows"], *corners))
+                parts = [f"extents[{i}] = (uint64_t)({_size(d, symbols)});"
+                         for i, d in enumerate(given_map["sizes"])]  # fmt: skip
+                parts += [f"steps[{i}] = (uint64_t)({_size(d, symbols)});"
+                          for i, d in enumerate(given_map["steps"])]  # fmt: skip
+                parts.append(f"*offset = {_size(given_map['offset'], symbols)};")
+                described.append(f"    case {len(described)}: {' '.join(parts)} break;")
+            cell += 4 + len(given) + count * CELLS
         arguments += given
     return [
         _TYPES,
@@ -81,14 +98,25 @@ def _launches(plan: Mapping[str, Any]) -> list[str]:
         f"static const int kGhCellCount = {cell};",
         f"static const int64_t kGhWork = {plan['work']};",
         f"static const char* const kGhKernels[] = {{{_names(kernels)}}};",
-        c_array("GhLaunch", "kGhLaunches", rows).replace("{{-1}}", '{{-1, -1, "", 0, 0, 0, 0, 0}}'),
+        c_array("GhLaunch", "kGhLaunches", rows).replace(
+            "{{-1}}", '{{-1, -1, "", 0, 0, 0, 0, 0, 0}}'
+        ),
         c_array("GhArgument", "kGhArguments", arguments),
+        f"static const int kGhMapCount = {len(maps)};",
+        c_array("GhMap", "kGhMaps", maps),
         f"static const bool kGhRead[] = {{{', '.join(_read(plan))}}};",
         "static void gh_grid(",
         "    int launch, const int64_t* sizes, unsigned* grid, int64_t* counters) {",
         "  (void)sizes;",
         "  switch (launch) {",
         *cases,
+        "  }",
+        "}",
+        "static void gh_extents(",
+        "    int map, const int64_t* sizes, uint64_t* extents, uint64_t* steps, int64_t* offset) {",
+        "  (void)sizes, (void)extents, (void)steps, (void)offset;",
+        "  switch (map) {",
+        *described,
         "  }",
         "}",
     ]
@@ -144,8 +172,10 @@ _TYPES = """
 struct GhLaunch {
   int step, kernel;
   const char* function;
-  int threads, shared, first, count, cell;
+  int threads, shared, first, count, cell, maps;
 };
+// What the copy engine needs of an operand: 16 cells from `cell` on, for the address in `source`.
+struct GhMap { int cell, source, rank, rows, lower[2], upper[2], strides[2]; };
 struct GhArgument { int kind; int64_t value; };
 struct GhForm { int place; int64_t offset; int64_t bytes; };
 """

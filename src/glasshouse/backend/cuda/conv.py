@@ -6,17 +6,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from glasshouse.backend.cuda.conv_runs import FEW, RUNS, bordered_size, conv_in_runs, run_of
 from glasshouse.backend.cuda.matmul import (
     HALVES,
     SIMT,
     Product,
     gemm_needs,
-    in_panels,
+    is_fetched,
+    mapped_rows,
+    rows_map,
     typical,
 )
-from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, most
+from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, most, thread_each
+from glasshouse.backend.cuda.tensor_map import DEPTH, TensorMap, Window
 from glasshouse.backend.cuda.text import CudaText
-from glasshouse.backend.cuda.tiles import variants
+from glasshouse.backend.cuda.tiles import MMA, TMA, WGMMA, GemmTile, variant_named, variants
 from glasshouse.backend.cxx.image import Image, gradient_image, image_of
 from glasshouse.backend.cxx.words import C_TYPE, index_text, size_text
 from glasshouse.errors import Unsupported
@@ -37,8 +41,6 @@ from glasshouse.ops.cost import operations
 CONV, DEPTHWISE = "conv2d", "depthwise2d"
 TAPS = "taps"
 """The form of weights in which the channels of a tap lie together: [filters, taps, wide]."""
-TAP_PANELS = "tap_panels"
-"""The same as panels (see `matmul.PANELS`) over taps and channels."""
 
 
 def padded(channels: int, dtype: DType) -> int:
@@ -76,15 +78,35 @@ def conv(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     if is_padded and isinstance(channels, int):
         channels = padded(channels, dtype)
     depth = channels * product(w.type.shape[2:])
+    run = run_of(image, dtype, operands[1].constant)
+    depth = image.window.kernel[0] * run * FEW if run else depth
     sizes = (pixels, filters // image.groups, depth, image.groups)
     names: tuple[str, ...] = (SIMT,)
     if dtype in HALVES:
-        constant = operands[1].constant and image.groups == 1
-        names = tuple(v.name for v in variants(*typical(*sizes), hopper, constant))
+        fetched = hopper and operands[1].constant and _fetched_window(image) is not None
+        kinds = (TMA,) if fetched else (WGMMA, MMA) if hopper else (MMA,)
+        names = tuple(v.name for v in variants(*typical(*sizes), kinds))
     add_tile(
         builder, node, CONV, operands, after, order,
         variants=names, problem=_problem(node),
     )  # fmt: skip
+
+
+def _fetched_window(image: Image) -> Window | None:
+    """The window as the copy engine goes over it; None where it cannot: it brings 64 channels at a
+    time, and counts places of a window in a byte."""
+    w = image.window
+    axes = zip(w.kernel, w.dilation, w.begins, w.ends, w.stride, strict=True)
+    corners: list[tuple[int, int, int]] = []
+    for kernel, dilation, begin, end, stride in axes:
+        if not isinstance(kernel, int) or kernel * dilation + begin + end >= 128 or stride > 8:
+            return None
+        corners.append((-begin, end - (kernel - 1) * dilation, stride))
+    whole = isinstance(image.channels, int) and image.channels % DEPTH == 0
+    if not whole or image.groups != 1:
+        return None
+    (low_h, high_h, step_h), (low_w, high_w, step_w) = corners
+    return Window((low_w, low_h), (high_w, high_h), (step_w, step_h))
 
 
 CONV_PRODUCT = "conv product"
@@ -127,12 +149,16 @@ def _needs(tile: Tile) -> Needs:
     dtype = w.element.dtype
     scratch = [*parts]
     wide = _channels(tile)
+    run = run_of(image, dtype, w.constant)
+    if run:
+        size = image.batch * product(bordered_size(image, run)) * FEW
+        scratch.append(Scratch("image", size * dtype.itemsize, dtype))
+        return (Form(view(w).buffer, RUNS, dtype, (run, *w.shape), True),), tuple(scratch)
     if _is_padded(image, dtype):
         size = image.batch * product(image.size) * wide
         scratch.append(Scratch("image", size * dtype.itemsize, dtype))
     if w.constant:
-        kind = TAP_PANELS if in_panels(tile.variant) else TAPS
-        return (Form(view(w).buffer, kind, dtype, (wide, *w.shape), True),), tuple(scratch)
+        return (Form(view(w).buffer, TAPS, dtype, (wide, *w.shape), True),), tuple(scratch)
     size = w.shape[0] * wide * product(w.shape[2:])
     return (), (*scratch, Scratch("taps", size * dtype.itemsize, dtype))
 
@@ -151,6 +177,10 @@ def _conv(out: CudaText, tile: Tile) -> None:
     image, channels, filters = _group(tile)
     dtype = x.element.dtype
     source = view(x).buffer
+    run = run_of(image, dtype, w.constant)
+    if run:
+        conv_in_runs(out, tile, image, run)
+        return
     if _is_padded(image, dtype):
         source = _padded_image(out, tile, image)
         channels = _channels(tile)
@@ -167,14 +197,34 @@ def _conv(out: CudaText, tile: Tile) -> None:
         f"gh::Matrix<{C_TYPE[dtype]}, false, {_flag(whole_chunks)}>"
         f"{{{begin}, {size_text(depth)}, 1, {extents}}}"
     )
-    right = weights if in_panels(tile.variant) else right
     pixels, _ = image.variables.values()
+    maps: tuple[TensorMap, ...] = ()
+    if is_fetched(tile.variant):
+        gemm = variant_named(tile.variant).tile
+        left, first = _fetched_image(source, image, dtype, gemm)
+        right, maps = "map1", (first, rows_map(weights, filters, depth, gemm.n))
     sizes = ", ".join(f"(int){size_text(d)}" for d in (pixels, filters, depth))
     names, known = ("pixel", "oc"), ""
     if image.groups != 1:
         names, known = ("pixel", "n_"), f"const int oc = n_ + blockIdx.z * {size_text(filters)};"
-    call = Product(tile, sizes, left, right, names, pixels, filters, known)
+    call = Product(tile, sizes, left, right, names, pixels, filters, known, maps)
     call.render(out, image.groups, [])
+
+
+def _fetched_image(
+    source: str, image: Image, dtype: DType, gemm: GemmTile
+) -> tuple[str, TensorMap]:
+    """The loader of an image's windows, and its map; windows of one pixel are rows of a matrix."""
+    height, width = image.size
+    if image.is_pointwise:
+        rows = image.batch * height * width
+        return mapped_rows(dtype), rows_map(source, rows, image.channels, gemm.m)
+    sizes = (image.channels, width, height, image.batch)
+    row = image.channels * 2
+    steps = (row, width * row, height * width * row)
+    shape = _shape_text(image, image.channels)
+    text = f"gh::MappedPixels<{C_TYPE[dtype]}>{{map0, {shape}}}"
+    return text, TensorMap(source, sizes, steps, gemm.m, _fetched_window(image))
 
 
 def _turned(out: CudaText, tile: Tile) -> str:
@@ -184,8 +234,7 @@ def _turned(out: CudaText, tile: Tile) -> str:
     total = w.shape[0] * wide * taps
     name = out.scratch(tile, "taps")
     with out.function(((total + 255) // 256, 1, 1), 256):
-        out.add("const int64_t e_ = (int64_t)blockIdx.x * 256 + threadIdx.x;")
-        out.add(f"if (e_ >= {size_text(total)}) return;")
+        thread_each(out, total)
         out.add(f"const int64_t c = e_ % {size_text(wide)}, rest = e_ / {size_text(wide)};")
         out.add(f"const int64_t tap = rest % {size_text(taps)}, o = rest / {size_text(taps)};")
         place = f"(o * {size_text(w.shape[1])} + c) * {size_text(taps)} + tap"
@@ -201,8 +250,7 @@ def _padded_image(out: CudaText, tile: Tile, image: Image) -> str:
     name, load = out.scratch(tile, "image"), view(x)
     ctype = C_TYPE[load.dtype]
     with out.function(((pixels + 255) // 256, 1, 1), 256):
-        out.add("const int64_t e_ = (int64_t)blockIdx.x * 256 + threadIdx.x;")
-        out.add(f"if (e_ >= {size_text(pixels)}) return;")
+        thread_each(out, pixels)
         batch, channel, *spatial = x.loops
         out.add("int64_t rest_ = e_;")
         for loop in reversed(spatial):

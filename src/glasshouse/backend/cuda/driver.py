@@ -58,7 +58,11 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuGraphExecKernelNodeSetParams_v2": (_ADDRESS, _ADDRESS, _ADDRESS),
     "cuGraphExecDestroy": (_ADDRESS,),
     "cuGraphLaunch": (_ADDRESS, _ADDRESS),
-}
+    "cuTensorMapEncodeTiled": (_ADDRESS, _INT, _UINT, _ADDRESS, *[_ADDRESS] * 4, *[_INT] * 4),
+    "cuTensorMapEncodeIm2col": (
+        _ADDRESS, _INT, _UINT, _ADDRESS, *[_ADDRESS] * 4, _UINT, _UINT, _ADDRESS, *[_INT] * 4,
+    ),
+}  # fmt: skip
 
 
 class KernelNode(ctypes.Structure):

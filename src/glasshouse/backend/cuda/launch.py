@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from glasshouse.backend.cuda.sizes import dim_json
 from glasshouse.ir.dim import Dim
 from glasshouse.lower.kernel.statement import Ops
 
@@ -18,6 +21,16 @@ class Launch:
     shared: int = 0  # bytes of shared memory that a block asks for
     counters: Dim = 0  # of blocks that wait for each other; 0 between launches
     cluster: tuple[int, int] = (1, 1)  # blocks of a cluster, as the function's text says it
+    maps: tuple[Mapping[str, Any], ...] = ()  # its last parameters (`tensor_map.map_json`)
+
+
+def launch_json(launch: Launch) -> dict[str, Any]:
+    """A launch as the plan has it."""
+    return {
+        "function": launch.function, "grid": [dim_json(d) for d in launch.grid],
+        "threads": launch.threads, "shared": launch.shared,
+        "counters": dim_json(launch.counters), "maps": list(launch.maps),
+    }  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, neighbours
+from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, neighbours, thread_each
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cxx.windows import row, three, windows_text
 from glasshouse.backend.cxx.words import COMPUTE_TYPE, size_text
@@ -62,11 +62,6 @@ def _kind(tile: Tile) -> str:
     return "gh::PoolMean" if "avg" in tile.op else "gh::PoolMax"
 
 
-def _threads(out: CudaText, total: Dim) -> None:
-    out.add("const int64_t e_ = (int64_t)blockIdx.x * 256 + threadIdx.x;")
-    out.add(f"if (e_ >= {size_text(total)}) return;")
-
-
 def _pool(out: CudaText, tile: Tile) -> None:
     (x,) = tile.operands
     planes, spans = _described(tile, x.shape, tile.shape)
@@ -90,7 +85,7 @@ def _places(out: CudaText, tile: Tile) -> None:
     planes, spans = _described(tile, x.shape, tile.shape)
     cells, total = product(tile.shape[2:]), product(tile.shape)
     with out.function(((total + 255) // 256, 1, 1), 256):
-        _threads(out, total)
+        thread_each(out, total)
         image = f"{view(x).buffer} + e_ / {size_text(cells)} * {size_text(product(x.shape[2:]))}"
         out.add("int64_t place_ = -1;")
         given = f"{planes}, {spans}, {image}, 1, e_ % {size_text(cells)}, &place_"
@@ -111,7 +106,7 @@ def _line(out: CudaText, tile: Tile) -> None:
     outer, n, inner = _lines(x.shape, tile.attr("axis"))
     source, place = view(x).buffer, tile.writes[0][1]
     with out.function(((outer * inner + 255) // 256, 1, 1), 256):
-        _threads(out, outer * inner)
+        thread_each(out, outer * inner)
         line = f"e_, {source}, {size_text(n)}, {size_text(inner)}"
         if tile.op == "cumsum":
             flags = f"{_flag(tile.attr('exclusive'))}, {_flag(tile.attr('reverse'))}"

@@ -15,8 +15,16 @@ from glasshouse.backend.cuda.routine import (
     most,
     neighbours,
 )
+from glasshouse.backend.cuda.tensor_map import TensorMap
 from glasshouse.backend.cuda.text import CudaText
-from glasshouse.backend.cuda.tiles import CLUSTER, PROCESSORS, GemmTile, variant_named, variants
+from glasshouse.backend.cuda.tiles import (
+    MMA,
+    PROCESSORS,
+    TMA,
+    WGMMA,
+    variant_named,
+    variants,
+)
 from glasshouse.backend.cxx.words import C_TYPE, index_text, size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, dim_min, product
@@ -38,10 +46,11 @@ HALVES = (float16, bfloat16)
 SIMT, GEMV = "simt64x64", "gemv"
 TURNED = "turned"
 """The form of constant weights [depth, columns] in which their depth lies together."""
-PANELS = "panels"
-"""Their form for `gemm_cluster.cuh`: [depth / 64, columns, 64], swizzled for tensor cores."""
 MOST_ROWS = 8
 """Rows up to which each weight is read once by a warp, without tensor cores."""
+JOINED = 4
+"""Results that a thread hands over together where blocks add each other's sums: 16 bytes of them,
+so that a warp reads one run of a neighbour's shared memory."""
 MOST_BATCH = 65535
 """Blocks along the third axis of a grid."""
 
@@ -79,8 +88,8 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     names: tuple[str, ...] = (SIMT,)
     if dtype in HALVES:
         lying = node.attrs["transpose_y"] or (together and operands[1].constant)
-        constant = together and operands[1].constant
-        names = _variants(_matrices(operands, sizes, together, lying), sizes, hopper, constant)
+        matrices = _matrices(operands, sizes, together, lying)
+        names = _variants(matrices, sizes, hopper, together)
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
     problem = (
         Problem("matmul", dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
@@ -99,18 +108,17 @@ def _aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list
 
 
 def _variants(
-    operands: tuple[_Matrix, _Matrix], sizes: _Sizes, hopper: bool, constant: bool
+    operands: tuple[_Matrix, _Matrix], sizes: _Sizes, hopper: bool, together: bool
 ) -> tuple[str, ...]:
     """Names of the variants that suit, the one that is likely best first."""
     left, right = operands
     m, n, k = sizes.loops
     along = not left.across and not right.across
-    found = variants(
-        *typical(m.extent, n.extent, k.extent, sizes.batch), hopper and along, constant
-    )
+    rows = together and along and left.whole and right.whole
+    kinds = (MMA,) if not (hopper and along) else (TMA,) if rows else (WGMMA, MMA)
+    found = variants(*typical(m.extent, n.extent, k.extent, sizes.batch), kinds)
     names = tuple(v.name for v in found)
-    few = sizes.batch == 1 and isinstance(m.extent, int) and m.extent <= MOST_ROWS
-    if few and along and left.whole and right.whole:
+    if rows and isinstance(m.extent, int) and m.extent <= MOST_ROWS:
         return (GEMV, *names[:2])
     return names
 
@@ -200,9 +208,9 @@ def gemm_needs(variant: str, m: Dim, n: Dim, batch: Dim) -> Needs:
     return (), (Scratch("parts", tiles * (chosen.splits * tile.m * tile.n * 4), float32),)
 
 
-def in_panels(variant: str) -> bool:
-    """Whether a variant reads weights as panels."""
-    return variant.startswith(CLUSTER)
+def is_fetched(variant: str) -> bool:
+    """Whether the copy engine brings both operands of a variant."""
+    return variant.startswith(TMA)
 
 
 def _turns(tile: Tile) -> bool:
@@ -216,10 +224,6 @@ def _needs(tile: Tile) -> Needs:
     sizes = _sizes_of(tile)
     m, n, k = sizes.loops
     _, scratch = gemm_needs(tile.variant, m.extent, n.extent, sizes.batch)
-    if in_panels(tile.variant):
-        right = view(tile.operands[1])
-        attrs = (k.extent, n.extent, int(tile.attr("transpose_y")))
-        return (Form(right.buffer, PANELS, right.dtype, attrs, True),), scratch
     if not _turns(tile):
         return (), scratch
     right = view(tile.operands[1])
@@ -234,11 +238,26 @@ def _gemm(out: CudaText, tile: Tile) -> None:
     left, right = _matrices(tile.operands, sizes, together, turned)
     if tile.forms:
         right = replace(right, buffer=out.form(tile.forms[0]))
-    weights = right.buffer if in_panels(tile.variant) else right.text()
     lines = [] if together else ["const int b = blockIdx.z;", *_batch_lines(tile.shape[:-2])]
     extents = ", ".join(f"(int){size_text(x.extent)}" for x in (m, n, k))
-    call = Product(tile, extents, left.text(), weights, ("m", "n"), m.extent, n.extent)
+    operands = left.text(), right.text()
+    maps: tuple[TensorMap, ...] = ()
+    if is_fetched(tile.variant):
+        gemm = variant_named(tile.variant).tile
+        operands = mapped_rows(left.dtype), "map1"
+        first = rows_map(left.buffer, m.extent, k.extent, gemm.m)
+        maps = first, rows_map(right.buffer, n.extent, k.extent, gemm.n)
+    call = Product(tile, extents, *operands, ("m", "n"), m.extent, n.extent, maps=maps)
     call.render(out, sizes.batch, lines)
+
+
+def mapped_rows(dtype: DType) -> str:
+    return f"gh::MappedRows<{C_TYPE[dtype]}>{{map0}}"
+
+
+def rows_map(buffer: str, rows: Dim, depth: Dim, together: int) -> TensorMap:
+    """Of a matrix [rows, depth] that lies whole, so many rows at a time."""
+    return TensorMap(buffer, (depth, rows), (depth * 2,), together)
 
 
 @dataclass(frozen=True)
@@ -253,6 +272,7 @@ class Product:
     m: Dim
     n: Dim
     known: str = ""
+    maps: tuple[TensorMap, ...] = ()
 
     def render(self, out: CudaText, batch: Dim, lines: list[str]) -> None:
         """The function that computes it; `lines` stand first in its body."""
@@ -275,36 +295,29 @@ class Product:
             gemm = chosen.tile
             grid = (self.m + (gemm.m - 1)) // gemm.m * ((self.n + (gemm.n - 1)) // gemm.n)
             threads, shared, splits = gemm.threads, gemm.shared, chosen.splits
-            beside = gemm.beside if gemm.beside > 1 or gemm.kind == CLUSTER else 0
-            call = f"{gemm.function}<{gemm.text}, {count}>(ctx, {self.sizes}"
-            if gemm.kind == CLUSTER:
-                grid, cluster = self._staying(gemm), (gemm.blocks, 1)
-                last = f", {panel_columns(self.n)}"
+            beside = gemm.beside if gemm.beside > 1 or gemm.kind == TMA else 0
+            if chosen.joined:
+                cluster, count = (1, splits), min(count, JOINED)
+            if gemm.kind == TMA:
+                grid = dim_min(grid, PROCESSORS * gemm.beside) if splits == 1 else grid
+                last = f", {splits}"
             elif chosen.joined:
-                cluster, last = (1, splits), f", {splits}, nullptr"
+                last = f", {splits}, nullptr"
             elif splits > 1:
                 counters = grid * batch
                 last = f", {splits}, {out.scratch(tile)}"
             else:
                 last = ", 1, nullptr"
-        with out.function((grid, splits, batch), threads, shared, counters, beside, cluster):
+            call = f"{gemm.function}<{gemm.text}, {count}>(ctx, {self.sizes}"
+        with out.function(
+            (grid, splits, batch), threads, shared, counters, beside, cluster, self.maps
+        ):
             for line in lines:
                 out.add(line)
             out.add(f"const auto left_ = {self.left};", tile.ops)
-            out.add(f"const auto right_ = {self.right};", tile.ops)
+            out.add(f"const auto& right_ = {self.right};", tile.ops)
             given = f"{call}, left_, right_{last}"
             hand_over(out, tile, given, count, self.parameters, self.known)
-
-    def _staying(self, gemm: GemmTile) -> Dim:
-        """Blocks of clusters that go on with the next tile: as many as the chip holds at once."""
-        rows = ((self.m + (gemm.m - 1)) // gemm.m + (gemm.blocks - 1)) // gemm.blocks
-        clusters = rows * ((self.n + (gemm.n - 1)) // gemm.n)
-        return dim_min(clusters, PROCESSORS * gemm.beside // gemm.blocks) * gemm.blocks
-
-
-def panel_columns(columns: Dim) -> Dim:
-    """Columns of weights in panels: eight rows of a panel are swizzled together."""
-    return (columns + 7) // 8 * 8
 
 
 def _batch_lines(batch: tuple[Dim, ...]) -> list[str]:

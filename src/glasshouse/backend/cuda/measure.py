@@ -23,11 +23,12 @@ from glasshouse.backend.cuda.build import cubin_of
 from glasshouse.backend.cuda.conv import CONV_PRODUCT
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.driver import Owned
-from glasshouse.backend.cuda.executable import function_of
 from glasshouse.backend.cuda.forms import prepared
 from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
 from glasshouse.backend.cuda.launch import CudaKernel
+from glasshouse.backend.cuda.loaded import function_of, parameters_at
 from glasshouse.backend.cuda.render import render
+from glasshouse.backend.cuda.tensor_map import encoded
 from glasshouse.errors import ExecutionError
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import evaluate
@@ -217,27 +218,26 @@ class _Probe:
             counters = room.of(4 * number)
             device.clear(counters, 4 * number)
             nodes.append((launch, function, counters))
-        order: list[LaunchNode] = []
-        starts: list[tuple[int, int]] = []
+        order: list[tuple[LaunchNode, int]] = []  # with its number of maps
         for copy in range(copies):
+            given = [work, *(p + copy * each for p, each in pointers)]
             for launch, function, counters in nodes:
                 begin = len(cells)
-                cells += [flag, counters, 0, work, *(p + copy * each for p, each in pointers)]
-                starts.append((begin, len(cells)))
+                cells += [flag, counters, 0, *given]
+                for described in launch.maps:
+                    cells += encoded(cuda, described, given[described["argument"]], {}).tolist()
                 grid = tuple(evaluate(d, {}) for d in launch.grid)
-                order.append(
-                    LaunchNode(0, function, grid, launch.threads, launch.shared, 0, starts[-1])  # type: ignore[arg-type]  # three
-                )
+                where = (begin, len(cells))
+                node = LaunchNode(0, function, grid, launch.threads, launch.shared, 0, where)  # type: ignore[arg-type]  # three
+                order.append((node, len(launch.maps)))
         self._cells = np.array(cells, np.uint64)
         base = self._cells.ctypes.data
         self._held: list[Any] = []
         ready: list[LaunchNode] = []
-        for node in order:
-            begin, end = node.cells
-            addresses = [base + 8 * begin, *(base + 8 * i for i in range(begin + 3, end))]
-            held = (ctypes.c_void_p * len(addresses))(*addresses)
+        for node, maps in order:
+            held = parameters_at(base, *node.cells, maps)
             self._held.append(held)
-            ready.append(_with_parameters(node, ctypes.addressof(held)))
+            ready.append(replace(node, parameters=ctypes.addressof(held)))
         self._graph = StepGraph(cuda, ready, self._cells)
         for free, handle in self._graph.handles():
             owned.take(free, handle)
@@ -259,10 +259,6 @@ class _Probe:
             for _ in range(_REPLAYS):
                 self._graph.launch(self._device.stream)
         return taken() / (_REPLAYS * self.copies)
-
-
-def _with_parameters(node: LaunchNode, parameters: int) -> LaunchNode:
-    return replace(node, parameters=parameters)
 
 
 def _packed(packed: Packed) -> Array:

@@ -3,8 +3,7 @@
 What a GPU runs is read from here alone, by Python and by C programs: `{"arch", "symbols",
 "kernels": {name: {"symbols", "launches"}}, "steps": [[number, kernel, places]], "forms"}`. A place
 is ["table", i], ["arena", offset], or ["unread", 0] for a constant that is read in another form
-alone; a size is a number, or a sum [[factor, [atom, ...]], ...] of
-products whose atoms are symbols or [kind, left, right].
+alone; sizes are as `sizes.py` has them.
 """
 
 from __future__ import annotations
@@ -13,48 +12,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from glasshouse.backend.cuda.launch import CudaKernel
-from glasshouse.ir.dim import Dim, Function
+from glasshouse.backend.cuda.launch import CudaKernel, launch_json
 from glasshouse.ir.graph import Value
 from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Packed, Program
-
-
-def dim_json(dim: Dim) -> Any:
-    """A size as plain lists and numbers."""
-    if isinstance(dim, int):
-        return dim
-    return [
-        [
-            factor,
-            [
-                [a.kind, dim_json(a.left), dim_json(a.right)] if isinstance(a, Function) else a.name
-                for a in monomial
-            ],
-        ]
-        for monomial, factor in dim.terms
-    ]
-
-
-def dim_value(given: Any, sizes: Mapping[str, int]) -> int:
-    """The number that a size is, for known symbols."""
-    if isinstance(given, int):
-        return given
-    total = 0
-    for factor, atoms in given:
-        for atom in atoms:
-            factor *= sizes[atom] if isinstance(atom, str) else _function(atom, sizes)
-        total += factor
-    return total
-
-
-def _function(atom: list[Any], sizes: Mapping[str, int]) -> int:
-    left, right = dim_value(atom[1], sizes), dim_value(atom[2], sizes)
-    if atom[0] == "//":
-        return left // right
-    if atom[0] == "%":
-        return left % right
-    return min(left, right) if atom[0] == "min" else max(left, right)
 
 
 def program_text(program: Program, kernels: Mapping[str, CudaKernel], arch: str) -> str:
@@ -63,13 +24,7 @@ def program_text(program: Program, kernels: Mapping[str, CudaKernel], arch: str)
     described = {
         name: {
             "symbols": list(kernel.symbols),
-            "launches": [
-                {
-                    "function": x.function, "grid": [dim_json(d) for d in x.grid],
-                    "threads": x.threads, "shared": x.shared, "counters": dim_json(x.counters),
-                }
-                for x in kernel.launches
-            ],
+            "launches": [launch_json(x) for x in kernel.launches],
         }
         for name, kernel in kernels.items()
     }  # fmt: skip

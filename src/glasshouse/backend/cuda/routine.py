@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from glasshouse.backend.cuda.elements import most_neighbours, put_body
 from glasshouse.backend.cuda.text import CudaText
+from glasshouse.backend.cxx.words import size_text
 from glasshouse.ir.dim import Dim, bounds
 from glasshouse.lower.kernel.index import Index, Loop
 from glasshouse.lower.kernel.statement import Tile
@@ -42,6 +43,12 @@ def hand_over(
             out, tile.epilogue, tile.variables[-1], count, "int",
             given=lambda: out.add(f"const auto {tile.result} = sums_[{at}];", tile.ops),
         )  # fmt: skip
+
+
+def thread_each(out: CudaText, total: Dim) -> None:
+    """A thread for each of some things, number `e_`, in blocks of 256."""
+    out.add("const int64_t e_ = (int64_t)blockIdx.x * 256 + threadIdx.x;")
+    out.add(f"if (e_ >= {size_text(total)}) return;")
 
 
 def lies_whole(index: Index, along: Loop) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
 from glasshouse.backend.cuda.launch import Launch
+from glasshouse.backend.cuda.tensor_map import TensorMap, map_json
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.ir.dim import Dim, bounds
@@ -35,11 +36,18 @@ class CudaText(KernelText):
 
     def _signature(self) -> str:
         kernel = self.kernel
-        out = ["gh::Context ctx", "char* work"]
-        out += [f"const {C_TYPE[b.dtype]}* {b.name}" for b in kernel.with_role(OPERAND)]
+        out = [f"const {C_TYPE[b.dtype]}* {b.name}" for b in kernel.with_role(OPERAND)]
         out += [f"const {C_TYPE[f.dtype]}* packed{i}" for i, f in enumerate(kernel.forms)]
         out += [f"{C_TYPE[b.dtype]}* {b.name}" for b in kernel.with_role(OUTPUT)]
-        return ", ".join([*out, *(f"int64_t {symbol_name(name)}" for name in self.symbols)])
+        self._arguments = [text.rsplit(" ", 1)[-1] for text in out]
+        out += [f"int64_t {symbol_name(name)}" for name in self.symbols]
+        return ", ".join(["gh::Context ctx", "char* work", *out])
+
+    def _lies(self, buffer: str) -> tuple[int, Dim]:
+        """The argument behind which a buffer lies, 0 for the workspace, and how far."""
+        if buffer in self._arguments:
+            return 1 + self._arguments.index(buffer), 0
+        return 0, next(offset for piece, _, offset in self._places if piece == buffer)
 
     @contextmanager
     def function(
@@ -50,16 +58,19 @@ class CudaText(KernelText):
         counters: Dim = 0,
         beside: int = 0,
         cluster: tuple[int, int] = (1, 1),
+        maps: Sequence[TensorMap] = (),
     ) -> Iterator[None]:
         """One function; what stands between is its body. `beside`: blocks that a multiprocessor
         holds at least, which bounds the registers of a thread; `cluster`: neighbours along both
-        axes of the grid that reach each other's shared memory."""
+        axes of the grid that reach each other's shared memory; `maps` are `map0`, `map1` in it."""
         name = f"{self._word}_{len(self.launches)}"
-        self.launches.append(Launch(name, grid, threads, shared, counters, cluster))
+        known = tuple(map_json(x, *self._lies(x.buffer)) for x in maps)
+        self.launches.append(Launch(name, grid, threads, shared, counters, cluster, known))
         most = f"{threads}, {beside}" if beside else str(threads)
         near = f" __cluster_dims__({cluster[0]}, {cluster[1]}, 1)" if cluster != (1, 1) else ""
         self.add(f'extern "C" __global__ void{near} __launch_bounds__({most})')
-        with self.block(f"{name}({self._parameters}) {{", "}"):
+        given = [f"const __grid_constant__ gh::TensorMap map{i}" for i in range(len(maps))]
+        with self.block(f"{name}({', '.join([self._parameters, *given])}) {{", "}"):
             for piece, dtype, offset in self._places:
                 ctype = "char" if dtype is None else C_TYPE[dtype]
                 self.add(f"{ctype}* {piece} = ({ctype}*)(work + {size_text(offset)});")

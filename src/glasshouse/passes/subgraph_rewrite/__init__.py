@@ -11,6 +11,7 @@ from glasshouse.ir.graph import Graph
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.lower.target import Target
 from glasshouse.passes.base import Pass, register_pass
+from glasshouse.passes.subgraph_rewrite.choose_rows import choose_rows
 from glasshouse.passes.subgraph_rewrite.duplicates import merge_duplicates, remove_dead
 from glasshouse.passes.subgraph_rewrite.engine import apply_rules
 from glasshouse.passes.subgraph_rewrite.merge_siblings import merge_siblings
@@ -37,6 +38,7 @@ class SubgraphRewrite(Pass):
         rules = [r for r in RULES.values() if r.name not in self.skip]
         # What could be folded before is FoldConstant's; rules fold what they bring together.
         given = {n.id: n.inputs for n in graph.nodes}
+        choose_rows(graph, rw, self.target)
         for _ in range(self.max_rounds):
             before = rw.steps
             remove_dead(graph, rw)

@@ -164,3 +164,28 @@ def test_a_bound_function_keeps_the_memory_that_it_runs_in(cuda: FakeCuda) -> No
     del again
     gc.collect()
     assert cuda.taken < taken
+
+
+class Cached(torch.nn.Module):
+    """A cache of eight rows: one is written, then all are summed by a look-up that may fail."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("rows", torch.zeros(8, 4))
+
+    def forward(self, place: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        self.rows.index_copy_(0, place, x)
+        return self.rows.cumsum(0)[place] + self.rows.sum()
+
+
+def test_a_bound_function_changes_variables_as_calls_do(cuda: FakeCuda) -> None:
+    model, place, x = Cached(), torch.tensor([2]), torch.ones(1, 4)
+    module = gh.compile(model, place, x, target="cuda", progress=False)
+    twin, out = Cached(), torch.zeros(1, 4)
+    again = module.bound([place, x], [out])
+    for row in (2, 5, 3):
+        place.fill_(row)
+        x.fill_(float(row))
+        again()
+        torch.testing.assert_close(out, twin(place, x))
+    torch.testing.assert_close(torch.from_numpy(module.held()["rows"]), twin.rows)

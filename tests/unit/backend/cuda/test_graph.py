@@ -16,13 +16,14 @@ import glasshouse as gh
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.driver import Driver, KernelNode
 from glasshouse.backend.cuda.executable import CudaExecutable
-from glasshouse.backend.cuda.plan import dim_json, dim_value, program_text
+from glasshouse.backend.cuda.plan import program_text
 from glasshouse.backend.cuda.render import render
+from glasshouse.backend.cuda.sizes import dim_json, dim_value
 from glasshouse.backend.cuda.target import cuda_target
 from glasshouse.errors import ExecutionError, TypeMismatch, Unsupported
 from glasshouse.ir import Graph, GraphBuilder
 from glasshouse.ir.dim import dim_max, symbol
-from glasshouse.ir.dtype import float32
+from glasshouse.ir.dtype import float16, float32
 from glasshouse.lower.program import Program
 from glasshouse.passes import PassContext
 from glasshouse.passes.pipeline import optimize_program
@@ -152,12 +153,34 @@ def test_a_pointer_that_changes_sets_the_nodes_that_hold_it(tmp_path: Path) -> N
     frame = run.frame(table.buffer_info()[0], 0x9000, ctypes.addressof(sizes), len(program.steps))
     run.call(frame)
     run.call(frame)
-    assert not fake.named("cuGraphExecKernelNodeSetParams_v2"), "nothing has changed"
-    table[2] = 0x40
+    assert len(fake.named("cuGraphCreate")) == 1, "nothing has changed"
+    for table[2] in (0x40, 0x30, 0x40):
+        run.call(frame)
+    assert len(fake.named("cuGraphCreate")) == 2, "two sets of pointers take turns"
+    assert not fake.named("cuGraphExecKernelNodeSetParams_v2")
+    table[2] = 0x50
     run.call(frame)
     assert len(fake.named("cuGraphExecKernelNodeSetParams_v2")) == 1
-    assert len(fake.named("cuGraphCreate")) == 1
-    assert len(fake.named("cuGraphLaunch")) == 3
+    assert len(fake.named("cuGraphCreate")) == 2
+    assert len(fake.named("cuGraphLaunch")) == 6
+
+
+def test_maps_are_encoded_anew_for_another_pointer_alone(tmp_path: Path) -> None:
+    builder = GraphBuilder()
+    x, w = builder.input(float16, (256, 64)), builder.input(float16, (128, 64))
+    fake = FakeDriver()
+    program, path = built(builder.finish(x.apply("matmul", w, transpose_y=True)), tmp_path)
+    run = executable_of(path, fake, program)
+    table = array("Q", [0x100, 0x200, 0x300])
+    sizes = (ctypes.c_int64 * 1)()
+    frame = run.frame(table.buffer_info()[0], 0x9000, ctypes.addressof(sizes), len(program.steps))
+    run.call(frame)
+    assert len(fake.named("cuTensorMapEncodeTiled")) == 2
+    run.call(frame)
+    assert len(fake.named("cuTensorMapEncodeTiled")) == 2
+    table[0] = 0x400
+    run.call(frame)
+    assert len(fake.named("cuTensorMapEncodeTiled")) == 3
 
 
 def test_another_size_is_another_graph(tmp_path: Path) -> None:

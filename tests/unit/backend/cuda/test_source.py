@@ -60,5 +60,5 @@ def test_lines_know_their_ops() -> None:
     found = {line.strip(): at for line, at in ops.items()}
     assert next(at for line, at in found.items() if "gh::gelu(" in line) == (2,)
     assert next(at for line, at in found.items() if "gh::add(" in line) == (1,)
-    assert next(at for line, at in found.items() if line.startswith("const auto right_")) == (0,)
+    assert next(at for line, at in found.items() if line.startswith("const auto& right_")) == (0,)
     assert next(at for line, at in found.items() if "gh::gemm_" in line) == (0, 1, 2)

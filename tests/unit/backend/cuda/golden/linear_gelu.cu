@@ -2,12 +2,12 @@
 #define GH_HALF_RESULTS 1
 #include "glasshouse/kernels.cuh"
 
-extern "C" __global__ void __launch_bounds__(128)
-matmul_add_gelu_0(gh::Context ctx, char* work, const gh::f16* x0, const gh::f16* x1, const gh::f16* x2, gh::f16* y0) {
+extern "C" __global__ void __launch_bounds__(160, 2)
+matmul_add_gelu_0(gh::Context ctx, char* work, const gh::f16* x0, const gh::f16* x1, const gh::f16* x2, gh::f16* y0, const __grid_constant__ gh::TensorMap map0, const __grid_constant__ gh::TensorMap map1) {
   gh::wait_for_earlier();
-  const auto left_ = gh::Matrix<gh::f16, false, true>{x0 + 0, 256, 1, (int)512, (int)256};
-  const auto right_ = gh::Matrix<gh::f16, false, true>{x1 + 0, 256, 1, (int)1024, (int)256};
-  gh::gemm_wgmma<gh::Groups<64, 64, 6>, 8>(ctx, (int)512, (int)1024, (int)256, left_, right_, 1, nullptr, [=](int m, int n, const auto& sums_) {
+  const auto left_ = gh::MappedRows<gh::f16>{map0};
+  const auto& right_ = map1;
+  gh::gemm_tma<gh::Fetched<64, 64, 6, 2>, 8>(ctx, (int)512, (int)1024, (int)256, left_, right_, 1, [=](int m, int n, const auto& sums_) {
     const auto t1_v = gh::load_vec<8>(x2 + n);
     gh::Vec<gh::f16, 8> out0v;
     const int nfirst_ = n;

@@ -198,8 +198,20 @@ GH_FN void attention_mma(const AttentionShape &s, Strided<T> q, Strided<T> k, St
   }
 }
 
+// The dims of one lane; WHOLE: they are 16 bytes.
+template <int PER, bool WHOLE, class T> GH_FN void load_dims(Wide<T> (&to)[PER], const T *from, int lane, int dim) {
+  if constexpr (WHOLE) {
+    const Vec<T, PER> all = load_vec<PER>(from + lane * PER);
+#pragma unroll
+    for (int e = 0; e < PER; ++e) to[e] = to_scalar(all[e]);
+  } else {
+#pragma unroll
+    for (int e = 0; e < PER; ++e) to[e] = lane * PER + e < dim ? Wide<T>(to_scalar(from[lane * PER + e])) : Wide<T>(0);
+  }
+}
+
 // PER: dims of one lane, eight lanes a key; WARPS * 4 keys at a time.
-template <int PER, int WARPS, class T, class Mask, class Out>
+template <int PER, int WARPS, bool WHOLE, class T, class Mask, class Out>
 GH_FN void attention_rows(const AttentionShape &s, Strided<T> q, Strided<T> k, Strided<T> v, Mask &&mask, Out &&out) {
   typedef Wide<T> W;
   constexpr int GROUPS = WARPS * 4;
@@ -210,16 +222,16 @@ GH_FN void attention_rows(const AttentionShape &s, Strided<T> q, Strided<T> k, S
   const T *query = q.at(b, h) + i * q.row, *keys = k.at(b, kh), *values = v.at(b, kh);
   const W low = -W(__builtin_inff());
   W own[PER], sums[PER] = {}, top = low, total = 0;
-#pragma unroll
-  for (int e = 0; e < PER; ++e) own[e] = lane * PER + e < s.dim ? W(to_scalar(query[lane * PER + e])) : W(0);
+  load_dims<PER, WHOLE>(own, query, lane, s.dim);
   const int seen = s.causal && i + 1 < s.keys ? i + 1 : s.keys;
   const int rounds = (seen + GROUPS - 1) / GROUPS;
   for (int round = 0; round < rounds; ++round) {
     const int j = round * GROUPS + group, key = j < seen ? j : 0;
-    W x = 0;
+    W x = 0, other[PER], value[PER];
+    load_dims<PER, WHOLE>(other, keys + key * k.row, lane, s.dim);
+    load_dims<PER, WHOLE>(value, values + key * v.row, lane, s.value_dim);
 #pragma unroll
-    for (int e = 0; e < PER; ++e)
-      if (lane * PER + e < s.dim) x += own[e] * W(to_scalar(keys[key * k.row + lane * PER + e]));
+    for (int e = 0; e < PER; ++e) x += own[e] * other[e];
     x += shuffle_xor(x, 1);
     x += shuffle_xor(x, 2);
     x += shuffle_xor(x, 4);
@@ -229,8 +241,7 @@ GH_FN void attention_rows(const AttentionShape &s, Strided<T> q, Strided<T> k, S
     const W scaled = exp(top - base), weight = exp(x - base);
     top = now, total = total * scaled + weight;
 #pragma unroll
-    for (int e = 0; e < PER; ++e)
-      sums[e] = sums[e] * scaled + (lane * PER + e < s.value_dim ? weight * W(to_scalar(values[key * v.row + lane * PER + e])) : W(0));
+    for (int e = 0; e < PER; ++e) sums[e] = sums[e] * scaled + weight * value[e];
   }
   W *mine = parts + group * (8 * PER + 2);
 #pragma unroll

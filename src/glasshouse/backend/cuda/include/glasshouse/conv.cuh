@@ -3,6 +3,8 @@
 // Contract
 // - Row m of `Image` is the pixel (n, oh, ow) of the result, column k the tap (kh, kw) and channel, channels fastest; what lies in
 //   the padding is 0. `WHOLE`: channels of a group come in eights, aligned to 16 bytes.
+// - `Runs<T, RUN>`: the same of an image with four channels and its padding in memory, whose windows have an even stride: a row of a window
+//   is RUN elements one after the other.
 // - `ConvShape`: x [batch, height, width, channels], a result of [batch, out_height, out_width, ...]; `group` the channels of one.
 #pragma once
 #include "gemm.cuh"
@@ -36,6 +38,19 @@ template <class T_, bool WHOLE> struct Image {
     const T *found = at(fix(m), k);
     return found ? *found : from_scalar<T>(0.0f);
   }
+};
+
+template <class T_, int RUN> struct Runs {
+  typedef T_ T;
+  static constexpr bool across = false, whole = true;
+  typedef const T *Fixed;
+  const T *p;
+  int rows, out_height, out_width, height, width, stride_height, stride_width, dilation, depth;
+  GH_FN Fixed fix(int m) const {
+    const int pixels = out_height * out_width, n = m / pixels, at = m - n * pixels, oh = at / out_width, ow = at - oh * out_width;
+    return m < rows ? p + (((int64_t)n * height + oh * stride_height) * width + ow * stride_width) * 4 : nullptr;
+  }
+  GH_FN const T *at(Fixed f, int k) const { return f && k < depth ? f + k / RUN * dilation * width * 4 + k % RUN : nullptr; }
 };
 
 // Result e of a depthwise convolution, channels fastest; weights are [channels, taps].

@@ -17,6 +17,7 @@
 #define __device__
 #define __forceinline__ inline
 #define __launch_bounds__(...)
+#define __grid_constant__
 #define __cluster_dims__(...)
 #define __shared__ static
 #define GH_SHARED_ROOM(name) char *name = gh_emu::rooms[gh_emu::now->rank]
@@ -169,19 +170,40 @@ inline void arrive(Barrier *b) { --b->missing, b->step(); }
 template <class T> inline T *in_block(T *p, int rank) {
   return (T *)(gh_emu::rooms[rank] + ((const char *)p - gh_emu::rooms[gh_emu::now->rank]));
 }
-inline void arrive_in_block(Barrier *b, int rank) { arrive(in_block(b, rank)); }
-inline void arrive_when_copied(Barrier *b) { arrive(b); }
 inline void expect_bytes(Barrier *b, int count) { b->expected += count, arrive(b); }
 inline void wait_round(Barrier *b, int parity) { while ((int)b->parity == parity) gh_emu::yield(); }
-template <int BLOCKS> inline void copy_to_blocks(void *shared, const void *global, int count, Barrier *b) {
-  for (int rank = 0; rank < BLOCKS; ++rank) {
-    Barrier *there = in_block(b, BLOCKS > 1 ? rank : gh_emu::now->rank);
-    memcpy(in_block((char *)shared, BLOCKS > 1 ? rank : gh_emu::now->rank), global, count);
-    there->expected -= count, there->step();
+// What stands in for an encoded map (`fake_cuda/libcuda.cpp` and `cuda_emulator.py` write it): address; sizes, innermost first; bytes
+// between neighbours of the axes from the second on; box; of an image the lower corner, the upper corner and the strides, width first.
+struct alignas(64) TensorMap {
+  const char *at;
+  int64_t sizes[4], steps[3];
+  int32_t box[2], lower[2], upper[2], strides[2];
+  int64_t unused[4];
+  // A row of the box, from `place` on, or zeros.
+  void row(char *to, int r, const char *place, int inside) const {
+    for (int c = 0; c < 8; ++c) {
+      char *chunk = to + (r * 8 + (c ^ (r & 7))) * 16;
+      for (int e = 0; e < 8; ++e) place && c * 8 + e < inside ? (void)memcpy(chunk + e * 2, place + (c * 8 + e) * 2, 2) : (void)memset(chunk + e * 2, 0, 2);
+    }
   }
+};
+inline void came(Barrier *b, int count) { b->expected -= count, b->step(); }
+inline void fetch_rows(void *to, const TensorMap &map, int k, int row, Barrier *b) {
+  for (int r = 0; r < map.box[1]; ++r)
+    map.row((char *)to, r, row + r < map.sizes[1] ? map.at + (row + r) * map.steps[0] + k * 2 : nullptr, (int)map.sizes[0] - k);
+  came(b, map.box[0] * map.box[1] * 2);
 }
-inline int cluster_rank() { return gh_emu::now->rank; }
+inline void fetch_pixels(void *to, const TensorMap &map, int c, int w, int h, int n, int dw, int dh, Barrier *b) {
+  for (int r = 0; r < map.box[1]; ++r) {
+    const int x = w + dw, y = h + dh;
+    const bool inside = x >= 0 && x < map.sizes[1] && y >= 0 && y < map.sizes[2] && n < map.sizes[3];
+    map.row((char *)to, r, inside ? map.at + x * map.steps[0] + y * map.steps[1] + n * map.steps[2] + c * 2 : nullptr, (int)map.sizes[0] - c);
+    if ((w += map.strides[0]) < map.sizes[1] + map.upper[0]) continue;
+    w = map.lower[0];
+    if ((h += map.strides[1]) < map.sizes[2] + map.upper[1]) continue;
+    h = map.lower[1], ++n;
+  }
+  came(b, map.box[0] * map.box[1] * 2);
+}
 inline void cluster_meets() { gh_emu::wait(gh_emu::cluster, gh_emu::block_size.x * gh_emu::cluster_blocks); }
-template <int COUNT> inline void registers_less() {}
-template <int COUNT> inline void registers_more() {}
 }  // namespace gh

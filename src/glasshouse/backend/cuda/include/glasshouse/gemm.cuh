@@ -84,12 +84,12 @@ template <int SIZE, int BK, int THREADS, class L> struct Copier {
   }
 };
 
-// Which tile a block computes: eight rows of tiles at a time, so that what neighbours read stays in the cache.
+// Tile number `work`: eight rows of tiles at a time, so that what neighbours read stays in the cache.
 struct TilePlace {
   int m, n;
-  GH_FN TilePlace(int tiles_m, int tiles_n) {
-    const int band = 8 * tiles_n, b = blockIdx.x / band, first = b * 8;
-    const int high = tiles_m - first < 8 ? tiles_m - first : 8, inside = blockIdx.x % band;
+  GH_FN TilePlace(int work, int tiles_m, int tiles_n) {
+    const int band = 8 * tiles_n, b = work / band, first = b * 8;
+    const int high = tiles_m - first < 8 ? tiles_m - first : 8, inside = work - b * band;
     m = first + inside % high, n = inside / high;
   }
 };
@@ -173,7 +173,7 @@ GH_FN void gemm_mma(const Context &ctx, int M, int N, int K, const A &a, const B
   GH_SHARED_ROOM(room);
   T *shared = (T *)room;
   const int tiles_n = (N + BN - 1) / BN;
-  const TilePlace tile((M + BM - 1) / BM, tiles_n);
+  const TilePlace tile(blockIdx.x, (M + BM - 1) / BM, tiles_n);
   const int m0 = tile.m * BM, n0 = tile.n * BN;
   const int steps_all = (K + BK - 1) / BK, each = (steps_all + splits - 1) / splits;
   const int first = blockIdx.y * each, last = first + each < steps_all ? first + each : steps_all;
@@ -256,7 +256,7 @@ GH_FN void gemm_wgmma(const Context &ctx, int M, int N, int K, const A &a, const
   constexpr int BM = S::BM, BN = S::BN, BK = S::BK, STAGES = S::STAGES, THREADS = S::THREADS;
   GH_SHARED_ROOM(room);
   T *shared = (T *)room;
-  const TilePlace tile((M + BM - 1) / BM, (N + BN - 1) / BN);
+  const TilePlace tile(blockIdx.x, (M + BM - 1) / BM, (N + BN - 1) / BN);
   const int m0 = tile.m * BM, n0 = tile.n * BN;
   const int steps_all = (K + BK - 1) / BK, each = (steps_all + splits - 1) / splits;
   const int first = blockIdx.y * each, last = first + each < steps_all ? first + each : steps_all;
@@ -313,7 +313,7 @@ GH_FN void gemm_simt(const Context &, int M, int N, int K, const A &a, const B &
   typedef Wide<T> W;
   __shared__ W at[16][65], bt[16][65];
   const int tiles_n = (N + 63) / 64;
-  const TilePlace tile((M + 63) / 64, tiles_n);
+  const TilePlace tile(blockIdx.x, (M + 63) / 64, tiles_n);
   const int m0 = tile.m * 64, n0 = tile.n * 64;
   const int tm = threadIdx.x / 16, tn = threadIdx.x % 16;
   W sums[4][4] = {};

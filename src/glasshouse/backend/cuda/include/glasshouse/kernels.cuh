@@ -2,5 +2,5 @@
 #pragma once
 #include "attention.cuh"
 #include "conv.cuh"
-#include "gemm_cluster.cuh"
+#include "gemm_tma.cuh"
 #include "library.cuh"

@@ -1,0 +1,52 @@
+// tensor_map.cuh: tiles that Hopper's copy engine brings into shared memory: one thread asks, no addresses are computed.
+//
+// Contract
+// - A `TensorMap` is 128 bytes that the driver has encoded (`tensor_map.py`); it is a parameter of the function, `__grid_constant__`.
+// - `fetch_rows(to, map, k, row, barrier)`: the map's box of a matrix, 64 half floats of depth from k on for its number of rows,
+//   chunks of 16 bytes swizzled by row (`swizzled<8>`), `to` a multiple of 1024 bytes.
+// - `fetch_pixels(to, map, c, w, h, n, dw, dh, barrier)`: 64 channels from c on of pixels one after the other from (n, h, w) on, as the
+//   window (dh, dw) of a convolution sees them.
+// - What lies outside is 0. All bytes of a box count at the barrier.
+// - Loaders of a product's first operand: `fetch(to, m, k, barrier)`, rows from m on.
+#pragma once
+#include "cluster.cuh"
+#include "conv.cuh"
+
+namespace gh {
+
+#ifndef GH_EMULATE
+struct alignas(64) TensorMap { uint64_t words[16]; };
+#if __CUDA_ARCH__ >= 900
+GH_FN void fetch_rows(void *to, const TensorMap &map, int k, int row, Barrier *b) {
+  asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
+               ::"r"(shared_address(to)), "l"(&map), "r"(k), "r"(row), "r"(shared_address(b)) : "memory");
+}
+GH_FN void fetch_pixels(void *to, const TensorMap &map, int c, int w, int h, int n, int dw, int dh, Barrier *b) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};"
+               ::"r"(shared_address(to)), "l"(&map), "r"(c), "r"(w), "r"(h), "r"(n), "r"(shared_address(b)), "h"((uint16_t)dw),
+               "h"((uint16_t)dh) : "memory");
+}
+#endif
+#endif
+
+#if defined(GH_EMULATE) || __CUDA_ARCH__ >= 900
+template <class T_> struct MappedRows {
+  typedef T_ T;
+  const TensorMap &map;
+  GH_FN void fetch(T *to, int m, int k, Barrier *b) const { fetch_rows(to, map, k, m, b); }
+};
+// Channels of a tap come in 64s, so that a step in depth lies in one tap.
+template <class T_> struct MappedPixels {
+  typedef T_ T;
+  const TensorMap &map;
+  ConvShape s;
+  GH_FN void fetch(T *to, int m, int k, Barrier *b) const {
+    const int pixels = s.out_height * s.out_width, n = m / pixels, at = m - n * pixels, oh = at / s.out_width, ow = at - oh * s.out_width;
+    const int tap = k / s.group, kh = tap / s.kernel_width, kw = tap - kh * s.kernel_width;
+    fetch_pixels(to, map, k - tap * s.group, ow * s.stride_width - s.begin_width, oh * s.stride_height - s.begin_height, n,
+                 kw * s.dilation_width, kh * s.dilation_height, b);
+  }
+};
+#endif
+
+}  // namespace gh

@@ -1,0 +1,257 @@
+"""A program on one GPU: its modules, its launches with their arguments, its graphs."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from glasshouse.backend.cuda.device import Gpu
+from glasshouse.backend.cuda.driver import Owned
+from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
+from glasshouse.backend.cuda.sizes import dim_value
+from glasshouse.backend.cuda.tensor_map import CELLS, encoded
+
+Array = np.ndarray[Any, Any]
+_MOST_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+_PLAIN_SHARED = 48 << 10
+_OVERLAP = 90
+"""Compute capability, times ten, from which kernels of a graph can overlap at their ends."""
+_OVERLAPS = "GLASSHOUSE_OVERLAP"
+"""A variable of the environment: "1", they do, "0", they do not. Otherwise it is measured: on an
+H200 it brings 8 % for an MLP of one row and costs 25 % for ResNet-18 of one image."""
+_TURNS, _REPLAYS, _WORTH = 3, 5, 0.98
+"""How often a graph is timed with overlap and without, over how many launches, since one of a small
+graph is shorter than its way there; and how much of the time must be left."""
+_POINTERS = 2
+"""Graphs for the same steps and sizes: variables that change by turns have two sets of pointers."""
+_GRAPHS = 256
+"""Graphs that are kept: one for each range of steps and size. A training step of ResNet-18 has 60
+ranges, with gradients that PyTorch computes between them."""
+
+
+def function_of(device: Gpu, module: int, name: str, shared: int) -> int:
+    """A function of a loaded module that may ask for so much shared memory."""
+    cuda = device.driver
+    function = cuda.address("cuModuleGetFunction", module, name.encode())
+    if shared > _PLAIN_SHARED:
+        cuda.call("cuFuncSetAttribute", function, _MOST_SHARED, shared)
+    return function
+
+
+class Loaded:
+    """The modules of a program on one GPU, and the cells that hold arguments of launches."""
+
+    def __init__(self, device: Gpu, plan: Mapping[str, Any], cubins: Mapping[str, bytes]) -> None:
+        self.device = device
+        device.enter()
+        self.plan = plan
+        owned = Owned(self, device.driver, device.context)
+        self._functions: dict[str, list[int]] = {}
+        for name, kernel in plan["kernels"].items():
+            module = device.driver.address("cuModuleLoadData", cubins[name])
+            owned.take("cuModuleUnload", module)
+            self._functions[name] = [
+                function_of(device, module, x["function"], x["shared"]) for x in kernel["launches"]
+            ]
+        self.flag, self.flag_there = device.pinned(64)
+        owned.take("cuMemFreeHost", self.flag)
+        self._owned = owned
+        self._graphs: dict[Any, list[StepGraph]] = {}
+        self._overlaps: dict[Any, bool] = {}  # by range of steps, arena and sizes
+        self.last: StepGraph | None = None  # that was launched
+        self._counters, self._counter_count = 0, 0
+        self._layout()
+
+    def _layout(self) -> None:
+        """Cells of 8 bytes for every launch: its context (3), work, pointers, sizes, maps."""
+        self._launches: list[tuple[int, Mapping[str, Any], int, tuple[int, int]]] = []
+        table: list[tuple[int, int]] = []
+        arena: list[tuple[int, int]] = []
+        steps: list[tuple[int, int]] = []
+        sized: list[tuple[int, str]] = []
+        self._maps: list[tuple[int, int, Mapping[str, Any]]] = []  # its cells, its address's cell
+        at = 0
+        for number, name, places in self.plan["steps"]:
+            kernel = self.plan["kernels"][name]
+            for launch, function in zip(kernel["launches"], self._functions[name], strict=True):
+                begin = at
+                steps.append((at + 2, number))
+                arena.append((at + 3, self.plan["work"]))
+                at += 4
+                for where, place in places:
+                    if where != "unread":
+                        (table if where == "table" else arena).append((at, place))
+                    at += 1
+                for symbol in kernel["symbols"]:
+                    sized.append((at, symbol))
+                    at += 1
+                for described in launch["maps"]:
+                    self._maps.append((at, begin + 3 + described["argument"], described))
+                    at += CELLS
+                self._launches.append((number, launch, function, (begin, at)))
+        self.cells = np.zeros(max(at, 1), np.uint64)
+        base = self.cells.ctypes.data
+        self._parameters: list[Any] = []
+        for _, launch, _, (begin, end) in self._launches:
+            self._parameters.append(parameters_at(base, begin, end, len(launch["maps"])))
+            self.cells[begin] = self.flag_there
+        self._map_from = np.array([source for _, source, _ in self._maps], np.int64)
+        self._mapped: tuple[Any, Array] = ((), np.zeros(len(self._maps), np.uint64))
+        self._table_at, self._table_from = _columns(table)
+        self._arena_at, self._arena_from = _columns(arena)
+        for cell, number in steps:
+            self.cells[cell] = number
+        self._sized = sized
+
+    def settle(self, table: int, arena: int, sizes: int, steps: int) -> None:
+        """Find out whether the kernels of a whole run are to overlap at their ends."""
+        where = (0, steps, arena, tuple(self._numbers(sizes)))
+        forced = os.environ.get(_OVERLAPS) in ("0", "1")
+        if where in self._overlaps or forced or self.device.capability < _OVERLAP:
+            return
+        seconds = {overlap: float("inf") for overlap in (False, True)}
+        for _ in range(_TURNS):
+            for overlap, least in seconds.items():
+                graph = self.start(table, arena, sizes, 0, steps, overlapping=overlap)
+                if graph is None:
+                    return
+                with self.device.timed() as taken:
+                    for _ in range(_REPLAYS):
+                        graph.launch(self.device.stream)
+                seconds[overlap] = min(least, taken())
+        self._overlaps[where] = seconds[True] < _WORTH * seconds[False]
+
+    def _numbers(self, sizes: int) -> list[int]:
+        names = self.plan["symbols"]
+        return memory_at(sizes, len(names), np.dtype(np.int64)).tolist() if names else []
+
+    def start(
+        self,
+        table: int,
+        arena: int,
+        sizes: int,
+        begin: int,
+        end: int,
+        timed: bool = False,
+        overlapping: bool | None = None,
+    ) -> StepGraph | None:
+        """Fill in the arguments and launch the graph of a range of steps."""
+        self.device.enter()
+        pointers = memory_at(table, self.plan["places"], np.dtype(np.uint64))
+        cells = self.cells
+        cells[self._table_at] = pointers[self._table_from]
+        cells[self._arena_at] = self._arena_from + np.uint64(arena)
+        numbers = self._numbers(sizes)
+        known = dict(zip(self.plan["symbols"], numbers, strict=True))
+        for cell, symbol in self._sized:
+            cells[cell] = known[symbol]
+        if self._maps:
+            self._encode_maps(known)
+        where = (begin, end, arena, tuple(numbers))
+        if overlapping is None:
+            overlapping = self._overlaps.get(where, os.environ.get(_OVERLAPS) == "1")
+        key = (where, timed, overlapping)
+        graph = self._graph(key, known, begin, end)
+        if graph is None:
+            return None
+        graph.launch(self.device.stream)
+        self.last = graph
+        return graph
+
+    def _graph(self, key: Any, sizes: Mapping[str, int], begin: int, end: int) -> StepGraph | None:
+        """The graph for a key and the pointers in the cells: one of those that are kept, the oldest
+        of them set to these pointers, or a new one."""
+        kept = self._graphs.get(key, [])
+        same = next((g for g in kept if np.array_equal(g.known, self.cells)), None)
+        if same is not None:
+            return same
+        if len(kept) == _POINTERS:
+            kept.append(kept.pop(0))
+            kept[-1].follow(self.cells)
+            return kept[-1]
+        nodes = self._nodes(sizes, begin, end)
+        if not nodes:
+            return None
+        if len(self._graphs) >= _GRAPHS:
+            self._graphs.pop(next(iter(self._graphs)))
+        _, timed, overlapping = key
+        overlapping = overlapping and self.device.capability >= _OVERLAP
+        graph = StepGraph(self.device.driver, nodes, self.cells, timed, overlapping)
+        owned = Owned(graph, self.device.driver, self.device.context)
+        for free, handle in graph.handles():
+            owned.take(free, handle)
+        self._graphs.setdefault(key, []).append(graph)
+        return graph
+
+    def _encode_maps(self, sizes: Mapping[str, int]) -> None:
+        """Describe tensors anew whose address or size has changed."""
+        addresses = self.cells[self._map_from]
+        known, before = self._mapped
+        changed = np.flatnonzero(addresses != before) if known == sizes else range(len(before))
+        for number in changed:
+            at, source, described = self._maps[number]
+            address = int(self.cells[source])
+            if address:
+                self.cells[at : at + CELLS] = encoded(self.device.driver, described, address, sizes)
+        self._mapped = sizes, addresses
+
+    def _nodes(self, sizes: Mapping[str, int], begin: int, end: int) -> list[LaunchNode]:
+        out: list[LaunchNode] = []
+        for i, (step, launch, function, cells) in enumerate(self._launches):
+            if not begin <= step < end:
+                continue
+            grid = tuple(dim_value(d, sizes) for d in launch["grid"])
+            if 0 in grid:
+                continue
+            counters = dim_value(launch["counters"], sizes)
+            if counters:
+                self.cells[cells[0] + 1] = self._room_for_counters(counters)
+            parameters = ctypes.addressof(self._parameters[i])
+            out.append(
+                LaunchNode(
+                    step, function, (grid[0], grid[1], grid[2]), launch["threads"],
+                    launch["shared"], parameters, cells,
+                )
+            )  # fmt: skip
+        return out
+
+    def _room_for_counters(self, count: int) -> int:
+        """Zeroed counters; launches follow one another and leave them zero, so all share them."""
+        if count > self._counter_count:
+            self._counter_count = max(count, 4096)
+            self._counters = self.device.allocate(self._counter_count * 4)
+            self._owned.take("cuMemFree_v2", self._counters)
+            self.device.clear(self._counters, self._counter_count * 4)
+        return self._counters
+
+    def reported(self) -> int:
+        """The first step with a fault, from 1 on (see `Executable.run`); asked once."""
+        flag = ctypes.c_int.from_address(self.flag)
+        found, flag.value = flag.value, 0
+        return found
+
+
+def parameters_at(base: int, begin: int, end: int, maps: int) -> Any:
+    """Pointers to the arguments of a launch: the context is one of three cells, a map of many."""
+    plain = end - maps * CELLS
+    cells = [begin, *range(begin + 3, plain), *range(plain, end, CELLS)]
+    return (ctypes.c_void_p * len(cells))(*[base + 8 * c for c in cells])
+
+
+def _columns(pairs: list[tuple[int, int]]) -> tuple[Array, Array]:
+    return (
+        np.array([a for a, _ in pairs], np.int64),
+        np.array([b for _, b in pairs], np.uint64),
+    )
+
+
+def memory_at(address: int, count: int, dtype: np.dtype[Any]) -> Array:
+    """Memory of the host as an array."""
+    if count == 0:
+        return np.zeros(0, dtype)
+    raw = (ctypes.c_char * (count * dtype.itemsize)).from_address(address)
+    return np.frombuffer(memoryview(raw), dtype)

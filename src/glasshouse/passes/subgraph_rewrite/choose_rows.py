@@ -1,0 +1,60 @@
+"""How rows written at places of an axis (a cache of keys) become a choice between old and new.
+
+Where a target has no kernel for `scatter_nd`, each row asks whether one of the places is its own:
+elementwise, so that it is fused with what stands around it, and the last of equal places wins. It
+costs a comparison for each pair of a row and a place, so it is done for few of them.
+"""
+
+from __future__ import annotations
+
+from glasshouse.ir.dim import bounds
+from glasshouse.ir.dtype import int64
+from glasshouse.ir.expr import Expr
+from glasshouse.ir.graph import Graph, Node
+from glasshouse.ir.rewriter import Rewriter
+from glasshouse.lower.target import Target
+from glasshouse.ops.create import arange_near
+
+MOST_PAIRS = 1 << 22
+"""Comparisons: 4 million take a GPU less than a launch."""
+
+
+def choose_rows(graph: Graph, rw: Rewriter, target: Target) -> None:
+    """Rewrite the writes that a target has no kernel for."""
+    if "scatter_nd" not in target.fallbacks:
+        return
+    for node in [n for n in graph.nodes if n.op.name == "scatter_nd"]:
+        if _suits(node):
+            rw.replace(
+                node,
+                lambda node=node: _chosen(node, rw),  # type: ignore[misc]  # bound now
+                rule="choose-rows",
+                why=f"{target.name} has no kernel that writes rows at places, and "
+                f"{node.inputs[1].type.shape[0]} of them are compared with all rows instead",
+            )
+
+
+def _suits(node: Node) -> bool:
+    x, places, _ = node.inputs
+    if node.attrs["mode"] != "set" or places.type.rank != 2 or places.type.shape[1] != 1:
+        return False
+    rows, count = x.type.shape[0], places.type.shape[0]
+    return bounds(count)[0] > 0 and bounds(rows)[1] * bounds(count)[1] <= MOST_PAIRS
+
+
+def _chosen(node: Node, rw: Rewriter) -> list[Expr]:
+    x, places, new = (rw.expr(v) for v in node.inputs)
+    rows, count = x.shape[0], places.shape[0]
+    each = arange_near(x, rows)
+    # Reading a row's own number at each place is what finds places outside.
+    where = each.apply("take", places.apply("reshape", shape=(count,)), axis=0)
+    row = (rows, *[1] * (x.ndim - 1))
+    if count == 1:
+        mine = each.apply("equal", where).apply("reshape", shape=row)
+        return [mine.apply("where", new, x)]
+    same = each.apply("reshape", shape=(rows, 1)).apply("equal", where)
+    last = same.apply("where", arange_near(x, count), -1).apply("max", axes=(1,), keepdims=False)
+    mine = last.apply("greater_equal", 0).apply("reshape", shape=row)
+    taken = new.apply("take", last.apply("maximum", 0), axis=0)
+    assert last.dtype is int64
+    return [mine.apply("where", taken, x)]
