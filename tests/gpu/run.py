@@ -45,7 +45,7 @@ from ops.samples import SAMPLES
 
 OUT = Path(sys.argv[1]) if len(sys.argv) > 1 else Path("build")
 LOOSER = {"float64": 100.0, "float32": 20.0, "float16": 4.0, "bfloat16": 4.0}
-AT_A_TIME = 7
+AT_A_TIME = 14
 """Parts that run beside each other: most of their time is tracing, on the host."""
 FAILED: list[str] = []
 LINES: list[str] = []
