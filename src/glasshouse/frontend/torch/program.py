@@ -187,9 +187,14 @@ class Assembler:
 
 
 def remove_dead(graph: Graph) -> None:
-    """Take out nodes that no output or update needs; inputs stay, and nodes that give sizes."""
+    """Take out nodes that no output or update needs; inputs stay, and nodes that give sizes.
+
+    So do variables that are only written: their new values are results.
+    """
     for node in reversed(list(graph.nodes)):
-        if node.op is INPUT or any(graph.uses(v) for v in node.outputs) or may_give_size(node):
+        if node.op is INPUT or node in graph.updates or may_give_size(node):
+            continue
+        if any(graph.uses(v) for v in node.outputs):
             continue
         graph._remove(node)
 

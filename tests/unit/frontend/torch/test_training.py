@@ -93,3 +93,16 @@ def test_a_loss_must_be_one_number():
         gh.trace_training(
             model, lambda out, y: out - y, optimizer, torch.ones(4, 3), torch.ones(4, 2)
         )
+
+
+def test_state_that_is_only_written_is_kept():
+    """A spectral norm computes `_u` anew without reading the old one."""
+    torch.manual_seed(0)
+    model = nn.utils.parametrizations.spectral_norm(nn.Linear(4, 3))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x, y = torch.randn(5, 4), torch.randn(5, 3)
+    graph = gh.trace_training(model, nn.MSELoss(), optimizer, x, y)
+    verify(graph)
+    written = {n.attrs["name"] for n in graph.updates}
+    assert {"parametrizations.weight.0._u", "parametrizations.weight.0._v"} <= written
+    assert graph.copy().updates.keys()
