@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from glasshouse.record.reader import Recording
-    from glasshouse.show.confidence import Ratio
+    from glasshouse.show.confidence import InTurns
 
 
-def measured(a: str, b: str, rounds: int) -> tuple[list[Recording], Ratio]:
+def measured(a: str, b: str, pairs: int, limit: float | None) -> tuple[list[Recording], InTurns]:
     """Recordings of both, and the time of B over that of A."""
+    from glasshouse.checking.slower import in_turns
     from glasshouse.cli.progress import Progress
     from glasshouse.model_argument import read_model
     from glasshouse.runtime.compiler import compile_optimized
-    from glasshouse.runtime.turns import take_turns
-    from glasshouse.show.confidence import ratio
 
     modules: list[tuple[Any, Any]] = []
     for text in (a, b):
@@ -29,6 +28,6 @@ def measured(a: str, b: str, rounds: int) -> tuple[list[Recording], Ratio]:
         modules.append((module, module.arguments(given.inputs)))
     (one, x), (two, y) = modules
     with one.unchanged(), two.unchanged():
-        times = take_turns([lambda: one.run_flat(x), lambda: two.run_flat(y)], rounds)
+        found = in_turns(lambda: one.run_flat(x), lambda: two.run_flat(y), pairs, limit)
     recordings = [m.recording(*inputs, count=10) for m, inputs in modules]
-    return recordings, ratio(times[:, 0], times[:, 1])
+    return recordings, found

@@ -14,7 +14,7 @@ from glasshouse.record.boundary import boundary
 from glasshouse.record.open_file import printable
 from glasshouse.record.reader import Recording, StageView
 from glasshouse.record.schema import NEVER, ErrorRow, TimeRow
-from glasshouse.show.confidence import Ratio
+from glasshouse.show.confidence import InTurns
 from glasshouse.show.decisions import arena_bytes, changed_decisions, compile_seconds
 from glasshouse.show.figures import cut, cut_left, percent, seconds, size, table
 from glasshouse.show.kernel_changes import KernelChange, kernel_changes
@@ -88,7 +88,7 @@ class Difference:
     changed: list[tuple[str, str]] = field(default_factory=list)  # name, what
     same: int = 0
     ops: dict[str, tuple[int, int]] = field(default_factory=dict)
-    measured: Ratio | None = None  # of both programs, in turns on this machine
+    measured: InTurns | None = None  # of both programs, in turns on this machine
 
     @property
     def kernels(self) -> list[KernelChange]:
@@ -121,14 +121,14 @@ class Difference:
     def slower(self) -> float:
         """Time of B over time of A; NaN unless both were timed."""
         if self.measured is not None:
-            return self.measured.middle
+            return self.measured.deciding.middle
         return self.b.time / self.a.time if self.a.time else math.nan
 
     @property
     def surely_slower(self) -> float:
         """What B's time over A's is at least, but for noise."""
         if self.measured is not None:
-            return self.measured.low
+            return self.measured.deciding.low
         room = 3.3 * math.hypot(self.a.doubt, self.b.doubt)
         return self.slower * max(0.0, 1 - room)
 
@@ -270,7 +270,7 @@ def _describe(d: Difference, top: int) -> str:
     if math.isfinite(a.error) or math.isfinite(b.error):
         rows.append(["largest own error", f"{a.error:.1e}", f"{b.error:.1e}", percent(d.worse)])
     if d.measured is not None:
-        parts.append(f"In turns on this machine, B takes {d.measured} of A's time")
+        parts.append(f"In turns on this machine, {d.measured}")
     parts.append(_regions(d.regions, top))
     parts.append(_decisions(d.decisions, top))
     other = other_compilers(a.recording, b.recording)

@@ -32,6 +32,41 @@ class Ratio:
         return f"{self.middle:.3f} ({self.low:.3f} to {self.high:.3f}, {self.pairs} pairs)"
 
 
+@dataclass(frozen=True)
+class InTurns:
+    """Time of B over that of A by the wall clock and by the processor's, against a limit.
+
+    The wall clock decides. Where a busy machine leaves the limit inside of its interval, and its
+    middle says slower, the processor's clock does: that leaves out what other programs took.
+    """
+
+    wall: Ratio
+    processor: Ratio
+    limit: float | None = None
+
+    @property
+    def deciding(self) -> Ratio:
+        """The one of both that is held against the limit."""
+        unsure = self.limit is not None and self.wall.low <= self.limit < self.wall.high
+        slower = unsure and self.wall.middle > 1.0 and self.processor.low > (self.limit or 0.0)
+        return self.processor if slower else self.wall
+
+    @property
+    def sure(self) -> bool:
+        """Whether the limit lies outside of the interval; true where there is none."""
+        if self.limit is None:
+            return True
+        return not self.deciding.low <= self.limit < self.deciding.high
+
+    def __str__(self) -> str:
+        text = f"B takes {self.wall} of A's time"
+        if self.deciding is self.processor:
+            text += f"; of its processor time {self.processor}, which decides: others are running"
+        elif not self.sure:
+            text += ", too unsteady to tell: a quieter machine or more --runs would"
+        return text
+
+
 def ratio(a: Array, b: Array, sure: float = SURE) -> Ratio:
     """Time of B over time of A, from runs in turns; with few pairs the ends are far apart."""
     logs = np.sort(np.log(np.asarray(b, np.float64) / np.asarray(a, np.float64)))
