@@ -249,3 +249,23 @@ def torch_conv() -> Any:
         tnn.Hardtanh(-2, 1),
     )
     return model.eval(), (torch.randn(1, 2, 6, 6),)
+
+
+def torch_draws() -> Any:
+    """Dropout, and a draw as in a variational autoencoder."""
+    import torch
+    from torch import nn as tnn
+
+    class Draws(tnn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.encode, self.decode = tnn.Linear(16, 32), tnn.Linear(16, 16)
+            self.drop = tnn.Dropout(0.25)
+
+        def forward(self, x: Any) -> Any:
+            mean, spread = self.encode(x).chunk(2, 1)
+            z = mean + torch.randn_like(mean) * torch.exp(spread * 0.5)
+            return self.decode(self.drop(z))
+
+    torch.manual_seed(0)
+    return Draws().train(), (torch.randn(64, 16),)

@@ -418,6 +418,41 @@ def running_variance_is_off(patch: Patch) -> None:
     spelled(patch, "aten::batch_norm", change)
 
 
+@fault("torch_draws", "random: the mean square of its values", "module: drop", "aten.dropout")
+def what_dropout_keeps_is_not_scaled(patch: Patch) -> None:
+    spelled(patch, "aten::dropout", lambda was, ctx, x, p, train: was(ctx, x, p, train) * (1 - p))
+
+
+@fault("torch_draws", "random: ", "module: drop", "aten.dropout")
+def dropout_keeps_what_it_should_drop(patch: Patch) -> None:
+    spelled(patch, "aten::dropout", lambda was, ctx, x, p, train: was(ctx, x, 1 - p, train))
+
+
+@fault("torch_draws", "random: ", "aten.randn_like", "models.py:")
+def normal_numbers_are_uniform_of_equal_variance(patch: Patch) -> None:
+    def uniform(was: Any, ctx: Any, x: Any, *rest: Any, **kwargs: Any) -> Any:
+        from glasshouse.frontend.torch.aten.random import _drawn
+
+        return (_drawn(ctx, "uniform", x.shape) - 0.5) * 12**0.5
+
+    spelled(patch, "aten::randn_like", uniform)
+
+
+@fault("torch_draws", "random: ", "averaged over its last axis", "aten.randn_like")
+def each_row_is_drawn_once(patch: Patch) -> None:
+    def rows(was: Any, ctx: Any, x: Any, *rest: Any, **kwargs: Any) -> Any:
+        from glasshouse.frontend.torch.aten.random import _drawn
+
+        return _drawn(ctx, "normal", (x.shape[0], 1)) + x * 0.0
+
+    spelled(patch, "aten::randn_like", rows)
+
+
+@fault("torch_draws", "frontend: ", "given the numbers that it draws", "aten.exp", "models.py:")
+def behind_a_draw_an_op_is_wrong(patch: Patch) -> None:
+    spelled(patch, "aten::exp", lambda was, x: was(x * 1.0001))
+
+
 # ----------------------------------------------------------------------------------------- planner
 @fault("chain", "memory: two live buffers overlap", "pass: plan_memory", "kernel: k")
 def all_buffers_lie_at_the_beginning(patch: Patch) -> None:

@@ -17,6 +17,7 @@ import numpy as np
 from glasshouse.checking.alarms import alarms
 from glasshouse.checking.blame import blame, differs_from
 from glasshouse.checking.cases import Case, cases
+from glasshouse.checking.draws import draw_findings, drawing_ops
 from glasshouse.checking.finding import Finding, place
 from glasshouse.checking.frontend import frontend_findings, is_eager, with_inputs
 from glasshouse.checking.memory import plan_findings, run_findings
@@ -33,6 +34,7 @@ from glasshouse.ops.random import RUN_SEED
 from glasshouse.record.titles import full_titles
 from glasshouse.runtime.accuracy import Accuracy, measure_accuracy
 from glasshouse.runtime.module import Module, step_name
+from glasshouse.runtime.seeds import repeated_draws
 from glasshouse.runtime.stage_errors import StageError
 
 Say = Callable[[str], None]
@@ -83,12 +85,16 @@ def check(
     subject: Subject, module: Module, tolerance: float | None = None, say: Say | None = None
 ) -> Verdict:
     """Everything that can be compared, on all cases; `say` is told of the progress."""
+    with repeated_draws():
+        return _checked(subject, module, tolerance, say)
+
+
+def _checked(subject: Subject, module: Module, tolerance: float | None, say: Say | None) -> Verdict:
     tell = say or (lambda text: None)
     out = Verdict(subject.name, len(module.program.kernels))
     given = None if subject.inputs is None else module.arguments(subject.inputs)
-    draws = any(n.attrs["name"] == RUN_SEED for n in subject.graph.updates)
     tell("frontend")
-    _check_frontend(subject, given, draws, out)
+    _check_frontend(subject, given, out)
     out.add(plan_findings(module))
     out.add(alarms(module))
     tried = list(cases(subject.graph, given))
@@ -104,16 +110,16 @@ def check(
     return out
 
 
-def _check_frontend(
-    subject: Subject, given: Sequence[Array] | None, draws: bool, out: Verdict
-) -> None:
+def _check_frontend(subject: Subject, given: Sequence[Array] | None, out: Verdict) -> None:
     if given is None or not is_eager(subject.model, subject.args):
         return
-    if draws:
-        out.notes.append(
-            "the model draws random numbers, which PyTorch draws otherwise: its graph is not "
-            "compared with PyTorch's values; passes and kernels are, under one seed"
+    if drawing_ops(subject.graph):
+        found, said = draw_findings(
+            subject.model, subject.args, subject.keywords, subject.graph, given
         )
+        out.add(found, "given")
+        if said:
+            out.notes.append(said)
         return
     said = ""
     for case in cases(subject.graph, given, seeds=1):
@@ -172,7 +178,11 @@ def _results(module: Module, case: Case, measured: Accuracy, tolerance: float | 
     truth = values_of(traced, module.arguments(case.inputs), held)
     wanted = [truth.by_place[p] for p in truth.results]
     results = [*traced.outputs, *traced.updates.values()]
-    pairs = [p for p in zip(made, wanted, results, strict=True) if p[1].shape == p[0].shape]
+    seeds = {v for n, v in traced.updates.items() if n.attrs["name"] == RUN_SEED}
+    pairs = [
+        p for p in zip(made, wanted, results, strict=True)
+        if p[1].shape == p[0].shape and p[2] not in seeds  # the next run draws its own
+    ]  # fmt: skip
     error = max((relative(compare(wide(a, v.type.dtype), b)) for a, b, v in pairs), default=0.0)
     least = tolerance_of(module.graph) if tolerance is None else tolerance
     if error <= least:

@@ -88,7 +88,7 @@ def frontend_findings(
                 return [_narrowed(found, model, args, kwargs, graph, truth, limit)], ""
     outputs = [truth.by_place[p] for p in truth.results]
     for number, array in enumerate(eager.results):
-        error = _closest(array, outputs)
+        error = closest(array, outputs)
         worst = max(worst, error)
         if not error <= limit:
             found = Finding(
@@ -100,7 +100,8 @@ def frontend_findings(
     return [], f"{seen} module outputs and the results are PyTorch's, in {kind} (error {worst:.1g})"
 
 
-def _closest(array: Array, candidates: Sequence[Array]) -> float:
+def closest(array: Array, candidates: Sequence[Array]) -> float:
+    """The error of the candidate that is nearest to an array, of those that have its size."""
     alike = [c.reshape(array.shape) for c in candidates if c.size == array.size]
     return min((relative(compare(c, array)) for c in alike), default=float("inf"))
 
@@ -128,29 +129,33 @@ def _is_inside(path: str, module: str) -> bool:
     return path == module or path.startswith(f"{module}.")
 
 
+def nodes_by_name(graph: Graph) -> dict[str, list[Node]]:
+    """What each op of the exported program became, in the order of computing."""
+    out: dict[str, list[Node]] = defaultdict(list)
+    for node in graph.nodes:
+        if node.op.kind is not Kind.SOURCE:
+            out[node.origin.name].append(node)
+    return out
+
+
 def _narrowed(
     found: Finding, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], graph: Graph,
     truth: Values, limit: float,
 ) -> Finding:  # fmt: skip
     """The finding with the op that is to blame, if op by op shows it."""
-    from glasshouse.frontend.torch.eager import run_ops
+    from glasshouse.frontend.torch.eager import ExportedOps
 
     try:
-        ops = run_ops(model, args, kwargs)
+        ops = ExportedOps(model, args, kwargs).run()
     except (GlasshouseError, RuntimeError):
         return found
-    by_name: dict[str, list[Node]] = defaultdict(list)
-    for node in graph.nodes:
-        if node.op.kind is not Kind.SOURCE:
-            by_name[node.origin.name].append(node)
+    by_name = nodes_by_name(graph)
     for op in ops:
         made = by_name.get(op.name, [])
         arrays = [truth.by_place[n.id, v.index] for n in made for v in n.outputs]
         for wanted in op.arrays[:1]:
             alike = [a for a in arrays if a.size == wanted.size]
-            if alike and not _closest(wanted, alike) <= limit:
+            if alike and not closest(wanted, alike) <= limit:
                 label = made[-1].origin.label("torch op") or op.cls
-                return replace(
-                    found, op=label, where=place(made[-1]), error=_closest(wanted, alike)
-                )
+                return replace(found, op=label, where=place(made[-1]), error=closest(wanted, alike))
     return found

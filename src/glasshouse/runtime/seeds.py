@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,30 @@ def undisturbed() -> Iterator[None]:
         yield
     finally:
         torch.set_rng_state(state)
+
+
+_REPEATED: ContextVar[bool] = ContextVar("repeated", default=False)
+
+
+@contextmanager
+def repeated_draws() -> Iterator[None]:
+    """Inside, an op that PyTorch itself draws for gives the same numbers in every run."""
+    token = _REPEATED.set(True)
+    try:
+        yield
+    finally:
+        _REPEATED.reset(token)
+
+
+@contextmanager
+def drawing() -> Iterator[None]:
+    """Around an op that draws from PyTorch's generator."""
+    if not _REPEATED.get():
+        yield
+        return
+    with undisturbed():
+        sys.modules["torch"].manual_seed(0)
+        yield
 
 
 def next_seed(graph: Graph) -> dict[str, Any]:

@@ -99,35 +99,60 @@ def _run_modules(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wid
     return Eager(tuple(seen), _arrays(out), wide)
 
 
-def run_ops(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[EagerValue]:
-    """What each op of the exported program gives in float64, by the names that graphs have."""
-    own, given, named = _prepared(model, args, kwargs, True)
-    if not isinstance(own, torch.nn.Module):
-        from glasshouse.frontend.torch.function import as_module
+class ExportedOps:
+    """The exported program of a model, run op by op in float64; the names are those that graphs
+    have."""
 
-        own = as_module(own)
-    given, named, _ = as_examples(own, given, named)
-    given, named, _ = kept_apart(own, given, named)
-    program = export(own, tuple(given), named, None)
-    seen: list[EagerValue] = []
+    def __init__(self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
+        own, given, named = _prepared(model, args, kwargs, True)
+        if not isinstance(own, torch.nn.Module):
+            from glasshouse.frontend.torch.function import as_module
 
-    class Watching(torch.fx.Interpreter):
-        def run_node(self, n: Any) -> Any:
-            out = super().run_node(n)
-            if n.op == "call_function":
-                stack = list((n.meta.get("nn_module_stack") or {}).values())
-                path = stack[-1][0] if stack else ""
-                seen.append(EagerValue(path, str(n.target), n.name, _arrays(out)))
-            return out
+            own = as_module(own)
+        given, named, _ = as_examples(own, given, named)
+        given, named, _ = kept_apart(own, given, named)
+        self._program = export(own, tuple(given), named, None)
+        self._given = pytree.tree_leaves((tuple(given), named))
 
-    flat = pytree.tree_leaves((tuple(given), named))
-    held = [_held(program, spec.target) for spec in program.graph_signature.input_specs
-            if spec.kind.name in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR")]  # fmt: skip
-    with undisturbed(), torch.no_grad(), warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        with _Wide():
-            Watching(program.graph_module).run(*held, *flat)
-    return seen
+    def run(
+        self, instead: Mapping[str, Sequence[Array]] | None = None, seed: int | None = None
+    ) -> list[EagerValue]:
+        """What each op gives, in the order of computing.
+
+        Where `instead` has an op's name, what follows reads the last array there of the size that
+        the op gives, not what PyTorch drew, which it does from `seed`.
+        """
+        given_values = instead or {}
+        seen: list[EagerValue] = []
+
+        class Watching(torch.fx.Interpreter):
+            def run_node(self, n: Any) -> Any:
+                out = super().run_node(n)
+                if n.op == "call_function":
+                    stack = list((n.meta.get("nn_module_stack") or {}).values())
+                    path = stack[-1][0] if stack else ""
+                    seen.append(EagerValue(path, str(n.target), n.name, _arrays(out)))
+                    if n.name in given_values and isinstance(out, torch.Tensor):
+                        return _replaced(out, given_values[n.name])
+                return out
+
+        program = self._program
+        held = [_held(program, spec.target) for spec in program.graph_signature.input_specs
+                if spec.kind.name in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR")]  # fmt: skip
+        with undisturbed(), torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            if seed is not None:
+                torch.manual_seed(seed)
+            with _Wide():
+                Watching(program.graph_module).run(*held, *self._given)
+        return seen
+
+
+def _replaced(out: Any, arrays: Sequence[Array]) -> Any:
+    alike = [a for a in arrays if a.size == out.numel()]
+    if not alike:
+        return out
+    return torch.from_numpy(np.array(alike[-1])).reshape(out.shape).to(out.dtype)
 
 
 def _held(program: Any, name: str) -> Any:

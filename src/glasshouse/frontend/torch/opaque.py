@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import reduce
 from typing import Any
@@ -21,6 +22,7 @@ from glasshouse.ir.dtype import DType, int64
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.op import REGISTRY
 from glasshouse.ir.types import TensorType, tensor_type
+from glasshouse.runtime.seeds import drawing
 from glasshouse.runtime.tensor_memory import tensor_array
 
 COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
@@ -73,9 +75,17 @@ class TorchCall:
         return _filled(self.args, arrays), _filled(self.kwargs, arrays)
 
     def _called(self, args: Any, kwargs: Any) -> Any:
-        op = reduce(getattr, self.target.split("."), torch.ops)
-        with torch.no_grad():
-            return op(*args, **kwargs)
+        with torch.no_grad(), drawing() if self.draws else nullcontext():
+            return self._op(*args, **kwargs)
+
+    @property
+    def _op(self) -> Any:
+        return reduce(getattr, self.target.split("."), torch.ops)
+
+    @property
+    def draws(self) -> bool:
+        """Whether the op takes numbers from PyTorch's generator."""
+        return torch.Tag.nondeterministic_seeded in getattr(self._op, "tags", ())
 
 
 def _at(args: Sequence[Any], kwargs: dict[str, Any], place: int | str) -> Any:
