@@ -230,6 +230,15 @@ class Module(HoldsConstants, ShowsInCell):
         """Run once, adding the seconds of each step at `times`, and of copies behind the last."""
         return self._run(self._arrays(inputs), times=times)
 
+    def clocked_call(self, steps: int, times: Array) -> QuickCall | None:
+        """A plain call on arrays that runs the first `steps` steps and adds their seconds at
+        `times`; None where plain calls take the general path."""
+        if self._quick is None:
+            return None
+        clocked, at = self._executable.clocked, times.ctypes.data
+        call = QuickRun(self.program, self._runtimes, lambda frame: clocked(frame, steps, at))
+        return call.call_for(np.ndarray, False)
+
     @contextmanager
     def unchanged(self) -> Iterator[None]:
         """What runs inside leaves variables and PyTorch's generator as they were."""

@@ -251,11 +251,12 @@ def _account(recording: Recording, total: float) -> str:
             for name, key, more in parts
             if _fact(facts, key) > 0
         ]
-        calling = _fact(facts, "call seconds")
-        if calling >= 0:
-            named.append(f"calling and returning {seconds(calling)}")
+        named.append(f"calling and returning {seconds(_fact(facts, 'call seconds'))}")
+        left = _fact(facts, "unattributed seconds")
+        if left >= 0:
+            named.append(f"not attributed {seconds(left)} ({percent(left / wall)})")
         else:
-            named.append(f"clocked runs took {seconds(-calling)} more than plain ones")
+            named.append(f"{seconds(-left)} more than there is ({percent(-left / wall)})")
         lines.append(f"  besides: {', '.join(named)}")
     elif rest > 0:
         lines.append(f"  {percent(rest / wall)} is not attributed")

@@ -32,6 +32,9 @@ class CpuExecutable:
     def frame(self, table: int, arena: int, sizes: int, steps: int) -> Any:
         return (ctypes.c_void_p * 5)(self._pool.value, table, arena, sizes, steps)
 
+    def clocked(self, frame: Any, steps: int, times: int) -> int:
+        return int(self._run(frame[0], frame[1], frame[2], frame[3], 0, steps, times))
+
     def run(self, table: int, arena: int, sizes: int, begin: int, end: int, times: int) -> int:
         return int(self._run(self._pool, table, arena, sizes, begin, end, times))
 
