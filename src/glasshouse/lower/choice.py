@@ -19,6 +19,7 @@ class Problem:
     dtype: str
     numbers: tuple[int, ...]
     operations: float  # multiply-adds and such: what a measurement is worth
+    unasked: bool = True  # whether it is measured without being asked for
 
     @property
     def key(self) -> str:

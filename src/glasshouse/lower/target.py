@@ -12,7 +12,7 @@ from glasshouse.lower.kernel.statement import Form, Scratch, Tile
 
 if TYPE_CHECKING:
     from glasshouse.lower.builder import KernelBuilder
-    from glasshouse.lower.choice import Choice
+    from glasshouse.lower.choice import Choice, Problem
     from glasshouse.lower.program import Call
 
 TileMaker = Callable[["KernelBuilder", Node], None]
@@ -77,6 +77,10 @@ class Target:
         default=lambda call, target: (), repr=False, compare=False
     )
     """What else a kernel's ops could have been computed by, where nothing was measured."""
+    estimate: Callable[[Problem, str, Target], tuple[float, str] | None] = field(
+        default=lambda problem, name, target: None, repr=False, compare=False
+    )
+    """Seconds that a variant of a problem would take, and why; None: no figure."""
     spatial: int = 3
     """Spatial axes that convolutions have at most where there is a kernel for them."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from glasshouse.lower.choice import BY_SHAPE, Choice, Chooser
+from glasshouse.lower.choice import BY_SHAPE, Candidate, Choice, Chooser, Problem
 from glasshouse.lower.kernel.kernel import Buffer, Kernel
 from glasshouse.lower.kernel.statement import Form, Statement, Tile
 from glasshouse.lower.target import Target
@@ -38,6 +38,19 @@ def candidates(tile: Tile) -> tuple[str, ...]:
     return tuple(name for name in tile.variants if name != BY_SHAPE)
 
 
+def _estimated(choice: Choice, problem: Problem, target: Target) -> Choice:
+    """The choice with the target's estimates for what was not measured, and called so."""
+
+    def told(one: Candidate) -> Candidate:
+        found = None if one.seconds else target.estimate(problem, one.name, target)
+        if found is None:
+            return one
+        parts = [f"estimate {found[0] * 1e6:.3g} us", found[1], one.why]
+        return replace(one, why="; ".join(filter(None, parts)))
+
+    return replace(choice, candidates=tuple(map(told, choice.candidates)))
+
+
 def chosen(kernel: Kernel, choose: Chooser, target: Target) -> tuple[Kernel, tuple[Choice, ...]]:
     """The kernel with each of its tiles in the variant that is chosen for it, and the choices."""
     body: list[Statement] = []
@@ -45,7 +58,7 @@ def chosen(kernel: Kernel, choose: Chooser, target: Target) -> tuple[Kernel, tup
     for s in kernel.body:
         if isinstance(s, Tile) and s.problem is not None:
             choice = choose(s.problem, candidates(s), s.variants[0])
-            choices.append(choice)
+            choices.append(_estimated(choice, s.problem, target))
             if choice.name != s.variant:
                 s = with_variant(s, choice.name, target)
         body.append(s)

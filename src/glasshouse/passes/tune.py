@@ -41,14 +41,17 @@ class Tuner:
     ) -> None:
         """`every`: also layers too small to be worth it."""
         self._backend = backend
-        self._worth = 0.0 if every else WORTH
+        self._every = every
         self._tolerance = tolerance
         self._progress = progress
         self._known: dict[str, list[Candidate]] = {}
 
     def __call__(self, problem: Problem, names: Sequence[str], usual: str) -> Choice:
         measurable = problem.op in self._backend.target.measured
-        if not measurable or len(names) < 2 or problem.operations < self._worth:
+        if not self._every and not problem.unasked:
+            return unmeasured(names, usual, "usual; measured when asked for (tune)")
+        small = not self._every and problem.operations < WORTH
+        if not measurable or len(names) < 2 or small:
             return unmeasured(names, usual, "usual for such sizes; too small to be measured")
         file = self.file(problem)
         measured = self._known.get(problem.key) or _read(file, names)

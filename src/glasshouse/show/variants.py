@@ -19,7 +19,7 @@ def variants(graph: GraphView, top: int) -> str:
     names = {k.id: k.title or k.name for k in graph.table(KernelRow)}
     alike: dict[tuple[str, str], list[str]] = defaultdict(list)
     for kernel, rows in by_kernel.items():
-        taken = next((r.variant for r in rows if r.chosen), "the usual one")
+        taken = "; ".join(r.variant for r in rows if r.chosen) or "the usual one"
         alike[taken, _others(rows)].append(names.get(kernel, "?"))
     shown = [["variant", "kernels", "for instance", "chosen from"]]
     for (taken, others), kernels in list(alike.items())[:top]:

@@ -76,7 +76,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
         known = {c.name: c for c in MEASURED}
         return [known.get(n, Candidate(n, 30.0)) for n in names]
 
-    monkeypatch.setattr(backend, "measure_conv", measure)
+    monkeypatch.setattr(backend, "measure_variants", measure)
     monkeypatch.setattr(tune, "made_cache_folder", lambda: tmp_path)
     return out
 

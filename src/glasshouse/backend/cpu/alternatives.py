@@ -1,7 +1,8 @@
 """Alternatives to the variants of products, attention and norms, with what each would take.
 
 None of them is measured: the routine that takes the operands as they are is the one, and the others
-cost a pass over memory more. The figures are those of the target's cost model.
+cost a pass over memory more. The figures are those of the target's cost model. Blockings of
+products can be measured, and the chooser has them (`blocking.py`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,8 @@ from glasshouse.lower.program import Call
 from glasshouse.lower.target import Target
 
 _NORMS = ("layer_norm", "rms_norm", "group_norm", "softmax", "log_softmax")
+KEY_BLOCK, QUERY_BLOCK = 1024, 56
+"""Keys of a block, and queries of one where vectors have 16 lanes: `attention.h`."""
 FLOAT = 4  # bytes of what routines hold between their parts
 
 
@@ -38,6 +41,7 @@ def _tiles(call: Call, target: Target) -> Iterator[Choice]:
             yield _batched(tile, target)
         elif tile.routine == ATTENTION:
             yield _attention(tile, target)
+            yield _key_blocks(tile, target)
 
 
 def _product(tile: Tile, target: Target) -> Choice:
@@ -95,6 +99,31 @@ def _attention(tile: Tile, target: Target) -> Choice:
         "one pass over the keys", once,
         f"{batch * heads} heads, {length} x {keys[2]} x {dim}; scores stay in the cache",
         ("two products and a softmax", apart, f"{FLOAT * scores / 1e6:.3g} MB of scores, 4 times"),
+    )  # fmt: skip
+
+
+def _key_blocks(tile: Tile, target: Target) -> Choice:
+    """Keys are taken in blocks; behind each but the first, sums so far are scaled again."""
+    batch, heads, length, dim = _numbers(tile.operands[0].shape)
+    keys, values = (_numbers(o.shape) for o in tile.operands[1:3])
+    work = 2.0 * batch * heads * length * keys[2] * (dim + values[3])
+    moved = FLOAT * sum(_size(_numbers(o.shape)) for o in tile.operands[:3])
+
+    def cost(block: int) -> float:
+        again = -(-keys[2] // block) - 1
+        sums = 2.0 * FLOAT * batch * heads * length * values[3]
+        return target.seconds(work + again * sums, moved) + again * sums / target.bandwidth
+
+    block = min(keys[2], KEY_BLOCK)
+    others = [
+        (f"keys in blocks of {b}", cost(b), f"{-(-keys[2] // b)} blocks, sums scaled between them")
+        for b in (KEY_BLOCK // 4, KEY_BLOCK // 2)
+        if b < block
+    ]
+    return _choice(
+        f"keys in blocks of {block}", cost(block),
+        f"scores of a block of queries take {FLOAT * block * QUERY_BLOCK / 1e3:.4g} kB of the L2",
+        *others,
     )  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from glasshouse.backend.cpu.emit import emit
 from glasshouse.backend.cpu.executable import CpuExecutable
 from glasshouse.backend.cpu.headers import headers_hash
 from glasshouse.backend.cpu.limits import known_limits, measured_limits
-from glasshouse.backend.cpu.measure import measure_conv
+from glasshouse.backend.cpu.measure import measure_variants
 from glasshouse.backend.cpu.processor import processor_features
 from glasshouse.backend.cpu.target import CPU
 from glasshouse.backend.cpu.threads import default_threads
@@ -102,7 +102,7 @@ class CpuBackend:
     def measure(
         self, problem: Problem, names: Sequence[str], progress: Progress | None = None
     ) -> list[Candidate] | None:
-        return measure_conv(problem, names, progress)
+        return measure_variants(problem, names, progress)
 
     def interface(
         self, name: str, program: Program, saved: SavedModel, source: GeneratedSource

@@ -8,7 +8,9 @@ and in 16-bit types for many; then nobody holds them twice.
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.blocking import blockings, first_operand, headers, product_problem
 from glasshouse.backend.cpu.int8 import int8_matmul
+from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.results import hand_over, row_hint
 from glasshouse.backend.cpu.routine import (
     FormSpelling,
@@ -62,8 +64,21 @@ def _rows_times_weights(builder: KernelBuilder, node: Node) -> None:
     out = node.output.type
     rows, columns = product(out.shape[:-1]), out.shape[-1]
     after = take_results(builder, node.output, {"m": rows, "n": columns})
-    routine = IN_PLACE if _lies_well(node, rows) else GEMM
-    add_tile(builder, node, routine, operands, after)
+    if _lies_well(node, rows):
+        add_tile(builder, node, IN_PLACE, operands, after)
+        return
+    depth = x.type.shape[-1]
+    variants: tuple[str, ...] = ()
+    problem = None
+    if (
+        operands[1].constant
+        and isinstance(rows, int)
+        and isinstance(columns, int)
+        and isinstance(depth, int)
+    ):
+        variants = blockings(rows, columns, depth, x.type.dtype)
+        problem = product_problem(rows, columns, depth, x.type.dtype) if variants else None
+    add_tile(builder, node, GEMM, operands, after, variants=variants, problem=problem)
 
 
 def _lies_well(node: Node, rows: Dim) -> bool:
@@ -132,9 +147,9 @@ def _gemm(out: KernelText, tile: Tile) -> None:
     left, right = tile.operands
     dtype = left.element.dtype
     depth = size_text(_depth(tile))
-    source = f"gh::RowsA<{C_TYPE[dtype]}>{{{buffer_of(left)}, {depth}}}"
+    first = first_operand(C_TYPE[dtype], f"{buffer_of(left)}, {depth}", tile.variant)
     sizes = ", ".join(size_text(x.extent) for x in tile.variables)
-    given = f"(*ctx.pool, {sizes}, {depth}, {source}"
+    given = f"(*ctx.pool, {sizes}, {depth}, {first}"
     if tile.forms:
         call = f"gh::gemm<{dot_kind(dtype)}>{given}, {out.form(tile.forms[0])}"
     else:
@@ -194,8 +209,12 @@ def _panel_bytes(form: Form) -> str:
     return f"gh::packed_b_bytes<{dot_kind(form.dtype)}>({sizes})"
 
 
+def _gemm_recipe(tile: Tile) -> Recipe:
+    return dot_recipe(0.2, headers(tile.variant))(tile)
+
+
 ROUTINES = {
-    GEMM: Routine(_gemm, _gemm_needs, dot_recipe(0.2)),
+    GEMM: Routine(_gemm, _gemm_needs, _gemm_recipe),
     IN_PLACE: Routine(_gemm_in_place, recipe=dot_recipe(0.5, ("weights_in_place.h",))),
     BATCHED: Routine(_gemm_batched, recipe=dot_recipe(0.2)),
 }

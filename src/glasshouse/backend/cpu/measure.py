@@ -1,11 +1,11 @@
-"""How variants of a convolution are timed: in turns, weights cold, data as in a model.
+"""How variants of convolutions and products are timed: in turns, weights cold, data as in a model.
 
 In a model a layer finds its input in the cache and its weights not, because all other layers ran
 since. So a large buffer is read before each run, and then the input. One thread runs, and its
 processor time counts: on a busy machine the wall time of two threads was off by a factor of 4, and
 all variants share their work among threads alike. The least of some runs counts, as noise only
 adds, and only once the least but one is about the same: otherwise the machine is too busy to tell.
-Errors are taken against the product over taps, which adds up in plain order.
+Errors are taken against the variant that adds up in plain order.
 """
 
 from __future__ import annotations
@@ -19,27 +19,29 @@ from math import sqrt
 import numpy as np
 
 from glasshouse.backend.base import Progress
+from glasshouse.backend.cpu.blocking import BY_CACHE
 from glasshouse.backend.cpu.build import build
-from glasshouse.backend.cpu.probe import PACK, RUN, SIZES, conv_variants, probe_source
+from glasshouse.backend.cpu.probe import PACK, RUN, SIZES, probe_source, probed
 from glasshouse.backend.memory import Array, aligned_bytes
-from glasshouse.ir.dtype import as_dtype, to_storage
+from glasshouse.ir.dtype import DType, as_dtype, to_storage
 from glasshouse.lower.choice import Candidate, Problem
 
-EXACT = "im2col"
+EXACT = {"conv": "im2col", "matmul": BY_CACHE}
 ROUNDS = (3, 20)  # at least, at most
 SAME = 1.08  # two runs that differ by less than this saw no noise
 HOPELESS = 1.5  # a variant that takes so much longer than the best need not be known better
 _COLD = 48 << 20  # bytes that push weights out of the caches
 
 
-def measure_conv(
+def measure_variants(
     problem: Problem, names: Sequence[str], progress: Progress | None = None
 ) -> list[Candidate] | None:
     """Seconds and error of each variant; None if the machine is too busy to tell."""
-    library = ctypes.CDLL(str(build(probe_source(problem.dtype), progress)))
+    library = ctypes.CDLL(str(build(probe_source(problem.op, problem.dtype), progress)))
+    usual = EXACT[problem.op]
     x, w, result = _data(problem)
-    variants = {name: _Variant(library, name, problem, x, w) for name in {*names, EXACT}}
-    exact = variants[EXACT].run(result).copy()
+    variants = {name: _Variant(library, name, problem, x, w) for name in {*names, usual}}
+    exact = variants[usual].run(result).copy()
     largest = float(np.max(np.abs(exact))) or 1.0
     errors = {n: float(np.max(np.abs(variants[n].run(result) - exact))) / largest for n in names}
     times = _timed({n: variants[n] for n in names}, result, x)
@@ -76,6 +78,8 @@ def settled(times: Mapping[str, Sequence[float]]) -> bool:
 def _data(problem: Problem) -> tuple[Array, Array, Array]:
     """Image, weights and room for the result; of the size that activations tend to have."""
     n, dtype = problem.numbers, as_dtype(problem.dtype)
+    if problem.op == "matmul":
+        return _product_data(n, dtype)
     batch, height, width, channels, out_height, out_width, filters, kh, kw = n[:9]
     random = np.random.default_rng(0)
     depth = channels // n[15] * kh * kw
@@ -85,6 +89,15 @@ def _data(problem: Problem) -> tuple[Array, Array, Array]:
     return x, w, np.empty((batch, out_height, out_width, filters), np.float32)
 
 
+def _product_data(numbers: Sequence[int], dtype: DType) -> tuple[Array, Array, Array]:
+    rows, columns, depth = numbers
+    random = np.random.default_rng(0)
+    x = random.standard_normal((rows, depth), np.float32)
+    w = random.standard_normal((depth, columns), np.float32) / np.float32(sqrt(depth))
+    x, w = (np.ascontiguousarray(to_storage(a, dtype)) for a in (x, w))
+    return x, w, np.empty((rows, columns), np.float32)
+
+
 class _Variant:
     """One variant with its weights packed."""
 
@@ -92,7 +105,7 @@ class _Variant:
         self, library: ctypes.CDLL, name: str, problem: Problem, x: Array, w: Array
     ) -> None:
         self._call = library.glasshouse_probe
-        self._variant = list(conv_variants(problem.dtype)).index(name)
+        self._variant = probed(problem.op, problem.dtype).index(name)
         self._numbers = (ctypes.c_int64 * len(problem.numbers))(*problem.numbers)
         self._pool = _one_thread(str(library._name))
         self._x = x

@@ -1,16 +1,21 @@
-"""The code that measurements run: each variant of convolution, for any size, with a plain result.
+"""The code that measurements run: each variant of convolutions and products, for any size, with a
+plain result.
 
 A probe takes its sizes as arguments, so one small library, built once for a machine, measures the
-convolutions of every model: no candidate has to be compiled with its epilogue first.
+layers of every model: no candidate has to be compiled with its epilogue first.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from glasshouse.backend.base import GeneratedSource
+from glasshouse.backend.cpu import blocking
 from glasshouse.backend.cpu.conv import IN_FLOAT32, WINOGRAD_TILE
 from glasshouse.backend.cpu.emit import kernel_source
 from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, CpuSource, Recipe, with_dot
 from glasshouse.backend.cpu.render import KernelFunction
+from glasshouse.backend.cpu.routine import dot_kind
 from glasshouse.backend.cxx.words import C_TYPE
 from glasshouse.ir.dtype import as_dtype, float32
 
@@ -61,12 +66,18 @@ def conv_variants(dtype: str) -> dict[str, Functions]:
     return variants
 
 
-def probe_source(dtype: str) -> GeneratedSource:
-    """A library with `glasshouse_probe(variant, ...)`, by place in `conv_variants`."""
+def probed(op: str, dtype: str) -> tuple[str, ...]:
+    """The variants that the probe of an op has, in its order."""
+    return tuple(conv_variants(dtype)) if op == "conv" else blocking.names()
+
+
+def probe_source(op: str, dtype: str) -> GeneratedSource:
+    """A library with `glasshouse_probe(variant, ...)`, by place in `probed`."""
     ctype = C_TYPE[as_dtype(dtype)]
-    kernels = [
-        _kernel(variant, dtype, functions) for variant, functions in conv_variants(dtype).items()
-    ]
+    if op == "conv":
+        kernels = [_kernel(name, dtype, with_) for name, with_ in conv_variants(dtype).items()]
+    else:
+        kernels = [_product(name, dtype) for name in blocking.names()]
     data = f"const {ctype}* x, const {ctype}* w, void* packed, void* work, float* y, int64_t* bytes"
     arguments = "what, *(gh::ThreadPool*)pool, n, x, w, packed, work, y, bytes"
     cases = "\n".join(
@@ -105,6 +116,24 @@ def _kernel(variant: str, dtype: str, functions: Functions) -> KernelFunction:
     return KernelFunction(
         f"k_probe_conv_{variant}", ("Conv",), parameters, text, (), _recipe(variant, dtype)
     )
+
+
+def _product(variant: str, dtype: str) -> KernelFunction:
+    """Sizes are rows, columns, depth; the weight is [depth, columns]."""
+    kind, ctype = dot_kind(as_dtype(dtype)), C_TYPE[as_dtype(dtype)]
+    parameters = _parameters(ctype)
+    rows = blocking.first_operand(ctype, "x, n[2]", variant)
+    store = "[=](long r, long c, gh::vf a, auto t) { gh::store(y + r * n[1] + c, a, t); }"
+    text = (
+        f"{parameters} {{\n  (void)work;\n"
+        f"  if (what == {SIZES}) bytes[0] = gh::packed_b_bytes<{kind}>(n[2], n[1]), bytes[1] = 0;\n"
+        f"  else if (what == {PACK}) "
+        f"gh::pack_b_parallel<{kind}>(pool, w, n[1], 1, n[2], n[1], packed);\n"
+        f"  else gh::gemm<{kind}>(pool, n[0], n[1], n[2], {rows}, packed, {store});\n}}"
+    )
+    recipe = replace(with_dot(as_dtype(dtype), 0.4, "-O2"), headers=blocking.headers(variant))
+    name = f"k_probe_matmul_{variant}"
+    return KernelFunction(name, ("Matmul",), parameters, text, (), recipe)
 
 
 def _recipe(variant: str, dtype: str) -> Recipe:

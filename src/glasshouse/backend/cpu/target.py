@@ -8,6 +8,7 @@ from glasshouse.backend.cpu.alternatives import alternatives
 from glasshouse.backend.cpu.attention import attention
 from glasshouse.backend.cpu.bags import bags
 from glasshouse.backend.cpu.batch_norm import batch_norm_training
+from glasshouse.backend.cpu.blocking import estimate
 from glasshouse.backend.cpu.conv3d import by_weights, convolution, transposed
 from glasshouse.backend.cpu.fourier import fourier
 from glasshouse.backend.cpu.library import library
@@ -100,4 +101,6 @@ CPU = Target(
     cuts=True,
     fallbacks=FALLBACKS,
     alternatives=alternatives,
+    estimate=estimate,
+    measured=frozenset({"conv", "matmul"}),
 )

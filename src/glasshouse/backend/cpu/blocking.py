@@ -1,0 +1,71 @@
+"""Blockings of matrix products: how many rows of the first operand stay in the cache while all
+panels of the second pass by.
+
+More rows read the panels less often; a block past the cache is read again for each panel. The usual
+one fills half of an L2 cache of 1 MB (`gemm.h`). Which is best is measured when that is asked for
+(`glasshouse tune`, `tune=True`); unasked the usual one is taken, because few sizes have a better
+one, and a model has as many sizes of products as it has kinds of layers.
+"""
+
+from __future__ import annotations
+
+from glasshouse.ir.dtype import DType, as_dtype, bfloat16, float32
+from glasshouse.lower.choice import Problem
+from glasshouse.lower.target import Target
+
+BY_CACHE = "blocks_by_cache"
+_ROWS = (32, 64, 128, 256)
+_BLOCK, _L2 = 448 << 10, 1 << 20  # bytes: what the usual block fills, and what there is
+_PANEL = 32  # columns
+
+
+def names() -> tuple[str, ...]:
+    """Every blocking."""
+    return (BY_CACHE, *(f"blocks_of_{rows}" for rows in _ROWS))
+
+
+def blockings(rows: int, columns: int, depth: int, dtype: DType) -> tuple[str, ...]:
+    """Those that differ for a product of this size, the usual one first; none for few rows."""
+    if dtype not in (float32, bfloat16) or rows <= _ROWS[0] or columns <= _PANEL or not depth:
+        return ()
+    usual = block_rows(BY_CACHE, depth, dtype.itemsize)
+    return (BY_CACHE, *(f"blocks_of_{r}" for r in _ROWS if r < rows and r != usual))
+
+
+def block_rows(name: str, depth: int, width: int) -> int:
+    """Rows of a block; of the usual one about, because tiles of registers differ by machine."""
+    return max(12, _BLOCK // (depth * width)) if name == BY_CACHE else int(name.rpartition("_")[2])
+
+
+def product_problem(rows: int, columns: int, depth: int, dtype: DType) -> Problem:
+    """A product as the chooser sees it."""
+    work = 2.0 * rows * columns * depth
+    return Problem("matmul", dtype.name, (rows, columns, depth), work, unasked=False)
+
+
+def first_operand(ctype: str, fields: str, variant: str) -> str:
+    """The rows of a product's first operand as `gemm.h` reads them, in a variant."""
+    rows = f"gh::RowsA<{ctype}>"
+    if variant in ("", BY_CACHE):
+        return f"{rows}{{{fields}}}"
+    return f"gh::Blocked<{rows}, {variant.rpartition('_')[2]}>{{{{{fields}}}}}"
+
+
+def headers(variant: str) -> tuple[str, ...]:
+    """Headers apart that a variant needs."""
+    return () if variant in ("", BY_CACHE) else ("gemm_blocked.h",)
+
+
+def estimate(problem: Problem, name: str, target: Target) -> tuple[float, str] | None:
+    """Seconds of a product, by what it computes and how often panels and rows are read."""
+    if problem.op != "matmul" or name not in names():
+        return None
+    rows, columns, depth = problem.numbers
+    width = as_dtype(problem.dtype).itemsize
+    block = min(rows, block_rows(name, depth, width))
+    left, right = rows * depth * width, depth * columns * width
+    passes = -(-rows // block)
+    again = -(-columns // _PANEL) if block * depth * width > _L2 else 1
+    moved = passes * right + again * left + 4 * rows * columns
+    cost = target.seconds(problem.operations, moved)
+    return cost, f"blocks of {block} rows read the weight {passes} times"
