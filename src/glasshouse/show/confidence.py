@@ -83,7 +83,8 @@ def _rank(count: int, doubt: float) -> int:
     0: there is none."""
     below, rank = 0.0, 0
     for k in range(count):
-        below += math.comb(count, k) * 0.5**count
+        ways = math.lgamma(count + 1) - math.lgamma(k + 1) - math.lgamma(count - k + 1)
+        below += math.exp(ways - count * math.log(2))
         if below > doubt:
             break
         rank = k + 1
