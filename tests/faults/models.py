@@ -216,6 +216,18 @@ def overflow() -> Any:
     return model, (floats(4, 8) * 5,)
 
 
+def rounded() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return (x * 10.0).apply("round") / 10.0
+
+    return model, (floats(4, 8),)
+
+
+def looked_up() -> Any:
+    gh.manual_seed(0)
+    return nn.Embedding(300, 8), (np.array([[3, 299], [140, 0]]),)
+
+
 # ---------------------------------------------------------------------------------------- PyTorch
 def torch_block() -> Any:
     import torch
@@ -269,3 +281,24 @@ def torch_draws() -> Any:
 
     torch.manual_seed(0)
     return Draws().train(), (torch.randn(64, 16),)
+
+
+def torch_state() -> Any:
+    """A buffer that is read again after its new value is known."""
+    import torch
+    from torch import nn as tnn
+
+    class State(tnn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.mix = tnn.Linear(8, 8)
+            self.register_buffer("state", torch.ones(4, 8))
+
+        def forward(self, x: Any) -> Any:
+            old = self.state.clone()
+            new = old * 0.5 + x
+            self.state.copy_(new)
+            return self.mix(new) + old
+
+    torch.manual_seed(0)
+    return State().eval(), (torch.randn(4, 8),)

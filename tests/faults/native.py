@@ -96,6 +96,11 @@ def an_epilogue_is_left_out(patch: Patch) -> None:
     in_text(patch, "tanh", "gh::tanh(t2_)", "t2_")
 
 
+@fault("linear", "kernel: k0_matmul_add_tanh", command=NATIVE)
+def an_epilogue_is_applied_twice(patch: Patch) -> None:
+    in_text(patch, "tanh", "gh::tanh(t2_)", "gh::tanh(gh::tanh(t2_))")
+
+
 @fault("conv", "kernel: k0_conv_add_relu", command=NATIVE)
 def an_image_is_copied_in_another_order(patch: Patch) -> None:
     in_text(patch, "conv", "copy0[i3_ * 3 + i1_]", "copy0[i1_ * 36 + i3_]")
@@ -144,3 +149,13 @@ def a_whole_run_leaves_the_last_step_out(patch: Patch) -> None:
 def a_kernel_counts_its_calls(patch: Patch) -> None:
     in_text(patch, "exp", "gh::exp(t1_)", "gh::exp(t1_) * gh::vf(1.0f + 1.2e-7f * (calls_ & 1))")
     in_text(patch, "exp", ") {\n", ") {\n  static int calls_ = 0;\n  ++calls_;\n", 1)
+
+
+@fault("rounded", "kernel: k0_multiply_round", command=NATIVE)
+def rounding_goes_down_from_three_quarters(patch: Patch) -> None:
+    in_text(patch, "round", "gh::rint(t3_)", "gh::rint(gh::sub(t3_, gh::vf(0.25f)))")
+
+
+@fault("looked_up", "kernel: k0_take", "error: ", command=NATIVE)
+def an_index_is_cut_to_eight_bits(patch: Patch) -> None:
+    in_text(patch, "take", "t1_ = x1[i1_]", "t1_ = (uint8_t)x1[i1_]")

@@ -67,6 +67,16 @@ def a_constant_is_added_instead_of_subtracted(patch: Patch) -> None:
     )
 
 
+@fault("roots", "pass: subgraph_rewrite", RULE("inverse-root"), "models.py:")
+def a_rule_drops_a_broadcast(patch: Patch) -> None:
+    """What stands for a whole array is that of one row."""
+
+    def change(made: Any, node: Node, rw: Rewriter) -> Any:
+        return made.apply("max", axes=(0,), keepdims=True) + made * 0.0
+
+    twisted(patch, "inverse-root", change)
+
+
 @fault("spread", "pass: subgraph_rewrite", RULE("divide-constant"), "op: divide")
 def a_quotient_becomes_a_product_with_the_divisor(patch: Patch) -> None:
     twisted(
@@ -386,6 +396,15 @@ def the_epsilon_of_a_norm_is_not_read(patch: Patch) -> None:
     )
 
 
+@fault("torch_block", "frontend: ", "module: norm", "aten.layer_norm")
+def weight_and_bias_of_a_norm_are_swapped(patch: Patch) -> None:
+    spelled(
+        patch,
+        "aten::layer_norm",
+        lambda was, x, shape, w=None, b=None, *rest: was(x, shape, b, w, *rest),
+    )
+
+
 @fault("torch_block", "frontend: ", "aten.sub")
 def the_factor_of_a_difference_is_not_read(patch: Patch) -> None:
     name = "aten::sub.Tensor"
@@ -495,6 +514,34 @@ def results_come_in_the_wrong_order(patch: Patch) -> None:
 
     was = Module.run_flat
     patch.setattr(Module, "run_flat", lambda self, inputs: tuple(reversed(was(self, inputs))))
+
+
+@fault("spread", "memory: a call writes its results over those of the call before")
+def results_lie_where_the_next_call_writes(patch: Patch) -> None:
+    from glasshouse.runtime.module import Module
+
+    was, kept = Module.run_flat, {}
+
+    def run_flat(self: Any, inputs: Any) -> Any:
+        made = was(self, inputs)
+        for old, new in zip(kept.setdefault(id(self), made), made, strict=True):
+            np.copyto(old, new)
+        return kept[id(self)]
+
+    patch.setattr(Module, "run_flat", run_flat)
+
+
+@fault("torch_state", "memory: state is written over by k0", "pass: plan_memory", "models.py:")
+def a_variable_is_overwritten_while_it_is_still_read(patch: Patch) -> None:
+    from glasshouse.passes.in_place import Timeline
+
+    was = Timeline.can_overwrite
+
+    def can_overwrite(self: Any, old: Any, new: Any) -> bool:
+        self.last_read.pop(old, None)
+        return was(self, old, new)
+
+    patch.setattr(Timeline, "can_overwrite", can_overwrite)
 
 
 @fault("spread", "drift: two runs on the same inputs differ")

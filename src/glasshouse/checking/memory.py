@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.checking.finding import Finding, place
-from glasshouse.passes.verify_plan import overlaps
+from glasshouse.passes.verify_plan import overlaps, overwritten
 from glasshouse.record.titles import full_titles
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.module import Module, step_name
@@ -37,15 +37,29 @@ def plan_findings(module: Module) -> list[Finding]:
                 kernel=writes.get(clash.b, ("", ""))[0],
             )
         )  # fmt: skip
+    steps = [step_name(s) for s in module.program.steps]
+    for variable, writer, reader in overwritten(module.program):
+        out.append(
+            Finding(
+                "memory", f"{variable.node.attrs['name'] or 'a variable'} is written over by "
+                f"{steps[writer]} while {steps[reader]} still reads it", op=variable.node.op.name,
+                where=place(module.program.steps[writer].node), pass_name="plan_memory",
+                kernel=steps[writer],
+            )
+        )  # fmt: skip
     return out
 
 
 def run_findings(module: Module, inputs: Sequence[Any]) -> list[Finding]:
     """Runs that should be equal, bit by bit: twice the same, on poisoned memory, step by step."""
     with module.unchanged():
-        first = _copied(module.run_flat(inputs))
+        one = module.run_flat(inputs)
+        first = _copied(one)
     with module.unchanged():
-        again = _copied(module.run_flat(inputs))
+        two = module.run_flat(inputs)
+        again = _copied(two)
+    if any(a.size and np.may_share_memory(a, b) for a in _seen(one) for b in _seen(two)):
+        return [Finding("memory", "a call writes its results over those of the call before")]
     if not _same(first, again):
         return [Finding("drift", "two runs on the same inputs differ")]
     steps: list[Array] = []
@@ -79,6 +93,11 @@ def run_findings(module: Module, inputs: Sequence[Any]) -> list[Finding]:
 def _last(step: Any, read: Any) -> Array:
     made = [np.array(read(v)) for v in step.node.outputs]
     return np.concatenate([np.frombuffer(a.tobytes(), np.uint8) for a in made])
+
+
+def _seen(arrays: Sequence[Any]) -> list[Array]:
+    """Results as they lie; those of a device are copies."""
+    return [np.asarray(a) for a in arrays]
 
 
 def _copied(arrays: Sequence[Any]) -> list[Array]:

@@ -1,4 +1,5 @@
-"""Verifies a memory plan: no two buffers of the arena that are alive at the same step overlap.
+"""Verifies a memory plan: no two buffers of the arena that are alive at the same step overlap, and
+no variable is written over while a later step reads it.
 
 Lifetimes are counted again from the steps of the program, not read from the plan, so that a plan
 whose lifetimes are wrong is found as well. The steps are swept once, with what is alive in order of
@@ -13,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from glasshouse.ir.graph import Value
-from glasshouse.lower.plan import upper_bytes
+from glasshouse.lower.plan import Arrival, upper_bytes
 from glasshouse.lower.program import Call, Packed, Program
 
 
@@ -48,6 +49,19 @@ def overlaps(program: Program) -> list[Overlap]:
         live.insert(place, (begin, number))
         heapq.heappush(dying, (last, begin, number))
     return out
+
+
+def overwritten(program: Program) -> Iterator[tuple[Value, int, int]]:
+    """(variable, step that writes its new value over it, later step that reads the old one)."""
+    writer: dict[Value, int] = {}
+    reader: dict[Value, int] = {}
+    for number, step in enumerate(program.steps):
+        writer.update((v, number) for v in step.node.outputs)
+        reader.update((program.buffer_of(v), number) for v in step.node.inputs)
+    for update in program.memory.updates:
+        old = update.variable.output
+        if update.how is Arrival.IN_PLACE and reader.get(old, -1) > writer[update.new]:
+            yield old, writer[update.new], reader[old]
 
 
 def _spans(program: Program) -> Iterator[tuple[int, int, int, int, Value]]:
