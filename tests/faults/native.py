@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from faults.fault import NATIVE, fault
+from faults.fault import NATIVE, Plant, fault
 from glasshouse.backend.cpu import emit
 from glasshouse.backend.cpu.render import KernelFunction
 
@@ -44,96 +44,96 @@ def in_dispatcher(patch: Patch, old: str, new: str) -> None:
     patch.setattr(emit, "_main", main)
 
 
-@fault("spread", "kernel: k0_", "error: ", "models.py:", command=NATIVE)
-def a_literal_is_off_by_a_ten_thousandth(patch: Patch) -> None:
-    in_text(patch, "tanh", "vf(-0.5f)", "vf(-0.5001f)")
+TEXTS: dict[str, tuple[str, tuple[str, ...], str, str, str]] = {
+    "a_literal_is_off_by_a_ten_thousandth": (
+        "spread", ("kernel: k0_", "error: ", "models.py:"),
+        "tanh", "vf(-0.5f)", "vf(-0.5001f)",
+    ),
+    "a_sum_begins_at_a_thousandth": (
+        "spread", ("kernel: k0_",),
+        "tanh", "acc1_v(0.0f)", "acc1_v(0.001f)",
+    ),
+    "a_loop_ends_one_row_early": (
+        "spread", ("kernel: k0_",),
+        "tanh", "i0_ < 4;", "i0_ < 3;",
+    ),
+    "a_maximum_of_negative_numbers_begins_at_zero": (
+        "largest", ("kernel: k0_add_max",),
+        "max", "acc1_v(-__builtin_inff())", "acc1_v(0.0f)",
+    ),
+    "a_softmax_is_shifted_only_in_its_sum": (
+        "soft", ("kernel: k0_softmax",),
+        "softmax", "const gh::vf t4_ = gh::sub(t1_, gh::vf(acc2_))", "const gh::vf t4_ = t1_",
+    ),
+    "a_norm_reads_one_weight_for_all_columns": (
+        "layer_norm", ("kernel: k0_layernorm_add",),
+        "layernorm", "gh::load(x1 + i1_, t)", "gh::vf(x1[0])",
+    ),
+    "a_norm_leaves_out_its_epsilon": (
+        "layer_norm", ("kernel: k0_layernorm_add",),
+        "layernorm", "gh::add(t14_, t15_)", "t14_",
+    ),
+    "a_product_stops_one_term_early": (
+        "linear", ("kernel: k0_matmul_add_tanh",),
+        "tanh", "4, 8, 32, gh::RowsA", "4, 8, 31, gh::RowsA",
+    ),
+    "a_bias_is_read_by_row": (
+        "linear", ("kernel: k1_matmul_add",),
+        "k1_", "gh::load(x2 + n, t)", "gh::vf(x2[m])",
+    ),
+    "an_epilogue_is_left_out": (
+        "linear", ("kernel: k0_matmul_add_tanh",),
+        "tanh", "gh::tanh(t2_)", "t2_",
+    ),
+    "an_epilogue_is_applied_twice": (
+        "linear", ("kernel: k0_matmul_add_tanh",),
+        "tanh", "gh::tanh(t2_)", "gh::tanh(gh::tanh(t2_))",
+    ),
+    "an_image_is_copied_in_another_order": (
+        "conv", ("kernel: k0_conv_add_relu",),
+        "conv", "copy0[i3_ * 3 + i1_]", "copy0[i1_ * 36 + i3_]",
+    ),
+    "scores_are_scaled_by_half": (
+        "attention", ("kernel: k0_attention",),
+        "attention", "0.17677669529663687f", "0.08838834764831843f",
+    ),
+    "a_head_is_read_twice": (
+        "attention", ("kernel: k0_attention",),
+        "attention", "gh::Strided<float>{x1 + 0, 0, 32, 8}", "gh::Strided<float>{x1 + 0, 0, 0, 8}",
+    ),
+    "a_part_of_a_join_is_written_one_column_early": (
+        "joined", ("kernel: k0_concat_tanh",),
+        "concat", "i0_ * 8 + i1_ + 4", "i0_ * 8 + i1_ + 3",
+    ),
+    "a_slice_begins_a_row_early": (
+        "slices", ("kernel: k0_", "models.py:"),
+        "slice", "i1_ + 10, t", "i1_ + 5, t",
+    ),
+    "a_row_is_read_where_its_neighbour_lies": (
+        "means", ("kernel: k1_add",),
+        "k1_", "x0[i0_]", "x0[i0_ ? i0_ - 1 : 0]",
+    ),
+    "rounding_goes_down_from_three_quarters": (
+        "rounded", ("kernel: k0_multiply_round",),
+        "round", "gh::rint(t3_)", "gh::rint(gh::sub(t3_, gh::vf(0.25f)))",
+    ),
+    "an_index_is_cut_to_eight_bits": (
+        "looked_up", ("kernel: k0_take", "error: "),
+        "take", "t1_ = x1[i1_]", "t1_ = (uint8_t)x1[i1_]",
+    ),
+}  # fmt: skip
+"""By name: the model, what must be said, a word of the kernel's name, text of its code, and what is
+put there instead."""
 
 
-@fault("spread", "kernel: k0_", command=NATIVE)
-def a_sum_begins_at_a_thousandth(patch: Patch) -> None:
-    in_text(patch, "tanh", "acc1_v(0.0f)", "acc1_v(0.001f)")
+def _in_text(word: str, old: str, new: str) -> Plant:
+    return lambda patch: in_text(patch, word, old, new)
 
 
-@fault("spread", "kernel: k0_", command=NATIVE)
-def a_loop_ends_one_row_early(patch: Patch) -> None:
-    in_text(patch, "tanh", "i0_ < 4;", "i0_ < 3;")
-
-
-@fault("largest", "kernel: k0_add_max", command=NATIVE)
-def a_maximum_of_negative_numbers_begins_at_zero(patch: Patch) -> None:
-    in_text(patch, "max", "acc1_v(-__builtin_inff())", "acc1_v(0.0f)")
-
-
-@fault("soft", "kernel: k0_softmax", command=NATIVE)
-def a_softmax_is_shifted_only_in_its_sum(patch: Patch) -> None:
-    in_text(
-        patch, "softmax", "const gh::vf t4_ = gh::sub(t1_, gh::vf(acc2_))", "const gh::vf t4_ = t1_"
-    )
-
-
-@fault("layer_norm", "kernel: k0_layernorm_add", command=NATIVE)
-def a_norm_reads_one_weight_for_all_columns(patch: Patch) -> None:
-    in_text(patch, "layernorm", "gh::load(x1 + i1_, t)", "gh::vf(x1[0])")
-
-
-@fault("layer_norm", "kernel: k0_layernorm_add", command=NATIVE)
-def a_norm_leaves_out_its_epsilon(patch: Patch) -> None:
-    in_text(patch, "layernorm", "gh::add(t14_, t15_)", "t14_")
-
-
-@fault("linear", "kernel: k0_matmul_add_tanh", command=NATIVE)
-def a_product_stops_one_term_early(patch: Patch) -> None:
-    in_text(patch, "tanh", "4, 8, 32, gh::RowsA", "4, 8, 31, gh::RowsA")
-
-
-@fault("linear", "kernel: k1_matmul_add", command=NATIVE)
-def a_bias_is_read_by_row(patch: Patch) -> None:
-    in_text(patch, "k1_", "gh::load(x2 + n, t)", "gh::vf(x2[m])")
-
-
-@fault("linear", "kernel: k0_matmul_add_tanh", command=NATIVE)
-def an_epilogue_is_left_out(patch: Patch) -> None:
-    in_text(patch, "tanh", "gh::tanh(t2_)", "t2_")
-
-
-@fault("linear", "kernel: k0_matmul_add_tanh", command=NATIVE)
-def an_epilogue_is_applied_twice(patch: Patch) -> None:
-    in_text(patch, "tanh", "gh::tanh(t2_)", "gh::tanh(gh::tanh(t2_))")
-
-
-@fault("conv", "kernel: k0_conv_add_relu", command=NATIVE)
-def an_image_is_copied_in_another_order(patch: Patch) -> None:
-    in_text(patch, "conv", "copy0[i3_ * 3 + i1_]", "copy0[i1_ * 36 + i3_]")
-
-
-@fault("attention", "kernel: k0_attention", command=NATIVE)
-def scores_are_scaled_by_half(patch: Patch) -> None:
-    in_text(patch, "attention", "0.17677669529663687f", "0.08838834764831843f")
-
-
-@fault("attention", "kernel: k0_attention", command=NATIVE)
-def a_head_is_read_twice(patch: Patch) -> None:
-    in_text(
-        patch,
-        "attention",
-        "gh::Strided<float>{x1 + 0, 0, 32, 8}",
-        "gh::Strided<float>{x1 + 0, 0, 0, 8}",
-    )
-
-
-@fault("joined", "kernel: k0_concat_tanh", command=NATIVE)
-def a_part_of_a_join_is_written_one_column_early(patch: Patch) -> None:
-    in_text(patch, "concat", "i0_ * 8 + i1_ + 4", "i0_ * 8 + i1_ + 3")
-
-
-@fault("slices", "kernel: k0_", "models.py:", command=NATIVE)
-def a_slice_begins_a_row_early(patch: Patch) -> None:
-    in_text(patch, "slice", "i1_ + 10, t", "i1_ + 5, t")
-
-
-@fault("means", "kernel: k1_add", command=NATIVE)
-def a_row_is_read_where_its_neighbour_lies(patch: Patch) -> None:
-    in_text(patch, "k1_", "x0[i0_]", "x0[i0_ ? i0_ - 1 : 0]")
+for _name, (_model, _says, *_change) in TEXTS.items():
+    _plant = _in_text(*_change)
+    _plant.__name__ = _name
+    fault(_model, *_says, command=NATIVE)(_plant)
 
 
 @fault("linear", "runtime: the whole program gives other values than its steps", command=NATIVE)
@@ -149,13 +149,3 @@ def a_whole_run_leaves_the_last_step_out(patch: Patch) -> None:
 def a_kernel_counts_its_calls(patch: Patch) -> None:
     in_text(patch, "exp", "gh::exp(t1_)", "gh::exp(t1_) * gh::vf(1.0f + 1.2e-7f * (calls_ & 1))")
     in_text(patch, "exp", ") {\n", ") {\n  static int calls_ = 0;\n  ++calls_;\n", 1)
-
-
-@fault("rounded", "kernel: k0_multiply_round", command=NATIVE)
-def rounding_goes_down_from_three_quarters(patch: Patch) -> None:
-    in_text(patch, "round", "gh::rint(t3_)", "gh::rint(gh::sub(t3_, gh::vf(0.25f)))")
-
-
-@fault("looked_up", "kernel: k0_take", "error: ", command=NATIVE)
-def an_index_is_cut_to_eight_bits(patch: Patch) -> None:
-    in_text(patch, "take", "t1_ = x1[i1_]", "t1_ = (uint8_t)x1[i1_]")

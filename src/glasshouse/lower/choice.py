@@ -8,7 +8,7 @@ equal layers ask the same question) and names the variants. Who answers is not i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -19,7 +19,7 @@ class Problem:
     dtype: str
     numbers: tuple[int, ...]
     operations: float  # multiply-adds and such: what a measurement is worth
-    unasked: bool = True  # whether it is measured without being asked for
+    unasked: bool = field(default=True, compare=False)  # measured without being asked for
 
     @property
     def key(self) -> str:

@@ -3,8 +3,8 @@ panels of the second pass by.
 
 More rows read the panels less often; a block past the cache is read again for each panel. The usual
 one fills half of an L2 cache of 1 MB (`gemm.h`). Which is best is measured when that is asked for
-(`glasshouse tune`, `tune=True`); unasked the usual one is taken, because few sizes have a better
-one, and a model has as many sizes of products as it has kinds of layers.
+(`glasshouse tune --all`, `tune=True`); unasked the usual one is taken, because few sizes have a
+better one, and a model has as many sizes of products as it has kinds of layers.
 """
 
 from __future__ import annotations
