@@ -174,8 +174,8 @@ def check_refusals(port, name):
     assert asked("GET", "/nothing")[0] == 404
 
 
-def per_second(handle, x, count, at_once=64):
-    """Requests per second with so many under way."""
+def per_second(handle, x, count, at_once=128):
+    """Requests per second with two batches under way: one runs, one gathers."""
     begin = time.perf_counter()
     under_way = [handle.run.remote(x) for _ in range(at_once)]
     for _ in range(count - at_once):
@@ -196,17 +196,19 @@ def test_batches_bring_three_times_the_throughput_of_single_calls(services, tmp_
     saved(tmp_path, 4096)
     handles = {
         size: serve.run(
-            gh.serve.deployment(tmp_path / "mlp4096", max_batch_size=size),
+            gh.serve.deployment(
+                tmp_path / "mlp4096", max_batch_size=size, max_ongoing_requests=256
+            ),
             name=f"at-most-{size}", route_prefix=f"/{size}",
         )
         for size in (1, 64)
     }  # fmt: skip
     x = np.random.default_rng(0).standard_normal((1, 4096)).astype(np.float32)
     for handle in handles.values():
-        per_second(handle, x, 64)
+        per_second(handle, x, 128)
     ratios = []
     for _ in range(3):
-        single, batched = (per_second(handles[size], x, 192) for size in (1, 64))
+        single, batched = (per_second(handles[size], x, 256) for size in (1, 64))
         ratios.append(batched / single)
         print(f"single {single:.0f}/s, batched {batched:.0f}/s")
     for size in handles:
