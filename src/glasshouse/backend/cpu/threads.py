@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 from contextlib import suppress
 
 from glasshouse.errors import ExecutionError
@@ -46,15 +47,13 @@ def pin_rank() -> None:
     chosen = os.environ.get("GLASSHOUSE_THREADS") or os.environ.get("GLASSHOUSE_PIN") == "0"
     if chosen or not 0 <= rank < ranks or ranks == 1 or _before_pinning:
         return
-    if not hasattr(os, "sched_setaffinity"):
-        return
-    mine = sorted(os.sched_getaffinity(0))
-    if len(mine) != os.cpu_count() or len(mine) < ranks:
-        return
-    share = len(mine) // ranks
-    _before_pinning.extend(mine)
-    with suppress(OSError):  # a sandbox that forbids it
-        os.sched_setaffinity(0, mine[rank * share : (rank + 1) * share])
+    if sys.platform == "linux":  # others do not let a process choose
+        mine = sorted(os.sched_getaffinity(0))
+        share = len(mine) // ranks
+        if len(mine) == os.cpu_count() and share:
+            _before_pinning.extend(mine)
+            with suppress(OSError):  # a sandbox that forbids it
+                os.sched_setaffinity(0, mine[rank * share : (rank + 1) * share])
 
 
 def leave_share() -> None:
@@ -62,7 +61,7 @@ def leave_share() -> None:
 
     For compilers: while one rank builds, the others wait, and their shares are idle.
     """
-    if _before_pinning:
+    if sys.platform == "linux" and _before_pinning:
         with suppress(OSError):
             os.sched_setaffinity(0, _before_pinning)
 
