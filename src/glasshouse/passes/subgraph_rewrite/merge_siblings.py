@@ -36,7 +36,8 @@ class _Sibling:
     @property
     def columns(self) -> int:
         first = self.linear.op.name == "conv" or self.linear.attrs["transpose_y"]
-        return int(self.linear.inputs[1].type.shape[0 if first else 1])  # type: ignore[arg-type]
+        sizes = self.linear.inputs[1].type.shape
+        return int(sizes[0 if first else 1])  # type: ignore[arg-type]  # a constant's are known
 
     def weight(self) -> Array:
         """[depth, columns], or [out, in, kernel...]."""
