@@ -20,8 +20,14 @@ from threading import Event
 
 from glasshouse.errors import BuildError
 
-if sys.platform != "win32":  # there, every process builds for itself
-    import fcntl
+if sys.platform != "win32":
+    from fcntl import LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN, flock
+else:  # no file is ever opened for a claim: every process builds for itself
+    LOCK_EX, LOCK_NB, LOCK_SH, LOCK_UN = range(4)
+
+    def flock(handle: int, how: int) -> None:
+        """Nothing to lock."""
+
 
 _LOG = logging.getLogger("glasshouse.build")
 _LONGEST_NAP = 0.25  # seconds between two looks
@@ -47,8 +53,8 @@ def claimed(target: Path, moved_to: Path | None = None) -> Iterator[bool]:
         yield mine
     finally:
         # Closing alone would not do where a forked process has the file open, too.
-        if mine and sys.platform != "win32":
-            fcntl.flock(handle, fcntl.LOCK_UN)
+        if mine:
+            flock(handle, LOCK_UN)
         os.close(handle)
 
 
@@ -62,16 +68,16 @@ def _opened(target: Path) -> int | None:
 def _leave_to_rank_0(handle: int, target: Path) -> None:
     """Let rank 0 begin. A rank that waited for it in vain has programs of its own (a stage of a
     pipeline, an uneven shard), and waits no more."""
-    if sys.platform == "win32" or os.environ.get("LOCAL_RANK", "0") == "0":
+    if os.environ.get("LOCAL_RANK", "0") == "0":
         return
     end = time.monotonic() + min(_GRACE, wait_limit())
     nap = 0.005
     while not (_own_programs.is_set() or target.exists()):
         try:  # shared: other ranks that look at the same moment are no builder
-            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            flock(handle, LOCK_SH | LOCK_NB)
         except OSError:  # somebody makes it, or there are no locks here
             return
-        fcntl.flock(handle, fcntl.LOCK_UN)
+        flock(handle, LOCK_UN)
         if time.monotonic() >= end:
             _own_programs.set()
         time.sleep(nap)
@@ -84,8 +90,7 @@ def _locked(handle: int, target: Path) -> bool:
     waits = False
     while True:
         try:
-            if sys.platform != "win32":
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            flock(handle, LOCK_EX | LOCK_NB)
             return True
         except BlockingIOError:
             pass
