@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import time
 from typing import Any
 
@@ -32,8 +33,9 @@ class RayWorkers:
         self._started = not ray.is_initialized()
         if self._started:
             try:
+                _knock(address)
                 ray.init(address=address, log_to_driver=False, logging_level="warning")
-            except ConnectionError as error:
+            except OSError as error:  # refused, timed out, no such host
                 raise ExecutionError(
                     f"there is no Ray cluster at {address}: {error}",
                     hint="ray start --head starts one; its address is ADDRESS:6379",
@@ -125,6 +127,13 @@ class RayWorkers:
         except self._ray.exceptions.RayError:  # the process or its node died
             return None
         return found
+
+
+def _knock(address: str) -> None:
+    """See whether anybody is at HOST:PORT: Ray would try for a minute, and print what it tries."""
+    host, _, port = address.rpartition(":")
+    if port.isdecimal() and "/" not in host:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=10).close()
 
 
 def _answer(text: str, settings: dict[str, str]) -> dict[str, Any]:
