@@ -84,7 +84,8 @@ def onnx_model() -> bytes:
         helper.make_tensor("c", TensorProto.BOOL, [], [True]),
     ]
     graph = helper.make_graph(nodes, "g", [x], [y], weights)
-    data: bytes = helper.make_model(graph).SerializeToString()
+    old = [helper.make_opsetid("", 18)]  # that ONNX Runtime has, whatever onnx is installed
+    data: bytes = helper.make_model(graph, opset_imports=old, ir_version=10).SerializeToString()
     return data
 
 
