@@ -18,7 +18,7 @@ from glasshouse.backend.cuda.matmul import (
     typical,
 )
 from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, most, thread_each
-from glasshouse.backend.cuda.tensor_map import DEPTH, TensorMap, Window
+from glasshouse.backend.cuda.tensor_map import DEPTH, FetchedWindow, TensorMap
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cuda.tiles import MMA, TMA, WGMMA, GemmTile, variant_named, variants
 from glasshouse.backend.cxx.image import Image, gradient_image, image_of
@@ -92,7 +92,7 @@ def conv(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     )  # fmt: skip
 
 
-def _fetched_window(image: Image) -> Window | None:
+def _fetched_window(image: Image) -> FetchedWindow | None:
     """The window as the copy engine goes over it; None where it cannot: it brings 64 channels at a
     time, and counts places of a window in a byte."""
     w = image.window
@@ -106,7 +106,7 @@ def _fetched_window(image: Image) -> Window | None:
     if not whole or image.groups != 1:
         return None
     (low_h, high_h, step_h), (low_w, high_w, step_w) = corners
-    return Window((low_w, low_h), (high_w, high_h), (step_w, step_h))
+    return FetchedWindow((low_w, low_h), (high_w, high_h), (step_w, step_h))
 
 
 CONV_PRODUCT = "conv product"

@@ -26,7 +26,7 @@ _HALF, _SWIZZLE, _PROMOTION = 1, 3, 3  # two bytes an element; rows of 128 bytes
 
 
 @dataclass(frozen=True)
-class Window:
+class FetchedWindow:
     """Of an image: the first and the last place of the window, and its strides; width first."""
 
     lower: tuple[int, int]
@@ -43,7 +43,7 @@ class TensorMap:
     sizes: tuple[Dim, ...]
     steps: tuple[Dim, ...]
     rows: int
-    window: Window | None = None
+    window: FetchedWindow | None = None
 
 
 def map_json(given: TensorMap, argument: int, offset: Dim) -> dict[str, Any]:
