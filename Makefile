@@ -4,9 +4,9 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# Tests run in this many processes, each of one thread (see `pytest` below): one more than the two
+# Tests run in this many processes, each of one thread (see `pytest` below): two more than the
 # cores of CI, because a browser and a compiler are waited for now and then.
-JOBS ?= 3
+JOBS ?= 4
 PYTEST_ARGS ?=
 
 BIN := $(VENV)/bin

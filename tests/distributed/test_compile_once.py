@@ -4,6 +4,8 @@ import os
 import subprocess
 import sys
 
+import pytest
+
 # Prints its result; what is logged goes to stderr.
 _COMPILE = """
 import sys
@@ -18,6 +20,7 @@ print(gh.compile(graph)(x).tolist())
 """
 
 
+@pytest.mark.slow
 def test_three_ranks_build_once(tmp_path):
     environment = {**os.environ, "GLASSHOUSE_CACHE": str(tmp_path), "GLASSHOUSE_LOG": "info"}
     ranks = [

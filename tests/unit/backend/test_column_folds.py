@@ -25,7 +25,7 @@ def compiled(x: Array, *folds: tuple[str, tuple[int, ...]]) -> tuple[Module, lis
 
 
 # Columns: whole strips of vectors, a few vectors, a rest of lanes, and fewer than a vector.
-@pytest.mark.parametrize("columns", [300, 49, 5])
+@pytest.mark.parametrize("columns", [300, pytest.param(49, marks=pytest.mark.slow), 5])
 def test_columns_equal_the_reference(columns: int) -> None:
     x = np.random.default_rng(columns).standard_normal((61, columns), "f")
     module, wanted = compiled(x, ("sum", (0,)), ("max", (0,)), ("prod", (0,)), ("mean", (0,)))

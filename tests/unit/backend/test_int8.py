@@ -102,6 +102,7 @@ def test_convolutions() -> None:
     assert whole(check(m)) == 4
 
 
+@pytest.mark.slow
 def test_convolutions_in_groups() -> None:
     m = Maker(4)
     for channels, filters, groups, window, attrs, dtype, zero, axis in (

@@ -22,7 +22,12 @@ def _routines(module: Any) -> set[str]:
 
 @pytest.mark.parametrize(
     ("dtype", "rows"),
-    [(torch.bfloat16, 1), (torch.bfloat16, 65), (torch.float16, 3), (torch.float32, 4)],
+    [
+        (torch.bfloat16, 1),
+        (torch.bfloat16, 65),
+        pytest.param(torch.float16, 3, marks=pytest.mark.slow),
+        pytest.param(torch.float32, 4, marks=pytest.mark.slow),
+    ],
 )
 def test_equals_the_product_in_float64(dtype: torch.dtype, rows: int) -> None:
     torch.manual_seed(0)

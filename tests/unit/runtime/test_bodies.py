@@ -102,6 +102,7 @@ def test_half_floats_are_computed_in_kernels() -> None:
         np.testing.assert_allclose(np.asarray(got, "f"), np.asarray(want, "f"), rtol=0, atol=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_torch_control_flow_in_half_floats() -> None:
     class Halves(torch.nn.Module):

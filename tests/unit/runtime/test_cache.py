@@ -161,9 +161,15 @@ def test_a_killed_build_is_made_up_for_and_its_rests_go(
     [
         ("echo 'fatal error: x.o: No space left on device' >&2; exit 1",
          "BuildError: cannot write to the cache .*: No space left on device"),
-        ("kill -9 $$", "BuildError: the C\\+\\+ compiler was killed while it built"),
-        ("echo 'a.cpp:1: error: no such thing' >&2; exit 1",
-         "BuildError: .*the C\\+\\+ compiler failed on .*: a.cpp:1: error: no such thing"),
+        pytest.param(
+            "kill -9 $$", "BuildError: the C\\+\\+ compiler was killed while it built",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            "echo 'a.cpp:1: error: no such thing' >&2; exit 1",
+            "BuildError: .*the C\\+\\+ compiler failed on .*: a.cpp:1: error: no such thing",
+            marks=pytest.mark.slow,
+        ),
     ],
 )  # fmt: skip
 def test_a_build_that_fails_says_why(

@@ -50,7 +50,9 @@ def check_family(cases: list[tuple[str, Sample, str]]) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("family", ["index", "norm", "pool", "reduce"])
+@pytest.mark.parametrize(
+    "family", [pytest.param("index", marks=pytest.mark.slow), "norm", "pool", "reduce"]
+)
 def test_ops_equal_the_reference(family: str) -> None:
     check_family(FEW[family])
 
