@@ -38,7 +38,7 @@ from glasshouse.lower.view import view_of, whole
 GEMM, IN_PLACE, BATCHED = "gemm", "gemm_in_place", "gemm_batched"
 _TYPES = (float32, float64, bfloat16, float16)
 _FEW, _MANY = 4, 64  # rows: up to few nothing is packed, from many on packing is below 10 %
-_LARGE = 1 << 20  # bytes: smaller weights stay in caches, where packed ones are faster
+_LARGE = 8 << 20  # bytes: smaller weights stay in caches; packed, 4 MB take 0.75 of the time there
 
 
 # ------------------------------------------------------------------------------------- lowering
