@@ -36,8 +36,9 @@ def test_equals_the_product_in_float64(dtype: torch.dtype, rows: int) -> None:
     module = gh.compile(model, x)
     assert _routines(module) == {"gemm_in_place"}
     right = nn.functional.linear(x.double(), model.weight.double(), model.bias.double())
-    unit = torch.finfo(dtype).eps
-    assert (module(x).double() - right).abs().max() <= 2 * unit * right.abs().max()
+    terms = nn.functional.linear(x.double().abs(), model.weight.double().abs()).max()
+    allowed = 2 * torch.finfo(dtype).eps * right.abs().max() + 1e-6 * terms  # rounding, and sums
+    assert (module(x).double() - right).abs().max() <= allowed
 
 
 def test_weights_are_not_copied() -> None:
