@@ -83,8 +83,9 @@ def compile(
     The target is "cuda" where inputs are tensors of a GPU. `target="cuda"` compiles for the GPU of
     this machine, and with `arch="sm_90"` for one that need not be here.
 
-    Weights of a PyTorch model are those of this moment. When they change, a call warns once
-    (`StaleWeights`); `module.update_weights(model)` takes them over, and with `follow_weights`
+    Weights of a PyTorch model are to stay as they are: some are read where PyTorch has them, others
+    are copies of this moment. When they change, a call warns once (`StaleWeights`), and results are
+    of neither; `module.update_weights(model)` takes all of them over, and with `follow_weights`
     every call looks and does so itself.
 
     A model of PyTorch that takes another way for other data is compiled in parts, with a warning
