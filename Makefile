@@ -4,9 +4,9 @@
 
 PYTHON ?= python3
 VENV ?= .venv
-# Tests run in this many processes, each of one thread (see `pytest` below): two more than the
+# Tests run in this many processes, each of one thread (see `pytest` below): one more than the
 # cores of CI, because a browser and a compiler are waited for now and then.
-JOBS ?= 4
+JOBS ?= 3
 PYTEST_ARGS ?=
 
 BIN := $(VENV)/bin
@@ -127,7 +127,8 @@ test-viewer: $(BASE)
 browser:
 	@tools/ensure_chromium.sh >/dev/null || true
 
-# One thread a process: two processes with two threads each only get into each other's way.
+# One thread a process: two processes with two threads each only get into each other's way. A process
+# that has run out of tests takes over some of another's: those of a browser take longest.
 pytest: export OMP_NUM_THREADS := 1
 pytest: export OPENBLAS_NUM_THREADS := 1
 pytest: MARKS ?= not slow
@@ -138,7 +139,7 @@ pytest: $(DEV)
 	  marks="$${marks:+$$marks and }not browser"; \
 	fi; \
 	export CHROMIUM; \
-	$(BIN)/python -m pytest -q -n $(JOBS) -m "$$marks" $(TESTS) $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -q -n $(JOBS) --dist worksteal -m "$$marks" $(TESTS) $(PYTEST_ARGS)
 
 test-models: $(DEV)
 	@$(MAKE) --no-print-directory pytest MARKS= TESTS="tests/models tests/opinfo tests/onnx_suite"
