@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import re
 import sys
 import sysconfig
 from collections.abc import Iterator, Mapping
@@ -29,7 +30,8 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _MODELS = os.path.join(_PACKAGE, "nn", "models") + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _SCRIPTS = sysconfig.get_path("scripts") + os.sep
-_SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
+# Of this environment or of any other that it sees: a user's own, one beneath it, a target folder.
+_INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
 
 # Keyed by id: the hash of a code object reads all of its constants. The code object in the value
 # keeps the id from being used again.
@@ -151,7 +153,7 @@ def _classified(code: CodeType) -> tuple[int, CodeType]:
     file = code.co_filename
     if file.startswith(_PACKAGE):
         kind = _USER if file.startswith(_MODELS) else _HIDDEN
-    elif file.startswith(_SITE):
+    elif _INSTALLED.search(file):
         kind = _LIBRARY
     elif file.startswith((_STDLIB, _SCRIPTS, "<frozen ")):
         kind = _HIDDEN

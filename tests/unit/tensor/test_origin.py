@@ -49,6 +49,17 @@ def test_frames_are_the_users_outermost_first() -> None:
     assert frames[0].file == __file__
 
 
+def test_a_launcher_of_another_environment_is_no_user() -> None:
+    """Packages may be installed where this interpreter's own are not."""
+    launcher: dict[str, object] = {}
+    file = "/opt/other/lib/python3/site-packages/launcher.py"
+    exec(compile("def launch(run):\n    return run()", file, "exec"), launcher)
+    tensor = launcher["launch"](lambda: gh.array([1.0]) + 1)  # type: ignore[operator]
+    files = [f.file for f in tensor.value.node.origin.source.frames]
+    assert files[0] == __file__
+    assert file in files  # below the user's first line, it is part of the stack
+
+
 def test_all_nodes_of_a_decomposed_function_have_its_line() -> None:
     x = gh.array([[1.0, 2.0]])
     graph, line = gh.trace(lambda a: nn.functional.cross_entropy(a, gh.array([1])), x), here()
