@@ -18,6 +18,9 @@ from glasshouse.runtime.arrays import Array, array_of
 
 _PLAIN = (bool, int, float, list, tuple)
 
+Inputs = Sequence[Any] | Mapping[str, Any]
+"""Arguments in order, or by name."""
+
 
 def name_of(value: Value, number: int) -> str:
     """What an input is called in messages."""
@@ -47,6 +50,15 @@ def ordered(values: Sequence[Value], given: Sequence[Any], named: Mapping[str, A
             hint += "; what a list, tuple or dict holds is given as arguments of their own"
         raise ExecutionError(f"the module takes {wanted}, {said}", hint=hint)
     return [*given, *(named[n] for n in names[len(given) :])]
+
+
+def by_order(values: Sequence[Value], given: Inputs) -> Sequence[Any]:
+    """Arguments in the order of the inputs."""
+    if isinstance(given, Mapping):
+        return ordered(values, (), given)
+    if not isinstance(given, (list, tuple)):
+        raise ExecutionError(f"inputs are a list or a dict by name, got a {type(given).__name__}")
+    return given
 
 
 def as_array(name: str, wanted: TensorType, given: Any) -> Array:

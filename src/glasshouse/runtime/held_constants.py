@@ -16,7 +16,7 @@ from glasshouse.lower.program import Program
 from glasshouse.runtime.arguments import as_array
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.constants import ConstantSet, built_in
-from glasshouse.runtime.device_run import DeviceRun
+from glasshouse.runtime.device_tensors import TensorRun
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.weights import Folded, Watch, look, state_of
 from glasshouse.runtime.workspace import Runtimes
@@ -30,7 +30,7 @@ class HoldsConstants:
     program: Program
     _runtimes: Runtimes
     _state: State
-    _device: DeviceRun | None
+    _device: TensorRun | None
 
     def __init__(self, program: Program) -> None:
         self.program = program

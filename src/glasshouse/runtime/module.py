@@ -8,38 +8,34 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.base import Backend, DeviceExecutable, GeneratedSource, TensorDevice
+from glasshouse.backend.base import Backend, GeneratedSource
 from glasshouse.cell import ShowsInCell
 from glasshouse.errors import ExecutionError, Unsupported
-from glasshouse.ir.graph import Graph, Node, Value
-from glasshouse.ir.sources import CONSTANT
+from glasshouse.ir.graph import Graph, Node
 from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program, Step
 from glasshouse.record.reader import Recording
-from glasshouse.runtime.arguments import as_array, name_of, ordered
-from glasshouse.runtime.arrays import Array, is_torch, like_inputs, on_gpu
+from glasshouse.runtime.arguments import Inputs, as_array, by_order, name_of, ordered
+from glasshouse.runtime.arrays import Array, like_inputs
 from glasshouse.runtime.bodies import Bodies
-from glasshouse.runtime.calling import flat_inputs, is_flat, rebuilt, signature_for
+from glasshouse.runtime.calling import flat_inputs, rebuilt, signature_for
 from glasshouse.runtime.checks import check_outputs
 from glasshouse.runtime.constants import ConstantSet, Packing
-from glasshouse.runtime.device_fallback import Copy
-from glasshouse.runtime.device_run import ALIGNED, DeviceRun
 from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.held_constants import HoldsConstants
 from glasshouse.runtime.lineage import Lineage
 from glasshouse.runtime.mapped import MappedWeights
+from glasshouse.runtime.on_device import RunsOnDevice
 from glasshouse.runtime.overlap import apart
 from glasshouse.runtime.prefault import Prefaulted
 from glasshouse.runtime.quick_run import QuickCall, QuickRun
 from glasshouse.runtime.seeds import next_seed, seeding, undisturbed
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Runtimes, Workspace
-
-Inputs = Sequence[Any] | Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ class KernelTime:
     spread: float = 0.0  # half of the range in which the middle half of the runs lies
 
 
-class Module(HoldsConstants, ShowsInCell):
+class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
     """A compiled model: call it with arrays or tensors, from any thread.
 
     As many calls as it has runtimes go on at the same time; further ones wait. Calls of a model
@@ -99,7 +95,7 @@ class Module(HoldsConstants, ShowsInCell):
         if mapped is not None:  # variables have been copied
             mapped.release_all()
         self._general = GeneralRun(program, self._state, executable, threads)
-        self._device: DeviceRun | None = None  # made by the first run
+        self._device = None  # made by the first run
         steps, places = len(program.steps), plan.table_size
         self._workspaces = [
             Workspace(
@@ -146,7 +142,7 @@ class Module(HoldsConstants, ShowsInCell):
 
     def run_with_tensors(self, inputs: Inputs, outputs: Sequence[Any]) -> Sequence[Any]:
         """Run into given buffers, which must be contiguous and of the right type."""
-        given = self._ordered(inputs)
+        given = by_order(self.graph.inputs, inputs)
         kind = type(given[0]) if given else None
         if kind not in self._fillers:
             self._fillers[kind] = self._new_call(kind, True)
@@ -156,17 +152,6 @@ class Module(HoldsConstants, ShowsInCell):
             self._run(apart(self._arrays(given), buffers), buffers)
         return outputs
 
-    def bound(self, inputs: Inputs, outputs: Sequence[Any]) -> Callable[[], None]:
-        """A function that runs on these very tensors of a GPU again and again, without overhead:
-        one launch of a CUDA graph, which returns before the run has ended."""
-        if not self.backend.elsewhere:
-            raise Unsupported(
-                "only a module for GPUs is bound to tensors", hint="run_with_tensors runs into them"
-            )
-        device = self._on_device()
-        with self._runtimes.one(), device.lock.lock:
-            return device.bound(self._runtimes.constants, self._ordered(inputs), outputs)
-
     def benchmark_with_tensors(
         self, inputs: Inputs, outputs: Sequence[Any] | None = None, count: int = 10
     ) -> tuple[float, float, Sequence[Any]]:
@@ -174,7 +159,7 @@ class Module(HoldsConstants, ShowsInCell):
 
         A training step is timed without taking it: variables are as before.
         """
-        given = self._ordered(inputs)
+        given = by_order(self.graph.inputs, inputs)
         _check_count(count)
 
         def run() -> Sequence[Any]:
@@ -391,74 +376,6 @@ class Module(HoldsConstants, ShowsInCell):
             return None
         return self._quick.call_for(kind, given_outputs)
 
-    def _on_device(self) -> DeviceRun:
-        if self._device is None:
-            executable = cast(DeviceExecutable, self._executable)
-            self._device = DeviceRun(self._general, executable, self.backend.device)
-        return self._device
-
-    def _call_on_device(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Any:
-        """On tensors of the device; None where all inputs are the host's, or are to be bound."""
-        if not self._takes_flat and not is_flat(inputs, len(self.graph.inputs)):
-            return None
-        if not any(map(is_torch, inputs)):
-            return None
-        device = self._on_device()
-        beside = device.device.torch
-        if beside is None or not any(on_gpu(x) or beside.holds(x) for x in inputs):
-            return None
-        with self._runtimes.one(), device.lock.lock:
-            self._draw_seed(device)
-            made = device.call(self._runtimes.constants, inputs, outputs)
-        return made[0] if len(made) == 1 and outputs is None else made
-
-    def on_host(self, inputs: Sequence[Any]) -> list[Any]:
-        """Inputs, with tensors of a GPU copied to the host."""
-        return [x.cpu() if on_gpu(x) else x for x in inputs]
-
-    def ready(self) -> None:
-        """Make what the first run makes: memory on a device."""
-        if self.backend.elsewhere:
-            self._on_device()
-
-    def runner_of(self, node: Node) -> str:
-        """Who runs a step without a kernel: "pytorch" on the device, as far as that is known, or
-        "python" on the host."""
-        if self._device is None or self._device.fallback.beside(node) is None:
-            return "python"
-        return "pytorch"
-
-    def host_copies(self) -> Mapping[int, tuple[Copy, Copy]]:
-        """By step that the host runs for a device: the copies of its last run, there and back."""
-        return {} if self._device is None else self._device.fallback.copies
-
-    def lend_weights(self, tensors: Mapping[str, Any]) -> list[str]:
-        """Read named constants where they lie on the device, in these tensors, instead of a copy;
-        gives the names of those that kernels read as they are.
-
-        What is written to such a tensor holds from the next run on.
-        """
-        beside = self.backend.device.torch
-        places = {
-            name: self.plan.table[value]
-            for name, value in self._by_name.items()
-            if name in tensors and beside is not None and _is_lent(beside, value, tensors[name])
-        }
-        device = self._on_device()
-        lent = {n: p for n, p in places.items() if device.reads(p)}
-        device.lend({place: tensors[name].detach() for name, place in lent.items()})
-        return list(lent)
-
-    def _draw_seed(self, device: DeviceRun) -> None:
-        if self._runtimes.seed is not None:
-            self._runtimes.seed()
-            device.push_seed()
-
-    def synchronize(self) -> None:
-        """Wait for runs that go on: those with tensors of a GPU return before they have ended."""
-        if self._device is not None:
-            self._device.wait()
-
     def _run(
         self,
         inputs: Sequence[Array],
@@ -477,15 +394,6 @@ class Module(HoldsConstants, ShowsInCell):
                 self._runtimes.seed()
             return Run(self._general, workspace, kept, sizes).execute(given, times, see)
 
-    def _ordered(self, inputs: Inputs) -> Sequence[Any]:
-        if isinstance(inputs, Mapping):
-            return ordered(self.graph.inputs, (), inputs)
-        if not isinstance(inputs, (list, tuple)):
-            raise ExecutionError(
-                f"inputs are a list or a dict by name, got a {type(inputs).__name__}"
-            )
-        return inputs
-
     def _arrays(self, inputs: Sequence[Any]) -> list[Array]:
         """Arguments as arrays of the right element types."""
         values = self.graph.inputs
@@ -494,18 +402,6 @@ class Module(HoldsConstants, ShowsInCell):
         given = ordered(values, inputs, {})
         named = enumerate(zip(values, given, strict=True))
         return [as_array(name_of(v, i), v.type, x) for i, (v, x) in named]
-
-
-def _is_lent(beside: TensorDevice, value: Value, tensor: Any) -> bool:
-    """Whether a tensor is what kernels want of a constant: where, of which type, how it lies."""
-    return (
-        beside.holds(tensor)
-        and value.node.op is CONSTANT
-        and str(tensor.dtype).removeprefix("torch.") == value.type.dtype.name
-        and tuple(tensor.shape) == value.type.shape
-        and bool(tensor.is_contiguous())
-        and tensor.data_ptr() % ALIGNED == 0
-    )
 
 
 def _check_count(count: Any) -> None:

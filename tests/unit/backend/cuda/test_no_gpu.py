@@ -17,7 +17,7 @@ from glasshouse.backend.cuda.torch_device import TorchOnGpu, torch_on
 from glasshouse.errors import ExecutionError, Unsupported
 from glasshouse.ir import GraphBuilder
 from glasshouse.ir.dtype import float32
-from glasshouse.runtime.device_run import taken
+from glasshouse.runtime.device_tensors import taken
 
 
 def found(library: Any, monkeypatch: pytest.MonkeyPatch) -> Any:

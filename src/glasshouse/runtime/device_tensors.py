@@ -1,0 +1,204 @@
+"""How a program is run on PyTorch's tensors of a device: bound as they are, in order with PyTorch's
+stream; where every step has a kernel, a run is one launch."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from glasshouse.backend.base import TensorDevice
+from glasshouse.errors import ExecutionError
+from glasshouse.ir.graph import Value
+from glasshouse.lower.plan import Arrival
+from glasshouse.lower.program import Call
+from glasshouse.numpy_ref.executor import bind_sizes
+from glasshouse.runtime.arguments import name_of
+from glasshouse.runtime.checks import sizes_of
+from glasshouse.runtime.constants import ConstantSet
+from glasshouse.runtime.device_run import DeviceRun
+from glasshouse.runtime.faults import fault
+
+ALIGNED = 16
+"""Bytes to which kernels want every buffer aligned."""
+
+
+class TensorRun(DeviceRun):
+    """Runs of a program on arrays of the host or on tensors of the device."""
+
+    def serves(self) -> bool:
+        """Whether a run is one launch."""
+        plan = self.plan
+        return (
+            all(isinstance(s, Call) for s in self.program.steps)
+            and not plan.unbounded
+            and not plan.kept
+            and all(plan.direct)
+        )
+
+    def call(
+        self, constants: ConstantSet, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
+    ) -> list[Any]:
+        """Run on PyTorch's tensors of the device, without copies, in order with its stream."""
+        torch: Any = sys.modules["torch"]
+        graph, plan = self.program.graph, self.plan
+        beside = self.device.torch
+        assert beside is not None, "a tensor of the device was given"
+        if len(inputs) != len(graph.inputs):
+            raise ExecutionError(f"the module takes {len(graph.inputs)} inputs, not {len(inputs)}")
+        given = [
+            taken(torch, beside, v, x, i)
+            for i, (v, x) in enumerate(zip(graph.inputs, inputs, strict=True))
+        ]
+        sizes = bind_sizes([v.type for v in graph.inputs], given) if self.program.symbols else {}
+        for number, (value, x) in enumerate(zip(graph.inputs, given, strict=True)):
+            if tuple(x.shape) != sizes_of(value.type.shape, sizes):
+                name = name_of(value, number)
+                raise ExecutionError(f"{name} must be {value.type}, got shape {list(x.shape)}")
+        self._use(beside.stream())
+        self._bind(constants)
+        for value, tensor in zip(graph.inputs, given, strict=True):
+            self._table[plan.table[value]] = tensor.data_ptr()
+        made = [self._output(torch, beside, i, sizes, outputs) for i in range(len(graph.outputs))]
+        if self.serves():
+            for value, tensor in zip(graph.outputs, made, strict=True):
+                self._table[plan.table[value]] = tensor.data_ptr()
+            self._make_arena(sizes)
+            self._launch()
+            self._finish({})
+            return made
+        with beside.ordered(self.device.stream):
+            return self._general_call(beside, made, sizes)
+
+    def _launch(self) -> None:
+        frame = self.executable.frame(
+            self._table.buffer_info()[0], self._arena, ctypes.addressof(self._sizes),
+            len(self.program.steps),
+        )  # fmt: skip
+        if self._may_settle:
+            self.executable.settle(frame)
+        wrong = self.executable.call(frame)
+        if wrong:
+            raise fault(self.program, wrong)
+
+    def _general_call(
+        self, beside: TensorDevice, made: list[Any], sizes: dict[str, int]
+    ) -> list[Any]:
+        """A run with steps that have no kernel, sizes without bounds, or outputs that are no
+        kernel's results."""
+        graph, plan = self.program.graph, self.plan
+        before = {v: self.tensor(beside, v, sizes).clone() for v in plan.kept}
+        bound = {
+            v: t
+            for v, t, direct in zip(graph.outputs, made, plan.direct, strict=True)
+            if direct and t is not None and v not in before
+        }
+        for value, tensor in bound.items():
+            self.bind(value, tensor.data_ptr())
+        self._make_room(sizes, bound)
+        self._steps(sizes, None, None, bound)
+        for number, value in enumerate(graph.outputs):
+            if value in bound and bound[value] is made[number]:
+                continue
+            found = before[value] if value in before else self.tensor(beside, value, sizes)
+            if made[number] is None:
+                made[number] = found.clone()
+            else:
+                made[number].copy_(found)
+        self._finish({v: t.contiguous() for v, t in before.items()})
+        self.fallback.forget()
+        return made
+
+    def _output(
+        self, torch: Any, beside: TensorDevice, number: int, sizes: Mapping[str, int],
+        outputs: Sequence[Any] | None,
+    ) -> Any:  # fmt: skip
+        """A tensor for an output, the caller's if there are some; None while its size is open."""
+        value = self.program.graph.outputs[number]
+        if not all(self._has(d, sizes) for d in value.type.shape):
+            return None if outputs is None else outputs[number]
+        shape = sizes_of(value.type.shape, sizes)
+        dtype = getattr(torch, value.type.dtype.name)
+        if outputs is None:
+            return torch.empty(shape, dtype=dtype, device=beside.name)
+        out = outputs[number]
+        right = tuple(out.shape) == shape and out.dtype is dtype and beside.holds(out)
+        if not right or not out.is_contiguous():
+            raise ExecutionError(
+                f"output buffer {number} must be a contiguous {value.type} on {beside.name}"
+            )
+        return out
+
+    def bound(
+        self, constants: ConstantSet, inputs: Sequence[Any], outputs: Sequence[Any]
+    ) -> Callable[[], None]:
+        """A function that runs again on these very tensors: one launch and nothing else. Variables
+        that runs change have afterwards what they had before it was made."""
+        state = self.of.state
+        if not self.serves() or any(u.how is Arrival.COPY for u in self.plan.updates):
+            raise ExecutionError("a model with steps without a kernel, or with variables to copy")
+        self.fetch()
+        before = [(held, held.copy()) for held in state.turns[state.turn].values()]
+        launches = []
+        self._may_settle = True  # since what runs change is put back
+        for _ in state.turns:
+            self.call(constants, inputs, outputs)
+            launches.append(self.executable.repeated())
+        self._may_settle = not self.plan.updates
+        for held, old in before:
+            held[...] = old
+        if before:
+            self.push()
+        owners = (self, constants, *inputs, *outputs)  # memory goes with the last that holds it
+
+        if not self.plan.updates:
+            only = launches[0]
+
+            def run(_: Any = owners) -> None:
+                only()
+
+            return run
+        first = state.turn
+
+        def step(_: Any = owners) -> None:
+            launches[(state.turn - first) % len(launches)]()
+            state.advance()
+            self._unfetched = True
+
+        return step
+
+    def _make_arena(self, sizes: Mapping[str, int]) -> None:
+        for update in self.plan.updates:
+            place = self.plan.table[update.new]
+            if place not in self._variables[self.of.state.turn] and not self._table[place]:
+                self._table[place] = self.blocks.of(
+                    place, int(update.variable.attrs["data"].nbytes)
+                )
+        self._grow_arena(sizes)
+        self._set_sizes(sizes)
+
+
+def taken(torch: Any, beside: TensorDevice, value: Value, given: Any, number: int) -> Any:
+    """A tensor of the device, as kernels want it: of its type, contiguous, aligned."""
+    name, wanted = name_of(value, number), value.type
+    if not beside.holds(given):
+        is_tensor = isinstance(given, torch.Tensor)
+        if is_tensor and given.device.type == torch.device(beside.name).type:
+            raise ExecutionError(
+                f"{name} is on {given.device}, and this module runs on {beside.name}",
+                hint=f"one GPU is used, the first: give its to({beside.name!r})",
+            )
+        kind = str(given.device) if is_tensor else f"the host, a {type(given).__name__}"
+        raise ExecutionError(
+            f"{name} must be {wanted} on {beside.name} like the other inputs, got one on {kind}",
+            hint=f"give its to({beside.name!r}), or give all inputs on the host",
+        )
+    if given.dtype is not getattr(torch, wanted.dtype.name):
+        kind = f"{str(given.dtype).removeprefix('torch.')}{list(given.shape)}"
+        raise ExecutionError(
+            f"{name} must be {wanted}, got {kind}", hint=f"give its to(torch.{wanted.dtype.name})"
+        )
+    held = given.detach()
+    held = held if held.is_contiguous() else held.contiguous()
+    return held if held.data_ptr() % ALIGNED == 0 else held.clone()

@@ -1,0 +1,185 @@
+"""Where the values of a program lie on a device: constants and variables stay there, steps hand
+values to each other in one arena, arguments and results have places in a table."""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from glasshouse.backend.base import DeviceExecutable, DeviceMemory, TensorDevice
+from glasshouse.forking import ForkLock
+from glasshouse.ir.dim import Dim, evaluate, symbols_of
+from glasshouse.ir.graph import Value
+from glasshouse.lower.order import lying
+from glasshouse.lower.program import Fallback
+from glasshouse.ops.random import RUN_SEED
+from glasshouse.runtime.arrays import Array
+from glasshouse.runtime.checks import sizes_of
+from glasshouse.runtime.constants import ConstantSet
+from glasshouse.runtime.device_blocks import Blocks
+from glasshouse.runtime.general_run import GeneralRun
+
+
+class DeviceValues:
+    """The memory of a program on a device, and where in it every value is."""
+
+    def __init__(self, of: GeneralRun, executable: DeviceExecutable, device: DeviceMemory) -> None:
+        self.of = of
+        self.program = of.program
+        self.plan = of.plan
+        self.executable = executable
+        self.device = device
+        device.enter()
+        self.blocks = Blocks(device)  # by place; the arena's is "arena"
+        self._held: dict[int, Array] = {}  # by place: the host's array that was uploaded
+        self._constants: Mapping[int, Array] = {}
+        self.lock = ForkLock()  # one run at a time: they share table and arena
+        self._arena = 0
+        self._table = array("Q", bytes(8 * max(self.plan.table_size, 1)))
+        self._sizes = (ctypes.c_int64 * max(len(self.program.symbols), 1))()
+        self._used = self._places_used()
+        self._lent: dict[int, Any] = {}  # by place: tensors that hold constants on the device
+        self._variables = self._new_variables()
+        self._may_settle = not self.plan.updates  # a run that changes nothing can be timed
+        self._unfetched = False
+        self._stream = device.own_stream  # of the last run
+
+    def _places_used(self) -> set[int]:
+        """Places of the table that kernels read or write, and steps without a kernel, and who asks
+        for outputs."""
+        plan, program = self.plan, self.program
+        values = [*plan.kept, *program.graph.outputs]
+        for step in program.steps:
+            if isinstance(step, Fallback):
+                values += (*step.node.inputs, *step.node.outputs)
+        owners = (v if v in plan.table else program.buffer_of(v) for v in values)
+        used = {plan.table[owner] for owner in owners if owner in plan.table}
+        return used | self.executable.places
+
+    def _new_variables(self) -> list[dict[int, int]]:
+        """For each turn, where the variables and their new values lie on the device."""
+        addresses: dict[int, int] = {}
+        turns: list[dict[int, int]] = []
+        for turn in self.of.state.turns:
+            for held in turn.values():
+                if id(held) not in addresses:
+                    addresses[id(held)] = self.blocks.of(("variable", len(addresses)), held.nbytes)
+                    self.device.upload(addresses[id(held)], held)
+            turns.append({place: addresses[id(held)] for place, held in turn.items()})
+        return turns
+
+    # ----------------------------------------------------------------------------------- variables
+    def fetch(self) -> None:
+        """Bring what runs have changed back to the host."""
+        if not self._unfetched:
+            return
+        self._use(self._stream)
+        state = self.of.state
+        for place, held in state.turns[state.turn].items():
+            self.device.download(held, self._variables[state.turn][place])
+        self._unfetched = False
+
+    def push(self) -> None:
+        """Take over variables that the host has set."""
+        self._use(self._stream)
+        state = self.of.state
+        for place, held in state.turns[state.turn].items():
+            self.device.upload(self._variables[state.turn][place], held)
+
+    def push_seed(self) -> None:
+        """Take over the seed of the next run, which the host has drawn."""
+        self._use(self._stream)
+        state = self.of.state
+        for node in self.program.graph.updates:
+            if node.attrs["name"] == RUN_SEED:
+                place = self.plan.table[node.output]
+                self.device.upload(self._variables[state.turn][place], state.array(place))
+
+    # -------------------------------------------------------------------------------------- memory
+    def reads(self, place: int) -> bool:
+        """Whether kernels read what is at a place of the table."""
+        return place in self._used
+
+    def lend(self, tensors: Mapping[int, Any]) -> None:
+        """Read constants at these places where they lie: in tensors of the device."""
+        for place, tensor in tensors.items():
+            self.blocks.drop(place)
+            self._lent[place] = tensor
+            self._table[place] = tensor.data_ptr()
+
+    def _bind(self, constants: ConstantSet) -> None:
+        """Point to these constants; those that are new are uploaded."""
+        self._constants = constants.arrays
+        for place, held in constants.arrays.items():
+            if place in self._used and self._held.get(place) is not held:
+                self._held[place] = held
+                if place not in self._lent:
+                    self._table[place] = self.blocks.of(place, held.nbytes)
+                    self.device.upload(self._table[place], held)
+        for place, address in self._variables[self.of.state.turn].items():
+            self._table[place] = address
+
+    def _grow_arena(self, sizes: Mapping[str, int]) -> None:
+        known = [w for w in self.plan.workspaces if self._has(w, sizes)]
+        most = max((evaluate(w, sizes) for w in known), default=0)
+        count = max(self.plan.arena_bytes, self.plan.work_offset + most + 64)
+        self._arena = self.blocks.of("arena", count)
+
+    def _has(self, dim: Dim, sizes: Mapping[str, int]) -> bool:
+        return isinstance(dim, int) or symbols_of(dim).keys() <= sizes.keys()
+
+    def _set_sizes(self, sizes: Mapping[str, int]) -> None:
+        for number, symbol in enumerate(self.program.symbols):
+            self._sizes[number] = sizes.get(symbol.name, 0)
+
+    def bind(self, value: Value, address: int) -> None:
+        """Let a value lie at an address from now on."""
+        self._table[self.plan.table[value]] = address
+
+    def place(self, value: Value) -> int:
+        """Where a value lies on the device now."""
+        owner = value if value in self.plan.table else self.program.buffer_of(value)
+        if owner in self.plan.table:
+            return self._table[self.plan.table[owner]]
+        return self._arena + self.plan.arena[owner]
+
+    def tensor(self, beside: TensorDevice, value: Value, sizes: Mapping[str, int]) -> Any:
+        """What a value holds now as PyTorch's view of it, with its axes in their usual order."""
+        owner = value if value in self.plan.table else self.program.buffer_of(value)
+        order = self.program.orders.get(owner)
+        shape = sizes_of(lying(value.type.shape, order), sizes)
+        lies = beside.tensor(self.place(value), shape, value.type.dtype.name)
+        return lies if order is None else lies.permute(*np.argsort(order).tolist())
+
+    def read(self, value: Value, sizes: Mapping[str, int]) -> Array:
+        """What a value holds now, as an array of the host with its axes in their usual order."""
+        program, plan = self.program, self.plan
+        owner = value if value in plan.table else program.buffer_of(value)
+        order = program.orders.get(owner)
+        shape = sizes_of(lying(value.type.shape, order), sizes)
+        lies = np.empty(shape, value.type.dtype.storage)
+        if owner in plan.table:
+            place = plan.table[owner]
+            if place not in self._used and place in self._constants:
+                return self._constants[place].reshape(shape)
+        self.device.download(lies, self.place(value))
+        return lies if order is None else lies.transpose(np.argsort(order))
+
+    # ------------------------------------------------------------------------------------- streams
+    def _use(self, stream: int) -> None:
+        """Run on a stream from now on; what runs on another one has ended then, since all runs
+        share the arena."""
+        self.device.enter()
+        if stream != self._stream:
+            self.device.stream = self._stream
+            self.device.synchronize()
+        self.device.stream = self._stream = stream
+
+    def wait(self) -> None:
+        """Until the last run has ended."""
+        self._use(self._stream)
+        self.device.synchronize()

@@ -1,0 +1,125 @@
+"""The part of a module that runs it on a device with memory of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, cast
+
+from glasshouse.backend.base import Backend, DeviceExecutable, Executable, TensorDevice
+from glasshouse.errors import Unsupported
+from glasshouse.ir.graph import Node, Value
+from glasshouse.ir.sources import CONSTANT
+from glasshouse.lower.program import Program
+from glasshouse.runtime.arguments import Inputs, by_order
+from glasshouse.runtime.arrays import is_torch, on_gpu
+from glasshouse.runtime.calling import is_flat
+from glasshouse.runtime.device_fallback import Copy
+from glasshouse.runtime.device_tensors import ALIGNED, TensorRun
+from glasshouse.runtime.general_run import GeneralRun
+from glasshouse.runtime.workspace import Runtimes
+
+
+class RunsOnDevice:
+    """Calls with tensors of a device, and what is known of runs there."""
+
+    program: Program
+    backend: Backend
+    _executable: Executable
+    _general: GeneralRun
+    _runtimes: Runtimes
+    _by_name: dict[str, Value]
+    _takes_flat: bool
+    _device: TensorRun | None  # made by the first run
+
+    def bound(self, inputs: Inputs, outputs: Sequence[Any]) -> Callable[[], None]:
+        """A function that runs on these very tensors of a GPU again and again, without overhead:
+        one launch of a CUDA graph, which returns before the run has ended."""
+        if not self.backend.elsewhere:
+            raise Unsupported(
+                "only a module for GPUs is bound to tensors", hint="run_with_tensors runs into them"
+            )
+        device = self._on_device()
+        with self._runtimes.one(), device.lock.lock:
+            return device.bound(
+                self._runtimes.constants, by_order(self.program.graph.inputs, inputs), outputs
+            )
+
+    def _on_device(self) -> TensorRun:
+        if self._device is None:
+            executable = cast(DeviceExecutable, self._executable)
+            self._device = TensorRun(self._general, executable, self.backend.device)
+        return self._device
+
+    def _call_on_device(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Any:
+        """On tensors of the device; None where all inputs are the host's, or are to be bound."""
+        if not self._takes_flat and not is_flat(inputs, len(self.program.graph.inputs)):
+            return None
+        if not any(map(is_torch, inputs)):
+            return None
+        device = self._on_device()
+        beside = device.device.torch
+        if beside is None or not any(on_gpu(x) or beside.holds(x) for x in inputs):
+            return None
+        with self._runtimes.one(), device.lock.lock:
+            self._draw_seed(device)
+            made = device.call(self._runtimes.constants, inputs, outputs)
+        return made[0] if len(made) == 1 and outputs is None else made
+
+    def on_host(self, inputs: Sequence[Any]) -> list[Any]:
+        """Inputs, with tensors of a GPU copied to the host."""
+        return [x.cpu() if on_gpu(x) else x for x in inputs]
+
+    def ready(self) -> None:
+        """Make what the first run makes: memory on a device."""
+        if self.backend.elsewhere:
+            self._on_device()
+
+    def runner_of(self, node: Node) -> str:
+        """Who runs a step without a kernel: "pytorch" on the device, as far as that is known, or
+        "python" on the host."""
+        if self._device is None or self._device.fallback.beside(node) is None:
+            return "python"
+        return "pytorch"
+
+    def host_copies(self) -> Mapping[int, tuple[Copy, Copy]]:
+        """By step that the host runs for a device: the copies of its last run, there and back."""
+        return {} if self._device is None else self._device.fallback.copies
+
+    def lend_weights(self, tensors: Mapping[str, Any]) -> list[str]:
+        """Read named constants where they lie on the device, in these tensors, instead of a copy;
+        gives the names of those that kernels read as they are.
+
+        What is written to such a tensor holds from the next run on.
+        """
+        beside = self.backend.device.torch
+        places = {
+            name: self.program.memory.table[value]
+            for name, value in self._by_name.items()
+            if name in tensors and beside is not None and _is_lent(beside, value, tensors[name])
+        }
+        device = self._on_device()
+        lent = {n: p for n, p in places.items() if device.reads(p)}
+        device.lend({place: tensors[name].detach() for name, place in lent.items()})
+        return list(lent)
+
+    def _draw_seed(self, device: TensorRun) -> None:
+        if self._runtimes.seed is not None:
+            self._runtimes.seed()
+            device.push_seed()
+
+    def synchronize(self) -> None:
+        """Wait for runs that go on: those with tensors of a GPU return before they have ended."""
+        if self._device is not None:
+            self._device.wait()
+
+
+def _is_lent(beside: TensorDevice, value: Value, tensor: Any) -> bool:
+    """Whether a tensor is what kernels want of a constant: where, of which type, how it lies."""
+    return (
+        beside.holds(tensor)
+        and value.node.op is CONSTANT
+        and str(tensor.dtype).removeprefix("torch.") == value.type.dtype.name
+        and tuple(tensor.shape) == value.type.shape
+        and bool(tensor.is_contiguous())
+        and tensor.data_ptr() % ALIGNED == 0
+    )
