@@ -1,10 +1,9 @@
-"""When pending work of lazy tensors is compiled: as soon as that pays for itself.
+"""When pending work of lazy tensors is compiled: beside the program, once it has run a while.
 
-A graph is known by its structure. The reference runs it until it has cost as much time as compiling
-it would, then it is compiled, at once and for good: so nobody waits seconds for a graph that runs a
-few times, and at worst the sum is twice that of the better choice. Both times are estimates from
-the graph alone, so that a program changes over at the same step on every machine and in every run.
-While trace data is kept, compiling happens at once, and each kernel is told of with its ops.
+A graph is known by its structure. The reference runs it; when that has cost a tenth of what
+compiling would, a thread compiles it, and the first run after that takes the compiled module. So
+nobody waits for a compiler, and a graph that runs a few times costs none. While trace data is kept,
+compiling happens at once, and each kernel is told of with its ops.
 
 The compiler is imported when it is needed: that alone takes longer than most graphs that run once.
 """
@@ -22,6 +21,7 @@ from glasshouse.forking import ForkLock
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.op import Kind
 from glasshouse.ops.cost import bytes_read, bytes_written, operations
+from glasshouse.runtime.background import BackgroundJob
 from glasshouse.tensor.execute import Report, reference
 from glasshouse.tensor.pending import Array
 from glasshouse.tensor.structure import StructureKey, structure_key
@@ -31,19 +31,24 @@ if TYPE_CHECKING:
     from glasshouse.runtime.module import Module
 
 # Seconds; measured on two cores of 2022 with a warm compiler, headers parsed.
-_COMPILE, _COMPILE_NODE = 1.0, 0.05
+_COMPILE, _COMPILE_NODE = 1.0, 0.02
+_SHARE = 0.1  # of them that a structure must have cost before a processor is spent on it
 _RUN_NODE = 15e-6
 _OPERATIONS, _BYTES = 2e9, 4e9  # of the reference, in a second
 KEPT = 512
 """Structures that are remembered; the one that was not used for longest goes first."""
 
 
+Compiled = tuple["Module", Sequence["FusedGroup"]]
+
+
 @dataclass
 class _Seen:
     """What is known of a structure."""
 
-    owed: float  # seconds of the reference until compiling pays; below 0: never
+    owed: float  # seconds of the reference until it is compiled; below 0: it was tried
     each: float  # seconds that one run of the reference takes
+    job: BackgroundJob[Compiled] | None = None  # while a thread compiles it
     module: Module | None = None
     groups: Sequence[FusedGroup] = ()  # the kernels, by positions of nodes
 
@@ -91,6 +96,14 @@ class LazyExecutor:
         """How many structures have been compiled."""
         return sum(seen.module is not None for seen in self._seen.values())
 
+    def settle(self) -> None:
+        """Wait for what is being compiled."""
+        with self._lock.lock:
+            for seen in self._seen.values():
+                if seen.job is not None:
+                    seen.job.wait()
+                    self._collect(seen)
+
     def _module(self, key: StructureKey, graph: Graph, at_once: bool = False) -> Module | None:
         with self._lock.lock:
             seen = self._seen.get(key)
@@ -100,41 +113,59 @@ class LazyExecutor:
                     self._seen.popitem(last=False)
             else:
                 self._seen.move_to_end(key)
+            if seen.job is not None and (at_once or seen.job.is_done):
+                seen.job.wait()
+                self._collect(seen)
             if seen.module is None and seen.owed >= 0:
                 seen.owed -= seen.each
-                if seen.owed <= 0 or at_once:
-                    seen.module, seen.groups = self._compile(graph) or (None, ())
+                if at_once or self._at_once:
+                    self._take(seen, lambda: _compile(graph))
+                elif seen.owed <= 0:
+                    seen.job = BackgroundJob(lambda: _compile(graph))
                     seen.owed = -1.0
             return seen.module
 
-    def _first(self, graph: Graph) -> _Seen:
-        nodes = [n for n in graph.nodes if n.op.kind is not Kind.SOURCE]
-        work = sum(operations(n) for n in nodes) / _OPERATIONS
-        moved = sum(bytes_read(n) + bytes_written(n) for n in nodes) / _BYTES
-        each = len(nodes) * _RUN_NODE + work + moved
-        return _Seen(0.0 if self._at_once else _COMPILE + len(nodes) * _COMPILE_NODE, each)
+    def _collect(self, seen: _Seen) -> None:
+        """Take what a thread has compiled."""
+        job, seen.job = seen.job, None
+        if job is not None and job.is_lost:
+            seen.owed = 0.0
+        elif job is not None:
+            self._take(seen, job.result)
 
-    def _compile(self, graph: Graph) -> tuple[Module, Sequence[FusedGroup]] | None:
-        """The module and its kernels; None where no compiler is, or it could not build this."""
-        from glasshouse.passes import PassContext, optimize
-        from glasshouse.runtime.compiler import compile_graph
-        from glasshouse.runtime.fused_groups import Roots, groups_of
-
+    def _take(self, seen: _Seen, compiled: Callable[[], Compiled]) -> None:
+        """What was compiled; warns where no compiler is, or it could not build this."""
+        seen.owed = -1.0
         try:
-            with PassContext() as ctx:  # one of its own: the user's instruments watch other work
-                roots = Roots()
-                ctx.add(roots)
-                module = compile_graph(optimize(graph, ctx))
-                return module, groups_of(module, graph, roots)
+            seen.module, seen.groups = compiled()
         except GlasshouseError as error:
             if self._at_once:
                 raise
             if isinstance(error, CompilerMissing):  # told once, not for every graph
                 missing, self._missing = self._missing, True
                 if missing:
-                    return None
+                    return
             warnings.warn(f"lazy tensors run uncompiled: {error}", OnReference, stacklevel=2)
-        return None
+
+    def _first(self, graph: Graph) -> _Seen:
+        nodes = [n for n in graph.nodes if n.op.kind is not Kind.SOURCE]
+        work = sum(operations(n) for n in nodes) / _OPERATIONS
+        moved = sum(bytes_read(n) + bytes_written(n) for n in nodes) / _BYTES
+        each = len(nodes) * _RUN_NODE + work + moved
+        return _Seen(_SHARE * (_COMPILE + len(nodes) * _COMPILE_NODE), each)
+
+
+def _compile(graph: Graph) -> Compiled:
+    """The module and its kernels."""
+    from glasshouse.passes import PassContext, optimize
+    from glasshouse.runtime.compiler import compile_graph
+    from glasshouse.runtime.fused_groups import Roots, groups_of
+
+    with PassContext() as ctx:  # one of its own: the user's instruments watch other work
+        roots = Roots()
+        ctx.add(roots)
+        module = compile_graph(optimize(graph, ctx))
+        return module, groups_of(module, graph, roots)
 
 
 def auto() -> LazyExecutor:
