@@ -27,7 +27,7 @@ from glasshouse.errors import BuildError
 
 _LOG = logging.getLogger("glasshouse.store")
 _FORMAT = "glasshouse-store 1"
-_PAUSE = 60.0  # seconds for which a store that failed is left alone
+_PAUSE = 60.0  # seconds for which a store is not read, or not written, after that failed
 _SHORTEST_KEY = 16  # letters
 
 
@@ -139,11 +139,13 @@ class EntryStore:
 
     def __init__(self, url: str, place: EntryPlace, key: bytes | None) -> None:
         self.url, self.place, self.key = url, place, key
-        self._failed = -_PAUSE  # when the place failed last
+        # When it last failed. One that cannot be written (full, read-only) is still read: a fleet
+        # that may not write starts warm, too.
+        self._failed = {"read": -_PAUSE, "written": -_PAUSE}
 
     def get(self, name: str) -> bytes | None:
         """The content of an entry; None where there is none, or none that can be trusted."""
-        if self._rests():
+        if self._rests("read"):
             return None
         try:
             entry = self.place.read(name)
@@ -160,20 +162,20 @@ class EntryStore:
 
     def put(self, name: str, data: bytes) -> None:
         """Write an entry; a store that is full or gone is told of, and does not stop anybody."""
-        if self._rests():
+        if self._rests("written"):
             return
         try:
             self.place.write(name, packed(name, data, self.key))
         except Exception as error:
             self._fail("written", error)
 
-    def _rests(self) -> bool:
-        return time.monotonic() - self._failed < _PAUSE
+    def _rests(self, what: str) -> bool:
+        return time.monotonic() - self._failed[what] < _PAUSE
 
     def _fail(self, what: str, error: Exception) -> None:
-        self._failed = time.monotonic()
+        self._failed[what] = time.monotonic()
         _LOG.warning(
-            "the store %s cannot be %s for now, and is left alone for %.0f s: %s",
+            "the store %s cannot be %s for now (the next try is in %.0f s): %s",
             self.url, what, _PAUSE, error,
         )  # fmt: skip
 

@@ -98,8 +98,27 @@ def test_a_store_that_fails_is_told_of_once_and_left_alone(root, caplog, monkeyp
     for _ in range(3):
         stores.publish(path)
         assert not stores.fetch(root.parent / "b.in")
-    assert caplog.text.count("is left alone") == 1
+    for what in ("read", "written"):
+        assert caplog.text.count(f"cannot be {what} for now") == 1
     assert found.get("a.in") is None
+
+
+def test_a_store_that_is_full_or_read_only_is_still_read(root, caplog, tmp_path, monkeypatch):
+    path = tmp_path / "a.in"
+    path.write_text("x")
+    stores.publish(path)
+
+    def no_room(name, data):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(stores.store().place, "write", no_room)
+    other = tmp_path / "b.in"
+    other.write_text("y")
+    for _ in range(3):
+        stores.publish(other)
+        path.unlink()
+        assert stores.fetch(path)
+    assert caplog.text.count("cannot be written for now") == 1
 
 
 def test_fsspec_opens_other_stores(monkeypatch, tmp_path):
