@@ -95,13 +95,25 @@ def read_about(folder: Path) -> dict[str, Any]:
     return about
 
 
-def _checked_library(folder: Path, about: Json, backend: Backend) -> Path:
-    """The library, once it is known to be the one of this module.json; no kernel has run."""
+def check_saved(folder: Path) -> None:
+    """See that a folder holds a saved model, whole; no weight is read, and no library loaded."""
+    about = read_about(folder)
+    _same_library(folder, about)
+    _mapped(folder, about["weights"])
+
+
+def _same_library(folder: Path, about: Json) -> Path:
     library = about["library"]
     path = folder / Path(library["file"]).name
     if _digest(path, 0, library["bytes"]) != library["sha256"]:
         raise FormatError(f"{path}: not the library that was saved", hint=_AGAIN)
-    path = path.resolve()
+    return path.resolve()
+
+
+def _checked_library(folder: Path, about: Json, backend: Backend) -> Path:
+    """The library, once it is known to be the one of this module.json; no kernel has run."""
+    library = about["library"]
+    path = _same_library(folder, about)
     if backend.contract(path, library["needs"]) != contract_digest(about):
         raise FormatError(
             f"{folder / 'module.json'}: not what {path.name} was built for", hint=_AGAIN

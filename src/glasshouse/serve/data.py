@@ -11,7 +11,7 @@ import numpy as np
 
 from glasshouse.errors import ExecutionError, nearest
 from glasshouse.runtime.arrays import Array
-from glasshouse.runtime.load import load, read_about
+from glasshouse.runtime.load import check_saved, load
 from glasshouse.serve.batching import BatchedModel, raise_error
 from glasshouse.serve.deploy import ray_missing
 
@@ -37,13 +37,22 @@ def map_batches(
     except ImportError as error:
         raise ray_missing(error) from None
     path = Path(folder).resolve()
-    read_about(path)
+    check_saved(path)
     return dataset.map_batches(
         BatchRunner,
         fn_constructor_args=(str(path), dict(columns or {}), threads),
-        batch_format="numpy", batch_size=batch_size, concurrency=concurrency, num_cpus=threads,
-        **options,
+        batch_format="numpy", batch_size=batch_size, num_cpus=threads,
+        **{"compute": _actors(concurrency), **options},
     )  # fmt: skip
+
+
+def _actors(concurrency: int | tuple[int, int]) -> Any:
+    from ray.data import ActorPoolStrategy
+
+    if isinstance(concurrency, int):
+        return ActorPoolStrategy(size=concurrency)
+    least, most = concurrency
+    return ActorPoolStrategy(min_size=least, max_size=most)
 
 
 class BatchRunner:

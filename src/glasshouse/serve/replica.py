@@ -1,7 +1,7 @@
 """A replica of a served model: loads the saved folder, batches what is asked, tells how it is.
 
-Requests are checked as they come, wait for each other in Ray Serve's batch queue, and are run in a
-thread, so that the next batch gathers and health checks are answered while the model runs.
+Requests are checked as they come, wait for the model together, and are run in a thread, so that the
+next batch gathers while the model runs.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from ray import serve
 from ray.serve import metrics
 from starlette.requests import Request
 from starlette.responses import Response
@@ -21,6 +20,7 @@ from glasshouse.errors import GlasshouseError
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.load import load
 from glasshouse.serve.batching import Answer, BatchedModel, raise_error
+from glasshouse.serve.gather import RequestQueue
 from glasshouse.serve.wire import answer_json, error_json, model_json, request_arrays
 
 _HEALTH = ("/v2/health/live", "/v2/health/ready")
@@ -34,15 +34,15 @@ class Replica:
         self.name = name
         self.model = BatchedModel(load(folder, threads=threads))
         self._thread = ThreadPoolExecutor(1, "glasshouse-model")
+        self._queue = RequestQueue(self._batch)
         raise_error(*self.model.answers([self.model.smallest()]))
         self._measures = Measures()
         self._measures.start.set(time.perf_counter() - begin)
 
     def reconfigure(self, config: dict[str, Any]) -> None:
         """Ray Serve's `user_config`: requests of a batch, and how long its first one waits."""
-        alone = self.model.batch is None
-        self._batched.set_max_batch_size(1 if alone else config["max_batch_size"])
-        self._batched.set_batch_wait_timeout_s(0.0 if alone else config["batch_wait_timeout_s"])
+        if self.model.batch is not None:
+            self._queue.limit(config["max_batch_size"], config["batch_wait_timeout_s"])
 
     async def run(self, *inputs: Any, **named: Any) -> Any:
         """The model's output for one request, from a handle: an array, or a tuple of them."""
@@ -76,13 +76,12 @@ class Replica:
 
     async def _outputs(self, given: Sequence[Any], named: dict[str, Any]) -> tuple[Array, ...]:
         try:
-            return raise_error(await self._batched(self.model.checked(given, named)))
+            return raise_error(await self._queue.ask(self.model.checked(given, named)))
         except GlasshouseError:
             self._measures.refused.inc()
             raise
 
-    @serve.batch
-    async def _batched(self, requests: list[list[Array]]) -> list[Answer]:
+    async def _batch(self, requests: list[list[Array]]) -> list[Answer]:
         begin = time.perf_counter()
         answers = await self._in_thread(requests)
         self._measures.requests.inc(len(requests))

@@ -1,6 +1,7 @@
 """Requests are joined where they fit together, and each gets the answer that it would get alone."""
 
 import json
+import os
 from types import SimpleNamespace
 
 import numpy as np
@@ -148,10 +149,26 @@ def test_batches_of_a_dataset_get_columns(module, tmp_path):
         named({"ff": x})
 
 
-def test_what_is_no_saved_model_is_told_before_ray_is_started(tmp_path):
+def test_what_is_no_saved_model_is_told_before_ray_is_started(module, tmp_path):
     pytest.importorskip("ray.serve")
     with pytest.raises(FormatError, match="no saved model there"):
         deployment(tmp_path)
+    module.save(tmp_path / "saved")
+    deployment(tmp_path / "saved")
+    with pytest.raises(Unsupported, match="batches of 0 requests"):
+        deployment(tmp_path / "saved", max_batch_size=0)
+    library = tmp_path / "saved/libmodel.so"
+    os.truncate(library, library.stat().st_size - 100)
+    with pytest.raises(FormatError, match="not the weights that were saved: another size"):
+        deployment(tmp_path / "saved")
+    os.truncate(library, 100)
+    with pytest.raises(FormatError, match="not the library that was saved"):
+        deployment(tmp_path / "saved")
+    with pytest.raises(Unsupported, match="batches of 0 requests"):
+        deployment(tmp_path / "saved", max_batch_size=0)
+    library.unlink()
+    with pytest.raises(FormatError, match="cannot be read"):
+        deployment(tmp_path / "saved")
     with pytest.raises(Unsupported, match="which model"):
         app({})
 

@@ -31,12 +31,6 @@ def replica(module):
 
     made = Replica(str(module.folder), "linear", 1)
     made.reconfigure({"max_batch_size": 8, "batch_wait_timeout_s": 0.05})
-
-    async def batch_of_one(request):
-        (answer,) = await made._in_thread([request])
-        return answer
-
-    made._batched = batch_of_one  # Ray's queue is there in a cluster alone
     return made
 
 
@@ -70,6 +64,37 @@ def test_http(replica, module):
         assert status == 400
         assert said["error"]
     assert asked(replica, "GET", "/v2/models/other")[0] == 404
+
+
+def test_one_wrong_request_among_good_ones_is_told_alone(replica, module):
+    """All are asked at once: good ones are one batch, and get what they would get alone."""
+    good = [np.full((1, 4), i, np.float32) for i in range(5)]
+    good[2][0, 1] = np.nan
+    wrong = [
+        np.ones((1, 5), np.float32), np.ones((9, 4), np.float32), np.ones((0, 4), np.float32),
+        np.ones((1, 4), np.complex64), np.ones(4, np.float32), "text", None,
+    ]  # fmt: skip
+    batches = []
+    answers = replica.model.answers
+
+    def counted(requests):
+        batches.append(len(requests))
+        return answers(requests)
+
+    replica.model.answers = counted
+
+    async def ask_all():
+        asked = [replica.run(x) for pair in zip(good, wrong, strict=False) for x in pair]
+        asked += [replica.run(x) for x in wrong[len(good) :]] + [replica.run(), replica.run(y=1)]
+        return await asyncio.gather(*asked, return_exceptions=True)
+
+    found = asyncio.run(ask_all())
+    assert batches == [len(good)]
+    for x, answer in zip(good, found[: 2 * len(good) : 2], strict=True):
+        np.testing.assert_allclose(answer, module(x), rtol=1e-5)
+    told = [*found[1 : 2 * len(good) : 2], *found[2 * len(good) :]]
+    assert len(told) == len(wrong) + 2
+    assert all(isinstance(t, gh.errors.GlasshouseError) for t in told), told
 
 
 def test_health_is_a_run_of_the_model(replica):
