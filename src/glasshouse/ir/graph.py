@@ -90,6 +90,7 @@ class Graph(ShowsInCell):
         self.signature: Signature | None = None  # how the model that it stands for is called
         self.inputs: list[Value] = []
         self.output_names: list[str] = []
+        self.written: dict[int, int] = {}  # output -> input that it is the new value of, by number
         self._outputs: list[Value] = []
         self._updates: dict[Node, Value] = {}
         self._nodes: dict[int, Node] = {}
@@ -252,6 +253,7 @@ class Graph(ShowsInCell):
             out._set_update(values[variable.outputs[0]].node, values[value])
         out._next_id = self._next_id
         out.signature = self.signature
+        out.written = dict(self.written)
         return out
 
 

@@ -71,6 +71,7 @@ class Traits:
     folds: bool = True  # may be computed while compiling, when its operands are known
     merges: bool = True  # two with equal operands and attributes are one
     onnx: str = ""  # the ONNX op that is just the same, for all element types
+    updates: bool = False  # its result is its first operand, with some elements written
 
 
 @dataclass(frozen=True, eq=False)

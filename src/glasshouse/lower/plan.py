@@ -69,6 +69,9 @@ class MemoryPlan:
     """For each output, whether kernels write it into the caller's buffer; it is copied there
     otherwise."""
     lifetimes: dict[Value, Lifetime] = field(default_factory=dict)  # of the values in the arena
+    overwrites: dict[int, int] = field(default_factory=dict)
+    """Outputs, by number, that may lie on an input, of which they are the new value. Kernels are
+    right either way: whoever calls decides, by one address for both."""
 
     @property
     def table_size(self) -> int:

@@ -28,6 +28,7 @@ def op(
     folds: bool = True,
     merges: bool = True,
     onnx: str = "",
+    updates: bool = False,
     **attrs: Attr,
 ) -> Op:
     """Declare and register an op; `cost` and what follows are its `Traits`, further keywords its
@@ -38,7 +39,7 @@ def op(
     narrows=True, never_negative=True, onnx="Relu")`
     """
     declared: Mapping[str, Attr] = attrs
-    traits = Traits(cost, view, narrows, never_negative, image, folds, merges, onnx)
+    traits = Traits(cost, view, narrows, never_negative, image, folds, merges, onnx, updates)
     return register(
         Op(
             name, kind, family, infer, ref, vjp, declared, tuple(inputs), operands, doc,

@@ -22,7 +22,7 @@ from glasshouse.ops.shape import same_count
 from glasshouse.ops.shapes import axis_of, require_dtype, require_equal
 
 _INDEX: dict[str, Any] = {"kind": Kind.INJECTIVE, "family": "index"}
-_SCATTER: dict[str, Any] = {"kind": Kind.OPAQUE, "family": "index"}
+_SCATTER: dict[str, Any] = {"kind": Kind.OPAQUE, "family": "index", "updates": True}
 _MODES = ("set", "add")
 
 
@@ -164,7 +164,7 @@ def _scatter(
     return x
 
 
-def _written(x: Array, places: tuple[Array, ...], updates: Array, mode: str) -> Array:
+def _written(x: Array, places: tuple[Any, ...], updates: Array, mode: str) -> Array:
     if mode == "set":
         out = np.array(x)
         out[places] = updates
@@ -233,38 +233,49 @@ gather_nd = op(
 
 
 def _scatter_nd(
-    x: TensorType, indices: TensorType, updates: TensorType, *, mode: str
+    x: TensorType, indices: TensorType, updates: TensorType, *, mode: str, axis: int
 ) -> TensorType:
-    wanted = _gather_nd(x, indices)
+    if not 0 <= axis <= x.rank:
+        raise ShapeError(f"axis {axis} of {x}")
+    inner = _gather_nd(tensor_type(x.dtype, x.shape[axis:]), indices)
+    wanted = (*x.shape[:axis], *inner.shape)
     _require_mode(mode, x, updates)
-    if updates.rank != wanted.rank or not all(map(same_count, updates.shape, wanted.shape)):
-        raise ShapeError(f"updates must have the shape {list(wanted.shape)}, they are {updates}")
+    if updates.rank != len(wanted) or not all(map(same_count, updates.shape, wanted)):
+        raise ShapeError(f"updates must have the shape {list(wanted)}, they are {updates}")
     return x
 
 
-def _scatter_nd_ref(x: Array, indices: Array, updates: Array, *, mode: str) -> Array:
+def _scatter_nd_ref(x: Array, indices: Array, updates: Array, *, mode: str, axis: int) -> Array:
     if indices.shape[-1] > 0:
-        return _written(x, _nd_places(indices, x.shape), updates, mode)
-    flat = updates.reshape(-1, *x.shape)
+        places = _nd_places(indices, x.shape[axis:])
+        return _written(x, (*[slice(None)] * axis, *places), updates, mode)
+    inner = x.shape[axis:]
+    flat = np.moveaxis(updates.reshape(*x.shape[:axis], -1, *inner), axis, 0)
     if mode == "add":
         return np.asarray(widened(x) + widened(flat).sum(0))
     return flat[-1] if len(flat) else x
 
 
 def _scatter_nd_vjp(
-    g: Any, x: Any, indices: Any, updates: Any, y: Any, *, mode: str
+    g: Any, x: Any, indices: Any, updates: Any, y: Any, *, mode: str, axis: int
 ) -> tuple[Any, None, Any]:
     gx = g
     if mode == "set":
-        gx = scatter_nd(g, indices, zeros_like_type(updates), mode="set")
-    return gx, None, gather_nd(g, indices)
+        gx = scatter_nd(g, indices, zeros_like_type(updates), mode="set", axis=axis)
+    if not axis:
+        return gx, None, gather_nd(g, indices)
+    front = g.apply("permute", axes=(*range(axis, g.ndim), *range(axis)))
+    read = gather_nd(front, indices)
+    back = range(read.ndim - axis, read.ndim)
+    return gx, None, read.apply("permute", axes=(*back, *range(read.ndim - axis)))
 
 
 scatter_nd = op(
     "scatter_nd", **_SCATTER, infer=_scatter_nd, ref=_scatter_nd_ref, vjp=_scatter_nd_vjp,
     inputs=("x", "indices", "updates"),
-    doc="x with x[indices[i, 0], indices[i, 1], ...] set to (or increased by) updates[i].",
-    mode=STR("set"),
+    doc="x with x[indices[i, 0], indices[i, 1], ...] set to (or increased by) updates[i]. Tuples "
+    "name places of the axes from `axis` on; `updates` has those in front of it, too.",
+    mode=STR("set"), axis=INT(0),
 )  # fmt: skip
 
 

@@ -1,7 +1,7 @@
 """When a new value may be written over the old one: nothing reads the old one any more.
 
 The kernel that computes the new value reads the old one at the same index alone, no later step
-reads it, and no later step can fail (a run that fails changes nothing).
+reads it, and for variables no later step can fail (a run that fails changes nothing).
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ class Timeline:
             if not isinstance(step, Call) or _may_fail(step.node):
                 self.last_risk = number
 
-    def can_overwrite(self, old: Value, new: Value) -> bool:
-        """Whether a variable's new value can be written over the old one."""
+    def can_overwrite(self, old: Value, new: Value, whole: bool = True) -> bool:
+        """Whether a variable's new value can be written over the old one; without `whole`, that of
+        an argument, which a run that fails may leave written to, as it would without us."""
         program, writer = self.program, self.writer.get(new)
         if writer is None or old in program.orders or new in program.orders or old.type != new.type:
             return False
-        if writer <= self.last_risk or self.last_read.get(old, -1) > writer:
+        if (whole and writer <= self.last_risk) or self.last_read.get(old, -1) > writer:
             return False
         step = program.steps[writer]
         if any(v is not old and program.buffer_of(v) is old for v in step.node.inputs):

@@ -65,6 +65,7 @@ def plan_memory(program: Program, reuse: bool = True, in_place: bool = True) -> 
     plan.updates = list(_updates(program, reuse and in_place))
     plan.kept = _kept(program)
     plan.direct = list(_direct(program))
+    plan.overwrites = dict(_overwrites(program, plan)) if reuse and in_place else {}
     return plan
 
 
@@ -140,3 +141,18 @@ def _direct(program: Program) -> Iterator[bool]:
     for value in program.graph.outputs:
         yield value not in seen and value.node.op.kind is not Kind.SOURCE
         seen.add(value)
+
+
+def _overwrites(program: Program, plan: MemoryPlan) -> Iterator[tuple[int, int]]:
+    """Arguments that a model writes to (a cache of keys) whose new values need no other memory."""
+    graph = program.graph
+    timeline = Timeline(program)
+    leaving = [program.buffer_of(v) for v in (*graph.outputs, *graph.updates.values())]
+    taken: set[int] = set()
+    for number, given in graph.written.items():
+        old, new = graph.inputs[given], graph.outputs[number]
+        if given in taken or old in leaving or leaving.count(new) != 1 or not plan.direct[number]:
+            continue
+        if timeline.can_overwrite(old, new, whole=False):
+            taken.add(given)
+            yield number, given

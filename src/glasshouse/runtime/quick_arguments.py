@@ -109,9 +109,13 @@ class ArgumentClass(ABC):
         yield f"if {known} or len(outputs) != {len(outputs)}: return None"
         yield f"{listed('y', len(outputs))} = outputs"
 
-    def made(self, outputs: Sequence[Value]) -> Iterator[str]:
-        """Outputs of the right size, into y0, y1 ..., their addresses into y0_at ..."""
+    def made(self, outputs: Sequence[Value], on: Mapping[int, int]) -> Iterator[str]:
+        """Outputs of the right size, into y0, y1 ..., their addresses into y0_at ...; those that
+        are to lie on inputs, by number, are these."""
         for i, value in enumerate(outputs):
+            if i in on:
+                yield f"y{i}, y{i}_at = x{on[i]}, x{on[i]}_at"
+                continue
             self.names[f"y{i}_dtype"] = self.dtype(value)
             yield f"y{i} = {self.new(i, value)}"
             yield from self.address(f"y{i}", "")

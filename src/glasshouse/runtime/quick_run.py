@@ -50,6 +50,7 @@ class QuickRun:
         }  # fmt: skip
         self._changes = runtimes.changes
         self._turns = len(state.turns) == 2
+        self._overwrites = program.memory.overwrites
         self._end = _end(state)
 
     @staticmethod
@@ -66,8 +67,11 @@ class QuickRun:
             and all(isinstance(s, Call) for s in program.steps)
         )
 
-    def call_for(self, kind: type, given_outputs: bool) -> QuickCall | None:
-        """The function for arguments that are all of this class; None: there is none."""
+    def call_for(self, kind: type, given_outputs: bool, over: bool = False) -> QuickCall | None:
+        """The function for arguments that are all of this class; None: there is none.
+
+        `over`: outputs that may lie on inputs do, and the inputs are returned in their places.
+        """
         torch: Any = sys.modules.get("torch")
         if kind is not np.ndarray and (torch is None or kind is not torch.Tensor):
             return None
@@ -80,12 +84,18 @@ class QuickRun:
             values.update({f"y{i}": v for i, v in enumerate(outputs)})
             checks += side.filled(outputs)
         checks += side.checked(values)
+        if over:
+            changed = {f"x{i}" for i in self._overwrites.values()}
+            read = {x: v for x, v in values.items() if x not in changed}
+            written = {x: values[x] for x in sorted(changed)}
+            checks += [f"if {shared(read, written)}: return None"] * (len(values) > 1)
         if given_outputs:
             given = ({x: v for x, v in values.items() if x.startswith(letter)} for letter in "xy")
             checks += [f"if {shared(*given)}: return None"]  # the general path copies
         # Sparse and nested tensors have no strides to ask for: the general path says what they are.
         lines = ["try:", *[f"    {x}" for x in checks], "except RuntimeError: return None"]
-        lines += () if given_outputs else side.made(outputs)
+        if not given_outputs:
+            lines += side.made(outputs, self._overwrites if over else {})
         begins = ["runtimes.stepping = get_ident()"] * self._changes
         ends = ["runtimes.stepping = 0"] * self._changes
         lines += ["workspace = runtimes.take()", *begins, "try:"]

@@ -58,9 +58,12 @@ def _gather_nd(x: torch.Tensor, indices: torch.Tensor) -> torch.Tensor:
 
 
 def _scatter_nd(
-    x: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor, mode: str = "set"
+    x: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor, mode: str = "set", axis: int = 0
 ) -> torch.Tensor:
-    return x.index_put(_nd(x, indices), updates, accumulate=mode == "add")
+    lead, last = tuple(range(axis)), tuple(range(-axis, 0))
+    front, new = x.movedim(lead, last), updates.movedim(lead, last)
+    made = front.index_put(_nd(x, indices), new, accumulate=mode == "add")
+    return made.movedim(last, lead)
 
 
 def _triangle(x: torch.Tensor, diagonal: int = 0, upper: bool = False) -> torch.Tensor:
@@ -133,6 +136,16 @@ SAMPLES = {
         _of(_scatter_nd, values(2, 3, 5), _REPEATED, values(4, 5, seed=1), mode="add", **_PAIRS),
         _of(_scatter_nd, values(6, 3), np.array([[4], [-1]]), values(2, 3, seed=1)),
         _of(_scatter_nd, values(6, 3), np.zeros((0, 1), np.int64), values(0, 3)),
+        _of(_scatter_nd, values(2, 6, 3), np.array([[4], [-1]]), values(2, 2, 3, seed=1), axis=1),
+        _of(
+            _scatter_nd,
+            values(5, 2, 3),
+            _REPEATED,
+            values(5, 4, seed=1),
+            mode="add",
+            axis=1,
+            **_PAIRS,
+        ),
     ],
     "triangle": [
         _of(_triangle, values(2, 4, 5), diagonal=1),

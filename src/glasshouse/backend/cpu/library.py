@@ -66,7 +66,10 @@ def _copied(out: KernelText, tile: Tile) -> str:
     x = tile.operands[0]
     place = tile.writes[0][1]
     nbytes = product(x.shape) * x.element.dtype.itemsize
-    out.add(f"memcpy((void*){place}, {buffer_of(x)}, {size_text(nbytes)});", tile.ops)
+    source = buffer_of(x)
+    # In place where the caller gives one address for both (`MemoryPlan.overwrites`).
+    out.add(f"if ((const void*){place} != (const void*){source})", tile.ops)
+    out.add(f"  memcpy((void*){place}, {source}, {size_text(nbytes)});", tile.ops)
     return place
 
 
@@ -87,11 +90,15 @@ def _scatter_nd(out: KernelText, tile: Tile) -> None:
     place = _copied(out, tile)
     depth = indices.shape[-1]
     assert isinstance(depth, int), "the op's shape rule wants it fixed"
-    rows, width = product(indices.shape[:-1]), product(x.shape[depth:])
-    sizes = _array(out, tile, x.shape[:depth])
-    steps = _array(out, tile, strides(x.shape)[:depth])
+    axis = tile.attr("axis")
+    named = slice(axis, axis + depth)
+    rows, width = product(indices.shape[:-1]), product(x.shape[axis + depth :])
+    sizes = _array(out, tile, x.shape[named])
+    steps = _array(out, tile, strides(x.shape)[named])
     adds = _flag(tile.attr("mode") == "add")
-    given = f"{buffer_of(indices)}, {buffer_of(updates)}, {size_text(rows)}, {depth}"
+    outer, step = product(x.shape[:axis]), product(x.shape[axis:])
+    numbers = ", ".join(size_text(d) for d in (outer, step, rows))
+    given = f"{buffer_of(indices)}, {buffer_of(updates)}, {numbers}, {depth}"
     out.add(
         f"gh::scatter_rows<{adds}>(ctx, {given}, {sizes}, {steps}, {size_text(width)}, {place});",
         tile.ops,

@@ -44,8 +44,8 @@ class Runner:
         self._held = held
         self._device = device
         order = list(range(len(captured.graph.outputs)))
-        special = captured.written or captured.numbers or captured.complex
-        self._plain = not special  # results are tensors as they come
+        # Results are tensors as they come.
+        self._plain = not captured.numbers and not captured.complex
         self._in_order = captured.outputs == order
         self._state: dict[str, Any] = {}
         if executor != "reference":
@@ -80,15 +80,26 @@ class Runner:
             given = [self._device.operand(x) for x in given]
         tensors = bool(given) and all(type(x) is torch.Tensor for x in given)
         if module is not None and self._plain and tensors:  # results are what arguments are
-            made = module.run_flat(given)
+            made = module.run_over(given) if self.captured.written else module.run_flat(given)
+            self._write(flat, made)
             return list(made) if self._in_order else self.captured.flat_results(made)
         there = module is not None and self._device is not None
         outputs = self._run(module, given if there else [_operand(x) for x in given])
         if self._device is not None:
             outputs = [o.to(self._device.name) for o in outputs]
-        for number, place in self.captured.written:
-            flat[number].copy_(outputs[place])
+        self._write(flat, outputs)
         return self.captured.flat_results(outputs)
+
+    def _write(self, flat: Sequence[Any], outputs: Sequence[Any]) -> None:
+        """Arguments that the model writes to hold their new values, and PyTorch knows it."""
+        over: list[torch.Tensor] = []
+        for number, place in self.captured.written:
+            if outputs[place] is flat[number]:
+                over.append(flat[number])
+            else:
+                flat[number].copy_(outputs[place])
+        if over:
+            torch.autograd.graph.increment_version(over)
 
     def _run(self, module: Any, given: Sequence[Any]) -> list[torch.Tensor]:
         if module is not None:

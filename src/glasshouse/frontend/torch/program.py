@@ -168,6 +168,7 @@ class Assembler:
         for number, slot in self.given.items():
             if slot.written:
                 self.captured.written.append((number, len(handles)))
+                self.captured.graph.written[len(handles)] = self.captured.inputs.index(number)
                 handles.append(_plain(slot.read()))
                 kept.append(f"written:{self.names[number]}")
         for slot, variable in self.state:

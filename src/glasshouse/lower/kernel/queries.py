@@ -9,6 +9,7 @@ from typing import Any
 
 from glasshouse.ir.dim import Dim, Symbol, SymDim, product, symbols_of
 from glasshouse.ir.dtype import DType
+from glasshouse.ir.op import op_named
 from glasshouse.lower.kernel.expr import Apply, Choose, Expr, Load, Position
 from glasshouse.lower.kernel.index import Index, Loop
 from glasshouse.lower.kernel.kernel import Kernel
@@ -89,20 +90,29 @@ def readers(kernel: Kernel, buffer: str) -> list[tuple[Let | Store | Fold | Tile
 
 def may_share(kernel: Kernel, operand: str, output: str) -> bool:
     """Whether an output may lie where an operand does: every load of the operand stands in one
-    body, in front of the only store to the output, at the position of that store."""
+    body, in front of the only store to the output, at the position of that store; or a tile writes
+    some elements of the operand, which nothing else reads."""
     if any(form.buffer == operand for form in kernel.forms):
         return False
+    for tile in kernel.tiles:
+        if any(buffer == output for _, buffer in tile.writes):
+            return op_named(tile.op).traits.updates and _reads_once(kernel, tile, operand)
     stores = [s for s in simple(kernel.body) if isinstance(s, Store) and s.buffer == output]
     found = readers(kernel, operand)
     if len(stores) != 1 or not all(load.index == stores[0].index for _, load in found):
         return False
-    if not stores[0].index.is_affine or any(
-        output in (b for _, b in t.writes) for t in kernel.tiles
-    ):
+    if not stores[0].index.is_affine:
         return False
     body = _body_with(kernel.body, stores[0])
     behind = [s is stores[0] for s in body].index(True)
     return all(any(s is reader for s in body[:behind]) for reader, _ in found)
+
+
+def _reads_once(kernel: Kernel, tile: Tile, buffer: str) -> bool:
+    """Whether a buffer is read as the first operand of a tile, as it lies, and nowhere else."""
+    first = tile.operands[0].element
+    found = readers(kernel, buffer)
+    return len(found) == 1 and found[0][1] is first and found[0][0] is tile
 
 
 def _body_with(body: tuple[Statement, ...], wanted: Store) -> tuple[Statement, ...]:

@@ -38,23 +38,24 @@ def _suits(node: Node) -> bool:
     x, places, _ = node.inputs
     if node.attrs["mode"] != "set" or places.type.rank != 2 or places.type.shape[1] != 1:
         return False
-    rows, count = x.type.shape[0], places.type.shape[0]
+    rows, count = x.type.shape[node.attrs["axis"]], places.type.shape[0]
     return bounds(count)[0] > 0 and bounds(rows)[1] * bounds(count)[1] <= MOST_PAIRS
 
 
 def _chosen(node: Node, rw: Rewriter) -> list[Expr]:
     x, places, new = (rw.expr(v) for v in node.inputs)
-    rows, count = x.shape[0], places.shape[0]
+    axis = node.attrs["axis"]
+    rows, count = x.shape[axis], places.shape[0]
     each = arange_near(x, rows)
     # Reading a row's own number at each place is what finds places outside.
     where = each.apply("take", places.apply("reshape", shape=(count,)), axis=0)
-    row = (rows, *[1] * (x.ndim - 1))
+    row = (rows, *[1] * (x.ndim - 1 - axis))
     if count == 1:
         mine = each.apply("equal", where).apply("reshape", shape=row)
         return [mine.apply("where", new, x)]
     same = each.apply("reshape", shape=(rows, 1)).apply("equal", where)
     last = same.apply("where", arange_near(x, count), -1).apply("max", axes=(1,), keepdims=False)
     mine = last.apply("greater_equal", 0).apply("reshape", shape=row)
-    taken = new.apply("take", last.apply("maximum", 0), axis=0)
+    taken = new.apply("take", last.apply("maximum", 0), axis=axis)
     assert last.dtype is int64
     return [mine.apply("where", taken, x)]

@@ -39,7 +39,12 @@ def scatter(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int, mode: str
     return _put(x, places, updates, mode)
 
 
-def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, mode: str) -> Tensor:
+def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, mode: str, axis: int) -> Tensor:
+    if axis:
+        lead = tuple(range(axis))
+        last = tuple(range(-axis, 0))
+        front = x.movedim(lead, last), indices, updates.movedim(lead, last)
+        return scatter_nd(*front, mode=mode, axis=0).movedim(last, lead)
     if indices.shape[-1]:
         return _put(x, indices.long().unbind(-1), updates, mode)
     flat = updates.reshape(-1, *x.shape)

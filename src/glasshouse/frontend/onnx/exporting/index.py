@@ -34,7 +34,15 @@ def scatter(e: Emitter, n: Node) -> Any:
 @export("scatter_nd")
 def scatter_nd(e: Emitter, n: Node) -> Any:
     x, _, updates = e.inputs(n)
-    return e.make("ScatterND", x, _wide(e, n, 1), updates, reduction=_how(n))
+    axis, rank, new = n.attrs["axis"], n.inputs[0].type.rank, n.inputs[2].type.rank
+
+    def turned(tensor: Any, by: int, rank: int) -> Any:
+        perm = [(i + by) % rank for i in range(rank)]
+        return e.make("Transpose", tensor, perm=perm) if axis else tensor
+
+    x, updates = turned(x, axis, rank), turned(updates, axis, new)
+    made = e.make("ScatterND", x, _wide(e, n, 1), updates, reduction=_how(n))
+    return turned(made, -axis, rank)
 
 
 @export("triangle")

@@ -224,11 +224,9 @@ def _along(x: Any, dim: int, index: Any, source: Any, mode: str) -> Any:
         return x + source if mode == "add" else source
     at = axis_of(dim, x.ndim)
     places = reshaped(from_front(index), (product(index.shape), 1))
-    front = composite.moveaxis(x, at, 0)
-    shape = (places.shape[0], *front.shape[1:])
-    new = composite.moveaxis(source, at, 0) if source.ndim == x.ndim else source
-    out = front.apply("scatter_nd", places, expanded(new.cast(x.dtype), shape), mode=mode)
-    return composite.moveaxis(out, 0, at)
+    shape = (*x.shape[:at], places.shape[0], *x.shape[at + 1 :])
+    new = composite.unsqueeze(source, at) if source.ndim == x.ndim - 1 else source
+    return x.apply("scatter_nd", places, expanded(new.cast(x.dtype), shape), mode=mode, axis=at)
 
 
 @aten("index_add")

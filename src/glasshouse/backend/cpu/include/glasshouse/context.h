@@ -29,6 +29,11 @@ struct Context {
     fault.store(kBadIndex, std::memory_order_relaxed);
     return 0;
   }
+  // The same where nothing may be done for one outside.
+  GH_INLINE int64_t index(int64_t i, int64_t size, bool &inside) {
+    if (i < -size || i >= size) inside = false;
+    return index(i, size);
+  }
 
   // Integers divided by zero are noted and give 0. A divisor that is a literal costs no test.
   template <class T>

@@ -5,7 +5,8 @@
 // - `sort_lines` and `topk_lines` are stable: equal elements keep their order both ways; NaN is the largest. T is an element
 //   type, halves compare as floats.
 // - `scatter_along`, `scatter_rows` write in the order of the indices on one thread, so that the result does not depend on the
-//   number of threads. An index outside is reported through the context and written nowhere harmful (place 0).
+//   number of threads. An index outside is reported through the context and nothing is written for it: what is written to may
+//   be the caller's.
 // - Random numbers are those of `glasshouse.ops.philox`, bit for bit.
 #pragma once
 #include "context.h"
@@ -75,25 +76,30 @@ inline void scatter_along(Context &ctx, const I *indices, const T *updates, int 
   for (int a = 0; a < rank; ++a) total *= shape[a];
   for (int64_t i = 0; i < total; ++i) {
     int64_t at = 0;
-    for (int a = 0; a < rank; ++a) at += (a == axis ? ctx.index((int64_t)indices[i], size) : place[a]) * step[a];
-    if (Add) out[at] = Stored<T>::of(add(value_of(out[at]), value_of(updates[i])));
+    bool inside = true;
+    for (int a = 0; a < rank; ++a) at += (a == axis ? ctx.index((int64_t)indices[i], size, inside) : place[a]) * step[a];
+    if (!inside) {
+    } else if (Add) out[at] = Stored<T>::of(add(value_of(out[at]), value_of(updates[i])));
     else out[at] = updates[i];
     for (int a = rank - 1; a >= 0 && ++place[a] == shape[a]; --a) place[a] = 0;
   }
 }
 
-// Rows of `width` elements at places given by tuples of `depth` indices.
+// Rows of `width` elements at places given by tuples of `depth` indices, the same in each of `outer` parts that are `part` apart.
 template <bool Add, class T, class I>
-inline void scatter_rows(Context &ctx, const I *indices, const T *updates, int64_t rows, int depth, const int64_t *size,
-                         const int64_t *step, int64_t width, T *out) {
-  for (int64_t r = 0; r < rows; ++r) {
-    int64_t at = 0;
-    for (int a = 0; a < depth; ++a) at += ctx.index((int64_t)indices[r * depth + a], size[a]) * step[a];
-    for (int64_t j = 0; j < width; ++j) {
-      if (Add) out[at + j] = Stored<T>::of(add(value_of(out[at + j]), value_of(updates[r * width + j])));
-      else out[at + j] = updates[r * width + j];
+inline void scatter_rows(Context &ctx, const I *indices, const T *updates, int64_t outer, int64_t part, int64_t rows, int depth,
+                         const int64_t *size, const int64_t *step, int64_t width, T *out) {
+  for (int64_t o = 0; o < outer; ++o, out += part)
+    for (int64_t r = 0; r < rows; ++r, updates += width) {
+      int64_t at = 0;
+      bool inside = true;
+      for (int a = 0; a < depth; ++a) at += ctx.index((int64_t)indices[r * depth + a], size[a], inside) * step[a];
+      if (!inside) continue;
+      for (int64_t j = 0; j < width; ++j) {
+        if (Add) out[at + j] = Stored<T>::of(add(value_of(out[at + j]), value_of(updates[j])));
+        else out[at + j] = updates[j];
+      }
     }
-  }
 }
 
 // out [before, size, after] += g [before, n, after] at indices [n].
