@@ -11,7 +11,7 @@ from glasshouse.passes import PassContext
 from glasshouse.passes.pipeline import optimize_program
 from glasshouse.runtime.lineage import Lineage, StandsFor
 from glasshouse.runtime.module import Module
-from glasshouse.runtime.prefault import Prefaulted, prefaulted_for
+from glasshouse.runtime.prefault import prefaulted_for
 
 _MEASURE = {None: "large", True: "all", False: "none"}
 
@@ -60,7 +60,6 @@ def compile_optimized(
     before = ctx.precision, ctx.target, ctx.options, ctx.progress
     record, stands = ctx.record(), StandsFor()
     ctx.instruments.append(stands)
-    prefaulted = prefaulted_for(graph, precision)
     try:
         if target is not None:
             ctx.target = target_named(target)
@@ -70,10 +69,7 @@ def compile_optimized(
         ctx.options = _with_tuning(ctx.options, tune, tolerance)
         passes = ctx.graph_passes()
         program = optimize_program(graph, ctx)
-        module = _built(program, ctx.target, progress, num_runtimes, prefaulted, threads)
-    except BaseException:
-        prefaulted.close()
-        raise
+        module = _built(program, ctx.target, progress, num_runtimes, threads)
     finally:
         ctx.instruments.remove(record)
         ctx.instruments.remove(stands)
@@ -98,17 +94,20 @@ def _built(
     target: Target,
     progress: Progress | None,
     num_runtimes: int,
-    prefaulted: Prefaulted | None = None,
     threads: int | None = None,
 ) -> Module:
     """A decided program as a module."""
     backend = backend_named(target.name)
-    with no_collection():
-        source = backend.render(program)
-    library = backend.build(source, progress)
-    module = Module(
-        program, backend, library, source,
-        num_runtimes=num_runtimes, prefaulted=prefaulted, threads=threads,
-    )  # fmt: skip
+    prefaulted = prefaulted_for(program)
+    try:
+        with no_collection():
+            source = backend.render(program)
+        library = backend.build(source, progress)
+        module = Module(
+            program, backend, library, source,
+            num_runtimes=num_runtimes, prefaulted=prefaulted, threads=threads,
+        )  # fmt: skip
+    finally:
+        prefaulted.close()
     module.bodies.prepare(program)
     return module

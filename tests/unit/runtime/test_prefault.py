@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import glasshouse as gh
 from glasshouse import nn
@@ -46,12 +47,17 @@ def test_little_is_not_worth_a_thread() -> None:
 
 def test_shared_weights_are_counted_once() -> None:
     weight = gh.from_numpy(floats(2048, 2560))  # 20 MB
-    graph = gh.trace(lambda x: (x @ weight, (x + 1) @ weight), floats(1, 2048))
-    block = prefaulted_for(graph).take(0)
+    module = gh.compile(lambda x: (x @ weight, (x + 1) @ weight), floats(1, 2048))
+    block = prefaulted_for(module.program).take(0)
     assert block is not None
     assert block.size == 2048 * 2560 * 4
-    narrow = prefaulted_for(graph, "bfloat16").take(0)
-    assert narrow is None, "half of it is too little for a thread"
+
+
+def test_weights_that_are_read_where_they_lie_need_none() -> None:
+    layer = torch.nn.Linear(2048, 2560, bias=False)  # 20 MB
+    module = gh.compile(layer, torch.zeros(1, 2048))
+    assert not module.plan.packed
+    assert prefaulted_for(module.program).take(0) is None
 
 
 def test_packed_forms_that_are_larger_go_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
