@@ -163,10 +163,16 @@ GH_INLINE Range row_range(long r0, long r1, long i, long n) {
   return {r0 + 2 * pairs.begin, end < r1 ? end : r1};
 }
 
+// Memory that is wanted next: fetched in the course of a block, instead of the panel after the one in use.
+struct Wanted {
+  const char *p = nullptr;
+  long bytes = 0;
+};
+
 // One block of rows [b0, b1), panels [j0, j1). Row indices passed on are absolute.
 template <class D, class Src, class Epi>
 GH_NOINLINE void gemm_block(const SerialPlan<D, Src> &p, long b0, long b1, long j0, long j1, long N, long K, const Src &src, const void *Bp,
-                            Epi &epi, OutHint hint, HeldBlock &held) {
+                            Epi &epi, OutHint hint, HeldBlock &held, Wanted wanted = Wanted{}) {
   typedef typename D::Out Out;
   constexpr int NR = kColumns<D>, kUnit = D::kBytes;
   const long rows = b1 - b0, panel_bytes = p.ku * NR * kUnit, np = panels<D>(N);
@@ -181,7 +187,8 @@ GH_NOINLINE void gemm_block(const SerialPlan<D, Src> &p, long b0, long b1, long 
       const bool last = k0 + kn >= p.ku;
       const char *A = block_of_a<D>(p, src, K, b0, b1, k0, kn, held);
       // With 4 tiles or more a panel is used long enough for the next one to arrive beside it.
-      const long slice = tiles.count >= 4 ? (kn * NR * kUnit / tiles.count + 63) / 64 * 64 : 0;
+      const long share = wanted.p ? wanted.bytes / (p.chunks * (j1 - j0)) : kn * NR * kUnit;
+      const long slice = tiles.count >= 4 || wanted.p ? (share / tiles.count + 63) / 64 * 64 : 0;
       const long step = slice * micro_unroll(kMaxRows, D::kVectors * D::kRegisters) / (kn + 1) + 1;
       for (long j = g; j < g1; j++) {
         const char *panel = (const char *)Bp + (size_t)j * panel_bytes + k0 * NR * kUnit;
@@ -189,6 +196,7 @@ GH_NOINLINE void gemm_block(const SerialPlan<D, Src> &p, long b0, long b1, long 
         const char *next = j + 1 < g1 ? panel + panel_bytes
                            : !last    ? (const char *)Bp + (size_t)g * panel_bytes + (k0 + kn) * NR * kUnit
                                       : (const char *)Bp + (size_t)(g1 < np ? g1 : j) * panel_bytes;
+        if (wanted.p) next = wanted.p, wanted.p += slice * tiles.count;
         const bool narrow = N - j * NR <= W;
         for (long i = 0; i < tiles.count; i++) {
           const auto t = tiles[i];
