@@ -20,7 +20,7 @@ from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program, Step
 from glasshouse.record.reader import Recording
 from glasshouse.runtime.arguments import Inputs, as_array, by_order, name_of, ordered
-from glasshouse.runtime.arrays import Array, like_inputs
+from glasshouse.runtime.arrays import Array, is_torch, like_inputs
 from glasshouse.runtime.bodies import Bodies
 from glasshouse.runtime.calling import flat_inputs, rebuilt, signature_for
 from glasshouse.runtime.checks import check_outputs
@@ -30,6 +30,7 @@ from glasshouse.runtime.held_constants import HoldsConstants
 from glasshouse.runtime.lineage import Lineage
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.on_device import RunsOnDevice
+from glasshouse.runtime.openmp import pays_for, rest
 from glasshouse.runtime.overlap import apart
 from glasshouse.runtime.prefault import Prefaulted
 from glasshouse.runtime.quick_run import QuickCall, QuickRun
@@ -106,9 +107,10 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         constants = ConstantSet(Packing(executable, plan, prefaulted, mapped)).replaced(sources)
         self._runtimes = Runtimes(self._workspaces, constants, self._state)
         self._runtimes.seed = seeding(program.graph, plan.table, self._state)
+        self._rests = not backend.elsewhere and pays_for(program, threads)
         self._quick: QuickRun | None = None
         if not backend.elsewhere and QuickRun.serves(program):
-            self._quick = QuickRun(program, self._runtimes, executable.call)
+            self._quick = QuickRun(program, self._runtimes, executable.call, self._rests)
         # By the class of the first argument; filled as classes are met.
         self._makers: dict[type | None, QuickCall | None] = {}
         self._fillers: dict[type | None, QuickCall | None] = {}
@@ -377,6 +379,8 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
             made = None if call is None else call(inputs)
             if made is not None:
                 return made
+        if self._rests and any(map(is_torch, inputs)):
+            rest()
         arrays = self._run(self._arrays(inputs))
         pairs = zip(arrays, self.graph.outputs, strict=True)
         wrapped = [like_inputs(inputs, a, v.type.dtype) for a, v in pairs]

@@ -24,6 +24,7 @@ from glasshouse.ir.op import Kind
 from glasshouse.lower.program import Call, Program
 from glasshouse.lower.symbols import symbol_name
 from glasshouse.runtime.faults import fault
+from glasshouse.runtime.openmp import may_rest, pause
 from glasshouse.runtime.overlap import overlap
 from glasshouse.runtime.quick_arguments import Arrays, Tensors, listed, shared, size_places
 from glasshouse.runtime.updates import State
@@ -36,8 +37,10 @@ QuickCall = Callable[..., Any]
 class QuickRun:
     """A program whose calls differ in nothing but sizes and the data of inputs and outputs."""
 
-    def __init__(self, program: Program, runtimes: Runtimes, run: Any) -> None:
-        """`run` is the library's function that takes a frame."""
+    def __init__(self, program: Program, runtimes: Runtimes, run: Any, rests: bool = False) -> None:
+        """`run` is the library's function that takes a frame. `rests`: PyTorch's threads are sent
+        to rest before it."""
+        self._rests = rests
         self._graph = program.graph
         self._table = program.memory.table
         self._places = size_places(program.graph.inputs, program.symbols) or {}
@@ -98,6 +101,9 @@ class QuickRun:
             lines += side.made(outputs, self._overwrites if over else {})
         begins = ["runtimes.stepping = get_ident()"] * self._changes
         ends = ["runtimes.stepping = 0"] * self._changes
+        if self._rests and kind is not np.ndarray and (resting := pause()) is not None:
+            names["pause"], names["may_rest"] = resting, may_rest
+            lines += ["if may_rest[0]: pause(1)"]
         lines += ["workspace = runtimes.take()", *begins, "try:"]
         lines += [f"    {x}" for x in self._inside()]
         lines += ["finally:", *[f"    {x}" for x in (*ends, "runtimes.give(workspace)")]]
