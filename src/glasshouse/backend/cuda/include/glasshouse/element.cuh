@@ -109,18 +109,18 @@ template <class T, if_real<T> = 0> GH_FN T softplus(T x) { return max(x, T(0)) +
 #ifdef GH_HALF_RESULTS
 #ifdef GH_EMULATE
 GH_FN float reciprocal_near(float x) { return 1.0f / x; }
-GH_FN float exp2_near(float x) { return ::exp2f(x); }
 #else
 GH_FN float reciprocal_near(float x) { float r; asm("rcp.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
-GH_FN float exp2_near(float x) { float r; asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(r) : "f"(x)); return r; }
 #endif
-// Within 5e-7 of erf (Abramowitz and Stegun 7.1.26): a hundredth of a half float's last place.
-GH_FN float erf_near(float x) {
-  const float a = ::fabsf(x), t = reciprocal_near(1.0f + 0.3275911f * a);
-  const float p = t * (0.254829592f + t * (-0.284496736f + t * (1.421413741f + t * (-1.453152027f + t * 1.061405429f))));
-  return ::copysignf(1.0f - p * exp2_near(a * a * -1.4426950408889634f), x);
+// The share of a normal distribution beyond |x| is p^-16, p a polynomial fitted so that the result is within 0.14 of a float16's last place
+// everywhere: one instruction of the slow unit for each element, where erf takes two.
+GH_FN float gelu(float x) {
+  const float a = ::fabsf(x);
+  float p = 1.04427803f + a * (0.0519736037f + a * (0.0224476308f + a * (0.00294350157f + a * (0.000317273021f + a * (-2.28801237e-5f + a * 1.30042854e-5f)))));
+  p *= p, p *= p, p *= p, p *= p;
+  const float beyond = reciprocal_near(p);
+  return x * (x < 0.0f ? beyond : 1.0f - beyond);
 }
-GH_FN float gelu(float x) { return 0.5f * x * (1.0f + erf_near(x * 0.70710678118654752440f)); }
 #endif
 template <class T, if_real<T> = 0> GH_FN T gelu(T x) { return T(0.5) * x * (T(1) + erf(x * T(0.70710678118654752440))); }
 template <class T, if_real<T> = 0> GH_FN T gelu_tanh(T x) {
