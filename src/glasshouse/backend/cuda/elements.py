@@ -61,9 +61,11 @@ def put_body(
     index: str = "int",
     given: Callable[[], None] | None = None,
     last: Callable[[Elements], None] | None = None,
+    early: Sequence[Let] = (),
 ) -> None:
     """Statements for `count` neighbours from the loop's variable on; `given` writes lines that
-    stand before, `last` lines behind the statements, both for each neighbour."""
+    stand before, `last` lines behind the statements, both for each neighbour. What is loaded
+    `early` (`put_loads`) is in `loaded_`."""
     one = Elements()
     if count == 1 or loop is None:
         if given is not None:
@@ -95,8 +97,9 @@ def put_body(
                     one.put(out, let)
                     first.add(let.name)
             name = f"{s.name}v"
-            place = f"{s.value.buffer} + {index_text(s.value.index)}"
-            out.add(f"const auto {name} = gh::load_vec<{count}>({place});", s.ops)
+            at = next((i for i, x in enumerate(early) if x is s), None)
+            text = _load(s, count) if at is None else f"gh::get<{at}>(loaded_)"
+            out.add(f"const auto {name} = {text};", s.ops)
             loaded[s.name] = name
     for s in statements:
         if isinstance(s, Store) and together(s.index, inner, count):
@@ -132,6 +135,36 @@ def put_body(
     for s in stored:
         # Outside of the loop over neighbours, variables are those of the first.
         out.add(f"gh::store_vec({s.buffer} + {index_text(s.index)}, {_made(s, stored)});", s.ops)
+
+
+def early_loads(statements: Sequence[Statement], loop: Loop, count: int) -> list[Let]:
+    """Loads of neighbours whose position is known from the loops alone."""
+    inner = _chain(statements, loop)[-1]
+    return [
+        s
+        for s in statements
+        if count > 1 and isinstance(s, Let) and isinstance(s.value, Load)
+        if together(s.value.index, inner, count) and not _checked(s.value.index)
+    ]  # fmt: skip
+
+
+def put_loads(
+    out: KernelText, statements: Sequence[Statement], early: Sequence[Let], count: int
+) -> None:
+    """Loads them, and gives them back together."""
+    one = Elements()
+    for s in statements:
+        if isinstance(s, Parts):
+            one.put(out, s)
+        if any(s is x for x in early):
+            assert isinstance(s, Let)
+            out.add(f"const auto {s.name}v = {_load(s, count)};", s.ops)
+    out.add(f"return gh::loaded({', '.join(f'{s.name}v' for s in early)});")
+
+
+def _load(let: Let, count: int) -> str:
+    assert isinstance(let.value, Load)
+    return f"gh::load_vec<{count}>({let.value.buffer} + {index_text(let.value.index)})"
 
 
 def _checked(index: Index) -> set[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from glasshouse.backend.cuda.elements import most_neighbours, put_body
+from glasshouse.backend.cuda.elements import early_loads, most_neighbours, put_body, put_loads
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cxx.words import size_text
 from glasshouse.ir.dim import Dim, bounds
@@ -33,15 +33,29 @@ def hand_over(
     """A call whose last argument is a lambda over positions and `sums_`, results side by side.
 
     `parameters` are the positions that the routine gives; `known` a line that finds the others.
+    What it loads is a lambda of its own (`gh::after`): a routine can load for the next results
+    before it hands over these.
     """
     given = ", ".join(f"int {name}" for name in parameters)
-    with out.block(f"{call}, [=]({given}, const auto& sums_) {{", "});"):
+    early = early_loads(tile.epilogue, tile.variables[-1], count)
+    if early:
+        with out.block(f"const auto loads_ = [=]({given}) {{", "};"):
+            if known:
+                out.add(known)
+            put_loads(out, tile.epilogue, early, count)
+        opened = (
+            f"{call}, gh::after(loads_, [=]({given}, const auto& sums_, const auto& loaded_) {{"
+        )
+    else:
+        opened = f"{call}, [=]({given}, const auto& sums_) {{"
+    with out.block(opened, "}));" if early else "});"):
         if known:
             out.add(known)
         at = "u_" if count > 1 else "0"
         put_body(
             out, tile.epilogue, tile.variables[-1], count, "int",
             given=lambda: out.add(f"const auto {tile.result} = sums_[{at}];", tile.ops),
+            early=early,
         )  # fmt: skip
 
 

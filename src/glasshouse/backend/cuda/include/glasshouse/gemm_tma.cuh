@@ -10,6 +10,7 @@
 // Barriers of a stage: `full` ends a round when both boxes are there, `empty` when all computing warps have read them. Rows of B that two
 // blocks of a cluster fetched for both (multicast) made it slower, not faster: 264 us for 193 at 16384 x 1024 x 4096.
 #pragma once
+#include "after.cuh"
 #include "gemm.cuh"
 #include "tensor_map.cuh"
 
@@ -42,27 +43,41 @@ GH_FN void gather_neighbours(float (&pairs)[4][2]) {
     }
 }
 
-// Hands over the 64 x BN sums of a warpgroup from registers.
+// Hands over the 64 x BN sums of a warpgroup from registers; what the next ones need is loaded AHEAD of them.
 template <int BN, int V, class Out> GH_FN void hand_over_sums(const float (&sums)[BN / 2], int M, int N, int m0, int n0, Out &&out) {
-  const int lane = threadIdx.x % 32, row = m0 + threadIdx.x % 128 / 32 * 16 + lane / 4;
+  constexpr int COUNT = BN / 16, AHEAD = 2;  // turns of eight columns of one of two rows
+  const int lane = threadIdx.x % 32, row = m0 + threadIdx.x % 128 / 32 * 16 + lane / 4, column = n0 + lane % 4 * 8;
+  decltype(loads_of(out, 0, 0)) coming[AHEAD][8 / V];
+  auto load = [&](int turn) {
+    const int m = row + turn % 2 * 8, n = column + turn / 2 * 32;
 #pragma unroll
-  for (int j = 0; j < BN / 8; j += 4)
+    for (int e = 0; e < 8; e += V)
+      if (m < M && n + e < N) coming[turn % AHEAD][e / V] = loads_of(out, m, n + e);
+  };
 #pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      float pairs[4][2];
+  for (int turn = 0; turn < AHEAD && turn < COUNT; ++turn) load(turn);
 #pragma unroll
-      for (int i = 0; i < 4; ++i) pairs[i][0] = sums[4 * (j + i) + 2 * r], pairs[i][1] = sums[4 * (j + i) + 2 * r + 1];
-      gather_neighbours(pairs);
-      const int m = row + 8 * r, n = n0 + (j + lane % 4) * 8;
+  for (int turn = 0; turn < COUNT; ++turn) {
+    float pairs[4][2];
 #pragma unroll
-      for (int e = 0; e < 8; e += V) {
-        if (m >= M || n + e >= N) continue;
-        Vec<float, V> result;
+    for (int i = 0; i < 4; ++i)
 #pragma unroll
-        for (int i = 0; i < V; ++i) result[i] = pairs[(e + i) / 2][(e + i) % 2];
-        out(m, n + e, result);
-      }
+      for (int e = 0; e < 2; ++e) pairs[i][e] = sums[4 * (turn / 2 * 4 + i) + turn % 2 * 2 + e];
+    gather_neighbours(pairs);
+    const int m = row + turn % 2 * 8, n = column + turn / 2 * 32;
+    decltype(loads_of(out, 0, 0)) now[8 / V];
+#pragma unroll
+    for (int e = 0; e < 8 / V; ++e) now[e] = coming[turn % AHEAD][e];
+    if (turn + AHEAD < COUNT) load(turn + AHEAD);
+#pragma unroll
+    for (int e = 0; e < 8; e += V) {
+      if (m >= M || n + e >= N) continue;
+      Vec<float, V> result;
+#pragma unroll
+      for (int i = 0; i < V; ++i) result[i] = pairs[(e + i) / 2][(e + i) % 2];
+      hand_to(out, m, n + e, result, now[e / V]);
     }
+  }
 }
 
 template <class S, int V, class A, class Out>
