@@ -1,7 +1,9 @@
-"""Attention on GPUs: flash attention on tensor cores for half floats; otherwise, and for single
-queries, a block for each query."""
+"""Attention on GPUs: flash attention on tensor cores for half floats, by warpgroups on Hopper;
+otherwise, and for single queries, a block for each query."""
 
 from __future__ import annotations
+
+from dataclasses import dataclass
 
 from glasshouse.backend.cuda.routine import (
     CudaRoutine,
@@ -11,10 +13,12 @@ from glasshouse.backend.cuda.routine import (
     most,
     neighbours,
 )
+from glasshouse.backend.cuda.tensor_map import TensorMap
 from glasshouse.backend.cuda.text import CudaText
+from glasshouse.backend.cuda.tiles import PROCESSORS
 from glasshouse.backend.cxx.words import C_TYPE, index_text, number_text, size_text
 from glasshouse.errors import Unsupported
-from glasshouse.ir.dim import Dim
+from glasshouse.ir.dim import Dim, dim_min
 from glasshouse.ir.dtype import bfloat16, bool_, float16, float32
 from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.builder import KernelBuilder
@@ -38,7 +42,41 @@ FEW_QUERIES = 4
 """Up to which a block for each query is faster than tiles of 16 of them."""
 
 
-def attention(builder: KernelBuilder, node: Node) -> None:
+GROUPED_DIMS = (64, 128)
+"""Of a head that warpgroups take: rows of 128 bytes, as their tensor cores read them."""
+
+
+@dataclass(frozen=True)
+class Grouped:
+    """How warpgroups share attention: so many of a block with 64 queries each, keys at a time, and
+    how many of these are under way from memory; blocks that a multiprocessor holds."""
+
+    groups: int
+    keys: int
+    stages: int
+    beside: int = 1
+
+    @property
+    def name(self) -> str:
+        return f"wgmma{self.groups * 64}x{self.keys}"
+
+    @property
+    def threads(self) -> int:
+        return self.groups * 128 + 128
+
+    def shared(self, dim: int) -> int:
+        rows, barriers = self.groups * 128 + self.stages * 2 * self.keys, 4 + 2 * self.stages
+        return rows * dim * 2 + self.stages * self.keys * 4 + barriers * 8
+
+    def text(self, dim: int) -> str:
+        sizes = (dim, self.groups, self.keys, self.stages, self.beside)
+        return f"gh::AttentionGroups<{', '.join(map(str, sizes))}>"
+
+
+GROUPED = {v.name: v for v in (Grouped(4, 64, 4), Grouped(3, 128, 2), Grouped(2, 128, 2))}
+
+
+def attention(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     """Add scaled dot-product attention over [batch, heads, length, dim]."""
     q, k, v, *rest = node.inputs
     dtype = q.type.dtype
@@ -59,6 +97,8 @@ def attention(builder: KernelBuilder, node: Node) -> None:
     variables = {"b": batch, "h": heads, "i": length, "d": v.type.shape[3]}
     after = take_results(builder, node.output, variables)
     names = _variants(node)
+    if hopper and all(_is_fetched(x) for x in operands[:3]) and names[0] != ROWS:
+        names = (*_grouped(node), *names)
     numbers = tuple(d for d in (*q.type.shape, *k.type.shape[1:3]) if isinstance(d, int))
     problem = Problem("attention", dtype.name, numbers, operations(node))
     add_tile(
@@ -81,6 +121,22 @@ def _variants(node: Node) -> tuple[str, ...]:
     if most(length) <= FEW_QUERIES:
         return (ROWS, *flash)
     return (*flash, ROWS)
+
+
+def _grouped(node: Node) -> tuple[str, ...]:
+    """Variants by warpgroups, the one that is likely best first."""
+    _, _, length, dim = node.inputs[0].type.shape
+    if dim != node.inputs[2].type.shape[3] or dim not in GROUPED_DIMS or least(length) <= 64:
+        return ()
+    fit = [v for v in GROUPED.values() if dim == 64 or v.groups == 2]  # sums fit registers
+    return tuple(v.name for v in sorted(fit, key=lambda v: -least(length) % (64 * v.groups)))
+
+
+def _is_fetched(operand: Operand) -> bool:
+    """Whether the copy engine can bring rows of an operand: they are apart, and whole."""
+    index, loops = view(operand).index, operand.loops
+    apart = all(x.extent == 1 or index.coefficient(x) != 0 for x in loops[:3])
+    return apart and lies_whole(index, loops[3])
 
 
 def _lying_together(builder: KernelBuilder, value: Value) -> Operand:
@@ -114,8 +170,19 @@ def _attention(out: CudaText, tile: Tile) -> None:
     flags = f"{_flag(tile.attr('causal'))}, {_flag(fill is not None)}"
     shape = f"gh::AttentionShape{{{sizes}, {number_text(scale, float32)}, {flags}}}"
     mask = _mask_text(rest[0], fill) if rest else "gh::NoMask{}"
-    count = 1
-    if tile.variant == ROWS:
+    count, beside, described = 1, 0, "shape_"
+    grid: tuple[Dim, Dim, Dim]
+    maps: tuple[TensorMap, ...] = ()
+    if tile.variant in GROUPED:
+        how = GROUPED[tile.variant]
+        count = neighbours(tile)
+        threads, shared, beside = how.threads, how.shared(dim), how.beside
+        runs = (length + (64 * how.groups - 1)) // (64 * how.groups)
+        grid = (dim_min(runs * heads * batch, PROCESSORS * how.beside), 1, 1)
+        described = f"shape_, (int){size_text(batch)}"
+        maps = _map(q, 64), _map(k, how.keys), _map(v, how.keys)
+        call = f"gh::attention_tma<{how.text(dim)}, {count}, {C_TYPE[q.element.dtype]}>("
+    elif tile.variant == ROWS:
         per = -(-max(dim, value_dim) // 8)
         # Single queries over many keys are few blocks: all keys that one can look at together.
         warps = 32 if most(length) <= FEW_QUERIES and least(k.shape[2]) >= 512 and per <= 8 else 8
@@ -135,12 +202,23 @@ def _attention(out: CudaText, tile: Tile) -> None:
         grid = ((length + (queries - 1)) // queries, heads, batch)
         block = f"gh::AttentionTile<{d}, {dv}, {warps}, {tiles}>"
         call = f"gh::attention_mma<{block}, {_flag(whole)}, {count}>("
-    with out.function(grid, threads, shared):
+    with out.function(grid, threads, shared, beside=beside, maps=maps):
         out.add(f"const auto shape_ = {shape};", tile.ops)
-        for name, operand in (("q_", q), ("k_", k), ("v_", v)):
-            out.add(f"const auto {name} = {_strided(operand)};", tile.ops)
+        for number, (name, operand) in enumerate((("q_", q), ("k_", k), ("v_", v))):
+            given = f"map{number}" if maps else _strided(operand)
+            out.add(f"const auto& {name} = {given};", tile.ops)
         out.add(f"const auto mask_ = {mask};", tile.ops)
-        hand_over(out, tile, f"{call}shape_, q_, k_, v_, mask_", count, ("b", "h", "i", "d"))
+        hand_over(out, tile, f"{call}{described}, q_, k_, v_, mask_", count, ("b", "h", "i", "d"))
+
+
+def _map(operand: Operand, rows: int) -> TensorMap:
+    """An operand for the copy engine; an axis of size 1 may have any step."""
+    load, (batch, head, row, dim) = view(operand), operand.loops
+    steps = [load.index.coefficient(x) for x in (row, head, batch)]
+    apart = tuple((dim.extent if s == 0 else s) * 2 for s in steps)
+    extents = (dim.extent, row.extent, head.extent, batch.extent)
+    begin = load.index.without(*operand.loops).constant
+    return TensorMap(load.buffer, extents, apart, rows, begin=begin)
 
 
 def _shared(d: int, dv: int, queries: int) -> int:
@@ -163,8 +241,12 @@ def _mask_text(mask: Operand, fill: float | None) -> str:
     load = view(mask)
     element = f"gh::to_scalar({load.buffer}[{index_text(load.index)}])"
     low = number_text(float("-inf") if fill is None else fill, float32)
-    changed = f"{element} ? x : {low}" if load.dtype is bool_ else f"x + {element}"
-    return f"[=](int b, int h, int i, int j, float x) {{ return {changed}; }}"
+    if load.dtype is not bool_ and "i" not in {
+        a.name for a in load.index.atoms() if isinstance(a, Loop)
+    }:
+        return f"gh::key_mask([=](int b, int h, int j) {{ return {element}; }})"
+    added = f"{element} ? x : {low} * unit" if load.dtype is bool_ else f"x + {element} * unit"
+    return f"[=](int b, int h, int i, int j, float x, float unit) {{ return {added}; }}"
 
 
 def _flag(value: object) -> str:

@@ -290,9 +290,9 @@ static int gh_encode_maps(GH_MODEL* m, const int64_t* sizes, bool all) {
     void* const tensor = (void*)(address + (uint64_t)offset);
     if (!extents[0] || !extents[1] || !extents[2] || !extents[3]) continue;  // nothing is launched then
     alignas(64) uint64_t made[16];
-    const unsigned box[2] = {64, (unsigned)map.rows}, single[2] = {1, 1};
+    const unsigned box[4] = {64, (unsigned)map.rows, 1, 1}, single[4] = {1, 1, 1, 1}, rank = (unsigned)map.rank;
     const unsigned strides[4] = {1, (unsigned)map.strides[0], (unsigned)map.strides[1], 1};
-    if (map.rank == 2) GH_DO(cuTensorMapEncodeTiled, made, 1, 2, tensor, extents, steps, box, single, 0, 3, 3, 0);
+    if (!map.strides[0]) GH_DO(cuTensorMapEncodeTiled, made, 1, rank, tensor, extents, steps, box, single, 0, 3, 3, 0);
     else
       GH_DO(cuTensorMapEncodeIm2col, made, 1, 4, tensor, extents, steps, map.lower, map.upper, 64, (unsigned)map.rows, strides,
             0, 3, 3, 0);

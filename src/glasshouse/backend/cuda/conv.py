@@ -20,7 +20,7 @@ from glasshouse.backend.cuda.matmul import (
 from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, most, thread_each
 from glasshouse.backend.cuda.tensor_map import DEPTH, FetchedWindow, TensorMap
 from glasshouse.backend.cuda.text import CudaText
-from glasshouse.backend.cuda.tiles import MMA, TMA, WGMMA, GemmTile, variant_named, variants
+from glasshouse.backend.cuda.tiles import FETCHED, MMA, WGMMA, GemmTile, variant_named, variants
 from glasshouse.backend.cxx.image import Image, gradient_image, image_of
 from glasshouse.backend.cxx.words import C_TYPE, index_text, size_text
 from glasshouse.errors import Unsupported
@@ -84,7 +84,7 @@ def conv(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     names: tuple[str, ...] = (SIMT,)
     if dtype in HALVES:
         fetched = hopper and operands[1].constant and _fetched_window(image) is not None
-        kinds = (TMA,) if fetched else (WGMMA, MMA) if hopper else (MMA,)
+        kinds = FETCHED if fetched else (WGMMA, MMA) if hopper else (MMA,)
         names = tuple(v.name for v in variants(*typical(*sizes), kinds))
     add_tile(
         builder, node, CONV, operands, after, order,

@@ -18,6 +18,7 @@ from glasshouse.backend.cuda.routine import (
 from glasshouse.backend.cuda.tensor_map import TensorMap
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cuda.tiles import (
+    FETCHED,
     MMA,
     PROCESSORS,
     TMA,
@@ -51,6 +52,8 @@ MOST_ROWS = 8
 JOINED = 4
 """Results that a thread hands over together where blocks add each other's sums: 16 bytes of them,
 so that a warp reads one run of a neighbour's shared memory."""
+ACTIVATIONS = ("gelu", "gelu_tanh", "silu")
+"""What takes so long behind a product that it is measured with it: some tiles compute meanwhile."""
 MOST_BATCH = 65535
 """Blocks along the third axis of a grid."""
 
@@ -91,9 +94,9 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
         matrices = _matrices(operands, sizes, together, lying)
         names = _variants(matrices, sizes, hopper, together)
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
-    problem = (
-        Problem("matmul", dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
-    )
+    behind = next((n.op.name for n in builder.body.nodes if n.op.name in ACTIVATIONS), "")
+    name = f"matmul {behind}".strip()
+    problem = Problem(name, dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
     add_tile(
         builder, node, GEMM if together else BATCHED, operands, after,
         variants=names, problem=problem,
@@ -115,7 +118,7 @@ def _variants(
     m, n, k = sizes.loops
     along = not left.across and not right.across
     rows = together and along and left.whole and right.whole
-    kinds = (MMA,) if not (hopper and along) else (TMA,) if rows else (WGMMA, MMA)
+    kinds = (MMA,) if not (hopper and along) else FETCHED if rows else (WGMMA, MMA)
     found = variants(*typical(m.extent, n.extent, k.extent, sizes.batch), kinds)
     names = tuple(v.name for v in found)
     if rows and isinstance(m.extent, int) and m.extent <= MOST_ROWS:
@@ -210,7 +213,7 @@ def gemm_needs(variant: str, m: Dim, n: Dim, batch: Dim) -> Needs:
 
 def is_fetched(variant: str) -> bool:
     """Whether the copy engine brings both operands of a variant."""
-    return variant.startswith(TMA)
+    return variant.startswith(FETCHED)
 
 
 def _turns(tile: Tile) -> bool:
@@ -295,12 +298,13 @@ class Product:
             gemm = chosen.tile
             grid = (self.m + (gemm.m - 1)) // gemm.m * ((self.n + (gemm.n - 1)) // gemm.n)
             threads, shared, splits = gemm.threads, gemm.shared, chosen.splits
-            beside = gemm.beside if gemm.beside > 1 or gemm.kind == TMA else 0
+            beside = gemm.beside if gemm.beside > 1 or gemm.kind in FETCHED else 0
             if chosen.joined:
                 cluster, count = (1, splits), min(count, JOINED)
-            if gemm.kind == TMA:
-                grid = dim_min(grid, PROCESSORS * gemm.beside) if splits == 1 else grid
-                last = f", {splits}"
+            if gemm.kind in FETCHED and splits == 1:
+                grid = dim_min(grid, PROCESSORS * gemm.beside)
+            if gemm.kind in FETCHED:
+                last = f", {splits}" if gemm.kind == TMA else ""
             elif chosen.joined:
                 last = f", {splits}, nullptr"
             elif splits > 1:

@@ -8,7 +8,7 @@ from functools import partial
 from glasshouse.backend.cuda.attention import attention
 from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
 from glasshouse.backend.cuda.library import library, places, pool
-from glasshouse.backend.cuda.matmul import matmul
+from glasshouse.backend.cuda.matmul import ACTIVATIONS, matmul
 from glasshouse.backend.cuda.routines import ROUTINES
 from glasshouse.backend.cxx.spelling import FOLDS, SPELL
 from glasshouse.backend.cxx.words import C_TYPE
@@ -48,7 +48,9 @@ FALLBACKS = {
     ),
 }  # fmt: skip
 
-MEASURED = frozenset({"matmul", CONV_PRODUCT, "attention"})
+MEASURED = frozenset(
+    {"matmul", CONV_PRODUCT, "attention", *(f"matmul {name}" for name in ACTIVATIONS)}
+)
 """Problems whose variants are timed where there is a GPU."""
 
 OLDEST = 80
@@ -100,6 +102,7 @@ def cuda_target(name: str, arch: str) -> Target:
         folds=frozenset(FOLDS),
         tiles={
             **TILES,
+            "attention": partial(attention, hopper=capability(arch) == HOPPER),
             "conv": partial(conv, hopper=capability(arch) == HOPPER),
             "matmul": partial(matmul, hopper=capability(arch) == HOPPER),
         },

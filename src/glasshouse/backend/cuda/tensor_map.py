@@ -37,13 +37,15 @@ class FetchedWindow:
 @dataclass(frozen=True)
 class TensorMap:
     """A tensor of half floats: sizes from the innermost axis on, bytes between neighbours of the
-    others, and how many rows (of an image: pixels) of `DEPTH` elements come together."""
+    others, and how many rows (of an image: pixels) of `DEPTH` elements come together. It begins so
+    many elements behind the buffer's first."""
 
     buffer: str
     sizes: tuple[Dim, ...]
     steps: tuple[Dim, ...]
     rows: int
     window: FetchedWindow | None = None
+    begin: Dim = 0
 
 
 def map_json(given: TensorMap, argument: int, offset: Dim) -> dict[str, Any]:
@@ -52,7 +54,7 @@ def map_json(given: TensorMap, argument: int, offset: Dim) -> dict[str, Any]:
     window = given.window
     return {
         "argument": argument,
-        "offset": dim_json(offset),
+        "offset": dim_json(offset + given.begin * 2),
         "sizes": [dim_json(d) for d in given.sizes],
         "steps": [dim_json(d) for d in given.steps],
         "rows": given.rows,
@@ -75,7 +77,7 @@ def encoded(
     steps = (ctypes.c_uint64 * rank)(*[dim_value(d, sizes) for d in described["steps"]])
     rest = (0, _SWIZZLE, _PROMOTION, 0)
     if described["window"] is None:
-        box = (ctypes.c_uint32 * rank)(DEPTH, described["rows"])
+        box = (ctypes.c_uint32 * rank)(DEPTH, described["rows"], *[1] * (rank - 2))
         single = (ctypes.c_uint32 * rank)(*[1] * rank)
         cuda.call(
             "cuTensorMapEncodeTiled", at, _HALF, rank, address, many, steps, box, single, *rest

@@ -19,9 +19,12 @@ MOST_CANDIDATES, WITHIN = 5, 1.4
 products on an H200 took at most 1.3 times what was estimated."""
 
 
-MMA, WGMMA, TMA = "mma", "wgmma", "tma"
+MMA, WGMMA, TMA, TURNS = "mma", "wgmma", "tma", "turns"
 """Instructions of warps; of warpgroups, for operands that lie along the depth; the same where the
-copy engine can fetch both, by blocks that stay for the next tile."""
+copy engine can fetch both, by blocks that stay for the next tile; the same by two warpgroups that
+take turns, so that what follows one's product runs beside the other's."""
+FETCHED = (TMA, TURNS)
+"""Kinds whose operands the copy engine brings."""
 
 
 @dataclass(frozen=True)
@@ -46,13 +49,16 @@ class GemmTile:
     def threads(self) -> int:
         if self.kind == MMA:
             return (self.m // self.warp_m) * (self.n // self.warp_n) * 32
+        if self.kind == TURNS:
+            return 3 * 128
         return self.m // 64 * 128 + (32 if self.kind == TMA else 0)
 
     @property
     def shared(self) -> int:
         loaded = self.stages * (self.m + self.n) * self.k * 2
-        barriers = 16 * self.stages if self.kind == TMA else 0
-        return max(loaded, self.m * (self.n + 4) * 4) + barriers
+        barriers = 16 * (self.stages + 1) if self.kind in FETCHED else 0
+        sums = self.m * (self.n + 4) * 4 if self.kind != TURNS else 0
+        return max(loaded, sums) + barriers
 
     @property
     def name(self) -> str:
@@ -68,6 +74,8 @@ class GemmTile:
         if self.kind == TMA:
             sizes = (self.m, self.n, self.stages, self.beside)
             return f"gh::Fetched<{', '.join(map(str, sizes))}>"
+        if self.kind == TURNS:
+            return f"gh::Turns<{self.m}, {self.n}, {self.stages}>"
         if self.kind == WGMMA:
             return f"gh::Groups<{self.m}, {self.n}, {self.stages}>"
         warps = (self.m, self.n, self.k, self.warp_m, self.warp_n, self.stages)
@@ -78,10 +86,15 @@ TILES = {
     tile.name: tile
     for tile in (
         GemmTile(128, 256, 64, 64, 256, 4, 1.0, TMA),
+        GemmTile(128, 192, 64, 64, 192, 5, 0.95, TMA),
+        GemmTile(128, 192, 64, 128, 192, 5, 1.0, TURNS),
+        GemmTile(128, 128, 64, 128, 128, 6, 0.95, TURNS),
         GemmTile(128, 128, 64, 64, 128, 3, 0.85, TMA, 2),
         GemmTile(128, 128, 64, 64, 128, 6, 0.85, TMA),
         GemmTile(128, 64, 64, 64, 64, 4, 0.75, TMA, 2),
         GemmTile(64, 128, 64, 64, 128, 4, 0.75, TMA, 2),
+        GemmTile(128, 64, 64, 64, 64, 8, 0.75, TMA),
+        GemmTile(64, 128, 64, 64, 128, 8, 0.75, TMA),
         GemmTile(64, 64, 64, 64, 64, 6, 0.6, TMA, 2),
         GemmTile(64, 32, 64, 64, 32, 8, 0.4, TMA, 2),
         GemmTile(128, 256, 64, 64, 256, 4, 1.0, WGMMA),
@@ -103,6 +116,9 @@ TILES = {
     )
 }
 _SPLITS = (1, 2, 3, 4, 6, 8)
+_CLUSTERS = {2: 66, 3: 40, 4: 31, 6: 18, 8: 14}
+"""How many clusters of so many blocks, one a multiprocessor, run at once. Measured for 4; where two
+blocks fit one multiprocessor, clusters of 4 crowd on half of them."""
 _RATE = 200e12 / PROCESSORS  # operations a second of one multiprocessor through mma.sync
 _HOPPER_RATE = 740e12 / PROCESSORS  # and by warpgroups
 _LOAD = 5.5e12 / PROCESSORS  # bytes a second from the second-level cache
@@ -145,11 +161,13 @@ def estimate(variant: GemmVariant, m: int, n: int, k: int, batch: int) -> float:
     tile = variant.tile
     depth = math.ceil(math.ceil(k / tile.k) / variant.splits) * tile.k
     rate = _HOPPER_RATE if tile.hopper else _RATE
-    load = _FETCH if tile.kind == TMA else _LOAD
+    load = _FETCH if tile.kind in FETCHED else _LOAD
     computed = 2 * tile.m * tile.n * depth / (rate * tile.speed)
     loaded = (tile.m + tile.n) * depth * 2 / load
     count = blocks(variant, m, n, batch)
     rounds = math.ceil(count / PROCESSORS)
+    if variant.joined:
+        rounds = math.ceil(count / variant.splits / _CLUSTERS[variant.splits])
     together = min(rounds, max(1, (227 << 10) // tile.shared), 2048 // tile.threads)
     turn = max(computed, loaded, depth / tile.k * _STEP / together)
     if variant.splits == 1:
@@ -172,8 +190,10 @@ def variants(
         for tile in TILES.values()
         for splits in _SPLITS
         if tile.kind in kinds
-        if splits == 1 or (k >= tile.k * splits * 2 and batch == 1)
+        if splits == 1 or (k >= tile.k * splits * 2 and batch == 1 and tile.kind != TURNS)
     ]
+    found = [v for v in found if v.tile.kind != TURNS or blocks(v, m, n, batch) > PROCESSORS]
+    found = [v for v in found if not (v.joined and v.splits > 2 and v.tile.beside > 1)]
     found.sort(key=lambda variant: estimate(variant, m, n, k, batch))
     taken: list[GemmVariant] = []
     most = WITHIN * estimate(found[0], m, n, k, batch)

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from cuda_emulator import run_emulated
 from cuda_samples import EVERY, FEW, family_program, program_of
+from glasshouse.backend.cuda import attention as cuda_attention
 from glasshouse.backend.cuda import conv as cuda_conv
 from glasshouse.backend.cuda import matmul as cuda_matmul
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.target import FALLBACKS
-from glasshouse.backend.cuda.tiles import MMA, TILES, TMA, GemmTile, GemmVariant
+from glasshouse.backend.cuda.tiles import FETCHED, MMA, TILES, TURNS, GemmTile, GemmVariant
 from glasshouse.errors import ExecutionError
 from glasshouse.ir import Graph, GraphBuilder, op_named
 from glasshouse.ir.dtype import as_dtype, float16, float32, int64
@@ -82,12 +84,12 @@ def _check(graph: Graph, tolerance: float, seed: int = 0) -> Program:
 
 
 def _variants_of(tile: GemmTile) -> list[GemmVariant]:
-    joined = [GemmVariant(tile, 3, True)] if tile.n <= 128 else []
-    shared = [GemmVariant(tile, 3)] if tile.kind != TMA else []
+    joined = [GemmVariant(tile, 3, True)] if tile.n <= 128 and tile.kind != TURNS else []
+    shared = [GemmVariant(tile, 3)] if tile.kind not in FETCHED else []
     return [GemmVariant(tile), *shared, *joined]
 
 
-_QUICK = ("mma64x64x64_split3", "tma64x32x64_by2_join3", "tma128x128x64_by2")
+_QUICK = ("mma64x64x64_split3", "tma64x32x64_by2_join3", "tma128x128x64_by2", "turns128x192x64")
 _EVERY = [
     pytest.param(variant, marks=[] if variant.name in _QUICK else pytest.mark.slow, id=variant.name)
     for tile in TILES.values()
@@ -100,7 +102,7 @@ def test_every_tile_of_a_product(variant: GemmVariant, monkeypatch: pytest.Monke
     """Sizes that no tile divides, both layouts of weights, an epilogue with neighbours."""
     monkeypatch.setattr(cuda_matmul, "variants", lambda *sizes: [variant])
     depth = 2 * variant.splits * variant.tile.k + 8
-    rows = variant.tile.m + 70 if variant.tile.kind == TMA else 70
+    rows = variant.tile.m + 70 if variant.tile.kind in FETCHED else 70
     for turned, columns in ((True, 72), (False, 40)):
         if variant.tile.kind != MMA and not turned:
             continue
@@ -113,15 +115,18 @@ def test_every_tile_of_a_product(variant: GemmVariant, monkeypatch: pytest.Monke
         assert program.kernels[0].tiles[0].variant == variant.name
 
 
-@pytest.mark.slow
-def test_blocks_of_a_cluster_stay_for_further_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    """More tiles than blocks: stages go round between tiles, clusters end at different times."""
-    variant = GemmVariant(TILES["tma128x128x64_by2"])
+@pytest.mark.parametrize(
+    "tile", ["turns128x128x64", pytest.param("tma128x128x64_by2", marks=pytest.mark.slow)]
+)
+def test_blocks_stay_for_further_tiles(tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """More tiles than blocks: stages go round between tiles, blocks end at different times."""
+    variant = GemmVariant(TILES[tile])
     monkeypatch.setattr(cuda_matmul, "variants", lambda *sizes: [variant])
     monkeypatch.setattr(cuda_matmul, "PROCESSORS", 2)
     builder = GraphBuilder()
-    x = builder.input(float16, (128 * 2 * 3 - 5, 200))
-    w = builder.constant(np.random.default_rng(1).standard_normal((250, 200)).astype(np.float16))
+    depth = 840  # more steps than twice the stages: rounds of a barrier must not be mistaken
+    x = builder.input(float16, (128 * 2 * 3 - 5, depth))
+    w = builder.constant(np.random.default_rng(1).standard_normal((250, depth)).astype(np.float16))
     _check(builder.finish(x.apply("matmul", w, transpose_y=True)), 3e-3)
 
 
@@ -156,6 +161,23 @@ def test_long_sums_lose_nothing() -> None:
     np.testing.assert_allclose(whole, term * rows * columns, rtol=1e-6)
     np.testing.assert_allclose(by_column, term * rows, rtol=1e-6)
     np.testing.assert_allclose(running[0, -1], term * 50_000, rtol=1e-6)
+
+
+def test_gelu_of_every_float16() -> None:
+    """As exact as a float16 can be, but for a seventh of its last place; infinities too."""
+    builder = GraphBuilder()
+    graph = builder.finish(builder.input(float16, (1 << 16,)).apply("gelu"))
+    every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    (ours,) = run_emulated(program_of(graph), [every])
+    with np.errstate(all="ignore"):
+        wide = torch.from_numpy(every.astype(np.float64))
+        exact = (wide * 0.5 * torch.special.erfc(-wide / 2**0.5)).numpy()
+        finite = np.isfinite(exact)
+        ends = [ours[~finite], exact[~finite].astype(np.float16)]
+        np.testing.assert_array_equal(*ends)
+        last = np.spacing(np.abs(exact[finite]).astype(np.float16)).astype(np.float64)
+        off = np.abs(ours[finite].astype(np.float64) - exact[finite]) / last
+    assert off.max() <= 0.64
 
 
 def test_rows_that_are_gathered_move_as_vectors() -> None:
@@ -221,6 +243,42 @@ def test_attention(
     builder.apply(op_named("attention"), q, k, v, *rest, **attrs)
     out = builder.wrap(builder.graph.nodes[-1].output)
     _check(builder.finish(out), 4e-3)
+
+
+_GROUPED = [
+    (130, 130, 64, (1, 1), True, None, "wgmma128x128"),
+    (70, 200, 64, (2, 1), False, "float16", "wgmma192x128"),
+    (260, 100, 64, (1, 1), False, None, "wgmma256x64"),
+    pytest.param(70, 300, 128, (1, 1), False, "bool", "wgmma128x128", marks=pytest.mark.slow),
+    pytest.param(200, 200, 128, (2, 1), True, None, "wgmma128x128", marks=pytest.mark.slow),
+    pytest.param(200, 400, 64, (4, 2), True, "float16", "wgmma192x128", marks=pytest.mark.slow),
+    pytest.param(300, 520, 64, (2, 2), False, "bool", "wgmma256x64", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("length", "keys", "dim", "heads", "causal", "mask", "variant"), _GROUPED)
+def test_attention_by_warpgroups(
+    length: int, keys: int, dim: int, heads: tuple[int, int], causal: bool, mask: str | None,
+    variant: str, monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """Queries, keys and values lie in one tensor, as a projection leaves them; sizes that no tile
+    divides; scores that grow along the keys, so that weights are anchored anew."""
+    monkeypatch.setattr(cuda_attention, "_grouped", lambda node: (variant,))
+    builder = GraphBuilder()
+    x = builder.input(float16, (2, length, heads[0], dim))
+    both = builder.input(float16, (2, keys, 2, heads[1], dim))
+    ramp = np.linspace(0.1, 9.0, keys, dtype=np.float32).astype(np.float16)
+    ends = (2, keys, 1, heads[1], dim)
+    first = both.apply("slice", starts=(0,) * 5, ends=ends)
+    second = both.apply("slice", starts=(0, 0, 1, 0, 0), ends=(2, keys, 2, heads[1], dim))
+    k, v = (y.apply("reshape", shape=(2, keys, heads[1], dim)) for y in (first, second))
+    grown = k * builder.wrap(builder.constant(ramp.reshape(1, keys, 1, 1)))
+    q, k, v = (y.apply("permute", axes=(0, 2, 1, 3)) for y in (x, grown, v))
+    rest = [builder.input(as_dtype(mask), (2, 1, 1, keys))] if mask is not None else []
+    builder.apply(op_named("attention"), q, k, v, *rest, causal=causal, scale=None, fill=None)
+    out = builder.wrap(builder.graph.nodes[-1].output)
+    program = _check(builder.finish(out), 4e-3)
+    assert variant in {t.variant for kernel in program.kernels for t in kernel.tiles}
 
 
 @pytest.mark.parametrize(

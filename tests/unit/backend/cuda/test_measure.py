@@ -60,6 +60,22 @@ def test_a_variant_that_is_wrong_is_not_taken(
     assert not broken <= 1.0, "no number is no result"
 
 
+def test_the_variant_that_others_disagree_with_is_wrong(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first one too, which is the usual choice."""
+    results = iter([np.full(4, 1.5), np.ones(4), np.ones(4)])
+    monkeypatch.setattr(measuring._Probe, "__init__", lambda self, *given: None)
+    monkeypatch.setattr(measuring._Probe, "result", lambda self: next(results))
+    monkeypatch.setattr(measuring._Probe, "turn", lambda self: 1e-6)
+    monkeypatch.setattr(measuring, "cubin_of", lambda *given: b"")
+    names = ("mma32x32x128", "mma64x32x64", "mma64x64x64")
+    problem = Problem("matmul gelu", "float16", (20, 24, 256, 1), 1e9)
+    found = backend_named("cuda").measure(problem, names)
+    assert found is not None
+    assert [c.error > 0.4 for c in found] == [True, False, False]
+
+
 @pytest.mark.parametrize("with_overlap", [0.4, 0.6])
 def test_kernels_overlap_where_that_is_faster(
     with_overlap: float, cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch

@@ -3,7 +3,7 @@
 // Contract
 // - q [batch, heads, length, dim], k [batch, key_heads, keys, dim], v [batch, key_heads, keys, value_dim], read where they lie
 //   (`Strided`; the last axis lies together). Heads share keys in runs of heads / key_heads.
-// - mask(b, h, i, j, x) changes a scaled score; causal: key j is seen by queries i >= j. A query that sees no key gives 0, or NaN
+// - mask(b, h, i, j, x, unit) changes a scaled score, which is in units of 1 / `unit`; causal: key j is seen by queries i >= j. A query that sees no key gives 0, or NaN
 //   where `plain` (softmax's own meaning). out(b, h, i, d, values): V neighbours along d.
 // - `attention_mma`: half floats; a block of WARPS warps takes 16 * TILES * WARPS queries and goes over keys 64 at a time, scores and
 //   sums in float, weights rounded to the element type. Each warp reads all keys from shared memory, for 16 * TILES queries at once.
@@ -25,7 +25,18 @@ struct AttentionShape {
   float scale;
   bool causal, plain;
 };
-struct NoMask { GH_FN float operator()(int, int, int, int, float x) const { return x; } };
+constexpr float LOG2E = 1.4426950408889634f;  // scores times this become powers of two
+
+struct NoMask { GH_FN float operator()(int, int, int, int, float x, float) const { return x; } };
+
+// A number for each key, added to the scores of all queries.
+template <class Added> struct KeyMask {
+  Added added;  // (b, h, j)
+  GH_FN float operator()(int b, int h, int, int j, float x, float unit) const { return x + added(b, h, j) * unit; }
+};
+template <class Added> GH_FN KeyMask<Added> key_mask(const Added &added) { return {added}; }
+template <class Mask> struct is_by_key { static constexpr bool value = false; };
+template <class Added> struct is_by_key<const KeyMask<Added> &> { static constexpr bool value = true; };
 
 __device__ constexpr int power_of_two_from(int n) { return n <= 1 ? 1 : n <= 2 ? 2 : n <= 4 ? 4 : n <= 8 ? 8 : n <= 16 ? 16 : 32; }
 
@@ -92,7 +103,7 @@ GH_FN void attention_mma(const AttentionShape &s, Strided<T> q, Strided<T> k, St
 #pragma unroll
     for (int d = 0; d < D / 16; ++d)
       ldmatrix(fq[t][d], queries + swizzled<S::PITCH>((warp * TILES + t) * 16 + (lane & 15), d * 2 + (lane >> 4)));
-  const float low = -__builtin_inff(), log2e = 1.4426950408889634f;
+  const float low = -__builtin_inff(), scale = s.scale * LOG2E;
   float sums[TILES][DV / 8][4] = {}, top[TILES][2], total[TILES][2] = {};
 #pragma unroll
   for (int t = 0; t < TILES; ++t) top[t][0] = top[t][1] = low;
@@ -116,7 +127,6 @@ GH_FN void attention_mma(const AttentionShape &s, Strided<T> q, Strided<T> k, St
           mma<T>(x[t][2 * j + 1], fq[t][d], f[2], f[3]);
         }
       }
-    // Scores become powers of two: mask, then log2(e) times the score less the largest so far.
     auto scored = [&](auto inside) {
 #pragma unroll
       for (int t = 0; t < TILES; ++t)
@@ -126,7 +136,7 @@ GH_FN void attention_mma(const AttentionShape &s, Strided<T> q, Strided<T> k, St
           for (int e = 0; e < 4; ++e) {
             const int key = step * KEYS + j * 8 + lane % 4 * 2 + e % 2, i = row + t * 16 + e / 2 * 8;
             const bool kept = inside.value || (key < s.keys && i < s.length && !(s.causal && key > i));
-            x[t][j][e] = kept ? mask(b, h, i, key, x[t][j][e] * s.scale) * log2e : low;
+            x[t][j][e] = kept ? mask(b, h, i, key, x[t][j][e] * scale, LOG2E) : low;
           }
     };
     const int last = (step + 1) * KEYS - 1;
@@ -236,7 +246,7 @@ GH_FN void attention_rows(const AttentionShape &s, Strided<T> q, Strided<T> k, S
     x += shuffle_xor(x, 2);
     x += shuffle_xor(x, 4);
     if (j >= seen) continue;
-    x = W(mask(b, h, i, j, float(x * W(s.scale))));
+    x = W(mask(b, h, i, j, float(x * W(s.scale)), 1.0f));
     const W now = x > top || x != x ? x : top, base = now == low ? W(0) : now;
     const W scaled = exp(top - base), weight = exp(x - base);
     top = now, total = total * scaled + weight;

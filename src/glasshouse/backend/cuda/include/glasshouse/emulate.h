@@ -152,13 +152,30 @@ inline void end_products() {}
 template <int N> inline void products_left() {}
 // Element k of row r in a tile of 64 half floats a row, its chunks moved as the hardware expects.
 template <class T> inline float swizzled_at(const T *tile, int r, int k) { return to_scalar(tile[r * 64 + ((k / 8) ^ (r & 7)) * 8 + k % 8]); }
-template <class T, int N> inline void wgmma(float (&d)[N / 2], const T *a, const T *b, int k0) {
+template <class T, int N, bool FRESH = false> inline void wgmma(float (&d)[N / 2], const T *a, const T *b, int k0) {
   const int t = gh_emu::now->thread.x % 128, row = t / 32 * 16 + t % 32 / 4, column = t % 4 * 2;
   for (int i = 0; i < N / 2; ++i) {
     const int m = row + i % 4 / 2 * 8, n = i / 4 * 8 + column + i % 2;
+    if (FRESH) d[i] = 0.0f;
     for (int k = k0; k < k0 + 16; ++k) d[i] += swizzled_at(a, m, k) * swizzled_at(b, n, k);
   }
 }
+template <class T, int N> inline void wgmma_across(float (&d)[N / 2], const uint32_t (&a)[4], const T *b, int k0, int rows) {
+  const int first = gh_emu::first_of_warp(), lane = gh_emu::lane();
+  for (int i = 0; i < 4; ++i) gh_emu::registers[(first + lane) * 6 + i] = a[i];
+  gh_emu::warp_wait();
+  for (int i = 0; i < N / 2; ++i)
+    for (int k = 0; k < 16; ++k) {
+      T x;
+      x.bits = (uint16_t)(gh_emu::registers[(first + lane / 4 * 4 + k % 8 / 2) * 6 + i % 4 / 2 + k / 8 * 2] >> 16 * (k % 2));
+      const int n = i / 4 * 8 + lane % 4 * 2 + i % 2;
+      d[i] += to_scalar(x) * swizzled_at(b + n / 64 * rows * 64, k0 + k, n % 64);
+    }
+  gh_emu::warp_wait();
+}
+template <int N> inline void settled(float (&)[N]) {}
+template <int N> inline void give_registers() {}
+template <int N> inline void take_registers() {}
 struct alignas(8) Barrier {
   int16_t members, missing;
   int expected : 31;  // bytes still to come; those that come first make it negative
@@ -191,6 +208,12 @@ inline void came(Barrier *b, int count) { b->expected -= count, b->step(); }
 inline void fetch_rows(void *to, const TensorMap &map, int k, int row, Barrier *b) {
   for (int r = 0; r < map.box[1]; ++r)
     map.row((char *)to, r, row + r < map.sizes[1] ? map.at + (row + r) * map.steps[0] + k * 2 : nullptr, (int)map.sizes[0] - k);
+  came(b, map.box[0] * map.box[1] * 2);
+}
+inline void fetch_head(void *to, const TensorMap &map, int d, int row, int head, int batch, Barrier *b) {
+  const char *begin = map.at + head * map.steps[1] + batch * map.steps[2] + d * 2;
+  for (int r = 0; r < map.box[1]; ++r)
+    map.row((char *)to, r, row + r < map.sizes[1] ? begin + (row + r) * map.steps[0] : nullptr, (int)map.sizes[0] - d);
   came(b, map.box[0] * map.box[1] * 2);
 }
 inline void fetch_pixels(void *to, const TensorMap &map, int c, int w, int h, int n, int dw, int dh, Barrier *b) {

@@ -1,7 +1,7 @@
 // kernels.cuh: everything that generated kernels may call.
 #pragma once
 #include "after.cuh"
-#include "attention.cuh"
+#include "attention_tma.cuh"
 #include "conv.cuh"
-#include "gemm_tma.cuh"
+#include "gemm_turns.cuh"
 #include "library.cuh"

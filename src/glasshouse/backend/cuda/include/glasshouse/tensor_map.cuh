@@ -6,6 +6,7 @@
 //   chunks of 16 bytes swizzled by row (`swizzled<8>`), `to` a multiple of 1024 bytes.
 // - `fetch_pixels(to, map, c, w, h, n, dw, dh, barrier)`: 64 channels from c on of pixels one after the other from (n, h, w) on, as the
 //   window (dh, dw) of a convolution sees them.
+// - `fetch_head(to, map, d, row, head, batch, barrier)`: as `fetch_rows`, of one of the matrices [rows, dim] of a map of four axes.
 // - What lies outside is 0. All bytes of a box count at the barrier.
 // - Loaders of a product's first operand: `fetch(to, m, k, barrier)`, rows from m on.
 #pragma once
@@ -20,6 +21,10 @@ struct alignas(64) TensorMap { uint64_t words[16]; };
 GH_FN void fetch_rows(void *to, const TensorMap &map, int k, int row, Barrier *b) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                ::"r"(shared_address(to)), "l"(&map), "r"(k), "r"(row), "r"(shared_address(b)) : "memory");
+}
+GH_FN void fetch_head(void *to, const TensorMap &map, int d, int row, int head, int batch, Barrier *b) {
+  asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
+               ::"r"(shared_address(to)), "l"(&map), "r"(d), "r"(row), "r"(head), "r"(batch), "r"(shared_address(b)) : "memory");
 }
 GH_FN void fetch_pixels(void *to, const TensorMap &map, int c, int w, int h, int n, int dw, int dh, Barrier *b) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6], {%7, %8};"

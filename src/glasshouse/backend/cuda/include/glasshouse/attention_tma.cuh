@@ -1,0 +1,244 @@
+// attention_tma.cuh: flash attention on Hopper's warpgroup instructions; queries, keys and values come by the copy engine (sm_90a).
+//
+// Contract
+// - As `attention.cuh` has it, for half floats and heads of D = 64 or 128; `q`, `k`, `v` are maps over [dim, rows, heads, batch] with boxes
+//   of 64, KEYS and KEYS rows. gridDim.x: blocks go on with the next run of queries of a head until there is none.
+// - AttentionGroups<D, GROUPS, KEYS, STAGES, BESIDE>: one thread fetches, each of GROUPS warpgroups takes 64 queries and goes over keys, KEYS
+//   at a time; BESIDE blocks fit on a multiprocessor. Registers move from the warpgroup of that thread to the others. The scores of the next keys are computed before the values of these are mixed, so that powers are taken meanwhile.
+// - A weight is a power of two relative to a score of its row, its anchor: the largest one, or one that is less by at most SLACK. So sums
+//   are scaled seldom, and no weight is past 2^SLACK, which half floats hold.
+//
+// - A mask with a number for each key comes with the keys: a warp beside the one that fetches puts it into shared memory.
+//
+// Barriers: `ready` of one of two places ends its round when queries are there, `spent` when all have used them; `full` of a stage when its
+// keys and values are there, `empty` when all have read them.
+#pragma once
+#include "attention.cuh"
+#include "gemm_tma.cuh"
+
+namespace gh {
+
+template <int D_, int GROUPS_, int KEYS_, int STAGES_, int BESIDE> struct AttentionGroups {
+  static constexpr int D = D_, GROUPS = GROUPS_, KEYS = KEYS_, STAGES = STAGES_;
+  static constexpr int THREADS = GROUPS * 128 + 128, QUERIES = GROUPS * 64, STAGE = 2 * KEYS * D;  // elements
+  static constexpr int BEFORE = 65536 / (THREADS * BESIDE) / 8 * 8, FEW = 32, MANY = (BEFORE * (GROUPS + 1) - FEW) / GROUPS / 8 * 8;
+  static constexpr float SLACK = 8.0f;
+};
+
+// The scores of 64 queries, as a warpgroup's threads hold them: two rows each.
+template <int KEYS> struct Weights {
+  float x[KEYS / 2];
+  float anchor[2], total[2];
+  // Of each row: scores, in powers of two once they are times `unit`, become weights. What sums so far are to be multiplied with.
+  GH_FN Vec<float, 2> taken(float unit, float slack) {
+    const float low = -__builtin_inff();
+    Vec<float, 2> scaled;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float high = low;
+#pragma unroll
+      for (int j = 0; j < KEYS / 8; ++j) high = fmaxf(high, fmaxf(x[4 * j + 2 * r], x[4 * j + 2 * r + 1]));
+      high = fmaxf(high, shuffle_xor(high, 1));
+      high = fmaxf(high, shuffle_xor(high, 2)) * unit;
+      scaled[r] = 1.0f;
+      if (high > anchor[r] + slack) scaled[r] = power_of_two(anchor[r] - high), anchor[r] = high;
+      const float base = anchor[r] == low ? 0.0f : anchor[r];
+      float sum = 0.0f;
+#pragma unroll
+      for (int j = 0; j < KEYS / 8; ++j)
+#pragma unroll
+        for (int e = 4 * j + 2 * r; e < 4 * j + 2 * r + 2; ++e) {
+          x[e] = power_of_two(x[e] * unit - base);
+          sum += x[e];
+        }
+      total[r] = total[r] * scaled[r] + sum;
+    }
+    return scaled;
+  }
+};
+
+// Number `work` of all: QUERIES of one head. Of causal ones the last see most keys: they come first.
+template <class S> struct AttentionWork {
+  int b, h, i0, steps;
+  GH_FN AttentionWork(const AttentionShape &s, int work) {
+    const int runs = (s.length + S::QUERIES - 1) / S::QUERIES, at = work % runs;
+    b = work / runs / s.heads, h = work / runs % s.heads, i0 = (s.causal ? runs - 1 - at : at) * S::QUERIES;
+    const int seen = s.causal && i0 + S::QUERIES < s.keys ? i0 + S::QUERIES : s.keys;
+    steps = (seen + S::KEYS - 1) / S::KEYS;
+  }
+};
+
+// A warpgroup's part: 64 queries from `first` on.
+template <class S, class T, class Mask> struct AttentionGroup {
+  static constexpr int D = S::D, KEYS = S::KEYS, STAGES = S::STAGES;
+  static constexpr bool by_key = is_by_key<Mask>::value;
+  const AttentionShape &s;
+  Mask mask;
+  const T *own, *staged;
+  const float *added;
+  Barrier *full;
+  int b, h, first;
+  Weights<KEYS> w;
+  uint32_t p[KEYS / 16][4];
+  float sums[D / 2];
+
+  GH_FN void score(int number) {
+    wait_round(full + number % STAGES, number / STAGES % 2);
+    const T *keys = staged + number % STAGES * S::STAGE;
+    begin_products();
+    wgmma<T, KEYS, true>(w.x, own, keys, 0);
+#pragma unroll
+    for (int d = 16; d < D; d += 16) wgmma<T, KEYS>(w.x, own + d / 64 * 64 * 64, keys + d / 64 * 64 * KEYS, d % 64);
+    end_products();
+  }
+  GH_FN void mix(int number) {
+    const T *values = staged + number % STAGES * S::STAGE + D * KEYS;
+    begin_products();
+#pragma unroll
+    for (int j = 0; j < KEYS / 16; ++j) wgmma_across<T, D>(sums, p[j], values, j * 16, KEYS);
+    end_products();
+  }
+  // Without a mask the largest score stays the largest when it is scaled, so that is left to the powers.
+  GH_FN bool later() const { return same<Mask, const NoMask &>::value && s.scale > 0.0f; }
+  template <bool INSIDE> GH_FN void masked(int number, int key0) {
+    const int lane = threadIdx.x % 32, row = first + threadIdx.x % 128 / 32 * 16 + lane / 4;
+    const float low = -__builtin_inff(), scale = s.scale * LOG2E;
+#pragma unroll
+    for (int j = 0; j < KEYS / 8; ++j) {
+      Vec<float, 2> more;
+      if constexpr (by_key) more = load_vec<2>(added + number % STAGES * KEYS + j * 8 + lane % 4 * 2);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) {
+        const int key = key0 + j * 8 + lane % 4 * 2 + e % 2, i = row + e / 2 * 8;
+        const bool kept = INSIDE || (key < s.keys && i < s.length && !(s.causal && key > i));
+        const float x = w.x[4 * j + e];
+        if constexpr (by_key) w.x[4 * j + e] = kept ? x * scale + more[e % 2] : low;
+        else w.x[4 * j + e] = !kept ? low : later() ? x : mask(b, h, i, key, x * scale, LOG2E);
+      }
+    }
+  }
+  // Scores become weights; what sums so far are to be multiplied with.
+  GH_FN Vec<float, 2> weigh(int number, int key0) {
+    const int last = key0 + KEYS - 1;
+    if (last < s.keys && first + 64 <= s.length && !(s.causal && last > first)) masked<true>(number, key0);
+    else masked<false>(number, key0);
+    return w.taken(later() ? s.scale * LOG2E : 1.0f, S::SLACK);
+  }
+  GH_FN void pack() {
+#pragma unroll
+    for (int j = 0; j < KEYS / 16; ++j)
+#pragma unroll
+      for (int u = 0; u < 4; ++u) p[j][u] = packed<T>(w.x[8 * j + 2 * u], w.x[8 * j + 2 * u + 1]);
+  }
+  GH_FN void share() {
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      float total = w.total[r];
+      total += shuffle_xor(total, 1);
+      total += shuffle_xor(total, 2);
+      const float part = w.anchor[r] == -__builtin_inff() && !s.plain ? 0.0f : 1.0f / total;
+#pragma unroll
+      for (int i = 2 * r; i < D / 2; i += 4) sums[i] *= part, sums[i + 1] *= part;
+    }
+  }
+};
+
+template <class S, int V, class T, class Mask, class Out>
+GH_FN void attention_tma(const AttentionShape &s, int batch, const TensorMap &q, const TensorMap &k, const TensorMap &v, Mask &&mask,
+                         Out &&out) {
+#if defined(GH_EMULATE) || __CUDA_ARCH_FEAT_SM90_ALL
+  constexpr int D = S::D, KEYS = S::KEYS, STAGES = S::STAGES, GROUPS = S::GROUPS;
+  constexpr bool by_key = is_by_key<Mask>::value;
+  GH_SHARED_ROOM(room);
+  T *queries = (T *)room, *staged = queries + 2 * S::QUERIES * D;
+  float *added = (float *)(staged + STAGES * S::STAGE);  // KEYS numbers for each stage
+  Barrier *ready = (Barrier *)(added + STAGES * KEYS), *spent = ready + 2, *full = spent + 2, *empty = full + STAGES;
+  const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
+  const int count = (s.length + S::QUERIES - 1) / S::QUERIES * s.heads * batch;
+  if (threadIdx.x == 0) {
+    for (int i = 0; i < 2; ++i) barrier_begins(ready + i, 1), barrier_begins(spent + i, GROUPS * 4);
+    for (int i = 0; i < STAGES; ++i) barrier_begins(full + i, by_key ? 33 : 1), barrier_begins(empty + i, GROUPS * 4);
+  }
+  __syncthreads();
+  int number = 0, turn = 0;  // of steps and of runs of queries since the beginning
+  if (group == GROUPS) {
+    give_registers<S::FEW>();
+    if (threadIdx.x == GROUPS * 128)
+      for (int work = blockIdx.x; work < count; work += gridDim.x, ++turn) {
+        const AttentionWork<S> at(s, work);
+        const int kh = at.h / (s.heads / s.key_heads);
+        wait_round(spent + turn % 2, turn / 2 % 2 ^ 1);
+        expect_bytes(ready + turn % 2, S::QUERIES * D * 2);
+        for (int i = 0; i < GROUPS * (D / 64); ++i)
+          fetch_head(queries + turn % 2 * S::QUERIES * D + i * 64 * 64, q, i % (D / 64) * 64, at.i0 + i / (D / 64) * 64, at.h, at.b,
+                     ready + turn % 2);
+        for (int step = 0; step < at.steps; ++step, ++number) {
+          wait_round(empty + number % STAGES, number / STAGES % 2 ^ 1);
+          Barrier *there = full + number % STAGES;
+          expect_bytes(there, S::STAGE * 2);
+          T *to = staged + number % STAGES * S::STAGE;
+          for (int c = 0; c < D; c += 64) fetch_head(to + c * KEYS, k, c, step * KEYS, kh, at.b, there);
+          for (int c = 0; c < D; c += 64) fetch_head(to + (D + c) * KEYS, v, c, step * KEYS, kh, at.b, there);
+        }
+      }
+    if constexpr (by_key)
+      if (threadIdx.x / 32 == GROUPS * 4 + 1)
+        for (int work = blockIdx.x; work < count; work += gridDim.x) {
+          const AttentionWork<S> at(s, work);
+          for (int step = 0; step < at.steps; ++step, ++number) {
+            wait_round(empty + number % STAGES, number / STAGES % 2 ^ 1);
+            for (int j = lane; j < KEYS; j += 32) {
+              const int key = step * KEYS + j;
+              added[number % STAGES * KEYS + j] = key < s.keys ? mask.added(at.b, at.h, key) * LOG2E : 0.0f;
+            }
+            arrive(full + number % STAGES);
+          }
+        }
+  } else {
+    take_registers<S::MANY>();
+    for (int work = blockIdx.x; work < count; work += gridDim.x, ++turn) {
+      const AttentionWork<S> at(s, work);
+      const float low = -__builtin_inff();
+      AttentionGroup<S, T, Mask> mine = {s, mask, queries + (turn % 2 * GROUPS + group) * 64 * D, staged, added, full,
+                                         at.b, at.h, at.i0 + group * 64, {{}, {low, low}, {}}, {}, {}};
+      wait_round(ready + turn % 2, turn / 2 % 2);
+      if (at.steps) {
+        mine.score(number);
+        products_left<0>();
+        settled(mine.w.x);
+        mine.weigh(number, 0);
+        mine.pack();
+      }
+      for (int step = 1; step < at.steps; ++step) {
+        ++number;
+        mine.score(number);
+        mine.mix(number - 1);
+        products_left<1>();
+        settled(mine.w.x);
+        const Vec<float, 2> scaled = mine.weigh(number, step * KEYS);
+        products_left<0>();
+        settled(mine.sums);
+        if (lane == 0) arrive(empty + (number - 1) % STAGES);
+        if (scaled[0] != 1.0f || scaled[1] != 1.0f) {
+#pragma unroll
+          for (int i = 0; i < D / 2; ++i) mine.sums[i] *= scaled[i % 4 / 2];
+        }
+        mine.pack();
+      }
+      if (lane == 0) arrive(spent + turn % 2);
+      if (at.steps) {
+        mine.mix(number);
+        products_left<0>();
+        settled(mine.sums);
+        if (lane == 0) arrive(empty + number % STAGES);
+        ++number;
+      }
+      mine.share();
+      hand_over_sums<D, V>(mine.sums, s.length, s.value_dim, mine.first, 0,
+                           [&](int i, int d, const auto &values) { out(at.b, at.h, i, d, values); });
+    }
+  }
+#endif
+}
+
+}  // namespace gh
