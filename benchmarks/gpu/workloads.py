@@ -112,8 +112,11 @@ class Workload:
     dtype: torch.dtype = torch.float16
 
     def made(self, dtype: Any) -> tuple[nn.Module, tuple[Tensor, ...]]:
-        """On the GPU; images lie with their channels last, which PyTorch likes best."""
-        model = self.model().to("cuda").to(dtype).eval()
+        """On the GPU, where weights are drawn too: a host takes long to draw a billion of them.
+        Images lie with their channels last, which PyTorch likes best."""
+        with torch.device("cuda"):
+            model = self.model()
+        model = model.to(dtype).eval()
         inputs = tuple(
             x.to("cuda").to(dtype) if x.is_floating_point() else x.to("cuda") for x in self.inputs()
         )
