@@ -282,6 +282,36 @@ def test_attention_by_warpgroups(
 
 
 @pytest.mark.parametrize(
+    "variant", ["wgmma128x128", pytest.param("wgmma256x64", marks=pytest.mark.slow)]
+)
+def test_hostile_values_in_attention_by_warpgroups(
+    variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A NaN makes its own query NaN, an infinite score too; who sees no key gets 0."""
+    monkeypatch.setattr(cuda_attention, "_grouped", lambda node: (variant,))
+    builder = GraphBuilder()
+    q = builder.input(float16, (2, 1, 70, 64))
+    k, v = (builder.input(float16, (2, 1, 130, 64)) for _ in range(2))
+    mask = builder.input(float16, (2, 1, 1, 130))
+    builder.apply(op_named("attention"), q, k, v, mask, causal=False, scale=None, fill=None)
+    graph = builder.finish(builder.wrap(builder.graph.nodes[-1].output))
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal(x.type.shape).astype(np.float16) for x in graph.inputs]
+    arrays[0][0, 0, 3, 7] = np.nan
+    arrays[1][0, 0, 5, 0] = np.inf
+    arrays[3][0, ..., 9], arrays[3][0, ..., 20:], arrays[3][1] = -np.inf, 60000, -np.inf
+    (ours,) = run_emulated(program_of(graph), arrays, fall_back=False)
+    with np.errstate(all="ignore"):
+        (theirs,) = run(graph, arrays)
+    lost = np.isnan(theirs)
+    assert 0 < lost[0].sum() < lost[0].size
+    assert lost[0, 0, 3].all()
+    np.testing.assert_array_equal(np.isnan(ours), lost)
+    np.testing.assert_array_equal(ours[1], 0)
+    np.testing.assert_allclose(ours[~lost], theirs[~lost], atol=4e-3 * np.abs(theirs[~lost]).max())
+
+
+@pytest.mark.parametrize(
     ("groups", "channels", "tile"),
     [
         (1, 8, "mma64x32x64"),
