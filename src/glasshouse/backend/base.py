@@ -96,8 +96,8 @@ class Executable(Protocol):
     def frame(self, table: int, arena: int, sizes: int, steps: int) -> Any:
         """What `call` takes: where the table of pointers, the arena and the sizes are."""
 
-    def clocked(self, frame: Any, steps: int, times: int) -> int:
-        """`call` for the first steps alone, adding the seconds of each at `times`."""
+    def clocked(self, frame: Any, times: int) -> int:
+        """`call`, adding the seconds of each step at `times`."""
 
     def run(self, table: int, arena: int, sizes: int, begin: int, end: int, times: int) -> int:
         """Runs the steps from `begin` to `end`; adds the seconds of each at `times` unless 0.

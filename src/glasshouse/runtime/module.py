@@ -230,13 +230,13 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         """Run once, adding the seconds of each step at `times`, and of copies behind the last."""
         return self._run(self._arrays(inputs), times=times)
 
-    def clocked_call(self, steps: int, times: Array) -> QuickCall | None:
-        """A plain call on arrays that runs the first `steps` steps and adds their seconds at
-        `times`; None where plain calls take the general path."""
+    def clocked_call(self, times: Array) -> QuickCall | None:
+        """A plain call on arrays that adds the seconds of steps at `times`; None where plain calls
+        take the general path."""
         if self._quick is None:
             return None
         clocked, at = self._executable.clocked, times.ctypes.data
-        call = QuickRun(self.program, self._runtimes, lambda frame: clocked(frame, steps, at))
+        call = QuickRun(self.program, self._runtimes, lambda frame: clocked(frame, at))
         return call.call_for(np.ndarray, False)
 
     @contextmanager

@@ -251,12 +251,12 @@ def _account(recording: Recording, total: float) -> str:
             for name, key, more in parts
             if _fact(facts, key) > 0
         ]
-        named.append(f"calling and returning {seconds(_fact(facts, 'call seconds'))}")
-        left = _fact(facts, "unattributed seconds")
-        if left >= 0:
-            named.append(f"not attributed {seconds(left)} ({percent(left / wall)})")
+        calling = _fact(facts, "call seconds")
+        if calling >= 0:
+            share = percent(calling / wall)
+            named.append(f"calling and returning {seconds(calling)} ({share})")
         else:
-            named.append(f"{seconds(-left)} more than there is ({percent(-left / wall)})")
+            named.append(f"{seconds(-calling)} more than there is ({percent(-calling / wall)})")
         lines.append(f"  besides: {', '.join(named)}")
     elif rest > 0:
         lines.append(f"  {percent(rest / wall)} is not attributed")

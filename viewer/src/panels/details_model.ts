@@ -98,6 +98,7 @@ export function modelDetails(app: App, s: Summary, go: Goto, search: (query: str
   const info = header.graphs[spec.graph];
   const stage = info.stages[spec.stage];
   const wall = wallTime(header.facts);
+  const calling = Number(header.facts["call seconds"]);
   const out = [
     el("h2", {}, header.title || info.name || "Model"),
     el(
@@ -117,7 +118,11 @@ export function modelDetails(app: App, s: Summary, go: Goto, search: (query: str
         "p",
         { class: "soft" },
         s.time <= wall
-          ? `Kernels make up ${seconds(s.time)} of ${seconds(wall)} wall time; ${percent(1 - s.time / wall)} is not attributed.`
+          ? `Kernels make up ${seconds(s.time)} of ${seconds(wall)} wall time; ${
+              calling > 0
+                ? `calling and returning takes ${percent(calling / wall)}`
+                : `${percent(1 - s.time / wall)} is not attributed`
+            }.`
           : `A whole run takes ${seconds(wall)}; its kernels, timed one by one, ${seconds(s.time)} in all.`,
       ),
     );

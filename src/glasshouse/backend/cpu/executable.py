@@ -30,10 +30,14 @@ class CpuExecutable:
         self._loaded = loaded
 
     def frame(self, table: int, arena: int, sizes: int, steps: int) -> Any:
-        return (ctypes.c_void_p * 5)(self._pool.value, table, arena, sizes, steps)
+        return (ctypes.c_void_p * 6)(self._pool.value, table, arena, sizes, steps, 0)
 
-    def clocked(self, frame: Any, steps: int, times: int) -> int:
-        return int(self._run(frame[0], frame[1], frame[2], frame[3], 0, steps, times))
+    def clocked(self, frame: Any, times: int) -> int:
+        frame[5] = times
+        try:
+            return self.call(frame)
+        finally:
+            frame[5] = None
 
     def run(self, table: int, arena: int, sizes: int, begin: int, end: int, times: int) -> int:
         return int(self._run(self._pool, table, arena, sizes, begin, end, times))

@@ -68,8 +68,9 @@ class CudaExecutable:
     def frame(self, table: int, arena: int, sizes: int, steps: int) -> Any:
         return table, arena, sizes, steps
 
-    def clocked(self, frame: Any, steps: int, times: int) -> int:
-        return self.run(frame[0], frame[1], frame[2], 0, steps, times)
+    def clocked(self, frame: Any, times: int) -> int:
+        table, arena, sizes, steps = frame
+        return self.run(table, arena, sizes, 0, steps, times)
 
     def _call(self, frame: tuple[int, int, int, int]) -> int:
         """Starts a run and does not wait for it: gives what earlier ones have reported."""

@@ -158,8 +158,9 @@ class InterpExecutable:
     def frame(self, table: int, arena: int, sizes: int, steps: int) -> Any:
         return table, arena, sizes, steps
 
-    def clocked(self, frame: Any, steps: int, times: int) -> int:
-        return self.run(frame[0], frame[1], frame[2], 0, steps, times)
+    def clocked(self, frame: Any, times: int) -> int:
+        table, arena, sizes, steps = frame
+        return self.run(table, arena, sizes, 0, steps, times)
 
     def run(self, table: int, arena: int, sizes: int, begin: int, end: int, times: int) -> int:
         numbers = _memory(sizes, len(self.symbols), np.dtype(np.int64))
