@@ -90,9 +90,9 @@ def account() -> None:
         kernels, copies, calling = (float(p) / wall for p in parts)
         slower.append(float(np.median(found.wall / found.plain)) - 1)
         print(
-            f"{work.name:22} wall {wall * 1e3:8.3f} ms: kernels {kernels:6.1%}, copies {copies:5.1%}"
-            f", calling {calling * wall * 1e6:6.1f} us ({calling:5.1%}), together "
-            f"{kernels + copies + calling:.1%}; with a clock {slower[-1]:+.1%}",
+            f"{work.name:22} wall {wall * 1e3:8.3f} ms: kernels {kernels:6.1%}, "
+            f"copies {copies:5.1%}, calling {calling * wall * 1e6:6.1f} us ({calling:5.1%}), "
+            f"together {kernels + copies + calling:.1%}; with a clock {slower[-1]:+.1%}",
             flush=True,
         )
     print(f"a clock makes a call slower by {np.median(slower):+.1%}, at most {max(slower):+.1%}")

@@ -1,7 +1,8 @@
 """What stands for a model on the command line: a model file, or `path.py:function`.
 
-The function returns a model and its inputs (a tuple, or a dict of keywords); it is run, so name
-files that you trust.
+The function returns a model and its inputs (a tuple, or a dict of keywords), and for a training
+step of a PyTorch model also the loss and the optimiser, as `gh.trace_training` takes them; it is
+run, so name files that you trust.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from glasshouse.errors import CaptureError, FormatError, nearest
+from glasshouse.errors import CaptureError, FormatError, Unsupported, nearest
 from glasshouse.formats.source import refuse_link
 from glasshouse.ir.graph import Graph
 from glasshouse.record.open_file import open_regular
@@ -35,19 +36,22 @@ class Given:
     graph: Graph
     args: tuple[Any, ...] = ()  # of the model
     keywords: dict[str, Any] = field(default_factory=dict)
+    training: tuple[Any, Any] | None = None  # loss and optimiser of a training step
 
 
 def read_model(text: str) -> Given:
     """The model that an argument names, traced."""
-    from glasshouse import trace
+    from glasshouse import trace, trace_training
     from glasshouse.numerics.inputs import random_inputs
 
     if is_function(text):
         path, _, function = text.rpartition(":")
-        model, args, keywords = _call(Path(path), function)
+        model, args, keywords, training = _call(Path(path), function)
         traced = partial(trace, model, *args, **keywords)
+        if training is not None:
+            traced = partial(trace_training, model, *training, *args, **keywords)
         graph = _called_from(Path(path), function, traced)
-        return Given(function, model, _tensors([args, keywords]), graph, args, keywords)
+        return Given(function, model, _tensors([args, keywords]), graph, args, keywords, training)
     refuse_link(text)
     if Path(text).suffix not in _FILES:
         raise FormatError(f"{text}: not a model", hint=f"give {HELP}")
@@ -81,7 +85,18 @@ def _tensors(given: Any) -> tuple[Any, ...]:
     return (given,) if hasattr(given, "shape") else ()
 
 
-def _call(path: Path, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def refuse_training(given: Given, what: str) -> None:
+    """Says that something is for models alone where a training step was given."""
+    if given.training is not None:
+        raise Unsupported(
+            f"{given.name}() gives a training step, and {what}",
+            hint="return the model and its inputs alone: return model, (x,)",
+        )
+
+
+def _call(
+    path: Path, name: str
+) -> tuple[Any, tuple[Any, ...], dict[str, Any], tuple[Any, Any] | None]:
     module = _import(path)
     function = getattr(module, name, None)
     if not callable(function):
@@ -99,19 +114,21 @@ def _call(path: Path, name: str) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         made = function()
     except (Exception, SystemExit) as error:
         raise _of_the_user(path, f"{name}() failed", error) from error
-    if not isinstance(made, tuple) or len(made) != 2:
+    if not isinstance(made, tuple) or len(made) not in (2, 4):
         count = f" of {len(made)}" if isinstance(made, tuple) else ""
         raise CaptureError(
             f"{name}() must return a model and its inputs, it returned {type(made).__name__}"
             f"{count}",
             where=str(path),
-            hint="end it with: return model, (x,)",
+            hint="end it with: return model, (x,); of a training step: return model, (x, y), "
+            "loss, optimizer",
         )
-    model, inputs = made
+    model, inputs, *more = made
+    training = (more[0], more[1]) if more else None
     if isinstance(inputs, Mapping):
-        return model, (), dict(inputs)
+        return model, (), dict(inputs), training
     several = isinstance(inputs, Sequence) and not hasattr(inputs, "shape")
-    return model, tuple(inputs) if several else (inputs,), {}
+    return model, tuple(inputs) if several else (inputs,), {}, training
 
 
 def _called_from(path: Path, name: str, traced: Callable[[], Graph]) -> Graph:

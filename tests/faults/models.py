@@ -223,6 +223,13 @@ def rounded() -> Any:
     return model, (floats(4, 8),)
 
 
+def steps() -> Any:
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return x.tanh() + (x * 3.0).apply("round")
+
+    return model, (floats(4, 8),)
+
+
 def looked_up() -> Any:
     gh.manual_seed(0)
     return nn.Embedding(300, 8), (np.array([[3, 299], [140, 0]]),)
@@ -302,3 +309,166 @@ def torch_state() -> Any:
 
     torch.manual_seed(0)
     return State().eval(), (torch.randn(4, 8),)
+
+
+def torch_two() -> Any:
+    import torch
+    from torch import nn as tnn
+
+    class Two(tnn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.tanh(), x.sigmoid()
+
+    return Two().eval(), (torch.randn(4, 8),)
+
+
+def torch_masked() -> Any:
+    """Attention with a mask, and causal attention behind it."""
+    import torch
+    from torch import nn as tnn
+
+    class Masked(tnn.Module):
+        def forward(self, q: Any, k: Any, v: Any, mask: Any) -> Any:
+            seen = tnn.functional.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+            return tnn.functional.scaled_dot_product_attention(seen, k, v, is_causal=True)
+
+    torch.manual_seed(0)
+    mask = torch.zeros(1, 1, 1, 6)
+    mask[..., 4:] = -1e4
+    return Masked().eval(), (*torch.randn(3, 1, 2, 6, 8), mask)
+
+
+def torch_whole() -> Any:
+    """Whole numbers, some of them negative; a rank; a padded row."""
+    import torch
+    from torch import nn as tnn
+
+    class Whole(tnn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("table", torch.tensor([-7, 5, -3, 9]))
+
+        def forward(self, x: Any, i: Any) -> Any:
+            rows = tnn.functional.pad(x, (1, 2)).exp()
+            return rows, x.argmax(1), i + self.table // 2, (x > 0.5).float() * 2
+
+    torch.manual_seed(0)
+    return Whole().eval(), (torch.randn(4, 5), torch.arange(4))
+
+
+def torch_any_batch() -> Any:
+    import torch
+    from torch import nn as tnn
+
+    class Centred(tnn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm, self.mix = tnn.LayerNorm(8), tnn.Linear(8, 3)
+
+        def forward(self, x: Any) -> Any:
+            y = self.mix(self.norm(x))
+            return y - y.mean(0, keepdim=True)
+
+    torch.manual_seed(0)
+    x = torch.randn(4, 8)
+    batch = torch.export.Dim("batch", min=2, max=64)
+    return torch.export.export(Centred().eval(), (x,), dynamic_shapes=({0: batch},)), (x,)
+
+
+def torch_step() -> Any:
+    """A training step, with momentum, weight decay and running statistics."""
+    import torch
+    from torch import nn as tnn
+
+    torch.manual_seed(0)
+    layers = tnn.Linear(8, 16), tnn.BatchNorm1d(16), tnn.Tanh(), tnn.Linear(16, 4)
+    model = tnn.Sequential(*layers)
+    sgd = torch.optim.SGD(model.parameters(), lr=1e-2, momentum=0.7, weight_decay=0.01)
+    return model, (torch.randn(6, 8), torch.randn(6, 4)), tnn.functional.mse_loss, sgd
+
+
+def torch_spectrum() -> Any:
+    import torch
+    from torch import nn as tnn
+
+    class Spectrum(tnn.Module):
+        def forward(self, x: Any) -> Any:
+            found = torch.fft.rfft(x)
+            return torch.fft.irfft(found * found.conj(), n=8)
+
+    torch.manual_seed(0)
+    return Spectrum().eval(), (torch.randn(4, 8),)
+
+
+# ------------------------------------------------------------------------------------------- depth
+class Twelve(nn.Module):
+    """A difference in each of its layers."""
+
+    def __init__(self) -> None:
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(12)])
+
+    def forward(self, x: gh.Tensor) -> gh.Tensor:
+        for layer in self.layers:
+            x = (layer(x) - 0.5).tanh()
+        return x
+
+
+def twelve() -> Any:
+    gh.manual_seed(0)
+    return Twelve(), (floats(4, 8),)
+
+
+def square_bias() -> Any:
+    table = floats(8)
+
+    def model(x: gh.Tensor) -> gh.Tensor:
+        return (x.exp() - gh.array(table)).tanh()
+
+    return model, (floats(8, 8),)
+
+
+def large_and_small() -> Any:
+    """A product that takes hundreds of microseconds, and a pass over one row."""
+    gh.manual_seed(0)
+
+    class Both(nn.Module):
+        def __init__(self) -> None:
+            self.mix = nn.Linear(512, 1024)
+
+        def forward(self, x: gh.Tensor) -> gh.Tensor:
+            return self.mix(x).sum(0).softmax(0)
+
+    return Both(), (floats(256, 512),)
+
+
+def deep() -> Any:
+    """Hundreds of numbers that no float has, in chains of elementwise ops."""
+    import torch
+    from torch import nn as tnn
+
+    class Deep(tnn.Module):
+        def forward(self, x: Any) -> Any:
+            for i in range(100):
+                x = (x * 1.001).tanh() + 0.0003 * i
+            return x
+
+    torch.manual_seed(0)
+    return Deep().eval(), (torch.randn(4, 8),)
+
+
+def half_precision() -> Any:
+    import torch
+    from torch import nn as tnn
+
+    torch.manual_seed(0)
+    model = tnn.Sequential(tnn.Linear(8, 8), tnn.GELU(), tnn.LayerNorm(8)).bfloat16()
+    return model.eval(), (torch.randn(4, 8).bfloat16(),)
+
+
+def doubles() -> Any:
+    import torch
+    from torch import nn as tnn
+
+    torch.manual_seed(0)
+    model = tnn.Sequential(tnn.Linear(8, 8), tnn.GELU(), tnn.LayerNorm(8)).double()
+    return model.eval(), (torch.randn(4, 8).double(),)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from faults import native, planted, speed  # noqa: F401  # fill FAULTS
+from faults import edges, native, planted, speed  # noqa: F401  # fill FAULTS
 from faults.fault import FAULTS, Fault
 from glasshouse import cli
 

@@ -381,7 +381,8 @@ COMMANDS = {
     "a function of another kind": (
         ["compile", "m.py:three", "-o", "out"],
         ("glasshouse compile: three() must return a model and its inputs, it returned tuple of 3\n"
-        "  at m.py\n  end it with: return model, (x,)"),
+        "  at m.py\n  end it with: return model, (x,); of a training step: return model, (x, y), "
+        "loss, optimizer"),
     ),
     "a file without a function": (
         ["compile", "m.py", "-o", "out"],

@@ -37,6 +37,11 @@ def keywords():
 
 def wrong():
     return Wrong(), torch.ones(2, 8)
+
+def step():
+    model = torch.nn.Linear(8, 4)
+    sgd = torch.optim.SGD(model.parameters(), 0.1)
+    return model, (torch.ones(2, 8), torch.ones(2, 4)), torch.nn.functional.mse_loss, sgd
 """
 # How each command is called with a model in the place of {}.
 CALLS = {
@@ -84,6 +89,15 @@ def no_server(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     monkeypatch.setattr(Server, "wait", wait)
     monkeypatch.setattr(Server, "add", kept)
     return titles
+
+
+def test_a_training_step(models: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert call("check", f"{models}:step") == 0
+    assert "loss and 2 parameters and states are PyTorch's after each of 3 steps" in (
+        capsys.readouterr().out
+    )
+    assert call("bench", f"{models}:step") == 2
+    assert "step() gives a training step, and bench compares models" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", CALLS)

@@ -6,6 +6,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -65,7 +66,10 @@ def ablate(
             refused.append(f"{name}: {error.message}")
     tell(f"{rounds} turns of {len(built)} programs")
     arrays = whole.arguments(inputs)
-    times = take_turns([partial(m.run_flat, arrays) for _, m, _ in built], rounds)
+    with ExitStack() as stack:  # errors are those of one state, which training would change
+        for _, module, _ in built:
+            stack.enter_context(module.unchanged())
+        times = take_turns([partial(m.run_flat, arrays) for _, m, _ in built], rounds)
     truth = values_of(graph, arrays, whole.held())
     out = [
         _row(name, module, took, times[:, i], times[:, 0], arrays, truth)

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.checking.finding import Finding, place
-from glasshouse.checking.frontend import WIDE, closest, nodes_by_name
+from glasshouse.checking.frontend import closest, nodes_by_name, same_within
 from glasshouse.errors import GlasshouseError
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.numerics.distribution import RATE, Apart, apart
@@ -48,7 +48,7 @@ def draw_findings(
     drawing = drawing_ops(graph)
     samples: dict[str, list[tuple[Array, Array]]] = defaultdict(list)
     program: ExportedOps | None = None
-    worst, run, runs = 0.0, 0, RUNS[1]
+    worst, run, runs, limit = 0.0, 0, RUNS[1], same_within(graph)
     while run < runs:
         truth = values_of(graph, inputs, {RUN_SEED: np.asarray((run + 1) * _STRIDE)})
         ours = {name: _given(nodes, truth) for name, nodes in drawing.items()}
@@ -73,13 +73,13 @@ def draw_findings(
                 continue
             error = closest(theirs, found)
             worst = max(worst, error)
-            if not error <= WIDE:
+            if not error <= limit:
                 node = made[op.name][-1]
                 what = "the graph is not the model, given the numbers that it draws"
                 label = node.origin.label("torch op") or op.cls
                 return [
                     Finding("frontend", what, label, place(node), module=op.path, error=error,
-                            tolerance=WIDE)
+                            tolerance=limit)
                 ], ""  # fmt: skip
         least = min((s[0][0].size for s in samples.values()), default=0)
         runs = min(RUNS[1], max(RUNS[0], -(-ELEMENTS // max(least, 1))))

@@ -13,7 +13,9 @@ from glasshouse.ir.graph import Node
 class Finding:
     """What is wrong, and where; a field that says nothing is empty."""
 
-    kind: str  # frontend, pass, kernel, NaN, output, memory, fallback, drift, slow, random
+    kind: (
+        str  # frontend, pass, kernel, NaN, output, memory, runtime, fallback, drift, random, origin
+    )
     what: str  # in words
     op: str = ""
     where: str = ""  # the user's line and module path

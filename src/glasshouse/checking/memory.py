@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.checking.finding import Finding, place
+from glasshouse.ir.dtype import from_storage
 from glasshouse.passes.verify_plan import overlaps, overwritten
 from glasshouse.record.titles import full_titles
 from glasshouse.runtime.arrays import Array
@@ -53,14 +54,15 @@ def plan_findings(module: Module) -> list[Finding]:
 def run_findings(module: Module, inputs: Sequence[Any]) -> list[Finding]:
     """Runs that should be equal, bit by bit: twice the same, on poisoned memory, step by step."""
     with module.unchanged():
-        first = _copied(module.run_flat(inputs))
+        first = _results(module, module.run_flat(inputs))
     with module.unchanged():
-        again = _copied(module.run_flat(inputs))
+        again = _results(module, module.run_flat(inputs))
     if not _same(first, again):
         return [Finding("drift", "two runs on the same inputs differ")]
     steps: list[Array] = []
     with module.unchanged():
-        watched = _copied(module.watch(inputs, lambda step, read: steps.append(_last(step, read))))
+        seen = module.watch(inputs, lambda step, read: steps.append(_last(step, read)))
+        watched = _results(module, seen)
     if not _same(first, watched):
         return [Finding("runtime", "the whole program gives other values than its steps")]
     found: list[int] = []
@@ -73,7 +75,7 @@ def run_findings(module: Module, inputs: Sequence[Any]) -> list[Finding]:
 
     with module.unchanged():
         module.poison(POISON)
-        poisoned = _copied(module.watch(inputs, see))
+        poisoned = _results(module, module.watch(inputs, see))
     if found or not _same(first, poisoned):
         step = module.program.steps[found[0]] if found else None
         return [
@@ -100,8 +102,10 @@ def _seen(arrays: Sequence[Any]) -> list[Array]:
     return [np.asarray(a) for a in arrays]
 
 
-def _copied(arrays: Sequence[Any]) -> list[Array]:
-    return [np.array(a) for a in arrays]
+def _results(module: Module, arrays: Sequence[Any]) -> list[Array]:
+    """Copies, as numbers: a run that is watched gives what is stored."""
+    pairs = zip(arrays, module.graph.outputs, strict=True)
+    return [np.array(from_storage(np.asarray(a), v.type.dtype)) for a, v in pairs]
 
 
 def _same(a: Sequence[Array], b: Sequence[Array]) -> bool:

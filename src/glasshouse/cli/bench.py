@@ -35,10 +35,11 @@ def run(args: Namespace) -> int:
     from glasshouse.backend.cpu.threads import default_threads
     from glasshouse.cli.compare_outputs import outputs_of, relative_difference
     from glasshouse.cli.progress import Progress, say
-    from glasshouse.model_argument import read_model
+    from glasshouse.model_argument import read_model, refuse_training
     from glasshouse.runtime.compiler import compile_optimized
 
     given = read_model(args.model)
+    refuse_training(given, "bench compares models")
     progress = Progress()
     begin = time.perf_counter()
     try:

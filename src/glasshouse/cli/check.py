@@ -68,8 +68,9 @@ def subject_of(text: str) -> Subject:
     given = read_model(text)
     if is_function(text):
         return Subject(
-            given.name, given.graph, given.model, given.args, given.keywords, given.inputs
-        )
+            given.name, given.graph, given.model, given.args, given.keywords, given.inputs,
+            given.training,
+        )  # fmt: skip
     return Subject(given.name, given.graph, _program(text), given.args, {}, given.inputs)
 
 

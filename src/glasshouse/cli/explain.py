@@ -80,10 +80,11 @@ def _by_peer(args: Namespace) -> Any:
 def _of_peer(args: Namespace) -> Any:
     """What another compiler makes of the model."""
     from glasshouse.errors import Unsupported
-    from glasshouse.model_argument import is_function, read_model
+    from glasshouse.model_argument import is_function, read_model, refuse_training
     from glasshouse.runtime.arrays import array_of
 
     given, count = read_model(args.file), max(1, args.runs)
+    refuse_training(given, "another compiler is given a model")
     if args.backend in ("onnxruntime", "openvino"):
         if not args.file.endswith(".onnx"):
             name = {"onnxruntime": "ONNX Runtime", "openvino": "OpenVINO"}[args.backend]

@@ -3,11 +3,12 @@
     4 * sqrt(length) * (unit * largest + moved)
 
 `unit` is half a unit in the last place of the narrowest type that the kernel computes in, `length`
-how many elements its longest sum adds, `largest` the largest element of the result, and `moved` how
-far the result goes when every operand is off by one unit at random. The last term is what makes the
-bound fair: a sum that cancels to nothing is as uncertain as its terms, a product of safe numbers is
-not. Adding n numbers one after the other in a random walk errs by sqrt(n) of these, and 4 is the
-room that blocked sums and approximated functions (exp, erf: 2 units) take.
+how many elements its longest sum adds or, if more, how many elementwise ops it has, `largest` the
+largest element of the result, and `moved` how far the result goes when every operand is off by one
+unit at random. The last term is what makes the bound fair: a sum that cancels to nothing is as
+uncertain as its terms, a product of safe numbers is not. Adding n numbers one after the other in a
+random walk errs by sqrt(n) of these, and 4 is the room that blocked sums and approximated functions
+(exp, erf: 2 units) take.
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ def unit_of(nodes: Iterable[Node]) -> float:
 
 
 def length_of(nodes: Iterable[Node], sizes: dict[str, int]) -> int:
-    """How many elements the longest sum among these ops adds, at most."""
-    longest = 1
+    """How many elements the longest sum among these ops adds, at most, or how many elementwise ops
+    there are: each rounds once."""
+    nodes = list(nodes)
+    longest = max(1, sum(n.op.kind is Kind.ELEMENTWISE for n in nodes))
     for node in nodes:
         if node.op.kind not in (Kind.REDUCTION, Kind.CONTRACTION) and node.op.family != "norm":
             continue

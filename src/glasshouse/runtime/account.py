@@ -1,7 +1,7 @@
 """The account of a module's time: what a call takes, and what of it each step takes.
 
-Wall time and steps come from the same calls; plain ones run in turn with them. The library reads its
-clock when it is entered and after each step, so that no time is lost between steps. What a call
+Wall time and steps come from the same calls; plain ones run in turn with them. The library reads
+its clock when it is entered and after each step, so that no time is lost between steps. What a call
 takes besides has names, and is measured in the very same calls: copies of outputs and variables,
 and the call itself, which is what passes outside of the library and of copies (arguments, the way
 in and back, outputs). Calls that run no step do not tell it: behind steps that went through 2 MB of
@@ -54,7 +54,7 @@ class Account:
     def calls(self) -> Array:
         """Seconds of each call outside of steps and copies; negative where kernels of a device,
         timed one by one, take longer than all of them together."""
-        return self.wall - self.steps.sum(1) - self.copies
+        return np.asarray(self.wall - self.steps.sum(1) - self.copies)
 
     def facts(self) -> dict[str, str]:
         """For a recording. The share is as it is."""

@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.ir.dtype import from_storage
+from glasshouse.ir.dtype import float64, from_storage
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.rewriter import Place, place_of
 from glasshouse.ir.sources import INPUT
 from glasshouse.lower.program import Call, Step
 from glasshouse.numerics import compare
-from glasshouse.numerics.bound import bound, length_of, members, nudged, unit_of
+from glasshouse.numerics.bound import ROOM, bound, length_of, members, nudged, unit_of
 from glasshouse.numerics.truth import Values, values_of
 from glasshouse.numerics.widen import NARROW, wide, widened
 from glasshouse.numpy_ref.executor import bind_sizes, run
@@ -28,6 +28,11 @@ from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.nonfinite import NonFinite, first_op
 from glasshouse.runtime.stage_errors import StageError, stage_errors
+
+FLOATS = (*NARROW, float64)
+LEAST = 1e-13
+"""What an error of a kernel may always be: functions of float64 err by some units, and the replay
+that they are compared with does so, too."""
 
 
 @dataclass(frozen=True)
@@ -45,6 +50,7 @@ class KernelError:
     at: tuple[int, ...] = ()
     tolerance: float = 0.0  # what rounding explains of `own`
     overflows: bool = False  # its ops, one by one in their own types, give the same values
+    differ: int = 0  # whole numbers that are not those of the ops
 
     @property
     def past(self) -> bool:
@@ -118,8 +124,6 @@ class _Look:
         operands = [wide(a, v.type.dtype) for a, v in zip(stored, node.inputs, strict=True)]
         made = [read(v) for v in node.outputs]
         sizes.update(bind_sizes([v.type for v in node.outputs], made))
-        if not any(v.type.dtype in NARROW for v in node.outputs):
-            return
         alone = _alone(node)
         exact = run(widened(alone), _given(node, operands), sizes=sizes)
         inside = members(node)
@@ -128,10 +132,14 @@ class _Look:
         length = length_of(inside, sizes)
         variant = step.kernel.variant if isinstance(step, Call) else ""
         pairs = zip(node.outputs, made, exact, moved, strict=True)
+        whole = any(v.type.dtype not in FLOATS for v in node.outputs)
+        sure = _sure(alone, _given(node, stored), operands, unit, sizes, exact) if whole else []
         for value, held, right, off in pairs:
+            if value.type.dtype not in FLOATS:
+                self._look_at_whole(node, value, held, right, sure[value.index])
             wanted = self._wanted(value)
             # Where data decides a size, float64 may decide otherwise; then nothing is comparable.
-            if value.type.dtype not in NARROW or not right.size or wanted is None:
+            if value.type.dtype not in FLOATS or not right.size or wanted is None:
                 continue
             if wanted.shape != right.shape:
                 continue
@@ -144,7 +152,8 @@ class _Look:
             error = KernelError(
                 node, value.index, own.of_largest, compare(right, wanted).of_largest,
                 total.max_abs, total.of_largest, worst.wrong, worst.at if worst.wrong else (),
-                bound(right, off, length, unit, variant) / (own.largest or 1.0), overflows,
+                max(bound(right, off, length, unit, variant) / (own.largest or 1.0), LEAST),
+                overflows,
             )  # fmt: skip
             self._out.kernels.append(error)
             self._look_for_nan(step, alone, stored, actual, wanted)
@@ -167,6 +176,20 @@ class _Look:
                 )
             pending += node.inputs
 
+    def _look_at_whole(
+        self, node: Node, value: Value, held: Array, right: Array, sure: Array
+    ) -> None:
+        """Whole numbers and bools are right or wrong, where rounding cannot have decided them."""
+        if held.shape != right.shape:
+            return
+        wrong = sure & (np.asarray(held) != right)
+        if np.any(wrong):
+            at = tuple(int(i) for i in np.argwhere(wrong)[0])
+            count = int(wrong.sum())
+            self._out.kernels.append(
+                KernelError(node, value.index, 1.0, 0.0, 1.0, 1.0, 0, at, differ=count)
+            )
+
     def _wanted(self, value: Value) -> Array | None:
         place = place_of(value)
         found = self._truth.by_place.get(self._stands_for.get(place, place))
@@ -181,6 +204,22 @@ class _Look:
         own = np.isnan(actual) & np.isnan(wanted)
         if self._out.own_nan is None and np.any(own):
             self._out.own_nan = first_op(step, alone, _given(step.node, stored), actual, own)
+
+
+def _sure(
+    alone: Graph, stored: Sequence[Array], operands: Sequence[Array], unit: float,
+    sizes: dict[str, int], exact: Sequence[Array],
+) -> list[Array]:  # fmt: skip
+    """Where outputs are the same in float64, in their own types, and on operands that are a few
+    units off: not in the argmax of two sums that rounding alone tells apart."""
+    known = dict(sizes)
+    plain = run(alone, stored, sizes=known)
+    node = alone.outputs[0].node
+    off = run(widened(alone), _given(node, nudged(operands, ROOM * unit)), sizes=known)
+    return [
+        (a == b) & (b == c) if a.shape == b.shape == c.shape else np.zeros(a.shape, bool)
+        for a, b, c in zip(plain, exact, off, strict=True)
+    ]
 
 
 def _overflows(

@@ -11,15 +11,22 @@ from dataclasses import dataclass
 from glasshouse.record.reader import GraphView, Recording
 from glasshouse.record.schema import ErrorRow, KernelRow, TimeRow
 from glasshouse.show.figures import seconds
+from glasshouse.show.priced import limits_of
 
 OUTLIER = 1.5
 """Times the median of equal kernels, and three spreads beyond it; 5 us at least."""
 _LEAST, _EQUAL = 5e-6, 4
 
 
+SKIPPED = 5.0
+"""Operations that a variant may leave out: Winograd's F(4, 3) needs a fourth."""
+_CLOCK = 1e-6
+"""Seconds that two clocks may be apart."""
+
+
 @dataclass(frozen=True)
 class Alarm:
-    """`kind`: pass, kernel, NaN, fallback, slow."""
+    """`kind`: pass, kernel, NaN, fallback, slow, time."""
 
     kind: str
     what: str
@@ -36,7 +43,7 @@ def alarms(recording: Recording, graph: GraphView) -> list[Alarm]:
         names = ", ".join(dict.fromkeys(k.title or k.name for k in slow[:5]))
         why = str(slow[0].code).removeprefix("// ")
         out.append(Alarm("fallback", f"{len(slow)} steps run through Python: {names} ({why})"))
-    return out + _outliers(graph, kernels)
+    return out + _outliers(graph, kernels) + _impossible(recording, graph, kernels)
 
 
 def _errors(graph: GraphView) -> list[Alarm]:
@@ -53,6 +60,22 @@ def _errors(graph: GraphView) -> list[Alarm]:
     for e in past[:3]:
         what = f"{titles.get(e.node, f'%{e.node}')}: own error {e.own:.1e}"
         out.append(Alarm("kernel", f"{what}, rounding explains {e.tolerance:.1e}"))
+    return out
+
+
+def _impossible(recording: Recording, graph: GraphView, kernels: list[KernelRow]) -> list[Alarm]:
+    """Kernels that took less time than the machine needs for their operations."""
+    limits = limits_of(recording.header.facts)
+    fastest = max((v for k, v in limits.items() if k not in ("read", "copy")), default=0.0)
+    times = {r.kernel: r.seconds for r in graph.table(TimeRow)}
+    out = []
+    for k in kernels:
+        least = k.flops * k.runs / fastest / SKIPPED if fastest else 0.0
+        took = times.get(k.id, math.inf)
+        if took < least and least > _CLOCK:
+            what = f"{k.title or k.name} takes {seconds(took)}, and this machine needs at least "
+            what += f"{seconds(least)} for its operations: the time is not its own"
+            out.append(Alarm("time", what))
     return out
 
 

@@ -40,6 +40,11 @@ def test_every_pass_and_rule_is_left_out(
     assert "kernels, error" in facts["without pass fuse_operator"]
 
 
+def test_timing_does_not_train(capsys: pytest.CaptureFixture[str]) -> None:
+    made = printed(capsys, "ablate", "ablate", f"{MODELS}:torch_step", "--runs", "2", "--no-rules")
+    assert all(v["error"] < 1e-4 for v in made["variants"])
+
+
 def test_every_op_of_a_kernel_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
     made = printed(
         capsys, "ablate", "ablate", f"{MODELS}:linear", "--inside", "tanh", "--runs", "12"

@@ -18,7 +18,9 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glasshouse.frontend.torch.capture import as_examples, export, kept_apart
+from glasshouse.frontend.torch.dtypes import dtype_of
 from glasshouse.frontend.torch.weights import array_of
+from glasshouse.ir.dtype import DType
 from glasshouse.runtime.seeds import undisturbed
 
 Array = np.ndarray[Any, Any]
@@ -73,9 +75,27 @@ def run_modules(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> E
     raise AssertionError("one of both returned or raised")
 
 
+def result_types(
+    model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> list[tuple[DType, tuple[int, ...]]]:
+    """Element types and shapes of what the model returns in its own types; of a complex tensor
+    those of the pairs that stand for it. Empty where it cannot be run, or has others."""
+    own, given, named = prepared(model, args, kwargs, False)
+    try:
+        with undisturbed(), torch.no_grad(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            out = own(*given, **named)
+        found = [t for t in pytree.tree_leaves(out) if isinstance(t, torch.Tensor)]
+        return [
+            (dtype_of(t.dtype), tuple(t.shape) + ((2,) if t.is_complex() else ())) for t in found
+        ]
+    except Exception:  # whatever the model's own code raises; the comparison of values tells it
+        return []
+
+
 def _run_modules(model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wide: bool) -> Eager:
     seen: list[EagerValue] = []
-    own, given, named = _prepared(model, args, kwargs, wide)
+    own, given, named = prepared(model, args, kwargs, wide)
     hooks = []
 
     def hook(path: str) -> Any:
@@ -104,7 +124,7 @@ class ExportedOps:
     have."""
 
     def __init__(self, model: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
-        own, given, named = _prepared(model, args, kwargs, True)
+        own, given, named = prepared(model, args, kwargs, True)
         if not isinstance(own, torch.nn.Module):
             from glasshouse.frontend.torch.function import as_module
 
@@ -160,13 +180,15 @@ def _held(program: Any, name: str) -> Any:
     return (program.constants[name] if found is None else found).detach().clone()
 
 
-def _prepared(
+def prepared(
     model: Any, args: Sequence[Any], kwargs: Mapping[str, Any], wide: bool
 ) -> tuple[Any, list[Any], dict[str, Any]]:
     """A copy of the model and of its arguments, in float64 if `wide`."""
     own = model
     if isinstance(model, torch.nn.Module):
-        own = copy.deepcopy(model)
+        with warnings.catch_warnings():  # PyTorch's own, for copies of what it exported
+            warnings.simplefilter("ignore", FutureWarning)
+            own = copy.deepcopy(model)
         own = own.double() if wide else own
 
     def one(leaf: Any) -> Any:
