@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from glasshouse.checking.blame import Blame, blame, differs_from
 from glasshouse.checking.cases import Case, cases
-from glasshouse.checking.check import Subject, Verdict, check
+from glasshouse.checking.check import Subject, Verdict, check, numbers_of
 from glasshouse.checking.finding import Finding
 from glasshouse.checking.smallest import Part, of_kernel, of_rewrite
 from glasshouse.errors import GlasshouseError
@@ -19,7 +19,7 @@ from glasshouse.numerics.widen import Array
 from glasshouse.passes import PassContext
 from glasshouse.runtime.accuracy import measure_accuracy
 from glasshouse.runtime.compiler import compile_optimized
-from glasshouse.runtime.module import Module
+from glasshouse.runtime.module import Module, step_name
 
 Say = Callable[[str], None]
 
@@ -39,7 +39,16 @@ def bisect(
     subject: Subject, module: Module, target: str, tolerance: float | None = None,
     say: Say | None = None,
 ) -> Narrowed:  # fmt: skip
-    """Check, and narrow down the first thing that is wrong."""
+    """Check, and narrow down the first thing that is wrong; from the state behind a first run."""
+    with module.unchanged():
+        if module.graph.updates and subject.inputs is not None:
+            module.run_flat(module.arguments(subject.inputs))
+        return _narrowed(subject, module, target, tolerance, say)
+
+
+def _narrowed(
+    subject: Subject, module: Module, target: str, tolerance: float | None, say: Say | None
+) -> Narrowed:
     tell = say or (lambda text: None)
     verdict = check(subject, module, tolerance, say)
     found = next((f for f in verdict.findings if f.fails), None)
@@ -72,7 +81,10 @@ def bisect(
             out.part = of_rewrite(guilty, _before_inputs(module, case), fails)
     elif found.kernel:
         tell("looking for the smallest graph")
-        bad = next((k for k in measure_accuracy(module, case.inputs).kernels if k.past), None)
+        named = found.kernel
+        steps = [s for s in module.program.steps if step_name(s) == named]
+        every = measure_accuracy(module, case.inputs).kernels
+        bad = next((k for k in every if k.past or any(s.node is k.node for s in steps)), None)
         if bad is not None:
             out.part = of_kernel(module, bad.node, case.inputs, fails)
     if out.part is not None:
@@ -87,7 +99,7 @@ def _before_inputs(module: Module, case: Case) -> list[Array]:
 
 
 def _case(subject: Subject, module: Module, name: str) -> Case:
-    given = None if subject.inputs is None else module.arguments(subject.inputs)
+    given = None if subject.inputs is None else numbers_of(module, subject.inputs)
     every = list(cases(subject.graph, given))
     return next((c for c in every if c.name == name), every[0])
 

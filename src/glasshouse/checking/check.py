@@ -102,7 +102,7 @@ def check(
 def _checked(subject: Subject, module: Module, tolerance: float | None, say: Say | None) -> Verdict:
     tell = say or (lambda text: None)
     out = Verdict(subject.name, len(module.program.kernels))
-    given = None if subject.inputs is None else _numbers(module, subject.inputs)
+    given = None if subject.inputs is None else numbers_of(module, subject.inputs)
     tell("frontend")
     _check_frontend(subject, given, out)
     out.add(plan_findings(module))
@@ -124,7 +124,7 @@ def _checked(subject: Subject, module: Module, tolerance: float | None, say: Say
     return out
 
 
-def _numbers(module: Module, inputs: Sequence[Any]) -> list[Array]:
+def numbers_of(module: Module, inputs: Sequence[Any]) -> list[Array]:
     """Inputs as numbers: those of types that NumPy lacks lie in memory as whole numbers."""
     stored = module.arguments(inputs)
     return [

@@ -15,8 +15,9 @@ Allows = Callable[[int], bool]
 def smallest_failing(count: int, fails: Callable[[Allows], bool], budget: int = 64) -> list[int]:
     """Numbers of steps that make the run fail, few of them; the last one completes the failure.
 
-    First the shortest failing prefix, by halving; then parts of it are left out, halves before
-    single steps. At most `budget` runs, beyond the logarithm of `count` for the prefix.
+    First the shortest failing prefix, by halving; its last step alone, which most often is enough;
+    then parts of the prefix are left out, halves before single steps. At most `budget` runs, beyond
+    the logarithm of `count` for the prefix.
     """
     low, high = 0, count  # a prefix of `low` steps passes, one of `high` fails
     if fails(lambda n: False):
@@ -27,6 +28,9 @@ def smallest_failing(count: int, fails: Callable[[Allows], bool], budget: int = 
             high = middle
         else:
             low = middle
+    last = high - 1
+    if high > 1 and fails(lambda n: n == last):
+        return [last]
     kept = list(range(high))
     size = max(len(kept) // 2, 1)
     runs = 0
