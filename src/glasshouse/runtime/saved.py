@@ -35,7 +35,7 @@ from glasshouse.backend.base import INTERFACE_BEGINS, GeneratedSource
 from glasshouse.errors import Unsupported
 
 FORMAT = "glasshouse-module"
-VERSION = 4
+VERSION = 5
 CONTRACT = (
     "name", "symbols", "graph", "steps", "orders", "aliases", "table", "packed", "arena",
     "arena_bytes", "tensor_bytes", "work_offset", "updates", "kept", "direct",
