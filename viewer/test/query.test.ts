@@ -14,6 +14,7 @@ const call: Call = {
   cancelled: false,
   progress: () => undefined,
   breathe: () => Promise.resolve(),
+  giveWay: () => Promise.resolve(),
   transfer: () => undefined,
 };
 const view: ViewSpec = { graph: 0, stage: 0, grouping: "module", across: false, fold: { base: "none", changes: [] } };

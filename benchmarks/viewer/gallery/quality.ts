@@ -16,7 +16,7 @@ const WINDOW = { width: 980, height: 640 };
 /** ELK is asked up to here; what is asked of us holds for 2,000 nodes. */
 const MOST = 6000;
 
-const call: Call = { cancelled: false, progress: () => undefined, breathe: () => Promise.resolve(), transfer: () => undefined };
+const call: Call = { cancelled: false, progress: () => undefined, breathe: () => Promise.resolve(), giveWay: () => Promise.resolve(), transfer: () => undefined };
 
 async function measure(path: string): Promise<void> {
   const bytes = readFileSync(path);

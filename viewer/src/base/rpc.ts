@@ -14,6 +14,8 @@ export interface Call {
   progress(p: Progress): void;
   /** Lets messages through (so that a cancel can arrive) and throws Cancelled when one did. */
   breathe(): Promise<void>;
+  /** Lets calls that wait be answered first. Only for what reads: the view can be another one afterwards. */
+  giveWay(): Promise<void>;
   /** Buffers that the answer hands over instead of copying. */
   transfer(buffers: ArrayBuffer[]): void;
 }
@@ -24,7 +26,12 @@ export type Served<A extends Api> = {
   [K in keyof A]: (arg: A[K]["arg"], call: Call) => Promise<A[K]["result"]> | A[K]["result"];
 };
 
-type Request = { readonly id: number; readonly method: string; readonly arg: unknown } | { readonly cancel: number };
+interface Asked {
+  readonly id: number;
+  readonly method: string;
+  readonly arg: unknown;
+}
+type Request = Asked | { readonly cancel: number };
 type Answer =
   | { readonly id: number; readonly value: unknown }
   | { readonly id: number; readonly error: PlainError }
@@ -104,36 +111,49 @@ export function serve<A extends Api>(port: Port, methods: Served<A>): void {
       channel.port2.postMessage(0);
     });
   // One call at a time: the engine's state is not to be changed under a running layout.
-  let queue: Promise<void> = Promise.resolve();
+  const waiting: Asked[] = [];
+  let busy = false;
+  const answerAll = async (): Promise<void> => {
+    for (let m = waiting.shift(); m; m = waiting.shift()) await answer(m);
+  };
+  const answer = async (m: Asked): Promise<void> => {
+    let transfer: Transferable[] = [];
+    const breathe = async (): Promise<void> => {
+      await turn();
+      if (off.has(m.id)) throw new Cancelled();
+    };
+    const call: Call = {
+      get cancelled() {
+        return off.has(m.id);
+      },
+      progress: (p) => port.postMessage({ id: m.id, progress: p } satisfies Answer),
+      breathe,
+      giveWay: async () => {
+        await breathe();
+        await answerAll();
+      },
+      transfer: (buffers) => (transfer = buffers),
+    };
+    try {
+      if (off.has(m.id)) throw new Cancelled();
+      const method = methods[m.method as keyof A];
+      const value = await method(m.arg as A[keyof A]["arg"], call);
+      port.postMessage({ id: m.id, value } satisfies Answer, transfer);
+    } catch (error) {
+      port.postMessage({ id: m.id, error: plainError(error) } satisfies Answer);
+    } finally {
+      off.delete(m.id);
+    }
+  };
   port.onmessage = (e: MessageEvent): void => {
     const m = e.data as Request;
     if ("cancel" in m) {
       off.add(m.cancel);
       return;
     }
-    queue = queue.then(async () => {
-      let transfer: Transferable[] = [];
-      const call: Call = {
-        get cancelled() {
-          return off.has(m.id);
-        },
-        progress: (p) => port.postMessage({ id: m.id, progress: p } satisfies Answer),
-        breathe: async () => {
-          await turn();
-          if (off.has(m.id)) throw new Cancelled();
-        },
-        transfer: (buffers) => (transfer = buffers),
-      };
-      try {
-        if (off.has(m.id)) throw new Cancelled();
-        const method = methods[m.method as keyof A];
-        const value = await method(m.arg as A[keyof A]["arg"], call);
-        port.postMessage({ id: m.id, value } satisfies Answer, transfer);
-      } catch (error) {
-        port.postMessage({ id: m.id, error: plainError(error) } satisfies Answer);
-      } finally {
-        off.delete(m.id);
-      }
-    });
+    waiting.push(m);
+    if (busy) return;
+    busy = true;
+    void answerAll().then(() => (busy = false));
   };
 }

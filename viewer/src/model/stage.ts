@@ -192,8 +192,8 @@ interface IdMap {
   get(id: number): number | undefined;
 }
 
-/** Ids are dense in practice: an array then, a Map only for files with wild ids. */
-function idMap(graph: Graph, live: readonly number[]): IdMap {
+/** Rows by id, -1 or undefined for what is not there. Ids are dense in practice: an array then, a Map only for files with wild ids. */
+export function idMap(graph: Graph, live: readonly number[]): IdMap {
   let max = -1;
   let min = 0;
   for (const r of live) {

@@ -7,7 +7,7 @@ import type { Graph } from "../model/graph";
 import { insideRow, type Hierarchy } from "../model/hierarchy";
 import { flopsOf, Shapes } from "./flops";
 import { REMOVED } from "../model/stage";
-import { nodeOfId, type Shown } from "./shown";
+import { nodeOfId, type NodeOfId, type Shown } from "./shown";
 import { tablesOf } from "./tables";
 
 export type Unit = "seconds" | "bytes" | "count" | "share" | "number";
@@ -123,7 +123,7 @@ function make(
 class ById {
   readonly value: Float64Array;
   readonly inside = new Map<number, number>();
-  private readonly nodes: ReadonlyMap<number, number>;
+  private readonly nodes: NodeOfId;
   private readonly groups = new Map<number, number>();
 
   constructor(s: Shown, empty = NaN) {

@@ -29,7 +29,7 @@ import { neighbours, trace } from "./trace";
 export function panelMethods(shown: () => Shown): Served<PanelApi> {
   const outline = new Outline();
   return {
-    summary: () => summarize(shown(), 0),
+    summary: (_, call) => summarize(shown(), 0, () => call.giveWay()),
     node: (a) => new Details(shown()).node(a.item),
     group: (a) => groupDetails(shown(), a.item),
     source: (a) => sourceText(shown(), a.path),

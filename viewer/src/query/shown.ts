@@ -4,7 +4,7 @@ import type { LayoutSession } from "../layout/session";
 import type { Graph } from "../model/graph";
 import type { Hierarchy } from "../model/hierarchy";
 import type { Recording } from "../model/recording";
-import type { StageGraph } from "../model/stage";
+import { idMap, type StageGraph } from "../model/stage";
 
 export interface Shown {
   readonly recording: Recording;
@@ -16,16 +16,26 @@ export interface Shown {
   readonly other: (index: number) => Promise<Graph>;
 }
 
-const maps = new WeakMap<StageGraph, Map<number, number>>();
-
 /** Node of a stage by the id it has in all stages; undefined when it is not alive here. */
-export function nodeOfId(stage: StageGraph): ReadonlyMap<number, number> {
+export interface NodeOfId {
+  get(id: number): number | undefined;
+}
+
+const maps = new WeakMap<StageGraph, NodeOfId>();
+
+export function nodeOfId(stage: StageGraph): NodeOfId {
   let map = maps.get(stage);
   if (!map) {
-    map = new Map();
-    // A tensor that is recorded as a node is found at what makes it.
-    for (let r = 0; r < stage.graph.rows; r++)
-      if (stage.nodeOfRow[r] >= 0) map.set(stage.graph.id[r], stage.nodeOfRow[r]);
+    const live: number[] = [];
+    for (let r = 0; r < stage.graph.rows; r++) if (stage.nodeOfRow[r] >= 0) live.push(r);
+    const rows = idMap(stage.graph, live);
+    map = {
+      get: (id) => {
+        const r = rows.get(id) ?? -1;
+        // A tensor that is recorded as a node is found at what makes it.
+        return r < 0 ? undefined : stage.nodeOfRow[r];
+      },
+    };
     maps.set(stage, map);
   }
   return map;

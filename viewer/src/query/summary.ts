@@ -4,7 +4,7 @@ import { shortType, typeSize } from "../base/format";
 import { groupClass, groupTitle, nodeTitle, portName, shortOp } from "../model/labels";
 import { countIn, countsOf, withinInside } from "../model/counts";
 import { insideRow } from "../model/hierarchy";
-import { byItem, measure, measureNames } from "./measures";
+import { byItem, measure, type Measured, measureNames } from "./measures";
 import { idOf, type Shown } from "./shown";
 import { tablesOf } from "./tables";
 
@@ -52,17 +52,20 @@ export interface Summary {
 const MOST_TENSORS = 8;
 
 /** Of whole models, which are asked for after every change of view: nothing in them depends on what is unfolded. */
-const known = new WeakMap<Shown["h"], Promise<Summary>>();
+const known = new WeakMap<Shown["h"], Summary>();
 
-/** `group` 0 is the whole model. */
-export function summarize(s: Shown, group: number): Promise<Summary> {
-  if (group !== 0) return compute(s, group);
-  let found = known.get(s.h);
-  if (!found) known.set(s.h, (found = compute(s, group)));
+/** Called between pieces of work. What is shared between calls is never half made there: another call may want it. */
+export type Pause = () => Promise<void>;
+
+/** `group` 0 is the whole model: its totals take a second for a million nodes, and give way to whoever asks meanwhile. */
+export async function summarize(s: Shown, group: number, pause: Pause = () => Promise.resolve()): Promise<Summary> {
+  if (group !== 0) return compute(s, group, pause);
+  const found = known.get(s.h) ?? (await compute(s, group, pause));
+  known.set(s.h, found);
   return found;
 }
 
-async function compute(s: Shown, group: number): Promise<Summary> {
+async function compute(s: Shown, group: number, pause: Pause): Promise<Summary> {
   const { h, graph } = s;
   const from = h.start[group];
   const to = h.end[group];
@@ -76,8 +79,10 @@ async function compute(s: Shown, group: number): Promise<Summary> {
   let groups = 0;
   let least = 0;
   const tensors = new Map<number, { node: number; text: number; bytes: number; weight: boolean; count: number }>();
-  const params = await measure(s, "params");
   const { counted, unfolded } = countsOf(h);
+  await pause();
+  const params = await measure(s, "params");
+  await pause();
   const within = withinInside(h, group);
   for (let p = from; p < to; p++) {
     const n = h.order[p];
@@ -115,11 +120,15 @@ async function compute(s: Shown, group: number): Promise<Summary> {
   for (let g = 1; g < h.groups; g++)
     if (h.start[g] >= from && h.end[g] <= to && g !== group && insideRow(h, g) < 0 && countIn(h, g, "nodes") > 0)
       groups++;
+  await pause();
   const flops = await measure(s, "flops");
+  await pause();
   const bytes = await measure(s, "bytes");
+  await pause();
   const names = await measureNames(s);
   const time = names.some((m) => m.name === "time") ? await measure(s, "time") : null;
   const error = names.some((m) => m.name === "error") ? await measure(s, "error") : null;
+  await pause();
   const kinds = opKinds(s);
   const titles = await kernelTitles(s);
   const slowest: { item: number; title: string; seconds: number }[] = [];
@@ -131,6 +140,11 @@ async function compute(s: Shown, group: number): Promise<Summary> {
     slowest.sort((a, b) => b.seconds - a.seconds);
     slowest.length = Math.min(slowest.length, 8);
   }
+  const figure = async (m: Measured | null): Promise<number> => {
+    if (!m) return NaN;
+    await pause();
+    return byItem(h, m)[item];
+  };
   return {
     title: groupTitle(h, group),
     cls: groupClass(h, group),
@@ -139,14 +153,14 @@ async function compute(s: Shown, group: number): Promise<Summary> {
     edges: countIn(h, group, "edges"),
     broken: group === 0 ? countsOf(h).broken : 0,
     groups,
-    params: params ? byItem(h, params)[item] || 0 : 0,
+    params: (await figure(params)) || 0,
     paramBytes,
-    flops: flops ? byItem(h, flops)[item] : NaN,
+    flops: await figure(flops),
     flopsNote: flops?.note ?? "",
-    bytes: bytes ? byItem(h, bytes)[item] : NaN,
-    time: time ? byItem(h, time)[item] : NaN,
+    bytes: await figure(bytes),
+    time: await figure(time),
     timeNote: time?.absent ?? "",
-    error: error ? byItem(h, error)[item] : NaN,
+    error: await figure(error),
     opCounts: [...ops]
       .map(([op, count]) => ({ op: graph.strings.head(op, 80), kind: kinds.get(op) ?? "", count }))
       .sort((a, b) => b.count - a.count || (a.op < b.op ? -1 : 1)),
