@@ -291,3 +291,40 @@ test("what follows a wide group stands under the port that it hangs on, if the d
   assert.equal(laid.x[3], laid.x[2]);
   assert.equal(laid.width, 600);
 });
+
+test("edges that step aside a little take no more room than straight ones and their shapes need", () => {
+  const laid = (wide: number): Arrangement => {
+    const flow = flowOf({ n: 3, edges: chain(3), size: () => [100, 36] });
+    flow.stem.fill(18, 0, 2);
+    flow.leave.fill(0);
+    flow.enter.fill(0);
+    flow.enter[0] = wide; // the first edge ends this far beside where it begins, if the boxes stand in line
+    flow.leave[1] = wide;
+    return lay(flow);
+  };
+  const rise = (a: Arrangement): number => a.y[1] - a.y[0];
+  assert.equal(rise(laid(0)), 36 + 24);
+  assert.ok(rise(laid(200)) <= 36 + 18 + 24 + 12, "far aside: a gap below the shape");
+});
+
+test("a box that is lower than its row has its shape beside it, not below the row", () => {
+  const sizes = [
+    [100, 36],
+    [100, 36],
+    [200, 300],
+    [100, 36],
+  ] as const;
+  const flow = flowOf({
+    n: 4,
+    edges: [
+      [0, 1],
+      [0, 2],
+      [1, 3],
+      [2, 3],
+    ],
+    size: (i) => sizes[i],
+  });
+  const plain = lay(flow);
+  flow.stem[1] = 18;
+  assert.equal(lay(flow).height, plain.height);
+});

@@ -17,7 +17,10 @@ const PORT_GAP = 16;
 /** Between a border's ports and the first (last) row: the header or padding adds to it. */
 const PORT_ROW = 10;
 /** Edges that run far sideways get taller rows to do it in, up to this. */
-const ROW_GAP_MAX = 84;
+const ROW_GAP_MAX = 60;
+const WIDE_GAP = 0.02;
+/** Between stems and the next row where edges run straight. */
+const STRAIGHT_ROOM = 6;
 
 export function layColumn(flow: Flow, ranks: Ranks, work: Work, maxRow: number): Arrangement {
   const rows = splitWideRows(flow, ranks, maxRow);
@@ -204,12 +207,18 @@ function rowHeights(flow: Flow, cells: Cells, rows: SplitRows, x: Float64Array, 
     if (flow.kind[v] !== 0) continue;
     onlyPorts[r] = 0;
     height[r] = Math.max(height[r], flow.h[v]);
-    stem[r] = Math.max(stem[r], flow.stem[v]);
   }
-  const bent = new Uint8Array(rows.count);
+  // A box that is lower than its row stands in the middle of it, and its stem begins there.
+  for (let v = 0; v < flow.n; v++) {
+    const r = rows.rank[v];
+    if (flow.kind[v] === 0) stem[r] = Math.max(stem[r], flow.bottom[v] + flow.stem[v] - (height[r] + flow.h[v]) / 2);
+  }
+  // Below the stems: what the widest curve needs.
+  const curve = new Float64Array(rows.count).fill(STRAIGHT_ROOM);
   const widen = (r: number, run: number): void => {
-    if (Math.abs(run) > 1 && r >= 0 && r < rows.count) bent[r] = 1;
-    if (r >= 0 && r < rows.count) gap[r] = Math.max(gap[r], Math.min(ROW_GAP_MAX, ROW_GAP + 0.06 * Math.abs(run)));
+    if (r < 0 || r >= rows.count) return;
+    gap[r] = Math.max(gap[r], Math.min(ROW_GAP_MAX, ROW_GAP + WIDE_GAP * Math.abs(run)));
+    if (Math.abs(run) > 1) curve[r] = Math.max(curve[r], STRAIGHT_ROOM + Math.abs(run));
   };
   for (let e = 0; e < flow.m; e++) {
     const a = rows.rank[flow.src[e]];
@@ -240,7 +249,7 @@ function rowHeights(flow: Flow, cells: Cells, rows: SplitRows, x: Float64Array, 
     under[r] = bottom[r] + stem[r];
     // Where all edges run straight, a shape stands beside them in the gap itself.
     const room = onlyPorts[r] || onlyPorts[r + 1] ? Math.max(PORT_ROW, gap[r] - 14) : gap[r];
-    y = bottom[r] + (r + 1 < rows.count ? (bent[r] ? room + stem[r] : Math.max(room, stem[r] + 6)) : 0);
+    y = bottom[r] + (r + 1 < rows.count ? Math.max(room, stem[r] + Math.min(room, curve[r])) : 0);
   }
   return { top, bottom, under };
 }
