@@ -93,21 +93,21 @@ function chooseColumns(flow: Flow, ranks: Ranks, options: ArrangeOptions, maxRow
 
   // Tensors that cross each boundary between ranks, by sweeping where each starts and ends.
   const cross = new Int32Array(R + 1);
-  const reach = new Map<number, [number, number]>();
+  let nets = 0;
+  for (let e = 0; e < m; e++) nets = Math.max(nets, flow.net[e] + 1);
+  const highest = new Int32Array(nets).fill(R);
+  const lowest = new Int32Array(nets).fill(-1);
   for (let e = 0; e < m; e++) {
-    const a = Math.min(ranks.rank[flow.src[e]], ranks.rank[flow.dst[e]]);
-    const b = Math.max(ranks.rank[flow.src[e]], ranks.rank[flow.dst[e]]);
     if (kind[flow.src[e]] === 1 || kind[flow.dst[e]] === 2) continue;
-    const seen = reach.get(flow.net[e]);
-    if (!seen) reach.set(flow.net[e], [a, b]);
-    else {
-      seen[0] = Math.min(seen[0], a);
-      seen[1] = Math.max(seen[1], b);
+    for (const r of [ranks.rank[flow.src[e]], ranks.rank[flow.dst[e]]]) {
+      highest[flow.net[e]] = Math.min(highest[flow.net[e]], r);
+      lowest[flow.net[e]] = Math.max(lowest[flow.net[e]], r);
     }
   }
-  for (const [a, b] of reach.values()) {
-    cross[a]++;
-    cross[b]--;
+  for (let net = 0; net < nets; net++) {
+    if (lowest[net] < 0) continue;
+    cross[highest[net]]++;
+    cross[lowest[net]]--;
   }
   for (let r = 1; r <= R; r++) cross[r] += cross[r - 1]; // now: tensors alive between rank r and r + 1
 

@@ -336,12 +336,12 @@ export class LayoutSession {
     const known = input.key ? this.shapeOf.get(input.key) : undefined;
     if (known !== undefined) return known;
     const t = yield* groupSteps(input, this.work);
-    const byTensor = new Map<number, number>();
-    for (let e = 0; e < input.tensor.length; e++) byTensor.set(input.tensor[e], e);
+    const byTensor = new Int32Array(input.tensor.reduce((most, t) => Math.max(most, t + 1), 0));
+    for (let e = 0; e < input.tensor.length; e++) byTensor[input.tensor[e]] = e;
     const edgeLabel = new Int32Array(t.edgeTensor.length);
     const tagLabel = new Int32Array(t.tagEdge.length);
     for (let e = 0; e < edgeLabel.length; e++)
-      edgeLabel[e] = t.edgeKind[e] === 0 ? input.edgeLabel[byTensor.get(t.edgeTensor[e]) as number] : 0;
+      edgeLabel[e] = t.edgeKind[e] === 0 ? input.edgeLabel[byTensor[t.edgeTensor[e]]] : 0;
     for (let k = 0; k < tagLabel.length; k++) {
       if (t.tagEnd[k] !== 0) {
         const named = t.tagEnd[k] === EXIT ? t.edgeDst[t.tagEdge[k]] : t.edgeSrc[t.tagEdge[k]];
@@ -357,7 +357,7 @@ export class LayoutSession {
       tagLabel[k] =
         t.tagEdge[k] < 0
           ? this.labels.id(`+${t.tagMore[k]}`)
-          : input.tagLabel[input.net[byTensor.get(t.edgeTensor[t.tagEdge[k]]) as number]];
+          : input.tagLabel[input.net[byTensor[t.edgeTensor[t.tagEdge[k]]]]];
     }
     const id = this.shapes.length;
     this.shapes.push({ ...t, edgeLabel, tagLabel });

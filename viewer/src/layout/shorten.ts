@@ -6,8 +6,9 @@ import { between } from "./place";
 /** Edges end this near to each other: they are in line. */
 const IN_LINE = 0.5;
 const ROUNDS = 8;
-/** Strands that may be pushed along by one that moves. */
+/** Strands that may be pushed along by one that moves, and cells in each: the trunk of a long drawing moves by itself or not at all. */
 const PUSHED = 8;
+const PUSHED_CELLS = 64;
 /** An edge between two boxes counts this much more than one that passes: of two it is the one that runs straight. */
 const BOX_LINK = 1.2;
 /** Each round visits all cells and links. */
@@ -95,6 +96,7 @@ export function shorten(
           return distance;
         }
         if (wall < 0 || set.length > PUSHED || inside.has(wall)) return 0;
+        if (strands.offsets[wall + 1] - strands.offsets[wall] > PUSHED_CELLS) return 0;
         set.push(wall);
         inside.add(wall);
       }
