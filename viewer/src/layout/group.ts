@@ -4,7 +4,7 @@ import { Floats, Ints } from "../base/grow";
 import { arrangeSteps, type Steps } from "./arrange";
 import { EXIT, type Flow, type Work } from "./flow";
 import { assignRanks } from "./rank";
-import { HEADER, PAD, PILL_GAP, PILL_H, PILL_ROOM, STEM, TAG_RISE, type Size } from "./style";
+import { HEADER, PAD, PILL_GAP, PILL_H, PILL_ROOM, STEM, TAG_RISE, windowHeight, type Size } from "./style";
 import { EDGE, LINK, TAG, type Template } from "./template";
 
 /** A drawing's inputs, free of names and ids, so that equal inputs can share one drawing. */
@@ -24,6 +24,8 @@ export interface GroupInput {
   readonly tensors: Int32Array; // tensors of each edge (1 for most)
   readonly tensor: Int32Array;
   readonly tagSize: readonly Size[]; // by net
+  /** By net: 1 for a value that is given, not computed (a weight, what an optimiser keeps), and comes from inside a group or from outside. */
+  readonly given: Uint8Array;
   readonly ins: number;
   readonly outs: number;
   /** Width of what is written beside the edge's first piece; 0 for nothing. */
@@ -227,18 +229,23 @@ function satellites(p: GroupInput): Int32Array {
   return owner;
 }
 
-/** 1 for edges that are not drawn but named at their end: the tensor has many readers far away. */
+/** 1 for edges that are not drawn but named at their end: the tensor has many readers far away, or is given and would pass by a whole window. */
 function choosePorts(p: GroupInput, owner: Int32Array, work: Work): Uint8Array {
   const tagged = new Uint8Array(p.src.length);
   const m = p.src.length;
-  if (m < MANY) return tagged;
+  const window = windowHeight(p);
   const fanout = new Map<number, number>();
+  let any = p.given.includes(1);
   for (let e = 0; e < m; e++) fanout.set(p.net[e], (fanout.get(p.net[e]) ?? 0) + 1);
-  let any = false;
   for (const c of fanout.values()) if (c >= MANY) any = true;
   if (!any) return tagged;
   const { flow, edgeOf } = toFlow(p, owner, tagged, null);
   const ranks = assignRanks(flow, work);
+  const top = new Float64Array(ranks.count + 1);
+  for (let v = 0; v < flow.n; v++) top[ranks.rank[v] + 1] = Math.max(top[ranks.rank[v] + 1], flow.h[v]);
+  for (let r = 0; r < ranks.count; r++) top[r + 1] += top[r];
+  /** Height of the rows that an edge passes by. */
+  const passed = (f: number): number => top[ranks.rank[flow.dst[f]]] - top[ranks.rank[flow.src[f]] + 1];
   const far = new Map<number, number>();
   for (let f = 0; f < flow.m; f++) {
     if (ranks.rank[flow.dst[f]] - ranks.rank[flow.src[f]] > FAR && flow.kind[flow.dst[f]] === 0) {
@@ -246,8 +253,10 @@ function choosePorts(p: GroupInput, owner: Int32Array, work: Work): Uint8Array {
     }
   }
   for (let f = 0; f < flow.m; f++) {
-    if ((far.get(flow.net[f]) ?? 0) < MANY || flow.kind[flow.dst[f]] !== 0 || p.tagSize[flow.net[f]].w === 0) continue;
-    if (ranks.rank[flow.dst[f]] - ranks.rank[flow.src[f]] > 1) tagged[edgeOf[f]] = 1;
+    const net = flow.net[f];
+    if (flow.kind[flow.dst[f]] !== 0 || p.tagSize[net].w === 0) continue;
+    const many = (far.get(net) ?? 0) >= MANY && ranks.rank[flow.dst[f]] - ranks.rank[flow.src[f]] > 1;
+    if (many || (p.given[net] === 1 && passed(f) > window)) tagged[edgeOf[f]] = 1;
   }
   return tagged;
 }

@@ -18,7 +18,7 @@ import type { GroupInput } from "./group";
 import { LINE, type Interner } from "./labels";
 import type { Measure } from "./measure";
 import type { Problem, ProblemBuilder } from "./problem";
-import { foldedSize, headerWidth, leafSize, PILL_H, pillSize, SUB_PX, tagSize, type Size } from "./style";
+import { foldedSize, headerWidth, leafSize, PILL_H, pillSize, SUB_PX, tagSize, windowHeight, type Size } from "./style";
 import type { Template } from "./template";
 
 /** Ports of a group by tensor; many tensors share a port where there would be too many to tell apart. */
@@ -173,12 +173,20 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
   }
   const sizes: Size[] = new Array<Size>(b.nets).fill(SMALL);
   const tagLabel = new Int32Array(b.nets);
+  const given = new Uint8Array(b.nets);
+  // Only in a drawing higher than the window can something pass by a whole one; others stay free of names.
+  const tall = size.reduce((sum, { w, h: high }) => sum + (ctx.across ? w : high), 0) > windowHeight(ctx);
   const entering = new Int32Array(ports.ins);
   for (const port of ports.inOf.values()) entering[port]++;
   for (let e = 0; e < b.src.length; e++) {
-    // Only a tensor with at least three readers can become a named port; a port that bundles several has no one name.
-    if (fan[b.net[e]] < 3 || tagLabel[b.net[e]] !== 0 || (b.src[e] < 0 && entering[-1 - b.src[e]] > 1)) continue;
+    const s = b.src[e];
+    // A port that bundles several tensors has no one name.
+    if (tagLabel[b.net[e]] !== 0 || (s < 0 && entering[-1 - s] > 1)) continue;
     const node = ctx.problems.nodeOf(b.carries[e]);
+    // What comes out of a group or a port would leave no box alone at its end.
+    if (tall && (s < 0 || nature[s] === 2)) given[b.net[e]] = isSource(h, node) && !isModelInput(h, node) ? 1 : 0;
+    // Only a given value, or a tensor with at least three readers, can become a named port.
+    if (fan[b.net[e]] < 3 && given[b.net[e]] === 0) continue;
     const name = portName(h, node);
     const type = tensorType(h, b.carries[e], node);
     tagLabel[b.net[e]] = labels.id(type ? `${name}${LINE}${type}` : name);
@@ -210,6 +218,7 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
     tensors: b.tensors,
     tensor: b.index,
     tagSize: sizes,
+    given,
     ins: ports.ins,
     outs: ports.outs,
     labelled,
@@ -252,6 +261,7 @@ function keyOf(p: Omit<DrawingInput, "key">): string {
     p.tensor.join(","),
     p.edgeLabel.join(","),
     p.tagLabel.join(","),
+    p.given.join(""),
     p.titles.join("\n"),
     p.careful ? 1 : 0,
     p.inPlace?.join(",") ?? "",

@@ -8,6 +8,12 @@ export const RADIUS = 6;
 
 /** Below this scale a box of 36 px is lower than a line of 11 px with room around it: a drawing cannot be read. */
 export const READABLE = 0.62;
+/** How much of a drawing the window shows along the flow at that scale. */
+export const windowHeight = (window: {
+  readonly width: number;
+  readonly height: number;
+  readonly across: boolean;
+}): number => (window.across ? window.width : window.height) / READABLE;
 /** A whole drawing is worth smaller boxes than one reads with ease: at this scale a name still stands in each. */
 export const NAMES = 0.5;
 
