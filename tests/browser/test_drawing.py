@@ -13,6 +13,7 @@ import glasshouse as gh
 from browser.kernels import compiled
 from browser.recordings import chain, rich
 from glasshouse import formats, nn
+from glasshouse.nn.models import Llama, LlamaConfig
 from glasshouse.nn.models.self_attention import SelfAttention
 from glasshouse.record import Recording, RecordingBuilder
 from glasshouse.show.subject import recording_of
@@ -507,6 +508,20 @@ def test_the_first_view_opens_what_matters(viewer) -> None:
     v = viewer(made.finish(), size=(1280, 620))
     v.see("Product")
     v.miss("Scale")
+
+
+def test_a_model_opens_on_its_layers_not_on_tables_of_positions(viewer) -> None:
+    """What is computed from constants alone is one box; a layer's parts are what one sees."""
+    config = LlamaConfig(
+        vocab_size=16, hidden_size=8, intermediate_size=16, num_hidden_layers=3,
+        num_attention_heads=2, num_key_value_heads=2,
+    )  # fmt: skip
+    v = viewer(traced(Llama(config), np.zeros((1, 4), np.int64)))
+    for name in ("self_attn", "mlp", "from constants"):
+        v.see(name)
+    assert not {"Cos", "Sin", "Power"} & boxes(v).keys()
+    v.search("group:constants")
+    v.page.wait_for_selector(".palette .hit:has-text('from constants')")
 
 
 def test_a_delegate_is_named_by_its_backend_and_opens_in_place(viewer) -> None:

@@ -12,6 +12,7 @@ const call: Call = {
   cancelled: false,
   progress: () => undefined,
   breathe: () => Promise.resolve(),
+  giveWay: () => Promise.resolve(),
   transfer: () => undefined,
 };
 const view: ViewSpec = { graph: 0, stage: 0, grouping: "module", across: false, fold: { base: "none", changes: [] } };
@@ -102,4 +103,34 @@ test("views are declarative: the same spec gives the same drawing, whatever was 
   assert.equal(await size({ base: "none", changes: [] }), folded);
   assert.equal(await size({ base: "all", changes: [] }), unfolded);
   assert.equal(await size({ base: "flat", changes: [] }), flat);
+});
+
+/** A model whose layers read a table of positions that a chain of ops makes from constants. */
+const withTable = (ops: number): GraphSpec => {
+  const nodes: GraphSpec["nodes"][number][] = [
+    { op: "Input", kind: "source", name: "x" },
+    { op: "Arange", kind: "source", path: "model" },
+  ];
+  for (let k = 0; k < ops; k++) nodes.push({ op: "Multiply", path: "model", inputs: [nodes.length - 1, 1] });
+  const table = nodes.length - 1;
+  for (let k = 0; k < 12; k++)
+    nodes.push({ op: "Add", path: `model/layer${k}`, inputs: [k ? nodes.length - 1 : 0, table] });
+  return { nodes, inputs: [0], outputs: [[nodes.length - 1, 0]] };
+};
+
+test("what a module computes from constants alone is one group beside the others", async () => {
+  const all: ViewSpec["fold"] = { base: "all", changes: [] };
+  const grouped = async (ops: number): Promise<string[]> => {
+    const { m } = await open(withTable(ops), all);
+    const found = await m.find({ text: 'group:"from constants"', limit: 5 }, call);
+    return Promise.all(
+      found.hits.map(async (h) => (await m.group({ item: h.item }, call)).path.map((p) => p.title).join()),
+    );
+  };
+  assert.deepEqual(await grouped(5), ["model"]);
+  assert.deepEqual(await grouped(2), [], "two ops are no detour");
+  const { m, shown } = await open(withTable(5), all);
+  const [table] = (await m.find({ text: 'group:"from constants"', limit: 1 }, call)).items;
+  assert.equal((await m.group({ item: table }, call)).ops, 5);
+  assert.deepEqual(shown.groupings, ["module"], "it is of the grouping that it stands in");
 });

@@ -9,6 +9,7 @@ import { EDGE } from "../src/layout/template";
 import type { Hierarchy } from "../src/model/hierarchy";
 import { groupTitle } from "../src/model/labels";
 import { Scene } from "../src/gl/scene";
+import type { NodeSpec } from "./support/glass";
 import { load, transformer } from "./support/models";
 
 const session = (h: Hierarchy, across = false): LayoutSession =>
@@ -232,4 +233,44 @@ test("the drawing of a fold state does not depend on the states before", async (
   b.setFold(find(h, "attn"), FOLDED);
   await b.layOut();
   assert.deepEqual(drawn(a), drawn(b));
+});
+
+test("a given value that would pass by a whole window is named at its reader; one nearby is drawn", async () => {
+  const nodes: NodeSpec[] = [
+    { op: "Input", kind: "source", name: "x" },
+    { op: "Variable", kind: "source", name: "momentum", path: "state" },
+    { op: "Variable", kind: "source", name: "variance", path: "state" },
+    { op: "Norm", inputs: [1, 2], path: "state" },
+    { op: "Neg", inputs: [0], path: "forward" },
+  ];
+  // Three groups of a column each, every one higher than the window.
+  for (const path of ["forward", "middle", "backward"])
+    for (let k = 0; k < 20; k++) nodes.push({ op: "Relu", inputs: [nodes.length - 1], path });
+  const last = nodes.length - 1;
+  nodes.push(
+    { op: "Update", inputs: [last, 1, 2], path: "update" },
+    { op: "Apply", inputs: [last + 1, 1, 2], path: "update" },
+  );
+  const h = await load({ nodes, inputs: [0], outputs: [[nodes.length - 1, 0]] });
+  const s = session(h);
+  const tags = async (open: boolean): Promise<number> => {
+    s.setAll(open);
+    if (!open) s.setFold(find(h, "state"), OPEN);
+    await s.layOut();
+    return s.shape(0)?.tagEnd.filter((end) => end === 0).length ?? -1;
+  };
+  assert.equal(await tags(true), 2);
+  assert.equal(await tags(false), 0);
+});
+
+test("a model of a few boxes opens, as long as names can be drawn", async () => {
+  const opened = async (ops: number): Promise<boolean> => {
+    const nodes: NodeSpec[] = [{ op: "Input", kind: "source", name: "x" }];
+    for (let k = 0; k < ops; k++) nodes.push({ op: "Relu", inputs: [k], path: "model" });
+    const s = session(await load({ nodes, inputs: [0], outputs: [[ops, 0]] }));
+    await firstView(s, 1000, 600);
+    return s.fold[1] === OPEN;
+  };
+  assert.equal(await opened(16), true);
+  assert.equal(await opened(80), false);
 });

@@ -9,6 +9,7 @@ import { EACH, FOLDED, LayoutSession, OPEN, type Pace } from "../layout/session"
 import { countIn } from "../model/counts";
 import { withBlocks } from "../model/blocks";
 import { STEP, withSteps } from "../model/steps";
+import { withPrepared } from "../model/prepared";
 import { withUnread } from "../model/unread";
 import { Graph } from "../model/graph";
 import { buildHierarchy, groupKey, type Hierarchy } from "../model/hierarchy";
@@ -155,6 +156,8 @@ export class Engine {
       const grouped =
         groupings.length === 0 ? withBlocks(plain) : groupings.includes("phase") ? withSteps(plain) : null;
       found = withUnread({ ...plain, graph: grouped ?? graph });
+      // A training step has its state; its modules stand inside phases.
+      if (!groupings.includes("phase")) found = withPrepared({ ...plain, graph: found });
       this.made.set(key, found);
       // Groups change neither order nor edges: what was sorted here is shown.
       this.stage = { ...plain, graph: found };

@@ -1,6 +1,8 @@
 /** How far a model is unfolded when it opens: what matters most first, as deep as the whole still reads on this screen. */
 
 import { worksIn } from "../model/hierarchy";
+import { groupTitle } from "../model/labels";
+import { isBeginning } from "../model/steps";
 import { EXIT } from "../layout/flow";
 import { NAMES } from "../layout/style";
 import { FOLDED, OPEN, type LayoutSession, noPace } from "../layout/session";
@@ -15,6 +17,11 @@ const COMFORTABLE_VERY_FEW = 0.66;
 const VERY_FEW = 12;
 /** So few that the model is still closed: it opens as long as names can be drawn. */
 const CLOSED = 15;
+/** A model of this few boxes says nothing: its weightiest group opens whatever it holds. */
+const HANDFUL = 6;
+/** A product with its bias, a convolution with its norm: where one of so few ops does nearly all the work, the name says what is inside. */
+const FEW_OPS = 4;
+const NEARLY_ALL = 0.9;
 const MOST_BOXES = 60;
 const MARGIN = 48;
 
@@ -57,28 +64,39 @@ export async function firstView(
     // A module around a single op says all it has to say folded; a hundredth of the model is a detail.
     for (const item of session.membersOf(g))
       if (item >= h.nodes && worksIn(h, item - h.nodes) > 1 && share(item - h.nodes) >= 0.01)
-        candidates.push(item - h.nodes);
+        if (!isBeginning(groupTitle(h, item - h.nodes))) candidates.push(item - h.nodes);
+  };
+  const oneDoesAll = (g: number): boolean => {
+    if (!weight || worksIn(h, g) > FEW_OPS) return false;
+    let most = 0;
+    for (let p = h.start[g]; p < h.end[g]; p++) most = Math.max(most, weight[h.order[p]] || 0);
+    return most > 0 && most >= NEARLY_ALL * (before[h.end[g]] - before[h.start[g]]);
   };
   add(0);
   // A lone group in a nearly empty root is the model itself: it opens whatever the scale says.
   let forced = boxes < VERY_FEW;
+  // Whether anything larger is open: the layers of a small network are all that it has to show.
+  let structured = false;
   for (let tries = 0; tries < 60; tries++) {
     candidates.sort((a, b) => share(b) - share(a) || h.depth[a] - h.depth[b] || a - b);
     const g = candidates.shift();
     if (g === undefined) break;
+    if (structured && boxes >= VERY_FEW && oneDoesAll(g)) continue;
     session.setFold(g, OPEN);
     const more = session.membersOf(g).length;
     let fits = boxes + more <= MOST_BOXES;
     if (fits) {
       await session.layOut(noPace, true);
       const least = boxes < VERY_FEW ? COMFORTABLE_VERY_FEW : boxes < FEW ? COMFORTABLE_FEW : COMFORTABLE;
-      fits = (columns() <= most && scale() >= least) || (forced && boxes + more < CLOSED && scale() >= NAMES);
+      const closed = forced && (boxes < HANDFUL || boxes + more < CLOSED);
+      fits = (columns() <= most && scale() >= least) || (closed && scale() >= NAMES);
     }
     if (!fits) {
       session.setFold(g, FOLDED);
       continue;
     }
     boxes += more;
+    structured ||= !oneDoesAll(g);
     if (boxes >= VERY_FEW) forced = false;
     add(g);
   }

@@ -29,6 +29,26 @@ const lastPart = (name: string): string => inLine(name.slice(name.lastIndexOf("/
 /** Ops that change nothing but the element type: small, one line, told by what they make. */
 const CAST = /(?:^|\.)_?(?:cast|to_copy|convert_element_type)$/i;
 
+interface OpWords {
+  readonly op: string;
+  readonly casts: boolean;
+  readonly delegates: boolean;
+}
+
+const words = new WeakMap<Graph["strings"], Map<number, OpWords>>();
+
+/** What an op is called: a million nodes have a few dozen ops, each is read once. */
+function opWords(g: Graph, text: number): OpWords {
+  let known = words.get(g.strings);
+  if (!known) words.set(g.strings, (known = new Map()));
+  let out = known.get(text);
+  if (!out) {
+    const op = inLine(shortOp(g.strings.head(text)));
+    known.set(text, (out = { op, casts: CAST.test(op), delegates: /call_delegate$/.test(op) }));
+  }
+  return out;
+}
+
 const castType = (h: Hierarchy, node: number): string =>
   tensorType(h, h.stage.tensorStart[node], node).replace(/\[.*$/, "") || "?";
 
@@ -36,13 +56,13 @@ export function nodeTitle(h: Hierarchy, node: number): string {
   const g = h.stage.graph;
   const r = h.stage.row[node];
   if (r < 0) return h.stage.graph.info.stages[h.stage.stage].output_nodes.length > 1 ? `output ${-1 - r}` : "output";
-  const op = inLine(shortOp(g.strings.head(g.op[r])));
-  if (/call_delegate$/.test(op)) return backendOf(g, r) || op;
+  const { op, delegates, casts } = opWords(g, g.op[r]);
+  if (delegates) return backendOf(g, r) || op;
   if (isSource(h, node) && g.name[r] > 0) return lastPart(g.strings.head(g.name[r])) || op;
   // A kernel goes by the modules and ops that it computes ("dense + gelu"), not by "FusedMatmul*".
   if (g.name[r] > 0 && (op.endsWith("*") || g.strings.head(g.name[r], 200).includes(" + ")))
     return g.strings.head(g.name[r], 120);
-  if (CAST.test(op)) return `${op} → ${castType(h, node)}`;
+  if (casts) return `${op} → ${castType(h, node)}`;
   return op || lastPart(g.strings.head(g.name[r])) || `node ${g.id[r]}`;
 }
 
@@ -73,7 +93,10 @@ export function pillTitle(h: Hierarchy, node: number): string {
 /** "aten.convolution.default" -> "convolution": the dialect is the same for the whole graph. */
 export function shortOp(op: string): string {
   return op
-    .replace(/^(?:torch\.ops\.)?(?:aten|prims|prim|onnx|tfl|quantized_decomposed|glasshouse)(?:\.|::)/, "")
+    .replace(
+      /^(?:torch\.ops\.)?(?:aten|prims|prim|onnx|tfl|quantized_decomposed|glasshouse|stablehlo|mhlo|chlo|tosa|linalg|arith)(?:\.|::)/,
+      "",
+    )
     .replace(/\.(?:default|Tensor|Scalar|int)$/, "");
 }
 
@@ -99,7 +122,7 @@ function printedType(g: Graph, text: number): string {
 
 export function nodeSubtitle(h: Hierarchy, node: number): string {
   const r = h.stage.row[node];
-  if (r >= 0 && CAST.test(shortOp(h.stage.graph.strings.head(h.stage.graph.op[r])))) return "";
+  if (r >= 0 && opWords(h.stage.graph, h.stage.graph.op[r]).casts) return "";
   const t = h.stage.tensorStart[node];
   const n = h.stage.tensorStart[node + 1] - t;
   if (n === 0) {

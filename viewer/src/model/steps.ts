@@ -14,6 +14,9 @@ const INITIALISATION = "initialisation";
 /** Weights and what an optimiser keeps beside them: where a step starts from, not a part of the first one. */
 const STATE = "state";
 
+/** Where training starts from: none of what trains. */
+export const isBeginning = (title: string): boolean => [INITIALISATION, STATE].includes(title.split(".", 1)[0]);
+
 /** What a recorded phase is here; a phase of another name stays itself. */
 function phaseName(recorded: string): string {
   if (/^optimi[sz]er$/i.test(recorded)) return UPDATE;

@@ -23,10 +23,13 @@ export class Texts {
       this.known.set(key, found);
     }
     const flags = found;
-    if (pattern.how === "part") return (text) => flags[text] === 1;
+    // Names that the viewer gives (steps, blocks) stand behind those of the file: a few, tested as they come.
+    const given = (text: number): boolean => matches(pattern, this.strings.at(text).toLowerCase());
+    if (pattern.how === "part") return (text) => (text < flags.length ? flags[text] === 1 : given(text));
     // 0 not asked yet, 1 fits, 2 does not.
     return (text) => {
-      if (text <= 0 || text >= flags.length) return false;
+      if (text >= flags.length) return given(text);
+      if (text <= 0) return false;
       if (flags[text] === 0) flags[text] = matches(pattern, this.lower(text)) ? 1 : 2;
       return flags[text] === 1;
     };
