@@ -68,7 +68,7 @@ def test_a_kernel_that_is_not_there(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_verdict_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     made = printed(capsys, "check", "check", f"{MODELS}:spread")
     assert made["good"]
-    assert len(made["cases"]) == 7
+    assert len(made["cases"]) == 8
 
 
 def test_a_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:
