@@ -51,7 +51,7 @@ def _place(index: Index, held: set[Loop]) -> str:
 
 
 def turned(nest: For) -> Turned | None:
-    """The copy that a nest is, if it is one that swaps axes of 4-byte elements."""
+    """The copy that a nest is, if it is one that swaps axes of elements of 2 or 4 bytes."""
     loops, body = [nest.loop], nest.body
     while len(body) == 1 and isinstance(body[0], For):
         if body[0].role.is_vector:
@@ -66,7 +66,7 @@ def turned(nest: For) -> Turned | None:
     load, rows = let.value, loops[-1]
     if store.value != Var(let.name, let.dtype) or load.dtype is not store.dtype:
         return None
-    if load.dtype.itemsize != 4 or not (load.index.is_affine and store.index.is_affine):
+    if load.dtype.itemsize not in (2, 4) or not (load.index.is_affine and store.index.is_affine):
         return None
     if store.index.coefficient(rows) != 1 or load.index.coefficient(rows) in (0, 1):
         return None

@@ -2,7 +2,7 @@
 //
 // Contract
 // - `transpose_tile(x)`: x[i] lane j <-> x[j] lane i, for W vectors of 32-bit lanes.
-// - `transpose2d(rows, cols, src, lds, dst, ldd)`: dst[c * ldd + r] = src[r * lds + c]; serial; 4-byte elements through
+// - `transpose2d(rows, cols, src, lds, dst, ldd)`: dst[c * ldd + r] = src[r * lds + c]; serial; elements of 4 and of 2 bytes through
 //   registers, others blocked for the cache.
 // - `transpose_batched(pool, batch, rows, cols, src, lds, src_step, dst, ldd, dst_step)`: the same for each of `batch` matrices,
 //   over all threads.
@@ -64,10 +64,36 @@ inline GH_NOINLINE void transpose2d_words(long rows, long cols, const int32_t *s
     }
 }
 
+// Elements of 2 bytes, each in a lane of its own meanwhile.
+typedef uint16_t nh __attribute__((vector_size(W * 2)));
+inline GH_NOINLINE void transpose2d_halves(long rows, long cols, const uint16_t *src, long lds, uint16_t *dst, long ldd) {
+  for (long r = 0; r < rows; r += W)
+    for (long c = 0; c < cols; c += W) {
+      const long m = rows - r < W ? rows - r : W, n = cols - c < W ? cols - c : W;
+      const uint16_t *s = src + r * lds + c;
+      uint16_t *d = dst + c * ldd + r;
+      vi x[W];
+      GH_UNROLL for (int i = 0; i < W; i++) {
+        nh lane = {};
+        if (n == W && i < m) memcpy(&lane, s + i * lds, sizeof lane);
+        else if (i < m) memcpy(&lane, s + i * lds, (size_t)n * 2);
+        x[i] = (ni)__builtin_convertvector(lane, nu);
+      }
+      transpose_tile(x);
+      GH_UNROLL for (int i = 0; i < W; i++) {
+        const nh lane = __builtin_convertvector((nu)x[i].v, nh);
+        if (m == W && i < n) memcpy(d + i * ldd, &lane, sizeof lane);
+        else if (i < n) memcpy(d + i * ldd, &lane, (size_t)m * 2);
+      }
+    }
+}
+
 template <class T>
 inline void transpose2d(long rows, long cols, const T *src, long lds, T *dst, long ldd) {
   if constexpr (sizeof(T) == 4) {
     transpose2d_words(rows, cols, (const int32_t *)src, lds, (int32_t *)dst, ldd);
+  } else if constexpr (sizeof(T) == 2) {
+    transpose2d_halves(rows, cols, (const uint16_t *)src, lds, (uint16_t *)dst, ldd);
   } else {
     constexpr long B = 16;
     for (long r = 0; r < rows; r += B)
