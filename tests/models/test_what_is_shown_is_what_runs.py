@@ -182,7 +182,7 @@ _CASE = re.compile(r"case (\d+): (\w+)\((.*)\); break;")
 _POINTER = re.compile(r"(?:\([^()]*\*\))?(?:table\[(\d+)\]|\(arena \+ (\d+)\))")
 _SPELLED = {
     "winograd2": r"conv2d_winograd<gh::DotF32, 2,", "winograd4": r"conv2d_winograd<gh::DotF32, 4,",
-    "direct": "kDirect", "im2col": "kIm2col", "by_shape": r"conv2d(_as)?<", "int8": "DotI8|i8_",
+    "direct": "kDirect", "im2col": "kIm2col", "by_shape": r"conv2d(_as)?<", "int8": "TilesI8|i8_",
 }  # fmt: skip
 
 

@@ -12,7 +12,9 @@ from math import prod
 
 from glasshouse.backend.cpu.attention import ATTENTION
 from glasshouse.backend.cpu.matmul import BATCHED, GEMM, IN_PLACE
+from glasshouse.backend.cpu.processor import has_tiles
 from glasshouse.ir.dim import Dim
+from glasshouse.ir.dtype import bfloat16
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.lower.choice import Candidate, Choice
 from glasshouse.lower.kernel.statement import Tile
@@ -20,8 +22,9 @@ from glasshouse.lower.program import Call
 from glasshouse.lower.target import Target
 
 _NORMS = ("layer_norm", "rms_norm", "group_norm", "softmax", "log_softmax")
-KEY_BLOCK, QUERY_BLOCK = 1024, 56
-"""Keys of a block, and queries of one where vectors have 16 lanes: `attention.h`."""
+KEY_BLOCK = 1024
+"""Keys of a block: `attention.h`."""
+_QUERIES, _QUERIES_ON_TILES = 56, 64  # of a block, where vectors have 16 lanes
 FLOAT = 4  # bytes of what routines hold between their parts
 
 
@@ -115,6 +118,8 @@ def _key_blocks(tile: Tile, target: Target) -> Choice:
         return target.seconds(work + again * sums, moved) + again * sums / target.bandwidth
 
     block = min(keys[2], KEY_BLOCK)
+    tiled = has_tiles() and tile.operands[0].element.dtype is bfloat16
+    rows = _QUERIES_ON_TILES if tiled else _QUERIES
     others = [
         (f"keys in blocks of {b}", cost(b), f"{-(-keys[2] // b)} blocks, sums scaled between them")
         for b in (KEY_BLOCK // 4, KEY_BLOCK // 2)
@@ -122,7 +127,7 @@ def _key_blocks(tile: Tile, target: Target) -> Choice:
     ]
     return _choice(
         f"keys in blocks of {block}", cost(block),
-        f"scores of a block of queries take {FLOAT * block * QUERY_BLOCK / 1e3:.4g} kB of the L2",
+        f"scores of a block of queries take {FLOAT * block * rows / 1e3:.4g} kB of the L2",
         *others,
     )  # fmt: skip
 

@@ -1,4 +1,7 @@
 // How a saved model runs on processors.
+#if defined(GH_AMX)
+#include <cpuid.h>
+#endif
 // Code for a wider processor would end in an illegal instruction; say so before any of it runs.
 static const char* gh_missing_feature() {
 #if defined(__x86_64__)
@@ -19,6 +22,12 @@ static const char* gh_missing_feature() {
 #endif
 #ifdef __AVX512VNNI__
   GH_NEEDS("avx512vnni");
+#endif
+#ifdef GH_AMX
+  // The system lets a process use tiles that asks for them (arch_prctl, ARCH_REQ_XCOMP_PERM, tile data), if there are any.
+  unsigned a, b, c, d;
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d >> 22 & 1) == 0 || (d >> 24 & 3) != 3) return "amx_tile, amx_bf16, amx_int8";
+  if (syscall(SYS_arch_prctl, 0x1023, 18)) return "AMX tiles, and this process may not use them";
 #endif
 #endif
   return nullptr;

@@ -165,7 +165,7 @@ def _gemm(out: KernelText, tile: Tile) -> None:
     real = _real(out, tile, x, w, f"gh::i8_column_sums({packed}, {k}, {n})")
     m = size_text(tile.variables[0].extent)
     rows = f"gh::i8_rows({x.data.buffer}, {k})"
-    call = f"gh::gemm<gh::DotI8>(*ctx.pool, {m}, {n}, {k}, {rows}, {packed}"
+    call = f"gh::gemm<gh::TilesI8>(*ctx.pool, {m}, {n}, {k}, {rows}, {packed}"
     hand_over(out, tile, call, whole=real)
 
 
@@ -190,7 +190,7 @@ def _conv(out: KernelText, tile: Tile) -> None:
         given = f"{shape}, {source}, zero{out.tile}_, {space}"
         out.add(f"gh::i8_pad_image(*ctx.pool, {given});", tile.ops)
         source, shape = space, f"gh::i8_padded_shape({shape})"
-    call = f"gh::conv2d<gh::DotI8>(*ctx.pool, {shape}, {source}, {packed}, nullptr"
+    call = f"gh::conv2d<gh::TilesI8>(*ctx.pool, {shape}, {source}, {packed}, nullptr"
     hand_over(out, tile, call, whole=real)
 
 

@@ -27,10 +27,46 @@ static long gh_operations() {
   return 12L * (long)(sizeof(gh::vf) / 4) * D::kPer * 2;
 }
 
+#if defined(GH_AMX)
+// Four sums in turn cover the latency of a tile's multiply-adds.
+template <class D>
+static double gh_compute_tiles(gh::ThreadPool& pool, long turns) {
+  const double begin = gh::seconds();
+  pool.run([&](int, int) {
+    alignas(64) static const char data[1024] = {1, 2, 3, 4, 5, 6, 7, 8};
+    alignas(64) char sink[1024];
+    gh::configure_tiles(gh::kTileRows);
+    GH_TILE_LOAD(4, data, 64);
+    GH_TILE_LOAD(6, data, 64);
+    for (long turn = 0; turn < turns; turn++) {
+      if constexpr (D::kPer == 2) {
+        GH_TILE_BF16(0, 4, 6);
+        GH_TILE_BF16(1, 4, 6);
+        GH_TILE_BF16(2, 4, 6);
+        GH_TILE_BF16(3, 4, 6);
+      } else {
+        GH_TILE_BYTES(0, 4, 6);
+        GH_TILE_BYTES(1, 4, 6);
+        GH_TILE_BYTES(2, 4, 6);
+        GH_TILE_BYTES(3, 4, 6);
+      }
+    }
+    GH_TILE_STORE(0, sink, 64);
+    GH_TILE_RELEASE();
+  });
+  return gh::seconds() - begin;
+}
+#endif
+
 extern "C" __attribute__((visibility("default"))) double glasshouse_compute(void* pool, int type, long turns,
                                                                             long* operations) {
   gh::ThreadPool& threads = *(gh::ThreadPool*)pool;
   const long all = turns * threads.size();
+#if defined(GH_AMX)
+  const long of_tiles = all * 4 * 16 * 16 * 16 * 2;  // times the elements of a unit
+  if (type == 1) return *operations = of_tiles * 2, gh_compute_tiles<gh::TilesBF16>(threads, turns);
+  if (type == 2) return *operations = of_tiles * 4, gh_compute_tiles<gh::TilesI8>(threads, turns);
+#endif
   if (type == 0) return *operations = all * gh_operations<gh::DotF32>(), gh_compute<gh::DotF32>(threads, turns);
   if (type == 1) return *operations = all * gh_operations<gh::DotBF16>(), gh_compute<gh::DotBF16>(threads, turns);
   return *operations = all * gh_operations<gh::DotI8>(), gh_compute<gh::DotI8>(threads, turns);

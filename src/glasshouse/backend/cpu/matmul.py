@@ -8,7 +8,13 @@ and in 16-bit types for many; then nobody holds them twice.
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.blocking import blockings, first_operand, headers, product_problem
+from glasshouse.backend.cpu.blocking import (
+    blockings,
+    first_operand,
+    headers,
+    on_tiles,
+    product_problem,
+)
 from glasshouse.backend.cpu.int8 import int8_matmul
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.results import hand_over, row_hint
@@ -151,7 +157,8 @@ def _gemm(out: KernelText, tile: Tile) -> None:
     sizes = ", ".join(size_text(x.extent) for x in tile.variables)
     given = f"(*ctx.pool, {sizes}, {depth}, {first}"
     if tile.forms:
-        call = f"gh::gemm<{dot_kind(dtype)}>{given}, {out.form(tile.forms[0])}"
+        kind = dot_kind(dtype, on_tiles(tile.variant))
+        call = f"gh::gemm<{kind}>{given}, {out.form(tile.forms[0])}"
     else:
         steps = ", ".join(map(size_text, _steps(tile)))
         panels = f"{buffer_of(right)}, {steps}, {out.scratch(tile)}"

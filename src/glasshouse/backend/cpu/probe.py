@@ -54,7 +54,7 @@ def _winograd(tile: int, ctype: str) -> Functions:
 def conv_variants(dtype: str) -> dict[str, Functions]:
     """Every variant of convolution for elements of a type."""
     ctype = C_TYPE[as_dtype(dtype)]
-    kind = "gh::DotF32" if dtype == "float32" else "gh::DotBF16"
+    kind = dot_kind(as_dtype(dtype))
     variants = {
         "winograd2": _winograd(2, ctype),
         "winograd4": _winograd(4, ctype),
@@ -68,7 +68,7 @@ def conv_variants(dtype: str) -> dict[str, Functions]:
 
 def probed(op: str, dtype: str) -> tuple[str, ...]:
     """The variants that the probe of an op has, in its order."""
-    return tuple(conv_variants(dtype)) if op == "conv" else blocking.names()
+    return tuple(conv_variants(dtype)) if op == "conv" else blocking.names(as_dtype(dtype))
 
 
 def probe_source(op: str, dtype: str) -> GeneratedSource:
@@ -77,7 +77,7 @@ def probe_source(op: str, dtype: str) -> GeneratedSource:
     if op == "conv":
         kernels = [_kernel(name, dtype, with_) for name, with_ in conv_variants(dtype).items()]
     else:
-        kernels = [_product(name, dtype) for name in blocking.names()]
+        kernels = [_product(name, dtype) for name in blocking.names(as_dtype(dtype))]
     data = f"const {ctype}* x, const {ctype}* w, void* packed, void* work, float* y, int64_t* bytes"
     arguments = "what, *(gh::ThreadPool*)pool, n, x, w, packed, work, y, bytes"
     cases = "\n".join(
@@ -120,7 +120,8 @@ def _kernel(variant: str, dtype: str, functions: Functions) -> KernelFunction:
 
 def _product(variant: str, dtype: str) -> KernelFunction:
     """Sizes are rows, columns, depth; the weight is [depth, columns]."""
-    kind, ctype = dot_kind(as_dtype(dtype)), C_TYPE[as_dtype(dtype)]
+    kind = dot_kind(as_dtype(dtype), blocking.on_tiles(variant))
+    ctype = C_TYPE[as_dtype(dtype)]
     parameters = _parameters(ctype)
     rows = blocking.first_operand(ctype, "x, n[2]", variant)
     store = "[=](long r, long c, gh::vf a, auto t) { gh::store(y + r * n[1] + c, a, t); }"

@@ -59,14 +59,16 @@ _DOT = {
     float32: "gh::DotF32",
     float16: "gh::DotF32",  # widened as it is packed
     float64: "gh::DotF64",
-    bfloat16: "gh::DotBF16",
-    int8: "gh::DotI8",
+    bfloat16: "gh::TilesBF16",
+    int8: "gh::TilesI8",
 }
+_IN_REGISTERS = {bfloat16: "gh::DotBF16", int8: "gh::DotI8"}
 
 
-def dot_kind(dtype: DType) -> str:
-    """The kind of multiply-add with which products of a type are computed."""
-    return _DOT[dtype]
+def dot_kind(dtype: DType, tiles: bool = True) -> str:
+    """The kind of multiply-add with which products of a type are computed; `tiles`: on AMX tiles
+    where the machine has them."""
+    return _DOT[dtype] if tiles else _IN_REGISTERS.get(dtype, _DOT[dtype])
 
 
 def passing_dot(dtype: DType) -> str:

@@ -10,6 +10,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from glasshouse.backend.cache import hash_text
+from glasshouse.backend.cpu.processor import has_tiles
 from glasshouse.backend.cpu.spawn import run_program
 from glasshouse.errors import CompilerMissing
 
@@ -47,8 +48,10 @@ def _march_flags(march: str) -> tuple[str, ...]:
     """This machine's instructions, those of a processor that the compiler knows, or none of it."""
     if march == "plain":
         return ("-DGH_PLAIN",)
-    wide = ("-mprefer-vector-width=512",) if march == "native" and _is_x86() else ()
-    return (f"-march={march}", *wide)
+    if march != "native" or not _is_x86():
+        return (f"-march={march}",)
+    tiles = ("-DGH_AMX",) if has_tiles() else ()
+    return ("-march=native", "-mprefer-vector-width=512", *tiles)
 
 
 def _is_x86() -> bool:

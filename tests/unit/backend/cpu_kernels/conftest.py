@@ -26,6 +26,8 @@ ISAS = {
     "native": ["-O1", "-march=native"],
     "avx2": ["-O1", "-march=haswell"],
     "plain": ["-O0", "-DGH_PLAIN"],
+    # AMX, its instructions emulated: the same kernels, whatever the machine.
+    "tiles": ["-O1", "-march=native", "-DGH_AMX", "-DGH_AMX_EMULATED", f"-I{HERE / 'drivers'}"],
 }
 
 
@@ -61,6 +63,8 @@ def isa(request: pytest.FixtureRequest) -> str:
         pytest.skip("this machine has no AVX2")
     if name == "avx2" and "avx512f" not in _flags_of_cpu():
         pytest.skip("native is AVX2 on this machine")
+    if name == "tiles" and not {"avx512f", "avx512bw", "avx512dq", "avx512vl"} <= _flags_of_cpu():
+        pytest.skip("tiles are used beside AVX-512 alone")
     return name
 
 
@@ -88,6 +92,8 @@ def load(
         folder = folder.parent
 
     def opened(name: str) -> ctypes.CDLL:
+        if isa == "tiles" and name == "math":
+            pytest.skip("nothing in it uses tiles")
         if name not in libraries:
             library = folder / f"{name}-{isa}.so"
             with (folder / f"{name}-{isa}.lock").open("w") as lock:

@@ -16,6 +16,7 @@ Loader = Callable[[str], ctypes.CDLL]
 BF16 = ml_dtypes.bfloat16
 SHAPES = [(1, 1, 1), (1, 33, 17), (2, 16, 8), (3, 31, 5), (5, 32, 64), (7, 40, 33),
           (13, 64, 20), (14, 65, 16), (15, 96, 31), (28, 48, 7), (29, 100, 130), (57, 34, 1024),
+          (32, 32, 64), (33, 31, 32),
           (130, 129, 65), (4, 20, 0),
           (3, 40, 2500), (31, 70, 4100)]  # fmt: skip
 
@@ -169,4 +170,37 @@ def test_nan_and_infinity_reach_the_result(load: Loader) -> None:
     assert np.isnan(out[2]).all()
     assert np.isposinf(out[3]).all()
     assert (out[[0, 1, 4]] == 40).all()
+    lib.pool_free(handle)
+
+
+@pytest.mark.parametrize("shape", [(35, 50, 41), (1, 40, 64), (20, 17, 32)])
+def test_hostile_values_of_bfloat16_stay_in_their_rows_and_columns(
+    load: Loader, shape: tuple[int, int, int]
+) -> None:
+    """NaN and infinity at the ends of rows and columns, beside which kernels fill up with zeros."""
+    lib = load("gemm")
+    handle = ctypes.c_void_p(lib.pool_new(1))
+    m, n, k = shape
+    a, b = np.ones((m, k), BF16), np.ones((k, n), BF16)
+    a[m - 1, k - 1] = np.nan
+    b[k - 1, n - 1] = np.inf
+    out = np.empty((m, n), np.float32)
+    lib.product_bf16(handle, 0, *longs(m, n, k), p(a), p(b), 0, p(np.zeros(n, np.float32)), p(out))
+    assert np.isnan(out[m - 1]).all()
+    assert np.isposinf(out[: m - 1, n - 1]).all()
+    assert (out[: m - 1, : n - 1] == k).all()
+    lib.pool_free(handle)
+
+
+def test_denormal_bfloat16_count_as_themselves_or_as_zero(load: Loader) -> None:
+    """Instructions that multiply bf16 flush them: sums are off by what was flushed, not by more."""
+    lib = load("gemm")
+    handle = ctypes.c_void_p(lib.pool_new(1))
+    m, n, k = 33, 32, 40
+    a, b = np.full((m, k), 2.0**-130, BF16), np.full((k, n), 2.0, BF16)
+    a[:, ::2] = 2.0**-60
+    out = np.empty((m, n), np.float32)
+    lib.product_bf16(handle, 0, *longs(m, n, k), p(a), p(b), 0, p(np.zeros(n, np.float32)), p(out))
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    assert (np.abs(out - exact) <= k * 2.0**-126 * 2 + 1e-6 * exact).all()
     lib.pool_free(handle)

@@ -51,9 +51,9 @@ API void conv_bf16(void* pool, const long* a, const float* x, const float* w, fl
   ThreadPool& p = *(ThreadPool*)pool;
   const ConvShape s = shape(a);
   const long OC = s.OC, k = (long)s.kh * s.kw, so = s.cg() * k;
-  void *wp = malloc(conv_weight_bytes<DotBF16>(s)), *work = malloc(conv_work_bytes<DotBF16>(s));
-  conv_pack_weights<DotBF16>(p, w, so, k, s.kw, 1, s, wp);
-  conv2d<DotBF16>(p, s, x, wp, work, [=](long r, long c, vf v, auto t) { store(y + r * OC + c, v, t); });
+  void *wp = malloc(conv_weight_bytes<TilesBF16>(s)), *work = malloc(conv_work_bytes<TilesBF16>(s));
+  conv_pack_weights<TilesBF16>(p, w, so, k, s.kw, 1, s, wp);
+  conv2d<TilesBF16>(p, s, x, wp, work, [=](long r, long c, vf v, auto t) { store(y + r * OC + c, v, t); });
   free(wp);
   free(work);
 }

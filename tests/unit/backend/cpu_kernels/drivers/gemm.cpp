@@ -30,15 +30,15 @@ API void product_f32(void* pool, int form, long M, long N, long K, const float* 
 }
 API void product_bf16(void* pool, int form, long M, long N, long K, const bf16* A, const bf16* B, int bt, const float* bias,
                       float* C) {
-  product<DotBF16>(pool, form, M, N, K, A, B, bt, bias, C);
+  product<TilesBF16>(pool, form, M, N, K, A, B, bt, bias, C);
 }
 API void product_mixed(void* pool, int form, long M, long N, long K, const float* A, const float* B, int bt, const float* bias,
                        float* C) {
-  product<DotBF16>(pool, form, M, N, K, A, B, bt, bias, C);
+  product<TilesBF16>(pool, form, M, N, K, A, B, bt, bias, C);
 }
 API void product_i8(void* pool, int form, long M, long N, long K, const uint8_t* A, const int8_t* B, int bt, const float* bias,
                     float* C) {
-  product<DotI8>(pool, form, M, N, K, A, B, bt, bias, C);
+  product<TilesI8>(pool, form, M, N, K, A, B, bt, bias, C);
 }
 API void product_f16(void* pool, int form, long M, long N, long K, const f16* A, const f16* B, int bt, const float* bias,
                      float* C) {

@@ -29,7 +29,7 @@ API void attend_f32(void* pool, const long* d, float scale, const float* q, cons
 }
 API void attend_bf16(void* pool, const long* d, float scale, const float* q, const float* k, const float* v, const float* m,
                      float* o) {
-  attend<DotBF16>(pool, d, scale, q, k, v, m, o);
+  attend<TilesBF16>(pool, d, scale, q, k, v, m, o);
 }
 
 #define ROWS(name, ...)                                                                            \

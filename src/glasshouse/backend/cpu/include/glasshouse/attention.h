@@ -37,20 +37,26 @@ struct AttentionShape {
 };
 
 constexpr long kKeyBlock = 1024;
-constexpr long kQueryBlock = kMaxRows * (kMaxRows >= 12 ? 4 : 8);
+template <class D>
+constexpr long kQueryBlock = kTiled<D> ? 2 * kTileRows : kMaxRows * (kMaxRows >= 12 ? 4 : 8);
 
 // Rows of A (rows x ku units, stride lda) times packed panels [0, np), into out (row stride ldo floats).
 template <class D>
-inline void tile_product(const void *A, long lda, long rows, const void *Bp, long np, long n, long ku, float *out, long ldo,
+inline void tile_product(Micro<D> &micro, const void *A, long lda, long rows, const void *Bp, long np, long n, long ku, float *out, long ldo,
                          bool accumulate) {
-  RowTiles tiles(rows, false);  // accumulating twice into an overlapping row would be wrong
+  if constexpr (kTiled<D>)
+    if (rows < kTilesFrom) {
+      Micro<typename D::Registers> registers;
+      tile_product<typename D::Registers>(registers, A, lda, rows, Bp, np, n, ku, out, ldo, accumulate);
+      return;
+    }
+  RowsOf<D> tiles(rows, false);  // accumulating twice into an overlapping row would be wrong
   const long zero = 0;
   for (long j = 0; j < np; j++)
     for (long i = 0; i < tiles.count; i++) {
       auto t = tiles[i];
-      MicroFn<D> fn = n - j * NR <= W ? micro_fn<D, 1>(t.height) : micro_fn<D, 2>(t.height);
-      fn((const char *)A + t.row * lda * 4, lda, (const char *)Bp + j * ku * NR * 4, NR, KSegments{1, ku, &zero},
-         out + t.row * ldo + j * NR, ldo, accumulate);
+      micro_product(micro, n - j * NR <= W, t.height, (const char *)A + t.row * lda * 4, lda, (const char *)Bp + j * ku * NR * 4,
+                    KSegments{1, ku, &zero}, out + t.row * ldo + j * NR, ldo, accumulate);
     }
 }
 
@@ -61,19 +67,21 @@ inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, 
   const long ku = units<D>(s.dim), nv = panels<D>(s.v_dim), ldo = nv * NR;
   const long kblock = s.k_len < 1 ? 1 : s.k_len < kKeyBlock ? s.k_len : kKeyBlock;  // it divides, also where there is no key
   const long lds = panels<D>(kblock) * NR + 16;  // scores' row stride: never a multiple of 4 KB
-  const long qblocks = (s.q_len + kQueryBlock - 1) / kQueryBlock;
+  const long qblocks = (s.q_len + kQueryBlock<D> - 1) / kQueryBlock<D>;
   const long items = s.batch * s.heads * qblocks;
   const double flops = (double)s.q_len * s.k_len * (s.dim + s.v_dim) / (double)qblocks;
+  const double worth = kWorthThread<D> / D::kPer;
   const long offset = s.align_end ? s.k_len - s.q_len : 0;
   const vf scale(s.scale);
 
-  parallel_for(pool, items, flops > 40000.0 ? 1 : (long)(40000.0 / (flops + 1)) + 1, [&](long begin, long end) {
+  parallel_for(pool, items, flops > worth ? 1 : (long)(worth / (flops + 1)) + 1, [&](long begin, long end) {
     const size_t kb_bytes = (size_t)panels<D>(kblock) * ku * NR * 4, vb_bytes = (size_t)nv * units<D>(kblock) * NR * 4;
     char *work = (char *)scratch<1>(kb_bytes + vb_bytes);
     char *Kp = work, *Vp = work + kb_bytes;
     const long ldq = packed_a_stride(ku);
-    float *S = (float *)scratch<0>((size_t)kQueryBlock * (lds + ldo + ldq + 2) * 4);
-    float *O = S + kQueryBlock * lds, *Q = O + kQueryBlock * ldo, *m = Q + kQueryBlock * ldq, *l = m + kQueryBlock;
+    float *S = (float *)scratch<0>((size_t)kQueryBlock<D> * (lds + ldo + ldq + 2) * 4);
+    float *O = S + kQueryBlock<D> * lds, *Q = O + kQueryBlock<D> * ldo, *m = Q + kQueryBlock<D> * ldq, *l = m + kQueryBlock<D>;
+    Micro<D> micro;
     long packed_for = -1;  // (batch, kv head, key block) whose K and V are packed now
     for (long it = begin; it < end; it++) {
       const long b = it / (s.heads * qblocks), h = it / qblocks % s.heads, qb = it % qblocks;
@@ -106,7 +114,7 @@ inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, 
           packed_for = id;
         }
         const long np = used > 0 ? panels<D>(used) : 0;
-        tile_product<D>(Qa, lda, rows, Kp, np, used, ku, S, lds, false);
+        tile_product<D>(micro, Qa, lda, rows, Kp, np, used, ku, S, lds, false);
         const long uk = units<D>(used > 0 ? used : 0);
         for (long r = 0; r < rows; r++) {
           const long i = qr.begin + r;
@@ -144,7 +152,7 @@ inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, 
         }
         // Vp was packed for kn keys: its panels are units(kn) rows apart, of which the first uk are multiplied.
         for (long j = 0; j < nv; j++)
-          tile_product<D>(S, lds, rows, Vp + j * units<D>(kn) * NR * 4, 1, s.v_dim - j * NR, uk, O + j * NR, ldo, !first);
+          tile_product<D>(micro, S, lds, rows, Vp + j * units<D>(kn) * NR * 4, 1, s.v_dim - j * NR, uk, O + j * NR, ldo, !first);
         first = false;
         if (kn <= 0) break;
       }

@@ -107,16 +107,17 @@ GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typenam
   const long np = panels<D>(s.OC), ku = units<D>(s.K()), lda = s.sw * s.C / D::kPer;
   long offset[64];
   for (int i = 0; i < s.kh; i++) offset[i] = (long)i * s.dh * wp * s.C / D::kPer;
-  const RowTiles tiles(s.OW);
+  const RowsOf<D> tiles(s.OW);
   // As many image rows a block as keep their inputs within a third of L2, so that every panel of weights is used on all.
   long block = 256 * 1024 / (s.sh * wp * s.C * (long)sizeof(typename AElem<D>::type) + 1);
   if (block < 1) block = 1;
   const long rows = s.N * s.OH;
-  const int threads = (double)rows * s.OW * s.OC * s.K() < 40000.0 * D::kPer ? 1 : pool.size();
+  const int threads = (double)rows * s.OW * s.OC * s.K() < kWorthThread<D> ? 1 : pool.size();
   const int p = row_parts(rows, np, s.K() * s.OW, threads), q = threads / p;
   auto part = [&](int t, int) {
     const Range c = split(np, t % q, q), r = split(rows, t / q, p);
     KSegments segs{s.kh, s.kw * s.C / D::kPer, offset};
+    Micro<D> micro;
     for (long b0 = r.begin; b0 < r.end; b0 += block) {
       const long b1 = b0 + block < r.end ? b0 + block : r.end;
       for (long j = c.begin; j < c.end; j++) {
@@ -126,10 +127,9 @@ GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typenam
           const auto *x = xp + (row / s.OH * hp + row % s.OH * s.sh) * wp * s.C;
           for (long i = 0; i < tiles.count; i++) {
             auto tl = tiles[i];
-            alignas(64) typename D::Out tile[kMaxRows * NR];
-            MicroFn<D> fn = narrow ? micro_fn<D, 1>(tl.height) : micro_fn<D, 2>(tl.height);
+            alignas(64) typename D::Out tile[kTallest<D> * NR];
             segs.out = hint.tile(row * s.OW + tl.row, j * NR, s.OC - j * NR);
-            fn(x + tl.row * s.sw * s.C, lda, panel, NR, segs, tile, NR, false);
+            micro_product(micro, narrow, tl.height, x + tl.row * s.sw * s.C, lda, panel, segs, tile, NR, false);
             tile_epilogue<D>(tile, NR, tl.skip, tl.height, row * s.OW + tl.row, j * NR, s.OC, epi);
           }
         }

@@ -22,8 +22,16 @@
 #define GH_F32_KERNELS(X) GH_TILES(GH_TILE2, X, DotF32) GH_PACK(X, DotF32, float) GH_PACK(X, DotF32, bf16) \
   GH_PACK(X, DotF32, f16)
 #define GH_F64_KERNELS(X) GH_TILES(GH_TILE1, X, DotF64) GH_PACK(X, DotF64, double)
-#define GH_BF16_KERNELS(X) GH_TILES(GH_TILE2, X, DotBF16) GH_PACK(X, DotBF16, float) GH_PACK(X, DotBF16, bf16)
-#define GH_I8_KERNELS(X) GH_TILES(GH_TILE2, X, DotI8) GH_PACK(X, DotI8, int8_t)
+#if defined(GH_AMX)
+#define GH_AMX_BLOCK(X, D, MB, NB) \
+  X template void tile_block<D, MB, NB>(int, const void *, long, const void *, long, const KSegments &, D::Out *, long, bool);
+#define GH_AMX_BLOCKS(X, D) GH_AMX_BLOCK(X, D, 1, 1) GH_AMX_BLOCK(X, D, 1, 2) GH_AMX_BLOCK(X, D, 2, 1) GH_AMX_BLOCK(X, D, 2, 2)
+#else
+#define GH_AMX_BLOCKS(X, D)
+#endif
+#define GH_BF16_KERNELS(X) GH_TILES(GH_TILE2, X, DotBF16) GH_PACK(X, DotBF16, float) GH_PACK(X, DotBF16, bf16) \
+  GH_AMX_BLOCKS(X, TilesBF16)
+#define GH_I8_KERNELS(X) GH_TILES(GH_TILE2, X, DotI8) GH_PACK(X, DotI8, int8_t) GH_AMX_BLOCKS(X, TilesI8)
 #define GH_KERNELS(X) GH_F32_KERNELS(X) GH_F64_KERNELS(X) GH_BF16_KERNELS(X) GH_I8_KERNELS(X)
 
 #define GH_WINOGRAD(X, D, M, T) \

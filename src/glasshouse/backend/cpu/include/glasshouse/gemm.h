@@ -2,7 +2,8 @@
 //
 // Contract
 //   gemm<D>(pool, M, N, K, a, Bpacked, epi [, rows_done [, hint]]);
-//     D          DotF32 (also for float16, widened as it is packed), DotF64, DotBF16 (products of bf16, sums in float32) or DotI8 (uint8 x int8, sums in int32)
+//     D          DotF32 (also for float16, widened as it is packed), DotF64, DotBF16 (products of bf16, sums in float32) or DotI8 (uint8 x int8, sums
+//                in int32); TilesBF16 and TilesI8: the same on AMX tiles where there are any, from kTilesFrom rows on
 //     a          RowsA / ColsA / FnA (gemm_pack.h)
 //     Bpacked    from pack_b<D>
 //     epi        epi(row, col, acc, range): acc is W sums of columns col .. col+W-1 (vf; vd for DotF64, vi for DotI8), range is Full or Tail;
@@ -21,6 +22,7 @@
 // - K = 0 gives sums of 0. M = 0 or N = 0 does nothing.
 #pragma once
 #include "gemm_pack.h"
+#include "gemm_tiles.h"
 #include "extern.h"
 
 namespace gh {
@@ -32,60 +34,50 @@ struct NoRowsDone {
 GH_INLINE constexpr bool wants_rows(const NoRowsDone *) { return false; }
 GH_INLINE constexpr bool wants_rows(const void *) { return true; }
 
-template <class D>
-using MicroFn = void (*)(const void *, long, const void *, long, KSegments, typename D::Out *, long, bool);
-
-// Tiles have 1 or an even number of rows: half the code for at most one row computed twice.
-template <class D, int NV>
-inline MicroFn<D> micro_fn(int rows) {
-  if constexpr (kMaxRows >= 12) {
-    static const MicroFn<D> table[] = {micro_tile<D, 1, NV>, micro_tile<D, 2, NV>, micro_tile<D, 4, NV>, micro_tile<D, 6, NV>,
-                                       micro_tile<D, 8, NV>, micro_tile<D, 10, NV>, micro_tile<D, 12, NV>,
-                                       micro_tile<D, kMaxRows, NV>};
-    return table[rows / 2];
-  } else {
-    static const MicroFn<D> table[] = {micro_tile<D, 1, NV>, micro_tile<D, 2, NV>, micro_tile<D, 4, NV>, micro_tile<D, 6, NV>};
-    return table[rows / 2];
-  }
-}
-
 // For a whole panel, or one of which at most one vector counts.
 template <class D>
-GH_INLINE MicroFn<D> panel_fn(bool narrow, int rows) {
-  if constexpr (D::kVectors == 1) return micro_fn<D, 1>(rows);
-  else return narrow ? micro_fn<D, 1>(rows) : micro_fn<D, 2>(rows);
+GH_INLINE void micro_product(Micro<D> &micro, bool narrow, int rows, const void *A, long lda, const void *B, const KSegments &segs,
+                             typename D::Out *out, long ldo, bool accumulate) {
+  constexpr long ldb = kColumns<D>;
+  if (narrow || D::kVectors == 1) micro.template fn<1>(rows)(A, lda, B, ldb, segs, out, ldo, accumulate);
+  else micro.template fn<D::kVectors>(rows)(A, lda, B, ldb, segs, out, ldo, accumulate);
 }
 
-// How `rows` rows are cut into tiles: as few as possible, even heights differing by at most 2. An odd number of rows lets the
-// last tile begin one row early (its first row is then not passed to the epilogue again), or, for few rows or without
-// `overlap`, ends with a tile of one row.
-struct RowTiles {
-  long rows, count, pairs;
-  bool odd_single;
-  GH_INLINE explicit RowTiles(long n, bool overlap = true) : rows(n) {
-    odd_single = n % 2 && (n < kMaxRows || !overlap);
-    long even = odd_single ? n - 1 : n;
-    count = (even + kMaxRows - 1) / kMaxRows;
-    pairs = (even + 1) / 2;
-    if (odd_single) count++;
-  }
-  struct Tile { long row; int height, skip; };
-  GH_INLINE Tile operator[](long i) const {
-    long n = odd_single ? count - 1 : count;
-    if (i == n) return {rows - 1, 1, 0};
-    Range r = split(pairs, i, n);
-    long begin = 2 * r.begin;
-    int h = (int)(2 * (r.end - r.begin));
-    if (begin + h > rows) return {rows - h, h, 1};
-    return {begin, h, 0};
-  }
+// An epilogue of a product whose operands are exchanged: what are rows here are columns there.
+template <class Epi>
+struct Turned {
+  Epi &epi;
 };
+template <class Epi>
+constexpr bool kIsTurned = false;
+template <class Epi>
+constexpr bool kIsTurned<Turned<Epi>> = true;
+
+template <class D, class Epi>
+GH_INLINE void turned_epilogue(const float *tile, long ldt, int skip, int height, long row, long col, long N, Epi &epi) {
+  const long columns = N - col < kColumns<D> ? N - col : kColumns<D>;
+  for (int r = skip; r < height; r += W) {
+    const int lanes = height - r < W ? height - r : W;
+    for (long c = 0; c < columns; c += W) {
+      vi x[W];
+      GH_UNROLL for (int i = 0; i < W; i++) x[i] = load((const int32_t *)tile + (r + (i < lanes ? i : 0)) * ldt + c);
+      transpose_tile(x);
+      const int rows = columns - c < W ? (int)(columns - c) : W;
+      for (int i = 0; i < rows; i++) {
+        if (lanes == W) epi(col + c + i, row + r, as_float(x[i]), Full{});
+        else epi(col + c + i, row + r, as_float(x[i]), Tail(lanes));
+      }
+    }
+  }
+}
 
 // Passes a finished tile to the epilogue.
 template <class D, class Epi>
 GH_INLINE void tile_epilogue(const typename D::Out *tile, long ldt, int skip, int height, long row, long col, long N, Epi &epi) {
   long n = N - col;
-  if (n >= kColumns<D>) {
+  if constexpr (kIsTurned<Epi>) {
+    turned_epilogue<D>(tile, ldt, skip, height, row, col, N, epi.epi);
+  } else if (n >= kColumns<D>) {
     for (int r = skip; r < height; r++)
       GH_UNROLL for (int v = 0; v < D::kVectors; v++) epi(row + r, col + v * W, load(tile + r * ldt + v * W), Full{});
   } else {
@@ -113,6 +105,7 @@ struct OutHint {
 
 // Budgets for an L2 of 1 MB: a block of A, the panel of B that passes by it and the next panel, which is fetched meanwhile.
 constexpr long kBlockBytes = 448 * 1024;
+constexpr long kTileBlockBytes = 768 * 1024;  // processors with AMX have an L2 of 2 MB; depths of 2048 and more want 128 rows
 constexpr long kChunkUnits = 1024;      // K is cut into chunks of about this many units once it is more than twice as long
 constexpr long kChunkPanels = 16;       // panels whose sums wait between chunks
 
@@ -128,8 +121,9 @@ struct SerialPlan {
     lda = packed_a_stride(chunk);
     if constexpr (Src::kDirect)
       if (direct) lda = src.ld / D::kPer;
-    block = kBlockBytes / ((direct ? chunk : lda) * D::kBytes + 1) / kMaxRows * kMaxRows;
-    if (block < kMaxRows) block = kMaxRows;
+    constexpr int kRows = kTallest<D>;
+    block = (kTiled<D> ? kTileBlockBytes : kBlockBytes) / ((direct ? chunk : lda) * D::kBytes + 1) / kRows * kRows;
+    if (block < kRows) block = kRows;
   }
 };
 
@@ -177,7 +171,8 @@ GH_NOINLINE void gemm_block(const SerialPlan<D, Src> &p, long b0, long b1, long 
   constexpr int NR = kColumns<D>, kUnit = D::kBytes;
   const long rows = b1 - b0, panel_bytes = p.ku * NR * kUnit, np = panels<D>(N);
   const bool chunked = p.chunks > 1;
-  const RowTiles tiles(rows, !chunked);
+  const RowsOf<D> tiles(rows, !chunked);
+  Micro<D> micro;
   const long group = chunked ? kChunkPanels : j1 - j0;
   for (long g = j0; g < j1; g += group) {
     const long g1 = g + group < j1 ? g + group : j1, ldt = chunked ? (g1 - g) * NR : NR;
@@ -189,7 +184,7 @@ GH_NOINLINE void gemm_block(const SerialPlan<D, Src> &p, long b0, long b1, long 
       // With 4 tiles or more a panel is used long enough for the next one to arrive beside it.
       const long share = wanted.p ? wanted.bytes / (p.chunks * (j1 - j0)) : kn * NR * kUnit;
       const long slice = tiles.count >= 4 || wanted.p ? (share / tiles.count + 63) / 64 * 64 : 0;
-      const long step = slice * micro_unroll(kMaxRows, D::kVectors * D::kRegisters) / (kn + 1) + 1;
+      const long step = slice * kRoundUnits<D> / (kn + 1) + 1;
       for (long j = g; j < g1; j++) {
         const char *panel = (const char *)Bp + (size_t)j * panel_bytes + k0 * NR * kUnit;
         // After the group's last panel comes the next chunk of its first, after the last chunk the next group.
@@ -200,13 +195,12 @@ GH_NOINLINE void gemm_block(const SerialPlan<D, Src> &p, long b0, long b1, long 
         const bool narrow = N - j * NR <= W;
         for (long i = 0; i < tiles.count; i++) {
           const auto t = tiles[i];
-          alignas(64) Out local[kMaxRows * NR];
+          alignas(64) Out local[kTallest<D> * NR];
           Out *tile = chunked ? sums + t.row * ldt + (j - g) * NR : local;
           const long zero = 0;
-          MicroFn<D> fn = panel_fn<D>(narrow, t.height);
           const OutLines lines = last ? hint.tile(b0 + t.row, j * NR, N - j * NR, NR) : OutLines{};
           const KSegments segs{1, kn, &zero, next + i * slice, slice ? step : 0, lines};
-          fn(A + t.row * p.lda * kUnit, p.lda, panel, NR, segs, tile, ldt, k0 > 0);
+          micro_product(micro, narrow, t.height, A + t.row * p.lda * kUnit, p.lda, panel, segs, tile, ldt, k0 > 0);
           if (last) tile_epilogue<D>(tile, ldt, t.skip, t.height, b0 + t.row, j * NR, N, epi);
         }
       }
@@ -230,13 +224,14 @@ inline void gemm_serial(long r0, long r1, long j0, long j1, long N, long K, cons
 }
 
 // How many ways to split rows (the rest of the threads split columns): least work for the slowest thread, then least traffic.
-inline int row_parts(long M, long np, long K, int threads, long columns = NR) {
+// `grain`: rows that take as long as fewer would.
+inline int row_parts(long M, long np, long K, int threads, long columns = NR, long grain = 1) {
   int best = 1;
   double best_cost = 1e300;
   for (int p = 1; p <= threads; p++) {
     if (threads % p) continue;
     int q = threads / p;
-    double rows = (double)((M + p - 1) / p), cols = (double)((np + q - 1) / q * columns);
+    double rows = (double)(((M + p - 1) / p + grain - 1) / grain * grain), cols = (double)((np + q - 1) / q * columns);
     // Reading A or B once more weighs as 1/64 of a multiply-add row: enough to break ties, never to unbalance.
     double cost = rows * cols * (double)K + (rows + cols) * (double)K / 4;
     if (cost < best_cost) best_cost = cost, best = p;
@@ -256,21 +251,26 @@ template <class D, class Src, class Epi, class Done = NoRowsDone>
 inline void gemm(ThreadPool &pool, long M, long N, long K, const Src &src, const void *Bp, Epi &&epi, Done &&done = Done{},
                  OutHint hint = OutHint{}) {
   if (M <= 0 || N <= 0) return;
+  if constexpr (kTiled<D>)
+    if (M < kTilesFrom) {
+      gemm<typename D::Registers>(pool, M, N, K, src, Bp, epi, done, hint);
+      return;
+    }
   const bool by_rows = wants_rows(&done);
   const long np = panels<D>(N);
   // Below about 40 k multiply-adds (1 us) a second thread costs more than it brings.
-  const int threads = (double)M * N * K < 40000.0 * D::kPer ? 1 : pool.size();
+  const int threads = (double)M * N * K < kWorthThread<D> ? 1 : pool.size();
   if (threads == 1) {
     gemm_serial<D>(0, M, 0, np, N, K, src, Bp, epi, done, hint);
     return;
   }
   // Each thread has a part of rows and columns, cut into blocks of rows and groups of panels that others may take over.
   const SerialPlan<D, Src> plan(src, K);
-  const int p = by_rows || M >= plan.block * threads ? threads : row_parts(M, np, K, threads, kColumns<D>), q = threads / p;
+  const int p = by_rows || M >= plan.block * threads ? threads : row_parts(M, np, K, threads, kColumns<D>, kTiled<D> ? 16 : 1), q = threads / p;
   const long part_rows = (M + p - 1) / p + 1, part_panels = (np + q - 1) / q;
   const long blocks = (part_rows + plan.block - 1) / plan.block;
   const long cuts = by_rows ? 1 : column_cuts(part_panels, plan.chunks > 1 ? kChunkPanels : 1, blocks,
-                                              (double)part_rows * part_panels * kColumns<D> * K / D::kPer);
+                                              (double)part_rows * part_panels * kColumns<D> * K * 40000.0 / kWorthThread<D>);
   share_out<HeldBlock>(pool, threads, (int)(blocks * cuts), [&](int part, int item, HeldBlock &held) {
     const Range rows = row_range(0, M, part / q, p), cols = split(np, part % q, q);
     const Range b = row_range(rows.begin, rows.end, item / cuts, blocks), c = split(cols.end - cols.begin, item % cuts, cuts);
@@ -292,12 +292,18 @@ template <class D, class SrcOf, class T, class Step, class Epi>
 inline void gemm_batched(ThreadPool &pool, long batch, long M, long N, long K, SrcOf &&a_of, const T *B, Step &&step, long rs,
                          long cs, Epi &&epi) {
   if (M <= 0 || N <= 0 || batch <= 0) return;
+  if constexpr (kTiled<D>)
+    if (M < kTilesFrom) {
+      gemm_batched<typename D::Registers>(pool, batch, M, N, K, a_of, B, step, rs, cs, epi);
+      return;
+    }
   const long np = panels<D>(N);
   // An item is cut into column groups when there are fewer items than threads.
   long cuts = batch >= pool.size() ? 1 : (pool.size() + batch - 1) / batch;
   if (cuts > np) cuts = np;
   double work = (double)M * N * K / cuts;
-  long grain = work > 40000.0 ? 1 : (long)(40000.0 / (work + 1)) + 1;
+  const double worth = kWorthThread<D> / D::kPer;
+  long grain = work > worth ? 1 : (long)(worth / (work + 1)) + 1;
   parallel_for(pool, batch * cuts, grain, [&](long begin, long end) {
     NoRowsDone done;
     for (long i = begin; i < end; i++) {

@@ -13,6 +13,7 @@
 #pragma once
 #include "gemm_micro.h"
 #include "transpose.h"
+#include <type_traits>
 
 namespace gh {
 inline namespace GH_ISA_NS {
@@ -45,6 +46,17 @@ inline void pack_b_rows(const T *src, long rs, long K, long n, char *out) {
         Elem *o = (Elem *)out + v * W;
         if (left >= W) store(o, load(src + k * rs + v * W));
         else store(o, left > 0 ? load(src + k * rs + v * W, Tail((int)left)) : D::zero());
+      }
+    } else if constexpr (D::kPer == 2 && std::is_same<T, bf16>::value) {  // widened, a bf16 is the upper half of a unit
+      const T *first = src + 2 * k * rs, *second = first + rs;
+      const bool both = 2 * k + 1 < K;
+      for (int v = 0; v < D::kVectors; v++) {
+        const long left = n - v * W;
+        auto unit = [&](auto t) __attribute__((always_inline)) {
+          const vi low = shift_right_logical(as_int(load(first + v * W, t)), 16);
+          return both ? low | as_int(load(second + v * W, t)) : low;
+        };
+        store((int32_t *)out + v * W, left >= W ? unit(Full{}) : left > 0 ? unit(Tail((int)left)) : vi(0));
       }
     } else {
       alignas(64) Elem row[D::kPer][NR];
@@ -88,26 +100,30 @@ inline void pack_b_cols(const T *src, long cs, long K, long n, char *out) {
 
 template <class D, class T>
 GH_NOINLINE void pack_b_panels(const T *src, long rs, long cs, long K, long N, void *out, long begin, long end) {
-  typedef typename D::Elem Elem;
-  constexpr int NR = kColumns<D>;
-  for (long j = begin; j < end; j++) {
-    char *o = (char *)out + (size_t)j * panel_bytes<D>(K);
-    long n = N - j * NR < NR ? N - j * NR : NR;
-    const T *s = src + j * NR * cs;
-    if (cs == 1) {
-      pack_b_rows<D>(s, rs, K, n, o);
-    } else if (rs == 1) {
-      if constexpr (D::kBytes == 8) {
-        if (n < NR) memset(o, 0, (size_t)panel_bytes<D>(K));
-        transpose2d(n, K, s, cs, (Elem *)o, NR);
+  if constexpr (kTiled<D>) {  // tiles read the panels of registers
+    pack_b_panels<typename D::Registers>(src, rs, cs, K, N, out, begin, end);
+  } else {
+    typedef typename D::Elem Elem;
+    constexpr int NR = kColumns<D>;
+    for (long j = begin; j < end; j++) {
+      char *o = (char *)out + (size_t)j * panel_bytes<D>(K);
+      long n = N - j * NR < NR ? N - j * NR : NR;
+      const T *s = src + j * NR * cs;
+      if (cs == 1) {
+        pack_b_rows<D>(s, rs, K, n, o);
+      } else if (rs == 1) {
+        if constexpr (D::kBytes == 8) {
+          if (n < NR) memset(o, 0, (size_t)panel_bytes<D>(K));
+          transpose2d(n, K, s, cs, (Elem *)o, NR);
+        } else {
+          pack_b_cols<D>(s, cs, K, n, o);
+        }
       } else {
-        pack_b_cols<D>(s, cs, K, n, o);
+        memset(o, 0, (size_t)panel_bytes<D>(K));
+        for (long k = 0; k < K; k++)
+          for (long c = 0; c < n; c++)
+            convert_row(s + k * rs + c * cs, (Elem *)o + (k / D::kPer * NR + c) * D::kPer + k % D::kPer, 1);
       }
-    } else {
-      memset(o, 0, (size_t)panel_bytes<D>(K));
-      for (long k = 0; k < K; k++)
-        for (long c = 0; c < n; c++)
-          convert_row(s + k * rs + c * cs, (Elem *)o + (k / D::kPer * NR + c) * D::kPer + k % D::kPer, 1);
     }
   }
 }
@@ -124,9 +140,7 @@ inline void pack_b_parallel(ThreadPool &pool, const T *src, long rs, long cs, lo
 
 // Activations of an int8 product are unsigned.
 template <class D>
-struct AElem { typedef typename D::Elem type; };
-template <>
-struct AElem<DotI8> { typedef uint8_t type; };
+struct AElem { typedef typename std::conditional<D::kPer == 4, uint8_t, typename D::Elem>::type type; };
 
 // Row stride of packed A in units: whole vectors, never a multiple of 4 KB (14 rows would share one set of the L1 cache).
 GH_INLINE long packed_a_stride(long ku) {
@@ -142,8 +156,9 @@ struct RowsA {
   long ld;
   template <class D>
   bool in_place(long K) const {
-    // A row stride of a multiple of 4 KB puts all rows of a tile into one set of the L1 cache: 20 % slower than packed.
-    return sizeof(T) == sizeof(typename AElem<D>::type) && K % D::kPer == 0 && ld * (long)sizeof(T) % 4096 != 0 &&
+    // A row stride of a multiple of 4 KB puts all rows of a tile into one set of the L1 cache: 20 % slower than packed. AMX tiles
+    // read each line once, and do not care.
+    return sizeof(T) == sizeof(typename AElem<D>::type) && K % D::kPer == 0 && (kTiled<D> || ld * (long)sizeof(T) % 4096 != 0) &&
            ld % D::kPer == 0;
   }
   template <class E>

@@ -18,12 +18,19 @@
 
 #if !defined(GH_PLAIN) && defined(__AVX512F__) && defined(__AVX512BW__) && defined(__AVX512DQ__) && defined(__AVX512VL__)
 #define GH_AVX512 1
+#if defined(GH_AMX)
+#define GH_ISA_NS avx512_amx
+#else
 #define GH_ISA_NS avx512
+#endif
 #elif !defined(GH_PLAIN) && defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #define GH_AVX2 1
 #define GH_ISA_NS avx2
 #else
 #define GH_ISA_NS plain
+#endif
+#if defined(GH_AMX) && !defined(GH_AVX512)
+#undef GH_AMX
 #endif
 #if defined(GH_AVX512) && defined(__AVX512BF16__)
 #define GH_BF16 1
