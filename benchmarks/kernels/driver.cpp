@@ -20,14 +20,14 @@ static void product(void* pool, int act, long M, long N, long K, const T* A, con
         POOL, M, N, K, RowsA<T>{A, K}, B, [=](long r, long c, vf x, auto t) { store(C + r * N + c, x + load(bias + c, t), t); },
         NoRowsDone{}, hint);
 }
-API long product_bytes(int bf, long K, long N) { return bf ? packed_b_bytes<DotBF16>(K, N) : packed_b_bytes<DotF32>(K, N); }
+API long product_bytes(int bf, long K, long N) { return bf ? packed_b_bytes<TilesBF16>(K, N) : packed_b_bytes<DotF32>(K, N); }
 API void product_pack(void* pool, int bf, const float* W, long K, long N, void* out) {  // W is [N, K]
-  if (bf) pack_b_parallel<DotBF16>(POOL, W, 1, K, K, N, out);
+  if (bf) pack_b_parallel<TilesBF16>(POOL, W, 1, K, K, N, out);
   else pack_b_parallel<DotF32>(POOL, W, 1, K, K, N, out);
 }
 API void product_run(void* pool, int bf, int act, long M, long N, long K, const void* A, const void* B, const float* bias,
                      void* C) {
-  if (bf) product<DotBF16, bf16>(pool, act, M, N, K, (const bf16*)A, B, bias, (bf16*)C);
+  if (bf) product<TilesBF16, bf16>(pool, act, M, N, K, (const bf16*)A, B, bias, (bf16*)C);
   else product<DotF32, float>(pool, act, M, N, K, (const float*)A, B, bias, (float*)C);
 }
 
@@ -68,18 +68,18 @@ static void conv_as(void* pool, const ConvShape& s, int way, const float* x, con
   else conv2d<D>(POOL, s, x, w, work, epi, NoRowsDone{}, hint);
 }
 API long conv_weight_size(int bf, const long* a, int way) {
-  return bf ? weight_bytes<DotBF16>(shape(a), way) : weight_bytes<DotF32>(shape(a), way);
+  return bf ? weight_bytes<TilesBF16>(shape(a), way) : weight_bytes<DotF32>(shape(a), way);
 }
 API long conv_work_size(int bf, const long* a, int way) {
-  return bf ? work_bytes<DotBF16>(shape(a), way) : work_bytes<DotF32>(shape(a), way);
+  return bf ? work_bytes<TilesBF16>(shape(a), way) : work_bytes<DotF32>(shape(a), way);
 }
 API void conv_pack(void* pool, int bf, const long* a, int way, const float* w, void* out) {
-  if (bf) conv_pack_as<DotBF16>(pool, shape(a), way, w, out);
+  if (bf) conv_pack_as<TilesBF16>(pool, shape(a), way, w, out);
   else conv_pack_as<DotF32>(pool, shape(a), way, w, out);
 }
 API void conv_run(void* pool, int bf, const long* a, int way, const float* x, const void* w, void* work, const float* bias,
                   float* y) {
-  if (bf) conv_as<DotBF16>(pool, shape(a), way, x, w, work, bias, y);
+  if (bf) conv_as<TilesBF16>(pool, shape(a), way, x, w, work, bias, y);
   else conv_as<DotF32>(pool, shape(a), way, x, w, work, bias, y);
 }
 

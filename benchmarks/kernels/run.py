@@ -1,6 +1,6 @@
 """Times the kernel templates against PyTorch on the models' shapes, in turns in one process.
 
-    python benchmarks/kernels/run.py [gemm] [conv] [attention] [--threads 2] [--seconds 0.3]
+    python benchmarks/kernels/run.py [gemm] [gemm_bf16] [conv] [attention] [--threads 2]
 
 Each line: median time of both, ours in GFLOP/s, PyTorch's time over ours, largest error against
 float64 over the largest magnitude. Weights are packed beforehand, as the compiler does; PyTorch
@@ -22,11 +22,14 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 
+from glasshouse.backend.cpu.processor import has_tiles
+
 HERE = Path(__file__).parent
 INCLUDE = HERE.parents[1] / "src/glasshouse/backend/cpu/include"
 FLAGS = [
     "-std=c++17", "-O3", "-march=native", "-mprefer-vector-width=512", "-fno-math-errno",
     "-fno-trapping-math", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", f"-I{INCLUDE}",
+    *(["-DGH_AMX"] if has_tiles() else []),
 ]  # fmt: skip
 Run = Callable[[], object]
 L = ctypes.c_long
@@ -254,6 +257,7 @@ def main() -> None:
             for m, n, k in GEMMS:
                 bench.gemm(m, n, k)
             bench.gemm(1024, 2048, 512, act=True)
+        if {"gemm", "gemm_bf16"} & set(args.what):
             for m, n, k in [*GEMMS[:5], *GEMMS[6:10], *GEMMS[11:15]]:
                 bench.gemm(m, n, k, bf16=True)
         if "conv" in args.what:
