@@ -148,7 +148,7 @@ def check_metrics():
     for _ in range(60):
         with urllib.request.urlopen(address, timeout=60) as page:
             text = page.read().decode()
-        started = re.findall(r"glasshouse_start_seconds\{.*\} (\S+)", text)
+        started = re.findall(r"glasshouse_start_seconds_sum\{.*\} (\S+)", text)
         if started and "glasshouse_requests_total" in text and "glasshouse_batch_rows" in text:
             print("from the folder to a first run, seconds:", started)
             return
