@@ -26,7 +26,8 @@ static const char* gh_missing_feature() {
 #ifdef GH_AMX
   // The system lets a process use tiles that asks for them (arch_prctl, ARCH_REQ_XCOMP_PERM, tile data), if there are any.
   unsigned a, b, c, d;
-  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d >> 22 & 1) == 0 || (d >> 24 & 3) != 3) return "amx_tile, amx_bf16, amx_int8";
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d) || (d >> 22 & 1) == 0 || (d >> 24 & 3) != 3)
+    return "amx_tile, amx_bf16, amx_int8";
   if (syscall(SYS_arch_prctl, 0x1023, 18)) return "AMX tiles, and this process may not use them";
 #endif
 #endif

@@ -58,8 +58,8 @@ static double gh_compute_tiles(gh::ThreadPool& pool, long turns) {
 }
 #endif
 
-extern "C" __attribute__((visibility("default"))) double glasshouse_compute(void* pool, int type, long turns,
-                                                                            long* operations) {
+extern "C"
+    __attribute__((visibility("default"))) double glasshouse_compute(void* pool, int type, long turns, long* operations) {
   gh::ThreadPool& threads = *(gh::ThreadPool*)pool;
   const long all = turns * threads.size();
 #if defined(GH_AMX)

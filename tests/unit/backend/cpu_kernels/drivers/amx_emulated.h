@@ -66,8 +66,7 @@ struct EmulatedTiles {
       for (int n = 0; n < bytes[to] / 4; n++) {
         float sums[2] = {0, 0};
         for (int k = 0; k < rows[b]; k++)
-          for (int i = 0; i < 2; i++)
-            sums[i] = flushed(__builtin_fmaf(half(a, m, 2 * k + i), half(b, k, 2 * n + i), sums[i]));
+          for (int i = 0; i < 2; i++) sums[i] = flushed(__builtin_fmaf(half(a, m, 2 * k + i), half(b, k, 2 * n + i), sums[i]));
         const float out = flushed(flushed(at<float>(to, m, n)) + flushed(sums[0] + sums[1]));
         memcpy(data[to][m] + 4 * n, &out, 4);
       }
