@@ -1,0 +1,124 @@
+"""A Llama of 1.1 billion random weights through `torch.compile(backend="glasshouse")`.
+
+    python benchmarks/cpu/llm.py [--layers 22] [--dtype bfloat16] [--systems eager,glasshouse]
+
+Prefill of 256 tokens into a static cache of Hugging Face's, then one token after the other. Gives
+tokens a second (best, median), what a step reads of the weights a second, and the peak of memory
+over what there was before the first call. Tokens of all systems are compared.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from transformers.initialization import no_init_weights
+
+PROMPT, LENGTH, STEPS = 256, 512, 40
+
+
+def _memory(field: str) -> float:
+    """GB that this process has (VmRSS), or had at most (VmHWM)."""
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(x.split()[1]) for x in lines if x.startswith(field)) / 1e6
+
+
+def _model(layers: int, dtype: torch.dtype) -> Any:
+    config = transformers.LlamaConfig(
+        hidden_size=2048, num_hidden_layers=layers, num_attention_heads=32, num_key_value_heads=4,
+        intermediate_size=5632, vocab_size=32000, max_position_embeddings=2048,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    torch.set_default_dtype(dtype)
+    with no_init_weights():
+        model = transformers.LlamaForCausalLM(config).eval().requires_grad_(False)
+    torch.set_default_dtype(torch.float32)
+    for weight in model.parameters():
+        weight.uniform_(-0.03, 0.03) if weight.dim() > 1 else weight.fill_(1.0)
+    return model
+
+
+class Generation:
+    """One system, with the cache that it fills."""
+
+    def __init__(self, model: Any, call: Callable[..., Any]) -> None:
+        self._model, self._call = model, call
+        self._ids = torch.randint(3, 32000, (1, PROMPT), generator=torch.manual_seed(1))
+
+    def prefill(self) -> torch.Tensor:
+        self._cache = transformers.StaticCache(config=self._model.config, max_cache_len=LENGTH)
+        self.place = PROMPT
+        made = self._call(
+            self._ids, past_key_values=self._cache, cache_position=torch.arange(PROMPT),
+            use_cache=True, logits_to_keep=1,
+        )  # fmt: skip
+        return self._next(made)
+
+    def step(self, token: torch.Tensor) -> torch.Tensor:
+        made = self._call(
+            token, past_key_values=self._cache, cache_position=torch.tensor([self.place]),
+            use_cache=True,
+        )  # fmt: skip
+        self.place += 1
+        return self._next(made)
+
+    def _next(self, made: Any) -> torch.Tensor:
+        token: torch.Tensor = made.logits[:, -1].argmax(-1, keepdim=True)
+        return token
+
+
+def _timed(call: Callable[[], Any], count: int) -> tuple[float, float]:
+    times = []
+    for _ in range(count):
+        begin = time.perf_counter()
+        call()
+        times.append(time.perf_counter() - begin)
+    return min(times), sorted(times)[count // 2]
+
+
+def _measure(system: str, model: Any, call: Callable[..., Any], read: float) -> list[int]:
+    run, before, begin = Generation(model, call), _memory("VmRSS"), time.perf_counter()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    tokens = [run.prefill()]
+    for _ in range(8):
+        tokens.append(run.step(tokens[-1]))
+    first, peak = time.perf_counter() - begin, _memory("VmHWM")
+    filled = _timed(run.prefill, 5)
+    steps = _timed(lambda: run.step(tokens[0]), STEPS)
+    print(
+        f"{system}: prefill {PROMPT / filled[0]:.1f} tokens/s (median {PROMPT / filled[1]:.1f}), "
+        f"decoding {1 / steps[0]:.2f} ({1 / steps[1]:.2f}) at {read / steps[0] / 1e9:.1f} GB/s; "
+        f"first calls {first:.1f} s, peak {peak:.2f} GB over {before:.2f}",
+        flush=True,
+    )
+    return [int(t) for t in tokens]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--layers", type=int, default=22)
+    parser.add_argument("--dtype", default="bfloat16")
+    parser.add_argument("--systems", default="eager,glasshouse")
+    parser.add_argument("--threads", type=int, default=2)
+    given = parser.parse_args()
+    torch.set_num_threads(given.threads)
+    with torch.no_grad():
+        model = _model(given.layers, getattr(torch, given.dtype))
+        held = sum(w.nbytes for w in model.parameters())
+        read = held - model.model.embed_tokens.weight.nbytes
+        print(f"weights {held / 1e9:.2f} GB, of which a step reads {read / 1e9:.2f}", flush=True)
+        said: dict[str, list[int]] = {}
+        for system in given.systems.split(","):
+            call = model if system == "eager" else torch.compile(model, backend=system)
+            said[system] = _measure(system, model, call, read)
+    if len({tuple(tokens) for tokens in said.values()}) > 1:
+        print(f"tokens differ: {said}")
+
+
+if __name__ == "__main__":
+    main()
