@@ -37,7 +37,10 @@ _FLAGS = ["-std=c++17", "-w", "-fPIC", "-fno-strict-aliasing"]
 
 
 class _Context(ctypes.Structure):
-    _fields_ = (("bad", ctypes.c_void_p), ("counters", ctypes.c_void_p), ("step", ctypes.c_int64))
+    _fields_ = (
+        ("bad", ctypes.c_void_p), ("counters", ctypes.c_void_p), ("step", ctypes.c_int64),
+        ("times", ctypes.c_void_p),
+    )  # fmt: skip
 
 
 class _Map(ctypes.Structure):

@@ -34,10 +34,10 @@ int noted(const char* name) {
 typedef void (*Kernel)(unsigned, unsigned, unsigned, void**);
 struct Function {
   Kernel run;
-  int parameters, maps;  // the first is a context of three words, the others are one, the last ones maps of sixteen
+  int parameters, maps;  // the first is a context of four words, the others are one, the last ones maps of sixteen
   std::vector<int> words() const {
     std::vector<int> sizes(parameters, 1);
-    sizes[0] = 3;
+    sizes[0] = 4;
     for (int i = parameters - maps; i < parameters; ++i) sizes[i] = 16;
     return sizes;
   }

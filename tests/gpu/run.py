@@ -39,6 +39,7 @@ from glasshouse.ir.dtype import to_storage
 from glasshouse.lower.program import Fallback
 from glasshouse.numpy_ref import run
 from glasshouse.passes import PassContext
+from glasshouse.runtime.account import measure_account
 from glasshouse.runtime.compiler import compile_graph
 from ops.harness import assert_close, attrs_of, typed_inputs, types_of
 from ops.samples import SAMPLES
@@ -154,7 +155,11 @@ def torch_model(name: str, dtype: Any, bound: float) -> str:
     with torch.no_grad():
         exact = model.double()(*[x.double() for x in inputs]).float()
         model = model.to(dtype)
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
         eager = model(*inputs).float()
+        working = torch.cuda.max_memory_allocated() - before
+        weights = sum(x.nbytes for x in (*model.parameters(), *model.buffers()))
         module = gh.compile(model, *inputs, progress=False)
         ours = module(*inputs)
         assert ours.is_cuda, str(ours.device)
@@ -166,9 +171,12 @@ def torch_model(name: str, dtype: Any, bound: float) -> str:
     mine, theirs = (float((y.float() - exact).abs().max() / scale) for y in (ours, eager))
     steps = module.program.steps
     fell = [s.node.op.name for s in steps if isinstance(s, Fallback)]
+    # What is deployed: weights and working memory of each, without outputs and inputs.
+    held = module._device.blocks.bytes
     said = f"error {mine:.1e}, eager's {theirs:.1e}, {len(steps)} steps" + (
         f", host: {fell}" if fell else ""
     )
+    said += f", memory {held / 2**20:.1f} MB, eager's {(weights + working) / 2**20:.1f}"
     if not mine < bound:
         raise AssertionError(said)
     return said
@@ -204,7 +212,7 @@ def profile_adds_up() -> str:
         module = gh.compile(model, *inputs, progress=False)
         out = module(*inputs)
         again = module.bound(inputs, [out])
-        times = module.profile(*inputs, count=5)
+        account = measure_account(module, inputs, 5)
         begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
         again()
         begin.record()
@@ -213,11 +221,13 @@ def profile_adds_up() -> str:
         end.record()
         end.synchronize()
     whole = begin.elapsed_time(end) / 20 * 1e3
-    total = sum(t.seconds for t in times) * 1e6
+    kernels, gaps = (float(account.middle(x).sum()) * 1e6 for x in (account.steps, account.gaps))
+    assert abs(kernels + gaps - whole) <= 0.05 * whole, f"{kernels} + {gaps} is not {whole}"
     recording = module.recording(*inputs, count=3)
     OUT.mkdir(parents=True, exist_ok=True)
     recording.save(OUT / "bert-gpu.glass") if hasattr(recording, "save") else None
-    return f"steps {total:.1f} us, graph {whole:.1f} us, {len(times)} steps"
+    steps = len(module.program.steps)
+    return f"kernels {kernels:.1f} us, gaps {gaps:.1f} us, graph {whole:.1f} us, {steps} steps"
 
 
 def run_parts() -> None:

@@ -131,6 +131,9 @@ class DeviceExecutable(Executable, Protocol):
         """Decide by timing what is left open of a whole run, which must not change anything but its
         results; at once where it is decided."""
 
+    def gaps(self) -> Mapping[int, float]:
+        """Seconds before each step of the last run with `times` in which the device did nothing."""
+
     def repeated(self) -> Callable[[], None]:
         """A function that starts the last run once more, as it was."""
 
@@ -240,6 +243,9 @@ class Backend(Protocol):
 
     def limits(self, measure: bool = True, threads: int | None = None) -> Limits | None:
         """What the machine can do at best, measured once; without `measure`, if it is known."""
+
+    def prepare(self, asked: Sequence[tuple[Problem, Sequence[str]]]) -> None:
+        """Build side by side what measuring these variants of these problems will need."""
 
     def measure(
         self, problem: Problem, names: Sequence[str], progress: Progress | None = None

@@ -114,7 +114,8 @@ def _attempt(builder: KernelBuilder, result: Value, place: _Place) -> tuple[Stat
         elements.store(builder.outputs[value], value, where[value])
     if nest.folds:
         raise Unsupported("a reduction follows")
-    if not nest_has_vectors(nest, builder.target):
+    # A tile that hands over single results (widest 1) needs none of what follows side by side.
+    if builder.target.widest > 1 and not nest_has_vectors(nest, builder.target):
         raise Unsupported("what follows has no vector form")
     # A pixel is split into row and column to follow what comes, which mostly leads to one place as
     # far on as the pixel: two divisions for each vector were 5 % of a Winograd layer of 64

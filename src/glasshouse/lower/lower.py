@@ -152,7 +152,11 @@ def _call(group: Group, builder: KernelBuilder, kernels: dict[Kernel, int]) -> C
 def _buffers(group: Group, builder: KernelBuilder) -> list[Buffer]:
     """Operands and outputs, then temporaries."""
     operands, outputs = group.operands, group.node.outputs
-    out = [Buffer(f"x{i}", v.type.dtype, v.type.numel, OPERAND) for i, v in enumerate(operands)]
+    early = builder.target.early_constants
+    out = [
+        Buffer(f"x{i}", v.type.dtype, v.type.numel, OPERAND, early and v.node.op is CONSTANT)
+        for i, v in enumerate(operands)
+    ]
     out += [Buffer(f"y{i}", v.type.dtype, v.type.numel, OUTPUT) for i, v in enumerate(outputs)]
     return [*out, *builder.temporaries]
 

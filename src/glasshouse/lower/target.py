@@ -83,6 +83,8 @@ class Target:
     """Seconds that a variant of a problem would take, and why; None: no figure."""
     spatial: int = 3
     """Spatial axes that convolutions have at most where there is a kernel for them."""
+    early_constants: bool = False
+    """Whether kernels ask for constants before what comes before them has ended."""
 
     def computes(self, node: Node) -> bool:
         """Whether there may be a kernel for a node, so that others are fused into it."""

@@ -2,10 +2,11 @@
 
 Wall time and steps come from the same calls; plain ones run in turn with them. The library reads
 its clock when it is entered and after each step, so that no time is lost between steps. What a call
-takes besides has names, and is measured in the very same calls: copies of outputs and variables,
-and the call itself, which is what passes outside of the library and of copies (arguments, the way
-in and back, outputs). Calls that run no step do not tell it: behind steps that went through 2 MB of
-weights the same Python took 9 us instead of 3, because nothing of it was left in the caches.
+takes besides has names, and is measured in the very same calls: gaps between kernels of a device,
+copies of outputs and variables, and the call itself, which is what passes outside of the library
+and of copies (arguments, the way in and back, outputs). Calls that run no step do not tell it:
+behind steps that went through 2 MB of weights the same Python took 9 us instead of 3, because
+nothing of it was left in the caches.
 
 Figures are means over the middle half of the calls, by their wall time: no outlier counts, and
 parts add up to the whole, which medians do not.
@@ -27,12 +28,13 @@ from glasshouse.runtime.module import KernelTime, Module, step_name
 
 @dataclass(frozen=True)
 class Account:
-    """Seconds by call: `wall`, `steps` (calls by steps) and `copies` of those with a clock; `plain`
-    without one."""
+    """Seconds by call: `wall`, `steps` (calls by steps), `gaps` before each on a device, and
+    `copies` of those with a clock; `plain` without one."""
 
     module: Module
     wall: Array
     steps: Array
+    gaps: Array
     copies: Array
     plain: Array
 
@@ -52,9 +54,8 @@ class Account:
 
     @property
     def calls(self) -> Array:
-        """Seconds of each call outside of steps and copies; negative where kernels of a device,
-        timed one by one, take longer than all of them together."""
-        return np.asarray(self.wall - self.steps.sum(1) - self.copies)
+        """Seconds of each call outside of steps, gaps between them and copies."""
+        return np.asarray(self.wall - self.steps.sum(1) - self.gaps.sum(1) - self.copies)
 
     def facts(self) -> dict[str, str]:
         """For a recording. The share is as it is."""
@@ -70,6 +71,8 @@ class Account:
         }
         if any(slow):
             out["fallback seconds"] = f"{float(steps[np.array(slow)].sum()):.6g}"
+        if self.gaps.any():
+            out["gap seconds"] = f"{float(self.middle(self.gaps).sum()):.6g}"
         out["copy seconds"] = f"{float(self.middle(self.copies)):.6g}"
         out["call seconds"] = f"{float(self.middle(self.calls)):.6g}"
         out["seconds without clock"] = f"{float(np.median(self.plain)):.6g}"
@@ -84,6 +87,7 @@ def measure_account(module: Module, inputs: Sequence[Any], count: int) -> Accoun
     wall, plain = np.zeros((2, calls))
     clock = np.zeros(steps + 1)
     clocks = np.zeros((calls, steps + 1))
+    gaps = np.zeros((calls, steps))
     whole = module.clocked_call(clock) or (lambda given: module.timed(given, clock))
     with module.unchanged():
         for i in range(calls):
@@ -91,7 +95,9 @@ def measure_account(module: Module, inputs: Sequence[Any], count: int) -> Accoun
             clock[:] = 0
             wall[i] = _seconds(module, whole, arrays)
             clocks[i] = clock
-    return Account(module, wall[2:], clocks[2:, :-1], clocks[2:, -1], plain[2:])
+            for step, seconds in module.gaps().items():
+                gaps[i, step] = seconds
+    return Account(module, wall[2:], clocks[2:, :-1], gaps[2:], clocks[2:, -1], plain[2:])
 
 
 def _seconds(module: Module, call: Callable[..., Any], given: Sequence[Any]) -> float:

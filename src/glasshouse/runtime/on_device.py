@@ -85,6 +85,10 @@ class RunsOnDevice:
         """By step that the host runs for a device: the copies of its last run, there and back."""
         return {} if self._device is None else self._device.fallback.copies
 
+    def gaps(self) -> Mapping[int, float]:
+        """By step: the seconds before it in the last timed run in which the device did nothing."""
+        return {} if self._device is None else self._device.executable.gaps()
+
     def lend_weights(self, tensors: Mapping[str, Any]) -> list[str]:
         """Read named constants where they lie on the device, in these tensors, instead of a copy;
         gives the names of those that kernels read as they are.

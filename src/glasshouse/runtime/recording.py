@@ -16,10 +16,10 @@ from glasshouse.record.recorder import Recorder
 from glasshouse.record.schema import CandidateRow, ErrorRow, KernelRow, Text, TimeRow
 from glasshouse.record.titles import full_titles
 from glasshouse.record.writer import GraphWriter, RecordingBuilder
-from glasshouse.runtime.account import measure_account
+from glasshouse.runtime.account import Account, measure_account
 from glasshouse.runtime.accuracy import measure_accuracy
 from glasshouse.runtime.buffers import keep_buffers
-from glasshouse.runtime.module import Module
+from glasshouse.runtime.module import Module, step_name
 from glasshouse.runtime.values import keep_values
 
 
@@ -102,11 +102,28 @@ def _kernel_row(
     )  # fmt: skip
 
 
-def _add_copies(module: Module, owner: GraphWriter) -> None:
-    """Copies between a device and the host, around steps that the host runs: what they are, bytes
-    and seconds, behind the steps of the program."""
+def _add_gaps(module: Module, account: Account, owner: GraphWriter) -> int:
+    """Where a device did nothing before a step: seconds, behind the steps of the program. Gives the
+    number of the next row."""
     steps = module.program.steps
     number = len(steps)
+    for step, seconds in zip(steps, account.middle(account.gaps), strict=True):
+        if seconds > 0.0:
+            row = KernelRow(
+                number, "gap", step.node.id, [], "gap", "gap",
+                Text(f"// nothing runs before {step_name(step)}"),
+                title=f"gap before {step.node.op.label}",
+            )  # fmt: skip
+            owner.add(row)
+            owner.add(TimeRow("profile", step.node.id, float(seconds), kernel=number))
+            number += 1
+    return number
+
+
+def _add_copies(module: Module, owner: GraphWriter, number: int) -> None:
+    """Copies between a device and the host, around steps that the host runs: what they are, bytes
+    and seconds, as rows from `number` on."""
+    steps = module.program.steps
     for step, copies in sorted(module.host_copies().items()):
         node = steps[step].node
         for copy in copies:
@@ -142,7 +159,7 @@ def _measure(
     account = measure_account(module, inputs, count)
     for number, t in enumerate(account.kernel_times()):
         owner.add(TimeRow("profile", t.node.id, t.seconds, kernel=number, spread=t.spread))
-    _add_copies(module, owner)
+    _add_copies(module, owner, _add_gaps(module, account, owner))
     builder.facts.update(module.backend.facts(module.threads))
     builder.facts.update(account.facts())
     inputs = module.on_host(inputs)

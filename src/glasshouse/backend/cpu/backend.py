@@ -99,6 +99,9 @@ class CpuBackend:
         threads = threads or default_threads()
         return measured_limits(threads) if measure else known_limits(threads)
 
+    def prepare(self, asked: Sequence[tuple[Problem, Sequence[str]]]) -> None:
+        pass  # its variants are calls of one library
+
     def measure(
         self, problem: Problem, names: Sequence[str], progress: Progress | None = None
     ) -> list[Candidate] | None:

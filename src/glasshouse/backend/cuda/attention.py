@@ -32,12 +32,14 @@ from glasshouse.lower.view import axes, view_of
 from glasshouse.ops.cost import operations
 
 ATTENTION = "attention"
-ROWS = "rows"
+ROWS, SPLIT = "rows", "rows_split"
 HALVES = (float16, bfloat16)
 MOST_DIM = 128
 """Of a head: queries and sums stay in registers."""
 LARGE_DIM = 64
 """Of a head, past which the sums of 32 queries of a warp do not fit its registers."""
+MOST_SHARING = 264
+"""Blocks, two for each multiprocessor, up to which more of them share the keys of a query."""
 FEW_QUERIES = 4
 """Up to which a block for each query is faster than tiles of 16 of them."""
 
@@ -76,7 +78,9 @@ class Grouped:
 GROUPED = {v.name: v for v in (Grouped(4, 64, 4), Grouped(3, 128, 2), Grouped(2, 128, 2))}
 
 
-def attention(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
+def attention(
+    builder: KernelBuilder, node: Node, hopper: bool = False, clusters: bool = False
+) -> None:
     """Add scaled dot-product attention over [batch, heads, length, dim]."""
     q, k, v, *rest = node.inputs
     dtype = q.type.dtype
@@ -96,8 +100,8 @@ def attention(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     operands += [_mask(builder, mask) for mask in rest[:1]]
     variables = {"b": batch, "h": heads, "i": length, "d": v.type.shape[3]}
     after = take_results(builder, node.output, variables)
-    names = _variants(node)
-    if hopper and all(_is_fetched(x) for x in operands[:3]) and names[0] != ROWS:
+    names = _variants(node, clusters)
+    if hopper and all(_is_fetched(x) for x in operands[:3]) and not _splits(names[0]):
         names = (*_grouped(node), *names)
     numbers = tuple(d for d in (*q.type.shape, *k.type.shape[1:3]) if isinstance(d, int))
     problem = Problem("attention", dtype.name, numbers, operations(node))
@@ -107,19 +111,19 @@ def attention(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     )  # fmt: skip
 
 
-def _variants(node: Node) -> tuple[str, ...]:
-    q, _, v = node.inputs[:3]
+def _variants(node: Node, clusters: bool) -> tuple[str, ...]:
+    q, k, v = node.inputs[:3]
     batch, heads, length, dim = q.type.shape
     large = any(isinstance(d, int) and d > MOST_DIM for d in (dim, v.type.shape[3]))
     if q.type.dtype not in HALVES or large:
-        return (ROWS,)
+        return _rows(batch, heads, length, k.type.shape[2], clusters)
     small = all(isinstance(d, int) and d <= LARGE_DIM for d in (dim, v.type.shape[3]))
     blocks = least(batch) * least(heads) * max(least(length), 1) / 64
     flash: tuple[str, ...] = ("flash64", "flash32") if blocks >= 132 else ("flash32", "flash64")
     if small and most(length) > 64:
         flash = ("flash128", *flash) if blocks >= 4 * 132 else (*flash, "flash128")
     if most(length) <= FEW_QUERIES:
-        return (ROWS, *flash)
+        return (*_rows(batch, heads, length, k.type.shape[2], clusters), *flash)
     return (*flash, ROWS)
 
 
@@ -137,6 +141,22 @@ def _is_fetched(operand: Operand) -> bool:
     index, loops = view(operand).index, operand.loops
     apart = all(x.extent == 1 or index.coefficient(x) != 0 for x in loops[:3])
     return apart and lies_whole(index, loops[3])
+
+
+def _rows(batch: Dim, heads: Dim, length: Dim, keys: Dim, clusters: bool) -> tuple[str, ...]:
+    """Few queries over many keys are few blocks: several share the keys then, as a cluster."""
+    blocks = max(least(batch) * least(heads) * least(length), 1)
+    splits = 8
+    while splits > 1 and (splits * blocks > MOST_SHARING or least(keys) < splits * 128):
+        splits //= 2
+    return (f"{SPLIT}{splits}", ROWS) if clusters and splits > 1 else (ROWS,)
+
+
+def _splits(variant: str) -> int:
+    """Blocks that share the keys of a query; 0 for a variant of tiles."""
+    if variant == ROWS:
+        return 1
+    return int(variant.removeprefix(SPLIT)) if variant.startswith(SPLIT) else 0
 
 
 def _lying_together(builder: KernelBuilder, value: Value) -> Operand:
@@ -171,6 +191,7 @@ def _attention(out: CudaText, tile: Tile) -> None:
     shape = f"gh::AttentionShape{{{sizes}, {number_text(scale, float32)}, {flags}}}"
     mask = _mask_text(rest[0], fill) if rest else "gh::NoMask{}"
     count, beside, described = 1, 0, "shape_"
+    cluster, splits = (1, 1), _splits(tile.variant)
     grid: tuple[Dim, Dim, Dim]
     maps: tuple[TensorMap, ...] = ()
     if tile.variant in GROUPED:
@@ -182,15 +203,16 @@ def _attention(out: CudaText, tile: Tile) -> None:
         described = f"shape_, (int){size_text(batch)}"
         maps = _map(q, 64), _map(k, how.keys), _map(v, how.keys)
         call = f"gh::attention_tma<{how.text(dim)}, {count}, {C_TYPE[q.element.dtype]}>("
-    elif tile.variant == ROWS:
+    elif splits:
         per = -(-max(dim, value_dim) // 8)
-        # Single queries over many keys are few blocks: all keys that one can look at together.
-        warps = 32 if most(length) <= FEW_QUERIES and least(k.shape[2]) >= 512 and per <= 8 else 8
-        threads, shared = warps * 32, warps * 4 * (8 * per + 2) * 4
-        grid = (length, heads, batch)
+        # Few queries: their keys are looked at by as many lanes as wait for memory together.
+        warps, together = 4, 4 if per <= 8 else 1
+        threads, shared = warps * 32, (1 + warps * 4) * (8 * per + 2) * 4
+        grid = (length * splits, heads, batch)
+        cluster = (splits, 1)
         eight = dim == value_dim == 64 and q.element.dtype in HALVES
         whole = eight and all(lies_whole(view(x).index, x.loops[3]) for x in (q, k, v))
-        call = f"gh::attention_rows<{per}, {warps}, {_flag(whole)}>("
+        call = f"gh::attention_rows<{per}, {warps}, {together}, {splits}, {_flag(whole)}>("
     else:
         queries = int(tile.variant.removeprefix("flash"))
         tiles = 2 if queries == 128 else 1  # 16 queries each, of one warp
@@ -202,7 +224,7 @@ def _attention(out: CudaText, tile: Tile) -> None:
         grid = ((length + (queries - 1)) // queries, heads, batch)
         block = f"gh::AttentionTile<{d}, {dv}, {warps}, {tiles}>"
         call = f"gh::attention_mma<{block}, {_flag(whole)}, {count}>("
-    with out.function(grid, threads, shared, beside=beside, maps=maps):
+    with out.function(grid, threads, shared, beside=beside, cluster=cluster, maps=maps):
         out.add(f"const auto shape_ = {shape};", tile.ops)
         for number, (name, operand) in enumerate((("q_", q), ("k_", k), ("v_", v))):
             given = f"map{number}" if maps else _strided(operand)

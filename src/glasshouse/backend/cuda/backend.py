@@ -33,7 +33,7 @@ from glasshouse.backend.cuda.device import Gpu, gpu
 from glasshouse.backend.cuda.executable import CudaExecutable
 from glasshouse.backend.cuda.host_library import build_host_library, program_in
 from glasshouse.backend.cuda.limits import measured_limits
-from glasshouse.backend.cuda.measure import measure
+from glasshouse.backend.cuda.measure import measure, prepare
 from glasshouse.backend.cuda.plan import program_text
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.target import cuda_target
@@ -124,6 +124,10 @@ class CudaBackend:
             return measured_limits(self._gpu()) if measure else None
         except GlasshouseError:
             return None
+
+    def prepare(self, asked: Sequence[tuple[Problem, Sequence[str]]]) -> None:
+        if not self._given:
+            prepare(self.arch, self.target, asked)
 
     def measure(
         self, problem: Problem, names: Sequence[str], progress: Progress | None = None

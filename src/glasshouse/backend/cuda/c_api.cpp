@@ -261,14 +261,14 @@ GH_API GH_MODEL* GH_NAME(create)(const char* folder, int device) {
   return m;
 }
 
-// Fills in the arguments of all launches: a context of three words, the workspace, pointers, sizes.
+// Fills in the arguments of all launches: a context of four words, the workspace, pointers, sizes.
 static void gh_fill_cells(GH_MODEL* m, const uint64_t* table, const int64_t* sizes) {
   int at = 0;
   for (const GhLaunch& l : kGhLaunches) {
     if (l.kernel < 0) continue;
     m->cells[at] = m->flag_there, m->cells[at + 1] = m->counters.at, m->cells[at + 2] = (uint64_t)l.step;
-    m->cells[at + 3] = m->arena + kGhWork;
-    at += 4;
+    m->cells[at + 3] = 0, m->cells[at + 4] = m->arena + kGhWork;  // nobody asks for times
+    at += 5;
     for (int i = l.first; i < l.first + l.count; ++i)
       m->cells[at++] = kGhArguments[i].kind == 0   ? table[kGhArguments[i].value]
                        : kGhArguments[i].kind == 1 ? m->arena + (uint64_t)kGhArguments[i].value
@@ -336,9 +336,8 @@ static int gh_launch(GH_MODEL* m, const uint64_t* table, const int64_t* sizes) {
     for (int i = 0; i < kGhLaunchCount; ++i) {
       const GhLaunch& l = kGhLaunches[i];
       m->parameters[l.cell] = m->cells + l.cell;
-      for (int c = 3; c < 4 + l.count; ++c) m->parameters[l.cell + c - 2] = m->cells + l.cell + c;
-      for (int c = 4 + l.count; c < 4 + l.count + l.maps; ++c)
-        m->parameters[l.cell + c - 2] = m->cells + l.cell + 4 + l.count + (c - 4 - l.count) * 16;
+      for (int i = 0; i <= l.count; ++i) m->parameters[l.cell + 1 + i] = m->cells + l.cell + 4 + i;
+      for (int i = 0; i < l.maps; ++i) m->parameters[l.cell + 2 + l.count + i] = m->cells + l.cell + 5 + l.count + i * 16;
     }
     void *graph = nullptr, *before = nullptr;
     GH_DO(cuGraphCreate, &graph, 0);
@@ -358,7 +357,7 @@ static int gh_launch(GH_MODEL* m, const uint64_t* table, const int64_t* sizes) {
   } else {
     for (int i = 0; i < kGhLaunchCount; ++i) {
       const GhLaunch& l = kGhLaunches[i];
-      const size_t bytes = (4 + l.count + 16 * l.maps) * sizeof *m->cells;
+      const size_t bytes = (5 + l.count + 16 * l.maps) * sizeof *m->cells;
       if (!m->nodes[i] || !memcmp(m->cells + l.cell, m->known + l.cell, bytes)) continue;
       gh_node(m, i, grids[i], &node);
       GH_DO(cuGraphExecKernelNodeSetParams_v2, m->graph, m->nodes[i], &node);

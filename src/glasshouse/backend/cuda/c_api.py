@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from glasshouse.backend.base import GeneratedSource, Interface, SavedModel
+from glasshouse.backend.cuda.launch import CONTEXT
 from glasshouse.backend.cuda.target import capability
 from glasshouse.backend.cuda.tensor_map import CELLS
 from glasshouse.backend.cxx.deploy import gpu_package
@@ -76,11 +77,11 @@ def _launches(plan: Mapping[str, Any]) -> list[str]:
             sets.append(f"*counters = {_size(launch['counters'], symbols)};")
             cases.append(f"    case {len(cases)}: {' '.join(sets)} break;")
             for number, given_map in enumerate(launch["maps"]):
-                at = cell + 4 + len(given) + number * CELLS
+                at = cell + 1 + CONTEXT + len(given) + number * CELLS
                 window = given_map["window"] or [[0, 0], [0, 0], [0, 0]]
                 corners = [n for pair in window for n in pair]
                 rank = len(given_map["sizes"])
-                source = cell + 3 + given_map["argument"]
+                source = cell + CONTEXT + given_map["argument"]
                 maps.append(c_row(at, source, rank, given_map["rows"], *corners))
                 parts = [f"extents[{i}] = (uint64_t)({_size(d, symbols)});"
                          for i, d in enumerate(given_map["sizes"])]  # fmt: skip
@@ -88,7 +89,7 @@ def _launches(plan: Mapping[str, Any]) -> list[str]:
                           for i, d in enumerate(given_map["steps"])]  # fmt: skip
                 parts.append(f"*offset = {_size(given_map['offset'], symbols)};")
                 described.append(f"    case {len(described)}: {' '.join(parts)} break;")
-            cell += 4 + len(given) + count * CELLS
+            cell += 1 + CONTEXT + len(given) + count * CELLS
         arguments += given
     return [
         _TYPES,

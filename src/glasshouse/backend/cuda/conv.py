@@ -207,7 +207,8 @@ def _conv(out: CudaText, tile: Tile) -> None:
     names, known = ("pixel", "oc"), ""
     if image.groups != 1:
         names, known = ("pixel", "n_"), f"const int oc = n_ + blockIdx.z * {size_text(filters)};"
-    call = Product(tile, sizes, left, right, names, pixels, filters, known, maps)
+    early = tile.operands[1].constant
+    call = Product(tile, sizes, left, right, names, pixels, filters, known, maps, early=early)
     call.render(out, image.groups, [])
 
 

@@ -52,7 +52,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuGraphCreate": (_ADDRESS, _UINT),
     "cuGraphDestroy": (_ADDRESS,),
     "cuGraphAddKernelNode_v2": (_ADDRESS, _ADDRESS, _ADDRESS, _SIZE, _ADDRESS),
-    "cuGraphAddEventRecordNode": (_ADDRESS, _ADDRESS, _ADDRESS, _SIZE, _ADDRESS),
     "cuGraphAddDependencies_v2": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS, _SIZE),
     "cuGraphInstantiateWithFlags": (_ADDRESS, _ADDRESS, ctypes.c_ulonglong),
     "cuGraphExecKernelNodeSetParams_v2": (_ADDRESS, _ADDRESS, _ADDRESS),

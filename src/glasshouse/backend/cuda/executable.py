@@ -7,7 +7,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -38,6 +38,7 @@ class CudaExecutable:
             raise FormatError(f"{library}: no program for a GPU ({error})") from None
         self._find = find
         self._loaded: Loaded | None = None
+        self._gaps: dict[int, float] = {}
         self.call: Callable[[Any], int] = self._call
         self.forms = {
             place: (source, Form("", kind, as_dtype(dtype), tuple(attrs), True))
@@ -91,9 +92,15 @@ class CudaExecutable:
         loaded.device.synchronize()
         if times and graph is not None:
             clock = (ctypes.c_double * end).from_address(times)
-            for step, seconds in graph.seconds().items():
-                clock[step] += seconds
+            if begin == 0:
+                self._gaps.clear()
+            for step, spent in loaded.spent().items():
+                clock[step] += spent.kernels
+                self._gaps[step] = spent.gaps
         return loaded.reported()
+
+    def gaps(self) -> Mapping[int, float]:
+        return self._gaps
 
     def repeated(self) -> Callable[[], None]:
         loaded = self.loaded

@@ -1,8 +1,7 @@
 """A CUDA graph of a range of steps, built node by node, so that node -> launch -> step is known.
 
 Nodes follow one another. When pointers change between runs, the nodes that hold them are set anew;
-sizes that change need a graph of their own. With `timed`, an event is recorded before each step and
-behind the last, and kernels do not overlap.
+sizes that change need a graph of their own.
 """
 
 from __future__ import annotations
@@ -40,35 +39,24 @@ class StepGraph:
         cuda: Driver,
         nodes: Sequence[LaunchNode],
         cells: Array,
-        timed: bool = False,
         overlapping: bool = False,
     ) -> None:
         """`overlapping`: a kernel is placed on the chip while the one before it ends."""
         self.driver = cuda
-        self._overlapping = overlapping and not timed
+        self._overlapping = overlapping
         self.nodes = list(nodes)
         self.known = cells.copy()
-        self.events: dict[int, int] = {}  # by step: the event before it
-        self.last_event = 0
         graph = cuda.address("cuGraphCreate", 0)
         before = 0
         self._handles: list[int] = []
         for node in self.nodes:
-            if timed and node.step not in self.events:
-                self.events[node.step] = cuda.address("cuEventCreate", 0)
-                before = self._add(
-                    graph, "cuGraphAddEventRecordNode", before, self.events[node.step]
-                )
-            described = self._described(node)
-            before = self._add(graph, "cuGraphAddKernelNode_v2", before, ctypes.byref(described))
+            before = self._add(graph, before, self._described(node))
             self._handles.append(before)
-        if timed:
-            self.last_event = cuda.address("cuEventCreate", 0)
-            self._add(graph, "cuGraphAddEventRecordNode", before, self.last_event)
         self._executable = cuda.address("cuGraphInstantiateWithFlags", graph, 0)
         self._graph = graph
 
-    def _add(self, graph: int, kind: str, before: int, what: Any) -> int:
+    def _add(self, graph: int, before: int, described: KernelNode) -> int:
+        kind, what = "cuGraphAddKernelNode_v2", ctypes.byref(described)
         if before and self._overlapping:
             node = self.driver.address(kind, graph, None, 0, what)
             edge = EdgeData(from_port=1, type=1)
@@ -104,20 +92,7 @@ class StepGraph:
 
     def handles(self) -> list[tuple[str, int]]:
         """What the driver made, with the function that frees each."""
-        events = [e for e in (*self.events.values(), self.last_event) if e]
-        whole = [("cuGraphDestroy", self._graph), ("cuGraphExecDestroy", self._executable)]
-        return [*(("cuEventDestroy_v2", e) for e in events), *whole]
+        return [("cuGraphDestroy", self._graph), ("cuGraphExecDestroy", self._executable)]
 
     def launch(self, stream: int) -> None:
         self.driver.call("cuGraphLaunch", self._executable, stream)
-
-    def seconds(self) -> dict[int, float]:
-        """Of each step in the last launch, which has ended: from its event to the next one."""
-        steps = list(self.events)
-        marks = [*self.events.values(), self.last_event]
-        out: dict[int, float] = {}
-        for i, step in enumerate(steps):
-            passed = ctypes.c_float()
-            self.driver.call("cuEventElapsedTime", ctypes.byref(passed), marks[i], marks[i + 1])
-            out[step] = passed.value * 1e-3
-        return out

@@ -10,6 +10,9 @@ from glasshouse.backend.cuda.sizes import dim_json
 from glasshouse.ir.dim import Dim
 from glasshouse.lower.kernel.statement import Ops
 
+CONTEXT = 4
+"""Words of `gh::Context`, the first parameter of every function: faults, counters, step, times."""
+
 
 @dataclass(frozen=True)
 class Launch:

@@ -12,13 +12,15 @@ import numpy as np
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.driver import Owned
 from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
+from glasshouse.backend.cuda.launch import CONTEXT
+from glasshouse.backend.cuda.launch_times import LaunchTimes, StepTime
 from glasshouse.backend.cuda.sizes import dim_value
 from glasshouse.backend.cuda.tensor_map import CELLS, encoded
 
 Array = np.ndarray[Any, Any]
 _MOST_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _PLAIN_SHARED = 48 << 10
-_OVERLAP = 90
+OVERLAP = 90
 """Compute capability, times ten, from which kernels of a graph can overlap at their ends."""
 _OVERLAPS = "GLASSHOUSE_OVERLAP"
 """A variable of the environment: "1", they do, "0", they do not. Otherwise it is measured: on an
@@ -67,7 +69,7 @@ class Loaded:
         self._layout()
 
     def _layout(self) -> None:
-        """Cells of 8 bytes for every launch: its context (3), work, pointers, sizes, maps."""
+        """Cells of 8 bytes for every launch: its context, work, pointers, sizes, maps."""
         self._launches: list[tuple[int, Mapping[str, Any], int, tuple[int, int]]] = []
         table: list[tuple[int, int]] = []
         arena: list[tuple[int, int]] = []
@@ -80,8 +82,8 @@ class Loaded:
             for launch, function in zip(kernel["launches"], self._functions[name], strict=True):
                 begin = at
                 steps.append((at + 2, number))
-                arena.append((at + 3, self.plan["work"]))
-                at += 4
+                arena.append((at + CONTEXT, self.plan["work"]))
+                at += CONTEXT + 1
                 for where, place in places:
                     if where != "unread":
                         (table if where == "table" else arena).append((at, place))
@@ -90,10 +92,14 @@ class Loaded:
                     sized.append((at, symbol))
                     at += 1
                 for described in launch["maps"]:
-                    self._maps.append((at, begin + 3 + described["argument"], described))
+                    self._maps.append((at, begin + CONTEXT + described["argument"], described))
                     at += CELLS
                 self._launches.append((number, launch, function, (begin, at)))
         self.cells = np.zeros(max(at, 1), np.uint64)
+        self._times_at = np.array(
+            [cells[0] + CONTEXT - 1 for *_, cells in self._launches], np.int64
+        )
+        self._times = LaunchTimes(self.device, self._owned, [step for step, *_ in self._launches])
         base = self.cells.ctypes.data
         self._parameters: list[Any] = []
         for _, launch, _, (begin, end) in self._launches:
@@ -111,7 +117,7 @@ class Loaded:
         """Find out whether the kernels of a whole run are to overlap at their ends."""
         where = (0, steps, arena, tuple(self._numbers(sizes)))
         forced = os.environ.get(_OVERLAPS) in ("0", "1")
-        if where in self._overlaps or forced or self.device.capability < _OVERLAP:
+        if where in self._overlaps or forced or self.device.capability < OVERLAP:
             return
         seconds = {overlap: float("inf") for overlap in (False, True)}
         for _ in range(_TURNS):
@@ -145,6 +151,7 @@ class Loaded:
         cells = self.cells
         cells[self._table_at] = pointers[self._table_from]
         cells[self._arena_at] = self._arena_from + np.uint64(arena)
+        cells[self._times_at] = self._times.places if timed else 0
         numbers = self._numbers(sizes)
         known = dict(zip(self.plan["symbols"], numbers, strict=True))
         for cell, symbol in self._sized:
@@ -158,6 +165,8 @@ class Loaded:
         graph = self._graph(key, known, begin, end)
         if graph is None:
             return None
+        if timed:
+            self._times.clear()
         graph.launch(self.device.stream)
         self.last = graph
         return graph
@@ -178,9 +187,9 @@ class Loaded:
             return None
         if len(self._graphs) >= _GRAPHS:
             self._graphs.pop(next(iter(self._graphs)))
-        _, timed, overlapping = key
-        overlapping = overlapping and self.device.capability >= _OVERLAP
-        graph = StepGraph(self.device.driver, nodes, self.cells, timed, overlapping)
+        _, _, overlapping = key
+        overlapping = overlapping and self.device.capability >= OVERLAP
+        graph = StepGraph(self.device.driver, nodes, self.cells, overlapping)
         owned = Owned(graph, self.device.driver, self.device.context)
         for free, handle in graph.handles():
             owned.take(free, handle)
@@ -228,6 +237,10 @@ class Loaded:
             self.device.clear(self._counters, self._counter_count * 4)
         return self._counters
 
+    def spent(self) -> dict[int, StepTime]:
+        """What the steps of the last timed run took, which has ended."""
+        return self._times.read()
+
     def reported(self) -> int:
         """The first step with a fault, from 1 on (see `Executable.run`); asked once."""
         flag = ctypes.c_int.from_address(self.flag)
@@ -236,9 +249,9 @@ class Loaded:
 
 
 def parameters_at(base: int, begin: int, end: int, maps: int) -> Any:
-    """Pointers to the arguments of a launch: the context is one of three cells, a map of many."""
+    """Pointers to the arguments of a launch: the context is one of several cells, as a map is."""
     plain = end - maps * CELLS
-    cells = [begin, *range(begin + 3, plain), *range(plain, end, CELLS)]
+    cells = [begin, *range(begin + CONTEXT, plain), *range(plain, end, CELLS)]
     return (ctypes.c_void_p * len(cells))(*[base + 8 * c for c in cells])
 
 

@@ -47,8 +47,8 @@ HALVES = (float16, bfloat16)
 SIMT, GEMV = "simt64x64", "gemv"
 TURNED = "turned"
 """The form of constant weights [depth, columns] in which their depth lies together."""
-MOST_ROWS = 8
-"""Rows up to which each weight is read once by a warp, without tensor cores."""
+MOST_ROWS, MOST_DEPTH = 8, 1 << 15
+"""Rows, and the depth, up to which each weight is read once, without tensor cores."""
 JOINED = 4
 """Results that a thread hands over together where blocks add each other's sums: 16 bytes of them,
 so that a warp reads one run of a neighbour's shared memory."""
@@ -121,7 +121,8 @@ def _variants(
     kinds = (MMA,) if not (hopper and along) else FETCHED if rows else (WGMMA, MMA)
     found = variants(*typical(m.extent, n.extent, k.extent, sizes.batch), kinds)
     names = tuple(v.name for v in found)
-    if rows and isinstance(m.extent, int) and m.extent <= MOST_ROWS:
+    few = isinstance(m.extent, int) and m.extent <= MOST_ROWS
+    if rows and few and isinstance(k.extent, int) and k.extent <= MOST_DEPTH:
         return (GEMV, *names[:2])
     return names
 
@@ -250,7 +251,10 @@ def _gemm(out: CudaText, tile: Tile) -> None:
         operands = mapped_rows(left.dtype), "map1"
         first = rows_map(left.buffer, m.extent, k.extent, gemm.m)
         maps = first, rows_map(right.buffer, n.extent, k.extent, gemm.n)
-    call = Product(tile, extents, *operands, ("m", "n"), m.extent, n.extent, maps=maps)
+    call = Product(
+        tile, extents, *operands, ("m", "n"), m.extent, n.extent, maps=maps, depth=k.extent,
+        early=tile.operands[1].constant,
+    )  # fmt: skip
     call.render(out, sizes.batch, lines)
 
 
@@ -276,6 +280,9 @@ class Product:
     n: Dim
     known: str = ""
     maps: tuple[TensorMap, ...] = ()
+    depth: Dim = 0
+    early: bool = False
+    """Whether the right operand is constant: it may be read before earlier kernels have ended."""
 
     def render(self, out: CudaText, batch: Dim, lines: list[str]) -> None:
         """The function that computes it; `lines` stand first in its body."""
@@ -283,11 +290,11 @@ class Product:
         counters: Dim = 0
         beside, cluster, last = 0, (1, 1), ""
         if tile.variant == GEMV:
-            warps = 4
-            columns = 2 if least(self.n) >= 8192 else 1
+            warps, steps, columns = _held(self.m, self.n, self.depth)
             grid, threads, shared = (self.n + (columns - 1)) // columns, warps * 32, 0
             sizes = self.sizes.split(", ", 1)[1]
-            call = f"gh::gemv<{self.m}, {columns}, {warps}>(ctx, {sizes}"
+            parts = f"{self.m}, {columns}, {warps}, {steps}, {_flag(self.early)}"
+            call = f"gh::gemv<{parts}>(ctx, {sizes}"
             count, splits = 1, 1
         elif tile.variant == SIMT:
             grid = (self.m + 63) // 64 * ((self.n + 63) // 64)
@@ -312,16 +319,32 @@ class Product:
                 last = f", {splits}, {out.scratch(tile)}"
             else:
                 last = ", 1, nullptr"
-            call = f"{gemm.function}<{gemm.text}, {count}>(ctx, {self.sizes}"
+            early = f", {_flag(self.early)}" if gemm.kind == TMA else ""
+            call = f"{gemm.function}<{gemm.text}, {count}{early}>(ctx, {self.sizes}"
         with out.function(
-            (grid, splits, batch), threads, shared, counters, beside, cluster, self.maps
-        ):
+            (grid, splits, batch), threads, shared, counters, beside, cluster, self.maps,
+            waits=not tile.variant.startswith((GEMV, TMA)),  # which wait themselves
+        ):  # fmt: skip
             for line in lines:
                 out.add(line)
             out.add(f"const auto left_ = {self.left};", tile.ops)
             out.add(f"const auto& right_ = {self.right};", tile.ops)
             given = f"{call}, left_, right_{last}"
             hand_over(out, tile, given, count, self.parameters, self.known)
+
+
+def _held(rows: Dim, n: Dim, k: Dim) -> tuple[int, int, int]:
+    """Warps of a block, runs of 8 of a lane, and columns: eight runs on their way to each lane, as
+    long as there are blocks for all multiprocessors and registers for the sums of all rows."""
+    assert isinstance(k, int), "rows that lie whole have a known depth"
+    warps = 4
+    while warps < 16 and k > 2048 * warps:
+        warps *= 2
+    steps = max(1, -(-k // (256 * warps)))
+    columns = 1
+    while 2 * columns * steps <= 8 and least(n) >= 4096 * columns and most(rows) * columns <= 4:
+        columns *= 2
+    return warps, steps, columns
 
 
 def _batch_lines(batch: tuple[Dim, ...]) -> list[str]:

@@ -11,6 +11,7 @@ element type.
 from __future__ import annotations
 
 import ctypes
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -27,7 +28,7 @@ from glasshouse.backend.cuda.driver import Owned
 from glasshouse.backend.cuda.forms import prepared
 from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
 from glasshouse.backend.cuda.launch import CudaKernel
-from glasshouse.backend.cuda.loaded import function_of, parameters_at
+from glasshouse.backend.cuda.loaded import OVERLAP, function_of, parameters_at
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.tensor_map import encoded
 from glasshouse.errors import ExecutionError
@@ -54,6 +55,17 @@ _RANDOM = 1 << 20
 _COMPARED = 1 << 18
 
 
+def prepare(arch: str, target: Target, asked: Sequence[tuple[Problem, Sequence[str]]]) -> None:
+    """Build the kernels of all problems side by side; measuring finds them built."""
+    calls = [c for problem, names in asked for c in _calls(target, problem, names) or []]
+    _built([render(c.kernel) for c in calls], arch)
+
+
+def _built(kernels: Sequence[CudaKernel], arch: str) -> list[bytes]:
+    with ThreadPoolExecutor(max(os.cpu_count() or 1, 1)) as pool:
+        return list(pool.map(lambda k: cubin_of(k.text, k.name, arch), kernels))
+
+
 def measure(
     device: Gpu,
     target: Target,
@@ -63,16 +75,11 @@ def measure(
 ) -> list[Candidate] | None:
     """Seconds and error of each variant; None for a problem that is not measured, or where the
     device has no room for it."""
-    graph = _graph(problem)
-    if graph is None:
+    calls = _calls(target, problem, names)
+    if calls is None:
         return None
-    call = _lowered(graph, target)
-    if call is None:
-        return None
-    calls = [_in_variant(call, name, target) for name in names]
     kernels = [render(c.kernel) for c in calls]
-    with ThreadPoolExecutor(len(kernels)) as pool:
-        cubins = list(pool.map(lambda k: cubin_of(k.text, k.name, device.arch), kernels))
+    cubins = _built(kernels, device.arch)
     device.enter()
     device.stream = device.own_stream
     made = zip(calls, kernels, cubins, strict=True)
@@ -106,6 +113,13 @@ def _agreed(results: Sequence[Array]) -> Array:
 
 
 # --------------------------------------------------------------------------------------- problems
+def _calls(target: Target, problem: Problem, names: Sequence[str]) -> list[Call] | None:
+    """The op of a problem in each variant; None for one that is not measured."""
+    graph = _graph(problem)
+    call = None if graph is None else _lowered(graph, target)
+    return None if call is None else [_in_variant(call, name, target) for name in names]
+
+
 def _graph(problem: Problem) -> Graph | None:
     """A graph of the one op; weights are constants."""
     dtype, n = as_dtype(problem.dtype), problem.numbers
@@ -240,7 +254,7 @@ class _Probe:
             given = [work, *(p + copy * each for p, each in pointers)]
             for launch, function, counters in nodes:
                 begin = len(cells)
-                cells += [flag, counters, 0, *given]
+                cells += [flag, counters, 0, 0, *given]
                 for described in launch.maps:
                     cells += encoded(cuda, described, given[described["argument"]], {}).tolist()
                 grid = tuple(evaluate(d, {}) for d in launch.grid)
@@ -255,7 +269,7 @@ class _Probe:
             held = parameters_at(base, *node.cells, maps)
             self._held.append(held)
             ready.append(replace(node, parameters=ctypes.addressof(held)))
-        self._graph = StepGraph(cuda, ready, self._cells)
+        self._graph = StepGraph(cuda, ready, self._cells, _overlapping(device))
         for free, handle in self._graph.handles():
             owned.take(free, handle)
 
@@ -276,6 +290,11 @@ class _Probe:
             for _ in range(_REPLAYS):
                 self._graph.launch(self._device.stream)
         return taken() / (_REPLAYS * self.copies)
+
+
+def _overlapping(device: Gpu) -> bool:
+    """Small kernels are launched over each other's ends, and their weights asked for then."""
+    return device.capability >= OVERLAP
 
 
 def _packed(packed: Packed) -> Array:

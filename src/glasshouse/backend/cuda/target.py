@@ -57,7 +57,7 @@ OLDEST = 80
 """Compute capability, times ten: asynchronous copies and bfloat16 on tensor cores."""
 
 HOPPER = 90
-"""The one whose tensor cores have instructions of warpgroups."""
+"""The one whose tensor cores have instructions of warpgroups; from it on, blocks form clusters."""
 
 # Everything that has a type stands in the epilogue of a tile; neighbours are found when rendering.
 VECTORS = Vectors(
@@ -102,7 +102,9 @@ def cuda_target(name: str, arch: str) -> Target:
         folds=frozenset(FOLDS),
         tiles={
             **TILES,
-            "attention": partial(attention, hopper=capability(arch) == HOPPER),
+            "attention": partial(
+                attention, hopper=capability(arch) == HOPPER, clusters=capability(arch) >= HOPPER
+            ),
             "conv": partial(conv, hopper=capability(arch) == HOPPER),
             "matmul": partial(matmul, hopper=capability(arch) == HOPPER),
         },
@@ -111,4 +113,5 @@ def cuda_target(name: str, arch: str) -> Target:
         widest=1,
         fallbacks=FALLBACKS,
         spatial=2,
+        early_constants=True,
     )

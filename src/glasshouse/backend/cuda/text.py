@@ -16,6 +16,9 @@ from glasshouse.lower.symbols import symbol_name
 from glasshouse.lower.workspace import places
 
 MOST_BLOCKS = 2**31 - 1
+SMALL_CONSTANT = 32 << 10
+"""Bytes of a constant (a bias, the scales of a norm) up to which it is asked for before a kernel
+may begin."""
 
 
 class CudaText(KernelText):
@@ -49,6 +52,17 @@ class CudaText(KernelText):
             return 1 + self._arguments.index(buffer), 0
         return 0, next(offset for piece, _, offset in self._places if piece == buffer)
 
+    def _small_constants(self) -> list[tuple[str, int]]:
+        """Constants that all of a kernel's blocks read, with their bytes; not those of which only
+        another form is there."""
+        changed = {form.buffer for form in self.kernel.forms}
+        sizes = [
+            (b.name, b.size * b.dtype.itemsize)
+            for b in self.kernel.with_role(OPERAND)
+            if b.constant and isinstance(b.size, int) and b.name not in changed
+        ]
+        return [(name, count) for name, count in sizes if 16 <= count <= SMALL_CONSTANT]
+
     @contextmanager
     def function(
         self,
@@ -59,10 +73,12 @@ class CudaText(KernelText):
         beside: int = 0,
         cluster: tuple[int, int] = (1, 1),
         maps: Sequence[TensorMap] = (),
+        waits: bool = True,
     ) -> Iterator[None]:
         """One function; what stands between is its body. `beside`: blocks that a multiprocessor
         holds at least, which bounds the registers of a thread; `cluster`: neighbours along both
-        axes of the grid that reach each other's shared memory; `maps` are `map0`, `map1` in it."""
+        axes of the grid that reach each other's shared memory; `maps` are `map0`, `map1` in it;
+        not `waits`: what stands in it waits for earlier kernels itself."""
         name = f"{self._word}_{len(self.launches)}"
         known = tuple(map_json(x, *self._lies(x.buffer)) for x in maps)
         self.launches.append(Launch(name, grid, threads, shared, counters, cluster, known))
@@ -74,6 +90,11 @@ class CudaText(KernelText):
             for piece, dtype, offset in self._places:
                 ctype = "char" if dtype is None else C_TYPE[dtype]
                 self.add(f"{ctype}* {piece} = ({ctype}*)(work + {size_text(offset)});")
-            self.add("gh::wait_for_earlier();")
+            self.add("const gh::Ending ending_(ctx);")
+            self.add("gh::let_next_begin();")
+            for name, count in self._small_constants():
+                self.add(f"gh::prefetch_constant({name}, {count});")
+            if waits:
+                self.add("gh::wait_for_earlier(ctx);")
             yield
         self.add("")

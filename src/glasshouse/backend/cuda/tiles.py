@@ -96,7 +96,8 @@ TILES = {
         GemmTile(128, 64, 64, 64, 64, 8, 0.75, TMA),
         GemmTile(64, 128, 64, 64, 128, 8, 0.75, TMA),
         GemmTile(64, 64, 64, 64, 64, 6, 0.6, TMA, 2),
-        GemmTile(64, 32, 64, 64, 32, 8, 0.4, TMA, 2),
+        GemmTile(64, 64, 64, 64, 64, 12, 0.6, TMA),
+        GemmTile(64, 32, 64, 64, 32, 8, 0.55, TMA, 2),
         GemmTile(128, 256, 64, 64, 256, 4, 1.0, WGMMA),
         GemmTile(128, 128, 64, 64, 128, 5, 0.9, WGMMA),
         GemmTile(128, 128, 64, 64, 128, 3, 0.9, WGMMA, 2),
@@ -126,6 +127,7 @@ _FETCH = 9.5e12 / PROCESSORS  # and by the copy engine
 _ALIKE = 2
 _FIXED = 2.6e-6  # a launch, the first loads, the last stores
 _STEP = 2.3e-7  # the least time of one step in depth
+_EARLY_STEP = 1.2e-7  # and where the weights are there
 
 
 @dataclass(frozen=True)
@@ -162,18 +164,21 @@ def estimate(variant: GemmVariant, m: int, n: int, k: int, batch: int) -> float:
     depth = math.ceil(math.ceil(k / tile.k) / variant.splits) * tile.k
     rate = _HOPPER_RATE if tile.hopper else _RATE
     load = _FETCH if tile.kind in FETCHED else _LOAD
-    computed = 2 * tile.m * tile.n * depth / (rate * tile.speed)
-    loaded = (tile.m + tile.n) * depth * 2 / load
     count = blocks(variant, m, n, batch)
     rounds = math.ceil(count / PROCESSORS)
     if variant.joined:
         rounds = math.ceil(count / variant.splits / _CLUSTERS[variant.splits])
     together = min(rounds, max(1, (227 << 10) // tile.shared), 2048 // tile.threads)
-    turn = max(computed, loaded, depth / tile.k * _STEP / together)
+    # Weights of blocks that run at once are asked for before the kernel may begin.
+    early = tile.kind == TMA and rounds <= together
+    computed = 2 * tile.m * tile.n * depth / (rate * tile.speed)
+    loaded = tile.m * depth * 2 / (1.5 * load) if early else (tile.m + tile.n) * depth * 2 / load
+    turn = max(computed, loaded, depth / tile.k * (_EARLY_STEP if early else _STEP) / together)
     if variant.splits == 1:
         return _FIXED + rounds * turn
     if variant.joined:  # each block reads its share of all others' sums
-        return _FIXED + rounds * turn + rounds * (1e-6 + tile.m * tile.n * 4 / _LOAD)
+        joining = 1e-6 + tile.m * tile.n * 4 / _LOAD
+        return _FIXED + rounds * turn + (1 if early else rounds) * joining
     exchanged = count * tile.m * tile.n * 8  # bytes of sums, written and read
     return _FIXED + rounds * turn + 1.5e-6 + exchanged / (PROCESSORS * _LOAD / 2)
 

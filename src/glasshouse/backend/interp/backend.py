@@ -105,6 +105,9 @@ class InterpBackend:
     def facts(self, threads: int | None = None) -> dict[str, str]:
         return {"threads": "1"}
 
+    def prepare(self, asked: Sequence[tuple[Problem, Sequence[str]]]) -> None:
+        pass  # nothing is measured here
+
     def measure(
         self, problem: Problem, names: Sequence[str], progress: Progress | None = None
     ) -> list[Candidate] | None:

@@ -23,6 +23,7 @@ class Buffer:
     dtype: DType
     size: Dim  # elements
     role: str
+    constant: bool = False  # told where a target makes use of it
 
 
 @dataclass(frozen=True, slots=True)

@@ -129,7 +129,8 @@ class _KernelReader(LineReader):
         self.expect("[")
         size = self.dim()
         self.expect("]")
-        self.buffers[name] = made = Buffer(name, dtype, size, role)
+        constant = bool(self.accept("constant"))
+        self.buffers[name] = made = Buffer(name, dtype, size, role, constant)
         return made
 
     def _names(self) -> tuple[str, ...]:

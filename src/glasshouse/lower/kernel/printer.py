@@ -65,7 +65,8 @@ def _buffers(buffers: Iterable[Buffer]) -> str:
 
 
 def _buffer(buffer: Buffer) -> str:
-    return f"{buffer.name}: {buffer.dtype.name}[{buffer.size}]"
+    known = " constant" if buffer.constant else ""
+    return f"{buffer.name}: {buffer.dtype.name}[{buffer.size}]{known}"
 
 
 def _block(statements: Iterable[Statement], indent: str) -> list[str]:

@@ -13,7 +13,7 @@ import glasshouse as gh
 from fake_cuda import FakeCuda, HostTorch, fake_cuda
 from glasshouse.errors import ExecutionError
 from glasshouse.lower.program import Fallback
-from glasshouse.record.schema import KernelRow
+from glasshouse.record.schema import KernelRow, TimeRow
 
 
 @pytest.fixture
@@ -70,6 +70,22 @@ def test_without_pytorch_the_host_runs_it_between_copies(without_torch: FakeCuda
 
 def kernels_of(module: gh.Module, x: torch.Tensor) -> list[KernelRow]:
     return list(module.recording(x, count=1).graphs[0].table(KernelRow))
+
+
+def test_kernels_and_the_gaps_between_them_are_rows_with_times(cuda: FakeCuda) -> None:
+    """The clock of the driver without a GPU goes on by one with each look at it."""
+    model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Softmax(-1), torch.nn.Linear(8, 4))
+    x = torch.randn(4, 8)
+    module = gh.compile(model, x, target="cuda", progress=False)
+    graph = module.recording(x, count=2).graphs[0]
+    rows = {row.id: row for row in graph.table(KernelRow)}
+    seconds = {t.kernel: t.seconds for t in graph.table(TimeRow) if t.run == "profile"}
+    steps = [n for n, row in rows.items() if row.target == "cuda"]
+    gaps = [n for n, row in rows.items() if row.target == "gap"]
+    assert len(steps) == 3
+    assert len(gaps) == 2, "between three kernels"
+    assert all(rows[n].title.startswith("gap before ") for n in gaps)
+    assert all(seconds[n] > 0 for n in (*steps, *gaps))
 
 
 def test_copies_to_the_host_are_rows_with_bytes_and_time(without_torch: FakeCuda) -> None:

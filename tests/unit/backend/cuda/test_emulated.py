@@ -214,10 +214,17 @@ def test_rows_of_a_cache_are_written_without_a_scatter(count: int) -> None:
         run_emulated(program, [held, np.full(count, 99), added], fall_back=False)
 
 
-@pytest.mark.parametrize("rows", [1, 5])
-def test_few_rows_read_each_weight_once(rows: int) -> None:
+@pytest.mark.parametrize(
+    ("rows", "depth", "columns"),
+    [(1, 520, 33), (5, 520, 33), (1, 4616, 7), (1, 8, 600), (2, 2048, 5)],
+)
+def test_few_rows_read_each_weight_once(rows: int, depth: int, columns: int) -> None:
+    """Depths of one warp and of several, columns for less than all blocks and for more."""
     builder = GraphBuilder()
-    x, w = builder.input(float16, (rows, 520)), builder.input(float16, (33, 520))
+    x = builder.input(float16, (rows, depth))
+    w = builder.constant(
+        np.random.default_rng(1).standard_normal((columns, depth)).astype(np.float16)
+    )
     program = _check(builder.finish(x.apply("matmul", w, transpose_y=True)), 3e-3)
     assert program.kernels[0].variant == "gemv"
 
@@ -227,6 +234,8 @@ def test_few_rows_read_each_weight_once(rows: int) -> None:
     [
         (33, 70, 40, (2, 1), False, "float16"),
         (1, 200, 64, (4, 2), False, "bool"),
+        (1, 1030, 64, (2, 1), False, "bool"),  # eight blocks share the keys
+        (3, 515, 24, (2, 2), True, None),  # four, some of which see none
         pytest.param(17, 65, 96, (1, 1), False, "bool", marks=pytest.mark.slow),
         (70, 70, 32, (2, 1), True, None),
         pytest.param(130, 130, 64, (4, 2), True, None, marks=pytest.mark.slow),

@@ -16,6 +16,8 @@ import glasshouse as gh
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.driver import Driver, KernelNode
 from glasshouse.backend.cuda.executable import CudaExecutable
+from glasshouse.backend.cuda.launch import CONTEXT
+from glasshouse.backend.cuda.launch_times import step_times
 from glasshouse.backend.cuda.plan import program_text
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.sizes import dim_json, dim_value
@@ -48,6 +50,8 @@ class FakeFunction:
                 count = self.fake.counts[node.function]
                 places = (ctypes.c_void_p * count).from_address(node.parameters)
                 cells = [ctypes.c_uint64.from_address(p).value for p in places]
+                context = (ctypes.c_uint64 * CONTEXT).from_address(places[0])
+                self.fake.contexts.append(tuple(context))
                 return node.function, tuple(node.grid), node.block[0], tuple(cells)
         return tuple(a for a in arguments if isinstance(a, (int, bytes)))
 
@@ -61,6 +65,8 @@ class FakeDriver:
         self.statuses: dict[str, int] = {}
         self.counts: dict[int, int] = {}  # by handle of a function: its parameters
         self.by_name: dict[bytes, int] = {}
+        self.contexts: list[tuple[int, ...]] = []  # of each node that is added or set
+        self.downloads: Any = None  # what copies to the host bring
         self._next = 0x1000
         self._held: list[Any] = []
 
@@ -80,6 +86,8 @@ class FakeDriver:
         elif name == "cuMemHostAlloc":
             self._held.append(ctypes.create_string_buffer(arguments[1]))
             out.value = ctypes.addressof(self._held[-1])
+        elif name == "cuMemcpyDtoHAsync_v2" and self.downloads is not None:
+            ctypes.memmove(arguments[0], self.downloads.ctypes.data, arguments[2])
         elif name in ("cuDeviceGet", "cuDriverGetVersion"):
             out.value = 0
         elif out is not None and hasattr(out, "value"):
@@ -198,16 +206,37 @@ def test_another_size_is_another_graph(tmp_path: Path) -> None:
     assert small[1][0] < large[1][0]
 
 
-def test_times_come_from_events_between_the_steps(tmp_path: Path) -> None:
+def test_times_are_noted_by_the_kernels_themselves(tmp_path: Path) -> None:
     fake = FakeDriver()
     program, path = built(chain(), tmp_path)
     run = executable_of(path, fake, program)
     table, times = array("Q", [0x10, 0x20, 0x30]), np.zeros(2)
     sizes = (ctypes.c_int64 * 1)()
     at, where = table.buffer_info()[0], ctypes.addressof(sizes)
+    begins, ends = np.array([1000, 1900], np.uint64), np.array([1500, 4000], np.uint64)
+    fake.downloads = np.stack([~begins, ends], 1)
     run.run(at, 0x9000, where, 0, len(program.steps), times.ctypes.data)
-    assert len(fake.named("cuGraphAddEventRecordNode")) == 3
-    assert (times > 0).all()
+    np.testing.assert_allclose(times, [500e-9, 2100e-9])
+    assert run.gaps() == {0: 0.0, 1: pytest.approx(400e-9)}
+    assert fake.named("cuMemsetD8Async"), "what an earlier run noted is cleared"
+    run.run(at, 0x9000, where, 0, len(program.steps), 0)
+    contexts = fake.contexts  # of each node: faults, counters, step, times
+    assert all(c[3] for c in contexts[:2])
+    assert contexts[1][3] == contexts[0][3] + 16
+    assert not any(c[3] for c in contexts[2:]), "nobody asks for times then"
+
+
+def test_kernels_that_overlap_are_counted_once() -> None:
+    begins, ends = np.array([10, 15, 0, 90]), np.array([40, 70, 0, 100])
+    made = step_times([0, 1, 2, 3], begins, ends)
+    assert {step: (t.kernels, t.gaps) for step, t in made.items()} == {
+        0: (pytest.approx(30e-9), 0.0),
+        1: (pytest.approx(30e-9), 0.0),
+        3: (pytest.approx(10e-9), pytest.approx(20e-9)),
+    }
+    whole = step_times([0, 0], np.array([10, 50]), np.array([40, 70]))
+    assert whole[0].kernels == pytest.approx(50e-9)
+    assert whole[0].gaps == pytest.approx(10e-9)
 
 
 def test_what_is_wrong_with_a_gpu_is_one_error(tmp_path: Path) -> None:

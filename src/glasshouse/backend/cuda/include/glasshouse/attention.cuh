@@ -8,9 +8,10 @@
 // - `attention_mma`: half floats; a block of WARPS warps takes 16 * TILES * WARPS queries and goes over keys 64 at a time, scores and
 //   sums in float, weights rounded to the element type. Each warp reads all keys from shared memory, for 16 * TILES queries at once.
 //   gridDim: blocks of queries, heads, batch.
-// - `attention_rows`: any element type; a block takes one query, eight lanes a key. gridDim: queries, heads, batch.
+// - `attention_rows`: any element type; a block takes one query, eight lanes a key; or a cluster of SPLITS blocks takes it, each a run of
+//   its keys (from sm_90 on). gridDim: queries times splits, heads, batch.
 #pragma once
-#include "mma.cuh"
+#include "cluster.cuh"
 #include "reduce.cuh"
 
 namespace gh {
@@ -94,7 +95,9 @@ GH_FN void attention_mma(const AttentionShape &s, Strided<T> q, Strided<T> k, St
   load_rows<S::QUERIES, D, S::PITCH, THREADS, WHOLE>(queries, q.at(b, h), q.row, i0, s.length, s.dim);
   if (steps) load(0);
   end_copies();
-  copies_left<0>();
+  if (steps > 1) load(1);
+  end_copies();
+  copies_left<1>();
   __syncthreads();
   constexpr int TILES = S::TILES;
   uint32_t fq[TILES][D / 16][4];
@@ -109,10 +112,8 @@ GH_FN void attention_mma(const AttentionShape &s, Strided<T> q, Strided<T> k, St
   for (int t = 0; t < TILES; ++t) top[t][0] = top[t][1] = low;
   const int row = i0 + warp * TILES * 16 + lane / 4;  // the first of this thread's queries
   for (int step = 0; step < steps; ++step) {
-    copies_left<0>();
+    copies_left<1>();
     __syncthreads();
-    if (step + 1 < steps) load(step + 1);
-    end_copies();
     const T *kt = staged + step % 2 * S::STAGE, *vt = kt + KEYS * S::PITCH * 8;
     float x[TILES][KEYS / 8][4] = {};
 #pragma unroll
@@ -182,6 +183,11 @@ GH_FN void attention_mma(const AttentionShape &s, Strided<T> q, Strided<T> k, St
         }
       }
     }
+    if (step + 2 < steps) {
+      __syncthreads();  // all have read what the next load writes over
+      load(step + 2);
+    }
+    end_copies();
   }
   __syncthreads();
   float *results = (float *)room;
@@ -220,57 +226,104 @@ template <int PER, bool WHOLE, class T> GH_FN void load_dims(Wide<T> (&to)[PER],
   }
 }
 
-// PER: dims of one lane, eight lanes a key; WARPS * 4 keys at a time.
-template <int PER, int WARPS, bool WHOLE, class T, class Mask, class Out>
+// Sums over some keys: weights are exp(score - top).
+template <class W, int PER> struct Seen {
+  W top, total, sums[PER];
+};
+template <class W> GH_FN W larger(W a, W b) { return b > a || b != b ? b : a; }
+template <class W> GH_FN W base_of(W top) { return top == -W(__builtin_inff()) ? W(0) : top; }
+
+// What COUNT sets of keys have together, for dim d: `at(i)` is where set i lies. All are read before any is used.
+template <int COUNT, class W, class At> GH_FN Seen<W, 1> joined(int d, At &&at) {
+  W tops[COUNT], totals[COUNT], sums[COUNT];
+#pragma unroll
+  for (int i = 0; i < COUNT; ++i) tops[i] = at(i)->top, totals[i] = at(i)->total, sums[i] = at(i)->sums[d];
+  Seen<W, 1> all;
+  all.top = tops[0];
+#pragma unroll
+  for (int i = 1; i < COUNT; ++i) all.top = larger(all.top, tops[i]);
+  const W base = base_of(all.top);
+  all.total = all.sums[0] = 0;
+#pragma unroll
+  for (int i = 0; i < COUNT; ++i) {
+    const W scaled = exp(tops[i] - base);
+    all.total += totals[i] * scaled, all.sums[0] += sums[i] * scaled;
+  }
+  return all;
+}
+
+// PER: dims of one lane, eight lanes a key; WARPS * 4 * KEYS keys at a time. SPLITS blocks of a cluster share the keys of a query.
+template <int PER, int WARPS, int KEYS, int SPLITS, bool WHOLE, class T, class Mask, class Out>
 GH_FN void attention_rows(const AttentionShape &s, Strided<T> q, Strided<T> k, Strided<T> v, Mask &&mask, Out &&out) {
   typedef Wide<T> W;
   constexpr int GROUPS = WARPS * 4;
   GH_SHARED_ROOM(room);
-  W *parts = (W *)room;  // of each group: its sums, the largest score, the sum of weights
-  const int b = blockIdx.z, h = blockIdx.y, i = blockIdx.x, kh = h / (s.heads / s.key_heads);
+  Seen<W, 8 * PER> *parts = (Seen<W, 8 * PER> *)room;  // of the block, then of each group
+  const int b = blockIdx.z, h = blockIdx.y, i = blockIdx.x / SPLITS, rank = blockIdx.x % SPLITS, kh = h / (s.heads / s.key_heads);
   const int group = threadIdx.x / 8, lane = threadIdx.x % 8;
   const T *query = q.at(b, h) + i * q.row, *keys = k.at(b, kh), *values = v.at(b, kh);
+  const int seen = s.causal && i + 1 < s.keys ? i + 1 : s.keys;
+  const int each = (seen + SPLITS - 1) / SPLITS, first = rank * each, last = first + each < seen ? first + each : seen;
   const W low = -W(__builtin_inff());
   W own[PER], sums[PER] = {}, top = low, total = 0;
   load_dims<PER, WHOLE>(own, query, lane, s.dim);
-  const int seen = s.causal && i + 1 < s.keys ? i + 1 : s.keys;
-  const int rounds = (seen + GROUPS - 1) / GROUPS;
-  for (int round = 0; round < rounds; ++round) {
-    const int j = round * GROUPS + group, key = j < seen ? j : 0;
-    W x = 0, other[PER], value[PER];
-    load_dims<PER, WHOLE>(other, keys + key * k.row, lane, s.dim);
-    load_dims<PER, WHOLE>(value, values + key * v.row, lane, s.value_dim);
+  for (int j0 = first; j0 < last; j0 += GROUPS * KEYS) {
+    W other[KEYS][PER], value[KEYS][PER], x[KEYS];
 #pragma unroll
-    for (int e = 0; e < PER; ++e) x += own[e] * other[e];
-    x += shuffle_xor(x, 1);
-    x += shuffle_xor(x, 2);
-    x += shuffle_xor(x, 4);
-    if (j >= seen) continue;
-    x = W(mask(b, h, i, j, float(x * W(s.scale)), 1.0f));
-    const W now = x > top || x != x ? x : top, base = now == low ? W(0) : now;
-    const W scaled = exp(top - base), weight = exp(x - base);
-    top = now, total = total * scaled + weight;
+    for (int u = 0; u < KEYS; ++u) {
+      const int j = j0 + u * GROUPS + group, key = j < last ? j : first;
+      load_dims<PER, WHOLE>(other[u], keys + key * k.row, lane, s.dim);
+      load_dims<PER, WHOLE>(value[u], values + key * v.row, lane, s.value_dim);
+    }
 #pragma unroll
-    for (int e = 0; e < PER; ++e) sums[e] = sums[e] * scaled + weight * value[e];
+    for (int u = 0; u < KEYS; ++u) {
+      x[u] = 0;
+#pragma unroll
+      for (int e = 0; e < PER; ++e) x[u] += own[e] * other[u][e];
+    }
+#pragma unroll
+    for (int step = 1; step < 8; step *= 2)
+#pragma unroll
+      for (int u = 0; u < KEYS; ++u) x[u] += shuffle_xor(x[u], step);
+    W now = top;
+#pragma unroll
+    for (int u = 0; u < KEYS; ++u) {
+      const int j = j0 + u * GROUPS + group;
+      x[u] = j < last ? W(mask(b, h, i, j, float(x[u] * W(s.scale)), 1.0f)) : low;
+      now = larger(now, x[u]);
+    }
+    const W base = base_of(now), scaled = exp(top - base);
+    top = now, total *= scaled;
+#pragma unroll
+    for (int e = 0; e < PER; ++e) sums[e] *= scaled;
+#pragma unroll
+    for (int u = 0; u < KEYS; ++u) {
+      if (j0 + u * GROUPS + group >= last) continue;  // its value is another key's
+      const W weight = exp(x[u] - base);
+      total += weight;
+#pragma unroll
+      for (int e = 0; e < PER; ++e) sums[e] += weight * value[u][e];
+    }
   }
-  W *mine = parts + group * (8 * PER + 2);
+  // Groups of a block, in order, then blocks of a cluster.
+  Seen<W, 8 * PER> *mine = parts + 1 + group;
 #pragma unroll
-  for (int e = 0; e < PER; ++e) mine[lane * PER + e] = sums[e];
-  if (lane == 0) mine[8 * PER] = top, mine[8 * PER + 1] = total;
+  for (int e = 0; e < PER; ++e) mine->sums[lane * PER + e] = sums[e];
+  if (lane == 0) mine->top = top, mine->total = total;
   __syncthreads();
+  auto finish = [&](int d, const Seen<W, 1> &all) {
+    out(b, h, i, d, Vec<W, 1>{{all.top == low && !s.plain ? W(0) : all.sums[0] / all.total}});
+  };
   for (int d = threadIdx.x; d < s.value_dim; d += WARPS * 32) {
-    W most = low, all = 0, sum = 0;
-    for (int g = 0; g < GROUPS; ++g) {
-      const W x = parts[g * (8 * PER + 2) + 8 * PER];
-      most = x > most || x != x ? x : most;
-    }
-    const W base = most == low ? W(0) : most;
-    for (int g = 0; g < GROUPS; ++g) {
-      const W *part = parts + g * (8 * PER + 2);
-      const W scaled = exp(part[8 * PER] - base);
-      all += part[8 * PER + 1] * scaled, sum += part[d] * scaled;
-    }
-    out(b, h, i, d, Vec<W, 1>{{most == low && !s.plain ? W(0) : sum / all}});
+    const Seen<W, 1> all = joined<GROUPS, W>(d, [&](int n) { return parts + 1 + n; });
+    if constexpr (SPLITS > 1) parts->sums[d] = all.sums[0], parts->top = all.top, parts->total = all.total;
+    else finish(d, all);
+  }
+  if constexpr (SPLITS > 1) {
+    cluster_meets();
+    for (int d = threadIdx.x; rank == 0 && d < s.value_dim; d += WARPS * 32)
+      finish(d, joined<SPLITS, W>(d, [&](int n) { return in_block(parts, n); }));
+    cluster_meets();  // a block's memory is read until then
   }
 }
 

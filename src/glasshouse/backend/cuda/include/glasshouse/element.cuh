@@ -187,28 +187,4 @@ template <class T> GH_FN T normal(int64_t seed, int64_t i, T mean, T std) {
 }
 GH_FN bool keeps(int64_t seed, int64_t i, uint32_t limit) { return (Philox((uint64_t)seed, (uint64_t)i).w[0] >> 8) >= limit; }
 
-// What every kernel is given: where it reports that its data is at fault, and counters that are 0 between kernels.
-struct Context {
-  int *fault;          // the first step with a fault, counted from 1; negative: a division by zero; 0: none
-  unsigned *counters;  // of this launch
-  int64_t step;
-  GH_FN void report(int sign) const { atomicCAS(fault, 0, sign * ((int)step + 1)); }
-  // An index from data: negative ones count from the end. One outside is reported and replaced by 0.
-  GH_FN int64_t index(int64_t i, int64_t size) const {
-    if (i < 0) i += size;
-    if (i >= 0 && i < size) return i;
-    report(1);
-    return 0;
-  }
-  // Integers divided by zero are reported and give 0.
-  template <class T> GH_FN T floor_div(T a, T b) const {
-    if (b == 0) report(-1);
-    return gh::floor_div(a, b);
-  }
-  template <class T> GH_FN T floor_mod(T a, T b) const {
-    if (b == 0) report(-1);
-    return gh::floor_mod(a, b);
-  }
-};
-
 }  // namespace gh

@@ -100,6 +100,7 @@ template <class T> inline T shuffle_xor(T x, int mask) {
 template <class T> inline T __shfl_xor_sync(unsigned, T x, int mask) { return gh_emu::shuffle_xor(x, mask); }
 inline int atomicCAS(int *p, int old, int value) { const int was = *p; if (was == old) *p = value; return was; }
 inline unsigned atomicInc(unsigned *p, unsigned top) { const unsigned was = *p; *p = was >= top ? 0 : was + 1; return was; }
+template <class T> inline T atomicMax(T *p, T x) { const T was = *p; if (x > was) *p = x; return was; }
 template <class T> inline T atomicAdd(T *p, T x) { const T was = *p; *p = was + x; return was; }
 
 #include "platform.cuh"
@@ -107,6 +108,7 @@ namespace gh {
 inline void copy16(void *shared, const void *global, bool inside) {
   if (inside) memcpy(shared, global, 16); else memset(shared, 0, 16);
 }
+inline unsigned long long nanoseconds() { static unsigned long long ticks; return ++ticks; }
 inline void end_copies() {}
 template <int N> inline void copies_left() {}
 inline void ldmatrix_any(uint32_t (&r)[4], const void *p, bool trans) {
@@ -204,6 +206,8 @@ struct alignas(64) TensorMap {
     }
   }
 };
+inline void prefetch_map(const TensorMap &) {}
+inline void prefetch_rows(const TensorMap &, int, int) {}
 inline void came(Barrier *b, int count) { b->expected -= count, b->step(); }
 inline void fetch_rows(void *to, const TensorMap &map, int k, int row, Barrier *b) {
   for (int r = 0; r < map.box[1]; ++r)

@@ -11,6 +11,7 @@
 // - `gemm_wgmma`: the same on Hopper's warpgroup instructions (sm_90a), for operands that lie along k: Groups<BM, BN, STAGES>, a
 //   warpgroup for each 64 rows, steps of 64 in depth.
 // - `gemm_simt`: any element type, 64 x 64 a block of 256 threads. `gemv`: at most 8 rows, weights read once, in rows of K.
+// - `gemv`, as `gemm_tma.cuh`, calls `wait_for_earlier` itself; before the others it has been called.
 // - out(m, n, sums): `sums` are V neighbours along n; called once for each V elements of C that are inside.
 // - gridDim: x tiles, y splits, z batch (loaders are made for the batch item by the caller).
 #pragma once
@@ -348,25 +349,35 @@ GH_FN void gemm_simt(const Context &, int M, int N, int K, const A &a, const B &
     }
 }
 
-// A block of WARPS warps computes COLUMNS columns for all of ROWS rows; its warps share the depth.
-template <int ROWS, int COLUMNS, int WARPS, class A, class B, class Out>
-GH_FN void gemv(const Context &, int N, int K, const A &a, const B &b, Out &&out) {
+// A block of WARPS warps computes COLUMNS columns for all of ROWS rows; its warps share the depth, STEPS runs of 8 elements a lane and
+// column, all of which are under way at once. EARLY: weights are constants, so they are asked for before earlier kernels have ended.
+template <int ROWS, int COLUMNS, int WARPS, int STEPS, bool EARLY, class A, class B, class Out>
+GH_FN void gemv(const Context &ctx, int N, int K, const A &a, const B &b, Out &&out) {
   typedef typename A::T T;
   __shared__ float parts[WARPS][ROWS * COLUMNS];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n0 = blockIdx.x * COLUMNS;
   float sums[ROWS][COLUMNS] = {};
-#pragma unroll 4
-  for (int k = threadIdx.x * 8; k < K; k += WARPS * 256) {
-    Vec<T, 8> w[COLUMNS];
+  Vec<T, 8> w[STEPS][COLUMNS];
+  if constexpr (!EARLY) wait_for_earlier(ctx);
 #pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) w[c] = load_vec<8>(b.p + (n0 + c < N ? n0 + c : N - 1) * b.outer_step + k);
+  for (int s = 0; s < STEPS; ++s) {
+    const int k = s * WARPS * 256 + threadIdx.x * 8;
+#pragma unroll
+    for (int c = 0; c < COLUMNS; ++c)
+      if (k < K) w[s][c] = load_vec<8>(b.p + (n0 + c < N ? n0 + c : N - 1) * b.outer_step + k);
+  }
+  if constexpr (EARLY) wait_for_earlier(ctx);
+#pragma unroll
+  for (int s = 0; s < STEPS; ++s) {
+    const int k = s * WARPS * 256 + threadIdx.x * 8;
+    if (k >= K) break;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
       const Vec<T, 8> x = load_vec<8>(a.p + r * a.outer_step + k);
 #pragma unroll
       for (int c = 0; c < COLUMNS; ++c)
 #pragma unroll
-        for (int e = 0; e < 8; ++e) sums[r][c] += to_scalar(x[e]) * to_scalar(w[c][e]);
+        for (int e = 0; e < 8; ++e) sums[r][c] += to_scalar(x[e]) * to_scalar(w[s][c][e]);
     }
   }
 #pragma unroll

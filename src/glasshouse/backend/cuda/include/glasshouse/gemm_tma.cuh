@@ -6,6 +6,7 @@
 //   multiprocessor, so that one computes while another hands over.
 // - gridDim.x: blocks go on with the next tile until there is none. Or gridDim.y, `splits` of them: the blocks of a cluster share the
 //   depth of one tile, and add their sums as in `gemm.cuh`.
+// - EARLY: B is constant, so its first boxes are asked for before earlier kernels have ended, the others brought nearer.
 //
 // Barriers of a stage: `full` ends a round when both boxes are there, `empty` when all computing warps have read them. Rows of B that two
 // blocks of a cluster fetched for both (multicast) made it slower, not faster: 264 us for 193 at 16384 x 1024 x 4096.
@@ -80,8 +81,8 @@ template <int BN, int V, class Out> GH_FN void hand_over_sums(const float (&sums
   }
 }
 
-template <class S, int V, class A, class Out>
-GH_FN void gemm_tma(const Context &, int M, int N, int K, const A &a, const TensorMap &b, int splits, Out &&out) {
+template <class S, int V, bool EARLY, class A, class Out>
+GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const TensorMap &b, int splits, Out &&out) {
 #if defined(GH_EMULATE) || __CUDA_ARCH_FEAT_SM90_ALL
   typedef typename A::T T;
   constexpr int BM = S::BM, BN = S::BN, BK = S::BK, STAGES = S::STAGES;
@@ -96,6 +97,17 @@ GH_FN void gemm_tma(const Context &, int M, int N, int K, const A &a, const Tens
     for (int s = 0; s < STAGES; ++s) barrier_begins(full + s, 1), barrier_begins(empty + s, S::GROUPS * 4);
   __syncthreads();
   int number = 0;  // steps since the beginning, over all tiles
+  const int ahead = !EARLY || (int)blockIdx.x >= tiles_m * tiles_n ? 0 : steps < STAGES ? steps : STAGES;
+  if (group == S::GROUPS && lane == 0) {
+    const TilePlace place(blockIdx.x, tiles_m, tiles_n);
+    for (int s = 0; s < ahead; ++s) {
+      expect_bytes(full + s, S::STAGE * 2);
+      fetch_rows(shared + s * S::STAGE + BM * BK, b, (first + s) * BK, place.n * BN, full + s);
+    }
+    for (int s = ahead; EARLY && s < steps; ++s) prefetch_rows(b, (first + s) * BK, place.n * BN);
+    a.prefetch();
+  }
+  wait_for_earlier(ctx);
   if (group == S::GROUPS) {
     if (lane == 0)
       for (int work = blockIdx.x; work < tiles_m * tiles_n; work += gridDim.x) {
@@ -104,9 +116,9 @@ GH_FN void gemm_tma(const Context &, int M, int N, int K, const A &a, const Tens
           const int s = number % STAGES, k = (first + step) * BK;
           wait_round(empty + s, number / STAGES % 2 ^ 1);
           T *to = shared + s * S::STAGE;
-          expect_bytes(full + s, S::STAGE * 2);
+          if (number >= ahead) expect_bytes(full + s, S::STAGE * 2);
           a.fetch(to, place.m * BM, k, full + s);
-          fetch_rows(to + BM * BK, b, k, place.n * BN, full + s);
+          if (number >= ahead) fetch_rows(to + BM * BK, b, k, place.n * BN, full + s);
         }
       }
     __syncwarp();

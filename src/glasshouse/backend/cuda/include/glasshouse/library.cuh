@@ -6,7 +6,7 @@
 // - Images of `Planes` are [planes, up to three spatial axes], channels first; those of `pool_at` lie with their channels last.
 // - NaN is the largest and the smallest element, as in NumPy; the first of equal ones counts.
 #pragma once
-#include "element.cuh"
+#include "launch.cuh"
 
 namespace gh {
 

@@ -6,7 +6,7 @@
 // - `copy16(shared, global, inside)`: 16 bytes, zeros where not inside; done when `copies_left<N>()` says that at most N groups
 //   (ended by `end_copies`) are under way, and a barrier has followed.
 #pragma once
-#include "element.cuh"
+#include "launch.cuh"
 
 namespace gh {
 

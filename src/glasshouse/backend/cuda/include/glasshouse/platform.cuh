@@ -90,15 +90,6 @@ template <> struct wide_of<f16> { typedef float type; };
 template <> struct wide_of<bf16> { typedef float type; };
 template <class T> using Wide = typename wide_of<T>::type;
 
-// Kernels of a graph overlap at their ends (programmatic dependent launch, from sm_90 on): the next one may be placed on the chip as
-// soon as all blocks of this one are, and waits here until all that came before has ended and can be seen.
-GH_FN void wait_for_earlier() {
-#if !defined(GH_EMULATE) && __CUDA_ARCH__ >= 900
-  asm volatile("griddepcontrol.launch_dependents;" ::: "memory");
-  asm volatile("griddepcontrol.wait;" ::: "memory");
-#endif
-}
-
 // N neighbours in memory, moved as one: at most 16 bytes, aligned to their size.
 template <class T, int N> struct alignas(sizeof(T) * N) Vec {
   T v[N];

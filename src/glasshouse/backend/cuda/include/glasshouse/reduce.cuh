@@ -5,7 +5,7 @@
 //   from run to run.
 // - `across_block` uses 32 words of its own shared memory and ends with all threads free to use it again.
 #pragma once
-#include "element.cuh"
+#include "launch.cuh"
 
 namespace gh {
 

@@ -7,8 +7,9 @@
 // - `fetch_pixels(to, map, c, w, h, n, dw, dh, barrier)`: 64 channels from c on of pixels one after the other from (n, h, w) on, as the
 //   window (dh, dw) of a convolution sees them.
 // - `fetch_head(to, map, d, row, head, batch, barrier)`: as `fetch_rows`, of one of the matrices [rows, dim] of a map of four axes.
+// - `prefetch_rows`: what `fetch_rows` would bring, into the second-level cache.
 // - What lies outside is 0. All bytes of a box count at the barrier.
-// - Loaders of a product's first operand: `fetch(to, m, k, barrier)`, rows from m on.
+// - Loaders of a product's first operand: `fetch(to, m, k, barrier)`, rows from m on; `prefetch()`: the map itself, not yet what it maps.
 #pragma once
 #include "cluster.cuh"
 #include "conv.cuh"
@@ -18,6 +19,10 @@ namespace gh {
 #ifndef GH_EMULATE
 struct alignas(64) TensorMap { uint64_t words[16]; };
 #if __CUDA_ARCH__ >= 900
+GH_FN void prefetch_map(const TensorMap &map) { asm volatile("prefetch.tensormap [%0];" ::"l"(&map) : "memory"); }
+GH_FN void prefetch_rows(const TensorMap &map, int k, int row) {
+  asm volatile("cp.async.bulk.prefetch.tensor.2d.L2.global [%0, {%1, %2}];" ::"l"(&map), "r"(k), "r"(row) : "memory");
+}
 GH_FN void fetch_rows(void *to, const TensorMap &map, int k, int row, Barrier *b) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                ::"r"(shared_address(to)), "l"(&map), "r"(k), "r"(row), "r"(shared_address(b)) : "memory");
@@ -38,6 +43,7 @@ GH_FN void fetch_pixels(void *to, const TensorMap &map, int c, int w, int h, int
 template <class T_> struct MappedRows {
   typedef T_ T;
   const TensorMap &map;
+  GH_FN void prefetch() const { prefetch_map(map); }
   GH_FN void fetch(T *to, int m, int k, Barrier *b) const { fetch_rows(to, map, k, m, b); }
 };
 // Channels of a tap come in 64s, so that a step in depth lies in one tap.
@@ -45,6 +51,7 @@ template <class T_> struct MappedPixels {
   typedef T_ T;
   const TensorMap &map;
   ConvShape s;
+  GH_FN void prefetch() const { prefetch_map(map); }
   GH_FN void fetch(T *to, int m, int k, Barrier *b) const {
     const int pixels = s.out_height * s.out_width, n = m / pixels, at = m - n * pixels, oh = at / s.out_width, ow = at - oh * s.out_width;
     const int tap = k / s.group, kh = tap / s.kernel_width, kw = tap - kh * s.kernel_width;
