@@ -12,7 +12,7 @@ from glasshouse.lower.choice import Choice, Chooser, Problem, by_estimate, unmea
 from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.program import Call, Program, Step
 from glasshouse.lower.target import Target
-from glasshouse.lower.variants import chosen
+from glasshouse.lower.variants import candidates, chosen
 from glasshouse.passes.base import ProgramPass, register_pass
 from glasshouse.passes.tune import TOLERANCE, Tuner
 
@@ -43,7 +43,9 @@ class ResolveVariant(ProgramPass):
         choose: Chooser = by_estimate
         if self.measure != "none":
             backend = backend_named(ctx.target.name)
-            choose = Tuner(backend, self.measure == "all", self.tolerance, ctx.progress)
+            choose = tuner = Tuner(backend, self.measure == "all", self.tolerance, ctx.progress)
+            if not self.prefer:
+                tuner.expect(_asked(program))
         if self.prefer:
             choose = _Preferring(self.prefer, choose)
         return resolved(program, choose, ctx.target)
@@ -52,6 +54,13 @@ class ResolveVariant(ProgramPass):
         """The choices of each kernel that had any, by its name."""
         calls = (s for s in program.steps if isinstance(s, Call))
         return {call.kernel.name: call.choices for call in calls if call.choices}
+
+
+def _asked(program: Program) -> list[tuple[Problem, tuple[str, ...]]]:
+    """Problems of a program with the variants that there are."""
+    kernels = [step.kernel for step in program.steps if isinstance(step, Call)]
+    tiles = [tile for kernel in kernels for tile in kernel.tiles]
+    return [(tile.problem, candidates(tile)) for tile in tiles if tile.problem is not None]
 
 
 def resolved(program: Program, choose: Chooser, target: Target) -> Program:

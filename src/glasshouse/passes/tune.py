@@ -8,7 +8,7 @@ all, so processes can share them; one that cannot be read is measured again.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -47,12 +47,9 @@ class Tuner:
         self._known: dict[str, list[Candidate]] = {}
 
     def __call__(self, problem: Problem, names: Sequence[str], usual: str) -> Choice:
-        measurable = problem.op in self._backend.target.measured
-        if not self._every and not problem.unasked:
-            return unmeasured(names, usual, "usual; measured when asked for (tune)")
-        small = not self._every and problem.operations < WORTH
-        if not measurable or len(names) < 2 or small:
-            return unmeasured(names, usual, "usual for such sizes; too small to be measured")
+        why = self._why_not(problem, names)
+        if why:
+            return unmeasured(names, usual, why)
         file = self.file(problem)
         measured = self._known.get(problem.key) or _read(file, names)
         if measured is None:
@@ -62,6 +59,26 @@ class Tuner:
                 return unmeasured(names, usual, "usual; could not be measured here")
         self._known[problem.key] = measured
         return pick(measured, usual, self._tolerance)
+
+    def expect(self, asked: Iterable[tuple[Problem, Sequence[str]]]) -> None:
+        """Questions that will follow: what has to be built for them is built together."""
+        pending = [
+            (problem, names)
+            for problem, names in dict(asked).items()
+            if not self._why_not(problem, names) and _read(self.file(problem), names) is None
+        ]
+        if len(pending) > 1:
+            self._backend.prepare(pending)
+
+    def _why_not(self, problem: Problem, names: Sequence[str]) -> str:
+        """Why a problem is not measured; empty if it is."""
+        if not self._every and not problem.unasked:
+            return "usual; measured when asked for (tune)"
+        measurable = problem.op in self._backend.target.measured
+        small = not self._every and problem.operations < WORTH
+        if not measurable or len(names) < 2 or small:
+            return "usual for such sizes; too small to be measured"
+        return ""
 
     def _measured(
         self, file: Path, problem: Problem, names: Sequence[str]

@@ -4,7 +4,9 @@ runs kernels without a GPU."""
 from __future__ import annotations
 
 import gc
+import json
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +18,7 @@ from glasshouse.backend.base import backend_named
 from glasshouse.backend.cuda import measure as measuring
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.lower.choice import Problem
+from glasshouse.passes import tune
 
 
 @pytest.fixture
@@ -40,6 +43,30 @@ def test_variants_are_run_over_several_weights_and_compared(
     launches = sum(call == "cuGraphAddKernelNode_v2" for call in cuda.calls)
     assert launches == 2 * len(names)
     assert cuda.taken == before, "all memory is given back"
+
+
+def test_kernels_of_several_problems_are_built_together(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tune, "made_cache_folder", lambda: tmp_path)
+    backend = backend_named("cuda")
+    texts: list[str] = []
+    monkeypatch.setattr(measuring, "cubin_of", lambda text, name, arch: texts.append(text))
+    small, other, tiny = (
+        Problem("matmul", "float16", (20, n, 256, 1), worth)
+        for n, worth in ((24, 1e9), (40, 1e9), (8, 1.0))
+    )
+    names = ("mma32x32x128", "mma64x32x64")
+    tuner = tune.Tuner(backend)
+    tuner.expect([(small, names)])
+    assert texts == [], "one problem is built when it is measured"
+    tuner.expect([(small, names), (other, names), (other, names), (tiny, names)])
+    assert len(texts) == len(set(texts)) == 4, "those that are measured, each variant once"
+    rows = [[name, 1.0, 0.0] for name in names]
+    tuner.file(small).write_text(json.dumps({"measured": rows}))
+    texts.clear()
+    tuner.expect([(small, names), (other, names)])
+    assert texts == [], "what is known on disk is not built"
 
 
 def test_a_variant_that_is_wrong_is_not_taken(

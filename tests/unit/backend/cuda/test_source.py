@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from cuda_samples import program_of
@@ -15,6 +16,8 @@ from glasshouse.backend.cuda.launch import CudaKernel
 from glasshouse.backend.cuda.render import render
 from glasshouse.ir import Graph, GraphBuilder
 from glasshouse.ir.dtype import float16, float32
+from glasshouse.lower.kernel.parser import parse_kernel
+from glasshouse.lower.kernel.printer import print_kernel
 
 FOLDER = Path(__file__).parent / "golden"
 
@@ -32,8 +35,11 @@ def softmax() -> Graph:
 
 def linear_gelu() -> Graph:
     builder = GraphBuilder()
-    x, w = builder.input(float16, (512, 256)), builder.input(float16, (1024, 256))
-    bias = builder.input(float16, (1024,))
+    x, random = builder.input(float16, (512, 256)), np.random.default_rng(0)
+    w, bias = (
+        builder.wrap(builder.constant(random.standard_normal(shape).astype(np.float16)))
+        for shape in ((1024, 256), (1024,))
+    )
     return builder.finish((x.apply("matmul", w, transpose_y=True) + bias).apply("gelu"))
 
 
@@ -62,3 +68,12 @@ def test_lines_know_their_ops() -> None:
     assert next(at for line, at in found.items() if "gh::add(" in line) == (1,)
     assert next(at for line, at in found.items() if line.startswith("const auto& right_")) == (0,)
     assert next(at for line, at in found.items() if "gh::gemm_" in line) == (0, 1, 2)
+
+
+def test_constants_are_told_and_survive_printing() -> None:
+    (kernel,) = program_of(linear_gelu(), over_graph=True).kernels
+    constants = {b.name for b in kernel.buffers if b.constant}
+    assert constants == {"x1", "x2"}, "the weights and the bias, not the input"
+    assert [b.constant for b in parse_kernel(print_kernel(kernel)).buffers] == [
+        b.constant for b in kernel.buffers
+    ]

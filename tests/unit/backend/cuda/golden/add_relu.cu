@@ -3,7 +3,9 @@
 
 extern "C" __global__ void __launch_bounds__(256)
 add_relu_0(gh::Context ctx, char* work, const float* x0, const float* x1, float* y0) {
-  gh::wait_for_earlier();
+  const gh::Ending ending_(ctx);
+  gh::let_next_begin();
+  gh::wait_for_earlier(ctx);
   const int e_ = (blockIdx.x * 256 + threadIdx.x);
   if (e_ >= 320) return;
   const int i1_q_ = e_ / 8;

@@ -4,7 +4,9 @@
 
 extern "C" __global__ void __launch_bounds__(128)
 softmax_0(gh::Context ctx, char* work, const gh::f16* x0, gh::f16* y0) {
-  gh::wait_for_earlier();
+  const gh::Ending ending_(ctx);
+  gh::let_next_begin();
+  gh::wait_for_earlier(ctx);
   const int row_ = blockIdx.x * 4 + threadIdx.x / 32;
   const int lane_ = threadIdx.x % 32;
   if (row_ >= 4096) return;

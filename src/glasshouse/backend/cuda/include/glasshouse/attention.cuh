@@ -316,8 +316,12 @@ GH_FN void attention_rows(const AttentionShape &s, Strided<T> q, Strided<T> k, S
   };
   for (int d = threadIdx.x; d < s.value_dim; d += WARPS * 32) {
     const Seen<W, 1> all = joined<GROUPS, W>(d, [&](int n) { return parts + 1 + n; });
-    if constexpr (SPLITS > 1) parts->sums[d] = all.sums[0], parts->top = all.top, parts->total = all.total;
-    else finish(d, all);
+    if constexpr (SPLITS > 1) {
+      parts->sums[d] = all.sums[0];
+      if (d == 0) parts->top = all.top, parts->total = all.total;
+    } else {
+      finish(d, all);
+    }
   }
   if constexpr (SPLITS > 1) {
     cluster_meets();
