@@ -30,7 +30,7 @@ def product(m: int, n: int, k: int, behind: str) -> tuple[Problem, tuple[str, ..
     large = [t.name for t in TILES.values() if t.kind in FETCHED and t.m * t.n >= 128 * 128]
     whole = [GemmVariant(TILES[name]).name for name in large]
     names = tuple(dict.fromkeys([*proposed, *whole]))
-    return Problem(f"matmul {behind}".strip(), "float16", (m, n, k, 1), 2.0 * m * n * k), names
+    return Problem(f"matmul_{behind}".strip("_"), "float16", (m, n, k, 1), 2.0 * m * n * k), names
 
 
 def attention(*numbers: int) -> tuple[Problem, tuple[str, ...]]:

@@ -95,7 +95,7 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
         names = _variants(matrices, sizes, hopper, together)
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
     behind = next((n.op.name for n in builder.body.nodes if n.op.name in ACTIVATIONS), "")
-    name = f"matmul {behind}".strip()
+    name = f"matmul_{behind}".strip("_")
     problem = Problem(name, dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
     add_tile(
         builder, node, GEMM if together else BATCHED, operands, after,

@@ -124,7 +124,7 @@ def _graph(problem: Problem) -> Graph | None:
     """A graph of the one op; weights are constants."""
     dtype, n = as_dtype(problem.dtype), problem.numbers
     builder = GraphBuilder()
-    op, _, behind = problem.op.partition(" ")
+    op, _, behind = problem.op.partition("_")
     if op == "matmul" and n[3] == 1 and n[1] * n[2] <= _MOST_WEIGHTS:
         x = builder.input(dtype, (n[0], n[2]))
         w = builder.wrap(builder.constant(_random((n[1], n[2]), n[2]), dtype))

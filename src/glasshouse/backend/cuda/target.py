@@ -49,7 +49,7 @@ FALLBACKS = {
 }  # fmt: skip
 
 MEASURED = frozenset(
-    {"matmul", CONV_PRODUCT, "attention", *(f"matmul {name}" for name in ACTIVATIONS)}
+    {"matmul", CONV_PRODUCT, "attention", *(f"matmul_{name}" for name in ACTIVATIONS)}
 )
 """Problems whose variants are timed where there is a GPU."""
 

@@ -97,7 +97,7 @@ def test_the_variant_that_others_disagree_with_is_wrong(
     monkeypatch.setattr(measuring._Probe, "turn", lambda self: 1e-6)
     monkeypatch.setattr(measuring, "cubin_of", lambda *given: b"")
     names = ("mma32x32x128", "mma64x32x64", "mma64x64x64")
-    problem = Problem("matmul gelu", "float16", (20, 24, 256, 1), 1e9)
+    problem = Problem("matmul_gelu", "float16", (20, 24, 256, 1), 1e9)
     found = backend_named("cuda").measure(problem, names)
     assert found is not None
     assert [c.error > 0.4 for c in found] == [True, False, False]
