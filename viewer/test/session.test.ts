@@ -241,7 +241,7 @@ test("a given value that would pass by a whole window is named at its reader; on
     { op: "Variable", kind: "source", name: "momentum", path: "state" },
     { op: "Variable", kind: "source", name: "variance", path: "state" },
     { op: "Norm", inputs: [1, 2], path: "state" },
-    { op: "Neg", inputs: [0], path: "forward" },
+    { op: "Scale", inputs: [0, 1, 2], path: "forward" },
   ];
   // Three groups of a column each, every one higher than the window.
   for (const path of ["forward", "middle", "backward"])
