@@ -214,9 +214,12 @@ def _holding(
 
     first = captured({i: examples[i] for i in names})
     target = None if gpu is None else gpu.target
-    held = HeldModules(
-        names, examples, lambda tensors: compiled(captured(tensors).graph, target), gpu is not None
-    )
+    imported = [first.graph]  # with the weights that are there now: the first to be compiled for
+
+    def make(tensors: Mapping[int, torch.Tensor]) -> Any:
+        return compiled(imported.pop() if imported else captured(tensors).graph, target)
+
+    held = HeldModules(names, examples, make, gpu is not None)
     return _kept("inference", first, "compiled", graph, gpu, held)
 
 

@@ -77,6 +77,24 @@ def test_weights_are_not_prepared_again_while_they_stay(monkeypatch: pytest.Monk
         compiled(X)
 
 
+def test_a_graph_is_imported_once_for_each_set_of_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+    imports: list[Any] = []
+    inside = dynamo.import_graph_module
+
+    def counted(*given: Any) -> Any:
+        imports.append(given)
+        return inside(*given)
+
+    monkeypatch.setattr(dynamo, "import_graph_module", counted)
+    model = Net().eval()
+    compiled = torch.compile(model, backend="glasshouse")
+    compiled(X)
+    assert len(imports) == 1
+    model.first.weight = torch.nn.Parameter(torch.randn(48, 64))
+    torch.testing.assert_close(compiled(X), model(X))
+    assert len(imports) == 2
+
+
 def test_models_that_share_a_graph_keep_their_weights() -> None:
     calls = torch.compile(lambda model, x: model(x), backend="glasshouse")
     one, two = Net().eval(), Net().eval()

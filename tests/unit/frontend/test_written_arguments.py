@@ -70,13 +70,15 @@ def test_elementwise_writes_are_in_place() -> None:
     assert int(steps) == 6
 
 
-def test_what_was_before_is_still_read() -> None:
-    """The old value is read after the write, and returned: it needs memory of its own."""
+@pytest.mark.parametrize("returned", [False, True])
+def test_what_was_before_is_still_read(returned: bool) -> None:
+    """The old value is read after the write, or returned: it needs memory of its own."""
 
     def step(cache: torch.Tensor, new: torch.Tensor, at: torch.Tensor) -> Any:
         before = cache.clone()
         cache.index_copy_(0, at, new)
-        return before, before @ cache.t()
+        product = before @ cache.t()
+        return (before, product) if returned else (product,)
 
     torch.manual_seed(0)
     cache, new, at = torch.randn(6, 4), torch.randn(2, 4), torch.tensor([1, 5])
