@@ -101,9 +101,9 @@ def compiled(text: str, name: str, *flags: str, kind: str = "so") -> Path:
     return made
 
 
-def compiled_kernels(body: str, name: str, level: str) -> Path:
+def compiled_kernels(body: str, name: str, *options: str) -> Path:
     """A library of kernels behind the headers, which are parsed once for all."""
-    flags = (level, f"-I{INCLUDE}")
+    flags = (*options, f"-I{INCLUDE}")
     headers = "".join(p.read_text() for p in sorted((INCLUDE / "glasshouse").iterdir()))
     stamp = f"// {hashlib.sha256(headers.encode()).hexdigest()}\n"
     header = compiled(stamp + INCLUDES, "headers", *flags, kind="h.gch")
@@ -118,7 +118,10 @@ def run_emulated(
     sizes = bind_sizes([v.type for v in graph.inputs], inputs)
     kernels = {k.name: render(k) for k in program.kernels}
     text = host_text(list(kernels.values()))
-    library = ctypes.CDLL(str(compiled_kernels(text, "kernels", "-O1")))
+    # What a kernel defines before the headers counts where all do: they are one file here.
+    half = kernels and all("#define GH_HALF_RESULTS 1" in k.text for k in kernels.values())
+    options = ("-O1", "-DGH_HALF_RESULTS=1") if half else ("-O1",)
+    library = ctypes.CDLL(str(compiled_kernels(text, "kernels", *options)))
     memory: dict[Value, np.ndarray] = {}
 
     def room(count: int, dtype: np.dtype) -> np.ndarray:
