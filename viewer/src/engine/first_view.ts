@@ -22,6 +22,8 @@ const HANDFUL = 6;
 /** A product with its bias, a convolution with its norm: where one of so few ops does nearly all the work, the name says what is inside. */
 const FEW_OPS = 4;
 const NEARLY_ALL = 0.9;
+/** With fewer boxes than this there is room to show even that. */
+const ENOUGH = 16;
 const MOST_BOXES = 60;
 const MARGIN = 48;
 
@@ -81,7 +83,7 @@ export async function firstView(
     candidates.sort((a, b) => share(b) - share(a) || h.depth[a] - h.depth[b] || a - b);
     const g = candidates.shift();
     if (g === undefined) break;
-    if (structured && boxes >= VERY_FEW && oneDoesAll(g)) continue;
+    if (structured && boxes >= ENOUGH && oneDoesAll(g)) continue;
     session.setFold(g, OPEN);
     const more = session.membersOf(g).length;
     let fits = boxes + more <= MOST_BOXES;
