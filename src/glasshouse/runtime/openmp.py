@@ -59,15 +59,14 @@ def pays_for(program: Program, threads: int | None) -> bool:
 
 def _pause() -> Callable[[int], int] | None:
     torch = sys.modules.get("torch")
-    if torch is None or not sys.platform.startswith("linux"):
-        return None
-    beside = Path(str(torch.__file__)).parent
-    for folder in (beside / "lib", beside.parent / "torch.libs"):
-        for path in sorted(folder.glob("libgomp*.so*")):
-            try:  # the one that PyTorch has loaded, none anew
-                library = ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
-                made: Callable[[int], int] = library.omp_pause_resource_all
-            except (OSError, AttributeError):
-                continue
-            return made
+    if sys.platform == "linux" and torch is not None:
+        beside = Path(str(torch.__file__)).parent
+        for folder in (beside / "lib", beside.parent / "torch.libs"):
+            for path in sorted(folder.glob("libgomp*.so*")):
+                try:  # the one that PyTorch has loaded, none anew
+                    library = ctypes.CDLL(str(path), mode=os.RTLD_NOLOAD | os.RTLD_NOW)
+                    made: Callable[[int], int] = library.omp_pause_resource_all
+                except (OSError, AttributeError):
+                    continue
+                return made
     return None
