@@ -43,7 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
     os.environ["OMP_NUM_THREADS"] = os.environ["GLASSHOUSE_THREADS"] = str(options.threads)
     import torch
-    from benchmarks.zoo import families, layers, networks, sequences  # noqa: F401  # their rows
+    from benchmarks.zoo import (  # noqa: F401  # their rows
+        families,
+        layers,
+        networks,
+        sequences,
+        visitors,
+        visitors_images,
+    )
     from benchmarks.zoo.models import ROWS
 
     with suppress(ImportError):

@@ -187,7 +187,7 @@ if importlib.util.find_spec("transformers"):
     family("segformer", "SegformerForSemanticSegmentation", {"hidden_sizes": [16, 32, 80, 128], "depths": [1, 1, 1, 1], "decoder_hidden_size": 128}, pictures)
     family("poolformer", "PoolFormerForImageClassification", {"hidden_sizes": [32, 64, 128, 160], "depths": [1, 1, 1, 1]}, pictures)
     family("levit", "LevitForImageClassification", {"image_size": 128, "hidden_sizes": [64, 96, 128], "num_attention_heads": [2, 3, 4], "depths": [1, 1, 1]}, pictures)
-    family("cvt", "CvtForImageClassification", {"embed_dim": [32, 64, 128], "num_heads": [1, 2, 4], "depth": [1, 1, 2], "cls_token": [False, False, True]}, pictures)
+    family("cvt", "CvtForImageClassification", {"embed_dim": [32, 64, 128], "num_heads": [1, 2, 4], "depth": [1, 2, 3], "cls_token": [False, False, True]}, pictures)
     family("pvt", "PvtForImageClassification", {"image_size": 128, "hidden_sizes": [32, 64, 160, 256], "depths": [1, 1, 1, 1]}, pictures)
     family("yolos", "YolosForObjectDetection", {**IMAGE, "image_size": [128, 128], "num_detection_tokens": 50}, pictures)
     family("glpn", "GLPNForDepthEstimation", {"hidden_sizes": [16, 32, 80, 128], "depths": [1, 1, 1, 1]}, pictures)
