@@ -23,7 +23,7 @@ from glasshouse.ops.shapes import axis_of, require_dtype, require_equal
 
 _INDEX: dict[str, Any] = {"kind": Kind.INJECTIVE, "family": "index"}
 _SCATTER: dict[str, Any] = {"kind": Kind.OPAQUE, "family": "index", "updates": True}
-_MODES = ("set", "add")
+_MODES = ("set", "add", "max", "min")
 
 
 def _require_indices(indices: TensorType) -> None:
@@ -32,7 +32,7 @@ def _require_indices(indices: TensorType) -> None:
 
 def _require_mode(mode: str, x: TensorType, updates: TensorType) -> None:
     if mode not in _MODES:
-        raise TypeMismatch(f"mode must be set or add, not {mode!r}")
+        raise TypeMismatch(f"mode must be one of {', '.join(_MODES)}, not {mode!r}")
     if x.dtype is not updates.dtype:
         raise TypeMismatch(f"updates of {updates.dtype} into {x.dtype}")
 
@@ -169,14 +169,31 @@ def _written(x: Array, places: tuple[Any, ...], updates: Array, mode: str) -> Ar
         out = np.array(x)
         out[places] = updates
         return out
-    out = np.array(widened(x))
-    np.add.at(out, places, updates)
+    if mode == "add":
+        out = np.array(widened(x))
+        np.add.at(out, places, updates)
+        return out
+    out = np.array(x)
+    (np.maximum if mode == "max" else np.minimum).at(out, places, updates)
     return out
+
+
+def _extreme_vjp(
+    g: Any, x: Any, indices: Any, updates: Any, y: Any, read: Any, write: Any, **at: Any
+) -> tuple[Any, None, Any]:
+    """Elements that are equal to the extreme share its gradient evenly, as in PyTorch."""
+    own = x.apply("equal", y).cast(g.dtype)
+    new = updates.apply("equal", read(y, indices, **at)).cast(g.dtype)
+    share = g / write(own, indices, new, mode="add", **at)
+    # A NaN is equal to nothing: 0 / 0 where nothing is, which stays there.
+    return share * own, None, read(share, indices, **at) * new
 
 
 def _scatter_vjp(
     g: Any, x: Any, indices: Any, updates: Any, y: Any, *, axis: int, mode: str
 ) -> tuple[Any, None, Any]:
+    if mode in ("max", "min"):
+        return _extreme_vjp(g, x, indices, updates, y, gather, scatter, axis=axis)
     gx = g
     if mode == "set":
         gx = scatter(g, indices, zeros_like_type(updates), axis=axis, mode="set")
@@ -188,8 +205,8 @@ scatter = op(
     ref=lambda x, indices, updates, *, axis, mode: _written(
         x, _places(indices, x.shape, axis), updates, mode
     ),
-    doc="x with x[indices[i, j], j] set to (or increased by) updates[i, j], and so for every axis. "
-    "Where indices repeat, set keeps one of the updates.",
+    doc="x with x[indices[i, j], j] set to (or increased by) updates[i, j], and so for every axis; "
+    "or to the larger (smaller) of both. Where indices repeat, set keeps one of the updates.",
     axis=INT, mode=STR("set"),
 )  # fmt: skip
 
@@ -253,28 +270,38 @@ def _scatter_nd_ref(x: Array, indices: Array, updates: Array, *, mode: str, axis
     flat = np.moveaxis(updates.reshape(*x.shape[:axis], -1, *inner), axis, 0)
     if mode == "add":
         return np.asarray(widened(x) + widened(flat).sum(0))
+    if mode in ("max", "min"):
+        both = np.concatenate([x[None], flat])
+        return np.asarray(both.max(0) if mode == "max" else both.min(0))
     return flat[-1] if len(flat) else x
+
+
+def _read_from(x: Any, indices: Any, *, axis: int) -> Any:
+    """What `scatter_nd` writes to: tuples name places of the axes from `axis` on."""
+    if not axis:
+        return gather_nd(x, indices)
+    read = gather_nd(x.apply("permute", axes=(*range(axis, x.ndim), *range(axis))), indices)
+    back = range(read.ndim - axis, read.ndim)
+    return read.apply("permute", axes=(*back, *range(read.ndim - axis)))
 
 
 def _scatter_nd_vjp(
     g: Any, x: Any, indices: Any, updates: Any, y: Any, *, mode: str, axis: int
 ) -> tuple[Any, None, Any]:
+    if mode in ("max", "min"):
+        return _extreme_vjp(g, x, indices, updates, y, _read_from, scatter_nd, axis=axis)
     gx = g
     if mode == "set":
         gx = scatter_nd(g, indices, zeros_like_type(updates), mode="set", axis=axis)
-    if not axis:
-        return gx, None, gather_nd(g, indices)
-    front = g.apply("permute", axes=(*range(axis, g.ndim), *range(axis)))
-    read = gather_nd(front, indices)
-    back = range(read.ndim - axis, read.ndim)
-    return gx, None, read.apply("permute", axes=(*back, *range(read.ndim - axis)))
+    return gx, None, _read_from(g, indices, axis=axis)
 
 
 scatter_nd = op(
     "scatter_nd", **_SCATTER, infer=_scatter_nd, ref=_scatter_nd_ref, vjp=_scatter_nd_vjp,
     inputs=("x", "indices", "updates"),
-    doc="x with x[indices[i, 0], indices[i, 1], ...] set to (or increased by) updates[i]. Tuples "
-    "name places of the axes from `axis` on; `updates` has those in front of it, too.",
+    doc="x with x[indices[i, 0], indices[i, 1], ...] set to (or increased by) updates[i], or to "
+    "the larger (smaller) of both. Tuples name places of the axes from `axis` on; `updates` has "
+    "those in front of it, too.",
     mode=STR("set"), axis=INT(0),
 )  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -45,6 +46,8 @@ def _scatter(
     x: torch.Tensor, indices: torch.Tensor, updates: torch.Tensor, axis: int, mode: str = "set"
 ) -> torch.Tensor:
     places = _counted(indices, x.shape[axis])
+    if mode in ("max", "min"):
+        return x.scatter_reduce(axis, places, updates, f"a{mode}")
     f = x.scatter_add if mode == "add" else x.scatter
     return f(axis, places, updates)
 
@@ -62,7 +65,15 @@ def _scatter_nd(
 ) -> torch.Tensor:
     lead, last = tuple(range(axis)), tuple(range(-axis, 0))
     front, new = x.movedim(lead, last), updates.movedim(lead, last)
-    made = front.index_put(_nd(x, indices), new, accumulate=mode == "add")
+    if mode in ("max", "min"):
+        depth = indices.shape[-1]
+        width = math.prod(front.shape[depth:])
+        rows = torch.arange(front.numel() // width).reshape(front.shape[:depth])
+        places = rows[_nd(front, indices)].reshape(-1, 1).expand(-1, width)
+        flat, given = front.reshape(-1, width), new.reshape(-1, width)
+        made = flat.scatter_reduce(0, places, given, f"a{mode}").reshape(front.shape)
+    else:
+        made = front.index_put(_nd(x, indices), new, accumulate=mode == "add")
     return made.movedim(last, lead)
 
 
@@ -122,7 +133,9 @@ SAMPLES = {
         _of(_scatter, values(2, 3), _ROWS, values(2, 3, seed=1), axis=1),
         _of(_scatter, values(4, 3), np.array([[0, -1, 2]]), values(1, 3, seed=1), axis=0),
         _of(_scatter, values(2, 3), _NEGATIVE, values(2, 3, seed=1), axis=1, mode="add"),
+        _of(_scatter, values(5, 4), _NEGATIVE, values(2, 3, seed=1), axis=0, mode="max"),
         _of(_scatter, values(5, 4), _NEGATIVE, values(2, 3, seed=1), axis=0, mode="add"),
+        _of(_scatter, values(2, 3), _NEGATIVE, values(2, 3, seed=1), axis=1, mode="min"),
         _of(_scatter, values(3, 2), np.zeros((0, 2), np.int64), values(0, 2), axis=0),
     ],
     "gather_nd": [
@@ -134,9 +147,19 @@ SAMPLES = {
     "scatter_nd": [
         _of(_scatter_nd, values(2, 3, 4), _PLACES, values(3, 4, seed=1), **_PAIRS),
         _of(_scatter_nd, values(2, 3, 5), _REPEATED, values(4, 5, seed=1), mode="add", **_PAIRS),
+        _of(_scatter_nd, values(2, 3, 5), _REPEATED, values(4, 5, seed=1), mode="max", **_PAIRS),
         _of(_scatter_nd, values(6, 3), np.array([[4], [-1]]), values(2, 3, seed=1)),
+        _of(_scatter_nd, values(6, 3), np.array([[4], [-1]]), values(2, 3, seed=1), mode="min"),
         _of(_scatter_nd, values(6, 3), np.zeros((0, 1), np.int64), values(0, 3)),
         _of(_scatter_nd, values(2, 6, 3), np.array([[4], [-1]]), values(2, 2, 3, seed=1), axis=1),
+        _of(
+            _scatter_nd,
+            values(2, 6, 3),
+            np.array([[4], [4]]),
+            values(2, 2, 3, seed=1),
+            mode="max",
+            axis=1,
+        ),
         _of(
             _scatter_nd,
             values(5, 2, 3),

@@ -73,16 +73,19 @@ def _copied(out: KernelText, tile: Tile) -> str:
     return place
 
 
+def _how(tile: Tile) -> str:
+    return f"gh::Meeting::{tile.attr('mode')}"
+
+
 def _scatter(out: KernelText, tile: Tile) -> None:
     x, indices, updates = tile.operands
     place = _copied(out, tile)
     axis = axis_of(tile.attr("axis"), len(x.shape))
-    adds = _flag(tile.attr("mode") == "add")
     shape, steps = _array(out, tile, indices.shape), _array(out, tile, strides(x.shape))
     sizes = f"{len(x.shape)}, {shape}, {steps}"
     given = f"{buffer_of(indices)}, {buffer_of(updates)}, {sizes}, {axis}"
     size = size_text(x.shape[axis])
-    out.add(f"gh::scatter_along<{adds}>(ctx, {given}, {size}, {place});", tile.ops)
+    out.add(f"gh::scatter_along<{_how(tile)}>(ctx, {given}, {size}, {place});", tile.ops)
 
 
 def _scatter_nd(out: KernelText, tile: Tile) -> None:
@@ -95,14 +98,11 @@ def _scatter_nd(out: KernelText, tile: Tile) -> None:
     rows, width = product(indices.shape[:-1]), product(x.shape[axis + depth :])
     sizes = _array(out, tile, x.shape[named])
     steps = _array(out, tile, strides(x.shape)[named])
-    adds = _flag(tile.attr("mode") == "add")
-    outer, step = product(x.shape[:axis]), product(x.shape[axis:])
-    numbers = ", ".join(size_text(d) for d in (outer, step, rows))
+    outer, part = product(x.shape[:axis]), product(x.shape[axis:])
+    numbers = ", ".join(size_text(d) for d in (outer, part, rows))
     given = f"{buffer_of(indices)}, {buffer_of(updates)}, {numbers}, {depth}"
-    out.add(
-        f"gh::scatter_rows<{adds}>(ctx, {given}, {sizes}, {steps}, {size_text(width)}, {place});",
-        tile.ops,
-    )
+    given = f"{given}, {sizes}, {steps}, {size_text(width)}"
+    out.add(f"gh::scatter_rows<{_how(tile)}>(ctx, {given}, {place});", tile.ops)
 
 
 def _wide(tile: Tile) -> DType:

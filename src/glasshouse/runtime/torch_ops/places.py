@@ -7,6 +7,7 @@ bits.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -24,9 +25,22 @@ def _wide(x: Tensor) -> Tensor:
 def _put(x: Tensor, places: Sequence[Tensor], updates: Tensor, mode: str) -> Tensor:
     if mode == "set":
         return x.clone().index_put_(tuple(places), updates)
+    if mode != "add":
+        return _extreme(x, places, updates, mode)
     wide = _wide(x)
     out = wide.clone() if wide is x else wide
     return out.index_put_(tuple(places), updates.to(out.dtype), accumulate=True)
+
+
+def _extreme(x: Tensor, places: Sequence[Tensor], updates: Tensor, mode: str) -> Tensor:
+    """The larger (smaller) of what is there and what comes, by rows behind the places' axes."""
+    row = math.prod(x.shape[len(places) :])
+    number = torch.zeros((), dtype=torch.long, device=x.device)
+    for place, size in zip(places, x.shape, strict=False):
+        number = number * size + place % size
+    index = number.reshape(-1, 1).expand(-1, row)
+    new, how = updates.reshape(-1, row), "amax" if mode == "max" else "amin"
+    return x.reshape(-1, row).scatter_reduce(0, index, new, how).reshape(x.shape)
 
 
 def scatter(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int, mode: str) -> Tensor:
@@ -50,6 +64,9 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, mode: str, axis: 
     flat = updates.reshape(-1, *x.shape)
     if mode == "add":
         return _wide(x) + _wide(flat).sum(0)
+    if mode in ("max", "min"):
+        both = torch.cat([x[None], flat])
+        return both.amax(0) if mode == "max" else both.amin(0)
     return flat[-1] if len(flat) else x
 
 

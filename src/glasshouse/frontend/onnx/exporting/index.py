@@ -23,7 +23,7 @@ def gather_nd(e: Emitter, n: Node) -> Any:
 
 
 def _how(n: Node) -> str | None:
-    return "add" if n.attrs["mode"] == "add" else None
+    return None if n.attrs["mode"] == "set" else n.attrs["mode"]
 
 
 @export("scatter")

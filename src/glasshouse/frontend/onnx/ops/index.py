@@ -53,22 +53,23 @@ def gather_nd(c: OnnxCall) -> Any:
     return x.apply("gather_nd", parts[0].apply("concat", *parts[1:], places.cast(int64), axis=-1))
 
 
+def _mode(how: str) -> str:
+    if how not in ("none", "add", "max", "min"):
+        raise Unsupported(f"scattering with {how}")
+    return "set" if how == "none" else how
+
+
 @spell("ScatterElements", "Scatter")
 def scatter_elements(c: OnnxCall) -> Any:
     x, places, updates = c[0], _indices(c[1]), c[2]
     axis, how = c.attr("axis", 0), c.attr("reduction", "none")
-    if how not in ("none", "add"):
-        raise Unsupported(f"scattering with {how}")
-    return x.apply("scatter", places, updates, axis=axis, mode="set" if how == "none" else "add")
+    return x.apply("scatter", places, updates, axis=axis, mode=_mode(how))
 
 
 @spell("ScatterND")
 def scatter_nd(c: OnnxCall) -> Any:
     how = c.attr("reduction", "none")
-    if how not in ("none", "add"):
-        raise Unsupported(f"scattering with {how}")
-    mode = "set" if how == "none" else "add"
-    return c[0].apply("scatter_nd", _indices(c[1]), c[2], mode=mode)
+    return c[0].apply("scatter_nd", _indices(c[1]), c[2], mode=_mode(how))
 
 
 @spell("OneHot")

@@ -1,7 +1,8 @@
 """How ATen's reductions of elements that share a place are spelled.
 
-Every place looks at every element and takes those that belong to it: exact for any reduction, at a
-cost of places times elements. Where that is more than `LARGEST`, the op stays opaque.
+Sums, means and extremes are scatters. For products and segments every place looks at every element
+and takes those that belong to it: exact, at a cost of places times elements. Where that is more
+than `LARGEST`, the op stays opaque.
 """
 
 from __future__ import annotations
@@ -9,12 +10,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.arithmetic import as_index
 from glasshouse.frontend.torch.aten.index import scattered, within
 from glasshouse.frontend.torch.aten.registry import apply, aten, is_static
 from glasshouse.ir.dim import Dim, SymDim, product
-from glasshouse.ir.dtype import int64
+from glasshouse.ir.dtype import Category, float32, float64, int64
 from glasshouse.ops import composite
 from glasshouse.ops.create import arange_near, full_near
 from glasshouse.ops.pieces import concat
@@ -25,9 +28,37 @@ LARGEST = 2**24
 # Reduction -> (core op, what changes nothing in it).
 _CORE = {
     "sum": ("sum", 0.0), "mean": ("sum", 0.0), "prod": ("prod", 1.0),
-    "amax": ("max", -math.inf), "amin": ("min", math.inf),
     "max": ("max", -math.inf), "min": ("min", math.inf),
 }  # fmt: skip
+
+
+# Reduction -> (how elements that share a place meet, what changes nothing there).
+_SCATTERS: dict[str, tuple[str, float]] = {
+    "sum": ("add", 0.0), "mean": ("add", 0.0),
+    "amax": ("max", -math.inf), "amin": ("min", math.inf),
+}  # fmt: skip
+
+
+def _scattered(x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool) -> Any:
+    mode, neutral = _SCATTERS[reduce]
+    if not index.type.numel:
+        return x
+    if not x.ndim:
+        x1, i1, s1 = (reshaped(v, (1,)) for v in (x, index, source))
+        return reshaped(_scattered(x1, 0, i1, s1, reduce, include_self), ())
+    start = x
+    if not include_self:
+        if mode != "add" and not x.dtype.is_float:
+            limits = np.iinfo(x.dtype.carrier)
+            neutral = int(limits.min if mode == "max" else limits.max)
+        start = scattered(x, dim, index, neutral, "set")
+    out = scattered(start, dim, index, source, mode)
+    if reduce != "mean":
+        return out
+    wide = float64 if x.dtype is float64 else float32  # halves count no further than 2048 and 256
+    none = full_near(x, x.shape, 1.0 if include_self else 0.0, wide)
+    count = scattered(none, dim, index, 1.0, "add")
+    return out / apply("maximum", count, 1.0).cast(x.dtype)
 
 
 def _reduced(hits: Any, values: Any, how: str, axis: int, first: Any = None) -> Any:
@@ -43,9 +74,11 @@ def _reduced(hits: Any, values: Any, how: str, axis: int, first: Any = None) -> 
 def scatter_reduce(
     x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True
 ) -> Any:
-    if reduce == "sum":
-        start = x if include_self else scattered(x, dim, index, 0, "set")
-        return scattered(start, dim, index, source, "add")
+    if reduce == "sum" or (
+        reduce in _SCATTERS
+        and (x.dtype.is_float or (reduce != "mean" and x.dtype.category is not Category.BOOL))
+    ):
+        return _scattered(x, dim, index, source, reduce, include_self)
     if not x.dtype.is_float or not is_static(*x.shape, *index.shape):
         raise Unsupported(f"a scatter of {x.type} that takes the {reduce}")
     if not x.ndim:
@@ -62,12 +95,10 @@ def scatter_reduce(
     number = reshaped(arange_near(x, places), (places, *[1] * (x.ndim - at)))
     hits = composite.unsqueeze(within(index, places), at).apply("equal", number)
     values = composite.unsqueeze(source.cast(x.dtype), at)
-    count = hits.cast(x.dtype).apply("sum", axes=[at + 1])
     own = composite.unsqueeze(part, at + 1) if include_self else None
     out = _reduced(hits, values, reduce, at + 1, own)
-    if reduce == "mean":
-        out = out / (count + 1.0 if include_self else apply("maximum", count, 1.0))
     if not include_self:
+        count = hits.cast(x.dtype).apply("sum", axes=[at + 1])
         out = apply("where", count > 0.0, out, part)
     if out.shape == x.shape:
         return out

@@ -4,9 +4,9 @@
 // - "Lines" of a tensor seen as [outer, n, inner] are its n elements along the middle axis, `inner` apart.
 // - `sort_lines` and `topk_lines` are stable: equal elements keep their order both ways; NaN is the largest. T is an element
 //   type, halves compare as floats.
-// - `scatter_along`, `scatter_rows` write in the order of the indices on one thread, so that the result does not depend on the
-//   number of threads. An index outside is reported through the context and nothing is written for it: what is written to may
-//   be the caller's.
+// - `scatter_along`, `scatter_rows`, `take_grad` write an element in the order of the indices, on one thread, so that the result does
+//   not depend on the number of threads: these share out columns of the rows, never rows. An index outside is reported through the
+//   context and nothing is written for it: what is written to may be the caller's.
 // - Random numbers are those of `glasshouse.ops.philox`, bit for bit.
 #pragma once
 #include "context.h"
@@ -68,8 +68,25 @@ inline void arg_lines(Context &ctx, const T *x, int64_t outer, int64_t n, int64_
   });
 }
 
+// Columns of `rows` rows shared out in groups of 16, which no two threads write a cache line of: f(first, last).
+template <class F> inline void each_columns(Context &ctx, int64_t rows, int64_t width, F &&f) {
+  constexpr int64_t kGroup = 16;
+  ctx.parallel((width + kGroup - 1) / kGroup, rows * width >= 65536 && width >= 2 * kGroup, [&](int64_t begin, int64_t end) {
+    f(begin * kGroup, min_of<int64_t>(end * kGroup, width));
+  });
+}
+
+// What becomes of an element that is written onto another.
+enum class Meeting { set, add, max, min };
+template <Meeting How, class T> GH_INLINE void meet(T &out, T next) {
+  if (How == Meeting::set) out = next;
+  else if (How == Meeting::add) out = Stored<T>::of(add(value_of(out), value_of(next)));
+  else if (How == Meeting::max) out = Stored<T>::of(max(value_of(out), value_of(next)));
+  else out = Stored<T>::of(min(value_of(out), value_of(next)));
+}
+
 // out (already a copy of x, strides `step`) at indices along `axis`; `shape` is that of indices and updates.
-template <bool Add, class T, class I>
+template <Meeting How, class T, class I>
 inline void scatter_along(Context &ctx, const I *indices, const T *updates, int rank, const int64_t *shape, const int64_t *step,
                           int axis, int64_t size, T *out) {
   int64_t total = 1, place[16] = {0};
@@ -78,43 +95,44 @@ inline void scatter_along(Context &ctx, const I *indices, const T *updates, int 
     int64_t at = 0;
     bool inside = true;
     for (int a = 0; a < rank; ++a) at += (a == axis ? ctx.index((int64_t)indices[i], size, inside) : place[a]) * step[a];
-    if (!inside) {
-    } else if (Add) out[at] = Stored<T>::of(add(value_of(out[at]), value_of(updates[i])));
-    else out[at] = updates[i];
+    if (inside) meet<How>(out[at], updates[i]);
     for (int a = rank - 1; a >= 0 && ++place[a] == shape[a]; --a) place[a] = 0;
   }
 }
 
 // Rows of `width` elements at places given by tuples of `depth` indices, the same in each of `outer` parts that are `part` apart.
-template <bool Add, class T, class I>
+template <Meeting How, class T, class I>
 inline void scatter_rows(Context &ctx, const I *indices, const T *updates, int64_t outer, int64_t part, int64_t rows, int depth,
                          const int64_t *size, const int64_t *step, int64_t width, T *out) {
-  for (int64_t o = 0; o < outer; ++o, out += part)
-    for (int64_t r = 0; r < rows; ++r, updates += width) {
-      int64_t at = 0;
+  each_columns(ctx, outer * rows, width, [&](int64_t first, int64_t last) {
+    for (int64_t i = 0; i < outer * rows; ++i) {
+      int64_t at = i / rows * part;
       bool inside = true;
-      for (int a = 0; a < depth; ++a) at += ctx.index((int64_t)indices[r * depth + a], size[a], inside) * step[a];
+      for (int a = 0; a < depth; ++a) at += ctx.index((int64_t)indices[i % rows * depth + a], size[a], inside) * step[a];
       if (!inside) continue;
-      for (int64_t j = 0; j < width; ++j) {
-        if (Add) out[at + j] = Stored<T>::of(add(value_of(out[at + j]), value_of(updates[j])));
-        else out[at + j] = updates[j];
-      }
+      T *GH_RESTRICT to = out + at;
+      const T *GH_RESTRICT from = updates + i * width;
+      for (int64_t j = first; j < last; ++j) meet<How>(to[j], from[j]);
     }
+  });
 }
 
 // out [before, size, after] += g [before, n, after] at indices [n].
 template <class Acc, class T, class I>
 inline void take_grad(Context &ctx, const T *g, const I *indices, int64_t before, int64_t n, int64_t size, int64_t after, Acc *sum,
                       T *out) {
-  const int64_t total = before * size * after;
-  for (int64_t i = 0; i < total; ++i) sum[i] = 0;
-  for (int64_t b = 0; b < before; ++b)
-    for (int64_t i = 0; i < n; ++i) {
-      const int64_t row = ctx.index((int64_t)indices[i], size);
-      for (int64_t j = 0; j < after; ++j)
-        sum[(b * size + row) * after + j] += Acc(value_of(g[(b * n + i) * after + j]));
-    }
-  for (int64_t i = 0; i < total; ++i) out[i] = Stored<T>::of(sum[i]);
+  each_columns(ctx, before * (n + size), after, [&](int64_t first, int64_t last) {
+    for (int64_t r = 0; r < before * size; ++r)
+      for (int64_t j = first; j < last; ++j) sum[r * after + j] = 0;
+    for (int64_t b = 0; b < before; ++b)
+      for (int64_t i = 0; i < n; ++i) {
+        Acc *GH_RESTRICT to = sum + (b * size + ctx.index((int64_t)indices[i], size)) * after;
+        const T *GH_RESTRICT from = g + (b * n + i) * after;
+        for (int64_t j = first; j < last; ++j) to[j] += Acc(value_of(from[j]));
+      }
+    for (int64_t r = 0; r < before * size; ++r)
+      for (int64_t j = first; j < last; ++j) out[r * after + j] = Stored<T>::of(sum[r * after + j]);
+  });
 }
 
 struct Philox {
