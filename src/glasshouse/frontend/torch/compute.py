@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 
 from glasshouse.errors import CaptureError, GlasshouseError, ShapeError
-from glasshouse.frontend.torch.aten import IN_CONTEXT, Context, find
+from glasshouse.frontend.torch.aten import BY_STEPS, IN_CONTEXT, Context, find
 from glasshouse.frontend.torch.call import AtenCall
 from glasshouse.frontend.torch.complex import Complex
 from glasshouse.frontend.torch.decompose import decomposed
@@ -21,9 +21,17 @@ if TYPE_CHECKING:
     from glasshouse.frontend.torch.importer import Importer
 
 
+MANY_STEPS = 32
+"""Rows from which a factorisation whose gradient nobody asks for is left to PyTorch: 200 rows took
+50 times as long step by step."""
+
+
 def compute(importer: Importer, call: AtenCall) -> Any:
     """The handle that a call gives, or a tuple of them."""
     spelling = find(call.target._schema.name, call.target._overloadname)
+    if spelling in BY_STEPS and not importer.stops and _takes_many_steps(call):
+        importer.refused.append((str(call.target), "a factorisation of so many rows is LAPACK's"))
+        return as_opaque(importer, call)
     if spelling is not None:
         mark = importer.builder.graph._next_id
         try:
@@ -35,6 +43,12 @@ def compute(importer: Importer, call: AtenCall) -> Any:
         if found is not None:
             return found
     return as_opaque(importer, call)
+
+
+def _takes_many_steps(call: AtenCall) -> bool:
+    """Whether a loop over rows is longer than a call of PyTorch: a step takes some 50 us."""
+    sizes = [d for a in call.args if getattr(a, "ndim", 0) >= 2 for d in a.shape[-2:]]
+    return any(isinstance(d, int) and d > MANY_STEPS for d in sizes)
 
 
 def spell(importer: Importer, spelling: Callable[..., Any], call: AtenCall) -> Any:

@@ -36,6 +36,7 @@ from glasshouse.frontend.torch.aten import (
     special,
 )
 from glasshouse.frontend.torch.aten.registry import (
+    BY_STEPS,
     IN_CONTEXT,
     TABLE,
     Context,
@@ -46,9 +47,10 @@ from glasshouse.frontend.torch.aten.registry import (
 )
 
 __all__ = [
-    "IN_CONTEXT", "TABLE", "Context", "activation", "antialias", "apply", "arithmetic", "attention",
-    "backward", "bags", "bessel", "convert", "create", "eliminate", "find", "fourier", "functions",
-    "grid", "histogram", "image", "index", "is_handle", "linear", "loss", "norm", "orthogonal",
+    "BY_STEPS", "IN_CONTEXT", "TABLE", "Context", "activation", "antialias", "apply", "arithmetic",
+    "attention", "backward", "bags", "bessel", "convert", "create", "eliminate", "find", "fourier",
+    "functions", "grid", "histogram", "image", "index", "is_handle", "linear", "loss", "norm",
+    "orthogonal",
     "pieces", "places", "polynomials", "quantized", "random", "rank", "recurrent", "reduce",
     "reduce_at", "running", "scalar", "shape", "solve", "special",
 ]  # fmt: skip

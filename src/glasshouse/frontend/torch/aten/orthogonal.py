@@ -17,7 +17,7 @@ from glasshouse.ops.create import arange_near, full_near
 from glasshouse.ops.shape import expanded, reshaped
 
 
-@aten("geqrf")
+@aten("geqrf", steps=True)
 def geqrf(a: Any) -> Any:
     """The triangle with the reflections below it, and their factors."""
     rows, columns = sizes(a)
@@ -77,19 +77,19 @@ def _product(a: Any, factors: Any, columns: int) -> Any:
     return steps(count, reflect, start, a, factors)[0]
 
 
-@aten("linalg_householder_product", "orgqr")
+@aten("linalg_householder_product", "orgqr", steps=True)
 def householder_product(a: Any, factors: Any) -> Any:
     return _product(a, factors, sizes(a)[1])
 
 
-@aten("ormqr")
+@aten("ormqr", steps=True)
 def ormqr(a: Any, factors: Any, b: Any, left: bool = True, transpose: bool = False) -> Any:
     q = _product(a, factors, sizes(a)[0])
     q = swapped(q) if transpose else q
     return q.apply("matmul", b) if left else b.apply("matmul", q)
 
 
-@aten("linalg_qr")
+@aten("linalg_qr", steps=True)
 def qr(a: Any, mode: str = "reduced") -> Any:
     rows, columns = sizes(a)
     if mode not in ("reduced", "complete", "r"):

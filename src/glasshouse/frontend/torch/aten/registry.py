@@ -26,6 +26,10 @@ IN_CONTEXT: set[Spelling] = set()
 """Spellings that take the `Context` as their first argument."""
 
 
+BY_STEPS: set[Spelling] = set()
+"""Spellings of factorisations and solvers: a loop with a step for each row or column."""
+
+
 class Context:
     """What a spelling may need besides its arguments."""
 
@@ -52,9 +56,9 @@ class Context:
         return self.builder.wrap(self.builder.constant(data, dtype))
 
 
-def aten(*names: str, context: bool = False) -> Callable[[Spelling], Spelling]:
+def aten(*names: str, context: bool = False, steps: bool = False) -> Callable[[Spelling], Spelling]:
     """Register a spelling: `@aten("div.Tensor", "div.Scalar")`; a name without overload is for all
-    overloads that have no entry of their own."""
+    overloads that have no entry of their own. `steps`: it is one of `BY_STEPS`."""
 
     def register(spelling: Spelling) -> Spelling:
         for name in names:
@@ -63,6 +67,8 @@ def aten(*names: str, context: bool = False) -> Callable[[Spelling], Spelling]:
             TABLE[key] = spelling
         if context:
             IN_CONTEXT.add(spelling)
+        if steps:
+            BY_STEPS.add(spelling)
         return spelling
 
     return register

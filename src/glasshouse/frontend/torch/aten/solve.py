@@ -88,7 +88,7 @@ def solved(a: Any, b: Any, upper: bool, unit: bool = False) -> Any:
     return steps(size, row, start, below, b, scale)[0]
 
 
-@aten("linalg_solve_triangular")
+@aten("linalg_solve_triangular", steps=True)
 def solve_triangular(
     a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
@@ -97,7 +97,7 @@ def solve_triangular(
     return swapped(solved(swapped(a), swapped(b), not upper, unitriangular))
 
 
-@aten("triangular_solve")
+@aten("triangular_solve", steps=True)
 def triangular_solve(
     b: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
@@ -128,24 +128,24 @@ def factor(a: Any) -> Any:
     return steps(size, column, whole, full_near(a, a.shape, 0.0, a.dtype))[1]
 
 
-@aten("linalg_cholesky_ex")
+@aten("linalg_cholesky_ex", steps=True)
 def cholesky_ex(a: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     found = swapped(factor(swapped(a))) if upper else factor(a)
     return found, no_trouble(a)
 
 
-@aten("cholesky")
+@aten("cholesky", steps=True)
 def cholesky(a: Any, upper: bool = False) -> Any:
     return cholesky_ex(a, upper=upper)[0]
 
 
-@aten("cholesky_solve")
+@aten("cholesky_solve", steps=True)
 def cholesky_solve(b: Any, triangle: Any, upper: bool = False) -> Any:
     low = swapped(triangle) if upper else triangle
     return solved(swapped(low), solved(low, b, False), True)
 
 
-@aten("cholesky_inverse")
+@aten("cholesky_inverse", steps=True)
 def cholesky_inverse(triangle: Any, upper: bool = False) -> Any:
     return cholesky_solve(identity(triangle), triangle, upper)
 
