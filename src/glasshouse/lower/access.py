@@ -20,9 +20,9 @@ from glasshouse.lower.kernel.index import (
     WRAPPED,
     ZERO,
     Checked,
-    Derived,
     Index,
     delinearized,
+    derived,
     of,
     offset,
 )
@@ -111,8 +111,7 @@ def _roll(node: Node, port: int, index: Indices) -> Steps:
     shape = node.inputs[0].type.shape
     for axis, shift in zip(node.attrs["axes"], node.attrs["shifts"], strict=True):
         axis = axis_of(axis, len(shape))
-        place = Derived(WRAPPED, index[axis] + -shift, shape[axis])
-        index = _at_axis(index, axis, of(place))
+        index = _at_axis(index, axis, derived(WRAPPED, index[axis] + -shift, shape[axis]))
     return (yield node.inputs[0], index)
 
 
@@ -132,7 +131,7 @@ def _concat(node: Node, port: int, index: Indices) -> Steps:
     for operand in node.inputs:
         size = operand.type.shape[axis]
         if size != 0:
-            clamped = of(Derived(CLAMPED, here + -start, size))
+            clamped = derived(CLAMPED, here + -start, size)
             var = yield operand, _at_axis(index, axis, clamped)
             parts.append((Compare("<", here, Index((), start + size)), var))
         start = start + size
@@ -152,12 +151,14 @@ def _pad(node: Node, port: int, index: Indices) -> Steps:
     moved: list[Index] = []
     for axis, (one, size) in enumerate(zip(index, source.type.shape, strict=True)):
         shifted = one + -begins[axis]
-        if begins[axis] == 0 and node.attrs["padding"][rank + axis] == 0:
+        if shifted.within(size) or begins[axis] == node.attrs["padding"][rank + axis] == 0:
             moved.append(shifted)
             continue
+        if mode == "constant" and shifted.outside(size):
+            return Number(node.attrs["value"], source.type.dtype)
         inside.append(Compare("inside", shifted, Index((), size)))
         how = REFLECTED if mode == "reflect" else CLAMPED
-        moved.append(of(Derived(how, shifted, size)))
+        moved.append(derived(how, shifted, size))
     var = yield source, tuple(moved)
     if mode != "constant" or not inside:
         return var

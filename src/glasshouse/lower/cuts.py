@@ -1,14 +1,16 @@
 """Where a nest of loops is cut into several: behind a concatenation, one for each piece.
 
 One nest over a whole concatenation reads every piece for every element and selects among them; a
-nest that stays inside of one piece reads that piece alone, at an affine position.
+nest that stays inside of one piece reads that piece alone, at an affine position. So it is with
+borders: of a padded axis, what is inside has a nest of its own, and a rolled axis has two parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
-from glasshouse.ir.graph import Value
+from glasshouse.ir.dim import Dim, remainder
+from glasshouse.ir.graph import Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ops.shapes import axis_of
 
@@ -17,13 +19,52 @@ MOST_COPIES = 512
 """Nests that one kernel is cut into, and ops behind the concatenation times nests: each nest is
 code of its own."""
 
-Cut = tuple[int, tuple[int, ...]]
+Pieces = tuple[int, tuple[Dim, ...]]
 """An axis, and the sizes of the pieces along it."""
+Cut = tuple[int, tuple[int, ...]]
+"""The same, with sizes that are known and not 0."""
+
+
+def _of_concat(node: Node) -> Pieces:
+    axis = axis_of(node.attrs["axis"], node.output.type.rank)
+    return axis, tuple(v.type.shape[axis] for v in node.inputs)
+
+
+def _of_pad(node: Node) -> Pieces:
+    """Of the last axis that has a border: along others neighbours mostly share what they read."""
+    shape, padding = node.inputs[0].type.shape, node.attrs["padding"]
+    for axis in reversed(range(len(shape))):
+        begin, end = padding[axis], padding[len(shape) + axis]
+        if begin != 0 or end != 0:
+            return axis, (begin, shape[axis], end)
+    return 0, ()
+
+
+def _of_roll(node: Node) -> Pieces:
+    shape = node.output.type.shape
+    axes = [axis_of(a, len(shape)) for a in node.attrs["axes"]]
+    axis = max(axes, default=0)
+    if axis not in axes or shape[axis] == 0:
+        return 0, ()
+    first = remainder(node.attrs["shifts"][axes.index(axis)], shape[axis])
+    return axis, (first, shape[axis] - first)
+
+
+_PIECES: dict[str, Callable[[Node], Pieces]] = {
+    "concat": _of_concat, "pad": _of_pad, "roll": _of_roll,
+}  # fmt: skip
+
+
+def _known(axis: int, sizes: tuple[Dim, ...]) -> Cut | None:
+    """A cut into pieces whose sizes are known, and not too many of them."""
+    whole = tuple(s for s in sizes if isinstance(s, int) and s > 0)
+    known = all(isinstance(s, int) and s >= 0 for s in sizes)
+    return (axis, whole) if known and 1 < len(whole) <= MOST_PIECES else None
 
 
 def cut_of(values: Sequence[Value], in_memory: Collection[Value]) -> Cut | None:
-    """How the common shape of values falls apart, for the first concatenation that they follow
-    element by element; None where nothing does.
+    """How the common shape of values falls apart, for the first concatenation (border, roll) that
+    they follow element by element; None where nothing does.
 
     What is not in memory is computed in every piece that needs it, so a fold among it stands
     against a cut: it would be computed once for each.
@@ -40,12 +81,8 @@ def cut_of(values: Sequence[Value], in_memory: Collection[Value]) -> Cut | None:
         node = value.node
         if node.op.kind not in (Kind.SOURCE, Kind.ELEMENTWISE, Kind.INJECTIVE):
             return None
-        if aligned and found is None and node.op.name == "concat":
-            axis = axis_of(node.attrs["axis"], value.type.rank)
-            sizes = tuple(v.type.shape[axis] for v in node.inputs)
-            whole = tuple(s for s in sizes if isinstance(s, int) and s > 0)
-            if all(isinstance(s, int) for s in sizes) and 1 < len(whole) <= MOST_PIECES:
-                found = axis, whole
+        if aligned and found is None and node.op.name in _PIECES:
+            found = _known(*_PIECES[node.op.name](node))
         follows = aligned and node.op.kind is Kind.ELEMENTWISE
         behind += follows
         same = [follows and v.type.shape == value.type.shape for v in node.inputs]

@@ -15,7 +15,7 @@ from glasshouse.ir.dim import Dim, bounds, product
 from glasshouse.ir.op import REGISTRY, Kind
 from glasshouse.lower.kernel.expr import Apply, Choose, Load, Number, Var
 from glasshouse.lower.kernel.index import Checked, Index, Loop
-from glasshouse.lower.kernel.queries import depends
+from glasshouse.lower.kernel.queries import depends, is_same_along
 from glasshouse.lower.kernel.statement import Fold, Let, Role, Store
 from glasshouse.lower.nest import Nest
 from glasshouse.lower.target import Target
@@ -129,10 +129,24 @@ def _has_vector_form(let: Let, loop: Loop, target: Target, by_lanes: bool) -> bo
             return False  # an index from data, which is no vector
         return by_lanes or _step(value.index, loop) is not None
     if isinstance(value, Choose):
-        return by_lanes and all(isinstance(v, (Number, Var)) for v in (value.then, value.otherwise))
+        return _choice_has_vectors(value, loop, by_lanes)
     if isinstance(value, Apply):
         return _op_has_vectors(value, target)
     return isinstance(value, (Number, Var))
+
+
+def _choice_has_vectors(value: Choose, loop: Loop, by_lanes: bool) -> bool:
+    """A choice that is the same for neighbours takes one vector or the other; one that is not, its
+    lanes one by one."""
+    parts = (value.then, value.otherwise)
+    if is_same_along(value, loop):
+        return all(
+            _choice_has_vectors(v, loop, False)
+            if isinstance(v, Choose)
+            else isinstance(v, (Number, Var))
+            for v in parts
+        )
+    return by_lanes and all(isinstance(v, (Number, Var)) for v in parts)
 
 
 def _op_has_vectors(value: Apply, target: Target) -> bool:
@@ -148,9 +162,7 @@ def _op_has_vectors(value: Apply, target: Target) -> bool:
 
 def _step(index: Index, loop: Loop) -> int | None:
     """How far apart neighbours along the loop lie: 0 or 1; None: further, or nobody knows."""
-    if not index.is_affine:
-        return None
-    step = index.coefficient(loop)
+    step = index.step(loop)
     return int(step == 1) if step in (0, 1) else None
 
 

@@ -122,11 +122,32 @@ class Index:
             top = top + (atom.extent - 1) * coefficient
         return bounds(self.constant)[0] >= 0 and bounds(size - top)[0] > 0
 
+    def outside(self, size: Dim) -> bool:
+        """Whether the index is surely negative, or not less than `size`."""
+        top: Dim = self.constant
+        for atom, coefficient in self.terms:
+            if not isinstance(atom, Loop) or bounds(coefficient)[0] < 0:
+                return False
+            top = top + (atom.extent - 1) * coefficient
+        return bounds(top)[1] < 0 or bounds(self.constant - size)[0] >= 0
+
     def coefficient(self, loop: Loop) -> Dim:
         for atom, coefficient in self.terms:
             if atom == loop:
                 return coefficient
         return 0
+
+    def step(self, loop: Loop) -> Dim | None:
+        """How far apart neighbours along a loop lie; None where nobody knows: an index expression
+        depends on it, or data says where to read."""
+        for atom, _ in self.terms:
+            if isinstance(atom, Checked):
+                return None
+            if isinstance(atom, Derived) and any(
+                a == loop or isinstance(a, Checked) for a in atom.index.atoms()
+            ):
+                return None
+        return self.coefficient(loop)
 
     def without(self, *loops: Loop) -> Index:
         """The index where these loops are at 0."""
@@ -171,6 +192,18 @@ def of(atom: Atom) -> Index:
 
 
 ZERO = Index()
+
+
+def derived(how: str, index: Index, size: Dim) -> Index:
+    """A position brought into 0 .. `size` - 1: nothing to do for one that lies there, and of a
+    single place there is only 0."""
+    if size == 1:
+        return ZERO
+    turns: tuple[Dim, ...] = (0, size, -size) if how == WRAPPED else (0,)
+    for turn in turns:
+        if (index + turn).within(size):
+            return index + turn
+    return of(Derived(how, index, size))
 
 
 def strides(shape: tuple[Dim, ...]) -> tuple[Dim, ...]:

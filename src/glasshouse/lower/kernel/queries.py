@@ -44,6 +44,12 @@ def positions(expr: Expr) -> Iterator[Index]:
         yield from positions(expr.otherwise)
 
 
+def is_same_along(choice: Choose, loop: Loop) -> bool:
+    """Whether the conditions of a choice are the same for all turns of a loop."""
+    sides = (side for c in choice.conditions for side in (c.left, c.right))
+    return all(side.step(loop) == 0 for side in sides)
+
+
 def simple(statements: Iterable[Statement]) -> Iterator[Let | Store | Fold | Tile]:
     """All statements that compute, those inside of loops, folds and epilogues among them."""
     for s in statements:
