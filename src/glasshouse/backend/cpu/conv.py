@@ -21,8 +21,8 @@ from glasshouse.backend.cxx.image import (
     strides_text,
 )
 from glasshouse.backend.cxx.text import KernelText
-from glasshouse.backend.cxx.words import C_TYPE, size_text
-from glasshouse.ir.dtype import DType, bfloat16, float16, float32
+from glasshouse.backend.cxx.words import C_TYPE, COMPUTE_TYPE, size_text
+from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.choice import BY_SHAPE, Problem
@@ -53,7 +53,7 @@ def conv(builder: KernelBuilder, node: Node) -> None:
     """Add a convolution, with what follows it in its epilogue where that is possible."""
     x, w = node.inputs
     out = node.output
-    if x.type.dtype not in (float32, bfloat16, float16) or x.type.rank > 4:
+    if x.type.dtype not in (float32, bfloat16, float16, float64) or x.type.rank > 4:
         conv_any(builder, node)
         return
     image = gradient_image(node.attrs, x.type.shape, w.type.shape, out.type.shape)
@@ -89,10 +89,10 @@ def _known_variants(
 
     Products of bfloat16 are twice as fast as those of float32, which Winograd F(4, 3) on the same
     data makes up for; and they need pairs of channels, which photographs do not have. Those of
-    float16 are float32's, widened as they are packed: the shape alone decides.
+    float16 are float32's, widened as they are packed: the shape alone decides, as of float64.
     """
     dtype = node.inputs[0].type.dtype
-    if dtype is float16:
+    if dtype in (float16, float64):
         return (), BY_SHAPE, None
     known = node.inputs[1] in builder.constants
     names = [*WINOGRAD_TILE] if suits_winograd(image, known) else []
@@ -145,7 +145,9 @@ def _conv_needs(tile: Tile) -> Needs:
     kind = "winograd" if tile.variant in WINOGRAD_TILE else "taps"
     attrs = (*_products(tile), read, image.of_weights)
     form = Form(buffer_of(w), kind, w.element.dtype, attrs, w.constant)
-    return (form,), () if kind == "winograd" else (Scratch("padded", image.padded_bytes),)
+    if kind == "winograd":
+        return (form,), ()
+    return (form,), (Scratch("padded", image.padded_bytes(max(w.element.dtype.itemsize, 4))),)
 
 
 def _conv(out: KernelText, tile: Tile) -> None:
@@ -190,7 +192,8 @@ def _depthwise_needs(tile: Tile) -> Needs:
 
 def _depthwise(out: KernelText, tile: Tile) -> None:
     packed = prepared(out, tile.forms[0], FORMS["depthwise"])
-    given = f"{image_of(tile).text()}, {buffer_of(tile.operands[0])}, (const float*){packed}"
+    held = COMPUTE_TYPE[tile.operands[1].element.dtype]
+    given = f"{image_of(tile).text()}, {buffer_of(tile.operands[0])}, (const {held}*){packed}"
     hand_over(out, tile, f"gh::depthwise2d(*ctx.pool, {given}")
 
 
@@ -212,13 +215,13 @@ def _pack(function: str) -> FormSpelling:
 def _depthwise_body(form: Form) -> str:
     rows, columns, _, shape = form.attrs
     strides = f"{size_text(rows * columns)}, {size_text(columns)}, 1"
-    given = f"source, {strides}, {shape_text(shape)}, (float*)out"
+    given = f"source, {strides}, {shape_text(shape)}, ({COMPUTE_TYPE[form.dtype]}*)out"
     return f"(void)threads; gh::depthwise_pack_weights({given});"
 
 
 def _depthwise_bytes(form: Form) -> str:
     rows, columns, channels, _ = form.attrs
-    return f"{size_text(rows * columns * channels)} * 4"
+    return f"{size_text(rows * columns * channels)} * sizeof({COMPUTE_TYPE[form.dtype]})"
 
 
 ROUTINES = {

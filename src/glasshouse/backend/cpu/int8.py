@@ -176,7 +176,7 @@ def _conv_needs(tile: Tile) -> Needs:
     form = Form(_Read.of(w).data.buffer, "bytes_by_tap", int8, attrs, True)
     if not image.padded and _Read.of(x).data.dtype is not int8:
         return (form,), ()
-    return (form,), (Scratch("padded", image.padded_bytes, uint8),)
+    return (form,), (Scratch("padded", image.padded_bytes(), uint8),)
 
 
 def _conv(out: KernelText, tile: Tile) -> None:

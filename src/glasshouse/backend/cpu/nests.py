@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 
 from glasshouse.backend.cpu.long_sums import BY_ELEMENTS, BY_VECTORS, Runs, runs_of
 from glasshouse.backend.cpu.turned import Turned, turned
-from glasshouse.backend.cxx.elements import Elements
+from glasshouse.backend.cxx.elements import VECTOR_TYPE, Elements
 from glasshouse.backend.cxx.spelling import FOLDS
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import COMPUTE_TYPE, size_text
@@ -124,8 +124,9 @@ class Nests:
         runs = runs_of(s, BY_VECTORS if vector else BY_ELEMENTS)
         part = s.name + "v" if vector else s.name + "run" if runs else s.name
         start = spelling.start(s.dtype)
+        kind = COMPUTE_TYPE[s.dtype]
         begun = (
-            f"gh::vf {part}({start});" if vector else f"{COMPUTE_TYPE[s.dtype]} {part} = {start};"
+            f"{VECTOR_TYPE[s.dtype]} {part}({start});" if vector else f"{kind} {part} = {start};"
         )
         folded = f"{spelling.lanes}({part})" if vector else part
         total = s.name + "total"
@@ -149,8 +150,8 @@ class Nests:
             step = spelling.step(part, elements.value(s.element))
             out.add(f"{part} = {f'gh::merge(t, {part}, {step})' if vector else step};", s.ops)
         if runs or vector:
-            result = f"(float){total}" if runs else folded
-            out.add(f"const float {s.name} = {result};", s.ops)
+            result = f"({kind}){total}" if runs else folded
+            out.add(f"const {kind} {s.name} = {result};", s.ops)
         self.single.add(s.name)
 
     def _strips(self, s: For, low: str, high: str) -> None:
@@ -165,9 +166,10 @@ class Nests:
                 spelling = FOLDS[fold.op]
                 runs = runs_of(fold, BY_ELEMENTS)
                 lanes, total = f"{fold.name}v[u_]", f"{fold.name}total[u_]"
+                kind = VECTOR_TYPE[fold.dtype]
                 begun = [
-                    f"gh::vf {fold.name}v[strip_.vectors];",
-                    f"{each} {lanes} = gh::vf({spelling.start(fold.dtype)}); }}",
+                    f"{kind} {fold.name}v[strip_.vectors];",
+                    f"{each} {lanes} = {kind}({spelling.start(fold.dtype)}); }}",
                 ]
                 for line in (
                     [f"gh::LaneTotals {fold.name}total[strip_.vectors];"] if runs else begun
@@ -189,7 +191,7 @@ class Nests:
                     step = spelling.step(lanes, elements.value(fold.element))
                     out.add(f"{lanes} = {step};", fold.ops)
                 result = f"{total}.value()" if runs else lanes
-                known.append(f"const gh::vf {fold.name} = {result};")
+                known.append(f"const {kind} {fold.name} = {result};")
             with out.block(each, "}"):
                 for line in known:
                     out.add(line)

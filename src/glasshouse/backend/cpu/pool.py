@@ -10,7 +10,7 @@ from glasshouse.backend.cpu.routine import Routine, buffer_of
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import size_text
 from glasshouse.ir.dim import product
-from glasshouse.ir.dtype import bfloat16, float32, uint8
+from glasshouse.ir.dtype import bfloat16, float16, float32, float64, uint8
 from glasshouse.ir.graph import Node
 from glasshouse.ir.types import Shape
 from glasshouse.lower.builder import KernelBuilder
@@ -30,7 +30,7 @@ MOST_TAPS, MOST_PLACES = 64, 255
 def pool(builder: KernelBuilder, node: Node) -> None:
     """Add a maximum or mean over windows, with what follows it in its epilogue where possible."""
     x = node.inputs[0]
-    if x.type.dtype not in (float32, bfloat16) or x.type.rank > 4:
+    if x.type.dtype not in (float32, bfloat16, float16, float64) or x.type.rank > 4:
         plane_pool(builder, node)
     else:
         _add(builder, node, POOL)

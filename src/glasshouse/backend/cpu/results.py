@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cxx.elements import Elements
+from glasshouse.backend.cxx.elements import VECTOR_TYPE, Elements
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, size_text
-from glasshouse.ir.dtype import float64
 from glasshouse.lower.epilogue import in_order
 from glasshouse.lower.kernel.index import Loop
 from glasshouse.lower.kernel.statement import Parts, Tile
@@ -19,7 +18,7 @@ def hand_over(out: KernelText, tile: Tile, call: str, behind: str = "", whole: s
     of them.
     """
     parameters = ", ".join(f"long {x.name}" for x in tile.variables)
-    taken = "gh::vi whole" if whole else f"{_vector(tile)} {tile.result}"
+    taken = "gh::vi whole" if whole else f"{VECTOR_TYPE[tile.dtype]} {tile.result}"
     out.add(f"{call}, [=]({parameters}, {taken}, auto t) {{", tile.ops)
     out.indent += "  "
     if whole:
@@ -29,10 +28,6 @@ def hand_over(out: KernelText, tile: Tile, call: str, behind: str = "", whole: s
         elements.put(out, s)
     out.indent = out.indent[:-2]
     out.add(f"}}{behind});")
-
-
-def _vector(tile: Tile) -> str:
-    return "gh::vd" if tile.dtype is float64 else "gh::vf"
 
 
 def row_hint(tile: Tile) -> str:

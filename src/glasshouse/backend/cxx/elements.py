@@ -12,13 +12,15 @@ from dataclasses import dataclass
 from glasshouse.backend.cxx.spelling import SPELL
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, COMPUTE_TYPE, index_text, number_text, size_text
-from glasshouse.ir.dtype import DType, bfloat16, bool_, float16, float32, int8, uint8
+from glasshouse.ir.dtype import DType, bfloat16, bool_, float16, float32, float64, int8, uint8
 from glasshouse.lower.kernel.expr import Apply, Choose, Compare, Expr, Load, Number, Position, Var
 from glasshouse.lower.kernel.index import Loop
+from glasshouse.lower.kernel.queries import is_same_along
 from glasshouse.lower.kernel.statement import Let, Parts, Statement, Store
 
 HALVES = (bfloat16, float16)
 VECTOR_TYPE: dict[DType, str] = {
+    float64: "gh::vd",
     float32: "gh::vf",
     bfloat16: "gh::vf",
     float16: "gh::vf",
@@ -59,7 +61,7 @@ class Elements:
         match e:
             case Var():
                 single = self.along is not None and e.name in self.single
-                return f"gh::vf({e.name})" if single else e.name
+                return f"{VECTOR_TYPE[e.dtype]}({e.name})" if single else e.name
             case Load():
                 return self._load(e)
             case Apply():
@@ -68,7 +70,7 @@ class Elements:
                 text = number_text(e.value, e.dtype)
                 if self.along is None:
                     return text
-                return f"gh::splat({text})" if e.dtype is bool_ else f"gh::vf({text})"
+                return f"{'gh::splat' if e.dtype is bool_ else VECTOR_TYPE[e.dtype]}({text})"
             case Position():
                 return _position(e)
             case Choose():
@@ -83,13 +85,10 @@ class Elements:
             return ""
         lanes, name = f"{s.name}at", self.along.name
         match s.value:
-            case Load(_, index) if not index.is_affine or index.coefficient(self.along) not in (
-                0,
-                1,
-            ):
-                kind = "bool" if s.dtype is bool_ else "float"
+            case Load(_, index) if index.step(self.along) not in (0, 1):
+                kind = COMPUTE_TYPE[s.dtype]
                 one = Elements().value(s.value)
-            case Choose(conditions):
+            case Choose(conditions) if not is_same_along(s.value, self.along):
                 kind, one = "bool", " && ".join(map(_compare, conditions))
             case _:
                 return ""
@@ -111,7 +110,7 @@ class Elements:
             return f"gh::{'load_mask' if dtype is bool_ else 'load'}({buffer} + {place}, t)"
         if dtype is bool_:
             return f"gh::splat({buffer}[{place}])"
-        return f"gh::vf(gh::to_scalar({buffer}[{place}]))"
+        return f"{VECTOR_TYPE[dtype]}(gh::to_scalar({buffer}[{place}]))"
 
     def _store(self, s: Store) -> str:
         place, value = index_text(s.index), self.value(s.value)

@@ -86,11 +86,10 @@ class Image:
         """Whether the window may reach beyond the image."""
         return any(n != 0 for n in (*self.window.begins, *self.window.ends))
 
-    @property
-    def padded_bytes(self) -> Dim:
-        """At most what the zero-padded image takes."""
+    def padded_bytes(self, width_of_unit: int = 4) -> Dim:
+        """At most what the zero-padded image takes; its elements have 4 bytes, or 8."""
         height, width = self.padded_size
-        return self.batch * height * width * self.channels * 4 + 64
+        return self.batch * height * width * self.channels * width_of_unit + 64
 
     @property
     def padded_size(self) -> tuple[Dim, Dim]:

@@ -2,9 +2,9 @@
 //
 // Contract
 //   attention<D>(pool, shape, q, k, v, mask, out)
-//     D       DotF32, or DotBF16 (products in bf16, softmax and sums in float32)
+//     D       DotF32, DotBF16 (products in bf16, softmax and sums in float32) or DotF64; vectors are vf, of DotF64 vd
 //     q,k,v   Strided<T>{p, batch, head, seq}: element (b, h, s, d) at p[b * batch + h * head + s * seq + d]; heads need not be
-//             split by a copy. T is float, bf16 or f16. k and v have kv_heads heads; query head h reads head h / (heads / kv_heads).
+//             split by a copy. T is float, bf16 or f16, of DotF64 double. k and v have kv_heads heads; query head h reads head h / (heads / kv_heads).
 //     mask    NoMask{}, or mask(b, h, i, j, x, range) -> vf: gets W scaled scores of query i, keys j.., returns them masked (add a
 //             float mask; select(keep, x, -inf) for a boolean one). Broadcasting is the functor's.
 //     out     out(b, h, i, d, vf, range): W elements of the result of query i (writes merged heads in place).
@@ -17,6 +17,8 @@
 #pragma once
 #include "gemm.h"
 #include "norm.h"
+#include <cmath>
+#include <limits>
 
 namespace gh {
 inline namespace GH_ISA_NS {
@@ -27,12 +29,12 @@ struct Strided {
   long batch, head, seq;
 };
 struct NoMask {
-  template <class R>
-  GH_INLINE vf operator()(long, long, long, long, vf x, R) const { return x; }
+  template <class V, class R>
+  GH_INLINE V operator()(long, long, long, long, V x, R) const { return x; }
 };
 struct AttentionShape {
   long batch, heads, kv_heads, q_len, k_len, dim, v_dim;
-  float scale;
+  double scale;
   bool causal = false, align_end = false, plain = false;
 };
 
@@ -40,10 +42,11 @@ constexpr long kKeyBlock = 1024;
 template <class D>
 constexpr long kQueryBlock = kTiled<D> ? 2 * kTileRows : kMaxRows * (kMaxRows >= 12 ? 4 : 8);
 
-// Rows of A (rows x ku units, stride lda) times packed panels [0, np), into out (row stride ldo floats).
+// Rows of A (rows x ku units, stride lda) times packed panels [0, np), into out (row stride ldo elements).
 template <class D>
-inline void tile_product(Micro<D> &micro, const void *A, long lda, long rows, const void *Bp, long np, long n, long ku, float *out, long ldo,
-                         bool accumulate) {
+inline void tile_product(Micro<D> &micro, const void *A, long lda, long rows, const void *Bp, long np, long n, long ku,
+                         typename D::Out *out, long ldo, bool accumulate) {
+  constexpr int NR = kColumns<D>, kUnit = D::kBytes;
   if constexpr (kTiled<D>)
     if (rows < kTilesFrom) {
       Micro<typename D::Registers> registers;
@@ -55,7 +58,7 @@ inline void tile_product(Micro<D> &micro, const void *A, long lda, long rows, co
   for (long j = 0; j < np; j++)
     for (long i = 0; i < tiles.count; i++) {
       auto t = tiles[i];
-      micro_product(micro, n - j * NR <= W, t.height, (const char *)A + t.row * lda * 4, lda, (const char *)Bp + j * ku * NR * 4,
+      micro_product(micro, n - j * NR <= W, t.height, (const char *)A + t.row * lda * kUnit, lda, (const char *)Bp + j * ku * NR * kUnit,
                     KSegments{1, ku, &zero}, out + t.row * ldo + j * NR, ldo, accumulate);
     }
 }
@@ -63,6 +66,10 @@ inline void tile_product(Micro<D> &micro, const void *A, long lda, long rows, co
 template <class D, class TQ, class TK, class TV, class Mask, class Out>
 inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, Strided<TK> k, Strided<TV> v, Mask &&mask, Out &&out) {
   typedef typename D::Elem E;
+  typedef typename D::Out R;  // scores, sums and results
+  typedef typename D::Acc V;
+  constexpr int NR = kColumns<D>, kUnit = D::kBytes;
+  constexpr R kInf = std::numeric_limits<R>::infinity();
   if (s.batch * s.heads * s.q_len == 0) return;
   const long ku = units<D>(s.dim), nv = panels<D>(s.v_dim), ldo = nv * NR;
   const long kblock = s.k_len < 1 ? 1 : s.k_len < kKeyBlock ? s.k_len : kKeyBlock;  // it divides, also where there is no key
@@ -72,15 +79,15 @@ inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, 
   const double flops = (double)s.q_len * s.k_len * (s.dim + s.v_dim) / (double)qblocks;
   const double worth = kWorthThread<D> / D::kPer;
   const long offset = s.align_end ? s.k_len - s.q_len : 0;
-  const vf scale(s.scale);
+  const V scale((R)s.scale);
 
   parallel_for(pool, items, flops > worth ? 1 : (long)(worth / (flops + 1)) + 1, [&](long begin, long end) {
-    const size_t kb_bytes = (size_t)panels<D>(kblock) * ku * NR * 4, vb_bytes = (size_t)nv * units<D>(kblock) * NR * 4;
+    const size_t kb_bytes = (size_t)panels<D>(kblock) * ku * NR * kUnit, vb_bytes = (size_t)nv * units<D>(kblock) * NR * kUnit;
     char *work = (char *)scratch<1>(kb_bytes + vb_bytes);
     char *Kp = work, *Vp = work + kb_bytes;
     const long ldq = packed_a_stride(ku);
-    float *S = (float *)scratch<0>((size_t)kQueryBlock<D> * (lds + ldo + ldq + 2) * 4);
-    float *O = S + kQueryBlock<D> * lds, *Q = O + kQueryBlock<D> * ldo, *m = Q + kQueryBlock<D> * ldq, *l = m + kQueryBlock<D>;
+    R *S = (R *)scratch<0>((size_t)kQueryBlock<D> * (lds + ldo + ldq + 2) * sizeof(R));
+    R *O = S + kQueryBlock<D> * lds, *Q = O + kQueryBlock<D> * ldo, *m = Q + kQueryBlock<D> * ldq, *l = m + kQueryBlock<D>;
     Micro<D> micro;
     long packed_for = -1;  // (batch, kv head, key block) whose K and V are packed now
     for (long it = begin; it < end; it++) {
@@ -121,43 +128,43 @@ inline void attention(ThreadPool &pool, const AttentionShape &s, Strided<TQ> q, 
           long n = used;
           if (s.causal && i + offset - k0 + 1 < n) n = i + offset - k0 + 1;
           if (n < 0) n = 0;
-          float *row = S + r * lds;
-          float mx = reduce_row<FastMaxOp>(n, [&](long j, auto t) __attribute__((always_inline)) {
-            vf x = mask(b, h, i, k0 + j, load(row + j, t) * scale, t);
+          R *row = S + r * lds;
+          R mx = reduce_row<FastMaxOp>(n, [&](long j, auto t) __attribute__((always_inline)) {
+            V x = mask(b, h, i, k0 + j, load(row + j, t) * scale, t);
             store(row + j, x, t);
             return x;
           });
-          float alpha = 0.0f;
+          R alpha = 0;
           if (!first) {
-            float old = m[r];
+            R old = m[r];
             if (old > mx || old != old) mx = old;
-            alpha = n > 0 ? ::expf(old - mx) : 1.0f;
-            if (mx == -__builtin_inff()) alpha = 1.0f;  // nothing seen yet: nothing to rescale
+            alpha = n > 0 ? std::exp(old - mx) : R(1);
+            if (mx == -kInf) alpha = 1;  // nothing seen yet: nothing to rescale
           }
           // While all keys so far are -inf the maximum stands at 0 so that weights are 0, not NaN; the sum decides at the end.
-          const vf top(mx == -__builtin_inff() ? 0.0f : mx);
+          const V top(mx == -kInf ? R(0) : mx);
           E *p = (E *)row;  // weights overwrite scores, narrower or equal in size, front to back
-          float sum = reduce_row<SumOp>(n, [&](long j, auto t) __attribute__((always_inline)) {
-            vf x = softmax_exp(load(row + j, t), top);
+          R sum = reduce_row<SumOp>(n, [&](long j, auto t) __attribute__((always_inline)) {
+            V x = softmax_exp(load(row + j, t), top);
             store(p + j, x, t);
             return x;
           });
           for (long j = n; j < uk * D::kPer; j++) p[j] = E{};
           l[r] = first ? sum : l[r] * alpha + sum;
           m[r] = mx;
-          if (!first && alpha != 1.0f)
+          if (!first && alpha != 1)
             for_each_vector(s.v_dim, [&](long d, auto t) __attribute__((always_inline)) {
-              store(O + r * ldo + d, load(O + r * ldo + d, t) * vf(alpha), t);
+              store(O + r * ldo + d, load(O + r * ldo + d, t) * V(alpha), t);
             });
         }
         // Vp was packed for kn keys: its panels are units(kn) rows apart, of which the first uk are multiplied.
         for (long j = 0; j < nv; j++)
-          tile_product<D>(micro, S, lds, rows, Vp + j * units<D>(kn) * NR * 4, 1, s.v_dim - j * NR, uk, O + j * NR, ldo, !first);
+          tile_product<D>(micro, S, lds, rows, Vp + j * units<D>(kn) * NR * kUnit, 1, s.v_dim - j * NR, uk, O + j * NR, ldo, !first);
         first = false;
         if (kn <= 0) break;
       }
       for (long r = 0; r < rows; r++) {
-        const vf inv(l[r] == 0.0f && !s.plain ? 0.0f : 1.0f / l[r]);
+        const V inv(l[r] == 0 && !s.plain ? R(0) : 1 / l[r]);
         for_each_vector(s.v_dim, [&](long d, auto t) __attribute__((always_inline)) {
           out(b, h, qr.begin + r, d, load(O + r * ldo + d, t) * inv, t);
         });

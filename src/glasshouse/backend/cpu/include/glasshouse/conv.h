@@ -3,7 +3,7 @@
 // Contract
 // - Weights are packed by conv_weights.h.
 // - `conv2d<D>(pool, s, x, packed, work, epi [, rows_done [, hint]])`: epi(pixel, oc, acc, range) with pixel = (n OH + oh) OW + ow, as in
-//   gemm.h. x may be float, bf16, f16 for DotF32 and DotBF16, uint8 for DotI8. `work`: conv_work_bytes<D>(s) bytes or more, shared
+//   gemm.h. x may be float, bf16, f16 for DotF32 and DotBF16, double for DotF64, uint8 for DotI8. `work`: conv_work_bytes<D>(s) bytes or more, shared
 //   by the threads. It picks, by shape alone (`conv_way`), one of three ways; `conv2d_as<D, way>` is one way alone, which compiles in
 //   a third of the time:
 //     1x1 without stride   the plain product, x read in place
@@ -104,6 +104,7 @@ struct Im2col {
 template <class D, class Epi>
 GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typename AElem<D>::type *xp, long hp, long wp, const void *Bp,
                         Epi &&epi, OutHint hint = OutHint{}) {
+  constexpr int NR = kColumns<D>;
   const long np = panels<D>(s.OC), ku = units<D>(s.K()), lda = s.sw * s.C / D::kPer;
   long offset[64];
   for (int i = 0; i < s.kh; i++) offset[i] = (long)i * s.dh * wp * s.C / D::kPer;
@@ -113,7 +114,7 @@ GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typenam
   if (block < 1) block = 1;
   const long rows = s.N * s.OH;
   const int threads = (double)rows * s.OW * s.OC * s.K() < kWorthThread<D> ? 1 : pool.size();
-  const int p = row_parts(rows, np, s.K() * s.OW, threads), q = threads / p;
+  const int p = row_parts(rows, np, s.K() * s.OW, threads, NR), q = threads / p;
   auto part = [&](int t, int) {
     const Range c = split(np, t % q, q), r = split(rows, t / q, p);
     KSegments segs{s.kh, s.kw * s.C / D::kPer, offset};
@@ -121,14 +122,14 @@ GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typenam
     for (long b0 = r.begin; b0 < r.end; b0 += block) {
       const long b1 = b0 + block < r.end ? b0 + block : r.end;
       for (long j = c.begin; j < c.end; j++) {
-        const char *panel = (const char *)Bp + (size_t)j * ku * NR * 4;
+        const char *panel = (const char *)Bp + (size_t)j * ku * NR * D::kBytes;
         const bool narrow = s.OC - j * NR <= W;
         for (long row = b0; row < b1; row++) {
           const auto *x = xp + (row / s.OH * hp + row % s.OH * s.sh) * wp * s.C;
           for (long i = 0; i < tiles.count; i++) {
             auto tl = tiles[i];
             alignas(64) typename D::Out tile[kTallest<D> * NR];
-            segs.out = hint.tile(row * s.OW + tl.row, j * NR, s.OC - j * NR);
+            segs.out = hint.tile(row * s.OW + tl.row, j * NR, s.OC - j * NR, NR);
             micro_product(micro, narrow, tl.height, x + tl.row * s.sw * s.C, lda, panel, segs, tile, NR, false);
             tile_epilogue<D>(tile, NR, tl.skip, tl.height, row * s.OW + tl.row, j * NR, s.OC, epi);
           }
@@ -149,7 +150,7 @@ constexpr bool conv_can_be_direct(const ConvShape &s) {
 }
 template <class D>
 constexpr bool conv_prefers_direct(const ConvShape &s) {
-  return conv_can_be_direct<D>(s) && s.sw * s.C * (4 / D::kPer) % 4096 != 0 && s.OW >= kMaxRows && !s.pointwise();
+  return conv_can_be_direct<D>(s) && s.sw * s.C * (D::kBytes / D::kPer) % 4096 != 0 && s.OW >= kMaxRows && !s.pointwise();
 }
 enum class ConvWay { kPointwise, kDirect, kIm2col };
 template <class D>
@@ -158,7 +159,7 @@ constexpr ConvWay conv_way(const ConvShape &s) {
 }
 template <class D>
 inline size_t conv_work_bytes(const ConvShape &s) {
-  return conv_can_be_direct<D>(s) ? (size_t)s.N * s.padded_h() * s.padded_w() * s.C * (4 / D::kPer) + 64 : 64;
+  return conv_can_be_direct<D>(s) ? (size_t)s.N * s.padded_h() * s.padded_w() * s.C * (D::kBytes / D::kPer) + 64 : 64;
 }
 
 template <class D, ConvWay Way, class T, class Epi, class Done = NoRowsDone>
@@ -202,7 +203,7 @@ inline void conv2d(ThreadPool &pool, const ConvShape &s, const T *x, const void 
 // x is [N, C, H, W]: turned into the padded channels-last image (work: N * padded_h * padded_w * C elements) on the way.
 template <class D>
 inline size_t conv_nchw_work_bytes(const ConvShape &s) {
-  return (size_t)s.N * s.padded_h() * s.padded_w() * s.C * (4 / D::kPer) + 64;
+  return (size_t)s.N * s.padded_h() * s.padded_w() * s.C * (D::kBytes / D::kPer) + 64;
 }
 template <class D, class T, class Epi>
 inline void conv2d_nchw_input(ThreadPool &pool, const ConvShape &s, const T *x, const void *Bp, void *work, Epi &&epi,

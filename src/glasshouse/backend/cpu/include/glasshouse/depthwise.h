@@ -1,8 +1,8 @@
 // depthwise.h: convolution of every channel by itself (groups = channels), channels last, vectors over channels.
 //
 // Contract
-// - `depthwise_pack_weights(w, so, sh, sw, s, out)`: w[c so + kh sh + kw sw] -> float [kh kw][C]; kh * kw * C floats.
-// - `depthwise2d(pool, s, x, packed, epi)`: epi(pixel, c, vf, range) as in conv.h. x: float, bf16 or f16. OC = C = groups.
+// - `depthwise_pack_weights(w, so, sh, sw, s, out)`: w[c so + kh sh + kw sw] -> float (of double, double) [kh kw][C].
+// - `depthwise2d(pool, s, x, packed, epi)`: epi(pixel, c, vf, range) as in conv.h. x: float, bf16, f16, or double with vd. OC = C = groups.
 // - Limited by loads (5 for every 4 multiply-adds) or by memory, so it never packs or pads.
 #pragma once
 #include "conv.h"
@@ -10,15 +10,16 @@
 namespace gh {
 inline namespace GH_ISA_NS {
 
-template <class T>
-inline void depthwise_pack_weights(const T *w, long so, long sh, long sw, const ConvShape &s, float *out) {
+template <class T, class R>
+inline void depthwise_pack_weights(const T *w, long so, long sh, long sw, const ConvShape &s, R *out) {
   for (int i = 0; i < s.kh; i++)
     for (int j = 0; j < s.kw; j++)
       for (long c = 0; c < s.C; c++) out[((long)i * s.kw + j) * s.C + c] = to_scalar(w[c * so + i * sh + j * sw]);
 }
 
-template <class T, class Epi>
-inline void depthwise2d(ThreadPool &pool, const ConvShape &s, const T *x, const float *w, Epi &&epi) {
+template <class T, class R, class Epi>
+inline void depthwise2d(ThreadPool &pool, const ConvShape &s, const T *x, const R *w, Epi &&epi) {
+  typedef decltype(load(w)) V;
   constexpr int U = 4;  // output columns at once
   const Range inner = s.whole_columns();
   const long step = (long)s.sw * s.C;
@@ -30,7 +31,7 @@ inline void depthwise2d(ThreadPool &pool, const ConvShape &s, const T *x, const 
       auto one = [&](long ow) {
         const Taps tw = valid_taps(ow, s.kw, s.sw, s.pw, s.dw, s.W_in);
         for_each_vector(s.C, [&](long c, auto t) __attribute__((always_inline)) {
-          vf a(0.0f);
+          V a(R(0));
           for (int i = th.begin; i < th.end; i++)
             for (int j = tw.begin; j < tw.end; j++)
               a = fma(load(img + ((long)i * s.dh * s.W_in + ow * s.sw - s.pw + (long)j * s.dw) * s.C + c, t),
@@ -42,12 +43,12 @@ inline void depthwise2d(ThreadPool &pool, const ConvShape &s, const T *x, const 
       for (; ow < inner.begin; ow++) one(ow);
       for (; ow + U <= inner.end; ow += U)
         for_each_vector(s.C, [&](long c, auto t) __attribute__((always_inline)) {
-          vf a[U];
-          GH_UNROLL for (int u = 0; u < U; u++) a[u] = vf(0.0f);
+          V a[U];
+          GH_UNROLL for (int u = 0; u < U; u++) a[u] = V(R(0));
           for (int i = th.begin; i < th.end; i++) {
             const T *p = img + ((long)i * s.dh * s.W_in + ow * s.sw - s.pw) * s.C + c;
             for (int j = 0; j < s.kw; j++) {
-              const vf k = load(w + ((long)i * s.kw + j) * s.C + c, t);
+              const V k = load(w + ((long)i * s.kw + j) * s.C + c, t);
               GH_UNROLL for (int u = 0; u < U; u++) a[u] = fma(load(p + (long)j * s.dw * s.C + u * step, t), k, a[u]);
             }
           }

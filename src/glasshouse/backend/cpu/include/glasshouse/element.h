@@ -7,7 +7,7 @@
 // - `min`, `max` propagate NaN. `floor_div`, `floor_mod` round toward minus infinity. Casts of floats to integers
 //   do what x86 does: what int32 (int64 for itself) cannot hold, and NaN, is its least value, of which a narrow type keeps the low bits.
 #pragma once
-#include "vmath.h"
+#include "vmath_double.h"
 #include <limits>
 #include <type_traits>
 
@@ -60,6 +60,7 @@ GH_INLINE bool abs(bool x) { return x; }
 // The sign of NaN is 0, as in torch.
 template <class T, if_number<T> = 0> GH_INLINE T sign_of(T x) { return T((x > 0) - (x < 0)); }
 GH_INLINE vf sign_of(vf x) { return select(x > vf(0.0f), vf(1.0f), select(x < vf(0.0f), vf(-1.0f), vf(0.0f))); }
+GH_INLINE vd sign_of(vd x) { return select(x > vd(0.0), vd(1.0), select(x < vd(0.0), vd(-1.0), vd(0.0))); }
 template <class T, if_real<T> = 0> GH_INLINE bool is_nan(T x) { return x != x; }
 template <class T, if_real<T> = 0> GH_INLINE bool is_inf(T x) { return abs(x) == std::numeric_limits<T>::infinity(); }
 template <class T, if_int<T> = 0> GH_INLINE bool is_nan(T) { return false; }
@@ -74,7 +75,8 @@ template <> struct wrapping<bool> { typedef unsigned char type; };
     return T((unsigned long long)(U)a op(unsigned long long)(U)b);                                     \
   }                                                                                                    \
   template <class T, if_real<T> = 0> GH_INLINE T name(T a, T b) { return a op b; }                     \
-  GH_INLINE vf name(vf a, vf b) { return a op b; }
+  GH_INLINE vf name(vf a, vf b) { return a op b; }                                                     \
+  GH_INLINE vd name(vd a, vd b) { return a op b; }
 GH_WRAP(add, +) GH_WRAP(sub, -) GH_WRAP(mul, *)
 #undef GH_WRAP
 GH_INLINE bool add(bool a, bool b) { return a | b; }
@@ -82,6 +84,7 @@ GH_INLINE bool mul(bool a, bool b) { return a & b; }
 template <class T, if_int<T> = 0> GH_INLINE T neg(T a) { return sub(T(0), a); }
 template <class T, if_real<T> = 0> GH_INLINE T neg(T a) { return -a; }
 GH_INLINE vf neg(vf a) { return -a; }
+GH_INLINE vd neg(vd a) { return -a; }
 
 template <class T, if_int<T> = 0> GH_INLINE T floor_div(T a, T b) {
   if (b == 0) return 0;
@@ -118,6 +121,7 @@ template <class T, if_int<T> = 0> GH_INLINE T power(T x, T n) {
 }
 template <class T, if_real<T> = 0> GH_INLINE T power(T x, T y) { return pow(x, y); }
 GH_INLINE vf power(vf x, vf y) { return pow(x, y); }
+GH_INLINE vd power(vd x, vd y) { return pow(x, y); }
 
 template <class T, if_int<T> = 0> GH_INLINE T shift_left(T a, T n) {
   typedef typename wrapping<T>::type U;
@@ -160,13 +164,27 @@ GH_INLINE vf round_f16(vf x) {
   store(t, x);
   return load(t);
 }
-GH_INLINE vf to_vf(vm m) { return select(m, vf(1.0f), vf(0.0f)); }
-GH_INLINE vm to_vm(vf x) { return x != vf(0.0f); }
 
-// The cast that generated code uses: an element to an element, a vector to a mask or back.
+// The cast that generated code uses: an element to an element, a vector to another kind of vector or a mask.
 template <class To, class From, if_number<From> = 0> GH_INLINE To convert(From x) { return to<To>(x); }
-template <class To> GH_INLINE vf convert(vm m) { return to_vf(m); }
-template <class To> GH_INLINE vm convert(vf x) { return to_vm(x); }
+template <class To> struct VectorOf { typedef vf type; };
+template <> struct VectorOf<double> { typedef vd type; };
+template <> struct VectorOf<bool> { typedef vm type; };
+template <class To> GH_INLINE typename VectorOf<To>::type convert(vm m) {
+  typedef typename VectorOf<To>::type V;
+  if constexpr (std::is_same<To, bool>::value) return m;
+  else return select(m, V(To(1)), V(To(0)));
+}
+template <class To> GH_INLINE typename VectorOf<To>::type convert(vf x) {
+  if constexpr (std::is_same<To, bool>::value) return x != vf(0.0f);
+  else if constexpr (std::is_same<To, double>::value) return widen(x);
+  else return x;
+}
+template <class To> GH_INLINE typename VectorOf<To>::type convert(vd x) {
+  if constexpr (std::is_same<To, bool>::value) return x != vd(0.0);
+  else if constexpr (std::is_same<To, double>::value) return x;
+  else return narrow(x);
+}
 
 // Boolean vectors.
 GH_INLINE vm splat(bool b) { return vf(b ? 1.0f : 0.0f) != vf(0.0f); }
@@ -175,6 +193,8 @@ GH_INLINE vm equal(vm a, vm b) { return !(a ^ b); }
 // What a fold keeps of the last, partial vector.
 GH_INLINE vf merge(Full, vf, vf next) { return next; }
 GH_INLINE vf merge(Tail t, vf old, vf next) { return select(first_n(t.n), next, old); }
+GH_INLINE vd merge(Full, vd, vd next) { return next; }
+GH_INLINE vd merge(Tail t, vd old, vd next) { return select(first_n(t.n), next, old); }
 
 // Places in a tensor that are computed: kept inside it.
 GH_INLINE int64_t clamp(int64_t i, int64_t size) { return i < 0 ? 0 : i >= size ? size - 1 : i; }

@@ -4,7 +4,7 @@
 // - `PoolShape`: images of C channels, H x W_in inputs, OH x OW outputs, kernel, stride, padding (begin), dilation. Padding is
 //   never read: max ignores it, average leaves it out of the sum; `avg` divides by the kernel's size when `count_pad`, by the
 //   number of inputs inside the image otherwise (positions beyond the padded image, from ceil_mode, never count).
-// - `pool2d_nhwc<MaxOp or SumOp>(pool, s, x, out)`: x is [N, H, W, C]; out(pixel, c, vf, range), pixel = (n OH + oh) OW + ow.
+// - `pool2d_nhwc<MaxOp or SumOp>(pool, s, x, out)`: x is [N, H, W, C]; out(pixel, c, vf or, of double, vd, range), pixel = (n OH + oh) OW + ow.
 // - `pool2d_nchw<...>(pool, s, x, out)`: x is [N, C, H, W]; out(index, float), index = ((n C + c) OH + oh) OW + ow.
 // - Sums come divided (average); NaN wins in a maximum.
 #pragma once
@@ -31,26 +31,28 @@ GH_INLINE Taps valid_taps(long o, int k, int stride, int pad, int dilation, long
   return {b, end < b ? b : end};
 }
 
-template <class Op>
-GH_INLINE float pool_scale(const PoolShape &s, Taps h, Taps w, long oh, long ow) {
-  if (__is_same(Op, MaxOp)) return 1.0f;
-  if (!s.count_pad) return 1.0f / (float)((h.end - h.begin) * (w.end - w.begin));
+template <class Op, class V = vf>
+GH_INLINE auto pool_scale(const PoolShape &s, Taps h, Taps w, long oh, long ow) {
+  typedef decltype(reduce_add(V())) R;
+  if (__is_same(Op, MaxOp)) return R(1);
+  if (!s.count_pad) return 1 / (R)((h.end - h.begin) * (w.end - w.begin));
   Taps hp = valid_taps(oh, s.kh, s.sh, 0, s.dh, s.H + s.ph + s.ph_end), wp = valid_taps(ow, s.kw, s.sw, 0, s.dw, s.W_in + s.pw + s.pw_end);
-  return 1.0f / (float)((hp.end - hp.begin) * (wp.end - wp.begin));
+  return 1 / (R)((hp.end - hp.begin) * (wp.end - wp.begin));
 }
 
 template <class Op, class T, class Out>
 inline void pool2d_nhwc(ThreadPool &pool, const PoolShape &s, const T *x, Out &&out) {
+  typedef decltype(load(x)) V;
   parallel_for(pool, s.N * s.OH, row_grain(s.OW * s.C * s.kh * s.kw / 4), [&](long b, long e) {
     for (long r = b; r < e; r++) {
       const long n = r / s.OH, oh = r % s.OH;
       const Taps th = valid_taps(oh, s.kh, s.sh, s.ph, s.dh, s.H);
       for (long ow = 0; ow < s.OW; ow++) {
         const Taps tw = valid_taps(ow, s.kw, s.sw, s.pw, s.dw, s.W_in);
-        const vf scale(pool_scale<Op>(s, th, tw, oh, ow));
+        const V scale(pool_scale<Op, V>(s, th, tw, oh, ow));
         const T *img = x + n * s.H * s.W_in * s.C;
         for_each_vector(s.C, [&](long c, auto t) __attribute__((always_inline)) {
-          vf a(Op::init);
+          V a(Op::init);
           for (int i = th.begin; i < th.end; i++) {
             const T *row = img + ((oh * s.sh - s.ph + i * s.dh) * s.W_in + ow * s.sw - s.pw) * s.C + c;
             for (int j = tw.begin; j < tw.end; j++) a = Op::merge(a, load(row + (long)j * s.dw * s.C, t));

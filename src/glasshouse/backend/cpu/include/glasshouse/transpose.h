@@ -13,15 +13,6 @@
 namespace gh {
 inline namespace GH_ISA_NS {
 
-template <int... I>
-struct Lanes {};
-template <int N, int... I>
-struct MakeLanes : MakeLanes<N - 1, N - 1, I...> {};
-template <int... I>
-struct MakeLanes<0, I...> {
-  typedef Lanes<I...> type;
-};
-
 // Blocks of S lanes, alternately from a and b: the even blocks (Odd = 0) or the odd blocks (Odd = 1) of each.
 template <int S, int Odd, int... I>
 GH_INLINE ni zip_blocks(ni a, ni b, Lanes<I...>) {
@@ -29,12 +20,11 @@ GH_INLINE ni zip_blocks(ni a, ni b, Lanes<I...>) {
 }
 template <int S>
 GH_INLINE void transpose_stage(vi (&x)[W]) {
-  typedef typename MakeLanes<W>::type All;
   GH_UNROLL for (int i = 0; i < W; i++) {
     if (i & S) continue;
     ni a = x[i].v, b = x[i + S].v;
-    x[i] = zip_blocks<S, 0>(a, b, All{});
-    x[i + S] = zip_blocks<S, 1>(a, b, All{});
+    x[i] = zip_blocks<S, 0>(a, b, AllLanes{});
+    x[i + S] = zip_blocks<S, 1>(a, b, AllLanes{});
   }
 }
 GH_INLINE void transpose_tile(vi (&x)[W]) {

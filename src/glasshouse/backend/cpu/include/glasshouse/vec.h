@@ -121,6 +121,17 @@ GH_INLINE vi iota() {
   return r;
 }
 
+// The numbers of all lanes, for shuffles.
+template <int... I>
+struct Lanes {};
+template <int N, int... I>
+struct MakeLanes : MakeLanes<N - 1, N - 1, I...> {};
+template <int... I>
+struct MakeLanes<0, I...> {
+  typedef Lanes<I...> type;
+};
+typedef typename MakeLanes<W>::type AllLanes;
+
 // Lane ranges. `Full` costs nothing; `Tail` carries the mask made once per loop.
 struct Full { static constexpr int n = W; };
 
