@@ -111,7 +111,10 @@ def _roll(node: Node, port: int, index: Indices) -> Steps:
     shape = node.inputs[0].type.shape
     for axis, shift in zip(node.attrs["axes"], node.attrs["shifts"], strict=True):
         axis = axis_of(axis, len(shape))
-        index = _at_axis(index, axis, derived(WRAPPED, index[axis] + -shift, shape[axis]))
+        size = shape[axis]
+        if isinstance(shift, int) and isinstance(size, int) and size:
+            shift %= size
+        index = _at_axis(index, axis, derived(WRAPPED, index[axis] + -shift, size))
     return (yield node.inputs[0], index)
 
 

@@ -25,32 +25,27 @@ Cut = tuple[int, tuple[int, ...]]
 """The same, with sizes that are known and not 0."""
 
 
-def _of_concat(node: Node) -> Pieces:
+def _of_concat(node: Node, fastest: int) -> Pieces:
     axis = axis_of(node.attrs["axis"], node.output.type.rank)
     return axis, tuple(v.type.shape[axis] for v in node.inputs)
 
 
-def _of_pad(node: Node) -> Pieces:
-    """Of the last axis that has a border: along others neighbours mostly share what they read."""
+def _of_pad(node: Node, fastest: int) -> Pieces:
+    """Along other axes neighbours share what is chosen: one nest does."""
     shape, padding = node.inputs[0].type.shape, node.attrs["padding"]
-    for axis in reversed(range(len(shape))):
-        begin, end = padding[axis], padding[len(shape) + axis]
-        if begin != 0 or end != 0:
-            return axis, (begin, shape[axis], end)
-    return 0, ()
+    return fastest, (padding[fastest], shape[fastest], padding[len(shape) + fastest])
 
 
-def _of_roll(node: Node) -> Pieces:
+def _of_roll(node: Node, fastest: int) -> Pieces:
     shape = node.output.type.shape
     axes = [axis_of(a, len(shape)) for a in node.attrs["axes"]]
-    axis = max(axes, default=0)
-    if axis not in axes or shape[axis] == 0:
-        return 0, ()
-    first = remainder(node.attrs["shifts"][axes.index(axis)], shape[axis])
-    return axis, (first, shape[axis] - first)
+    if fastest not in axes or shape[fastest] == 0:
+        return fastest, ()
+    first = remainder(node.attrs["shifts"][axes.index(fastest)], shape[fastest])
+    return fastest, (first, shape[fastest] - first)
 
 
-_PIECES: dict[str, Callable[[Node], Pieces]] = {
+_PIECES: dict[str, Callable[[Node, int], Pieces]] = {
     "concat": _of_concat, "pad": _of_pad, "roll": _of_roll,
 }  # fmt: skip
 
@@ -62,9 +57,10 @@ def _known(axis: int, sizes: tuple[Dim, ...]) -> Cut | None:
     return (axis, whole) if known and 1 < len(whole) <= MOST_PIECES else None
 
 
-def cut_of(values: Sequence[Value], in_memory: Collection[Value]) -> Cut | None:
+def cut_of(values: Sequence[Value], in_memory: Collection[Value], fastest: int) -> Cut | None:
     """How the common shape of values falls apart, for the first concatenation (border, roll) that
-    they follow element by element; None where nothing does.
+    they follow element by element; None where nothing does. Along `fastest` neighbours lie side by
+    side.
 
     What is not in memory is computed in every piece that needs it, so a fold among it stands
     against a cut: it would be computed once for each.
@@ -82,7 +78,7 @@ def cut_of(values: Sequence[Value], in_memory: Collection[Value]) -> Cut | None:
         if node.op.kind not in (Kind.SOURCE, Kind.ELEMENTWISE, Kind.INJECTIVE):
             return None
         if aligned and found is None and node.op.name in _PIECES:
-            found = _known(*_PIECES[node.op.name](node))
+            found = _known(*_PIECES[node.op.name](node, fastest))
         follows = aligned and node.op.kind is Kind.ELEMENTWISE
         behind += follows
         same = [follows and v.type.shape == value.type.shape for v in node.inputs]

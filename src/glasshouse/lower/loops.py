@@ -88,7 +88,8 @@ def _spaces(
     shape: Shape, order: Order | None, values: Sequence[Value], around: Surroundings
 ) -> Iterator[_Space]:
     """The loops over a shape, or over each of the pieces that it falls apart into."""
-    cut = cut_of(values, around.buffers) if around.target.cuts else None
+    fastest = (order or range(len(shape)))[-1] if shape else 0
+    cut = cut_of(values, around.buffers, fastest) if around.target.cuts and shape else None
     if cut is None:
         yield _space_of(shape, order)
         return

@@ -1,4 +1,5 @@
-"""Nests behind a concatenation: one for each piece, and each reads its piece alone."""
+"""Nests behind a concatenation, a border or a roll: one for each piece, and each reads its piece
+alone."""
 
 from __future__ import annotations
 
@@ -60,8 +61,39 @@ def behind_a_reshape(b: GraphBuilder) -> Any:
     return joined(*pieces(b, (4, 3), (4, 5)), axis=1).apply("reshape", shape=(2, 16)).apply("relu")
 
 
-CUT = {last_axis: 3, first_axis: 3, middle_axis: 2, rotated: 2}
+def padded(b: GraphBuilder) -> Any:
+    (x,) = pieces(b, (3, 40))
+    return x.apply("pad", padding=(0, 2, 0, 3), mode="constant", value=0.5).apply("relu")
+
+
+def padded_outside(b: GraphBuilder) -> Any:
+    """Rows are padded at two sides, columns at one."""
+    (x,) = pieces(b, (3, 4, 40))
+    return x.apply("pad", padding=(0, 1, 0, 0, 2, 1), mode="constant", value=0.0).apply("exp")
+
+
+def mirrored(b: GraphBuilder) -> Any:
+    (x,) = pieces(b, (3, 40))
+    return x.apply("pad", padding=(0, 2, 0, 3), mode="reflect", value=0.0).apply("relu")
+
+
+def rolled_outside(b: GraphBuilder) -> Any:
+    (x,) = pieces(b, (3, 5, 40))
+    return x.apply("roll", shifts=(-1,), axes=(1,)).apply("relu")
+
+
+def rolled(b: GraphBuilder) -> Any:
+    (x,) = pieces(b, (3, 5, 40))
+    return x.apply("roll", shifts=(-1, 45), axes=(1, 2)).apply("relu")
+
+
+CUT = {
+    last_axis: 3, first_axis: 3, middle_axis: 2, rotated: 2,
+    padded: 3, padded_outside: 2, mirrored: 3, rolled: 2, rolled_outside: 1,
+}  # fmt: skip
 """Groups, and the nests that each becomes."""
+BORDERS = (padded_outside, mirrored, rolled, rolled_outside)
+"""Groups that compute places along another axis, or at the border itself."""
 
 
 def fused(group: Group) -> Graph:
@@ -96,7 +128,7 @@ def test_pieces_mean_the_whole(group: Group) -> None:
 def test_a_nest_for_each_piece(group: Group) -> None:
     kernel = kernel_of(group)
     assert sum(isinstance(s, For) for s in kernel.body) == CUT[group]
-    for name in (b.name for b in kernel.buffers if b.name.startswith("x")):
+    for name in (b.name for b in kernel.buffers if b.name.startswith("x") and group not in BORDERS):
         assert all(load.index.is_affine for _, load in readers(kernel, name))
 
 
@@ -127,3 +159,15 @@ def test_what_is_not_cut() -> None:
 
     for group in (with_fold, of_any_size, many):
         assert sum(isinstance(s, For) for s in kernel_of(group).body) == 1, group.__name__
+
+
+@pytest.mark.parametrize(
+    "group", [padded, padded_outside, rolled, rolled_outside], ids=lambda g: g.__name__
+)
+def test_what_is_inside_of_borders_runs_over_vectors(group: Group) -> None:
+    """Along the last axis every place is one step behind its neighbour's; borders are short."""
+    for nest in kernel_of(group).body:
+        while isinstance(nest, For) and isinstance(nest.body[0], For):
+            nest = nest.body[0]
+        assert isinstance(nest, For)
+        assert nest.role.is_vector or nest.loop.extent < 32, nest

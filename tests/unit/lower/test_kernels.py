@@ -130,7 +130,7 @@ def symbolic_concat(b: GraphBuilder) -> Any:
     kernel k0_concat(x0: float32[6*n], x1: float32[12]) -> (y0: float32[6*n + 12]) {
       ops Concat
       for i0_ < n + 2 serial {
-        for i1_ < 6 serial {
+        for i1_ < 6 vector {
           let t1_: float32 = x0[clamped(i0_, (n)) * 6 + i1_]
           let t2_: float32 = x1[clamped(i0_ + (-n), 2) * 6 + i1_]
           let t3_: float32 = if i0_ < (n) then t1_ else (t2_) @0
