@@ -9,6 +9,7 @@
 // - `fft_lines` takes lines along any axis of [outer, n, inner], complex ones as pairs.
 #pragma once
 #include "../context.h"
+#include "../transpose.h"
 #include <vector>
 
 namespace gh {
@@ -87,52 +88,65 @@ template <class T> class FftPlan {
   std::vector<T> cos_, sin_, chirp_re_, chirp_im_;
   FftPlan *inner_ = nullptr;
 
+  // R elements of x as V, one number or a vector of them, to R results: put(k, re, im).
+  template <int R, class V, class Re, class Im, class Put>
+  GH_INLINE static void butterfly(Re &&xr, Im &&xi, Put &&put) {
+    if constexpr (R == 2) {
+      const V ar = xr(0), ai = xi(0), br = xr(1), bi = xi(1);
+      put(0, ar + br, ai + bi);
+      put(1, ar - br, ai - bi);
+    } else if constexpr (R == 3) {
+      const V half(T(0.5)), root(T(0.86602540378443864676));
+      const V ar = xr(0), ai = xi(0), sr = xr(1) + xr(2), si = xi(1) + xi(2);
+      const V dr = (xr(1) - xr(2)) * root, di = (xi(1) - xi(2)) * root, cr = ar - half * sr, ci = ai - half * si;
+      put(0, ar + sr, ai + si);
+      put(1, cr + di, ci - dr);
+      put(2, cr - di, ci + dr);
+    } else if constexpr (R == 4) {
+      const V ar = xr(0) + xr(2), ai = xi(0) + xi(2), br = xr(0) - xr(2), bi = xi(0) - xi(2);
+      const V cr = xr(1) + xr(3), ci = xi(1) + xi(3), er = xr(1) - xr(3), ei = xi(1) - xi(3);
+      put(0, ar + cr, ai + ci);
+      put(1, br + ei, bi - er);
+      put(2, ar - cr, ai - ci);
+      put(3, br - ei, bi + er);
+    } else {
+      const V c1(T(0.30901699437494742410)), c2(T(-0.80901699437494742410)), s1(T(0.95105651629515357212)), s2(T(0.58778525229247312917));
+      const V ar = xr(1) + xr(4), ai = xi(1) + xi(4), br = xr(1) - xr(4), bi = xi(1) - xi(4);
+      const V cr = xr(2) + xr(3), ci = xi(2) + xi(3), er = xr(2) - xr(3), ei = xi(2) - xi(3), or_ = xr(0), oi = xi(0);
+      const V fr = or_ + c1 * ar + c2 * cr, fi = oi + c1 * ai + c2 * ci, gr = or_ + c2 * ar + c1 * cr, gi = oi + c2 * ai + c1 * ci;
+      const V hr = s1 * br + s2 * er, hi = s1 * bi + s2 * ei, kr = s2 * br - s1 * er, ki = s2 * bi - s1 * ei;
+      put(0, or_ + ar + cr, oi + ai + ci);
+      put(1, fr + hi, fi - hr);
+      put(4, fr - hi, fi + hr);
+      put(2, gr + ki, gi - kr);
+      put(3, gr - ki, gi + kr);
+    }
+  }
+
   template <int R> void pass(long m, long length, long s, T *const *from, T *const *to) const {
-    const long every = n / length;
+    typedef decltype(load((const T *)nullptr)) V;
+    const long every = n / length, d = s * m;
     for (long p = 0; p < m; p++) {
       T wr[R], wi[R];
       for (int k = 0; k < R; k++) wr[k] = cos_[k * p * every % n], wi[k] = -sin_[k * p * every % n];
       const T *GH_RESTRICT xr = from[0] + s * p, *GH_RESTRICT xi = from[1] + s * p;
       T *GH_RESTRICT yr = to[0] + s * R * p, *GH_RESTRICT yi = to[1] + s * R * p;
-      const long d = s * m;
-      const bool turned = p != 0;
-      auto put = [&](int k, long q, T a, T b) __attribute__((always_inline)) {
-        yr[k * s + q] = turned && k ? a * wr[k] - b * wi[k] : a;
-        yi[k * s + q] = turned && k ? a * wi[k] + b * wr[k] : b;
-      };
-#pragma GCC ivdep
-      for (long q = 0; q < s; q++) {
-        if constexpr (R == 2) {
-          put(0, q, xr[q] + xr[d + q], xi[q] + xi[d + q]);
-          put(1, q, xr[q] - xr[d + q], xi[q] - xi[d + q]);
-        } else if constexpr (R == 3) {
-          const T half = T(0.5), root = T(0.86602540378443864676);
-          const T sr = xr[d + q] + xr[2 * d + q], si = xi[d + q] + xi[2 * d + q];
-          const T dr = (xr[d + q] - xr[2 * d + q]) * root, di = (xi[d + q] - xi[2 * d + q]) * root;
-          const T cr = xr[q] - half * sr, ci = xi[q] - half * si;
-          put(0, q, xr[q] + sr, xi[q] + si);
-          put(1, q, cr + di, ci - dr);
-          put(2, q, cr - di, ci + dr);
-        } else if constexpr (R == 4) {
-          const T ar = xr[q] + xr[2 * d + q], ai = xi[q] + xi[2 * d + q], br = xr[q] - xr[2 * d + q], bi = xi[q] - xi[2 * d + q];
-          const T cr = xr[d + q] + xr[3 * d + q], ci = xi[d + q] + xi[3 * d + q], er = xr[d + q] - xr[3 * d + q], ei = xi[d + q] - xi[3 * d + q];
-          put(0, q, ar + cr, ai + ci);
-          put(1, q, br + ei, bi - er);
-          put(2, q, ar - cr, ai - ci);
-          put(3, q, br - ei, bi + er);
-        } else {
-          const T c1 = T(0.30901699437494742410), c2 = T(-0.80901699437494742410), s1 = T(0.95105651629515357212), s2 = T(0.58778525229247312917);
-          const T ar = xr[d + q] + xr[4 * d + q], ai = xi[d + q] + xi[4 * d + q], br = xr[d + q] - xr[4 * d + q], bi = xi[d + q] - xi[4 * d + q];
-          const T cr = xr[2 * d + q] + xr[3 * d + q], ci = xi[2 * d + q] + xi[3 * d + q];
-          const T er = xr[2 * d + q] - xr[3 * d + q], ei = xi[2 * d + q] - xi[3 * d + q];
-          const T fr = xr[q] + c1 * ar + c2 * cr, fi = xi[q] + c1 * ai + c2 * ci, gr = xr[q] + c2 * ar + c1 * cr, gi = xi[q] + c2 * ai + c1 * ci;
-          const T hr = s1 * br + s2 * er, hi = s1 * bi + s2 * ei, kr = s2 * br - s1 * er, ki = s2 * bi - s1 * ei;
-          put(0, q, xr[q] + ar + cr, xi[q] + ai + ci);
-          put(1, q, fr + hi, fi - hr);
-          put(4, q, fr - hi, fi + hr);
-          put(2, q, gr + ki, gi - kr);
-          put(3, q, gr - ki, gi + kr);
-        }
+      long q = 0;
+      for (; q + W <= s; q += W) {
+        auto re = [&](int j) __attribute__((always_inline)) { return load(xr + j * d + q); };
+        auto im = [&](int j) __attribute__((always_inline)) { return load(xi + j * d + q); };
+        butterfly<R, V>(re, im, [&](int k, V a, V b) __attribute__((always_inline)) {
+          store(yr + k * s + q, p && k ? a * V(wr[k]) - b * V(wi[k]) : a);
+          store(yi + k * s + q, p && k ? a * V(wi[k]) + b * V(wr[k]) : b);
+        });
+      }
+      for (; q < s; q++) {
+        auto re = [&](int j) __attribute__((always_inline)) { return xr[j * d + q]; };
+        auto im = [&](int j) __attribute__((always_inline)) { return xi[j * d + q]; };
+        butterfly<R, T>(re, im, [&](int k, T a, T b) __attribute__((always_inline)) {
+          yr[k * s + q] = p && k ? a * wr[k] - b * wi[k] : a;
+          yi[k * s + q] = p && k ? a * wi[k] + b * wr[k] : b;
+        });
       }
     }
   }
@@ -199,50 +213,89 @@ template <class T> struct FftLines {
   // x and out at their lanes' first elements; `step` elements (or pairs) from one to the next.
   void lines(const T *const *x, T *const *out, long step, long lanes, T *re, T *im, T *re2, T *im2) const {
     const long kept = n / 2 + 1, h = n / 2;
-    for (long l = 0; l < lanes; l++) {
-      const T *p = x[l];
-      if (kind == FftKind::complex)
-        for (long i = 0; i < n; i++) re[i * lanes + l] = p[2 * i * step], im[i * lanes + l] = p[2 * i * step + 1];
-      else if (kind == FftKind::real && halved)
-        for (long i = 0; i < h; i++) re[i * lanes + l] = p[2 * i * step], im[i * lanes + l] = p[(2 * i + 1) * step];
-      else if (kind == FftKind::real)
-        for (long i = 0; i < n; i++) re[i * lanes + l] = p[i * step], im[i * lanes + l] = 0;
-      else if (halved)
-        for (long k = 0; k < h; k++) {  // X[k] and the conjugate of X[h - k]; ends are real
-          const T ar = p[2 * k * step], ai = k ? p[2 * k * step + 1] : T(0);
-          const T br = p[2 * (h - k) * step], bi = k ? -p[2 * (h - k) * step + 1] : T(0);
-          const T dr = ar - br, di = ai - bi;
-          re[k * lanes + l] = ar + br - (dr * sin_[k] + di * cos_[k]);
-          im[k * lanes + l] = ai + bi + (dr * cos_[k] - di * sin_[k]);
+    if (kind == FftKind::complex) {
+      pairs_in(x, 2 * step, 1, n, lanes, re, im);
+    } else if (kind == FftKind::real && halved) {
+      pairs_in(x, 2 * step, step, h, lanes, re, im);  // even elements and odd ones
+    } else if (kind == FftKind::real) {
+      for (long i = 0; i < n; i++)
+        for (long l = 0; l < lanes; l++) re[i * lanes + l] = x[l][i * step], im[i * lanes + l] = 0;
+    } else if (halved) {
+      pairs_in(x, 2 * step, 1, kept, lanes, re2, im2);
+      for (long k = 0; k < h; k++) {  // X[k] and the conjugate of X[h - k]; ends are real
+        const T *GH_RESTRICT a = re2 + k * lanes, *GH_RESTRICT b = re2 + (h - k) * lanes;
+        const T c = cos_[k], s = sin_[k];
+        const T *GH_RESTRICT ai = im2 + k * lanes, *GH_RESTRICT bi = im2 + (h - k) * lanes;
+        for (long l = 0; l < lanes; l++) {
+          const T dr = a[l] - b[l], up = k ? ai[l] : T(0), down = k ? -bi[l] : T(0), di = up - down;
+          re[k * lanes + l] = a[l] + b[l] - (dr * s + di * c);
+          im[k * lanes + l] = up + down + (dr * c - di * s);
         }
-      else
-        for (long k = 0; k < n; k++) {
+      }
+    } else {
+      for (long k = 0; k < n; k++)
+        for (long l = 0; l < lanes; l++) {
           const long at = k < kept ? k : n - k;
-          const T b = at ? p[2 * at * step + 1] : T(0);
-          re[k * lanes + l] = p[2 * at * step], im[k * lanes + l] = k < kept ? b : -b;
+          const T b = at ? x[l][2 * at * step + 1] : T(0);
+          re[k * lanes + l] = x[l][2 * at * step], im[k * lanes + l] = k < kept ? b : -b;
         }
     }
     if (inverse) plan.run(im, re, im2, re2, lanes);
     else plan.run(re, im, re2, im2, lanes);
-    for (long l = 0; l < lanes; l++) {
-      T *p = out[l];
-      if (kind == FftKind::complex)
-        for (long i = 0; i < n; i++) p[2 * i * step] = re[i * lanes + l], p[2 * i * step + 1] = im[i * lanes + l];
-      else if (kind == FftKind::half && halved)
-        for (long i = 0; i < h; i++) p[2 * i * step] = re[i * lanes + l], p[(2 * i + 1) * step] = im[i * lanes + l];
-      else if (kind == FftKind::half)
-        for (long i = 0; i < n; i++) p[i * step] = re[i * lanes + l];
-      else if (halved)
-        for (long k = 0; k <= h; k++) {  // even and odd elements' transforms, from Z[k] and the conjugate of Z[h - k]
-          const long a = k % h * lanes + l, b = (h - k) % h * lanes + l;
-          const T er = T(0.5) * (re[a] + re[b]), ei = T(0.5) * (im[a] - im[b]);
-          const T dr = T(0.5) * (im[a] + im[b]), di = T(-0.5) * (re[a] - re[b]);
-          p[2 * k * step] = er + dr * cos_[k] + di * sin_[k];
-          p[2 * k * step + 1] = k == 0 || k == h ? T(0) : ei + di * cos_[k] - dr * sin_[k];
+    if (kind == FftKind::complex) {
+      pairs_out(out, 2 * step, 1, n, lanes, re, im);
+    } else if (kind == FftKind::half && halved) {
+      pairs_out(out, 2 * step, step, h, lanes, re, im);
+    } else if (kind == FftKind::half) {
+      for (long i = 0; i < n; i++)
+        for (long l = 0; l < lanes; l++) out[l][i * step] = re[i * lanes + l];
+    } else if (halved) {
+      for (long k = 0; k <= h; k++) {  // even and odd elements' transforms, from Z[k] and the conjugate of Z[h - k]
+        const T *ar = re + k % h * lanes, *ai = im + k % h * lanes, *br = re + (h - k) % h * lanes, *bi = im + (h - k) % h * lanes;
+        const T c = cos_[k], s = sin_[k];
+        T *GH_RESTRICT yr = re2 + k * lanes, *GH_RESTRICT yi = im2 + k * lanes;
+        for (long l = 0; l < lanes; l++) {
+          const T er = T(0.5) * (ar[l] + br[l]), ei = T(0.5) * (ai[l] - bi[l]);
+          const T dr = T(0.5) * (ai[l] + bi[l]), di = T(-0.5) * (ar[l] - br[l]);
+          yr[l] = er + dr * c + di * s;
+          yi[l] = k == 0 || k == h ? T(0) : ei + di * c - dr * s;
         }
-      else
-        for (long k = 0; k < kept; k++) p[2 * k * step] = re[k * lanes + l], p[2 * k * step + 1] = k ? im[k * lanes + l] : T(0);
+      }
+      pairs_out(out, 2 * step, 1, kept, lanes, re2, im2);
+    } else {
+      for (long l = 0; l < lanes; l++)
+        for (long k = 0; k < kept; k++) out[l][2 * k * step] = re[k * lanes + l], out[l][2 * k * step + 1] = k ? im[k * lanes + l] : T(0);
     }
+  }
+
+ private:
+  // Pairs at x[l][i * step], x[l][i * step + other] of each lane l to rows i of lanes. Where they lie together, W lanes and W floats of
+  // each are turned in registers: one by one this took as long as the transform.
+  static void pairs_in(const T *const *x, long step, long other, long count, long lanes, T *re, T *im) {
+    long i = 0;
+    if constexpr (sizeof(T) == 4)
+      if (lanes == W && step == 2 && other == 1)
+        for (; i + W / 2 <= count; i += W / 2) {
+          vi tile[W];
+          GH_UNROLL for (int l = 0; l < W; l++) tile[l] = load((const int32_t *)(x[l] + 2 * i));
+          transpose_tile(tile);
+          GH_UNROLL for (int j = 0; j < W; j++) store((int32_t *)((j % 2 ? im : re) + (i + j / 2) * W), tile[j]);
+        }
+    for (; i < count; i++)
+      for (long l = 0; l < lanes; l++) re[i * lanes + l] = x[l][i * step], im[i * lanes + l] = x[l][i * step + other];
+  }
+  static void pairs_out(T *const *out, long step, long other, long count, long lanes, const T *re, const T *im) {
+    long i = 0;
+    if constexpr (sizeof(T) == 4)
+      if (lanes == W && step == 2 && other == 1)
+        for (; i + W / 2 <= count; i += W / 2) {
+          vi tile[W];
+          GH_UNROLL for (int j = 0; j < W; j++) tile[j] = load((const int32_t *)((j % 2 ? im : re) + (i + j / 2) * W));
+          transpose_tile(tile);
+          GH_UNROLL for (int l = 0; l < W; l++) store((int32_t *)(out[l] + 2 * i), tile[l]);
+        }
+    for (; i < count; i++)
+      for (long l = 0; l < lanes; l++) out[l][i * step] = re[i * lanes + l], out[l][i * step + other] = im[i * lanes + l];
   }
 };
 
@@ -253,7 +306,7 @@ inline void fft_lines(Context &ctx, const FftLines<T> &f, long outer, long inner
   const long in_line = f.kind == FftKind::complex ? 2 * n : f.kind == FftKind::real ? n : 2 * kept;
   const long out_line = f.kind == FftKind::complex ? 2 * n : f.kind == FftKind::real ? 2 * kept : n;
   const long in_pair = f.kind == FftKind::real ? 1 : 2, out_pair = f.kind == FftKind::half ? 1 : 2;
-  const long many = total < W ? (total > 0 ? total : 1) : W, blocks = (total + many - 1) / many, room = f.plan.room() * many;
+  const long many = total < W ? (total > 0 ? total : 1) : W, blocks = (total + many - 1) / many, room = (f.plan.room() + 1) * many;
   ctx.parallel(blocks, total * n >= 4096, [&](int64_t begin, int64_t end) {
     T *re = (T *)scratch<9>((size_t)(4 * room + 64) * sizeof(T));
     for (int64_t i = begin; i < end; i++) {
