@@ -26,7 +26,7 @@ class _Solve(torch.nn.Module):
 def test_solvers_are_left_to_pytorch_when_they_are_long(size: int, loops: bool) -> None:
     torch.manual_seed(0)
     module, x = _Solve(size), torch.randn(size, 7, dtype=torch.float64)
-    found = opaque_ops(capture(module, x).graph)
+    found = opaque_ops(capture(module, (x,)).graph)
     assert bool(found) is not loops, found
     compiled = gh.compile(module, x, progress=False)
     torch.testing.assert_close(torch.as_tensor(compiled(x)), module(x).detach())

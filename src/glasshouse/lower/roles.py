@@ -2,9 +2,10 @@
 shared among threads.
 
 Vectors run over the innermost loop of the nest and over the innermost loops of its folds; or over
-that of the nest alone, where each lane folds elements of its own; or over those of the folds alone;
-or nowhere. What is best is tried first, and what has no vector form decides. Where elements do not
-lie side by side but much is computed with them, their lanes are filled one by one.
+that of the nest alone, where each lane folds elements of its own; or over those of the folds alone,
+whose results are brought together one by one where much is computed with them; or nowhere. What is
+best is tried first, and what has no vector form decides. Where elements do not lie side by side but
+much is computed with them, their lanes are filled one by one.
 """
 
 from __future__ import annotations
@@ -40,7 +41,10 @@ def assign(nest: Nest, target: Target) -> tuple[list[Role], Role]:
     )
     if folds and all(_fold_has_vectors(f, f.loops[-1:], target) for f in folds):
         of_folds = Role.VECTOR
-        one_by_one = one_by_one and not any(isinstance(s, Fold) for s in nest.depth[-1])
+        here = [isinstance(s, Fold) for s in nest.depth[-1]]
+        # Vectors of what folds give pay where much follows; then folds come before all else.
+        follows = sorted(here, reverse=True) == here and _computes_much(nest)
+        one_by_one = one_by_one and (follows or not any(here))
     elif folds:
         one_by_one = one_by_one and _folds_by_lane(nest, folds, target)
     if one_by_one:

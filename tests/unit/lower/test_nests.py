@@ -140,3 +140,17 @@ def test_every_op_of_a_group_is_computed_by_a_statement(lowered: Lowered) -> Non
     kernel = lowered(group)
     assert kernel.ops == ("Relu", "Reshape", "Softmax", "Add")
     assert {op for s in simple(kernel.body) for op in s.ops} == {0, 1, 2, 3}
+
+
+def test_much_behind_folds_goes_over_vectors_of_their_results(lowered: Lowered) -> None:
+    def apart(b: GraphBuilder) -> Any:
+        x, y = b.input("float32", [9, 1, 24]), b.input("float32", [1, 40, 24])
+        return ((x - y) * (x - y)).apply("sum", axes=[2]).apply("exp")
+
+    assert loops(lowered(apart).body) == [("9", Role.SERIAL), ("40", Role.VECTOR)]
+
+    def little(b: GraphBuilder) -> Any:
+        x, y = b.input("float32", [9, 1, 24]), b.input("float32", [1, 40, 24])
+        return (x * y).apply("sum", axes=[2]) + 1.0
+
+    assert loops(lowered(little).body)[-1][1] is Role.SERIAL

@@ -2,7 +2,8 @@
 
 The innermost loop of a vector nest goes over whole vectors, with `t` telling how many lanes of the
 last one count. Where folds stand inside of it, each lane folds its own elements, and several
-vectors go side by side, so that a fold reads a run of memory at each step, not one vector. Long
+vectors go side by side, so that a fold reads a run of memory at each step, not one vector; or each
+fold goes over vectors itself, and its results are brought together one by one. Long
 sums of floats are cut into runs (`long_sums.py`).
 """
 
@@ -98,8 +99,9 @@ class Nests:
     def _loop(self, s: For, low: str, high: str) -> None:
         """One loop over turns from low to high, with what it holds."""
         if s.role.is_vector:
-            if any(isinstance(x, Fold) for x in s.body):
-                self._strips(s, low, high)
+            folds = [x for x in s.body if isinstance(x, Fold)]
+            if folds:
+                (self._folded_apart if folds[0].role.is_vector else self._strips)(s, low, high)
                 return
             with _vector_loop(self.out, s.loop, low, high):
                 elements = Elements(s.loop, self.single)
@@ -153,6 +155,29 @@ class Nests:
             result = f"({kind}){total}" if runs else folded
             out.add(f"const {kind} {s.name} = {result};", s.ops)
         self.single.add(s.name)
+
+    def _folded_apart(self, s: For, low: str, high: str) -> None:
+        """A loop over vectors of what folds give, which go over vectors of their own, one lane
+        after the other."""
+        out, name = self.out, s.loop.name
+        folds = [x for x in s.body if isinstance(x, Fold)]
+        with _vector_loop(out, s.loop, low, high):
+            for fold in folds:
+                out.add(f"alignas(64) {COMPUTE_TYPE[fold.dtype]} {fold.name}at[gh::W];", fold.ops)
+            lanes = f"for (int64_t lane_ = 0, first_ = {name}; lane_ < t.n; ++lane_) {{"
+            with out.block(lanes, "}"):
+                out.add(f"const int64_t {name} = first_ + lane_;")
+                for fold in folds:
+                    self._fold(fold)
+                    out.add(f"{fold.name}at[lane_] = {fold.name};", fold.ops)
+            for fold in folds:
+                self.single.discard(fold.name)
+                given = f"gh::load({fold.name}at, t)"
+                out.add(f"const {VECTOR_TYPE[fold.dtype]} {fold.name} = {given};", fold.ops)
+            elements = Elements(s.loop, self.single)
+            for x in s.body:
+                if not isinstance(x, Fold):
+                    elements.put(out, x)
 
     def _strips(self, s: For, low: str, high: str) -> None:
         """A loop over several vectors side by side, each lane of which folds for itself."""
