@@ -7,12 +7,13 @@ loop before the nest is made a tree of statements.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 
+from glasshouse.ir.dtype import DType
 from glasshouse.lower.kernel.expr import Expr, Load
 from glasshouse.lower.kernel.index import Index, Loop
-from glasshouse.lower.kernel.queries import positions
+from glasshouse.lower.kernel.queries import depends, positions, variables
 from glasshouse.lower.kernel.statement import Fold, For, Let, Ops, Role, Statement, Store
 
 Inner = Let | Store | Fold
@@ -45,6 +46,36 @@ class Nest:
             loop = For(self.loops[level], roles[level], tuple(body))
             body = [*(_as(s, of_folds) for s in self.depth[level]), loop]
         return body
+
+    # ------------------------------------------------------------------------------------- hoisting
+    def hoist(self, elements: Container[DType]) -> None:
+        """Move what has no vector form, and what is made of it, out of the loops that do not change
+        it. An index from data is then known before the loop that reads a row at it, and that loop
+        can go over vectors; `elements` are the types that vectors hold."""
+        innermost = len(self.loops)
+        self.depth = [
+            [x for s in level for x in (_opened(s, elements) if isinstance(s, Fold) else [s])]
+            for level in self.depth
+        ]
+        levels = {
+            s.name: at for at, level in enumerate(self.depth) for s in level if isinstance(s, Fold)
+        }
+        apart: set[str] = set()  # variables that no vector can hold
+        kept: list[Inner] = []
+        for s in self.depth[-1]:
+            if not isinstance(s, Let):
+                kept.append(s)
+                continue
+            read = variables(s.value)
+            here = self.level_of(lambda loop, s=s: depends(s, loop))  # type: ignore[misc]  # bound now
+            level = levels[s.name] = max([here, *(levels.get(name, innermost) for name in read)])
+            if s.dtype not in elements or not apart.isdisjoint(read):
+                apart.add(s.name)
+                if level < innermost:
+                    self.depth[level].append(s)
+                    continue
+            kept.append(s)
+        self.depth[-1] = kept
 
     # -------------------------------------------------------------------------------------- merging
     def merge(self) -> None:
@@ -105,6 +136,22 @@ class Nest:
     def _ops(self, name: str, ops: Ops) -> Ops:
         more = self.moved.get(name)
         return tuple(sorted({*ops, *more})) if more else ops
+
+
+def _opened(fold: Fold, elements: Container[DType]) -> list[Inner]:
+    """A fold, and before it what its turns do not change and no vector holds."""
+    before: list[Inner] = []
+    kept: list[Let] = []
+    inside: set[str] = set()
+    for let in fold.body:
+        read = variables(let.value)
+        fixed = inside.isdisjoint(read) and not any(depends(let, loop) for loop in fold.loops)
+        if fixed and let.dtype not in elements:
+            before.append(let)
+        else:
+            kept.append(let)
+            inside.add(let.name)
+    return [*before, replace(fold, body=tuple(kept))] if before else [fold]
 
 
 def _as(s: Inner, role: Role) -> Inner:

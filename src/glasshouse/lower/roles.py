@@ -10,7 +10,7 @@ much is computed with them, their lanes are filled one by one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 
 from glasshouse.ir.dim import Dim, bounds, product
 from glasshouse.ir.op import REGISTRY, Kind
@@ -45,7 +45,7 @@ def assign(nest: Nest, target: Target) -> tuple[list[Role], Role]:
         # Vectors of what folds give pay where much follows; then folds come before all else.
         follows = sorted(here, reverse=True) == here and _computes_much(nest)
         one_by_one = one_by_one and (follows or not any(here))
-    elif folds:
+    elif any(isinstance(s, Fold) for s in nest.depth[-1]):
         one_by_one = one_by_one and _folds_by_lane(nest, folds, target)
     if one_by_one:
         roles[-1] = Role.PARALLEL_VECTOR if roles[-1].is_parallel else Role.VECTOR
@@ -116,7 +116,7 @@ def _have_vectors(
         if isinstance(s, Store):
             if _step(s.index, loop) != 1 or not _keeps_bytes(s, made_here, target):
                 return False
-        elif not _has_vector_form(s, loop, target, by_lanes):
+        elif not _has_vector_form(s, loop, target, by_lanes) or _reads_at(s, made_here):
             return False
         else:
             made_here[s.name] = s
@@ -129,14 +129,20 @@ def _has_vector_form(let: Let, loop: Loop, target: Target, by_lanes: bool) -> bo
         return False
     value = let.value
     if isinstance(value, Load):
-        if any(isinstance(a, Checked) for a in value.index.atoms()):
-            return False  # an index from data, which is no vector
         return by_lanes or _step(value.index, loop) is not None
     if isinstance(value, Choose):
         return _choice_has_vectors(value, loop, by_lanes)
     if isinstance(value, Apply):
         return _op_has_vectors(value, target)
     return isinstance(value, (Number, Var))
+
+
+def _reads_at(let: Let, made_here: Container[str]) -> bool:
+    """Whether an element lies at an index from data that is another one for each neighbour."""
+    value = let.value
+    return isinstance(value, Load) and any(
+        isinstance(a, Checked) and a.name in made_here for a in value.index.atoms()
+    )
 
 
 def _choice_has_vectors(value: Choose, loop: Loop, by_lanes: bool) -> bool:

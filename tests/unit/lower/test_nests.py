@@ -12,7 +12,7 @@ from glasshouse.ir import GraphBuilder, symbol
 from glasshouse.ir.dtype import as_dtype
 from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.kernel.queries import may_share, readers, simple, work
-from glasshouse.lower.kernel.statement import For, Role, Statement
+from glasshouse.lower.kernel.statement import Fold, For, Role, Statement
 
 Lowered = Callable[[Callable[[GraphBuilder], Any]], Kernel]
 
@@ -154,3 +154,35 @@ def test_much_behind_folds_goes_over_vectors_of_their_results(lowered: Lowered) 
         return (x * y).apply("sum", axes=[2]) + 1.0
 
     assert loops(lowered(little).body)[-1][1] is Role.SERIAL
+
+
+def test_an_index_from_data_is_known_before_the_loop_that_reads_with_it(lowered: Lowered) -> None:
+    """Rows of a table are read by vectors, in loops and in folds."""
+    rows = lowered(
+        lambda b: b.input("float32", [5, 48]).apply("take", b.input("int64", [3]), axis=0)
+    )
+    assert loops(rows.body)[-1] == ("48", Role.VECTOR)
+    summed = lowered(
+        lambda b: (
+            b.input("float32", [5, 48])
+            .apply("take", b.input("int64", [3]), axis=0)
+            .apply("sum", axes=[1])
+        )
+    )
+    (fold,) = [s for s in simple(summed.body) if isinstance(s, Fold)]
+    assert fold.role is Role.VECTOR
+
+    columns = lowered(
+        lambda b: b.input("float32", [48, 5]).apply("take", b.input("int64", [3]), axis=1)
+    )
+    assert loops(columns.body)[-1][1] is Role.SERIAL  # each neighbour has an index of its own
+
+
+def test_folds_outside_do_not_hinder_the_loop_inside(lowered: Lowered) -> None:
+    """Channels last to channels first, behind a norm: strided folds, and much that follows."""
+
+    def group(b: GraphBuilder) -> Any:
+        x = b.input("float32", [4, 20, 24]).apply("permute", axes=(0, 2, 1))
+        return (x - x.apply("sum", axes=[1, 2], keepdims=True)).apply("exp")
+
+    assert loops(lowered(group).body)[-1][1] is Role.VECTOR

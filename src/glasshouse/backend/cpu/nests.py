@@ -21,7 +21,7 @@ from glasshouse.backend.cxx.words import COMPUTE_TYPE, size_text
 from glasshouse.ir.dim import bounds
 from glasshouse.lower.kernel.index import Loop
 from glasshouse.lower.kernel.queries import work
-from glasshouse.lower.kernel.statement import Fold, For, Ops, Statement
+from glasshouse.lower.kernel.statement import Fold, For, Let, Ops, Statement
 
 PARALLEL_FROM = 16384
 """Elements from which a nest is worth a second thread: waking one costs about what these cost."""
@@ -32,7 +32,7 @@ class Nests:
 
     def __init__(self, out: KernelText) -> None:
         self.out = out
-        self.single: set[str] = set()  # variables of folds, which hold one element
+        self.single: set[str] = set()  # variables outside of vector loops: they hold one element
 
     def statement(self, s: Statement) -> None:
         """A statement outside of any loop."""
@@ -42,7 +42,13 @@ class Nests:
             case Fold():
                 self._fold(s)
             case _:
-                Elements().put(self.out, s)
+                self._put(s)
+
+    def _put(self, s: Statement) -> None:
+        """A statement on single elements; vectors inside take what it computes in all lanes."""
+        Elements().put(self.out, s)
+        if isinstance(s, Let):
+            self.single.add(s.name)
 
     def _nest(self, s: For) -> None:
         """A loop that stands in no other."""
@@ -118,7 +124,7 @@ class Nests:
                     case Fold():
                         self._fold(x)
                     case _:
-                        Elements().put(self.out, x)
+                        self._put(x)
 
     def _fold(self, s: Fold) -> None:
         out, spelling = self.out, FOLDS[s.op]

@@ -61,7 +61,9 @@ class Elements:
         match e:
             case Var():
                 single = self.along is not None and e.name in self.single
-                return f"{VECTOR_TYPE[e.dtype]}({e.name})" if single else e.name
+                if not single:
+                    return e.name
+                return f"{'gh::splat' if e.dtype is bool_ else VECTOR_TYPE[e.dtype]}({e.name})"
             case Load():
                 return self._load(e)
             case Apply():

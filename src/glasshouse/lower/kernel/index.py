@@ -138,14 +138,10 @@ class Index:
         return 0
 
     def step(self, loop: Loop) -> Dim | None:
-        """How far apart neighbours along a loop lie; None where nobody knows: an index expression
-        depends on it, or data says where to read."""
+        """How far apart neighbours along a loop lie; None where an index expression depends on it.
+        Of variables with indices from data the statements say whether they do."""
         for atom, _ in self.terms:
-            if isinstance(atom, Checked):
-                return None
-            if isinstance(atom, Derived) and any(
-                a == loop or isinstance(a, Checked) for a in atom.index.atoms()
-            ):
+            if isinstance(atom, Derived) and atom.index.depends_on(loop):
                 return None
         return self.coefficient(loop)
 

@@ -10,8 +10,8 @@ from typing import Any
 from glasshouse.ir.dim import Dim, Symbol, SymDim, product, symbols_of
 from glasshouse.ir.dtype import DType
 from glasshouse.ir.op import op_named
-from glasshouse.lower.kernel.expr import Apply, Choose, Expr, Load, Position
-from glasshouse.lower.kernel.index import Index, Loop
+from glasshouse.lower.kernel.expr import Apply, Choose, Expr, Load, Position, Var
+from glasshouse.lower.kernel.index import Checked, Index, Loop
 from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.kernel.statement import Fold, For, Let, Operand, Statement, Store, Tile
 
@@ -74,13 +74,32 @@ def expressions(s: Let | Store | Fold | Tile) -> tuple[Expr, ...]:
     return tuple(o.element for o in s.operands)
 
 
-def depends(fold: Fold, loop: Loop) -> bool:
-    """Whether what a fold takes in changes with a loop around it."""
+def depends(s: Fold | Let, loop: Loop) -> bool:
+    """Whether the places that a statement reads at, or what a fold takes in, change with a loop
+    around it."""
+    values = (s.value,) if isinstance(s, Let) else (*(let.value for let in s.body), s.element)
     return any(
         index.depends_on(loop)
-        for value in (*(let.value for let in fold.body), fold.element)
+        for value in values
         for index in (*(load.index for load in loads(value)), *positions(value))
     )
+
+
+def variables(expr: Expr) -> set[str]:
+    """The variables that an expression reads, those that say where to load among them."""
+    found: set[str] = set()
+    pending = [expr]
+    while pending:
+        one = pending.pop()
+        if isinstance(one, Var):
+            found.add(one.name)
+        elif isinstance(one, Apply):
+            pending += one.args
+        elif isinstance(one, Choose):
+            pending += (one.then, one.otherwise)
+    for index in (*(load.index for load in loads(expr)), *positions(expr)):
+        found.update(a.name for a in index.atoms() if isinstance(a, Checked))
+    return found
 
 
 def readers(kernel: Kernel, buffer: str) -> list[tuple[Let | Store | Fold | Tile, Load]]:
