@@ -60,22 +60,24 @@ class Nest:
         levels = {
             s.name: at for at, level in enumerate(self.depth) for s in level if isinstance(s, Fold)
         }
-        apart: set[str] = set()  # variables that no vector can hold
-        kept: list[Inner] = []
-        for s in self.depth[-1]:
-            if not isinstance(s, Let):
-                kept.append(s)
-                continue
-            read = variables(s.value)
-            here = self.level_of(lambda loop, s=s: depends(s, loop))  # type: ignore[misc]  # bound now
-            level = levels[s.name] = max([here, *(levels.get(name, innermost) for name in read)])
-            if s.dtype not in elements or not apart.isdisjoint(read):
+        lets = [s for s in self.depth[-1] if isinstance(s, Let)]
+        read = {s.name: variables(s.value) for s in lets}
+        apart: set[str] = set()  # variables that no vector can hold, or made of one
+        moved: set[str] = set()
+        for s in lets:
+            own = self.level_of(lambda loop, s=s: depends(s, loop))  # type: ignore[misc]  # bound now
+            levels[s.name] = max([own, *(levels.get(name, innermost) for name in read[s.name])])
+            if s.dtype not in elements or not apart.isdisjoint(read[s.name]):
                 apart.add(s.name)
-                if level < innermost:
-                    self.depth[level].append(s)
-                    continue
-            kept.append(s)
-        self.depth[-1] = kept
+                if levels[s.name] < innermost:
+                    moved.add(s.name)
+        for s in reversed(lets):  # what they are made of goes with them
+            if s.name in moved:
+                moved.update(name for name in read[s.name] if name in read)
+        for s in lets:
+            if s.name in moved:
+                self.depth[levels[s.name]].append(s)
+        self.depth[-1] = [s for s in self.depth[-1] if not (isinstance(s, Let) and s.name in moved)]
 
     # -------------------------------------------------------------------------------------- merging
     def merge(self) -> None:
