@@ -61,10 +61,11 @@ inline void bag_rows(Context &ctx, const T *table, long rows, long width, const 
       auto inside = [&](long at) { return at < 0 ? 0 : at > count ? count : at; };
       const long begin = inside((long)offsets[b]), end = b + 1 < bags || closed ? inside((long)offsets[b + 1]) : count;
       long used = 0;
-      for (long i = begin; i < end; i++) used += (long)indices[i] != skipped || skipped < 0;
+      for (long i = begin; mean && i < end; i++) used += (long)indices[i] != skipped || skipped < 0;
       auto row = [&](long i) -> const T * {
         if (skipped >= 0 && (long)indices[i] == skipped) return nullptr;
-        if (i + 4 < end && (long)indices[i + 4] >= 0 && (long)indices[i + 4] < rows) __builtin_prefetch(table + (long)indices[i + 4] * width);
+        // Rows of the bags that follow too: most bags are short.
+        if (i + 8 < count && (long)indices[i + 8] >= 0 && (long)indices[i + 8] < rows) __builtin_prefetch(table + (long)indices[i + 8] * width);
         return table + ctx.index((int64_t)indices[i], rows) * width;
       };
       auto factor = [&](long i) { return scale ? value_of(scale[i]) : decltype(value_of(scale[i]))(1); };
