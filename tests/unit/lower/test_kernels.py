@@ -112,8 +112,8 @@ def looked_up(b: GraphBuilder) -> Any:
     kernel k0_take(x0: float32[30], x1: int64[3]) -> (y0: float32[18]) {
       ops Take
       for i0_ < 3 serial {
-        for i1_ < 6 serial {
-          let t1_: int64 = x1[i0_]
+        let t1_: int64 = x1[i0_]
+        for i1_ < 6 vector {
           let t2_: float32 = x0[checked(t1_, 5) * 6 + i1_] @0
           store y0[i0_ * 6 + i1_] = t2_ @0
         }

@@ -8,11 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glasshouse.backend.cpu.target import CPU
 from glasshouse.ir import GraphBuilder, symbol
 from glasshouse.ir.dtype import as_dtype
 from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.kernel.queries import may_share, readers, simple, work
 from glasshouse.lower.kernel.statement import Fold, For, Role, Statement
+from glasshouse.lower.lower import lower
 
 Lowered = Callable[[Callable[[GraphBuilder], Any]], Kernel]
 
@@ -178,11 +180,11 @@ def test_an_index_from_data_is_known_before_the_loop_that_reads_with_it(lowered:
     assert loops(columns.body)[-1][1] is Role.SERIAL  # each neighbour has an index of its own
 
 
-def test_folds_outside_do_not_hinder_the_loop_inside(lowered: Lowered) -> None:
+def test_folds_outside_do_not_hinder_the_loop_inside() -> None:
     """Channels last to channels first, behind a norm: strided folds, and much that follows."""
-
-    def group(b: GraphBuilder) -> Any:
-        x = b.input("float32", [4, 20, 24]).apply("permute", axes=(0, 2, 1))
-        return (x - x.apply("sum", axes=[1, 2], keepdims=True)).apply("exp")
-
-    assert loops(lowered(group).body)[-1][1] is Role.VECTOR
+    inside, b = GraphBuilder(), GraphBuilder()
+    x = inside.input("float32", [4, 20, 24]).apply("permute", axes=(0, 2, 1))
+    body = inside.finish((x - x.apply("sum", axes=[1, 2], keepdims=True)).apply("exp"))
+    fused = b.finish(b.input("float32", [4, 20, 24]).apply("fused", body=body))
+    (kernel,) = lower(fused, CPU).kernels
+    assert loops(kernel.body)[-1][1] is Role.VECTOR
