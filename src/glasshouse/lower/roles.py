@@ -114,7 +114,9 @@ def _have_vectors(
     made_here: dict[str, Let] = {}
     for s in statements:
         if isinstance(s, Store):
-            if _step(s.index, loop) != 1 or not _keeps_bytes(s, made_here, target):
+            if s.dtype not in target.vectors.elements or _step(s.index, loop) != 1:
+                return False
+            if not _keeps_bytes(s, made_here, target):
                 return False
         elif not _has_vector_form(s, loop, target, by_lanes) or _reads_at(s, made_here):
             return False

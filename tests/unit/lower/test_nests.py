@@ -174,6 +174,9 @@ def test_an_index_from_data_is_known_before_the_loop_that_reads_with_it(lowered:
     (fold,) = [s for s in simple(summed.body) if isinstance(s, Fold)]
     assert fold.role is Role.VECTOR
 
+    spread = lowered(lambda b: b.input("int64", [3, 1]).apply("expand", shape=(3, 48)))
+    assert loops(spread.body)[-1][1] is Role.SERIAL  # whole numbers are in no vector
+
     columns = lowered(
         lambda b: b.input("float32", [48, 5]).apply("take", b.input("int64", [3]), axis=1)
     )
