@@ -29,9 +29,9 @@ MAP(trunc)
 MAP(sqrt)
 MAP(asin)
 
-#define MAP2(name)                                                                                             \
-  API void map_##name(long n, const double* x, const double* y, double* z) {                                   \
-    for_each_vector(n, [&](long i, auto t) { store(z + i, name(load(x + i, t), load(y + i, t)), t); });        \
+#define MAP2(name)                                                                                      \
+  API void map_##name(long n, const double* x, const double* y, double* z) {                            \
+    for_each_vector(n, [&](long i, auto t) { store(z + i, name(load(x + i, t), load(y + i, t)), t); }); \
   }
 MAP2(max)
 MAP2(min)
