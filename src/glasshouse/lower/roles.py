@@ -163,6 +163,8 @@ def _choice_has_vectors(value: Choose, loop: Loop, by_lanes: bool) -> bool:
 
 def _op_has_vectors(value: Apply, target: Target) -> bool:
     vectors = target.vectors
+    if any(a.dtype not in vectors.elements for a in value.args):
+        return False
     if value.op in ("quantize", "dequantize"):
         return value.op == "dequantize" or value.dtype in vectors.bytes
     if value.op in vectors.scalar_only or REGISTRY[value.op].kind is not Kind.ELEMENTWISE:
