@@ -23,7 +23,7 @@ import { applyRules } from "./rules";
 import { runFigures } from "./runs";
 import { hitsOf, search } from "./search";
 import type { Shown } from "./shown";
-import { summarize } from "./summary";
+import { type Pause, summarize } from "./summary";
 import { neighbours, trace } from "./trace";
 
 export function panelMethods(shown: () => Shown): Served<PanelApi> {
@@ -31,7 +31,7 @@ export function panelMethods(shown: () => Shown): Served<PanelApi> {
   return {
     summary: (_, call) => summarize(shown(), 0, () => call.giveWay()),
     node: (a) => new Details(shown()).node(a.item),
-    group: (a) => groupDetails(shown(), a.item),
+    group: (a, call) => groupDetails(shown(), a.item, () => call.giveWay()),
     source: (a) => sourceText(shown(), a.path),
     find: async (a, call) => {
       const found = await search(shown(), a.text, a.limit);
@@ -78,7 +78,7 @@ export function panelMethods(shown: () => Shown): Served<PanelApi> {
   };
 }
 
-async function groupDetails(s: Shown, item: number): Promise<GroupDetails> {
+async function groupDetails(s: Shown, item: number, pause: Pause): Promise<GroupDetails> {
   const { h, graph } = s;
   const g = item - h.nodes;
   const table = graph.groups.table;
@@ -97,7 +97,7 @@ async function groupDetails(s: Shown, item: number): Promise<GroupDetails> {
   }
   const sole = soleOp(h, g);
   return {
-    ...(await summarize(s, g)),
+    ...(await summarize(s, g, pause)),
     item,
     key: groupKey(h, g),
     path: path.reverse(),
