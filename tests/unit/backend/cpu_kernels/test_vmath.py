@@ -99,6 +99,11 @@ def test_gelu_is_close_and_reaches_its_limits(load: Loader, name: str) -> None:
     assert apply(load("math"), name, np.array([np.inf], F32))[0] == np.inf
 
 
+def test_one_element_in_all_lanes_keeps_its_sign(load: Loader) -> None:
+    found = apply(load("math"), "splat", np.full(19, -0.0, F32))
+    assert np.signbit(found).all()
+
+
 @pytest.mark.parametrize("name", ["max", "min"])
 def test_extrema_propagate_nan_from_either_side(load: Loader, name: str) -> None:
     values = np.array([np.nan, -np.inf, -1.0, 0.0, 2.0, np.inf], F32)

@@ -107,6 +107,13 @@ def test_two_operands_in_every_lane(load: Loader, name: str) -> None:
     np.testing.assert_array_equal(apply(load, name, x, y), want)
 
 
+def test_one_element_in_all_lanes_keeps_its_sign(load: Loader) -> None:
+    for value in (-0.0, 0.0, -np.inf, 5e-324):
+        found = apply(load, "splat", np.full(19, value))
+        assert (found == value).all()
+        assert (np.signbit(found) == np.signbit(value)).all()
+
+
 def test_conversions_and_reductions(load: Loader, rng: np.random.Generator) -> None:
     lib = load("math_double")
     x = every_kind_of_double(rng)[::9].copy()

@@ -54,6 +54,10 @@ API void from_u8(long n, const void* x, float* y) { widen_from<uint8_t>(n, x, y)
 API void positive(long n, const float* x, void* y) {
   for_each_vector(n, [&](long i, auto t) { store_mask((char*)y + i, load(x + i, t) > vf(0.0f), t); });
 }
+// One element in all lanes.
+API void map_splat(long n, const float* x, float* y) {
+  for_each_vector(n, [&](long i, auto t) { store(y + i, vf(x[0]), t); });
+}
 API void where(long n, const void* m, const float* x, float* y) {
   for_each_vector(
       n, [&](long i, auto t) { store(y + i, select(load_mask((const char*)m + i, t), load(x + i, t), vf(-1.0f)), t); });

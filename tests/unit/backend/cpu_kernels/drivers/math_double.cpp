@@ -45,6 +45,10 @@ API void map_less(long n, const double* x, const double* y, double* z) {
     store(z + i, select(a < load(y + i, t), a, vd(-1.0)), t);
   });
 }
+// One element in all lanes.
+API void map_splat(long n, const double* x, double* y) {
+  for_each_vector(n, [&](long i, auto t) { store(y + i, vd(x[0]), t); });
+}
 API void to_float(long n, const double* x, float* y) {
   for_each_vector(n, [&](long i, auto t) { store(y + i, narrow(load(x + i, t)), t); });
 }

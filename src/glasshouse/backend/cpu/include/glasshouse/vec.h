@@ -79,11 +79,13 @@ struct vf {
   nf v;
   vf() = default;
   GH_INLINE vf(nf x) : v(x) {}
-  GH_INLINE vf(float x) : v(nf{} + x) {
+  GH_INLINE vf(float x) {
 #if defined(GH_AVX512)
     v = (nf)_mm512_set1_ps(x);
 #elif defined(GH_AVX2)
     v = (nf)_mm256_set1_ps(x);
+#else
+    for (int i = 0; i < W; i++) v[i] = x;  // adding x to zeros would lose the sign of -0
 #endif
   }
 };

@@ -18,7 +18,10 @@ struct vd {
   nd lo, hi;
   vd() = default;
   GH_INLINE vd(nd a, nd b) : lo(a), hi(b) {}
-  GH_INLINE vd(double x) : lo(nd{} + x), hi(nd{} + x) {}
+  GH_INLINE vd(double x) {
+    for (int i = 0; i < W / 2; i++) lo[i] = x;  // adding x to zeros would lose the sign of -0
+    hi = lo;
+  }
 };
 
 // A function of halves, and one of lanes, for vectors.
