@@ -31,10 +31,10 @@ class _Turned(nn.Module):
 
 
 class _Bordered(nn.Module):
-    """A choice by position, and places that are held inside."""
+    """Places that are held inside."""
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return torch.exp(nn.functional.pad(x, (2, 3)))
+        return torch.exp(nn.functional.pad(x, (2, 3), mode="replicate"))
 
 
 def _hostile(*shape: int) -> torch.Tensor:

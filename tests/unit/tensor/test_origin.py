@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from typing import Any
 
 import numpy as np
 import pytest
@@ -51,10 +52,10 @@ def test_frames_are_the_users_outermost_first() -> None:
 
 def test_a_launcher_of_another_environment_is_no_user() -> None:
     """Packages may be installed where this interpreter's own are not."""
-    launcher: dict[str, object] = {}
+    launcher: dict[str, Any] = {}
     file = "/opt/other/lib/python3/site-packages/launcher.py"
     exec(compile("def launch(run):\n    return run()", file, "exec"), launcher)
-    tensor = launcher["launch"](lambda: gh.array([1.0]) + 1)  # type: ignore[operator]
+    tensor = launcher["launch"](lambda: gh.array([1.0]) + 1)
     files = [f.file for f in tensor.value.node.origin.source.frames]
     assert files[0] == __file__
     assert file in files  # below the user's first line, it is part of the stack

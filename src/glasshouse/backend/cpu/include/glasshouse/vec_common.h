@@ -94,6 +94,8 @@ GH_INLINE float reduce_max_fast(vf x) {
 GH_INLINE float to_scalar(float x) { return x; }
 GH_INLINE float to_scalar(bf16 x) { return bit_cast<float>((uint32_t)x.bits << 16); }
 GH_INLINE float to_scalar(f16 x) { return load(&x, Tail(1)).v[0]; }
+GH_INLINE float to_scalar(int8_t x) { return x; }
+GH_INLINE float to_scalar(uint8_t x) { return x; }
 template <class T>
 GH_INLINE T from_scalar(float x) {
   T r;
