@@ -1,9 +1,9 @@
 """Sends PyTorch's idle OpenMP threads to rest before a program of ours takes the processors.
 
-They wait for the next loop by spinning, with GNU's OpenMP for 5 ms. A program that is called
-between ops of PyTorch (a training step, a loop over tokens) finds every processor but one taken so:
-forward and backward of an MLP took 7.1 ms instead of 3.6. Ending the threads takes 20 us, and so
-does starting them again; where there are none, asking takes 0.2 us.
+They wait for the next loop by spinning. A program that is called between ops of PyTorch (a training
+step, a loop over tokens) finds every processor but one taken so: forward and backward of an MLP
+took 7.1 ms instead of 3.6. Ending the threads takes 20 us, and so does starting them again; where
+there are none, asking takes 0.2 us.
 """
 
 from __future__ import annotations

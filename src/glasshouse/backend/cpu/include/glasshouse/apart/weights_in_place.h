@@ -5,7 +5,7 @@
 // - Up to kFewRows rows: sums of products along K, each line of the weights read once, as fast as memory gives it.
 // - More rows: groups of panels are packed on the way, in float32 (bf16 where the chip multiplies it), each used for all rows while
 //   it is in cache; the weights of the next group are fetched meanwhile, because waiting for memory costs more than packing. With AMX
-//   packing would cost 44 % at 256 rows: there x is packed instead.
+//   packing would take almost half as long as 256 rows: there x is packed instead.
 // - Sums over K run in an order that does not depend on the number of threads. epi as in gemm.h.
 #pragma once
 #include "../gemm.h"
