@@ -12,6 +12,7 @@ FOLDER = Path(__file__).parents[2] / "examples"
 SCRIPTS = sorted(path.name for path in FOLDER.glob("*.py"))
 # Compiles ResNet-18 twice, and test_results.py runs it with less; these start processes.
 LONG = {"trace_training.py", "train_two_ranks.py", "tune_models.py", "serve_model.py"}
+FOREIGN = {"serve_model.py"}  # Ray Serve warns while it is imported, of what pydantic thinks of it
 
 
 def test_there_are_examples() -> None:
@@ -24,7 +25,7 @@ def test_there_are_examples() -> None:
 def test_runs(script: str, tmp_path: Path) -> None:
     """Started elsewhere: an example must not rely on the folder it is started in."""
     done = subprocess.run(
-        [sys.executable, "-W", "error", str(FOLDER / script)],
+        [sys.executable, "-W", "default" if script in FOREIGN else "error", str(FOLDER / script)],
         cwd=tmp_path,
         capture_output=True,
         text=True,
