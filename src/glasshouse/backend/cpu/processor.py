@@ -43,7 +43,7 @@ def has_tiles() -> bool:
 def _tiles_permitted() -> bool:
     """Ask the system for tiles, once for the process and its children; old systems know none, and
     it refuses where a signal handler's stack is too small for them."""
-    if sys.platform != "linux" or platform.machine() != "x86_64":
-        return False
-    arguments = map(ctypes.c_long, (_ARCH_PRCTL, _ASK, _TILE_DATA))
-    return int(ctypes.CDLL(None).syscall(*arguments)) == 0
+    if sys.platform == "linux" and platform.machine() == "x86_64":
+        arguments = map(ctypes.c_long, (_ARCH_PRCTL, _ASK, _TILE_DATA))
+        return int(ctypes.CDLL(None).syscall(*arguments)) == 0
+    return False
