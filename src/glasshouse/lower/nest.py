@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 from glasshouse.ir.dtype import DType
 from glasshouse.lower.kernel.expr import Expr, Load
@@ -65,7 +66,7 @@ class Nest:
         apart: set[str] = set()  # variables that no vector can hold, or made of one
         moved: set[str] = set()
         for s in lets:
-            own = self.level_of(lambda loop, s=s: depends(s, loop))  # type: ignore[misc]  # bound now
+            own = self.level_of(partial(depends, s))
             levels[s.name] = max([own, *(levels.get(name, innermost) for name in read[s.name])])
             if s.dtype not in elements or not apart.isdisjoint(read[s.name]):
                 apart.add(s.name)
