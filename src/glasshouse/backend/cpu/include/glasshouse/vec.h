@@ -85,7 +85,7 @@ struct vf {
 #elif defined(GH_AVX2)
     v = (nf)_mm256_set1_ps(x);
 #else
-    for (int i = 0; i < W; i++) v[i] = x;  // adding x to zeros would lose the sign of -0
+    v = x - nf{};  // minus zero, not plus: x + 0 would lose the sign of -0
 #endif
   }
 };

@@ -18,10 +18,7 @@ struct vd {
   nd lo, hi;
   vd() = default;
   GH_INLINE vd(nd a, nd b) : lo(a), hi(b) {}
-  GH_INLINE vd(double x) {
-    for (int i = 0; i < W / 2; i++) lo[i] = x;  // adding x to zeros would lose the sign of -0
-    hi = lo;
-  }
+  GH_INLINE vd(double x) : lo(x - nd{}), hi(lo) {}  // minus zero, not plus: x + 0 would lose the sign of -0
 };
 
 // A function of halves, and one of lanes, for vectors.
