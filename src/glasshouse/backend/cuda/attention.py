@@ -267,7 +267,9 @@ def _mask_text(mask: Operand, fill: float | None) -> str:
         a.name for a in load.index.atoms() if isinstance(a, Loop)
     }:
         return f"gh::key_mask([=](int b, int h, int j) {{ return {element}; }})"
-    added = f"{element} ? x : {low} * unit" if load.dtype is bool_ else f"x + {element} * unit"
+    added = f"x + gh::in_units({element}, unit)"
+    if load.dtype is bool_:
+        added = f"{element} ? x : gh::in_units({low}, unit)"
     return f"[=](int b, int h, int i, int j, float x, float unit) {{ return {added}; }}"
 
 

@@ -17,7 +17,7 @@ from glasshouse.backend.cuda.target import FALLBACKS
 from glasshouse.backend.cuda.tiles import FETCHED, MMA, TILES, TURNS, GemmTile, GemmVariant
 from glasshouse.errors import ExecutionError
 from glasshouse.ir import Graph, GraphBuilder, op_named
-from glasshouse.ir.dtype import as_dtype, float16, float32, int64
+from glasshouse.ir.dtype import as_dtype, float16, float32, from_storage, int64, to_storage
 from glasshouse.lower.program import Fallback, Program
 from glasshouse.numpy_ref import run
 from ops.harness import assert_close
@@ -318,6 +318,47 @@ def test_hostile_values_in_attention_by_warpgroups(
     np.testing.assert_array_equal(np.isnan(ours), lost)
     np.testing.assert_array_equal(ours[1], 0)
     np.testing.assert_allclose(ours[~lost], theirs[~lost], atol=4e-3 * np.abs(theirs[~lost]).max())
+
+
+@pytest.mark.parametrize(
+    ("variant", "queries", "dtype"),
+    [
+        ("wgmma128x128", 1, "float32"),
+        ("wgmma128x128", 70, "bfloat16"),
+        ("flash64", 1, "bfloat16"),
+        ("flash64", 70, "float32"),
+        ("rows", 1, "float32"),
+    ],
+)
+def test_the_lowest_number_hides_no_key(
+    variant: str, queries: int, dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A query whose every key has it sees all of them alike, as softmax has it; -inf hides a key.
+    So does a lowest number beside others."""
+    monkeypatch.setattr(cuda_attention, "_grouped", lambda node: ())
+    monkeypatch.setattr(cuda_attention, "_variants", lambda node, clusters: (variant,))
+    builder = GraphBuilder()
+    q, k, v = (builder.input(as_dtype("bfloat16"), (3, 1, n, 64)) for n in (70, 130, 130))
+    mask = builder.input(as_dtype(dtype), (3, 1, queries, 130))
+    builder.apply(op_named("attention"), q, k, v, mask, causal=False, scale=None, fill=None)
+    graph = builder.finish(builder.wrap(builder.graph.nodes[-1].output))
+    random = np.random.default_rng(0)
+    kinds = [x.type.dtype for x in graph.inputs]
+    arrays = [random.standard_normal(x.type.shape).astype(np.float32) for x in graph.inputs]
+    lowest = {"float32": -3.4028235e38, "bfloat16": -3.3895314e38}[dtype]
+    arrays[3][0], arrays[3][1, ..., :100], arrays[3][2] = lowest, lowest, -np.inf
+    arrays[3][0, ..., 0] = -np.inf
+    given = [to_storage(a, kind) for a, kind in zip(arrays, kinds, strict=True)]
+    (made,) = run_emulated(program_of(graph), given, fall_back=False)
+    ours = np.asarray(from_storage(made, kinds[0]), np.float32)
+    values = np.asarray(from_storage(given[2], kinds[0]), np.float32)
+    mean = np.broadcast_to(values[0, 0, 1:].mean(0), (70, 64))
+    np.testing.assert_allclose(ours[0, 0], mean, atol=2e-3)
+    with np.errstate(all="ignore"):
+        (theirs,) = run(graph, given)
+    wanted = np.asarray(from_storage(theirs, kinds[0]), np.float32)
+    np.testing.assert_allclose(ours, wanted, atol=2e-2)
+    np.testing.assert_array_equal(ours[2], 0)
 
 
 @pytest.mark.parametrize(

@@ -28,12 +28,19 @@ struct AttentionShape {
 };
 constexpr float LOG2E = 1.4426950408889634f;  // scores times this become powers of two
 
+// What a mask adds, in units of 1 / `unit`. A finite number stays finite: a query whose every key has the lowest one sees all of them alike,
+// and only -inf hides a key. (Numbers below 2.36e38 keep their differences.)
+GH_FN float in_units(float x, float unit) {
+  const float most = 3.4028234663852886e38f, y = x * unit;
+  return fabsf(x) <= most ? fminf(fmaxf(y, -most), most) : y;
+}
+
 struct NoMask { GH_FN float operator()(int, int, int, int, float x, float) const { return x; } };
 
 // A number for each key, added to the scores of all queries.
 template <class Added> struct KeyMask {
   Added added;  // (b, h, j)
-  GH_FN float operator()(int b, int h, int, int j, float x, float unit) const { return x + added(b, h, j) * unit; }
+  GH_FN float operator()(int b, int h, int, int j, float x, float unit) const { return x + in_units(added(b, h, j), unit); }
 };
 template <class Added> GH_FN KeyMask<Added> key_mask(const Added &added) { return {added}; }
 template <class Mask> struct is_by_key { static constexpr bool value = false; };

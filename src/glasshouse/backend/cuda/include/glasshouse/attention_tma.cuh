@@ -189,7 +189,7 @@ GH_FN void attention_tma(const AttentionShape &s, int batch, const TensorMap &q,
             wait_round(empty + number % STAGES, number / STAGES % 2 ^ 1);
             for (int j = lane; j < KEYS; j += 32) {
               const int key = step * KEYS + j;
-              added[number % STAGES * KEYS + j] = key < s.keys ? mask.added(at.b, at.h, key) * LOG2E : 0.0f;
+              added[number % STAGES * KEYS + j] = key < s.keys ? in_units(mask.added(at.b, at.h, key), LOG2E) : 0.0f;
             }
             arrive(full + number % STAGES);
           }
