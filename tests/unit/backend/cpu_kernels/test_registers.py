@@ -9,6 +9,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from unit.backend.cpu_kernels.conftest import FLAGS, run_compiler
 
 TILE = """
