@@ -47,8 +47,8 @@ class _Map(ctypes.Structure):
     """What `emulate.h` takes for a tensor map."""
 
     _fields_ = (
-        ("at", ctypes.c_void_p), ("sizes", ctypes.c_int64 * 4), ("steps", ctypes.c_int64 * 3),
-        ("box", ctypes.c_int32 * 2), ("window", ctypes.c_int32 * 6), ("unused", ctypes.c_int64 * 4),
+        ("at", ctypes.c_void_p), ("sizes", ctypes.c_int64 * 5), ("steps", ctypes.c_int64 * 4),
+        ("box", ctypes.c_int32 * 5), ("window", ctypes.c_int32 * 6), ("unused", ctypes.c_int32),
     )  # fmt: skip
 
 
@@ -57,7 +57,8 @@ def _mapped(described: Mapping[str, Any], address: int, sizes: Mapping[str, int]
     for to, name in ((made.sizes, "sizes"), (made.steps, "steps")):
         for i, dim in enumerate(described[name]):
             to[i] = dim_value(dim, sizes)
-    made.box[:] = 64, described["rows"]
+    box = (64, *described["box"])
+    made.box[:] = *box, *[1] * (5 - len(box))
     made.window[:] = [n for pair in described["window"] or [[0, 0]] * 3 for n in pair]
     return made
 

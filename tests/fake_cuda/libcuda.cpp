@@ -326,14 +326,17 @@ API CUresult cuGraphLaunch(void* e, void*) {
 // ---- Tensor maps: as `emulate.h` reads them.
 struct Map {
   void* at;
-  uint64_t sizes[4], steps[3];
-  int32_t box[2], lower[2], upper[2], strides[2];
-  uint64_t unused[4];
+  uint64_t sizes[5], steps[4];
+  int32_t box[5], lower[2], upper[2], strides[2], unused;
 };
-static int described(Map* map, unsigned rank, void* at, const uint64_t* sizes, const uint64_t* steps, unsigned rows) {
+static int described(Map* map, unsigned rank, void* at, const uint64_t* sizes, const uint64_t* steps, const unsigned* box) {
   memset(map, 0, sizeof *map);
-  if ((uint64_t)map % 64 || (uint64_t)at % 16 || rows > 256) return 1;
-  map->at = at, map->box[0] = 64, map->box[1] = (int)rows;
+  if ((uint64_t)map % 64 || (uint64_t)at % 16 || rank > 5) return 1;
+  map->at = at;
+  for (unsigned i = 0; i < 5; ++i) {
+    map->box[i] = i < rank ? (int)box[i] : 1;
+    if (!map->box[i] || map->box[i] > 256) return 1;
+  }
   for (unsigned i = 0; i < rank; ++i) map->sizes[i] = sizes[i];
   for (unsigned i = 0; i + 1 < rank; ++i) {
     if (!steps[i] || steps[i] % 16) return 1;
@@ -344,7 +347,7 @@ static int described(Map* map, unsigned rank, void* at, const uint64_t* sizes, c
 API CUresult cuTensorMapEncodeTiled(Map* map, int, unsigned rank, void* at, const uint64_t* sizes, const uint64_t* steps,
                                     const unsigned* box, const unsigned*, int, int, int, int) {
   NOTE(cuTensorMapEncodeTiled);
-  return box[0] == 64 ? described(map, rank, at, sizes, steps, box[1]) : 1;
+  return box[0] == 64 ? described(map, rank, at, sizes, steps, box) : 1;
 }
 API CUresult cuTensorMapEncodeIm2col(Map* map, int, unsigned rank, void* at, const uint64_t* sizes, const uint64_t* steps,
                                      const int* lower, const int* upper, unsigned, unsigned pixels, const unsigned* strides,
@@ -352,7 +355,8 @@ API CUresult cuTensorMapEncodeIm2col(Map* map, int, unsigned rank, void* at, con
   NOTE(cuTensorMapEncodeIm2col);
   for (int i = 0; i < 2; ++i)
     if (lower[i] < -128 || lower[i] > 127 || upper[i] < -128 || upper[i] > 127 || strides[i + 1] > 8) return 1;
-  if (int wrong = described(map, rank, at, sizes, steps, pixels)) return wrong;
+  const unsigned box[5] = {64, pixels, 1, 1, 1};
+  if (int wrong = described(map, rank, at, sizes, steps, box)) return wrong;
   for (int i = 0; i < 2; ++i) map->lower[i] = lower[i], map->upper[i] = upper[i], map->strides[i] = (int)strides[i + 1];
   return 0;
 }

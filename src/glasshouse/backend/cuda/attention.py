@@ -240,7 +240,7 @@ def _map(operand: Operand, rows: int) -> TensorMap:
     apart = tuple((dim.extent if s == 0 else s) * 2 for s in steps)
     extents = (dim.extent, row.extent, head.extent, batch.extent)
     begin = load.index.without(*operand.loops).constant
-    return TensorMap(load.buffer, extents, apart, rows, begin=begin)
+    return TensorMap(load.buffer, extents, apart, (rows,), begin=begin)
 
 
 def _shared(d: int, dv: int, queries: int) -> int:

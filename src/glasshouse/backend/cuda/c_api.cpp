@@ -284,17 +284,18 @@ static int gh_encode_maps(GH_MODEL* m, const int64_t* sizes, bool all) {
     const GhMap& map = kGhMaps[i];
     const uint64_t address = m->cells[map.source];
     if (!all && address == m->mapped[i]) continue;
-    uint64_t extents[4] = {1, 1, 1, 1}, steps[4] = {0, 0, 0, 0};
+    uint64_t extents[5] = {1, 1, 1, 1, 1}, steps[5] = {0, 0, 0, 0, 0};
     int64_t offset = 0;
     gh_extents(i, sizes, extents, steps, &offset);
     void* const tensor = (void*)(address + (uint64_t)offset);
-    if (!extents[0] || !extents[1] || !extents[2] || !extents[3]) continue;  // nothing is launched then
+    if (!extents[0] || !extents[1] || !extents[2] || !extents[3] || !extents[4]) continue;  // nothing is launched then
     alignas(64) uint64_t made[16];
-    const unsigned box[4] = {64, (unsigned)map.rows, 1, 1}, single[4] = {1, 1, 1, 1}, rank = (unsigned)map.rank;
+    unsigned box[5] = {64}, single[5] = {1, 1, 1, 1, 1}, rank = (unsigned)map.rank;
+    for (int axis = 0; axis < 4; ++axis) box[axis + 1] = (unsigned)map.box[axis];
     const unsigned strides[4] = {1, (unsigned)map.strides[0], (unsigned)map.strides[1], 1};
     if (!map.strides[0]) GH_DO(cuTensorMapEncodeTiled, made, 1, rank, tensor, extents, steps, box, single, 0, 3, 3, 0);
     else
-      GH_DO(cuTensorMapEncodeIm2col, made, 1, 4, tensor, extents, steps, map.lower, map.upper, 64, (unsigned)map.rows, strides,
+      GH_DO(cuTensorMapEncodeIm2col, made, 1, 4, tensor, extents, steps, map.lower, map.upper, 64, box[1], strides,
             0, 3, 3, 0);
     memcpy(m->cells + map.cell, made, sizeof made);
     m->mapped[i] = address;

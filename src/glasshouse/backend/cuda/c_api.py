@@ -82,7 +82,7 @@ def _launches(plan: Mapping[str, Any]) -> list[str]:
                 corners = [n for pair in window for n in pair]
                 rank = len(given_map["sizes"])
                 source = cell + CONTEXT + given_map["argument"]
-                maps.append(c_row(at, source, rank, given_map["rows"], *corners))
+                maps.append(c_row(at, source, rank, *given_map["box"], *[1] * (5 - rank), *corners))
                 parts = [f"extents[{i}] = (uint64_t)({_size(d, symbols)});"
                          for i, d in enumerate(given_map["sizes"])]  # fmt: skip
                 parts += [f"steps[{i}] = (uint64_t)({_size(d, symbols)});"
@@ -176,7 +176,7 @@ struct GhLaunch {
   int threads, shared, first, count, cell, maps;
 };
 // What the copy engine needs of an operand: 16 cells from `cell` on, for the address in `source`.
-struct GhMap { int cell, source, rank, rows, lower[2], upper[2], strides[2]; };
+struct GhMap { int cell, source, rank, box[4], lower[2], upper[2], strides[2]; };
 struct GhArgument { int kind; int64_t value; };
 struct GhForm { int place; int64_t offset; int64_t bytes; };
 """

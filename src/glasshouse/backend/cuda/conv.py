@@ -13,6 +13,7 @@ from glasshouse.backend.cuda.matmul import (
     Product,
     gemm_needs,
     is_fetched,
+    mapped_columns,
     mapped_rows,
     rows_map,
     typical,
@@ -202,7 +203,8 @@ def _conv(out: CudaText, tile: Tile) -> None:
     if is_fetched(tile.variant):
         gemm = variant_named(tile.variant).tile
         left, first = _fetched_image(source, image, dtype, gemm)
-        right, maps = "map1", (first, rows_map(weights, filters, depth, gemm.n))
+        right, second = mapped_columns(weights, dtype, filters, depth, gemm.n)
+        maps = first, second
     sizes = ", ".join(f"(int){size_text(d)}" for d in (pixels, filters, depth))
     names, known = ("pixel", "oc"), ""
     if image.groups != 1:
@@ -225,7 +227,7 @@ def _fetched_image(
     steps = (row, width * row, height * width * row)
     shape = _shape_text(image, image.channels)
     text = f"gh::MappedPixels<{C_TYPE[dtype]}>{{map0, {shape}}}"
-    return text, TensorMap(source, sizes, steps, gemm.m, _fetched_window(image))
+    return text, TensorMap(source, sizes, steps, (gemm.m,), _fetched_window(image))
 
 
 def _turned(out: CudaText, tile: Tile) -> str:

@@ -248,9 +248,9 @@ def _gemm(out: CudaText, tile: Tile) -> None:
     maps: tuple[TensorMap, ...] = ()
     if is_fetched(tile.variant):
         gemm = variant_named(tile.variant).tile
-        operands = mapped_rows(left.dtype), "map1"
         first = rows_map(left.buffer, m.extent, k.extent, gemm.m)
-        maps = first, rows_map(right.buffer, n.extent, k.extent, gemm.n)
+        second = mapped_columns(right.buffer, right.dtype, n.extent, k.extent, gemm.n)
+        operands, maps = (mapped_rows(left.dtype), second[0]), (first, second[1])
     call = Product(
         tile, extents, *operands, ("m", "n"), m.extent, n.extent, maps=maps, depth=k.extent,
         early=tile.operands[1].constant,
@@ -264,7 +264,23 @@ def mapped_rows(dtype: DType) -> str:
 
 def rows_map(buffer: str, rows: Dim, depth: Dim, together: int) -> TensorMap:
     """Of a matrix [rows, depth] that lies whole, so many rows at a time."""
-    return TensorMap(buffer, (depth, rows), (depth * 2,), together)
+    return TensorMap(buffer, (depth, rows), (depth * 2,), (together,))
+
+
+def mapped_columns(
+    buffer: str, dtype: DType, columns: Dim, depth: Dim, together: int
+) -> tuple[str, TensorMap]:
+    """The loader of a product's second operand [columns, depth], and its map.
+
+    Where 32 divides the columns, they come in another order: position 8 j + 2 q + e of each 32 is
+    column 8 q + 2 j + e, so that the sums of a thread are eight neighbours."""
+    eights = isinstance(columns, int) and columns % 32 == 0
+    loader = f"gh::MappedColumns<{C_TYPE[dtype]}, {_flag(eights)}>{{map1}}"
+    if not eights:
+        return loader, rows_map(buffer, columns, depth, together)
+    sizes = (depth, 2, 4, 4, columns // 32)
+    steps = tuple(depth * (2 * n) for n in (1, 8, 2, 32))
+    return loader, TensorMap(buffer, sizes, steps, (2, 4, 4, together // 32))
 
 
 @dataclass(frozen=True)
@@ -319,8 +335,14 @@ class Product:
                 last = f", {splits}, {out.scratch(tile)}"
             else:
                 last = ", 1, nullptr"
-            early = f", {_flag(self.early)}" if gemm.kind == TMA else ""
-            call = f"{gemm.function}<{gemm.text}, {count}{early}>(ctx, {self.sizes}"
+            flags = ""
+            if gemm.kind in FETCHED:
+                divided = ((self.m, gemm.m), (self.n, gemm.n))
+                whole = all(isinstance(d, int) and d % by == 0 for d, by in divided)
+                flags = f", {_flag(whole)}"
+            if gemm.kind == TMA:
+                flags += f", {_flag(self.early)}"
+            call = f"{gemm.function}<{gemm.text}, {count}{flags}>(ctx, {self.sizes}"
         with out.function(
             (grid, splits, batch), threads, shared, counters, beside, cluster, self.maps,
             waits=not tile.variant.startswith((GEMV, TMA)),  # which wait themselves

@@ -37,13 +37,13 @@ class FetchedWindow:
 @dataclass(frozen=True)
 class TensorMap:
     """A tensor of half floats: sizes from the innermost axis on, bytes between neighbours of the
-    others, and how many rows (of an image: pixels) of `DEPTH` elements come together. It begins so
-    many elements behind the buffer's first."""
+    others, and how many of these others come together, `DEPTH` elements of each (of an image: how
+    many pixels). It begins so many elements behind the buffer's first."""
 
     buffer: str
     sizes: tuple[Dim, ...]
     steps: tuple[Dim, ...]
-    rows: int
+    box: tuple[int, ...]
     window: FetchedWindow | None = None
     begin: Dim = 0
 
@@ -57,7 +57,7 @@ def map_json(given: TensorMap, argument: int, offset: Dim) -> dict[str, Any]:
         "offset": dim_json(offset + given.begin * 2),
         "sizes": [dim_json(d) for d in given.sizes],
         "steps": [dim_json(d) for d in given.steps],
-        "rows": given.rows,
+        "box": [*given.box, *[1] * (len(given.steps) - len(given.box))],
         "window": window and [list(window.lower), list(window.upper), list(window.strides)],
     }
 
@@ -77,7 +77,7 @@ def encoded(
     steps = (ctypes.c_uint64 * rank)(*[dim_value(d, sizes) for d in described["steps"]])
     rest = (0, _SWIZZLE, _PROMOTION, 0)
     if described["window"] is None:
-        box = (ctypes.c_uint32 * rank)(DEPTH, described["rows"], *[1] * (rank - 2))
+        box = (ctypes.c_uint32 * rank)(DEPTH, *described["box"])
         single = (ctypes.c_uint32 * rank)(*[1] * rank)
         cuda.call(
             "cuTensorMapEncodeTiled", at, _HALF, rank, address, many, steps, box, single, *rest
@@ -88,6 +88,6 @@ def encoded(
         every = (ctypes.c_uint32 * rank)(1, *strides, 1)
         cuda.call(
             "cuTensorMapEncodeIm2col", at, _HALF, rank, address, many, steps, *corners, DEPTH,
-            described["rows"], every, *rest,
+            described["box"][0], every, *rest,
         )  # fmt: skip
     return np.frombuffer(ctypes.string_at(at, CELLS * 8), np.uint64)

@@ -51,7 +51,9 @@ class GemmTile:
             return (self.m // self.warp_m) * (self.n // self.warp_n) * 32
         if self.kind == TURNS:
             return 3 * 128
-        return self.m // 64 * 128 + (32 if self.kind == TMA else 0)
+        if self.kind == TMA:
+            return self.m // 64 * 128 + (128 if (self.m, self.n) == (128, 256) else 32)
+        return self.m // 64 * 128
 
     @property
     def shared(self) -> int:

@@ -8,12 +8,12 @@ matmul_add_gelu_0(gh::Context ctx, char* work, const gh::f16* x0, const gh::f16*
   gh::let_next_begin();
   gh::prefetch_constant(x2, 2048);
   const auto left_ = gh::MappedRows<gh::f16>{map0};
-  const auto& right_ = map1;
+  const auto& right_ = gh::MappedColumns<gh::f16, true>{map1};
   const auto loads_ = [=](int m, int n) {
     const auto t1_v = gh::load_vec<8>(x2 + n);
     return gh::loaded(t1_v);
   };
-  gh::gemm_tma<gh::Fetched<64, 64, 6, 2>, 8, true>(ctx, (int)512, (int)1024, (int)256, left_, right_, 1, gh::after(loads_, [=](int m, int n, const auto& sums_, const auto& loaded_) {
+  gh::gemm_tma<gh::Fetched<64, 64, 6, 2>, 8, true, true>(ctx, (int)512, (int)1024, (int)256, left_, right_, 1, gh::after(loads_, [=](int m, int n, const auto& sums_, const auto& loaded_) {
     const auto t1_v = gh::get<0>(loaded_);
     gh::Vec<gh::f16, 8> out0v;
     const int nfirst_ = n;

@@ -234,8 +234,10 @@ GH_FN void attention_tma(const AttentionShape &s, int batch, const TensorMap &q,
         ++number;
       }
       mine.share();
-      hand_over_sums<D, V>(mine.sums, s.length, s.value_dim, mine.first, 0,
-                           [&](int i, int d, const auto &values) { out(at.b, at.h, i, d, values); });
+      const auto hand = [&](int i, int d, const auto &values) { out(at.b, at.h, i, d, values); };
+      HandOver<D, V, false, false, 1, decltype(hand)> over(s.length, s.value_dim, hand);
+      over.begins(mine.first, 0);
+      over.ends(mine.sums);
     }
   }
 #endif

@@ -195,9 +195,8 @@ inline void wait_round(Barrier *b, int parity) { while ((int)b->parity == parity
 // between neighbours of the axes from the second on; box; of an image the lower corner, the upper corner and the strides, width first.
 struct alignas(64) TensorMap {
   const char *at;
-  int64_t sizes[4], steps[3];
-  int32_t box[2], lower[2], upper[2], strides[2];
-  int64_t unused[4];
+  int64_t sizes[5], steps[4];
+  int32_t box[5], lower[2], upper[2], strides[2], unused;
   // A row of the box, from `place` on, or zeros.
   void row(char *to, int r, const char *place, int inside) const {
     for (int c = 0; c < 8; ++c) {
@@ -213,6 +212,18 @@ inline void fetch_rows(void *to, const TensorMap &map, int k, int row, Barrier *
   for (int r = 0; r < map.box[1]; ++r)
     map.row((char *)to, r, row + r < map.sizes[1] ? map.at + (row + r) * map.steps[0] + k * 2 : nullptr, (int)map.sizes[0] - k);
   came(b, map.box[0] * map.box[1] * 2);
+}
+inline void prefetch_eights(const TensorMap &, int, int) {}
+inline void fetch_eights(void *to, const TensorMap &map, int k, int row, Barrier *b) {
+  int r = 0;
+  for (int g = row / 32; g < row / 32 + map.box[4]; ++g)
+    for (int j = 0; j < map.box[3]; ++j)
+      for (int q = 0; q < map.box[2]; ++q)
+        for (int e = 0; e < map.box[1]; ++e, ++r) {
+          const char *place = map.at + e * map.steps[0] + q * map.steps[1] + j * map.steps[2] + g * map.steps[3] + k * 2;
+          map.row((char *)to, r, g < map.sizes[4] ? place : nullptr, (int)map.sizes[0] - k);
+        }
+  came(b, map.box[0] * r * 2);
 }
 inline void fetch_head(void *to, const TensorMap &map, int d, int row, int head, int batch, Barrier *b) {
   const char *begin = map.at + head * map.steps[1] + batch * map.steps[2] + d * 2;

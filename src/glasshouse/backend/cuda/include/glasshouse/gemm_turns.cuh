@@ -14,12 +14,12 @@
 namespace gh {
 
 template <int BM_, int BN_, int STAGES_> struct Turns {
-  static constexpr int BM = BM_, BN = BN_, BK = 64, STAGES = STAGES_, THREADS = 3 * 128;
+  static constexpr int BM = BM_, BN = BN_, BK = 64, STAGES = STAGES_, THREADS = 3 * 128, AHEAD = BN <= 128 ? 2 : 1;
   static constexpr int STAGE = (BM + BN) * BK;  // elements
 };
 
-template <class S, int V, class A, class Out>
-GH_FN void gemm_turns(const Context &, int M, int N, int K, const A &a, const TensorMap &b, Out &&out) {
+template <class S, int V, bool WHOLE, class A, class B, class Out>
+GH_FN void gemm_turns(const Context &, int M, int N, int K, const A &a, const B &b, const Out &out) {
 #if defined(GH_EMULATE) || __CUDA_ARCH_FEAT_SM90_ALL
   typedef typename A::T T;
   constexpr int BM = S::BM, BN = S::BN, BK = S::BK, STAGES = S::STAGES;
@@ -45,7 +45,7 @@ GH_FN void gemm_turns(const Context &, int M, int N, int K, const A &a, const Te
           T *to = shared + s * S::STAGE;
           expect_bytes(full + s, S::STAGE * 2);
           a.fetch(to, place.m * BM, step * BK, full + s);
-          fetch_rows(to + BM * BK, b, step * BK, place.n * BN, full + s);
+          b.fetch(to + BM * BK, place.n * BN, step * BK, full + s);
         }
       }
     }
@@ -78,7 +78,9 @@ GH_FN void gemm_turns(const Context &, int M, int N, int K, const A &a, const Te
 #pragma unroll
       for (int h = 0; h < BM / 64; ++h) {
         settled(sums[h]);
-        hand_over_sums<BN, V>(sums[h], M, N, place.m * BM + h * 64, place.n * BN, out);
+        HandOver<BN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out);
+        over.begins(place.m * BM + h * 64, place.n * BN);
+        over.ends(sums[h]);
       }
     }
   }

@@ -4,12 +4,15 @@
 // - A `TensorMap` is 128 bytes that the driver has encoded (`tensor_map.py`); it is a parameter of the function, `__grid_constant__`.
 // - `fetch_rows(to, map, k, row, barrier)`: the map's box of a matrix, 64 half floats of depth from k on for its number of rows,
 //   chunks of 16 bytes swizzled by row (`swizzled<8>`), `to` a multiple of 1024 bytes.
+// - `fetch_eights`: as `fetch_rows`, from a row that is a multiple of 32 on, of a map with axes [depth, 2, 4, 4, rows / 32]: row 8 q + 2 j + e of
+//   each 32 comes to place 8 j + 2 q + e.
 // - `fetch_pixels(to, map, c, w, h, n, dw, dh, barrier)`: 64 channels from c on of pixels one after the other from (n, h, w) on, as the
 //   window (dh, dw) of a convolution sees them.
 // - `fetch_head(to, map, d, row, head, batch, barrier)`: as `fetch_rows`, of one of the matrices [rows, dim] of a map of four axes.
-// - `prefetch_rows`: what `fetch_rows` would bring, into the second-level cache.
+// - `prefetch_rows`, `prefetch_eights`: what these would bring, into the second-level cache.
 // - What lies outside is 0. All bytes of a box count at the barrier.
-// - Loaders of a product's first operand: `fetch(to, m, k, barrier)`, rows from m on; `prefetch()`: the map itself, not yet what it maps.
+// - Loaders of a product's first operand: `fetch(to, m, k, barrier)`, rows from m on; `prefetch()`: the map itself, not yet what it maps. Of its
+//   second one: `fetch(to, n, k, barrier)`, `prefetch(n, k)`; `eights`: columns come as `fetch_eights` says.
 #pragma once
 #include "cluster.cuh"
 #include "conv.cuh"
@@ -26,6 +29,13 @@ GH_FN void prefetch_rows(const TensorMap &map, int k, int row) {
 GH_FN void fetch_rows(void *to, const TensorMap &map, int k, int row, Barrier *b) {
   asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3}], [%4];"
                ::"r"(shared_address(to)), "l"(&map), "r"(k), "r"(row), "r"(shared_address(b)) : "memory");
+}
+GH_FN void prefetch_eights(const TensorMap &map, int k, int row) {
+  asm volatile("cp.async.bulk.prefetch.tensor.5d.L2.global [%0, {%1, %2, %2, %2, %3}];" ::"l"(&map), "r"(k), "r"(0), "r"(row / 32) : "memory");
+}
+GH_FN void fetch_eights(void *to, const TensorMap &map, int k, int row, Barrier *b) {
+  asm volatile("cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %3, %3, %4}], [%5];"
+               ::"r"(shared_address(to)), "l"(&map), "r"(k), "r"(0), "r"(row / 32), "r"(shared_address(b)) : "memory");
 }
 GH_FN void fetch_head(void *to, const TensorMap &map, int d, int row, int head, int batch, Barrier *b) {
   asm volatile("cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%2, %3, %4, %5}], [%6];"
@@ -45,6 +55,18 @@ template <class T_> struct MappedRows {
   const TensorMap &map;
   GH_FN void prefetch() const { prefetch_map(map); }
   GH_FN void fetch(T *to, int m, int k, Barrier *b) const { fetch_rows(to, map, k, m, b); }
+};
+template <class T, bool EIGHTS> struct MappedColumns {
+  static constexpr bool eights = EIGHTS;
+  const TensorMap &map;
+  GH_FN void prefetch(int n, int k) const {
+    if constexpr (EIGHTS) prefetch_eights(map, k, n);
+    else prefetch_rows(map, k, n);
+  }
+  GH_FN void fetch(T *to, int n, int k, Barrier *b) const {
+    if constexpr (EIGHTS) fetch_eights(to, map, k, n, b);
+    else fetch_rows(to, map, k, n, b);
+  }
 };
 // Channels of a tap come in 64s, so that a step in depth lies in one tap.
 template <class T_> struct MappedPixels {
