@@ -6,17 +6,31 @@ from collections.abc import Sequence
 from typing import Any
 
 from glasshouse import nn, trace
+from glasshouse.compat.hidet.device import device_name
+from glasshouse.compat.hidet.graph.flow_graph import FlowGraph
 from glasshouse.compat.missing import names_what_is_there
-from glasshouse.ir.graph import Graph
 from glasshouse.nn import init
 
 
 class Module(nn.Module):
     """A module that gives its graph."""
 
-    def flow_graph_for(self, inputs: Sequence[Any]) -> Graph:
-        """The graph for inputs like these."""
-        return trace(self, *inputs)
+    _device = "cpu"
+
+    def flow_graph_for(self, inputs: Sequence[Any]) -> FlowGraph:
+        """The graph for inputs like these; it runs on a GPU where the module or an input is."""
+        devices = {self._device, *(getattr(x, "device", "cpu") for x in inputs)}
+        return FlowGraph.of(trace(self, *inputs), max(map(device_name, devices)))
+
+    def cuda(self, device: Any = None) -> Any:
+        """From now on graphs of this module run on the GPU; its weights stay on the host until a
+        graph is compiled."""
+        self._device = device_name("cuda" if device is None else device)
+        return self
+
+    def cpu(self) -> Any:
+        self._device = "cpu"
+        return self
 
 
 class Linear(Module):

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import glasshouse as gh
-from glasshouse import optimize
+from glasshouse.compat.hidet.graph.flow_graph import FlowGraph
+from glasshouse.ir.graph import Graph
 
 __all__ = ["PassContext", "optimize"]
 
@@ -33,3 +34,16 @@ class PassContext(gh.PassContext):
         """Print each pass and its time."""
         self.profile_pass_instrument(print_stdout=True)
         return self
+
+
+def optimize(graph: Graph) -> FlowGraph:
+    """The graph, optimised by the context that holds now, for the device that it runs on."""
+    device = graph.device if isinstance(graph, FlowGraph) else "cpu"
+    ctx = gh.PassContext.current() or PassContext()
+    before = ctx.target
+    try:
+        if device != "cpu":
+            ctx.target = gh.PassContext(target=device).target
+        return FlowGraph.of(gh.optimize(graph, ctx), device)
+    finally:
+        ctx.target = before
