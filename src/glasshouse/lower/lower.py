@@ -21,6 +21,7 @@ from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.expand import APART, FOLDS, expanded
 from glasshouse.lower.group import Group, group_of
 from glasshouse.lower.kernel.kernel import OPERAND, OUTPUT, Buffer, Kernel
+from glasshouse.lower.kernel.shift import counted_from_first_read
 from glasshouse.lower.numbers import is_number, is_zero_point
 from glasshouse.lower.program import Call, Fallback, Program, Step
 from glasshouse.lower.target import Target, TileMaker
@@ -134,6 +135,9 @@ def _parameters(builder: KernelBuilder) -> None:
 def _call(group: Group, builder: KernelBuilder, kernels: dict[Kernel, int]) -> Call:
     ops = tuple(n.op.label for n in group.body.nodes if n.op.kind is not Kind.SOURCE)
     kernel = assembled("", _buffers(group, builder), builder.statements, ops)
+    offsets: tuple[int, ...] = ()
+    if builder.target.shifts:
+        kernel, offsets = counted_from_first_read(kernel)
     # Under one name all are compared by content; a kernel's hash walks all of it, so it is asked
     # for once.
     count = len(kernels)
@@ -146,6 +150,7 @@ def _call(group: Group, builder: KernelBuilder, kernels: dict[Kernel, int]) -> C
         flops=operations(group.node),
         bytes_read=bytes_read(group.node),
         bytes_written=bytes_written(group.node),
+        offsets=offsets,
     )
 
 

@@ -6,7 +6,7 @@ share one kernel. Sizes are in bytes and may be symbolic.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
@@ -45,6 +45,8 @@ class Call:
     bytes_read: float = 0.0
     bytes_written: float = 0.0
     choices: tuple[Choice, ...] = ()  # variants that it was chosen from
+    offsets: tuple[int, ...] = ()
+    """The element of each operand that the kernel calls its first; empty: the first of all."""
 
     @cached_property
     def inputs(self) -> tuple[Operand, ...]:
@@ -59,6 +61,12 @@ class Call:
             return ()
         at = {b.name: i for i, b in enumerate(self.kernel.with_role(OPERAND))}
         return tuple(Packed(self.operands[at[f.buffer]], _anywhere(f)) for f in forms)
+
+    def starts(self) -> Iterator[tuple[Value, int]]:
+        """The operands, each with the bytes that lie before the kernel's first element of it."""
+        offsets = self.offsets or (0,) * len(self.operands)
+        for value, offset in zip(self.operands, offsets, strict=True):
+            yield value, offset * value.type.dtype.itemsize
 
     @property
     def workspace(self) -> Dim:

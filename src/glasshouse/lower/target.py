@@ -83,6 +83,9 @@ class Target:
     """Seconds that a variant of a problem would take, and why; None: no figure."""
     spatial: int = 3
     """Spatial axes that convolutions have at most where there is a kernel for them."""
+    shifts: bool = False
+    """Whether kernels take operands that begin at any element, so that unrolled steps share one.
+    Code that counts on aligned addresses does not."""
     early_constants: bool = False
     """Whether kernels ask for constants before what comes before them has ended."""
 

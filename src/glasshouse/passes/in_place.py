@@ -40,6 +40,8 @@ class Timeline:
             return False  # through a reshape: other indices
         if not isinstance(step, Call) or old not in step.operands:
             return False
+        if dict(step.starts())[old]:
+            return False
         names = f"x{step.operands.index(old)}", f"y{step.outputs.index(new)}"
         return may_share(step.kernel, *names)
 

@@ -16,7 +16,7 @@ from glasshouse.backend.cpu.routines import FORMS
 from glasshouse.backend.cxx.words import C_TYPE
 from glasshouse.ir.graph import Value
 from glasshouse.lower.plan import MemoryPlan
-from glasshouse.lower.program import Call, Fallback, Packed, Program
+from glasshouse.lower.program import Call, Fallback, Program
 
 _EXPORT = 'extern "C" __attribute__((visibility("default"))) '
 _HEAD = '#include "glasshouse/kernels.h"\n'
@@ -130,21 +130,20 @@ def _run(program: Program, plan: MemoryPlan, functions: Mapping[str, KernelFunct
 
 def _arguments(call: Call, program: Program, plan: MemoryPlan) -> str:
     arguments = ["ctx", "work", "sizes"]
-    for operand in call.inputs:
-        if isinstance(operand, Packed):
-            arguments.append(f"table[{plan.packed[operand]}]")
-        else:
-            arguments.append(_pointer(operand, "const ", program, plan))
+    arguments += [_pointer(v, "const ", program, plan, at) for v, at in call.starts()]
+    arguments += [f"table[{plan.packed[packed]}]" for packed in call.packed]
     arguments += [_pointer(v, "", program, plan) for v in call.outputs]
     return ", ".join(arguments)
 
 
-def _pointer(value: Value, const: str, program: Program, plan: MemoryPlan) -> str:
+def _pointer(value: Value, const: str, program: Program, plan: MemoryPlan, start: int = 0) -> str:
+    """Where a value lies, `start` bytes behind its beginning."""
     ctype = C_TYPE[value.type.dtype]
     value = value if value in plan.table else program.buffer_of(value)
     if value in plan.table:
-        return f"({const}{ctype}*)table[{plan.table[value]}]"
-    return f"({const}{ctype}*)(arena + {plan.arena[value]})"
+        at = f"table[{plan.table[value]}]"
+        return f"({const}{ctype}*)" + (f"((char*){at} + {start})" if start else at)
+    return f"({const}{ctype}*)(arena + {plan.arena[value] + start})"
 
 
 # All that a run needs in one place, and where times go, or null: Python passes one argument in

@@ -99,6 +99,7 @@ CPU = Target(
     widest=WIDEST,
     parallel_from=PARALLEL_FROM,
     cuts=True,
+    shifts=True,
     fallbacks=FALLBACKS,
     alternatives=alternatives,
     estimate=estimate,

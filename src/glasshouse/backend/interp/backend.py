@@ -1,7 +1,8 @@
 """The interpreter as a backend: its generated code is kernel IR itself, as text.
 
     kernel k0_add(...) ...                      each kernel, as it is printed
-    step 0 k0_add table 0 arena 64 table 3      each call: where its operands and outputs lie
+    step 0 k0_add table 0 8 arena 64 0 ...      each call: where operands and outputs lie, and the
+                                                byte at which they begin there
 
 `build` writes that text to the cache and `load` parses it, so a module runs what was rendered.
 """
@@ -68,7 +69,8 @@ class InterpBackend:
         lines = [f"symbols {' '.join(s.name for s in program.symbols)}"]
         for number, step in enumerate(program.steps):
             if isinstance(step, Call):
-                places = [_place(v, program, plan) for v in (*step.operands, *step.outputs)]
+                places = [f"{_place(v, program, plan)} {at}" for v, at in step.starts()]
+                places += [f"{_place(v, program, plan)} 0" for v in step.outputs]
                 lines.append(f"step {number} {step.kernel.name} {' '.join(places)}")
         kernels = {k.name: print_kernel(k) for k in program.kernels}
         return GeneratedSource(kernels, "\n".join(lines) + "\n", language="kernel ir")
@@ -134,15 +136,15 @@ def _place(value: Value, program: Program, plan: MemoryPlan) -> str:
 @dataclass(frozen=True)
 class _Step:
     kernel: Kernel
-    places: tuple[tuple[str, int], ...]  # of operands, then of outputs
+    places: tuple[tuple[str, int, int], ...]  # of operands, then of outputs
 
 
 class InterpExecutable:
     """See `glasshouse.backend.base.Executable`. Frames are tuples of addresses."""
 
     def __init__(self, text: str) -> None:
-        found = [parse_kernel(part) for part in _KERNEL.findall(text)]
-        kernels = {kernel.name: kernel for kernel in found}
+        parsed = [parse_kernel(part) for part in _KERNEL.findall(text)]
+        kernels = {kernel.name: kernel for kernel in parsed}
         head, *steps = _KERNEL.sub("", text).splitlines()
         self.symbols = head.split()[1:]
         self.steps: dict[int, _Step] = {}
@@ -151,8 +153,9 @@ class InterpExecutable:
         )
         for line in steps:
             _, number, name, *places = line.split()
-            pairs = zip(places[::2], map(int, places[1::2]), strict=True)
-            self.steps[int(number)] = _Step(kernels[name], tuple(pairs))
+            numbers = map(int, places[1::3]), map(int, places[2::3])
+            found = tuple(zip(places[::3], *numbers, strict=True))
+            self.steps[int(number)] = _Step(kernels[name], found)
 
     def _run_all(self, frame: tuple[int, int, int, int]) -> int:
         table, arena, sizes, steps = frame
@@ -198,11 +201,13 @@ def _bound(step: _Step, table: int, arena: int, sizes: Mapping[str, int]) -> dic
     """The buffers of a kernel where they lie."""
     out: dict[str, Array] = {}
     buffers = [b for b in step.kernel.buffers if b.role != TEMPORARY]
-    for buffer, (where, place) in zip(buffers, step.places, strict=True):
+    for buffer, (where, place, start) in zip(buffers, step.places, strict=True):
         at = arena + place
         if where == "table":
             at = int(_memory(table, place + 1, np.dtype(np.uint64))[place])
-        out[buffer.name] = _memory(at, evaluate(buffer.size, sizes), buffer.dtype.storage)
+        dtype = buffer.dtype.storage
+        whole = _memory(at, evaluate(buffer.size, sizes), dtype)
+        out[buffer.name] = whole[start // dtype.itemsize :]
     return out
 
 

@@ -53,7 +53,10 @@ def run_program(
             for value, array in zip(step.node.outputs, made, strict=True):
                 keep(value, array)
             continue
-        bound = {f"x{i}": memory[program.buffer_of(v)] for i, v in enumerate(step.operands)}
+        bound = {
+            f"x{i}": memory[program.buffer_of(v)][start // v.type.dtype.itemsize :]
+            for i, (v, start) in enumerate(step.starts())
+        }
         for i, value in enumerate(step.outputs):
             count = int(resolve(value.type.numel, sizes))
             bound[f"y{i}"] = memory[value] = np.zeros(count, value.type.dtype.storage)

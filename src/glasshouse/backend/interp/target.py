@@ -46,5 +46,6 @@ INTERP = Target(
     },
     needs=lambda tile: ((), ()),
     cuts=True,
+    shifts=True,
     fallbacks=FALLBACKS,
 )

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from glasshouse.ir.dim import Dim, Symbol, SymDim, product, symbols_of
+from glasshouse.ir.dim import Dim, Symbol, SymDim, bounds, product, symbols_of
 from glasshouse.ir.dtype import DType
 from glasshouse.ir.op import op_named
 from glasshouse.lower.kernel.expr import Apply, Choose, Expr, Load, Position, Var
-from glasshouse.lower.kernel.index import Checked, Index, Loop
+from glasshouse.lower.kernel.index import Checked, Derived, Index, Loop
 from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.kernel.statement import Fold, For, Let, Operand, Statement, Store, Tile
 
@@ -185,3 +185,27 @@ def symbols_of_kernel(kernel: Kernel) -> list[Symbol]:
         elif is_dataclass(part) and not isinstance(part, DType):
             pending += [getattr(part, f.name) for f in fields(part)]
     return [found[name] for name in sorted(found)]
+
+
+def position_range(index: Index) -> tuple[float, float]:
+    """The least and the greatest position, as far as sizes tell."""
+    low, high = bounds(index.constant)
+    for atom, coefficient in index.terms:
+        top = _most(atom)
+        ends = [c * t for c in bounds(coefficient) for t in (0.0, top)]
+        ends = [0.0 if e != e else e for e in ends]  # 0 * inf
+        low, high = low + min(ends), high + max(ends)
+    return low, high
+
+
+def _most(atom: Loop | Derived | Checked) -> float:
+    """The greatest value of an atom; the least is 0."""
+    if isinstance(atom, Loop):
+        return max(bounds(atom.extent)[1] - 1, 0)
+    if isinstance(atom, Derived) and atom.how == "quotient":
+        return position_range(atom.index)[1] // max(_least(atom.size), 1)
+    return max(bounds(atom.size)[1] - 1, 0)
+
+
+def _least(size: Dim) -> float:
+    return bounds(size)[0]

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from glasshouse.errors import GraphError
-from glasshouse.ir.dim import Dim, bounds
+from glasshouse.ir.dim import bounds
 from glasshouse.ir.dtype import DType
 from glasshouse.ir.op import REGISTRY
 from glasshouse.lower.kernel.expr import (
@@ -24,6 +24,7 @@ from glasshouse.lower.kernel.expr import (
 )
 from glasshouse.lower.kernel.index import DERIVATIONS, Checked, Derived, Index, Loop
 from glasshouse.lower.kernel.kernel import OPERAND, Kernel
+from glasshouse.lower.kernel.queries import position_range
 from glasshouse.lower.kernel.statement import (
     Fold,
     For,
@@ -180,7 +181,7 @@ class _Verifier:
         self._index(index)
         if any(bounds(loop.extent)[1] == 0 for loop in self.loops.values()):
             return  # no turn takes the position
-        low, high = _range(index)
+        low, high = position_range(index)
         if high < 0 or low >= bounds(self.buffers[buffer].size)[1]:
             self._fail(f"{buffer} has {self.buffers[buffer].size} elements, a position is outside")
         size = self.buffers[buffer].size
@@ -222,27 +223,3 @@ class _Verifier:
 def _is_exact(index: Index) -> bool:
     """Whether every position between the least and the greatest end is taken in some turn."""
     return all(isinstance(a, Loop) and isinstance(a.extent, int) for a, _ in index.terms)
-
-
-def _range(index: Index) -> tuple[float, float]:
-    """The least and the greatest position, as far as sizes tell."""
-    low, high = bounds(index.constant)
-    for atom, coefficient in index.terms:
-        top = _most(atom)
-        ends = [c * t for c in bounds(coefficient) for t in (0.0, top)]
-        ends = [0.0 if e != e else e for e in ends]  # 0 * inf
-        low, high = low + min(ends), high + max(ends)
-    return low, high
-
-
-def _most(atom: Loop | Derived | Checked) -> float:
-    """The greatest value of an atom; the least is 0."""
-    if isinstance(atom, Loop):
-        return max(bounds(atom.extent)[1] - 1, 0)
-    if isinstance(atom, Derived) and atom.how == "quotient":
-        return _range(atom.index)[1] // max(_least(atom.size), 1)
-    return max(bounds(atom.size)[1] - 1, 0)
-
-
-def _least(size: Dim) -> float:
-    return bounds(size)[0]
