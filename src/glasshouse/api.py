@@ -18,6 +18,7 @@ from glasshouse.errors import CaptureError, DataDependent, InParts, TypeMismatch
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.sources import CONSTANT, VARIABLE
 from glasshouse.options import check_keywords, options_of
+from glasshouse.runtime.taken_model import ModelWeights, check_whole
 from glasshouse.tensor.tensor import Tensor
 from glasshouse.tensor.trace import trace as trace_function
 
@@ -43,6 +44,7 @@ def trace(model: Any, *inputs: Any, **keywords: Any) -> Graph:
         )
     if isinstance(model, (str, os.PathLike)) or _is_torch(model, inputs) or _is_onnx(model):
         check_keywords(model, keywords, options_of(compile))
+        check_whole(model)
         graph: Graph = _frontend()(model, inputs, keywords)
         return graph
     if not callable(model):
@@ -63,6 +65,7 @@ def compile(
     tolerance: float | None = None,
     precision: object = None,
     follow_weights: bool = False,
+    take_weights: bool = False,
     threads: int | None = None,
     arch: str | None = None,
     **keywords: Any,
@@ -88,6 +91,12 @@ def compile(
     of neither; `module.update_weights(model)` takes all of them over, and with `follow_weights`
     every call looks and does so itself.
 
+    `take_weights` is for models that fill the memory: weights that kernels read in a packed form
+    alone leave the PyTorch model as they are packed, one by one, so that they are never held twice.
+    The model then has tensors of the meta device in their place: calling it, its `state_dict()`
+    and compiling it again raise `WeightsTaken`, until `module.give_weights_back(model)` copies them
+    back. The module can do all that others can; saving unpacks them.
+
     A model of PyTorch that takes another way for other data is compiled in parts, with a warning
     (`InParts`): what comes back is called like a module, and Python runs between the parts.
     """
@@ -96,6 +105,7 @@ def compile(
 
     target = _target_of(target, arch, inputs, keywords)
     _check_threads(threads)
+    owner = ModelWeights(model) if take_weights else None
     get_ready(target)
     if isinstance(model, Graph):
         graph = model
@@ -114,6 +124,7 @@ def compile(
         module = compile_optimized(
             graph, target, told, num_runtimes,
             tune=tune, tolerance=tolerance, precision=precision, threads=threads,
+            owner=owner,
         )  # fmt: skip
     finally:
         shown.end()

@@ -60,6 +60,10 @@ class ExecutionError(GlasshouseError, RuntimeError):
     """A graph that could not be run on the inputs given."""
 
 
+class WeightsTaken(ExecutionError):
+    """A model is used whose weights a compiled module took over."""
+
+
 class GradientError(GlasshouseError, RuntimeError):
     """A gradient that does not exist, or was asked of the wrong thing."""
 

@@ -107,8 +107,8 @@ PYTHON = {
         lambda m, k: gh.compile(m, torch.ones(2, 4), num_runtime=2),
         ("neither compile nor Sequential.forward has a keyword 'num_runtime'\n"
         "  did you mean 'num_runtimes'? compile and the model take: target, progress, "
-        "num_runtimes, tune, tolerance, precision, follow_weights, threads, arch, dynamic_shapes, "
-        "name, partition, freeze, input"),
+        "num_runtimes, tune, tolerance, precision, follow_weights, take_weights, threads, arch, "
+        "dynamic_shapes, name, partition, freeze, input"),
     ),
     "a target that is not there": (
         lambda m, k: gh.compile(m, torch.ones(2, 4), target="gpu"),

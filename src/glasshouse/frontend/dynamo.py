@@ -217,7 +217,8 @@ def _holding(
     imported = [first.graph]  # with the weights that are there now: the first to be compiled for
 
     def make(tensors: Mapping[int, torch.Tensor]) -> Any:
-        return compiled(imported.pop() if imported else captured(tensors).graph, target)
+        graph = imported.pop() if imported else captured(tensors).graph
+        return compiled(graph, target, shares=gpu is None)
 
     held = HeldModules(names, examples, make, gpu is not None)
     return _kept("inference", first, "compiled", graph, gpu, held)

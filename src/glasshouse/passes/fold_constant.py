@@ -7,6 +7,7 @@ gigabyte, a large `arange`).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from glasshouse.ir.sources import CONSTANT
 from glasshouse.numpy_ref import run_node
 from glasshouse.ops.cost import nbytes
 from glasshouse.passes.base import Pass, register_pass
+from glasshouse.passes.patterns import Array
 from glasshouse.passes.quantized import stays_bytes
 
 
@@ -68,11 +70,17 @@ def fold(node: Node, rw: Rewriter, max_growth: int) -> bool:
     ) as error:  # the mistake is the model's: it shows when it runs, if it does
         rw.reject([node], rule="fold", why=f"computing it failed: {error.message}")
         return False
-    # A view would keep the whole array that it looks into alive.
-    owned = [a if a.flags.owndata and a.flags.c_contiguous else np.array(a) for a in results]
+    owned = [a if _is_kept(a, operands) else np.array(a) for a in results]
     return rw.replace(
         node,
         lambda: [rw.constant(a, v.type.dtype) for a, v in zip(owned, node.outputs, strict=True)],
         rule="fold",
         why=f"{node.op.label} of constants",
     )
+
+
+def _is_kept(made: Array, operands: Sequence[Array]) -> bool:
+    """Whether a result is held as it is: a view would keep all that it looks into alive, unless it
+    is all of it (weights that are reshaped are not held twice)."""
+    whole = any(made.nbytes == x.nbytes and np.may_share_memory(made, x) for x in operands)
+    return bool(made.flags.c_contiguous) and (bool(made.flags.owndata) or whole)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from glasshouse.backend.base import Progress, backend_named, target_named
 from glasshouse.collection import no_collection
+from glasshouse.errors import Unsupported
 from glasshouse.ir.graph import Graph
 from glasshouse.lower.program import Program
 from glasshouse.lower.target import Target
@@ -12,6 +13,7 @@ from glasshouse.passes.pipeline import optimize_program
 from glasshouse.runtime.lineage import Lineage, StandsFor
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.prefault import prefaulted_for
+from glasshouse.runtime.taken import Taker
 
 _MEASURE = {None: "large", True: "all", False: "none"}
 
@@ -51,10 +53,13 @@ def compile_optimized(
     tolerance: float | None = None,
     precision: object = None,
     threads: int | None = None,
+    owner: Taker | None = None,
+    shares: bool = False,
 ) -> Module:
     """Optimise with the passes of the context that holds now, compile, and keep what happened.
 
-    What is not given is as the context has it.
+    What is not given is as the context has it. `owner` is whose weights the module takes over;
+    with `shares` it shares packed ones with other modules of the same weights.
     """
     ctx = _context()
     before = ctx.precision, ctx.target, ctx.options, ctx.progress
@@ -69,7 +74,7 @@ def compile_optimized(
         ctx.options = _with_tuning(ctx.options, tune, tolerance)
         passes = ctx.graph_passes()
         program = optimize_program(graph, ctx)
-        module = _built(program, ctx.target, progress, num_runtimes, threads)
+        module = _built(program, ctx.target, progress, num_runtimes, threads, owner, shares)
     finally:
         ctx.instruments.remove(record)
         ctx.instruments.remove(stands)
@@ -95,10 +100,18 @@ def _built(
     progress: Progress | None,
     num_runtimes: int,
     threads: int | None = None,
+    owner: Taker | None = None,
+    shares: bool = False,
 ) -> Module:
     """A decided program as a module."""
     backend = backend_named(target.name)
-    prefaulted = prefaulted_for(program)
+    if owner is not None and backend.elsewhere:
+        raise Unsupported(
+            f"take_weights is for modules that run on the host, not on {target.name}",
+            hint="a GPU has copies of its own; `del model` lets the host's go",
+        )
+    # Weights that go one by one as they are packed leave room for the packed ones.
+    prefaulted = prefaulted_for(program, shares) if owner is None else None
     try:
         with no_collection():
             source = backend.render(program)
@@ -106,8 +119,10 @@ def _built(
         module = Module(
             program, backend, library, source,
             num_runtimes=num_runtimes, prefaulted=prefaulted, threads=threads,
+            owner=owner, shares=shares,
         )  # fmt: skip
     finally:
-        prefaulted.close()
+        if prefaulted is not None:
+            prefaulted.close()
     module.bodies.prepare(program)
     return module

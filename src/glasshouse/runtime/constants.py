@@ -8,7 +8,8 @@ no run, no run sees half of them, and an old set goes when its last run has ende
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Mapping
+import functools
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from glasshouse.backend.base import Executable
@@ -21,6 +22,10 @@ from glasshouse.lower.quant import INT8
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.prefault import Prefaulted
+from glasshouse.runtime.shared_forms import share, shared_form
+from glasshouse.runtime.taken import Taker, packed_alone, take_over
+
+Done = Callable[[int, int, Array], None]
 
 
 @dataclass(frozen=True)
@@ -28,34 +33,57 @@ class Packing:
     """How the library brings constants into the form that its kernels want."""
 
     executable: Executable
-    plan: MemoryPlan
+    program: Program
     prefaulted: Prefaulted | None = None  # for the first packed forms
     mapped: MappedWeights | None = None  # where constants of a loaded module lie
+    shares: bool = False  # forms of the same weights with other modules
 
-    def packed(self, arrays: Mapping[int, Array], changed: set[int]) -> dict[int, Array]:
-        """New packed forms of the constants at the places `changed`, in one block or two."""
+    @property
+    def plan(self) -> MemoryPlan:
+        return self.program.memory
+
+    def packed(
+        self, arrays: Mapping[int, Array], changed: set[int], done: Done | None = None
+    ) -> dict[int, Array]:
+        """New packed forms of the constants at the places `changed`, in one block or two.
+
+        `done` is told of each as soon as it stands: the places of form and constant, and the form.
+        """
+        forms = {place: packed for packed, place in self.plan.packed.items()}
         source_of = {
-            place: self.plan.table[form.source]
-            for form, place in self.plan.packed.items()
-            if self.plan.table[form.source] in changed
+            place: self.plan.table[packed.source]
+            for place, packed in forms.items()
+            if self.plan.table[packed.source] in changed
         }
+        made: dict[int, Array] = {}
+        if self.shares:
+            for place, source in source_of.items():
+                found = shared_form(arrays[source], forms[place].form, self.executable)
+                if found is not None:
+                    made[place] = found
         sizes = {
-            place: -(-self.executable.prepared_bytes(place) // ALIGN) * ALIGN for place in source_of
+            place: -(-self.executable.prepared_bytes(place) // ALIGN) * ALIGN
+            for place in source_of
+            if place not in made
         }
         left = sum(sizes.values())
         block = None if self.prefaulted is None else self.prefaulted.take(left)
-        made: dict[int, Array] = {}
         begin = 0
-        for place, source in source_of.items():
-            if block is None or begin + sizes[place] > block.size:
+        for place, size in sizes.items():
+            source = source_of[place]
+            if block is None or begin + size > block.size:
                 block, begin = aligned_bytes(left), 0
-            made[place] = block[begin : begin + sizes[place]]
-            begin += sizes[place]
-            left -= sizes[place]
-            self._pack(place, made[place], source, arrays[source])
+            form = made[place] = block[begin : begin + size]
+            begin += size
+            left -= size
+            self.pack(place, source, form, arrays[source])
+            if self.shares:
+                share(arrays[source], forms[place].form, form, self.executable)
+            if done is not None:
+                done(place, source, form)
         return made
 
-    def _pack(self, place: int, form: Array, source: int, array: Array) -> None:
+    def pack(self, place: int, source: int, form: Array, array: Array) -> None:
         """One form; its constant need not be in memory from then on."""
         table = (ctypes.c_void_p * max(self.plan.table_size, 1))()
         table[place], table[source] = form.ctypes.data, array.ctypes.data
@@ -70,6 +98,25 @@ class ConstantSet:
 
     packing: Packing
     arrays: Mapping[int, Array] = field(default_factory=dict)
+
+    @staticmethod
+    def first(packing: Packing, arrays: dict[int, Array], owner: Taker | None) -> ConstantSet:
+        """The set that a module begins with. With an `owner` whose weights are taken, those that
+        can be go as soon as they are packed: from `arrays`, from the graph, from their owner."""
+        plan = packing.plan
+        alone = set() if owner is None else set(packed_alone(packing.program))
+        last = {
+            plan.table[f.source]: (p, f.source) for f, p in plan.packed.items() if f.source in alone
+        }
+
+        def done(place: int, source: int, form: Array) -> None:
+            if owner is not None and source in last and last[source][0] == place:
+                pack = functools.partial(packing.pack, place, source)
+                take_over(last[source][1], form, pack, owner)
+                del arrays[source]
+
+        packed = packing.packed(arrays, set(arrays), done)
+        return ConstantSet(packing, {**arrays, **packed})
 
     def replaced(self, arrays: Mapping[int, Array]) -> ConstantSet:
         """A set with other data at some places."""

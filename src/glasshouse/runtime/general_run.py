@@ -195,7 +195,8 @@ class Run:
         if owner in self.kept:
             flat = self.kept[owner].reshape(-1)
         elif owner in plan.table:
-            flat = self._held[plan.table[owner]].reshape(-1)
+            held = self._held.get(plan.table[owner])
+            flat = np.asarray(owner.node.attrs["data"] if held is None else held).reshape(-1)
         else:
             begin = plan.arena[owner]
             count = int(np.prod(shape, dtype=np.int64)) * value.type.dtype.itemsize

@@ -35,6 +35,7 @@ from glasshouse.runtime.overlap import apart
 from glasshouse.runtime.prefault import Prefaulted
 from glasshouse.runtime.quick_run import QuickCall, QuickRun
 from glasshouse.runtime.seeds import next_seed, seeding, undisturbed
+from glasshouse.runtime.taken import Taker
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Runtimes, Workspace
 
@@ -67,11 +68,15 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         prefaulted: Prefaulted | None = None,
         mapped: MappedWeights | None = None,
         threads: int | None = None,
+        owner: Taker | None = None,
+        shares: bool = False,
     ) -> None:
         """`needs` tell what the library was built from; None: it was built here and now.
 
         `prefaulted` is memory for packed weights that was asked for ahead; `mapped` is the file
         that the weights lie in. `threads` is a budget of its own; None: that of the process.
+        `owner` is whose weights are taken over where they are packed. `shares`: packed forms of
+        the same weights are held once for all modules that share.
         """
         if num_runtimes < 1 or (num_runtimes > 1 and program.graph.updates):
             raise Unsupported(
@@ -104,7 +109,8 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
             )
             for _ in range(num_runtimes)
         ]
-        constants = ConstantSet(Packing(executable, plan, prefaulted, mapped)).replaced(sources)
+        packing = Packing(executable, program, prefaulted, mapped, shares)
+        constants = ConstantSet.first(packing, sources, owner)
         self._runtimes = Runtimes(self._workspaces, constants, self._state)
         self._runtimes.seed = seeding(program.graph, plan.table, self._state)
         self._rests = not backend.elsewhere and pays_for(program, threads)
@@ -288,16 +294,24 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         with self._setting.lock, self._runtimes.one(changing=False):
             return save(self, Path(folder), name, weights)
 
+    def give_weights_back(self, model: Any) -> None:
+        """Copy the weights that `compile(model, ..., take_weights=True)` took over into the model.
+
+        It is then what it was before, and both hold them.
+        """
+        from glasshouse.runtime.taken_model import give_back
+
+        give_back(model, self._by_name, lambda name: self.source_array(self._by_name[name].node))
+
     def source_array(self, node: Node) -> Array:
         """What a constant or variable holds now."""
         place = self.plan.table[node.output]
         if self._device is not None:
             self._device.fetch()
-        return (
-            self._state.array(place)
-            if node in self.graph.updates
-            else (self._runtimes.constants.arrays[place])
-        )
+        if node in self.graph.updates:
+            return self._state.array(place)
+        held = self._runtimes.constants.arrays.get(place)
+        return np.asarray(node.attrs["data"]) if held is None else held  # unpacked
 
     def constant_at(self, place: int) -> Array:
         """What a place of the table holds: a constant, or a form of one."""

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
+
 from glasshouse.backend.memory import aligned_bytes, release_pages
 from glasshouse.lower.plan import upper_bytes
-from glasshouse.lower.program import Program
+from glasshouse.lower.program import Packed, Program
 from glasshouse.runtime.arrays import Array
+from glasshouse.runtime.shared_forms import shared_form
 
 SMALLEST = 16 << 20  # bytes; less is quicker than starting a thread
 _PIECE = 8 << 20  # bytes between two looks at whether to go on: 2 to 20 ms
@@ -54,10 +57,15 @@ class Prefaulted:
             self._thread.join()
 
 
-def prefaulted_for(program: Program) -> Prefaulted:
+def prefaulted_for(program: Program, shares: bool = False) -> Prefaulted:
     """Memory for the forms in which kernels want constants; they are at least as large as these.
 
-    What turns out to be too much is freed.
+    What turns out to be too much is freed. With `shares`, forms that another module has need none.
     """
-    forms = program.memory.packed
+    forms = [p for p in program.memory.packed if not (shares and _is_shared(p))]
     return Prefaulted(sum(upper_bytes(p.source.type.numel * p.form.dtype.itemsize) for p in forms))
+
+
+def _is_shared(packed: Packed) -> bool:
+    data = packed.source.node.attrs.get("data")
+    return isinstance(data, np.ndarray) and shared_form(data, packed.form) is not None

@@ -39,6 +39,7 @@ from glasshouse.runtime.saved import (
     weights_sums,
 )  # fmt: skip
 from glasshouse.runtime.signature_json import signature_to_json
+from glasshouse.runtime.taken import TakenWeight
 
 ALIGN = 64
 PAGE = 1 << 16  # the greatest page of any system that we run on
@@ -56,7 +57,7 @@ class _Weights:
         self.offsets: dict[Node, int] = {}
         self._known: dict[tuple[int, tuple[int, ...]], int] = {}
 
-    def keep(self, node: Node, given: Array) -> int:
+    def keep(self, node: Node, given: Array | TakenWeight) -> int:
         held = node in self.module.graph and node.op in (CONSTANT, VARIABLE)
         array = self.module.source_array(node) if held else np.ascontiguousarray(given)
         key = (array.ctypes.data, array.shape)

@@ -15,6 +15,7 @@ from glasshouse.record.values import summary_of
 from glasshouse.record.writer import GraphWriter
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.module import Module
+from glasshouse.runtime.taken import TakenWeight
 
 
 def keep_values(module: Module, inputs: Sequence[Any], owner: GraphWriter) -> None:
@@ -27,8 +28,8 @@ def keep_values(module: Module, inputs: Sequence[Any], owner: GraphWriter) -> No
 
     for node in module.graph.nodes:
         data = node.attrs.get("data")
-        if node.op is CONSTANT and isinstance(data, np.ndarray):
-            keep(node.output, data)
+        if node.op is CONSTANT and isinstance(data, (np.ndarray, TakenWeight)):
+            keep(node.output, np.asarray(data))
 
     def see(step: Step, read: Callable[[Value], Array]) -> None:
         for value in step.node.outputs:

@@ -122,11 +122,11 @@ def get_ready(target: str | None) -> None:
         compiler.get_ready(target)
 
 
-def compiled(graph: Graph, target: str | None = None) -> Any:
-    """The module of a graph."""
+def compiled(graph: Graph, target: str | None = None, shares: bool = False) -> Any:
+    """The module of a graph; with `shares`, packed weights are held once for all graphs of them."""
     from glasshouse.runtime.compiler import compile_optimized
 
-    return compile_optimized(graph, target)
+    return compile_optimized(graph, target, shares=shares)
 
 
 def _operand(given: Any) -> Any:

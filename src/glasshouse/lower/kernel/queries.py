@@ -113,6 +113,14 @@ def readers(kernel: Kernel, buffer: str) -> list[tuple[Let | Store | Fold | Tile
     ]
 
 
+def reads_as_it_lies(kernel: Kernel, buffer: str) -> bool:
+    """Whether anything in a kernel reads a buffer itself, and not a form of it made beforehand."""
+    return any(
+        not (isinstance(s, Tile) and any(f.buffer == buffer and f.once for f in s.forms))
+        for s, _ in readers(kernel, buffer)
+    )
+
+
 def may_share(kernel: Kernel, operand: str, output: str) -> bool:
     """Whether an output may lie where an operand does: every load of the operand stands in one
     body, in front of the only store to the output, at the position of that store; or a tile writes

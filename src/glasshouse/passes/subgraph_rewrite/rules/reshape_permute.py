@@ -5,6 +5,8 @@ A `rearrange` is a permute and a reshape; taken apart, its halves meet their nei
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from glasshouse.ir.dim import product
@@ -144,7 +146,10 @@ def permute_of_matmul(node: Node, rw: Rewriter) -> Match | None:
 
 @rule("reshape", why="each matrix is multiplied alone, however they are counted")
 def reshape_of_matmul(node: Node, rw: Rewriter) -> Match | None:
-    """Where an operand was counted that way before: heads that were joined with the batch."""
+    """Where an operand was counted that way before: heads that were joined with the batch.
+
+    Rows that were joined for one matrix of weights leave that as it is.
+    """
     inner = made_by(node.inputs[0], "matmul")
     shape = node.output.type.shape
     if not inner or len(shape) < 3 or shape[-2:] != inner.output.type.shape[-2:]:
@@ -158,15 +163,13 @@ def reshape_of_matmul(node: Node, rw: Rewriter) -> Match | None:
         s and s.inputs[0].type.shape == w for s, w in zip(sources, wanted, strict=True)
     ):
         return None
-    return Match(
-        lambda: (
-            rw.expr(inner.inputs[0])
-            .apply("reshape", shape=wanted[0])
-            .apply("matmul", rw.expr(inner.inputs[1]).apply("reshape", shape=wanted[1]),
-                   **inner.attrs)
-        ),
-        matched=[inner],
-    )  # fmt: skip
+
+    def counted() -> Any:
+        x, y = (rw.expr(v) for v in inner.inputs)
+        by = y.apply("reshape", shape=wanted[1]) if lead else y
+        return x.apply("reshape", shape=wanted[0]).apply("matmul", by, **inner.attrs)
+
+    return Match(counted, matched=[inner])
 
 
 # ------------------------------------------------------------------ constants move towards weights
