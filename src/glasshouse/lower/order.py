@@ -13,6 +13,7 @@ from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.types import Shape
 from glasshouse.lower.kernel.index import Index, offset
+from glasshouse.ops.shapes import axis_of
 
 Order = tuple[int, ...]
 Orders = Mapping[Value, Order]
@@ -58,15 +59,47 @@ def _all_images(graph: Graph, may_be: Callable[[Value], bool]) -> dict[Value, No
 
 
 def _images(node: Node, orders: Container[Value]) -> list[Value]:
-    """The outputs of a kernel that lie with their channels last."""
+    """The outputs of a kernel that lie with their channels last: those that it makes as images, and
+    those that it only calls channels first for a convolution that reads them."""
+    images = _followed(node, orders, _makes_image)
+    turned = _followed(node, orders, lambda n, known: _makes_image(n, known) or _turns(n, known))
+    return [v for v in turned if v in images or _read_by_image(v)]
+
+
+def _followed(
+    node: Node, orders: Container[Value], makes: Callable[[Node, Container[Value]], bool]
+) -> list[Value]:
     body = node.attrs.get("body")
     if node.op.name != "fused" or not isinstance(body, Graph):
-        return list(node.outputs[:1]) if _makes_image(node, orders) else []
+        return list(node.outputs[:1]) if makes(node, orders) else []
     inside = {v for outer, v in zip(node.inputs, body.inputs, strict=True) if outer in orders}
     for member in body.nodes:
-        if member.op.kind is not Kind.SOURCE and _makes_image(member, inside):
+        if member.op.kind is not Kind.SOURCE and makes(member, inside):
             inside.add(member.outputs[0])
     return [v for v, inner in zip(node.outputs, body.outputs, strict=True) if inner in inside]
+
+
+def _turns(node: Node, images: Container[Value]) -> bool:
+    """Whether an op calls the last axis of something row-major the second: with channels last it
+    stays where it is. A LayerNorm over channels in front of a convolution is written so."""
+    rank = node.outputs[0].type.rank
+    if node.op.name != "permute" or rank < 3 or node.inputs[0] in images:
+        return False
+    axes = [axis_of(a, rank) for a in node.attrs["axes"]]
+    return axes == [0, rank - 1, *range(1, rank - 1)]
+
+
+def _read_by_image(value: Value) -> bool:
+    """Whether a convolution, a pool or the like goes over a value."""
+    for user in value.users:
+        body = user.attrs.get("body")
+        if user.op.name == "fused" and isinstance(body, Graph):
+            inner = body.inputs[user.inputs.index(value)]
+            if any(n.op.traits.image and n.inputs[0] is inner for n in inner.users):
+                return True
+        elif user.op.traits.image and user.inputs[0] is value:
+            return True
+    return False
 
 
 def _makes_image(node: Node, images: Container[Value]) -> bool:

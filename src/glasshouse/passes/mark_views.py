@@ -14,6 +14,7 @@ from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import INPUT
+from glasshouse.lower.order import Order
 from glasshouse.lower.program import Program
 from glasshouse.ops.shapes import axis_of
 from glasshouse.passes.base import ProgramPass, register_pass
@@ -60,18 +61,30 @@ class MarkViews(ProgramPass):
 def whole_views(program: Program) -> dict[Value, Value]:
     """Values with the elements of another in the same order, and that other one.
 
-    Both lie row by row. Outputs and updates of the graph have memory of their own.
+    Both lie row by row, or an order undoes a permutation. Outputs and updates of the graph have
+    memory of their own.
     """
     graph, orders = program.graph, program.orders
     views: dict[Value, Value] = {}
     for node in graph.nodes:
         if node.op.kind is Kind.SOURCE or len(node.outputs) != 1 or graph.is_held(node.output):
             continue
-        if node.output in orders or not node.inputs or node.inputs[0] in orders:
+        if not node.inputs or node.inputs[0] in orders:
+            continue
+        order = orders.get(node.output)
+        if order is not None:
+            if node.op.name == "permute" and _lies_as_given(node, order):
+                views[node.output] = node.inputs[0]
             continue
         if view_offset(node) == 0 and node.output.type.nbytes == node.inputs[0].type.nbytes:
             views[node.output] = node.inputs[0]
     return views
+
+
+def _lies_as_given(node: Node, order: Order) -> bool:
+    """Whether the axes of a permutation's result lie in the order that they had before it."""
+    axes = [axis_of(a, len(order)) for a in node.attrs["axes"]]
+    return [axes[a] for a in order] == list(range(len(order)))
 
 
 def find_views(graph: Graph) -> ViewTable:
