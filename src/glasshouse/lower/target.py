@@ -88,6 +88,8 @@ class Target:
     Code that counts on aligned addresses does not."""
     early_constants: bool = False
     """Whether kernels ask for constants before what comes before them has ended."""
+    compares_places: bool = False
+    """Whether each element asks if it is one of few that are written, instead of a write to it."""
 
     def computes(self, node: Node) -> bool:
         """Whether there may be a kernel for a node, so that others are fused into it."""

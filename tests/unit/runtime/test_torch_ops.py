@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from glasshouse.backend.cuda.places import ROUTINES as PLACES
 from glasshouse.backend.cuda.target import FALLBACKS
 from glasshouse.ir.dtype import DType, to_storage
 from glasshouse.ir.op import op_named
@@ -32,7 +33,7 @@ def array(made: torch.Tensor, dtype: DType) -> np.ndarray:
 
 
 def test_what_no_gpu_kernel_computes_has_a_spelling() -> None:
-    assert set(OPS) | HOST == set(FALLBACKS) | {"conv"}
+    assert set(OPS) | HOST == {*FALLBACKS, *PLACES, "conv"}
 
 
 @pytest.mark.parametrize("name", sorted(OPS))

@@ -14,6 +14,7 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
+from glasshouse.backend.cuda.nvrtc_processes import build
 from glasshouse.errors import CompilerMissing, ExecutionError
 
 _WAY = "pip install 'glasshouse[cuda]' (nvidia-cuda-nvrtc, 53 MB), or install CUDA 12.8 or later"
@@ -60,40 +61,17 @@ def version() -> tuple[int, int]:
 
 def compile_cubin(text: str, name: str, arch: str, include: Path) -> bytes:
     """The machine code of a file for `arch` ("sm_90")."""
-    library = nvrtc()
-    program = ctypes.c_void_p()
-    _check(
-        library.nvrtcCreateProgram(
-            ctypes.byref(program), text.encode(), f"{name}.cu".encode(), 0, None, None
+    # sm_90a is sm_90 with the instructions of warpgroups; unannotated lambdas are device code.
+    exact = "sm_90a" if arch == "sm_90" else arch
+    options = [f"--gpu-architecture={exact}", "--std=c++17", f"-I{include}", "-lineinfo"]
+    options += ["-default-device", "-diag-suppress=177"]  # temporaries that one function skips
+    good, made = build(nvrtc(), text, name, options)
+    if not good:
+        raise ExecutionError(
+            f"NVRTC cannot compile {name} for {arch}: {made.decode(errors='replace')[:2000]}",
+            hint="this is an error of Glasshouse: please report it with the model",
         )
-    )
-    try:
-        # sm_90a is sm_90 with the instructions of warpgroups; unannotated lambdas are device code.
-        exact = "sm_90a" if arch == "sm_90" else arch
-        options = [f"--gpu-architecture={exact}", "--std=c++17", f"-I{include}", "-lineinfo"]
-        options += ["-default-device", "-diag-suppress=177"]  # temporaries that one function skips
-        given = (ctypes.c_char_p * len(options))(*[o.encode() for o in options])
-        status = library.nvrtcCompileProgram(program, len(options), given)
-        if status:
-            raise ExecutionError(
-                f"NVRTC cannot compile {name} for {arch}: {_log(library, program)[:2000]}",
-                hint="this is an error of Glasshouse: please report it with the model",
-            )
-        size = ctypes.c_size_t()
-        _check(library.nvrtcGetCUBINSize(program, ctypes.byref(size)))
-        code = ctypes.create_string_buffer(size.value)
-        _check(library.nvrtcGetCUBIN(program, code))
-        return code.raw
-    finally:
-        library.nvrtcDestroyProgram(ctypes.byref(program))
-
-
-def _log(library: ctypes.CDLL, program: ctypes.c_void_p) -> str:
-    size = ctypes.c_size_t()
-    library.nvrtcGetProgramLogSize(program, ctypes.byref(size))
-    log = ctypes.create_string_buffer(max(size.value, 1))
-    library.nvrtcGetProgramLog(program, log)
-    return log.value.decode(errors="replace")
+    return made
 
 
 def _check(status: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cuda import attention, conv, library, matmul
+from glasshouse.backend.cuda import attention, conv, library, matmul, places
 from glasshouse.backend.cuda.routine import CudaRoutine
 
 ROUTINES: dict[str, CudaRoutine] = {
@@ -10,4 +10,5 @@ ROUTINES: dict[str, CudaRoutine] = {
     **conv.ROUTINES,
     **library.ROUTINES,
     **matmul.ROUTINES,
+    **places.ROUTINES,
 }

@@ -9,6 +9,7 @@ from glasshouse.backend.cuda.attention import attention
 from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
 from glasshouse.backend.cuda.library import library, places, pool
 from glasshouse.backend.cuda.matmul import ACTIVATIONS, matmul
+from glasshouse.backend.cuda.places import placed
 from glasshouse.backend.cuda.routines import ROUTINES
 from glasshouse.backend.cxx.spelling import FOLDS, SPELL
 from glasshouse.backend.cxx.words import C_TYPE
@@ -26,9 +27,15 @@ TILES: dict[str, TileMaker] = {
     "avg_pool": pool,
     "conv": conv,
     "cumsum": library,
+    "embedding_bag": placed,
     "matmul": matmul,
     "max_pool": pool,
     "max_pool_indices": places,
+    "scatter": placed,
+    "scatter_nd": placed,
+    "sort": placed,
+    "take_grad": placed,
+    "topk": placed,
 }
 
 _PYTHON = "no GPU kernel yet: PyTorch runs it on the GPU; without it the host does, between copies"
@@ -40,9 +47,8 @@ FALLBACKS = {
     **dict.fromkeys(
         (
             "avg_pool_grad", "conv_transpose", "conv_weight_grad", "cummax", "cumprod",
-            "embedding_bag", "fft", "linear_recurrence", "logcumsumexp", "max_pool_grad",
-            "recurrent", "recurrent_grad", "resize", "resize_grad", "scatter", "scatter_nd", "sort",
-            "take_grad", "topk",
+            "fft", "linear_recurrence", "logcumsumexp", "max_pool_grad", "recurrent",
+            "recurrent_grad", "resize", "resize_grad",
         ),
         _PYTHON,
     ),
@@ -114,4 +120,5 @@ def cuda_target(name: str, arch: str) -> Target:
         fallbacks=FALLBACKS,
         spatial=2,
         early_constants=True,
+        compares_places=True,
     )

@@ -1,8 +1,9 @@
-"""How rows written at places of an axis (a cache of keys) become a choice between old and new.
+"""How rows written at places of an axis (a cache of keys), or one element of each line (the label's
+in a cross entropy), become a choice between old and new.
 
-Where a target has no kernel for `scatter_nd`, each row asks whether one of the places is its own:
-elementwise, so that it is fused with what stands around it, and the last of equal places wins. It
-costs a comparison for each pair of a row and a place, so it is done for few of them.
+Each row asks whether one of the places is its own: elementwise, so that it is fused with what
+stands around it, and the last of equal places wins. It costs a comparison for each pair of a row
+and a place, so it is done for few of them.
 """
 
 from __future__ import annotations
@@ -14,24 +15,49 @@ from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.lower.target import Target
 from glasshouse.ops.create import arange_near
+from glasshouse.ops.shapes import axis_of
 
 MOST_PAIRS = 1 << 22
 """Comparisons: 4 million take a GPU less than a launch."""
 
 
+_MEETS = {"add": "add", "max": "maximum", "min": "minimum"}
+
+
 def choose_rows(graph: Graph, rw: Rewriter, target: Target) -> None:
-    """Rewrite the writes that a target has no kernel for."""
-    if "scatter_nd" not in target.fallbacks:
+    """Rewrite writes where a target would rather compare."""
+    if not target.compares_places:
         return
-    for node in [n for n in graph.nodes if n.op.name == "scatter_nd"]:
-        if _suits(node):
+    ways = {"scatter": (_is_one, _one_chosen), "scatter_nd": (_suits, _chosen)}
+    for node in [n for n in graph.nodes if n.op.name in ways]:
+        suits, chosen = ways[node.op.name]
+        if suits(node):
             rw.replace(
                 node,
-                lambda node=node: _chosen(node, rw),  # type: ignore[misc]  # bound now
+                lambda node=node, chosen=chosen: chosen(node, rw),  # type: ignore[misc]  # bound now
                 rule="choose-rows",
-                why=f"{target.name} has no kernel that writes rows at places, and "
-                f"{node.inputs[1].type.shape[0]} of them are compared with all rows instead",
+                why=f"on {target.name} comparing the few places that are written with all of them "
+                "is fused with what stands around it, and writing them is not",
             )
+
+
+def _is_one(node: Node) -> bool:
+    """Whether one element is written along each line, as the gradient of a cross entropy does."""
+    x, places, _ = node.inputs
+    axis = axis_of(node.attrs["axis"], x.type.rank)
+    shape = tuple(1 if i == axis else d for i, d in enumerate(x.type.shape))
+    return places.type.shape == shape
+
+
+def _one_chosen(node: Node, rw: Rewriter) -> list[Expr]:
+    x, places, new = (rw.expr(v) for v in node.inputs)
+    axis = axis_of(node.attrs["axis"], x.ndim)
+    each = arange_near(x, x.shape[axis])
+    # Reading an element's own number at each place is what finds places outside.
+    where = each.apply("take", places, axis=0)
+    own = each.apply("reshape", shape=(x.shape[axis], *[1] * (x.ndim - 1 - axis)))
+    meets = _MEETS.get(node.attrs["mode"])
+    return [own.apply("equal", where).apply("where", x.apply(meets, new) if meets else new, x)]
 
 
 def _suits(node: Node) -> bool:

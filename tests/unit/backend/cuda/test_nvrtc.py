@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import re
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import Any
 
 import pytest
 import torch
@@ -10,6 +14,7 @@ from torch import nn
 
 import glasshouse as gh
 from cuda_samples import EVERY, FEW, family_program
+from glasshouse.backend.cuda import nvrtc_processes
 from glasshouse.backend.cuda.build import INCLUDE
 from glasshouse.backend.cuda.nvrtc import compile_cubin, nvrtc
 from glasshouse.backend.cuda.render import render
@@ -77,3 +82,49 @@ def test_a_model_is_compiled_for_a_gpu_that_is_not_here() -> None:
 def test_a_mistake_in_a_kernel_names_it() -> None:
     with pytest.raises(ExecutionError, match="NVRTC cannot compile broken for sm_90"):
         compile_cubin("this is no C++", "broken", "sm_90", INCLUDE)
+
+
+_PLAIN = 'extern "C" __global__ void f{0}(float* x) {{ x[threadIdx.x] *= {0}.5f; }}'
+
+
+def test_kernels_side_by_side_are_built_by_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The same code as one after the other gives, errors too; none of the processes stays; one
+    that is killed is replaced by this process."""
+    started: list[Any] = []
+    begin = nvrtc_processes._started
+
+    def watched(library: Any) -> Any:
+        started.append(begin(library))
+        if len(started) == 2:
+            started[-1].kill()
+        return started[-1]
+
+    monkeypatch.setattr(nvrtc_processes, "_started", watched)
+    texts = [_PLAIN.format(i) for i in range(6)]
+    alone = [compile_cubin(t, "f", "sm_90", INCLUDE) for t in texts]
+    assert not started
+    together = Barrier(6)
+
+    def beside(text: str) -> bytes | str:
+        together.wait()
+        try:
+            return compile_cubin(text, "f", "sm_90", INCLUDE)
+        except ExecutionError as error:
+            return str(error)
+
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(beside, [*texts[:5], "this is no C++"]))
+    assert found[:5] == alone[:5]
+    assert "cannot compile f" in str(found[5])
+    assert len(started) > 1
+    assert all(process.poll() is not None for process in started)
+    assert not nvrtc_processes._compilers.idle
+
+
+def test_processes_that_cannot_be_started_are_not_needed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with ThreadPoolExecutor(3) as pool:
+        made = list(
+            pool.map(lambda i: compile_cubin(_PLAIN.format(i), "f", "sm_90", INCLUDE), range(3))
+        )
+    assert all(code[:4] == b"\x7fELF" for code in made)

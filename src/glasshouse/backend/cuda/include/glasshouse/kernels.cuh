@@ -5,3 +5,4 @@
 #include "conv.cuh"
 #include "gemm_turns.cuh"
 #include "library.cuh"
+#include "places.cuh"

@@ -1,0 +1,155 @@
+// places.cuh: ops that write to places which data names, and ops that put elements in order.
+//
+// Contract
+// - A result asks who comes to it, instead of a writer going there: no two threads write one element, and what meets at a place is taken
+//   in order, so results are the same from run to run. It costs a comparison for each pair of a place and a writer.
+// - An index outside is reported and nobody comes for it; negative ones count from the end.
+// - Sums are held in Acc. `set` keeps the last that comes; max and min take NaN for both, as NumPy.
+// - Orders are stable, NaN is the largest element.
+#pragma once
+#include "reduce.cuh"
+
+namespace gh {
+
+#ifdef GH_EMULATE
+inline unsigned ballot(bool x) {
+  unsigned bits = (unsigned)x << gh_emu::lane();
+  for (int mask = 16; mask; mask >>= 1) bits |= gh_emu::shuffle_xor(bits, mask);
+  return bits;
+}
+inline int lowest_bit(unsigned x) { return __builtin_ctz(x); }
+#else
+GH_FN unsigned ballot(bool x) { return __ballot_sync(0xffffffffu, x); }
+GH_FN int lowest_bit(unsigned x) { return __ffs(x) - 1; }
+#endif
+
+enum class Meeting { set, add, max, min };
+template <Meeting HOW, class A> GH_FN A met(A now, A next) {
+  if constexpr (HOW == Meeting::set) return next;
+  else if constexpr (HOW == Meeting::add) return now + next;
+  else if constexpr (HOW == Meeting::max) return gh::max(now, next);
+  else return gh::min(now, next);
+}
+
+// A tuple of DEPTH indices as a place in row-major `sizes`; -1 for one outside, which `tell` reports.
+template <int DEPTH> struct Tuples {
+  int64_t sizes[DEPTH ? DEPTH : 1];
+  template <class I> GH_FN int64_t at(const Context &ctx, const I *indices, int64_t i, bool tell) const {
+    int64_t place = 0;
+    bool inside = true;
+#pragma unroll
+    for (int d = 0; d < DEPTH; ++d) {
+      int64_t x = indices[i * DEPTH + d];
+      if (x < 0) x += sizes[d];
+      inside = inside && x >= 0 && x < sizes[d];
+      place = place * sizes[d] + x;
+    }
+    if (!inside && tell) ctx.report(1);
+    return inside ? place : -1;
+  }
+};
+
+// Rows that come to places: x [outer, places, inner] (null: zeros), indices [count], rows [outer, count, inner]. A warp takes one place and
+// 32 * PER columns, and looks at 128 indices at a time. gridDim: warps of eight for all places (at least one block), columns.
+template <Meeting HOW, int PER, class Acc, int DEPTH, class T, class I>
+GH_FN void meet_rows(const Context &ctx, const T *x, const I *indices, const T *rows, Tuples<DEPTH> tuples, int64_t outer, int64_t places,
+                     int64_t count, int64_t inner, T *out) {
+  const int64_t warp = (int64_t)blockIdx.x * 8 + threadIdx.x / 32, column = (int64_t)blockIdx.y * 32 * PER + threadIdx.x % 32;
+  const int lane = threadIdx.x % 32;
+  const bool tell = warp == 0 && blockIdx.y == 0, here = warp < outer * places;
+  if (!here && !tell) return;
+  const int64_t place = here ? warp % places : -2, first = here ? warp / places * count : 0;
+  Acc held[PER];
+#pragma unroll
+  for (int p = 0; p < PER; ++p) {
+    const int64_t c = column + p * 32;
+    held[p] = x && here && c < inner ? Acc(to_scalar(x[warp * inner + c])) : Acc(0);
+  }
+  for (int64_t i0 = 0; i0 < count; i0 += 128) {
+    unsigned found[4];
+#pragma unroll
+    for (int u = 0; u < 4; ++u) {
+      const int64_t i = i0 + u * 32 + lane;
+      found[u] = ballot(i < count && tuples.at(ctx, indices, i, tell) == place);
+    }
+#pragma unroll
+    for (int u = 0; u < 4; ++u)
+      for (; found[u]; found[u] &= found[u] - 1) {
+        const T *row = rows + (first + i0 + u * 32 + lowest_bit(found[u])) * inner;
+#pragma unroll
+        for (int p = 0; p < PER; ++p)
+          if (column + p * 32 < inner) held[p] = met<HOW>(held[p], Acc(to_scalar(row[column + p * 32])));
+      }
+  }
+#pragma unroll
+  for (int p = 0; p < PER; ++p)
+    if (here && column + p * 32 < inner) out[warp * inner + column + p * 32] = from_scalar<T>(Wide<T>(held[p]));
+}
+
+// Elements that come to places along one axis: x of `sizes`, indices and updates of `given`, each at most as large but along the axis.
+template <int RANK> struct Along {
+  int64_t sizes[RANK], given[RANK];
+};
+template <Meeting HOW, int AXIS, class Acc, int RANK, class T, class I>
+GH_FN void meet_along(const Context &ctx, int64_t e, const T *x, const I *indices, const T *updates, Along<RANK> s, T *out) {
+  int64_t rest = e, at = 0, step = 1, apart = 1, place = 0;
+  bool inside = true;
+#pragma unroll
+  for (int d = RANK - 1; d >= 0; --d) {
+    const int64_t c = rest % s.sizes[d];
+    rest /= s.sizes[d];
+    if (d == AXIS) place = c, apart = step;
+    else at += c * step, inside = inside && c < s.given[d];
+    step *= s.given[d];
+  }
+  Acc held = Acc(to_scalar(x[e]));
+  for (int64_t i = 0; inside && i < s.given[AXIS]; ++i) {
+    int64_t to = indices[at + i * apart];
+    if (to < 0) to += s.sizes[AXIS];
+    if (place == 0 && (to < 0 || to >= s.sizes[AXIS])) ctx.report(1);
+    if (to == place) held = met<HOW>(held, Acc(to_scalar(updates[at + i * apart])));
+  }
+  out[e] = from_scalar<T>(Wide<T>(held));
+}
+
+// The sum or mean of the rows of a bag, for one column: places [offsets[bag], offsets[bag + 1]) of the indices.
+template <class Acc, class T, class I, class O>
+GH_FN void bag_column(const Context &ctx, int64_t bag, int64_t column, const T *table, const I *indices, const O *offsets, const T *scale,
+                      int64_t rows, int64_t width, int64_t count, int64_t known, int64_t skipped, bool mean, T *out) {
+  int64_t i = offsets[bag], end = bag + 1 < known ? (int64_t)offsets[bag + 1] : count, used = 0;
+  if (i < 0) i = 0;
+  if (end > count) end = count;
+  Acc sum = 0;
+  for (; i < end; ++i) {
+    if (skipped >= 0 && indices[i] == skipped) continue;
+    const Acc v = Acc(to_scalar(table[ctx.index(indices[i], rows) * width + column]));
+    sum += scale ? v * Acc(to_scalar(scale[i])) : v;
+    ++used;
+  }
+  if (mean) sum /= Acc(used ? used : 1);
+  out[bag * width + column] = from_scalar<T>(Wide<T>(sum));
+}
+
+// a before b in ascending order, NaN last.
+template <class V> GH_FN bool before(V a, V b) { return a < b || (b != b && a == a); }
+
+// Element e of lines [outer, n, inner] goes to its rank in its line, if that is below k.
+template <class T>
+GH_FN void rank_element(int64_t e, const T *x, int64_t n, int64_t inner, int64_t k, bool descending, T *values, int64_t *indices) {
+  const int64_t own = e / inner % n, line = e / inner / n;
+  const T *at = x + line * n * inner + e % inner;
+  const auto mine = to_scalar(at[own * inner]);
+  int64_t rank = 0;
+  for (int64_t i = 0; i < n; ++i) {
+    const auto other = to_scalar(at[i * inner]);
+    const bool ahead = descending ? before(mine, other) : before(other, mine);
+    const bool behind = descending ? before(other, mine) : before(mine, other);
+    rank += ahead || (!behind && i < own);
+  }
+  if (rank >= k) return;
+  const int64_t to = (line * k + rank) * inner + e % inner;
+  values[to] = at[own * inner];
+  indices[to] = own;
+}
+
+}  // namespace gh
