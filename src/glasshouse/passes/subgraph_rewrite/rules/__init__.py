@@ -12,9 +12,10 @@ from glasshouse.passes.subgraph_rewrite.rules import (
     reshape_permute,
     softmax,
     split_concat,
+    unrolled,
 )
 
 __all__ = [
     "activation", "algebra", "attention", "broadcast", "cast", "conv_bn", "linear_scale", "norm",
-    "reshape_permute", "softmax", "split_concat",
+    "reshape_permute", "softmax", "split_concat", "unrolled",
 ]  # fmt: skip
