@@ -1,7 +1,8 @@
-"""Functions of `library.h`: sorting, scattering."""
+"""Functions of `library.h` and `order_lines.h`: sorting, scattering."""
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.routine import Routine, buffer_of
 from glasshouse.backend.cpu.running import lines
 from glasshouse.backend.cxx.text import KernelText
@@ -126,12 +127,13 @@ def _take_grad(out: KernelText, tile: Tile) -> None:
     out.add(f"gh::take_grad<{types}>(ctx, {given}, {tile.writes[0][1]});", tile.ops)
 
 
+_ORDER = Recipe(seconds=0.3, headers=("order_lines.h",))
 ROUTINES = {
-    "argmax": Routine(_arg_extreme),
-    "argmin": Routine(_arg_extreme),
+    "argmax": Routine(_arg_extreme, recipe=lambda tile: _ORDER),
+    "argmin": Routine(_arg_extreme, recipe=lambda tile: _ORDER),
     "scatter": Routine(_scatter),
     "scatter_nd": Routine(_scatter_nd),
-    "sort": Routine(_sort),
+    "sort": Routine(_sort, recipe=lambda tile: _ORDER),
     "take_grad": Routine(_take_grad, _take_grad_needs),
-    "topk": Routine(_sort),
+    "topk": Routine(_sort, recipe=lambda tile: _ORDER),
 }

@@ -2,8 +2,6 @@
 //
 // Contract
 // - "Lines" of a tensor seen as [outer, n, inner] are its n elements along the middle axis, `inner` apart.
-// - `sort_lines` and `topk_lines` are stable: equal elements keep their order both ways; NaN is the largest. T is an element
-//   type, halves compare as floats.
 // - `scatter_along`, `scatter_rows`, `take_grad` write an element in the order of the indices, on one thread, so that the result does
 //   not depend on the number of threads: these share out columns of the rows, never rows. An index outside is reported through the
 //   context and nothing is written for it: what is written to may be the caller's.
@@ -24,47 +22,9 @@ template <class T> struct Stored {
 template <> struct Stored<bf16> { GH_INLINE static bf16 of(float v) { return from_scalar<bf16>(v); } };
 template <> struct Stored<f16> { GH_INLINE static f16 of(float v) { return from_scalar<f16>(v); } };
 
-// a before b in ascending order, NaN last.
-template <class V> GH_INLINE bool before(V a, V b) { return a < b || (b != b && a == a); }
-
 template <class F> inline void each_line(Context &ctx, int64_t outer, int64_t n, int64_t inner, F &&f) {
   ctx.parallel(outer * inner, outer * inner * n >= 16384, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) f(i / inner * n * inner + i % inner, i);
-  });
-}
-
-template <class T>
-inline void topk_lines(Context &ctx, const T *x, int64_t outer, int64_t n, int64_t inner, int64_t k, bool descending, T *values,
-                       int64_t *indices) {
-  each_line(ctx, outer, n, inner, [&](int64_t base, int64_t line) {
-    int64_t *order = (int64_t *)scratch<5>((size_t)n * 8 + 8);
-    for (int64_t i = 0; i < n; ++i) order[i] = i;
-    auto at = [&](int64_t i) { return value_of(x[base + i * inner]); };
-    auto less = [&](int64_t a, int64_t b) {
-      const bool first = descending ? before(at(b), at(a)) : before(at(a), at(b));
-      const bool second = descending ? before(at(a), at(b)) : before(at(b), at(a));
-      return first || (!second && a < b);
-    };
-    if (k < n) std::partial_sort(order, order + k, order + n, less);
-    else std::sort(order, order + n, less);
-    const int64_t out = line / inner * k * inner + line % inner;
-    for (int64_t i = 0; i < k; ++i) {
-      values[out + i * inner] = x[base + order[i] * inner];
-      indices[out + i * inner] = order[i];
-    }
-  });
-}
-
-template <bool Max, class T>
-inline void arg_lines(Context &ctx, const T *x, int64_t outer, int64_t n, int64_t inner, int64_t *out) {
-  each_line(ctx, outer, n, inner, [&](int64_t base, int64_t line) {
-    int64_t best = 0;
-    auto top = value_of(x[base]);
-    for (int64_t i = 1; i < n && top == top; ++i) {
-      const auto v = value_of(x[base + i * inner]);
-      if ((Max ? v > top : v < top) || v != v) best = i, top = v;
-    }
-    out[line] = best;
   });
 }
 
