@@ -73,7 +73,8 @@ def compile(
     """A model as native code: traced (unless it is a graph), optimised, built and loaded.
 
     Passes and instruments are those of the enclosing `with PassContext()`, and so are target
-    ("cpu") and precision where none is given: "bfloat16" lets products compute in it. Where a
+    ("cpu") and precision where none is given: "bfloat16" lets products compute in it, and "tf32"
+    lets those of a GPU round float32 (as PyTorch's own setting does, if it was changed). Where a
     convolution can be computed in several ways, the large ones are measured once on a machine
     (`tune=None`), or all (`True`), or none and an estimate decides (`False`); only ways whose
     error, relative to the largest result, is within `tolerance` (2e-5) are taken. `progress` is
@@ -116,6 +117,8 @@ def compile(
         except DataDependent as error:
             parts: Module = _in_parts(model, error)  # called like one
             return parts
+    if precision is None and _is_torch(model, inputs):
+        precision = _asked_precision(target)
     traced = _weight_names(graph)
     shown = Progress()
     told = progress if callable(progress) else None if progress is False else shown
@@ -134,6 +137,12 @@ def compile(
     )  # fmt: skip
     module.came_from(model if _is_torch(model) else None, traced, follow_weights)
     return module
+
+
+def _asked_precision(target: Target | str | None) -> str | None:
+    from glasshouse.frontend.torch.devices import asked_precision
+
+    return asked_precision(getattr(target, "name", target))
 
 
 def _target_of(

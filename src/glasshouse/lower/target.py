@@ -90,6 +90,8 @@ class Target:
     """Whether kernels ask for constants before what comes before them has ended."""
     compares_places: bool = False
     """Whether each element asks if it is one of few that are written, instead of a write to it."""
+    tf32: bool = False
+    """Whether matrix products of float32 may round to TF32: it was asked for."""
 
     def computes(self, node: Node) -> bool:
         """Whether there may be a kernel for a node, so that others are fused into it."""

@@ -20,6 +20,7 @@ from glasshouse.errors import GlasshouseError, PassError, nearest
 from glasshouse.ir.dtype import as_dtype, bfloat16, float16, float32
 from glasshouse.ir.graph import Graph
 from glasshouse.lower.target import Target
+from glasshouse.passes.auto_mix_precision import TF32
 from glasshouse.passes.base import PASSES, PIPELINE, Pass, ProgramPass, pass_named, place
 
 if TYPE_CHECKING:
@@ -79,17 +80,21 @@ class PassContext:
 
     # ----------------------------------------------------------------------------- configuration
     def set_precision(self, dtype: object) -> PassContext:
-        """The element type in which contractions may compute: float32, float16 or bfloat16.
+        """The element type in which contractions may compute: float32, float16 or bfloat16; or
+        "tf32", with which matrix products of float32 on a GPU round to ten binary digits first.
 
         "bf16", "f16" and "fp16" are understood too.
         """
+        if dtype == TF32:
+            self.precision = TF32
+            return self
         given = _SHORT.get(dtype) if isinstance(dtype, str) else None
         if given is None:
             with suppress(GlasshouseError):
                 given = as_dtype(dtype)
         if given not in (float32, float16, bfloat16):
             raise PassError(
-                f"precision must be float32, float16 or bfloat16, not {given or repr(dtype)}",
+                f"precision must be float32, tf32, float16 or bfloat16, not {given or repr(dtype)}",
                 hint="quantised models bring their whole numbers with them",
             )
         self.precision = given.name

@@ -89,13 +89,18 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     after = take_results(builder, node.output, variables)
     sizes = _Sizes((m, n, k), batch)
     names: tuple[str, ...] = (SIMT,)
-    if dtype in HALVES:
+    rounds = builder.target.tf32 and dtype is float32
+    if dtype in HALVES or rounds:
         lying = node.attrs["transpose_y"] or (together and operands[1].constant)
         matrices = _matrices(operands, sizes, together, lying)
-        names = _variants(matrices, sizes, hopper, together)
+        if not rounds:
+            names = _variants(matrices, sizes, hopper, together)
+        elif not any(x.across for x in matrices):
+            deep = typical(m.extent, n.extent, k.extent * 2, batch)  # in half floats
+            names = (*(v.name for v in variants(*deep)), SIMT)
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
     behind = next((n.op.name for n in builder.body.nodes if n.op.name in ACTIVATIONS), "")
-    name = f"matmul_{behind}".strip("_")
+    name = f"matmul_{behind}".strip("_") + ("_tf32" if rounds else "")
     problem = Problem(name, dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
     add_tile(
         builder, node, GEMM if together else BATCHED, operands, after,
@@ -220,8 +225,8 @@ def is_fetched(variant: str) -> bool:
 def _turns(tile: Tile) -> bool:
     """Whether weights are read in another form: their columns, each with its depth together."""
     right = tile.operands[1]
-    half = right.element.dtype in HALVES
-    return tile.routine == GEMM and half and right.constant and not tile.attr("transpose_y")
+    cores = right.element.dtype in HALVES or tile.variant.startswith(MMA)  # mma of float32: TF32
+    return tile.routine == GEMM and cores and right.constant and not tile.attr("transpose_y")
 
 
 def _needs(tile: Tile) -> Needs:

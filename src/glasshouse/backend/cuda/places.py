@@ -18,11 +18,11 @@ from glasshouse.lower.tiles import add_tile, write_all
 from glasshouse.lower.view import whole
 from glasshouse.ops.shapes import axis_of
 
-MOST_PAIRS = 1 << 33
-"""Comparisons of a kernel, by threads of their own: about a millisecond of an H200."""
-IN_A_WARP = 32
-"""Indices that a warp compares at once where rows come to places."""
-MOST_COLUMNS = 8
+MOST_PAIRS = 1 << 31
+"""Comparisons of a kernel: half a millisecond of an H200, by estimate."""
+WORSE = 8
+"""How much sooner orders are left to others, which know better ways for long lines."""
+MOST_COLUMNS = 32
 """Of a row, by 32, that a warp holds."""
 
 
@@ -42,7 +42,7 @@ def _pairs(node: Node) -> Dim:
     first, *rest = (v.type.shape for v in node.inputs)
     if node.op.name in ("sort", "topk"):
         axis = axis_of(node.attrs["axis"], len(first)) if first else 0
-        return product(first) * (first[axis] if first else 1)
+        return product(first) * (first[axis] if first else 1) * WORSE
     if node.op.name == "scatter":
         return product(out) * rest[0][axis_of(node.attrs["axis"], len(first))]
     if node.op.name == "embedding_bag":
@@ -51,7 +51,7 @@ def _pairs(node: Node) -> Dim:
         outer, places, count, inner = _gradient(first, rest[0], node.attrs["axis"], out)
     else:
         outer, places, count, inner, _ = _tuples(first, rest[0], node.attrs["axis"])
-    return outer * places * count * _columns(inner)[1] // IN_A_WARP
+    return outer * places * count * _columns(inner)[1]
 
 
 def _gradient(g: Shape, indices: Shape, axis: int, out: Shape) -> tuple[Dim, Dim, Dim, Dim]:
@@ -70,9 +70,7 @@ def _tuples(x: Shape, indices: Shape, axis: int) -> tuple[Dim, Dim, Dim, Dim, Sh
 
 def _columns(inner: Dim) -> tuple[int, Dim]:
     """Columns of a lane, and warps that share a row."""
-    per = MOST_COLUMNS
-    while per > 1 and most(inner) <= 32 * per // 2:
-        per //= 2
+    per = int(min(max(-(-most(inner) // 32), 1), MOST_COLUMNS))
     return per, (inner + (32 * per - 1)) // (32 * per)
 
 

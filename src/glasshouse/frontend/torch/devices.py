@@ -54,6 +54,21 @@ class GpuOf:
         ]
 
 
+def asked_precision(target: object) -> str | None:
+    """ "tf32" for a GPU whose matrix products PyTorch was told to round so; None otherwise.
+
+    `set_float32_matmul_precision("high")`, or `backends.cuda.matmul.allow_tf32`; what cuDNN does
+    with convolutions unasked is not followed.
+    """
+    if not str(target).startswith("cuda"):
+        return None
+    try:
+        rounds = torch.get_float32_matmul_precision() != "highest"
+    except RuntimeError:  # it was said in PyTorch's newer words, which do not mix with these
+        rounds = torch.backends.cuda.matmul.fp32_precision == "tf32"
+    return "tf32" if rounds else None
+
+
 def gpu_of(tensors: Sequence[Any]) -> GpuOf | None:
     """The GPU that tensors are on; None where all are the host's. One GPU is used, the first."""
     found = {t.device for t in tensors if isinstance(t, torch.Tensor) and t.device.type in TARGETS}

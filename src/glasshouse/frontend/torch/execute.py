@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from glasshouse.errors import GlasshouseError, OnReference, TypeMismatch
-from glasshouse.frontend.torch.devices import GpuOf
+from glasshouse.frontend.torch.devices import GpuOf, asked_precision
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, torch_dtype
 from glasshouse.frontend.torch.held import HeldModules
 from glasshouse.frontend.torch.program import Captured
@@ -126,7 +126,7 @@ def compiled(graph: Graph, target: str | None = None, shares: bool = False) -> A
     """The module of a graph; with `shares`, packed weights are held once for all graphs of them."""
     from glasshouse.runtime.compiler import compile_optimized
 
-    return compile_optimized(graph, target, shares=shares)
+    return compile_optimized(graph, target, shares=shares, precision=asked_precision(target))
 
 
 def _operand(given: Any) -> Any:

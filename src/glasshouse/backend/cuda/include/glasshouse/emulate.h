@@ -132,21 +132,26 @@ template <class T> inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32
   for (int i = 0; i < 4; ++i) mine[i] = a[i];
   mine[4] = b0, mine[5] = b1;
   gh_emu::warp_wait();
-  auto half = [&](int who, int reg, int part) {
+  constexpr int PER = 4 / sizeof(T);  // elements of a register
+  auto element = [&](int who, int reg, int part) {
+    const uint32_t bits = gh_emu::registers[(first + who) * 6 + reg] >> (16 * part);
     T x;
-    x.bits = (uint16_t)(gh_emu::registers[(first + who) * 6 + reg] >> (16 * part));
+    memcpy(&x, &bits, sizeof x);
     return to_scalar(x);
   };
   for (int i = 0; i < 4; ++i) {
     const int n = t * 2 + i % 2, high = i / 2;
     float sum = 0;
-    for (int k = 0; k < 16; ++k) {
-      const int reg_a = high + (k >= 8) * 2, who_a = g * 4 + k % 8 / 2, reg_b = 4 + (k >= 8), who_b = n * 4 + k % 8 / 2;
-      sum += half(who_a, reg_a, k % 2) * half(who_b, reg_b, k % 2);
+    for (int k = 0; k < 8 * PER; ++k) {
+      const int half = k / (4 * PER), who = k % (4 * PER) / PER;
+      sum += element(g * 4 + who, high + half * 2, k % PER) * element(n * 4 + who, 4 + half, k % PER);
     }
     d[i] += sum;
   }
   gh_emu::warp_wait();
+}
+inline void round_tf32(uint32_t (&r)[4]) {  // to nearest, ties away from zero; infinities and NaN stay
+  for (uint32_t &x : r) if ((x & 0x7f800000) != 0x7f800000) x = (x + 0x1000) & ~0x1fffu;
 }
 inline void shared_is_written() {}
 inline void begin_products() {}

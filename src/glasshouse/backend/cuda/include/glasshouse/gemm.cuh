@@ -4,8 +4,9 @@
 // - Operands are loaders. `Matrix<T, ACROSS, WHOLE>` reads a matrix where it lies; `ACROSS`: neighbours are neighbours along m (or
 //   n), otherwise along k. `WHOLE`: rows of 8 elements are aligned to 16 bytes and entirely inside or outside.
 //   `fix(m)` is what a thread keeps of a row, `at(fixed, k)` the address of 8 elements or null, `get(m, k)` one element or 0.
-// - `gemm_mma`: half floats on tensor cores, sums in float. Tile<BM, BN, BK, WM, WN, STAGES>: a block computes BM x BN, each warp
-//   WM x WN of it, with STAGES tiles of depth BK under way from memory. `splits` blocks share the depth of one tile: each writes its
+// - `gemm_mma`: half floats on tensor cores, sums in float; or floats, rounded to TF32 there, of operands that lie along k.
+//   Tile<BM, BN, BK, WM, WN, STAGES>: a block computes BM x BN, each warp WM x WN of it, with STAGES tiles of depth BK (of half floats; as
+//   many bytes of floats) under way from memory. `splits` blocks share the depth of one tile: each writes its
 //   sums to `parts`, the last one to arrive adds them in order; where `parts` is null they are a cluster, and each adds its share of the
 //   tile from the shared memory of all.
 // - `gemm_wgmma`: the same on Hopper's warpgroup instructions (sm_90a), for operands that lie along k: Groups<BM, BN, STAGES>, a
@@ -43,9 +44,11 @@ template <int BM_, int BN_, int BK_, int WM_, int WN_, int STAGES_> struct Tile 
   static constexpr int SHARED = LOADED > SUMS ? LOADED : SUMS;
 };
 
-// One operand's tile of depth BK into shared memory: [SIZE][BK], or [BK][SIZE] where it lies across.
+// One operand's tile of depth BK into shared memory: [SIZE][BK], or [BK][SIZE] where it lies across. A chunk is 16 bytes.
 template <int SIZE, int BK, int THREADS, class L> struct Copier {
   typedef typename L::T T;
+  static constexpr int PER = 16 / sizeof(T);  // elements of a chunk
+  static_assert(PER == 8 || !L::across, "ldmatrix turns half floats alone");
   static constexpr int CHUNKS = L::across ? SIZE / 8 : BK / 8;  // of a row
   static constexpr int ROWS = L::across ? BK : SIZE;
   static constexpr int EACH = (ROWS * CHUNKS + THREADS - 1) / THREADS;
@@ -64,18 +67,18 @@ template <int SIZE, int BK, int THREADS, class L> struct Copier {
     for (int i = 0; i < EACH; ++i) {
       const int q = thread + i * THREADS, row = q / CHUNKS, c = q % CHUNKS;
       if (ROWS * CHUNKS % THREADS && q >= ROWS * CHUNKS) break;
-      T *place = to + swizzled<CHUNKS>(row, c);
+      T *place = to + swizzled<CHUNKS>(row, c) / 8 * PER;
       if constexpr (L::whole) {
-        const T *source = from.at(fixed[i], L::across ? k0 + row : k0 + c * 8);
+        const T *source = from.at(fixed[i], L::across ? k0 + row : k0 + c * PER);
         copy16(place, source ? source : from.p, source != nullptr);
       } else {
-        Vec<T, 8> v;
+        Vec<T, PER> v;
 #pragma unroll
-        for (int e = 0; e < 8; ++e) {
+        for (int e = 0; e < PER; ++e) {
           if constexpr (L::across) {
             v[e] = from.get(first + c * 8 + e, k0 + row);
           } else {
-            const T *source = from.at(fixed[i], k0 + c * 8 + e);
+            const T *source = from.at(fixed[i], k0 + c * PER + e);
             v[e] = source ? *source : from_scalar<T>(0.0f);
           }
         }
@@ -171,12 +174,13 @@ template <class S, int V, class A, class B, class Out>
 GH_FN void gemm_mma(const Context &ctx, int M, int N, int K, const A &a, const B &b, int splits, float *parts, Out &&out) {
   typedef typename A::T T;
   constexpr int BM = S::BM, BN = S::BN, BK = S::BK, STAGES = S::STAGES, THREADS = S::THREADS;
+  constexpr int PER = 16 / sizeof(T), DEPTH = BK / 8 * PER;  // elements of a chunk, and of a step in depth
   GH_SHARED_ROOM(room);
   T *shared = (T *)room;
   const int tiles_n = (N + BN - 1) / BN;
   const TilePlace tile(blockIdx.x, (M + BM - 1) / BM, tiles_n);
   const int m0 = tile.m * BM, n0 = tile.n * BN;
-  const int steps_all = (K + BK - 1) / BK, each = (steps_all + splits - 1) / splits;
+  const int steps_all = (K + DEPTH - 1) / DEPTH, each = (steps_all + splits - 1) / splits;
   const int first = blockIdx.y * each, last = first + each < steps_all ? first + each : steps_all;
   const int steps = last > first ? last - first : 0;
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -186,10 +190,10 @@ GH_FN void gemm_mma(const Context &ctx, int M, int N, int K, const A &a, const B
   {
     const Copier<BM, BK, THREADS, A> copy_a(a, m0, threadIdx.x);
     const Copier<BN, BK, THREADS, B> copy_b(b, n0, threadIdx.x);
-    auto stage = [&](int s) { return shared + s * (BM + BN) * BK; };
+    auto stage = [&](int s) { return shared + s * (BM + BN) * DEPTH; };
 #pragma unroll
     for (int s = 0; s < STAGES - 1; ++s) {
-      if (s < steps) copy_a.copy(stage(s), (first + s) * BK), copy_b.copy(stage(s) + BM * BK, (first + s) * BK);
+      if (s < steps) copy_a.copy(stage(s), (first + s) * DEPTH), copy_b.copy(stage(s) + BM * DEPTH, (first + s) * DEPTH);
       end_copies();
     }
     for (int step = 0; step < steps; ++step) {
@@ -198,10 +202,10 @@ GH_FN void gemm_mma(const Context &ctx, int M, int N, int K, const A &a, const B
       const int next = step + STAGES - 1;
       if (next < steps) {
         T *to = stage(next % STAGES);
-        copy_a.copy(to, (first + next) * BK), copy_b.copy(to + BM * BK, (first + next) * BK);
+        copy_a.copy(to, (first + next) * DEPTH), copy_b.copy(to + BM * DEPTH, (first + next) * DEPTH);
       }
       end_copies();
-      const T *at = stage(step % STAGES), *bt = at + BM * BK;
+      const T *at = stage(step % STAGES), *bt = at + BM * DEPTH;
 #pragma unroll
       for (int k = 0; k < BK; k += 16) {
         uint32_t fa[MT][4], fb[NT][4];
@@ -209,13 +213,19 @@ GH_FN void gemm_mma(const Context &ctx, int M, int N, int K, const A &a, const B
         for (int i = 0; i < MT; ++i) {
           const int m = wm + i * 16, q = lane >> 3;
           if constexpr (A::across) ldmatrix_trans(fa[i], at + swizzled<BM / 8>(k + (lane & 7) + (q >> 1) * 8, m / 8 + (q & 1)));
-          else ldmatrix(fa[i], at + swizzled<BK / 8>(m + (lane & 15), k / 8 + (lane >> 4)));
+          else ldmatrix(fa[i], at + swizzled<BK / 8>(m + (lane & 15), k / 8 + (lane >> 4)) / 8 * PER);
         }
 #pragma unroll
         for (int j = 0; j < NT; ++j) {
           const int n = wn + j * 16, q = lane >> 3;
           if constexpr (B::across) ldmatrix_trans(fb[j], bt + swizzled<BN / 8>(k + (lane & 7) + (q & 1) * 8, n / 8 + (q >> 1)));
-          else ldmatrix(fb[j], bt + swizzled<BK / 8>(n + (lane & 7) + (q >> 1) * 8, k / 8 + (q & 1)));
+          else ldmatrix(fb[j], bt + swizzled<BK / 8>(n + (lane & 7) + (q >> 1) * 8, k / 8 + (q & 1)) / 8 * PER);
+        }
+        if constexpr (PER == 4) {
+#pragma unroll
+          for (int i = 0; i < MT; ++i) round_tf32(fa[i]);
+#pragma unroll
+          for (int j = 0; j < NT; ++j) round_tf32(fb[j]);
         }
 #pragma unroll
         for (int i = 0; i < MT; ++i)

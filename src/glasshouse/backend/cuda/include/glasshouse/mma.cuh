@@ -1,7 +1,8 @@
 // mma.cuh: tensor cores of half floats, and copies from global to shared memory that do not go through registers.
 //
 // Contract (a warp calls each with all its lanes)
-// - `mma(d, a, b)`: d[16 x 8] += a[16 x 16] b[16 x 8], summed in float; fragments as PTX's mma.m16n8k16 lays them out.
+// - `mma(d, a, b)`: d[16 x 8] += a[16 x 16] b[16 x 8], summed in float; fragments as PTX's mma.m16n8k16 lays them out. Of floats the depth is
+//   8 (m16n8k8 of TF32): the same bytes in the same registers. `round_tf32` rounds them before, which the chip would cut off.
 // - `ldmatrix`, `ldmatrix_trans`: four 8 x 8 blocks of half floats; lane i gives the address of row i % 8 of block i / 8.
 // - `copy16(shared, global, inside)`: 16 bytes, zeros where not inside; done when `copies_left<N>()` says that at most N groups
 //   (ended by `end_copies`) are under way, and a barrier has followed.
@@ -26,12 +27,19 @@ GH_FN void ldmatrix_trans(uint32_t (&r)[4], const void *p) {
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(shared_address(p)) : "memory");
 }
 template <class T> GH_FN void mma(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
-  if constexpr (same<T, f16>::value)
+  if constexpr (same<T, float>::value)
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  else if constexpr (same<T, f16>::value)
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
   else
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+GH_FN void round_tf32(uint32_t (&r)[4]) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r[i]) : "f"(__uint_as_float(r[i])));
 }
 #endif
 
