@@ -19,6 +19,7 @@ import numpy as np
 from glasshouse.errors import Unsupported, nearest
 from glasshouse.ir.graph import Node
 from glasshouse.lower.choice import Candidate, Problem
+from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.kernel.statement import Ops
 from glasshouse.lower.program import Program
 from glasshouse.lower.target import Target
@@ -244,8 +245,11 @@ class Backend(Protocol):
     def limits(self, measure: bool = True, threads: int | None = None) -> Limits | None:
         """What the machine can do at best, measured once; without `measure`, if it is known."""
 
-    def prepare(self, asked: Sequence[tuple[Problem, Sequence[str]]]) -> None:
-        """Build side by side what measuring these variants of these problems will need."""
+    def prepare(
+        self, asked: Sequence[tuple[Problem, Sequence[str]]], kernels: Sequence[Kernel] = ()
+    ) -> None:
+        """Begin to build what measuring these variants of these problems will need, and kernels of
+        the program as they stand, of which some will stay so."""
 
     def measure(
         self, problem: Problem, names: Sequence[str], progress: Progress | None = None

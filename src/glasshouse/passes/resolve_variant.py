@@ -45,7 +45,7 @@ class ResolveVariant(ProgramPass):
             backend = backend_named(ctx.target.name)
             choose = tuner = Tuner(backend, self.measure == "all", self.tolerance, ctx.progress)
             if not self.prefer:
-                tuner.expect(_asked(program))
+                tuner.expect(_asked(program), program.kernels)
         if self.prefer:
             choose = _Preferring(self.prefer, choose)
         return resolved(program, choose, ctx.target)

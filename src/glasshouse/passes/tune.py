@@ -18,6 +18,7 @@ from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.claim import claimed
 from glasshouse.backend.store import fetch, publish
 from glasshouse.lower.choice import Candidate, Choice, Problem, unmeasured
+from glasshouse.lower.kernel.kernel import Kernel
 
 WORTH = 5e7
 """Operations from which a layer is measured unasked: 0.2 ms on this machine's two cores."""
@@ -60,15 +61,18 @@ class Tuner:
         self._known[problem.key] = measured
         return pick(measured, usual, self._tolerance)
 
-    def expect(self, asked: Iterable[tuple[Problem, Sequence[str]]]) -> None:
-        """Questions that will follow: what has to be built for them is built together."""
+    def expect(
+        self, asked: Iterable[tuple[Problem, Sequence[str]]], kernels: Sequence[Kernel] = ()
+    ) -> None:
+        """Questions that will follow, about these kernels: what has to be built for them is begun
+        together."""
         pending = [
             (problem, names)
             for problem, names in dict(asked).items()
             if not self._why_not(problem, names) and _read(self.file(problem), names) is None
         ]
-        if len(pending) > 1:
-            self._backend.prepare(pending)
+        if pending:
+            self._backend.prepare(pending, kernels)
 
     def _why_not(self, problem: Problem, names: Sequence[str]) -> str:
         """Why a problem is not measured; empty if it is."""

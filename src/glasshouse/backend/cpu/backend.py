@@ -31,6 +31,7 @@ from glasshouse.backend.cpu.toolchain import toolchain
 from glasshouse.backend.memory import aligned_bytes
 from glasshouse.errors import FormatError, Unsupported
 from glasshouse.lower.choice import Candidate, Problem
+from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.program import Program
 from glasshouse.lower.target import Target
 
@@ -99,7 +100,9 @@ class CpuBackend:
         threads = threads or default_threads()
         return measured_limits(threads) if measure else known_limits(threads)
 
-    def prepare(self, asked: Sequence[tuple[Problem, Sequence[str]]]) -> None:
+    def prepare(
+        self, asked: Sequence[tuple[Problem, Sequence[str]]], kernels: Sequence[Kernel] = ()
+    ) -> None:
         pass  # its variants are calls of one library
 
     def measure(

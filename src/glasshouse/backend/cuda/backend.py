@@ -39,6 +39,7 @@ from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.target import cuda_target
 from glasshouse.errors import GlasshouseError
 from glasshouse.lower.choice import Candidate, Problem
+from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.program import Program
 from glasshouse.lower.target import Target
 
@@ -125,9 +126,11 @@ class CudaBackend:
         except GlasshouseError:
             return None
 
-    def prepare(self, asked: Sequence[tuple[Problem, Sequence[str]]]) -> None:
+    def prepare(
+        self, asked: Sequence[tuple[Problem, Sequence[str]]], kernels: Sequence[Kernel] = ()
+    ) -> None:
         if not self._given:
-            prepare(self.arch, self.target, asked)
+            prepare(self.arch, self.target, asked, kernels)
 
     def measure(
         self, problem: Problem, names: Sequence[str], progress: Progress | None = None

@@ -6,8 +6,8 @@ import io
 import json
 import os
 import zipfile
-from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
@@ -15,8 +15,10 @@ from glasshouse.backend.base import GeneratedSource, Progress
 from glasshouse.backend.cache import hash_text, write_bytes
 from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.backend.claim import claimed
+from glasshouse.backend.cuda.launch import CudaKernel
 from glasshouse.backend.cuda.nvrtc import compile_cubin, version
 from glasshouse.backend.store import fetch, publish
+from glasshouse.forking import ForkLock
 
 INCLUDE = Path(__file__).parent / "include"
 
@@ -36,13 +38,56 @@ def _file(text: str, arch: str) -> Path:
     return made_cache_folder() / f"{hash_text(_salt(arch) + text)}.cubin"
 
 
+class _UnderWay(ForkLock):
+    """Kernels that threads of this process build now; who needs one of them waits for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.built: dict[Path, Future[None]] = {}
+        self._threads: ThreadPoolExecutor | None = None
+
+    def after_fork_in_child(self) -> None:
+        super().after_fork_in_child()
+        self.built, self._threads = {}, None
+
+    @property
+    def threads(self) -> ThreadPoolExecutor:
+        with self.lock:
+            if self._threads is None:
+                self._threads = ThreadPoolExecutor(max(os.cpu_count() or 1, 1))
+            return self._threads
+
+
+_under_way = _UnderWay()
+
+
 def cubin_of(text: str, name: str, arch: str) -> bytes:
     """The machine code of one kernel; what was built before is not built again."""
     file = _file(text, arch)
-    if not file.exists() and not fetch(file):
-        write_bytes(file, compile_cubin(text, name, arch, INCLUDE))
-        publish(file)
+    mine: Future[None] = Future()
+    with _under_way.lock:
+        first = _under_way.built.setdefault(file, mine)
+    if first is not mine:
+        first.result()
+        return file.read_bytes()
+    try:
+        if not file.exists() and not fetch(file):
+            write_bytes(file, compile_cubin(text, name, arch, INCLUDE))
+            publish(file)
+        mine.set_result(None)
+    except BaseException as error:
+        mine.set_exception(error)
+        raise
+    finally:
+        with _under_way.lock:
+            _under_way.built.pop(file, None)
     return file.read_bytes()
+
+
+def build_ahead(kernels: Sequence[CudaKernel], arch: str) -> None:
+    """Begin to build kernels that will be asked for, beside whatever comes until then."""
+    for kernel in kernels:
+        _under_way.threads.submit(cubin_of, kernel.text, kernel.name, arch)
 
 
 def build(source: GeneratedSource, progress: Progress | None = None) -> Path:

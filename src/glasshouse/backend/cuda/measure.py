@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.backend.base import Progress
-from glasshouse.backend.cuda.build import cubin_of
+from glasshouse.backend.cuda.build import build_ahead, cubin_of
 from glasshouse.backend.cuda.conv import CONV_PRODUCT
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.driver import Owned
@@ -39,6 +39,7 @@ from glasshouse.ir.graph import Graph, Value
 from glasshouse.ir.op import op_named
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.choice import Candidate, Choice, Problem
+from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.lower import lower
 from glasshouse.lower.order import channels_last
 from glasshouse.lower.program import Call, Packed, Program
@@ -52,13 +53,21 @@ _MOST_WEIGHTS = 1 << 27  # elements of a matrix: copies of a larger one take gig
 _TURNS, _REPLAYS = 5, 2
 _ROUNDING = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 _RANDOM = 1 << 20
-_COMPARED = 1 << 18
+_COMPARED = 1 << 15
 
 
-def prepare(arch: str, target: Target, asked: Sequence[tuple[Problem, Sequence[str]]]) -> None:
-    """Build the kernels of all problems side by side; measuring finds them built."""
-    calls = [c for problem, names in asked for c in _calls(target, problem, names) or []]
-    _built([render(c.kernel) for c in calls], arch)
+def prepare(
+    arch: str,
+    target: Target,
+    asked: Sequence[tuple[Problem, Sequence[str]]],
+    kernels: Sequence[Kernel],
+) -> None:
+    """Begin to build the kernels of all problems, in the order in which they are measured, then
+    those of the program as they stand: a problem is measured while others are built."""
+    for problem, names in asked:
+        calls = _calls(target, problem, names) or []
+        build_ahead([render(c.kernel) for c in calls], arch)
+    build_ahead([render(k) for k in kernels], arch)
 
 
 def _built(kernels: Sequence[CudaKernel], arch: str) -> list[bytes]:
@@ -183,16 +192,22 @@ class _Room:
         self._held.append(self._device.allocate(count))
         return self._held[-1]
 
-    def holding(self, key: Any, made: Callable[[], Array], copies: int) -> tuple[int, int]:
-        """Copies of an array behind each other, and how far apart they are; made once for a key."""
+    def holding(
+        self, key: Any, made: Callable[[], Array], copies: int, repeats: int = 1
+    ) -> tuple[int, int]:
+        """Copies of an array, or of `repeats` of it without a gap, behind each other, and how far
+        apart they are; made once for a key."""
         if key not in self._known:
             data = made()
-            each = _aligned(data.nbytes)
+            count = data.nbytes * repeats
+            each = _aligned(count)
             first = self.of(each * copies)
             self._known[key] = first, each if copies > 1 else 0
             self._device.upload(first, data)
+            for i in range(1, repeats):
+                self._device.copy(first + i * data.nbytes, first, data.nbytes)
             for i in range(1, copies):
-                self._device.copy(first + i * each, first, data.nbytes)
+                self._device.copy(first + i * each, first, count)
         return self._known[key]
 
     def free(self) -> None:
@@ -232,8 +247,12 @@ class _Probe:
         self.copies = copies = int(min(max(-(-_COLD // max(weights, 1)), least), most))
         pointers: list[tuple[int, int]] = []  # the first, and how far apart copies are
         for value in call.operands:
-            many = copies if value.node.op is CONSTANT else 1
-            pointers.append(room.holding(value, partial(_data, value), many))
+            if value.node.op is CONSTANT:
+                pointers.append(room.holding(value, partial(_data, value), copies))
+                continue
+            numbers = int(value.type.numel)  # type: ignore[arg-type]  # known sizes
+            repeats = -(-numbers // _RANDOM)  # the last of them may be behind the end
+            pointers.append(room.holding(value, partial(_data, value), 1, repeats))
         pointers += [room.holding(p, partial(_packed, p), copies) for p in call.packed]
         (out,) = call.outputs
         count = int(out.type.numel)  # type: ignore[arg-type]  # known sizes
@@ -302,8 +321,8 @@ def _packed(packed: Packed) -> Array:
 
 
 def _data(value: Value) -> Array:
-    """A constant's data, or random numbers for an input."""
+    """A constant's data, or random numbers for an input, which repeat."""
     if value.node.op is CONSTANT:
         return np.ascontiguousarray(value.node.attrs["data"])
-    shape = [int(d) for d in value.type.shape]  # type: ignore[arg-type]  # known sizes
-    return np.ascontiguousarray(to_storage(_random(shape, 1), value.type.dtype))
+    count = min(int(value.type.numel), _RANDOM)  # type: ignore[arg-type]  # known sizes
+    return np.ascontiguousarray(to_storage(_random((count,), 1), value.type.dtype))

@@ -107,7 +107,9 @@ class InterpBackend:
     def facts(self, threads: int | None = None) -> dict[str, str]:
         return {"threads": "1"}
 
-    def prepare(self, asked: Sequence[tuple[Problem, Sequence[str]]]) -> None:
+    def prepare(
+        self, asked: Sequence[tuple[Problem, Sequence[str]]], kernels: Sequence[Kernel] = ()
+    ) -> None:
         pass  # nothing is measured here
 
     def measure(

@@ -6,7 +6,9 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 import numpy as np
 import pytest
@@ -15,9 +17,12 @@ import torch
 import glasshouse as gh
 from fake_cuda import FakeCuda, fake_cuda
 from glasshouse.backend.base import backend_named
+from glasshouse.backend.cuda import build
 from glasshouse.backend.cuda import measure as measuring
 from glasshouse.backend.cuda.device import Gpu
-from glasshouse.lower.choice import Problem
+from glasshouse.backend.cuda.render import render
+from glasshouse.errors import ExecutionError
+from glasshouse.lower.choice import Candidate, Problem
 from glasshouse.passes import tune
 
 
@@ -51,22 +56,75 @@ def test_kernels_of_several_problems_are_built_together(
     monkeypatch.setattr(tune, "made_cache_folder", lambda: tmp_path)
     backend = backend_named("cuda")
     texts: list[str] = []
-    monkeypatch.setattr(measuring, "cubin_of", lambda text, name, arch: texts.append(text))
+    monkeypatch.setattr(
+        measuring, "build_ahead", lambda kernels, arch: texts.extend(k.text for k in kernels)
+    )
     small, other, tiny = (
         Problem("matmul", "float16", (20, n, 256, 1), worth)
         for n, worth in ((24, 1e9), (40, 1e9), (8, 1.0))
     )
     names = ("mma32x32x128", "mma64x32x64")
     tuner = tune.Tuner(backend)
-    tuner.expect([(small, names)])
-    assert texts == [], "one problem is built when it is measured"
     tuner.expect([(small, names), (other, names), (other, names), (tiny, names)])
     assert len(texts) == len(set(texts)) == 4, "those that are measured, each variant once"
     rows = [[name, 1.0, 0.0] for name in names]
     tuner.file(small).write_text(json.dumps({"measured": rows}))
     texts.clear()
     tuner.expect([(small, names), (other, names)])
-    assert texts == [], "what is known on disk is not built"
+    assert len(texts) == 2, "what is known on disk is not built"
+    texts.clear()
+    tuner.expect([(small, names)])
+    assert texts == []
+
+
+def test_kernels_as_they_stand_are_begun_too(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Those that keep their variant, and those that have none, are not built again at the end."""
+    begun: list[str] = []
+    monkeypatch.setattr(
+        measuring, "build_ahead", lambda kernels, arch: begun.extend(k.text for k in kernels)
+    )
+    monkeypatch.setattr(
+        backend_named("cuda"), "measure", lambda problem, names, progress: [
+            Candidate(name, 1.0, 0.0) for name in names
+        ],
+    )  # fmt: skip
+    monkeypatch.setattr(tune, "WORTH", 0.0)
+    model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Softmax(-1)).half()
+    module = gh.compile(model, torch.randn(24, 32).half(), target="cuda", progress=False)
+    final = [k.text for k in map(render, module.program.kernels)]
+    assert set(final) <= set(begun)
+    assert len(begun) > len(final)
+
+
+def test_a_kernel_is_built_once_however_many_ask(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    may_end = Event()
+
+    def slow(text: str, name: str, arch: str, include: Path) -> bytes:
+        asked.append(text)
+        assert may_end.wait(60)
+        if text == "wrong":
+            raise ExecutionError("no")
+        return text.encode()
+
+    monkeypatch.setattr(build, "compile_cubin", slow)
+    monkeypatch.setattr(build, "made_cache_folder", lambda: tmp_path)
+    monkeypatch.setattr(build, "version", lambda: "fake")
+    texts = ["right", "wrong"] * 3
+    with ThreadPoolExecutor(6) as pool:
+        found = [pool.submit(build.cubin_of, t, "k", "sm_90") for t in texts]
+        while len(asked) < 2:
+            may_end.wait(0.001)
+        may_end.set()
+    assert sorted(asked)[:1] == ["right"]
+    assert asked.count("right") == 1
+    assert all(f.result() == b"right" for f in found[::2])
+    assert all(isinstance(f.exception(), ExecutionError) for f in found[1::2])
+    assert not build._under_way.built
 
 
 def test_a_variant_that_is_wrong_is_not_taken(
