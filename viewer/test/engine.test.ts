@@ -134,3 +134,28 @@ test("what a module computes from constants alone is one group beside the others
   assert.equal((await m.group({ item: table }, call)).ops, 5);
   assert.deepEqual(shown.groupings, ["module"], "it is of the grouping that it stands in");
 });
+
+test("a group that the file does not have keeps its key when a pass removes another one before it", async () => {
+  const nodes: GraphSpec["nodes"][number][] = [{ op: "Input", kind: "source", name: "x" }];
+  const add = (module: string, died: number): number => {
+    let table = nodes.push({ op: "Arange", kind: "source", path: module, died }) - 1;
+    for (let k = 0; k < 5; k++) table = nodes.push({ op: "Multiply", path: module, inputs: [table, table], died }) - 1;
+    let x = 0;
+    for (let k = 0; k < 12; k++)
+      x = nodes.push({ op: "Add", path: `${module}/layer${k}`, inputs: [x, table], died }) - 1;
+    return x;
+  };
+  add("gone", 1);
+  const last = add("stays", -1);
+  const spec: GraphSpec = { nodes, stages: ["traced", "folded"], inputs: [0], outputs: [[last, 0]] };
+  const m = new Engine().methods();
+  await m.open({ bytes: makeGlass(spec).buffer as ArrayBuffer, font: defaultFont() }, call);
+  const keyAt = async (stage: number): Promise<number[]> => {
+    await m.show({ view: { ...view, stage, fold: { base: "all", changes: [] } }, width: 1280, height: 680 }, call);
+    const found = await m.find({ text: 'group:"from constants"', limit: 5 }, call);
+    return Promise.all([...found.items].map(async (item) => (await m.group({ item }, call)).key));
+  };
+  const [before, after] = [await keyAt(0), await keyAt(1)];
+  assert.equal(before.length, 2);
+  assert.deepEqual(after, [before[1]]);
+});

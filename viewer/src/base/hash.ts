@@ -15,3 +15,10 @@ export function finish(h: number): number {
   h = Math.imul(h, 0xc2b2ae35);
   return h ^ (h >>> 16);
 }
+
+/** A text as a number. */
+export function hashText(text: string): number {
+  let h = text.length;
+  for (let i = 0; i < text.length; i++) h = mix(h, text.charCodeAt(i));
+  return finish(h);
+}

@@ -1,8 +1,8 @@
 /** Repeated subgraphs of a graph without modules: found by structure and attributes, as groups like any other. */
 
-import type { Csr } from "../base/csr";
 import { finish, mix } from "../base/hash";
-import type { Graph, GroupColumns } from "./graph";
+import type { Graph } from "./graph";
+import { addedColumns, addedGroups } from "./made";
 import type { StageGraph } from "./stage";
 
 /** The grouping that these groups belong to. */
@@ -250,55 +250,7 @@ function groupsFor(stage: StageGraph, units: Units, runs: readonly Run[]): Graph
   if (name.length === 0) return null;
   return graph.joined([], {
     ...graph,
-    groups: addedColumns(graph.groups, graph.strings.intern(BLOCK), parent, name),
+    groups: addedColumns(graph, graph.strings.intern(BLOCK), parent, name),
     groupsOf: addedGroups(graph, home),
   });
-}
-
-/** The columns of a file's groups with more groups, of one grouping, behind them. */
-export function addedColumns(
-  groups: GroupColumns,
-  grouping: number,
-  parent: readonly number[],
-  name: readonly number[],
-): GroupColumns {
-  const more = (a: Int32Array, b: readonly number[]): Int32Array => {
-    const out = new Int32Array(a.length + b.length);
-    out.set(a);
-    out.set(b, a.length);
-    return out;
-  };
-  return {
-    rows: groups.rows + name.length,
-    grouping: more(
-      groups.grouping,
-      name.map(() => grouping),
-    ),
-    parent: more(groups.parent, parent),
-    name: more(groups.name, name),
-    cls: more(
-      groups.cls,
-      name.map(() => 0),
-    ),
-    inside:
-      groups.inside &&
-      more(
-        groups.inside,
-        name.map(() => -1),
-      ),
-    table: groups.table,
-  };
-}
-
-/** The groups of each row with one more where `home` names one. */
-export function addedGroups(graph: Graph, home: Int32Array): Csr {
-  const { offsets, values } = graph.groupsOf;
-  const out: number[] = [];
-  const starts = new Int32Array(graph.rows + 1);
-  for (let r = 0; r < graph.rows; r++) {
-    for (let i = offsets[r]; i < offsets[r + 1]; i++) out.push(values[i]);
-    if (home[r] >= 0) out.push(home[r]);
-    starts[r + 1] = out.length;
-  }
-  return { offsets: starts, values: Int32Array.from(out) };
 }

@@ -10,6 +10,8 @@ import type { Table } from "./table";
 /** A row of `groups`, as columns. */
 export interface GroupColumns {
   readonly rows: number;
+  /** What names a group in every stage: its row + 1, or what `keyWithin` says of one that the file does not have. */
+  readonly key: Int32Array;
   readonly grouping: Int32Array;
   readonly parent: Int32Array;
   readonly name: Int32Array;
@@ -81,6 +83,7 @@ export class Graph {
     const groups: GroupColumns = groupTable
       ? {
           rows: groupTable.rows,
+          key: Int32Array.from({ length: groupTable.rows }, (_, r) => r + 1),
           grouping: groupTable.ints("grouping"),
           parent: groupTable.ints("parent", -1),
           name: groupTable.ints("name"),
@@ -88,7 +91,7 @@ export class Graph {
           inside: null,
           table: groupTable,
         }
-      : { rows: 0, grouping: none, parent: none, name: none, cls: none, inside: null, table: null };
+      : { rows: 0, key: none, grouping: none, parent: none, name: none, cls: none, inside: null, table: null };
     checkNesting(groups.parent, rec.budget, `g${index}/groups`);
     const ints = (c: string, absent = 0): Int32Array =>
       joinInts(

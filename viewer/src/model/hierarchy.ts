@@ -4,7 +4,7 @@ import { bucket, type Csr } from "../base/csr";
 import { Ints } from "../base/grow";
 import { splitCalls } from "./calls";
 import { dissolveContainers } from "./containers";
-import { INSIDE } from "./inside";
+import { keyWithin } from "./made";
 import type { StageGraph } from "./stage";
 import { STEP } from "./steps";
 import { findRuns, hashGroups } from "./twins";
@@ -61,15 +61,15 @@ export function insideRow(h: Hierarchy, group: number): number {
 }
 
 /**
- * A number that names a group in every stage of a file: its row + 1; for a run of identical siblings
- * minus the row of the first + 1; for the inside of a node INSIDE and the node's id.
+ * A number that names a group in every stage of a file: that of its row (`GroupColumns.key`), of its module and which call of it,
+ * and for a run of identical siblings minus that of the first.
  */
 export function groupKey(h: Hierarchy, group: number): number {
   if (group === 0) return 0;
-  const node = insideRow(h, group);
-  if (node >= 0) return INSIDE + h.stage.graph.id[node];
-  if (h.raw[group] >= 0) return h.raw[group] + 1;
-  return -(h.raw[h.members.values[h.members.offsets[group]] - h.nodes] + 1);
+  if (h.raw[group] < 0) return -groupKey(h, h.members.values[h.members.offsets[group]] - h.nodes);
+  const { file, call } = h.rows;
+  const key = h.stage.graph.groups.key[file[h.raw[group]]];
+  return call[h.raw[group]] === 0 ? key : keyWithin(key, "call", call[h.raw[group]]);
 }
 
 /** A group needs this many identical siblings before one is shown for all. */

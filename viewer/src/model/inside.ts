@@ -157,6 +157,11 @@ function addGroups(graph: Graph, list: readonly Unfolded[]): { columns: GroupCol
   const more = (a: Int32Array, b: readonly number[]): Int32Array => joined([a, Int32Array.from(b)]);
   const columns: GroupColumns = {
     rows: groups.rows + grouping.length,
+    // Named by the node that is unfolded.
+    key: more(
+      groups.key,
+      inside.map((r) => INSIDE + graph.id[r]),
+    ),
     grouping: more(groups.grouping, grouping),
     parent: more(groups.parent, parent),
     name: more(groups.name, name),

@@ -1,7 +1,7 @@
 /** What a module computes from constants alone (tables of positions, masks) is one box beside the model, not the way into it. */
 
-import { addedColumns, addedGroups } from "./blocks";
 import type { Graph } from "./graph";
+import { addedColumns, addedGroups } from "./made";
 import type { StageGraph } from "./stage";
 
 /** Fewer ops than this are no detour. */
@@ -58,7 +58,7 @@ export function withPrepared(stage: StageGraph): Graph {
   for (let n = 0; n < stage.count; n++) if (joined[n] >= 0) added[stage.row[n]] = rowOf.get(first(n)) ?? -1;
   const name = strings.intern("from constants");
   const columns = addedColumns(
-    groups,
+    graph,
     groups.grouping[parent[0]],
     parent,
     parent.map(() => name),

@@ -1,7 +1,7 @@
 /** Training as people speak of it: steps of forward, backward and update, with the modules inside each. */
 
 import type { Graph } from "./graph";
-import { addedColumns, addedGroups } from "./blocks";
+import { addedColumns, addedGroups } from "./made";
 import type { StageGraph } from "./stage";
 
 /** The grouping that these groups belong to. */
@@ -114,7 +114,7 @@ function regroup(
     const of = at(outer, strings.intern(phase[r]), 0, `${outer} ${phase[r]}`);
     home[r] = phase[r] === STATE ? of : within(of, moduleOf(r));
   }
-  const columns = addedColumns(groups, strings.intern(STEP), parent, name);
+  const columns = addedColumns(graph, strings.intern(STEP), parent, name);
   columns.cls.set(cls, groups.rows);
   return graph.joined([], { ...graph, groups: columns, groupsOf: addedGroups(graph, home) });
 }

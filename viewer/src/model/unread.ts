@@ -1,7 +1,7 @@
 /** Values that nothing reads (weights that quantisation left behind) stand in a list, not in the first row of a drawing. */
 
-import { addedColumns, addedGroups } from "./blocks";
 import type { Graph } from "./graph";
+import { addedColumns, addedGroups } from "./made";
 import type { StageGraph } from "./stage";
 
 /** One such value is no crowd. */
@@ -26,6 +26,6 @@ export function withUnread(stage: StageGraph): Graph {
   if (unread.length < LEAST || unread.length > stage.count / 2) return graph;
   const home = new Int32Array(graph.rows).fill(-1);
   for (const r of unread) home[r] = graph.groups.rows;
-  const groups = addedColumns(graph.groups, ALL_GROUPINGS, [-1], [graph.strings.intern("not read")]);
+  const groups = addedColumns(graph, ALL_GROUPINGS, [-1], [graph.strings.intern("not read")]);
   return graph.joined([], { ...graph, groups, groupsOf: addedGroups(graph, home) });
 }

@@ -1,7 +1,9 @@
 /** How the worker answers panels: every question is about what is shown right now. */
 
 import type { Served } from "../base/rpc";
+import type { Graph, GroupColumns } from "../model/graph";
 import { groupKey, insideRow } from "../model/hierarchy";
+import { INSIDE } from "../model/inside";
 import { groupTitle, soleOp } from "../model/labels";
 import type { GroupDetails, PanelApi } from "./api";
 import { stageChanges } from "./changes";
@@ -144,18 +146,27 @@ function itemLike(s: Shown, key: string, byId: boolean): number {
   return -1;
 }
 
+const rowMaps = new WeakMap<GroupColumns, Map<number, number>>();
+
+function rowOfKey({ groups }: Graph, key: number): number {
+  if (Math.abs(key) >= INSIDE) return -1;
+  let map = rowMaps.get(groups);
+  if (!map) rowMaps.set(groups, (map = new Map(Array.from(groups.key, (k, row) => [k, row]))));
+  return map.get(Math.abs(key)) ?? -1;
+}
+
 function pathOfKey(s: Shown, key: number): string {
-  const row = Math.abs(key) - 1;
-  if (row < 0 || row >= s.graph.groups.rows) return "";
-  return (key < 0 ? "×" : "") + groupPath(s.graph, row);
+  const row = rowOfKey(s.graph, key);
+  return row < 0 ? "" : (key < 0 ? "×" : "") + groupPath(s.graph, row);
 }
 
 function keysAt(s: Shown, paths: readonly string[]): number[] {
-  const { h, graph } = s;
+  const { h } = s;
   const known = new Map<string, number>();
   for (let g = 1; g < h.groups; g++) {
     const key = groupKey(h, g);
-    if (Math.abs(key) <= graph.groups.rows) known.set((key < 0 ? "×" : "") + groupPath(graph, Math.abs(key) - 1), key);
+    const path = pathOfKey(s, key);
+    if (path) known.set(path, key);
   }
   return paths.map((p) => known.get(p) ?? known.get(p.startsWith("×") ? p.slice(1) : `×${p}`) ?? 0);
 }
