@@ -58,6 +58,31 @@ def test_two_exports_of_one_model(viewer) -> None:
     assert v.page.evaluate("() => window.glasshouse.selected") >= 0
 
 
+def test_names_that_exporters_number_do_not_mislead(viewer) -> None:
+    """One activation becomes another: "relu" of the second file is "relu_1" of the first."""
+
+    def net(*activations: str) -> Recording:
+        made = RecordingBuilder("net")
+        graph = made.graph("main")
+        graph.stage("exported")
+        at = graph.node("Input", name="x", kind="source", outputs=["float32[8]"])
+        start, seen = at, dict.fromkeys(activations, 0)
+        for i, op in enumerate(activations):
+            for module, name in ((2 * i, f"linear_{i}"), (2 * i + 1, f"{op}_{seen[op]}")):
+                at = graph.node(
+                    name.split("_")[0], name=name, kind="elementwise", inputs=[at],
+                    outputs=["float32[8]"], groups=[graph.group_path("module", [str(module)])],
+                )  # fmt: skip
+            seen[op] += 1
+        graph.set_io([start], [(at, 0)])
+        return made.finish()
+
+    v = viewer([net("relu", "relu"), net("silu", "relu")], size=(1700, 900), compare=True)
+    v.page.wait_for_selector(".pane-bar:has-text('0 only left · 0 only right · 1 changed')")
+    v.page.click(".pane-bar button:has-text('List')")
+    assert "op" in v.text(".difference")
+
+
 def test_the_command_compares_two_files(viewer, tmp_path: Path) -> None:
     files = tmp_path / "before.glass", tmp_path / "after.glass"
     for path, dialect in zip(files, ("torch", "onnx"), strict=True):

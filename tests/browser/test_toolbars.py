@@ -33,6 +33,8 @@ def test_nothing_overlaps_beside_long_names_of_two_files(viewer, width: int) -> 
 
 
 def assert_nothing_overlaps(v, width: int) -> None:
+    for name, left, _, right, _ in v.page.evaluate(BOXES, ".toolbar select"):
+        assert right - left >= 40, f"{name!r} is too narrow to read or hit: {right - left}"
     for bar in (".toolbar > *, .toolbar > .slot > *", ".passes > *"):
         boxes = v.page.evaluate(BOXES, bar)
         boxes = [b for b in boxes if not str(b[0]).startswith(("spring", "slot"))]

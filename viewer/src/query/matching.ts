@@ -1,4 +1,4 @@
-/** Which nodes of two graphs are the same one: by recorded id in one graph; else by name, then by module, op and shape, then by their neighbours. */
+/** Which nodes of two graphs are the same one: by recorded id in one graph; else by name in its module, then by module, op and shape, then by name alone and by neighbours. */
 
 import type { Signature } from "./likeness";
 
@@ -28,6 +28,8 @@ export interface Matched {
 
 const [ADDED, REMOVED, CHANGED] = [1, 2, 3];
 const MOST = 5000;
+/** Values that are no work of the module that they stand in. */
+const GIVEN = new Set(["weight", "input"]);
 
 export function match(a: Signature, b: Signature): Matched {
   const toRight = new Int32Array(a.keys.length).fill(-1);
@@ -56,19 +58,21 @@ export function match(a: Signature, b: Signature): Matched {
   };
   // Many files leave the types of intermediate tensors out; what is not said does not differ.
   const alike = (x: number, y: number): boolean => !a.shapes[x] || !b.shapes[y] || a.shapes[x] === b.shapes[y];
+  const named = (x: number, y: number): boolean =>
+    a.kinds[x] === b.kinds[y] || (a.shapes[x] !== "" && a.shapes[x] === b.shapes[y]);
+  // Exporters number names ("relu", "relu_1"): one that stands in another module now is another op.
+  const placed = (x: number, y: number): boolean => !a.paths[x] || !b.paths[y] || a.paths[x] === b.paths[y];
   byKey(
     (s, n) => s.keys[n],
-    (x, y) => a.sameGraph || a.kinds[x] === b.kinds[y] || (a.shapes[x] !== "" && a.shapes[x] === b.shapes[y]),
+    (x, y) => a.sameGraph || (named(x, y) && placed(x, y)),
   );
   if (!a.sameGraph) {
     byKey((s, n) => `${s.paths[n]}|${s.kinds[n]}|${s.shapes[n]}`);
     byKey((s, n) => (s.paths[n] ? `${s.paths[n]}|${s.kinds[n]}` : ""), alike);
+    byKey((s, n) => (s.paths[n] && s.shapes[n] && !GIVEN.has(s.kinds[n]) ? `${s.paths[n]}|${s.shapes[n]}` : ""));
+    byKey((s, n) => s.keys[n], named);
     neighbours(a, b, toRight, toLeft, pair);
-    byKey(
-      (s, n) => `${s.kinds[n]}|${s.shapes[n]}`,
-      (x, y) => a.paths[x] === "" || b.paths[y] === "" || a.paths[x] === b.paths[y],
-    );
-    byKey((s, n) => (s.paths[n] && s.shapes[n] && s.kinds[n] !== "weight" ? `${s.paths[n]}|${s.shapes[n]}` : ""));
+    byKey((s, n) => `${s.kinds[n]}|${s.shapes[n]}`, placed);
     neighbours(a, b, toRight, toLeft, pair);
   }
   return described(a, b, toRight, toLeft);
