@@ -159,3 +159,36 @@ test("a group that the file does not have keeps its key when a pass removes anot
   assert.equal(before.length, 2);
   assert.deepEqual(after, [before[1]]);
 });
+
+test("a flat network opens as its stages: blocks in a row that make tensors of one type", async () => {
+  const nodes: GraphSpec["nodes"][number][] = [{ op: "Input", kind: "source", name: "x" }];
+  const add = (op: string, kind: string, inputs: number[], size: number): number =>
+    nodes.push({ op, kind, inputs, outputs: [`float32[1, 8, ${size}, ${size}]`] }) - 1;
+  const network = (sizes: readonly number[]): GraphSpec => {
+    nodes.length = 1;
+    let x = add("Conv", "conv", [0], 64);
+    for (const size of sizes) {
+      for (let block = 0; block < 3; block++) {
+        let y = x;
+        for (const activated of [true, true, false]) {
+          y = add("BatchNorm", "norm", [add("Conv", "conv", [y], size)], size);
+          if (activated) y = add("Relu", "elementwise", [y], size);
+        }
+        const short = block > 0 ? x : add("BatchNorm", "norm", [add("Conv", "conv", [x], size)], size);
+        x = add("Relu", "elementwise", [add("Add", "elementwise", [y, short], size)], size);
+      }
+    }
+    return { nodes: [...nodes], inputs: [0], outputs: [[x, 0]] };
+  };
+  const titles = async (sizes: readonly number[]): Promise<string[]> => {
+    const { scene } = await open(network(sizes));
+    const root = scene.group(0);
+    assert.ok(root);
+    return Array.from({ length: root.count }, (_, i) => scene.title(root, i));
+  };
+  assert.deepEqual(
+    (await titles([32, 16, 8])).filter((t) => !["x", "Conv", "output"].includes(t)),
+    ["stage.0", "stage.1", "stage.2"],
+  );
+  assert.ok(!(await titles([32])).some((t) => t.startsWith("stage")), "one stage is the network itself");
+});

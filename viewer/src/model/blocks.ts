@@ -208,8 +208,83 @@ function nameOf(stage: StageGraph, units: Units, from: number, to: number): stri
   return product ? "feed forward" : "block";
 }
 
+/** Units that make one block. */
+interface Piece {
+  readonly from: number;
+  readonly to: number;
+  /** What it is for: blocks of a run and one beside them that does the same are of one stage. */
+  readonly does: string;
+  readonly name: string;
+  /** The run that it is a member of, -1 for none. */
+  readonly run: number;
+}
+
+/** Blocks in their order: the members of runs, and units of several ops that stand alone. */
+function piecesOf(stage: StageGraph, units: Units, runs: readonly Run[]): Piece[] {
+  const { graph } = stage;
+  const out: Piece[] = [];
+  const size = (u: number): number => units.start[u + 1] - units.start[u];
+  const rowOf = (u: number): number => stage.row[units.works[units.start[u]]];
+  let at = 0;
+  const alone = (to: number): void => {
+    while (at < to) {
+      const from = at++;
+      if (size(from) < LEAST_BLOCK) continue;
+      // The activation behind a sum belongs to the block, as it does in those that repeat.
+      const activated = at < to && size(at) === 1 && graph.strings.at(graph.kind[rowOf(at)]) === "elementwise";
+      if (activated) at++;
+      const does = nameOf(stage, units, from, at);
+      out.push({ from, to: at, does, name: does, run: -1 });
+    }
+  };
+  runs.forEach(({ first, period, times }, run) => {
+    alone(first);
+    for (let t = 0; t < times; t++, at += period) {
+      const does = nameOf(stage, units, at, at + period);
+      // One unit is named for what it does; a block of several holds them by their names.
+      const name = period === 1 || does === "conv block" ? does : "block";
+      out.push({ from: at, to: at + period, does, name, run });
+    }
+  });
+  alone(units.count);
+  return out;
+}
+
+/** The stage of each piece, -1 for none: neighbours that do the same and make tensors of one type, as between two poolings of a ResNet. */
+function stagesOf(stage: StageGraph, units: Units, pieces: readonly Piece[]): Int32Array {
+  const { graph } = stage;
+  const typeOf = (p: Piece): number => {
+    const r = stage.row[units.works[units.start[p.to] - 1]];
+    return graph.outputs.values[graph.outputs.offsets[r]] ?? -1;
+  };
+  const out = new Int32Array(pieces.length).fill(-1);
+  const types = new Set<number>();
+  let stages = 0;
+  for (let k = 0; k < pieces.length; ) {
+    let end = k + 1;
+    while (
+      end < pieces.length &&
+      pieces[end].from === pieces[end - 1].to &&
+      pieces[end].does === pieces[k].does &&
+      typeOf(pieces[end]) === typeOf(pieces[k])
+    )
+      end++;
+    // What is all alike is one run; around it a group would say nothing.
+    const alike = pieces[k].run >= 0 && pieces[end - 1].run === pieces[k].run;
+    if (end - k > 1 && !alike) {
+      out.fill(stages++, k, end);
+      types.add(typeOf(pieces[k]));
+    }
+    k = end;
+  }
+  return types.size > 1 ? out : out.fill(-1);
+}
+
 function groupsFor(stage: StageGraph, units: Units, runs: readonly Run[]): Graph | null {
   const { graph } = stage;
+  const pieces = piecesOf(stage, units, runs);
+  if (pieces.length === 0) return null;
+  const stages = stagesOf(stage, units, pieces);
   const name: number[] = [];
   const parent: number[] = [];
   const add = (text: string, holder: number): number => {
@@ -217,37 +292,20 @@ function groupsFor(stage: StageGraph, units: Units, runs: readonly Run[]): Graph
     return graph.groups.rows + name.push(graph.strings.intern(text)) - 1;
   };
   const home = new Int32Array(graph.rows).fill(-1);
-  const put = (u: number, group: number): void => {
-    for (let k = units.start[u]; k < units.start[u + 1]; k++) home[stage.row[units.works[k]]] = group;
-  };
   const size = (u: number): number => units.start[u + 1] - units.start[u];
-  let at = 0;
-  let number = 0;
-  const alone = (to: number): void => {
-    for (; at < to; at++)
-      if (size(at) >= LEAST_BLOCK) put(at, add(`${nameOf(stage, units, at, at + 1)}.${number++}`, -1));
-  };
-  for (const run of runs) {
-    alone(run.first);
-    for (let t = 0; t < run.times; t++) {
-      // One unit is named for what it does; a block of several holds them by their names.
-      const does = nameOf(stage, units, at, at + run.period);
-      const whole = run.period === 1 || does === "conv block" ? does : "block";
-      const member = add(`${whole}.${number++}`, -1);
-      for (let k = 0; k < run.period; k++, at++) {
-        put(
-          at,
-          run.period > 1 &&
-            size(at) >= LEAST_BLOCK &&
-            size(at) < units.start[at - k + run.period] - units.start[at - k] - 1
-            ? add(nameOf(stage, units, at, at + 1), member)
-            : member,
-        );
-      }
+  const ops = (p: Piece): number => units.start[p.to] - units.start[p.from];
+  let holder = -1;
+  pieces.forEach((p, k) => {
+    if (stages[k] < 0) holder = -1;
+    else if (k === 0 || stages[k] !== stages[k - 1]) holder = add(`stage.${stages[k]}`, -1);
+    const member = add(`${p.name}.${k}`, holder);
+    for (let u = p.from; u < p.to; u++) {
+      // A part that is nearly the whole block is the block.
+      const own = p.to - p.from > 1 && size(u) >= LEAST_BLOCK && size(u) < ops(p) - 1;
+      const group = own ? add(nameOf(stage, units, u, u + 1), member) : member;
+      for (let w = units.start[u]; w < units.start[u + 1]; w++) home[stage.row[units.works[w]]] = group;
     }
-  }
-  alone(units.count);
-  if (name.length === 0) return null;
+  });
   return graph.joined([], {
     ...graph,
     groups: addedColumns(graph, graph.strings.intern(BLOCK), parent, name),
