@@ -3,7 +3,7 @@
 import { blend, fade, type Rgba } from "../base/color";
 import { FAMILIES } from "../layout/family";
 import { CHANGE_BITS, CHANGE_SHIFT, HAS_INSIDE, IS_GROUP, IS_REPEAT, IS_SOURCE } from "../layout/scene_update";
-import { RADIUS, SUB_PX, TITLE_PX } from "../layout/style";
+import { LEAF_H, RADIUS, SUB_PX, TITLE_PX } from "../layout/style";
 import { HATCHED, PLAIN } from "./draw_list";
 import { BLOCK_H, MIN_PX, type Frame, type Member } from "./frame_context";
 
@@ -70,7 +70,7 @@ export function drawBox(frame: Frame, m: Member): void {
   else if (share > 0 && h > 16)
     list.box(x + 6, y + h - 4, Math.max(1, (w - 12) * share), 2, 1, fade(theme.ink, 0.55 * alpha), 0, 0);
   drawWords(frame, m, pill, change);
-  if (flags & HAS_INSIDE && h >= BLOCK_H && w > 40) drawUnfoldSign(frame, m);
+  if (signRoom(frame, m) > 0) drawUnfoldSign(frame, m);
 }
 
 /** A run of identical groups is a small pile: the edges of two more sheets show. */
@@ -106,6 +106,14 @@ function drawBars({ list, theme, state }: Frame, { x, y, w, h, alpha, item }: Me
   }
 }
 
+/** What the sign of a box that holds ops takes of its corner; nothing where the box is too small for a name beside it. */
+function signRoom({ textScale: s }: Frame, { flags, w, h }: Member): number {
+  return flags & HAS_INSIDE && h >= BLOCK_H && w - 2 * Math.max(4, 10 * s) - SIGN >= NAME ? SIGN : 0;
+}
+
+const SIGN = 14;
+const NAME = 40;
+
 /** A node that holds ops says so: a small plus in its corner, as large as a letter. */
 function drawUnfoldSign({ textScale: s, list, theme }: Frame, { x, y, w, alpha }: Member): void {
   const arm = Math.max(3, 3.5 * Math.min(1.4, s));
@@ -120,7 +128,7 @@ function drawUnfoldSign({ textScale: s, list, theme }: Frame, { x, y, w, alpha }
 function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void {
   const { x, y, w, h, alpha } = m;
   if (h < (pill ? 11.5 : BLOCK_H) || w < 24 || alpha < 0.25) return;
-  const { scale: s, theme, list, scene, state } = frame;
+  const { theme, list, scene, state } = frame;
   const { view } = m.parent;
   const ink = state.overlay?.text?.[m.item] || theme.ink;
   const soft = state.overlay?.text?.[m.item] || theme.soft;
@@ -145,14 +153,15 @@ function drawWords(frame: Frame, m: Member, pill: boolean, change: number): void
   }
   const asked = state.overlay?.figure?.(m.item) ?? "";
   const sub = scene.sub(view, m.index);
-  const two = sub !== "" && h >= 2 * MIN_PX + 2 && s > 0.62;
+  // In all boxes or in none: the lowest that has two lines decides.
+  const two = sub !== "" && frame.scale * LEAF_H >= 2 * MIN_PX + 3;
   const spx = Math.max(MIN_PX, SUB_PX * ts);
   const facts = factsFor(frame, m, spx);
   // The lines stand in the middle of the box, whatever their number.
   const middle = y + h / 2 - (facts.length * spx * FACT_LINE) / 2;
   const ty = two ? middle - px * 0.63 : middle;
   // The sign of a box that holds ops has its corner to itself.
-  const corner = m.flags & HAS_INSIDE ? 14 : 0;
+  const corner = signRoom(frame, m);
   // A figure takes its room from the second line where there is one: the name says more than the type. In a
   // single line it gives way to a name that would be cut for it.
   const fits = two || frame.textWidth(title, px, "bold") + frame.textWidth(asked, spx, "sans") + 8 <= room - corner;

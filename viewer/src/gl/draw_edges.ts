@@ -1,8 +1,8 @@
 /** Which edges of a group are drawn, how strong, and which of them say what they carry. */
 
 import { fade, type Rgba } from "../base/color";
-import { IS_OPEN } from "../layout/scene_update";
-import { STEM, SUB_PX } from "../layout/style";
+import { IS_OPEN, type Shape } from "../layout/scene_update";
+import { SHAPES_FROM, STEM, SUB_PX } from "../layout/style";
 import { EDGE, TAG } from "../layout/template";
 import { MIN_PX, type Frame, type Visit, type Clip } from "./frame_context";
 import { edgeBounds, indexOf } from "./spatial";
@@ -33,7 +33,7 @@ export function drawEdges(frame: Frame, pen: Pen, v: Visit): void {
     }
   }
   if (strong) for (const e of strong) stroke(frame, pen, v, e, fade(theme.accent, v.alpha), 2);
-  if (s >= 0.8) edgeLabels(frame, v, clip);
+  if (s >= SHAPES_FROM) edgeLabels(frame, v, clip);
 }
 
 function stroke(frame: Frame, pen: Pen, v: Visit, e: number, color: Rgba, width: number): void {
@@ -83,27 +83,59 @@ function stroke(frame: Frame, pen: Pen, v: Visit, e: number, color: Rgba, width:
     !(v.view.batch.flags[v.view.first + dst] & IS_OPEN)
   ) {
     const a = Math.min(6, 6.5 * s);
-    if (scene.across) list.line(px - a, py, px, py, a * 0.95, 0, color);
-    else list.line(px, py - a, px, py, a * 0.95, 0, color);
+    const [dx, dy] = arrival(p, to - 1, scene.across);
+    list.line(px - a * dx, py - a * dy, px, py, a * 0.95, 0, color);
   }
+}
+
+/** The direction in which a path arrives at point `i`: along the flow, but at the side of a box where a skip runs straight to it. */
+function arrival(p: Float32Array, i: number, across: boolean): readonly [dx: number, dy: number] {
+  const bend = p[3 * i + 2];
+  const [x, y] = [p[3 * i] - p[3 * i - 3], p[3 * i + 1] - p[3 * i - 2]];
+  const along = bend !== 0 ? -bend : across ? x : y;
+  const aside = across ? y : x;
+  const straight = bend === 0 && Math.abs(along) < 0.01;
+  const d = Math.sign(straight ? aside : along) || 1;
+  return straight === across ? [0, d] : [d, 0];
+}
+
+/** What is written beside the edges of a box: the shape that one of them carries, left of all of them. */
+interface Written {
+  readonly label: number;
+  readonly edge: number;
+}
+
+const writtenIn = new WeakMap<Shape, readonly Written[]>();
+
+/** Edges of one box leave close together: there is room for one shape. */
+function labelled(shape: Shape): readonly Written[] {
+  let found = writtenIn.get(shape);
+  if (!found) {
+    const first = new Map<number, Written>();
+    const at = (e: number): number => shape.points[3 * shape.pathStart[e]];
+    for (let e = 0; e < shape.edgeLabel.length; e++) {
+      if (shape.edgeKind[e] !== EDGE || shape.edgeSrc[e] < 0) continue;
+      const known = first.get(shape.edgeSrc[e]);
+      const edge = known && at(known.edge) <= at(e) ? known.edge : e;
+      first.set(shape.edgeSrc[e], { label: known?.label || shape.edgeLabel[e], edge });
+    }
+    writtenIn.set(shape, (found = [...first.values()].filter((w) => w.label !== 0)));
+  }
+  return found;
 }
 
 function edgeLabels(frame: Frame, v: Visit, { x0, y0, x1, y1 }: Clip): void {
   const shape = v.view.shape;
   const { scale: s, theme, list, scene } = frame;
   if (v.alpha < 1) return;
-  const written = new Set<number>();
-  for (let e = 0; e < shape.edgeLabel.length; e++) {
-    if (shape.edgeLabel[e] === 0 || shape.edgeKind[e] !== EDGE) continue;
-    const i = shape.pathStart[e];
-    const p = shape.points;
-    // Edges of one box leave close together: there is room for one shape.
-    if (written.has(shape.edgeSrc[e])) continue;
-    written.add(shape.edgeSrc[e]);
-    const text = scene.labels[shape.edgeLabel[e]];
+  const p = shape.points;
+  for (const { label, edge } of labelled(shape)) {
+    const i = shape.pathStart[edge];
+    const text = scene.labels[label];
     // Beside the stem under the producer, where edges of one row have not crossed yet; skips leave to the right.
     const wx = p[3 * i] + (scene.across ? 6 : -5);
-    const wy = p[3 * i + 1] + (scene.across ? -8 : STEM / 2 + 1);
+    const rises = p[3 * i + 4] < p[3 * i + 1] ? -1 : 1;
+    const wy = p[3 * i + 1] + (scene.across ? -8 : rises * (STEM / 2 + 1));
     if (scene.across && p[3 * i + 3] - p[3 * i] < text.length * 6.8 + 10) continue;
     if (wx < x0 - 180 || wx > x1 + 180 || wy < y0 || wy > y1) continue;
     const px = Math.max(MIN_PX, (SUB_PX - 0.5) * frame.textScale);

@@ -13,6 +13,8 @@ import { orderedCells } from "./strands";
 const BOX_GAP = 24;
 const BEND_GAP = 12;
 const ROW_GAP = 24;
+/** How much nearer rows stand in a drawing that would not fit otherwise. */
+export const CLOSER = 10;
 const PORT_GAP = 16;
 /** Between a border's ports and the first (last) row: the header or padding adds to it. */
 const PORT_ROW = 10;
@@ -22,7 +24,7 @@ const WIDE_GAP = 0.02;
 /** Between stems and the next row where edges run straight. */
 const STRAIGHT_ROOM = 6;
 
-export function layColumn(flow: Flow, ranks: Ranks, work: Work, maxRow: number): Arrangement {
+export function layColumn(flow: Flow, ranks: Ranks, work: Work, maxRow: number, closer = 0): Arrangement {
   const rows = splitWideRows(flow, ranks, maxRow);
   const cells = orderedCells(flow, ranks, rows, work);
   const { n, kind } = flow;
@@ -48,9 +50,10 @@ export function layColumn(flow: Flow, ranks: Ranks, work: Work, maxRow: number):
   for (let r = 0; r < rows.count; r++)
     if (low[r] > high[r]) low[r] = high[r] = r > 0 ? (low[r - 1] + high[r - 1]) / 2 : 0;
   const lanes = chooseLanes(flow, cells, rows.rank, low, high, work);
-  const enter = spreadEntries(flow, cells, x, lanes);
-  const y = rowHeights(flow, cells, rows, x, enter);
-  return { ...draw(flow, cells, rows, x, y, enter, lanes, low, high), tangles: tangled(cells.rows) };
+  const leave = spreadExits(flow, cells, x, lanes);
+  const enter = spreadEntries(flow, cells, x, leave, lanes);
+  const y = rowHeights(flow, cells, rows, x, leave, enter, ROW_GAP - closer);
+  return { ...draw(flow, cells, rows, x, y, leave, enter, lanes, low, high), tangles: tangled(cells.rows) };
 }
 
 /** Arms of a branch stand side by side however wide they are; more boxes than this are a field. */
@@ -104,8 +107,70 @@ function splitWideRows(flow: Flow, ranks: Ranks, maxRow: number): SplitRows {
   return { rank, count: first[ranks.count], split, along, wide: maxRow };
 }
 
+/** Where free edges leave a box: each tensor at a point of its own, on the side that it goes to; one that runs straight stays so. */
+function spreadExits(flow: Flow, cells: Cells, x: Float64Array, lane: Float64Array): Float32Array {
+  const { n, src, dst, net } = flow;
+  const out = flow.leave.map((v) => v || 0);
+  /** By block: the free edges of each tensor that leaves it. */
+  const free: Map<number, number[]>[] = [];
+  for (let e = 0; e < flow.m; e++) {
+    if (!Number.isNaN(flow.leave[e]) || flow.kind[src[e]] !== 0) continue;
+    const nets = (free[src[e]] ??= new Map());
+    const edges = nets.get(net[e]);
+    if (edges) edges.push(e);
+    else nets.set(net[e], [e]);
+  }
+  for (let v = 0; v < n; v++) {
+    if (!free[v] || free[v].size < 2) continue;
+    const to = (e: number): number => {
+      if (cells.route[e] !== 1) return lane[e] - x[v];
+      const k = cells.bendStart[e];
+      return (k < cells.bendStart[e + 1] ? x[cells.bends[k]] : x[dst[e]] + (flow.enter[e] || 0)) - x[v];
+    };
+    // Tensors of which one goes to both sides of the other leave together: apart they would cross.
+    const together: number[][] = [];
+    const reach = (edges: readonly number[]): number => Math.max(...edges.map(to));
+    for (const edges of [...free[v].values()].sort((p, q) => Math.min(...p.map(to)) - Math.min(...q.map(to)))) {
+      const last = together.at(-1);
+      if (last && Math.min(...edges.map(to)) < reach(last)) last.push(...edges);
+      else together.push(edges);
+    }
+    // The edge that goes furthest straight on says where all of them leave.
+    const wishes = together.map((edges) => edges.map(to).reduce((a, b) => (Math.abs(b) < Math.abs(a) ? b : a)));
+    const limit = Math.max(0, Math.min(flow.axis[v], flow.w[v] - flow.axis[v]) - 10);
+    // What is written left of the stem has its room left of the middle.
+    const places = spread(wishes, flow.stem[v] > 0 ? 0 : -limit, limit);
+    together.forEach((edges, i) => {
+      for (const e of edges) out[e] = places[i];
+    });
+  }
+  return out;
+}
+
+/** Between points where edges leave or meet a box, where there is room. */
+const ENDS_APART = 10;
+
+/** A place for each wish between two limits, in the same order and some way apart. */
+function spread(wishes: readonly number[], low: number, high: number): Float32Array {
+  const order = wishes.map((_, i) => i).sort((p, q) => wishes[p] - wishes[q] || p - q);
+  const step = Math.min(ENDS_APART, (high - low) / Math.max(1, wishes.length - 1));
+  const out = new Float32Array(wishes.length);
+  let least = low;
+  order.forEach((k, i) => {
+    out[k] = Math.min(Math.max(wishes[k], least), high - step * (wishes.length - 1 - i));
+    least = out[k] + step;
+  });
+  return out;
+}
+
 /** Where free edges meet a box: straight ones stay straight, the rest fan out by where they come from. */
-function spreadEntries(flow: Flow, cells: Cells, x: Float64Array, lane: Float64Array): Float32Array {
+function spreadEntries(
+  flow: Flow,
+  cells: Cells,
+  x: Float64Array,
+  leave: Float32Array,
+  lane: Float64Array,
+): Float32Array {
   const out = flow.enter.slice();
   const { n, src, dst } = flow;
   const free: number[][] = [];
@@ -123,21 +188,20 @@ function spreadEntries(flow: Flow, cells: Cells, x: Float64Array, lane: Float64A
     const from = (e: number): number => {
       if (cells.route[e] !== 1) return lane[e] - x[v];
       const k = cells.bendStart[e + 1];
-      return (k > cells.bendStart[e] ? x[cells.bends[k - 1]] : x[src[e]] + (flow.leave[e] || 0)) - x[v];
+      return (k > cells.bendStart[e] ? x[cells.bends[k - 1]] : x[src[e]] + leave[e]) - x[v];
     };
     const half = Math.min(flow.axis[v], flow.w[v] - flow.axis[v]) - 10;
-    const limit = Math.max(0, Math.min(half, 22 * edges.length));
-    edges.sort((p, q) => from(p) - from(q) || p - q);
-    const step = Math.min(10, (2 * limit) / Math.max(1, edges.length - 1));
-    let least = -limit;
-    for (let i = 0; i < edges.length; i++) {
-      const rest = limit - step * (edges.length - 1 - i);
-      out[edges[i]] = Math.min(Math.max(from(edges[i]), least), rest);
-      least = out[edges[i]] + step;
-    }
+    const limit = Math.max(0, Math.min(half, ENTRY_REACH * edges.length));
+    const places = spread(edges.map(from), -limit, limit);
+    edges.forEach((e, i) => {
+      out[e] = places[i];
+    });
   }
   return out;
 }
+
+/** How far from a box's middle each of its edges may meet it. */
+const ENTRY_REACH = 44;
 
 /** Lane x of each edge that has one; edges of one tensor, or into one box, share theirs. */
 function chooseLanes(
@@ -197,9 +261,17 @@ interface RowY {
   readonly under: Float64Array;
 }
 
-function rowHeights(flow: Flow, cells: Cells, rows: SplitRows, x: Float64Array, enter: Float32Array): RowY {
+function rowHeights(
+  flow: Flow,
+  cells: Cells,
+  rows: SplitRows,
+  x: Float64Array,
+  leave: Float32Array,
+  enter: Float32Array,
+  least: number,
+): RowY {
   const height = new Float64Array(rows.count);
-  const gap = new Float64Array(rows.count).fill(ROW_GAP);
+  const gap = new Float64Array(rows.count).fill(least);
   const stem = new Float64Array(rows.count);
   const onlyPorts = new Uint8Array(rows.count).fill(1);
   for (let v = 0; v < flow.n; v++) {
@@ -217,13 +289,13 @@ function rowHeights(flow: Flow, cells: Cells, rows: SplitRows, x: Float64Array, 
   const curve = new Float64Array(rows.count).fill(STRAIGHT_ROOM);
   const widen = (r: number, run: number): void => {
     if (r < 0 || r >= rows.count) return;
-    gap[r] = Math.max(gap[r], Math.min(ROW_GAP_MAX, ROW_GAP + WIDE_GAP * Math.abs(run)));
+    gap[r] = Math.max(gap[r], Math.min(ROW_GAP_MAX, least + WIDE_GAP * Math.abs(run)));
     if (Math.abs(run) > 1) curve[r] = Math.max(curve[r], STRAIGHT_ROOM + Math.abs(run));
   };
   for (let e = 0; e < flow.m; e++) {
     const a = rows.rank[flow.src[e]];
     const b = rows.rank[flow.dst[e]];
-    const x0 = x[flow.src[e]] + (flow.leave[e] || 0);
+    const x0 = x[flow.src[e]] + leave[e];
     const x1 = x[flow.dst[e]] + (enter[e] || 0);
     if (cells.route[e] !== 1) {
       if (cells.route[e] === 3) {
@@ -260,6 +332,7 @@ function draw(
   rows: SplitRows,
   x: Float64Array,
   y: RowY,
+  leave: Float32Array,
   enter: Float32Array,
   lane: Float64Array,
   low: Float64Array,
@@ -313,7 +386,7 @@ function draw(
     const t = flow.dst[e];
     const a = rows.rank[s];
     const b = rows.rank[t];
-    const x0 = x[s] - min + (flow.leave[e] || 0);
+    const x0 = x[s] - min + leave[e];
     const x1 = x[t] - min + (enter[e] || 0);
     to(x0, flow.kind[s] === 0 ? by[s] + flow.bottom[s] : by[s]);
     to(x0, y.under[a]);

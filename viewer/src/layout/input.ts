@@ -18,7 +18,18 @@ import type { GroupInput } from "./group";
 import { LINE, type Interner } from "./labels";
 import type { Measure } from "./measure";
 import type { Problem, ProblemBuilder } from "./problem";
-import { foldedSize, headerWidth, leafSize, PILL_H, pillSize, SUB_PX, tagSize, windowHeight, type Size } from "./style";
+import {
+  foldedSize,
+  headerWidth,
+  leafSize,
+  PILL_H,
+  pillSize,
+  SHAPES_FROM,
+  SUB_PX,
+  tagSize,
+  windowHeight,
+  type Size,
+} from "./style";
 import type { Template } from "./template";
 
 /** Ports of a group by tensor; many tensors share a port where there would be too many to tell apart. */
@@ -96,6 +107,8 @@ const SMALL: Size = { w: 0, h: 0 };
 const SIGN: Size = { w: 48, h: PILL_H };
 /** Above and below a box, at most: a group whose members fit the window one over the other never wraps. */
 const ROOM = 60;
+/** Between a shape and the stem that it is written beside, and what stands at its other end. */
+const BESIDE = 8;
 /** Longer shapes are cut where they are written. */
 const LABEL_W = 180;
 
@@ -168,7 +181,8 @@ export function makeInput(ctx: InputContext, p: Problem, ports: Ports, flat: boo
     if (s >= 0 && t >= 0 && p.members[s] >= h.nodes && nature[s] !== 2) {
       const type = tensorType(h, b.carries[e], ctx.problems.nodeOf(b.carries[e]));
       edgeLabel[e] = labels.id(b.tensors[e] > 1 && type ? `${type} +${b.tensors[e] - 1}` : type);
-      labelled[e] = type ? Math.min(measure.width(labels.texts[edgeLabel[e]], SUB_PX, "mono"), LABEL_W) + 12 : 0;
+      const wide = Math.min(measure.width(labels.texts[edgeLabel[e]], SUB_PX, "mono"), LABEL_W);
+      labelled[e] = type ? wide / SHAPES_FROM + BESIDE : 0;
     }
   }
   const sizes: Size[] = new Array<Size>(b.nets).fill(SMALL);

@@ -11,12 +11,14 @@ const PUSHED = 8;
 const PUSHED_CELLS = 64;
 /** An edge between two boxes counts this much more than one that passes: of two it is the one that runs straight. */
 const BOX_LINK = 1.2;
+/** How much wider a drawing may become on each side for edges that run straight. */
+const WIDER = 24;
 /** Each round visits all cells and links. */
 const MOST = 20_000;
 
 /**
  * What `placeRows` leaves minimises squares, which shares a distance among all edges of a merge; people and
- * rulers see lengths. Moves keep the order, the spacing and the outline of the whole, so that a chain of wide groups with
+ * rulers see lengths. Moves keep the order, the spacing and, but for a little, the outline of the whole, so that a chain of wide groups with
  * their output at one side cannot run off. `run` is where each link of `g.down` would be straight: upper cell's x minus lower's.
  */
 export function shorten(
@@ -36,6 +38,8 @@ export function shorten(
     low = Math.min(low, x[v] - left[v]);
     high = Math.max(high, x[v] + right[v]);
   }
+  low -= WIDER;
+  high += WIDER;
   const links = linksOf(g, run);
   for (let round = 0; round < ROUNDS; round++) {
     const strands = findStrands(g, x, links);

@@ -22,6 +22,8 @@ export const PAD = 14;
 
 export const LEAF_H = 36;
 export const LEAF_H_ONE = 26;
+/** The smallest scale at which shapes are written beside edges; letters do not shrink, so there they need most room. */
+export const SHAPES_FROM = 0.8;
 /** Straight piece of an edge under its source, beside which its shape is written. */
 export const STEM = 18;
 export const GROUP_H = 38;
@@ -41,29 +43,37 @@ export interface Size {
   readonly h: number;
 }
 
-/**
- * Letters stay at 11 px when boxes shrink: room for a title of 12 px and a second line of 11 px at scale 0.7,
- * the smallest at which a first view is drawn.
- */
-const TITLE_ROOM = 11 / (0.7 * TITLE_PX);
+/** Letters stay at 11 px when boxes shrink: room for a title of 12 px and, at scale 0.7, for a second line of 11 px. */
+const TITLE_ROOM = 11 / (READABLE * TITLE_PX);
 const SUB_ROOM = 11 / (0.7 * SUB_PX);
+const HEADER_ROOM = 11 / (0.7 * TITLE_PX);
+
+/** A name of one word, up to this width, is whole as long as names are drawn at all. */
+const WORD = 104;
+const WORD_ROOM = 11 / (NAMES * TITLE_PX);
+
+/** Room for a title in a box. */
+function titleRoom(m: Measure, title: string): number {
+  const w = m.width(title, TITLE_PX, "bold");
+  return Math.max(w * TITLE_ROOM, Math.min(w * WORD_ROOM, WORD));
+}
 
 export function leafSize(m: Measure, title: string, sub: string): Size {
-  const w = Math.max(m.width(title, TITLE_PX, "bold") * TITLE_ROOM, m.width(sub, SUB_PX, "mono") * SUB_ROOM) + 22;
+  const w = Math.max(titleRoom(m, title), m.width(sub, SUB_PX, "mono") * SUB_ROOM) + 22;
   return { w: step(clamp(w, 60, 240)), h: sub ? LEAF_H : LEAF_H_ONE };
 }
 
 export function foldedSize(m: Measure, title: string, sub: string): Size {
-  const w = Math.max(m.width(title, TITLE_PX, "bold") * TITLE_ROOM, m.width(sub, SUB_PX) * SUB_ROOM) + 22;
+  const w = Math.max(titleRoom(m, title), m.width(sub, SUB_PX) * SUB_ROOM) + 22;
   return { w: step(clamp(w, 96, 264)), h: GROUP_H };
 }
 
 export function headerWidth(m: Measure, title: string, sub: string): number {
-  return step(Math.min(m.width(title, TITLE_PX, "bold") * TITLE_ROOM + m.width(sub, SUB_PX) * SUB_ROOM + 56, 460));
+  return step(Math.min(m.width(title, TITLE_PX, "bold") * HEADER_ROOM + m.width(sub, SUB_PX) * SUB_ROOM + 56, 460));
 }
 
 export function pillSize(m: Measure, text: string): Size {
-  return { w: step(clamp(m.width(text, SUB_PX) * SUB_ROOM + 14, 28, 128)), h: PILL_H };
+  return { w: step(clamp(m.width(text, SUB_PX) * SUB_ROOM + 14, 36, 128)), h: PILL_H };
 }
 
 export function tagSize(m: Measure, name: string, type: string): Size {
