@@ -11,6 +11,7 @@ from glasshouse.backend.cuda.matmul import (
     HALVES,
     SIMT,
     Product,
+    behind,
     gemm_needs,
     is_fetched,
     mapped_columns,
@@ -89,7 +90,7 @@ def conv(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
         names = tuple(v.name for v in variants(*typical(*sizes), kinds))
     add_tile(
         builder, node, CONV, operands, after, order,
-        variants=names, problem=_problem(node),
+        variants=names, problem=_problem(node, behind(builder, node)),
     )  # fmt: skip
 
 
@@ -113,7 +114,7 @@ def _fetched_window(image: Image) -> FetchedWindow | None:
 CONV_PRODUCT = "conv product"
 
 
-def _problem(node: Node) -> Problem | None:
+def _problem(node: Node, behind: str) -> Problem | None:
     """Both shapes, then stride, padding, dilation and groups: all that decides its time."""
     x, w = node.inputs
     attrs = node.attrs
@@ -123,7 +124,7 @@ def _problem(node: Node) -> Problem | None:
     numbers = tuple(d for d in given if isinstance(d, int))
     if len(numbers) < len(given) or x.type.rank != 4:
         return None
-    return Problem(CONV_PRODUCT, x.type.dtype.name, numbers, operations(node))
+    return Problem(CONV_PRODUCT + behind, x.type.dtype.name, numbers, operations(node))
 
 
 # ------------------------------------------------------------------------------------ rendering

@@ -50,10 +50,16 @@ TURNED = "turned"
 MOST_ROWS, MOST_DEPTH = 8, 1 << 15
 """Rows, and the depth, up to which each weight is read once, without tensor cores."""
 JOINED = 4
-"""Results that a thread hands over together where blocks add each other's sums: 16 bytes of them,
-so that a warp reads one run of a neighbour's shared memory."""
-ACTIVATIONS = ("gelu", "gelu_tanh", "silu")
-"""What takes so long behind a product that it is measured with it: some tiles compute meanwhile."""
+"""Results that a thread hands over together where more blocks add each other's sums than there are
+eights of them in a row of the tile; and where they do so by `gemm.cuh`."""
+RESIDUAL, ACTIVATIONS = "residual", ("gelu", "gelu_tanh", "silu")
+"""What takes so long behind a product that it is measured with it: a tensor as large as the result
+that is loaded, and functions; some tiles compute meanwhile."""
+BEHIND = tuple(
+    "".join(f"_{word}" for word in (residual, activation) if word)
+    for residual in ("", RESIDUAL)
+    for activation in ("", *ACTIVATIONS)
+)
 MOST_BATCH = 65535
 """Blocks along the third axis of a grid."""
 
@@ -99,13 +105,20 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
             deep = typical(m.extent, n.extent, k.extent * 2, batch)  # in half floats
             names = (*(v.name for v in variants(*deep)), SIMT)
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
-    behind = next((n.op.name for n in builder.body.nodes if n.op.name in ACTIVATIONS), "")
-    name = f"matmul_{behind}".strip("_") + ("_tf32" if rounds else "")
+    name = f"matmul{behind(builder, node)}" + ("_tf32" if rounds else "")
     problem = Problem(name, dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
     add_tile(
         builder, node, GEMM if together else BATCHED, operands, after,
         variants=names, problem=problem,
     )  # fmt: skip
+
+
+def behind(builder: KernelBuilder, node: Node) -> str:
+    """What follows a product, one of `BEHIND`."""
+    others = [v for v in builder.body.inputs if v not in node.inputs]
+    large = any(v.type.shape == node.output.type.shape for v in others)
+    known = next((n.op.name for n in builder.body.nodes if n.op.name in ACTIVATIONS), "")
+    return "".join(f"_{word}" for word in (RESIDUAL if large else "", known) if word)
 
 
 def _aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list[Loop]:
@@ -325,14 +338,16 @@ class Product:
             chosen = variant_named(tile.variant)
             gemm = chosen.tile
             grid = (self.m + (gemm.m - 1)) // gemm.m * ((self.n + (gemm.n - 1)) // gemm.n)
-            threads, shared, splits = gemm.threads, gemm.shared, chosen.splits
+            threads, shared, splits = gemm.threads, chosen.shared, chosen.splits
             beside = gemm.beside if gemm.beside > 1 or gemm.kind in FETCHED else 0
             if chosen.joined:
-                cluster, count = (1, splits), min(count, JOINED)
+                cluster = (1, splits)
+                eights = gemm.kind == TMA and gemm.n // 16 >= splits
+                count = count if eights else min(count, JOINED)
             if gemm.kind in FETCHED and splits == 1:
                 grid = dim_min(grid, PROCESSORS * gemm.beside)
             if gemm.kind in FETCHED:
-                last = f", {splits}" if gemm.kind == TMA else ""
+                last = ""
             elif chosen.joined:
                 last = f", {splits}, nullptr"
             elif splits > 1:
@@ -344,13 +359,13 @@ class Product:
             if gemm.kind in FETCHED:
                 divided = ((self.m, gemm.m), (self.n, gemm.n))
                 whole = all(isinstance(d, int) and d % by == 0 for d, by in divided)
-                flags = f", {_flag(whole)}"
+                flags = f", {_flag(whole)}, {_flag(self.early)}"
             if gemm.kind == TMA:
-                flags += f", {_flag(self.early)}"
+                flags += f", {splits}"
             call = f"{gemm.function}<{gemm.text}, {count}{flags}>(ctx, {self.sizes}"
         with out.function(
             (grid, splits, batch), threads, shared, counters, beside, cluster, self.maps,
-            waits=not tile.variant.startswith((GEMV, TMA)),  # which wait themselves
+            waits=not tile.variant.startswith((GEMV, *FETCHED)),  # which wait themselves
         ):  # fmt: skip
             for line in lines:
                 out.add(line)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,12 +29,14 @@ from glasshouse.backend.cuda.forms import prepared
 from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
 from glasshouse.backend.cuda.launch import CudaKernel
 from glasshouse.backend.cuda.loaded import OVERLAP, function_of, parameters_at
+from glasshouse.backend.cuda.matmul import RESIDUAL
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.tensor_map import encoded
 from glasshouse.errors import ExecutionError
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import evaluate
 from glasshouse.ir.dtype import as_dtype, from_storage, to_storage
+from glasshouse.ir.expr import Expr
 from glasshouse.ir.graph import Graph, Value
 from glasshouse.ir.op import op_named
 from glasshouse.ir.sources import CONSTANT
@@ -137,18 +139,13 @@ def _graph(problem: Problem) -> Graph | None:
     if op == "matmul" and n[3] == 1 and n[1] * n[2] <= _MOST_WEIGHTS:
         x = builder.input(dtype, (n[0], n[2]))
         w = builder.wrap(builder.constant(_random((n[1], n[2]), n[2]), dtype))
-        if not behind:
-            return builder.finish(x.apply("matmul", w, transpose_y=True))
-        inside = GraphBuilder()
-        left, right = (inside.input(dtype, v.shape) for v in (x, w))
-        body = inside.finish(left.apply("matmul", right, transpose_y=True).apply(behind))
-        return builder.finish(builder.apply(op_named("fused"), x, w, body=body))
-    if problem.op == CONV_PRODUCT and len(n) == 17:
+        return _followed(builder, x, w, behind, "matmul", {"transpose_y": True})
+    if op == CONV_PRODUCT and len(n) == 17:
         x = builder.input(dtype, n[:4])
         depth = n[5] * n[6] * n[7]
         w = builder.wrap(builder.constant(_random(n[4:8], depth), dtype))
         attrs = {"stride": n[8:10], "padding": n[10:14], "dilation": n[14:16], "groups": n[16]}
-        return builder.finish(x.apply("conv", w, **attrs))
+        return _followed(builder, x, w, behind, "conv", attrs)
     if problem.op == "attention":
         batch, heads, length, dim, key_heads, keys = n
         q = builder.input(dtype, (batch, heads, length, dim))
@@ -159,6 +156,23 @@ def _graph(problem: Problem) -> Graph | None:
     return None
 
 
+def _followed(
+    builder: GraphBuilder, x: Expr, w: Expr, behind: str, op: str, attrs: Mapping[str, Any]
+) -> Graph:
+    """The graph of a product of an input and weights, with what follows it in the same kernel."""
+    if not behind:
+        return builder.finish(x.apply(op, w, **attrs))
+    inside = GraphBuilder()
+    operands = [x, w]
+    out = inside.input(x.dtype, x.shape).apply(op, inside.input(w.dtype, w.shape), **attrs)
+    if behind.startswith(RESIDUAL):
+        operands.append(builder.input(out.dtype, out.shape))
+        out = out + inside.input(out.dtype, out.shape)
+    activation = behind.removeprefix(RESIDUAL).strip("_")
+    body = inside.finish(out.apply(activation) if activation else out)
+    return builder.finish(builder.apply(op_named("fused"), *operands, body=body))
+
+
 def _random(shape: Sequence[int], depth: int) -> Array:
     """Numbers of the size that weights tend to have; large tensors repeat them."""
     count = int(np.prod(shape, dtype=np.int64))
@@ -167,7 +181,8 @@ def _random(shape: Sequence[int], depth: int) -> Array:
 
 
 def _lowered(graph: Graph, target: Target) -> Call | None:
-    images = [*graph.inputs, *graph.outputs] if graph.nodes[-1].op.name == "conv" else []
+    nodes = graph.nodes[-1].attrs.get("body", graph).nodes
+    images = [*graph.inputs, *graph.outputs] if any(x.op.name == "conv" for x in nodes) else []
     orders = {v: channels_last(v.type.rank) for v in images}
     program = lower(Program(graph, orders=orders), target)
     (step,) = program.steps

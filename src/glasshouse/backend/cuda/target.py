@@ -8,7 +8,7 @@ from functools import partial
 from glasshouse.backend.cuda.attention import attention
 from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
 from glasshouse.backend.cuda.library import library, places, pool
-from glasshouse.backend.cuda.matmul import ACTIVATIONS, matmul
+from glasshouse.backend.cuda.matmul import BEHIND, matmul
 from glasshouse.backend.cuda.places import placed
 from glasshouse.backend.cuda.routines import ROUTINES
 from glasshouse.backend.cxx.spelling import FOLDS, SPELL
@@ -55,7 +55,7 @@ FALLBACKS = {
 }  # fmt: skip
 
 MEASURED = frozenset(
-    {"matmul", CONV_PRODUCT, "attention", *(f"matmul_{name}" for name in ACTIVATIONS)}
+    {"attention", *(op + behind for op in ("matmul", CONV_PRODUCT) for behind in BEHIND)}
 )
 """Problems whose variants are timed where there is a GPU."""
 

@@ -27,6 +27,10 @@ FETCHED = (TMA, TURNS)
 """Kinds whose operands the copy engine brings."""
 
 
+MOST_SHARED = {1: 232448, 2: 115712}
+"""Bytes of shared memory of a block, by how many of them a multiprocessor is to hold."""
+
+
 @dataclass(frozen=True)
 class GemmTile:
     """A block's part of the result, its step in depth, each warp's part, steps under way."""
@@ -57,10 +61,11 @@ class GemmTile:
 
     @property
     def shared(self) -> int:
+        """Bytes, without room for sums that blocks join."""
         loaded = self.stages * (self.m + self.n) * self.k * 2
-        barriers = 16 * (self.stages + 1) if self.kind in FETCHED else 0
-        sums = self.m * (self.n + 4) * 4 if self.kind != TURNS else 0
-        return max(loaded, sums) + barriers
+        if self.kind in FETCHED:
+            return loaded + 16 * (self.stages + 1)
+        return max(loaded, self.m * (self.n + 4) * 4)
 
     @property
     def name(self) -> str:
@@ -144,6 +149,18 @@ class GemmVariant:
     def name(self) -> str:
         how = "join" if self.joined else "split"
         return self.tile.name + (f"_{how}{self.splits}" if self.splits > 1 else "")
+
+    @property
+    def shared(self) -> int:
+        """Bytes of a block: `gh::Fetched` has sums that are joined behind its stages, or over them
+        where both do not fit."""
+        tile, splits = self.tile, self.splits
+        if not self.joined or tile.kind != TMA:
+            return tile.shared
+        eights = tile.n // 16 >= splits
+        fours = math.ceil(tile.n / 16 / splits) * 2 if eights else math.ceil(tile.n / 8 / splits)
+        behind = tile.shared - 16 + splits * fours * 16 * tile.m * 2
+        return behind if behind <= MOST_SHARED[tile.beside] else tile.shared
 
 
 _NAME = re.compile(r"([a-z]+\d+x\d+x\d+(?:_by\d)?)(?:_(split|join)(\d+))?")

@@ -13,7 +13,7 @@ matmul_add_gelu_0(gh::Context ctx, char* work, const gh::f16* x0, const gh::f16*
     const auto t1_v = gh::load_vec<8>(x2 + n);
     return gh::loaded(t1_v);
   };
-  gh::gemm_tma<gh::Fetched<64, 64, 6, 2>, 8, true, true>(ctx, (int)512, (int)1024, (int)256, left_, right_, 1, gh::after(loads_, [=](int m, int n, const auto& sums_, const auto& loaded_) {
+  gh::gemm_tma<gh::Fetched<64, 64, 6, 2>, 8, true, true, 1>(ctx, (int)512, (int)1024, (int)256, left_, right_, gh::after(loads_, [=](int m, int n, const auto& sums_, const auto& loaded_) {
     const auto t1_v = gh::get<0>(loaded_);
     gh::Vec<gh::f16, 8> out0v;
     const int nfirst_ = n;

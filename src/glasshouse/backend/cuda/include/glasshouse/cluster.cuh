@@ -6,7 +6,8 @@
 //   parity (0 for the first, 1 for the next, ...) has ended; asked for 1 before the first round has, it returns at once.
 // - `expect_bytes`: one arrival, and so many bytes to come.
 // - `in_block(p, rank)`: where `p`, a place in this block's shared memory, is in that of block `rank` of the cluster. A block must not
-//   end while others may still read or write its memory: `cluster_meets` is also the last thing that it does.
+//   end while others may still read or write its memory: `cluster_meets` is also the last thing that it does then.
+// - `cluster_arrives` and `cluster_waits<true>` are the two halves of `cluster_meets`; `cluster_waits<false>` is all of it.
 #pragma once
 #include "mma.cuh"
 
@@ -34,6 +35,11 @@ GH_FN void wait_round(Barrier *b, int parity) {
 }
 GH_FN void cluster_meets() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
+}
+GH_FN void cluster_arrives() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
+template <bool ARRIVED> GH_FN void cluster_waits() {
+  if constexpr (ARRIVED) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
+  else cluster_meets();
 }
 template <class T> GH_FN T *in_block(T *p, int rank) {
   uint64_t there;

@@ -4,15 +4,15 @@
 // - C[M x N] = A[M x K] B, as `gemm.cuh` has it: A a loader of `tensor_map.cuh`, B a map over [N, K] with boxes of BN rows.
 // - Fetched<BM, BN, STAGES, BESIDE>: one warp fetches, a warpgroup for each 64 rows computes and hands over; BESIDE blocks fit on a
 //   multiprocessor, so that one computes while another hands over.
-// - gridDim.x: blocks go on with the next tile until there is none. Or gridDim.y, `splits` of them: the blocks of a cluster share the
-//   depth of one tile, and add their sums as in `gemm.cuh`.
+// - gridDim.x: blocks go on with the next tile until there is none. Or gridDim.y, SPLITS of them: the blocks of a cluster share the
+//   depth of one tile, and add their sums (`join.cuh`).
 // - EARLY: B is constant, so its first boxes are asked for before earlier kernels have ended, the others brought nearer.
 //
 // Barriers of a stage: `full` ends a round when both boxes are there, `empty` when all computing warps have read them. Rows of B that two
 // blocks of a cluster fetched for both (multicast) made it slower, not faster: 264 us for 193 at 16384 x 1024 x 4096.
 #pragma once
 #include "gemm.cuh"
-#include "sums.cuh"
+#include "join.cuh"
 #include "tensor_map.cuh"
 
 namespace gh {
@@ -20,25 +20,29 @@ namespace gh {
 template <int BM_, int BN_, int STAGES_, int BESIDE_> struct Fetched {
   static constexpr int BM = BM_, BN = BN_, BK = 64, STAGES = STAGES_, BESIDE = BESIDE_;
   static constexpr bool MOVES = BM == 128 && BN == 256;  // registers, from a whole warpgroup that fetches to those that compute
-  static constexpr int GROUPS = BM / 64, THREADS = GROUPS * 128 + (MOVES ? 128 : 32), ROW = BN + 4, AHEAD = BESIDE == 1 && BN <= 128 ? BN / 32 : BN <= 192 ? 2 : 1;
+  static constexpr int GROUPS = BM / 64, THREADS = GROUPS * 128 + (MOVES ? 128 : 32), AHEAD = BESIDE == 1 && BN <= 128 ? BN / 32 : BN <= 192 ? 2 : 1;
   static constexpr int STAGE = (BM + BN) * BK;  // elements
+  static constexpr int BEHIND = STAGES * (STAGE * 2 + 16), MOST = BESIDE == 1 ? 232448 : 115712;  // bytes: of stages and barriers; of a block
 };
 
-template <class S, int V, bool WHOLE, bool EARLY, class A, class B, class Out>
-GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B &b, int splits, const Out &out) {
+template <class S, int V, bool WHOLE, bool EARLY, int SPLITS, class A, class B, class Out>
+GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B &b, const Out &out) {
 #if defined(GH_EMULATE) || __CUDA_ARCH_FEAT_SM90_ALL
   typedef typename A::T T;
   constexpr int BM = S::BM, BN = S::BN, BK = S::BK, STAGES = S::STAGES;
+  typedef Join<S, V, B::eights, WHOLE, SPLITS, Out> Joined;
+  constexpr bool APART = S::BEHIND + Joined::BYTES <= S::MOST;  // sums that are joined lie behind the stages, not over them
   GH_SHARED_ROOM(room);
   T *shared = (T *)room;
   Barrier *full = (Barrier *)(room + STAGES * S::STAGE * 2), *empty = full + STAGES;
   const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
-  const int steps_all = (K + BK - 1) / BK, each = (steps_all + splits - 1) / splits, first = blockIdx.y * each;
+  const int steps_all = (K + BK - 1) / BK, each = (steps_all + SPLITS - 1) / SPLITS, first = blockIdx.y * each;
   const int steps = first + each < steps_all ? each : steps_all > first ? steps_all - first : 0;
   const int tiles_m = (M + BM - 1) / BM, tiles_n = (N + BN - 1) / BN;
   if (threadIdx.x == 0)
     for (int s = 0; s < STAGES; ++s) barrier_begins(full + s, 1), barrier_begins(empty + s, S::GROUPS * 4);
   __syncthreads();
+  if constexpr (SPLITS > 1 && APART) cluster_arrives();
   int number = 0;  // steps since the beginning, over all tiles
   const int ahead = !EARLY || (int)blockIdx.x >= tiles_m * tiles_n ? 0 : steps < STAGES ? steps : STAGES;
   if (threadIdx.x == S::GROUPS * 128) {
@@ -66,7 +70,7 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
         }
       }
     __syncwarp();
-    if (splits > 1) __syncthreads();
+    if constexpr (SPLITS > 1) cluster_waits<APART>(), cluster_meets();
   } else {
     if constexpr (S::MOVES) take_registers<232>();
     for (int work = blockIdx.x; work < tiles_m * tiles_n; work += gridDim.x) {
@@ -84,33 +88,24 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
         products_left<1>();
         if (step && lane == 0) arrive(empty + (number - 1) % STAGES);
       }
-      HandOver<BN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out);
-      if (splits == 1) over.begins(place.m * BM + group * 64, place.n * BN);
-      products_left<0>();
-      settled(sums);
-      if (steps && lane == 0) arrive(empty + (number - 1) % STAGES);
-      if (splits == 1) {
+      if constexpr (SPLITS == 1) {
+        HandOver<BN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out);
+        over.begins(place.m * BM + group * 64, place.n * BN);
+        products_left<0>();
+        settled(sums);
+        if (steps && lane == 0) arrive(empty + (number - 1) % STAGES);
         over.ends(sums);
       } else {
-        __syncthreads();  // all have read the last stage, which the sums go over
-        float *staged = (float *)room;
-        const int row = group * 64 + threadIdx.x % 128 / 32 * 16 + lane / 4;
-#pragma unroll
-        for (int g = 0; g < BN / 32; ++g)
-#pragma unroll
-          for (int r = 0; r < 2; ++r) {
-            float eight[8];
-            eight_of<B::eights>(eight, sums, g, r);
-            float *place = staged + (row + r * 8) * S::ROW + g * 32 + lane % 4 * 8;
-            store_vec(place, Vec<float, 4>{{eight[0], eight[1], eight[2], eight[3]}});
-            store_vec(place + 4, Vec<float, 4>{{eight[4], eight[5], eight[6], eight[7]}});
-          }
+        Joined join(M, N, place.m * BM, place.n * BN, (float *)(APART ? room + S::BEHIND : room), out);
+        join.load();
+        products_left<0>();
+        settled(sums);
+        cluster_waits<APART>();
+        join.send(sums);
+        cluster_meets();
+        join.finish();
       }
     }
-  }
-  if (splits > 1) {
-    const TilePlace place(blockIdx.x, tiles_m, tiles_n);
-    join_tile<S, V>(M, N, place.m * BM, place.n * BN, splits, out);
   }
 #endif
 }

@@ -18,8 +18,8 @@ template <int BM_, int BN_, int STAGES_> struct Turns {
   static constexpr int STAGE = (BM + BN) * BK;  // elements
 };
 
-template <class S, int V, bool WHOLE, class A, class B, class Out>
-GH_FN void gemm_turns(const Context &, int M, int N, int K, const A &a, const B &b, const Out &out) {
+template <class S, int V, bool WHOLE, bool EARLY, class A, class B, class Out>
+GH_FN void gemm_turns(const Context &ctx, int M, int N, int K, const A &a, const B &b, const Out &out) {
 #if defined(GH_EMULATE) || __CUDA_ARCH_FEAT_SM90_ALL
   typedef typename A::T T;
   constexpr int BM = S::BM, BN = S::BN, BK = S::BK, STAGES = S::STAGES;
@@ -33,6 +33,16 @@ GH_FN void gemm_turns(const Context &, int M, int N, int K, const A &a, const B 
     for (int g = 0; g < 2; ++g) barrier_begins(turn + g, 4);
   }
   __syncthreads();
+  const int ahead = !EARLY || (int)blockIdx.x >= tiles_m * tiles_n ? 0 : steps < STAGES ? steps : STAGES;
+  if (threadIdx.x == 256) {
+    const TilePlace place(blockIdx.x, tiles_m, tiles_n);
+    for (int s = 0; s < ahead; ++s) {
+      expect_bytes(full + s, S::STAGE * 2);
+      b.fetch(shared + s * S::STAGE + BM * BK, place.n * BN, s * BK, full + s);
+    }
+    a.prefetch();
+  }
+  wait_for_earlier(ctx);
   if (group == 2) {
     give_registers<40>();
     if (threadIdx.x == 256) {
@@ -43,9 +53,9 @@ GH_FN void gemm_turns(const Context &, int M, int N, int K, const A &a, const B 
           const int s = number % STAGES;
           wait_round(empty + s, number / STAGES % 2 ^ 1);
           T *to = shared + s * S::STAGE;
-          expect_bytes(full + s, S::STAGE * 2);
+          if (number >= ahead) expect_bytes(full + s, S::STAGE * 2);
           a.fetch(to, place.m * BM, step * BK, full + s);
-          b.fetch(to + BM * BK, place.n * BN, step * BK, full + s);
+          if (number >= ahead) b.fetch(to + BM * BK, place.n * BN, step * BK, full + s);
         }
       }
     }

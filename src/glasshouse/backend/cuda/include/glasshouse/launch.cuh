@@ -6,7 +6,8 @@
 //   but constants is read before it, and nothing is written. Every thread of every kernel calls it, so that waiting for the last kernel is
 //   waiting for all.
 // - Profiles read the chip's clock: `wait_for_earlier` notes the least time at which a block came past it, `Ending` the latest at
-//   which one ended. A few blocks of a large grid note it, the first and the last that are placed; where nobody asks, nothing is noted.
+//   which one ended. A few blocks of a large grid note it, the first and the last that are placed, the end by each of their
+//   warpgroups; where nobody asks, nothing is noted.
 #pragma once
 #include "element.cuh"
 
@@ -68,7 +69,7 @@ struct Ending {
   unsigned long long *times;
   GH_FN explicit Ending(const Context &ctx) : times(ctx.times) {}
   GH_FN ~Ending() {
-    if (times && threadIdx.x == 0 && gridDim.x * gridDim.y * gridDim.z - block_number() <= 1024) atomicMax(times + 1, nanoseconds());
+    if (times && threadIdx.x % 128 == 0 && gridDim.x * gridDim.y * gridDim.z - block_number() <= 1024) atomicMax(times + 1, nanoseconds());
   }
 };
 
