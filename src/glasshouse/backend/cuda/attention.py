@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from glasshouse.backend.cuda.elements import together
 from glasshouse.backend.cuda.routine import (
     CudaRoutine,
     hand_over,
@@ -67,7 +68,8 @@ class Grouped:
         return self.groups * 128 + 128
 
     def shared(self, dim: int) -> int:
-        rows, barriers = self.groups * 128 + self.stages * 2 * self.keys, 4 + 2 * self.stages
+        rows = self.groups * 128 + self.stages * 2 * self.keys
+        barriers = 4 + 2 * self.stages
         return rows * dim * 2 + self.stages * self.keys * 4 + barriers * 8
 
     def text(self, dim: int) -> str:
@@ -132,7 +134,9 @@ def _grouped(node: Node) -> tuple[str, ...]:
     _, _, length, dim = node.inputs[0].type.shape
     if dim != node.inputs[2].type.shape[3] or dim not in GROUPED_DIMS or least(length) <= 64:
         return ()
-    fit = [v for v in GROUPED.values() if dim == 64 or v.groups == 2]  # sums fit registers
+    by_pair = len(node.inputs) > 3 and node.inputs[3].type.shape[-2:-1] not in ((), (1,))
+    few = dim != 64 or by_pair  # so that sums, and what the mask has, fit registers
+    fit = [v for v in GROUPED.values() if not few or v.groups == 2]
     return tuple(v.name for v in sorted(fit, key=lambda v: -least(length) % (64 * v.groups)))
 
 
@@ -267,10 +271,23 @@ def _mask_text(mask: Operand, fill: float | None) -> str:
         a.name for a in load.index.atoms() if isinstance(a, Loop)
     }:
         return f"gh::key_mask([=](int b, int h, int j) {{ return {element}; }})"
-    added = f"x + gh::in_units({element}, unit)"
+    added = "x + gh::in_units(element, unit)"
     if load.dtype is bool_:
-        added = f"{element} ? x : gh::in_units({low}, unit)"
-    return f"[=](int b, int h, int i, int j, float x, float unit) {{ return {added}; }}"
+        added = f"element ? x : gh::in_units({low}, unit)"
+    key = mask.loops[-1]
+    if not (isinstance(key.extent, int) and key.extent % 2 == 0 and together(load.index, key, 2)):
+        whole = f"const auto element = {element}; return {added};"
+        return f"[=](int b, int h, int i, int j, float x, float unit) {{ {whole} }}"
+    ctype = C_TYPE[load.dtype]
+    at, given = f"{load.buffer} + {index_text(load.index)}", "int b, int h, int i, int j"
+    one = f"[=]({given}) {{ return *({at}); }}"
+    pair = f"gh::load_vec<2>({at})"
+    if load.dtype is bool_:
+        pair = f"gh::Flags{{*(const uint16_t*)({at})}}"
+    two = f"[=]({given}) {{ return {pair}; }}"
+    body = f"const auto element = gh::to_scalar(loaded); return {added};"
+    use = f"[=]({ctype} loaded, float x, float unit) {{ {body} }}"
+    return f"gh::pair_mask({one}, {two}, {use})"
 
 
 def _flag(value: object) -> str:

@@ -116,6 +116,31 @@ def test_every_tile_of_a_product(variant: GemmVariant, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
+    ("tile", "splits", "columns"),
+    [
+        ("tma64x64x64", 6, 64),
+        pytest.param("tma64x64x64", 8, 64, marks=pytest.mark.slow),
+        pytest.param("tma64x64x64_by2", 2, 40, marks=pytest.mark.slow),
+        pytest.param("tma128x128x64", 4, 128, marks=pytest.mark.slow),
+        pytest.param("tma128x256x64", 2, 256, marks=pytest.mark.slow),
+    ],
+)
+def test_blocks_that_share_the_depth_add_their_sums(
+    tile: str, splits: int, columns: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each owns a run of what a thread holds: of eight neighbours, or of four where more blocks
+    share a tile; sums lie behind the stages, or over them."""
+    variant = GemmVariant(TILES[tile], splits, True)
+    monkeypatch.setattr(cuda_matmul, "variants", lambda *sizes: [variant])
+    builder = GraphBuilder()
+    x = builder.input(float16, (variant.tile.m + 6, splits * 64 + 8))
+    w = builder.input(float16, (columns, splits * 64 + 8))
+    more = builder.input(float16, (variant.tile.m + 6, columns))
+    program = _check(builder.finish(x.apply("matmul", w, transpose_y=True) + more), 3e-3)
+    assert program.kernels[0].tiles[0].variant == variant.name
+
+
+@pytest.mark.parametrize(
     "tile", ["turns128x128x64", pytest.param("tma128x128x64_by2", marks=pytest.mark.slow)]
 )
 def test_blocks_stay_for_further_tiles(tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,6 +313,30 @@ def test_attention_by_warpgroups(
     out = builder.wrap(builder.graph.nodes[-1].output)
     program = _check(builder.finish(out), 4e-3)
     assert variant in {t.variant for kernel in program.kernels for t in kernel.tiles}
+
+
+@pytest.mark.parametrize(
+    ("variant", "dtype", "keys"),
+    [
+        ("wgmma128x128", "bool", 200),
+        pytest.param("wgmma128x128", "float16", 130, marks=pytest.mark.slow),
+        pytest.param("wgmma256x64", "bool", 70, marks=pytest.mark.slow),
+        pytest.param("wgmma128x128", "bool", 131, marks=pytest.mark.slow),  # no pairs
+    ],
+)
+def test_a_mask_of_queries_and_keys(
+    variant: str, dtype: str, keys: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is loaded in pairs, ahead of the scores; the last queries and keys end inside a tile."""
+    monkeypatch.setattr(cuda_attention, "_grouped", lambda node: (variant,))
+    builder = GraphBuilder()
+    q = builder.input(float16, (2, 2, 150, 64))
+    k, v = (builder.input(float16, (2, 1, keys, 64)) for _ in range(2))
+    mask = builder.input(as_dtype(dtype), (2, 1, 150, keys))
+    builder.apply(op_named("attention"), q, k, v, mask, causal=False, scale=None, fill=None)
+    program = _check(builder.finish(builder.wrap(builder.graph.nodes[-1].output)), 4e-3)
+    (kernel,) = program.kernels
+    assert ("pair_mask" in render(kernel).text) == (keys % 2 == 0)
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,24 @@ template <class Added> struct KeyMask {
   GH_FN float operator()(int b, int h, int, int j, float x, float unit) const { return x + in_units(added(b, h, j), unit); }
 };
 template <class Added> GH_FN KeyMask<Added> key_mask(const Added &added) { return {added}; }
+// Two flags that lie together, in one register.
+struct Flags {
+  uint16_t both;
+  GH_FN bool operator[](int i) const { return (both & (i ? 0xff00 : 0x00ff)) != 0; }
+};
+// A number or a flag for each query and key: `one` loads it, `two` those of two neighbouring keys, the first of them even; `use` changes a
+// score by it.
+template <class One, class Two, class Use> struct PairMask {
+  One one;
+  Two two;
+  Use use;
+  GH_FN float operator()(int b, int h, int i, int j, float x, float unit) const { return use(one(b, h, i, j), x, unit); }
+};
+template <class One, class Two, class Use> GH_FN PairMask<One, Two, Use> pair_mask(const One &one, const Two &two, const Use &use) {
+  return {one, two, use};
+}
+template <class Mask> struct is_by_pair { static constexpr bool value = false; };
+template <class One, class Two, class Use> struct is_by_pair<const PairMask<One, Two, Use> &> { static constexpr bool value = true; };
 template <class Mask> struct is_by_key { static constexpr bool value = false; };
 template <class Added> struct is_by_key<const KeyMask<Added> &> { static constexpr bool value = true; };
 
@@ -71,7 +89,7 @@ GH_FN void load_rows(T *to, const T *from, int64_t step, int first, int rows, in
       Vec<T, 8> v;
 #pragma unroll
       for (int e = 0; e < 8; ++e) v[e] = inside && c * 8 + e < dim ? source[e] : from_scalar<T>(0.0f);
-      store_vec(place, v);
+      *(Vec<T, 8> *)place = v;
     }
   }
 }

@@ -8,9 +8,11 @@
 // - A weight is a power of two relative to a score of its row, its anchor: the largest one, or one that is less by at most SLACK. So sums
 //   are scaled seldom, and no weight is past 2^SLACK, which half floats hold.
 //
-// - A mask with a number for each key comes with the keys: a warp beside the one that fetches puts it into shared memory.
+// - A mask with a number for each key comes with the keys: a warp beside the one that fetches puts it into shared memory. One for each query
+//   and key is loaded in pairs while scores are computed.
 //
-// Barriers: `ready` of one of two places ends its round when queries are there, `spent` when all have used them; `full` of a stage when its
+// Barriers: `ready` of one of two places ends its round when queries are there, `spent` when all have used them, and results went through
+// their room; `full` of a stage when its
 // keys and values are there, `empty` when all have read them.
 #pragma once
 #include "attention.cuh"
@@ -57,6 +59,35 @@ template <int KEYS> struct Weights {
   }
 };
 
+// Hands over the 16 x D results of a warp, which go through `room`, 2 KB of shared memory that is its own: 16 x 32 floats at a time, in
+// chunks of 16 bytes, moved so that neither writing nor reading meets a bank twice.
+template <int D, int V, class Out> GH_FN void hand_over_rows(const float (&sums)[D / 2], float *room, const Out &out) {
+  const int row = threadIdx.x % 32 / 4, q = threadIdx.x % 4;
+  auto place = [&](int r, int column) { return room + r * 32 + (column / 4 ^ (r % 4 * 2 + r % 2)) * 4 + column % 4; };
+#pragma unroll
+  for (int d = 0; d < D; d += 32) {
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+      const float *pair = sums + d / 2 + i / 2 * 4 + i % 2 * 2;
+      store_vec(place(row + i % 2 * 8, i / 2 * 8 + q * 2), Vec<float, 2>{{pair[0], pair[1]}});
+    }
+    __syncwarp();
+#pragma unroll
+    for (int r = 0; r < 16; r += 8) {
+      Vec<float, 4> half[2];
+      for (int i = 0; i < 2; ++i) half[i] = load_vec<4>(place(row + r, q * 8 + i * 4));
+#pragma unroll
+      for (int e = 0; e < 8; e += V) {
+        Vec<float, V> result;
+#pragma unroll
+        for (int i = 0; i < V; ++i) result[i] = half[(e + i) / 4][(e + i) % 4];
+        out(row + r, d + q * 8 + e, result);
+      }
+    }
+    __syncwarp();
+  }
+}
+
 // Number `work` of all: QUERIES of one head. Of causal ones the last see most keys: they come first.
 template <class S> struct AttentionWork {
   int b, h, i0, steps;
@@ -71,7 +102,7 @@ template <class S> struct AttentionWork {
 // A warpgroup's part: 64 queries from `first` on.
 template <class S, class T, class Mask> struct AttentionGroup {
   static constexpr int D = S::D, KEYS = S::KEYS, STAGES = S::STAGES;
-  static constexpr bool by_key = is_by_key<Mask>::value;
+  static constexpr bool by_key = is_by_key<Mask>::value, by_pair = is_by_pair<Mask>::value;
   const AttentionShape &s;
   Mask mask;
   const T *own, *staged;
@@ -98,9 +129,28 @@ template <class S, class T, class Mask> struct AttentionGroup {
     for (int j = 0; j < KEYS / 16; ++j) wgmma_across<T, D>(sums, p[j], values, j * 16, KEYS);
     end_products();
   }
+  // What the mask has for the two rows of a thread, loaded while scores are computed, where registers can hold it.
+  template <bool EARLY> GH_FN auto ahead(int key0) const {
+    if constexpr (by_pair && EARLY) {
+      const int lane = threadIdx.x % 32, row = first + threadIdx.x % 128 / 32 * 16 + lane / 4;
+      Vec<decltype(mask.two(0, 0, 0, 0)), KEYS / 4> found;
+#pragma unroll
+      for (int n = 0; n < KEYS / 4; ++n) {
+        const int i = row + n % 2 * 8, key = key0 + n / 2 * 8 + lane % 4 * 2;
+        found[n] = mask.two(b, h, i < s.length ? i : s.length - 1, key < s.keys ? key : s.keys - 2);
+      }
+      return found;
+    } else {
+      return Loaded<>{};
+    }
+  }
+  GH_FN bool inside(int key0) const {
+    const int last = key0 + KEYS - 1;
+    return last < s.keys && first + 64 <= s.length && !(s.causal && last > first);
+  }
   // Without a mask the largest score stays the largest when it is scaled, so that is left to the powers.
   GH_FN bool later() const { return same<Mask, const NoMask &>::value && s.scale > 0.0f; }
-  template <bool INSIDE> GH_FN void masked(int number, int key0) {
+  template <bool INSIDE, class Ahead> GH_FN void masked(int number, int key0, const Ahead &ahead) {
     const int lane = threadIdx.x % 32, row = first + threadIdx.x % 128 / 32 * 16 + lane / 4;
     const float low = -__builtin_inff(), scale = s.scale * LOG2E;
 #pragma unroll
@@ -113,15 +163,15 @@ template <class S, class T, class Mask> struct AttentionGroup {
         const bool kept = INSIDE || (key < s.keys && i < s.length && !(s.causal && key > i));
         const float x = w.x[4 * j + e];
         if constexpr (by_key) w.x[4 * j + e] = kept ? x * scale + more[e % 2] : low;
+        else if constexpr (!same<Ahead, Loaded<>>::value) w.x[4 * j + e] = kept ? mask.use(ahead[j * 2 + e / 2][e % 2], x * scale, LOG2E) : low;
         else w.x[4 * j + e] = !kept ? low : later() ? x : mask(b, h, i, key, x * scale, LOG2E);
       }
     }
   }
   // Scores become weights; what sums so far are to be multiplied with.
-  GH_FN Vec<float, 2> weigh(int number, int key0) {
-    const int last = key0 + KEYS - 1;
-    if (last < s.keys && first + 64 <= s.length && !(s.causal && last > first)) masked<true>(number, key0);
-    else masked<false>(number, key0);
+  template <class Ahead> GH_FN Vec<float, 2> weigh(int number, int key0, const Ahead &ahead) {
+    if (inside(key0)) masked<true>(number, key0, ahead);
+    else masked<false>(number, key0, ahead);
     return w.taken(later() ? s.scale * LOG2E : 1.0f, S::SLACK);
   }
   GH_FN void pack() {
@@ -204,18 +254,20 @@ GH_FN void attention_tma(const AttentionShape &s, int batch, const TensorMap &q,
       wait_round(ready + turn % 2, turn / 2 % 2);
       if (at.steps) {
         mine.score(number);
+        const auto more = mine.template ahead<S::MANY >= 160>(0);
         products_left<0>();
         settled(mine.w.x);
-        mine.weigh(number, 0);
+        mine.weigh(number, 0, more);
         mine.pack();
       }
       for (int step = 1; step < at.steps; ++step) {
         ++number;
         mine.score(number);
         mine.mix(number - 1);
+        const auto more = mine.template ahead<S::MANY >= 160>(step * KEYS);
         products_left<1>();
         settled(mine.w.x);
-        const Vec<float, 2> scaled = mine.weigh(number, step * KEYS);
+        const Vec<float, 2> scaled = mine.weigh(number, step * KEYS, more);
         products_left<0>();
         settled(mine.sums);
         if (lane == 0) arrive(empty + (number - 1) % STAGES);
@@ -225,7 +277,6 @@ GH_FN void attention_tma(const AttentionShape &s, int batch, const TensorMap &q,
         }
         mine.pack();
       }
-      if (lane == 0) arrive(spent + turn % 2);
       if (at.steps) {
         mine.mix(number);
         products_left<0>();
@@ -234,10 +285,12 @@ GH_FN void attention_tma(const AttentionShape &s, int batch, const TensorMap &q,
         ++number;
       }
       mine.share();
-      const auto hand = [&](int i, int d, const auto &values) { out(at.b, at.h, i, d, values); };
-      HandOver<D, V, false, false, 1, decltype(hand)> over(s.length, s.value_dim, hand);
-      over.begins(mine.first, 0);
-      over.ends(mine.sums);
+      hand_over_rows<D, V>(mine.sums, (float *)(mine.own + threadIdx.x % 128 / 32 * 16 * 64), [&](int row, int d, const auto &values) {
+        const int i = mine.first + threadIdx.x % 128 / 32 * 16 + row;
+        if (i < s.length) out(at.b, at.h, i, d, values);
+      });
+      shared_is_written();
+      if (lane == 0) arrive(spent + turn % 2);
     }
   }
 #endif

@@ -3,6 +3,7 @@
 // Contract
 // - Compiled by NVRTC as it is (no header of the toolkit is needed), or by a host compiler behind `emulate.h`, which runs
 //   blocks one after the other and threads of a block as fibres: tests do so where there is no GPU.
+// - `store_vec` of half floats is for global memory; into shared memory they are assigned.
 // - Half floats are 16 bits in memory and float in arithmetic: `to_scalar`, `from_scalar`, round to nearest even.
 #pragma once
 #ifndef GH_EMULATE
@@ -54,6 +55,7 @@ template <class T> struct is_int {
 template <class T> using if_real = typename enabled<is_real<T>::value>::type;
 template <class T> using if_int = typename enabled<is_int<T>::value>::type;
 template <class T> using if_number = typename enabled<is_int<T>::value || is_real<T>::value>::type;
+template <int N> using if_many = typename enabled<(N > 1)>::type;
 template <class T> struct unsigned_of;
 template <> struct unsigned_of<bool> { typedef uint8_t type; };
 template <> struct unsigned_of<int8_t> { typedef uint8_t type; };
@@ -98,5 +100,18 @@ template <class T, int N> struct alignas(sizeof(T) * N) Vec {
 };
 template <int N, class T> GH_FN Vec<T, N> load_vec(const T *p) { return *(const Vec<T, N> *)p; }
 template <int N, class T> GH_FN void store_vec(T *p, const Vec<T, N> &x) { *(Vec<T, N> *)p = x; }
+#ifndef GH_EMULATE
+// Half floats of a result, in global memory, as words: the compiler takes runs of them apart now and then, into stores of two bytes.
+template <int N, class T> GH_FN void store_halves(T *p, const Vec<T, N> &x) {
+  uint32_t w[N / 2];
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) w[i] = x[2 * i].bits | (uint32_t)x[2 * i + 1].bits << 16;
+  if constexpr (N == 8) asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+  else if constexpr (N == 4) asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(p), "r"(w[0]), "r"(w[1]) : "memory");
+  else asm volatile("st.global.b32 [%0], %1;" ::"l"(p), "r"(w[0]) : "memory");
+}
+template <int N, if_many<N> = 0> GH_FN void store_vec(f16 *p, const Vec<f16, N> &x) { store_halves(p, x); }
+template <int N, if_many<N> = 0> GH_FN void store_vec(bf16 *p, const Vec<bf16, N> &x) { store_halves(p, x); }
+#endif
 
 }  // namespace gh
