@@ -2,19 +2,21 @@
 
 A product whose operands are both dequantized is computed with whole numbers, if its kernel sees the
 bytes: then weights are not folded to floats, and activations are widened by the kernel that reads
-them, not by the one that made them.
+them, not by the one that made them. So are those that norms and softmaxes read: a quarter of the
+bytes goes through memory.
 """
 
 from __future__ import annotations
 
 from glasshouse.ir.dtype import int8, uint8
 from glasshouse.ir.graph import Node, Value
+from glasshouse.ir.op import Kind
 
 _PRODUCTS = frozenset({"matmul", "conv"})
 
 
 def is_whole_product(node: Node) -> bool:
-    """Whether both operands are dequantized bytes, the second a weight."""
+    """Whether both operands are dequantized bytes."""
     return node.op.name in _PRODUCTS and all(_is_dequantized(v) for v in node.inputs[:2])
 
 
@@ -27,10 +29,21 @@ def stays_bytes(node: Node) -> bool:
 
 
 def widened_by_reader(node: Node) -> bool:
-    """Whether a node dequantizes what such a product reads."""
-    return _is_dequantized(node.outputs[0]) and any(
-        is_whole_product(u) for u in node.outputs[0].users
-    )
+    """Whether a node dequantizes what such a product reads, or what norms and softmaxes alone read:
+    between kernels there are bytes then."""
+    if not _is_dequantized(node.outputs[0]):
+        return False
+    users = node.outputs[0].users
+    return any(map(is_whole_product, users)) or (bool(users) and all(map(_folds_rows, users)))
+
+
+def is_stored_anyway(node: Node) -> bool:
+    """Whether a node dequantizes bytes that others read as well: they lie in memory as bytes."""
+    return _is_dequantized(node.outputs[0]) and node.inputs[0].use_count > 1
+
+
+def _folds_rows(node: Node) -> bool:
+    return node.op.kind is Kind.REDUCTION
 
 
 def _is_dequantized(value: Value) -> bool:

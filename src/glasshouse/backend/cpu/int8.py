@@ -3,38 +3,44 @@
 Both operands must be dequantized on the way in: activations with one scale and zero point, weights
 constant, of int8, around zero, with one scale or one for each column. Sums are whole numbers of 32
 bits; the epilogue takes the zero point out, scales, and goes on with real numbers. Depthwise
-convolutions have a template of their own, which reads bytes as they lie.
+convolutions have a template of their own, which reads bytes as they lie. Products of two
+activations (attention) are taken item by item of the batch, each with one scale and zero point.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glasshouse.backend.cpu.recipe import with_dot
+from glasshouse.backend.cpu.items import aligned, batch_lines
+from glasshouse.backend.cpu.recipe import Recipe, with_dot
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import FormSpelling, Routine
 from glasshouse.backend.cxx.image import Image, conv_strides, image_of, shape_text, strides_text
 from glasshouse.backend.cxx.text import KernelText
-from glasshouse.backend.cxx.words import number_text, size_text
+from glasshouse.backend.cxx.words import index_text, number_text, size_text
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import float32, from_storage, int8, uint8
 from glasshouse.ir.graph import Node, Value
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.epilogue import take_results
 from glasshouse.lower.kernel.expr import Apply, Expr, Load, Number
-from glasshouse.lower.kernel.index import ZERO, of
+from glasshouse.lower.kernel.index import ZERO, Loop, of
+from glasshouse.lower.kernel.queries import view
 from glasshouse.lower.kernel.statement import Form, Operand, Scratch, Tile
 from glasshouse.lower.numbers import is_number
 from glasshouse.lower.order import Order, channels_last
 from glasshouse.lower.quant import BYTES, INT8, has_loops
 from glasshouse.lower.target import Needs
 from glasshouse.lower.tiles import add_tile
-from glasshouse.lower.view import whole
+from glasshouse.lower.view import view_of, whole
 from glasshouse.ops.shapes import axis_of
 
-GEMM, CONV, DEPTHWISE = "gemm_int8", "conv2d_int8", "depthwise_int8"
+GEMM, BATCHED = "gemm_int8", "gemm_int8_batched"
+CONV, DEPTHWISE = "conv2d_int8", "depthwise_int8"
 DEEPEST = 2**31 // (255 * 128)
 """Products that 32 bits are sure to hold."""
+DEEPEST_PASSING = 2**15
+"""The same where both operands have zero points."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +60,8 @@ def int8_matmul(builder: KernelBuilder, node: Node) -> bool:
     x, w = (_bytes(v) for v in node.inputs)
     if x is None or w is None or node.attrs["transpose_x"] or x.data.type.rank < 2:
         return False
+    if w.data not in builder.constants:
+        return _batched(builder, node, x, w)
     if w.data.type.rank != 2 or not _suits(builder, x, w, 0 if node.attrs["transpose_y"] else 1):
         return False
     depth, columns = w.data.type.shape
@@ -65,6 +73,28 @@ def int8_matmul(builder: KernelBuilder, node: Node) -> bool:
     variables = {"m": product(x.data.type.shape[:-1]), "n": columns}
     after = take_results(builder, node.output, variables)
     add_tile(builder, node, GEMM, operands, after, variant=INT8, also=(x.node, w.node))
+    return True
+
+
+def _batched(builder: KernelBuilder, node: Node, x: _Bytes, y: _Bytes) -> bool:
+    """Add a product of two activations for each item of the batch."""
+    if any(v.axis is not None or v.data.type.dtype not in BYTES for v in (x, y)):
+        return False
+    *batch, rows, columns = node.output.type.shape
+    depth = x.data.type.shape[-1]
+    if y.data.type.rank < 2 or not isinstance(depth, int) or depth > DEEPEST_PASSING:
+        return False
+    loops = [Loop(f"b{axis}_", size) for axis, size in enumerate(batch)]
+    m, n, k = Loop("m", rows), Loop("n", columns), Loop("k", depth)
+    left = view_of(builder, x.data, aligned(x.data, loops, (m, k)))
+    last = (n, k) if node.attrs["transpose_y"] else (k, n)
+    right = view_of(builder, y.data, aligned(y.data, loops, last))
+    if depth != 1 and view(left).index.coefficient(k) != 1:
+        return False
+    operands = (_widened(builder, x, left), _widened(builder, y, right))
+    variables = {"b": product(tuple(batch)), "m": rows, "n": columns}
+    after = take_results(builder, node.output, variables)
+    add_tile(builder, node, BATCHED, operands, after, variant=INT8, also=(x.node, y.node))
     return True
 
 
@@ -111,7 +141,10 @@ def _is_zero(builder: KernelBuilder, value: Value) -> bool:
 
 def _operand(builder: KernelBuilder, x: _Bytes, order: Order | None = None) -> Operand:
     """Bytes, as real numbers."""
-    data = whole(builder, x.data, order)
+    return _widened(builder, x, whole(builder, x.data, order))
+
+
+def _widened(builder: KernelBuilder, x: _Bytes, data: Operand) -> Operand:
     at = ZERO
     if x.axis is not None and x.scale.type.shape[0] != 1:
         at = of(data.loops[axis_of(x.axis, x.data.type.rank)])
@@ -167,6 +200,26 @@ def _gemm(out: KernelText, tile: Tile) -> None:
     rows = f"gh::i8_rows({x.data.buffer}, {k})"
     call = f"gh::gemm<gh::TilesI8>(*ctx.pool, {m}, {n}, {k}, {rows}, {packed}"
     hand_over(out, tile, call, whole=real)
+
+
+def _gemm_batched(out: KernelText, tile: Tile) -> None:
+    x, y = (_Read.of(o) for o in tile.operands)
+    rows, columns = tile.shape[-2:]
+    depth = tile.operands[0].shape[-1]
+    m, n, k = Loop("m", rows), Loop("n", columns), Loop("k", depth)
+    find = " ".join(batch_lines(tile.shape[:-2]))
+    sizes = ", ".join(size_text(d) for d in (product(tile.shape[:-2]), rows, columns, depth))
+    begin = f"{x.data.buffer} + {index_text(x.data.index.without(m, k))}"
+    source = f"gh::i8_rows({begin}, {size_text(x.data.index.coefficient(m))})"
+    moved = " + 128" if x.data.dtype is int8 else ""
+    place = index_text(y.data.index.without(n, k))
+    steps = ", ".join(size_text(y.data.index.coefficient(loop)) for loop in (k, n))
+    call = (
+        f"gh::gemm_bytes<gh::TilesI8>(*ctx.pool, {sizes}, [=](long b) {{ {find} return {source}; }}"
+        f", (int32_t){_number(x.zero)}{moved}, {y.data.buffer}, [=](long b) -> long {{ {find} "
+        f"return {place}; }}, {steps}, (int32_t){_number(y.zero)}"
+    )
+    hand_over(out, tile, call, whole=f"gh::to_float(whole) * {_scales(out, tile, x, y)}")
 
 
 def _conv_needs(tile: Tile) -> Needs:
@@ -259,8 +312,13 @@ def _packed_planes(form: Form) -> str:
     return f"(void)threads; gh::depthwise_bytes_pack({given});"
 
 
+def _batched_recipe(tile: Tile) -> Recipe:
+    return with_dot(int8, 0.3, headers=("gemm_bytes.h",))
+
+
 ROUTINES = {
     GEMM: Routine(_gemm, _gemm_needs, lambda tile: with_dot(int8, 0.2)),
+    BATCHED: Routine(_gemm_batched, recipe=_batched_recipe),
     CONV: Routine(_conv, _conv_needs, lambda tile: with_dot(int8, 0.9)),
     DEPTHWISE: Routine(_depthwise, _depthwise_needs),
 }

@@ -16,6 +16,7 @@ from glasshouse.backend.cpu.blocking import (
     product_problem,
 )
 from glasshouse.backend.cpu.int8 import int8_matmul
+from glasshouse.backend.cpu.items import aligned, batch_lines
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.results import hand_over, row_hint
 from glasshouse.backend.cpu.routine import (
@@ -31,7 +32,7 @@ from glasshouse.backend.cxx.words import C_TYPE, index_text, size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import bfloat16, float16, float32, float64
-from glasshouse.ir.graph import Node, Value
+from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.epilogue import take_results
 from glasshouse.lower.kernel.index import Loop
@@ -109,21 +110,14 @@ def _batched(builder: KernelBuilder, node: Node) -> None:
     depth = x.type.shape[-2 if across else -1]
     loops = [Loop(f"b{axis}_", size) for axis, size in enumerate(batch)]
     m, n, k = Loop("m", rows), Loop("n", columns), Loop("k", depth)
-    left = view_of(builder, x, _aligned(x, loops, (k, m) if across else (m, k)))
-    right = view_of(builder, y, _aligned(y, loops, (n, k) if turned else (k, n)))
+    left = view_of(builder, x, aligned(x, loops, (k, m) if across else (m, k)))
+    right = view_of(builder, y, aligned(y, loops, (n, k) if turned else (k, n)))
     place = view(left).index
     if place.coefficient(k) != 1 and place.coefficient(m) != 1:
         raise Unsupported("neither rows nor columns of the first operand lie together")
     variables = {"b": product(tuple(batch)), "m": rows, "n": columns}
     after = take_results(builder, node.output, variables)
     add_tile(builder, node, BATCHED, (left, right), after)
-
-
-def _aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list[Loop]:
-    """The loops of an operand's axes; a batch axis of size 1 is broadcast and stays at 0."""
-    own = operand.type.shape[:-2]
-    loops = batch[len(batch) - len(own) :]
-    return [Loop(x.name, 1) if d == 1 else x for x, d in zip(loops, own, strict=True)] + list(last)
 
 
 # ------------------------------------------------------------------------------------ rendering
@@ -181,7 +175,7 @@ def _gemm_batched(out: KernelText, tile: Tile) -> None:
     by_rows = a.index.coefficient(k) == 1 or depth == 1
     step = size_text(a.index.coefficient(m if by_rows else k))
     source = f"gh::{'RowsA' if by_rows else 'ColsA'}<{C_TYPE[dtype]}>"
-    find = " ".join(_batch_lines(tile.shape[:-2]))
+    find = " ".join(batch_lines(tile.shape[:-2]))
     sizes = ", ".join(size_text(d) for d in (product(tile.shape[:-2]), rows, columns, depth))
     begin = f"{a.buffer} + {index_text(a.index.without(m, k))}"
     offset = index_text(b.index.without(n, k))
@@ -192,18 +186,6 @@ def _gemm_batched(out: KernelText, tile: Tile) -> None:
         f"{b.buffer}, [=](long b) -> long {{ {find} return {offset}; }}, {steps}"
     )
     hand_over(out, tile, call)
-
-
-def _batch_lines(batch: tuple[Dim, ...]) -> list[str]:
-    """Finds the index of each batch axis from one running number `b`."""
-    lines: list[str] = []
-    step: Dim = 1
-    for axis in reversed(range(len(batch))):
-        if batch[axis] != 1:
-            at = f"b / {size_text(step)}" if step != 1 else "b"
-            lines.append(f"const int64_t b{axis}_ = {at} % {size_text(batch[axis])};")
-        step = step * batch[axis]
-    return lines
 
 
 def _panels(form: Form) -> str:

@@ -10,7 +10,7 @@ from glasshouse.backend.cpu.routine import Routine, buffer_of
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import size_text
 from glasshouse.ir.dim import product
-from glasshouse.ir.dtype import bfloat16, float16, float32, float64, uint8
+from glasshouse.ir.dtype import bfloat16, float16, float32, float64, int8, uint8
 from glasshouse.ir.graph import Node
 from glasshouse.ir.types import Shape
 from glasshouse.lower.builder import KernelBuilder
@@ -26,11 +26,14 @@ POOL, POOL_GRAD = "pool2d", "pool2d_grad"
 MOST_TAPS, MOST_PLACES = 64, 255
 """Of a window along one axis and in all, for which gradients have a template."""
 
+_FLOATS = (float32, bfloat16, float16, float64)
+_WITH_VECTORS = {"max_pool": (*_FLOATS, int8, uint8), "avg_pool": _FLOATS}
+
 
 def pool(builder: KernelBuilder, node: Node) -> None:
     """Add a maximum or mean over windows, with what follows it in its epilogue where possible."""
     x = node.inputs[0]
-    if x.type.dtype not in (float32, bfloat16, float16, float64) or x.type.rank > 4:
+    if x.type.dtype not in _WITH_VECTORS[node.op.name] or x.type.rank > 4:
         plane_pool(builder, node)
     else:
         _add(builder, node, POOL)

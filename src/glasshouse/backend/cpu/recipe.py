@@ -40,9 +40,11 @@ class Recipe:
     headers: tuple[str, ...] = ()
 
 
-def with_dot(dtype: DType, seconds: float, level: str = "-O3") -> Recipe:
+def with_dot(
+    dtype: DType, seconds: float, level: str = "-O3", headers: tuple[str, ...] = ()
+) -> Recipe:
     """Of a routine that multiplies elements of a type."""
-    return Recipe((DOT_PART[dtype],), seconds, level)
+    return Recipe((DOT_PART[dtype],), seconds, level, headers)
 
 
 @dataclass(frozen=True)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.byte_tables import byte_tables, still_needed
 from glasshouse.backend.cxx.elements import VECTOR_TYPE, Elements
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.lower.epilogue import in_order
 from glasshouse.lower.kernel.index import Loop
-from glasshouse.lower.kernel.statement import Parts, Tile
+from glasshouse.lower.kernel.statement import Let, Parts, Tile
 
 
 def hand_over(out: KernelText, tile: Tile, call: str, behind: str = "", whole: str = "") -> None:
@@ -17,15 +18,20 @@ def hand_over(out: KernelText, tile: Tile, call: str, behind: str = "", whole: s
     A routine that sums whole numbers hands over `whole`; the expression given here makes real ones
     of them.
     """
+    elements, tables = Elements(_lanes(tile)), byte_tables(tile)
+    for table in tables.values():
+        table.make(out, elements)
     parameters = ", ".join(f"long {x.name}" for x in tile.variables)
     taken = "gh::vi whole" if whole else f"{VECTOR_TYPE[tile.dtype]} {tile.result}"
     out.add(f"{call}, [=]({parameters}, {taken}, auto t) {{", tile.ops)
     out.indent += "  "
     if whole:
         out.add(f"const gh::vf {tile.result} = {whole};", tile.ops)
-    elements = Elements(_lanes(tile))
-    for s in tile.epilogue:
-        elements.put(out, s)
+    for s in still_needed(tile.epilogue, tables) if tables else tile.epilogue:
+        if isinstance(s, Let) and s.name in tables:
+            tables[s.name].look_up(out)
+        else:
+            elements.put(out, s)
     out.indent = out.indent[:-2]
     out.add(f"}}{behind});")
 

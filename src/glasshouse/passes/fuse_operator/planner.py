@@ -25,7 +25,7 @@ from glasshouse.passes.fuse_operator.roles import (
     prologue_refusal,
 )
 from glasshouse.passes.mark_views import view_offset
-from glasshouse.passes.quantized import widened_by_reader
+from glasshouse.passes.quantized import is_stored_anyway, widened_by_reader
 
 _MANY_USERS = 8
 _LOOK_AHEAD = 16
@@ -126,7 +126,9 @@ class Planner:
         if partition(node) != partition(group.root):
             return f"different partition: {partition(group.root)!r} and {partition(node)!r}"
         if widened_by_reader(node):
-            return "quantised: stored as bytes, and widened by the product that reads it"
+            return "quantised: stored as bytes, and widened by what reads it"
+        if is_stored_anyway(node) and not self.graph.is_held(node.output):
+            return "quantised: the bytes are stored for other readers"
         alone = len(value._uses) == 1 and not self.graph.is_held(value)
         if is_mover(node):
             if node.op.traits.view != "whole":

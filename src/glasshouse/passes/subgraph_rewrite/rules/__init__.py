@@ -9,6 +9,7 @@ from glasshouse.passes.subgraph_rewrite.rules import (
     conv_bn,
     linear_scale,
     norm,
+    quant,
     reshape_permute,
     softmax,
     split_concat,
@@ -17,5 +18,5 @@ from glasshouse.passes.subgraph_rewrite.rules import (
 
 __all__ = [
     "activation", "algebra", "attention", "broadcast", "cast", "conv_bn", "linear_scale", "norm",
-    "reshape_permute", "softmax", "split_concat", "unrolled",
+    "quant", "reshape_permute", "softmax", "split_concat", "unrolled",
 ]  # fmt: skip

@@ -3,7 +3,7 @@
 // Contract
 // - `quantize<T>(x, scale, zero, low, high)`: clip(round(x / scale) + zero, low, high), halves to even, NaN as 0 steps. For
 //   vectors of 8-bit results it gives the whole numbers as floats: exact, since 2^22 steps and a zero point fit into 24 bits, and
-//   beyond 2^22 steps the result is clipped anyway. `dequantize(x, scale, zero)`: (x - zero) * scale.
+//   what is beyond is clipped. `dequantize(x, scale, zero)`: (x - zero) * scale.
 // - A product of (a - za) with w is sum(a w) - za * sum(w): `i8_pack` appends the sums of the columns to packed B
 //   (`i8_packed_bytes`, `i8_column_sums`); epilogues subtract. The micro-kernel takes unsigned a: signed a are moved up by 128
 //   when they are read (`SignedRowsA`, `i8_pad_image`), and their zero point with them.
@@ -30,14 +30,59 @@ GH_INLINE T quantize(float x, float scale, Z zero, int64_t low, int64_t high) {
   const int64_t moved = (int64_t)steps + (int64_t)zero;
   return (T)(moved < low ? low : moved > high ? high : moved);
 }
+#if defined(__FMA__) || defined(__AVX512F__) || defined(__aarch64__)
+constexpr bool kFused = true;  // whether fma rounds once
+#else
+constexpr bool kFused = false;
+#endif
+// x / scale, rounded as the division rounds it, where the compiler knows the scale: a product with its reciprocal, and what that
+// leaves over once more (Markstein: right for every divisor whose fraction is not all ones). A division takes as long as ten of
+// these. Beyond 2^24 steps only the sign counts, which also keeps infinity from meeting itself.
+GH_INLINE vf quotient(vf x, vf scale) {
+  const float s = scale.v[0], inverse = 1.0f / s;
+  if (!kFused || !__builtin_constant_p(s) || !(s >= 0x1p-64f && s <= 0x1p64f) || (__builtin_bit_cast(uint32_t, s) & 0x7fffff) == 0x7fffff)
+    return x / scale;
+  const vf inside = min_fast(vf(0x1p24f * s), max_fast(vf(-0x1p24f * s), x));  // NaN stays: the second operand is given
+  const vf near = inside * vf(inverse);
+  return fma(fnma(near, scale, inside), vf(inverse), near);
+}
 template <class T>
 GH_INLINE vf quantize(vf x, vf scale, vf zero, int64_t low, int64_t high) {
   static_assert(sizeof(T) == 1, "whole numbers of more bits are not exact in a float");
-  vf steps = rint(x / scale);
-  steps = select(steps != steps, vf(0.0f), steps);
-  steps = min_fast(max_fast(steps, vf(-0x1p22f)), vf(0x1p22f)) + zero;
+  vf steps = rint(quotient(x, scale));
+  steps = select(steps != steps, vf(0.0f), steps) + zero;
   return min_fast(max_fast(steps, vf((float)low)), vf((float)high));
 }
+
+// A function of bytes In that gives bytes Out, both as whole floats: computed for all 256, then looked up.
+template <class In, class Out>
+struct ByteTable {
+#if defined(__AVX512VBMI__)
+  alignas(64) Out at[256];
+#else
+  alignas(64) float at[256];
+#endif
+  template <class F>
+  explicit ByteTable(F &&f) {
+    for (int i = 0; i < 256; i += W) {
+      alignas(64) In given[W];
+      for (int j = 0; j < W; j++) given[j] = (In)(uint8_t)(i + j);
+      store(at + i, f(load(given)));
+    }
+  }
+  GH_INLINE vf operator()(vf x) const {
+    const vi i = to_int(x) & vi(255);
+#if defined(__AVX512VBMI__)
+    // Bytes of a lane above the first look up place 0, and are taken out afterwards.
+    const __m512i n = (__m512i)i.v, *t = (const __m512i *)at;
+    const __m512i low = _mm512_permutex2var_epi8(t[0], n, t[1]), high = _mm512_permutex2var_epi8(t[2], n, t[3]);
+    const __m512i both = _mm512_slli_epi32(_mm512_mask_blend_epi32(_mm512_test_epi32_mask(n, _mm512_set1_epi32(128)), low, high), 24);
+    return to_float(vi((ni)(__is_same(Out, int8_t) ? _mm512_srai_epi32(both, 24) : _mm512_srli_epi32(both, 24))));
+#else
+    return gather(at, i);
+#endif
+  }
+};
 
 constexpr size_t i8_sums_offset(long K, long N) { return packed_b_bytes<DotI8>(K, N); }
 constexpr size_t i8_packed_bytes(long K, long N) { return i8_sums_offset(K, N) + (size_t)N * 4; }
