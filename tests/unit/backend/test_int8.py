@@ -31,8 +31,8 @@ class Maker:
         self.inputs.append(self.rng.standard_normal(shape, "f"))
         return self.through_bytes(self.builder.input("float32", shape), dtype, zero)
 
-    def through_bytes(self, x: Expr, dtype: str, zero: int) -> Expr:
-        scale, point = self.builder.constant(np.float32(STEP)), self.zero(dtype, zero)
+    def through_bytes(self, x: Expr, dtype: str, zero: int, step: float = STEP) -> Expr:
+        scale, point = self.builder.constant(np.float32(step)), self.zero(dtype, zero)
         stored = x.apply("quantize", scale, point, dtype=as_dtype(dtype))
         return stored.apply("dequantize", scale, point)
 
@@ -56,14 +56,14 @@ class Maker:
         return self.builder.finish(*self.outputs)
 
 
-def check(m: Maker) -> list[str]:
+def check(m: Maker, steps: int = 1) -> list[str]:
     """Compare with the reference; gives the texts of the kernels."""
     graph = m.finish()
     module = compile_graph(optimize(graph))
     outputs = module(*m.inputs)
     many = outputs if isinstance(outputs, tuple) else (outputs,)
     for ours, theirs in zip(many, run(graph, m.inputs), strict=True):
-        assert np.abs(ours.astype(np.float64) - theirs).max() <= STEP * 1.001
+        assert np.abs(ours.astype(np.float64) - theirs).max() <= steps * STEP * 1.001
         assert (ours != theirs).mean() < 0.02  # a step where rounding was close, nothing more
     return list(module.source.kernels.values())
 
@@ -141,3 +141,80 @@ def test_what_has_no_kernel_is_right(what: str) -> None:
     y = x.apply("matmul", m.weights((12, 9), 0 if what[0] == "w" else 1, int(what[0] == "z")))
     m.outputs.append(m.through_bytes(y, "uint8", 100))
     assert whole(check(m)) == 0
+
+
+def test_products_of_two_activations() -> None:
+    m = Maker(5)
+    for left, right, turned, types, zeros in (
+        ((2, 3, 70, 33), (2, 3, 33, 20), False, ("uint8", "uint8"), (7, 130)),
+        ((2, 3, 70, 33), (2, 3, 20, 33), True, ("int8", "uint8"), (-9, 0)),
+        ((4, 5, 64), (4, 64, 97), False, ("uint8", "int8"), (255, -3)),
+        ((1, 6, 300), (1, 35, 300), True, ("int8", "int8"), (4, 0)),
+        ((3, 5, 8), (1, 8, 6), False, ("uint8", "uint8"), (0, 128)),
+    ):
+        x, y = (m.activations(s, t, z) for s, t, z in zip((left, right), types, zeros, strict=True))
+        m.outputs.append(m.through_bytes(x.apply("matmul", y, transpose_y=turned), "int8", 1))
+    assert whole(check(m)) == 5
+
+
+def test_attention_reads_heads_where_they_lie() -> None:
+    """Keys come turned and scaled through bytes, as exporters write them."""
+    m = Maker(6)
+    batch, length, heads, width = 2, 9, 3, 16
+    q, k, v = (m.activations((batch, length, heads * width), "uint8", 125 + i) for i in range(3))
+    split = {"shape": (batch, length, heads, width)}
+    q, v = (x.apply("reshape", **split).apply("permute", axes=(0, 2, 1, 3)) for x in (q, v))
+    k = k.apply("reshape", **split).apply("permute", axes=(0, 2, 3, 1))
+    small = m.builder.constant(np.array([0.3], "f"))
+    scores = m.through_bytes(q, "uint8", 125).apply(
+        "matmul", m.through_bytes(k * small, "uint8", 7)
+    )
+    # Steps that are no multiples of each other: sums do not fall on halves, where rounding decides.
+    scores = m.through_bytes(scores, "uint8", 128, 0.0531)
+    weights = m.through_bytes(scores.apply("softmax"), "uint8", 0, 0.00392)
+    mixed = m.through_bytes(weights.apply("matmul", m.through_bytes(v, "uint8", 127)), "uint8", 128)
+    m.outputs.append(mixed.apply("permute", axes=(0, 2, 1, 3)))
+    texts = check(m, steps=2)  # a step of a weight, which was close, and one of the result
+    assert sum("gh::gemm_bytes" in text for text in texts) == 2
+    assert not any("DotF32" in text for text in texts)
+
+
+def test_what_lies_between_bytes_is_looked_up() -> None:
+    m = Maker(7)
+    for dtype, zero, name in (("uint8", 90, "gelu"), ("int8", -3, "tanh"), ("int8", 0, "relu")):
+        x = m.activations((70, 40), dtype, zero)
+        y = m.through_bytes(x.apply("matmul", m.weights((40, 70), 1)), dtype, zero)
+        m.outputs.append(m.through_bytes(y.apply(name), dtype, 3))
+    texts = check(m)
+    assert whole(texts) == 3
+    assert sum("gh::ByteTable" in text for text in texts) == 2, "a relu is cheaper than a look-up"
+
+
+def test_bytes_are_pooled_as_bytes() -> None:
+    m = Maker(8)
+    for dtype, zero, channels in (("uint8", 0, 5), ("int8", 11, 70)):
+        x = m.activations((2, 3, 11, 15), dtype, zero)
+        y = x.apply("conv", m.weights((channels, 3, 7, 7), 0), padding=(3, 3, 3, 3), stride=(2, 2))
+        pooled = m.through_bytes(y, dtype, zero).apply(
+            "max_pool", kernel=(3, 3), stride=(2, 2), padding=(1, 1, 1, 1)
+        )
+        m.outputs.append(m.through_bytes(pooled, dtype, zero))
+    texts = check(m)
+    pools = [text for text in texts if "pool2d" in text]
+    assert len(pools) == 2
+    assert not any("gh::quantize<" in text for text in pools)
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8"])
+def test_quantizing_rounds_as_a_division(dtype: str) -> None:
+    """The compiler knows the scale and multiplies; halves of a step and their neighbours tell."""
+    scale, zero = np.float32(0.0369106), 74
+    halves = (np.arange(-400, 400) + np.float32(0.5)).astype("f") * scale
+    near = np.concatenate([halves.view(np.int32) + d for d in range(-3, 4)]).view("f")
+    odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, 3e38, -3e38], "f")
+    x = np.concatenate([near, odd, np.zeros(-(near.size + odd.size) % 16, "f")])
+    b = GraphBuilder()
+    given = b.input("float32", x.shape)
+    parameters = b.constant(scale), b.constant(np.array(zero, dtype))
+    graph = b.finish(given.apply("quantize", *parameters, dtype=as_dtype(dtype)))
+    assert np.array_equal(compile_graph(optimize(graph))(x), run(graph, [x])[0])

@@ -107,11 +107,20 @@ def int8_conv(builder: KernelBuilder, node: Node, image: Image) -> bool:
     if not isinstance(depth, int) or depth > DEEPEST:
         return False
     order = channels_last(node.output.type.rank)
-    operands = (_operand(builder, x, order), _operand(builder, w))
+    in_planes = _rounds(image) and x.data in builder.buffers and x.data not in builder.orders
+    operands = (_operand(builder, x, None if in_planes else order), _operand(builder, w))
     after = take_results(builder, node.output, image.variables, order)
     routine = DEPTHWISE if image.is_depthwise else CONV
     add_tile(builder, node, routine, operands, after, order, variant=INT8, also=(x.node, w.node))
     return True
+
+
+def _rounds(image: Image) -> bool:
+    """Whether channels are rounded up to whole units as the image is padded: `gh::i8_rounded`."""
+    channels = image.channels
+    if not isinstance(channels, int) or image.groups != 1 or image.is_pointwise:
+        return False
+    return channels % 4 != 0 and 3 * ((channels + 3) // 4 * 4) <= 4 * channels
 
 
 def _bytes(value: Value) -> _Bytes | None:
@@ -227,7 +236,7 @@ def _conv_needs(tile: Tile) -> Needs:
     image = image_of(tile)
     attrs = (conv_strides(w.shape), image.of_weights)
     form = Form(_Read.of(w).data.buffer, "bytes_by_tap", int8, attrs, True)
-    if not image.padded and _Read.of(x).data.dtype is not int8:
+    if not image.padded and _Read.of(x).data.dtype is not int8 and not _rounds(image):
         return (form,), ()
     return (form,), (Scratch("padded", image.padded_bytes(), uint8),)
 
@@ -240,7 +249,9 @@ def _conv(out: KernelText, tile: Tile) -> None:
     real = _real(out, tile, x, w, f"gh::i8_conv_sums({packed}, {shape})")
     if tile.scratch:
         space = out.scratch(tile)
-        given = f"{shape}, {source}, zero{out.tile}_, {space}"
+        channel = tile.operands[0].loops[1]
+        in_planes = channel.extent != 1 and x.data.index.coefficient(channel) != 1
+        given = f"{shape}, {source}, zero{out.tile}_, {space}{', true' if in_planes else ''}"
         out.add(f"gh::i8_pad_image(*ctx.pool, {given});", tile.ops)
         source, shape = space, f"gh::i8_padded_shape({shape})"
     call = f"gh::conv2d<gh::TilesI8>(*ctx.pool, {shape}, {source}, {packed}, nullptr"

@@ -8,6 +8,8 @@
 //   (`i8_packed_bytes`, `i8_column_sums`); epilogues subtract. The micro-kernel takes unsigned a: signed a are moved up by 128
 //   when they are read (`SignedRowsA`, `i8_pad_image`), and their zero point with them.
 // - `i8_pad_image`: x [N, H, W, C] with padding that stands for the real number 0, which is the zero point and not 0.
+// - Photographs have 3 channels, which no unit of 4 bytes holds whole: they get a fourth, with weights of 0 (`i8_rounded`), because
+//   tiles then read the image in place. Gathering 7 x 7 taps of 3 channels took as long as multiplying them.
 #pragma once
 #include "conv.h"
 #include "depthwise_bytes.h"
@@ -35,21 +37,23 @@ constexpr bool kFused = true;  // whether fma rounds once
 #else
 constexpr bool kFused = false;
 #endif
-// x / scale, rounded as the division rounds it, where the compiler knows the scale: a product with its reciprocal, and what that
-// leaves over once more (Markstein: right for every divisor whose fraction is not all ones). A division takes as long as ten of
-// these. Beyond 2^24 steps only the sign counts, which also keeps infinity from meeting itself.
-GH_INLINE vf quotient(vf x, vf scale) {
-  const float s = scale.v[0], inverse = 1.0f / s;
-  if (!kFused || !__builtin_constant_p(s) || !(s >= 0x1p-64f && s <= 0x1p64f) || (__builtin_bit_cast(uint32_t, s) & 0x7fffff) == 0x7fffff)
-    return x / scale;
-  const vf inside = min_fast(vf(0x1p24f * s), max_fast(vf(-0x1p24f * s), x));  // NaN stays: the second operand is given
-  const vf near = inside * vf(inverse);
-  return fma(fnma(near, scale, inside), vf(inverse), near);
+// Whether x / s may be taken as a product with 1 / s and what that leaves over once more, which rounds as the division does
+// (Markstein: right for every divisor whose fraction is not all ones). A division takes as long as ten of these.
+GH_INLINE constexpr bool divides_by_product(float s) {
+  return kFused && s >= 0x1p-64f && s <= 0x1p64f && (__builtin_bit_cast(uint32_t, s) & 0x7fffff) != 0x7fffff;
 }
 template <class T>
 GH_INLINE vf quantize(vf x, vf scale, vf zero, int64_t low, int64_t high) {
   static_assert(sizeof(T) == 1, "whole numbers of more bits are not exact in a float");
-  vf steps = rint(quotient(x, scale));
+  const float s = scale.v[0], z = zero.v[0], least = (float)low - z, most = (float)high - z;
+  if (__builtin_constant_p(s) && __builtin_constant_p(z) && divides_by_product(s)) {
+    // Clipped before: k * s / s rounds to k, so the ends are met. NaN stays, as the second operand is given.
+    const vf inside = min_fast(vf(most * s), max_fast(vf(least * s), x)), near = inside * vf(1.0f / s);
+    const vf steps = rint(fma(fnma(near, scale, inside), vf(1.0f / s), near));
+    const float none = least > 0.0f ? least : most < 0.0f ? most : 0.0f;
+    return select(steps != steps, vf(none), steps) + zero;
+  }
+  vf steps = rint(x / scale);
   steps = select(steps != steps, vf(0.0f), steps) + zero;
   return min_fast(max_fast(steps, vf((float)low)), vf((float)high));
 }
@@ -101,14 +105,31 @@ inline void i8_pack(ThreadPool &pool, const int8_t *w, long rs, long cs, long K,
   }
 }
 
+// With channels rounded up to whole units, where that adds a third at most.
+constexpr ConvShape i8_rounded(ConvShape s) {
+  const long whole = (s.C + 3) / 4 * 4;
+  if (s.groups == 1 && !s.pointwise() && 3 * whole <= 4 * s.C) s.C = whole;
+  return s;
+}
 // Convolution weights [O, I, kh, kw], packed as conv.h wants them; one sum for each output channel.
-inline size_t i8_conv_bytes(const ConvShape &s) { return conv_weight_bytes<DotI8>(s) + (size_t)s.OC * 4; }
+inline size_t i8_conv_bytes(const ConvShape &s) { return conv_weight_bytes<DotI8>(i8_rounded(s)) + (size_t)s.OC * 4; }
 inline const int32_t *i8_conv_sums(const void *packed, const ConvShape &s) {
-  return (const int32_t *)((const char *)packed + conv_weight_bytes<DotI8>(s));
+  return (const int32_t *)((const char *)packed + conv_weight_bytes<DotI8>(i8_rounded(s)));
 }
 inline void i8_conv_pack(ThreadPool &pool, const int8_t *w, long so, long si, long sh, long sw, const ConvShape &s, void *out) {
-  conv_pack_weights<DotI8>(pool, w, so, si, sh, sw, s, out);
-  int32_t *sums = (int32_t *)((char *)out + conv_weight_bytes<DotI8>(s));
+  const ConvShape r = i8_rounded(s);
+  if (r.C == s.C) {
+    conv_pack_weights<DotI8>(pool, w, so, si, sh, sw, s, out);
+  } else {
+    int8_t *more = (int8_t *)calloc((size_t)(r.OC * r.K()), 1);
+    if (!more) abort();
+    for (long o = 0; o < s.OC; o++)
+      for (long i = 0; i < s.kh * s.kw; i++)
+        for (long c = 0; c < s.C; c++) more[(o * s.kh * s.kw + i) * r.C + c] = w[o * so + c * si + i / s.kw * sh + i % s.kw * sw];
+    conv_pack_weights<DotI8>(pool, more, r.K(), 1, s.kw * r.C, r.C, r, out);
+    free(more);
+  }
+  int32_t *sums = (int32_t *)((char *)out + conv_weight_bytes<DotI8>(r));
   for (long o = 0; o < s.OC; o++) {
     int32_t sum = 0;
     for (long i = 0; i < s.K(); i++) sum += w[o * so + i];  // a filter's elements lie together
@@ -135,25 +156,49 @@ struct SignedRowsA {
 GH_INLINE RowsA<uint8_t> i8_rows(const uint8_t *p, long ld) { return {p, ld}; }
 GH_INLINE SignedRowsA i8_rows(const int8_t *p, long ld) { return {p, ld}; }
 
+// `count` pixels of a row, `channels` bytes each, of which those past the image's own are 0.
+template <class T>
+GH_INLINE void i8_image_row(const ConvShape &s, const T *x, bool planes, long count, long channels, uint8_t *out) {
+  if (!planes && channels == s.C) {
+    i8_move_up(x, out, count * s.C);
+    return;
+  }
+  const uint8_t up = __is_same(T, int8_t) ? 0x80 : 0;
+  const long plane = planes ? s.H * s.W_in : 1, pixel = planes ? 1 : s.C;
+  if (s.C == 3 && channels == 4) {
+    for (long w = 0; w < count; w++) {
+      const T *p = x + w * pixel;
+      const uint32_t a = (uint8_t)(p[0] ^ up), b = (uint8_t)(p[plane] ^ up), c = (uint8_t)(p[2 * plane] ^ up);
+      const uint32_t all = a | b << 8 | c << 16;
+      memcpy(out + 4 * w, &all, 4);
+    }
+    return;
+  }
+  for (long w = 0; w < count; w++)
+    for (long c = 0; c < channels; c++) out[w * channels + c] = c < s.C ? (uint8_t)(x[w * pixel + c * plane] ^ up) : 0;
+}
+
 // The shape of the convolution over the padded image.
 inline ConvShape i8_padded_shape(ConvShape s) {
   const long h = s.padded_h(), w = s.padded_w();
+  s = i8_rounded(s);
   s.H = h, s.W_in = w, s.ph = s.pw = 0;
   return s;
 }
-// `fill` is the zero point, moved up already. What a stride leaves over at the end is not copied.
+// `fill` is the zero point, moved up already. What a stride leaves over at the end is not copied. x is [N, H, W, C], or, as
+// `planes`, [N, C, H, W].
 template <class T>
-inline void i8_pad_image(ThreadPool &pool, const ConvShape &s, const T *x, int fill, uint8_t *out) {
-  const long hp = s.padded_h(), wp = s.padded_w();
-  parallel_for(pool, s.N * hp, row_grain(wp * s.C), [&](long begin, long end) {
+inline void i8_pad_image(ThreadPool &pool, const ConvShape &s, const T *x, int fill, uint8_t *out, bool planes = false) {
+  const long hp = s.padded_h(), wp = s.padded_w(), C = i8_rounded(s).C;
+  parallel_for(pool, s.N * hp, row_grain(wp * C), [&](long begin, long end) {
     for (long r = begin; r < end; r++) {
       const long n = r / hp, h = r % hp - s.ph;
-      uint8_t *o = out + r * wp * s.C;
+      uint8_t *o = out + r * wp * C;
       const bool inside = h >= 0 && h < s.H;
       const long left = !inside ? wp : s.pw < wp ? s.pw : wp, mid = s.W_in < wp - left ? s.W_in : wp - left;
-      memset(o, fill, (size_t)(left * s.C));
-      if (mid > 0) i8_move_up(x + (n * s.H + h) * s.W_in * s.C, o + left * s.C, mid * s.C);
-      memset(o + (left + mid) * s.C, fill, (size_t)((wp - left - mid) * s.C));
+      memset(o, fill, (size_t)(left * C));
+      if (mid > 0) i8_image_row(s, x + (planes ? n * s.C * s.H + h : (n * s.H + h) * s.C) * s.W_in, planes, mid, C, o + left * C);
+      memset(o + (left + mid) * C, fill, (size_t)((wp - left - mid) * C));
     }
   });
 }
