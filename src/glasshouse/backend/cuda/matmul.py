@@ -60,6 +60,11 @@ BEHIND = tuple(
     for residual in ("", RESIDUAL)
     for activation in ("", *ACTIVATIONS)
 )
+_PLAIN_RATE, _UNALIGNED_RATE, _FETCHED_RATE = 150e12, 40e12, 550e12
+"""Operations a second of a large product: by `mma.sync` with aligned rows, with others (a guess),
+and fetched by the copy engine."""
+_TURN_SPEED, _TURN_LAUNCH = 2e12, 3e-6
+"""Bytes a second, read and written, of a copy of an operand; and what it takes at least."""
 MOST_BATCH = 65535
 """Blocks along the third axis of a grid."""
 
@@ -100,7 +105,8 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
         lying = node.attrs["transpose_y"] or (together and operands[1].constant)
         matrices = _matrices(operands, sizes, together, lying)
         if not rounds:
-            names = _variants(matrices, sizes, hopper, together)
+            formed = together and operands[1].constant and not node.attrs["transpose_y"]
+            names = _variants(matrices, sizes, hopper, together, formed)
         elif not any(x.across for x in matrices):
             deep = typical(m.extent, n.extent, k.extent * 2, batch)  # in half floats
             names = (*(v.name for v in variants(*deep)), SIMT)
@@ -129,20 +135,36 @@ def _aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list
 
 
 def _variants(
-    operands: tuple[_Matrix, _Matrix], sizes: _Sizes, hopper: bool, together: bool
+    operands: tuple[_Matrix, _Matrix], sizes: _Sizes, hopper: bool, together: bool, formed: bool
 ) -> tuple[str, ...]:
-    """Names of the variants that suit, the one that is likely best first."""
+    """Names of the variants that suit, the one that is likely best first; `formed`: the right
+    operand is brought into another form before any run."""
     left, right = operands
     m, n, k = sizes.loops
     along = not left.across and not right.across
     rows = together and along and left.whole and right.whole
-    kinds = (MMA,) if not (hopper and along) else FETCHED if rows else (WGMMA, MMA)
+    fetched = rows or (not formed and _is_worth_turning(operands, sizes))
+    kinds = (MMA,) if not (hopper and (along or fetched)) else FETCHED if fetched else (WGMMA, MMA)
     found = variants(*typical(m.extent, n.extent, k.extent, sizes.batch), kinds)
     names = tuple(v.name for v in found)
     few = isinstance(m.extent, int) and m.extent <= MOST_ROWS
     if rows and few and isinstance(k.extent, int) and k.extent <= MOST_DEPTH:
         return (GEMV, *names[:2])
     return names
+
+
+def _is_worth_turning(operands: tuple[_Matrix, _Matrix], sizes: _Sizes) -> bool:
+    """Whether copying operands, so that the copy engine can fetch them, costs less than a product
+    of operands as they lie: those of gradients, and rows that are not aligned."""
+    numbers = [x.extent for x in sizes.loops]
+    if sizes.batch != 1 or not all(isinstance(d, int) for d in numbers):
+        return False
+    m, n, k = (float(least(d)) for d in numbers)
+    moved = [x for x in operands if not x.is_fetched]
+    bytes_moved = sum(4 * k * float(least(x.outer.extent)) for x in moved)
+    rate = _PLAIN_RATE if all(x.whole for x in operands) else _UNALIGNED_RATE
+    saved = 2 * m * n * k * (1 / rate - 1 / _FETCHED_RATE)
+    return saved > bytes_moved / _TURN_SPEED + len(moved) * _TURN_LAUNCH
 
 
 def typical(m: Dim, n: Dim, k: Dim, batch: Dim) -> tuple[int, int, int, int]:
@@ -182,6 +204,13 @@ class _Matrix:
     def whole(self) -> bool:
         along, other = (self.outer, self.depth) if self.across else (self.depth, self.outer)
         return lies_whole(self.index, along) and other.extent != 0
+
+    @property
+    def is_fetched(self) -> bool:
+        """Whether the copy engine can bring its rows from where they lie: aligned, one behind the
+        other from the buffer's first element on."""
+        plain = self.index == _row_major(self.outer, self.depth)
+        return not self.across and self.whole and plain
 
     def text(self) -> str:
         kind = f"gh::Matrix<{C_TYPE[self.dtype]}, {_flag(self.across)}, {_flag(self.whole)}>"
@@ -247,9 +276,38 @@ def _needs(tile: Tile) -> Needs:
     m, n, k = sizes.loops
     _, scratch = gemm_needs(tile.variant, m.extent, n.extent, sizes.batch)
     if not _turns(tile):
-        return (), scratch
+        copies = _copied(tile, sizes) if is_fetched(tile.variant) else ()
+        room = [
+            Scratch(name, x.outer.extent * _wide(k.extent) * x.dtype.itemsize, x.dtype)
+            for name, x in copies
+        ]
+        return (), (*scratch, *room)
     right = view(tile.operands[1])
     return (Form(right.buffer, TURNED, right.dtype, (k.extent, n.extent), True),), scratch
+
+
+def _copied(tile: Tile, sizes: _Sizes) -> list[tuple[str, _Matrix]]:
+    """Operands of a fetched variant that are copied first, with the names of their copies."""
+    together = tile.routine == GEMM
+    pair = _matrices(tile.operands, sizes, together, bool(tile.attr("transpose_y")))
+    named = zip(("left", "right"), pair, strict=True)
+    return [(name, x) for name, x in named if not x.is_fetched]
+
+
+def _wide(depth: Dim) -> Dim:
+    return (depth + 7) // 8 * 8
+
+
+def _turned_first(out: CudaText, tile: Tile, sizes: _Sizes) -> dict[str, str]:
+    """The functions that copy operands, their depth together and aligned; the names of copies."""
+    wide, made = _wide(sizes.loops[2].extent), {}
+    for name, matrix in _copied(tile, sizes):
+        made[name] = out.scratch(tile, name)
+        grid = ((wide + 63) // 64, (matrix.outer.extent + 63) // 64, 1)
+        with out.function(grid, 256):
+            given = f"{matrix.text()}, (int){size_text(wide)}, {made[name]}"
+            out.add(f"gh::turn_rows({given});", tile.ops)
+    return made
 
 
 def _gemm(out: CudaText, tile: Tile) -> None:
@@ -264,14 +322,20 @@ def _gemm(out: CudaText, tile: Tile) -> None:
     extents = ", ".join(f"(int){size_text(x.extent)}" for x in (m, n, k))
     operands = left.text(), right.text()
     maps: tuple[TensorMap, ...] = ()
+    copies: dict[str, str] = {}
     if is_fetched(tile.variant):
         gemm = variant_named(tile.variant).tile
-        first = rows_map(left.buffer, m.extent, k.extent, gemm.m)
-        second = mapped_columns(right.buffer, right.dtype, n.extent, k.extent, gemm.n)
+        if not tile.forms:
+            copies = _turned_first(out, tile, sizes)
+        deep = {name: _wide(k.extent) if name in copies else k.extent for name in ("left", "right")}
+        first = rows_map(copies.get("left", left.buffer), m.extent, deep["left"], gemm.m)
+        second = mapped_columns(
+            copies.get("right", right.buffer), right.dtype, n.extent, deep["right"], gemm.n
+        )
         operands, maps = (mapped_rows(left.dtype), second[0]), (first, second[1])
     call = Product(
         tile, extents, *operands, ("m", "n"), m.extent, n.extent, maps=maps, depth=k.extent,
-        early=tile.operands[1].constant,
+        early=tile.operands[1].constant and "right" not in copies,
     )  # fmt: skip
     call.render(out, sizes.batch, lines)
 

@@ -6,3 +6,4 @@
 #include "gemm_turns.cuh"
 #include "library.cuh"
 #include "places.cuh"
+#include "turn.cuh"
