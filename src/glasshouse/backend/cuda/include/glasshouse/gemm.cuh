@@ -82,7 +82,7 @@ template <int SIZE, int BK, int THREADS, class L> struct Copier {
             v[e] = source ? *source : from_scalar<T>(0.0f);
           }
         }
-        *(Vec<T, 8> *)place = v;
+        *(Vec<T, PER> *)place = v;
       }
     }
   }
