@@ -34,6 +34,7 @@ class KernelBuilder:
     reordered: dict[Value, Order | None] = field(default_factory=dict)
     constants: frozenset[Value] = frozenset()  # operands that are constants of the whole graph
     zeros: frozenset[Value] = frozenset()  # those among them that hold nothing but 0
+    constant_bytes: int = 0  # of all constants of the whole graph
     names: Names = field(default_factory=Names)
 
     def __post_init__(self) -> None:

@@ -75,7 +75,7 @@ def _builder(
 ) -> KernelBuilder:
     """A builder for a group that knows which operands are constants and how everything lies."""
     body, positions = expanded(group.body, plain)
-    builder = KernelBuilder(body, target, positions)
+    builder = KernelBuilder(body, target, positions, constant_bytes=program.constant_bytes)
     operands = list(zip(group.operands, body.inputs, strict=True))
     builder.constants = frozenset(v for outer, v in operands if outer.node.op is CONSTANT)
     builder.zeros = frozenset(v for outer, v in operands if is_zero_point(outer))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from glasshouse.ir.dim import Dim, Symbol
 from glasshouse.ir.graph import Graph, Node, Value
+from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.choice import Choice
 from glasshouse.lower.kernel.kernel import OPERAND, Kernel
 from glasshouse.lower.kernel.statement import Form
@@ -97,6 +98,12 @@ class Program:
     aliases: Mapping[Value, Value] = field(default_factory=dict)
     """Views: value -> the one whose buffer it shares."""
     plan: MemoryPlan | None = None
+
+    @cached_property
+    def constant_bytes(self) -> int:
+        """What the graph's constants take: weights, above all."""
+        sizes = (n.output.type.nbytes for n in self.graph.nodes if n.op is CONSTANT)
+        return sum(size for size in sizes if isinstance(size, int))
 
     def buffer_of(self, value: Value) -> Value:
         """The value in whose buffer this one lies."""

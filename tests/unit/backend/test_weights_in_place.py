@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import glasshouse as gh
+from glasshouse.backend.cpu import matmul
 from glasshouse.lower.program import Call
 
 # Above 8 MB in 16 bits; neither is a multiple of a vector, of four columns or of a panel.
@@ -53,3 +54,17 @@ def test_few_weights_and_middling_rows_stay_packed() -> None:
     small = gh.compile(nn.Linear(64, 64).eval(), torch.randn(1, 64))
     middling = gh.compile(nn.Linear(DEPTH, COLUMNS).eval(), torch.randn(16, DEPTH))
     assert _routines(small) == _routines(middling) == {"gemm"}
+
+
+@pytest.mark.parametrize(("rows", "fills"), [(128, True), (128, False), (127, True)])
+def test_many_rows_of_float32_where_weights_fill_the_memory(
+    rows: int, fills: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(matmul, "_FILLS", 8 << 20 if fills else 1 << 30)
+    torch.manual_seed(0)
+    model = nn.Linear(DEPTH, 1027).eval()
+    x = torch.randn(rows, DEPTH)
+    module = gh.compile(model, x)
+    assert _routines(module) == {"gemm_in_place" if fills and rows == 128 else "gemm"}
+    assert bool(module.plan.packed) == (_routines(module) == {"gemm"})
+    torch.testing.assert_close(module(x), model(x))
