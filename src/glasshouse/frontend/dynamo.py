@@ -25,9 +25,11 @@ from glasshouse.frontend.torch.boundary import Boundary, laid_out, saved_orders,
 from glasshouse.frontend.torch.devices import GpuOf, gpu_of, plain_ops
 from glasshouse.frontend.torch.dynamo_names import own_paths, weight_names
 from glasshouse.frontend.torch.execute import EXECUTORS, Runner, compiled, get_ready
+from glasshouse.frontend.torch.graph_key import graph_key, known_sizes
 from glasshouse.frontend.torch.graph_module import import_graph_module
 from glasshouse.frontend.torch.held import HeldModules
 from glasshouse.frontend.torch.joint import partition
+from glasshouse.frontend.torch.kept_graphs import KeptGraph, find_kept, keep
 from glasshouse.frontend.torch.left_eager import watch
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.ir.graph import Graph
@@ -164,19 +166,57 @@ def _inference(
         allow_non_fake_inputs=True
     )
     _without_checkpoints(module)
-    # Run node by node, so that what it becomes has its line and its modules.
-    with mode, torch.no_grad(), fx_traceback.preserve_node_meta():
-        graph = make_fx(torch.fx.Interpreter(module).run, pre_dispatch=True)(*fakes)
-    own_paths(graph)
-    names = weight_names(nodes, examples, graph)
-    if names and hold and executor != "reference":
+    traced: list[_Traced] = []
+
+    def trace() -> _Traced:
+        if not traced:
+            traced.append(_Traced(module, fakes, mode, nodes, examples))
+        return traced[0]
+
+    if hold and executor != "reference":
+        key = graph_key(module, fakes, examples) if gpu is None else None
+        kept = None if key is None else find_kept(key, examples)
         try:
-            return _holding(graph, fakes, examples, names, gpu)
+            if kept is not None:
+                return _holding(*kept, examples, gpu)
+            known = known_sizes(fakes)
+            if trace().names:
+                first = trace().captured({i: examples[i] for i in trace().names})
+                if key is not None and known == known_sizes(fakes):  # no guard was added
+                    keep(key, first, trace().names, trace().strides)
+                return _holding(trace(), first, examples, gpu)
         except GlasshouseError:  # said below, where it is tried with weights as arguments
             if executor == "compiled":
                 raise
-    captured = import_graph_module(graph, fakes, "inference")
-    return _kept("inference", captured, executor, graph, gpu)
+    graph = trace()
+    captured = import_graph_module(graph.graph, fakes, "inference")
+    return _kept("inference", captured, executor, graph.strides, graph.homes(gpu), gpu)
+
+
+class _Traced:
+    """A graph of Dynamo's, traced to ATen ops: to be captured with any weights."""
+
+    def __init__(
+        self, module: Any, fakes: Sequence[Any], mode: Any, nodes: Sequence[Any],
+        examples: Sequence[Any],
+    ) -> None:  # fmt: skip
+        # Run node by node, so that what it becomes has its line and its modules.
+        with mode, torch.no_grad(), fx_traceback.preserve_node_meta():
+            self.graph = make_fx(torch.fx.Interpreter(module).run, pre_dispatch=True)(*fakes)
+        own_paths(self.graph)
+        self.names = weight_names(nodes, examples, self.graph)
+        self.strides = [strides_of(node) for node in _outputs(self.graph)]
+        self._fakes = fakes
+
+    def homes(self, gpu: GpuOf | None) -> list[Any]:
+        """Where results lie, on a GPU."""
+        return [] if gpu is None else gpu.homes(_outputs(self.graph))
+
+    def captured(self, tensors: Mapping[int, torch.Tensor]) -> Captured:
+        """The graph with these weights."""
+        given = {i: (t.detach(), self.names[i]) for i, t in tensors.items()}
+        with unset_fake_temporarily():
+            return import_graph_module(self.graph, self._fakes, "inference", given)
 
 
 def _without_checkpoints(module: Any) -> None:
@@ -199,43 +239,37 @@ def _called(body: Any, *args: Any) -> Any:
 
 
 def _holding(
-    graph: Any,
-    fakes: Sequence[Any],
-    examples: Sequence[Any],
-    names: Mapping[int, str],
-    gpu: GpuOf | None,
+    source: _Traced | KeptGraph, first: Captured, examples: Sequence[Any], gpu: GpuOf | None
 ) -> Callable[..., Any]:
-    """A graph whose weights are constants of the module that is compiled for them."""
-
-    def captured(tensors: Mapping[int, torch.Tensor]) -> Captured:
-        given = {i: (t.detach(), names[i]) for i, t in tensors.items()}
-        with unset_fake_temporarily():
-            return import_graph_module(graph, fakes, "inference", given)
-
-    first = captured({i: examples[i] for i in names})
+    """A graph whose weights are constants of the module that is compiled for them; `first` is it
+    with those that are there now."""
     target = None if gpu is None else gpu.target
-    imported = [first.graph]  # with the weights that are there now: the first to be compiled for
+    imported = [first.graph]  # the first to be compiled
 
     def make(tensors: Mapping[int, torch.Tensor]) -> Any:
-        graph = imported.pop() if imported else captured(tensors).graph
-        return compiled(graph, target, shares=gpu is None)
+        graph = imported.pop() if imported else source.captured(tensors).graph
+        module = compiled(graph, target, shares=gpu is None)
+        if isinstance(source, KeptGraph):
+            module.base_recording.header.facts["captured"] = "by an earlier process, kept on disk"
+        return module
 
-    held = HeldModules(names, examples, make, gpu is not None)
-    return _kept("inference", first, "compiled", graph, gpu, held)
+    held = HeldModules(source.names, examples, make, gpu is not None)
+    homes = source.homes(gpu) if isinstance(source, _Traced) else []
+    return _kept("inference", first, "compiled", source.strides, homes, gpu, held)
 
 
 def _kept(
     phase: str,
     captured: Captured,
     executor: str,
-    graph: Any,
+    strides: Sequence[Any],
+    homes: Sequence[Any],
     gpu: GpuOf | None,
     held: HeldModules | None = None,
 ) -> Callable[..., Any]:
+    """What runs a graph; `strides` and `homes` say how and where its results lie."""
     runner = Runner(captured, executor, held, gpu)
     _COMPILED.append(Compiled(phase, captured, runner))
-    strides = [strides_of(node) for node in _outputs(graph)]
-    homes = [] if gpu is None else gpu.homes(_outputs(graph))
 
     if not any(strides) and not any(homes):
         return lambda *flat: runner(flat)

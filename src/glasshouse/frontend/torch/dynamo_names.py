@@ -38,15 +38,21 @@ def weight_names(nodes: Sequence[Any], examples: Sequence[Any], graph: Any) -> d
     inside = [n for n in graph.graph.nodes if n.op == "placeholder"]
     written = written_storages(graph)
     for number, (node, example) in enumerate(zip(nodes, examples, strict=True)):
-        if not _is_weight(example) or storage_of(inside[number].meta.get("val")) in written:
+        if not is_weight(example) or storage_of(inside[number].meta.get("val")) in written:
             continue
-        source = getattr(getattr(node.meta.get("grapharg"), "source", None), "name", "")
-        name = plain(source() if callable(source) else str(source)) or node.name
+        name = source_name(node)
         out[number] = name if name not in out.values() else f"{name}_{number}"
     return out
 
 
-def _is_weight(example: Any) -> bool:
+def source_name(node: Any) -> str:
+    """What the user calls an argument of Dynamo's graph."""
+    source = getattr(getattr(node.meta.get("grapharg"), "source", None), "name", "")
+    return plain(source() if callable(source) else str(source)) or str(node.name)
+
+
+def is_weight(example: Any) -> bool:
+    """Whether an argument is a parameter or a buffer in memory that can be held."""
     static = hasattr(example, "_dynamo_static_input_type") or type(example) is torch.nn.Parameter
     if not static or not isinstance(example, torch.Tensor) or isinstance(example, FakeTensor):
         return False
