@@ -21,6 +21,7 @@ from glasshouse.backend.cxx.image import (
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import size_text
 from glasshouse.ir.dim import bounds, product
+from glasshouse.ir.dtype import DType, float32
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.epilogue import take_results
@@ -35,6 +36,10 @@ DIRECT_WEIGHT = "conv_weight_grad_direct"
 FEW_PIXELS = 256
 """Below so many, and with more weights than a cache holds, packing beats reading in place: by 1.2
 with 512 channels and images of 7 x 7. Everywhere else it is slower, 1.2 to 14 times."""
+FEW_CHANNELS = 4
+"""So few that a product, whose panels have 32 columns, would do next to nothing useful."""
+TRANSPOSED_FEW = "transposed_few"
+_MOST_TAPS = 64  # that its tables hold
 DEPTHWISE_INPUT, DEPTHWISE_WEIGHT = "depthwise_input_grad", "depthwise_weight_grad"
 
 
@@ -50,10 +55,24 @@ def conv_transpose(builder: KernelBuilder, node: Node) -> None:
     if image.is_depthwise:
         _grad_of_images(builder, node, image, DEPTHWISE_INPUT)
         return
+    if _makes_few(image, x.type.dtype):
+        operands = (whole(builder, x), whole(builder, w))
+        add_tile(builder, node, TRANSPOSED_FEW, operands, writes=write_all(builder, node))
+        return
     if (turned := adjoint(image)) is not None:
         convolve(builder, node, turned)
         return
     _grad_of_images(builder, node, image, INPUT_GRAD)
+
+
+def _makes_few(image: Image, dtype: DType) -> bool:
+    """Whether a transposed convolution makes a waveform, colours or the like."""
+    channels, stride = image.channels, image.window.stride
+    if not isinstance(channels, int) or channels > FEW_CHANNELS or image.groups != 1:
+        return False
+    if dtype is not float32 or stride == (1, 1) or max(stride) > FEW_CHANNELS:
+        return False
+    return all(isinstance(k, int) and k <= _MOST_TAPS for k in image.window.kernel)
 
 
 def _grad_of_images(builder: KernelBuilder, node: Node, image: Image, routine: str) -> None:
@@ -104,6 +123,13 @@ def _input_grad(out: KernelText, tile: Tile) -> None:
     hand_over(out, tile, f"gh::conv_input_grad<gh::DotF32>(*ctx.pool, {shape}, {given}")
 
 
+def _transposed_few(out: KernelText, tile: Tile) -> None:
+    image = _image(tile)
+    given = f"{image.text()}, {buffer_of(tile.operands[0])}, {buffer_of(tile.operands[1])}"
+    sizes = f"{size_text(image.channels)}, {image.window.stride[1]}"
+    out.add(f"gh::transposed_few<{sizes}>(ctx, {given}, {tile.writes[0][1]});", tile.ops)
+
+
 def _weight_grad(function: str) -> Callable[[KernelText, Tile], None]:
     def rendered(out: KernelText, tile: Tile) -> None:
         x, g = tile.operands
@@ -140,10 +166,12 @@ def _reordered(form: Form) -> str:
 
 
 _DIRECT = Recipe(seconds=0.5, headers=("conv_weight_grad.h",))
+_FEW = Recipe(seconds=0.3, headers=("transposed_few.h",))
 _DEPTHWISE = Recipe(seconds=0.3, headers=("depthwise_grad.h",))
 ROUTINES = {
     DEPTHWISE_INPUT: Routine(_depthwise_input, _depthwise_input_needs, lambda tile: _DEPTHWISE),
     DEPTHWISE_WEIGHT: Routine(_depthwise_weight, recipe=lambda tile: _DEPTHWISE),
+    TRANSPOSED_FEW: Routine(_transposed_few, recipe=lambda tile: _FEW),
     INPUT_GRAD: Routine(_input_grad, _input_grad_needs, dot_recipe(0.9)),
     WEIGHT_GRAD: Routine(_weight_grad("conv_weight_grad"), recipe=dot_recipe(0.9)),
     DIRECT_WEIGHT: Routine(_weight_grad("conv_weight_grad_direct"), recipe=lambda tile: _DIRECT),
