@@ -32,6 +32,7 @@ from glasshouse.frontend.torch.joint import partition
 from glasshouse.frontend.torch.kept_graphs import KeptGraph, find_kept, keep
 from glasshouse.frontend.torch.left_eager import watch
 from glasshouse.frontend.torch.program import Captured
+from glasshouse.frontend.torch.whole_attention import keep_attention
 from glasshouse.ir.graph import Graph
 
 
@@ -84,6 +85,8 @@ def backend(
         hold = (options or {}).get("hold_weights", True)
         return _inference(module, examples, executor, hold, gpu)
 
+    if gpu is not None:
+        keep_attention(module)
     training = _Training(executor, gpu)
     train = aot_autograd(
         fw_compiler=training.compiler("forward"),

@@ -103,3 +103,26 @@ def test_tensors_on_two_devices_are_one_line() -> None:
         devices.gpu_of([first, second])
     with pytest.raises(Unsupported, match="on cuda:1: kernels run on the first GPU, cuda:0"):
         devices.gpu_of([second])
+
+
+def test_attention_is_trained_as_one_op(cuda: FakeCuda) -> None:
+    """Its products stay in half floats, and nothing of it runs through PyTorch."""
+    torch.manual_seed(0)
+    mix, x = nn.Linear(16, 48).half(), torch.randn(2, 9, 16).half()
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        q, k, v = mix(x).view(2, 9, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+    g = torch.randn(2, 2, 9, 8).half()
+    wanted = torch.autograd.grad(model(x), list(mix.parameters()), g)
+    run = torch.compile(model, backend="glasshouse", options={"executor": "compiled"})
+    ours = torch.autograd.grad(run(x), list(mix.parameters()), g)
+    for mine, theirs in zip(ours, wanted, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=2e-2, atol=2e-2)
+    forward, backward = dynamo.compiled_graphs()
+    assert "attention" in {n.op.name for n in forward.graph.nodes}
+    steps = [*forward.runner.module.program.steps, *backward.runner.module.program.steps]
+    assert not any(isinstance(s, Fallback) for s in steps)
+    products = [n for n in backward.graph.nodes if n.op.name == "matmul"]
+    assert {v.type.dtype.name for n in products for v in n.inputs} == {"float16"}
