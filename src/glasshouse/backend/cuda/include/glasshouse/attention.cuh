@@ -89,7 +89,7 @@ GH_FN void load_rows(T *to, const T *from, int64_t step, int first, int rows, in
       Vec<T, 8> v;
 #pragma unroll
       for (int e = 0; e < 8; ++e) v[e] = inside && c * 8 + e < dim ? source[e] : from_scalar<T>(0.0f);
-      *(Vec<T, 8> *)place = v;
+      *(decltype(v) *)place = v;
     }
   }
 }
