@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+from itertools import combinations
 from typing import Any
 
 from glasshouse.errors import ShapeError
-from glasshouse.ir.dim import Dim, product
+from glasshouse.ir.dim import Dim, bounds, product
 from glasshouse.ops.create import arange_near
 from glasshouse.ops.shape import permuted, reshaped
 
@@ -28,13 +30,29 @@ def einsum(equation: str, *xs: Any) -> Any:
         if label not in sizes:
             what = f"einsum {equation!r}: {label} is in the output and in no operand"
             raise ShapeError(what, xs[0].builder.where())
-    left, labels = _diagonal(xs[0], inputs[0])
-    for i in range(1, len(xs)):
-        right, right_labels = _diagonal(xs[i], inputs[i])
-        later = set(output).union(*inputs[i + 1 :])
-        left, labels = _pair(left, labels, right, right_labels, later)
-    left, labels = _summed(left, labels, set(output))
+    terms = [_diagonal(x, labels) for x, labels in zip(xs, inputs, strict=True)]
+    while len(terms) > 1:
+        i, j = _next_pair([labels for _, labels in terms], output, sizes)
+        others = [term for k, term in enumerate(terms) if k not in (i, j)]
+        later = set(output).union(*(labels for _, labels in others))
+        terms = [_pair(*terms[i], *terms[j], later), *others]
+    left, labels = _summed(*terms[0], set(output))
     return permuted(left, [labels.index(label) for label in output])
+
+
+def _next_pair(terms: list[str], output: str, sizes: dict[str, Dim]) -> tuple[int, int]:
+    """The pair whose product has the fewest elements beside those of its factors:
+    "npi,nqj,ijk->npqk" begins with the first and the last, not with an outer product."""
+
+    def count(labels: set[str]) -> float:
+        return math.prod(bounds(sizes[label])[0] for label in labels)
+
+    def growth(pair: tuple[int, int]) -> float:
+        one, other = (set(terms[k]) for k in pair)
+        rest = set(output).union(*(t for k, t in enumerate(terms) if k not in pair))
+        return count((one | other) & rest) - count(one) - count(other)
+
+    return min(combinations(range(len(terms)), 2), key=growth)
 
 
 def _parsed(equation: str, xs: tuple[Any, ...]) -> tuple[list[str], str]:

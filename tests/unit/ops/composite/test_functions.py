@@ -233,3 +233,11 @@ def test_pools() -> None:
     ):  # fmt: skip
         for size in (1, (None, 4), (3, 2)):
             compare(lambda x, f=ours, s=size: f(x, s), lambda x, f=theirs, s=size: f(x, s), x)
+
+
+def test_einsum_of_three_begins_with_the_cheap_pair() -> None:
+    builder = GraphBuilder()
+    a, b = builder.input("float32", [4, 5, 8]), builder.input("float32", [4, 6, 8])
+    graph = builder.finish(c.einsum("npi,nqj,ijk->npqk", a, b, builder.input("float32", [8, 8, 3])))
+    assert max(node.outputs[0].type.numel for node in graph.nodes) <= 4 * 5 * 8 * 8  # of 4*5*6*8*8
+    assert [node.op.name for node in graph.nodes].count("matmul") == 2
