@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from glasshouse.frontend.torch.aten.registry import apply, aten
+from glasshouse.frontend.torch.aten.small_solve import is_small, small_solution
 from glasshouse.frontend.torch.aten.solve import (
     identity,
     mark,
@@ -71,6 +72,8 @@ def _ordered(b: Any, order: Any) -> Any:
 
 
 def general_solution(a: Any, b: Any) -> Any:
+    if is_small(a) and 0 not in b.shape:
+        return small_solution(a, b)
     both, order, _, _ = eliminated(a)
     batch = broadcast_shapes([a.shape[:-2], b.shape[:-2]])
     return _from_both(both, expanded(order, (*batch, order.shape[-1])), b)

@@ -10,6 +10,7 @@ from typing import Any
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import apply, aten, is_static, scalar
+from glasshouse.frontend.torch.aten.small_solve import is_small, small_factor, triangle_solution
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import int32, int64
 from glasshouse.ops import composite
@@ -70,6 +71,8 @@ def solved(a: Any, b: Any, upper: bool, unit: bool = False) -> Any:
     a, b = expanded(a, (*batch, *a.shape[-2:])), expanded(b, (*batch, *b.shape[-2:]))
     if product(b.shape) == 0:
         return b
+    if is_small(a):
+        return triangle_solution(a, b, upper, unit)
     if upper:
         flip = [-2, -1]
         turned = solved(a.apply("flip", axes=flip), b.apply("flip", axes=[-2]), False, unit)
@@ -113,6 +116,8 @@ def factor(a: Any) -> Any:
     size = sizes(a)[0]
     if product(a.shape) == 0:
         return a
+    if is_small(a):
+        return small_factor(a)
     low = a.apply("triangle")
     whole = low + swapped(a.apply("triangle", diagonal=-1))
 
