@@ -2,7 +2,9 @@
 
 Without folds, every element of the iteration space is a thread's. Otherwise a row, one turn of the
 loops that the folds depend on, is shared by a warp or a block, whose threads fold together and then
-go over the loops inside; or it is one thread's, where neighbouring rows are neighbours in memory.
+go over the loops inside; or it is one thread's, where neighbouring rows are neighbours in memory;
+or, where these are few and long (the gradient of a bias), a block takes some of them, so that its
+threads read neighbours, and shares their terms.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 
 from glasshouse.backend.cuda.elements import most_neighbours, put_body
 from glasshouse.backend.cuda.text import CudaText
@@ -27,6 +30,9 @@ SMALL_ROW = 1024
 """Elements of a row up to which a warp is enough."""
 TINY_ROW = 32
 """Elements of a row up to which a thread is."""
+COLUMNS, LONG_COLUMN = 16, 64
+"""Rows that a block takes where they are neighbours: 32 bytes of half floats, which memory hands
+over together; and terms from which they are long."""
 ENOUGH_THREADS = 132 * 512
 """Threads that keep a large chip busy: fewer are not given several neighbours each."""
 
@@ -109,7 +115,9 @@ def render_nest(out: CudaText, statements: Sequence[Statement]) -> None:
         return
     # Folds at several depths: the outermost ones are shared, the inner ones each thread's own.
     level = levels[0]
-    if level == len(chain.loops) and _by_thread(chain, level):
+    if level == len(chain.loops) and _by_columns(chain, level):
+        _columns(out, chain)
+    elif level == len(chain.loops) and _by_thread(chain, level):
         _row_by_thread(out, chain)
     else:
         _shared_rows(out, chain, level)
@@ -145,16 +153,62 @@ def _by_thread(chain: Chain, level: int) -> bool:
     longest = max(bounds(_extent(f))[1] for f in folds)
     if longest <= TINY_ROW:
         return True
+    rows = bounds(product(tuple(x.extent for x in chain.loops)))[0]
+    return rows >= 4096 and _are_neighbours(chain, folds)
+
+
+def _are_neighbours(chain: Chain, folds: Sequence[Fold]) -> bool:
+    """Whether what folds read is together along the rows more often than along their terms."""
     if not chain.loops:
         return False
-    rows = bounds(product(tuple(x.extent for x in chain.loops)))[0]
     beside, along = chain.loops[-1], [f.loops[-1] for f in folds]
     loads = [
         let.value for f in folds for let in f.body if isinstance(let.value, Load)
     ]  # fmt: skip
     near = sum(any(x.index.coefficient(r) == 1 for r in along) for x in loads)
-    beside_it = sum(x.index.coefficient(beside) == 1 for x in loads)
-    return beside_it > near and rows >= 4096
+    return sum(x.index.coefficient(beside) == 1 for x in loads) > near
+
+
+def _by_columns(chain: Chain, level: int) -> bool:
+    """Whether a block takes several rows: they are neighbours, long, and too few for threads."""
+    folds = [s for s in chain.bodies[level] if isinstance(s, Fold)]
+    shortest = min(bounds(_extent(f))[0] for f in folds)
+    rows = bounds(product(tuple(x.extent for x in chain.loops)))
+    few = rows[0] >= COLUMNS and rows[1] < ENOUGH_THREADS
+    return few and shortest >= LONG_COLUMN and _are_neighbours(chain, folds)
+
+
+def _columns(out: CudaText, chain: Chain) -> None:
+    """A block for each 16 rows; thread t has part t / 16 of the terms of row t % 16."""
+    total = product(tuple(x.extent for x in chain.loops))
+    folds = [s for s in chain.bodies[-1] if isinstance(s, Fold)]
+    threads, least = 1024, min(bounds(_extent(f))[0] for f in folds)
+    while threads > 128 and threads // COLUMNS * 8 > least:
+        threads //= 2
+    parts = threads // COLUMNS
+    with out.function((_blocks(total, COLUMNS), 1, 1), threads):
+        first = f"({out.index})blockIdx.x" if out.index != "int" else "blockIdx.x"
+        out.add(f"const {out.index} column_ = {first} * {COLUMNS} + threadIdx.x % {COLUMNS};")
+        out.add(f"const bool inside_ = column_ < {size_text(total)};")
+        out.add(f"const {out.index} row_ = inside_ ? column_ : 0;")
+        out.add(f"const int lane_ = threadIdx.x / {COLUMNS};")
+        _decompose(out, "row_", chain.loops)
+        for body in chain.bodies[:-1]:
+            put_body(out, body, None, 1)
+        written = [s for s in chain.bodies[-1] if isinstance(s, Store)]
+        for s in chain.bodies[-1]:
+            if isinstance(s, Fold):
+                held = _Held(s, bounds(_extent(s))[1] / parts)
+                held.begin(out)
+                with _over(out, s.loops, _Team(parts), 1):
+                    put_body(out, s.body, None, 1, last=partial(held.step, out))
+                joined = f"gh::across_parts<gh::{_ACROSS[s.op]}, {COLUMNS}, {parts}>"
+                held.end(out, f"{joined}({held.name})")
+            elif not isinstance(s, Store):
+                Elements().put(out, s)
+        with out.block("if (inside_ && lane_ == 0) {", "}"):
+            for s in written:
+                Elements().put(out, s)
 
 
 def _row_by_thread(out: CudaText, chain: Chain) -> None:

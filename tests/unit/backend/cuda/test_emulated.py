@@ -188,6 +188,35 @@ def test_long_sums_lose_nothing() -> None:
     np.testing.assert_allclose(running[0, -1], term * 50_000, rtol=1e-6)
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis", "op"),
+    [
+        ((200, 40), 0, "sum"),
+        ((700, 17), 0, "variance"),
+        ((3, 100, 21), 1, "max"),
+        ((2, 65, 9, 4), 1, "mean"),
+    ],
+)
+def test_columns_are_shared_by_blocks(shape: tuple[int, ...], axis: int, op: str) -> None:
+    """Sixteen columns a block, the last block less; what follows is written once."""
+    builder = GraphBuilder()
+    x = builder.input(float16, shape)
+    folded = x.cast(float32).apply(op, axes=[axis], keepdims=True)
+    graph = builder.finish((folded * 2.0 + 1.0).cast(float16))
+    program = _check(graph, 2e-3)
+    assert any("across_parts" in render(kernel).text for kernel in program.kernels)
+
+
+def test_a_column_that_is_added_up_loses_nothing() -> None:
+    x = np.full((20000, 16), 0.1, np.float32)
+    x[0] = 1e7
+    builder = GraphBuilder()
+    graph = builder.finish(builder.input(float32, x.shape).apply("sum", axes=[0], keepdims=False))
+    (ours,) = run_emulated(program_of(graph), [x], fall_back=False)
+    exact = x.astype(np.float64).sum(0)
+    assert np.abs(ours - exact).max() <= np.abs(exact).max() * 2.0**-24
+
+
 def test_gelu_of_every_float16() -> None:
     """As exact as a float16 can be, but for a seventh of its last place; infinities too."""
     builder = GraphBuilder()

@@ -3,7 +3,8 @@
 // Contract
 // - Every thread of the group calls with its part and gets the whole. The order of the steps is fixed, so a result does not change
 //   from run to run.
-// - `across_block` uses 32 words of its own shared memory and ends with all threads free to use it again.
+// - `across_block` uses 32 words of its own shared memory and ends with all threads free to use it again. So does `across_parts`, with a word for
+//   each thread: thread t of a block has part t / COLUMNS of column t % COLUMNS.
 #pragma once
 #include "launch.cuh"
 
@@ -34,6 +35,18 @@ template <class Op, int THREADS, class T> GH_FN T across_block(T x) {
   x = parts[0];
 #pragma unroll
   for (int i = 1; i < THREADS / 32; ++i) x = Op::step(x, parts[i]);
+  __syncthreads();
+  return x;
+}
+
+template <class Op, int COLUMNS, int PARTS, class T> GH_FN T across_parts(T x) {
+  __shared__ double room[COLUMNS * PARTS];
+  T *parts = (T *)room;
+  parts[threadIdx.x] = x;
+  __syncthreads();
+  x = parts[threadIdx.x % COLUMNS];
+#pragma unroll 8
+  for (int i = 1; i < PARTS; ++i) x = Op::step(x, parts[i * COLUMNS + threadIdx.x % COLUMNS]);
   __syncthreads();
   return x;
 }
