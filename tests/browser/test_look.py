@@ -123,6 +123,21 @@ def test_the_small_map_leaves_no_hole_in_the_drawing(viewer) -> None:
     assert shown == v.page.screenshot(clip=mirrored)
 
 
+def test_what_search_leaves_of_a_narrow_drawing_is_drawn(viewer) -> None:
+    """The same for the list of hits, which covers the upper half of a narrow window."""
+    v = viewer(chain(200, 6), size=(390, 844))
+    v.page.evaluate("() => window.glasshouse.unfoldAll()")
+    v.search("")
+    v.settle()
+    ground, over = (v.page.locator(k).bounding_box() for k in (".graph-canvas", ".palette"))
+    top = over["y"] + over["height"] + 2
+    left = {**ground, "y": top, "height": ground["y"] + ground["height"] - top}
+    shown = v.page.screenshot(clip=left)
+    v.page.evaluate("() => { document.querySelector('.palette').style.visibility = 'hidden'; }")
+    v.settle()
+    assert shown == v.page.screenshot(clip=left)
+
+
 SEEN = """() => {
   const out = [];
   const walk = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);

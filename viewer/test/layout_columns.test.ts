@@ -116,3 +116,10 @@ test("tensors leave a box at points of their own, on the side that they go to", 
   f.net.fill(0);
   assert.deepEqual(leaves(lay(f, 640)), [50, 50, 50], "one tensor leaves at one point");
 });
+
+test("what is too high by itself is no reason to put the rest into columns of its own", () => {
+  const n = 5;
+  const f = flowOf(n, chain(n));
+  f.h[2] = f.bottom[2] = 1100; // an unfolded group between two boxes above and two below
+  assert.deepEqual(lay(f, 640).signs, []);
+});

@@ -61,6 +61,12 @@ test("terms are told apart by how they are written", () => {
 });
 
 test("units scale what is compared with", () => {
+  for (const spaced of ["time > 1 ms", "time> 1ms", "time >1 ms", "time >= 2 us op:add"])
+    assert.deepEqual(
+      parseQuery(spaced),
+      parseQuery(spaced.replace(/ ?([<>]=?) ?/, "$1").replace(/(\d) (?=ms|us)/, "$1")),
+    );
+  assert.equal(parseQuery("gelu 3 ms")[0].length, 3, "without a comparison they are words");
   const [[us], [mb]] = parseQuery("time>10us | bytes>=2MB");
   assert.ok(us.type === "measure" && Math.abs(us.value - 1e-5) < 1e-12 && us.compare === ">");
   assert.ok(mb.type === "measure" && mb.value === 2e6 && mb.compare === ">=");

@@ -37,7 +37,7 @@ export class Headers {
       lit: state.overlay?.lit?.[v.item] !== 0,
       px: Math.max(MIN_PX, TITLE_PX * this.frame.textScale),
     };
-    if (HEADER * s < MIN_PX + 2) this.nameOver(v, words);
+    if (HEADER * s < MIN_PX + 1) this.nameOver(v, words);
     else this.bar(v, words);
   }
 

@@ -19,11 +19,15 @@ const VERY_FEW = 9;
 /** A group with this share of the model is as good as all of it. */
 const MOST_OF_IT = 0.6;
 
+/** Members that are higher than this are unfolded groups: between them a group is sooner cut than between its ops. */
+const SHEETS = 200;
+
 /** How many windows high a drawing may be in one column. */
-function windows(boxes: number, share: number): number {
+function windows({ boxes, total }: Extent, share: number): number {
   if (share >= 1 || (share >= MOST_OF_IT && boxes >= VERY_FEW)) return 1;
   // The group around everything comes next; of many layers each stays whole, their parent wraps between them.
-  return share >= MOST_OF_IT ? 1.7 : boxes < FEW ? 3 : 1;
+  if (share >= MOST_OF_IT) return 1.7;
+  return boxes >= FEW ? 1 : total > SHEETS * boxes ? 2 : 3;
 }
 
 export const COLUMN_GAP = 44;
@@ -69,8 +73,8 @@ export function extentOf(flow: Flow, ranks: Ranks, maxRow: number): Extent {
 }
 
 /** Whether one column could not be read. */
-export const tooHigh = ({ boxes, height, total }: Extent, options: ArrangeOptions): boolean =>
-  height.length > 1 && total >= (options.height / READABLE) * windows(boxes, options.share);
+export const tooHigh = (extent: Extent, options: ArrangeOptions): boolean =>
+  extent.height.length > 1 && extent.total >= (options.height / READABLE) * windows(extent, options.share);
 
 /** Cuts between ranks where few tensors cross, near equal heights; null when one column is right. */
 export function chooseColumns(flow: Flow, ranks: Ranks, extent: Extent, options: ArrangeOptions): Columns | null {
@@ -184,6 +188,8 @@ function bestCut(
       wide.reduce((a, b) => a + b + COLUMN_GAP, 0),
       most(tall),
     );
+    // Of two or three columns none is a rest beside something that is too high by itself.
+    if (count <= 3 && tall.some((t) => t < LEAST_COLUMN * most(tall))) continue;
     const worth = best ? WORTH : count > 1 ? GAIN + CHARGE * (wrapped / (count - 1) - 1) : Infinity;
     if (size <= worth * largest) continue;
     largest = size;
@@ -200,6 +206,8 @@ const WRAPPED = 3;
 const TOO_HIGH = 6;
 /** How much higher than the others a column may be. */
 const HIGHEST = 2;
+/** A column that is lower than this share of the highest is a rest. */
+const LEAST_COLUMN = 0.3;
 /** Wrapping at all must make everything this much larger. */
 const GAIN = 1.15;
 /** And this much more for each further tensor that is wrapped at a cut. */

@@ -101,9 +101,25 @@ function regexEnd(text: string, from: number): number {
   return -1;
 }
 
+/** Puts "time > 1 ms" back together: a comparison may have spaces in it. */
+function together(parts: readonly string[]): string[] {
+  const out: string[] = [];
+  for (const part of parts) {
+    const before = out.at(-1) ?? "";
+    const plain = before !== "" && !/^["/|]/.test(before);
+    const goesOn =
+      /^[<>]=?/.test(part) ||
+      (/[<>]=?$/.test(before) && /^[-+.\d]/.test(part)) ||
+      (/[<>]=?[-+]?[\d.]+(e[-+]?\d+)?$/i.test(before) && UNITS[part.toLowerCase()] !== undefined);
+    if (plain && goesOn) out[out.length - 1] += part;
+    else out.push(part);
+  }
+  return out;
+}
+
 export function parseQuery(text: string): Query {
   const alternatives: Term[][] = [[]];
-  for (const piece of pieces(text.trim())) {
+  for (const piece of together(pieces(text.trim()))) {
     if (piece === "|" || piece === "OR") {
       if (alternatives[alternatives.length - 1].length > 0) alternatives.push([]);
       continue;

@@ -191,7 +191,8 @@ class _Pt2Graph:
         frames = frames_of(text(metadata.get("stack_trace", "")))
         file, line = user_line(frames)
         attrs |= {
-            k: text(v)
+            # "relu_2;function.relu": which call of all relus it was says nothing of this one.
+            k: text(v).rpartition(";")[2] if k == "torch_fn" else text(v)
             for k, v in metadata.items()
             if k not in ("stack_trace", "nn_module_stack", "from_node")
         }
