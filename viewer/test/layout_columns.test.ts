@@ -123,3 +123,45 @@ test("what is too high by itself is no reason to put the rest into columns of it
   f.h[2] = f.bottom[2] = 1100; // an unfolded group between two boxes above and two below
   assert.deepEqual(lay(f, 640).signs, []);
 });
+
+test("groups may be unfolded on both sides of a U: edges run around those on the way up, into their ports", () => {
+  const f = net(24, NESTED);
+  const open = (v: number): void => {
+    f.h[v] = f.bottom[v] = 200;
+    for (let e = 0; e < f.m; e++) {
+      if (f.src[e] === v) f.leave[e] = 20;
+      if (f.dst[e] === v) f.enter[e] = -20;
+    }
+  };
+  for (const v of [3, 16, 19]) open(v);
+  const a = lay(f, 640);
+  assert.equal(a.signs.length, 0);
+  const path = (e: number): number[][] => {
+    const out: number[][] = [];
+    for (let i = a.pathStart[e]; i < a.pathStart[e + 1]; i++) out.push([...a.points.subarray(3 * i, 3 * i + 3)]);
+    return out;
+  };
+  for (const [v, ins] of [
+    [16, [15, 26]],
+    [19, [18]],
+  ] as const)
+    for (const e of ins) assert.deepEqual(path(e).at(-1)?.slice(0, 2), [a.x[v] + 30, a.y[v]], `into ${v} from above`);
+  assert.deepEqual(path(19)[0], [a.x[19] + 70, a.y[19] + 200, 0], "out of its lower border");
+  assert.deepEqual(path(24).at(-1), [a.x[20], a.y[20] + 18, 0], "a skip of an unfolded group arrives at the side");
+  for (let e = 0; e < f.m; e++) {
+    const p = path(e);
+    for (let i = 1; i < p.length; i++) {
+      if (Math.abs(p[i][0] - p[i - 1][0]) > 0.01) continue;
+      const [y0, y1] = [Math.min(p[i][1], p[i - 1][1]) + 0.5, Math.max(p[i][1], p[i - 1][1]) - 0.5];
+      for (let v = 0; v < f.n; v++)
+        assert.ok(
+          v === f.src[e] && i === 1
+            ? true
+            : !(p[i][0] > a.x[v] && p[i][0] < a.x[v] + 100 && y1 > a.y[v] && y0 < a.y[v] + f.h[v]),
+          `edge ${e} runs through ${v}`,
+        );
+    }
+  }
+  for (let e = 0; e < f.m; e++)
+    for (const [x] of path(e)) assert.ok(x >= 0 && x <= a.width, `edge ${e} inside the drawing`);
+});

@@ -83,7 +83,7 @@ export async function firstView(
     candidates.sort((a, b) => share(b) - share(a) || h.depth[a] - h.depth[b] || a - b);
     const g = candidates.shift();
     if (g === undefined) break;
-    if (structured && boxes >= ENOUGH && oneDoesAll(g)) continue;
+    if (boxes >= (structured ? ENOUGH : FEW) && oneDoesAll(g)) continue;
     session.setFold(g, OPEN);
     const more = session.membersOf(g).length;
     let fits = boxes + more <= MOST_BOXES;

@@ -36,12 +36,14 @@ export function* arrangeSteps(flow: Flow, options: ArrangeOptions, work: Work): 
     const close = layColumn(flow, ranks, work, maxRow, CLOSER);
     if (close.height < options.height / READABLE) return close;
   }
-  const bend = chooseBend(flow, ranks, extent);
+  const bend = chooseBend(flow, ranks, extent, HIGHEST_BENT * (options.height / READABLE));
   if (bend) return layBent(flow, ranks, bend, work, maxRow);
   const cut = chooseColumns(flow, ranks, extent, options);
   return cut ? yield* layColumns(flow, cut, work, maxRow) : layColumn(flow, ranks, work, maxRow, CLOSER);
 }
 
+/** Windows that each side of a U may be high: with much unfolded, columns are read better. */
+const HIGHEST_BENT = 2;
 /** Rows are at least this much lower than was guessed where no shapes are written between them. */
 const GUESSED = 8;
 

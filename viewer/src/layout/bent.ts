@@ -23,12 +23,18 @@ const MOST_RANKS = 200;
 const BETWEEN = 56;
 /** How far below both ends the way turns. */
 const TURN = 16;
+/** Around an unfolded group on the way up, whose ports are above and below as everywhere: a lane beside it, and how far edges swing out to it. */
+const LANE = 12;
+const SWING = 10;
+/** How far from its port a skip runs beside an unfolded group, and how far beside a box it runs straight. */
+const ASIDE = 8;
+const STRAIGHT = 14;
 
 /**
  * Where to bend: one edge goes on from the last rank down to the first rank up, all others across that place are nested skips from
  * boxes that stand alone in their row to such boxes. The place with most skips, of several the one with equal heights below the innermost.
  */
-export function chooseBend(flow: Flow, ranks: Ranks, { height }: Extent): Bend | null {
+export function chooseBend(flow: Flow, ranks: Ranks, { height, total }: Extent, highest: number): Bend | null {
   const { m, src, dst } = flow;
   const { rank, back, count } = ranks;
   if (count > MOST_RANKS || flow.kind.includes(1) || flow.kind.includes(2) || back.includes(1)) return null;
@@ -56,25 +62,12 @@ export function chooseBend(flow: Flow, ranks: Ranks, { height }: Extent): Bend |
       (e, i) => i === 0 || (rank[src[e]] > rank[src[skips[i - 1]]] && rank[dst[e]] < rank[dst[skips[i - 1]]]),
     );
     if (!nested || !skips.every((e) => side[rank[src[e]]] === 1 && side[rank[dst[e]]] === 1)) continue;
-    if (!turnable(flow, rank, r, skips)) continue;
+    const above = height.subarray(0, r + 1).reduce((a, b) => a + b, 0);
+    if (Math.max(above, total - above) > highest) continue;
     off = uneven;
     best = { rank: r, skips, trunk: trunk[0] };
   }
   return best;
-}
-
-/** Unfolded groups have their ports above and below: skips leave boxes at the side, and the way up enters them from below. */
-function turnable(
-  { m, src, dst, leave, enter }: Flow,
-  rank: Int32Array,
-  bend: number,
-  skips: readonly number[],
-): boolean {
-  for (let e = 0; e < m; e++) {
-    if (rank[src[e]] > bend && !Number.isNaN(leave[e])) return false;
-    if (rank[dst[e]] > bend && !Number.isNaN(enter[e])) return false;
-  }
-  return skips.every((e) => Number.isNaN(leave[e]));
 }
 
 /** One of the two ways, with y as it is on the page and how far each row from a given place on was moved down. */
@@ -104,8 +97,8 @@ export function layBent(flow: Flow, ranks: Ranks, bend: Bend, work: Work, maxRow
         local[src[e]],
         local[dst[e]],
         flow.net[e],
-        flow.leave[e],
-        flow.enter[e],
+        up(src[e]) ? NaN : flow.leave[e],
+        up(src[e]) ? NaN : flow.enter[e],
       );
   const ways: Way[] = parts.map((part) => {
     const f = toFlow(flow, part);
@@ -115,7 +108,11 @@ export function layBent(flow: Flow, ranks: Ranks, bend: Bend, work: Work, maxRow
   /** Top of a block before anything is moved: what rises is turned upside down. */
   const topOf = (v: number): number =>
     up(v) ? rise.laid.height - rise.laid.y[local[v]] - flow.h[v] : down.laid.y[local[v]];
-  const middle = (v: number): number => topOf(v) + flow.h[v] / 2;
+  const leaves = (e: number): boolean => !Number.isNaN(flow.leave[e]);
+  const enters = (e: number): boolean => !Number.isNaN(flow.enter[e]);
+  /** Where a skip leaves and arrives: at the side of a box, under or over an unfolded group. */
+  const from = (e: number): number => topOf(src[e]) + (leaves(e) ? flow.bottom[src[e]] + ASIDE : flow.h[src[e]] / 2);
+  const to = (e: number): number => topOf(dst[e]) + (enters(e) ? flow.top[dst[e]] - ASIDE : flow.h[dst[e]] / 2);
   const moved = (way: Way, y: number): number => {
     for (const step of way.moved) if (y >= step.from) y += step.by;
     return y;
@@ -124,7 +121,7 @@ export function layBent(flow: Flow, ranks: Ranks, bend: Bend, work: Work, maxRow
   let left = 0;
   let right = 0;
   for (const e of bend.skips) {
-    const gap = middle(src[e]) + left - (middle(dst[e]) + right);
+    const gap = from(e) + left - (to(e) + right);
     const [way, v, by] = gap < 0 ? [down, src[e], -gap] : [rise, dst[e], gap];
     way.moved.push({ from: e === bend.skips[0] ? 0 : topOf(v) - 0.25, by });
     if (gap < 0) left -= gap;
@@ -146,19 +143,43 @@ export function layBent(flow: Flow, ranks: Ranks, bend: Bend, work: Work, maxRow
     points.push(py);
     points.push(b);
   };
+  const boxLeft = (v: number): number => x[v] + 2 * flow.axis[v] - flow.w[v]; // a box stands at the right end of its block
+  const boxRight = (v: number): number => x[v] + flow.w[v];
+  const top = (v: number): number => y[v] + flow.top[v];
+  const bottom = (v: number): number => y[v] + flow.bottom[v];
+  /** Up beside an unfolded group and over its border into its port. */
+  const enterAbove = (e: number, turn: number): void => {
+    const v = dst[e];
+    push(boxLeft(v) - LANE, bottom(v), turn);
+    push(boxLeft(v) - LANE, top(v), 0);
+    push(x[v] + flow.axis[v] + flow.enter[e], top(v), -SWING);
+  };
   for (let e = 0; e < m; e++) {
     const [s, t] = [src[e], dst[e]];
     if (e === bend.trunk) {
-      push(x[s] + flow.axis[s] + (flow.leave[e] || 0), y[s] + flow.bottom[s], 0);
-      push(x[t] + flow.axis[t], y[t] + flow.h[t] - flow.top[t], TURN + flow.stem[s]);
+      push(x[s] + flow.axis[s] + (flow.leave[e] || 0), bottom(s), 0);
+      if (enters(e)) enterAbove(e, TURN + flow.stem[s]);
+      else push(x[t] + flow.axis[t], bottom(t), TURN + flow.stem[s]);
     } else if (within[e] < 0) {
-      // The box stands at the right end of its block.
-      push(x[s] + flow.w[s], y[s] + flow.h[s] / 2, 0);
-      push(x[t] + 2 * flow.axis[t] - flow.w[t], y[t] + flow.h[t] / 2, 0);
+      if (leaves(e)) push(x[s] + flow.axis[s] + flow.leave[e], bottom(s), 0);
+      else push(boxRight(s), y[s] + flow.h[s] / 2, 0);
+      if (enters(e)) push(x[t] + flow.axis[t] + flow.enter[e], top(t), 0);
+      else {
+        if (leaves(e)) push(boxLeft(t) - STRAIGHT, y[t] + flow.h[t] / 2, 0);
+        push(boxLeft(t), y[t] + flow.h[t] / 2, 0);
+      }
     } else {
       const way = up(s) ? rise : down;
       const { laid } = way;
-      for (let p = laid.pathStart[within[e]]; p < laid.pathStart[within[e] + 1]; p++) {
+      let [first, last] = [laid.pathStart[within[e]], laid.pathStart[within[e] + 1]];
+      if (up(s) && leaves(e)) {
+        push(x[s] + flow.axis[s] + flow.leave[e], bottom(s), 0);
+        push(boxRight(s) + LANE, bottom(s), SWING);
+        push(boxRight(s) + LANE, top(s), 0);
+        first++;
+      }
+      if (up(s) && enters(e)) last--;
+      for (let p = first; p < last; p++) {
         const py = laid.points[3 * p + 1];
         push(
           laid.points[3 * p] + (up(s) ? gap : 0),
@@ -166,13 +187,14 @@ export function layBent(flow: Flow, ranks: Ranks, bend: Bend, work: Work, maxRow
           (up(s) ? -1 : 1) * laid.points[3 * p + 2],
         );
       }
+      if (up(s) && enters(e)) enterAbove(e, 0);
     }
     pathStart[e + 1] = points.length / 3;
   }
   let height = 0;
   for (let v = 0; v < n; v++) height = Math.max(height, y[v] + flow.h[v]);
   return {
-    width: gap + rise.laid.width,
+    width: gap + rise.laid.width + (flow.leave.some((v, e) => up(src[e]) && !Number.isNaN(v)) ? LANE + 2 : 0),
     height: height + TURN + flow.stem[src[bend.trunk]],
     x,
     y,
