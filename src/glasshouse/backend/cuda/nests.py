@@ -165,8 +165,9 @@ def _are_neighbours(chain: Chain, folds: Sequence[Fold]) -> bool:
     loads = [
         let.value for f in folds for let in f.body if isinstance(let.value, Load)
     ]  # fmt: skip
-    near = sum(any(x.index.coefficient(r) == 1 for r in along) for x in loads)
-    return sum(x.index.coefficient(beside) == 1 for x in loads) > near
+    own = [x for x in loads if x.index.coefficient(beside) != 0]  # others are the same for all rows
+    near = sum(any(x.index.coefficient(r) == 1 for r in along) for x in own)
+    return sum(x.index.coefficient(beside) == 1 for x in own) > near
 
 
 def _by_columns(chain: Chain, level: int) -> bool:

@@ -207,6 +207,24 @@ def test_columns_are_shared_by_blocks(shape: tuple[int, ...], axis: int, op: str
     assert any("across_parts" in render(kernel).text for kernel in program.kernels)
 
 
+def test_columns_with_a_number_for_each_term_are_shared_too() -> None:
+    """The gradient of a norm's scale: what is added up has a mean and a factor for each row."""
+    builder = GraphBuilder()
+    x, g = builder.input(float16, (3, 70, 40)), builder.input(float16, (3, 70, 40))
+    mean, factor = (builder.input(float32, (3, 70, 1)) for _ in range(2))
+    terms = (x.cast(float32) - mean) * factor * g.cast(float32)
+    graph = builder.finish(terms.apply("sum", axes=[0, 1], keepdims=False))
+    program = program_of(graph, over_graph=True)
+    (kernel,) = program.kernels
+    assert "across_parts" in render(kernel).text
+    random = np.random.default_rng(0)
+    arrays = [
+        random.standard_normal(v.type.shape).astype(v.type.dtype.storage) for v in graph.inputs
+    ]
+    (ours,) = run_emulated(program, arrays, fall_back=False)
+    np.testing.assert_allclose(ours, run(graph, arrays)[0], rtol=1e-4, atol=1e-4)
+
+
 def test_a_column_that_is_added_up_loses_nothing() -> None:
     x = np.full((20000, 16), 0.1, np.float32)
     x[0] = 1e7
