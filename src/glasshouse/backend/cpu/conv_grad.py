@@ -165,7 +165,7 @@ def _reordered(form: Form) -> str:
     return f"gh::conv_reorder_weights({given});"
 
 
-_DIRECT = Recipe(seconds=0.5, headers=("conv_weight_grad.h",))
+_DIRECT = Recipe(seconds=0.15, headers=("conv_weight_grad.h",), shared_seconds=1.0)
 _FEW = Recipe(seconds=0.3, headers=("transposed_few.h",))
 _DEPTHWISE = Recipe(seconds=0.3, headers=("depthwise_grad.h",))
 ROUTINES = {

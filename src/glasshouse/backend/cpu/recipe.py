@@ -32,12 +32,14 @@ PARTS = (*dict.fromkeys(DOT_PART.values()), *WINOGRAD_PART.values())
 @dataclass(frozen=True)
 class Recipe:
     """Parts of `kernels.cpp` that the code calls (templates may call for more inside: the linker
-    tells), seconds to compile, how hard the compiler tries, and headers apart (`headers.py`)."""
+    tells), seconds to compile, how hard the compiler tries, headers apart (`headers.py`), and the
+    seconds that a file takes once for all kernels with these headers."""
 
     parts: tuple[str, ...] = ()
     seconds: float = 0.08
     level: str = "-O3"
     headers: tuple[str, ...] = ()
+    shared_seconds: float = 0.0
 
 
 def with_dot(

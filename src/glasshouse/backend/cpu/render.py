@@ -72,6 +72,7 @@ def recipe_of(kernel: Kernel) -> Recipe:
         max((r.seconds for r in each), default=Recipe.seconds),
         "-O2" if any(r.level == "-O2" for r in each) else Recipe.level,
         tuple(dict.fromkeys(header for r in each for header in r.headers)),
+        max((r.shared_seconds for r in each), default=0.0),
     )
 
 
