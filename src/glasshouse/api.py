@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from glasshouse.collection import no_full_collection
 from glasshouse.errors import CaptureError, DataDependent, InParts, TypeMismatch, Unsupported
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.sources import CONSTANT, VARIABLE
@@ -45,7 +46,8 @@ def trace(model: Any, *inputs: Any, **keywords: Any) -> Graph:
     if isinstance(model, (str, os.PathLike)) or _is_torch(model, inputs) or _is_onnx(model):
         check_keywords(model, keywords, options_of(compile))
         check_whole(model)
-        graph: Graph = _frontend()(model, inputs, keywords)
+        with no_full_collection():
+            graph: Graph = _frontend()(model, inputs, keywords)
         return graph
     if not callable(model):
         raise CaptureError(
@@ -101,8 +103,9 @@ def compile(
     A model of PyTorch that takes another way for other data is compiled in parts, with a warning
     (`InParts`): what comes back is called like a module, and Python runs between the parts.
     """
-    from glasshouse.runtime.compiler import compile_optimized, get_ready
-    from glasshouse.show.progress import Progress
+    with no_full_collection():
+        from glasshouse.runtime.compiler import compile_optimized, get_ready
+        from glasshouse.show.progress import Progress
 
     target = _target_of(target, arch, inputs, keywords)
     _check_threads(threads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,10 +16,12 @@ from glasshouse.lower.program import Program
 from glasshouse.runtime.arguments import as_array
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.constants import ConstantSet, built_in
-from glasshouse.runtime.device_tensors import TensorRun
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.weights import Folded, Watch, look, state_of
 from glasshouse.runtime.workspace import Runtimes
+
+if TYPE_CHECKING:
+    from glasshouse.runtime.device_tensors import TensorRun
 
 NEVER = 1 << 62  # calls: more than anybody makes
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from glasshouse.backend.base import Backend, DeviceExecutable, Executable, TensorDevice
 from glasshouse.errors import Unsupported
@@ -13,10 +13,12 @@ from glasshouse.lower.program import Program
 from glasshouse.runtime.arguments import Inputs, by_order
 from glasshouse.runtime.arrays import is_torch, on_gpu
 from glasshouse.runtime.calling import is_flat
-from glasshouse.runtime.device_fallback import Copy
-from glasshouse.runtime.device_tensors import ALIGNED, TensorRun
 from glasshouse.runtime.general_run import GeneralRun
 from glasshouse.runtime.workspace import Runtimes
+
+if TYPE_CHECKING:  # most modules run on the processor
+    from glasshouse.runtime.device_fallback import Copy
+    from glasshouse.runtime.device_tensors import TensorRun
 
 
 class RunsOnDevice:
@@ -46,6 +48,8 @@ class RunsOnDevice:
 
     def _on_device(self) -> TensorRun:
         if self._device is None:
+            from glasshouse.runtime.device_tensors import TensorRun
+
             executable = cast(DeviceExecutable, self._executable)
             self._device = TensorRun(self._general, executable, self.backend.device)
         return self._device
@@ -119,6 +123,8 @@ class RunsOnDevice:
 
 def _is_lent(beside: TensorDevice, value: Value, tensor: Any) -> bool:
     """Whether a tensor is what kernels want of a constant: where, of which type, how it lies."""
+    from glasshouse.runtime.device_tensors import ALIGNED
+
     return (
         beside.holds(tensor)
         and value.node.op is CONSTANT

@@ -13,13 +13,13 @@ import functools
 import gzip
 import hashlib
 import itertools
-import sys
 from collections.abc import Mapping
 from html import escape
 from typing import Any
 
 from glasshouse.record.reader import Recording
 from glasshouse.show.page import DATA_MARK, data_elements, template
+from glasshouse.show.progress import shell
 from glasshouse.show.subject import recording_of
 
 _LOADER = """(() => {
@@ -60,12 +60,6 @@ class _Stored:
     """Which cell of the notebook holds which bundle."""
 
     holder: dict[str, str] = {}  # noqa: RUF012  # one table for the process, on purpose
-
-
-def in_notebook() -> bool:
-    """Whether results are shown in cells: Jupyter, VS Code and their kin, not a terminal."""
-    shell = _shell()
-    return shell is not None and "Terminal" not in type(shell).__name__
 
 
 def cell(x: Any) -> str:
@@ -114,13 +108,8 @@ def _holds(hash: str) -> bool:
     return not here or _Stored.holder.setdefault(hash, here) == here
 
 
-def _shell() -> Any:
-    ipython = sys.modules.get("IPython")
-    return ipython.get_ipython() if ipython is not None else None
-
-
 def _cell_id() -> str:
     """The running cell as the notebook names it; "" where it does not."""
-    parent = getattr(_shell(), "parent_header", None) or {}
+    parent = getattr(shell(), "parent_header", None) or {}
     given = parent.get("metadata", {}).get("cellId", "") if isinstance(parent, dict) else ""
     return "".join(c for c in str(given) if c.isalnum() or c == "-")

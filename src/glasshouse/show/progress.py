@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import TextIO
-
-from glasshouse.show.notebook import in_notebook
+from typing import Any, TextIO
 
 
 class Progress:
@@ -28,3 +26,15 @@ class Progress:
         if self._shown:
             print(f"\r{'':<{self._shown}}\r", end="", file=self._out, flush=True)
             self._shown = 0
+
+
+def in_notebook() -> bool:
+    """Whether results are shown in cells: Jupyter, VS Code and their kin, not a terminal."""
+    found = shell()
+    return found is not None and "Terminal" not in type(found).__name__
+
+
+def shell() -> Any:
+    """IPython's, where this process is one."""
+    ipython = sys.modules.get("IPython")
+    return ipython.get_ipython() if ipython is not None else None

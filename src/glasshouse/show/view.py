@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from glasshouse.forking import ForkLock
-from glasshouse.show.notebook import in_notebook, inline
+from glasshouse.show.notebook import inline
+from glasshouse.show.progress import in_notebook
 from glasshouse.show.server import Server
 from glasshouse.show.start import checked_start
 from glasshouse.show.styling import styled

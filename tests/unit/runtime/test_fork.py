@@ -24,7 +24,7 @@ import glasshouse as gh
 from glasshouse import nn
 from glasshouse.backend.cpu import spawn
 from glasshouse.backend.cpu.threads import set_threads
-from glasshouse.collection import no_collection
+from glasshouse.collection import NEVER, no_collection, no_full_collection
 from glasshouse.errors import ExecutionError
 from glasshouse.forking import ForkAware, ForkLock
 from glasshouse.ir import GraphBuilder
@@ -270,6 +270,31 @@ def test_the_thread_that_pauses_the_collector_keeps_it_paused() -> None:
     with no_collection():
         in_child(check)
     assert gc.isenabled()
+
+
+def test_full_collections_are_held_back_by_threads_that_are_there() -> None:
+    usual = gc.get_threshold()
+
+    def holding(here: Callable[..., None]) -> None:
+        with no_full_collection(), no_full_collection():
+            here()
+
+    def is_usual() -> None:
+        assert gc.get_threshold() == usual
+
+    def is_held() -> None:
+        assert gc.get_threshold() == (*usual[:2], NEVER)
+
+    with meanwhile(holding):
+        is_held()
+        in_child(is_usual)
+        with no_full_collection():
+            in_child(is_held)
+        is_held()  # the other thread's
+    is_usual()
+    with no_full_collection():
+        in_child(is_held)
+    is_usual()
 
 
 def test_another_thread_runs_lazy_tensors() -> None:

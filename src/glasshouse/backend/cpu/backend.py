@@ -18,7 +18,6 @@ from glasshouse.backend.base import (
     SavedModel,
 )
 from glasshouse.backend.cpu.build import build, get_ready, salt_of
-from glasshouse.backend.cpu.c_api import c_interface
 from glasshouse.backend.cpu.emit import emit
 from glasshouse.backend.cpu.executable import CpuExecutable
 from glasshouse.backend.cpu.headers import headers_hash
@@ -113,6 +112,8 @@ class CpuBackend:
     def interface(
         self, name: str, program: Program, saved: SavedModel, source: GeneratedSource
     ) -> Interface:
+        from glasshouse.backend.cpu.c_api import c_interface  # for who saves
+
         return c_interface(name, program, saved)
 
 
