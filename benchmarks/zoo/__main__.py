@@ -45,6 +45,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     import torch
     from benchmarks.zoo import (  # noqa: F401  # their rows
         families,
+        guests,
+        guests_images,
         layers,
         networks,
         sequences,
