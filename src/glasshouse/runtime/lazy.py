@@ -80,16 +80,22 @@ class LazyExecutor:
         self, key: StructureKey, inputs: Sequence[Array], make: Callable[[], Graph]
     ) -> Sequence[Array]:
         """Run what has this key; its graph is made where it is not compiled yet."""
+        made = self.run_compiled(key, inputs)
+        if made is not None:
+            return made
+        graph = make()
+        if self._module(key, graph) is None:
+            return reference(graph, inputs)
+        again = self.run_compiled(key, inputs)
+        return reference(graph, inputs) if again is None else again
+
+    def run_compiled(self, key: StructureKey, inputs: Sequence[Array]) -> Sequence[Array] | None:
+        """Run what has this key, if it is compiled."""
         seen = self._seen.get(key)
         if seen is None or seen.module is None:
-            graph = make()
-            module = self._module(key, graph)
-            if module is None:
-                return reference(graph, inputs)
-        else:
-            module = seen.module
-            self._seen.move_to_end(key)
-        made = module(*inputs)
+            return None
+        self._seen.move_to_end(key)
+        made = seen.module(*inputs)
         return made if isinstance(made, tuple) else (made,)
 
     def compiled(self) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
@@ -32,7 +33,7 @@ from glasshouse.tensor.pending import (
 )  # fmt: skip
 from glasshouse.tensor.place import current_origin
 from glasshouse.tensor.state import STATE
-from glasshouse.tensor.structure import StructureKey, pending_key
+from glasshouse.tensor.structure import StructureKey, data_of, pending_key
 
 Report = Callable[[Sequence[int], str, str], None]
 """What an executor tells of each kernel it ran: the ids of its nodes, its key, its source file."""
@@ -53,6 +54,9 @@ class KeyedExecutor(Protocol):
     def run_keyed(
         self, key: StructureKey, inputs: Sequence[Array], make: Callable[[], Graph]
     ) -> Sequence[Array]: ...
+
+    def run_compiled(self, key: StructureKey, inputs: Sequence[Array]) -> Sequence[Array] | None:
+        """The same where no graph is at hand; None where it is not compiled (yet)."""
 
 
 def reference(
@@ -120,35 +124,57 @@ def sync_all(*_: Any) -> None:
     run_pending([t.value for t in LIVE.pending()])
 
 
-def run_pending(values: Iterable[LazyValue]) -> None:
-    """Compute these values, and with them what the user holds among the nodes on the way."""
+@dataclass(frozen=True)
+class Pending:
+    """What one run computes: nodes with the leaves that they read, of which `targets` are kept, and
+    the tensors that wait."""
+
+    nodes: Sequence[LazyNode]
+    targets: Sequence[LazyNode]
+    tensors: Sequence[Any]
+
+    @property
+    def outputs(self) -> list[LazyValue]:
+        return [LazyValue(node, i, t) for node in self.targets for i, t in enumerate(node.types)]
+
+    def deliver(self, results: Iterable[Array]) -> None:
+        """Give the nodes what was computed for them."""
+        arrays = iter(results)
+        for node in self.targets:
+            node.results = [owned(next(arrays)) for _ in node.types]
+            if not node.needs_grad and not STATE.keeping:
+                node.inputs = ()
+        for tensor in self.tensors:
+            _settle(tensor.value.node)
+
+
+def gather_pending(values: Iterable[LazyValue], tensors: Sequence[Any]) -> Pending | None:
+    """What has to run for these values, and for `tensors` on the way; None for nothing."""
     wanted = [v for v in map(resolve, values) if v.node.results is None]
     if not wanted:
-        return
+        return None
     nodes = pending_nodes(wanted)
-    _refuse_inputs(nodes, wanted)
     on_the_way = {n.id for n in nodes}
-    tensors = LIVE.pending()
-    held = [r for r in (resolve(t.value) for t in tensors) if r.node.id in on_the_way]
+    held = [r for r in [resolve(t.value) for t in tensors] if r.node.id in on_the_way]
     # In the order in which they were recorded, so that the same loop makes the same graph.
     found = {v.node.id: v.node for v in [*wanted, *held]}
-    targets = [found[i] for i in sorted(found)]
-    arrays = iter(_run(nodes, targets, tensors))
-    for node in targets:
-        node.results = [_owned(next(arrays)) for _ in node.types]
-        if not node.needs_grad and not STATE.keeping:
-            node.inputs = ()
-    for tensor in tensors:
-        _settle(tensor.value.node)
+    return Pending(nodes, [found[i] for i in sorted(found)], tensors)
 
 
-def _run(
-    nodes: Sequence[LazyNode], targets: Sequence[LazyNode], tensors: Sequence[Any]
-) -> list[Array]:
-    """All outputs of `targets`; a graph is made only where somebody wants to see one."""
+def run_pending(values: Iterable[LazyValue]) -> None:
+    """Compute these values, and with them what the user holds among the nodes on the way."""
+    wanted = list(values)
+    pending = gather_pending(wanted, LIVE.pending())
+    if pending is not None:
+        _refuse_inputs(pending.nodes, wanted)
+        pending.deliver(_run(pending))
+
+
+def _run(pending: Pending) -> list[Array]:
+    """All outputs of the targets; a graph is made only where somebody wants to see one."""
     from glasshouse.tensor import trace_data
 
-    outputs = [LazyValue(node, i, t) for node in targets for i, t in enumerate(node.types)]
+    nodes, outputs = pending.nodes, pending.outputs
 
     def extracted() -> Extraction:
         made = Extraction(nodes)
@@ -157,11 +183,11 @@ def _run(
 
     executor = current_executor()
     if isinstance(executor, KeyedExecutor) and not trace_data.is_on():
-        key, fed = pending_key(nodes, outputs)
-        results = executor.run_keyed(key, fed, lambda: extracted().graph)
+        key, leaves = pending_key(nodes, outputs)
+        results = executor.run_keyed(key, data_of(leaves), lambda: extracted().graph)
         return [np.asarray(a) for a in results]
     extraction = extracted()
-    report = trace_data.recorder(extraction.graph, tensors)
+    report = trace_data.recorder(extraction.graph, pending.tensors)
     return execute(extraction.graph, extraction.fed, report)
 
 
@@ -176,7 +202,7 @@ def _settle(node: LazyNode) -> None:
             node.results, node.alias = [data], None
 
 
-def _owned(array: Array) -> Array:
+def owned(array: Array) -> Array:
     """A view would keep all of what it looks into, and show later changes of it."""
     return array if array.base is None and array.flags.c_contiguous else np.array(array)
 

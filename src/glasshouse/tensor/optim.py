@@ -20,6 +20,7 @@ from glasshouse.tensor.create import array, zeros
 from glasshouse.tensor.execute import sync_all
 from glasshouse.tensor.grad import forget, leaf_gradients
 from glasshouse.tensor.place import caller_name, scope
+from glasshouse.tensor.repeated import RepeatedSteps
 from glasshouse.tensor.state import STATE, no_grad, phase
 from glasshouse.tensor.tensor import Tensor
 
@@ -60,10 +61,15 @@ class Scalars:
 
 
 class Optimizer(ABC):
-    """Changes parameters by their gradients: `step()` by `.grad`, `step(loss)` by a loss's."""
+    """Changes parameters by their gradients: `step()` by `.grad`, `step(loss)` by a loss's.
+
+    A class that says `repeats` of itself records the same update whenever the gradients come from
+    the same work and the options are the same: then `step(loss)` records it once (`repeated.py`).
+    """
 
     def __init__(self, params: Parameters, defaults: dict[str, Any]) -> None:
         label = type(self).__name__
+        self._steps = RepeatedSteps()
         with scope(f"{label}_init", label):
             self.groups = _groups(params, defaults)
             for group in self.groups:
@@ -100,6 +106,20 @@ class Optimizer(ABC):
         With a loss, its gradients (of the sum, if it has many elements) are taken and used, and
         `.grad` is left alone.
         """
+        forward = None
+        if loss is not None and "repeats" in vars(type(self)):
+            forward = self._steps.forward(loss, self._tensors(), self._options())
+            if forward is not None and self._steps.run(forward):
+                return
+        self._record(loss)  # in a frame of its own: gradients that it holds would be results
+        if loss is not None:
+            forget(loss)
+        if forward is not None:
+            self._steps.take(forward)
+        elif STATE.capture is None:
+            sync_all()
+
+    def _record(self, loss: Tensor | None) -> None:
         with self._scope():
             for group, grads in zip(self.groups, self._gradients(loss), strict=True):
                 with no_grad(), phase("optimiser"):
@@ -107,10 +127,25 @@ class Optimizer(ABC):
                     for number, (param, grad) in enumerate(zip(group.params, grads, strict=True)):
                         if grad is not None:
                             param.assign(self.update(group, number, param, grad, common))
-        if loss is not None:
-            forget(loss)
-        if STATE.capture is None:
-            sync_all()
+
+    def _tensors(self) -> list[Tensor]:
+        """All that a step may read or change."""
+        found: list[Tensor] = []
+        for group in self.groups:
+            found += group.params
+            found.append(group.rate)
+            for held in group.state.values():
+                found += held
+        return found
+
+    def _options(self) -> tuple[Any, ...]:
+        """All else that what a step records depends on; the learning rate is a tensor."""
+        return tuple(
+            [
+                (len(g.params), *[pair for pair in g.options.items() if pair[0] != "lr"])
+                for g in self.groups
+            ]
+        )
 
     @property
     def lr(self) -> float:
@@ -146,6 +181,8 @@ class Optimizer(ABC):
 
 class SGD(Optimizer):
     """Gradient descent, with momentum (plain or Nesterov's) and weight decay."""
+
+    repeats = True
 
     def __init__(
         self,
@@ -189,6 +226,7 @@ class SGD(Optimizer):
 class Adam(Optimizer):
     """Steps scaled by running moments of the gradient; weight decay is part of the gradient."""
 
+    repeats = True
     decoupled = False
 
     def __init__(
@@ -238,6 +276,7 @@ class Adam(Optimizer):
 class AdamW(Adam):
     """Adam with the weights decayed by themselves, apart from the gradient."""
 
+    repeats = True
     decoupled = True
 
     def __init__(

@@ -54,7 +54,7 @@ def structure_key(graph: Graph) -> StructureKey:
         for value in node.outputs:
             numbers[value] = len(numbers)
         operands = tuple([numbers[v] for v in node.inputs])
-        parts.append((node.op.name, operands, _types(node.outputs), _attributes(node)))
+        parts.append((node.op.name, operands, _types(node.outputs), attributes_of(node)))
     parts.append(tuple([numbers[v] for v in graph.outputs]))
     parts.append(tuple([(numbers[n.output], numbers[v]) for n, v in graph.updates.items()]))
     return StructureKey(tuple(parts))
@@ -62,14 +62,15 @@ def structure_key(graph: Graph) -> StructureKey:
 
 def pending_key(
     nodes: Sequence[LazyNode], outputs: Sequence[LazyValue]
-) -> tuple[StructureKey, list[Array]]:
-    """The key of pending work, without making its graph, and the data that the graph would be fed.
+) -> tuple[StructureKey, list[LazyValue]]:
+    """The key of pending work, without making its graph, and the leaves whose data the graph would
+    be fed.
 
     The order of leaves is that of `Extraction`: as they are first read.
     """
     numbers: dict[tuple[int, int], int] = {}
     parts: list[Any] = ["pending"]
-    fed: list[Array] = []
+    leaves: list[LazyValue] = []
 
     def number(value: Value) -> int:
         assert isinstance(value, LazyValue)
@@ -79,10 +80,10 @@ def pending_key(
         if place not in numbers:
             numbers[place] = len(numbers)
             if is_embedded(node):
-                parts.append(_attributes(node))
+                parts.append(attributes_of(node))
             else:
                 assert node.results is not None  # only what has data is a leaf
-                fed.append(node.results[found.index])
+                leaves.append(found)
                 parts.append((found.type.dtype.name, found.type.shape))
         return numbers[place]
 
@@ -92,16 +93,22 @@ def pending_key(
             types = tuple([(t.dtype.name, t.shape) for t in node.types])
             for index in range(len(types)):
                 numbers[node.id, index] = len(numbers)
-            parts.append((node.op.name, operands, types, _attributes(node)))
+            parts.append((node.op.name, operands, types, attributes_of(node)))
     parts.append(tuple([number(v) for v in outputs]))
-    return StructureKey(tuple(parts)), fed
+    return StructureKey(tuple(parts)), leaves
+
+
+def data_of(leaves: Sequence[LazyValue]) -> list[Array]:
+    """The data of leaves."""
+    return [v.node.results[v.index] for v in leaves]  # type: ignore[index]  # that is what they are
 
 
 def _types(values: Sequence[Value]) -> tuple[Any, ...]:
     return tuple([(v.type.dtype.name, v.type.shape) for v in values])
 
 
-def _attributes(node: Node) -> tuple[Any, ...]:
+def attributes_of(node: Node) -> tuple[Any, ...]:
+    """The attributes of a node as something hashable, without the data of variables."""
     if node.op is VARIABLE:
         return ()
     if node.op is CONSTANT:

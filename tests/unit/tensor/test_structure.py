@@ -10,7 +10,7 @@ import pytest
 import glasshouse as gh
 from glasshouse import nn
 from glasshouse.tensor.pending import Extraction, pending_nodes
-from glasshouse.tensor.structure import pending_key, structure_key
+from glasshouse.tensor.structure import data_of, pending_key, structure_key
 
 BASE = gh.trace(lambda x: (x * 2).sum(1), gh.spec(("n", 4)))
 
@@ -72,10 +72,10 @@ def test_pending_work_has_a_key_without_a_graph() -> None:
         left, right = (b, a) if swap else (a, b)
         out = (left - right) * c + left.exp() * number
         nodes = pending_nodes([out.value])
-        key, fed = pending_key(nodes, [out.value])
+        key, leaves = pending_key(nodes, [out.value])
         extraction = Extraction(nodes)
         extraction.value(out.value)
-        assert [id(x) for x in fed] == [id(x) for x in extraction.fed]
+        assert [id(x) for x in data_of(leaves)] == [id(x) for x in extraction.fed]
         return key
 
     base = pending(0.0)

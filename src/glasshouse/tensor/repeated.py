@@ -1,0 +1,240 @@
+"""Repeated training steps: what one step of an optimiser recorded is taken again as a whole.
+
+Recording a step costs 10 us a node, and backward and update are three quarters of its nodes. They
+follow from the forward work, the options of the optimiser and which leaves are its parameters. So
+a step that was recorded once is kept as a `Step`: the key of all of its work, and where that takes
+its data from and puts its results. Where the forward work is the same again, and the whole was
+compiled, that runs at once, without nodes for gradients and updates.
+
+Whatever makes a difference to the recording is part of the key, or lets the step be recorded anew:
+gradients that stop somewhere, values that were read before the step, other tensors that wait.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+from weakref import ref
+
+import numpy as np
+
+from glasshouse.ir.sources import VARIABLE
+from glasshouse.tensor.execute import (
+    KeyedExecutor,
+    Pending,
+    current_executor,
+    gather_pending,
+    owned,
+    run_pending,
+)
+from glasshouse.tensor.grad import forget
+from glasshouse.tensor.live import LIVE
+from glasshouse.tensor.pending import (
+    Array,
+    LazyNode,
+    LazyValue,
+    is_embedded,
+    resolve,
+)
+from glasshouse.tensor.state import STATE
+from glasshouse.tensor.structure import StructureKey, attributes_of, data_of, pending_key
+
+KEPT = 16
+"""Steps that an optimiser remembers: models that take turns, batches of several sizes."""
+
+
+@dataclass(frozen=True)
+class Forward:
+    """The work that waits when a step begins, and the leaves that it reads, in the key's order;
+    and the tensors of the optimiser, with the values that they have then."""
+
+    key: StructureKey
+    pending: Pending
+    leaves: Sequence[LazyValue]
+    loss: Any
+    tensors: Sequence[Any]
+    before: Sequence[LazyValue]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where the work of a whole step takes its data from, and where its results go.
+
+    Tensors of the optimiser are known by their number, leaves and nodes of the forward work by
+    their place in it.
+    """
+
+    key: StructureKey
+    reads: tuple[tuple[str, Any], ...]  # "tensor", number; "leaf", place; "array", data
+    gives: tuple[tuple[str, int], ...]  # "node", place; "tensor", number: one for each result
+    fixed: tuple[tuple[int, Array], ...]  # tensors that get the same data in every step
+
+
+class RepeatedSteps:
+    """The steps that an optimiser has taken, by their forward work."""
+
+    def __init__(self) -> None:
+        self._steps: OrderedDict[StructureKey, Step | None] = OrderedDict()
+
+    def forward(self, loss: Any, tensors: Sequence[Any], options: Any) -> Forward | None:
+        """What waits now, if a step from here can be told by its key."""
+        from glasshouse.tensor import trace_data
+
+        if STATE.capture is not None or STATE.keeping or trace_data.is_on():
+            return None
+        before = [resolve(t.value) for t in tensors]
+        if any(v.node.results is None for v in before):
+            return None
+        waiting = LIVE.pending()
+        pending = gather_pending([t.value for t in waiting], waiting)
+        return None if pending is None else _forward(pending, loss, tensors, before, options)
+
+    def run(self, forward: Forward) -> bool:
+        """Take the step as a whole; False where it has to be recorded."""
+        step = self._steps.get(forward.key)
+        executor = current_executor()
+        if step is None or not isinstance(executor, KeyedExecutor):
+            return False
+        given: list[Array] = []
+        for kind, where in step.reads:
+            if kind == "array":
+                given.append(where)
+                continue
+            given += data_of([(forward.before if kind == "tensor" else forward.leaves)[where]])
+        results = executor.run_compiled(step.key, given)
+        if results is None:
+            return False
+        forget(forward.loss)
+        _give(step, forward, results)
+        return True
+
+    def take(self, forward: Forward) -> None:
+        """Run a step that has been recorded, and remember it."""
+        waiting = LIVE.pending()
+        pending = gather_pending([t.value for t in waiting], waiting)
+        if pending is None:
+            return
+        if forward.key not in self._steps:
+            self._steps[forward.key] = _step(forward, pending)
+            if len(self._steps) > KEPT:
+                self._steps.popitem(last=False)
+        run_pending([t.value for t in waiting])
+
+
+def _forward(
+    pending: Pending,
+    loss: Any,
+    tensors: Sequence[Any],
+    before: Sequence[LazyValue],
+    options: Any,
+) -> Forward | None:
+    """None where a gradient may depend on more than the key tells."""
+    own = {v.node.id: i for i, v in enumerate(before)}
+    numbers: dict[tuple[int, int], int] = {}
+    leaves: list[LazyValue] = []
+    parts: list[Any] = [options]
+    for node in pending.nodes:
+        if node.results is not None:
+            if node.inputs and node.needs_grad:
+                return None  # was read already: a gradient goes on through it
+            continue
+        operands: list[int] = []
+        for value in node.inputs:
+            found: LazyValue = value  # type: ignore[assignment]  # all are lazy
+            source = found.node
+            stops = source.alias is not None and source.results is None
+            if stops:  # what stands for another value that waits: detached, or assigned
+                if source.needs_grad:
+                    return None
+                found = resolve(found)
+                source = found.node
+            place = (source.id, found.index)
+            number = numbers.get(place)
+            if number is None:
+                number = numbers[place] = len(numbers)
+                if is_embedded(source):
+                    parts.append(attributes_of(source))
+                else:
+                    leaves.append(found)
+                    parts.append((found.type, source.needs_grad, own.get(source.id)))
+            operands.append(-1 - number if stops else number)
+        for index in range(len(node.types)):
+            numbers[node.id, index] = len(numbers)
+        parts.append((node.op.name, tuple(operands), attributes_of(node), node.needs_grad))
+    wanted = (loss.value.node.id, loss.value.index)
+    if wanted not in numbers:
+        return None
+    parts.append(numbers[wanted])
+    parts.append(tuple([numbers[node.id, 0] for node in pending.targets]))
+    return Forward(StructureKey(tuple(parts)), pending, leaves, loss, tensors, before)
+
+
+def _step(forward: Forward, pending: Pending) -> Step | None:
+    """None where data comes from, or results go, where the next step would not find them."""
+    before, tensors = forward.before, forward.tensors
+    first = max(n.id for n in forward.pending.nodes)  # what has a higher id was recorded since
+    outputs = pending.outputs
+    key, leaves = pending_key(pending.nodes, outputs)
+    slots = {(v.node.id, v.index): i for i, v in enumerate(before)}
+    places = {(v.node.id, v.index): i for i, v in enumerate(forward.leaves)}
+    reads: list[tuple[str, Any]] = []
+    for leaf in leaves:
+        at = (leaf.node.id, leaf.index)
+        if at in slots:
+            reads.append(("tensor", slots[at]))
+        elif at in places:
+            reads.append(("leaf", places[at]))
+        elif leaf.node.id > first:
+            reads.append(("array", data_of([leaf])[0]))
+        else:
+            return None
+    known = {n.id: i for i, n in enumerate(forward.pending.nodes)}
+    after = [resolve(t.value) for t in tensors]
+    holders = {(v.node.id, v.index): i for i, v in enumerate(after)}
+    gives: list[tuple[str, int]] = []
+    for value in outputs:
+        at = (value.node.id, value.index)
+        if value.node.id in known:
+            gives.append(("node", known[value.node.id]))
+        elif at in holders:
+            gives.append(("tensor", holders[at]))
+        else:
+            return None  # somebody else holds it: a gradient that is kept
+    if len(holders) != len(after) or len(slots) != len(before):
+        return None  # two tensors share one value
+    if [where for kind, where in gives if kind == "node"] != [
+        known[node.id] for node in forward.pending.targets for _ in node.types
+    ]:
+        return None  # something else began to wait while the step was recorded
+    computed = {(v.node.id, v.index) for v in outputs}
+    fixed = []
+    for i, (old, new) in enumerate(zip(before, after, strict=True)):
+        if new != old and (new.node.id, new.index) not in computed:
+            if new.node.id <= first or new.node.results is None:
+                return None
+            fixed.append((i, data_of([new])[0]))
+    return Step(key, tuple(reads), tuple(gives), tuple(fixed))
+
+
+def _give(step: Step, forward: Forward, results: Sequence[Array]) -> None:
+    of_nodes: list[Array] = []  # in the order of the targets: both are in that of ids
+    for (kind, where), array in zip(step.gives, results, strict=True):
+        if kind == "node":
+            of_nodes.append(np.asarray(array))
+        else:
+            _hold(forward.tensors[where], owned(np.asarray(array)))
+    for number, array in step.fixed:
+        _hold(forward.tensors[number], array)
+    forward.pending.deliver(of_nodes)
+
+
+def _hold(tensor: Any, array: Array) -> None:
+    """Let a tensor be a leaf with this data, as `assign` does."""
+    old = tensor.value
+    node = LazyNode(VARIABLE, (), old.node.attrs, (old.type,), old.node.origin, [array])
+    if old.node.owner is not None:
+        node.needs_grad = True
+        node.owner = ref(tensor)
+    tensor.value = LazyValue(node, 0, old.type)

@@ -1,0 +1,171 @@
+"""Steps that are taken as a whole give what recorded ones give, whatever changes between them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
+from typing import Any
+
+import numpy as np
+import pytest
+
+import glasshouse as gh
+from glasshouse import nn
+from glasshouse.ir.graph import Graph
+from glasshouse.nn import functional as F
+from glasshouse.tensor import optim
+from glasshouse.tensor.execute import reference, set_executor
+from glasshouse.tensor.structure import StructureKey
+
+Array = np.ndarray[Any, Any]
+
+
+class Keeps:
+    """Has every graph "compiled" from its second run on; `whole` counts runs without a graph."""
+
+    def __init__(self) -> None:
+        self.graphs: dict[StructureKey, Graph] = {}
+        self.whole = 0
+
+    def __call__(self, graph: Graph, inputs: Sequence[Array], report: Any = None) -> Any:
+        return reference(graph, inputs, report)
+
+    def run_keyed(
+        self, key: StructureKey, inputs: Sequence[Array], make: Callable[[], Graph]
+    ) -> Sequence[Array]:
+        return reference(self.graphs.setdefault(key, make()), inputs)
+
+    def run_compiled(self, key: StructureKey, inputs: Sequence[Array]) -> Sequence[Array] | None:
+        if key not in self.graphs:
+            return None
+        self.whole += 1
+        return reference(self.graphs[key], inputs)
+
+
+@pytest.fixture
+def keeps() -> Iterator[Keeps]:
+    made = Keeps()
+    before = set_executor(made)
+    yield made
+    set_executor(before)
+
+
+OPTIMISERS: dict[str, Callable[[Any], optim.Optimizer]] = {
+    "sgd": lambda p: optim.SGD(p, 0.1),
+    "momentum": lambda p: optim.SGD(p, 0.1, momentum=0.9, dampening=0.1, weight_decay=0.01),
+    "adamw": lambda p: optim.AdamW(p, 0.01),
+}
+
+
+class Network(nn.Module):
+    """Two layers with a norm between, whose statistics are written as it runs."""
+
+    def __init__(self) -> None:
+        self.one, self.norm, self.two = nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3)
+        for number, parameter in enumerate(self.parameters()):
+            data = np.random.default_rng(number).standard_normal(parameter.shape) * 0.3
+            parameter.assign(gh.array(data.astype("f")))
+
+
+def trained(make: Callable[[Any], optim.Optimizer]) -> list[Array]:
+    """Everything that a loop with many surprises gives."""
+    rng = np.random.default_rng(0)
+    net = Network()
+    parameters = list(net.parameters())
+    optimiser = make(parameters)
+    seen: list[Any] = []
+    for turn in range(24):
+        count = 4 if turn % 7 == 0 else 5
+        x = gh.array(rng.standard_normal((count, 6)).astype("f"))
+        y = gh.array(rng.integers(0, 3, count))
+        with gh.no_grad() if turn == 12 else nullcontext():
+            hidden = net.norm(net.one(x)).relu()
+        if turn == 8:
+            seen.append(hidden.sum().item())  # a value in the middle is read
+        if turn == 10:
+            hidden = hidden.detach()
+        if turn == 11:
+            optimiser.lr = 0.05
+        out = net.two(hidden)
+        loss = F.cross_entropy(out, y)
+        if turn == 13:
+            loss = loss * 2.0
+        if turn == 14:
+            seen.append(str(loss) != "")
+        if turn == 15:
+            with gh.no_grad():
+                parameters[0].assign(parameters[0] * 0.9)
+        if turn == 16:
+            optimiser.groups[0].options["weight_decay"] = 0.3
+        aside = x * 3.0 if turn == 17 else None  # waits, and has nothing to do with the step
+        optimiser.step(loss)
+        if aside is not None:
+            seen.append(aside.numpy())
+        seen += [loss.item(), out.numpy()]
+    return [np.asarray(s) for s in (*seen, *(t.numpy() for t in net.state_dict().values()))]
+
+
+@pytest.mark.parametrize("name", OPTIMISERS)
+def test_as_the_reference(keeps: Keeps, name: str) -> None:
+    ours = trained(OPTIMISERS[name])
+    assert keeps.whole >= 10
+    set_executor("reference")
+    theirs = trained(OPTIMISERS[name])
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_a_class_of_ones_own_is_recorded_each_time(keeps: Keeps) -> None:
+    class Counts(optim.SGD):
+        """Halves its step in every other turn."""
+
+        turn = 0
+
+        def update(self, *given: Any) -> Any:
+            self.turn += 1
+            group, number, param, grad, common = given
+            return super().update(
+                group, number, param, grad * (0.5 if self.turn % 2 else 1.0), common
+            )
+
+    weight = gh.array([1.0, 2.0], requires_grad=True)
+    optimiser = Counts([weight], 0.1)
+    for _ in range(4):
+        optimiser.step((weight * weight).sum())
+    assert keeps.whole == 0
+    wanted = np.array([1.0, 2.0], "f")
+    for share in (0.5, 1.0, 0.5, 1.0):
+        wanted = wanted - wanted * 2 * np.float32(share) * np.float32(0.1)
+    np.testing.assert_allclose(weight.numpy(), wanted, rtol=1e-6)
+
+
+def test_gradients_are_refused_as_before(keeps: Keeps) -> None:
+    weight = gh.array([1.0], requires_grad=True)
+    optimiser = optim.SGD([weight], 0.1)
+    for _ in range(3):
+        optimiser.step((weight * 2.0).sum())
+    loss = (weight * 2.0).sum()
+    optimiser.step(loss)
+    with pytest.raises(gh.errors.GradientError, match="taken already"):
+        optimiser.step(loss)
+    assert keeps.whole == 3
+
+
+def test_from_several_threads(keeps: Keeps) -> None:
+    found: dict[int, Array] = {}
+
+    def train(number: int) -> None:
+        weight = gh.array(np.full(4, 1.0 + number, "f"), requires_grad=True)
+        optimiser = optim.SGD([weight], 0.1)
+        for _ in range(20):
+            optimiser.step((weight * weight).sum())
+        found[number] = weight.numpy()
+
+    threads = [threading.Thread(target=train, args=(i,)) for i in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for number in range(3):
+        np.testing.assert_allclose(found[number], (1.0 + number) * 0.8**20, rtol=1e-5)
