@@ -16,7 +16,7 @@ from glasshouse.backend.cuda.routine import (
 )
 from glasshouse.backend.cuda.tensor_map import TensorMap
 from glasshouse.backend.cuda.text import CudaText
-from glasshouse.backend.cuda.tiles import PROCESSORS
+from glasshouse.backend.cuda.tiles import MOST_CANDIDATES, PROCESSORS
 from glasshouse.backend.cxx.words import C_TYPE, index_text, number_text, size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, dim_min
@@ -104,7 +104,7 @@ def attention(
     after = take_results(builder, node.output, variables)
     names = _variants(node, clusters)
     if hopper and all(_is_fetched(x) for x in operands[:3]) and not _splits(names[0]):
-        names = (*_grouped(node), *names)
+        names = (*_grouped(node), *names)[:MOST_CANDIDATES]
     numbers = tuple(d for d in (*q.type.shape, *k.type.shape[1:3]) if isinstance(d, int))
     problem = Problem("attention", dtype.name, numbers, operations(node))
     add_tile(
