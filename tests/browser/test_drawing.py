@@ -212,6 +212,49 @@ def flat_layers(layers: int, width: int = 0) -> Recording:
     return made.finish()
 
 
+def u_net(levels: int) -> Recording:
+    """Down and up again, a skip connection at each level."""
+    made = RecordingBuilder("u")
+    graph = made.graph("u")
+    graph.stage("traced")
+    start = at = graph.node("Input", name="x", kind="source", outputs=["float32[8]"])
+    kept = []
+
+    def op(name: str, *inputs: int) -> int:
+        group = graph.group_path("module", [name])
+        shape = ["float32[8]"]
+        work = graph.node("Conv", kind="conv", inputs=[*inputs], outputs=shape, groups=[group])
+        return graph.node("Relu", kind="elementwise", inputs=[work], outputs=shape, groups=[group])
+
+    for i in range(levels):
+        at = op(f"down{i}", at)
+        kept.append(at)
+        at = op(f"pool{i}", at)
+    at = op("middle", at)
+    for i in reversed(range(levels)):
+        at = op(f"up{i}", op(f"rise{i}", at), kept[i])
+    graph.set_io([start], [(at, 0)])
+    return made.finish()
+
+
+def test_skips_around_the_middle_make_a_u(viewer) -> None:
+    v = viewer(u_net(6), size=(1280, 720))
+    v.page.evaluate("() => window.glasshouse.foldAll()")
+    found = boxes(v)
+    assert v.page.evaluate(SIGNS) == [], "nothing wraps"
+    for i in range(6):
+        down, up = found[f"down{i}"], found[f"up{i}"]
+        assert abs(down["y"] - up["y"]) < 1, "both ends of a skip at one height"
+        assert up["x"] > down["x"] + down["w"]
+    assert found["down5"]["y"] > found["down0"]["y"]
+    # It stays a U when something on the way up is unfolded.
+    v.page.evaluate("(item) => window.glasshouse.setFold(item, 1)", found["up3"]["item"])
+    found = boxes(v)
+    assert found["up3"]["open"]
+    assert v.page.evaluate(SIGNS) == []
+    assert found["up0"]["y"] < found["up3"]["y"] < found["up5"]["y"] < found["middle"]["y"]
+
+
 def test_repeated_blocks_of_a_flat_graph_are_groups(viewer) -> None:
     v = viewer(flat_layers(12, width=-1))
     v.see("block × 12")
