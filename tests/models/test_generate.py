@@ -47,3 +47,45 @@ def test_two_graphs_generate_the_same_tokens(make: Any, cache: str) -> None:
     graphs = dynamo.compiled_graphs()
     assert all(g.runner.module is not None for g in graphs), "none on the reference"
     assert len(graphs) <= 2, [g.phase for g in graphs]
+
+
+@pytest.mark.parametrize(
+    ("make", "cache", "options"),
+    [
+        (_gpt2, "dynamic", {"num_beams": 3}),
+        (_gpt2, "static", {"do_sample": True, "top_k": 20}),
+        (_llama, "dynamic", {"repetition_penalty": 1.7}),
+        (_llama, "static", {"num_beams": 2, "do_sample": True}),
+    ],
+)
+def test_two_graphs_serve_padded_batches_however_tokens_are_chosen(
+    make: Any, cache: str, options: dict[str, Any]
+) -> None:
+    """Rows of a batch are padded on their left, each by another count."""
+    torch.manual_seed(0)
+    model = make().eval()
+    options = {"max_new_tokens": 8, "do_sample": False, **options}
+    if cache == "static":
+        options |= {"cache_implementation": "static", "disable_compile": True}
+    prompts = []
+    for length in (6, 11, 30):
+        ids = torch.randint(3, 500, (3, length))
+        mask = (torch.arange(length) >= torch.tensor([[0], [1], [4]])).long()
+        prompts.append({"input_ids": ids * mask, "attention_mask": mask})
+
+    def generated() -> list[torch.Tensor]:
+        found = []
+        for seed, prompt in enumerate(prompts):
+            torch.manual_seed(seed)
+            found.append(model.generate(**prompt, **options))
+        return found
+
+    expected = generated()
+    torch._dynamo.reset()
+    dynamo.reset()
+    model.forward = torch.compile(model.forward, backend="glasshouse", dynamic=True)
+    for tokens, wanted in zip(generated(), expected, strict=True):
+        assert torch.equal(tokens, wanted)
+    graphs = dynamo.compiled_graphs()
+    assert all(g.runner.module is not None for g in graphs), "none on the reference"
+    assert len(graphs) <= 2, [g.phase for g in graphs]
