@@ -68,7 +68,7 @@ def test_two_graphs_serve_padded_batches_however_tokens_are_chosen(
     if cache == "static":
         options |= {"cache_implementation": "static", "disable_compile": True}
     prompts = []
-    for length in (6, 11, 30):
+    for length in (7, 11, 30):  # none as long as the batch has rows: Dynamo tells that apart
         ids = torch.randint(3, 500, (3, length))
         mask = (torch.arange(length) >= torch.tensor([[0], [1], [4]])).long()
         prompts.append({"input_ids": ids * mask, "attention_mask": mask})
