@@ -10,7 +10,7 @@ from glasshouse.checking.blame import Blame, blame, differs_from
 from glasshouse.checking.cases import Case, cases
 from glasshouse.checking.check import Subject, Verdict, check, numbers_of
 from glasshouse.checking.finding import Finding
-from glasshouse.checking.smallest import Part, of_kernel, of_rewrite
+from glasshouse.checking.smallest import WrongPart, of_kernel, of_rewrite
 from glasshouse.errors import GlasshouseError
 from glasshouse.ir.graph import Graph
 from glasshouse.numerics.tolerance import tolerance_of
@@ -32,7 +32,7 @@ class Narrowed:
     finding: Finding | None = None
     cures: list[str] = field(default_factory=list)  # passes and rules that help when left out
     rewrites: list[str] = field(default_factory=list)
-    part: Part | None = None
+    part: WrongPart | None = None
 
 
 def bisect(

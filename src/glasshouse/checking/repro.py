@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from glasshouse.checking.finding import Finding
-from glasshouse.checking.smallest import Part
+from glasshouse.checking.smallest import WrongPart
 from glasshouse.errors import FormatError
 from glasshouse.ir.attrs import AttrValue
 from glasshouse.ir.graph import Graph, Value
@@ -48,7 +48,7 @@ sys.exit(0 if verdict.good else 1)
 
 
 def write_script(
-    path: Path, part: Part, finding: Finding, target: str, tolerance: float | None
+    path: Path, part: WrongPart, finding: Finding, target: str, tolerance: float | None
 ) -> Path:
     """The script and its data (`.npz` beside it)."""
     constants = _constants(part.graph)

@@ -24,14 +24,14 @@ GROWTH = 6
 
 
 @dataclass(frozen=True)
-class Part:
+class WrongPart:
     """A graph, and inputs for which it is wrong."""
 
     graph: Graph
     inputs: list[Array]
 
 
-def of_rewrite(found: Blame, inputs: Sequence[Array], fails: Fails) -> Part | None:
+def of_rewrite(found: Blame, inputs: Sequence[Array], fails: Fails) -> WrongPart | None:
     """The ops that the rewrites to blame replaced; with those before them until it shows."""
     graph = found.before
     values = _values(graph, inputs)
@@ -48,7 +48,9 @@ def of_rewrite(found: Blame, inputs: Sequence[Array], fails: Fails) -> Part | No
     return None
 
 
-def of_kernel(module: Module, kernel: Node, inputs: Sequence[Array], fails: Fails) -> Part | None:
+def of_kernel(
+    module: Module, kernel: Node, inputs: Sequence[Array], fails: Fails
+) -> WrongPart | None:
     """The shortest beginning of a kernel's ops that fails; of these the last one, if it does."""
     operands: list[Array] = []
 
@@ -116,7 +118,7 @@ def _part(
     chosen: Sequence[Node],
     values: dict[Value, Array],
     outputs: Sequence[Value] | None = None,
-) -> Part | None:
+) -> WrongPart | None:
     """Some nodes as a graph: constants stay what they are, all else that they read is an input."""
     inside = set(chosen)
     ordered = [n for n in graph.nodes if n in inside]
@@ -145,4 +147,4 @@ def _part(
         )
         twin.update(zip(node.outputs, copy.outputs, strict=True))
     out._set_outputs([twin[v] for v in results if v in twin])
-    return Part(out, given)
+    return WrongPart(out, given)

@@ -104,8 +104,8 @@ def _inlined(
 def _attempt(builder: KernelBuilder, result: Value, place: _Place) -> tuple[Statement, ...]:
     outputs = _outputs(builder)
     order = place.order or tuple(range(result.type.rank))
-    lies = delinearized(place.position, lying(result.type.shape, order))
-    index = tuple(lies[order.index(axis)] for axis in range(result.type.rank))
+    along = delinearized(place.position, lying(result.type.shape, order))
+    index = tuple(along[order.index(axis)] for axis in range(result.type.rank))
     where = _forward(result, index, outputs)
     nest = Nest(list(place.loops))
     elements = builder.around.elements(nest)

@@ -90,12 +90,12 @@ class DeviceFallback:
             for value, found in zip(node.outputs, made, strict=True):
                 result = found.to(beside.name)  # an op may name the host as its device
                 order = of.program.orders.get(value)
-                lies = result if order is None else result.permute(*order).contiguous()
+                laid_out = result if order is None else result.permute(*order).contiguous()
                 if value in bound:
-                    bound[value].copy_(lies)
+                    bound[value].copy_(laid_out)
                 else:
-                    self._results[value] = lies  # until the run has ended
-                    of.bind(value, lies.data_ptr())
+                    self._results[value] = laid_out  # until the run has ended
+                    of.bind(value, laid_out.data_ptr())
 
     # --------------------------------------------------------------------------------- on the host
     def _on_host(
@@ -114,8 +114,8 @@ class DeviceFallback:
         lying = []
         for value, result in zip(node.outputs, made, strict=True):
             order = of.program.orders.get(value)
-            lies = result if order is None else result.transpose(order)
-            lying.append(np.ascontiguousarray(to_storage(lies, value.type.dtype)))
+            laid_out = result if order is None else result.transpose(order)
+            lying.append(np.ascontiguousarray(to_storage(laid_out, value.type.dtype)))
         begin = time.perf_counter()
         for value, array in zip(node.outputs, lying, strict=True):
             if value not in bound:

@@ -152,8 +152,8 @@ class DeviceValues:
         owner = value if value in self.plan.table else self.program.buffer_of(value)
         order = self.program.orders.get(owner)
         shape = sizes_of(lying(value.type.shape, order), sizes)
-        lies = beside.tensor(self.place(value), shape, value.type.dtype.name)
-        return lies if order is None else lies.permute(*np.argsort(order).tolist())
+        laid_out = beside.tensor(self.place(value), shape, value.type.dtype.name)
+        return laid_out if order is None else laid_out.permute(*np.argsort(order).tolist())
 
     def read(self, value: Value, sizes: Mapping[str, int]) -> Array:
         """What a value holds now, as an array of the host with its axes in their usual order."""
@@ -161,13 +161,13 @@ class DeviceValues:
         owner = value if value in plan.table else program.buffer_of(value)
         order = program.orders.get(owner)
         shape = sizes_of(lying(value.type.shape, order), sizes)
-        lies = np.empty(shape, value.type.dtype.storage)
+        laid_out = np.empty(shape, value.type.dtype.storage)
         if owner in plan.table:
             place = plan.table[owner]
             if place not in self._used and place in self._constants:
                 return self._constants[place].reshape(shape)
-        self.device.download(lies, self.place(value))
-        return lies if order is None else lies.transpose(np.argsort(order))
+        self.device.download(laid_out, self.place(value))
+        return laid_out if order is None else laid_out.transpose(np.argsort(order))
 
     # ------------------------------------------------------------------------------------- streams
     def _use(self, stream: int) -> None:

@@ -178,8 +178,8 @@ class Run:
             self._make_room()
         for value, array in zip(step.node.outputs, made, strict=True):
             order = self.of.program.orders.get(value)
-            lies = array if order is None else array.transpose(order)
-            stored = np.ascontiguousarray(to_storage(lies, value.type.dtype))
+            laid_out = array if order is None else array.transpose(order)
+            stored = np.ascontiguousarray(to_storage(laid_out, value.type.dtype))
             if value in self.kept:
                 np.copyto(self.kept[value], stored)
             else:
@@ -201,8 +201,8 @@ class Run:
             begin = plan.arena[owner]
             count = int(np.prod(shape, dtype=np.int64)) * value.type.dtype.itemsize
             flat = self.workspace.arena[begin : begin + count].view(value.type.dtype.storage)
-        lies = flat.reshape(shape)
-        return lies if order is None else lies.transpose(np.argsort(order))
+        laid_out = flat.reshape(shape)
+        return laid_out if order is None else laid_out.transpose(np.argsort(order))
 
 
 def _copied(into: Array, array: Array) -> float:

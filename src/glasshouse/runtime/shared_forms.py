@@ -22,14 +22,14 @@ _Key = tuple[int, int, Form]
 
 
 @dataclass(frozen=True)
-class _Held:
+class _HeldForm:
     form: ref[Array]
     version: int
     stamp: int
     kind: type[Executable]  # of the backend that packed it
 
 
-_HELD: dict[_Key, _Held] = {}
+_HELD: dict[_Key, _HeldForm] = {}
 _LOCK = threading.Lock()
 
 
@@ -59,7 +59,8 @@ def share(source: Array, form: Form, made: Array, executable: Executable) -> Non
             _HELD.pop(key, None)
 
     with _LOCK:
-        _HELD[key] = _Held(ref(made, forget), version, _stamp(source, executable), type(executable))
+        stamp = _stamp(source, executable)
+        _HELD[key] = _HeldForm(ref(made, forget), version, stamp, type(executable))
 
 
 def _key(source: Array, form: Form) -> _Key:

@@ -94,15 +94,15 @@ def unpacked(form: Array, pack: Pack, shape: tuple[int, ...], dtype: DType) -> A
     count = int(np.prod(shape, dtype=np.int64))
     # Halves may lie widened in a form; filling up alone does not make it twice as large.
     wide = dtype.itemsize == 2 and form.nbytes >= 2 * count * dtype.itemsize
-    lies = float32 if wide else dtype
-    held = form[: form.nbytes // lies.itemsize * lies.itemsize].view(lies.storage)
+    kind = float32 if wide else dtype
+    held = form[: form.nbytes // kind.itemsize * kind.itemsize].view(kind.storage)
     place = np.full(held.size, -1, np.int64)
     numbers = np.arange(count, dtype=np.int64)
     for digit in range(max(1, -(-count.bit_length() // _DIGIT))):
         plain = ((numbers >> (digit * _DIGIT)) % (1 << _DIGIT) + 1).astype(np.float32)
         packed = aligned_bytes(form.nbytes)
         pack(packed, _stored(plain, dtype))
-        found = from_storage(packed[: held.nbytes].view(lies.storage), lies).astype(np.int64) - 1
+        found = from_storage(packed[: held.nbytes].view(kind.storage), kind).astype(np.int64) - 1
         if digit == 0:
             place = found
         else:
@@ -110,7 +110,7 @@ def unpacked(form: Array, pack: Pack, shape: tuple[int, ...], dtype: DType) -> A
     out = np.empty(count, dtype.storage)
     used = place >= 0
     elements = held[used]
-    out[place[used]] = _stored(from_storage(elements, lies), dtype) if wide else elements
+    out[place[used]] = _stored(from_storage(elements, kind), dtype) if wide else elements
     return out.reshape(shape)
 
 

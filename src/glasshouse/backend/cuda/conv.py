@@ -69,8 +69,8 @@ def conv(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     order = channels_last(x.type.rank)
     # An image whose channels are padded is copied anyway, from where it lies.
     is_padded = _is_padded(image, dtype)
-    lies = builder.orders.get(x) if is_padded else order
-    operands = (whole(builder, x, lies), whole(builder, w))
+    layout = builder.orders.get(x) if is_padded else order
+    operands = (whole(builder, x, layout), whole(builder, w))
     after = take_results(builder, out, image.variables, order)
     if image.is_depthwise:
         add_tile(builder, node, DEPTHWISE, operands, after, order)

@@ -199,7 +199,7 @@ def _columns(out: CudaText, chain: Chain) -> None:
         written = [s for s in chain.bodies[-1] if isinstance(s, Store)]
         for s in chain.bodies[-1]:
             if isinstance(s, Fold):
-                held = _Held(s, bounds(_extent(s))[1] / parts)
+                held = _HeldFold(s, bounds(_extent(s))[1] / parts)
                 held.begin(out)
                 with _over(out, s.loops, _Team(parts), 1):
                     put_body(out, s.body, None, 1, last=partial(held.step, out))
@@ -227,7 +227,7 @@ def _serial(out: CudaText, s: Statement) -> None:
     if not isinstance(s, Fold):
         Elements().put(out, s)
         return
-    held = _Held(s, bounds(_extent(s))[1])
+    held = _HeldFold(s, bounds(_extent(s))[1])
     held.begin(out)
     with ExitStack() as around:
         for loop in s.loops:
@@ -289,7 +289,7 @@ def _team_size(longest: float, rows: float) -> int:
 
 
 @dataclass(frozen=True)
-class _Held:
+class _HeldFold:
     """What a thread holds of a fold over so many terms of its own."""
 
     fold: Fold
@@ -336,7 +336,7 @@ class _Team:
 
 
 def _shared_fold(out: CudaText, s: Fold, team: _Team) -> None:
-    held = _Held(s, bounds(_extent(s))[1] / team.size)
+    held = _HeldFold(s, bounds(_extent(s))[1] / team.size)
     held.begin(out)
     last = s.loops[-1]
     size = bounds(_extent(s))[0]

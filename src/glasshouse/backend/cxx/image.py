@@ -75,8 +75,8 @@ class Image:
     def can_be_direct(self, per: int) -> bool:
         """`gh::conv_can_be_direct`, with `per` elements to a unit of K; for known shapes."""
         w, channels = self.window, self.channels
-        lies = (w.kernel[1], w.stride[1], self.padded_size[1], self.size[1])
-        whole = all(n * channels % per == 0 for n in lies)
+        rows = (w.kernel[1], w.stride[1], self.padded_size[1], self.size[1])
+        whole = all(n * channels % per == 0 for n in rows)
         height = w.kernel[0]
         short = isinstance(height, int) and height <= 64
         return self.groups == 1 and w.dilation[1] == 1 and short and whole

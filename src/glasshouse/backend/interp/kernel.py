@@ -147,13 +147,13 @@ def _operand(operand: Operand, scope: Bindings) -> Array:
 
 def _hand_over(tile: Tile, result: Array, scope: Bindings) -> None:
     """Each element of the result to the epilogue, in the order in which the variables count."""
-    lies = result if tile.order is None else result.transpose(tile.order)
+    laid_out = result if tile.order is None else result.transpose(tile.order)
     extents = [scope.size(v.extent) for v in tile.variables]
     depth = len(extents) + _depth(tile.epilogue)
     for axis, loop in enumerate(tile.variables):
         _bind(scope, loop, axis, depth)
     shape = (*extents, *[1] * (depth - len(extents)))
-    scope.variables[tile.result] = lies.reshape(shape).astype(held_type(tile.dtype))
+    scope.variables[tile.result] = laid_out.reshape(shape).astype(held_type(tile.dtype))
     _run(tile.epilogue, scope, len(extents), depth)
 
 

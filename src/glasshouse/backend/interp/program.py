@@ -31,15 +31,15 @@ def run_program(
 
     def keep(value: Value, array: Array) -> None:
         order = program.orders.get(value)
-        lies = array if order is None else array.transpose(order)
-        memory[value] = np.ascontiguousarray(to_storage(lies, value.type.dtype)).reshape(-1)
+        laid_out = array if order is None else array.transpose(order)
+        memory[value] = np.ascontiguousarray(to_storage(laid_out, value.type.dtype)).reshape(-1)
 
     def read(value: Value) -> Array:
         flat = memory[program.buffer_of(value)]
         order = program.orders.get(value)
         shape = [int(resolve(d, sizes)) for d in value.type.shape]
-        lies = flat.reshape(shape if order is None else [shape[a] for a in order])
-        usual = lies if order is None else lies.transpose(np.argsort(order))
+        laid_out = flat.reshape(shape if order is None else [shape[a] for a in order])
+        usual = laid_out if order is None else laid_out.transpose(np.argsort(order))
         return from_storage(usual, value.type.dtype)
 
     for value, given in zip(graph.inputs, inputs, strict=True):

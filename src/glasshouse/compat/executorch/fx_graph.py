@@ -22,7 +22,7 @@ from glasshouse.record import GraphWriter, RecordingBuilder
 
 
 @dataclass
-class Part:
+class Unread:
     """A graph that is still to be read, and where it goes."""
 
     builder: GraphWriter
@@ -33,12 +33,12 @@ class Part:
 class FxReader:
     """Reads one fx graph; `bodies` are the graphs found inside it."""
 
-    def __init__(self, made: RecordingBuilder, part: Part, marks: Marks) -> None:
+    def __init__(self, made: RecordingBuilder, part: Unread, marks: Marks) -> None:
         self.made = made
         self.builder = part.builder
         self.module = part.module
         self.roles = part.roles
-        self.bodies: list[Part] = []
+        self.bodies: list[Unread] = []
         self.nodes = list(part.module.graph.nodes)
         self.marked = marks.groups(self.nodes, part.builder)
         self.ids: dict[Any, int] = {}
@@ -160,7 +160,7 @@ class FxReader:
         if isinstance(inner, torch.fx.GraphModule):
             builder = self.made.graph(node.name, parent=self.builder.index)
             builder.stage("exported")
-            self.bodies.append(Part(builder, inner, roles))
+            self.bodies.append(Unread(builder, inner, roles))
             self._graphs[node] = (builder.index, facts)
         elif facts:
             self._graphs[node] = (-1, facts)

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from glasshouse.compat.executorch.fx_graph import FxReader, Part, roles_of
+from glasshouse.compat.executorch.fx_graph import FxReader, Unread, roles_of
 from glasshouse.compat.executorch.marks import Marks, NameOf, cluster_name, partition_name
 from glasshouse.compat.executorch.modules import root_class
 from glasshouse.compat.executorch.rules import highlight_rules
@@ -43,7 +43,7 @@ def recording_of(
             builder.attrs[f"range {symbol}"] = f"{bounds.lower}..{bounds.upper}"
         # Bodies are read after the graph that holds them, from a list: nesting costs no recursion.
         # First come, first read: that is how partitions are counted.
-        waiting = deque([Part(builder, graph_module or program.graph_module, roles_of(program))])
+        waiting = deque([Unread(builder, graph_module or program.graph_module, roles_of(program))])
         while waiting:
             reader = FxReader(made, waiting.popleft(), marks)
             reader.read()

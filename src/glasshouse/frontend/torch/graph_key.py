@@ -151,9 +151,9 @@ def _meta(val: Any) -> str:
     if isinstance(val, torch.Tensor):
         if val.layout is not torch.strided:
             raise _NoWord
-        lies = _word((tuple(val.shape), tuple(val.stride()), val.storage_offset()))
+        layout = _word((tuple(val.shape), tuple(val.stride()), val.storage_offset()))
         flags = (val.dtype, val.device, val.requires_grad, val.is_conj(), val.is_neg())
-        return f"{lies} {flags}"
+        return f"{layout} {flags}"
     return _word(val)
 
 

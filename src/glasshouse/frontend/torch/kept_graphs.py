@@ -66,7 +66,7 @@ def _graph(rows: tuple[Any, ...]) -> Graph:
     return graph
 
 
-class _Writer(pickle.Pickler):
+class _GraphPickler(pickle.Pickler):
     """Ops, element types and weights by name; whatever else Python cannot pickle is refused."""
 
     def __init__(self, out: io.BytesIO, names: Mapping[int, str]) -> None:
@@ -86,7 +86,7 @@ class _Writer(pickle.Pickler):
         return NotImplemented
 
 
-class _Reader(pickle.Unpickler):
+class _GraphUnpickler(pickle.Unpickler):
     def __init__(self, data: bytes, weights: Weights) -> None:
         super().__init__(io.BytesIO(data))
         self._weights = weights
@@ -108,7 +108,7 @@ class KeptGraph:
         """The graph with these weights."""
         named = {self.names[i]: tensor.detach() for i, tensor in tensors.items()}
         with unset_fake_temporarily():
-            graph, fields, spec = _Reader(self._data, named).load()
+            graph, fields, spec = _GraphUnpickler(self._data, named).load()
         return Captured(graph, out_spec=pytree.treespec_loads(spec) if spec else None, **fields)
 
 
@@ -140,7 +140,7 @@ def keep(key: str, captured: Captured, names: Mapping[int, str], strides: list[A
     fields = {k: v for k, v in vars(captured).items() if k not in ("graph", "out_spec")}
     try:
         spec = pytree.treespec_dumps(captured.out_spec) if captured.out_spec else ""
-        _Writer(data, arrays).dump((captured.graph, fields, spec))
+        _GraphPickler(data, arrays).dump((captured.graph, fields, spec))
     except Exception as error:  # whatever the objects in it do when they are pickled
         _LOG.debug("a graph is not kept: %r", error)
         return
