@@ -14,6 +14,7 @@ import subprocess
 import tempfile
 from contextlib import suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from glasshouse.backend.cache import temporary_file
 from glasshouse.backend.cache_folder import no_room
@@ -22,6 +23,7 @@ from glasshouse.backend.store import fetch, publish
 from glasshouse.errors import BuildError
 
 _COMPILED = (".so", ".o")  # what programs are made of; headers parsed in advance are this machine's
+_PIECE = 1 << 20
 _SEAL = b"glasshouse"  # in front of the hash at the end of a file
 
 
@@ -81,11 +83,11 @@ def _broken(compiler: str, folder: Path) -> str | None:
 def is_whole(path: Path) -> bool:
     """Whether a compiled file is there with the content that it was written with."""
     try:
-        data = path.read_bytes()
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size - len(_SEAL) - 32
+            return size >= 0 and _seal_of(file, size) == file.read()
     except OSError:
         return False
-    body, seal = data[: -len(_SEAL) - 32], data[-len(_SEAL) - 32 :]
-    return seal == _SEAL + hashlib.sha256(body).digest()
 
 
 def have(path: Path) -> bool:
@@ -105,6 +107,14 @@ def damaged(folder: Path) -> list[Path]:
 
 
 def _seal(path: Path) -> None:
-    data = path.read_bytes()
-    with path.open("ab") as out:
-        out.write(_SEAL + hashlib.sha256(data).digest())
+    with path.open("r+b") as file:
+        file.write(_seal_of(file, path.stat().st_size))
+
+
+def _seal_of(file: BinaryIO, size: int) -> bytes:
+    """Of what stands first in a file, read in pieces: parsed headers have 50 MB."""
+    hashed = hashlib.sha256()
+    while size > 0 and (piece := file.read(min(size, _PIECE))):
+        hashed.update(piece)
+        size -= len(piece)
+    return _SEAL + hashed.digest()
