@@ -134,8 +134,9 @@ def _grouped(node: Node) -> tuple[str, ...]:
     _, _, length, dim = node.inputs[0].type.shape
     if dim != node.inputs[2].type.shape[3] or dim not in GROUPED_DIMS or least(length) <= 64:
         return ()
-    by_pair = len(node.inputs) > 3 and node.inputs[3].type.shape[-2:-1] not in ((), (1,))
-    few = dim != 64 or by_pair  # so that sums, and what the mask has, fit registers
+    masks = [v.type for v in node.inputs[3:4] if v.type.shape[-2:-1] not in ((), (1,))]
+    # Sums, and what the mask has for each query and key, fit registers.
+    few = dim != 64 or any(t.dtype is not bool_ for t in masks)
     fit = [v for v in GROUPED.values() if not few or v.groups == 2]
     return tuple(v.name for v in sorted(fit, key=lambda v: -least(length) % (64 * v.groups)))
 
@@ -271,22 +272,25 @@ def _mask_text(mask: Operand, fill: float | None) -> str:
         a.name for a in load.index.atoms() if isinstance(a, Loop)
     }:
         return f"gh::key_mask([=](int b, int h, int j) {{ return {element}; }})"
-    added = "x + gh::in_units(element, unit)"
+    at, given, key = (
+        f"{load.buffer} + {index_text(load.index)}",
+        "int b, int h, int i, int j",
+        mask.loops[-1],
+    )
+    one = f"[=]({given}) {{ return {element}; }}"
     if load.dtype is bool_:
-        added = f"element ? x : gh::in_units({low}, unit)"
-    key = mask.loops[-1]
+        if isinstance(key.extent, int) and key.extent % 16 == 0 and together(load.index, key, 16):
+            run = f"[=]({given}) {{ return *(const gh::Vec<uint32_t, 4>*)({at}); }}"
+            return f"gh::flag_mask({one}, {run}, {low})"
+        body = f"return {element} ? x : gh::in_units({low}, unit);"
+        return f"[=]({given}, float x, float unit) {{ {body} }}"
     if not (isinstance(key.extent, int) and key.extent % 2 == 0 and together(load.index, key, 2)):
-        whole = f"const auto element = {element}; return {added};"
-        return f"[=](int b, int h, int i, int j, float x, float unit) {{ {whole} }}"
-    ctype = C_TYPE[load.dtype]
-    at, given = f"{load.buffer} + {index_text(load.index)}", "int b, int h, int i, int j"
+        body = f"return x + gh::in_units({element}, unit);"
+        return f"[=]({given}, float x, float unit) {{ {body} }}"
+    two = f"[=]({given}) {{ return gh::load_vec<2>({at}); }}"
+    body = "return x + gh::in_units(gh::to_scalar(loaded), unit);"
+    use = f"[=]({C_TYPE[load.dtype]} loaded, float x, float unit) {{ {body} }}"
     one = f"[=]({given}) {{ return *({at}); }}"
-    pair = f"gh::load_vec<2>({at})"
-    if load.dtype is bool_:
-        pair = f"gh::Flags{{*(const uint16_t*)({at})}}"
-    two = f"[=]({given}) {{ return {pair}; }}"
-    body = f"const auto element = gh::to_scalar(loaded); return {added};"
-    use = f"[=]({ctype} loaded, float x, float unit) {{ {body} }}"
     return f"gh::pair_mask({one}, {two}, {use})"
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 PROCESSORS = 132
 """Multiprocessors of the chip that tiles are chosen for (H100, H200)."""
-MOST_CANDIDATES, WITHIN = 5, 1.4
+MOST_CANDIDATES, WITHIN = 6, 1.4
 """How many variants are proposed, and how far their estimates may be from the best: measured, 17
 products on an H200 took at most 1.3 times what was estimated."""
 
@@ -126,7 +126,7 @@ TILES = {
 _SPLITS = (1, 2, 3, 4, 6, 8)
 _CLUSTERS = {2: 66, 3: 40, 4: 31, 6: 18, 8: 14}
 """How many clusters of so many blocks, one a multiprocessor, run at once. Measured for 4; where two
-blocks fit one multiprocessor, clusters of 4 crowd on half of them."""
+blocks fit one multiprocessor, clusters crowd on half of them, so tiles are joined that fill one."""
 _RATE = 200e12 / PROCESSORS  # operations a second of one multiprocessor through mma.sync
 _HOPPER_RATE = 740e12 / PROCESSORS  # and by warpgroups
 _LOAD = 5.5e12 / PROCESSORS  # bytes a second from the second-level cache
@@ -188,18 +188,27 @@ def estimate(variant: GemmVariant, m: int, n: int, k: int, batch: int) -> float:
     if variant.joined:
         rounds = math.ceil(count / variant.splits / _CLUSTERS[variant.splits])
     together = min(rounds, max(1, (227 << 10) // tile.shared), 2048 // tile.threads)
-    # Weights of blocks that run at once are asked for before the kernel may begin.
+    # Weights of blocks that run at once are asked for before the kernel may begin, or nearer then.
     early = tile.kind == TMA and rounds <= together
     computed = 2 * tile.m * tile.n * depth / (rate * tile.speed)
-    loaded = tile.m * depth * 2 / (1.5 * load) if early else (tile.m + tile.n) * depth * 2 / load
+    left = max(depth - 2 * tile.stages * tile.k, 0) if early else depth
+    loaded = (tile.m * depth / (1.5 if early else 1.0) + tile.n * left) * 2 / load
     turn = max(computed, loaded, depth / tile.k * (_EARLY_STEP if early else _STEP) / together)
     if variant.splits == 1:
         return _FIXED + rounds * turn
-    if variant.joined:  # each block reads its share of all others' sums
-        joining = 1e-6 + tile.m * tile.n * 4 / _LOAD
+    if variant.joined:  # each block takes its share of all others' sums
+        joining = 2e-7 * variant.splits + tile.m * tile.n / _LOAD
         return _FIXED + rounds * turn + (1 if early else rounds) * joining
     exchanged = count * tile.m * tile.n * 8  # bytes of sums, written and read
     return _FIXED + rounds * turn + 1.5e-6 + exchanged / (PROCESSORS * _LOAD / 2)
+
+
+def _joins(variant: GemmVariant, count: int) -> bool:
+    """Whether so many blocks may share depths as clusters: they run at once, and do not crowd."""
+    tile, splits = variant.tile, variant.splits
+    return count <= splits * _CLUSTERS[splits] and (
+        tile.beside == 1 or (splits == 2 and tile.n <= 32)
+    )
 
 
 def variants(
@@ -217,7 +226,7 @@ def variants(
         if splits == 1 or (k >= tile.k * splits * 2 and batch == 1 and tile.kind != TURNS)
     ]
     found = [v for v in found if v.tile.kind != TURNS or blocks(v, m, n, batch) > PROCESSORS]
-    found = [v for v in found if not (v.joined and v.splits > 2 and v.tile.beside > 1)]
+    found = [v for v in found if not v.joined or _joins(v, blocks(v, m, n, batch))]
     found.sort(key=lambda variant: estimate(variant, m, n, k, batch))
     taken: list[GemmVariant] = []
     most = WITHIN * estimate(found[0], m, n, k, batch)

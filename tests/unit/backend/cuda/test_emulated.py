@@ -141,7 +141,11 @@ def test_blocks_that_share_the_depth_add_their_sums(
 
 
 @pytest.mark.parametrize(
-    "tile", ["turns128x128x64", pytest.param("tma128x128x64_by2", marks=pytest.mark.slow)]
+    "tile",
+    [
+        "turns128x128x64",
+        pytest.param("tma128x128x64_by2", marks=pytest.mark.slow),
+    ],
 )
 def test_blocks_stay_for_further_tiles(tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """More tiles than blocks: stages go round between tiles, blocks end at different times."""
@@ -365,16 +369,17 @@ def test_attention_by_warpgroups(
 @pytest.mark.parametrize(
     ("variant", "dtype", "keys"),
     [
-        ("wgmma128x128", "bool", 200),
+        ("wgmma128x128", "bool", 208),
         pytest.param("wgmma128x128", "float16", 130, marks=pytest.mark.slow),
-        pytest.param("wgmma256x64", "bool", 70, marks=pytest.mark.slow),
-        pytest.param("wgmma128x128", "bool", 131, marks=pytest.mark.slow),  # no pairs
+        pytest.param("wgmma256x64", "bool", 80, marks=pytest.mark.slow),
+        pytest.param("wgmma128x128", "bool", 131, marks=pytest.mark.slow),  # one by one
     ],
 )
 def test_a_mask_of_queries_and_keys(
     variant: str, dtype: str, keys: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is loaded in pairs, ahead of the scores; the last queries and keys end inside a tile."""
+    """It is loaded ahead of the scores, numbers in pairs, flags in 16s; the last queries and keys
+    end inside a tile."""
     monkeypatch.setattr(cuda_attention, "_grouped", lambda node: (variant,))
     builder = GraphBuilder()
     q = builder.input(float16, (2, 2, 150, 64))
@@ -383,7 +388,8 @@ def test_a_mask_of_queries_and_keys(
     builder.apply(op_named("attention"), q, k, v, mask, causal=False, scale=None, fill=None)
     program = _check(builder.finish(builder.wrap(builder.graph.nodes[-1].output)), 4e-3)
     (kernel,) = program.kernels
-    assert ("pair_mask" in render(kernel).text) == (keys % 2 == 0)
+    how = "gh::pair_mask" if dtype == "float16" else "gh::flag_mask"
+    assert (how in render(kernel).text) == (keys % 2 == 0)
 
 
 @pytest.mark.parametrize(

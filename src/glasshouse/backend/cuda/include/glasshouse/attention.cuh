@@ -43,13 +43,24 @@ template <class Added> struct KeyMask {
   GH_FN float operator()(int b, int h, int, int j, float x, float unit) const { return x + in_units(added(b, h, j), unit); }
 };
 template <class Added> GH_FN KeyMask<Added> key_mask(const Added &added) { return {added}; }
-// Two flags that lie together, in one register.
-struct Flags {
-  uint16_t both;
-  GH_FN bool operator[](int i) const { return (both & (i ? 0xff00 : 0x00ff)) != 0; }
+// A flag for each query and key, false where the score becomes `low`: `one` loads it, `run` those of 16 keys, the first a multiple of 16.
+template <class One, class Run> struct FlagMask {
+  One one;
+  Run run;
+  float low;
+  GH_FN float operator()(int b, int h, int i, int j, float x, float unit) const { return one(b, h, i, j) ? x : in_units(low, unit); }
 };
-// A number or a flag for each query and key: `one` loads it, `two` those of two neighbouring keys, the first of them even; `use` changes a
-// score by it.
+template <class One, class Run> GH_FN FlagMask<One, Run> flag_mask(const One &one, const Run &run, float low) { return {one, run, low}; }
+template <class Mask> struct is_by_flag { static constexpr bool value = false; };
+template <class One, class Run> struct is_by_flag<const FlagMask<One, Run> &> { static constexpr bool value = true; };
+// 16 flags, a byte each, 0 or 1, as bits: four bytes meet in the highest bits of a product.
+GH_FN uint32_t flag_bits(const Vec<uint32_t, 4> &bytes) {
+  uint32_t bits = 0;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) bits |= (bytes[i] * 0x10204080u >> 28) << 4 * i;
+  return bits;
+}
+// A number for each query and key: `one` loads it, `two` those of two neighbouring keys, the first of them even; `use` changes a score by it.
 template <class One, class Two, class Use> struct PairMask {
   One one;
   Two two;

@@ -9,7 +9,7 @@
 //   are scaled seldom, and no weight is past 2^SLACK, which half floats hold.
 //
 // - A mask with a number for each key comes with the keys: a warp beside the one that fetches puts it into shared memory. One for each query
-//   and key is loaded in pairs while scores are computed.
+//   and key is loaded while scores are computed, numbers in pairs, flags in 16s, which become bits.
 //
 // Barriers: `ready` of one of two places ends its round when queries are there, `spent` when all have used them, and results went through
 // their room; `full` of a stage when its
@@ -102,7 +102,7 @@ template <class S> struct AttentionWork {
 // A warpgroup's part: 64 queries from `first` on.
 template <class S, class T, class Mask> struct AttentionGroup {
   static constexpr int D = S::D, KEYS = S::KEYS, STAGES = S::STAGES;
-  static constexpr bool by_key = is_by_key<Mask>::value, by_pair = is_by_pair<Mask>::value;
+  static constexpr bool by_key = is_by_key<Mask>::value, by_pair = is_by_pair<Mask>::value, by_flag = is_by_flag<Mask>::value;
   const AttentionShape &s;
   Mask mask;
   const T *own, *staged;
@@ -140,9 +140,34 @@ template <class S, class T, class Mask> struct AttentionGroup {
         found[n] = mask.two(b, h, i < s.length ? i : s.length - 1, key < s.keys ? key : s.keys - 2);
       }
       return found;
+    } else if constexpr (by_flag) {
+      const int lane = threadIdx.x % 32, row = first + threadIdx.x % 128 / 32 * 16 + lane / 4;
+      Vec<Vec<uint32_t, 4>, KEYS / 32> found;
+#pragma unroll
+      for (int n = 0; n < KEYS / 32; ++n) {
+        const int i = row + n % 2 * 8, key = key0 + n / 2 * 64 + lane % 4 * 16;
+        found[n] = mask.run(b, h, i < s.length ? i : s.length - 1, key < s.keys ? key : s.keys - 16);
+      }
+      return found;
     } else {
       return Loaded<>{};
     }
+  }
+  // The flags of both rows as bits, those of this thread's first key in each 32 lowest: four lanes have loaded 16 keys of each 64.
+  template <class Ahead> GH_FN auto flags(const Ahead &ahead) const {
+    Vec<uint32_t, KEYS / 16> bits;
+    if constexpr (by_flag) {
+      const int q = threadIdx.x % 4;
+#pragma unroll
+      for (int n = 0; n < KEYS / 32; ++n) {
+        uint32_t mine = flag_bits(ahead[n]) << 16 * (q % 2);
+        mine |= shuffle_xor(mine, 1);
+        const uint32_t other = shuffle_xor(mine, 2);
+        bits[n / 2 * 4 + n % 2] = (q < 2 ? mine : other) >> 2 * q;
+        bits[n / 2 * 4 + 2 + n % 2] = (q < 2 ? other : mine) >> 2 * q;
+      }
+    }
+    return bits;
   }
   GH_FN bool inside(int key0) const {
     const int last = key0 + KEYS - 1;
@@ -153,6 +178,7 @@ template <class S, class T, class Mask> struct AttentionGroup {
   template <bool INSIDE, class Ahead> GH_FN void masked(int number, int key0, const Ahead &ahead) {
     const int lane = threadIdx.x % 32, row = first + threadIdx.x % 128 / 32 * 16 + lane / 4;
     const float low = -__builtin_inff(), scale = s.scale * LOG2E;
+    const auto bits = flags(ahead);
 #pragma unroll
     for (int j = 0; j < KEYS / 8; ++j) {
       Vec<float, 2> more;
@@ -163,6 +189,7 @@ template <class S, class T, class Mask> struct AttentionGroup {
         const bool kept = INSIDE || (key < s.keys && i < s.length && !(s.causal && key > i));
         const float x = w.x[4 * j + e];
         if constexpr (by_key) w.x[4 * j + e] = kept ? x * scale + more[e % 2] : low;
+        else if constexpr (by_flag) w.x[4 * j + e] = kept ? (bits[j / 4 * 2 + e / 2] >> (j % 4 * 8 + e % 2) & 1 ? x * scale : in_units(mask.low, LOG2E)) : low;
         else if constexpr (!same<Ahead, Loaded<>>::value) w.x[4 * j + e] = kept ? mask.use(ahead[j * 2 + e / 2][e % 2], x * scale, LOG2E) : low;
         else w.x[4 * j + e] = !kept ? low : later() ? x : mask(b, h, i, key, x * scale, LOG2E);
       }
