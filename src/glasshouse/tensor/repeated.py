@@ -2,8 +2,8 @@
 
 Recording a step costs 10 us a node, and backward and update are three quarters of its nodes. They
 follow from the forward work, the options of the optimiser and which leaves are its parameters. So
-a step that was recorded once is kept as a `Step`: the key of all of its work, and where that takes
-its data from and puts its results. Where the forward work is the same again, and the whole was
+a step that was recorded once is kept as a `RepeatedStep`: the key of all of its work, and where
+that takes its data from and puts its results. Where the forward work is the same again, and it was
 compiled, that runs at once, without nodes for gradients and updates.
 
 Whatever makes a difference to the recording is part of the key, or lets the step be recorded anew:
@@ -59,7 +59,7 @@ class Forward:
 
 
 @dataclass(frozen=True)
-class Step:
+class RepeatedStep:
     """Where the work of a whole step takes its data from, and where its results go.
 
     Tensors of the optimiser are known by their number, leaves and nodes of the forward work by
@@ -76,7 +76,7 @@ class RepeatedSteps:
     """The steps that an optimiser has taken, by their forward work."""
 
     def __init__(self) -> None:
-        self._steps: OrderedDict[StructureKey, Step | None] = OrderedDict()
+        self._steps: OrderedDict[StructureKey, RepeatedStep | None] = OrderedDict()
 
     def forward(self, loss: Any, tensors: Sequence[Any], options: Any) -> Forward | None:
         """What waits now, if a step from here can be told by its key."""
@@ -171,7 +171,7 @@ def _forward(
     return Forward(StructureKey(tuple(parts)), pending, leaves, loss, tensors, before)
 
 
-def _step(forward: Forward, pending: Pending) -> Step | None:
+def _step(forward: Forward, pending: Pending) -> RepeatedStep | None:
     """None where data comes from, or results go, where the next step would not find them."""
     before, tensors = forward.before, forward.tensors
     first = max(n.id for n in forward.pending.nodes)  # what has a higher id was recorded since
@@ -215,10 +215,10 @@ def _step(forward: Forward, pending: Pending) -> Step | None:
             if new.node.id <= first or new.node.results is None:
                 return None
             fixed.append((i, data_of([new])[0]))
-    return Step(key, tuple(reads), tuple(gives), tuple(fixed))
+    return RepeatedStep(key, tuple(reads), tuple(gives), tuple(fixed))
 
 
-def _give(step: Step, forward: Forward, results: Sequence[Array]) -> None:
+def _give(step: RepeatedStep, forward: Forward, results: Sequence[Array]) -> None:
     of_nodes: list[Array] = []  # in the order of the targets: both are in that of ids
     for (kind, where), array in zip(step.gives, results, strict=True):
         if kind == "node":

@@ -50,9 +50,7 @@ def test_every_op_of_a_kernel_is_left_out(capsys: pytest.CaptureFixture[str]) ->
         capsys, "ablate", "ablate", f"{MODELS}:linear", "--inside", "tanh", "--runs", "12"
     )["inside"]
     assert made["kernel"] == "k0_matmul_add_tanh"
-    ops = {o["op"]: o for o in made["ops"]}
-    assert set(ops) == {"Matmul", "Add", "Tanh"}
-    assert ops["Matmul"]["share"] > 0.1  # the interpreter pays for each op
+    assert {o["op"] for o in made["ops"]} == {"Matmul", "Add", "Tanh"}
     assert all(o["low"] <= o["share"] <= o["high"] for o in made["ops"])
     assert all("in 0" in o["where"] or "in 1" in o["where"] for o in made["ops"])
 

@@ -84,18 +84,3 @@ def test_dependence_looks_into_index_expressions() -> None:
     assert not inside.depends_on(B)
     assert not inside.is_affine
     assert inside.inner_size == 2
-
-
-def test_an_index_that_runs_backwards() -> None:
-    """A flip behind a reshape: the loop is not split at a negative size."""
-    i, j = Loop("i", 5), Loop("j", 33)
-    backwards = of(i) * 33 + of(j) * -1 + 32
-    quotient, rest = backwards.divmod(33)
-    assert (quotient, rest) == (of(i), of(j) * -1 + 32)
-    assert rest.within(33)
-    assert not rest.within(32)
-    assert not (rest + -1).within(33)
-    for index in (of(j) * -1 + 40, of(j) * -2 + 64):  # over the border of two rows
-        quotient, rest = index.divmod(33)
-        for at in turns(j):
-            assert (value(quotient, **at), value(rest, **at)) == divmod(value(index, **at), 33)

@@ -84,8 +84,8 @@ def _asked(worker: subprocess.Popen[bytes] | None, message: bytes) -> bytes | No
     if worker is None or worker.stdin is None or worker.stdout is None:
         return None
     try:
-        nvrtc_worker.send(worker.stdin, message)  # type: ignore[arg-type]  # bytes either way
-        answer = nvrtc_worker.receive(worker.stdout)  # type: ignore[arg-type]
+        nvrtc_worker.send(worker.stdin, message)
+        answer = nvrtc_worker.receive(worker.stdout)
     except OSError:
         answer = None
     if not answer:

@@ -12,7 +12,7 @@ import ctypes
 import json
 import sys
 from collections.abc import Sequence
-from typing import BinaryIO
+from typing import IO
 
 
 def build(library: ctypes.CDLL, text: str, name: str, options: Sequence[str]) -> tuple[bool, bytes]:
@@ -40,12 +40,12 @@ def _held(library: ctypes.CDLL, program: ctypes.c_void_p, what: str) -> bytes:
     return room.raw
 
 
-def send(stream: BinaryIO, message: bytes) -> None:
+def send(stream: IO[bytes], message: bytes) -> None:
     stream.write(len(message).to_bytes(8, "little") + message)
     stream.flush()
 
 
-def receive(stream: BinaryIO) -> bytes | None:
+def receive(stream: IO[bytes]) -> bytes | None:
     """The next message; None where the other side has ended."""
     size = stream.read(8)
     if len(size) < 8:

@@ -107,9 +107,7 @@ class Index:
 
     def _ask_for_split(self, atom: Atom, coefficient: Dim, size: Dim) -> None:
         """If the loop runs over several multiples of `size`, split it at one."""
-        if not isinstance(atom, Loop) or bounds(coefficient)[0] <= 0:
-            return  # nothing to split, or it runs backwards
-        if remainder(size, coefficient) != 0:
+        if not isinstance(atom, Loop) or remainder(size, coefficient) != 0:
             return
         inner = floor_div(size, coefficient)
         if inner != atom.extent and remainder(atom.extent, inner) == 0:
@@ -117,17 +115,12 @@ class Index:
 
     def within(self, size: Dim) -> bool:
         """Whether the index is surely less than `size` (and not negative)."""
-        bottom: Dim = self.constant
         top: Dim = self.constant
         for atom, coefficient in self.terms:
-            low, high = bounds(coefficient)
-            if not isinstance(atom, Loop) or low < 0 < high:
+            if not isinstance(atom, Loop) or bounds(coefficient)[0] < 0:
                 return False
-            if high <= 0:  # it runs backwards
-                bottom = bottom + (atom.extent - 1) * coefficient
-            else:
-                top = top + (atom.extent - 1) * coefficient
-        return bounds(bottom)[0] >= 0 and bounds(size - top)[0] > 0
+            top = top + (atom.extent - 1) * coefficient
+        return bounds(self.constant)[0] >= 0 and bounds(size - top)[0] > 0
 
     def outside(self, size: Dim) -> bool:
         """Whether the index is surely negative, or not less than `size`."""

@@ -91,6 +91,7 @@ def test_kernels_as_they_stand_are_begun_too(
         ],
     )  # fmt: skip
     monkeypatch.setattr(tune, "WORTH", 0.0)
+    monkeypatch.setattr(tune, "_read", lambda file, names: None)  # an earlier run knows the answer
     model = torch.nn.Sequential(torch.nn.Linear(32, 64), torch.nn.Softmax(-1)).half()
     module = gh.compile(model, torch.randn(24, 32).half(), target="cuda", progress=False)
     final = [k.text for k in map(render, module.program.kernels)]
