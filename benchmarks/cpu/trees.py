@@ -11,6 +11,7 @@ tree over that of the first: above 1, the second is slower. `--out` keeps the nu
 from __future__ import annotations
 
 import argparse
+import compileall
 import json
 import os
 import resource
@@ -145,6 +146,8 @@ def main() -> int:
     results: dict[str, Any] = {}
     print(f"{'workload':24} {'before ms':>10} {'after ms':>10} {'ratio':>7} {'best':>7} "
           f"{'cold s':>13} {'warm s':>13} {'peak MB':>11}")  # fmt: skip
+    for tree in args.trees:  # as installing does, wherever Python is kept from writing bytecode
+        compileall.compile_dir(tree / "src", quiet=2)
     with tempfile.TemporaryDirectory() as scratch:
         folders = [Path(scratch) / side for side in ("before", "after")]
         for folder in folders:

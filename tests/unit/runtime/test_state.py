@@ -88,12 +88,13 @@ def test_a_run_that_fails_changes_nothing() -> None:
 
 @pytest.mark.parametrize("general", [False, True], ids=["quick", "general"])
 def test_new_constants_are_seen_whatever_the_path(general: bool) -> None:
-    """An output that is handed out twice is copied: only the general path does that."""
+    """An output that is handed out twice, or is a constant, is copied: only the general path does
+    that."""
     builder = GraphBuilder()
     x = builder.input("float32", [3, 4])
     w = builder.weight(np.ones((4, 2), np.float32), name="w")
     y = x.apply("matmul", w)
-    graph = builder.finish(y, y) if general else builder.finish(y, y * 1.0)
+    graph = builder.finish(y, y, w) if general else builder.finish(y, y * 1.0, w * 1.0)
     module = compile_graph(graph)
     assert (module._quick is None) == general
     x_ = np.ones((3, 4), np.float32)
@@ -103,6 +104,8 @@ def test_new_constants_are_seen_whatever_the_path(general: bool) -> None:
     np.testing.assert_array_equal(module.watch([x_], lambda *_: None)[1], 12.0)
     module.set_double_buffer_constant("w", np.full((4, 2), 5, np.float32))
     np.testing.assert_array_equal(module(x_)[1], 12.0)
+    np.testing.assert_array_equal(module(x_)[2], 3.0)
     module.swap_constants()
     assert [t.seconds > 0 for t in module.profile(x_, count=1)]
     np.testing.assert_array_equal(module(x_)[1], 20.0)
+    np.testing.assert_array_equal(module(x_)[2], 5.0)
