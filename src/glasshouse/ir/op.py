@@ -18,6 +18,7 @@ import numpy as np
 from glasshouse.errors import GlasshouseError, TypeMismatch
 from glasshouse.ir.attrs import Attr, AttrValue, check_attrs
 from glasshouse.ir.dtype import Category, DType, as_dtype, bool_, float32, int64, promote
+from glasshouse.ir.known import find, keep, key_of
 from glasshouse.ir.types import TensorType
 
 if TYPE_CHECKING:
@@ -129,16 +130,26 @@ class Op:
             len(args) == 1 and self.inputs[:1] == ("*xs",) and isinstance(args[0], (list, tuple))
         )
         given = args[0] if listed else args
-        handle = next((a for a in given if hasattr(a, "builder")), None)
-        if handle is None:
+        for handle in given:
+            builder: Builder | None = getattr(handle, "builder", None)
+            if builder is not None:
+                break
+        else:
             raise TypeMismatch(f"{self.name} needs at least one tensor among its operands")
-        builder: Builder = handle.builder
         node = self.emit(builder, [a for a in given if a is not None], attrs)
-        handles = tuple(builder.wrap(v) for v in node.outputs)
-        return handles[0] if len(handles) == 1 else handles
+        outputs = node.outputs
+        if len(outputs) == 1:
+            return builder.wrap(outputs[0])
+        return tuple([builder.wrap(v) for v in outputs])
 
     def emit(self, builder: Builder, args: Sequence[Any], attrs: Mapping[str, Any]) -> Any:
         """The node that applies this op; operands may be handles, values, numbers or arrays."""
+        as_given = self._as_given(args)
+        key = None if as_given is None else key_of(self, as_given, attrs)
+        if key is not None and as_given is not None:
+            known = find(key)
+            if known is not None:
+                return builder.emit(self, tuple(as_given), known.attrs, known.types)
         try:
             checked = check_attrs(self.name, self.attrs, attrs)
             values = self._promoted(builder, args)
@@ -147,7 +158,27 @@ class Op:
             named = error.message.startswith(self.name)
             message = error.message if named else f"{self.name}: {error.message}"
             raise type(error)(message, error.where or builder.where(), error.hint) from None
+        if key is not None:
+            keep(key, checked, types, [v.type for v in values])
         return builder.emit(self, tuple(values), checked, types)
+
+    def _as_given(self, args: Sequence[Any]) -> list[Value] | None:
+        """The operands, if all are values that need no promotion."""
+        values: list[Value] = []
+        for arg in args:
+            value: Any = getattr(arg, "value", None)  # a handle's
+            if getattr(value, "type", None) is None:
+                return None
+            values.append(value)
+        if self.operands is Operands.AS_GIVEN:
+            return values
+        promoted = values[1:] if self.operands is Operands.BRANCHES else values
+        if not promoted:
+            return None
+        dtype = promoted[0].type.dtype
+        if self.operands is Operands.FLOAT and not dtype.is_float:
+            return None
+        return values if all(v.type.dtype is dtype for v in promoted) else None
 
     def _promoted(self, builder: Builder, args: Sequence[Any]) -> list[Value]:
         if self.operands is Operands.AS_GIVEN:
