@@ -238,6 +238,9 @@ class Module(metaclass=_InitScope):
             return self.forward(*args, **keywords)
         finally:
             state.place, state.boundary, state.owner = before
+            # A frame that holds itself waits for the garbage collector, with its arguments: values
+            # between layers would be results of every run until then.
+            del frame, caller
 
     def _steps(self, caller: object, frame: FrameType) -> Iterable[tuple[str, Module]]:
         """How one gets here from the module that is being called: usually one step."""

@@ -147,3 +147,29 @@ def test_mistakes() -> None:
         optim.SGD([w], nesterov=True)
     with pytest.raises(GradientError, match="gradient"):
         optim.SGD([w]).step(gh.ones(1))
+
+
+def test_nothing_of_a_step_waits_for_the_garbage_collector() -> None:
+    """What a frame holds in a cycle would be a result, or not, as the collector goes."""
+    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.Linear(4, 1))
+    opt = optim.SGD(model.parameters(), lr=0.1)
+    held = []
+
+    def spy(graph, inputs, report=None):
+        held.append(len(graph.outputs))
+        return reference(graph, inputs, report)
+
+    gh.sync_all()
+    before = gh.set_executor(spy)
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(2):
+            x = gh.array(np.ones((6, 3), np.float32))
+            loss = model(x).square().mean()
+            opt.step(loss)
+    finally:
+        gc.enable()
+        gh.set_executor(before)
+    changed = len(list(model.parameters())) + 3  # the norm's statistics and count, and the loss
+    assert held[-1] <= changed + 1
