@@ -315,7 +315,7 @@ def opinfo(group: int) -> None:
         applied = (Applied(op_infos()[name], sample) for sample in samples_of(name))
         op = next((a for a in applied if a.tensors and not is_random(a)), None)
         if op is None:
-            return "no sample"
+            return "random"
         given = [t.cuda() for t in op.tensors]
         with torch.no_grad():
             wanted = op(*[t.clone() for t in given])
@@ -328,16 +328,18 @@ def opinfo(group: int) -> None:
 
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
     names = _share(group)
-    done, wrong = 0, []
+    found: list[str] = []
+    wrong = []
     for name in names:
         try:
-            done += one(name) == "equal"
+            found.append(one(name))
         except Exception as problem:
             wrong.append(f"{name}: {type(problem).__name__} {' '.join(str(problem).split())[:160]}")
     state = "ok    " if not wrong else "FAILED"
-    print(
-        f"{state} opinfo share {group}: {done} of {len(names)} equal {'; '.join(wrong)}", flush=True
+    counts = (
+        f"{found.count('equal')} of {len(names)} equal, {found.count('random')} only draw numbers"
     )
+    print(f"{state} opinfo share {group}: {counts} {'; '.join(wrong)}", flush=True)
 
 
 # ------------------------------------------------------------------------------ saved, tutorials
