@@ -132,6 +132,9 @@ class DeviceExecutable(Executable, Protocol):
         """Decide by timing what is left open of a whole run, which must not change anything but its
         results; at once where it is decided."""
 
+    def settled(self) -> Mapping[str, str]:
+        """What `settle` has decided, and from which times, for the recording."""
+
     def gaps(self) -> Mapping[int, float]:
         """Seconds before each step of the last run with `times` in which the device did nothing."""
 

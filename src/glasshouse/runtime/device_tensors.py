@@ -145,7 +145,7 @@ class TensorRun(DeviceRun):
         for _ in state.turns:
             self.call(constants, inputs, outputs)
             launches.append(self.executable.repeated())
-        self._may_settle = not self.plan.updates
+        self._may_settle = self._can_repeat
         for held, old in before:
             held[...] = old
         if before:

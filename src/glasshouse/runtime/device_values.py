@@ -15,6 +15,7 @@ from glasshouse.forking import ForkLock
 from glasshouse.ir.dim import Dim, evaluate, symbols_of
 from glasshouse.ir.graph import Value
 from glasshouse.lower.order import lying
+from glasshouse.lower.plan import Arrival
 from glasshouse.lower.program import Fallback
 from glasshouse.ops.random import RUN_SEED
 from glasshouse.runtime.arrays import Array
@@ -44,9 +45,15 @@ class DeviceValues:
         self._used = self._places_used()
         self._lent: dict[int, Any] = {}  # by place: tensors that hold constants on the device
         self._variables = self._new_variables()
-        self._may_settle = not self.plan.updates  # a run that changes nothing can be timed
+        self._may_settle = self._can_repeat
         self._unfetched = False
         self._stream = device.own_stream  # of the last run
+
+    @property
+    def _can_repeat(self) -> bool:
+        """Whether a run can be repeated, to be timed: new values of variables lie beside the old
+        ones until it has ended."""
+        return all(u.how is Arrival.TURNS for u in self.plan.updates)
 
     def _places_used(self) -> set[int]:
         """Places of the table that kernels read or write, and steps without a kernel, and who asks

@@ -93,6 +93,10 @@ class RunsOnDevice:
         """By step: the seconds before it in the last timed run in which the device did nothing."""
         return {} if self._device is None else self._device.executable.gaps()
 
+    def settled(self) -> Mapping[str, str]:
+        """What was decided by timing on a device, and from which times."""
+        return {} if self._device is None else self._device.executable.settled()
+
     def lend_weights(self, tensors: Mapping[str, Any]) -> list[str]:
         """Read named constants where they lie on the device, in these tensors, instead of a copy;
         gives the names of those that kernels read as they are.

@@ -162,6 +162,7 @@ def _measure(
     _add_copies(module, owner, _add_gaps(module, account, owner))
     builder.facts.update(module.backend.facts(module.threads))
     builder.facts.update(account.facts())
+    builder.facts.update(module.settled())
     inputs = module.on_host(inputs)
     measured = measure_accuracy(module, inputs)
     builder.facts["errors against"] = measured.against

@@ -85,6 +85,12 @@ class CudaExecutable:
     def settle(self, frame: Any) -> None:
         self.loaded.settle(*frame)
 
+    def settled(self) -> Mapping[str, str]:
+        return {
+            f"seconds of nodes{' that overlap' if overlap else ''}": f"{seconds:.6g}"
+            for overlap, seconds in self.loaded.timed.items()
+        }
+
     def run(self, table: int, arena: int, sizes: int, begin: int, end: int, times: int) -> int:
         """Runs steps and waits for them."""
         loaded = self.loaded

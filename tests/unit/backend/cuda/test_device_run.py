@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gc
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ import torch
 import glasshouse as gh
 from fake_cuda import FakeCuda, HostTorch, fake_cuda
 from glasshouse.errors import ExecutionError
+from glasshouse.lower.plan import Arrival
 from glasshouse.lower.program import Fallback
 from glasshouse.record.schema import KernelRow, TimeRow
 
@@ -205,3 +207,39 @@ def test_a_bound_function_changes_variables_as_calls_do(cuda: FakeCuda) -> None:
         again()
         torch.testing.assert_close(out, twin(place, x))
     torch.testing.assert_close(torch.from_numpy(module.held()["rows"]), twin.rows)
+
+
+class Remembering(torch.nn.Module):
+    """Writes a row of a cache, and sums it up: the row lies beside the old cache until a run ends;
+    what was counted is written over."""
+
+    def __init__(self, counts: bool) -> None:
+        super().__init__()
+        self.counts = counts
+        self.register_buffer("cache", torch.zeros(64, 8))
+        self.register_buffer("count", torch.zeros(8))
+
+    def forward(self, x: torch.Tensor, place: torch.Tensor) -> torch.Tensor:
+        self.cache.index_copy_(0, place, self.cache[:1] + x)
+        if self.counts:
+            self.count.add_(1)
+        return self.cache.sum(0) + self.count
+
+
+@pytest.mark.parametrize("counts", [False, True])
+def test_runs_that_are_repeated_to_be_timed_change_nothing(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, counts: bool
+) -> None:
+    monkeypatch.delenv("GLASSHOUSE_OVERLAP")
+    torch.manual_seed(0)
+    model = Remembering(counts)
+    inputs = [(torch.randn(1, 8), torch.tensor([i])) for i in (0, 5, 0)]
+    module = gh.compile(model, *inputs[0], target="cuda", progress=False)
+    cuda.forget()
+    twin = copy.deepcopy(model)
+    for given in inputs:
+        torch.testing.assert_close(module(*given), twin(*given))
+    in_place = any(u.how is Arrival.IN_PLACE for u in module.program.memory.updates)
+    assert in_place == counts
+    assert (cuda.calls.count("cuGraphLaunch") > len(inputs)) == (not counts)
+    assert bool(module.settled()) == (not counts)
