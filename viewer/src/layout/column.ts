@@ -111,17 +111,26 @@ function splitWideRows(flow: Flow, ranks: Ranks, maxRow: number): SplitRows {
 function spreadExits(flow: Flow, cells: Cells, x: Float64Array, lane: Float64Array): Float32Array {
   const { n, src, dst, net } = flow;
   const out = flow.leave.map((v) => v || 0);
+  const isFree = (e: number): boolean => Number.isNaN(flow.leave[e]) && flow.kind[src[e]] === 0;
+  // Few boxes make more than one tensor.
+  const known = new Int32Array(n).fill(-1);
+  const several = new Uint8Array(n);
+  for (let e = 0; e < flow.m; e++) {
+    if (!isFree(e)) continue;
+    if (known[src[e]] < 0) known[src[e]] = net[e];
+    else if (known[src[e]] !== net[e]) several[src[e]] = 1;
+  }
   /** By block: the free edges of each tensor that leaves it. */
   const free: Map<number, number[]>[] = [];
   for (let e = 0; e < flow.m; e++) {
-    if (!Number.isNaN(flow.leave[e]) || flow.kind[src[e]] !== 0) continue;
+    if (!several[src[e]] || !isFree(e)) continue;
     const nets = (free[src[e]] ??= new Map());
     const edges = nets.get(net[e]);
     if (edges) edges.push(e);
     else nets.set(net[e], [e]);
   }
   for (let v = 0; v < n; v++) {
-    if (!free[v] || free[v].size < 2) continue;
+    if (!several[v]) continue;
     const to = (e: number): number => {
       if (cells.route[e] !== 1) return lane[e] - x[v];
       const k = cells.bendStart[e];

@@ -129,6 +129,7 @@ export function chooseColumns(flow: Flow, ranks: Ranks, extent: Extent, options:
  */
 function cutAt(height: Float64Array, cross: Int32Array, target: number, window: number): Int32Array {
   const R = height.length;
+  const highest = target * (R > MANY_RANKS ? HIGHEST_OF_MANY : HIGHEST);
   const least = new Float64Array(R + 1).fill(Infinity);
   const from = new Int32Array(R + 1);
   least[0] = 0;
@@ -136,7 +137,7 @@ function cutAt(height: Float64Array, cross: Int32Array, target: number, window: 
     let sum = 0;
     for (let start = end - 1; start >= 0; start--) {
       sum += height[start];
-      if (sum > target * HIGHEST && start < end - 1) break;
+      if (sum > highest && start < end - 1) break;
       const off = sum / target - 1;
       const over = Math.max(0, sum / Math.max(window, target) - 1);
       const cost =
@@ -168,7 +169,7 @@ function bestCut(
   const scale = (w: number, h: number): number => Math.min(window.width / w, window.height / h);
   let best: Int32Array | null = null;
   let largest = scale(most(width), total);
-  for (const k of [wanted, wanted - 1, wanted + 1]) {
+  for (const k of height.length > MANY_RANKS ? [wanted] : [wanted, wanted - 1, wanted + 1]) {
     if (k < 2) continue;
     const columnOf = cutAt(height, cross, total / k, window.height / READABLE);
     const count = columnOf[columnOf.length - 1] + 1;
@@ -204,8 +205,10 @@ const most = (values: Float64Array): number => values.reduce((a, b) => Math.max(
 const WRAPPED = 3;
 /** A column that is higher than the window, where all could fit, is one more reason to cut it earlier. */
 const TOO_HIGH = 6;
-/** How much higher than the others a column may be. */
+/** How much higher than the others a column may be; among so many ranks there is always a place nearby, and each place tried costs time. */
 const HIGHEST = 2;
+const HIGHEST_OF_MANY = 1.25;
+const MANY_RANKS = 1000;
 /** A column that is lower than this share of the highest is a rest. */
 const LEAST_COLUMN = 0.3;
 /** Wrapping at all must make everything this much larger. */
