@@ -89,6 +89,8 @@ class _Binary(nn.Module):
             nn.Conv2d(a, b, 3, padding=1, bias=False) for a, b in ((32, 32), (32, 64))
         )
         self.norms = nn.ModuleList(nn.BatchNorm2d(b) for b in (32, 64))
+        for norm in self.norms:  # sums of signs are often 0, and rounding would decide their sign
+            nn.init.uniform_(norm.bias, 0.01, 0.5)
         self.first, self.out = nn.Conv2d(3, 32, 3, 2, 1), nn.Linear(64, 10)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
