@@ -21,6 +21,18 @@ def _routines(module: Any) -> set[str]:
     return {tile.routine for call in calls for tile in call.kernel.tiles}
 
 
+@pytest.fixture(autouse=True)
+def small(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Models of few weights are treated as large ones are, but where the limit is tested."""
+    if "caches" not in request.node.name:
+        monkeypatch.setattr(matmul, "_CACHED", 0)
+
+
+def test_what_caches_keep_stays_packed() -> None:
+    model = nn.Linear(2048, 2048, dtype=torch.bfloat16).eval()
+    assert _routines(gh.compile(model, torch.randn(1, 2048).bfloat16())) == {"gemm"}
+
+
 @pytest.mark.parametrize(
     ("dtype", "rows"),
     [
