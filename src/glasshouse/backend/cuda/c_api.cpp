@@ -295,8 +295,7 @@ static int gh_encode_maps(GH_MODEL* m, const int64_t* sizes, bool all) {
     const unsigned strides[4] = {1, (unsigned)map.strides[0], (unsigned)map.strides[1], 1};
     if (!map.strides[0]) GH_DO(cuTensorMapEncodeTiled, made, 1, rank, tensor, extents, steps, box, single, 0, 3, 3, 0);
     else
-      GH_DO(cuTensorMapEncodeIm2col, made, 1, 4, tensor, extents, steps, map.lower, map.upper, 64, box[1], strides,
-            0, 3, 3, 0);
+      GH_DO(cuTensorMapEncodeIm2col, made, 1, 4, tensor, extents, steps, map.lower, map.upper, 64, box[1], strides, 0, 3, 3, 0);
     memcpy(m->cells + map.cell, made, sizeof made);
     m->mapped[i] = address;
   }
