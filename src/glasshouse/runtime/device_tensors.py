@@ -19,6 +19,7 @@ from glasshouse.runtime.checks import sizes_of
 from glasshouse.runtime.constants import ConstantSet
 from glasshouse.runtime.device_run import DeviceRun
 from glasshouse.runtime.faults import fault
+from glasshouse.runtime.overlap import tensors_apart
 
 ALIGNED = 16
 """Bytes to which kernels want every buffer aligned."""
@@ -58,9 +59,11 @@ class TensorRun(DeviceRun):
                 raise ExecutionError(f"{name} must be {value.type}, got shape {list(x.shape)}")
         self._use(beside.stream())
         self._bind(constants)
+        made = [self._output(torch, beside, i, sizes, outputs) for i in range(len(graph.outputs))]
+        if outputs is not None:
+            given = tensors_apart(given, outputs)
         for value, tensor in zip(graph.inputs, given, strict=True):
             self._table[plan.table[value]] = tensor.data_ptr()
-        made = [self._output(torch, beside, i, sizes, outputs) for i in range(len(graph.outputs))]
         if self.serves():
             for value, tensor in zip(graph.outputs, made, strict=True):
                 self._table[plan.table[value]] = tensor.data_ptr()
@@ -138,6 +141,13 @@ class TensorRun(DeviceRun):
         state = self.of.state
         if not self.serves() or any(u.how is Arrival.COPY for u in self.plan.updates):
             raise ExecutionError("a model with steps without a kernel, or with variables to copy")
+        beside = self.device.torch
+        tensors = [x for x in inputs if beside is not None and beside.holds(x)]
+        if any(x is not y for x, y in zip(tensors, tensors_apart(tensors, outputs), strict=True)):
+            raise ExecutionError(
+                "an output lies on an input, which every run would change",
+                hint="give the output memory of its own",
+            )
         self.fetch()
         before = [(held, held.copy()) for held in state.turns[state.turn].values()]
         launches = []

@@ -7,6 +7,7 @@ in one place cannot both be right: they are refused.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from glasshouse.errors import ExecutionError
 from glasshouse.runtime.arrays import Array
@@ -32,12 +33,26 @@ def overlap(written: Sequence[Span], read: Sequence[Span]) -> bool:
 def apart(inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
     """The inputs, copied where an output buffer lies on them; ExecutionError for outputs that lie
     on each other."""
-    written = [_span(y) for y in outputs]
-    if overlap(written, ()):
+    written = _written([_span(y) for y in outputs])
+    return [x.copy() if overlap(written, [_span(x)]) else x for x in inputs]
+
+
+def tensors_apart(inputs: Sequence[Any], outputs: Sequence[Any]) -> list[Any]:
+    """The same of PyTorch's tensors, which are contiguous."""
+    written = _written([_span_of_tensor(y) for y in outputs])
+    return [x.clone() if overlap(written, [_span_of_tensor(x)]) else x for x in inputs]
+
+
+def _written(spans: list[Span]) -> list[Span]:
+    if overlap(spans, ()):
         raise ExecutionError(
             "two output buffers share memory", hint="give each output memory of its own"
         )
-    return [x.copy() if overlap(written, [_span(x)]) else x for x in inputs]
+    return spans
+
+
+def _span_of_tensor(tensor: Any) -> Span:
+    return tensor.data_ptr(), tensor.data_ptr() + tensor.nbytes
 
 
 def _span(array: Array) -> Span:

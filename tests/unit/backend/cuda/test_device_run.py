@@ -167,6 +167,16 @@ def test_a_tensor_in_the_wrong_place_is_named(cuda: FakeCuda) -> None:
         module(torch.randn(3), torch.empty(3, device="meta"))
 
 
+def test_an_output_may_lie_on_an_input(cuda: FakeCuda) -> None:
+    module = gh.compile(lambda x: x - x.flip(0), torch.randn(64), target="cuda", progress=False)
+    x = torch.randn(64)
+    wanted = x - x.flip(0)
+    with pytest.raises(ExecutionError, match="an output lies on an input"):
+        module.bound([x], [x])
+    module.run_with_tensors([x], [x])
+    torch.testing.assert_close(x, wanted)
+
+
 def test_a_bound_function_keeps_the_memory_that_it_runs_in(cuda: FakeCuda) -> None:
     model, x = torch.nn.Linear(8, 8), torch.randn(4, 8)
     module = gh.compile(model, x, target="cuda", progress=False)
