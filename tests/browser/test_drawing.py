@@ -370,29 +370,30 @@ def test_breadcrumbs_cover_no_word(viewer, size: tuple[int, int]) -> None:
 
 
 def test_the_unfold_sign_covers_no_letter(viewer) -> None:
-    v = viewer(rich())
-    v.key("e")
-    v.see("FusedMatmul")
-    for title, x, y, _size, _ in texts(v):
-        if title != "FusedMatmul":
-            continue
-        wide = v.page.evaluate(
-            "([t, px]) => window.glasshouse.view.builder.textWidth(t, px, 'bold')", [title, _size]
-        )
-        spot = v.page.evaluate(
-            """([x, y]) => {
-              const { view } = window.glasshouse;
-              for (const v of [view.scene.root]) return view.camera.scale;
-            }""",
-            [x, y],
-        )
-        box = next(b for b in v.page.evaluate(BOXES) if b["title"] == title)
-        camera = v.page.evaluate("() => window.glasshouse.view.camera")
-        right = camera["x"] + (box["x"] + box["w"]) * spot
-        if x < right:
-            assert x + wide <= right - 12, "the corner with the sign is free"
-            return
-    raise AssertionError("no fused box is drawn")
+    made = RecordingBuilder("long")
+    graph = made.graph("long")
+    graph.stage("traced")
+    x = graph.node("Input", name="x", kind="source", outputs=["float32[8]"])
+    body = made.graph("body", parent=0)
+    body.stage("body")
+    a = body.node("Input", kind="source", outputs=["float32[8]"])
+    b = body.node("Relu", kind="elementwise", inputs=[a], outputs=["float32[8]"])
+    body.set_io([a], [(b, 0)])
+    name = " + ".join(["dense", "gelu"] * 9)  # longer than any box
+    kernel = graph.node(
+        "FusedMatmul*", name=name, kind="matmul", inputs=[x], outputs=["float32[8]"], bodies=[1]
+    )
+    graph.set_io([x], [(kernel, 0)])
+    v = viewer(made.finish())
+    v.see("dense")
+    ((text, left, _, size, _),) = [t for t in texts(v) if t[0].startswith("dense")]
+    wide = v.page.evaluate(
+        "([t, px]) => window.glasshouse.view.builder.textWidth(t, px, 'bold')", [text, size]
+    )
+    box = next(b for b in v.page.evaluate(BOXES) if b["title"].startswith("dense"))
+    camera = v.page.evaluate("() => window.glasshouse.view.camera")
+    right = camera["x"] + (box["x"] + box["w"]) * camera["scale"]
+    assert left + wide <= right - 12, "the corner with the sign is free"
 
 
 # ---------------------------------------------------------------------------- 4. the camera
@@ -467,9 +468,8 @@ def test_what_was_opened_is_not_dimmed(viewer) -> None:
     v.see("block1")
     v.page.wait_for_function("() => window.glasshouse.view.strokes !== null")
     svg = v.page.evaluate("() => window.glasshouse.view.toSvg(false)")
-    strokes = re.findall(r'<path [^>]*stroke="([^"]*)"[^>]*>', svg)
-    faint = [s for s in strokes if re.search(r"#[0-9a-f]{6}4d|, ?0\.3\)", s, re.I)]
-    assert strokes
+    assert "<path" in svg
+    faint = re.findall(r'<path [^>]*stroke-opacity="0\.[0-5][^>]*>', svg)
     assert not faint, faint[:3]
 
 

@@ -286,7 +286,7 @@ export class GraphView extends MovingView implements Pointed {
     const height = whole ? r.h + 2 * PICTURE_MARGIN : this.size.height;
     const state: FrameState = {
       facts: whole ? undefined : (item) => this.facts.get(item) ?? [],
-      selected: -1,
+      selected: whole ? -1 : this.selected,
       hover: -1,
       strokes: whole ? null : this.strokes,
       overlay: this.overlay,
