@@ -4,23 +4,13 @@ what they surround, crops."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F
 
 import glasshouse as gh
-
-
-class Of(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: torch.Tensor) -> Any:
-        return self.function(x)
-
+from hostile.functions import Of
 
 CASES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "last axis": lambda x: F.pad(x, (3, 2)).exp(),

@@ -14,18 +14,10 @@ import torch.nn.functional as F
 
 import glasshouse as gh
 from glasshouse.errors import ExecutionError
+from hostile.functions import Of
 
 X = torch.arange(20.0).reshape(5, 4)
 ROWS = torch.arange(8.0).reshape(2, 4)
-
-
-class Of(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, x: Any, indices: Any) -> Any:
-        return self.function(x, indices)
 
 
 def _wide(i: torch.Tensor) -> torch.Tensor:

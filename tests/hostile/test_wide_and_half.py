@@ -13,15 +13,7 @@ import torch
 import torch.nn.functional as F
 
 import glasshouse as gh
-
-
-class Of(torch.nn.Module):
-    def __init__(self, function: Callable[..., Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def forward(self, *given: torch.Tensor) -> Any:
-        return self.function(*given)
+from hostile.functions import Of
 
 
 def _close(function: Callable[..., Any], *given: torch.Tensor, like: torch.dtype) -> None:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from glasshouse.backend.cpu.items import aligned, batch_lines
 from glasshouse.backend.cpu.recipe import Recipe, with_dot
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import FormSpelling, Routine
 from glasshouse.backend.cxx.image import Image, conv_strides, image_of, shape_text, strides_text
+from glasshouse.backend.cxx.items import aligned, batch_lines
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import index_text, number_text, size_text
 from glasshouse.ir.dim import product

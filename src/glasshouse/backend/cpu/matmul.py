@@ -17,7 +17,6 @@ from glasshouse.backend.cpu.blocking import (
     product_problem,
 )
 from glasshouse.backend.cpu.int8 import int8_matmul
-from glasshouse.backend.cpu.items import aligned, batch_lines
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.results import hand_over, row_hint
 from glasshouse.backend.cpu.routine import (
@@ -28,6 +27,7 @@ from glasshouse.backend.cpu.routine import (
     dot_recipe,
     passing_dot,
 )
+from glasshouse.backend.cxx.items import aligned, batch_lines
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, index_text, size_text
 from glasshouse.errors import Unsupported

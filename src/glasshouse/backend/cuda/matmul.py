@@ -26,11 +26,12 @@ from glasshouse.backend.cuda.tiles import (
     variant_named,
     variants,
 )
+from glasshouse.backend.cxx.items import aligned, batch_lines
 from glasshouse.backend.cxx.words import C_TYPE, index_text, size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, dim_min, product
 from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64
-from glasshouse.ir.graph import Node, Value
+from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.choice import Problem
 from glasshouse.lower.epilogue import take_results
@@ -93,8 +94,8 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
         loops = [Loop(f"b{axis}_", size) for axis, size in enumerate(out.shape[:-2])]
         across, turned = node.attrs["transpose_x"], node.attrs["transpose_y"]
         operands = (
-            view_of(builder, x, _aligned(x, loops, (k, m) if across else (m, k))),
-            view_of(builder, y, _aligned(y, loops, (n, k) if turned else (k, n))),
+            view_of(builder, x, aligned(x, loops, (k, m) if across else (m, k))),
+            view_of(builder, y, aligned(y, loops, (n, k) if turned else (k, n))),
         )
         variables = {"b": batch, "m": rows, "n": out.shape[-1]}
     after = take_results(builder, node.output, variables)
@@ -125,13 +126,6 @@ def behind(builder: KernelBuilder, node: Node) -> str:
     large = any(v.type.shape == node.output.type.shape for v in others)
     known = next((n.op.name for n in builder.body.nodes if n.op.name in ACTIVATIONS), "")
     return "".join(f"_{word}" for word in (RESIDUAL if large else "", known) if word)
-
-
-def _aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list[Loop]:
-    """The loops of an operand's axes; a batch axis of size 1 is broadcast and stays at 0."""
-    own = operand.type.shape[:-2]
-    loops = batch[len(batch) - len(own) :]
-    return [Loop(x.name, 1) if d == 1 else x for x, d in zip(loops, own, strict=True)] + list(last)
 
 
 def _variants(
@@ -318,7 +312,7 @@ def _gemm(out: CudaText, tile: Tile) -> None:
     left, right = _matrices(tile.operands, sizes, together, turned)
     if tile.forms:
         right = replace(right, buffer=out.form(tile.forms[0]))
-    lines = [] if together else ["const int b = blockIdx.z;", *_batch_lines(tile.shape[:-2])]
+    lines = [] if together else ["const int b = blockIdx.z;", *batch_lines(tile.shape[:-2], "int")]
     extents = ", ".join(f"(int){size_text(x.extent)}" for x in (m, n, k))
     operands = left.text(), right.text()
     maps: tuple[TensorMap, ...] = ()
@@ -451,18 +445,6 @@ def _held(rows: Dim, n: Dim, k: Dim) -> tuple[int, int, int]:
     while 2 * columns * steps <= 8 and least(n) >= 4096 * columns and most(rows) * columns <= 4:
         columns *= 2
     return warps, steps, columns
-
-
-def _batch_lines(batch: tuple[Dim, ...]) -> list[str]:
-    """Finds the index of each batch axis from the running number `b`."""
-    lines: list[str] = []
-    step: Dim = 1
-    for axis in reversed(range(len(batch))):
-        if batch[axis] != 1:
-            at = f"b / (int){size_text(step)}" if step != 1 else "b"
-            lines.append(f"const int b{axis}_ = {at} % (int){size_text(batch[axis])};")
-        step = step * batch[axis]
-    return lines
 
 
 def _flag(value: bool) -> str:

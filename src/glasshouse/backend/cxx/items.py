@@ -15,13 +15,14 @@ def aligned(operand: Value, batch: list[Loop], last: tuple[Loop, Loop]) -> list[
     return [Loop(x.name, 1) if d == 1 else x for x, d in zip(loops, own, strict=True)] + list(last)
 
 
-def batch_lines(batch: tuple[Dim, ...]) -> list[str]:
-    """Finds the index of each batch axis from one running number `b`."""
+def batch_lines(batch: tuple[Dim, ...], index: str = "int64_t") -> list[str]:
+    """Finds the index of each batch axis from one running number `b`, both of a type of C++."""
+    cast = "" if index == "int64_t" else f"({index})"  # sizes are int64_t
     lines: list[str] = []
     step: Dim = 1
     for axis in reversed(range(len(batch))):
         if batch[axis] != 1:
-            at = f"b / {size_text(step)}" if step != 1 else "b"
-            lines.append(f"const int64_t b{axis}_ = {at} % {size_text(batch[axis])};")
+            at = f"b / {cast}{size_text(step)}" if step != 1 else "b"
+            lines.append(f"const {index} b{axis}_ = {at} % {cast}{size_text(batch[axis])};")
         step = step * batch[axis]
     return lines
