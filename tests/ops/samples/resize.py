@@ -14,7 +14,7 @@ _LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
 
 def _resize(
     x: torch.Tensor, size: Any, mode: str = "nearest", coordinates: str = "half_pixel",
-    scales: Any = (),
+    scales: Any = (), antialias: bool = False,
 ) -> torch.Tensor:  # fmt: skip
     n = x.ndim - 2
     if not x.numel():
@@ -27,7 +27,7 @@ def _resize(
         name = "bicubic" if mode == "cubic" else _LINEAR[n]
     aligned = coordinates == "align_corners" if mode != "nearest" else None
     how: dict[str, Any] = {"scale_factor": list(scales)} if scales else {"size": list(size)}
-    return F.interpolate(x, mode=name, align_corners=aligned, **how)
+    return F.interpolate(x, mode=name, align_corners=aligned, antialias=antialias, **how)
 
 
 def _grad(g: torch.Tensor, size: Any, **attrs: Any) -> torch.Tensor:
@@ -55,6 +55,9 @@ _CASES: list[tuple[tuple[int, ...], tuple[int, ...], dict[str, Any]]] = [
     ((1, 2, 5, 4), (3, 9), {"mode": "cubic", **_ALIGNED}),
     ((1, 2, 5, 7), (7, 10), {"mode": "linear", "scales": (1.5, 1.5)}),
     ((0, 2, 5), (3,), {}),
+    ((1, 2, 13, 9), (4, 5), {"mode": "linear", "antialias": True}),
+    ((1, 3, 9, 12), (9, 3), {"mode": "cubic", "antialias": True}),
+    ((2, 1, 5, 4), (8, 2), {"mode": "cubic", "antialias": True, **_ALIGNED}),
 ]
 HOLES = {
     (name, "scalar"): "an image has batch, channels and spatial axes"

@@ -67,7 +67,10 @@ def _resize(out: KernelText, tile: Tile) -> None:
         lengths = (shape[axis], after[axis])
         lengths = lengths if tile.op == "resize" else lengths[::-1]
         lines = tile.op == "resize" and axis == len(shape) - 1
-        name, sizes = ("resize_lines", sizes[:1]) if lines else (tile.routine, sizes)
+        if tile.attr("antialias"):
+            name = "resize_windows" if tile.op == "resize" else "resize_windows_grad"
+        else:
+            name, sizes = ("resize_lines", sizes[:1]) if lines else (tile.routine, sizes)
         given = ", ".join([_axis(tile, number, *lengths), *sizes, source, target])
         out.add(f"gh::{name}(ctx, {given});", tile.ops)
         shape, source = after, target
@@ -85,8 +88,14 @@ def _axis(tile: Tile, axis: int, length: Dim, count: Dim) -> str:
     return f"gh::Resize{{{size_text(length)}, {size_text(count)}, {mode}, {places}, {scale}}}"
 
 
-_RECIPE = Recipe(seconds=0.3, headers=("resize_lines.h",))
+def _recipe(tile: Tile) -> Recipe:
+    if tile.attr("antialias"):
+        return Recipe(seconds=0.5, headers=("resize_windows.h",))
+    lines = ("resize_lines.h",) if tile.op == "resize" else ()
+    return Recipe(seconds=0.3 if lines else Recipe.seconds, headers=lines)
+
+
 ROUTINES = {
-    RESIZE: Routine(_resize, _needs, lambda tile: _RECIPE),
-    RESIZE_GRAD: Routine(_resize, _needs),
+    RESIZE: Routine(_resize, _needs, _recipe),
+    RESIZE_GRAD: Routine(_resize, _needs, _recipe),
 }

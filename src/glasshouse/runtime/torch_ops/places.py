@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 
 import torch
 
-from glasshouse.ops.resize import taps
+from glasshouse.ops.resize_taps import taps
 
 Tensor: TypeAlias = torch.Tensor
 
@@ -107,44 +107,41 @@ def _taps(*key: Any, device: Any) -> list[tuple[Tensor, Tensor | None]]:
     ]
 
 
-def _resized_with(
-    x: Tensor, axis: int, count: int, mode: str, coordinates: str, scales: Sequence[float]
-) -> list[tuple[Tensor, Tensor | None]]:
-    scale = scales[axis - 2] if scales else None
-    return _taps(x.shape[axis], count, mode, coordinates, scale, device=x.device)
-
-
-def resize(
-    x: Tensor, *, size: Sequence[int], mode: str, coordinates: str, scales: Sequence[float]
-) -> Tensor:
-    out = x if mode == "nearest" else _wide(x)
+def resize(x: Tensor, *, size: Sequence[int], scales: Sequence[float], **how: Any) -> Tensor:
+    out = x if how["mode"] == "nearest" else _wide(x)
     for i, count in enumerate(size):
         axis, whole = 2 + i, out
-        parts = _resized_with(whole, axis, count, mode, coordinates, scales)
-        found = [_share(whole.index_select(axis, at), factor, axis) for at, factor in parts]
+        parts = _resized_with(whole.shape[axis], count, i, scales, x.device, **how)
+        found = [_share(whole.index_select(axis, at.clamp(min=0)), at, f, axis) for at, f in parts]
         out = functools.reduce(torch.add, found)
     return out
 
 
-def resize_grad(
-    g: Tensor, *, size: Sequence[int], mode: str, coordinates: str, scales: Sequence[float]
-) -> Tensor:
+def resize_grad(g: Tensor, *, size: Sequence[int], scales: Sequence[float], **how: Any) -> Tensor:
     out = _wide(g)
     for i, length in enumerate(size):
         axis, count = 2 + i, out.shape[2 + i]
-        scale = scales[i] if scales else None
-        parts = _taps(length, count, mode, coordinates, scale, device=g.device)
+        parts = _resized_with(length, count, i, scales, g.device, **how)
         total = torch.zeros((length, *out.movedim(axis, 0).shape[1:]), dtype=out.dtype).to(g.device)
         for at, factor in parts:
-            rows = _share(out, factor, axis).movedim(axis, 0)
-            total.index_put_((at,), rows, accumulate=True)
+            rows = _share(out, at, factor, axis).movedim(axis, 0)
+            total.index_put_((at.clamp(min=0),), rows, accumulate=True)
         out = total.movedim(0, axis)
     return out
 
 
-def _share(x: Tensor, factor: Tensor | None, axis: int) -> Tensor:
+def _resized_with(
+    length: int, count: int, axis: int, scales: Sequence[float], device: Any, *,
+    mode: str, coordinates: str, antialias: bool,
+) -> list[tuple[Tensor, Tensor | None]]:  # fmt: skip
+    scale = scales[axis] if scales else None
+    return _taps(length, count, mode, coordinates, scale, antialias, device=device)
+
+
+def _share(x: Tensor, at: Tensor, factor: Tensor | None, axis: int) -> Tensor:
+    """The part of x that counts; nothing where a tap takes no element (-1)."""
     if factor is None:
         return x
     shape = [1] * x.ndim
     shape[axis] = -1
-    return x * factor.to(x.dtype).reshape(shape)
+    return (x * factor.to(x.dtype).reshape(shape)).masked_fill((at < 0).reshape(shape), 0)

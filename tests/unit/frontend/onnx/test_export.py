@@ -108,6 +108,16 @@ def test_what_onnx_cannot_say_is_said() -> None:
         export_model(gh.trace(noisy, values(3)))
 
 
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_antialiasing_comes_back_as_a_resize(mode: str) -> None:
+    def smaller(x: Any) -> Any:
+        return x.apply("resize", size=(5, 7), mode=mode, antialias=True)
+
+    x = values(2, 3, 19, 30)
+    again = check(gh.trace(smaller, x), x)
+    assert [n.op.name for n in again.nodes if n.op.name in ("matmul", "resize")] == ["resize"]
+
+
 # ---------------------------------------------------------------------------------------- op by op
 # (op, number of the sample) -> why it is not compared.
 HOLES = {
@@ -132,6 +142,7 @@ _REFUSED = (
     "uneven parts",
     "does not quantise to int32",
     "whole range of a type",
+    "antialiases otherwise",
 )
 
 

@@ -13,6 +13,7 @@ from glasshouse.ir.dim import SymDim
 from glasshouse.ir.dtype import bool_, int64
 from glasshouse.ir.graph import Node, Value
 from glasshouse.ops.attention import group_size, scale_of
+from glasshouse.ops.resize_taps import SLOPES
 from glasshouse.ops.shapes import axis_of
 from glasshouse.ops.window import paddings, spread
 
@@ -236,13 +237,18 @@ def _scalar(e: Emitter, size: Any) -> Any:
 @export("resize")
 def resize(e: Emitter, n: Node) -> Any:
     mode, kind, scales = n.attrs["mode"], n.attrs["coordinates"], n.attrs["scales"]
+    smooth = n.attrs["antialias"]
     nearest = {"half_pixel": "round_prefer_ceil", "asymmetric": "floor"}.get(
         kind, "round_prefer_ceil"
     )
+    if smooth and kind != "half_pixel":
+        raise Unsupported(f"ONNX antialiases otherwise with {kind}", str(n.origin.source))
     x = e[n.inputs[0]]
     attrs = {
         "mode": mode, "coordinate_transformation_mode": kind,
         "nearest_mode": nearest if mode == "nearest" else None,
+        "antialias": 1 if smooth else None, "exclude_outside": 1 if smooth else None,
+        "cubic_coeff_a": SLOPES[True] if smooth and mode == "cubic" else None,
     }  # fmt: skip
     if scales:
         from glasshouse.ir.dtype import float32

@@ -15,7 +15,7 @@ from glasshouse.frontend.onnx.registry import spell
 from glasshouse.ir.dim import Dim
 from glasshouse.ir.dtype import float32
 from glasshouse.ops import composite
-from glasshouse.ops.resize import taps
+from glasshouse.ops.resize_taps import SLOPES, taps
 from glasshouse.ops.shapes import axis_of
 
 Array = np.ndarray[Any, Any]
@@ -231,14 +231,16 @@ def _kept(sizes: list[Dim], counts: list[Dim], policy: str) -> tuple[list[Dim], 
 
 def _as_core(x: Any, axes: list[Axis], how: How) -> Any:
     """The core's resize, where it is the same; None where it is not."""
-    if not 3 <= x.ndim <= 5 or any(a.place < 2 for a in axes) or how.antialias or how.exclude:
+    if not 3 <= x.ndim <= 5 or any(a.place < 2 for a in axes):
         return None
     if how.mode != "nearest" and not x.dtype.is_float:
         return None
-    if how.mode == "cubic" and how.cubic != -0.75:
+    if how.mode == "cubic" and how.cubic != SLOPES[how.antialias]:
+        return None
+    if how.exclude != how.antialias:  # beyond the border nothing counts, but only with antialiasing
         return None
     kind = how.coordinates.removeprefix("pytorch_")
-    if kind not in ("half_pixel", "align_corners", "asymmetric"):
+    if kind not in ("half_pixel", *(() if how.antialias else ("align_corners", "asymmetric"))):
         return None
     by_place = {a.place: a for a in axes}
     spatial = [by_place.get(i) for i in range(2, x.ndim)]
@@ -248,8 +250,9 @@ def _as_core(x: Any, axes: list[Axis], how: How) -> Any:
     scales = [1.0 if a is None else a.scale for a in spatial]
     own = all(a is None or math.isnan(a.scale) or _is_ratio(a) for a in spatial)
     return x.apply(
-        "resize", size=sizes, mode=how.mode, coordinates=kind, scales=() if own else scales
-    )
+        "resize", size=sizes, mode=how.mode, coordinates=kind, scales=() if own else scales,
+        antialias=how.antialias,
+    )  # fmt: skip
 
 
 def _is_ratio(axis: Axis) -> bool:
@@ -260,12 +263,13 @@ def _is_ratio(axis: Axis) -> bool:
 
 def _same(axis: Axis, how: How, kind: str) -> bool:
     if isinstance(axis.size, int) and isinstance(axis.count, int):
-        found = taps(axis.size, axis.count, how.mode, kind, axis.scale)
+        found = taps(axis.size, axis.count, how.mode, kind, axis.scale, how.antialias)
         if how.mode == "nearest":
             return bool(np.array_equal(found[0][0], how.indices(axis)))
         matrix = np.zeros((axis.count, axis.size))
         for at, factor in found:
-            np.add.at(matrix, (np.arange(axis.count), at), 1.0 if factor is None else factor)
+            parts = np.where(at < 0, 0.0, 1.0 if factor is None else factor)
+            np.add.at(matrix, (np.arange(axis.count), np.maximum(at, 0)), parts)
         return bool(np.allclose(matrix, how.matrix(axis), atol=1e-9))
     # Sizes that are not known: what holds for all of them.
     if how.coordinates.startswith("pytorch_"):

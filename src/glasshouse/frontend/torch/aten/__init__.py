@@ -2,7 +2,6 @@
 
 from glasshouse.frontend.torch.aten import (
     activation,
-    antialias,
     arithmetic,
     attention,
     backward,
@@ -47,7 +46,7 @@ from glasshouse.frontend.torch.aten.registry import (
 )
 
 __all__ = [
-    "BY_STEPS", "IN_CONTEXT", "TABLE", "Context", "activation", "antialias", "apply", "arithmetic",
+    "BY_STEPS", "IN_CONTEXT", "TABLE", "Context", "activation", "apply", "arithmetic",
     "attention", "backward", "bags", "bessel", "convert", "create", "eliminate", "find", "fourier",
     "functions", "grid", "histogram", "image", "index", "is_handle", "linear", "loss", "norm",
     "orthogonal",

@@ -119,14 +119,16 @@ for _rank in (1, 2, 3):
     aten(f"replication_pad{_rank}d_backward")(_padded("edge"))
 
 
-def _resized(rank: int, mode: str, coordinates: str, has_corners: bool) -> Any:
+def _resized(
+    rank: int, mode: str, coordinates: str, has_corners: bool, antialias: bool = False
+) -> Any:
     def spelling(g: Any, output_size: Any, input_size: Any, *rest: Any) -> Any:
         corners = has_corners and bool(rest[0])
         scales = [s for s in (rest[1:] if has_corners else rest) if s is not None]
         return g.apply(
             "resize_grad", size=list(input_size)[2:], mode=mode,
             coordinates="align_corners" if corners else coordinates,
-            scales=[] if corners else [float(s) for s in scales],
+            scales=[] if corners else [float(s) for s in scales], antialias=antialias,
         )  # fmt: skip
 
     return spelling
@@ -139,6 +141,8 @@ for _rank, _linear in ((1, "linear"), (2, "bilinear"), (3, "trilinear")):
     )
     aten(f"upsample_{_linear}{_rank}d_backward")(_resized(_rank, "linear", "half_pixel", True))
 aten("upsample_bicubic2d_backward")(_resized(2, "cubic", "half_pixel", True))
+aten("_upsample_bilinear2d_aa_backward")(_resized(2, "linear", "half_pixel", True, antialias=True))
+aten("_upsample_bicubic2d_aa_backward")(_resized(2, "cubic", "half_pixel", True, antialias=True))
 
 
 # ------------------------------------------------------------------------------ tables, attention

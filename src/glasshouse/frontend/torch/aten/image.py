@@ -172,7 +172,9 @@ def _floor(size: Any, scale: float) -> int:
     return whole
 
 
-def _upsample(rank: int, mode: str, coordinates: str, has_corners: bool) -> Any:
+def _upsample(
+    rank: int, mode: str, coordinates: str, has_corners: bool, antialias: bool = False
+) -> Any:
     def spelling(x: Any, size: Any, *rest: Any) -> Any:
         corners = has_corners and bool(rest[0])
         scales: Any = rest[1:] if has_corners else rest
@@ -181,7 +183,7 @@ def _upsample(rank: int, mode: str, coordinates: str, has_corners: bool) -> Any:
         sizes, factors = _scaled(x, rank, size, None if scales == (None,) else scales)
         return x.apply(
             "resize", size=sizes, mode=mode, scales=[] if corners else factors,
-            coordinates="align_corners" if corners else coordinates,
+            coordinates="align_corners" if corners else coordinates, antialias=antialias,
         )  # fmt: skip
 
     return spelling
@@ -192,6 +194,8 @@ for _rank, _linear in ((1, "linear"), (2, "bilinear"), (3, "trilinear")):
     aten(f"_upsample_nearest_exact{_rank}d")(_upsample(_rank, "nearest", "half_pixel", False))
     aten(f"upsample_{_linear}{_rank}d")(_upsample(_rank, "linear", "half_pixel", True))
 aten("upsample_bicubic2d")(_upsample(2, "cubic", "half_pixel", True))
+aten("_upsample_bilinear2d_aa")(_upsample(2, "linear", "half_pixel", True, antialias=True))
+aten("_upsample_bicubic2d_aa")(_upsample(2, "cubic", "half_pixel", True, antialias=True))
 
 
 def _fixed(size: Any) -> int:
