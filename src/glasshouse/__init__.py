@@ -58,12 +58,15 @@ if os.environ.get("GLASSHOUSE_LOG"):
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        found = getattr(import_module(_HOMES[name]), name)
-    elif name in _MODULES:
-        found = import_module(_MODULES[name])
-    else:
+    if name not in _HOMES and name not in _MODULES:
         raise AttributeError(f"module 'glasshouse' has no attribute {name!r}")
+    from glasshouse.collection import no_full_collection
+
+    with no_full_collection():  # one beside PyTorch's objects takes as long as all our imports
+        if name in _HOMES:
+            found = getattr(import_module(_HOMES[name]), name)
+        else:
+            found = import_module(_MODULES[name])
     globals()[name] = found
     return found
 

@@ -20,8 +20,6 @@ from glasshouse.ir.graph import Graph
 from glasshouse.ir.sources import CONSTANT, VARIABLE
 from glasshouse.options import check_keywords, options_of
 from glasshouse.runtime.taken_model import ModelWeights, check_whole
-from glasshouse.tensor.tensor import Tensor
-from glasshouse.tensor.trace import trace as trace_function
 
 if TYPE_CHECKING:
     from glasshouse.lower.target import Target
@@ -54,6 +52,8 @@ def trace(model: Any, *inputs: Any, **keywords: Any) -> Graph:
             f"{type(model).__name__} cannot be traced",
             hint="a function, a module of glasshouse or PyTorch, or the path of a model file can",
         )
+    from glasshouse.tensor.trace import trace as trace_function
+
     return trace_function(model, *inputs, **keywords)
 
 
@@ -107,39 +107,40 @@ def compile(
         from glasshouse.runtime.compiler import compile_optimized, get_ready
         from glasshouse.show.progress import Progress
 
-    target = _target_of(target, arch, inputs, keywords)
-    _check_threads(threads)
-    owner = ModelWeights(model) if take_weights else None
-    get_ready(target)
-    if isinstance(model, Graph):
-        graph = model
-    else:
-        once = {"freeze": False} if _is_torch(model, inputs) else {}
+        target = _target_of(target, arch, inputs, keywords)
+        _check_threads(threads)
+        owner = ModelWeights(model) if take_weights else None
+        get_ready(target)
+        if isinstance(model, Graph):
+            graph = model
+        else:
+            once = {"freeze": False} if _is_torch(model, inputs) else {}
+            try:
+                graph = trace(model, *inputs, **once, **keywords)
+            except DataDependent as error:
+                parts: Module = _in_parts(model, error)  # called like one
+                return parts
+        if precision is None and _is_torch(model, inputs):
+            precision = _asked_precision(target)
+        traced = _weight_names(graph)
+        shown = Progress()
+        told = progress if callable(progress) else None if progress is False else shown
+        begin = time.perf_counter()
         try:
-            graph = trace(model, *inputs, **once, **keywords)
-        except DataDependent as error:
-            parts: Module = _in_parts(model, error)  # called like one
-            return parts
-    if precision is None and _is_torch(model, inputs):
-        precision = _asked_precision(target)
-    traced = _weight_names(graph)
-    shown = Progress()
-    told = progress if callable(progress) else None if progress is False else shown
-    begin = time.perf_counter()
-    try:
-        module = compile_optimized(
-            graph, target, told, num_runtimes,
-            tune=tune, tolerance=tolerance, precision=precision, threads=threads,
-            owner=owner,
+            module = compile_optimized(
+                graph, target, told, num_runtimes,
+                tune=tune, tolerance=tolerance, precision=precision, threads=threads,
+                owner=owner,
+            )  # fmt: skip
+        finally:
+            shown.end()
+        _LOG.info(
+            "%s: %d nodes became %d kernels in %.2f s",
+            graph.name or "graph", len(graph), len(module.program.kernels),
+            time.perf_counter() - begin,
         )  # fmt: skip
-    finally:
-        shown.end()
-    _LOG.info(
-        "%s: %d nodes became %d kernels in %.2f s",
-        graph.name or "graph", len(graph), len(module.program.kernels), time.perf_counter() - begin,
-    )  # fmt: skip
-    module.came_from(model if _is_torch(model) else None, traced, follow_weights)
-    return module
+        module.came_from(model if _is_torch(model) else None, traced, follow_weights)
+        return module
 
 
 def _asked_precision(target: Target | str | None) -> str | None:
@@ -227,10 +228,14 @@ def _is_torch(model: Any, inputs: Sequence[Any] = ()) -> bool:
     programs = (export.ExportedProgram,) if export is not None else ()
     if isinstance(model, (torch.nn.Module, *programs)):
         return True
-    routine = inspect.isroutine(model) or isinstance(model, functools.partial)
     kinds = [type(x) for x in inputs]
-    ours = any(issubclass(kind, Tensor) for kind in kinds)
-    return routine and not ours and any(issubclass(kind, torch.Tensor) for kind in kinds)
+    if not (inspect.isroutine(model) or isinstance(model, functools.partial)):
+        return False
+    if not any(issubclass(kind, torch.Tensor) for kind in kinds):
+        return False
+    from glasshouse.tensor.tensor import Tensor
+
+    return not any(issubclass(kind, Tensor) for kind in kinds)
 
 
 def _is_onnx(model: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from glasshouse.ir.graph import Graph
@@ -9,6 +10,7 @@ from glasshouse.ir.rewriter import Listener
 from glasshouse.passes.base import Pass
 
 if TYPE_CHECKING:
+    from glasshouse.numerics.measure import Error
     from glasshouse.passes.context import PassContext
 
 
@@ -33,3 +35,7 @@ class Instrument(Listener):
 
     def end(self, graph: Graph) -> None:
         """The pipeline is through."""
+
+    def measured(self) -> Sequence[tuple[Error, float]]:
+        """Errors after each pass, with the tolerances: what the recording shows of them."""
+        return ()

@@ -28,7 +28,7 @@ from glasshouse.collection import NEVER, no_collection, no_full_collection
 from glasshouse.errors import ExecutionError
 from glasshouse.forking import ForkAware, ForkLock
 from glasshouse.ir import GraphBuilder
-from glasshouse.passes import PassContext
+from glasshouse.passes import Instrument, PassContext
 from glasshouse.runtime import workspace
 from glasshouse.runtime.compiler import compile_graph
 from glasshouse.runtime.lazy import LazyExecutor
@@ -241,14 +241,14 @@ def test_another_thread_compiles() -> None:
     model = nn.Linear(8, 4)
     x = np.ones((2, 8), np.float32)
 
-    class Stops:
-        """An instrument that stops at the first pass."""
+    class Stops(Instrument):
+        """Stops at the first pass."""
 
         def __init__(self, here: Callable[..., None]) -> None:
             self.here = here
 
-        def __getattr__(self, name: str) -> Callable[..., None]:
-            return self.here if name == "begin_pass" else lambda *_: None
+        def begin_pass(self, *_: object) -> None:
+            self.here()
 
     def compiling(here: Callable[..., None]) -> None:
         with PassContext() as ctx:

@@ -13,12 +13,9 @@ from glasshouse.frontend.torch.groups import label_partitions
 from glasshouse.frontend.torch.opaque import opaque_ops
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.frontend.torch.signature import signature_of
-from glasshouse.frontend.torch.training import capture_training, trace_training
 from glasshouse.ir.graph import Graph
 
-__all__ = [
-    "Captured", "capture", "capture_training", "opaque_ops", "trace", "trace_training",
-]  # fmt: skip
+__all__ = ["Captured", "capture", "opaque_ops", "trace"]
 
 
 def trace(

@@ -30,6 +30,7 @@ from glasshouse.ir.origin import Frame
 _PACKAGE = str(Path(__file__).resolve().parents[2]) + os.sep
 _SCRIPTS = sysconfig.get_path("scripts") + os.sep
 _HELPERS = {contextlib.__file__, functools.__file__}
+_PYTORCH = os.path.dirname(torch.__file__) + os.sep
 _LAYERS = re.compile(r"torch[/\\]nn[/\\]modules[/\\](?!module\.py)")
 
 
@@ -84,12 +85,21 @@ def users_lines() -> Iterator[None]:
     def filtered(_: Any, stack: Any) -> _Stack:
         return _Stack(kept(stack))
 
+    _forget_texts()
     before = TracerBase._filter_traceback_frames
     TracerBase._filter_traceback_frames = filtered
     try:
         yield
     finally:
         TracerBase._filter_traceback_frames = before
+        _forget_texts()
+
+
+def _forget_texts() -> None:
+    """PyTorch reads its own files when it is imported and for the stacks that it keeps; Python
+    keeps their text: 1 and 3 MB, read once more where a traceback needs a line of it."""
+    for file in [f for f in linecache.cache if f.startswith(_PYTORCH)]:
+        linecache.cache.pop(file, None)
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from typing import Any
 
 import torch
 
+from glasshouse.collection import no_full_collection
 from glasshouse.errors import CaptureError
 from glasshouse.frontend.torch.capture import as_examples, export, kept_apart
 from glasshouse.frontend.torch.given_gradient import gradients_given, without_marks
@@ -57,7 +58,8 @@ def trace_training(
     has a `loss`. Nothing is run and the model does not change. Nodes are in the phases "forward",
     "backward" and "optimizer".
     """
-    return capture_training(model, loss_fn, optimizer, *args, **kwargs).graph
+    with no_full_collection():
+        return capture_training(model, loss_fn, optimizer, *args, **kwargs).graph
 
 
 def capture_training(

@@ -68,6 +68,9 @@ class CheckNumerics(Instrument):
         if self.raise_error:
             raise NumericsError(self._message(pass_, error, limit), self._where(graph))
 
+    def measured(self) -> Sequence[tuple[Error, float]]:
+        return self.errors
+
     def _run(self, graph: Graph) -> list[Array]:
         state: dict[str, Array] = {}
         outputs = run(graph, self._given, variables=state)

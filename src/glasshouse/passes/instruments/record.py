@@ -9,7 +9,6 @@ from glasshouse.ir.graph import Graph
 from glasshouse.ir.rewriter import Reject, Rewrite
 from glasshouse.passes.base import Pass
 from glasshouse.passes.instrument import Instrument
-from glasshouse.passes.instruments.check_numerics import CheckNumerics
 from glasshouse.record.reader import Recording
 from glasshouse.record.recorder import Recorder
 from glasshouse.record.schema import ErrorRow
@@ -29,14 +28,14 @@ class Record(Instrument):
         self.sources = sources
         self.recorder = Recorder(sources=sources)
         self.recording: Recording | None = None
-        self._checks: list[CheckNumerics] = []
+        self._others: list[Instrument] = []
 
     def begin(self, graph: Graph, ctx: PassContext) -> None:
         self.recorder = Recorder(graph.name or "model", self.sources)
         self.recorder.builder.facts["target"] = ctx.target.name
         self.recorder.builder.facts["precision"] = ctx.precision
         self.recorder.begin(graph)
-        self._checks = [i for i in ctx.instruments if isinstance(i, CheckNumerics)]
+        self._others = list(ctx.instruments)
 
     def begin_pass(self, pass_: Pass, graph: Graph, depth: int) -> None:
         if not pass_.inner():
@@ -66,8 +65,8 @@ class Record(Instrument):
     def _finish(self, graph: Graph) -> None:
         owner = self.recorder.graph
         assert owner is not None  # begin came first
-        for check in self._checks:
-            for number, (error, tolerance) in enumerate(check.errors, 1):
+        for other in self._others:
+            for number, (error, tolerance) in enumerate(other.measured(), 1):
                 for value in graph.outputs[:1]:
                     owner.add(
                         ErrorRow(

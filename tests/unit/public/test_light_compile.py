@@ -1,0 +1,55 @@
+"""What compiling a PyTorch model for the CPU does not load, walk or keep: users wait for it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+_COMPILE = """
+import gc, json, linecache, os, sys
+import torch
+full = []
+gc.callbacks.append(lambda when, info: full.append(info) if info["generation"] == 2 else None)
+import glasshouse as gh
+gh.compile(torch.nn.Linear(4, 4), torch.ones(2, 4))
+folder = os.path.dirname(torch.__file__) + os.sep
+print(json.dumps({
+    "collections": len(full),
+    "modules": [m for m in sys.modules if m.startswith("glasshouse.")],
+    "texts": [f for f in linecache.cache if f.startswith(folder)],
+}))
+"""
+
+
+@pytest.fixture(scope="module")
+def compiled() -> dict[str, Any]:
+    command = [sys.executable, "-c", _COMPILE]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    found: dict[str, Any] = json.loads(done.stdout)
+    return found
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        "backend.cuda", "backend.interp", "checking", "cli", "compat", "distributed", "formats",
+        "frontend.onnx", "frontend.torch.training", "nn", "numerics", "peers", "runtime.recording",
+        "runtime.save", "serve", "show.html", "tensor",
+    ],
+)  # fmt: skip
+def test_parts_that_it_does_not_use_are_not_loaded(compiled, part: str) -> None:
+    name = f"glasshouse.{part}"
+    assert [m for m in compiled["modules"] if m == name or m.startswith(f"{name}.")] == []
+
+
+def test_all_objects_of_the_process_are_never_walked(compiled) -> None:
+    assert compiled["collections"] == 0
+
+
+def test_pytorchs_own_source_is_not_kept(compiled) -> None:
+    assert compiled["texts"] == []
