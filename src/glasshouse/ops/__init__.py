@@ -11,6 +11,7 @@ from glasshouse.ops import (
     elementwise,
     fourier,
     fused,
+    groups,
     index,
     math,
     matmul,
@@ -32,6 +33,7 @@ from glasshouse.ops import (
 
 __all__ = [
     "activation", "attention", "bags", "barrier", "control", "conv", "create", "elementwise",
-    "fourier", "fused", "index", "math", "matmul", "norm", "opaque", "pieces", "pool", "quant",
-    "random", "recurrent", "reduce", "resize", "running", "scan", "shape", "softmax", "sort",
+    "fourier", "fused", "groups", "index", "math", "matmul", "norm", "opaque", "pieces", "pool",
+    "quant", "random", "recurrent", "reduce", "resize", "running", "scan", "shape", "softmax",
+    "sort",
 ]  # fmt: skip

@@ -60,6 +60,8 @@ def operations(node: Node) -> float:
         x = node.inputs[0].type.shape
         depth = x[-2] if node.attrs["transpose_x"] and len(x) > 1 else x[-1]
         return 2.0 * elements(node.outputs[0]) * typical(depth)
+    if name == "grouped_matmul":
+        return 2.0 * elements(node.outputs[0]) * typical(node.inputs[0].type.shape[1])
     if name in ("conv", "conv_transpose", "conv_weight_grad"):
         return _convolution(node)
     if name == "attention":

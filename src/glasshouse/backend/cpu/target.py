@@ -11,6 +11,7 @@ from glasshouse.backend.cpu.batch_norm import batch_norm_training
 from glasshouse.backend.cpu.blocking import estimate
 from glasshouse.backend.cpu.conv3d import by_weights, convolution, transposed
 from glasshouse.backend.cpu.fourier import fourier
+from glasshouse.backend.cpu.groups import grouped
 from glasshouse.backend.cpu.library import library
 from glasshouse.backend.cpu.matmul import matmul
 from glasshouse.backend.cpu.nests import PARALLEL_FROM
@@ -44,6 +45,7 @@ TILES: dict[str, TileMaker] = {
     "cumsum": running,
     "embedding_bag": bags,
     "fft": fourier,
+    "grouped_matmul": grouped,
     "linear_recurrence": running,
     "logcumsumexp": running,
     "matmul": matmul,

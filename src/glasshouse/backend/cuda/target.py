@@ -47,8 +47,8 @@ FALLBACKS = {
     **dict.fromkeys(
         (
             "avg_pool_grad", "conv_transpose", "conv_weight_grad", "cummax", "cumprod",
-            "fft", "linear_recurrence", "logcumsumexp", "max_pool_grad", "recurrent",
-            "recurrent_grad", "resize", "resize_grad",
+            "fft", "grouped_matmul", "linear_recurrence", "logcumsumexp", "max_pool_grad",
+            "recurrent", "recurrent_grad", "resize", "resize_grad",
         ),
         _PYTHON,
     ),

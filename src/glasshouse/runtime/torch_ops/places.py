@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 import torch
 
+from glasshouse.ops.groups import groups
 from glasshouse.ops.resize_taps import taps
 
 Tensor: TypeAlias = torch.Tensor
@@ -96,6 +97,14 @@ def embedding_bag(
     if mean:
         used = torch.segment_reduce(counts, "sum", offsets=ends, unsafe=True, initial=0)
         out = out / used.clamp(min=1)[:, None]
+    return out
+
+
+def grouped_matmul(x: Tensor, w: Tensor, ends: Tensor, *, turned: bool) -> Tensor:
+    each = w.transpose(1, 2) if turned else w
+    out = x.new_empty(x.shape[0], each.shape[2])
+    for group, begin, end in groups(x.shape[0], ends.cpu().numpy()):
+        torch.mm(x[begin:end], each[group], out=out[begin:end])
     return out
 
 

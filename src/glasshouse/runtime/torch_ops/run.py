@@ -52,6 +52,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "cumprod": sequences.cumprod,
     "embedding_bag": places.embedding_bag,
     "fft": sequences.fft,
+    "grouped_matmul": places.grouped_matmul,
     "linear_recurrence": sequences.linear_recurrence,
     "logcumsumexp": sequences.logcumsumexp,
     "max_pool_grad": windows.max_pool_grad,

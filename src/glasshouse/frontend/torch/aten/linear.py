@@ -196,29 +196,20 @@ def int_mm(x: Any, y: Any) -> Any:
     return matmul(x.cast("int32"), y.cast("int32"))
 
 
-_FEW_GROUPS, _LITTLE_WORK = 2, 1e7
-"""So many groups, or multiplications of all rows with all of them, are computed here: PyTorch's own
-call costs as much."""
-
-
 @aten("_grouped_mm", "transformers::grouped_mm_fallback", context=True)
 def grouped_mm(
     ctx: Context, x: Any, w: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
 ) -> Any:
     """Rows of x up to offs[0] times w[0], those up to offs[1] times w[1], and so on.
 
-    Every row is multiplied with every matrix and the right result taken: the sizes of the groups
-    are known at run time alone. On a CPU that is left to PyTorch where much is multiplied for
-    nothing and no gradient is taken: a model with 4 experts took twice as long as PyTorch.
+    On a GPU, where the sizes of groups would have to come to the host first, every row is
+    multiplied with every matrix and the right result taken.
     """
     if offs is None or x.ndim != 2 or w.ndim != 3 or bias is not None:
         raise Unsupported("a grouped product of this form")
     val = ctx.fx_node.meta.get("val")
-    if val is not None and val.device.type == "cpu" and ctx.stopped is None:
-        sizes = (x.shape[0], *w.shape)
-        little = is_static(*sizes) and math.prod(sizes) <= _LITTLE_WORK
-        if not little and not (is_static(w.shape[0]) and w.shape[0] <= _FEW_GROUPS):
-            raise Unsupported("a product of many groups, whose sizes are known at run time alone")
+    if val is None or val.device.type == "cpu":
+        return x.apply("grouped_matmul", w, offs)
     rows = reshaped(arange_near(x, x.shape[0]), (x.shape[0], 1))
     group = offs.cast(int64).apply("less_equal", rows).cast(int64).apply("sum", axes=[1])
     last = w.shape[0] - 1
