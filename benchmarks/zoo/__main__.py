@@ -49,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         guests_images,
         layers,
         networks,
+        newcomers,
+        newcomers_images,
         sequences,
         visitors,
         visitors_images,
