@@ -20,7 +20,7 @@ import torch
 
 from cuda_emulator import INCLUDES, compiled, compiled_kernels
 from glasshouse.backend import base
-from glasshouse.backend.cuda import backend, build, device
+from glasshouse.backend.cuda import backend, build, cublaslt, device
 from glasshouse.backend.cuda.driver import Driver
 
 HERE = Path(__file__).parent
@@ -33,6 +33,19 @@ _FUNCTION = re.compile(
 @lru_cache(maxsize=1)
 def fake_library() -> Path:
     return compiled((HERE / "libcuda.cpp").read_text(), "libcuda", "-O0")
+
+
+@contextmanager
+def fake_cublaslt(patch: pytest.MonkeyPatch, cuda: FakeCuda) -> Iterator[Any]:
+    """cuBLASLt is installed too (`libcublaslt.cpp`), and starts its work through the driver."""
+    found = ctypes.CDLL(str(compiled((HERE / "libcublaslt.cpp").read_text(), "libcublaslt", "-O1")))
+    found.fake_starts_with(ctypes.cast(cuda.library.fake_start, ctypes.c_void_p))
+    found.fake_refuses(0)
+    library = cublaslt.CublasLt(found)
+    patch.setattr(cublaslt, "_library", lambda: library)
+    base.backend_named.cache_clear()
+    yield found
+    base.backend_named.cache_clear()
 
 
 def fake_cubin(text: str, name: str, arch: str, include: Path) -> bytes:
@@ -126,6 +139,7 @@ def fake_cuda(patch: pytest.MonkeyPatch, beside_torch: bool = True) -> Iterator[
     patch.setattr(build, "compile_cubin", fake_cubin)
     patch.setattr(build, "version", lambda: "fake")
     patch.setenv("GLASSHOUSE_OVERLAP", "0")  # nothing is timed
+    patch.setattr(cublaslt, "_library", lambda: None)  # what is installed here is no fake
     patch.setattr(backend, "measured_limits", lambda gpu: None)  # of an emulator they say nothing
     caches = (device.gpu, base.backend_named)
     for cache in caches:

@@ -56,6 +56,8 @@ class Target:
     low_precision: tuple[str, ...] = ()  # element types in which contractions are faster
     measured: frozenset[str] = field(default=frozenset({"conv"}), repr=False, compare=False)
     """Problems whose variants the backend can time."""
+    opaque: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """Variants whose code nobody can read: calls of libraries."""
     elementwise: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """Ops that stand in loops."""
     folds: frozenset[str] = field(default=frozenset(), repr=False, compare=False)

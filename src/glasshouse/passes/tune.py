@@ -52,14 +52,15 @@ class Tuner:
         if why:
             return unmeasured(names, usual, why)
         file = self.file(problem)
-        measured = self._known.get(problem.key) or _read(file, names)
+        known = {c.name: c for c in self._known.get(problem.key, ())}
+        measured = [known[n] for n in names] if known.keys() >= set(names) else _read(file, names)
         if measured is None:
             with claimed(file):  # ranks that measure at once disturb each other, and may disagree
                 measured = _read(file, names) or self._measured(file, problem, names)
             if measured is None:
                 return unmeasured(names, usual, "usual; could not be measured here")
         self._known[problem.key] = measured
-        return pick(measured, usual, self._tolerance)
+        return pick(measured, usual, self._tolerance, self._backend.target.opaque)
 
     def expect(
         self, asked: Iterable[tuple[Problem, Sequence[str]]], kernels: Sequence[Kernel] = ()
@@ -101,8 +102,14 @@ class Tuner:
         return made_cache_folder() / f"tuned-{key}.json"
 
 
-def pick(measured: Sequence[Candidate], usual: str, tolerance: float) -> Choice:
-    """The fastest among the exact enough; the usual one when it is as fast."""
+def pick(
+    measured: Sequence[Candidate],
+    usual: str,
+    tolerance: float,
+    opaque: frozenset[str] = frozenset(),
+) -> Choice:
+    """The fastest among the exact enough; the usual one when it is as fast, and an opaque one only
+    where it is faster than all others."""
     judged = [
         replace(c, why=f"error {c.error:.1e}" + ("" if c.error <= tolerance else ", too large"))
         for c in measured
@@ -111,6 +118,8 @@ def pick(measured: Sequence[Candidate], usual: str, tolerance: float) -> Choice:
     if not good:
         return Choice(usual, tuple(judged))
     best = min(good, key=lambda c: c.seconds)
+    own = [c for c in good if c.name not in opaque and c.seconds <= best.seconds * KEPT_WITHIN]
+    best = min(own or [best], key=lambda c: c.seconds)
     same = [c for c in good if c.name == usual and c.seconds <= best.seconds * KEPT_WITHIN]
     return Choice((same or [best])[0].name, tuple(judged))
 

@@ -16,11 +16,12 @@ from typing import BinaryIO
 import numpy as np
 
 from glasshouse import __version__
-from glasshouse.backend.base import SavedModel
+from glasshouse.backend.base import GeneratedSource, SavedModel
 from glasshouse.backend.cache_folder import is_abandoned, partial_prefix
 from glasshouse.errors import FormatError, Unsupported
 from glasshouse.ir.graph import Node
 from glasshouse.ir.sources import CONSTANT, VARIABLE
+from glasshouse.lower.opaque import without_opaque
 from glasshouse.lower.program import Fallback, Step
 from glasshouse.record.container import write_atomic
 from glasshouse.runtime.arrays import Array
@@ -105,6 +106,9 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
             "a size without an upper bound cannot be saved: its memory is planned when it is run",
             hint="give the symbol a range, as in symbol('batch', 1, 64)",
         )
+    # Who loads it has the driver, or the compiled code, and no libraries beside it.
+    program = without_opaque(program, module.backend.target)
+    saved_source = module.source if program is module.program else module.backend.render(program)
     weights = _Weights(module)
     graph = graph_to_json(program.graph, weights.keep)
     forms = weights.keep_forms() if module.backend.elsewhere else {}
@@ -135,9 +139,9 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
         "direct": plan.direct,
     }
     saved = SavedModel(weights.offsets, weights.bytes, inside, contract_digest(about), forms)
-    interface = module.backend.interface(name, program, saved, module.source)
-    main = module.source.main + interface.source
-    source = replace(module.source, main=main, soname=f"lib{name}.so")
+    interface = module.backend.interface(name, program, saved, saved_source)
+    main = saved_source.main + interface.source
+    source = replace(saved_source, main=main, soname=f"lib{name}.so")
     library = module.backend.build(source)
     with _staged(folder) as stage:
         kept = stage / f"lib{name}.so"
@@ -163,20 +167,21 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
         hashed = {"file": held.name, "begin": begin, "sha256": digest(held, begin, weights.bytes)}
         about["weights"].update(hashed)
         about["parts"] = _write_parts(
-            module, stage, {f"{name}.h": interface.header, **interface.files}, interface.source
-        )
+            module, saved_source, stage, {f"{name}.h": interface.header, **interface.files},
+            interface.source,
+        )  # fmt: skip
         about["sha256"] = text_digest(about)
         write_atomic(stage / "module.json", json.dumps(about, separators=(",", ":")).encode())
     return folder
 
 
 def _write_parts(
-    module: Module, folder: Path, texts: Mapping[str, str], interface: str
+    module: Module, source: GeneratedSource, folder: Path, texts: Mapping[str, str], interface: str
 ) -> dict[str, str]:
     """What no run needs: headers, recording and sources, with the hash of each."""
     limits = module.backend.limits(measure=False, threads=module.threads)
     recording = compilation_of(module, module.base_recording, limits).finish()
-    texts = {**texts, **source_texts(module.source, interface)}
+    texts = {**texts, **source_texts(source, interface)}
     parts = {"recording.glass": recording.to_bytes()}
     parts |= {path: text.encode() for path, text in texts.items()}
     for part, data in parts.items():

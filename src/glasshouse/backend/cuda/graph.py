@@ -1,6 +1,7 @@
 """A CUDA graph of a range of steps, built node by node, so that node -> launch -> step is known.
 
-Nodes follow one another. When pointers change between runs, the nodes that hold them are set anew;
+Nodes follow one another. A call of a library is a node too: a graph of its own, of whatever the
+library launches. When pointers change between runs, the nodes that hold them are set anew;
 sizes that change need a graph of their own.
 """
 
@@ -13,9 +14,13 @@ from typing import Any
 
 import numpy as np
 
+from glasshouse.backend.cuda.cublaslt import LibraryProduct
 from glasshouse.backend.cuda.driver import Driver, EdgeData, KernelNode
+from glasshouse.backend.cuda.launch import CONTEXT
 
 Array = np.ndarray[Any, Any]
+_RELAXED = 2
+"""CU_STREAM_CAPTURE_MODE_RELAXED: a library may load code for its first call meanwhile."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,7 @@ class LaunchNode:
     shared: int
     parameters: int  # address of the array of pointers to arguments
     cells: tuple[int, int]  # range of the cells that may change
+    library: LibraryProduct | None = None  # what is called instead of a function
 
 
 class StepGraph:
@@ -47,17 +53,22 @@ class StepGraph:
         self.nodes = list(nodes)
         self.known = cells.copy()
         graph = cuda.address("cuGraphCreate", 0)
-        before = 0
         self._handles: list[int] = []
+        overlaps = False  # whether a kernel may begin before the node before it has ended
         for node in self.nodes:
-            before = self._add(graph, before, self._described(node))
-            self._handles.append(before)
+            before = self._handles[-1] if self._handles else 0
+            if node.library is not None:
+                self._handles.append(self._add_call(graph, before, node))
+            else:
+                made = self._add(graph, before, self._described(node), overlaps)
+                self._handles.append(made)
+            overlaps = overlapping and node.library is None
         self._executable = cuda.address("cuGraphInstantiateWithFlags", graph, 0)
         self._graph = graph
 
-    def _add(self, graph: int, before: int, described: KernelNode) -> int:
+    def _add(self, graph: int, before: int, described: KernelNode, overlaps: bool) -> int:
         kind, what = "cuGraphAddKernelNode_v2", ctypes.byref(described)
-        if before and self._overlapping:
+        if before and overlaps:
             node = self.driver.address(kind, graph, None, 0, what)
             edge = EdgeData(from_port=1, type=1)
             ends = (ctypes.c_void_p * 1)(before), (ctypes.c_void_p * 1)(node)
@@ -65,6 +76,35 @@ class StepGraph:
             return node
         after = (ctypes.c_void_p * 1)(before)
         return self.driver.address(kind, graph, after if before else None, int(before != 0), what)
+
+    def _add_call(self, graph: int, before: int, node: LaunchNode) -> int:
+        """The graph of a library's call as a node; the driver copies it."""
+        after = (ctypes.c_void_p * 1)(before)
+        inside = self._captured(node, self.known)
+        try:
+            return self.driver.address(
+                "cuGraphAddChildGraphNode", graph, after if before else None, int(before != 0),
+                inside,
+            )  # fmt: skip
+        finally:
+            self.driver.call("cuGraphDestroy", inside)
+
+    def _captured(self, node: LaunchNode, cells: Array) -> int:
+        """What a library launches, as a graph."""
+        assert node.library is not None
+        begin, end = node.cells
+        arguments = cells[begin + CONTEXT : end].tolist()
+        made = ctypes.c_void_p()
+        stream = self.driver.address("cuStreamCreate", 1)
+        try:
+            self.driver.call("cuStreamBeginCapture_v2", stream, _RELAXED)
+            try:
+                node.library.start(arguments, stream)
+            finally:
+                self.driver.call("cuStreamEndCapture", stream, ctypes.byref(made))
+        finally:
+            self.driver.call("cuStreamDestroy_v2", stream)
+        return made.value or 0
 
     def _described(self, node: LaunchNode) -> KernelNode:
         made = KernelNode()
@@ -82,7 +122,15 @@ class StepGraph:
             return
         for node, handle in zip(self.nodes, self._handles, strict=True):
             begin, end = node.cells
-            if np.any((changed >= begin) & (changed < end)):
+            if not np.any((changed >= begin) & (changed < end)):
+                continue
+            if node.library is not None:
+                inside = self._captured(node, cells)
+                self.driver.call(
+                    "cuGraphExecChildGraphNodeSetParams", self._executable, handle, inside
+                )
+                self.driver.call("cuGraphDestroy", inside)
+            else:
                 described = self._described(node)
                 self.driver.call(
                     "cuGraphExecKernelNodeSetParams_v2", self._executable, handle,

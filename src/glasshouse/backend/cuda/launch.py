@@ -25,11 +25,15 @@ class Launch:
     counters: Dim = 0  # of blocks that wait for each other; 0 between launches
     cluster: tuple[int, int] = (1, 1)  # blocks of a cluster, as the function's text says it
     maps: tuple[Mapping[str, Any], ...] = ()  # its last parameters (`tensor_map.map_json`)
+    library: Mapping[str, Any] | None = None  # a call of a library instead (`cublaslt.py`)
+    clock: bool = False  # runs in profiles alone, and does nothing but note the time
 
 
 def launch_json(launch: Launch) -> dict[str, Any]:
     """A launch as the plan has it."""
-    return {
+    special: dict[str, Any] = {"library": launch.library} if launch.library is not None else {}
+    special |= {"clock": True} if launch.clock else {}
+    return special | {
         "function": launch.function, "grid": [dim_json(d) for d in launch.grid],
         "threads": launch.threads, "shared": launch.shared,
         "counters": dim_json(launch.counters), "maps": list(launch.maps),

@@ -33,11 +33,14 @@ class StepTime:
 class LaunchTimes:
     """The memory in which launches note their times; it is allocated when it is first asked for."""
 
-    def __init__(self, device: Gpu, owned: Owned, steps: Sequence[int]) -> None:
-        """`steps`: that of each launch, in order."""
+    def __init__(
+        self, device: Gpu, owned: Owned, steps: Sequence[int], silent: Sequence[bool]
+    ) -> None:
+        """`steps`: that of each launch, in order; `silent`: whether it notes nothing itself."""
         self._device = device
         self._owned = owned
         self._steps = steps
+        self._silent = silent
         self._address = 0
 
     @property
@@ -61,7 +64,11 @@ class LaunchTimes:
         """By step; launches that did not run have noted nothing."""
         noted = np.zeros((len(self._steps), 2), np.uint64)
         self._device.download(noted, self._address)
-        return step_times(self._steps, ~noted[:, 0], noted[:, 1])
+        begins, ends = ~noted[:, 0], noted[:, 1]
+        for i in np.flatnonzero(self._silent):
+            if ends[i - 1] and ends[i + 1]:  # the launches around it, which note the clock
+                begins[i], ends[i] = ends[i - 1], begins[i + 1]
+        return step_times(self._steps, begins, ends)
 
 
 def step_times(steps: Sequence[int], begins: Array, ends: Array) -> dict[int, StepTime]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from glasshouse.backend.cuda.cublaslt import LibraryProduct
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.driver import Owned
 from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
@@ -53,12 +54,16 @@ class Loaded:
         self.plan = plan
         owned = Owned(self, device.driver, device.context)
         self._functions: dict[str, list[int]] = {}
+        self._calls: dict[str, LibraryProduct | None] = {}  # of kernels that are a library's
         for name, kernel in plan["kernels"].items():
             module = device.driver.address("cuModuleLoadData", cubins[name])
             owned.take("cuModuleUnload", module)
             self._functions[name] = [
-                function_of(device, module, x["function"], x["shared"]) for x in kernel["launches"]
+                function_of(device, module, x["function"], x["shared"]) if x["function"] else 0
+                for x in kernel["launches"]
             ]
+            calls = (x["library"] for x in kernel["launches"] if "library" in x)
+            self._calls[name] = next(map(LibraryProduct, calls), None)
         self.flag, self.flag_there = device.pinned(64)
         owned.take("cuMemFreeHost", self.flag)
         self._owned = owned
@@ -72,6 +77,7 @@ class Loaded:
     def _layout(self) -> None:
         """Cells of 8 bytes for every launch: its context, work, pointers, sizes, maps."""
         self._launches: list[tuple[int, Mapping[str, Any], int, tuple[int, int]]] = []
+        self._library: list[LibraryProduct | None] = []  # that a launch is a call of
         table: list[tuple[int, int]] = []
         arena: list[tuple[int, int]] = []
         steps: list[tuple[int, int]] = []
@@ -96,11 +102,17 @@ class Loaded:
                     self._maps.append((at, begin + CONTEXT + described["argument"], described))
                     at += CELLS
                 self._launches.append((number, launch, function, (begin, at)))
+                self._library.append(self._calls[name] if "library" in launch else None)
         self.cells = np.zeros(max(at, 1), np.uint64)
         self._times_at = np.array(
             [cells[0] + CONTEXT - 1 for *_, cells in self._launches], np.int64
         )
-        self._times = LaunchTimes(self.device, self._owned, [step for step, *_ in self._launches])
+        self._times = LaunchTimes(
+            self.device,
+            self._owned,
+            [step for step, *_ in self._launches],
+            [x is not None for x in self._library],
+        )
         base = self.cells.ctypes.data
         self._parameters: list[Any] = []
         for _, launch, _, (begin, end) in self._launches:
@@ -184,12 +196,12 @@ class Loaded:
             kept.append(kept.pop(0))
             kept[-1].follow(self.cells)
             return kept[-1]
-        nodes = self._nodes(sizes, begin, end)
+        _, timed, overlapping = key
+        nodes = self._nodes(sizes, begin, end, timed)
         if not nodes:
             return None
         if len(self._graphs) >= _GRAPHS:
             self._graphs.pop(next(iter(self._graphs)))
-        _, _, overlapping = key
         overlapping = overlapping and self.device.capability >= OVERLAP
         graph = StepGraph(self.device.driver, nodes, self.cells, overlapping)
         owned = Owned(graph, self.device.driver, self.device.context)
@@ -210,10 +222,12 @@ class Loaded:
                 self.cells[at : at + CELLS] = encoded(self.device.driver, described, address, sizes)
         self._mapped = sizes, addresses
 
-    def _nodes(self, sizes: Mapping[str, int], begin: int, end: int) -> list[LaunchNode]:
+    def _nodes(
+        self, sizes: Mapping[str, int], begin: int, end: int, timed: bool
+    ) -> list[LaunchNode]:
         out: list[LaunchNode] = []
         for i, (step, launch, function, cells) in enumerate(self._launches):
-            if not begin <= step < end:
+            if not begin <= step < end or ("clock" in launch and not timed):
                 continue
             grid = tuple(dim_value(d, sizes) for d in launch["grid"])
             if 0 in grid:
@@ -225,7 +239,7 @@ class Loaded:
             out.append(
                 LaunchNode(
                     step, function, (grid[0], grid[1], grid[2]), launch["threads"],
-                    launch["shared"], parameters, cells,
+                    launch["shared"], parameters, cells, self._library[i],
                 )
             )  # fmt: skip
         return out

@@ -15,6 +15,8 @@ from glasshouse.backend.cuda.routine import (
     most,
     neighbours,
 )
+from glasshouse.backend.cuda.cublaslt import CUBLASLT
+from glasshouse.backend.cuda.library_product import ROOM, followed_by, put_call
 from glasshouse.backend.cuda.tensor_map import TensorMap
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cuda.tiles import (
@@ -34,7 +36,7 @@ from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.choice import Problem
-from glasshouse.lower.epilogue import take_results
+from glasshouse.lower.epilogue import RESULT, Epilogue, take_results
 from glasshouse.lower.kernel.index import Index, Loop, of
 from glasshouse.lower.kernel.queries import view
 from glasshouse.lower.kernel.statement import Form, Operand, Scratch, Tile
@@ -71,8 +73,11 @@ MOST_BATCH = 65535
 
 
 # ------------------------------------------------------------------------------------- lowering
-def matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
-    """Add the product, with what follows it in its epilogue where that is possible."""
+def matmul(
+    builder: KernelBuilder, node: Node, hopper: bool = False, library: bool = False
+) -> None:
+    """Add the product, with what follows it in its epilogue where that is possible; `library`:
+    cuBLASLt's is among the candidates."""
     x, y = node.inputs
     dtype = x.type.dtype
     if dtype not in (*HALVES, float32, float64) or y.type.dtype is not dtype:
@@ -112,6 +117,8 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
             deep = typical(m.extent, n.extent, k.extent * 2, batch)  # in half floats
             names = (*(v.name for v in variants(*deep)), SIMT)
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
+    if library and not rounds and _is_library_s(operands, after, numbers, together, node):
+        names = (*names, CUBLASLT)
     name = f"matmul{behind(builder, node)}" + ("_tf32" if rounds else "")
     problem = Problem(name, dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
     add_tile(
@@ -120,11 +127,30 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
     )  # fmt: skip
 
 
+def _is_library_s(
+    operands: tuple[Operand, ...],
+    after: Epilogue,
+    numbers: tuple[int, ...],
+    together: bool,
+    node: Node,
+) -> bool:
+    """Whether a library has a call for a product with all that follows it. Both operands lie along
+    the depth, or come so (`_turns`)."""
+    dtype = operands[0].element.dtype
+    along = node.attrs["transpose_y"] or (operands[1].constant and dtype in HALVES)
+    if not together or not along or dtype is float64 or len(numbers) < 4 or 0 in numbers:
+        return False
+    return followed_by(after.variables, RESULT, after.statements, dtype) is not None
+
+
 def behind(builder: KernelBuilder, node: Node) -> str:
     """What follows a product, one of `BEHIND`."""
     others = [v for v in builder.body.inputs if v not in node.inputs]
     large = any(v.type.shape == node.output.type.shape for v in others)
-    known = next((n.op.name for n in builder.body.nodes if n.op.name in ACTIVATIONS), "")
+    found = next((n for n in builder.body.nodes if n.op.name in ACTIVATIONS), None)
+    known = "" if found is None else found.op.name
+    if found is not None and found.attrs.get("approximate") == "tanh":
+        known += "_tanh"
     return "".join(f"_{word}" for word in (RESIDUAL if large else "", known) if word)
 
 
@@ -245,6 +271,8 @@ def gemm_needs(variant: str, m: Dim, n: Dim, batch: Dim) -> Needs:
     """Room for the sums of blocks that share a tile's depth."""
     if variant in ("", SIMT, GEMV):
         return (), ()
+    if variant == CUBLASLT:
+        return (), (ROOM,)
     chosen = variant_named(variant)
     if chosen.splits == 1 or chosen.joined:
         return (), ()
@@ -313,6 +341,10 @@ def _gemm(out: CudaText, tile: Tile) -> None:
     if tile.forms:
         right = replace(right, buffer=out.form(tile.forms[0]))
     lines = [] if together else ["const int b = blockIdx.z;", *batch_lines(tile.shape[:-2], "int")]
+    if tile.variant == CUBLASLT:
+        numbers = typical(m.extent, n.extent, k.extent, 1)[:3]
+        put_call(out, tile, left.buffer, right.buffer, numbers, left.dtype)
+        return
     extents = ", ".join(f"(int){size_text(x.extent)}" for x in (m, n, k))
     operands = left.text(), right.text()
     maps: tuple[TensorMap, ...] = ()

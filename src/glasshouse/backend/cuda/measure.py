@@ -23,6 +23,7 @@ import numpy as np
 from glasshouse.backend.base import Progress
 from glasshouse.backend.cuda.build import build_ahead, cubin_of
 from glasshouse.backend.cuda.conv import CONV_PRODUCT
+from glasshouse.backend.cuda.cublaslt import CUBLASLT, LibraryProduct, LibraryRefused
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.driver import Owned
 from glasshouse.backend.cuda.forms import prepared
@@ -102,6 +103,10 @@ def measure(
         for _ in range(_TURNS):
             for number, probe in enumerate(probes):
                 seconds[number] = min(seconds[number], probe.turn())
+    except LibraryRefused:
+        own = [n for n in names if n != CUBLASLT]
+        found = measure(device, target, problem, own, progress)
+        return found and [*found, Candidate(CUBLASLT, error=1.0)]
     except ExecutionError:
         return None
     finally:
@@ -168,8 +173,10 @@ def _followed(
     if behind.startswith(RESIDUAL):
         operands.append(builder.input(out.dtype, out.shape))
         out = out + inside.input(out.dtype, out.shape)
-    activation = behind.removeprefix(RESIDUAL).strip("_")
-    body = inside.finish(out.apply(activation) if activation else out)
+    activation, _, how = behind.removeprefix(RESIDUAL).strip("_").partition("_")
+    if activation:
+        out = out.apply(activation, **({"approximate": how} if how else {}))
+    body = inside.finish(out)
     return builder.finish(builder.apply(op_named("fused"), *operands, body=body))
 
 
@@ -278,22 +285,29 @@ class _Probe:
         cells: list[int] = []
         nodes: list[tuple[Any, ...]] = []
         for launch in kernel.launches:
+            if launch.clock:
+                continue
+            if launch.library is not None:
+                nodes.append((launch, 0, 0, LibraryProduct(launch.library)))
+                continue
             function = function_of(device, module, launch.function, launch.shared)
             number = evaluate(launch.counters, {})
             counters = room.of(4 * number)
             device.clear(counters, 4 * number)
-            nodes.append((launch, function, counters))
+            nodes.append((launch, function, counters, None))
         order: list[tuple[LaunchNode, int]] = []  # with its number of maps
         for copy in range(copies):
             given = [work, *(p + copy * each for p, each in pointers)]
-            for launch, function, counters in nodes:
+            for launch, function, counters, library in nodes:
                 begin = len(cells)
                 cells += [flag, counters, 0, 0, *given]
                 for described in launch.maps:
                     cells += encoded(cuda, described, given[described["argument"]], {}).tolist()
                 grid = tuple(evaluate(d, {}) for d in launch.grid)
                 where = (begin, len(cells))
-                node = LaunchNode(0, function, grid, launch.threads, launch.shared, 0, where)  # type: ignore[arg-type]  # three
+                node = LaunchNode(
+                    0, function, grid, launch.threads, launch.shared, 0, where, library  # type: ignore[arg-type]  # three
+                )  # fmt: skip
                 order.append((node, len(launch.maps)))
         self._cells = np.array(cells, np.uint64)
         base = self._cells.ctypes.data

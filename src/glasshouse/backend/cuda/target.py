@@ -7,6 +7,7 @@ from functools import partial
 
 from glasshouse.backend.cuda.attention import attention
 from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
+from glasshouse.backend.cuda.cublaslt import CUBLASLT, cublaslt
 from glasshouse.backend.cuda.library import library, places, pool
 from glasshouse.backend.cuda.matmul import BEHIND, matmul
 from glasshouse.backend.cuda.places import placed
@@ -112,13 +113,18 @@ def cuda_target(name: str, arch: str) -> Target:
                 attention, hopper=capability(arch) == HOPPER, clusters=capability(arch) >= HOPPER
             ),
             "conv": partial(conv, hopper=capability(arch) == HOPPER),
-            "matmul": partial(matmul, hopper=capability(arch) == HOPPER),
+            "matmul": partial(
+                matmul,
+                hopper=capability(arch) == HOPPER,
+                library=name == "cuda" and cublaslt() is not None,
+            ),
         },
         needs=lambda tile: ROUTINES[tile.routine].needs(tile),
         vectors=VECTORS,
         widest=1,
         fallbacks=FALLBACKS,
         spatial=2,
+        opaque=frozenset({CUBLASLT}),
         early_constants=True,
         compares_places=True,
     )

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any
 
 from glasshouse.backend.cuda.launch import Launch
 from glasshouse.backend.cuda.tensor_map import TensorMap, map_json
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, size_text
-from glasshouse.ir.dim import Dim, bounds
+from glasshouse.ir.dim import Dim, bounds, evaluate
 from glasshouse.lower.kernel.kernel import OPERAND, OUTPUT, Kernel
 from glasshouse.lower.kernel.queries import symbols_of_kernel
 from glasshouse.lower.symbols import symbol_name
@@ -98,3 +100,22 @@ class CudaText(KernelText):
                 self.add("gh::wait_for_earlier(ctx);")
             yield
         self.add("")
+
+    @contextmanager
+    def called(self, described: Mapping[str, Any]) -> Iterator[None]:
+        """A call of a library; what stands between says what it computes. It cannot note times
+        itself, so a kernel does it before and behind it, in the graphs of profiles alone."""
+        with self.function((1, 1, 1), 32):
+            yield
+        clock = replace(self.launches.pop(), clock=True)
+        self.launches += [clock, Launch("", (1, 1, 1), 1, library=described), clock]
+
+    def number_of(self, buffer: str) -> int:
+        """Which argument a buffer is, counted from the workspace on."""
+        number, offset = self._lies(buffer)
+        assert number and not offset, "a buffer of its own"
+        return number
+
+    def offset_of(self, scratch: str) -> int:
+        """Where in the workspace a piece of it lies."""
+        return evaluate(self._lies(scratch)[1], {})

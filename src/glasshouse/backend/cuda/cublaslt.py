@@ -1,0 +1,206 @@
+"""cuBLASLt through ctypes: matrix products of NVIDIA's library, as candidates beside our own.
+
+The library is used where it is installed (PyTorch's packages and the toolkit have it) and never
+needed: without it there is one candidate less. `GLASSHOUSE_CUBLASLT=0` leaves it out.
+
+Matrices here lie row by row and the library's column by column, so what it is asked for is the
+transposed product: `out^T[n, m] = right[n, k] left[m, k]^T`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import glob
+import os
+import weakref
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from importlib.util import find_spec
+from typing import Any
+
+from glasshouse.errors import ExecutionError
+
+CUBLASLT = "cublaslt"
+"""The name of the variant."""
+WORKSPACE = 4 << 20
+"""Bytes that a product may use to share its depth among blocks."""
+_SWITCH = "GLASSHOUSE_CUBLASLT"
+_FLOAT32, _COMPUTE_FLOAT32 = 0, 68  # CUDA_R_32F, CUBLAS_COMPUTE_32F: no TF32
+_TYPES = {"float32": _FLOAT32, "float16": 2, "bfloat16": 14}
+_TRANSPOSE_LEFT, _EPILOGUE, _BIAS = 3, 7, 8  # attributes of a product
+_ROOM, _REDUCTIONS = 1, 3  # attributes of a preference
+_IN_FLOAT32 = 2  # shares of a depth are added up in float32
+_ADDS_BIAS = 4
+ACTIVATIONS = {"": 0, "relu": 2, "gelu_tanh": 32}
+"""Flags of what follows a product; 1 is nothing at all."""
+_ADDRESS, _INT, _SIZE = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
+
+# Every function with the types of its parameters; all give a status.
+_FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "cublasLtCreate": (_ADDRESS,),
+    "cublasLtMatmulDescCreate": (_ADDRESS, _INT, _INT),
+    "cublasLtMatmulDescSetAttribute": (_ADDRESS, _INT, _ADDRESS, _SIZE),
+    "cublasLtMatrixLayoutCreate": (
+        _ADDRESS, _INT, ctypes.c_uint64, ctypes.c_uint64, ctypes.c_int64,
+    ),
+    "cublasLtMatmulPreferenceCreate": (_ADDRESS,),
+    "cublasLtMatmulPreferenceSetAttribute": (_ADDRESS, _INT, _ADDRESS, _SIZE),
+    "cublasLtMatmulAlgoGetHeuristic": (*[_ADDRESS] * 7, _INT, _ADDRESS, _ADDRESS),
+    "cublasLtMatmul": (*[_ADDRESS] * 14, _SIZE, _ADDRESS),
+    "cublasLtMatmulPreferenceDestroy": (_ADDRESS,),
+    "cublasLtMatrixLayoutDestroy": (_ADDRESS,),
+    "cublasLtMatmulDescDestroy": (_ADDRESS,),
+}  # fmt: skip
+
+
+class LibraryRefused(ExecutionError):
+    """The library has no algorithm for a product."""
+
+
+class _Found(ctypes.Structure):
+    """cublasLtMatmulHeuristicResult_t: an algorithm, the room it needs, whether it can run."""
+
+    _fields_ = (
+        ("algorithm", ctypes.c_uint64 * 8),
+        ("room", ctypes.c_size_t),
+        ("status", ctypes.c_int),
+        ("waves", ctypes.c_float),
+        ("reserved", ctypes.c_int * 4),
+    )
+
+
+class CublasLt:
+    """Functions of `libcublasLt`, and a handle in the context that is current."""
+
+    def __init__(self, found: Any) -> None:
+        self._functions = found
+        for name, types in _FUNCTIONS.items():
+            function = getattr(found, name)
+            function.argtypes = types
+            function.restype = ctypes.c_int
+        found.cublasLtGetVersion.restype = ctypes.c_size_t
+        self.version = int(found.cublasLtGetVersion())
+        self._handle = 0
+
+    def call(self, name: str, *arguments: Any) -> None:
+        status = getattr(self._functions, name)(*arguments)
+        if status:
+            raise LibraryRefused(f"cuBLASLt refused {name}: status {status}")
+
+    def made(self, name: str, *arguments: Any) -> int:
+        """What a function writes through its first parameter."""
+        handle = ctypes.c_void_p()
+        self.call(name, ctypes.byref(handle), *arguments)
+        return handle.value or 0
+
+    @property
+    def handle(self) -> int:
+        self._handle = self._handle or self.made("cublasLtCreate")
+        return self._handle
+
+
+def _places() -> Iterator[str]:
+    """Where the library may be; by its plain name it is the one that PyTorch has loaded."""
+    yield from ("libcublasLt.so.13", "libcublasLt.so.12")
+    spec = find_spec("nvidia")
+    for folder in spec.submodule_search_locations or () if spec is not None else ():
+        for pattern in ("cu*/lib/libcublasLt.so.*", "cublas/lib/libcublasLt.so.*"):
+            yield from sorted(glob.glob(os.path.join(folder, pattern)), reverse=True)
+    for root in (os.environ.get("CUDA_HOME"), "/usr/local/cuda"):
+        if root:
+            yield from sorted(glob.glob(f"{root}/lib64/libcublasLt.so.*"), reverse=True)
+
+
+@lru_cache(maxsize=1)
+def _library() -> CublasLt | None:
+    for name in _places():
+        try:
+            return CublasLt(ctypes.CDLL(name))
+        except (OSError, AttributeError):
+            continue
+    return None
+
+
+def cublaslt() -> CublasLt | None:
+    """The library; None where there is none, or where it is not wanted."""
+    return None if os.environ.get(_SWITCH) == "0" else _library()
+
+
+class LibraryProduct:
+    """One product as the plan describes it, with the algorithm that the library likes best.
+
+    `described`: "dtype"; "sizes", rows, columns and depth; "operands", numbers of the arguments
+    left, right and out; "bias" and "residual", those of what is added, or null; "activation";
+    "room", where in the workspace its own is.
+    """
+
+    def __init__(self, described: Mapping[str, Any]) -> None:
+        found = cublaslt()
+        if found is None:
+            raise ExecutionError(
+                "a product of this module is cuBLASLt's, which is not installed here",
+                hint="compile the model here, or with GLASSHOUSE_CUBLASLT=0",
+            )
+        self._lt = found
+        self._described = described
+        rows, columns, depth = described["sizes"]
+        kind = _TYPES[described["dtype"]]
+        self._product = found.made("cublasLtMatmulDescCreate", _COMPUTE_FLOAT32, _FLOAT32)
+        self._set(_TRANSPOSE_LEFT, ctypes.c_int(1))
+        flags = ACTIVATIONS[described["activation"]]
+        flags |= _ADDS_BIAS if described["bias"] is not None else 0
+        self._set(_EPILOGUE, ctypes.c_int(flags or 1))
+        shapes = ((depth, columns), (depth, rows), (columns, rows))
+        self._layouts = [
+            found.made("cublasLtMatrixLayoutCreate", kind, inner, outer, inner)
+            for inner, outer in shapes
+        ]
+        weakref.finalize(self, _freed, found, self._product, self._layouts).atexit = False
+        self._found = self._chosen()
+        self._one = ctypes.c_float(1.0)
+        self._residual = ctypes.c_float(0.0 if described["residual"] is None else 1.0)
+
+    def _set(self, attribute: int, value: Any) -> None:
+        size = ctypes.sizeof(value)
+        self._lt.call(
+            "cublasLtMatmulDescSetAttribute", self._product, attribute, ctypes.byref(value), size
+        )
+
+    def _chosen(self) -> _Found:
+        lt, answer, count = self._lt, _Found(), ctypes.c_int()
+        preference = lt.made("cublasLtMatmulPreferenceCreate")
+        limits = ((_ROOM, ctypes.c_uint64(WORKSPACE)), (_REDUCTIONS, ctypes.c_uint32(_IN_FLOAT32)))
+        for attribute, value in limits:
+            lt.call(
+                "cublasLtMatmulPreferenceSetAttribute", preference, attribute,
+                ctypes.byref(value), ctypes.sizeof(value),
+            )  # fmt: skip
+        left, right, out = self._layouts
+        lt.call(
+            "cublasLtMatmulAlgoGetHeuristic", lt.handle, self._product, left, right, out, out,
+            preference, 1, ctypes.byref(answer), ctypes.byref(count),
+        )  # fmt: skip
+        lt.call("cublasLtMatmulPreferenceDestroy", preference)
+        if not count.value or answer.status:
+            raise LibraryRefused("cuBLASLt has no algorithm for a product")
+        return answer
+
+    def start(self, arguments: Sequence[int], stream: int) -> None:
+        """Begin the product in a stream; `arguments` are those of the kernel, workspace first."""
+        given, lt = self._described, self._lt
+        if given["bias"] is not None:
+            self._set(_BIAS, ctypes.c_uint64(arguments[given["bias"]]))
+        left, right, out = (arguments[number] for number in given["operands"])
+        added = out if given["residual"] is None else arguments[given["residual"]]
+        first, second, result = self._layouts
+        lt.call(
+            "cublasLtMatmul", lt.handle, self._product, ctypes.byref(self._one), right, first,
+            left, second, ctypes.byref(self._residual), added, result, out, result,
+            ctypes.byref(self._found.algorithm), arguments[0] + given["room"], WORKSPACE, stream,
+        )  # fmt: skip
+
+
+def _freed(lt: CublasLt, product: int, layouts: Sequence[int]) -> None:
+    for layout in layouts:
+        lt.call("cublasLtMatrixLayoutDestroy", layout)
+    lt.call("cublasLtMatmulDescDestroy", product)

@@ -1,0 +1,187 @@
+"""Products of NVIDIA's library as candidates: against fakes of the driver and of the library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import nn
+
+import glasshouse as gh
+from fake_cuda import FakeCuda, fake_cublaslt, fake_cuda
+from glasshouse.backend.base import backend_named
+from glasshouse.backend.cuda import measure as measuring
+from glasshouse.backend.cuda.cublaslt import CUBLASLT
+from glasshouse.backend.cuda.launch_times import LaunchTimes
+from glasshouse.lower.choice import Candidate, Problem
+from glasshouse.passes import PassContext
+from glasshouse.passes.tune import pick
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
+    with fake_cuda(monkeypatch) as fake:
+        yield fake
+
+
+@pytest.fixture
+def library(cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    with fake_cublaslt(monkeypatch, cuda) as fake:
+        yield fake
+
+
+class Residual(nn.Module):
+    """A product with a bias and a residual, and one with a bias and a function."""
+
+    def __init__(self, activation: nn.Module, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(24, 40, dtype=dtype), nn.Linear(40, 24, dtype=dtype)
+        self.activation = activation
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(self.activation(self.up(x)))
+
+
+def preferred(model: nn.Module, x: torch.Tensor) -> Any:
+    with PassContext(options={"resolve_variant": {"prefer": (CUBLASLT,)}}):
+        return gh.compile(model, x, target="cuda", progress=False)
+
+
+def variants(module: Any) -> list[str]:
+    return [s.kernel.variant for s in module.program.steps]
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
+@pytest.mark.parametrize("activation", [nn.ReLU(), nn.GELU(approximate="tanh")])
+def test_what_follows_a_product_is_the_library_s_too(
+    library: Any, cuda: FakeCuda, dtype: torch.dtype, activation: nn.Module
+) -> None:
+    torch.manual_seed(0)
+    model, x = Residual(activation, dtype), torch.randn(9, 24).to(dtype)
+    module = preferred(model, x)
+    assert variants(module) == [CUBLASLT, CUBLASLT]
+    cuda.forget()
+    within = {torch.float32: 1e-5, torch.float16: 2e-3, torch.bfloat16: 2e-2}[dtype]
+    torch.testing.assert_close(module(x), model(x).detach(), rtol=within, atol=within)
+    assert cuda.calls.count("cuGraphAddChildGraphNode") == 2
+    assert "cuGraphAddKernelNode_v2" not in cuda.calls, "the clock is asked in profiles alone"
+    other = torch.randn(9, 24).to(dtype)  # in other memory: the calls are captured anew
+    for _ in range(3):
+        other = torch.randn(9, 24).to(dtype) + 0
+        torch.testing.assert_close(module(other), model(other).detach(), rtol=within, atol=within)
+
+
+def test_a_call_is_shown_with_all_its_ops(library: Any, cuda: FakeCuda) -> None:
+    module = preferred(Residual(nn.ReLU(), torch.float16), torch.randn(9, 24).half())
+    texts = list(module.source.kernels.values())
+    lines = list(module.source.lines.values())
+    assert "y0[9, 40] = relu(x0[9, 24] x1[40, 24]^T + x2)" in texts[0]
+    shown = [ops for text, ops in zip(texts[0].splitlines(), lines[0]) if "cublasLtMatmul" in text]
+    assert shown == [(0, 1, 2)]
+
+
+@pytest.mark.parametrize("behind", ["gelu", "silu", "twice", "square"])
+def test_what_the_library_cannot_do_is_no_candidate(
+    library: Any, cuda: FakeCuda, behind: str
+) -> None:
+    """The exact GELU; two results; a function of something else; another element type."""
+    linear = nn.Linear(24, 40).half()
+
+    class Model(nn.Module):
+        def forward(self, x: torch.Tensor) -> Any:
+            y = linear(x)
+            if behind == "gelu":
+                return nn.functional.gelu(y)
+            if behind == "silu":
+                return nn.functional.silu(y)
+            if behind == "twice":
+                return y, torch.relu(y)
+            return y * y
+
+    module = preferred(Model(), torch.randn(9, 24).half())
+    assert CUBLASLT not in variants(module)
+
+
+def test_without_the_library_there_is_no_candidate(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, x = Residual(nn.ReLU(), torch.float16), torch.randn(9, 24).half()
+    assert CUBLASLT not in variants(preferred(model, x))
+    with fake_cublaslt(monkeypatch, cuda):
+        assert CUBLASLT in variants(preferred(model, x))
+        monkeypatch.setenv("GLASSHOUSE_CUBLASLT", "0")
+        backend_named.cache_clear()
+        assert CUBLASLT not in variants(preferred(model, x))
+
+
+def test_it_is_measured_beside_the_others(
+    library: Any, cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "_COPIES", (2, 2))
+    monkeypatch.setattr(measuring, "_TURNS", 1)
+    names = ("mma32x32x128", "mma64x32x64", CUBLASLT)
+    for op in ("matmul", "matmul_residual", "matmul_gelu_tanh"):
+        problem = Problem(op, "float16", (20, 24, 256, 1), 1e9)
+        found = backend_named("cuda").measure(problem, names)
+        assert found is not None
+        assert [c.name for c in found] == list(names)
+        assert all(c.error < 1e-3 and c.seconds > 0 for c in found), op
+    library.fake_refuses(1)
+    found = backend_named("cuda").measure(problem, names)
+    assert found is not None
+    assert [(c.seconds > 0, c.error < 1e-3) for c in found] == [(True, True)] * 2 + [(False, False)]
+
+
+def test_it_is_taken_only_where_it_is_faster_than_all_others() -> None:
+    def taken(*seconds: float) -> str:
+        named = zip(("usual", "other", CUBLASLT), seconds, strict=True)
+        measured = [Candidate(name, s) for name, s in named]
+        return pick(measured, "usual", 1e-5, frozenset({CUBLASLT})).name
+
+    assert taken(2.0, 1.02, 1.0) == "other"
+    assert taken(2.0, 1.05, 1.0) == CUBLASLT
+    assert taken(1.02, 1.01, 1.0) == "usual"
+
+
+def test_a_saved_module_has_no_calls_of_libraries(
+    library: Any, cuda: FakeCuda, tmp_path: Path
+) -> None:
+    model, x = Residual(nn.ReLU(), torch.float16), torch.randn(9, 24).half()
+    module = preferred(model, x)
+    module.save(tmp_path / "saved")
+    texts = [p.read_text() for p in (tmp_path / "saved").rglob("*.cu")]
+    assert texts
+    assert not any("cublasLt" in text for text in texts)
+    library.fake_refuses(1)
+    again = gh.load(tmp_path / "saved")
+    torch.testing.assert_close(again(x), model(x).detach(), rtol=2e-3, atol=2e-3)
+    assert variants(module) == [CUBLASLT, CUBLASLT], "the module itself is as it was"
+
+
+def test_a_profile_times_the_call_from_outside(library: Any, cuda: FakeCuda) -> None:
+    module = preferred(Residual(nn.ReLU(), torch.float16), torch.randn(9, 24).half())
+    cuda.forget()
+    module.profile(torch.randn(9, 24).half(), count=1)
+    assert cuda.calls.count("cuGraphAddKernelNode_v2") == 4, "before and behind each of both"
+
+
+def test_the_time_of_a_silent_launch_lies_between_its_neighbours() -> None:
+    import numpy as np
+
+    class Noted:
+        def clear(self, address: int, count: int) -> None:
+            pass
+
+        def download(self, array: Any, source: int) -> None:
+            ends = np.array([[100, 110], [0, 0], [150, 160], [200, 300]], np.uint64)
+            array[:, 0], array[:, 1] = ~ends[:, 0], ends[:, 1]
+            array[1, 0] = 0
+
+    times = LaunchTimes(Noted(), None, [0, 0, 0, 1], [False, True, False, False])  # type: ignore[arg-type]  # as far as used
+    found = times.read()
+    assert round(found[0].kernels * 1e9) == 60, "10 before, 40 of the call, 10 behind"
+    assert round(found[0].gaps * 1e9) == 0
+    assert round(found[1].gaps * 1e9) == 40
