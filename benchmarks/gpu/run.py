@@ -1,9 +1,11 @@
-"""Times models on a GPU: ours beside PyTorch's eager mode and torch.compile, all as CUDA graphs.
+"""Times models on a GPU: ours beside PyTorch's eager mode and torch.compile, all as CUDA graphs,
+and JAX where it is installed.
 
 Run: python benchmarks/gpu/run.py [--only NAME ...] [--peers eager compile] [--out FOLDER]
 
 Systems take turns inside of one run, each turn ten replays between two events; the figure is the
-median of the turns. One row as JSON for each workload, and a table at the end.
+median of the turns. JAX has streams of its own, so its turns are ten calls by the host's clock, to
+the end of the last. One row as JSON for each workload, and a table at the end.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ import glasshouse as gh
 from gpu.training import stepping
 from gpu.workloads import WORKLOADS
 
-PEERS = ("eager", "compile", "autotune")
+PEERS = ("eager", "compile", "autotune", "jax")
 TURNS, REPLAYS = 30, 10
 TRAINING = "gpt2 step b8 s512"
 
@@ -67,6 +70,15 @@ def peer(name: str, model: Any, inputs: Any) -> Callable[[], None]:
     return graphed(lambda: compiled(*inputs))
 
 
+def jax_turn(call: Callable[[], Any]) -> float:
+    """Microseconds of one call of many."""
+    begin = time.perf_counter()
+    for _ in range(REPLAYS):
+        made = call()
+    made.block_until_ready()
+    return (time.perf_counter() - begin) * 1e6 / REPLAYS
+
+
 def row(name: str, peers: list[str]) -> dict[str, Any]:
     torch.manual_seed(0)
     work = WORKLOADS[name]
@@ -93,16 +105,24 @@ def row(name: str, peers: list[str]) -> dict[str, Any]:
         for other in peers:
             try:
                 begin = time.perf_counter()
-                systems[other] = peer(other, model, inputs)
+                if other == "jax":
+                    from gpu.in_jax import in_jax
+
+                    systems[other] = in_jax(model, inputs)
+                    out["jax differs"] = jax_error(systems[other], wanted)
+                else:
+                    systems[other] = peer(other, model, inputs)
                 out[f"{other} first_s"] = round(time.perf_counter() - begin, 2)
             except Exception as failure:
                 out[f"{other} failed"] = repr(failure)[:200]
-        for replay in systems.values():
-            turn(replay)
+        clocks = {n: jax_turn if n == "jax" else turn for n in systems}
+        for n, replay in systems.items():
+            clocks[n](replay)
         times: dict[str, list[float]] = {n: [] for n in systems}
         for _ in range(TURNS):
             for n, replay in systems.items():
-                times[n].append(turn(replay))
+                times[n].append(clocks[n](replay))
+            torch.cuda.synchronize()
         profiled = module.profile(*inputs, count=5)
     for n, found in times.items():
         out[n] = round(statistics.median(found), 2)
@@ -116,6 +136,14 @@ def row(name: str, peers: list[str]) -> dict[str, Any]:
         {s.kernel.variant for s in module.program.steps if hasattr(s, "kernel")}
     )
     return out
+
+
+def jax_error(call: Callable[[], Any], wanted: torch.Tensor) -> float:
+    import numpy as np
+
+    made = torch.from_numpy(np.asarray(call().astype("float32")))
+    expected = wanted.cpu().float()
+    return round(float((made - expected).abs().max() / expected.abs().max()), 5)
 
 
 def training_row(peers: list[str]) -> dict[str, Any]:
@@ -148,7 +176,8 @@ def training_row(peers: list[str]) -> dict[str, Any]:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__)
     arguments.add_argument("--only", nargs="*", default=[])
-    arguments.add_argument("--peers", nargs="*", default=["eager", "compile"], choices=PEERS)
+    here = [p for p in PEERS if p != "jax" or find_spec("jax") is not None]
+    arguments.add_argument("--peers", nargs="*", default=here, choices=PEERS)
     arguments.add_argument("--out", default="build")
     given = arguments.parse_args()
     rows: list[dict[str, Any]] = []

@@ -62,10 +62,12 @@ def put_body(
     given: Callable[[], None] | None = None,
     last: Callable[[Elements], None] | None = None,
     early: Sequence[Let] = (),
+    held: Callable[[Let], str | None] = lambda let: None,
 ) -> None:
     """Statements for `count` neighbours from the loop's variable on; `given` writes lines that
     stand before, `last` lines behind the statements, both for each neighbour. What is loaded
-    `early` (`put_loads`) is in `loaded_`."""
+    `early` (`put_loads`) is in `loaded_`; `held` tells where the neighbours of a load are already.
+    """
     one = Elements()
     if count == 1 or loop is None:
         if given is not None:
@@ -99,6 +101,7 @@ def put_body(
             name = f"{s.name}v"
             at = next((i for i, x in enumerate(early) if x is s), None)
             text = _load(s, count) if at is None else f"gh::get<{at}>(loaded_)"
+            text = held(s) or text
             out.add(f"const auto {name} = {text};", s.ops)
             loaded[s.name] = name
     for s in statements:

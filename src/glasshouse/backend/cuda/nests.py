@@ -9,12 +9,13 @@ threads read neighbours, and shares their terms.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
 from glasshouse.backend.cuda.elements import most_neighbours, put_body
+from glasshouse.backend.cuda.held_rows import HeldRows, Pass, held_rows
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cxx.elements import Elements
 from glasshouse.backend.cxx.spelling import FOLDS
@@ -249,9 +250,12 @@ def _shared_rows(out: CudaText, chain: Chain, level: int) -> None:
         for d in (*(_extent(f) for f in folds), product(tuple(x.extent for x in inner)))
     )
     team = _Team(_team_size(longest, bounds(rows)[1]))
-    per_block = max(1, 128 // team.size) if team.size == 32 else 1
+    held = held_rows(_passes(chain, level), team.size) if out.index == "int" else None
+    if held is not None:
+        team = _Team(held.size)
+    per_block = _rows_together(team.size, bounds(rows)[0])
     threads = team.size * per_block
-    with out.function((_blocks(rows, per_block), 1, 1), threads):
+    with out.function((_blocks(rows, per_block), 1, 1), threads, waits=held is None):
         if team.size == 32:
             first = f"({out.index})blockIdx.x" if out.index != "int" else "blockIdx.x"
             out.add(f"const {out.index} row_ = {first} * {per_block} + threadIdx.x / 32;")
@@ -259,14 +263,19 @@ def _shared_rows(out: CudaText, chain: Chain, level: int) -> None:
         else:
             out.add(f"const {out.index} row_ = blockIdx.x;")
             out.add("const int lane_ = threadIdx.x;")
+        if held is not None:
+            held.put(out, constant=True)
+            out.add("gh::wait_for_earlier(ctx);")
         out.add(f"if (row_ >= {size_text(rows)}) return;")
         _decompose(out, "row_", outer)
         for body in chain.bodies[:level]:
             put_body(out, body, None, 1)
+        if held is not None:
+            held.put(out, constant=False)
         written = [s for s in chain.bodies[level] if isinstance(s, Store)]
         for s in chain.bodies[level]:
             if isinstance(s, Fold):
-                _shared_fold(out, s, team)
+                _shared_fold(out, s, team, held)
             elif not isinstance(s, Store):
                 Elements().put(out, s)
         if written:
@@ -274,7 +283,23 @@ def _shared_rows(out: CudaText, chain: Chain, level: int) -> None:
                 for s in written:
                     Elements().put(out, s)
         if inner:
-            _inside(out, chain, level, team)
+            _inside(out, chain, level, team, held)
+
+
+def _passes(chain: Chain, level: int) -> list[Pass]:
+    """All loops over a row, where each is a single one; none where they are not alike."""
+    folds = [s for s in chain.bodies[level] if isinstance(s, Fold)]
+    inner, bodies = chain.loops[level:], chain.bodies[level + 1 :]
+    nested = any(isinstance(s, Fold) for body in bodies for s in body)
+    if len(inner) > 1 or nested or any(len(f.loops) != 1 for f in folds):
+        return []
+    passes: list[Pass] = [(f.loops[0], f.body) for f in folds]
+    return [*passes, (inner[0], bodies[0])] if inner else passes
+
+
+def _rows_together(size: int, rows: float) -> int:
+    """Rows of a block: of warps four, or fewer where there are more multiprocessors than blocks."""
+    return int(max(1, min(128 // size, rows // 132))) if size == 32 else 1
 
 
 def _team_size(longest: float, rows: float) -> int:
@@ -335,20 +360,46 @@ class _Team:
         return f"gh::across_block<gh::{_ACROSS[op]}, {self.size}>({name})"
 
 
-def _shared_fold(out: CudaText, s: Fold, team: _Team) -> None:
+def _shared_fold(out: CudaText, s: Fold, team: _Team, rows: HeldRows | None) -> None:
     held = _HeldFold(s, bounds(_extent(s))[1] / team.size)
     held.begin(out)
     last = s.loops[-1]
-    size = bounds(_extent(s))[0]
-    count = most_neighbours(s.body, last, 8 if size >= 8 * team.size else 4 if size >= 128 else 1)
-    with _over(out, s.loops, team, count):
-        put_body(out, s.body, last, count, out.index, last=lambda one: held.step(out, one))
+    if rows is not None:
+        _over_held(out, rows, last, s.body, lambda one: held.step(out, one))
+    else:
+        size = bounds(_extent(s))[0]
+        limit = 8 if size >= 8 * team.size else 4 if size >= 128 else 1
+        count = most_neighbours(s.body, last, limit)
+        with _over(out, s.loops, team, count):
+            put_body(out, s.body, last, count, out.index, last=lambda one: held.step(out, one))
     held.end(out, team.folded(s.op, held.name))
 
 
-def _inside(out: CudaText, chain: Chain, level: int, team: _Team) -> None:
+def _over_held(
+    out: CudaText,
+    rows: HeldRows,
+    loop: Loop,
+    body: Sequence[Statement],
+    last: Callable[[Elements], None] | None = None,
+) -> None:
+    """A pass over a row that is held: turns are unrolled, so that registers have names."""
+    out.pragma("#pragma unroll")
+    with out.block(f"for (int h_ = 0; h_ < {rows.turns}; ++h_) {{", "}"):
+        out.add(f"const int {loop.name} = {rows.first};")
+        if not rows.is_whole:
+            out.add(f"if ({loop.name} >= {rows.extent}) continue;")
+        where = partial(rows.where, loop)
+        put_body(out, body, loop, rows.count, out.index, last=last, held=where)
+
+
+def _inside(
+    out: CudaText, chain: Chain, level: int, team: _Team, held: HeldRows | None
+) -> None:
     """The loops inside of a row, element by element over the team's threads."""
     loops, bodies = chain.loops[level:], chain.bodies[level + 1 :]
+    if held is not None:
+        _over_held(out, held, loops[0], bodies[0])
+        return
     size = bounds(product(tuple(x.extent for x in loops)))[0]
     folds_inside = any(isinstance(s, Fold) for body in bodies for s in body)
     limit = 1 if folds_inside else 8 if size >= 8 * team.size else 4 if size >= 128 else 1
