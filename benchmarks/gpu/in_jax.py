@@ -17,9 +17,10 @@ os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # PyTorch has t
 
 import jax
 import jax.numpy as jnp
+from jax import lax
+
 from cpu.models import Mlp, ResNet, SelfAttention
 from gpu.workloads import Encoder, Llama
-from jax import lax
 
 Weights = dict[str, Any]
 Model = Callable[..., Any]

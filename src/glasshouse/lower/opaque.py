@@ -47,9 +47,7 @@ def _fits(workspace: object, call: Call) -> bool:
     return isinstance(workspace, int) and isinstance(most, int) and workspace <= most
 
 
-def _next_best(
-    earlier: Choice | None, names: Sequence[str], usual: str, target: Target
-) -> Choice:
+def _next_best(earlier: Choice | None, names: Sequence[str], usual: str, target: Target) -> Choice:
     """What was chosen, or the fastest that is no library's."""
     if earlier is None:
         return Choice(usual)

@@ -6,12 +6,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from glasshouse.backend.cuda.behind import behind
 from glasshouse.backend.cuda.conv_runs import FEW, RUNS, bordered_size, conv_in_runs, run_of
 from glasshouse.backend.cuda.matmul import (
     HALVES,
     SIMT,
     Product,
-    behind,
     gemm_needs,
     is_fetched,
     mapped_columns,

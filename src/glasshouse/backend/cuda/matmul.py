@@ -7,6 +7,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from glasshouse.backend.cuda.behind import behind
+from glasshouse.backend.cuda.cublaslt import CUBLASLT
+from glasshouse.backend.cuda.library_product import ROOM, followed_by, put_call
 from glasshouse.backend.cuda.routine import (
     CudaRoutine,
     hand_over,
@@ -15,8 +18,6 @@ from glasshouse.backend.cuda.routine import (
     most,
     neighbours,
 )
-from glasshouse.backend.cuda.cublaslt import CUBLASLT
-from glasshouse.backend.cuda.library_product import ROOM, followed_by, put_call
 from glasshouse.backend.cuda.tensor_map import TensorMap
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cuda.tiles import (
@@ -55,14 +56,6 @@ MOST_ROWS, MOST_DEPTH = 8, 1 << 15
 JOINED = 4
 """Results that a thread hands over together where more blocks add each other's sums than there are
 eights of them in a row of the tile; and where they do so by `gemm.cuh`."""
-RESIDUAL, ACTIVATIONS = "residual", ("gelu", "gelu_tanh", "silu")
-"""What takes so long behind a product that it is measured with it: a tensor as large as the result
-that is loaded, and functions; some tiles compute meanwhile."""
-BEHIND = tuple(
-    "".join(f"_{word}" for word in (residual, activation) if word)
-    for residual in ("", RESIDUAL)
-    for activation in ("", *ACTIVATIONS)
-)
 _PLAIN_RATE, _UNALIGNED_RATE, _FETCHED_RATE = 150e12, 40e12, 550e12
 """Operations a second of a large product: by `mma.sync` with aligned rows, with others (a guess),
 and fetched by the copy engine."""
@@ -73,9 +66,7 @@ MOST_BATCH = 65535
 
 
 # ------------------------------------------------------------------------------------- lowering
-def matmul(
-    builder: KernelBuilder, node: Node, hopper: bool = False, library: bool = False
-) -> None:
+def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bool = False) -> None:
     """Add the product, with what follows it in its epilogue where that is possible; `library`:
     cuBLASLt's is among the candidates."""
     x, y = node.inputs
@@ -141,17 +132,6 @@ def _is_library_s(
     if not together or not along or dtype is float64 or len(numbers) < 4 or 0 in numbers:
         return False
     return followed_by(after.variables, RESULT, after.statements, dtype) is not None
-
-
-def behind(builder: KernelBuilder, node: Node) -> str:
-    """What follows a product, one of `BEHIND`."""
-    others = [v for v in builder.body.inputs if v not in node.inputs]
-    large = any(v.type.shape == node.output.type.shape for v in others)
-    found = next((n for n in builder.body.nodes if n.op.name in ACTIVATIONS), None)
-    known = "" if found is None else found.op.name
-    if found is not None and found.attrs.get("approximate") == "tanh":
-        known += "_tanh"
-    return "".join(f"_{word}" for word in (RESIDUAL if large else "", known) if word)
 
 
 def _variants(

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.backend.base import Progress
+from glasshouse.backend.cuda.behind import followed
 from glasshouse.backend.cuda.build import build_ahead, cubin_of
 from glasshouse.backend.cuda.conv import CONV_PRODUCT
 from glasshouse.backend.cuda.cublaslt import CUBLASLT, LibraryProduct, LibraryRefused
@@ -30,14 +31,12 @@ from glasshouse.backend.cuda.forms import prepared
 from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
 from glasshouse.backend.cuda.launch import CudaKernel
 from glasshouse.backend.cuda.loaded import OVERLAP, function_of, parameters_at
-from glasshouse.backend.cuda.matmul import RESIDUAL
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.tensor_map import encoded
 from glasshouse.errors import ExecutionError
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import evaluate
 from glasshouse.ir.dtype import as_dtype, from_storage, to_storage
-from glasshouse.ir.expr import Expr
 from glasshouse.ir.graph import Graph, Value
 from glasshouse.ir.op import op_named
 from glasshouse.ir.sources import CONSTANT
@@ -144,13 +143,13 @@ def _graph(problem: Problem) -> Graph | None:
     if op == "matmul" and n[3] == 1 and n[1] * n[2] <= _MOST_WEIGHTS:
         x = builder.input(dtype, (n[0], n[2]))
         w = builder.wrap(builder.constant(_random((n[1], n[2]), n[2]), dtype))
-        return _followed(builder, x, w, behind, "matmul", {"transpose_y": True})
+        return followed(builder, x, w, behind, "matmul", {"transpose_y": True})
     if op == CONV_PRODUCT and len(n) == 17:
         x = builder.input(dtype, n[:4])
         depth = n[5] * n[6] * n[7]
         w = builder.wrap(builder.constant(_random(n[4:8], depth), dtype))
         attrs = {"stride": n[8:10], "padding": n[10:14], "dilation": n[14:16], "groups": n[16]}
-        return _followed(builder, x, w, behind, "conv", attrs)
+        return followed(builder, x, w, behind, "conv", attrs)
     if problem.op == "attention":
         batch, heads, length, dim, key_heads, keys = n
         q = builder.input(dtype, (batch, heads, length, dim))
@@ -159,25 +158,6 @@ def _graph(problem: Problem) -> Graph | None:
         builder.apply(op_named("attention"), q, k, v, **attrs)
         return builder.finish(builder.wrap(builder.graph.nodes[-1].output))
     return None
-
-
-def _followed(
-    builder: GraphBuilder, x: Expr, w: Expr, behind: str, op: str, attrs: Mapping[str, Any]
-) -> Graph:
-    """The graph of a product of an input and weights, with what follows it in the same kernel."""
-    if not behind:
-        return builder.finish(x.apply(op, w, **attrs))
-    inside = GraphBuilder()
-    operands = [x, w]
-    out = inside.input(x.dtype, x.shape).apply(op, inside.input(w.dtype, w.shape), **attrs)
-    if behind.startswith(RESIDUAL):
-        operands.append(builder.input(out.dtype, out.shape))
-        out = out + inside.input(out.dtype, out.shape)
-    activation, _, how = behind.removeprefix(RESIDUAL).strip("_").partition("_")
-    if activation:
-        out = out.apply(activation, **({"approximate": how} if how else {}))
-    body = inside.finish(out)
-    return builder.finish(builder.apply(op_named("fused"), *operands, body=body))
 
 
 def _random(shape: Sequence[int], depth: int) -> Array:

@@ -392,9 +392,7 @@ def _over_held(
         put_body(out, body, loop, rows.count, out.index, last=last, held=where)
 
 
-def _inside(
-    out: CudaText, chain: Chain, level: int, team: _Team, held: HeldRows | None
-) -> None:
+def _inside(out: CudaText, chain: Chain, level: int, team: _Team, held: HeldRows | None) -> None:
     """The loops inside of a row, element by element over the team's threads."""
     loops, bodies = chain.loops[level:], chain.bodies[level + 1 :]
     if held is not None:

@@ -6,10 +6,11 @@ import re
 from functools import partial
 
 from glasshouse.backend.cuda.attention import attention
+from glasshouse.backend.cuda.behind import BEHIND
 from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
 from glasshouse.backend.cuda.cublaslt import CUBLASLT, cublaslt
 from glasshouse.backend.cuda.library import library, places, pool
-from glasshouse.backend.cuda.matmul import BEHIND, matmul
+from glasshouse.backend.cuda.matmul import matmul
 from glasshouse.backend.cuda.places import placed
 from glasshouse.backend.cuda.routines import ROUTINES
 from glasshouse.backend.cxx.spelling import FOLDS, SPELL

@@ -113,7 +113,7 @@ class CudaText(KernelText):
     def number_of(self, buffer: str) -> int:
         """Which argument a buffer is, counted from the workspace on."""
         number, offset = self._lies(buffer)
-        assert number and not offset, "a buffer of its own"
+        assert number > 0 == offset, "a buffer of its own"
         return number
 
     def offset_of(self, scratch: str) -> int:

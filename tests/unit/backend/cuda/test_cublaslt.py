@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -54,8 +55,14 @@ def variants(module: Any) -> list[str]:
     return [s.kernel.variant for s in module.program.steps]
 
 
-@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32])
-@pytest.mark.parametrize("activation", [nn.ReLU(), nn.GELU(approximate="tanh")])
+@pytest.mark.parametrize(
+    ("dtype", "activation"),
+    [
+        (torch.float16, nn.ReLU()),
+        (torch.bfloat16, nn.GELU(approximate="tanh")),
+        (torch.float32, nn.ReLU()),
+    ],
+)
 def test_what_follows_a_product_is_the_library_s_too(
     library: Any, cuda: FakeCuda, dtype: torch.dtype, activation: nn.Module
 ) -> None:
@@ -68,9 +75,8 @@ def test_what_follows_a_product_is_the_library_s_too(
     torch.testing.assert_close(module(x), model(x).detach(), rtol=within, atol=within)
     assert cuda.calls.count("cuGraphAddChildGraphNode") == 2
     assert "cuGraphAddKernelNode_v2" not in cuda.calls, "the clock is asked in profiles alone"
-    other = torch.randn(9, 24).to(dtype)  # in other memory: the calls are captured anew
-    for _ in range(3):
-        other = torch.randn(9, 24).to(dtype) + 0
+    for _ in range(3):  # in other memory: the calls are captured anew
+        other = torch.randn(9, 24).to(dtype)
         torch.testing.assert_close(module(other), model(other).detach(), rtol=within, atol=within)
 
 
@@ -79,15 +85,19 @@ def test_a_call_is_shown_with_all_its_ops(library: Any, cuda: FakeCuda) -> None:
     texts = list(module.source.kernels.values())
     lines = list(module.source.lines.values())
     assert "y0[9, 40] = relu(x0[9, 24] x1[40, 24]^T + x2)" in texts[0]
-    shown = [ops for text, ops in zip(texts[0].splitlines(), lines[0]) if "cublasLtMatmul" in text]
+    shown = [
+        ops
+        for text, ops in zip(texts[0].splitlines(), lines[0], strict=True)
+        if "cublasLtMatmul" in text
+    ]
     assert shown == [(0, 1, 2)]
 
 
-@pytest.mark.parametrize("behind", ["gelu", "silu", "twice", "square"])
+@pytest.mark.parametrize("behind", ["gelu", "twice", "square"])
 def test_what_the_library_cannot_do_is_no_candidate(
     library: Any, cuda: FakeCuda, behind: str
 ) -> None:
-    """The exact GELU; two results; a function of something else; another element type."""
+    """The exact GELU; two results; a product of two results."""
     linear = nn.Linear(24, 40).half()
 
     class Model(nn.Module):
@@ -95,8 +105,6 @@ def test_what_the_library_cannot_do_is_no_candidate(
             y = linear(x)
             if behind == "gelu":
                 return nn.functional.gelu(y)
-            if behind == "silu":
-                return nn.functional.silu(y)
             if behind == "twice":
                 return y, torch.relu(y)
             return y * y
@@ -122,8 +130,8 @@ def test_it_is_measured_beside_the_others(
 ) -> None:
     monkeypatch.setattr(measuring, "_COPIES", (2, 2))
     monkeypatch.setattr(measuring, "_TURNS", 1)
-    names = ("mma32x32x128", "mma64x32x64", CUBLASLT)
-    for op in ("matmul", "matmul_residual", "matmul_gelu_tanh"):
+    names = ("mma32x32x128", CUBLASLT)
+    for op in ("matmul_bias_onto", "matmul_gelu_tanh"):
         problem = Problem(op, "float16", (20, 24, 256, 1), 1e9)
         found = backend_named("cuda").measure(problem, names)
         assert found is not None
@@ -132,7 +140,7 @@ def test_it_is_measured_beside_the_others(
     library.fake_refuses(1)
     found = backend_named("cuda").measure(problem, names)
     assert found is not None
-    assert [(c.seconds > 0, c.error < 1e-3) for c in found] == [(True, True)] * 2 + [(False, False)]
+    assert [(c.seconds > 0, c.error < 1e-3) for c in found] == [(True, True), (False, False)]
 
 
 def test_it_is_taken_only_where_it_is_faster_than_all_others() -> None:
@@ -169,8 +177,6 @@ def test_a_profile_times_the_call_from_outside(library: Any, cuda: FakeCuda) -> 
 
 
 def test_the_time_of_a_silent_launch_lies_between_its_neighbours() -> None:
-    import numpy as np
-
     class Noted:
         def clear(self, address: int, count: int) -> None:
             pass

@@ -178,3 +178,35 @@ def test_kernels_overlap_where_that_is_faster(
     module(x)
     assert cuda.calls.count("cuGraphLaunch") == launched + 1, "it is decided once"
     assert module._executable.loaded.last._overlapping == (with_overlap < 0.5)
+
+
+class _Layers(torch.nn.Module):
+    """Products and convolutions with what `behind` has words for."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = torch.nn.Linear(64, 128), torch.nn.Linear(128, 64)
+        self.convs = torch.nn.ModuleList(torch.nn.Conv2d(64, 64, 3, padding=1) for _ in range(3))
+
+    def forward(self, x: torch.Tensor, image: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        grown = torch.nn.functional.gelu(self.up(x), approximate="tanh")
+        first, second, third = self.convs
+        image = torch.relu(first(image))
+        image = torch.relu(third(torch.relu(second(image))) + image)
+        return x + self.down(grown), image.mean((2, 3))
+
+
+def test_what_is_measured_is_the_kernel_of_the_model() -> None:
+    """So the variant that is chosen has been built."""
+    given = torch.randn(32, 64).half(), torch.randn(2, 64, 8, 8).half()
+    module = gh.compile(_Layers().half(), *given, target="cuda", arch="sm_90", progress=False)
+    target = backend_named("cuda:sm_90").target
+    same: set[str] = set()
+    for kernel in module.program.kernels:
+        for tile in kernel.tiles:
+            assert tile.problem is not None
+            (call,) = measuring._calls(target, tile.problem, [tile.variant]) or [None]
+            if call is not None and render(call.kernel).text == render(kernel).text:
+                same.add(tile.problem.op)
+    products = {"matmul_bias_gelu_tanh", "matmul_bias_onto"}
+    assert same == {*products, "conv product_bias_relu", "conv product_bias_residual_relu"}
