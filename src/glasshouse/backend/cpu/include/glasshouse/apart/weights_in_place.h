@@ -145,7 +145,10 @@ inline void gemm_in_place(ThreadPool &pool, long M, long N, long K, const T *x, 
   const SerialPlan<D, RowsA<T>> plan(rows, K);
   const long np = panels<D>(N), blocks = (M + plan.block - 1) / plan.block;
   const int parts = (double)M * N * K < kWorthThread<D> ? 1 : pool.size();
-  const long part_panels = (np + parts - 1) / parts, items = (part_panels + kChunkPanels - 1) / kChunkPanels;
+  // About 1 MB of panels at a time, so that they are in L2 when rows come to be multiplied: groups of 2 MB took 3 to 7 % more.
+  long group = (1 << 20) / (long)panel_bytes<D>(K);
+  group = group < 4 ? 4 : group > kChunkPanels ? kChunkPanels : group;
+  const long part_panels = (np + parts - 1) / parts, items = (part_panels + group - 1) / group;
   share_out<HeldBlock>(pool, parts, (int)items, [&](int part, int item, HeldBlock &held) {
     const Range all = split(np, part, parts), own = split(all.end - all.begin, item, items);
     const long j0 = all.begin + own.begin, j1 = all.begin + own.end;
