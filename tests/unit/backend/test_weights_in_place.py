@@ -38,6 +38,7 @@ def test_what_caches_keep_stays_packed() -> None:
     [
         (torch.bfloat16, 1),
         (torch.bfloat16, 65),
+        pytest.param(torch.bfloat16, 4, marks=pytest.mark.slow),
         pytest.param(torch.float16, 3, marks=pytest.mark.slow),
         pytest.param(torch.float32, 4, marks=pytest.mark.slow),
     ],
@@ -66,6 +67,16 @@ def test_few_weights_and_middling_rows_stay_packed() -> None:
     small = gh.compile(nn.Linear(64, 64).eval(), torch.randn(1, 64))
     middling = gh.compile(nn.Linear(DEPTH, COLUMNS).eval(), torch.randn(16, DEPTH))
     assert _routines(small) == _routines(middling) == {"gemm"}
+
+
+@pytest.mark.parametrize("fills", [True, False])
+def test_small_weights_are_held_once_where_weights_fill_the_memory(
+    fills: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As the keys' and values' of a large model with few heads of them."""
+    monkeypatch.setattr(matmul, "_FILLS", 1 << 20 if fills else 1 << 30)
+    model = nn.Linear(2048, 256, dtype=torch.bfloat16).eval()
+    assert bool(gh.compile(model, torch.randn(1, 2048).bfloat16()).plan.packed) is not fills
 
 
 @pytest.mark.parametrize(("rows", "fills"), [(128, True), (128, False), (127, True)])

@@ -50,6 +50,7 @@ _FLOATS = 128  # rows, of float32
 _FILLS = 1 << 30  # bytes of all weights, from which on memory counts more than 8 % of the time
 _CACHED = 64 << 20  # bytes of all weights: caches keep fewer; packed, 16 MB take 0.55 of the time
 _LARGE = 8 << 20  # bytes: smaller weights stay in caches; packed, 4 MB take 0.75 of the time there
+_WORTH = 256 << 10  # bytes: among weights that fill the memory no cache keeps smaller ones either
 
 
 # ------------------------------------------------------------------------------------- lowering
@@ -98,12 +99,15 @@ def _lies_well(node: Node, rows: Dim, constant_bytes: int) -> bool:
     if not node.attrs["transpose_y"] or weights.dtype is float64:
         return False
     nbytes = product(weights.shape) * weights.dtype.itemsize
-    if not isinstance(nbytes, int) or nbytes < _LARGE or constant_bytes < _CACHED:
+    fills = constant_bytes >= _FILLS
+    if not isinstance(nbytes, int) or constant_bytes < _CACHED:
+        return False
+    if nbytes < (_WORTH if fills else _LARGE):
         return False
     if isinstance(rows, int) and rows <= _FEW:
         return True
     least = _MANY if weights.dtype.itemsize == 2 else _FLOATS
-    pays = weights.dtype.itemsize == 2 or constant_bytes >= _FILLS
+    pays = weights.dtype.itemsize == 2 or fills
     return pays and (not isinstance(rows, int) or rows >= least)
 
 
