@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from glasshouse.backend.cpu import headers
+from glasshouse.backend.cpu import batches, headers
 
 
 @pytest.fixture
@@ -37,3 +37,19 @@ def test_damaged_copies_are_written_again(include: Path, tmp_path: Path) -> None
     (copies / "glasshouse" / "pool.h").write_bytes(b"\xff")
     assert headers.headers_in(tmp_path / "cache") == copies
     assert (copies / "glasshouse" / "pool.h").read_text() == "old"
+
+
+def test_an_object_with_an_old_header_apart_serves_no_other_kernel(
+    include: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A template has one name in old and new objects, of which the linker takes the first."""
+    apart = include / "glasshouse" / "apart"
+    apart.mkdir()
+    (apart / "fast.h").write_text("old")
+    versions = headers.versions_apart('#include "glasshouse/apart/fast.h"\nvoid f();\n')
+    monkeypatch.setattr(batches, "have", lambda path: True)
+    (tmp_path / "plain.in").write_text(" ".join(("object", *versions)))
+    assert batches.find_objects(tmp_path, {"k": "plain"}) == {"plain": tmp_path / "object.o"}
+    (apart / "fast.h").write_text("new")
+    headers.header_texts.cache_clear()
+    assert batches.find_objects(tmp_path, {"k": "plain"}) == {}

@@ -1,9 +1,10 @@
 """Which kernels are compiled together, and finds those that an earlier build compiled.
 
 Reading the headers costs 1 s a file (0.1 s once `parsed_headers.py` has read them), a kernel 0.1 to
-1 s. So kernels that the cache lacks are compiled a few at a time, in as many
-files as there are processors. A small file for each kernel names the object that holds it; kernels
-are weak symbols named after their content, so objects of different programs can be linked together.
+1 s. So kernels that the cache lacks are compiled a few at a time, in as many files as there are
+processors. A small file for each kernel names the object that holds it, and the headers apart that
+the object is made of; kernels are weak symbols named after their content, so objects of different
+programs can be linked together.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from glasshouse.backend.cache import hash_text, write_whole
 from glasshouse.backend.cpu.cache import compile_into, have
+from glasshouse.backend.cpu.headers import are_current, versions_apart
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.spawn import compilers_at_once
 from glasshouse.backend.cpu.toolchain import Toolchain
@@ -39,7 +41,8 @@ class Batch:
 
 
 def find_objects(folder: Path, keys: Mapping[str, str]) -> dict[str, Path]:
-    """Objects that hold kernels already, by the kernel's key; damaged ones are not among them."""
+    """Objects that hold kernels already, by the kernel's key; not damaged ones, nor those with
+    others in them that are made of headers which have changed since."""
     found: dict[str, Path] = {}
     whole: dict[Path, bool] = {}
     for key in keys.values():
@@ -47,9 +50,12 @@ def find_objects(folder: Path, keys: Mapping[str, str]) -> dict[str, Path]:
         if not note.exists() and not fetch(note):
             continue
         try:
-            path = folder / f"{note.read_text().strip()}.o"
+            made, *versions = note.read_text().split() or [""]
         except (OSError, UnicodeDecodeError):
             continue
+        if not are_current(versions):
+            continue
+        path = folder / f"{made}.o"
         if path not in whole:
             whole[path] = have(path)
         if whole[path]:
@@ -105,11 +111,12 @@ def _units(names: list[str], recipes: Mapping[str, Recipe]) -> list[tuple[float,
 def compile_batch(tools: Toolchain, folder: Path, batch: Batch) -> Path:
     """The object of a batch; afterwards each of its kernels can be found."""
     key = hash_text(" ".join(batch.texts))
-    target = folder / f"{key}.o"
-    compile_text(tools, target, "".join(batch.texts.values()), batch.name, batch.level)
+    target, text = folder / f"{key}.o", "".join(batch.texts.values())
+    versions = versions_apart(text)
+    compile_text(tools, target, text, batch.name, batch.level)
     for kernel in batch.texts:
         note = folder / f"{kernel}.in"
-        write_whole(note, key)
+        write_whole(note, " ".join((key, *versions)))
         publish(note)
     return target
 

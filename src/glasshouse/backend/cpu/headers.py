@@ -5,7 +5,9 @@ threads. An upgrade under a running process (or an editor) would mix two version
 crash. So the headers are read once, and the compiler is given copies in the cache.
 
 Headers of `glasshouse/apart/` serve few kernels, which include them by name: a change there builds
-those kernels again and no others. They include shared headers alone, never each other.
+those kernels again and no others. They include shared headers alone, never each other. An object
+made of an old one is linked no more, whatever else it holds: two versions of a template have one
+name.
 """
 
 from __future__ import annotations
@@ -44,6 +46,20 @@ _APART = re.compile(r'^#include "(glasshouse/apart/[\w.]+)"$', re.MULTILINE)
 def headers_apart(text: str) -> str:
     """The headers apart that a file includes: with them its text says all that it is made of."""
     return "".join(header_texts()[name] for name in _APART.findall(text))
+
+
+def versions_apart(text: str) -> list[str]:
+    """The same headers by name and what they are now: `fft.h:1a2b3c4d5e6f`."""
+    return [_version(Path(name).name) for name in sorted(set(_APART.findall(text)))]
+
+
+def are_current(versions: Iterable[str]) -> bool:
+    """Whether headers apart are what they were when `versions_apart` named them."""
+    return all(version == _version(version.partition(":")[0]) for version in versions)
+
+
+def _version(name: str) -> str:
+    return f"{name}:{hash_text(header_texts().get(f'glasshouse/apart/{name}', ''))[:12]}"
 
 
 def include_apart(names: Iterable[str]) -> str:

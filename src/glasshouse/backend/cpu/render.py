@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from glasshouse.backend.cpu.headers import headers_apart, include_apart
 from glasshouse.backend.cpu.nests import Nests
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.routine import form_function
@@ -37,9 +38,11 @@ class KernelFunction:
 
     @property
     def symbol(self) -> str:
-        """The function's name in compiled code: alike in all programs that have this kernel."""
+        """The function's name in compiled code: alike in all programs that have this kernel, made
+        of the same headers apart."""
         words = self.name.split("_", 1)[-1]
-        content = repr((self.text, self.lines)).encode()
+        apart = headers_apart(include_apart(self.recipe.headers))
+        content = repr((self.text, self.lines, apart)).encode()
         return f"{words}_{hashlib.sha256(content).hexdigest()[:12]}"
 
 
