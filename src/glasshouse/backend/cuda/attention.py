@@ -69,7 +69,7 @@ class Grouped:
 
     def shared(self, dim: int) -> int:
         rows = self.groups * 128 + self.stages * 2 * self.keys
-        barriers = 4 + 2 * self.stages
+        barriers = 6 + 2 * self.stages + 8 * self.groups  # and words of what warps see
         return rows * dim * 2 + self.stages * self.keys * 4 + barriers * 8
 
     def text(self, dim: int) -> str:
@@ -117,15 +117,17 @@ def _variants(node: Node, clusters: bool) -> tuple[str, ...]:
     q, k, v = node.inputs[:3]
     batch, heads, length, dim = q.type.shape
     large = any(isinstance(d, int) and d > MOST_DIM for d in (dim, v.type.shape[3]))
+    per = max(int(least(-(-d // 8))) for d in (dim, v.type.shape[3]))
+    alike = _alike(heads, k.type.shape[1], per)
     if q.type.dtype not in HALVES or large:
-        return _rows(batch, heads, length, k.type.shape[2], clusters)
+        return _rows(batch, heads, length, k.type.shape[2], alike, clusters)
     small = all(isinstance(d, int) and d <= LARGE_DIM for d in (dim, v.type.shape[3]))
     blocks = least(batch) * least(heads) * max(least(length), 1) / 64
     flash: tuple[str, ...] = ("flash64", "flash32") if blocks >= 132 else ("flash32", "flash64")
     if small and most(length) > 64:
         flash = ("flash128", *flash) if blocks >= 4 * 132 else (*flash, "flash128")
     if most(length) <= FEW_QUERIES:
-        return (*_rows(batch, heads, length, k.type.shape[2], clusters), *flash)
+        return (*_rows(batch, heads, length, k.type.shape[2], alike, clusters), *flash)
     return (*flash, ROWS)
 
 
@@ -148,9 +150,18 @@ def _is_fetched(operand: Operand) -> bool:
     return apart and lies_whole(index, loops[3])
 
 
-def _rows(batch: Dim, heads: Dim, length: Dim, keys: Dim, clusters: bool) -> tuple[str, ...]:
+def _alike(heads: Dim, key_heads: Dim, per: int) -> int:
+    """Heads with the same keys whose queries a block takes: as many as registers hold sums of."""
+    if not isinstance(heads, int) or not isinstance(key_heads, int) or per > 8:
+        return 1
+    return next(n for n in (4, 2, 1) if heads // key_heads % n == 0)
+
+
+def _rows(
+    batch: Dim, heads: Dim, length: Dim, keys: Dim, alike: int, clusters: bool
+) -> tuple[str, ...]:
     """Few queries over many keys are few blocks: several share the keys then, as a cluster."""
-    blocks = max(least(batch) * least(heads) * least(length), 1)
+    blocks = max(least(batch) * least(heads) * least(length) / alike, 1)
     splits = 8
     while splits > 1 and (splits * blocks > MOST_SHARING or least(keys) < splits * 128):
         splits //= 2
@@ -211,13 +222,14 @@ def _attention(out: CudaText, tile: Tile) -> None:
     elif splits:
         per = -(-max(dim, value_dim) // 8)
         # Few queries: their keys are looked at by as many lanes as wait for memory together.
-        warps, together = 4, 4 if per <= 8 else 1
-        threads, shared = warps * 32, (1 + warps * 4) * (8 * per + 2) * 4
-        grid = (length * splits, heads, batch)
+        alike = _alike(heads, k.shape[1], per)
+        warps, together = 8 if alike > 1 else 4, 4 if per <= 8 else 1
+        threads, shared = warps * 32, (1 + warps) * alike * (8 * per + 2) * 4
+        grid = (length * splits, heads // alike, batch)
         cluster = (splits, 1)
         eight = dim == value_dim == 64 and q.element.dtype in HALVES
         whole = eight and all(lies_whole(view(x).index, x.loops[3]) for x in (q, k, v))
-        call = f"gh::attention_rows<{per}, {warps}, {together}, {splits}, {_flag(whole)}>("
+        call = f"gh::attention_rows<{per}, {warps}, {together}, {splits}, {alike}, {_flag(whole)}>("
     else:
         queries = int(tile.variant.removeprefix("flash"))
         tiles = 2 if queries == 128 else 1  # 16 queries each, of one warp

@@ -312,6 +312,7 @@ def test_few_rows_read_each_weight_once(rows: int, depth: int, columns: int) -> 
         (1, 200, 64, (4, 2), False, "bool"),
         (1, 1030, 64, (2, 1), False, "bool"),  # eight blocks share the keys
         (3, 515, 24, (2, 2), True, None),  # four, some of which see none
+        (2, 530, 64, (8, 2), False, "bool"),  # a block takes four heads
         pytest.param(17, 65, 96, (1, 1), False, "bool", marks=pytest.mark.slow),
         (70, 70, 32, (2, 1), True, None),
         pytest.param(130, 130, 64, (4, 2), True, None, marks=pytest.mark.slow),
@@ -390,6 +391,35 @@ def test_a_mask_of_queries_and_keys(
     (kernel,) = program.kernels
     how = "gh::pair_mask" if dtype == "float16" else "gh::flag_mask"
     assert (how in render(kernel).text) == (keys % 2 == 0)
+
+
+@pytest.mark.parametrize("fill", [None, -1e4])
+def test_keys_that_no_query_of_a_block_sees_are_left_out(
+    fill: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A prompt in a longer cache: what lies behind it is never read, unless it has a weight; and a
+    block of queries that see nothing gives 0."""
+    monkeypatch.setattr(cuda_attention, "_grouped", lambda node: ("wgmma128x128",))
+    length, keys = 300, 528
+    builder = GraphBuilder()
+    q = builder.input(float16, (1, 2, length, 64))
+    k, v = (builder.input(float16, (1, 1, keys, 64)) for _ in range(2))
+    mask = builder.input(as_dtype("bool"), (1, 1, length, keys))
+    builder.apply(op_named("attention"), q, k, v, mask, causal=False, scale=None, fill=fill)
+    graph = builder.finish(builder.wrap(builder.graph.nodes[-1].output))
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal(x.type.shape).astype(np.float16) for x in graph.inputs[:3]]
+    seen = np.tril(np.ones((length, keys), bool))
+    seen[128:256] = False  # a block of its own
+    seen[5, 140] = True
+    arrays.append(seen[None, None])
+    program = program_of(graph)
+    (theirs,) = run(graph, arrays)
+    if fill is None:
+        arrays[2][:, :, 384:] = np.nan  # which no step may take
+    (ours,) = run_emulated(program, arrays, fall_back=False)
+    np.testing.assert_allclose(ours, theirs, atol=4e-3 * np.abs(theirs).max())
+    assert (not ours[:, :, 128:256].any()) == (fill is None)
 
 
 @pytest.mark.parametrize(

@@ -288,81 +288,124 @@ template <int COUNT, class W, class At> GH_FN Seen<W, 1> joined(int d, At &&at) 
   return all;
 }
 
-// PER: dims of one lane, eight lanes a key; WARPS * 4 * KEYS keys at a time. SPLITS blocks of a cluster share the keys of a query.
-template <int PER, int WARPS, int KEYS, int SPLITS, bool WHOLE, class T, class Mask, class Out>
+// What the mask has for a key, loaded ahead of the score where it is a flag; and the score with it.
+template <class Mask> GH_FN Loaded<> mask_ahead(const Mask &, int, int, int, int) { return {}; }
+template <class One, class Run> GH_FN bool mask_ahead(const FlagMask<One, Run> &mask, int b, int h, int i, int j) {
+  return mask.one(b, h, i, j) != 0;
+}
+template <class Mask> GH_FN float with_mask(const Mask &mask, const Loaded<> &, int b, int h, int i, int j, float x) {
+  return mask(b, h, i, j, x, 1.0f);
+}
+template <class One, class Run> GH_FN float with_mask(const FlagMask<One, Run> &mask, bool seen, int, int, int, int, float x) {
+  return seen ? x : mask.low;
+}
+
+// PER: dims of one lane, eight lanes a key; WARPS * 4 * KEYS keys at a time, for HEADS queries that share them. SPLITS blocks of a cluster
+// share the keys of a query.
+template <int PER, int WARPS, int KEYS, int SPLITS, int HEADS, bool WHOLE, class T, class Mask, class Out>
 GH_FN void attention_rows(const AttentionShape &s, Strided<T> q, Strided<T> k, Strided<T> v, Mask &&mask, Out &&out) {
   typedef Wide<T> W;
+  typedef Seen<W, 8 * PER> Part;
   constexpr int GROUPS = WARPS * 4;
   GH_SHARED_ROOM(room);
-  Seen<W, 8 * PER> *parts = (Seen<W, 8 * PER> *)room;  // of the block, then of each group
-  const int b = blockIdx.z, h = blockIdx.y, i = blockIdx.x / SPLITS, rank = blockIdx.x % SPLITS, kh = h / (s.heads / s.key_heads);
+  Part *parts = (Part *)room;  // of each head: the block's; then each warp's
+  const int b = blockIdx.z, h0 = blockIdx.y * HEADS, i = blockIdx.x / SPLITS, rank = blockIdx.x % SPLITS, kh = h0 / (s.heads / s.key_heads);
   const int group = threadIdx.x / 8, lane = threadIdx.x % 8;
-  const T *query = q.at(b, h) + i * q.row, *keys = k.at(b, kh), *values = v.at(b, kh);
+  const T *keys = k.at(b, kh), *values = v.at(b, kh);
   const int seen = s.causal && i + 1 < s.keys ? i + 1 : s.keys;
   const int each = (seen + SPLITS - 1) / SPLITS, first = rank * each, last = first + each < seen ? first + each : seen;
   const W low = -W(__builtin_inff());
-  W own[PER], sums[PER] = {}, top = low, total = 0;
-  load_dims<PER, WHOLE>(own, query, lane, s.dim);
+  W own[HEADS][PER], sums[HEADS][PER] = {}, top[HEADS], total[HEADS] = {};
+#pragma unroll
+  for (int h = 0; h < HEADS; ++h) {
+    load_dims<PER, WHOLE>(own[h], q.at(b, h0 + h) + i * q.row, lane, s.dim);
+    top[h] = low;
+  }
   for (int j0 = first; j0 < last; j0 += GROUPS * KEYS) {
-    W other[KEYS][PER], value[KEYS][PER], x[KEYS];
+    W other[KEYS][PER], value[KEYS][PER], x[KEYS][HEADS];
+    decltype(mask_ahead(mask, 0, 0, 0, 0)) flags[KEYS][HEADS];
 #pragma unroll
     for (int u = 0; u < KEYS; ++u) {
       const int j = j0 + u * GROUPS + group, key = j < last ? j : first;
       load_dims<PER, WHOLE>(other[u], keys + key * k.row, lane, s.dim);
       load_dims<PER, WHOLE>(value[u], values + key * v.row, lane, s.value_dim);
+#pragma unroll
+      for (int h = 0; h < HEADS; ++h) flags[u][h] = mask_ahead(mask, b, h0 + h, i, key);
     }
 #pragma unroll
-    for (int u = 0; u < KEYS; ++u) {
-      x[u] = 0;
+    for (int u = 0; u < KEYS; ++u)
 #pragma unroll
-      for (int e = 0; e < PER; ++e) x[u] += own[e] * other[u][e];
-    }
+      for (int h = 0; h < HEADS; ++h) {
+        x[u][h] = 0;
+#pragma unroll
+        for (int e = 0; e < PER; ++e) x[u][h] += own[h][e] * other[u][e];
+      }
 #pragma unroll
     for (int step = 1; step < 8; step *= 2)
 #pragma unroll
-      for (int u = 0; u < KEYS; ++u) x[u] += shuffle_xor(x[u], step);
-    W now = top;
+      for (int u = 0; u < KEYS; ++u)
 #pragma unroll
-    for (int u = 0; u < KEYS; ++u) {
-      const int j = j0 + u * GROUPS + group;
-      x[u] = j < last ? W(mask(b, h, i, j, float(x[u] * W(s.scale)), 1.0f)) : low;
-      now = larger(now, x[u]);
-    }
-    const W base = base_of(now), scaled = exp(top - base);
-    top = now, total *= scaled;
+        for (int h = 0; h < HEADS; ++h) x[u][h] += shuffle_xor(x[u][h], step);
 #pragma unroll
-    for (int e = 0; e < PER; ++e) sums[e] *= scaled;
+    for (int h = 0; h < HEADS; ++h) {
+      W now = top[h];
 #pragma unroll
-    for (int u = 0; u < KEYS; ++u) {
-      if (j0 + u * GROUPS + group >= last) continue;  // its value is another key's
-      const W weight = exp(x[u] - base);
-      total += weight;
+      for (int u = 0; u < KEYS; ++u) {
+        const int j = j0 + u * GROUPS + group;
+        x[u][h] = j < last ? W(with_mask(mask, flags[u][h], b, h0 + h, i, j, float(x[u][h] * W(s.scale)))) : low;
+        now = larger(now, x[u][h]);
+      }
+      const W base = base_of(now), scaled = exp(top[h] - base);
+      top[h] = now, total[h] *= scaled;
 #pragma unroll
-      for (int e = 0; e < PER; ++e) sums[e] += weight * value[u][e];
+      for (int e = 0; e < PER; ++e) sums[h][e] *= scaled;
+#pragma unroll
+      for (int u = 0; u < KEYS; ++u) {
+        if (j0 + u * GROUPS + group >= last) continue;  // its value is another key's
+        const W weight = exp(x[u][h] - base);
+        total[h] += weight;
+#pragma unroll
+        for (int e = 0; e < PER; ++e) sums[h][e] += weight * value[u][e];
+      }
     }
   }
-  // Groups of a block, in order, then blocks of a cluster.
-  Seen<W, 8 * PER> *mine = parts + 1 + group;
+  // The four groups of a warp, the warps of a block, in order, then blocks of a cluster.
 #pragma unroll
-  for (int e = 0; e < PER; ++e) mine->sums[lane * PER + e] = sums[e];
-  if (lane == 0) mine->top = top, mine->total = total;
+  for (int h = 0; h < HEADS; ++h) {
+    W most = larger(top[h], shuffle_xor(top[h], 8));
+    most = larger(most, shuffle_xor(most, 16));
+    const W scaled = exp(top[h] - base_of(most));
+    total[h] *= scaled;
+    total[h] += shuffle_xor(total[h], 8);
+    total[h] += shuffle_xor(total[h], 16);
+    Part *mine = parts + HEADS + threadIdx.x / 32 * HEADS + h;
+#pragma unroll
+    for (int e = 0; e < PER; ++e) {
+      sums[h][e] *= scaled;
+      sums[h][e] += shuffle_xor(sums[h][e], 8);
+      sums[h][e] += shuffle_xor(sums[h][e], 16);
+      if (threadIdx.x % 32 < 8) mine->sums[lane * PER + e] = sums[h][e];
+    }
+    if (threadIdx.x % 32 == 0) mine->top = most, mine->total = total[h];
+  }
   __syncthreads();
-  auto finish = [&](int d, const Seen<W, 1> &all) {
-    out(b, h, i, d, Vec<W, 1>{{all.top == low && !s.plain ? W(0) : all.sums[0] / all.total}});
+  auto finish = [&](int h, int d, const Seen<W, 1> &all) {
+    out(b, h0 + h, i, d, Vec<W, 1>{{all.top == low && !s.plain ? W(0) : all.sums[0] / all.total}});
   };
-  for (int d = threadIdx.x; d < s.value_dim; d += WARPS * 32) {
-    const Seen<W, 1> all = joined<GROUPS, W>(d, [&](int n) { return parts + 1 + n; });
+  for (int n = threadIdx.x; n < HEADS * s.value_dim; n += WARPS * 32) {
+    const int h = n / s.value_dim, d = n % s.value_dim;
+    const Seen<W, 1> all = joined<WARPS, W>(d, [&](int w) { return parts + HEADS + w * HEADS + h; });
     if constexpr (SPLITS > 1) {
-      parts->sums[d] = all.sums[0];
-      if (d == 0) parts->top = all.top, parts->total = all.total;
+      parts[h].sums[d] = all.sums[0];
+      if (d == 0) parts[h].top = all.top, parts[h].total = all.total;
     } else {
-      finish(d, all);
+      finish(h, d, all);
     }
   }
   if constexpr (SPLITS > 1) {
     cluster_meets();
-    for (int d = threadIdx.x; rank == 0 && d < s.value_dim; d += WARPS * 32)
-      finish(d, joined<SPLITS, W>(d, [&](int n) { return in_block(parts, n); }));
+    for (int n = threadIdx.x; rank == 0 && n < HEADS * s.value_dim; n += WARPS * 32)
+      finish(n / s.value_dim, n % s.value_dim, joined<SPLITS, W>(n % s.value_dim, [&](int r) { return in_block(parts + n / s.value_dim, r); }));
     cluster_meets();  // a block's memory is read until then
   }
 }

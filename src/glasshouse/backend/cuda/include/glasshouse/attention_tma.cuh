@@ -10,10 +10,12 @@
 //
 // - A mask with a number for each key comes with the keys: a warp beside the one that fetches puts it into shared memory. One for each query
 //   and key is loaded while scores are computed, numbers in pairs, flags in 16s, which become bits.
+// - Keys that flags hide from all queries of a block are neither fetched nor scored, as those that `causal` hides: before the first keys, each
+//   warp looks through the flags of its queries. A prompt of 512 in a cache of 1024 sees a quarter of them.
 //
 // Barriers: `ready` of one of two places ends its round when queries are there, `spent` when all have used them, and results went through
 // their room; `full` of a stage when its
-// keys and values are there, `empty` when all have read them.
+// keys and values are there, `empty` when all have read them; `known` of one of two places when all warps have noted which keys they see.
 #pragma once
 #include "attention.cuh"
 #include "gemm_tma.cuh"
@@ -99,6 +101,20 @@ template <class S> struct AttentionWork {
   }
 };
 
+// Which steps over keys are taken: bit n of the words of all warps is that of step n; those behind the 64th are. Not by flags: all are.
+template <bool BY_FLAG, int WARPS> struct StepsSeen {
+  unsigned long long bits;
+  GH_FN explicit StepsSeen(const unsigned long long *words) : bits(0) {
+    if constexpr (BY_FLAG)
+      for (int i = 0; i < WARPS; ++i) bits |= words[i];
+  }
+  GH_FN int from(int step, int steps) const {
+    if constexpr (BY_FLAG)
+      while (step < steps && step < 64 && !(bits >> step & 1)) ++step;
+    return step;
+  }
+};
+
 // A warpgroup's part: 64 queries from `first` on.
 template <class S, class T, class Mask> struct AttentionGroup {
   static constexpr int D = S::D, KEYS = S::KEYS, STAGES = S::STAGES;
@@ -152,6 +168,27 @@ template <class S, class T, class Mask> struct AttentionGroup {
     } else {
       return Loaded<>{};
     }
+  }
+  // The steps in which one of a warp's 16 queries sees a key, as bits; where hidden keys have a weight, all.
+  GH_FN unsigned long long steps_seen(int steps) const {
+    const int lane = threadIdx.x % 32, row = first + threadIdx.x % 128 / 32 * 16;
+    unsigned bits[2] = {};
+    if (mask.low != -__builtin_inff()) return ~0ull;
+    const int last = steps * KEYS < s.keys ? steps * KEYS : s.keys;
+    for (int key = lane * 16; key < last && key < 64 * KEYS; key += 512) {
+      uint32_t any = 0;
+#pragma unroll
+      for (int r = 0; r < 16; ++r) {
+        const auto found = mask.run(b, h, row + r < s.length ? row + r : s.length - 1, key);
+        any |= found[0] | found[1] | found[2] | found[3];
+      }
+      if (any) bits[key / KEYS / 32] |= 1u << key / KEYS % 32;
+    }
+#pragma unroll
+    for (int step = 1; step < 32; step *= 2)
+#pragma unroll
+      for (int i = 0; i < 2; ++i) bits[i] |= shuffle_xor(bits[i], step);
+    return (unsigned long long)bits[1] << 32 | bits[0];
   }
   // The flags of both rows as bits, those of this thread's first key in each 32 lowest: four lanes have loaded 16 keys of each 64.
   template <class Ahead> GH_FN auto flags(const Ahead &ahead) const {
@@ -225,15 +262,17 @@ GH_FN void attention_tma(const AttentionShape &s, int batch, const TensorMap &q,
                          Out &&out) {
 #if defined(GH_EMULATE) || __CUDA_ARCH_FEAT_SM90_ALL
   constexpr int D = S::D, KEYS = S::KEYS, STAGES = S::STAGES, GROUPS = S::GROUPS;
-  constexpr bool by_key = is_by_key<Mask>::value;
+  constexpr bool by_key = is_by_key<Mask>::value, by_flag = is_by_flag<Mask>::value;
+  typedef StepsSeen<by_flag, GROUPS * 4> Seen_;
   GH_SHARED_ROOM(room);
   T *queries = (T *)room, *staged = queries + 2 * S::QUERIES * D;
   float *added = (float *)(staged + STAGES * S::STAGE);  // KEYS numbers for each stage
-  Barrier *ready = (Barrier *)(added + STAGES * KEYS), *spent = ready + 2, *full = spent + 2, *empty = full + STAGES;
+  Barrier *ready = (Barrier *)(added + STAGES * KEYS), *spent = ready + 2, *full = spent + 2, *empty = full + STAGES, *known = empty + STAGES;
+  unsigned long long *words = (unsigned long long *)(known + 2);  // two for each warp that computes
   const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
   const int count = (s.length + S::QUERIES - 1) / S::QUERIES * s.heads * batch;
   if (threadIdx.x == 0) {
-    for (int i = 0; i < 2; ++i) barrier_begins(ready + i, 1), barrier_begins(spent + i, GROUPS * 4);
+    for (int i = 0; i < 2; ++i) barrier_begins(ready + i, 1), barrier_begins(spent + i, GROUPS * 4), barrier_begins(known + i, GROUPS * 4);
     for (int i = 0; i < STAGES; ++i) barrier_begins(full + i, by_key ? 33 : 1), barrier_begins(empty + i, GROUPS * 4);
   }
   __syncthreads();
@@ -249,7 +288,9 @@ GH_FN void attention_tma(const AttentionShape &s, int batch, const TensorMap &q,
         for (int i = 0; i < GROUPS * (D / 64); ++i)
           fetch_head(queries + turn % 2 * S::QUERIES * D + i * 64 * 64, q, i % (D / 64) * 64, at.i0 + i / (D / 64) * 64, at.h, at.b,
                      ready + turn % 2);
-        for (int step = 0; step < at.steps; ++step, ++number) {
+        if constexpr (by_flag) wait_round(known + turn % 2, turn / 2 % 2);
+        const Seen_ seen(words + turn % 2 * GROUPS * 4);
+        for (int step = seen.from(0, at.steps); step < at.steps; step = seen.from(step + 1, at.steps), ++number) {
           wait_round(empty + number % STAGES, number / STAGES % 2 ^ 1);
           Barrier *there = full + number % STAGES;
           expect_bytes(there, S::STAGE * 2);
@@ -279,15 +320,22 @@ GH_FN void attention_tma(const AttentionShape &s, int batch, const TensorMap &q,
       AttentionGroup<S, T, Mask> mine = {s, mask, queries + (turn % 2 * GROUPS + group) * 64 * D, staged, added, full,
                                          at.b, at.h, at.i0 + group * 64, {{}, {low, low}, {}}, {}, {}};
       wait_round(ready + turn % 2, turn / 2 % 2);
-      if (at.steps) {
+      if constexpr (by_flag) {
+        const unsigned long long own = mine.steps_seen(at.steps);
+        if (lane == 0) words[turn % 2 * GROUPS * 4 + threadIdx.x / 32] = own, arrive(known + turn % 2);
+        wait_round(known + turn % 2, turn / 2 % 2);
+      }
+      const Seen_ seen(words + turn % 2 * GROUPS * 4);
+      const int first = seen.from(0, at.steps);
+      if (first < at.steps) {
         mine.score(number);
-        const auto more = mine.template ahead<S::MANY >= 160>(0);
+        const auto more = mine.template ahead<S::MANY >= 160>(first * KEYS);
         products_left<0>();
         settled(mine.w.x);
-        mine.weigh(number, 0, more);
+        mine.weigh(number, first * KEYS, more);
         mine.pack();
       }
-      for (int step = 1; step < at.steps; ++step) {
+      for (int step = seen.from(first + 1, at.steps); step < at.steps; step = seen.from(step + 1, at.steps)) {
         ++number;
         mine.score(number);
         mine.mix(number - 1);
@@ -304,7 +352,7 @@ GH_FN void attention_tma(const AttentionShape &s, int batch, const TensorMap &q,
         }
         mine.pack();
       }
-      if (at.steps) {
+      if (first < at.steps) {
         mine.mix(number);
         products_left<0>();
         settled(mine.sums);
