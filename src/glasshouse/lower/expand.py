@@ -19,6 +19,7 @@ from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.op import REGISTRY, Kind
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.lower.quant import has_loops
+from glasshouse.ops.products import GATES
 from glasshouse.ops.shapes import axes_of, axis_of
 
 Expansion = Callable[[Rewriter, Node], Any]
@@ -279,12 +280,29 @@ def _repeated(x: Any, times: Dim) -> Any:
     return wide.apply("reshape", shape=(*lead, heads * times, length, dim))
 
 
+def _products(rw: Rewriter, node: Node) -> Any:
+    """A norm, a product for each weight, and what becomes of them."""
+    x, *weights = (rw.expr(v) for v in node.inputs)
+    if node.attrs["eps"] is not None:
+        x = x.apply("rms_norm", weights.pop(0), eps=node.attrs["eps"])
+    x = x.apply("reshape", shape=(1, *x.shape)) if x.ndim == 1 else x
+    found = [x.apply("matmul", w, transpose_y=True) for w in weights]
+    if node.attrs["gate"]:
+        name, attrs = GATES[node.attrs["gate"]]
+        out = found[0].apply(name, **attrs) * found[1]
+    else:
+        out = found[0].apply("concat", *found[1:], axis=-1)
+    wanted = node.output.type.shape
+    return out if out.shape == wanted else out.apply("reshape", shape=wanted)
+
+
 _PLAIN: dict[str, Expansion] = {
     "attention": _attention,
     "batch_norm_training": _batch_norm_training,
     "matmul": _matmul,
+    "products": _products,
 }
-APART = ("attention", "batch_norm_training")
+APART = ("attention", "batch_norm_training", "products")
 """What consists of products and folds: where its own template will not do, theirs may."""
 FOLDS = (*APART, "matmul")
 """All that can be folds: slow, and good for every type."""

@@ -88,10 +88,15 @@ class Target:
     shifts: bool = False
     """Whether kernels take operands that begin at any element, so that unrolled steps share one.
     Code that counts on aligned addresses does not."""
+    nests_beside: bool = False
+    """Whether nests of one kernel that do not read each other's results are started together."""
     early_constants: bool = False
     """Whether kernels ask for constants before what comes before them has ended."""
     compares_places: bool = False
     """Whether each element asks if it is one of few that are written, instead of a write to it."""
+    joined_rows: float = 0
+    """Rows up to which one kernel computes products of a value with several weights where these
+    lie; 0: none."""
     tf32: bool = False
     """Whether matrix products of float32 may round to TF32: it was asked for."""
 

@@ -47,6 +47,8 @@ def length_of(nodes: Iterable[Node], sizes: dict[str, int]) -> int:
         if node.op.kind is Kind.CONTRACTION and len(given) > 1:
             # m*k times k*n into m*n: k * k = (m*k) * (k*n) / (m*n); for others, more than enough.
             longest = max(longest, math.isqrt(max(given[0] * given[1] // max(into, 1), 1)))
+            if node.op.name == "products":  # of several weights
+                longest = max(longest, _count(node.inputs[0].type.shape[-1:], sizes))
         else:
             longest = max(longest, max(given, default=1) // max(min(into, max(given)), 1))
             if node.op.family == "norm":

@@ -19,6 +19,7 @@ from glasshouse.ops import (
     opaque,
     pieces,
     pool,
+    products,
     quant,
     random,
     recurrent,
@@ -34,6 +35,6 @@ from glasshouse.ops import (
 __all__ = [
     "activation", "attention", "bags", "barrier", "control", "conv", "create", "elementwise",
     "fourier", "fused", "groups", "index", "math", "matmul", "norm", "opaque", "pieces", "pool",
-    "quant", "random", "recurrent", "reduce", "resize", "running", "scan", "shape", "softmax",
-    "sort",
+    "products", "quant", "random", "recurrent", "reduce", "resize", "running", "scan", "shape",
+    "softmax", "sort",
 ]  # fmt: skip

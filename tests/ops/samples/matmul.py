@@ -23,7 +23,37 @@ def _sample(x: tuple[int, ...], y: tuple[int, ...], **attrs: Any) -> Sample:
 
 _TX, _TY = {"transpose_x": True}, {"transpose_y": True}
 
+
+def _products(
+    x: torch.Tensor, *given: torch.Tensor, gate: str = "", eps: float | None = None
+) -> torch.Tensor:
+    weights = list(given)
+    if eps is not None:
+        x = torch.nn.functional.rms_norm(x, x.shape[-1:], weights.pop(0), eps)
+    found = [x @ w.mT for w in weights]
+    if not gate:
+        return torch.cat(found, -1)
+    opened: torch.Tensor = getattr(torch.nn.functional, gate)(found[0])
+    return opened * found[1]
+
+
+def _several(x: tuple[int, ...], *given: tuple[int, ...], **attrs: Any) -> Sample:
+    weights = [values(*s, seed=i + 1) for i, s in enumerate(given)]
+    return Sample((values(*x), *weights), _products, attrs, tol=8, why="sums in another order")
+
+
 SAMPLES = {
+    "products": [
+        _several((3, 5), (2, 5)),
+        _several((2, 3, 8), (4, 8), (2, 8), (2, 8)),
+        _several((3, 8), (4, 8), (4, 8), gate="silu"),
+        _several((1, 8), (4, 8), (4, 8), gate="gelu"),
+        _several((8,), (4, 8), (4, 8), gate="gelu"),
+        _several((2, 8), (8,), (4, 8), (3, 8), eps=1e-5),
+        _several((1, 1, 8), (8,), (4, 8), (4, 8), eps=1e-3, gate="silu"),
+        _several((0, 8), (4, 8), (2, 8)),
+        _several((2, 0), (4, 0), (2, 0)),
+    ],
     "matmul": [
         _sample((3, 5), (5, 2)),
         _sample((5, 3), (5, 2), **_TX),
@@ -43,4 +73,7 @@ SAMPLES = {
         Sample((integers(3, 4), integers(4, 2, seed=1)), _matmul, dtypes=("int64", "int32")),
     ],
 }
-HOLES = {("matmul", "scalar"): "a scalar is not a matrix; multiply scales"}
+HOLES = {
+    ("matmul", "scalar"): "a scalar is not a matrix; multiply scales",
+    ("products", "scalar"): "a scalar is not a matrix; multiply scales",
+}

@@ -73,7 +73,13 @@ def put_body(
         if given is not None:
             given()
         for s in statements:
-            one.put(out, s)
+            at = next((i for i, x in enumerate(early) if x is s), None)
+            if at is None or not isinstance(s, Let):
+                one.put(out, s)
+            else:
+                out.add(
+                    f"const auto {s.name} = {_element(f'gh::get<{at}>(loaded_)[0]', s)};", s.ops
+                )
         if last is not None:
             last(one)
         return
@@ -122,8 +128,7 @@ def put_body(
             if isinstance(s, Let) and s.name in first:
                 continue
             if isinstance(s, Let) and s.name in loaded:
-                element = f"{loaded[s.name]}[u_]"
-                text = f"gh::to_scalar({element})" if s.dtype in HALVES else element
+                text = _element(f"{loaded[s.name]}[u_]", s)
                 out.add(f"const auto {s.name} = {text};", s.ops)
             elif any(s is x for x in stored):
                 assert isinstance(s, Store)
@@ -140,14 +145,22 @@ def put_body(
         out.add(f"gh::store_vec({s.buffer} + {index_text(s.index)}, {_made(s, stored)});", s.ops)
 
 
-def early_loads(statements: Sequence[Statement], loop: Loop, count: int) -> list[Let]:
-    """Loads of neighbours whose position is known from the loops alone."""
+def _element(text: str, let: Let) -> str:
+    """One of what was loaded together, as it is computed with."""
+    return f"gh::to_scalar({text})" if let.dtype in HALVES else text
+
+
+def early_loads(
+    statements: Sequence[Statement], loop: Loop, count: int, single: bool = False
+) -> list[Let]:
+    """Loads of neighbours, or with `single` of one element, whose position is known from the loops
+    alone."""
     inner = _chain(statements, loop)[-1]
     return [
         s
         for s in statements
-        if count > 1 and isinstance(s, Let) and isinstance(s.value, Load)
-        if together(s.value.index, inner, count) and not _checked(s.value.index)
+        if (count > 1 or single) and isinstance(s, Let) and isinstance(s.value, Load)
+        if (count == 1 or together(s.value.index, inner, count)) and not _checked(s.value.index)
     ]  # fmt: skip
 
 

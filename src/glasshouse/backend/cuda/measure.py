@@ -144,6 +144,10 @@ def _graph(problem: Problem) -> Graph | None:
         x = builder.input(dtype, (n[0], n[2]))
         w = builder.wrap(builder.constant(_random((n[1], n[2]), n[2]), dtype))
         return followed(builder, x, w, behind, "matmul", {"transpose_y": True})
+    if op == "products" and sum(n[2:]) * n[1] <= _MOST_WEIGHTS:
+        x = builder.input(dtype, n[:2])
+        ws = [builder.wrap(builder.constant(_random((c, n[1]), n[1]), dtype)) for c in n[2:]]
+        return builder.finish(x.apply("products", *ws, gate=behind))
     if op == CONV_PRODUCT and len(n) == 17:
         x = builder.input(dtype, n[:4])
         depth = n[5] * n[6] * n[7]

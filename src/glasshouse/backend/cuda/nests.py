@@ -24,7 +24,8 @@ from glasshouse.ir.dim import Dim, bounds, product
 from glasshouse.ir.dtype import bool_
 from glasshouse.lower.kernel.expr import Apply, Load
 from glasshouse.lower.kernel.index import Loop
-from glasshouse.lower.kernel.statement import Fold, For, Let, Statement, Store
+from glasshouse.lower.kernel.queries import expressions, loads, simple
+from glasshouse.lower.kernel.statement import Fold, For, Let, Statement, Store, Tile
 
 THREADS = 256
 SMALL_ROW = 1024
@@ -107,13 +108,38 @@ def chain_of(statements: Sequence[Statement]) -> Chain:
         here = inner.body
 
 
-def render_nest(out: CudaText, statements: Sequence[Statement]) -> None:
-    """One nest as one function."""
-    chain = chain_of(statements)
+def beside(found: Sequence[list[Statement]]) -> list[list[list[Statement]]]:
+    """The groups of a kernel, those together that one function computes: neighbours without folds,
+    none of which reads or writes what another writes."""
+    out: list[list[list[Statement]]] = []
+    written: set[str] = set()
+    for group in found:
+        plain = not isinstance(group[0], Tile) and not chain_of(group).fold_levels
+        stores = {s.buffer for s in simple(group) if isinstance(s, Store)}
+        reads = {
+            load.buffer for s in simple(group) for value in expressions(s) for load in loads(value)
+        }
+        if plain and written and not written & (stores | reads):
+            out[-1].append(group)
+        else:
+            out.append([group])
+            written = set()
+        written = written | stores if plain else set()
+    return out
+
+
+def render_nests(out: CudaText, nests: Sequence[Sequence[Statement]]) -> None:
+    """Nests that stand beside each other as one function."""
+    chains = [chain_of(nest) for nest in nests]
+    if not chains[0].fold_levels:
+        _elementwise(out, chains)
+    else:
+        (chain,) = chains
+        _folding(out, chain)
+
+
+def _folding(out: CudaText, chain: Chain) -> None:
     levels = chain.fold_levels
-    if not levels:
-        _elementwise(out, chain)
-        return
     # Folds at several depths: the outermost ones are shared, the inner ones each thread's own.
     level = levels[0]
     if level == len(chain.loops) and _by_columns(chain, level):
@@ -125,24 +151,44 @@ def render_nest(out: CudaText, statements: Sequence[Statement]) -> None:
 
 
 # ------------------------------------------------------------------------------------ elementwise
-def _elementwise(out: CudaText, chain: Chain) -> None:
-    total = product(tuple(x.extent for x in chain.loops))
-    last = chain.loops[-1] if chain.loops else None
-    count = 1
-    if last is not None:
-        limit = max(1, int(min(bounds(total)[0] // ENOUGH_THREADS, 8)))
-        count = most_neighbours(chain.bodies[-1], last, 1 << (limit.bit_length() - 1))
-    with out.function((_blocks(total, THREADS * count), 1, 1), THREADS):
-        _thread_number(out, total, count)
-        _decompose(out, "e_", chain.loops)
-        for body in chain.bodies[:-1]:
-            put_body(out, body, None, 1)
-        put_body(out, chain.bodies[-1], last, count, out.index)
+def _elementwise(out: CudaText, chains: Sequence[Chain]) -> None:
+    """The blocks of one nest behind those of another."""
+    totals = [product(tuple(x.extent for x in chain.loops)) for chain in chains]
+    counts = [_count(chain, total) for chain, total in zip(chains, totals, strict=True)]
+    ends: list[Dim] = [0]
+    for total, count in zip(totals, counts, strict=True):
+        ends.append(ends[-1] + _blocks(total, THREADS * count))
+    with out.function((ends[-1], 1, 1), THREADS):
+        if len(chains) == 1:
+            _elements(out, chains[0], totals[0], counts[0], "blockIdx.x")
+            return
+        for chain, total, count, begin, end in zip(
+            chains, totals, counts, ends[:-1], ends[1:], strict=True
+        ):
+            with out.block(f"if (blockIdx.x < {size_text(end)}) {{", "}"):
+                _elements(out, chain, total, count, f"(blockIdx.x - {size_text(begin)})")
+                out.add("return;")
 
 
-def _thread_number(out: CudaText, total: Dim, count: int = 1) -> None:
+def _count(chain: Chain, total: Dim) -> int:
+    """Neighbours that a thread computes."""
+    if not chain.loops:
+        return 1
+    limit = max(1, int(min(bounds(total)[0] // ENOUGH_THREADS, 8)))
+    return most_neighbours(chain.bodies[-1], chain.loops[-1], 1 << (limit.bit_length() - 1))
+
+
+def _elements(out: CudaText, chain: Chain, total: Dim, count: int, block: str) -> None:
+    _thread_number(out, total, count, block)
+    _decompose(out, "e_", chain.loops)
+    for body in chain.bodies[:-1]:
+        put_body(out, body, None, 1)
+    put_body(out, chain.bodies[-1], chain.loops[-1] if chain.loops else None, count, out.index)
+
+
+def _thread_number(out: CudaText, total: Dim, count: int = 1, block: str = "blockIdx.x") -> None:
     many = f" * {count}" if count > 1 else ""
-    first = f"({out.index})blockIdx.x" if out.index != "int" else "blockIdx.x"
+    first = f"({out.index}){block}" if out.index != "int" else block
     out.add(f"const {out.index} e_ = ({first} * {THREADS} + threadIdx.x){many};")
     out.add(f"if (e_ >= {size_text(total)}) return;")
 

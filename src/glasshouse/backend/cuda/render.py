@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glasshouse.backend.cuda.launch import CudaKernel
-from glasshouse.backend.cuda.nests import groups, render_nest
+from glasshouse.backend.cuda.nests import beside, groups, render_nests
 from glasshouse.backend.cuda.routines import ROUTINES
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cxx.elements import HALVES
@@ -12,20 +12,20 @@ from glasshouse.lower.kernel.statement import Tile
 
 
 def render(kernel: Kernel) -> CudaKernel:
-    """The functions of a kernel: one for each nest and tile, in order."""
+    """The functions of a kernel, in order: one for each tile, and for nests beside each other."""
     out = CudaText(kernel)
     out.add(f"// {', '.join(kernel.ops)}")
     if all(b.dtype in HALVES for b in kernel.buffers if b.role == OUTPUT):
         out.add("#define GH_HALF_RESULTS 1")
     out.add('#include "glasshouse/kernels.cuh"')
     out.add("")
-    for group in groups(kernel.body):
-        first = group[0]
+    for together in beside(groups(kernel.body)):
+        first = together[0][0]
         if isinstance(first, Tile):
             ROUTINES[first.routine].render(out, first)
             out.tile += 1
         else:
-            render_nest(out, group)
+            render_nests(out, together)
     text = "\n".join(out.lines).rstrip() + "\n"
     lines = tuple(out.ops[: text.count("\n")])
     return CudaKernel(kernel.name, text, lines, tuple(out.launches), out.symbols)

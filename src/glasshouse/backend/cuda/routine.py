@@ -28,16 +28,22 @@ def neighbours(tile: Tile) -> int:
 
 
 def hand_over(
-    out: CudaText, tile: Tile, call: str, count: int, parameters: Sequence[str], known: str = ""
+    out: CudaText,
+    tile: Tile,
+    call: str,
+    count: int,
+    parameters: Sequence[str],
+    known: str = "",
+    single: bool = False,
 ) -> None:
     """A call whose last argument is a lambda over positions and `sums_`, results side by side.
 
     `parameters` are the positions that the routine gives; `known` a line that finds the others.
     What it loads is a lambda of its own (`gh::after`): a routine can load for the next results
-    before it hands over these.
+    before it hands over these; with `single`, also where it hands them over one by one.
     """
     given = ", ".join(f"int {name}" for name in parameters)
-    early = early_loads(tile.epilogue, tile.variables[-1], count)
+    early = early_loads(tile.epilogue, tile.variables[-1], count, single)
     if early:
         with out.block(f"const auto loads_ = [=]({given}) {{", "};"):
             if known:

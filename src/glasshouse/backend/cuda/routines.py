@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cuda import attention, conv, library, matmul, places
+from glasshouse.backend.cuda import attention, conv, library, matmul, places, products
 from glasshouse.backend.cuda.routine import CudaRoutine
 
 ROUTINES: dict[str, CudaRoutine] = {
@@ -11,4 +11,5 @@ ROUTINES: dict[str, CudaRoutine] = {
     **library.ROUTINES,
     **matmul.ROUTINES,
     **places.ROUTINES,
+    **products.ROUTINES,
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import partial
 
@@ -10,8 +11,10 @@ from glasshouse.backend.cuda.behind import BEHIND
 from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
 from glasshouse.backend.cuda.cublaslt import CUBLASLT, cublaslt
 from glasshouse.backend.cuda.library import library, places, pool
-from glasshouse.backend.cuda.matmul import matmul
+from glasshouse.backend.cuda.matmul import MOST_ROWS, matmul
 from glasshouse.backend.cuda.places import placed
+from glasshouse.backend.cuda.products import MEASURED as PRODUCTS
+from glasshouse.backend.cuda.products import products
 from glasshouse.backend.cuda.routines import ROUTINES
 from glasshouse.backend.cxx.spelling import FOLDS, SPELL
 from glasshouse.backend.cxx.words import C_TYPE
@@ -33,6 +36,7 @@ TILES: dict[str, TileMaker] = {
     "matmul": matmul,
     "max_pool": pool,
     "max_pool_indices": places,
+    "products": products,
     "scatter": placed,
     "scatter_nd": placed,
     "sort": placed,
@@ -57,7 +61,7 @@ FALLBACKS = {
 }  # fmt: skip
 
 MEASURED = frozenset(
-    {"attention", *(op + behind for op in ("matmul", CONV_PRODUCT) for behind in BEHIND)}
+    {"attention", *PRODUCTS, *(op + behind for op in ("matmul", CONV_PRODUCT) for behind in BEHIND)}
 )
 """Problems whose variants are timed where there is a GPU."""
 
@@ -119,6 +123,7 @@ def cuda_target(name: str, arch: str) -> Target:
                 hopper=capability(arch) == HOPPER,
                 library=name == "cuda" and cublaslt() is not None,
             ),
+            "products": partial(products, hopper=capability(arch) == HOPPER),
         },
         needs=lambda tile: ROUTINES[tile.routine].needs(tile),
         vectors=VECTORS,
@@ -126,6 +131,8 @@ def cuda_target(name: str, arch: str) -> Target:
         fallbacks=FALLBACKS,
         spatial=2,
         opaque=frozenset({CUBLASLT}),
+        nests_beside=True,
         early_constants=True,
         compares_places=True,
+        joined_rows=math.inf if capability(arch) == HOPPER else MOST_ROWS,
     )

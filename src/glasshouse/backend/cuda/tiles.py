@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 
 PROCESSORS = 132
@@ -212,9 +212,14 @@ def _joins(variant: GemmVariant, count: int) -> bool:
 
 
 def variants(
-    m: int, n: int, k: int, batch: int, kinds: Collection[str] = (MMA,)
+    m: int,
+    n: int,
+    k: int,
+    batch: int,
+    kinds: Collection[str] = (MMA,),
+    fits: Callable[[GemmVariant], bool] = lambda variant: True,
 ) -> list[GemmVariant]:
-    """The best of some kinds by estimate, best first.
+    """The best of some kinds, and of those that fit, by estimate, best first.
 
     At most two variants differ in nothing but how many blocks share the depth.
     """
@@ -227,10 +232,11 @@ def variants(
     ]
     found = [v for v in found if v.tile.kind != TURNS or blocks(v, m, n, batch) > PROCESSORS]
     found = [v for v in found if not v.joined or _joins(v, blocks(v, m, n, batch))]
+    found = [v for v in found if fits(v)]
     found.sort(key=lambda variant: estimate(variant, m, n, k, batch))
     taken: list[GemmVariant] = []
-    most = WITHIN * estimate(found[0], m, n, k, batch)
     for variant in found:
+        most = WITHIN * estimate(found[0], m, n, k, batch)
         alike = sum(variant.tile == other.tile for other in taken)
         if alike < _ALIKE and estimate(variant, m, n, k, batch) <= most:
             taken.append(variant)

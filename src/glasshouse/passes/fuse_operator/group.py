@@ -35,6 +35,16 @@ class FusionGroup:
         for value in self.new_reads(node):
             self.reads[value] = None
 
+    def join(self, other: FusionGroup) -> None:
+        """Take in all of another group, which does not read from this one, nor this from it."""
+        self.early += [*other.early, other.root.output]
+        for node in other.copies:
+            if node not in self:
+                self.add(node, copy=True)
+        for node in other.nodes:
+            self.copies.pop(node, None)
+            self.add(node)
+
     def new_reads(self, node: Node) -> list[Value]:
         """What a node would read from outside that the group does not read yet."""
         return [

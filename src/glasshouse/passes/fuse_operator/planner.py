@@ -12,6 +12,7 @@ from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.lower.target import Target
 from glasshouse.ops.cost import element_operations, elements, nbytes
+from glasshouse.passes.fuse_operator.beside import put_beside
 from glasshouse.passes.fuse_operator.group import FusionGroup
 from glasshouse.passes.fuse_operator.inline import Demands
 from glasshouse.passes.fuse_operator.reasons import Notes
@@ -66,7 +67,17 @@ class Planner:
         for node in reversed(self.order):
             if node not in self.owner and can_inline(node) and self._is_needed(node):
                 self._inline(self._open(node, None))
-        return [g for g in self.groups if g.size > 1 and not self._is_only_views(g)]
+        beside = self.target.nests_beside
+        kernels = [g for g in self.groups if g.size > 1 or beside]
+        groups = [g for g in kernels if not self._is_only_views(g)]
+        if beside:
+            limits = self.limits.max_inputs, self.limits.max_ops
+            groups = put_beside(groups, self.graph, self.position, self.target, limits)
+            self.holders = {}
+            for group in groups:
+                for node in [*group.nodes, *group.copies]:
+                    self.holders.setdefault(node, []).append(group)
+        return [g for g in groups if g.size > 1]
 
     def _is_only_views(self, group: FusionGroup) -> bool:
         """Whether a group computes and moves nothing: its values are views of each other."""

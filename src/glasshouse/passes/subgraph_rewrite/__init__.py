@@ -14,6 +14,7 @@ from glasshouse.passes.base import Pass, register_pass
 from glasshouse.passes.subgraph_rewrite.choose_rows import choose_rows
 from glasshouse.passes.subgraph_rewrite.duplicates import merge_duplicates, remove_dead
 from glasshouse.passes.subgraph_rewrite.engine import apply_rules
+from glasshouse.passes.subgraph_rewrite.merge_products import merge_products
 from glasshouse.passes.subgraph_rewrite.merge_siblings import merge_siblings
 from glasshouse.passes.subgraph_rewrite.rule import RULES
 
@@ -45,6 +46,7 @@ class SubgraphRewrite(Pass):
             merge_duplicates(graph, rw)
             apply_rules(graph, rw, rules, self.max_growth, given)
             if self.merge:
+                merge_products(graph, rw, self.target)
                 merge_siblings(graph, rw, self.target)
             if rw.steps == before:
                 return

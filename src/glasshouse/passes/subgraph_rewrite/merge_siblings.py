@@ -3,8 +3,9 @@
 Each sibling is a matmul or convolution with constant weights, its bias, and an activation that all
 of them have. Merging saves reading the input again and launching kernels. It costs a round trip
 through memory for each result that could have been finished in its own kernel (a product of gate
-and up, as in SwiGLU); the figures decide. Large weights stay as they are: side by side they are a
-second copy, and what merging saves is small beside them.
+and up, as in SwiGLU); the figures decide. Large weights side by side would be a second copy, and
+what merging saves is small beside them: they are merged where a target reads each of them where it
+lies (`merge_products`).
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from glasshouse.ir.rewriter import Rewriter
 from glasshouse.lower.target import Target
 from glasshouse.ops.cost import nbytes
 from glasshouse.passes.patterns import Array, array_of, is_constant, only_user, with_constant
+from glasshouse.passes.subgraph_rewrite.merge_products import suits
 
 _MOST_COPIED = 8 << 20  # bytes of weights: BERT-base's queries, keys and values are 7 MB
 
@@ -79,7 +81,8 @@ def _family(node: Node) -> Hashable | None:
 
 def _merge(x: Value, nodes: list[Node], graph: Graph, rw: Rewriter, target: Target) -> None:
     held = sum(nbytes(n.inputs[1]) for n in nodes)
-    if held > _MOST_COPIED:
+    apart = held > _MOST_COPIED and all(suits(n, target) for n in nodes)
+    if held > _MOST_COPIED and not apart:
         if rw.listeners:
             rw.reject(
                 nodes, rule="merge-siblings", bytes=held,
@@ -100,10 +103,10 @@ def _merge(x: Value, nodes: list[Node], graph: Graph, rw: Rewriter, target: Targ
         return
     rw.replace(
         [s.tail for s in siblings],
-        lambda: _built(x, siblings, activation, rw),
+        lambda: _built(x, siblings, activation, rw, apart),
         rule="merge-siblings",
-        why=f"{len(nodes)} {nodes[0].op.label} of one value are one with their weights side by "
-        f"side: {_kb(gain)} less to move",
+        why=f"{len(nodes)} {nodes[0].op.label} of one value are one with their weights "
+        f"{'where they lie' if apart else 'side by side'}: {_kb(gain)} less to move",
         matched=matched,
     )
 
@@ -166,16 +169,20 @@ def _worth(x: Value, siblings: list[_Sibling], graph: Graph, target: Target) -> 
 
 
 def _built(
-    x: Value, siblings: list[_Sibling], activation: Iterable[Node], rw: Rewriter
+    x: Value, siblings: list[_Sibling], activation: Iterable[Node], rw: Rewriter, apart: bool
 ) -> list[Expr]:
+    """`apart`: the weights stay where they lie."""
     first = siblings[0].linear
     dtype = first.inputs[1].type.dtype
     is_conv = first.op.name == "conv"
-    weight = np.concatenate([s.weight() for s in siblings], axis=0 if is_conv else 1)
-    attrs = dict(first.attrs)
-    if not is_conv:
-        attrs["transpose_y"] = False
-    out: Expr = rw.expr(x).apply(first.op.name, rw.expr(rw.constant(weight, dtype)), **attrs)
+    if apart:
+        out: Expr = rw.expr(x).apply("products", *(rw.expr(s.linear.inputs[1]) for s in siblings))
+    else:
+        weight = np.concatenate([s.weight() for s in siblings], axis=0 if is_conv else 1)
+        attrs = dict(first.attrs)
+        if not is_conv:
+            attrs["transpose_y"] = False
+        out = rw.expr(x).apply(first.op.name, rw.expr(rw.constant(weight, dtype)), **attrs)
     if any(s.bias is not None for s in siblings):
         parts = [np.zeros(s.columns) if s.bias is None else s.bias for s in siblings]
         bias = np.concatenate(parts)

@@ -16,6 +16,7 @@
 // - out(m, n, sums): `sums` are V neighbours along n; called once for each V elements of C that are inside.
 // - gridDim: x tiles, y splits, z batch (loaders are made for the batch item by the caller).
 #pragma once
+#include "after.cuh"
 #include "cluster.cuh"
 #include "wgmma.cuh"
 #include "reduce.cuh"
@@ -24,7 +25,8 @@ namespace gh {
 
 template <class T_, bool ACROSS, bool WHOLE> struct Matrix {
   typedef T_ T;
-  static constexpr bool across = ACROSS, whole = WHOLE;
+  static constexpr bool across = ACROSS, whole = WHOLE, normed = false;
+  static constexpr int each = 1;  // weights of a column, for `gemv`
   typedef const T *Fixed;
   const T *p;
   int64_t outer_step, depth_step;
@@ -34,6 +36,8 @@ template <class T_, bool ACROSS, bool WHOLE> struct Matrix {
   GH_FN T get(int m, int k) const {
     return m < outer && k < depth ? p[m * outer_step + k * depth_step] : from_scalar<T>(0.0f);
   }
+  GH_FN const T *row(int n, int) const { return p + n * outer_step; }
+  GH_FN float one(const float *sums) const { return sums[0]; }
 };
 
 template <int BM_, int BN_, int BK_, int WM_, int WN_, int STAGES_> struct Tile {
@@ -361,48 +365,74 @@ GH_FN void gemm_simt(const Context &, int M, int N, int K, const A &a, const B &
 
 // A block of WARPS warps computes COLUMNS columns for all of ROWS rows; its warps share the depth, STEPS runs of 8 elements a lane and
 // column, all of which are under way at once. EARLY: weights are constants, so they are asked for before earlier kernels have ended.
+// A column may have `each` weights, whose sums become one; rows may be `normed` (`products.cuh`).
 template <int ROWS, int COLUMNS, int WARPS, int STEPS, bool EARLY, class A, class B, class Out>
 GH_FN void gemv(const Context &ctx, int N, int K, const A &a, const B &b, Out &&out) {
   typedef typename A::T T;
-  __shared__ float parts[WARPS][ROWS * COLUMNS];
+  constexpr int EACH = B::each, SUMS = COLUMNS * EACH + A::normed;
+  __shared__ float parts[WARPS][ROWS * SUMS];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n0 = blockIdx.x * COLUMNS;
-  float sums[ROWS][COLUMNS] = {};
-  Vec<T, 8> w[STEPS][COLUMNS];
+  float sums[ROWS][SUMS] = {};
+  Vec<T, 8> w[STEPS][COLUMNS * EACH], scale[STEPS];
   if constexpr (!EARLY) wait_for_earlier(ctx);
 #pragma unroll
   for (int s = 0; s < STEPS; ++s) {
     const int k = s * WARPS * 256 + threadIdx.x * 8;
+    if (k >= K) break;
 #pragma unroll
-    for (int c = 0; c < COLUMNS; ++c)
-      if (k < K) w[s][c] = load_vec<8>(b.p + (n0 + c < N ? n0 + c : N - 1) * b.outer_step + k);
+    for (int c = 0; c < COLUMNS * EACH; ++c) {
+      const int n = n0 + c / EACH;
+      w[s][c] = load_vec<8>(b.row(n < N ? n : N - 1, c % EACH) + k);
+    }
+    if constexpr (A::normed) scale[s] = load_vec<8>(a.scale + k);
   }
   if constexpr (EARLY) wait_for_earlier(ctx);
+  // What follows is loaded beside the rows: a block holds its place until it ends, and memory waits for the next one.
+  const int own = threadIdx.x < ROWS * COLUMNS ? threadIdx.x : 0, r0 = own / COLUMNS, c0 = own % COLUMNS;
+  const auto coming = loads_of(out, r0, n0 + c0 < N ? n0 + c0 : N - 1);
 #pragma unroll
   for (int s = 0; s < STEPS; ++s) {
     const int k = s * WARPS * 256 + threadIdx.x * 8;
     if (k >= K) break;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-      const Vec<T, 8> x = load_vec<8>(a.p + r * a.outer_step + k);
+      const Vec<T, 8> given = load_vec<8>(a.p + r * a.outer_step + k);
+      float x[8];
 #pragma unroll
-      for (int c = 0; c < COLUMNS; ++c)
+      for (int e = 0; e < 8; ++e) x[e] = to_scalar(given[e]);
+      if constexpr (A::normed) {
 #pragma unroll
-        for (int e = 0; e < 8; ++e) sums[r][c] += to_scalar(x[e]) * to_scalar(w[s][c][e]);
+        for (int e = 0; e < 8; ++e) sums[r][SUMS - 1] += x[e] * x[e], x[e] *= to_scalar(scale[s][e]);
+      }
+#pragma unroll
+      for (int c = 0; c < COLUMNS * EACH; ++c)
+#pragma unroll
+        for (int e = 0; e < 8; ++e) sums[r][c] += x[e] * to_scalar(w[s][c][e]);
     }
   }
 #pragma unroll
   for (int r = 0; r < ROWS; ++r)
 #pragma unroll
-    for (int c = 0; c < COLUMNS; ++c) {
+    for (int c = 0; c < SUMS; ++c) {
       const float total = across_warp<Sum>(sums[r][c]);
-      if (lane == 0) parts[warp][r * COLUMNS + c] = total;
+      if (lane == 0) parts[warp][r * SUMS + c] = total;
     }
   __syncthreads();
   if (threadIdx.x < ROWS * COLUMNS) {
-    const int r = threadIdx.x / COLUMNS, n = n0 + threadIdx.x % COLUMNS;
-    float total = 0.0f;
-    for (int w = 0; w < WARPS; ++w) total += parts[w][threadIdx.x];
-    if (n < N) out(r, n, Vec<float, 1>{{total}});
+    float factor = 1.0f, totals[EACH] = {};
+    if constexpr (A::normed) {
+      float squares = 0.0f;
+#pragma unroll
+      for (int i = 0; i < WARPS; ++i) squares += parts[i][r0 * SUMS + SUMS - 1];
+      factor = rsqrt(squares / K + a.eps);
+    }
+#pragma unroll
+    for (int e = 0; e < EACH; ++e) {
+#pragma unroll
+      for (int i = 0; i < WARPS; ++i) totals[e] += parts[i][r0 * SUMS + c0 * EACH + e];
+      totals[e] *= factor;
+    }
+    if (n0 + c0 < N) hand_to(out, r0, n0 + c0, Vec<float, 1>{{b.one(totals)}}, coming);
   }
 }
 

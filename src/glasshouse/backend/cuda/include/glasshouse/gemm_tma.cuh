@@ -30,7 +30,8 @@ template <class S, int V, bool WHOLE, bool EARLY, int SPLITS, class A, class B, 
 GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B &b, const Out &out) {
 #if defined(GH_EMULATE) || __CUDA_ARCH_FEAT_SM90_ALL
   typedef typename A::T T;
-  constexpr int BM = S::BM, BN = S::BN, BK = S::BK, STAGES = S::STAGES;
+  constexpr int BM = S::BM, BN = S::BN, BK = S::BK, STAGES = S::STAGES, CN = BN / B::each;  // columns of results
+  static_assert(B::each == 1 || SPLITS == 1, "sums that are joined are results");
   typedef Join<S, V, B::eights, WHOLE, SPLITS, Out> Joined;
   constexpr bool APART = S::BEHIND + Joined::BYTES <= S::MOST;  // sums that are joined lie behind the stages, not over them
   GH_SHARED_ROOM(room);
@@ -39,7 +40,7 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
   const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
   const int steps_all = (K + BK - 1) / BK, each = (steps_all + SPLITS - 1) / SPLITS, first = blockIdx.y * each;
   const int steps = first + each < steps_all ? each : steps_all > first ? steps_all - first : 0;
-  const int tiles_m = (M + BM - 1) / BM, tiles_n = (N + BN - 1) / BN;
+  const int tiles_m = (M + BM - 1) / BM, tiles_n = (N + CN - 1) / CN;
   if (threadIdx.x == 0)
     for (int s = 0; s < STAGES; ++s) barrier_begins(full + s, 1), barrier_begins(empty + s, S::GROUPS * 4);
   __syncthreads();
@@ -50,9 +51,9 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
     const TilePlace place(blockIdx.x, tiles_m, tiles_n);
     for (int s = 0; s < ahead; ++s) {
       expect_bytes(full + s, S::STAGE * 2);
-      b.fetch(shared + s * S::STAGE + BM * BK, place.n * BN, (first + s) * BK, full + s);
+      b.fetch(shared + s * S::STAGE + BM * BK, place.n * CN, (first + s) * BK, full + s);
     }
-    for (int s = ahead + place.m; EARLY && s < steps && s < 2 * STAGES; s += tiles_m) b.prefetch(place.n * BN, (first + s) * BK);
+    for (int s = ahead + place.m; EARLY && s < steps && s < 2 * STAGES; s += tiles_m) b.prefetch(place.n * CN, (first + s) * BK);
     a.prefetch();
   }
   wait_for_earlier(ctx);
@@ -67,7 +68,7 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
           T *to = shared + s * S::STAGE;
           if (number >= ahead) expect_bytes(full + s, S::STAGE * 2);
           a.fetch(to, place.m * BM, k, full + s);
-          if (number >= ahead) b.fetch(to + BM * BK, place.n * BN, k, full + s);
+          if (number >= ahead) b.fetch(to + BM * BK, place.n * CN, k, full + s);
         }
       }
     __syncwarp();
@@ -90,14 +91,15 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
         if (step && lane == 0) arrive(empty + (number - 1) % STAGES);
       }
       if constexpr (SPLITS == 1) {
-        HandOver<BN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out);
-        over.begins(place.m * BM + group * 64, place.n * BN);
+        HandOver<CN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out);
+        over.begins(place.m * BM + group * 64, place.n * CN);
         products_left<0>();
         settled(sums);
+        open_gates(b, sums);
         if (steps && lane == 0) arrive(empty + (number - 1) % STAGES);
         over.ends(sums);
       } else {
-        Joined join(M, N, place.m * BM, place.n * BN, (float *)(APART ? room + S::BEHIND : room), out);
+        Joined join(M, N, place.m * BM, place.n * CN, (float *)(APART ? room + S::BEHIND : room), out);
         join.load();
         products_left<0>();
         settled(sums);

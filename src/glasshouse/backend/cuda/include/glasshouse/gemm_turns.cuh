@@ -22,12 +22,12 @@ template <class S, int V, bool WHOLE, bool EARLY, class A, class B, class Out>
 GH_FN void gemm_turns(const Context &ctx, int M, int N, int K, const A &a, const B &b, const Out &out) {
 #if defined(GH_EMULATE) || __CUDA_ARCH_FEAT_SM90_ALL
   typedef typename A::T T;
-  constexpr int BM = S::BM, BN = S::BN, BK = S::BK, STAGES = S::STAGES;
+  constexpr int BM = S::BM, BN = S::BN, BK = S::BK, STAGES = S::STAGES, CN = BN / B::each;  // columns of results
   GH_SHARED_ROOM(room);
   T *shared = (T *)room;
   Barrier *full = (Barrier *)(room + STAGES * S::STAGE * 2), *empty = full + STAGES, *turn = empty + STAGES;
   const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
-  const int steps = (K + BK - 1) / BK, tiles_m = (M + BM - 1) / BM, tiles_n = (N + BN - 1) / BN;
+  const int steps = (K + BK - 1) / BK, tiles_m = (M + BM - 1) / BM, tiles_n = (N + CN - 1) / CN;
   if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; ++s) barrier_begins(full + s, 1), barrier_begins(empty + s, 4);
     for (int g = 0; g < 2; ++g) barrier_begins(turn + g, 4);
@@ -38,7 +38,7 @@ GH_FN void gemm_turns(const Context &ctx, int M, int N, int K, const A &a, const
     const TilePlace place(blockIdx.x, tiles_m, tiles_n);
     for (int s = 0; s < ahead; ++s) {
       expect_bytes(full + s, S::STAGE * 2);
-      b.fetch(shared + s * S::STAGE + BM * BK, place.n * BN, s * BK, full + s);
+      b.fetch(shared + s * S::STAGE + BM * BK, place.n * CN, s * BK, full + s);
     }
     a.prefetch();
   }
@@ -55,7 +55,7 @@ GH_FN void gemm_turns(const Context &ctx, int M, int N, int K, const A &a, const
           T *to = shared + s * S::STAGE;
           if (number >= ahead) expect_bytes(full + s, S::STAGE * 2);
           a.fetch(to, place.m * BM, step * BK, full + s);
-          if (number >= ahead) b.fetch(to + BM * BK, place.n * BN, step * BK, full + s);
+          if (number >= ahead) b.fetch(to + BM * BK, place.n * CN, step * BK, full + s);
         }
       }
     }
@@ -88,8 +88,9 @@ GH_FN void gemm_turns(const Context &ctx, int M, int N, int K, const A &a, const
 #pragma unroll
       for (int h = 0; h < BM / 64; ++h) {
         settled(sums[h]);
-        HandOver<BN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out);
-        over.begins(place.m * BM + h * 64, place.n * BN);
+        open_gates(b, sums[h]);
+        HandOver<CN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out);
+        over.begins(place.m * BM + h * 64, place.n * CN);
         over.ends(sums[h]);
       }
     }

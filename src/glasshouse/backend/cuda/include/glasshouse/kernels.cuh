@@ -6,4 +6,5 @@
 #include "gemm_turns.cuh"
 #include "library.cuh"
 #include "places.cuh"
+#include "products.cuh"
 #include "turn.cuh"

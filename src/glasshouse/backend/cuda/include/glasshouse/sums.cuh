@@ -35,6 +35,14 @@ template <bool EIGHTS, int S> GH_FN void eight_of(float (&eight)[8], const float
   if constexpr (!EIGHTS) gather_neighbours(eight);
 }
 
+// Where the first half of a box's columns are gates of the second half (`MappedGate`), the first sums become those of both.
+template <class B, int S> GH_FN void open_gates(const B &b, float (&sums)[S]) {
+  if constexpr (B::each == 2) {
+#pragma unroll
+    for (int i = 0; i < S / 2; ++i) sums[i] = b.one(sums[i], sums[S / 2 + i]);
+  }
+}
+
 template <int BN, int V, bool EIGHTS, bool WHOLE, int AHEAD, class Out> struct HandOver {
   static constexpr int GROUPS = BN / 32;
   typedef decltype(loads_of(*(const Out *)nullptr, 0, 0)) Loads;
@@ -58,7 +66,7 @@ template <int BN, int V, bool EIGHTS, bool WHOLE, int AHEAD, class Out> struct H
 #pragma unroll
     for (int g = 0; g < AHEAD && g < GROUPS; ++g) load(g);
   }
-  GH_FN void ends(const float (&sums)[BN / 2]) {
+  template <int S> GH_FN void ends(const float (&sums)[S]) {
 #pragma unroll
     for (int g = 0; g < GROUPS; ++g) {
       Loads now[2][8 / V];

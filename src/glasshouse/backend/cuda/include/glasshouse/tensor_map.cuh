@@ -12,7 +12,8 @@
 // - `prefetch_rows`, `prefetch_eights`: what these would bring, into the second-level cache.
 // - What lies outside is 0. All bytes of a box count at the barrier.
 // - Loaders of a product's first operand: `fetch(to, m, k, barrier)`, rows from m on; `prefetch()`: the map itself, not yet what it maps. Of its
-//   second one: `fetch(to, n, k, barrier)`, `prefetch(n, k)`; `eights`: columns come as `fetch_eights` says.
+//   second one: `fetch(to, n, k, barrier)`, `prefetch(n, k)`; `eights`: columns come as `fetch_eights` says. `each`: how many of a box's columns
+//   become one result, by `one` (`products.cuh`).
 #pragma once
 #include "cluster.cuh"
 #include "conv.cuh"
@@ -58,6 +59,7 @@ template <class T_> struct MappedRows {
 };
 template <class T, bool EIGHTS> struct MappedColumns {
   static constexpr bool eights = EIGHTS;
+  static constexpr int each = 1;
   const TensorMap &map;
   GH_FN void prefetch(int n, int k) const {
     if constexpr (EIGHTS) prefetch_eights(map, k, n);
