@@ -61,3 +61,15 @@ def test_complex_outputs_and_inputs(spectrum: Any, tmp_path: Path) -> None:
 def test_complex_through_torch_compile() -> None:
     z = torch.tensor([1 + 2j, -0.5j, 3.0])
     torch.testing.assert_close(torch.compile(Square(), backend="glasshouse")(z), z * z)
+
+
+def test_no_complex_numbers_at_all_reach_pytorch() -> None:
+    """SiLU of complex numbers is left to PyTorch, which asks for strides even of nothing."""
+    empty = torch.zeros(1, 0, 3, dtype=torch.complex64)
+    model = torch.nn.SiLU()
+    for found in (
+        gh.compile(model, empty)(empty),
+        torch.compile(model, backend="glasshouse")(empty),
+    ):
+        assert found.shape == empty.shape
+        assert found.dtype is torch.complex64

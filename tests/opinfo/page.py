@@ -44,9 +44,11 @@ def text(table: Table) -> str:
 
 def _about(ops: int) -> str:
     return f"""PyTorch tests its ops with samples (`op_db`: {ops} ops and variants). Each is traced
-with at most {LIMIT} of its float32 samples (int64 where it takes no floats): the first, the last,
-and evenly between them. It runs on the reference executor and is compared with PyTorch, and so are
-its gradients where it has any. `make test-models` runs all of it, `make test` a sixth."""
+with at most {LIMIT} of its float32 samples (int64 where it takes no floats, complex64 where it
+takes neither): the first, the last, and evenly between them. It runs on the reference executor and
+is compared with PyTorch, and so are its gradients where it has any; the same samples are compiled
+for the CPU and compared, random numbers in their shapes and types. `make test-models` runs all of
+it, `make test` a share."""
 
 
 def _by_reason(reasons: dict[str, str]) -> list[str]:

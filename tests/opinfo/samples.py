@@ -1,7 +1,8 @@
 """Which of PyTorch's samples stand for an op: at most `LIMIT`, spread over its list.
 
 The samples of an op are drawn after the generators were seeded with its name, so they are the same
-whatever else runs. An op that does not take float32 (bitwise ops) is tried with int64.
+whatever else runs. An op that does not take float32 (bitwise ops) is tried with int64, one that
+takes neither with complex64.
 """
 
 from __future__ import annotations
@@ -50,8 +51,9 @@ def samples_of(name: str) -> Iterator[Any]:
 
 
 def dtype_for(op: Any) -> Any:
-    """The element type that an op is tried with; None for complex alone."""
-    takes = (d for d in (torch.float32, torch.int64) if op.supports_dtype(d, "cpu"))
+    """The element type that an op is tried with; None where it takes none of them."""
+    tried = (torch.float32, torch.int64, torch.complex64)
+    takes = (d for d in tried if op.supports_dtype(d, "cpu"))
     return next(takes, None)
 
 

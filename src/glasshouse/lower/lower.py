@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Symbol, SymDim, symbols_of
+from glasshouse.ir.given_sizes import may_give_size
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT
@@ -40,7 +41,11 @@ def lower(given: Graph | Program, target: Target) -> Program:
     kernels: dict[Kernel, int] = {}
     seen: dict[Hashable, Call] = {}
     for node in graph.nodes:
-        if node.op.kind is Kind.SOURCE or all(0 in v.type.shape for v in node.outputs):
+        if node.op.kind is Kind.SOURCE:
+            continue
+        if all(0 in v.type.shape for v in node.outputs):
+            if may_give_size(node):
+                program.steps.append(Fallback(node, "how long its result is depends on data"))
             continue
         if node.outputs[0] in program.aliases:
             continue

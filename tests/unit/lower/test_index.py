@@ -7,7 +7,16 @@ from itertools import product
 import pytest
 
 from glasshouse.ir.dim import symbol
-from glasshouse.lower.kernel.index import Derived, Index, Loop, SplitLoop, delinearized, of, offset
+from glasshouse.lower.kernel.index import (
+    ZERO,
+    Derived,
+    Index,
+    Loop,
+    SplitLoop,
+    delinearized,
+    of,
+    offset,
+)
 
 A, B = Loop("a", 3), Loop("b", 4)
 
@@ -65,6 +74,11 @@ def test_quotients_and_remainders_are_those_of_every_turn() -> None:
             continue
         for t in turns(A, B):
             assert (value(quotient, **t), value(rest, **t)) == divmod(value(index, **t), size)
+
+
+def test_an_index_into_nothing_is_zero() -> None:
+    """A fold over no element of a reshaped operand: its loops make no turn, but are written."""
+    assert delinearized(of(Loop("i", 5)) * 0 + of(Loop("j", 0)), (5, 0)) == (ZERO, ZERO)
 
 
 def test_a_loop_over_several_rows_is_split_at_a_row() -> None:

@@ -5,11 +5,27 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import torch
+from torch import fx
+
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, SymDim, dim_max, dim_min, floor_div, remainder, symbol
 
 # Beyond this a bound says nothing: it is PyTorch's way to write "no limit".
 _ENDLESS = 2**62
+
+
+def mended(ranges: Mapping[Any, Any], graph: fx.Graph) -> dict[Any, Any]:
+    """What PyTorch knows of each symbol, without what is wrong: it says that `masked_select` gives
+    no more than its first operand has, though a larger mask repeats that."""
+    found = dict(ranges)
+    for node in graph.nodes:
+        if node.target is torch.ops.aten.masked_select.default and "val" in node.meta:
+            x, mask = (a.meta["val"].shape for a in node.args)
+            size = node.meta["val"].shape[0]
+            if isinstance(size, torch.SymInt) and torch.broadcast_shapes(x, mask) != x:
+                found.pop(size.node.expr, None)
+    return found
 
 
 class Symbols:

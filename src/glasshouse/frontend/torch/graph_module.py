@@ -9,7 +9,7 @@ import torch
 from torch import fx
 from torch.utils import _pytree as pytree
 
-from glasshouse.frontend.torch.dims import Symbols
+from glasshouse.frontend.torch.dims import Symbols, mended
 from glasshouse.frontend.torch.memory import storage_of
 from glasshouse.frontend.torch.program import Assembler, Captured, written_storages
 from glasshouse.frontend.torch.source import Sources
@@ -48,7 +48,7 @@ def import_graph_module(
     """
     labels = (("phase", phase),) if phase else ()
     sources = Sources(model or module, labels=labels, called=calling_line())
-    assembler = Assembler(Symbols(_ranges(module)), sources, name)
+    assembler = Assembler(Symbols(mended(_ranges(module), module.graph)), sources, name)
     assembler.importer.views_by_schema = views_by_schema
     changing = written_storages(module)
     placeholders = [n for n in module.graph.nodes if n.op == "placeholder"]

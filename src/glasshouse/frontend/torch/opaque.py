@@ -22,6 +22,7 @@ from glasshouse.ir.dtype import DType, int64
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.op import REGISTRY
 from glasshouse.ir.types import TensorType, tensor_type
+from glasshouse.runtime.arrays import as_complex
 from glasshouse.runtime.seeds import drawing
 from glasshouse.runtime.tensor_memory import tensor_array
 
@@ -101,7 +102,7 @@ def _filled(given: Any, arrays: Sequence[Any]) -> Any:
         is_tensor = isinstance(array, torch.Tensor)
         tensor = array.clone() if is_tensor else torch.from_numpy(np.array(array))
         if given.dtype in COMPLEX_PARTS:
-            return torch.view_as_complex(tensor.to(COMPLEX_PARTS[given.dtype]))
+            return as_complex(tensor.to(COMPLEX_PARTS[given.dtype]))
         return tensor.to(given.dtype)
     if isinstance(given, dict):
         return {k: _filled(v, arrays) for k, v in given.items()}

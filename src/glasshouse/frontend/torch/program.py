@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from glasshouse.errors import CaptureError
 from glasshouse.frontend.torch.complex import Complex
-from glasshouse.frontend.torch.dims import Symbols
+from glasshouse.frontend.torch.dims import Symbols, mended
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
 from glasshouse.frontend.torch.groups import label_clusters
 from glasshouse.frontend.torch.importer import Importer
@@ -38,6 +38,7 @@ from glasshouse.ir.graph import Graph
 from glasshouse.ir.signature import Fixed
 from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
 from glasshouse.ir.types import tensor_type
+from glasshouse.runtime.arrays import as_complex
 
 
 @dataclass
@@ -74,7 +75,7 @@ class Captured:
         if number in self.numbers:
             return int(found)
         if number in self.complex and isinstance(found, torch.Tensor):
-            return torch.view_as_complex(found.contiguous())
+            return as_complex(found.contiguous())
         return found
 
     def results(self, outputs: Sequence[Any]) -> Any:
@@ -245,7 +246,7 @@ def load_program(
     user's: weights are called as they are called inside of it.
     """
     program = _of_plain_tensors(program)
-    symbols = Symbols(program.range_constraints)
+    symbols = Symbols(mended(program.range_constraints, program.graph))
     for torch_symbol, wanted in (names or {}).items():
         symbols.name(torch_symbol, wanted)
     assembler = Assembler(symbols, sources, name)

@@ -95,6 +95,8 @@ class Index:
         """Quotient and remainder by `size`, for an index that is never negative."""
         if size == 1:
             return self, ZERO
+        if size == 0:  # nothing lies there, so no element is ever asked for
+            return ZERO, ZERO
         whole = tuple((a, floor_div(c, size)) for a, c in self.terms if remainder(c, size) == 0)
         rest = tuple((a, c) for a, c in self.terms if remainder(c, size) != 0)
         low = self.constant if remainder(self.constant, size) != 0 else 0

@@ -244,3 +244,27 @@ def test_data_of_a_tensor_is_its_values_not_a_constant() -> None:
     for x in (torch.randn(2, 4), torch.randn(2, 4)):
         (made,) = run(graph, [x.numpy()])
         np.testing.assert_allclose(made, model(x).detach().numpy(), 1e-5, 1e-5)
+
+
+def test_a_mask_may_be_larger_than_what_it_selects_from() -> None:
+    """PyTorch bounds the result by the elements of the first operand."""
+    x, mask = torch.arange(3.0), torch.tensor([[True] * 3, [False, True, True]] * 2)
+    module = gh.compile(Selects(), x, mask)
+    for given in (mask, ~mask, torch.ones_like(mask)):
+        assert torch.equal(module(x, given), torch.masked_select(x, given))
+
+
+def test_places_in_a_number_are_counted() -> None:
+    """They have no coordinates, so the result is empty, but its length is a result."""
+    module = gh.compile(Places(), torch.tensor(0.0))
+    assert [module(torch.tensor(v)).shape for v in (0.0, 2.0)] == [(0, 0), (1, 0)]
+
+
+class Places(torch.nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.nonzero(x)
+
+
+class Selects(torch.nn.Module):
+    def forward(self, x: Any, mask: Any) -> Any:
+        return torch.masked_select(x, mask)
