@@ -14,6 +14,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+import glasshouse.ops  # noqa: F401  # fills the registry that graphs are made with
 from glasshouse.collection import no_full_collection
 from glasshouse.errors import CaptureError, DataDependent, InParts, TypeMismatch, Unsupported
 from glasshouse.ir.graph import Graph
