@@ -111,8 +111,13 @@ class KernelBuilder:
     def place_for(self, value: Value, order: Order | None = None) -> str:
         """The buffer to write a value into in this order: its output buffer, or a temporary.
 
-        An output that is wanted in another order is computed from the temporary afterwards.
+        An output that is wanted in another order is computed from the temporary afterwards. A
+        value of which a reshape is the output lies there itself.
         """
+        seen_as = self._reshaped_output(value)
+        if order is None and seen_as is not None:
+            self.buffers[value] = self.buffers[seen_as] = self.outputs[seen_as]
+            return self.outputs[seen_as]
         if value in self.outputs and self.orders.get(value) == order:
             self.buffers[value] = self.outputs[value]
             return self.outputs[value]
@@ -123,6 +128,13 @@ class KernelBuilder:
         else:
             self.orders[value] = order
         return self.temporary(value)
+
+    def _reshaped_output(self, value: Value) -> Value | None:
+        """An output that is the value in another shape, both row by row."""
+        if value in self.outputs or value in self.orders:
+            return None
+        shapes = (u.output for u in value.users if u.op.name == "reshape")
+        return next((v for v in shapes if v in self.outputs and v not in self.orders), None)
 
 
 def _temporary_name(value: Value) -> str:

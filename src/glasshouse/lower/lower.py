@@ -132,9 +132,23 @@ def _parameters(builder: KernelBuilder) -> None:
         if value in builder.buffers:
             raise Unsupported(f"an operand is output {i} as well, and must be copied")
         builder.outputs.setdefault(value, f"y{i}")
+    _reshaped_operands(builder)
     for node in builder.body.nodes:
         if node.op is CONSTANT and not is_number(node.output):
             raise Unsupported("a large constant inside of a fused group")
+
+
+def _reshaped_operands(builder: KernelBuilder) -> None:
+    """A reshape of an operand lies where the operand lies: a product reads it there, and a fold
+    over several axes together needs no loops that are split."""
+    for node in builder.body.nodes:
+        if node.op.name != "reshape" or node.output in builder.outputs:
+            continue
+        source = node.inputs[0]
+        if source in builder.buffers and not {source, node.output} & builder.orders.keys():
+            builder.buffers[node.output] = builder.buffers[source]
+            if source in builder.constants:
+                builder.constants |= {node.output}
 
 
 def _call(group: Group, builder: KernelBuilder, kernels: dict[Kernel, int]) -> Call:
