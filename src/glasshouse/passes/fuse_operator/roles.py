@@ -46,7 +46,7 @@ def prologue_refusal(anchor: Node, operand: int, node: Node) -> str:
         return "opaque"
     if anchor.op.kind is Kind.REDUCTION and anchor.op.family not in _WINDOWED:
         return ""
-    if anchor.op.name == "attention" and operand < 3:
+    if anchor.op.family == "attention" and operand < len(anchor.op.inputs) - 1:
         return "" if node.op.traits.view else "attention reads q, k and v through views only"
     if is_mover(node):
         return "" if node.op.traits.view else f"{anchor.op.label} reads through views only"

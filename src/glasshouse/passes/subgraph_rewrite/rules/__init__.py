@@ -7,6 +7,7 @@ from glasshouse.passes.subgraph_rewrite.rules import (
     broadcast,
     cast,
     conv_bn,
+    gathered_parts,
     linear_scale,
     norm,
     quant,
@@ -17,6 +18,7 @@ from glasshouse.passes.subgraph_rewrite.rules import (
 )
 
 __all__ = [
-    "activation", "algebra", "attention", "broadcast", "cast", "conv_bn", "linear_scale", "norm",
-    "quant", "reshape_permute", "softmax", "split_concat", "unrolled",
+    "activation", "algebra", "attention", "broadcast", "cast", "conv_bn",
+    "gathered_parts", "linear_scale", "norm", "quant", "reshape_permute", "softmax",
+    "split_concat", "unrolled",
 ]  # fmt: skip
