@@ -7,7 +7,7 @@ from glasshouse.backend.cuda.routine import CudaRoutine, most, thread_each
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.errors import Unsupported
-from glasshouse.ir.dim import Dim, dim_max, product
+from glasshouse.ir.dim import Dim, dim_max, dim_min, product
 from glasshouse.ir.dtype import float64
 from glasshouse.ir.graph import Node
 from glasshouse.ir.types import Shape
@@ -51,7 +51,7 @@ def _pairs(node: Node) -> Dim:
         outer, places, count, inner = _gradient(first, rest[0], node.attrs["axis"], out)
     else:
         outer, places, count, inner, _ = _tuples(first, rest[0], node.attrs["axis"])
-    return outer * places * count * _columns(inner)[1]
+    return outer * dim_min(places, count) * count * _columns(inner)[1]
 
 
 def _gradient(g: Shape, indices: Shape, axis: int, out: Shape) -> tuple[Dim, Dim, Dim, Dim]:
@@ -103,14 +103,20 @@ def _rows(out: CudaText, tile: Tile) -> None:
         x, rows, mode = view(base).buffer, view(updates).buffer, tile.attr("mode")
     per, blocks = _columns(inner)
     kind = C_TYPE[tile.operands[0].element.dtype]
-    grid = (dim_max((outer * places + 7) // 8, 1), dim_max(blocks, 1), 1)
+    tuples = f"gh::Tuples<{len(named)}>{{{{{_numbers(named)}}}}}"
+    sizes = ", ".join(size_text(d) for d in (outer, places, count, inner))
+    source, to = x or f"(const {kind}*)0", tile.writes[0][1]
+    given = f"ctx, {source}, {view(indices).buffer}, {rows}, {tuples}, {sizes}, {to}"
+    of = f"gh::Meeting::{mode}, {per}, {_held(tile)}"
+    few = isinstance(count, int) and isinstance(places, int) and 0 < count < places
+    if few:  # a table of 50257 words, of which a text names 4096 at most
+        total, each = outer * places * inner, 256 * (16 // tile.operands[0].element.dtype.itemsize)
+        with out.function((dim_max((total + (each - 1)) // each, 1), 1, 1), 256):
+            out.add(f"gh::fill_places({source}, {size_text(total)}, {to});", tile.ops)
+    lines = outer * count if few else outer * places
+    grid = (dim_max((lines + 7) // 8, 1), dim_max(blocks, 1), 1)
     with out.function(grid, 256):
-        tuples = f"gh::Tuples<{len(named)}>{{{{{_numbers(named)}}}}}"
-        sizes = ", ".join(size_text(d) for d in (outer, places, count, inner))
-        source = x or f"(const {kind}*)0"
-        call = f"gh::meet_rows<gh::Meeting::{mode}, {per}, {_held(tile)}>"
-        given = f"ctx, {source}, {view(indices).buffer}, {rows}, {tuples}, {sizes}"
-        out.add(f"{call}({given}, {tile.writes[0][1]});", tile.ops)
+        out.add(f"gh::meet_{'named_' if few else ''}rows<{of}>({given});", tile.ops)
 
 
 def _along(out: CudaText, tile: Tile) -> None:

@@ -50,32 +50,43 @@ template <int DEPTH> struct Tuples {
 };
 
 // Rows that come to places: x [outer, places, inner] (null: zeros), indices [count], rows [outer, count, inner]. A warp takes one place and
-// 32 * PER columns, and looks at 128 indices at a time. gridDim: warps of eight for all places (at least one block), columns.
+// 32 * PER columns; the eight of a block look at 2048 indices at a time together, for those that name any of their places. gridDim: blocks of
+// eight warps for all places (at least one), columns.
 template <Meeting HOW, int PER, class Acc, int DEPTH, class T, class I>
 GH_FN void meet_rows(const Context &ctx, const T *x, const I *indices, const T *rows, Tuples<DEPTH> tuples, int64_t outer, int64_t places,
                      int64_t count, int64_t inner, T *out) {
-  const int64_t warp = (int64_t)blockIdx.x * 8 + threadIdx.x / 32, column = (int64_t)blockIdx.y * 32 * PER + threadIdx.x % 32;
-  const int lane = threadIdx.x % 32;
-  const bool tell = warp == 0 && blockIdx.y == 0, here = warp < outer * places;
-  if (!here && !tell) return;
-  const int64_t place = here ? warp % places : -2, first = here ? warp / places * count : 0;
+  constexpr int WARPS = 8, EACH = 8, THREADS = WARPS * 32, CHUNK = THREADS * EACH;
+  __shared__ unsigned named[CHUNK / 32];  // a bit for each index that names one of the places
+  __shared__ uint8_t whose[CHUNK];        // and which, counted from the first
+  const int lane = threadIdx.x % 32, own = threadIdx.x / 32;
+  const int64_t begin = (int64_t)blockIdx.x * WARPS, warp = begin + own, column = (int64_t)blockIdx.y * 32 * PER + lane;
+  const bool tell = blockIdx.x == 0 && blockIdx.y == 0, here = warp < outer * places;
+  const int64_t base = places ? begin % places : 0, first = here ? warp / places * count : 0;
+  const int mine = places < WARPS && places ? own % (int)places : own;
   Acc held[PER];
 #pragma unroll
   for (int p = 0; p < PER; ++p) {
     const int64_t c = column + p * 32;
     held[p] = x && here && c < inner ? Acc(to_scalar(x[warp * inner + c])) : Acc(0);
   }
-  for (int64_t i0 = 0; i0 < count; i0 += 128) {
-    unsigned found[4];
+  for (int64_t i0 = 0; i0 < count; i0 += CHUNK) {
+    __syncthreads();  // all have read the last ones
 #pragma unroll
-    for (int u = 0; u < 4; ++u) {
-      const int64_t i = i0 + u * 32 + lane;
-      found[u] = ballot(i < count && tuples.at(ctx, indices, i, tell) == place);
+    for (int u = 0; u < EACH; ++u) {
+      const int at = u * THREADS + threadIdx.x;
+      const int64_t place = i0 + at < count ? tuples.at(ctx, indices, i0 + at, tell) : -1;
+      const int64_t from = place < base ? place - base + places : place - base;
+      const bool comes = place >= 0 && from < WARPS;
+      const unsigned bits = ballot(comes);
+      if (comes) whose[at] = (uint8_t)from;
+      if (lane == 0) named[at / 32] = bits;
     }
-#pragma unroll
-    for (int u = 0; u < 4; ++u)
-      for (; found[u]; found[u] &= found[u] - 1) {
-        const T *row = rows + (first + i0 + u * 32 + lowest_bit(found[u])) * inner;
+    __syncthreads();
+    for (int word = 0; here && word < CHUNK / 32; ++word)
+      for (unsigned bits = named[word]; bits; bits &= bits - 1) {
+        const int at = word * 32 + lowest_bit(bits);
+        if (whose[at] != mine) continue;
+        const T *row = rows + (first + i0 + at) * inner;
 #pragma unroll
         for (int p = 0; p < PER; ++p)
           if (column + p * 32 < inner) held[p] = met<HOW>(held[p], Acc(to_scalar(row[column + p * 32])));
@@ -84,6 +95,52 @@ GH_FN void meet_rows(const Context &ctx, const T *x, const I *indices, const T *
 #pragma unroll
   for (int p = 0; p < PER; ++p)
     if (here && column + p * 32 < inner) out[warp * inner + column + p * 32] = from_scalar<T>(Wide<T>(held[p]));
+}
+
+// The same where there are more places than indices, in two kernels: what nobody comes to is filled, and a warp for each index takes the place
+// that it names, if it is the first to name it. gridDim of the second: warps of eight for all indices of all outer ones, columns.
+template <class T> GH_FN void fill_places(const T *x, int64_t count, T *out) {
+  constexpr int V = 16 / sizeof(T);
+  const int64_t e = ((int64_t)blockIdx.x * 256 + threadIdx.x) * V;
+  if (e + V <= count) {
+    store_vec(out + e, x ? load_vec<V>(x + e) : Vec<T, V>{});
+  } else {
+    for (int64_t i = e; i < count; ++i) out[i] = x ? x[i] : T{};
+  }
+}
+template <Meeting HOW, int PER, class Acc, int DEPTH, class T, class I>
+GH_FN void meet_named_rows(const Context &ctx, const T *x, const I *indices, const T *rows, Tuples<DEPTH> tuples, int64_t outer,
+                           int64_t places, int64_t count, int64_t inner, T *out) {
+  const int64_t warp = (int64_t)blockIdx.x * 8 + threadIdx.x / 32, column = (int64_t)blockIdx.y * 32 * PER + threadIdx.x % 32;
+  if (warp >= outer * count) return;
+  const int lane = threadIdx.x % 32;
+  const int64_t own = warp % count, first = warp - own;
+  const int64_t place = tuples.at(ctx, indices, own, first == 0 && blockIdx.y == 0), at = (warp / count * places + place) * inner;
+  if (place < 0) return;
+  Acc held[PER];
+#pragma unroll
+  for (int p = 0; p < PER; ++p) held[p] = x && column + p * 32 < inner ? Acc(to_scalar(x[at + column + p * 32])) : Acc(0);
+  for (int64_t i0 = 0; i0 < count; i0 += 128) {
+    unsigned found[4];
+#pragma unroll
+    for (int u = 0; u < 4; ++u) {
+      const int64_t i = i0 + u * 32 + lane;
+      found[u] = ballot(i < count && tuples.at(ctx, indices, i, false) == place);
+    }
+#pragma unroll
+    for (int u = 0; u < 4; ++u)
+      for (; found[u]; found[u] &= found[u] - 1) {
+        const int64_t i = i0 + u * 32 + lowest_bit(found[u]);
+        if (i < own) return;  // which takes all of them
+        const T *row = rows + (first + i) * inner;
+#pragma unroll
+        for (int p = 0; p < PER; ++p)
+          if (column + p * 32 < inner) held[p] = met<HOW>(held[p], Acc(to_scalar(row[column + p * 32])));
+      }
+  }
+#pragma unroll
+  for (int p = 0; p < PER; ++p)
+    if (column + p * 32 < inner) out[at + column + p * 32] = from_scalar<T>(Wide<T>(held[p]));
 }
 
 // Elements that come to places along one axis: x of `sizes`, indices and updates of `given`, each at most as large but along the axis.
