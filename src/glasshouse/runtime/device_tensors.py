@@ -23,10 +23,16 @@ from glasshouse.runtime.overlap import tensors_apart
 
 ALIGNED = 16
 """Bytes to which kernels want every buffer aligned."""
+LARGE_ARENA = 32 << 20
+"""Bytes from which an arena is PyTorch's memory, and goes back to it with the call: what PyTorch
+has freed by then (the gradients of a loss, before a backward graph) is used again so. A smaller one
+stays: asking for it takes longer than an H200 needs for a small model."""
 
 
 class TensorRun(DeviceRun):
     """Runs of a program on arrays of the host or on tensors of the device."""
+
+    _keeps_arena = False  # since functions that were bound run in it
 
     def serves(self) -> bool:
         """Whether a run is one launch."""
@@ -67,9 +73,10 @@ class TensorRun(DeviceRun):
         if self.serves():
             for value, tensor in zip(graph.outputs, made, strict=True):
                 self._table[plan.table[value]] = tensor.data_ptr()
-            self._make_arena(sizes)
+            arena = self._make_arena(torch, beside, sizes)
             self._launch()
             self._finish({})
+            del arena  # whoever is given it next comes behind these kernels on the stream
             return made
         with beside.ordered(self.device.stream):
             return self._general_call(beside, made, sizes)
@@ -152,6 +159,7 @@ class TensorRun(DeviceRun):
         before = [(held, held.copy()) for held in state.turns[state.turn].values()]
         launches = []
         self._may_settle = True  # since what runs change is put back
+        self._keeps_arena = True
         for _ in state.turns:
             self.call(constants, inputs, outputs)
             launches.append(self.executable.repeated())
@@ -178,15 +186,23 @@ class TensorRun(DeviceRun):
 
         return step
 
-    def _make_arena(self, sizes: Mapping[str, int]) -> None:
+    def _make_arena(self, torch: Any, beside: TensorDevice, sizes: Mapping[str, int]) -> Any:
+        """Room for what steps hand to each other; the tensor that holds it, if PyTorch lends it."""
         for update in self.plan.updates:
             place = self.plan.table[update.new]
             if place not in self._variables[self.of.state.turn] and not self._table[place]:
                 self._table[place] = self.blocks.of(
                     place, int(update.variable.attrs["data"].nbytes)
                 )
-        self._grow_arena(sizes)
         self._set_sizes(sizes)
+        count = self._arena_bytes(sizes)
+        if self._keeps_arena or count < LARGE_ARENA:
+            self._grow_arena(sizes)
+            return None
+        self.blocks.drop("arena")
+        held = torch.empty(count, dtype=torch.uint8, device=beside.name)
+        self._arena = held.data_ptr()
+        return held
 
 
 def taken(torch: Any, beside: TensorDevice, value: Value, given: Any, number: int) -> Any:

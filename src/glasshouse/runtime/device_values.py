@@ -131,10 +131,12 @@ class DeviceValues:
             self._table[place] = address
 
     def _grow_arena(self, sizes: Mapping[str, int]) -> None:
+        self._arena = self.blocks.of("arena", self._arena_bytes(sizes))
+
+    def _arena_bytes(self, sizes: Mapping[str, int]) -> int:
         known = [w for w in self.plan.workspaces if self._has(w, sizes)]
         most = max((evaluate(w, sizes) for w in known), default=0)
-        count = max(self.plan.arena_bytes, self.plan.work_offset + most + 64)
-        self._arena = self.blocks.of("arena", count)
+        return max(self.plan.arena_bytes, self.plan.work_offset + most + 64)
 
     def _has(self, dim: Dim, sizes: Mapping[str, int]) -> bool:
         return isinstance(dim, int) or symbols_of(dim).keys() <= sizes.keys()

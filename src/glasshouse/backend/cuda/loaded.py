@@ -68,7 +68,7 @@ class Loaded:
         owned.take("cuMemFreeHost", self.flag)
         self._owned = owned
         self._graphs: dict[Any, list[StepGraph]] = {}
-        self._overlaps: dict[Any, bool] = {}  # by range of steps, arena and sizes
+        self._overlaps: dict[Any, bool] = {}  # by range of steps and sizes
         self.timed: dict[bool, float] = {}  # seconds of a whole run, whether its kernels overlap
         self.last: StepGraph | None = None  # that was launched
         self._counters, self._counter_count = 0, 0
@@ -128,7 +128,7 @@ class Loaded:
 
     def settle(self, table: int, arena: int, sizes: int, steps: int) -> None:
         """Find out whether the kernels of a whole run are to overlap at their ends."""
-        where = (0, steps, arena, tuple(self._numbers(sizes)))
+        where = (0, steps, tuple(self._numbers(sizes)))
         forced = os.environ.get(_OVERLAPS) in ("0", "1")
         if where in self._overlaps or forced or self.device.capability < OVERLAP:
             return
@@ -172,7 +172,7 @@ class Loaded:
             cells[cell] = known[symbol]
         if self._maps:
             self._encode_maps(known)
-        where = (begin, end, arena, tuple(numbers))
+        where = (begin, end, tuple(numbers))
         if overlapping is None:
             overlapping = self._overlaps.get(where, os.environ.get(_OVERLAPS) == "1")
         key = (where, timed, overlapping)
