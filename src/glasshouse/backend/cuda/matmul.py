@@ -362,13 +362,17 @@ def mapped_columns(
 
     Where 32 divides the columns, they come in another order: position 8 j + 2 q + e of each 32 is
     column 8 q + 2 j + e, so that the sums of a thread are eight neighbours."""
-    eights = isinstance(columns, int) and columns % 32 == 0
+    eights = in_eights(columns)
     loader = f"gh::MappedColumns<{C_TYPE[dtype]}, {_flag(eights)}>{{map1}}"
     if not eights:
         return loader, rows_map(buffer, columns, depth, together)
     sizes = (depth, 2, 4, 4, columns // 32)
     steps = tuple(depth * (2 * n) for n in (1, 8, 2, 32))
     return loader, TensorMap(buffer, sizes, steps, (2, 4, 4, together // 32))
+
+
+def in_eights(columns: Dim) -> bool:
+    return isinstance(columns, int) and columns % 32 == 0
 
 
 @dataclass(frozen=True)
@@ -429,6 +433,8 @@ class Product:
             else:
                 last = ", 1, nullptr"
             flags = ""
+            if gemm.kind in FETCHED and splits == 1 and count == 1 and not in_eights(self.n):
+                shared += gemm.rooms
             if gemm.kind in FETCHED:
                 divided = ((self.m, gemm.m), (self.n, wide))
                 whole = all(isinstance(d, int) and d % by == 0 for d, by in divided)

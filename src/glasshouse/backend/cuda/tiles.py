@@ -68,6 +68,11 @@ class GemmTile:
         return max(loaded, self.m * (self.n + 4) * 4)
 
     @property
+    def rooms(self) -> int:
+        """Bytes through which the warps of a fetched tile hand over results one by one."""
+        return self.m // 64 * 4 * 2048 if self.kind == TMA else 8 * 2048
+
+    @property
     def name(self) -> str:
         many = f"_by{self.beside}" if self.beside > 1 else ""
         return f"{self.kind}{self.m}x{self.n}x{self.k}{many}"

@@ -91,7 +91,7 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
         if (step && lane == 0) arrive(empty + (number - 1) % STAGES);
       }
       if constexpr (SPLITS == 1) {
-        HandOver<CN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out);
+        HandOver<CN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out, room + S::BEHIND);
         over.begins(place.m * BM + group * 64, place.n * CN);
         products_left<0>();
         settled(sums);

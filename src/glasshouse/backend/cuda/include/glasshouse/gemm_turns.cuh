@@ -16,6 +16,7 @@ namespace gh {
 template <int BM_, int BN_, int STAGES_> struct Turns {
   static constexpr int BM = BM_, BN = BN_, BK = 64, STAGES = STAGES_, THREADS = 3 * 128, AHEAD = BN <= 128 ? 2 : 1;
   static constexpr int STAGE = (BM + BN) * BK;  // elements
+  static constexpr int BEHIND = STAGES * (STAGE * 2 + 16) + 16;  // bytes, of stages and barriers
 };
 
 template <class S, int V, bool WHOLE, bool EARLY, class A, class B, class Out>
@@ -89,7 +90,7 @@ GH_FN void gemm_turns(const Context &ctx, int M, int N, int K, const A &a, const
       for (int h = 0; h < BM / 64; ++h) {
         settled(sums[h]);
         open_gates(b, sums[h]);
-        HandOver<CN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out);
+        HandOver<CN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out, room + S::BEHIND);
         over.begins(place.m * BM + h * 64, place.n * CN);
         over.ends(sums[h]);
       }

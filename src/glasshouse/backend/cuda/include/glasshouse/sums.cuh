@@ -2,8 +2,11 @@
 //
 // Contract
 // - Of 64 x BN sums a thread holds two rows, and of each 32 columns eight. Where EIGHTS, columns came as `fetch_eights` brings them
-//   (`tensor_map.cuh`), so these are neighbours; otherwise lanes exchange them first.
-// - `HandOver<BN, V, EIGHTS, WHOLE, AHEAD, Out> over(M, N, out)`; `over.begins(m0, n0)` loads what the first AHEAD groups of 32 columns need, while
+//   (`tensor_map.cuh`), so these are neighbours; otherwise lanes exchange them first. Results that go one by one (V is 1: rows that are not
+//   aligned) go through shared memory, so that a warp stores 32 neighbours at once: stored by fours of them, 4096 x 50257 x 768 took 1230 us,
+//   one by one 1600.
+// - `HandOver<BN, V, EIGHTS, WHOLE, AHEAD, Out> over(M, N, out, room)`, `room` 2 KB of shared memory of each warp where V is 1 (`HandOver::ROOM`);
+//   `over.begins(m0, n0)` loads what the first AHEAD groups of 32 columns need, while
 //   products may be under way; `over.ends(sums)` hands all over, with loads AHEAD of what is computed. WHOLE: no tile reaches past M or N;
 //   otherwise those that do load what lies at the border, since a branch would keep loads, and what is made of them, apart.
 #pragma once
@@ -45,12 +48,15 @@ template <class B, int S> GH_FN void open_gates(const B &b, float (&sums)[S]) {
 
 template <int BN, int V, bool EIGHTS, bool WHOLE, int AHEAD, class Out> struct HandOver {
   static constexpr int GROUPS = BN / 32;
+  static constexpr bool APART = V == 1 && !EIGHTS;
+  static constexpr int ROOM = 16 * 32 * 4;
   typedef decltype(loads_of(*(const Out *)nullptr, 0, 0)) Loads;
   int M, N, row, column;
   const Out &out;
+  float *room;
   Loads coming[AHEAD][2][8 / V];
 
-  GH_FN HandOver(int M_, int N_, const Out &out_) : M(M_), N(N_), out(out_) {}
+  GH_FN HandOver(int M_, int N_, const Out &out_, void *rooms) : M(M_), N(N_), out(out_), room((float *)rooms + threadIdx.x / 32 * (ROOM / 4)) {}
   GH_FN bool inside(int m, int n) const { return WHOLE || (m < M && n < N); }
   GH_FN void load(int g) {
 #pragma unroll
@@ -63,10 +69,34 @@ template <int BN, int V, bool EIGHTS, bool WHOLE, int AHEAD, class Out> struct H
   }
   GH_FN void begins(int m0, int n0) {
     row = m0 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, column = n0 + threadIdx.x % 4 * 8;
+    if constexpr (!APART) {
 #pragma unroll
-    for (int g = 0; g < AHEAD && g < GROUPS; ++g) load(g);
+      for (int g = 0; g < AHEAD && g < GROUPS; ++g) load(g);
+    }
+  }
+  // Rows of 32 floats; eight columns of four rows lie in different banks.
+  template <int S> GH_FN void one_by_one(const float (&sums)[S]) {
+    const int lane = threadIdx.x % 32, first = row - lane / 4, begin = column - lane % 4 * 8;
+#pragma unroll
+    for (int g = 0; g < GROUPS; ++g) {
+#pragma unroll
+      for (int i = 0; i < 8; ++i) {
+        float *to = room + (lane / 4 + i % 2 * 8) * 32 + (i / 2 ^ lane / 4 % 4) * 8 + lane % 4 * 2;
+        store_vec(to, Vec<float, 2>{{sums[16 * g + i / 2 * 4 + i % 2 * 2], sums[16 * g + i / 2 * 4 + i % 2 * 2 + 1]}});
+      }
+      __syncwarp();
+      for (int r = 0; r < 16; ++r) {
+        const int m = first + r, n = begin + g * 32 + lane;
+        if (inside(m, n)) out(m, n, Vec<float, 1>{{room[r * 32 + (lane ^ r % 4 * 8)]}});
+      }
+      __syncwarp();
+    }
   }
   template <int S> GH_FN void ends(const float (&sums)[S]) {
+    if constexpr (APART) one_by_one(sums);
+    else all_together(sums);
+  }
+  template <int S> GH_FN void all_together(const float (&sums)[S]) {
 #pragma unroll
     for (int g = 0; g < GROUPS; ++g) {
       Loads now[2][8 / V];
