@@ -110,7 +110,7 @@ class _Training:
 
     def partition(self, joint: Any, inputs: Any, **known: Any) -> tuple[Any, Any]:
         self._returned = known["num_fwd_outputs"]
-        return partition(joint, inputs, **known)
+        return partition(joint, inputs, self._gpu is not None, **known)
 
     def compiler(self, phase: str) -> Callable[..., Any]:
         def compile(graph: Any, fakes: Sequence[Any]) -> Callable[..., Any]:

@@ -19,6 +19,7 @@ from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.op import REGISTRY, Kind
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.lower.quant import has_loops
+from glasshouse.ops.attention import attention_gradients, beside_each_other
 from glasshouse.ops.products import GATES
 from glasshouse.ops.shapes import axes_of, axis_of
 
@@ -117,6 +118,29 @@ def _layer_norm(rw: Rewriter, node: Node) -> Any:
     variance = squares / _count(rw, x.shape, axes, x.dtype)
     out = centred * (variance + node.attrs["eps"]).apply("rsqrt")
     return _affine(rw, out, node)
+
+
+def _layer_norm_grad(rw: Rewriter, node: Node) -> Any:
+    g, x, *weight = (_wide(rw.expr(v)) for v in node.inputs)
+    axes = tuple(range(axis_of(node.attrs["axis"], x.ndim), x.ndim))
+    count = _count(rw, x.shape, axes, x.dtype)
+    centred, squares = _moments(rw, x, axes)
+    r = (squares / count + node.attrs["eps"]).apply("rsqrt")
+    hat = centred * r
+    h = g * weight[0] if weight else g
+    mean, along = (v.apply("sum", axes=axes, keepdims=True) / count for v in (h, h * hat))
+    return (r * (h - mean - hat * along)).cast(node.output.type.dtype)
+
+
+def _layer_norm_weight_grad(rw: Rewriter, node: Node) -> Any:
+    g, x = (_wide(rw.expr(v)) for v in node.inputs)
+    first = axis_of(node.attrs["axis"], x.ndim)
+    axes, before = tuple(range(first, x.ndim)), tuple(range(first))
+    centred, squares = _moments(rw, x, axes)
+    variance = squares / _count(rw, x.shape, axes, x.dtype)
+    hat = centred * (variance + node.attrs["eps"]).apply("rsqrt")
+    made = [v.apply("sum", axes=before) if before else v for v in (g * hat, g)]
+    return [v.cast(o.type.dtype) for v, o in zip(made, node.outputs, strict=True)]
 
 
 def _rms_norm(rw: Rewriter, node: Node) -> Any:
@@ -272,6 +296,13 @@ def _attention(rw: Rewriter, node: Node) -> Any:
     return out.cast(node.output.type.dtype)
 
 
+def _attention_grad(rw: Rewriter, node: Node) -> Any:
+    operands = [rw.expr(v) for v in node.inputs]
+    wide = [_wide(x) for x in operands[:5]]
+    made = beside_each_other(attention_gradients(*wide, *operands[5:], **node.attrs))
+    return made.cast(node.output.type.dtype)
+
+
 def _repeated(x: Any, times: Dim) -> Any:
     """Each head `times` times in a row."""
     *lead, heads, length, dim = x.shape
@@ -298,11 +329,15 @@ def _products(rw: Rewriter, node: Node) -> Any:
 
 _PLAIN: dict[str, Expansion] = {
     "attention": _attention,
+    "attention_grad": _attention_grad,
     "batch_norm_training": _batch_norm_training,
+    "layer_norm_weight_grad": _layer_norm_weight_grad,
     "matmul": _matmul,
     "products": _products,
 }
-APART = ("attention", "batch_norm_training", "products")
+APART = (
+    "attention", "attention_grad", "batch_norm_training", "layer_norm_weight_grad", "products",
+)  # fmt: skip
 """What consists of products and folds: where its own template will not do, theirs may."""
 FOLDS = (*APART, "matmul")
 """All that can be folds: slow, and good for every type."""
@@ -315,6 +350,7 @@ EXPANSIONS: dict[str, Expansion] = {
     "softmax": _softmax,
     "log_softmax": _softmax,
     "layer_norm": _layer_norm,
+    "layer_norm_grad": _layer_norm_grad,
     "rms_norm": _rms_norm,
     "group_norm": _group_norm,
     "batch_norm": _batch_norm,

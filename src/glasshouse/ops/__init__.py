@@ -16,6 +16,7 @@ from glasshouse.ops import (
     math,
     matmul,
     norm,
+    norm_grad,
     opaque,
     pieces,
     pool,
@@ -34,7 +35,7 @@ from glasshouse.ops import (
 
 __all__ = [
     "activation", "attention", "bags", "barrier", "control", "conv", "create", "elementwise",
-    "fourier", "fused", "groups", "index", "math", "matmul", "norm", "opaque", "pieces", "pool",
-    "products", "quant", "random", "recurrent", "reduce", "resize", "running", "scan", "shape",
-    "softmax", "sort",
+    "fourier", "fused", "groups", "index", "math", "matmul", "norm", "norm_grad", "opaque",
+    "pieces", "pool", "products", "quant", "random", "recurrent", "reduce", "resize", "running",
+    "scan", "shape", "softmax", "sort",
 ]  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,8 +11,8 @@ import numpy as np
 from glasshouse.errors import ShapeError, TypeMismatch
 from glasshouse.ir.attrs import BOOL, OPT_FLOAT
 from glasshouse.ir.dim import Dim, floor_div
-from glasshouse.ir.dtype import bool_
-from glasshouse.ir.op import Kind
+from glasshouse.ir.dtype import bool_, float32
+from glasshouse.ir.op import Kind, NoGradient
 from glasshouse.ir.types import Shape, TensorType, tensor_type
 from glasshouse.ops.arrays import Array, widened
 from glasshouse.ops.create import arange_near
@@ -161,4 +162,84 @@ attention = op(
     "added. `causal` lets position i see keys 0 to i. A row that sees no key gives zeros; with "
     "`fill`, the number that a bool mask then puts in place of a score, softmax is plain: NaN.",
     causal=BOOL(False), scale=OPT_FLOAT, fill=OPT_FLOAT,
+)  # fmt: skip
+
+
+# ------------------------------------------------------------------------------------- gradients
+def attention_gradients(
+    g: Any, q: Any, k: Any, v: Any, y: Any, mask: Any = None, *, causal: bool, scale: float | None
+) -> tuple[Any, Any, Any]:
+    """What `attention_grad` means with core ops: products in the operands' type, the rest wider."""
+    dtype, factor = q.dtype, scale_of(q.shape, scale)
+    wide = float32 if dtype.bits < 32 else dtype
+    low = float("-inf")
+    scores = q.apply("matmul", k, transpose_y=True).cast(wide) * factor
+    if mask is not None:
+        hides = mask.dtype is bool_
+        scores = mask.apply("where", scores, low) if hides else scores + mask.cast(wide)
+    if causal:
+        rows = reshaped(arange_near(q, scores.shape[-2]), (scores.shape[-2], 1))
+        before = rows.apply("greater_equal", arange_near(q, scores.shape[-1]))
+        scores = before.apply("where", scores, low)
+    if mask is None:
+        weights = scores.apply("softmax", axis=-1)
+    else:  # a row without a key has no weights
+        nothing = scores.apply("max", axes=[-1], keepdims=True).apply("equal", low)
+        weights = nothing.apply("where", 0.0, scores).apply("softmax", axis=-1)
+        weights = nothing.apply("where", 0.0, weights)
+    slopes = g.apply("matmul", v, transpose_y=True).cast(wide)
+    shift = (g.cast(wide) * y.cast(wide)).apply("sum", axes=[-1], keepdims=True)
+    inner = (weights * (slopes - shift) * factor).cast(dtype)
+    gq, gk = inner.apply("matmul", k), inner.apply("matmul", q, transpose_x=True)
+    return gq, gk, weights.cast(dtype).apply("matmul", g, transpose_x=True)
+
+
+def beside_each_other(gradients: Sequence[Any]) -> Any:
+    """Gradients [batch, heads, length, dim] of q, k and v as `attention_grad` has them."""
+    rows = [x.apply("permute", axes=(0, 2, 1, 3)) for x in gradients]
+    batch, length, heads, dim = rows[0].shape
+    parts = [reshaped(x, (batch, length, 1, heads, dim)) for x in rows]
+    return parts[0].apply("concat", *parts[1:], axis=2)
+
+
+def _infer_grad(
+    g: TensorType, q: TensorType, k: TensorType, v: TensorType, y: TensorType,
+    mask: TensorType | None = None, *, causal: bool, scale: float | None,
+) -> TensorType:  # fmt: skip
+    _infer(q, k, v, mask, causal=causal, scale=scale, fill=None)
+    if q.rank != 4 or not g == q == k == v == y:
+        raise ShapeError("the operands must be alike, [batch, heads, length, dim]")
+    batch, heads, length, dim = q.shape
+    return tensor_type(q.dtype, (batch, length, 3, heads, dim))
+
+
+def _ref_grad(
+    g: Array, q: Array, k: Array, v: Array, y: Array, mask: Array | None = None, *,
+    causal: bool, scale: float | None,
+) -> Array:  # fmt: skip
+    g, q, k, v, y = (widened(x) for x in (g, q, k, v, y))
+    factor = scale_of(q.shape, scale)
+    scores: Array = np.matmul(q, k.swapaxes(-1, -2)) * factor
+    if mask is not None:
+        scores = np.where(mask, scores, -np.inf) if mask.dtype == bool else scores + mask
+    if causal:
+        scores = np.where(np.tri(*scores.shape[-2:], dtype=np.bool_), scores, -np.inf)
+    top = np.max(scores, -1, keepdims=True, initial=-np.inf)
+    weights = np.exp(scores - np.where(np.isfinite(top), top, 0))
+    total = weights.sum(-1, keepdims=True)
+    weights = weights / np.where(total == 0, 1, total)
+    inner = weights * (np.matmul(g, v.swapaxes(-1, -2)) - (g * y).sum(-1, keepdims=True)) * factor
+    turned = inner.swapaxes(-1, -2)
+    made = np.matmul(inner, k), np.matmul(turned, q), np.matmul(weights.swapaxes(-1, -2), g)
+    return np.stack(made).transpose(1, 3, 0, 2, 4)
+
+
+attention_grad = op(
+    "attention_grad", kind=Kind.CONTRACTION, family="attention", infer=_infer_grad, ref=_ref_grad,
+    vjp=NoGradient("it is a gradient itself, which only compiled training steps hold"),
+    inputs=("g", "q", "k", "v", "y", "mask?"),
+    doc="The gradients of q, k and v, all [batch, heads, length, dim], beside each other as "
+    "[batch, length, 3, heads, dim]; `g` is the gradient of `y`, which `attention` gives for them "
+    "without `fill`. The weights are computed again.",
+    causal=BOOL(False), scale=OPT_FLOAT,
 )  # fmt: skip

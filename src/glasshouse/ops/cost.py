@@ -71,6 +71,10 @@ def operations(node: Node) -> float:
         q, k, v = (i.type.shape for i in node.inputs[:3])
         scores = elements(node.inputs[0]) // max(typical(q[-1]), 1) * typical(k[-2])
         return scores * (2.0 * typical(q[-1]) + 2.0 * typical(v[-1]) + 18)
+    if name == "attention_grad":  # scores, slopes, and three products with them
+        q, k, v = (i.type.shape for i in node.inputs[1:4])
+        scores = elements(node.inputs[1]) // max(typical(q[-1]), 1) * typical(k[-2])
+        return scores * (6.0 * typical(q[-1]) + 4.0 * typical(v[-1]) + 24)
     if name in ("recurrent", "recurrent_grad"):  # 40: five functions for each unit
         rows = elements(node.inputs[0]) // max(typical(node.inputs[0].type.shape[-1]), 1)
         weights = node.inputs[2 if name == "recurrent" else 3]

@@ -42,7 +42,32 @@ def _of(
 _HOLED = bools(4, 6, seed=3)
 _HOLED[1] = False  # a row that sees no key
 _Q, _K = (2, 3, 4, 5), (2, 3, 6, 5)
-HOLES = {("attention", "scalar"): "q, k and v have a length and a width"}
+HOLES = {
+    ("attention", "scalar"): "q, k and v have a length and a width",
+    ("attention_grad", "scalar"): "its operands have a length and a width",
+}
+
+
+def _gradients(
+    g: torch.Tensor, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, y: torch.Tensor,
+    mask: torch.Tensor | None = None, **attrs: Any,
+) -> torch.Tensor:  # fmt: skip
+    """PyTorch's own, which computes `y` again, beside each other."""
+    of = [x.detach().requires_grad_() for x in (q, k, v)]
+    made = torch.autograd.grad(_attention(*of, mask, **attrs), of, g)
+    return torch.stack(made).permute(1, 3, 0, 2, 4)
+
+
+def _gradients_of(shape: tuple[int, ...], *mask: Array, **attrs: Any) -> Sample:
+    g, q, k, v = (values(*shape, seed=seed) for seed in range(4))
+    given = [torch.from_numpy(m) for m in mask]
+    y = _attention(*map(torch.from_numpy, (q, k, v)), *given, **attrs).numpy()
+    return Sample(
+        (g, q, k, v, y, *mask), _gradients, attrs, grad=None, static=(5,), tol=20,
+        why="exp and sums round in another way, and y is rounded where PyTorch's is not",
+    )  # fmt: skip
+
+
 SAMPLES = {
     "attention": [
         _of(_Q, _K, 2),
@@ -62,5 +87,12 @@ SAMPLES = {
              np.array([[0.0, -np.inf, 1.0, 0.5], [-np.inf] * 4])),
             _attention, grad=None, static=(3,), tol=5, why="exp and sums round in another way",
         ),
+    ],
+    "attention_grad": [
+        _gradients_of((2, 3, 4, 5)),
+        _gradients_of((2, 3, 4, 5), causal=True, scale=0.3),
+        _gradients_of((1, 2, 4, 5), values(1, 2, 4, 4, seed=9)),
+        _gradients_of((1, 2, 4, 5), bools(4, 4, seed=3) | np.eye(4, dtype=bool)),
+        _gradients_of((0, 2, 4, 5)),
     ],
 }  # fmt: skip

@@ -58,7 +58,37 @@ def _train(*shape: int, **kw: Any) -> Sample:
     return Sample((values(*shape), *_params(shape[1])), _training, **{**_TOL, **kw})
 
 
+def _layer_gradients(g: torch.Tensor, *operands: torch.Tensor, axis: int, eps: float) -> Any:
+    x, *params = (t.detach().requires_grad_() for t in operands)
+    if not params:
+        params = [torch.ones(x.shape[axis:], dtype=x.dtype)]
+    return torch.autograd.grad(_layer(x, *params, axis=axis, eps=eps), x, g)[0]
+
+
+def _layer_weights(g: torch.Tensor, x: torch.Tensor, axis: int, eps: float) -> Any:
+    params = [torch.ones(x.shape[axis:], dtype=x.dtype).requires_grad_() for _ in range(2)]
+    return torch.autograd.grad(_layer(x, *params, axis=axis, eps=eps), params, g)
+
+
+def _of_layer(torch_: Any, *shape: int, count: int = 0, axis: int = -1) -> Sample:
+    operands = (values(*shape, seed=7), values(*shape), *_params(*shape[axis:], count=count))
+    attrs = {"axis": axis, "eps": 1e-3}
+    return Sample(operands, torch_, attrs, grad=None, **{**_TOL, "tol": 20})
+
+
 SAMPLES = {
+    "layer_norm_grad": [
+        _of_layer(_layer_gradients, 2, 3, 8, count=1),
+        _of_layer(_layer_gradients, 2, 3, 4, count=1, axis=-2),
+        _of_layer(_layer_gradients, 7),
+        _of_layer(_layer_gradients, 0, 4, count=1),
+    ],
+    "layer_norm_weight_grad": [
+        _of_layer(_layer_weights, 2, 3, 8),
+        _of_layer(_layer_weights, 5, 3, 4, axis=-2),
+        _of_layer(_layer_weights, 7),
+        _of_layer(_layer_weights, 0, 4),
+    ],
     "layer_norm": [
         Sample((values(2, 3, 8), *_params(8)), _layer, **_TOL),
         Sample((values(2, 3, 4), *_params(3, 4)), _layer, {"axis": -2, "eps": 1e-3}, **_TOL),
@@ -98,6 +128,16 @@ SAMPLES = {
     ],
 }
 HOLES = {
+    ("layer_norm_weight_grad", "broadcast"): "both operands have one shape",
+} | {
     (name, "scalar"): "its operands have channels or a last axis"
-    for name in ("layer_norm", "rms_norm", "group_norm", "batch_norm", "batch_norm_training")
+    for name in (
+        "layer_norm",
+        "layer_norm_grad",
+        "layer_norm_weight_grad",
+        "rms_norm",
+        "group_norm",
+        "batch_norm",
+        "batch_norm_training",
+    )
 }

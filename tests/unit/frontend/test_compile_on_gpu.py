@@ -126,3 +126,30 @@ def test_attention_is_trained_as_one_op(cuda: FakeCuda) -> None:
     assert not any(isinstance(s, Fallback) for s in steps)
     products = [n for n in backward.graph.nodes if n.op.name == "matmul"]
     assert {v.type.dtype.name for n in products for v in n.inputs} == {"float16"}
+
+
+def test_what_a_trained_layer_saves_is_saved_once(cuda: FakeCuda) -> None:
+    """q, k and v are read where the projection left them, forward and backward, attention's result
+    by the next product and by the gradient; no kernel copies, no mean is kept."""
+    torch.manual_seed(0)
+    norm, mix, out = nn.LayerNorm(16).half(), nn.Linear(16, 48).half(), nn.Linear(16, 16).half()
+    x = torch.randn(2, 9, 16).half()
+
+    def model(x: torch.Tensor) -> torch.Tensor:
+        q, k, v = mix(norm(x)).view(2, 9, 3, 2, 8).permute(2, 0, 3, 1, 4)
+        seen = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+        return out(seen.transpose(1, 2).reshape(2, 9, 16))
+
+    weights = [p for part in (norm, mix, out) for p in part.parameters()]
+    g = torch.randn(2, 9, 16).half()
+    wanted = torch.autograd.grad(model(x), weights, g)
+    run = torch.compile(model, backend="glasshouse", options={"executor": "compiled"})
+    for mine, theirs in zip(torch.autograd.grad(run(x), weights, g), wanted, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=2e-2, atol=2e-2)
+    forward, backward = dynamo.compiled_graphs()
+    assert len(forward.graph.outputs) == 4, "the result, the norm's, the projection's, attention's"
+    calls = [s.kernel for s in backward.runner.module.program.steps]
+    (attention,) = [k for k in calls if "AttentionGrad" in k.ops]
+    assert len(attention.body) == 1, "nothing is copied before it or behind it"
+    assert not [k for k in calls if set(k.ops) <= {"Slice", "Reshape", "Permute", "Concat"}]
+    assert [k.ops for k in calls if "LayerNormWeightGrad" in k.ops]

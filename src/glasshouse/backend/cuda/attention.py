@@ -98,8 +98,8 @@ def attention(
         raise Unsupported(f"no attention over heads of {dim} and {v.type.shape[3]}")
     if most(batch) > 65535 or most(heads) > 65535:
         raise Unsupported("no attention over that many heads")
-    operands = [_lying_together(builder, x) for x in (q, k, v)]
-    operands += [_mask(builder, mask) for mask in rest[:1]]
+    operands = [lying_together(builder, x) for x in (q, k, v)]
+    operands += [mask_operand(builder, mask) for mask in rest[:1]]
     variables = {"b": batch, "h": heads, "i": length, "d": v.type.shape[3]}
     after = take_results(builder, node.output, variables)
     names = _variants(node, clusters)
@@ -175,7 +175,7 @@ def _splits(variant: str) -> int:
     return int(variant.removeprefix(SPLIT)) if variant.startswith(SPLIT) else 0
 
 
-def _lying_together(builder: KernelBuilder, value: Value) -> Operand:
+def lying_together(builder: KernelBuilder, value: Value) -> Operand:
     """An operand whose last axis lies together."""
     operand = view_of(builder, value, axes(value.type.shape))
     if view(operand).index.coefficient(operand.loops[3]) != 1 and value.type.shape[3] != 1:
@@ -183,7 +183,7 @@ def _lying_together(builder: KernelBuilder, value: Value) -> Operand:
     return operand
 
 
-def _mask(builder: KernelBuilder, mask: Value) -> Operand:
+def mask_operand(builder: KernelBuilder, mask: Value) -> Operand:
     """The mask over the variables of the routine; broadcast axes stay at 0."""
     if mask.type.dtype not in (bool_, float32, bfloat16, float16) or mask.type.rank > 4:
         raise Unsupported(f"no mask of {mask.type.dtype}")
@@ -199,13 +199,9 @@ def _attention(out: CudaText, tile: Tile) -> None:
     value_dim = v.shape[3]
     assert isinstance(dim, int)
     assert isinstance(value_dim, int), "lowering wants them known"
-    scale, fill = tile.attr("scale"), tile.attr("fill")
-    scale = 1.0 / float(dim) ** 0.5 if scale is None else scale
-    numbers: tuple[Dim, ...] = (heads, k.shape[1], length, k.shape[2], dim, value_dim)
-    sizes = ", ".join(f"(int){size_text(d)}" for d in numbers)
-    flags = f"{_flag(tile.attr('causal'))}, {_flag(fill is not None)}"
-    shape = f"gh::AttentionShape{{{sizes}, {number_text(scale, float32)}, {flags}}}"
-    mask = _mask_text(rest[0], fill) if rest else "gh::NoMask{}"
+    fill = tile.attr("fill")
+    shape = shape_text(tile, q, k, v, plain=fill is not None)
+    mask = mask_text(rest[0], fill) if rest else "gh::NoMask{}"
     count, beside, described = 1, 0, "shape_"
     cluster, splits = (1, 1), _splits(tile.variant)
     grid: tuple[Dim, Dim, Dim]
@@ -244,10 +240,23 @@ def _attention(out: CudaText, tile: Tile) -> None:
     with out.function(grid, threads, shared, beside=beside, cluster=cluster, maps=maps):
         out.add(f"const auto shape_ = {shape};", tile.ops)
         for number, (name, operand) in enumerate((("q_", q), ("k_", k), ("v_", v))):
-            given = f"map{number}" if maps else _strided(operand)
+            given = f"map{number}" if maps else strided(operand)
             out.add(f"const auto& {name} = {given};", tile.ops)
         out.add(f"const auto mask_ = {mask};", tile.ops)
         hand_over(out, tile, f"{call}{described}, q_, k_, v_, mask_", count, ("b", "h", "i", "d"))
+
+
+def shape_text(tile: Tile, q: Operand, k: Operand, v: Operand, plain: bool = False) -> str:
+    """`gh::AttentionShape`."""
+    _, heads, length, dim = q.shape
+    scale = tile.attr("scale")
+    if scale is None:
+        assert isinstance(dim, int), "lowering wants it known"
+        scale = 1.0 / float(dim) ** 0.5
+    numbers: tuple[Dim, ...] = (heads, k.shape[1], length, k.shape[2], dim, v.shape[3])
+    sizes = ", ".join(f"(int){size_text(d)}" for d in numbers)
+    flags = f"{_flag(tile.attr('causal'))}, {_flag(plain)}"
+    return f"gh::AttentionShape{{{sizes}, {number_text(scale, float32)}, {flags}}}"
 
 
 def _map(operand: Operand, rows: int) -> TensorMap:
@@ -267,7 +276,7 @@ def _shared(d: int, dv: int, queries: int) -> int:
     return max(loaded, queries * (dv + 4) * 4)
 
 
-def _strided(operand: Operand) -> str:
+def strided(operand: Operand) -> str:
     """An operand as `gh::Strided`."""
     load = view(operand)
     steps = ", ".join(size_text(load.index.coefficient(x)) for x in operand.loops[:3])
@@ -275,7 +284,7 @@ def _strided(operand: Operand) -> str:
     return f"gh::Strided<{C_TYPE[load.dtype]}>{{{load.buffer} + {begin}, {steps}}}"
 
 
-def _mask_text(mask: Operand, fill: float | None) -> str:
+def mask_text(mask: Operand, fill: float | None) -> str:
     """A lambda that masks a score."""
     load = view(mask)
     element = f"gh::to_scalar({load.buffer}[{index_text(load.index)}])"

@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cuda import attention, conv, library, matmul, places, products
+from glasshouse.backend.cuda import (
+    attention,
+    attention_grad,
+    conv,
+    library,
+    matmul,
+    norm_grad,
+    places,
+    products,
+)
 from glasshouse.backend.cuda.routine import CudaRoutine
 
 ROUTINES: dict[str, CudaRoutine] = {
     **attention.ROUTINES,
+    **attention_grad.ROUTINES,
     **conv.ROUTINES,
     **library.ROUTINES,
     **matmul.ROUTINES,
+    **norm_grad.ROUTINES,
     **places.ROUTINES,
     **products.ROUTINES,
 }

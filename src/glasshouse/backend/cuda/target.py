@@ -7,11 +7,13 @@ import re
 from functools import partial
 
 from glasshouse.backend.cuda.attention import attention
+from glasshouse.backend.cuda.attention_grad import attention_grad
 from glasshouse.backend.cuda.behind import BEHIND
 from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
 from glasshouse.backend.cuda.cublaslt import CUBLASLT, cublaslt
 from glasshouse.backend.cuda.library import library, places, pool
 from glasshouse.backend.cuda.matmul import MOST_ROWS, matmul
+from glasshouse.backend.cuda.norm_grad import norm_weights
 from glasshouse.backend.cuda.places import placed
 from glasshouse.backend.cuda.products import MEASURED as PRODUCTS
 from glasshouse.backend.cuda.products import products
@@ -29,10 +31,12 @@ TILES: dict[str, TileMaker] = {
     "argmax": library,
     "argmin": library,
     "attention": attention,
+    "attention_grad": attention_grad,
     "avg_pool": pool,
     "conv": conv,
     "cumsum": library,
     "embedding_bag": placed,
+    "layer_norm_weight_grad": norm_weights,
     "matmul": matmul,
     "max_pool": pool,
     "max_pool_indices": places,

@@ -32,7 +32,8 @@ _WHOLE = _SAME | {
     aten.view.default, aten.permute.default, aten.t.default, aten.transpose.int,
     aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.expand.default,
 }  # fmt: skip
-_PARTS = {aten.slice.Tensor, aten.select.int}
+PARTS = {aten.slice.Tensor, aten.select.int}
+VIEWS = _WHOLE | PARTS
 
 
 @dataclass(frozen=True)
@@ -131,7 +132,7 @@ def _ways(
         if not isinstance(leaf, fx.Node):  # None, a number
             ways.append(Way(False, bases.setdefault(("fixed", place, leaf), len(bases)), ()))
             continue
-        source, steps = _followed(leaf, _WHOLE | _PARTS)
+        source, steps = _followed(leaf, VIEWS)
         if source in numbers and not writes:
             ways.append(Way(True, numbers[source], steps))
             continue

@@ -13,9 +13,11 @@ from typing import Any
 import torch
 from torch import fx
 from torch._functorch.partitioners import default_partition
+from torch.utils import _pytree as pytree
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import aten, listed
+from glasshouse.frontend.torch.boundary import PARTS, VIEWS
 from glasshouse.frontend.torch.source import GRADIENT_OF
 from glasshouse.ops.shape import reshaped
 
@@ -36,6 +38,22 @@ def _max_pool_grad(g: torch.Tensor, x: torch.Tensor, kernel: Sequence[int], *res
     return back(g, x, kernel, *rest, pool(x, kernel, *rest)[1])
 
 
+_LIBRARY.define(
+    "layer_norm_grad(Tensor grad, Tensor self, SymInt[] shape, Tensor? weight, Tensor? bias, "
+    "float eps, bool[3] mask) -> (Tensor, Tensor, Tensor)"
+)
+
+
+def _layer_norm_grad(
+    g: torch.Tensor, x: torch.Tensor, shape: Any, weight: Any, bias: Any, eps: float, mask: Any
+) -> Any:
+    """As PyTorch computes it, with mean and variance found anew."""
+    ops = torch.ops.aten
+    _, mean, rstd = ops.native_layer_norm(x, shape, weight, bias, eps)
+    return ops.native_layer_norm_backward(g, x, shape, mean, rstd, weight, bias, mask)
+
+
+_LIBRARY.impl("layer_norm_grad", _layer_norm_grad, "CompositeExplicitAutograd")
 _LIBRARY.impl("max_pool_grad", _max_pool_grad, "CompositeExplicitAutograd")
 
 
@@ -55,19 +73,87 @@ def max_pool_grad(
     return made if x.ndim == rank + 2 else reshaped(made, x.shape)
 
 
-def partition(joint: fx.GraphModule, inputs: Any, **known: Any) -> tuple[Any, Any]:
-    """The forward and the backward graph."""
+@aten("glasshouse::layer_norm_grad")
+def layer_norm_grad(
+    g: Any, x: Any, shape: Any, weight: Any, bias: Any, eps: float, mask: Any
+) -> tuple[Any, ...]:
+    del bias
+    axis = x.ndim - len(shape)
+    of = (x,) if weight is None else (x, weight)
+    gx = g.apply("layer_norm_grad", *of, axis=axis, eps=eps) if mask[0] else None
+    if not mask[1] and not mask[2]:
+        return gx, None, None
+    gw, gb = g.apply("layer_norm_weight_grad", x, axis=axis, eps=eps)
+    return gx, gw if mask[1] else None, gb if mask[2] else None
+
+
+def partition(joint: fx.GraphModule, inputs: Any, on_gpu: bool, **known: Any) -> tuple[Any, Any]:
+    """The forward and the backward graph; `on_gpu`, gradients of layer norms find mean and variance
+    again: there, computing and keeping them costs two kernels."""
     for node in joint.graph.nodes:
+        if on_gpu and node.target is torch.ops.aten.native_layer_norm_backward.default:
+            _find_statistics_again(node)
         if _is_max_pool_backward(node):
             rank = 2 if "2d" in node.target._schema.name else 3
             spread = [list(listed(a, rank)) if a or a == 0 else [] for a in node.args[2:6]]
             node.target = torch.ops.glasshouse.max_pool_grad.default
             node.args = (*node.args[:2], *spread, node.args[6])
     _name_forward_ops(joint)
+    _look_at_parts_again(joint, known["num_fwd_outputs"])
     joint.graph.eliminate_dead_code()
     joint.recompile()
     forward, backward = default_partition(joint, inputs, **known)
     return forward, backward
+
+
+def _look_at_parts_again(joint: fx.GraphModule, returned: int) -> None:
+    """Parts of a value that are saved for gradients and make it up (q, k and v of one product) are
+    not copied out of it: the value is saved, and the backward graph takes its parts."""
+    output = next(n for n in joint.graph.nodes if n.op == "output")
+    forward = _needed_for(pytree.tree_leaves(output.args[0])[:returned])
+    saved: dict[fx.Node, list[fx.Node]] = {}
+    for node in forward:
+        if node.target in PARTS and any(u not in forward for u in node.users):
+            base = node
+            while base.target in VIEWS and len(base.all_input_nodes) == 1:
+                base = base.all_input_nodes[0]
+            if base.op != "placeholder":
+                saved.setdefault(base, []).append(node)
+    order = {node: i for i, node in enumerate(joint.graph.nodes)}
+    for base, parts in saved.items():
+        if sum(p.meta["val"].numel() for p in parts) < base.meta["val"].numel():
+            continue
+        readers = [(part, u) for part in parts for u in part.users if u not in forward]
+        again: dict[fx.Node, fx.Node] = {base: base}
+        # What stands before the last op of the forward graph counts as part of it.
+        with joint.graph.inserting_before(min((u for _, u in readers), key=order.__getitem__)):
+            for part, reader in readers:
+                reader.replace_input_with(part, _copied(part, again, joint.graph))
+
+
+def _needed_for(nodes: Sequence[Any]) -> dict[fx.Node, None]:
+    found: dict[fx.Node, None] = {}
+    pending = [n for n in nodes if isinstance(n, fx.Node)]
+    while pending:
+        node = pending.pop()
+        if node not in found:
+            found[node] = None
+            pending += node.all_input_nodes
+    return found
+
+
+def _copied(part: fx.Node, again: dict[fx.Node, fx.Node], graph: fx.Graph) -> fx.Node:
+    """The views down to a part once more; `again` has those that were copied before."""
+    way: list[fx.Node] = []
+    node = part
+    while node not in again:
+        way.append(node)
+        node = node.all_input_nodes[0]
+    for view in reversed(way):
+        twin = graph.node_copy(view, lambda n: again[n])
+        twin.meta["partitioner_tag"] = "is_backward"
+        again[view] = twin
+    return again[part]
 
 
 def _name_forward_ops(joint: fx.GraphModule) -> None:
@@ -79,6 +165,15 @@ def _name_forward_ops(joint: fx.GraphModule) -> None:
     for node in back:
         if number_of[node] is not None and number_of[node] in forward:
             node.meta[GRADIENT_OF] = forward[number_of[node]]
+
+
+def _find_statistics_again(node: fx.Node) -> None:
+    g, x, shape, mean, _, weight, bias, mask = node.args
+    forward = mean.args[0] if isinstance(mean, fx.Node) else None
+    whole = torch.ops.aten.native_layer_norm.default
+    if isinstance(forward, fx.Node) and forward.target is whole and forward.args[0] is x:
+        node.target = torch.ops.glasshouse.layer_norm_grad.default
+        node.args = (g, x, shape, weight, bias, forward.args[4], mask)
 
 
 def _is_max_pool_backward(node: fx.Node) -> bool:

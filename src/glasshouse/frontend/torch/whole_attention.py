@@ -2,8 +2,9 @@
 
 PyTorch would hand over either its flash attention, whose saved values only its own gradient reads,
 or products and a softmax in float32, which tensor cores do not compute. So calls of it become an op
-of ours before gradients are taken; it saves its operands and its result, and its gradient computes
-the weights again: products of half floats, what stands between them in float32.
+of ours before gradients are taken; it saves its operands and its result, and its gradient
+(`attention_grad`) computes the weights again: products of half floats, what stands between them in
+float32.
 """
 
 from __future__ import annotations
@@ -15,9 +16,8 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from glasshouse.frontend.torch.aten.registry import aten
-from glasshouse.ir.dtype import bool_, float32
-from glasshouse.ops.attention import group_size, scale_of
-from glasshouse.ops.create import arange_near
+from glasshouse.ir.dtype import bool_
+from glasshouse.ops.attention import attention_gradients
 from glasshouse.ops.shape import reshaped
 
 _ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "scale", "enable_gqa")
@@ -27,14 +27,19 @@ _ARGUMENTS = ("query", "key", "value", "attn_mask", "dropout_p", "is_causal", "s
 def whole_attention(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, causal: bool, scale: float | None
 ) -> Tensor:
-    """What PyTorch computes, for whoever runs the graph by himself."""
+    """What PyTorch computes, for whoever runs the graph by himself.
+
+    Heads of a token lie beside each other: what follows puts them together, and both it and the
+    gradient can then read the one result.
+    """
     made: Tensor = scaled_dot_product_attention(q, k, v, mask, 0.0, causal, scale=scale)
-    return made.contiguous()
+    return made.transpose(1, 2).contiguous().transpose(1, 2)
 
 
 @whole_attention.register_fake
 def _(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> Tensor:
-    return q.new_empty((*q.shape[:-1], v.shape[-1]))
+    batch, heads, length, _ = q.shape
+    return q.new_empty((batch, length, heads, v.shape[-1])).transpose(1, 2)
 
 
 @torch.library.custom_op("glasshouse::attention_backward", mutates_args=())
@@ -113,6 +118,14 @@ def _example(node: Any) -> Any:
 
 
 # --------------------------------------------------------------------------------- as core ops
+_LARGEST = 128
+"""Of a head, up to which kernels hold the sums of all three gradients in registers."""
+
+
+def _is_small(dim: Any) -> bool:
+    return isinstance(dim, int) and dim <= _LARGEST
+
+
 @aten("glasshouse::attention")
 def _attention(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float | None) -> Any:
     if mask is not None and mask.dtype is not bool_:
@@ -124,26 +137,14 @@ def _attention(q: Any, k: Any, v: Any, mask: Any, causal: bool, scale: float | N
 def _attention_backward(
     g: Any, q: Any, k: Any, v: Any, out: Any, mask: Any, causal: bool, scale: float | None
 ) -> tuple[Any, Any, Any]:
-    assert group_size(q.shape, k.shape) == 1, "heads are as many"
-    dtype, factor = q.dtype, scale_of(q.shape, scale)
-    wide = float32 if dtype.bits < 32 else dtype
-    low = float("-inf")
-    scores = q.apply("matmul", k, transpose_y=True).cast(wide) * factor
-    if mask is not None:
-        hides = mask.dtype is bool_
-        scores = mask.apply("where", scores, low) if hides else scores + mask.cast(wide)
-    if causal:
-        rows = reshaped(arange_near(q, scores.shape[-2]), (scores.shape[-2], 1))
-        before = rows.apply("greater_equal", arange_near(q, scores.shape[-1]))
-        scores = before.apply("where", scores, low)
-    if mask is None:
-        weights = scores.apply("softmax", axis=-1)
-    else:  # a row without a key has no weights
-        nothing = scores.apply("max", axes=[-1], keepdims=True).apply("equal", low)
-        weights = nothing.apply("where", 0.0, scores).apply("softmax", axis=-1)
-        weights = nothing.apply("where", 0.0, weights)
-    slopes = g.apply("matmul", v, transpose_y=True).cast(wide)
-    shift = (g.cast(wide) * out.cast(wide)).apply("sum", axes=[-1], keepdims=True)
-    inner = (weights * (slopes - shift) * factor).cast(dtype)
-    gq, gk = inner.apply("matmul", k), inner.apply("matmul", q, transpose_x=True)
-    return gq, gk, weights.cast(dtype).apply("matmul", g, transpose_x=True)
+    if mask is not None and mask.dtype is not bool_:
+        mask = mask.cast(q.dtype)
+    operands = (q, k, v, out) if mask is None else (q, k, v, out, mask)
+    if not g.shape == q.shape == k.shape == v.shape or not _is_small(q.shape[-1]):
+        return attention_gradients(g, *operands, causal=causal, scale=scale)
+    batch, heads, length, dim = q.shape
+    packed = g.apply("attention_grad", *operands, causal=causal, scale=scale)
+    parts = packed.apply("split", sizes=[1, 1, 1], axis=2)
+    rows = (reshaped(x, (batch, length, heads, dim)) for x in parts)
+    gq, gk, gv = (x.apply("permute", axes=(0, 2, 1, 3)) for x in rows)
+    return gq, gk, gv

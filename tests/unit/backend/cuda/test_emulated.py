@@ -543,3 +543,83 @@ def test_models_equal_the_reference(name: str) -> None:
     ours = run_emulated(program, arrays, fall_back=False)
     for mine, theirs in zip(ours, run(graph, arrays), strict=True):
         np.testing.assert_allclose(mine, theirs, rtol=2e-4, atol=2e-4 * np.abs(theirs).max())
+
+
+# -------------------------------------------------------------------------- gradients of training
+_TRAINED = [
+    (70, 64, "bfloat16", True, None),
+    (130, 24, "float16", True, "float16"),
+    (75, 40, "float16", False, "bool"),
+    pytest.param(9, 5, "float16", True, None, marks=pytest.mark.slow),
+    pytest.param(200, 128, "float16", True, None, marks=pytest.mark.slow),
+    pytest.param(129, 64, "bfloat16", False, "bfloat16", marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("length", "dim", "dtype", "causal", "mask"), _TRAINED)
+def test_gradients_of_attention(
+    length: int, dim: int, dtype: str, causal: bool, mask: str | None
+) -> None:
+    """q, k and v lie in one tensor, as a projection leaves them, and the gradient of the result as
+    the next one does; the last queries and keys end inside a tile, one query sees no key."""
+    kind, random = as_dtype(dtype), np.random.default_rng(0)
+    builder = GraphBuilder()
+    packed = builder.input(kind, (2, length, 3, 2, dim))
+    parts = packed.apply("split", sizes=[1, 1, 1], axis=2)
+    rows = [x.apply("reshape", shape=(2, length, 2, dim)) for x in parts]
+    rows += [builder.input(kind, (2, length, 2, dim)) for _ in range(2)]
+    q, k, v, g, y = (x.apply("permute", axes=(0, 2, 1, 3)) for x in rows)
+    shape = (1, 2, length, length)
+    rest = [builder.input(as_dtype(mask), shape)] if mask is not None else []
+    out = g.apply("attention_grad", q, k, v, y, *rest, causal=causal, scale=0.2)
+    graph = builder.finish(out.apply("reshape", shape=(2 * length, 6 * dim)))
+
+    def rounded(x: np.ndarray) -> np.ndarray:
+        return from_storage(to_storage(x.astype(np.float32), kind), kind)
+
+    arrays = [rounded(random.standard_normal(v.type.shape)) for v in graph.inputs[:2]]
+    masks = []
+    if mask == "bool":
+        masks = [random.integers(0, 3, shape) > 0]
+        masks[0][:, :, 3] = False
+    elif mask is not None:
+        masks = [rounded(random.standard_normal(shape))]
+    whole = arrays[0].transpose(2, 0, 3, 1, 4)
+    result = op_named("attention").ref(*whole, *masks, causal=causal, scale=0.2, fill=None)
+    arrays += [rounded(result.transpose(0, 2, 1, 3)), *masks]
+    program = program_of(graph)
+    assert "attention_grad" in {t.routine for kernel in program.kernels for t in kernel.tiles}
+    (ours,) = run_emulated(program, arrays, fall_back=False)
+    (theirs,) = run(graph, [a.astype(np.float64) if a.dtype != bool else a for a in arrays])
+    error = np.abs(np.asarray(ours, np.float64) - theirs).max() / np.abs(theirs).max()
+    assert error < (8e-3 if dtype == "bfloat16" else 1e-3)
+
+
+def test_hostile_values_in_gradients_of_attention() -> None:
+    """A NaN in one head stays in it, and what comes before a query's keys is not reached by it."""
+    builder = GraphBuilder()
+    g, q, k, v, y = (builder.input(float16, (1, 2, 80, 16)) for _ in range(5))
+    graph = builder.finish(g.apply("attention_grad", q, k, v, y, causal=True, scale=None))
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal((1, 2, 80, 16)).astype(np.float16) for _ in range(5)]
+    arrays[0][0, 0, 70, 3] = np.nan
+    arrays[1][0, 0, 75, 2] = np.nan
+    (ours,) = run_emulated(program_of(graph), arrays, fall_back=False)
+    with np.errstate(all="ignore"):
+        (theirs,) = run(graph, arrays)
+    lost = np.isnan(ours)
+    assert not (lost & ~np.isnan(theirs)).any()
+    assert lost[0, [70, 75], 0, 0].all(), "gradients of both queries"
+    assert lost[0, :76, 1, 0].all(), "and of the keys that they see"
+    assert not lost[0, :, :, 1].any(), "not of the other head"
+    assert not lost[0, :70, 0, 0].any(), "nor of queries before"
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(300, 48), (2, 1000), (37, 33)])
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+def test_gradients_of_norm_weights(rows: int, columns: int, dtype: str) -> None:
+    builder = GraphBuilder()
+    g, x = (builder.input(as_dtype(dtype), (rows, columns)) for _ in range(2))
+    graph = builder.finish(*g.apply("layer_norm_weight_grad", x, axis=-1, eps=1e-5))
+    program = _check(graph, 1e-5 if dtype == "float32" else 1e-3)
+    assert "layer_norm_weight_grad" in {t.routine for k in program.kernels for t in k.tiles}
