@@ -256,3 +256,35 @@ class _Flow(nn.Module):
 @model("optical flow", trained=True)
 def flow(batch: int = 1) -> Case:
     return _Flow(32, 3), (torch.randn(batch, 3, 48, 64), torch.randn(batch, 3, 48, 64))
+
+
+class _Cardinal(nn.Module):
+    """Bottlenecks whose middle convolution has many narrow groups (ResNeXt)."""
+
+    def __init__(self, width: int, groups: int, blocks: int) -> None:
+        super().__init__()
+
+        def layer(a: int, b: int, kernel: int, stride: int = 1, groups: int = 1) -> nn.Sequential:
+            conv = nn.Conv2d(a, b, kernel, stride, kernel // 2, groups=groups, bias=False)
+            return nn.Sequential(conv, nn.BatchNorm2d(b), nn.ReLU())
+
+        self.first = layer(3, width, 3, 2)
+        self.blocks = nn.ModuleList(
+            nn.Sequential(
+                layer(width, width, 1), layer(width, width, 3, groups=groups),
+                layer(width, width, 1),
+            )
+            for _ in range(blocks)
+        )  # fmt: skip
+        self.shrink, self.out = layer(width, width, 3, 2, groups), nn.Linear(width, 10)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.first(x)
+        for block in self.blocks:
+            x = x + block(x)
+        return self.out(self.shrink(x).mean((2, 3)))
+
+
+@model("resnext", trained=True)
+def cardinal(batch: int = 4) -> Case:
+    return _Cardinal(128, 32, 3), (torch.randn(batch, 3, 32, 32),)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from glasshouse.backend.cpu.conv import FORMS as CONV_FORMS
 from glasshouse.backend.cpu.conv import convolve, depthwise_form
 from glasshouse.backend.cpu.conv_any import conv_any, has_template
+from glasshouse.backend.cpu.grouped import grouped_conv, suits_groups
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_recipe, prepared
@@ -17,6 +18,7 @@ from glasshouse.backend.cxx.image import (
     gradient_image,
     shape_text,
     strides_text,
+    turned_image,
 )
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import size_text
@@ -58,6 +60,10 @@ def conv_transpose(builder: KernelBuilder, node: Node) -> None:
     if _makes_few(image, x.type.dtype):
         operands = (whole(builder, x), whole(builder, w))
         add_tile(builder, node, TRANSPOSED_FEW, operands, writes=write_all(builder, node))
+        return
+    lies = turned_image(image)
+    if lies is not None and suits_groups(lies, x.type.dtype):
+        grouped_conv(builder, node, lies)
         return
     if (turned := adjoint(image)) is not None:
         convolve(builder, node, turned)

@@ -11,6 +11,7 @@ from glasshouse.backend.cpu import (
     conv_any,
     conv_grad,
     fourier,
+    grouped,
     groups,
     int8,
     library,
@@ -25,15 +26,16 @@ from glasshouse.backend.cpu.routine import FormSpelling, Routine
 
 _FAMILIES = (
     attention.ROUTINES, bags.ROUTINES, batch_norm.ROUTINES, conv.ROUTINES, conv3d.ROUTINES,
-    conv_any.ROUTINES, conv_grad.ROUTINES, fourier.ROUTINES, groups.ROUTINES, int8.ROUTINES,
-    library.ROUTINES, matmul.ROUTINES, planes.ROUTINES, pool.ROUTINES, recurrent.ROUTINES,
-    resize.ROUTINES, running.ROUTINES,
+    conv_any.ROUTINES, conv_grad.ROUTINES, fourier.ROUTINES, grouped.ROUTINES, groups.ROUTINES,
+    int8.ROUTINES, library.ROUTINES, matmul.ROUTINES, planes.ROUTINES, pool.ROUTINES,
+    recurrent.ROUTINES, resize.ROUTINES, running.ROUTINES,
 )  # fmt: skip
 ROUTINES: dict[str, Routine] = {name: r for family in _FAMILIES for name, r in family.items()}
 FORMS: dict[str, FormSpelling] = {
     **conv.FORMS,
     **conv3d.FORMS,
     **conv_grad.FORMS,
+    **grouped.FORMS,
     **groups.FORMS,
     **int8.FORMS,
     **matmul.FORMS,

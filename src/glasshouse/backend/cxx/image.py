@@ -125,7 +125,7 @@ def gradient_image(attrs: Mapping[str, Any], image: Shape, weights: Shape, resul
     return Image(image[0], image[1], size, result[1], out, window, attrs["groups"])
 
 
-def adjoint(image: Image) -> Image | None:
+def turned_image(image: Image) -> Image | None:
     """The convolution that computes the gradient by the input, from that of the result.
 
     There is one when windows move by single steps; its taps come from last to first.
@@ -133,10 +133,16 @@ def adjoint(image: Image) -> Image | None:
     w = image.window
     begins = tuple((k - 1) * d - p for k, d, p in zip(w.kernel, w.dilation, w.begins, strict=True))
     known = tuple(b for b in begins if isinstance(b, int) and b >= 0)
-    if w.stride != (1, 1) or image.groups != 1 or len(known) != 2:
+    if w.stride != (1, 1) or len(known) != 2:
         return None
     window = replace(w, begins=known, ends=known)
-    return Image(image.batch, image.filters, image.result, image.channels, image.size, window, 1)
+    sizes = (image.batch, image.filters, image.result, image.channels, image.size)
+    return Image(*sizes, window, image.groups)
+
+
+def adjoint(image: Image) -> Image | None:
+    """The same where there is one group: strides tell where its weights lie."""
+    return turned_image(image) if image.groups == 1 else None
 
 
 def image_of(tile: Tile) -> Image:
@@ -145,7 +151,7 @@ def image_of(tile: Tile) -> Image:
     attrs = dict(tile.attrs)
     if tile.op == "conv":
         return gradient_image(attrs, x, w, tile.shape)
-    turned = adjoint(gradient_image(attrs, tile.shape, w, x))
+    turned = turned_image(gradient_image(attrs, tile.shape, w, x))
     assert turned is not None, "lowering asked before"
     return turned
 
