@@ -21,6 +21,7 @@ from glasshouse.errors import CaptureError, TypeMismatch
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import INPUT
+from glasshouse.tensor.late import settle
 from glasshouse.tensor.live import LIVE
 from glasshouse.tensor.pending import (
     Array,
@@ -55,8 +56,11 @@ class KeyedExecutor(Protocol):
         self, key: StructureKey, inputs: Sequence[Array], make: Callable[[], Graph]
     ) -> Sequence[Array]: ...
 
-    def run_compiled(self, key: StructureKey, inputs: Sequence[Array]) -> Sequence[Array] | None:
-        """The same where no graph is at hand; None where it is not compiled (yet)."""
+    def run_compiled(
+        self, key: StructureKey, inputs: Sequence[Array], outputs: Sequence[Array] | None = None
+    ) -> Sequence[Array] | None:
+        """The same where no graph is at hand; None where it is not compiled (yet). With `outputs`,
+        results may be written there."""
 
 
 def reference(
@@ -121,6 +125,7 @@ def execute(graph: Graph, inputs: Sequence[Array], report: Report | None = None)
 
 def sync_all(*_: Any) -> None:
     """Run everything that is pending and held, as one graph."""
+    settle()
     run_pending([t.value for t in LIVE.pending()])
 
 
@@ -163,6 +168,7 @@ def gather_pending(values: Iterable[LazyValue], tensors: Sequence[Any]) -> Pendi
 
 def run_pending(values: Iterable[LazyValue]) -> None:
     """Compute these values, and with them what the user holds among the nodes on the way."""
+    settle()
     wanted = list(values)
     pending = gather_pending(wanted, LIVE.pending())
     if pending is not None:

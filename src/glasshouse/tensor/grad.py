@@ -9,13 +9,14 @@ from typing import Any
 from glasshouse.errors import GradientError
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.graph import Graph, Value
-from glasshouse.ir.op import REGISTRY
+from glasshouse.ir.op import REGISTRY, NoGradient
 from glasshouse.ops.reverse import backward_origin, reverse
 from glasshouse.tensor.builder import LAZY
 from glasshouse.tensor.create import as_tensor
+from glasshouse.tensor.late import postpone
 from glasshouse.tensor.nested import flatten, rebuild
 from glasshouse.tensor.pending import LazyNode, LazyValue
-from glasshouse.tensor.state import at, keeping_operands, no_grad
+from glasshouse.tensor.state import STATE, at, keeping_operands, no_grad
 from glasshouse.tensor.tensor import Tensor
 
 
@@ -102,7 +103,7 @@ def _gradients(
     independent: bool,
 ) -> list[Tensor]:
     start: dict[Value, Tensor] = {
-        o.value: _seed(o) if seeds is None else seeds[i] for i, o in enumerate(many)
+        o.value: ones_like(o.value) if seeds is None else seeds[i] for i, o in enumerate(many)
     }
     targets = [t.value for t in wrt]
     first = min((v.node.id for v in targets), default=0)
@@ -121,18 +122,34 @@ def backward(tensor: Tensor, gradient: Any = None, retain_graph: bool = False) -
         )
     if gradient is None:
         _scalar(tensor)
-    seed = _seed(tensor) if gradient is None else as_tensor(gradient)
+        if not retain_graph and can_wait(tensor):
+            postpone(tensor)
+            return
+    seed = ones_like(tensor.value) if gradient is None else as_tensor(gradient)
     if seed.type != tensor.type:
         raise GradientError(f"a gradient of {seed.type} for {tensor.type}", LAZY.where())
-    for leaf, found in _leaf_gradients(tensor, seed):
+    for leaf, found in gradients_of_leaves(tensor.value, seed):
         leaf.grad = found if leaf.grad is None else leaf.grad + found
     if not retain_graph:
         forget(tensor)
 
 
+def can_wait(loss: Tensor) -> bool:
+    """Whether the gradients of a loss need not be recorded before they are read (`late.py`): an op
+    that has none is to be told of now."""
+    from glasshouse.tensor import trace_data
+
+    if STATE.capture is not None or STATE.keeping or trace_data.is_on():
+        return False
+    above = _ancestors([loss.value], lambda node: node.needs_grad)
+    has_all = not any(node.inputs and isinstance(node.op.vjp, NoGradient) for node in above)
+    return has_all and loss.value.node.owner is None
+
+
 def leaf_gradients(tensor: Tensor, leaves: Iterable[Tensor]) -> list[Tensor | None]:
     """For each leaf the gradient of the sum of a tensor, or None where nothing flows to it."""
-    by_leaf = {id(leaf): found for leaf, found in _leaf_gradients(tensor, _seed(tensor))}
+    value = tensor.value
+    by_leaf = {id(leaf): found for leaf, found in gradients_of_leaves(value, ones_like(value))}
     return [by_leaf.get(id(leaf)) for leaf in leaves]
 
 
@@ -142,8 +159,9 @@ def forget(tensor: Tensor) -> None:
         tensor.value.node.needs_grad = False
 
 
-def _leaf_gradients(tensor: Tensor, seed: Tensor) -> list[tuple[Tensor, Tensor]]:
-    start: dict[Value, Tensor] = {tensor.value: seed}
+def gradients_of_leaves(value: LazyValue, seed: Tensor) -> list[tuple[Tensor, Tensor]]:
+    """The leaves that a gradient flows to from a value, with theirs."""
+    start: dict[Value, Tensor] = {value: seed}
     order = _ancestors(start, lambda node: node.needs_grad)
     leaves = []
     for node in order:
@@ -167,9 +185,11 @@ def _ancestors(start: Iterable[Value], wanted: Callable[[LazyNode], bool]) -> li
     return [seen[i] for i in sorted(seen)]
 
 
-def _seed(tensor: Tensor) -> Tensor:
-    with at(backward_origin(tensor.value.node)):
-        return LAZY.make("full", shape=tensor.shape, value=1, dtype=tensor.dtype)  # type: ignore[no-any-return]  # one output
+def ones_like(value: LazyValue) -> Tensor:
+    """The gradient of a value by itself."""
+    shape, dtype = value.type.shape, value.type.dtype
+    with at(backward_origin(value.node)):
+        return LAZY.make("full", shape=shape, value=1, dtype=dtype)  # type: ignore[no-any-return]  # one output
 
 
 def _zeros(tensor: Tensor) -> Tensor:

@@ -18,7 +18,8 @@ from glasshouse.ir.dtype import DType
 from glasshouse.tensor.builder import LAZY
 from glasshouse.tensor.create import array, zeros
 from glasshouse.tensor.execute import sync_all
-from glasshouse.tensor.grad import forget, leaf_gradients
+from glasshouse.tensor.grad import can_wait, forget, leaf_gradients
+from glasshouse.tensor.late import claim, postpone
 from glasshouse.tensor.place import caller_name, scope
 from glasshouse.tensor.repeated import RepeatedSteps
 from glasshouse.tensor.state import STATE, no_grad, phase
@@ -98,22 +99,37 @@ class Optimizer(ABC):
 
     def backward(self, loss: Tensor) -> None:
         """Collect the gradients of a loss, which may have many elements: of their sum."""
-        loss.backward(LAZY.make("full", shape=loss.shape, value=1, dtype=loss.dtype))
+        if loss.requires_grad and can_wait(loss):
+            postpone(loss)
+        else:
+            loss.backward(LAZY.make("full", shape=loss.shape, value=1, dtype=loss.dtype))
 
     def step(self, loss: Tensor | None = None) -> None:
         """Change every parameter that has a gradient, then run what is pending.
 
         With a loss, its gradients (of the sum, if it has many elements) are taken and used, and
-        `.grad` is left alone.
+        `.grad` is left alone. After `loss.backward()` the same work is done.
         """
-        forward = None
-        if loss is not None and "repeats" in vars(type(self)):
+        repeats, forward = "repeats" in vars(type(self)), None
+        params = [p for group in self.groups for p in group.params]
+        late = claim(params) if loss is None and repeats else None
+        if late is not None:  # of `loss.backward()`: taken as `step(loss)` is
+            late.reopen()
+            loss = late.loss
+        if loss is not None and repeats:
             forward = self._steps.forward(loss, self._tensors(), self._options())
+            if late is not None and (forward is None or not forward.alone):
+                late.record()
+                late = loss = forward = None
             if forward is not None and self._steps.run(forward):
+                if late is not None:
+                    late.leave_to(params)
                 return
         self._record(loss)  # in a frame of its own: gradients that it holds would be results
         if loss is not None:
             forget(loss)
+        if late is not None:
+            late.leave_to(params)
         if forward is not None:
             self._steps.take(forward)
         elif STATE.capture is None:

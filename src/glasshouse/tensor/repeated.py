@@ -14,7 +14,8 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from sys import getrefcount
 from typing import Any
 from weakref import ref
 
@@ -56,6 +57,7 @@ class Forward:
     loss: Any
     tensors: Sequence[Any]
     before: Sequence[LazyValue]
+    alone: bool  # whether no other leaves than these tensors get a gradient
 
 
 @dataclass(frozen=True)
@@ -70,6 +72,19 @@ class RepeatedStep:
     reads: tuple[tuple[str, Any], ...]  # "tensor", number; "leaf", place; "array", data
     gives: tuple[tuple[str, int], ...]  # "node", place; "tensor", number: one for each result
     fixed: tuple[tuple[int, Array], ...]  # tensors that get the same data in every step
+    spares: list[Array] = field(default_factory=list)  # to write results into, one for each
+
+    def outputs(self) -> list[Array] | None:
+        """Memory for the results: what tensors held two steps ago, where nobody else has it."""
+        for i, (kind, _) in enumerate(self.gives[: len(self.spares)]):
+            if kind == "node" or getrefcount(self.spares[i]) > _ALONE:
+                self.spares[i] = np.empty_like(self.spares[i])
+        return self.spares if self.spares else None
+
+
+_probe = [np.empty(0)]
+_ALONE = getrefcount(_probe[0])
+"""Of an array that a list holds and nobody else."""
 
 
 class RepeatedSteps:
@@ -103,7 +118,7 @@ class RepeatedSteps:
                 given.append(where)
                 continue
             given += data_of([(forward.before if kind == "tensor" else forward.leaves)[where]])
-        results = executor.run_compiled(step.key, given)
+        results = executor.run_compiled(step.key, given, step.outputs())
         if results is None:
             return False
         forget(forward.loss)
@@ -135,6 +150,7 @@ def _forward(
     numbers: dict[tuple[int, int], int] = {}
     leaves: list[LazyValue] = []
     parts: list[Any] = [options]
+    alone = True
     for node in pending.nodes:
         if node.results is not None:
             if node.inputs and node.needs_grad:
@@ -158,7 +174,9 @@ def _forward(
                     parts.append(attributes_of(source))
                 else:
                     leaves.append(found)
-                    parts.append((found.type, source.needs_grad, own.get(source.id)))
+                    mine = own.get(source.id)
+                    parts.append((found.type, source.needs_grad, mine))
+                    alone = alone and (mine is not None or not source.needs_grad)
             operands.append(-1 - number if stops else number)
         for index in range(len(node.types)):
             numbers[node.id, index] = len(numbers)
@@ -168,7 +186,7 @@ def _forward(
         return None
     parts.append(numbers[wanted])
     parts.append(tuple([numbers[node.id, 0] for node in pending.targets]))
-    return Forward(StructureKey(tuple(parts)), pending, leaves, loss, tensors, before)
+    return Forward(StructureKey(tuple(parts)), pending, leaves, loss, tensors, before, alone)
 
 
 def _step(forward: Forward, pending: Pending) -> RepeatedStep | None:
@@ -220,11 +238,15 @@ def _step(forward: Forward, pending: Pending) -> RepeatedStep | None:
 
 def _give(step: RepeatedStep, forward: Forward, results: Sequence[Array]) -> None:
     of_nodes: list[Array] = []  # in the order of the targets: both are in that of ids
-    for (kind, where), array in zip(step.gives, results, strict=True):
+    spares = list(map(np.asarray, results))
+    for i, (kind, where) in enumerate(step.gives):
         if kind == "node":
-            of_nodes.append(np.asarray(array))
+            of_nodes.append(spares[i])
         else:
-            _hold(forward.tensors[where], owned(np.asarray(array)))
+            [old] = data_of([forward.before[where]])
+            _hold(forward.tensors[where], owned(spares[i]))
+            spares[i] = old if old.flags.owndata else np.empty_like(old)  # a user's memory
+    step.spares[:] = spares if all(a.flags.carray for a in spares) else []
     for number, array in step.fixed:
         _hold(forward.tensors[number], array)
     forward.pending.deliver(of_nodes)

@@ -20,6 +20,7 @@ from glasshouse.ir.dtype import to_storage
 from glasshouse.ir.graph import Value
 from glasshouse.ops import composite
 from glasshouse.tensor.builder import LAZY, wrap_with
+from glasshouse.tensor.late import LateBackward, resolved, settle
 from glasshouse.tensor.live import LIVE
 from glasshouse.tensor.methods import Methods
 from glasshouse.tensor.pending import Array, LazyNode, LazyValue, alias_node, result_of
@@ -42,7 +43,7 @@ class Tensor(Methods):
         self.value = value
         self.builder = LAZY
         self.name = name
-        self._grad: Tensor | None = None
+        self._grad: Tensor | LateBackward | None = None
         if value.node.results is None:
             LIVE.add(self)
 
@@ -166,10 +167,12 @@ class Tensor(Methods):
     @property
     def grad(self) -> Tensor | None:
         """The gradient that `backward` collected here."""
-        return self._grad
+        settle()
+        return resolved(self)
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
+        settle()
         if STATE.capture is not None:
             STATE.capture.remember(self)
         self._grad = value

@@ -25,6 +25,7 @@ from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
 from glasshouse.ir.types import TensorType, tensor_type
 from glasshouse.tensor.builder import LAZY
 from glasshouse.tensor.execute import run_pending
+from glasshouse.tensor.late import LateBackward, settle
 from glasshouse.tensor.nested import described, flatten, rebuild
 from glasshouse.tensor.pending import (
     Extraction,
@@ -64,7 +65,7 @@ class Capture:
         self.first = next_id()  # nodes from here on belong to the function
         self.modules: list[Any] = []  # called from outside of any module
         self.names: dict[int, str] = {}  # id of a module -> how its scope is called
-        self._before: dict[int, tuple[Tensor, LazyValue, Tensor | None]] = {}
+        self._before: dict[int, tuple[Tensor, LazyValue, Tensor | LateBackward | None]] = {}
         self._seed: Tensor | None = None
 
     def remember(self, tensor: Tensor) -> None:
@@ -146,6 +147,7 @@ def trace_structured(
         made.append(Tensor(LazyNode(INPUT, (), attrs, (kind,), origin).outputs[0]))
         return made[-1]
 
+    settle()  # what was asked for before is no part of it
     STATE.capture = capture
     try:
         slots = {str(i): given for i, given in enumerate(inputs)} | keywords
