@@ -134,7 +134,9 @@ def _group(tile: Tile) -> tuple[Image, Dim, Dim]:
     return image, image.channels // image.groups, image.filters // image.groups
 
 
-def _shape_text(image: Image, group: Dim) -> str:
+def shape_text(image: Image, group: Dim | None = None) -> str:
+    """`gh::ConvShape` of an image; `group`: the channels of one, all if there is no other."""
+    group = image.channels if group is None else group
     w = image.window
     numbers = (
         image.batch, *image.size, image.channels, *image.result, *w.kernel, *w.stride, *w.begins,
@@ -193,7 +195,7 @@ def _conv(out: CudaText, tile: Tile) -> None:
     kind = f"{C_TYPE[dtype]}, {_flag(whole_chunks)}"
     at = f"{source} + blockIdx.z * {size_text(channels)}"
     begin = f"{weights} + blockIdx.z * {size_text(filters * depth)}"
-    left = f"gh::Image<{kind}>{{{at}, {_shape_text(image, channels)}}}"
+    left = f"gh::Image<{kind}>{{{at}, {shape_text(image, channels)}}}"
     extents = ", ".join(f"(int){size_text(d)}" for d in (filters, depth))
     right = (
         f"gh::Matrix<{C_TYPE[dtype]}, false, {_flag(whole_chunks)}>"
@@ -226,7 +228,7 @@ def _fetched_image(
     sizes = (image.channels, width, height, image.batch)
     row = image.channels * 2
     steps = (row, width * row, height * width * row)
-    shape = _shape_text(image, image.channels)
+    shape = shape_text(image, image.channels)
     text = f"gh::MappedPixels<{C_TYPE[dtype]}>{{map0, {shape}}}"
     return text, TensorMap(source, sizes, steps, (gemm.m,), _fetched_window(image))
 
@@ -282,7 +284,7 @@ def _depthwise(out: CudaText, tile: Tile) -> None:
     with out.function(((total + 255) // 256, 1, 1), 256):
         out.add("const int e_ = blockIdx.x * 256 + threadIdx.x;")
         out.add(f"if (e_ >= {size_text(total)}) return;")
-        given = f"{_shape_text(image, 1)}, {view(x).buffer}, {view(w).buffer}, e_"
+        given = f"{shape_text(image, 1)}, {view(x).buffer}, {view(w).buffer}, e_"
         hand_over(out, tile, f"gh::depthwise({given}", 1, ("pixel", "oc"))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from glasshouse.backend.cuda.conv import TAPS
 from glasshouse.backend.cuda.conv_runs import FEW, RUNS
+from glasshouse.backend.cuda.int8 import BYTE_COLUMNS, BYTE_TAPS, columns_and_depth
 from glasshouse.backend.cuda.matmul import TURNED
 from glasshouse.lower.kernel.statement import Form
 
@@ -24,6 +25,17 @@ def prepared(form: Form, data: Array) -> Array:
         kernel = data.reshape(filters, channels, height, width)
         rows[:, :, :width, :channels] = kernel.transpose(0, 2, 3, 1)
         return rows.reshape(-1)
+    if form.kind in (BYTE_COLUMNS, BYTE_TAPS):
+        columns, depth, deep = columns_and_depth(form)
+        held = np.zeros((columns, deep), data.dtype)
+        plain: Array = data.reshape(*form.attrs[:2], -1)
+        if form.kind == BYTE_TAPS:
+            plain = plain.transpose(0, 2, 1)
+        elif not form.attrs[2]:
+            plain = plain.transpose(1, 0, 2)
+        held[:, :depth] = plain.reshape(columns, depth)
+        sums = held.sum(1, dtype=np.int32)
+        return np.concatenate([held.reshape(-1), sums.view(data.dtype)])
     assert form.kind == TAPS, form.kind
     wide, filters, channels, *taps = form.attrs
     out = np.zeros((filters, int(np.prod(taps, dtype=np.int64)), wide), data.dtype)
@@ -34,11 +46,15 @@ def prepared(form: Form, data: Array) -> Array:
 def source_count(form: Form) -> int:
     """Elements of the constant itself."""
     sizes = form.attrs[1:] if form.kind in (TAPS, RUNS) else form.attrs
+    sizes = form.attrs[:2] if form.kind == BYTE_COLUMNS else sizes
     return int(np.prod(sizes, dtype=np.int64))
 
 
 def form_bytes(form: Form) -> int:
     sizes = list(form.attrs)
+    if form.kind in (BYTE_COLUMNS, BYTE_TAPS):
+        columns, _, deep = columns_and_depth(form)
+        return columns * (deep + 4)
     if form.kind == RUNS:
         run, filters, _, height, _ = _numbers(form)
         sizes = [filters, height, run, FEW]

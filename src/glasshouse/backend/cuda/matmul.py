@@ -393,6 +393,8 @@ class Product:
     """Whether the right operand is constant: it may be read before earlier kernels have ended."""
     each: int = 1
     """Weights of a column of results, 2 with a gate: a tile has as many times fewer of them."""
+    result: str = "{}"
+    """What a sum stands for."""
 
     def render(self, out: CudaText, batch: Dim, lines: list[str]) -> None:
         """The function that computes it; `lines` stand first in its body."""
@@ -452,7 +454,7 @@ class Product:
             out.add(f"const auto& right_ = {self.right};", tile.ops)
             given = f"{call}, left_, right_{last}"
             single = tile.variant == GEMV
-            hand_over(out, tile, given, count, self.parameters, self.known, single)
+            hand_over(out, tile, given, count, self.parameters, self.known, single, self.result)
 
 
 def _held(rows: Dim, n: Dim, k: Dim, each: int) -> tuple[int, int, int]:

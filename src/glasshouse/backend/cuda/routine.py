@@ -35,10 +35,12 @@ def hand_over(
     parameters: Sequence[str],
     known: str = "",
     single: bool = False,
+    result: str = "{}",
 ) -> None:
     """A call whose last argument is a lambda over positions and `sums_`, results side by side.
 
-    `parameters` are the positions that the routine gives; `known` a line that finds the others.
+    `parameters` are the positions that the routine gives; `known` a line that finds the others;
+    `result` is what a sum stands for, where it is not itself the result.
     What it loads is a lambda of its own (`gh::after`): a routine can load for the next results
     before it hands over these; with `single`, also where it hands them over one by one.
     """
@@ -60,7 +62,9 @@ def hand_over(
         at = "u_" if count > 1 else "0"
         put_body(
             out, tile.epilogue, tile.variables[-1], count, "int",
-            given=lambda: out.add(f"const auto {tile.result} = sums_[{at}];", tile.ops),
+            given=lambda: out.add(
+                f"const auto {tile.result} = {result.format(f'sums_[{at}]')};", tile.ops
+            ),
             early=early,
         )  # fmt: skip
 
@@ -71,12 +75,12 @@ def thread_each(out: CudaText, total: Dim) -> None:
     out.add(f"if (e_ >= {size_text(total)}) return;")
 
 
-def lies_whole(index: Index, along: Loop) -> bool:
-    """Whether runs of eight along a loop are aligned to 16 bytes, for half floats."""
+def lies_whole(index: Index, along: Loop, run: int = 8) -> bool:
+    """Whether runs along a loop, of eight half floats say, are aligned to 16 bytes."""
     if index.coefficient(along) != 1 or not index.is_affine:
         return False
     rest: list[Dim] = [c for a, c in index.terms if a != along]
-    return all(isinstance(c, int) and c % 8 == 0 for c in (along.extent, index.constant, *rest))
+    return all(isinstance(c, int) and c % run == 0 for c in (along.extent, index.constant, *rest))
 
 
 def most(dim: Dim) -> float:

@@ -11,6 +11,7 @@ from glasshouse.backend.cuda.attention_grad import attention_grad
 from glasshouse.backend.cuda.behind import BEHIND
 from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
 from glasshouse.backend.cuda.cublaslt import CUBLASLT, cublaslt
+from glasshouse.backend.cuda.int8 import int8_conv, int8_matmul
 from glasshouse.backend.cuda.library import library, places, pool
 from glasshouse.backend.cuda.matmul import MOST_ROWS, matmul
 from glasshouse.backend.cuda.norm_grad import norm_weights
@@ -22,6 +23,8 @@ from glasshouse.backend.cxx.spelling import FOLDS, SPELL
 from glasshouse.backend.cxx.words import C_TYPE
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dtype import bool_
+from glasshouse.ir.graph import Node
+from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.target import Target, TileMaker, Vectors
 
 TILES: dict[str, TileMaker] = {
@@ -102,6 +105,16 @@ def capability(arch: str) -> int:
     return number
 
 
+def _product(builder: KernelBuilder, node: Node, hopper: bool, library: bool) -> None:
+    if not int8_matmul(builder, node):
+        matmul(builder, node, hopper, library)
+
+
+def _convolution(builder: KernelBuilder, node: Node, hopper: bool) -> None:
+    if not int8_conv(builder, node):
+        conv(builder, node, hopper)
+
+
 def cuda_target(name: str, arch: str) -> Target:
     """The target of an architecture."""
     known = max(n for n in _FIGURES if n <= max(capability(arch), OLDEST))
@@ -121,9 +134,9 @@ def cuda_target(name: str, arch: str) -> Target:
             "attention": partial(
                 attention, hopper=capability(arch) == HOPPER, clusters=capability(arch) >= HOPPER
             ),
-            "conv": partial(conv, hopper=capability(arch) == HOPPER),
+            "conv": partial(_convolution, hopper=capability(arch) == HOPPER),
             "matmul": partial(
-                matmul,
+                _product,
                 hopper=capability(arch) == HOPPER,
                 library=name == "cuda" and cublaslt() is not None,
             ),

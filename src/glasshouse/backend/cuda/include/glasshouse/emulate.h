@@ -150,6 +150,24 @@ template <class T> inline void mma(float (&d)[4], const uint32_t (&a)[4], uint32
   }
   gh_emu::warp_wait();
 }
+template <class T> inline void mma(int32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  const int first = gh_emu::first_of_warp(), lane = gh_emu::lane(), g = lane / 4, t = lane % 4;
+  uint32_t *mine = &gh_emu::registers[(first + lane) * 6];
+  for (int i = 0; i < 4; ++i) mine[i] = a[i];
+  mine[4] = b0, mine[5] = b1;
+  gh_emu::warp_wait();
+  auto byte = [&](int who, int reg, int part) { return (uint8_t)(gh_emu::registers[(first + who) * 6 + reg] >> (8 * part)); };
+  for (int i = 0; i < 4; ++i) {
+    const int n = t * 2 + i % 2, high = i / 2;
+    for (int k = 0; k < 32; ++k) {
+      const int half = k / 16, who = k % 16 / 4;
+      d[i] += (int32_t)(T)byte(g * 4 + who, high + half * 2, k % 4) * (int8_t)byte(n * 4 + who, 4 + half, k % 4);
+    }
+  }
+  gh_emu::warp_wait();
+}
+inline float as_float(int32_t x) { float y; memcpy(&y, &x, 4); return y; }
+inline uint32_t bits_of(float x) { uint32_t y; memcpy(&y, &x, 4); return y; }
 inline void round_tf32(uint32_t (&r)[4]) {  // to nearest, ties away from zero; infinities and NaN stay
   for (uint32_t &x : r) if ((x & 0x7f800000) != 0x7f800000) x = (x + 0x1000) & ~0x1fffu;
 }

@@ -4,9 +4,10 @@
 // - Operands are loaders. `Matrix<T, ACROSS, WHOLE>` reads a matrix where it lies; `ACROSS`: neighbours are neighbours along m (or
 //   n), otherwise along k. `WHOLE`: rows of 8 elements are aligned to 16 bytes and entirely inside or outside.
 //   `fix(m)` is what a thread keeps of a row, `at(fixed, k)` the address of 8 elements or null, `get(m, k)` one element or 0.
-// - `gemm_mma`: half floats on tensor cores, sums in float; or floats, rounded to TF32 there, of operands that lie along k.
+// - `gemm_mma`: half floats on tensor cores, sums in float; or floats, rounded to TF32 there, of operands that lie along k; or bytes (`mma.cuh`), which
+//   lie so too, without splits: then `sums` are whole numbers, as the bits of floats.
 //   Tile<BM, BN, BK, WM, WN, STAGES>: a block computes BM x BN, each warp WM x WN of it, with STAGES tiles of depth BK (of half floats; as
-//   many bytes of floats) under way from memory. `splits` blocks share the depth of one tile: each writes its
+//   many bytes of others) under way from memory. `splits` blocks share the depth of one tile: each writes its
 //   sums to `parts`, the last one to arrive adds them in order; where `parts` is null they are a cluster, and each adds its share of the
 //   tile from the shared memory of all.
 // - `gemm_wgmma`: the same on Hopper's warpgroup instructions (sm_90a), for operands that lie along k: Groups<BM, BN, STAGES>, a
@@ -190,24 +191,22 @@ GH_FN void gemm_mma(const Context &ctx, int M, int N, int K, const A &a, const B
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
   const int wm = warp / (BN / S::WN) * S::WM, wn = warp % (BN / S::WN) * S::WN;
   constexpr int MT = S::WM / 16, NT = S::WN / 16;
-  float sums[MT][NT * 2][4] = {};
+  typename SumsOf<T>::type sums[MT][NT * 2][4] = {};
   {
     const Copier<BM, BK, THREADS, A> copy_a(a, m0, threadIdx.x);
     const Copier<BN, BK, THREADS, B> copy_b(b, n0, threadIdx.x);
     auto stage = [&](int s) { return shared + s * (BM + BN) * DEPTH; };
+    auto fill = [&](T *to, int k) { copy_a.copy(to, k), copy_b.copy((typename B::T *)(to + BM * DEPTH), k); };
 #pragma unroll
     for (int s = 0; s < STAGES - 1; ++s) {
-      if (s < steps) copy_a.copy(stage(s), (first + s) * DEPTH), copy_b.copy(stage(s) + BM * DEPTH, (first + s) * DEPTH);
+      if (s < steps) fill(stage(s), (first + s) * DEPTH);
       end_copies();
     }
     for (int step = 0; step < steps; ++step) {
       copies_left<STAGES - 2>();
       __syncthreads();
       const int next = step + STAGES - 1;
-      if (next < steps) {
-        T *to = stage(next % STAGES);
-        copy_a.copy(to, (first + next) * DEPTH), copy_b.copy(to + BM * DEPTH, (first + next) * DEPTH);
-      }
+      if (next < steps) fill(stage(next % STAGES), (first + next) * DEPTH);
       end_copies();
       const T *at = stage(step % STAGES), *bt = at + BM * DEPTH;
 #pragma unroll
@@ -251,8 +250,8 @@ GH_FN void gemm_mma(const Context &ctx, int M, int N, int K, const A &a, const B
 #pragma unroll
     for (int j = 0; j < NT * 2; ++j) {
       const int m = wm + i * 16 + lane / 4, n = wn + j * 8 + lane % 4 * 2;
-      *(Vec<float, 2> *)(staged + m * ROW + n) = Vec<float, 2>{{sums[i][j][0], sums[i][j][1]}};
-      *(Vec<float, 2> *)(staged + (m + 8) * ROW + n) = Vec<float, 2>{{sums[i][j][2], sums[i][j][3]}};
+      *(Vec<float, 2> *)(staged + m * ROW + n) = Vec<float, 2>{{as_float(sums[i][j][0]), as_float(sums[i][j][1])}};
+      *(Vec<float, 2> *)(staged + (m + 8) * ROW + n) = Vec<float, 2>{{as_float(sums[i][j][2]), as_float(sums[i][j][3])}};
     }
   __syncthreads();
   finish_tile<S, V>(ctx, M, N, m0, n0, splits, parts, out);

@@ -2,7 +2,9 @@
 //
 // Contract (a warp calls each with all its lanes)
 // - `mma(d, a, b)`: d[16 x 8] += a[16 x 16] b[16 x 8], summed in float; fragments as PTX's mma.m16n8k16 lays them out. Of floats the depth is
-//   8 (m16n8k8 of TF32): the same bytes in the same registers. `round_tf32` rounds them before, which the chip would cut off.
+//   8 (m16n8k8 of TF32): the same bytes in the same registers. `round_tf32` rounds them before, which the chip would cut off. Of bytes it is
+//   32 (m16n8k32): T of the first operand, int8_t or uint8_t, the second int8_t, and sums are whole numbers.
+// - `as_float`, `real_sum`: such sums travel as the bits of floats.
 // - `ldmatrix`, `ldmatrix_trans`: four 8 x 8 blocks of half floats; lane i gives the address of row i % 8 of block i / 8.
 // - `copy16(shared, global, inside)`: 16 bytes, zeros where not inside; done when `copies_left<N>()` says that at most N groups
 //   (ended by `end_copies`) are under way, and a barrier has followed.
@@ -37,11 +39,28 @@ template <class T> GH_FN void mma(float (&d)[4], const uint32_t (&a)[4], uint32_
     asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+template <class T> GH_FN void mma(int32_t (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1) {
+  if constexpr (same<T, uint8_t>::value)
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.u8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+  else
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
+}
+GH_FN float as_float(int32_t x) { return __int_as_float(x); }
+GH_FN uint32_t bits_of(float x) { return __float_as_uint(x); }
 GH_FN void round_tf32(uint32_t (&r)[4]) {
 #pragma unroll
   for (int i = 0; i < 4; ++i) asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r[i]) : "f"(__uint_as_float(r[i])));
 }
 #endif
+
+GH_FN float as_float(float x) { return x; }
+// Whole sums of bytes without the zero point of the first operand, from the sum of the second one's column; they go round in 32 bits.
+GH_FN float real_sum(float sum, int32_t zero, int32_t column) { return (float)(int32_t)(bits_of(sum) - (uint32_t)zero * (uint32_t)column); }
+template <class T> struct SumsOf { typedef float type; };
+template <> struct SumsOf<int8_t> { typedef int32_t type; };
+template <> struct SumsOf<uint8_t> { typedef int32_t type; };
 
 // Two half floats in one register.
 template <class T> GH_FN uint32_t packed(float low, float high) {
