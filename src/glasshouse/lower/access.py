@@ -16,6 +16,7 @@ from glasshouse.lower.element import Access, Steps, applied, broadcast_index
 from glasshouse.lower.kernel.expr import Apply, Choose, Compare, Expr, Number, Position, Var
 from glasshouse.lower.kernel.index import (
     CLAMPED,
+    GUARDED,
     REFLECTED,
     WRAPPED,
     ZERO,
@@ -134,8 +135,8 @@ def _concat(node: Node, port: int, index: Indices) -> Steps:
     for operand in node.inputs:
         size = operand.type.shape[axis]
         if size != 0:
-            clamped = derived(CLAMPED, here + -start, size)
-            var = yield operand, _at_axis(index, axis, clamped)
+            guarded = derived(GUARDED, here + -start, size)
+            var = yield operand, _at_axis(index, axis, guarded)
             parts.append((Compare("<", here, Index((), start + size)), var))
         start = start + size
     chosen: Expr = parts[-1][1]
@@ -160,7 +161,7 @@ def _pad(node: Node, port: int, index: Indices) -> Steps:
         if mode == "constant" and shifted.outside(size):
             return Number(node.attrs["value"], source.type.dtype)
         inside.append(Compare("inside", shifted, Index((), size)))
-        how = REFLECTED if mode == "reflect" else CLAMPED
+        how = {"reflect": REFLECTED, "edge": CLAMPED}.get(mode, GUARDED)
         moved.append(derived(how, shifted, size))
     var = yield source, tuple(moved)
     if mode != "constant" or not inside:

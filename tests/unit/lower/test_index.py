@@ -9,6 +9,7 @@ import pytest
 from glasshouse.ir.dim import symbol
 from glasshouse.lower.kernel.index import (
     ZERO,
+    Checked,
     Derived,
     Index,
     Loop,
@@ -90,6 +91,15 @@ def test_a_loop_over_several_rows_is_split_at_a_row() -> None:
 def test_positions_come_back_from_where_they_were_put() -> None:
     index = (of(A), of(B))
     assert delinearized(offset(index, (3, 4)), (3, 4)) == index
+
+
+def test_places_with_known_bounds_need_no_division() -> None:
+    piece = of(Derived("guarded", of(A) + -2, 4))
+    chosen = of(Checked("t", 5))
+    assert delinearized(chosen * 8 + piece + 4, (5, 8)) == (chosen, piece + 4)
+    assert delinearized(chosen * 8 + piece + 5, (5, 8)) != (chosen, piece + 5)  # 8 is reached
+    mirrored = of(Derived("reflected", of(A), 4))
+    assert delinearized(chosen * 8 + mirrored, (5, 8)) != (chosen, mirrored)
 
 
 def test_dependence_looks_into_index_expressions() -> None:

@@ -131,8 +131,8 @@ def symbolic_concat(b: GraphBuilder) -> Any:
       ops Concat
       for i0_ < n + 2 serial {
         for i1_ < 6 vector {
-          let t1_: float32 = x0[clamped(i0_, (n)) * 6 + i1_]
-          let t2_: float32 = x1[clamped(i0_ + (-n), 2) * 6 + i1_]
+          let t1_: float32 = x0[guarded(i0_, (n)) * 6 + i1_]
+          let t2_: float32 = x1[guarded(i0_ + (-n), 2) * 6 + i1_]
           let t3_: float32 = if i0_ < (n) then t1_ else (t2_) @0
           store y0[i0_ * 6 + i1_] = t3_ @0
         }

@@ -5,13 +5,14 @@ loop, whose loads and stores then move up to 16 bytes at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from glasshouse.backend.cxx.elements import HALVES, Elements
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, index_text
 from glasshouse.ir.dim import Dim
 from glasshouse.lower.kernel.expr import Apply, Choose, Expr, Load, Position, Var
-from glasshouse.lower.kernel.index import Checked, Index, Loop
+from glasshouse.lower.kernel.index import GUARDED, Checked, Derived, Index, Loop
 from glasshouse.lower.kernel.statement import Let, Parts, Statement, Store
 
 WIDEST = 8
@@ -95,7 +96,7 @@ def put_body(
         if (
             isinstance(s, Let)
             and isinstance(s.value, Load)
-            and together(s.value.index, inner, count)
+            and _is_run(s.value.index, inner, count)
         ):
             gathered = _bound_here(statements, _checked(s.value.index))
             if not gathered <= same.keys():
@@ -106,7 +107,7 @@ def put_body(
                     first.add(let.name)
             name = f"{s.name}v"
             at = next((i for i, x in enumerate(early) if x is s), None)
-            text = _load(s, count) if at is None else f"gh::get<{at}>(loaded_)"
+            text = _load(s, inner, count) if at is None else f"gh::get<{at}>(loaded_)"
             text = held(s) or text
             out.add(f"const auto {name} = {text};", s.ops)
             loaded[s.name] = name
@@ -160,27 +161,55 @@ def early_loads(
         s
         for s in statements
         if (count > 1 or single) and isinstance(s, Let) and isinstance(s.value, Load)
-        if (count == 1 or together(s.value.index, inner, count)) and not _checked(s.value.index)
+        if (count == 1 or _is_run(s.value.index, inner, count)) and not _checked(s.value.index)
     ]  # fmt: skip
 
 
 def put_loads(
-    out: KernelText, statements: Sequence[Statement], early: Sequence[Let], count: int
+    out: KernelText, statements: Sequence[Statement], early: Sequence[Let], loop: Loop, count: int
 ) -> None:
     """Loads them, and gives them back together."""
-    one = Elements()
+    one, inner = Elements(), _chain(statements, loop)[-1]
     for s in statements:
         if isinstance(s, Parts):
             one.put(out, s)
         if any(s is x for x in early):
             assert isinstance(s, Let)
-            out.add(f"const auto {s.name}v = {_load(s, count)};", s.ops)
+            out.add(f"const auto {s.name}v = {_load(s, inner, count)};", s.ops)
     out.add(f"return gh::loaded({', '.join(f'{s.name}v' for s in early)});")
 
 
-def _load(let: Let, count: int) -> str:
+def _load(let: Let, loop: Loop, count: int) -> str:
     assert isinstance(let.value, Load)
-    return f"gh::load_vec<{count}>({let.value.buffer} + {index_text(let.value.index)})"
+    place = _guarded_as_run(let.value.index, loop, count)
+    return f"gh::load_vec<{count}>({let.value.buffer} + {index_text(place)})"
+
+
+def _is_run(index: Index, loop: Loop, count: int) -> bool:
+    """Whether `count` neighbours are loaded together. Of what is guarded, a piece of a
+    concatenation, a run is inside as a whole, or nobody asks for it."""
+    if together(index, loop, count):
+        return True
+    inside = [(a, c) for a, c in index.terms if loop in _inside(a)]
+    if len(inside) != 1 or index.coefficient(loop) != 0:
+        return False
+    ((atom, coefficient),) = inside
+    if not isinstance(atom, Derived) or atom.how != GUARDED or coefficient != 1:
+        return False
+    sizes = (atom.size, index.constant, *(c for a, c in index.terms if a is not atom))
+    even = all(isinstance(d, int) and d % count == 0 for d in sizes)
+    return even and together(atom.index, loop, count)
+
+
+def _guarded_as_run(index: Index, loop: Loop, count: int) -> Index:
+    """The place of a run: the last inside is the one that ends with the piece."""
+    terms = tuple(
+        (replace(a, size=a.size - (count - 1)), c)
+        if isinstance(a, Derived) and a.how == GUARDED and count > 1 and loop in _inside(a)
+        else (a, c)
+        for a, c in index.terms
+    )
+    return Index(terms, index.constant)
 
 
 def _checked(index: Index) -> set[str]:

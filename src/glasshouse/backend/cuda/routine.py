@@ -50,7 +50,7 @@ def hand_over(
         with out.block(f"const auto loads_ = [=]({given}) {{", "};"):
             if known:
                 out.add(known)
-            put_loads(out, tile.epilogue, early, count)
+            put_loads(out, tile.epilogue, early, tile.variables[-1], count)
         opened = (
             f"{call}, gh::after(loads_, [=]({given}, const auto& sums_, const auto& loaded_) {{"
         )

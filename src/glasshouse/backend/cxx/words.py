@@ -20,6 +20,7 @@ from glasshouse.ir.dtype import (
 )  # fmt: skip
 from glasshouse.lower.kernel.index import (
     CLAMPED,
+    GUARDED,
     QUOTIENT,
     REFLECTED,
     REMAINDER,
@@ -76,6 +77,7 @@ _DERIVED = {
     REMAINDER: "(({0}) % {1})",
     WRAPPED: "gh::floor_mod<int64_t>({0}, {1})",
     CLAMPED: "gh::clamp({0}, {1})",
+    GUARDED: "gh::clamp({0}, {1})",
     REFLECTED: "gh::reflect({0}, {1})",
 }
 

@@ -20,6 +20,7 @@ from glasshouse.ir.op import REGISTRY
 from glasshouse.lower.kernel.expr import Apply, Choose, Compare, Expr, Load, Number, Position, Var
 from glasshouse.lower.kernel.index import (
     CLAMPED,
+    GUARDED,
     QUOTIENT,
     REFLECTED,
     REMAINDER,
@@ -130,7 +131,7 @@ def _derived(how: str, place: Array, size: int) -> Array:
         return place // size
     if how == REMAINDER:
         return place % size
-    if how == CLAMPED:
+    if how in (CLAMPED, GUARDED):
         return np.clip(place, 0, size - 1)
     if how == REFLECTED:
         period = max(2 * (size - 1), 1)

@@ -27,7 +27,8 @@ class Derived:
     """A position made of another one and a size n > 0.
 
     quotient and remainder: of an index that is never negative, by n. wrapped: modulo n, also where
-    it is negative (the result is in 0 .. n - 1). clamped: the nearest of 0 .. n - 1. reflected:
+    it is negative (the result is in 0 .. n - 1). clamped: the nearest of 0 .. n - 1. guarded: some
+    place of 0 .. n - 1 where it lies outside, since what is read there is not used. reflected:
     mirrored at 0 and at n - 1, the border not repeated.
     """
 
@@ -48,8 +49,8 @@ class Checked:
 Atom = Loop | Derived | Checked
 
 QUOTIENT, REMAINDER, WRAPPED = "quotient", "remainder", "wrapped"
-CLAMPED, REFLECTED = "clamped", "reflected"
-DERIVATIONS = (QUOTIENT, REMAINDER, WRAPPED, CLAMPED, REFLECTED)
+CLAMPED, GUARDED, REFLECTED = "clamped", "guarded", "reflected"
+DERIVATIONS = (QUOTIENT, REMAINDER, WRAPPED, CLAMPED, GUARDED, REFLECTED)
 
 
 class SplitLoop(Exception):
@@ -119,9 +120,10 @@ class Index:
         """Whether the index is surely less than `size` (and not negative)."""
         top: Dim = self.constant
         for atom, coefficient in self.terms:
-            if not isinstance(atom, Loop) or bounds(coefficient)[0] < 0:
+            count = _count(atom)
+            if count is None or bounds(coefficient)[0] < 0:
                 return False
-            top = top + (atom.extent - 1) * coefficient
+            top = top + (count - 1) * coefficient
         return bounds(self.constant)[0] >= 0 and bounds(size - top)[0] > 0
 
     def outside(self, size: Dim) -> bool:
@@ -183,6 +185,15 @@ class Index:
             for a, _ in self.terms
             if not isinstance(a, Loop)
         )
+
+
+def _count(atom: Atom) -> Dim | None:
+    """How many values an atom may have, from 0 on; None: nobody knows."""
+    if isinstance(atom, Loop):
+        return atom.extent
+    if isinstance(atom, Derived) and atom.how in (QUOTIENT, REFLECTED):
+        return None
+    return atom.size
 
 
 def of(atom: Atom) -> Index:

@@ -3,6 +3,8 @@ emulator against the reference executor: no GPU is needed."""
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 import torch
@@ -12,6 +14,7 @@ from cuda_samples import EVERY, FEW, family_program, program_of
 from glasshouse.backend.cuda import attention as cuda_attention
 from glasshouse.backend.cuda import conv as cuda_conv
 from glasshouse.backend.cuda import matmul as cuda_matmul
+from glasshouse.backend.cuda import nests
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.target import FALLBACKS
 from glasshouse.backend.cuda.tiles import FETCHED, MMA, TILES, TURNS, GemmTile, GemmVariant
@@ -239,15 +242,19 @@ def test_a_column_that_is_added_up_loses_nothing() -> None:
     assert np.abs(ours - exact).max() <= np.abs(exact).max() * 2.0**-24
 
 
-def test_gelu_of_every_float16() -> None:
+@pytest.mark.parametrize("op", ["gelu", "silu"])
+def test_an_activation_of_every_float16(op: str) -> None:
     """As exact as a float16 can be, but for a seventh of its last place; infinities too."""
     builder = GraphBuilder()
-    graph = builder.finish(builder.input(float16, (1 << 16,)).apply("gelu"))
+    graph = builder.finish(builder.input(float16, (1 << 16,)).apply(op))
     every = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
     (ours,) = run_emulated(program_of(graph), [every])
     with np.errstate(all="ignore"):
         wide = torch.from_numpy(every.astype(np.float64))
-        exact = (wide * 0.5 * torch.special.erfc(-wide / 2**0.5)).numpy()
+        share = (
+            0.5 * torch.special.erfc(-wide / 2**0.5) if op == "gelu" else 1 / (1 + (-wide).exp())
+        )
+        exact = (wide * share).numpy()
         finite = np.isfinite(exact)
         ends = [ours[~finite], exact[~finite].astype(np.float16)]
         np.testing.assert_array_equal(*ends)
@@ -269,6 +276,38 @@ def test_rows_that_are_gathered_move_as_vectors() -> None:
     (ours,) = run_emulated(program, arrays)
     (theirs,) = run(program.graph, arrays)
     np.testing.assert_allclose(ours, theirs, rtol=4e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("pieces", "runs"), [((32, 32), 2), ((24, 40), 2), ((8, 48, 8), 2), ((36, 28), 0)]
+)
+def test_pieces_of_a_concatenation_are_loaded_in_runs(
+    pieces: tuple[int, ...], runs: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The halves of a head that is turned change places; runs lie in one piece as a whole."""
+    monkeypatch.setattr(nests, "ENOUGH_THREADS", 1)
+    builder = GraphBuilder()
+    x = builder.input(float16, (3, 4 * 64))
+    heads = x.apply("reshape", shape=(3, 4, 64))
+    ends = np.cumsum((0, *pieces)).tolist()
+    cut = [heads.apply("slice", starts=(0, 0, a), ends=(3, 4, b)) for a, b in pairwise(ends)]
+    turned = (-cut[-1]).apply("concat", *cut[:-1], axis=2)
+    graph = builder.finish(turned * 2.0 + heads)
+    program = program_of(graph, over_graph=True)
+    given = np.random.default_rng(0).standard_normal((3, 256)).astype(np.float16)
+    (ours,), (theirs,) = run_emulated(program, [given], fall_back=False), run(graph, [given])
+    np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=1e-3)
+    (kernel,) = program.kernels
+    text = render(kernel).text
+    assert sum("load_vec<8>" in line and "clamp" in line for line in text.splitlines()) == runs
+
+
+def test_the_border_that_is_repeated_is_not_a_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nests, "ENOUGH_THREADS", 1)
+    builder = GraphBuilder()
+    x = builder.input(float16, (3, 48))
+    padded = [x.apply("pad", padding=(0, 8, 0, 8), mode=m) for m in ("edge", "reflect", "constant")]
+    _check(builder.finish(*(p * 2.0 for p in padded)), 1e-3)
 
 
 @pytest.mark.parametrize("count", [1, 5])

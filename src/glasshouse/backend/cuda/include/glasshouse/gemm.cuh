@@ -389,13 +389,23 @@ GH_FN void gemv(const Context &ctx, int N, int K, const A &a, const B &b, Out &&
   // What follows is loaded beside the rows: a block holds its place until it ends, and memory waits for the next one.
   const int own = threadIdx.x < ROWS * COLUMNS ? threadIdx.x : 0, r0 = own / COLUMNS, c0 = own % COLUMNS;
   const auto coming = loads_of(out, r0, n0 + c0 < N ? n0 + c0 : N - 1);
+  constexpr bool AT_ONCE = ROWS * STEPS <= 8;  // all of the rows are under way before any is used
+  Vec<T, 8> rows[AT_ONCE ? STEPS : 1][ROWS];
+  if constexpr (AT_ONCE) {
+#pragma unroll
+    for (int s = 0; s < STEPS; ++s) {
+      const int k = s * WARPS * 256 + threadIdx.x * 8;
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r) rows[s][r] = load_vec<8>(a.p + r * a.outer_step + (k < K ? k : 0));
+    }
+  }
 #pragma unroll
   for (int s = 0; s < STEPS; ++s) {
     const int k = s * WARPS * 256 + threadIdx.x * 8;
     if (k >= K) break;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-      const Vec<T, 8> given = load_vec<8>(a.p + r * a.outer_step + k);
+      const Vec<T, 8> given = AT_ONCE ? rows[AT_ONCE ? s : 0][r] : load_vec<8>(a.p + r * a.outer_step + k);
       float x[8];
 #pragma unroll
       for (int e = 0; e < 8; ++e) x[e] = to_scalar(given[e]);
