@@ -78,8 +78,8 @@ def compile(
     Passes and instruments are those of the enclosing `with PassContext()`, and so are target
     ("cpu") and precision where none is given: "bfloat16" lets products compute in it, and "tf32"
     lets those of a GPU round float32 (as PyTorch's own setting does, if it was changed). Where a
-    convolution can be computed in several ways, the large ones are measured once on a machine
-    (`tune=None`), or all (`True`), or none and an estimate decides (`False`); only ways whose
+    convolution has several variants, the large ones are measured once on a machine
+    (`tune=None`), or all (`True`), or none and an estimate decides (`False`); only those whose
     error, relative to the largest result, is within `tolerance` (2e-5) are taken. `progress` is
     called with (files built, files in all, name); without one, a line on a terminal or in a
     notebook tells of it, and False is silent. As many calls as there are runtimes, each with

@@ -1,7 +1,7 @@
 """What stays usable after `os.fork()`: locks, workspaces and collectors that other threads held.
 
 A child has one thread, the one that forked. What the others held at that moment is held for ever,
-and what they were writing is half written. Owners of such things are told around every fork:
+and what they were writing is half written. Owners of such things are notified around every fork:
 before it (they may wait for a moment at which all is whole), and after it on both sides.
 """
 

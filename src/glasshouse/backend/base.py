@@ -46,7 +46,7 @@ class GeneratedSource:
 
 @dataclass(frozen=True)
 class SavedModel:
-    """Where the constants and variables of a saved model lie: bytes behind each other in a file."""
+    """Offsets of the constants and variables of a saved model in its file."""
 
     offsets: Mapping[Node, int]
     bytes: int
@@ -175,7 +175,7 @@ class DeviceMemory(Protocol):
         """Use the device in this thread."""
 
     def allocate(self, count: int) -> int:
-        """Bytes on the device, aligned for its kernels; ExecutionError where there is no room."""
+        """Bytes on the device, aligned for its kernels; ExecutionError where none is left."""
 
     def free(self, address: int) -> None: ...
 

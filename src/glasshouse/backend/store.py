@@ -161,7 +161,7 @@ class EntryStore:
             return None
 
     def put(self, name: str, data: bytes) -> None:
-        """Write an entry; a store that is full or gone is told of, and does not stop anybody."""
+        """Write an entry; a store that is full or gone is reported, and does not stop anybody."""
         if self._rests("written"):
             return
         try:

@@ -88,7 +88,7 @@ class Subject:
 def check(
     subject: Subject, module: Module, tolerance: float | None = None, say: Say | None = None
 ) -> Verdict:
-    """Everything that can be compared, on all cases; `say` is told of the progress.
+    """Everything that can be compared, on all cases; `say` is called with the progress.
 
     What a run updates is compared from the state behind a first run on: the momentum of an
     optimiser is 0 before it, and what is done to it would not show.

@@ -106,7 +106,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         code = int(args.run(args))
         if sys.stdout is not None:  # it is closed
-            sys.stdout.flush()  # here, where what goes wrong with it is told
+            sys.stdout.flush()  # here, where what goes wrong with it is reported
         return code
     except GlasshouseError as error:
         if args.debug:

@@ -64,7 +64,7 @@ def run(args: Namespace) -> int:
 
 
 def _by_peer(args: Namespace) -> Any:
-    """As `_of_peer`; what the other compiler cannot do is told in one line, in its words."""
+    """As `_of_peer`; what the other compiler cannot do is reported in one line, in its words."""
     from glasshouse.errors import GlasshouseError, Unsupported
 
     try:

@@ -1,7 +1,7 @@
 """Tells when two groups need the same kernel, so that equal layers are lowered once.
 
 All of BERT is lowered in 12 ms instead of 51. Everything that
-lowering looks at is part of the key: ops, attributes, types, what is constant, how things lie.
+lowering looks at is part of the key: ops, attributes, types, what is constant, layouts.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def called_again(call: Call, group: Group) -> Call:
 
 
 def _operand(value: Value, first: int, program: Program) -> Hashable:
-    """What lowering knows of an operand: where it stood before, how it lies, what it is."""
+    """What lowering knows of an operand: where it stood before, its layout, what it is."""
     constant = value.node.op is CONSTANT
     return first, program.orders.get(value), constant, is_zero_point(value)
 

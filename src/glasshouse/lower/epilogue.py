@@ -36,7 +36,7 @@ class Epilogue:
 
 @dataclass
 class _Place:
-    """Where in the tile's output a result lies, in terms of the tile's variables."""
+    """The position of a result in the tile's output, in terms of the tile's variables."""
 
     loops: list[Loop]  # the last one runs over the lanes
     position: Index

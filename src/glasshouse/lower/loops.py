@@ -28,7 +28,7 @@ from glasshouse.lower.target import Target
 
 @dataclass
 class Surroundings:
-    """What a nest is built in: where values lie, and the names and ops of the kernel."""
+    """What a nest is built in: the buffers of values, and the names and ops of the kernel."""
 
     target: Target
     buffers: Mapping[Value, str]
@@ -104,7 +104,7 @@ def _spaces(
 
 
 def _space_of(shape: Shape, order: Order | None) -> _Space:
-    """Loops over a shape, the axis that lies fastest innermost."""
+    """Loops over a shape, the fastest axis of the layout innermost."""
     loops = {a: Loop(f"i{a}_", size) for a, size in enumerate(shape) if size != 1}
     index = [of(loops[a]) if a in loops else ZERO for a in range(len(shape))]
     return _Space([loops[a] for a in order or range(len(shape)) if a in loops], index)

@@ -78,7 +78,7 @@ def lower_group(group: Group, target: Target, program: Program, kernels: dict[Ke
 def _builder(
     group: Group, target: Target, program: Program, plain: Collection[str]
 ) -> KernelBuilder:
-    """A builder for a group that knows which operands are constants and how everything lies."""
+    """A builder for a group that knows which operands are constants, and all layouts."""
     body, positions = expanded(group.body, plain)
     builder = KernelBuilder(body, target, positions, constant_bytes=program.constant_bytes)
     operands = list(zip(group.operands, body.inputs, strict=True))

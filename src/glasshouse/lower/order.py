@@ -1,6 +1,6 @@
-"""In which order the axes of a value lie in memory.
+"""Layouts: the order of a value's axes in memory.
 
-Row-major is the rule. Images between convolutions lie with their channels last: vectors then run
+Row-major is the rule. Images between convolutions have their channels last: vectors then run
 over channels, and no kernel needs a transpose. An order lists the axes from the slowest to the
 fastest; it belongs to a buffer and never changes what a value means.
 """
@@ -24,12 +24,12 @@ def channels_last(rank: int) -> Order:
 
 
 def lying(shape: Shape, order: Order | None) -> Shape:
-    """The sizes in the order in which the axes lie."""
+    """The sizes in the order of the layout."""
     return shape if order is None else tuple(shape[axis] for axis in order)
 
 
 def position(value: Value, index: tuple[Index, ...], orders: Orders) -> Index:
-    """Where in its buffer an element lies."""
+    """The position of an element in its buffer."""
     order = orders.get(value)
     if order is None:
         return offset(index, value.type.shape)
@@ -46,7 +46,7 @@ def choose_orders(graph: Graph) -> dict[Value, Order]:
 
 
 def free_images(graph: Graph) -> set[Value]:
-    """Values that would lie with their channels last if nobody expected another order."""
+    """Values that would have their channels last if nobody expected another order."""
     return set(_all_images(graph, lambda value: True))
 
 
@@ -59,7 +59,7 @@ def _all_images(graph: Graph, may_be: Callable[[Value], bool]) -> dict[Value, No
 
 
 def _images(node: Node, orders: Container[Value]) -> list[Value]:
-    """The outputs of a kernel that lie with their channels last: those that it makes as images, and
+    """The outputs of a kernel that have their channels last: those that it makes as images, and
     those that it only calls channels first for a convolution that reads them."""
     images = _followed(node, orders, _makes_image)
     turned = _followed(node, orders, lambda n, known: _makes_image(n, known) or _turns(n, known))

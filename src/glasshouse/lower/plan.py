@@ -1,4 +1,4 @@
-"""Where every value of a program lies in memory, and how new values of variables arrive.
+"""The memory plan: the offset of every value, and how new values of variables arrive.
 
 This is data: the executor's quick and general paths, the generated dispatcher and a saved C program
 read it, and none of them decides. Data reaches kernels through one table of pointers (inputs,
@@ -70,8 +70,8 @@ class MemoryPlan:
     otherwise."""
     lifetimes: dict[Value, Lifetime] = field(default_factory=dict)  # of the values in the arena
     overwrites: dict[int, int] = field(default_factory=dict)
-    """Outputs, by number, that may lie on an input, of which they are the new value. Kernels are
-    right either way: whoever calls decides, by one address for both."""
+    """Outputs, by number, that may share the buffer of an input, of which they are the new value.
+    Kernels are right either way: whoever calls decides, by one address for both."""
 
     @property
     def table_size(self) -> int:

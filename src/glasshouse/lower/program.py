@@ -1,6 +1,6 @@
 """A lowered graph: kernels, the calls of them in order, and what else runs.
 
-A `Kernel` does not know where its data lies; a `Call` binds it to values of the graph. Equal layers
+A `Kernel` knows no addresses; a `Call` binds it to values of the graph. Equal layers
 share one kernel. Sizes are in bytes and may be symbolic.
 """
 
@@ -94,7 +94,7 @@ class Program:
     steps: list[Step] = field(default_factory=list)
     symbols: tuple[Symbol, ...] = ()
     orders: Mapping[Value, Order] = field(default_factory=dict)
-    """In which order the axes of a value lie, where that is not row-major."""
+    """The layout of a value (the order of its axes), where that is not row-major."""
     aliases: Mapping[Value, Value] = field(default_factory=dict)
     """Views: value -> the one whose buffer it shares."""
     plan: MemoryPlan | None = None
@@ -106,7 +106,7 @@ class Program:
         return sum(size for size in sizes if isinstance(size, int))
 
     def buffer_of(self, value: Value) -> Value:
-        """The value in whose buffer this one lies."""
+        """The value whose buffer this one is in."""
         while value in self.aliases:
             value = self.aliases[value]
         return value

@@ -35,7 +35,7 @@ def quantized(node: Node, port: int, index: tuple[Index, ...]) -> Steps:
 
 
 def _beside(node: Node, index: tuple[Index, ...]) -> tuple[Index, ...]:
-    """Where the scale and the zero point of an element lie."""
+    """The position of an element's scale and zero point in their buffers."""
     axis = node.attrs["axis"]
     if axis is None:
         return ()

@@ -1,4 +1,4 @@
-"""Operands of tiles: a value read where it lies, through strides on a buffer, without a copy.
+"""Operands of tiles: a value read in place, through strides on a buffer, without a copy.
 
 Reshapes, permutations, slices and expansions between a buffer and a tile move the index only. Where
 the position stays affine in the tile's loops, its coefficients are the strides.

@@ -1,4 +1,4 @@
-"""Where buffers of known size and lifetime lie in one arena.
+"""Offsets in one arena for buffers of known size and lifetime.
 
 Two layouts are tried: in order of time with the best fitting gap, and largest first at the lowest
 place that is free; the smaller arena wins. `plan_memory` places the values of a graph with it, the

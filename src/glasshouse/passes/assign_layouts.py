@@ -1,4 +1,4 @@
-"""Layouts: in which order the axes of each value lie in memory."""
+"""Layouts: the order of each value's axes in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 @register_pass()
 @dataclass(frozen=True)
 class AssignLayouts(ProgramPass):
-    """Let images between convolutions lie with their channels last; all else is row-major."""
+    """Images between convolutions get their channels last; all else is row-major."""
 
     lowered: ClassVar[bool] = False
 

@@ -54,7 +54,7 @@ class PassContext:
         self.target = target_named(target)
         self.instruments: list[Instrument] = list(instruments)
         self.results: dict[str, Any] = {}
-        self.progress: Progress | None = None  # told of what takes long
+        self.progress: Progress | None = None  # called while something takes long
         self.precision = "float32"
         if precision is not None:
             self.set_precision(precision)

@@ -75,7 +75,7 @@ def _watched(graph: Graph, ctx: PassContext) -> Iterator[None]:
 
 
 @contextmanager
-def _told(pass_: Pass, graph: Graph, ctx: PassContext, depth: int = 0) -> Iterator[None]:
+def _reported(pass_: Pass, graph: Graph, ctx: PassContext, depth: int = 0) -> Iterator[None]:
     """A pass is reported to the instruments once, with its time, or with its error."""
     for instrument in ctx.instruments:
         instrument.begin_pass(pass_, graph, depth)
@@ -101,15 +101,15 @@ def _keep(pass_: Pass, graph: Graph, ctx: PassContext, result: object) -> None:
 
 def run_program_pass(pass_: ProgramPass, program: Program, ctx: PassContext) -> Program:
     """One pass over a program."""
-    with _told(pass_, program.graph, ctx):
+    with _reported(pass_, program.graph, ctx):
         decided = pass_.decide(program, ctx)
         _keep(pass_, program.graph, ctx, pass_.result(decided))
     return decided
 
 
 def run_pass(pass_: Pass, graph: Graph, ctx: PassContext, depth: int = 0) -> None:
-    """One pass and its inner ones, with the instruments told of each once."""
-    with _told(pass_, graph, ctx, depth):
+    """One pass and its inner ones, each reported to the instruments once."""
+    with _reported(pass_, graph, ctx, depth):
         for part in pass_.inner():
             run_pass(part, graph, ctx, depth + 1)
         if not pass_.inner():

@@ -1,4 +1,4 @@
-"""Variants: which of several ways computes an op, by measurement or by estimate."""
+"""Variants: which of several algorithms computes an op, by measurement or by estimate."""
 
 from __future__ import annotations
 

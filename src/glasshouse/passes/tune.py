@@ -27,7 +27,7 @@ TOLERANCE = 2e-5
 """Error of a kernel, relative to its largest result. F(4, 3) shows 7e-6 to 1.1e-5, F(2, 3) 2e-6."""
 
 KEPT_WITHIN = 1.03
-"""The usual way stays when it is at most this much slower than the best: that is noise."""
+"""The usual variant stays when it is at most this much slower than the best: that is noise."""
 
 
 class Tuner:

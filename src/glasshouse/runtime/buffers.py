@@ -26,7 +26,7 @@ def keep_buffers(program: Program, owner: GraphWriter) -> None:
 
 
 def buffer_rows(program: Program) -> Iterator[BufferRow]:
-    """Where everything lies, as kernels are told."""
+    """The memory of every value, as it is passed to kernels."""
     plan = program.memory
     rows: dict[Value, BufferRow] = {}
     new = {u.new: u for u in plan.updates}

@@ -77,7 +77,7 @@ def _buffer(number: int, value: Value, given: Any) -> Array:
 
 
 def check_output(number: int, value: Value, array: Array, sizes: Mapping[str, int]) -> None:
-    """A buffer of the caller's has the size of the output, and lies row by row."""
+    """A buffer of the caller's has the size of the output, and is row-major."""
     wanted = sizes_of(value.type.shape, sizes)
     if array.shape != wanted or not array.flags.c_contiguous:
         how = "" if array.flags.c_contiguous else " that is not contiguous"

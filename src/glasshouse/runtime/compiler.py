@@ -108,7 +108,7 @@ def _built(
     if owner is not None and backend.elsewhere:
         raise Unsupported(
             f"take_weights is for modules that run on the host, not on {target.name}",
-            hint="a GPU has copies of its own; `del model` lets the host's go",
+            hint="a GPU has copies of its own; `del model` frees the host's",
         )
     # Weights that go one by one as they are packed leave room for the packed ones.
     prefaulted = prefaulted_for(program, shares) if owner is None else None

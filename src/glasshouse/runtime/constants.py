@@ -35,7 +35,7 @@ class Packing:
     executable: Executable
     program: Program
     prefaulted: Prefaulted | None = None  # for the first packed forms
-    mapped: MappedWeights | None = None  # where constants of a loaded module lie
+    mapped: MappedWeights | None = None  # the file that constants of a loaded module are in
     shares: bool = False  # forms of the same weights with other modules
 
     @property
@@ -47,7 +47,7 @@ class Packing:
     ) -> dict[int, Array]:
         """New packed forms of the constants at the places `changed`, in one block or two.
 
-        `done` is told of each as soon as it stands: the places of form and constant, and the form.
+        `done` is called for each as soon as it is made: places of form and constant, and the form.
         """
         forms = {place: packed for packed, place in self.plan.packed.items()}
         source_of = {

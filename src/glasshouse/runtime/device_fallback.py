@@ -1,7 +1,7 @@
 """Steps without a kernel on a device: through PyTorch on the device's own memory where the process
 uses it and PyTorch has the op, otherwise through Python on the host, between copies.
 
-A copy is part of what runs: its bytes and seconds are kept by step, and told by profiles.
+A copy is part of what runs: its bytes and seconds are kept by step, and reported by profiles.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where the values of a program lie on a device: constants and variables stay there, steps hand
+"""The device memory of a program's values: constants and variables stay there, steps hand
 values to each other in one arena, arguments and results have places in a table."""
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class DeviceValues:
         return used | self.executable.places
 
     def _new_variables(self) -> list[dict[int, int]]:
-        """For each turn, where the variables and their new values lie on the device."""
+        """For each turn, the addresses of the variables and of their new values on the device."""
         addresses: dict[int, int] = {}
         turns: list[dict[int, int]] = []
         for turn in self.of.state.turns:
@@ -112,7 +112,7 @@ class DeviceValues:
         return place in self._used
 
     def lend(self, tensors: Mapping[int, Any]) -> None:
-        """Read constants at these places where they lie: in tensors of the device."""
+        """Read constants at these places in place: from tensors of the device."""
         for place, tensor in tensors.items():
             self.blocks.drop(place)
             self._lent[place] = tensor
@@ -146,11 +146,11 @@ class DeviceValues:
             self._sizes[number] = sizes.get(symbol.name, 0)
 
     def bind(self, value: Value, address: int) -> None:
-        """Let a value lie at an address from now on."""
+        """Bind a value to an address from now on."""
         self._table[self.plan.table[value]] = address
 
     def place(self, value: Value) -> int:
-        """Where a value lies on the device now."""
+        """The address of a value on the device now."""
         owner = value if value in self.plan.table else self.program.buffer_of(value)
         if owner in self.plan.table:
             return self._table[self.plan.table[owner]]

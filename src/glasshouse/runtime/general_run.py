@@ -67,7 +67,7 @@ class Run:
     ) -> None:
         self.of = of
         self.workspace = workspace
-        self.kept = kept  # what lies in memory of its own: inputs, outputs, results of fallbacks
+        self.kept = kept  # what has memory of its own: inputs, outputs, results of fallbacks
         self.sizes = sizes
         state = of.state
         self._held = {**_constants(workspace), **state.turns[state.turn]}
@@ -139,7 +139,7 @@ class Run:
         return all(isinstance(d, int) or symbols_of(d).keys() <= self.sizes.keys() for d in dims)
 
     def _grow_arena(self) -> None:
-        """Make room for workspaces whose size was not known before; it is kept for later runs."""
+        """Allocate workspaces whose size was not known before; it is kept for later runs."""
         plan = self.of.plan
         known = [w for w in plan.workspaces if self._is_sized((w,))]
         most = max((evaluate(w, self.sizes) for w in known), default=0)

@@ -85,7 +85,7 @@ class HoldsConstants:
         self._folded.refuse(state)
         self.set_many_constants({name: state[name] for name in held})
         if self._watch is not None:
-            self._watch.told()
+            self._watch.reported()
 
     def came_from(self, model: Any, traced: Sequence[str], follow: bool) -> None:
         """What it was compiled from: a PyTorch model, and the names of its graph's weights."""

@@ -3,7 +3,7 @@
 A graph is known by its structure. The reference runs it; when that has cost a tenth of what
 compiling would, a thread compiles it, and the first run after that takes the compiled module. So
 nobody waits for a compiler, and a graph that runs a few times costs none. While trace data is kept,
-compiling happens at once, and each kernel is told of with its ops.
+compiling happens at once, and each kernel is reported with its ops.
 
 The compiler is imported when it is needed: that alone takes longer than most graphs that run once.
 """
@@ -155,7 +155,7 @@ class LazyExecutor:
         except GlasshouseError as error:
             if self._at_once:
                 raise
-            if isinstance(error, CompilerMissing):  # told once, not for every graph
+            if isinstance(error, CompilerMissing):  # reported once, not for every graph
                 missing, self._missing = self._missing, True
                 if missing:
                     return

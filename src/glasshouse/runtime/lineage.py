@@ -45,7 +45,7 @@ class Lineage:
     stands_for: Mapping[Place, Place]
 
     def replay(self, see: Callable[[Pass, Graph, Mapping[Place, Place]], None]) -> None:
-        """Run the passes again; after each that changed something, `see` is told of the graph."""
+        """Run the passes again; after each that changed something, `see` is given the graph."""
         graph = self.traced.copy()
         stands = StandsFor()
         ctx = PassContext(passes=[], instruments=[stands, _Told(see, stands)])

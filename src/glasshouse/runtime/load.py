@@ -1,4 +1,4 @@
-"""How a saved model comes back: every part checked, weights mapped where they lie."""
+"""How a saved model comes back: every part checked, weights mapped from their file."""
 
 from __future__ import annotations
 

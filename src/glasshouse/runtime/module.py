@@ -74,7 +74,7 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         """`needs` tell what the library was built from; None: it was built here and now.
 
         `prefaulted` is memory for packed weights that was asked for ahead; `mapped` is the file
-        that the weights lie in. `threads` is a budget of its own; None: that of the process.
+        that holds the weights. `threads` is a budget of its own; None: that of the process.
         `owner` is whose weights are taken over where they are packed. `shares`: packed forms of
         the same weights are held once for all modules that share.
         """
@@ -358,7 +358,7 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
 
     @property
     def plan(self) -> MemoryPlan:
-        """Where every value lies."""
+        """The offset or buffer of every value."""
         return self.program.memory
 
     @property

@@ -98,7 +98,7 @@ class RunsOnDevice:
         return {} if self._device is None else self._device.executable.settled()
 
     def lend_weights(self, tensors: Mapping[str, Any]) -> list[str]:
-        """Read named constants where they lie on the device, in these tensors, instead of a copy;
+        """Read named constants in place on the device, from these tensors, instead of a copy;
         gives the names of those that kernels read as they are.
 
         What is written to such a tensor holds from the next run on.
@@ -126,7 +126,7 @@ class RunsOnDevice:
 
 
 def _is_lent(beside: TensorDevice, value: Value, tensor: Any) -> bool:
-    """Whether a tensor is what kernels want of a constant: where, of which type, how it lies."""
+    """Whether a tensor is what kernels want of a constant: device, type and layout."""
     from glasshouse.runtime.device_tensors import ALIGNED
 
     return (

@@ -31,7 +31,7 @@ def overlap(written: Sequence[Span], read: Sequence[Span]) -> bool:
 
 
 def apart(inputs: Sequence[Array], outputs: Sequence[Array]) -> list[Array]:
-    """The inputs, copied where an output buffer lies on them; ExecutionError for outputs that lie
+    """The inputs, copied where an output buffer overlaps them; ExecutionError for outputs that lie
     on each other."""
     written = _written([_span(y) for y in outputs])
     return [x.copy() if overlap(written, [_span(x)]) else x for x in inputs]

@@ -3,7 +3,7 @@
 At the first write to a page the system finds one, clears it and maps it. 340 MB (BERT-base) take
 0.03 s at best; on a virtual machine whose host takes free memory back they took 0.25 to 0.75 s,
 with two threads as with one. Rendering and building take longer than that. Weights that kernels
-read where they lie get none: of a Llama of 1.1 billion, 2.1 GB.
+read in place get none: of a Llama of 1.1 billion, 2.1 GB.
 """
 
 from __future__ import annotations

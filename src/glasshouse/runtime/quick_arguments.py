@@ -111,7 +111,7 @@ class ArgumentClass(ABC):
 
     def made(self, outputs: Sequence[Value], on: Mapping[int, int]) -> Iterator[str]:
         """Outputs of the right size, into y0, y1 ..., their addresses into y0_at ...; those that
-        are to lie on inputs, by number, are these."""
+        share the buffers of inputs, by number, are these."""
         for i, value in enumerate(outputs):
             if i in on:
                 yield f"y{i}, y{i}_at = x{on[i]}, x{on[i]}_at"

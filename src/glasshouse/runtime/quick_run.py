@@ -73,7 +73,7 @@ class QuickRun:
     def call_for(self, kind: type, given_outputs: bool, over: bool = False) -> QuickCall | None:
         """The function for arguments that are all of this class; None: there is none.
 
-        `over`: outputs that may lie on inputs do, and the inputs are returned in their places.
+        `over`: outputs that may share buffers of inputs do, and the inputs are returned instead.
         """
         torch: Any = sys.modules.get("torch")
         if kind is not np.ndarray and (torch is None or kind is not torch.Tensor):

@@ -4,7 +4,7 @@
     NAME.h           the C interface; NAME.hpp the same for C++
     cmake/           the package glasshouse_NAME, for CMake
     weights.bin      constants and variables, where they are not in the library
-    module.json      the compiled graph, its steps, and where every value lies
+    module.json      the compiled graph, its steps, and the memory plan
     recording.glass  how it came to be: stages, rewrites, kernels
     source/          the generated C++ with all that it includes: it can be built again from here
 

@@ -122,8 +122,8 @@ def _stored(array: Array, dtype: DType) -> Array:
 def take_over(value: Value, form: Array, pack: Pack, owner: Taker) -> None:
     """From now on a constant's data is read from its form, and its owner's memory is not needed.
 
-    Copies of a graph share the attributes of their nodes, so those that the module remembers let go
-    of the array as well.
+    Copies of a graph share the attributes of their nodes, so those that the module remembers no
+    longer hold the array either.
     """
     attrs = value.node.attrs
     assert isinstance(attrs, dict)

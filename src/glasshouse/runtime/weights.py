@@ -1,4 +1,4 @@
-"""Weights of a compiled model that change afterwards: noticed, told once, or followed.
+"""Weights of a compiled model that change afterwards: noticed, reported once, or followed.
 
 Some constants of a module are the model's own memory, others are packed copies, others were folded
 into one another. So a model that is trained on does not change its module, or changes a part of it.
@@ -66,7 +66,7 @@ class Watch:
         return gap - 1
 
     def changed(self) -> dict[str, Any]:
-        """What was written to, or replaced, since it was last told of."""
+        """What was written to, or replaced, since it was last reported."""
         model = self._model()
         if model is None:
             return {}
@@ -75,7 +75,7 @@ class Watch:
         state = state_of(model) if names else {}
         return {name: state[name] for name in names}
 
-    def told(self) -> None:
+    def reported(self) -> None:
         model = self._model()
         if model is not None:
             self._known = _versions(model)
@@ -88,7 +88,7 @@ def look(watch: Watch, update: Callable[[Mapping[str, Any]], None]) -> bool:
         return True
     if watch.follow:
         update(changed)
-        watch.told()
+        watch.reported()
         return True
     some = ", ".join(list(changed)[:3])
     warnings.warn(

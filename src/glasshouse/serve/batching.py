@@ -59,7 +59,7 @@ class BatchedModel:
             try:
                 made = self._run(joined)
             except GlasshouseError as error:
-                # One that fails alone is told; the others get their answers.
+                # One that fails alone gets its error; the others get their answers.
                 made = [error] if len(joined) == 1 else [self.answers([r])[0] for r in joined]
             for place, answer in zip(together, made, strict=True):
                 out[place] = answer

@@ -37,7 +37,7 @@ def deployment(
         raise ray_missing(error) from None
     check_limits(max_batch_size, batch_wait_timeout_s)
     path = Path(folder).resolve()
-    check_saved(path)  # what is no saved model is told here, not by a replica that does not start
+    check_saved(path)  # reported here, not by a replica that does not start
     actor = {"num_cpus": threads, **options.pop("ray_actor_options", {})}
     name = name or path.name
     # The next batches gather. A replica that is full is asked again after pauses of up to half a

@@ -1,4 +1,4 @@
-"""Attention on CPUs: one fused template, operands read where they lie."""
+"""Attention on CPUs: one fused template, operands read in place."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ def attention(builder: KernelBuilder, node: Node) -> None:
 
 
 def _lying_together(builder: KernelBuilder, value: Value) -> Operand:
-    """An operand whose last axis lies together."""
+    """An operand whose last axis is contiguous."""
     operand = view_of(builder, value, axes(value.type.shape))
     if view(operand).index.coefficient(operand.loops[3]) != 1 and value.type.shape[3] != 1:
-        raise Unsupported("the last axis of an operand of attention does not lie together")
+        raise Unsupported("the last axis of an operand of attention is not contiguous")
     return operand
 
 
@@ -59,14 +59,14 @@ def _mask(builder: KernelBuilder, mask: Value, dtype: DType) -> Operand:
         builder, mask, [Loop(n, d) for n, d in zip(names, mask.type.shape, strict=True)]
     )
     if _along(operand) not in (0, 1) or product(mask.type.shape) == 0:
-        raise Unsupported("keys of the mask do not lie together")
+        raise Unsupported("keys of the mask are not contiguous")
     if mask.type.dtype not in (bool_, *((float64,) if dtype is float64 else _NARROW)):
         raise Unsupported(f"no mask of {mask.type.dtype} over {dtype}")
     return operand
 
 
 def _along(mask: Operand) -> object:
-    """How far apart the elements for neighbouring keys lie."""
+    """The stride of the elements for neighbouring keys."""
     keys = mask.loops[-1]
     return view(mask).index.coefficient(keys) if keys.extent != 1 else 0
 

@@ -1,4 +1,4 @@
-"""Embedding bags on CPUs: each bag's rows are read once, where they lie in the table."""
+"""Embedding bags on CPUs: each bag's rows are read once, in place in the table."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The C++ of a whole program: a function for each kernel, and one that calls them all.
 
 Data reaches the code through one table of pointers (inputs, outputs, constants, variables, packed
-weights, values of fallbacks) and one arena for all in between; `MemoryPlan` says what lies where.
+weights, values of fallbacks) and one arena for all in between; `MemoryPlan` has the offsets.
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _arguments(call: Call, program: Program, plan: MemoryPlan) -> str:
 
 
 def _pointer(value: Value, const: str, program: Program, plan: MemoryPlan, start: int = 0) -> str:
-    """Where a value lies, `start` bytes behind its beginning."""
+    """The address of a value, `start` bytes behind its beginning."""
     ctype = C_TYPE[value.type.dtype]
     value = value if value in plan.table else program.buffer_of(value)
     if value in plan.table:

@@ -36,7 +36,7 @@ def grouped(builder: KernelBuilder, node: Node) -> None:
 
 # ------------------------------------------------------------------------------------ rendering
 def _steps(tile: Tile) -> tuple[Dim, Dim]:
-    """How far apart rows and columns of a matrix lie."""
+    """Strides of rows and columns of a matrix."""
     return (1, tile.operands[0].shape[1]) if tile.attr("turned") else (tile.shape[1], 1)
 
 

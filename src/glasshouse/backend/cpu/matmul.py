@@ -2,7 +2,7 @@
 
 With a constant second operand its panels are packed once, when the module is loaded; otherwise
 they are packed on the way. Batches that share the second operand are rows of one large product.
-Weights [columns, depth] of large layers are read where they lie if that is as fast: for few rows,
+Weights [columns, depth] of large layers are read in place if that is as fast: for few rows,
 and in 16-bit types for many; then nobody holds them twice. In float32 many rows take 3 % less (256
 rows, depth 2048) to 8 % more time so (128 rows): that is done where weights fill the memory.
 """
@@ -94,7 +94,7 @@ def _rows_times_weights(builder: KernelBuilder, node: Node) -> None:
 
 
 def _lies_well(node: Node, rows: Dim, constant_bytes: int) -> bool:
-    """Whether weights are read where they lie; `constant_bytes` are those of the whole program."""
+    """Whether weights are read in place; `constant_bytes` are those of the whole program."""
     weights = node.inputs[1].type
     if not node.attrs["transpose_y"] or weights.dtype is float64:
         return False
@@ -112,7 +112,7 @@ def _lies_well(node: Node, rows: Dim, constant_bytes: int) -> bool:
 
 
 def _batched(builder: KernelBuilder, node: Node) -> None:
-    """A product for each item of the batch; operands are read where they lie."""
+    """A product for each item of the batch; operands are read in place."""
     x, y = node.inputs
     across, turned = node.attrs["transpose_x"], node.attrs["transpose_y"]
     out = node.output.type
@@ -124,7 +124,7 @@ def _batched(builder: KernelBuilder, node: Node) -> None:
     right = view_of(builder, y, aligned(y, loops, (n, k) if turned else (k, n)))
     place = view(left).index
     if place.coefficient(k) != 1 and place.coefficient(m) != 1:
-        raise Unsupported("neither rows nor columns of the first operand lie together")
+        raise Unsupported("neither rows nor columns of the first operand are contiguous")
     variables = {"b": product(tuple(batch)), "m": rows, "n": columns}
     after = take_results(builder, node.output, variables)
     add_tile(builder, node, BATCHED, (left, right), after)
@@ -136,7 +136,7 @@ def _depth(tile: Tile) -> Dim:
 
 
 def _steps(tile: Tile) -> tuple[Dim, Dim]:
-    """How far apart rows and columns of the second operand lie."""
+    """Strides of rows and columns of the second operand."""
     return (1, _depth(tile)) if tile.attr("transpose_y") else (tile.shape[-1], 1)
 
 

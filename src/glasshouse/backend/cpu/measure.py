@@ -76,7 +76,7 @@ def settled(times: Mapping[str, Sequence[float]]) -> bool:
 
 
 def _data(problem: Problem) -> tuple[Array, Array, Array]:
-    """Image, weights and room for the result; of the size that activations tend to have."""
+    """Image, weights and memory for the result; of the size that activations tend to have."""
     n, dtype = problem.numbers, as_dtype(problem.dtype)
     if problem.op == "matmul":
         return _product_data(n, dtype)

@@ -51,7 +51,7 @@ def prepared(out: KernelText, form: Form, spelling: FormSpelling) -> str:
 
 
 def buffer_of(operand: Operand) -> str:
-    """The buffer in which an operand lies."""
+    """The buffer that an operand is in."""
     return view(operand).buffer
 
 

@@ -17,7 +17,7 @@ Attrs = tuple[tuple[str, Any], ...]
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """The element of a buffer at a flat position, in the order in which the buffer lies."""
+    """The element of a buffer at a flat position, in the buffer's layout."""
 
     buffer: str
     index: Index

@@ -23,12 +23,12 @@ class Buffer:
     dtype: DType
     size: Dim  # elements
     role: str
-    constant: bool = False  # told where a target makes use of it
+    constant: bool = False  # set where a target makes use of it
 
 
 @dataclass(frozen=True, slots=True)
 class Kernel:
-    """One function, which does not know where its data lies: a `Call` binds it to values.
+    """One function, which knows no addresses: a `Call` binds it to values.
 
     Operands come first among the buffers, then outputs, in the order of the call; `ops` are the
     labels of the ops inside, in the order to which the positions in statements refer.

@@ -122,9 +122,9 @@ def reads_as_it_lies(kernel: Kernel, buffer: str) -> bool:
 
 
 def may_share(kernel: Kernel, operand: str, output: str) -> bool:
-    """Whether an output may lie where an operand does: every load of the operand stands in one
-    body, in front of the only store to the output, at the position of that store; or a tile writes
-    some elements of the operand, which nothing else reads."""
+    """Whether an output may be written in place, over an operand: every load of the operand stands
+    in one body, in front of the only store to the output, at the position of that store; or a tile
+    writes some elements of the operand, which nothing else reads."""
     if any(form.buffer == operand for form in kernel.forms):
         return False
     for tile in kernel.tiles:
@@ -142,7 +142,7 @@ def may_share(kernel: Kernel, operand: str, output: str) -> bool:
 
 
 def _reads_once(kernel: Kernel, tile: Tile, buffer: str) -> bool:
-    """Whether a buffer is read as the first operand of a tile, as it lies, and nowhere else."""
+    """Whether a buffer is read as the first operand of a tile, without a copy, and nowhere else."""
     first = tile.operands[0].element
     found = readers(kernel, buffer)
     return len(found) == 1 and found[0][1] is first and found[0][0] is tile
@@ -164,7 +164,7 @@ def _body_with(body: tuple[Statement, ...], wanted: Store) -> tuple[Statement, .
 
 
 def view(operand: Operand) -> Load:
-    """The operand as it lies in memory, for one that is a view."""
+    """The load behind an operand that is a view."""
     assert isinstance(operand.element, Load), "an operand that is computed on the way is no view"
     return operand.element
 

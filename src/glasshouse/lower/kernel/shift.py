@@ -1,7 +1,7 @@
 """Lets a kernel count an operand's elements from the first one that it reads.
 
 Steps of a loop that a model unrolls differ in the slice that they take alone: counted this way
-they are one kernel, and where a slice begins is told by the call (`Call.offsets`). Of 48 steps of a
+they are one kernel, and the call passes where a slice begins (`Call.offsets`). Of 48 steps of a
 selective scan 48 kernels became 1.
 """
 

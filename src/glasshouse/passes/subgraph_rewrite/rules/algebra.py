@@ -117,7 +117,7 @@ def gather_sums(node: Node, rw: Rewriter) -> Match | None:
 
 
 def _gatherable(op: str, a: Value, b: Value) -> bool:
-    """Whether two constants make one that takes no more room than the larger, and is finite."""
+    """Whether two constants make one that takes no more memory than the larger, and is finite."""
     x, y = array_of(a), array_of(b)
     if x is None or y is None:
         return False
