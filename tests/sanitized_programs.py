@@ -227,6 +227,37 @@ def resized() -> None:
     assert not wrong
 
 
+def callers() -> None:
+    """Two callers at once: each with memory of its own, one after the other, in other modules."""
+    x = floats(600, 33)
+    graph = optimize(gh.trace(mlp(), gh.array(x)))
+    both, one, other = (compiler.compile_graph(graph, num_runtimes=n) for n in (2, 1, 1))
+    expected = one(x)
+    wrong: list[int] = []
+
+    def call(module: Any) -> None:
+        wrong.extend(i for i in range(30) if not np.array_equal(module(x), expected))
+
+    for pair in ((both, both), (one, one), (one, other)):
+        started = [threading.Thread(target=call, args=(module,)) for module in pair]
+        for caller in started:
+            caller.start()
+        for caller in started:
+            caller.join()
+    assert not wrong
+
+
+def background() -> None:
+    """A thread compiles what lazy tensors repeat, and loads it beside kernels that run."""
+    made, given, expected = small_module()
+    x = floats(300, 70)
+    for turn in range(400):
+        out = (gh.array(x) * 2.0).relu().sum(1).numpy()
+        np.testing.assert_allclose(out, np.maximum(x * 2, 0).sum(1), rtol=1e-4)
+        if turn % 10 == 0:
+            np.testing.assert_allclose(made(given), expected, atol=1e-5)
+
+
 def in_child(work: Callable[[], None]) -> None:
     child = os.fork()
     if child == 0:
@@ -351,6 +382,8 @@ PROGRAMS: dict[str, Callable[[], None]] = {
     ),
     "bert-training": lambda: training(bert(), tokens(2, 19), np.ones((2, 19), np.int64)),
     "astray": astray,
+    "background": background,
+    "callers": callers,
     "faults": faults,
     "forked": forked,
     "resized": resized,

@@ -22,7 +22,7 @@ MODELS = (
 )  # fmt: skip
 
 
-def environment(kind: str, march: str, cache: Path) -> dict[str, str]:
+def environment(kind: str, march: str, cache: Path, threads: int) -> dict[str, str]:
     """Variables that build with a sanitizer and preload it; skips where there is none."""
     compiler = shutil.which("g++")
     if not compiler:
@@ -40,7 +40,7 @@ def environment(kind: str, march: str, cache: Path) -> dict[str, str]:
         "GLASSHOUSE_CXXFLAGS": f"-O0 -g1 -fsanitize={kind} -fno-sanitize-recover=all",
         "GLASSHOUSE_MARCH": march,
         "GLASSHOUSE_CACHE": str(cache),
-        "GLASSHOUSE_THREADS": "2",
+        "GLASSHOUSE_THREADS": str(threads),
         "OPENBLAS_NUM_THREADS": "1",
         "ASAN_OPTIONS": "detect_leaks=0",  # Python does not free all it has
         "TSAN_OPTIONS": "halt_on_error=1",
@@ -48,11 +48,11 @@ def environment(kind: str, march: str, cache: Path) -> dict[str, str]:
     }
 
 
-def run_under(kind: str, march: str, cache: Path, *programs: str) -> None:
+def run_under(kind: str, march: str, cache: Path, *programs: str, threads: int = 2) -> None:
     command = [sys.executable, str(TESTS / "sanitized_programs.py"), *programs]
     done = subprocess.run(
         command, capture_output=True, text=True, check=False,
-        env=environment(kind, march, cache),
+        env=environment(kind, march, cache, threads),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr[-6000:]
     assert done.stdout.split("\n")[:-1] == [f"clean {name}" for name in programs]
@@ -81,9 +81,12 @@ def test_models_and_random_graphs(march: str, cache: Path) -> None:
 
 
 @pytest.mark.slow
-def test_threads(cache: Path) -> None:
-    names = ("mlp-large", "attention", "resnet18", "mlp-training", "resized")
-    run_under("thread", "native", cache, *names)
+@pytest.mark.parametrize("threads", [2, 4])
+def test_threads(cache: Path, threads: int) -> None:
+    names = (
+        "mlp-large", "attention", "resnet18", "mlp-training", "resized", "callers", "background",
+    )  # fmt: skip
+    run_under("thread", "native", cache, *names, threads=threads)
 
 
 @pytest.mark.slow
