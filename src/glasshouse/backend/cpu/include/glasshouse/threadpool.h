@@ -8,7 +8,8 @@
 // - `parallel_for(pool, total, grain, f)`: f(begin, end) on contiguous ranges, at most one a thread, each at least `grain` long;
 //   with a single range, f runs on the caller and no thread is woken. `share_out`: many items a thread, unequal speeds evened out.
 // - Safe from several threads at once and when nested: whoever finds the pool busy runs its n parts itself, in order
-//   (same split, same results, nobody blocks).
+//   (same split, same results, nobody blocks). Where as many callers as threads are at work, or were 0.5 ms ago, each runs its parts
+//   alone: workers would only take their processors, and a region whose worker has to wait for one holds its caller up.
 // - Idle workers spin for `spin_us` (50) and then sleep on a futex, so they do not fight other runtimes for the cores. A region
 //   costs about 0.5 us while they spin, 5 to 50 us when they sleep. The waiting caller spins, then yields.
 // - After fork() the child has no workers: the first region there starts new ones, whatever the parent's threads were doing.
@@ -57,7 +58,15 @@ class ThreadPool {
 
   template <class F>
   GH_INLINE void run(F &&f) {
-    run_work([](void *ctx, int t, int n) { (*(__typeof__(&f))ctx)(t, n); }, (void *)&f);
+    run_work(
+        [](void *ctx, int t, int n) {
+          bool &nested = in_region();
+          const bool before = nested;
+          nested = true;
+          (*(__typeof__(&f))ctx)(t, n);
+          nested = before;
+        },
+        (void *)&f);
   }
 
   // f(part, parts) once for each part, however many threads there are by now.
@@ -81,6 +90,29 @@ class ThreadPool {
   std::atomic<int> threads_{1};
   std::atomic<int> owner_{0};  // the process whose threads the workers are; -p while process p is starting its own
   int spin_us_;
+  // Whether this thread computes a part of a region now.
+  static bool &in_region() {
+    static thread_local bool inside = false;
+    return inside;
+  }
+  std::atomic<int> inside_{0};  // callers whose regions are under way, with workers or alone
+  std::atomic<int64_t> crowded_{0};  // until when callers run alone; 0: they need not
+  bool is_crowded(int others) {
+    if (others + 1 >= size()) {
+      crowded_.store(now_ns() + 500000, std::memory_order_relaxed);
+      return true;
+    }
+    const int64_t until = crowded_.load(std::memory_order_relaxed);
+    if (!until || now_ns() < until) return until;
+    crowded_.store(0, std::memory_order_relaxed);
+    return false;
+  }
+  struct Inside {
+    std::atomic<int> &all;
+    const int count;  // of others
+    explicit Inside(std::atomic<int> &a) : all(a), count(a.fetch_add(1, std::memory_order_relaxed)) {}
+    ~Inside() { all.fetch_sub(1, std::memory_order_relaxed); }
+  };
   struct alignas(64) Claim { std::atomic<uint32_t> epoch{0}; };
   Claim claims_[kMaxThreads];  // the epoch whose part t has been taken; goes up by one with each region
   struct Start { ThreadPool *pool; int index; uint32_t epoch; } starts_[kMaxThreads];
@@ -93,7 +125,14 @@ class ThreadPool {
       work(ctx, 0, 1);
       return;
     }
-    if (!is_mine() || busy_.exchange(1, std::memory_order_acquire)) {
+    if (in_region()) {  // nested: no caller more
+      const int n = size();
+      for (int t = 0; t < n; t++) work(ctx, t, n);
+      return;
+    }
+    const bool mine = is_mine();
+    const Inside others(inside_);
+    if (!mine || is_crowded(others.count) || busy_.exchange(1, std::memory_order_acquire)) {
       const int n = size();
       for (int t = 0; t < n; t++) work(ctx, t, n);
       return;
@@ -181,6 +220,7 @@ class ThreadPool {
     if (owner == -me || !owner_.compare_exchange_strong(owner, -me, std::memory_order_acq_rel)) return false;
     sleepers_.store(0);
     busy_.store(0);
+    inside_.store(0);
     start(size());
     return true;
   }
