@@ -12,9 +12,21 @@ typedef void (*Start)(void (*)(const void*, size_t), const void*, size_t);
 Start start;
 int refuses = 0, room_asked = 0;
 
-struct Product { int compute, transposed, epilogue; const void* bias; };
-struct Layout { int type; int64_t inner, outer, step; };
-struct Found { uint64_t algorithm[8]; size_t room; int status; float waves; int reserved[4]; };
+struct Product {
+  int compute, transposed, epilogue;
+  const void* bias;
+};
+struct Layout {
+  int type;
+  int64_t inner, outer, step;
+};
+struct Found {
+  uint64_t algorithm[8];
+  size_t room;
+  int status;
+  float waves;
+  int reserved[4];
+};
 struct Call {
   Product product;
   Layout a, b, d;
@@ -52,7 +64,8 @@ void run(const void* data, size_t) {
   for (int64_t column = 0; column < c.d.outer; ++column)
     for (int64_t row = 0; row < c.d.inner; ++row) {
       float sum = 0;
-      for (int64_t k = 0; k < c.a.inner; ++k) sum += at(c.left, row * c.a.step + k, type) * at(c.right, column * c.b.step + k, type);
+      for (int64_t k = 0; k < c.a.inner; ++k)
+        sum += at(c.left, row * c.a.step + k, type) * at(c.right, column * c.b.step + k, type);
       const int64_t place = column * c.d.step + row;
       float x = c.alpha * sum;
       if (c.beta != 0) x += c.beta * at(c.added, place, type);
@@ -92,8 +105,9 @@ API int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*,
   found->room = (size_t)room_asked, found->status = 0;
   return 0;
 }
-API int cublasLtMatmul(void*, void* product, const float* alpha, const void* a, void* al, const void* b, void* bl, const float* beta,
-                       const void* c, void* cl, void* d, void* dl, const void*, void* room, size_t bytes, void*) {
+API int cublasLtMatmul(void*, void* product, const float* alpha, const void* a, void* al, const void* b, void* bl,
+                       const float* beta, const void* c, void* cl, void* d, void* dl, const void*, void* room, size_t bytes,
+                       void*) {
   const Product& p = *(Product*)product;
   Call call = {p, *(Layout*)al, *(Layout*)bl, *(Layout*)dl, a, b, c, d, *alpha, *beta};
   if (p.compute != 68 || p.transposed != 1 || cl != dl || (int)bytes != room_asked || (uint64_t)room % 16) return 7;

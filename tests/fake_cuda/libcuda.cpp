@@ -81,7 +81,8 @@ std::vector<std::function<void()>>* captured = nullptr;  // what libraries start
 
 // ---- For tests.
 API const char* fake_notes() { return notes.c_str(); }
-API void fake_start(void (*run)(const void*, size_t), const void* data, size_t bytes) {  // what a library launches: copied, then run
+API void fake_start(void (*run)(const void*, size_t), const void* data,
+                    size_t bytes) {  // what a library launches: copied, then run
   std::string held((const char*)data, bytes);
   const std::function<void()> call = [=] { run(held.data(), held.size()); };
   captured ? captured->push_back(call) : call();
