@@ -458,6 +458,30 @@ def tutorials() -> None:
     checked("flow-graph tutorial", flow_graph)
 
 
+def other_products() -> None:
+    import products
+    import torch
+    from torch import nn
+
+    bounds = {torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float32: 1e-5}
+    for dtype, bound in bounds.items():
+        for activation in (nn.ReLU(), nn.GELU(approximate="tanh")):
+
+            def library(
+                dtype: Any = dtype, activation: Any = activation, most: float = bound
+            ) -> str:
+                made, wanted, said = products.by_library(activation, dtype)
+                return within(error(made, wanted), most, f", {said}")
+
+            checked(f"cuBLASLt {dtype} {activation}", library)
+    for shape, columns, dtype, zero in (
+        ((5, 33), 70, "uint8", 3), ((1024, 1024), 512, "uint8", 128), ((70, 160), 40, "int8", -5),
+        ((2, 16, 9, 8), 40, "uint8", 0), ((8, 64, 28, 28), 64, "int8", 0),
+    ):  # fmt: skip
+        graph = products.quantised(shape, columns, dtype, zero)
+        checked(f"int8 {shape} {dtype}", lambda graph=graph: products.as_on_the_host(graph))
+
+
 # -------------------------------------------------------------------------------------- sanitizer
 def kernels() -> None:
     """A share of all kernels, without PyTorch's: what compute-sanitizer looks at."""
@@ -519,6 +543,7 @@ def sanitizer(tool: str) -> None:
 
 PARTS: dict[str, Callable[[], None]] = {
     "compile": compile_, "training": training, "saved": saved, "tutorials": tutorials,
+    "products": other_products,
     **{f"hf{i}": lambda i=i: hf(i) for i in range(SHARES)},
     "opinfo0": lambda: opinfo(0), "opinfo1": lambda: opinfo(1),
     "memcheck": lambda: sanitizer("memcheck"), "racecheck": lambda: sanitizer("racecheck"),

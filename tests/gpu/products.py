@@ -1,0 +1,77 @@
+"""Products on a GPU besides those of half floats by our own kernels: cuBLASLt's, and of bytes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import torch
+from torch import nn
+
+import glasshouse as gh
+from glasshouse.backend.cuda.cublaslt import CUBLASLT, cublaslt
+from glasshouse.ir import Graph, GraphBuilder
+from glasshouse.ir.dtype import as_dtype
+from glasshouse.passes import PassContext
+
+STEP = 0.05
+
+
+class Residual(nn.Module):
+    """What cuBLASLt does behind a product: a bias and a function, a bias and a residual."""
+
+    def __init__(self, activation: nn.Module) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(256, 1024), nn.Linear(1024, 256)
+        self.activation = activation
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(self.activation(self.up(x)))
+
+
+def by_library(activation: nn.Module, dtype: torch.dtype) -> tuple[Any, Any, str]:
+    """Results of the library's products on several tensors, those wanted, and what was chosen."""
+    if cublaslt() is None:
+        return (), (), "cuBLASLt is not installed"
+    model = Residual(activation).cuda().to(dtype).eval()
+    given = [torch.randn(300, 256, device="cuda").to(dtype) for _ in range(4)]
+    with torch.no_grad(), PassContext(options={"resolve_variant": {"prefer": (CUBLASLT,)}}):
+        module = gh.compile(model, given[0], progress=False)
+        made = [module(x) for x in given]
+        wanted = [model(x) for x in given]
+    taken = [step.kernel.variant for step in module.program.steps]
+    assert taken == [CUBLASLT, CUBLASLT], taken
+    return made, wanted, f"cuBLASLt {cublaslt().version}"
+
+
+def quantised(shape: tuple[int, ...], columns: int, dtype: str, zero: int) -> Graph:
+    """Activations through bytes, times int8 weights with a scale for each column, bytes again."""
+    random = np.random.default_rng(0)
+    builder = GraphBuilder()
+    step, point = builder.constant(np.float32(STEP)), builder.constant(np.array(zero, dtype))
+    x = builder.input("float32", shape)
+    x = x.apply("quantize", step, point, dtype=as_dtype(dtype)).apply("dequantize", step, point)
+    scales = builder.weight(random.uniform(0.001, 0.005, columns).astype("f"), "float32")
+    zeros = builder.weight(np.zeros(columns, np.int8), "int8")
+    sizes = (columns, shape[1], 3, 3) if len(shape) == 4 else (columns, shape[-1])
+    data = builder.weight(random.integers(-128, 128, sizes).astype(np.int8), "int8")
+    w = data.apply("dequantize", scales, zeros, axis=0)
+    if len(shape) == 4:
+        around = {"stride": (1, 1), "padding": (1, 1, 1, 1), "dilation": (1, 1), "groups": 1}
+        out = x.apply("conv", w, **around)
+    else:
+        out = x.apply("matmul", w, transpose_y=True)
+    return builder.finish(out.apply("relu").apply("quantize", step, point, dtype=as_dtype(dtype)))
+
+
+def as_on_the_host(graph: Graph) -> str:
+    """Bytes that a GPU makes are those of the CPU: both add whole numbers."""
+    (value,) = graph.inputs
+    x = (np.random.default_rng(1).standard_normal(value.type.shape) * 4).astype(np.float32)
+    module = gh.compile(graph, target="cuda", progress=False)
+    assert any(s.kernel.variant.startswith("int8_") for s in module.program.steps)
+    ours, theirs = module(x), gh.compile(graph, target="cpu", progress=False)(x)
+    apart = np.abs(np.asarray(ours).astype(int) - np.asarray(theirs).astype(int))
+    assert apart.max() <= 1, f"bytes are {apart.max()} apart"
+    assert (apart != 0).mean() < 1e-3, f"{(apart != 0).mean():.1e} of bytes differ"
+    return f"{(apart != 0).mean():.1e} of bytes differ"
