@@ -77,7 +77,10 @@ class Grouped:
         return f"gh::AttentionGroups<{', '.join(map(str, sizes))}>"
 
 
-GROUPED = {v.name: v for v in (Grouped(4, 64, 4), Grouped(3, 128, 2), Grouped(2, 128, 2))}
+GROUPED = {
+    v.name: v
+    for v in (Grouped(4, 64, 4), Grouped(3, 128, 2), Grouped(2, 128, 2), Grouped(1, 128, 2))
+}
 
 
 def attention(
@@ -133,13 +136,16 @@ def _variants(node: Node, clusters: bool) -> tuple[str, ...]:
 
 def _grouped(node: Node) -> tuple[str, ...]:
     """Variants by warpgroups, the one that is likely best first."""
-    _, _, length, dim = node.inputs[0].type.shape
+    batch, heads, length, dim = node.inputs[0].type.shape
     if dim != node.inputs[2].type.shape[3] or dim not in GROUPED_DIMS or least(length) <= 64:
         return ()
     masks = [v.type for v in node.inputs[3:4] if v.type.shape[-2:-1] not in ((), (1,))]
     # Sums, and what the mask has for each query and key, fit registers.
     few = dim != 64 or any(t.dtype is not bool_ for t in masks)
-    fit = [v for v in GROUPED.values() if not few or v.groups == 2]
+    fit = [v for v in GROUPED.values() if not few or v.groups <= 2]
+    # A warpgroup alone is for heads that leave multiprocessors idle otherwise.
+    if most(batch) * most(heads) * most(length) > 64 * PROCESSORS:
+        fit = [v for v in fit if v.groups > 1]
     return tuple(v.name for v in sorted(fit, key=lambda v: -least(length) % (64 * v.groups)))
 
 
@@ -214,7 +220,7 @@ def _attention(out: CudaText, tile: Tile) -> None:
         grid = (dim_min(runs * heads * batch, PROCESSORS * how.beside), 1, 1)
         described = f"shape_, (int){size_text(batch)}"
         maps = _map(q, 64), _map(k, how.keys), _map(v, how.keys)
-        call = f"gh::attention_tma<{how.text(dim)}, {count}, {C_TYPE[q.element.dtype]}>("
+        call = f"gh::attention_tma<{how.text(dim)}, {count}, {C_TYPE[q.element.dtype]}>(ctx, "
     elif splits:
         per = -(-max(dim, value_dim) // 8)
         # Few queries: their keys are looked at by as many lanes as wait for memory together.
@@ -237,7 +243,9 @@ def _attention(out: CudaText, tile: Tile) -> None:
         grid = ((length + (queries - 1)) // queries, heads, batch)
         block = f"gh::AttentionTile<{d}, {dv}, {warps}, {tiles}>"
         call = f"gh::attention_mma<{block}, {_flag(whole)}, {count}>("
-    with out.function(grid, threads, shared, beside=beside, cluster=cluster, maps=maps):
+    with out.function(
+        grid, threads, shared, beside=beside, cluster=cluster, maps=maps, waits=not maps
+    ):
         out.add(f"const auto shape_ = {shape};", tile.ops)
         for number, (name, operand) in enumerate((("q_", q), ("k_", k), ("v_", v))):
             given = f"map{number}" if maps else strided(operand)

@@ -372,6 +372,7 @@ def test_attention(
 
 _GROUPED = [
     (130, 130, 64, (1, 1), True, None, "wgmma128x128"),
+    (100, 140, 64, (2, 1), False, "float16", "wgmma64x128"),
     (70, 200, 64, (2, 1), False, "float16", "wgmma192x128"),
     (260, 100, 64, (1, 1), False, None, "wgmma256x64"),
     pytest.param(70, 300, 128, (1, 1), False, "bool", "wgmma128x128", marks=pytest.mark.slow),

@@ -2,7 +2,8 @@
 //
 // Contract
 // - As `attention.cuh` has it, for half floats and heads of D = 64 or 128; `q`, `k`, `v` are maps over [dim, rows, heads, batch] with boxes
-//   of 64, KEYS and KEYS rows. gridDim.x: blocks go on with the next run of queries of a head until there is none.
+//   of 64, KEYS and KEYS rows. gridDim.x: blocks go on with the next run of queries of a head until there is none. It waits for earlier
+//   kernels itself, behind barriers and maps.
 // - AttentionGroups<D, GROUPS, KEYS, STAGES, BESIDE>: one thread fetches, each of GROUPS warpgroups takes 64 queries and goes over keys, KEYS
 //   at a time; BESIDE blocks fit on a multiprocessor. Registers move from the warpgroup of that thread to the others. The scores of the next keys are computed before the values of these are mixed, so that powers are taken meanwhile.
 // - A weight is a power of two relative to a score of its row, its anchor: the largest one, or one that is less by at most SLACK. So sums
@@ -26,6 +27,7 @@ template <int D_, int GROUPS_, int KEYS_, int STAGES_, int BESIDE> struct Attent
   static constexpr int D = D_, GROUPS = GROUPS_, KEYS = KEYS_, STAGES = STAGES_;
   static constexpr int THREADS = GROUPS * 128 + 128, QUERIES = GROUPS * 64, STAGE = 2 * KEYS * D;  // elements
   static constexpr int BEFORE = 65536 / (THREADS * BESIDE) / 8 * 8, FEW = 32, MANY = (BEFORE * (GROUPS + 1) - FEW) / GROUPS / 8 * 8;
+  static constexpr bool MOVES = GROUPS > 1;  // registers: a warpgroup alone has as many as a thread can have
   static constexpr float SLACK = 8.0f;
 };
 
@@ -258,7 +260,7 @@ template <class S, class T, class Mask> struct AttentionGroup {
 };
 
 template <class S, int V, class T, class Mask, class Out>
-GH_FN void attention_tma(const AttentionShape &s, int batch, const TensorMap &q, const TensorMap &k, const TensorMap &v, Mask &&mask,
+GH_FN void attention_tma(const Context &ctx, const AttentionShape &s, int batch, const TensorMap &q, const TensorMap &k, const TensorMap &v, Mask &&mask,
                          Out &&out) {
 #if defined(GH_EMULATE) || __CUDA_ARCH_FEAT_SM90_ALL
   constexpr int D = S::D, KEYS = S::KEYS, STAGES = S::STAGES, GROUPS = S::GROUPS;
@@ -275,10 +277,12 @@ GH_FN void attention_tma(const AttentionShape &s, int batch, const TensorMap &q,
     for (int i = 0; i < 2; ++i) barrier_begins(ready + i, 1), barrier_begins(spent + i, GROUPS * 4), barrier_begins(known + i, GROUPS * 4);
     for (int i = 0; i < STAGES; ++i) barrier_begins(full + i, by_key ? 33 : 1), barrier_begins(empty + i, GROUPS * 4);
   }
+  if (threadIdx.x == GROUPS * 128) prefetch_map(q), prefetch_map(k), prefetch_map(v);
   __syncthreads();
+  wait_for_earlier(ctx);
   int number = 0, turn = 0;  // of steps and of runs of queries since the beginning
   if (group == GROUPS) {
-    give_registers<S::FEW>();
+    if constexpr (S::MOVES) give_registers<S::FEW>();
     if (threadIdx.x == GROUPS * 128)
       for (int work = blockIdx.x; work < count; work += gridDim.x, ++turn) {
         const AttentionWork<S> at(s, work);
@@ -313,7 +317,7 @@ GH_FN void attention_tma(const AttentionShape &s, int batch, const TensorMap &q,
           }
         }
   } else {
-    take_registers<S::MANY>();
+    if constexpr (S::MOVES) take_registers<S::MANY>();
     for (int work = blockIdx.x; work < count; work += gridDim.x, ++turn) {
       const AttentionWork<S> at(s, work);
       const float low = -__builtin_inff();
