@@ -130,6 +130,7 @@ template <class S, class T, class Mask> struct AttentionGroup {
   Weights<KEYS> w;
   uint32_t p[KEYS / 16][4];
   float sums[D / 2];
+  unsigned long long whole;
 
   GH_FN void score(int number) {
     wait_round(full + number % STAGES, number / STAGES % 2);
@@ -161,6 +162,7 @@ template <class S, class T, class Mask> struct AttentionGroup {
     } else if constexpr (by_flag) {
       const int lane = threadIdx.x % 32, row = first + threadIdx.x % 128 / 32 * 16 + lane / 4;
       Vec<Vec<uint32_t, 4>, KEYS / 32> found;
+      if (sees_all(key0)) return found;
 #pragma unroll
       for (int n = 0; n < KEYS / 32; ++n) {
         const int i = row + n % 2 * 8, key = key0 + n / 2 * 64 + lane % 4 * 16;
@@ -171,27 +173,42 @@ template <class S, class T, class Mask> struct AttentionGroup {
       return Loaded<>{};
     }
   }
-  // The steps in which one of a warp's 16 queries sees a key, as bits; where hidden keys have a weight, all.
-  GH_FN unsigned long long steps_seen(int steps) const {
+  // The steps in which one of a warp's 16 queries sees a key, as bits; where hidden keys have a weight, all. Steps in which each of them sees
+  // all keys are noted in `whole`.
+  GH_FN unsigned long long steps_seen(int steps) {
     const int lane = threadIdx.x % 32, row = first + threadIdx.x % 128 / 32 * 16;
-    unsigned bits[2] = {};
-    if (mask.low != -__builtin_inff()) return ~0ull;
+    unsigned bits[4] = {};  // of steps with a key that is seen, then of those with one that is not
     const int last = steps * KEYS < s.keys ? steps * KEYS : s.keys;
-    for (int key = lane * 16; key < last && key < 64 * KEYS; key += 512) {
-      uint32_t any = 0;
+    for (int key0 = lane * 16; key0 < last && key0 < 64 * KEYS; key0 += 1024) {
+      uint32_t any[2] = {}, every[2] = {~0u, ~0u};
 #pragma unroll
-      for (int r = 0; r < 16; ++r) {
-        const auto found = mask.run(b, h, row + r < s.length ? row + r : s.length - 1, key);
-        any |= found[0] | found[1] | found[2] | found[3];
+      for (int n = 0; n < 2; ++n) {
+        const int key = key0 + n * 512 < last ? key0 + n * 512 : key0;
+#pragma unroll
+        for (int r = 0; r < 16; ++r) {
+          const auto found = mask.run(b, h, row + r < s.length ? row + r : s.length - 1, key);
+          any[n] |= found[0] | found[1] | found[2] | found[3];
+          every[n] &= found[0] & found[1] & found[2] & found[3];
+        }
       }
-      if (any) bits[key / KEYS / 32] |= 1u << key / KEYS % 32;
+#pragma unroll
+      for (int n = 0; n < 2; ++n) {
+        const int step = (key0 + n * 512 < last ? key0 + n * 512 : key0) / KEYS;
+        const unsigned bit = step < 64 ? 1u << step % 32 : 0u;
+        if (any[n]) bits[step / 32 % 2] |= bit;
+        if (every[n] != 0x01010101u) bits[2 + step / 32 % 2] |= bit;
+      }
     }
 #pragma unroll
     for (int step = 1; step < 32; step *= 2)
 #pragma unroll
-      for (int i = 0; i < 2; ++i) bits[i] |= shuffle_xor(bits[i], step);
-    return (unsigned long long)bits[1] << 32 | bits[0];
+      for (int i = 0; i < 4; ++i) bits[i] |= shuffle_xor(bits[i], step);
+    const unsigned long long seen = (unsigned long long)bits[1] << 32 | bits[0], hidden = (unsigned long long)bits[3] << 32 | bits[2];
+    whole = seen & ~hidden;
+    return mask.low == -__builtin_inff() ? seen : ~0ull;
   }
+  // Whether no flag hides anything from this warp in the step from `key0` on.
+  GH_FN bool sees_all(int key0) const { return by_flag && key0 / KEYS < 64 && (whole >> key0 / KEYS & 1) && inside(key0); }
   // The flags of both rows as bits, those of this thread's first key in each 32 lowest: four lanes have loaded 16 keys of each 64.
   template <class Ahead> GH_FN auto flags(const Ahead &ahead) const {
     Vec<uint32_t, KEYS / 16> bits;
@@ -236,7 +253,10 @@ template <class S, class T, class Mask> struct AttentionGroup {
   }
   // Scores become weights; what sums so far are to be multiplied with.
   template <class Ahead> GH_FN Vec<float, 2> weigh(int number, int key0, const Ahead &ahead) {
-    if (inside(key0)) masked<true>(number, key0, ahead);
+    if (sees_all(key0)) {
+#pragma unroll
+      for (int i = 0; i < KEYS / 2; ++i) w.x[i] *= s.scale * LOG2E;
+    } else if (inside(key0)) masked<true>(number, key0, ahead);
     else masked<false>(number, key0, ahead);
     return w.taken(later() ? s.scale * LOG2E : 1.0f, S::SLACK);
   }
@@ -322,7 +342,7 @@ GH_FN void attention_tma(const Context &ctx, const AttentionShape &s, int batch,
       const AttentionWork<S> at(s, work);
       const float low = -__builtin_inff();
       AttentionGroup<S, T, Mask> mine = {s, mask, queries + (turn % 2 * GROUPS + group) * 64 * D, staged, added, full,
-                                         at.b, at.h, at.i0 + group * 64, {{}, {low, low}, {}}, {}, {}};
+                                         at.b, at.h, at.i0 + group * 64, {{}, {low, low}, {}}, {}, {}, 0};
       wait_round(ready + turn % 2, turn / 2 % 2);
       if constexpr (by_flag) {
         const unsigned long long own = mine.steps_seen(at.steps);
