@@ -405,7 +405,8 @@ class Product:
             warps, steps, columns = _held(self.m, self.n, self.depth, self.each)
             grid, threads, shared = (self.n + (columns - 1)) // columns, warps * 32, 0
             sizes = self.sizes.split(", ", 1)[1]
-            parts = f"{self.m}, {columns}, {warps}, {steps}, {_flag(self.early)}"
+            even = self.depth == warps * steps * 256
+            parts = f"{self.m}, {columns}, {warps}, {steps}, {_flag(self.early)}, {_flag(even)}"
             call = f"gh::gemv<{parts}>(ctx, {sizes}"
             count, splits = 1, 1
         elif tile.variant == SIMT:

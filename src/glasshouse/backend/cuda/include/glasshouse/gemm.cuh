@@ -362,61 +362,84 @@ GH_FN void gemm_simt(const Context &, int M, int N, int K, const A &a, const B &
     }
 }
 
+// 16 bytes that have been asked for. `held(x)`: what is made of them comes behind this line. Without it the compiler turned weights into floats
+// at once, so that a block waited for them before it asked for its rows.
+typedef Vec<uint32_t, 4> Words;
+#ifdef GH_EMULATE
+GH_FN void held(Words &) {}
+#else
+GH_FN void held(Words &x) { asm volatile("" : "+r"(x[0]), "+r"(x[1]), "+r"(x[2]), "+r"(x[3])); }
+#endif
+template <class T> GH_FN Words words_at(const T *p) { return load_vec<4>((const uint32_t *)p); }
+template <class T> GH_FN void floats_of(float (&to)[8], const Words &from) {
+  const Vec<T, 8> &all = (const Vec<T, 8> &)from;
+#pragma unroll
+  for (int e = 0; e < 8; ++e) to[e] = to_scalar(all[e]);
+}
+
 // A block of WARPS warps computes COLUMNS columns for all of ROWS rows; its warps share the depth, STEPS runs of 8 elements a lane and
 // column, all of which are under way at once. EARLY: weights are constants, so they are asked for before earlier kernels have ended.
-// A column may have `each` weights, whose sums become one; rows may be `normed` (`products.cuh`).
-template <int ROWS, int COLUMNS, int WARPS, int STEPS, bool EARLY, class A, class B, class Out>
+// EVEN: K is WARPS * STEPS * 256. A column may have `each` weights, whose sums become one; rows may be `normed` (`products.cuh`).
+template <int ROWS, int COLUMNS, int WARPS, int STEPS, bool EARLY, bool EVEN, class A, class B, class Out>
 GH_FN void gemv(const Context &ctx, int N, int K, const A &a, const B &b, Out &&out) {
   typedef typename A::T T;
   constexpr int EACH = B::each, SUMS = COLUMNS * EACH + A::normed;
   __shared__ float parts[WARPS][ROWS * SUMS];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n0 = blockIdx.x * COLUMNS;
+  auto place = [&](int s) { return s * WARPS * 256 + (int)threadIdx.x * 8; };
+  auto inside = [&](int s) { return EVEN || place(s) < K; };
   float sums[ROWS][SUMS] = {};
-  Vec<T, 8> w[STEPS][COLUMNS * EACH], scale[STEPS];
+  Words w[STEPS][COLUMNS * EACH], scale[STEPS];
   if constexpr (!EARLY) wait_for_earlier(ctx);
 #pragma unroll
   for (int s = 0; s < STEPS; ++s) {
-    const int k = s * WARPS * 256 + threadIdx.x * 8;
-    if (k >= K) break;
+    const int k = inside(s) ? place(s) : 0;
 #pragma unroll
     for (int c = 0; c < COLUMNS * EACH; ++c) {
       const int n = n0 + c / EACH;
-      w[s][c] = load_vec<8>(b.row(n < N ? n : N - 1, c % EACH) + k);
+      w[s][c] = words_at(b.row(n < N ? n : N - 1, c % EACH) + k);
     }
-    if constexpr (A::normed) scale[s] = load_vec<8>(a.scale + k);
+    if constexpr (A::normed) scale[s] = words_at(a.scale + k);
   }
   if constexpr (EARLY) wait_for_earlier(ctx);
   // What follows is loaded beside the rows: a block holds its place until it ends, and memory waits for the next one.
   const int own = threadIdx.x < ROWS * COLUMNS ? threadIdx.x : 0, r0 = own / COLUMNS, c0 = own % COLUMNS;
   const auto coming = loads_of(out, r0, n0 + c0 < N ? n0 + c0 : N - 1);
   constexpr bool AT_ONCE = ROWS * STEPS <= 8;  // all of the rows are under way before any is used
-  Vec<T, 8> rows[AT_ONCE ? STEPS : 1][ROWS];
+  Words rows[AT_ONCE ? STEPS : 1][ROWS];
   if constexpr (AT_ONCE) {
 #pragma unroll
-    for (int s = 0; s < STEPS; ++s) {
-      const int k = s * WARPS * 256 + threadIdx.x * 8;
+    for (int s = 0; s < STEPS; ++s)
 #pragma unroll
-      for (int r = 0; r < ROWS; ++r) rows[s][r] = load_vec<8>(a.p + r * a.outer_step + (k < K ? k : 0));
+      for (int r = 0; r < ROWS; ++r) rows[s][r] = words_at(a.p + r * a.outer_step + (inside(s) ? place(s) : 0));
+#pragma unroll
+    for (int s = 0; s < STEPS; ++s) {
+#pragma unroll
+      for (int r = 0; r < ROWS; ++r) held(rows[s][r]);
+#pragma unroll
+      for (int c = 0; c < COLUMNS * EACH; ++c) held(w[s][c]);
     }
   }
 #pragma unroll
   for (int s = 0; s < STEPS; ++s) {
-    const int k = s * WARPS * 256 + threadIdx.x * 8;
-    if (k >= K) break;
+    if (!inside(s)) break;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-      const Vec<T, 8> given = AT_ONCE ? rows[AT_ONCE ? s : 0][r] : load_vec<8>(a.p + r * a.outer_step + k);
       float x[8];
-#pragma unroll
-      for (int e = 0; e < 8; ++e) x[e] = to_scalar(given[e]);
+      floats_of<T>(x, AT_ONCE ? rows[AT_ONCE ? s : 0][r] : words_at(a.p + r * a.outer_step + place(s)));
       if constexpr (A::normed) {
+        float factors[8];
+        floats_of<T>(factors, scale[s]);
 #pragma unroll
-        for (int e = 0; e < 8; ++e) sums[r][SUMS - 1] += x[e] * x[e], x[e] *= to_scalar(scale[s][e]);
+        for (int e = 0; e < 8; ++e) sums[r][SUMS - 1] += x[e] * x[e], x[e] *= factors[e];
       }
 #pragma unroll
-      for (int c = 0; c < COLUMNS * EACH; ++c)
+      for (int c = 0; c < COLUMNS * EACH; ++c) {
+        float weights[8];
+        floats_of<T>(weights, w[s][c]);
 #pragma unroll
-        for (int e = 0; e < 8; ++e) sums[r][c] += x[e] * to_scalar(w[s][c][e]);
+        for (int e = 0; e < 8; ++e) sums[r][c] += x[e] * weights[e];
+      }
     }
   }
 #pragma unroll
