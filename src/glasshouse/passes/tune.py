@@ -29,6 +29,11 @@ TOLERANCE = 2e-5
 KEPT_WITHIN = 1.03
 """The usual variant stays when it is at most this much slower than the best: that is noise."""
 
+OPAQUE_WITHIN = 1.1
+"""A variant of our own stays when it is at most this much slower than an opaque one, which nothing
+overlaps with. On an H200, 512 x 2048 x 8192 with a residual: 31.2 us and cuBLASLt's 29.4 when they
+are measured, 28.8 and 32.2 between the kernels of a model, with 2.6 us more of gaps."""
+
 
 class Tuner:
     """Answers lowering's questions from measurements: those on disk, and new ones."""
@@ -109,7 +114,7 @@ def pick(
     opaque: frozenset[str] = frozenset(),
 ) -> Choice:
     """The fastest among the exact enough; the usual one when it is as fast, and an opaque one only
-    where it is faster than all others."""
+    where it is much faster than all others."""
     judged = [
         replace(c, why=f"error {c.error:.1e}" + ("" if c.error <= tolerance else ", too large"))
         for c in measured
@@ -118,7 +123,7 @@ def pick(
     if not good:
         return Choice(usual, tuple(judged))
     best = min(good, key=lambda c: c.seconds)
-    own = [c for c in good if c.name not in opaque and c.seconds <= best.seconds * KEPT_WITHIN]
+    own = [c for c in good if c.name not in opaque and c.seconds <= best.seconds * OPAQUE_WITHIN]
     best = min(own or [best], key=lambda c: c.seconds)
     same = [c for c in good if c.name == usual and c.seconds <= best.seconds * KEPT_WITHIN]
     return Choice((same or [best])[0].name, tuple(judged))
