@@ -2,10 +2,11 @@
 they are called.
 
 Operands are those of `cxx/dequantized.py`: bytes with one scale and zero point, times constant int8
-weights. The border of an image is 0, so a convolution with one asks for a zero point of 0, as bytes
-behind a ReLU have it. Sums are whole numbers of 32 bits (`mma.sync` of bytes, from sm_80 on); what
-follows begins with the zero point taken out and the scales applied, as on the CPU, so both give the
-same numbers.
+weights. On Hopper products go through the copy engine and `wgmma`, two bytes as a half float goes;
+elsewhere, and for convolutions, through `mma.sync`. The border of an image is 0, so a convolution
+with one asks for a zero point of 0, as bytes behind a ReLU have it. Sums are whole numbers of 32
+bits; what follows begins with the zero point taken out and the scales applied, as on the CPU, so
+both give the same numbers.
 """
 
 from __future__ import annotations
@@ -13,10 +14,11 @@ from __future__ import annotations
 import math
 
 from glasshouse.backend.cuda.conv import shape_text
-from glasshouse.backend.cuda.matmul import Product, typical
+from glasshouse.backend.cuda.matmul import Product, mapped_columns, rows_map, typical
 from glasshouse.backend.cuda.routine import CudaRoutine, most
+from glasshouse.backend.cuda.tensor_map import TensorMap
 from glasshouse.backend.cuda.text import CudaText
-from glasshouse.backend.cuda.tiles import MMA, TILES, GemmVariant, estimate
+from glasshouse.backend.cuda.tiles import MMA, TILES, TMA, GemmVariant, estimate, variant_named
 from glasshouse.backend.cxx.dequantized import (
     DEEPEST,
     ByteRead,
@@ -36,6 +38,7 @@ from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.epilogue import take_results
 from glasshouse.lower.kernel.expr import Load
 from glasshouse.lower.kernel.statement import Form, Tile
+from glasshouse.lower.numbers import is_number
 from glasshouse.lower.order import channels_last
 from glasshouse.lower.target import Needs
 from glasshouse.lower.tiles import add_tile
@@ -47,7 +50,7 @@ behind all of them the sum of each column, as int32. The channels of a tap lie t
 
 
 # ------------------------------------------------------------------------------------- lowering
-def int8_matmul(builder: KernelBuilder, node: Node) -> bool:
+def int8_matmul(builder: KernelBuilder, node: Node, hopper: bool = False) -> bool:
     """Add a product of 8-bit integers; False if this is none."""
     x, w = (Dequantized.of(v) for v in node.inputs)
     if x is None or w is None:
@@ -58,10 +61,14 @@ def int8_matmul(builder: KernelBuilder, node: Node) -> bool:
     depth, columns = sizes
     operands = (byte_operand(builder, x), byte_operand(builder, w))
     rows = product(x.data.type.shape[:-1])
+    # Scales of the whole product are read before earlier kernels have ended, unless they are text.
+    texts = (x.scale, x.zero) if w.axis is not None else (x.scale, x.zero, w.scale)
+    fetched = hopper and depth % RUN == 0 and all(map(is_number, texts))
     after = take_results(builder, node.output, {"m": rows, "n": columns})
     add_tile(
         builder, node, GEMM, operands, after,
-        variant=_variant(rows, columns, depth), also=(x.node, w.node),
+        variant=_variant(rows, columns, depth, TMA if fetched else MMA),
+        also=(x.node, w.node),
     )  # fmt: skip
     return True
 
@@ -91,10 +98,10 @@ def int8_conv(builder: KernelBuilder, node: Node) -> bool:
     return True
 
 
-def _variant(rows: Dim, columns: Dim, depth: int) -> str:
+def _variant(rows: Dim, columns: Dim, depth: int, kind: str = MMA) -> str:
     """The tile that is best by estimate: a byte is half of the half floats that they are for."""
     sizes = typical(rows, columns, -(-depth // 2), 1)
-    found = [GemmVariant(tile) for tile in TILES.values() if tile.kind == MMA]
+    found = [GemmVariant(tile) for tile in TILES.values() if tile.kind == kind]
     return f"int8_{min(found, key=lambda v: estimate(v, *sizes)).name}"
 
 
@@ -147,8 +154,20 @@ def _gemm(out: CudaText, tile: Tile) -> None:
     ]
     result = f"gh::real_sum({{}}, zero_, column_sums_[{column}]) * {scale}"
     names = (tile.variables[0].name, column)
+    gemm = variant_named(tile.variant).tile
+    maps: tuple[TensorMap, ...] = ()
+    if gemm.kind == TMA:  # pairs of bytes move as half floats do
+        pair = "gh::s8x2" if x.data.dtype is int8 else "gh::u8x2"
+        eights = "true" if n % 32 == 0 else "false"
+        left, right = (
+            f"gh::MappedRows<{pair}>{{map0}}",
+            f"gh::MappedColumns<{pair}, {eights}>{{map1}}",
+        )
+        _, second = mapped_columns(packed, int8, n, deep // 2, gemm.n)
+        maps, k = (rows_map(source, rows, k // 2, gemm.m), second), k // 2
     call = Product(
-        tile, f"{m}, {n}, {k}", left, right, names, rows, n, depth=k, result=result
+        tile, f"{m}, {n}, {k}", left, right, names, rows, n, maps=maps, depth=k,
+        early=bool(maps), result=result,
     )  # fmt: skip
     call.render(out, 1, lines)
 

@@ -447,7 +447,7 @@ class Product:
             call = f"{gemm.function}<{gemm.text}, {count}{flags}>(ctx, {self.sizes}"
         with out.function(
             (grid, splits, batch), threads, shared, counters, beside, cluster, self.maps,
-            waits=not tile.variant.startswith((GEMV, *FETCHED)),  # which wait themselves
+            waits=tile.variant != GEMV and not self.maps,  # which wait themselves
         ):  # fmt: skip
             for line in lines:
                 out.add(line)

@@ -106,7 +106,7 @@ def capability(arch: str) -> int:
 
 
 def _product(builder: KernelBuilder, node: Node, hopper: bool, library: bool) -> None:
-    if not int8_matmul(builder, node):
+    if not int8_matmul(builder, node, hopper):
         matmul(builder, node, hopper, library)
 
 

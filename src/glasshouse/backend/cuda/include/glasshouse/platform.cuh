@@ -66,6 +66,9 @@ template <> struct unsigned_of<int64_t> { typedef uint64_t type; };
 
 struct f16 { uint16_t bits; };
 struct bf16 { uint16_t bits; };
+// Two bytes of a row, for what moves half floats: T of a product's first operand; the second is of int8_t.
+struct s8x2 { uint16_t bits; };
+struct u8x2 { uint16_t bits; };
 
 #ifndef GH_EMULATE
 GH_FN float to_scalar(f16 x) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x.bits)); return r; }

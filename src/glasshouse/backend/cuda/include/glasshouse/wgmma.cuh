@@ -4,6 +4,7 @@
 // - `wgmma<T, N, FRESH>(d, a, b, k)`: d[64 x N] += a[64 rows, k .. k+15] b[N rows, k .. k+15]^T, or = where FRESH. Tiles have rows of 64 half
 //   floats, chunks of 16 bytes swizzled by row (`swizzled<8>`), and begin at multiples of 1024 bytes. Thread t holds of d: rows t/32*16 +
 //   t%32/4 (+8), columns 8 j + t%4*2 (+1), as mma's fragments j do.
+//   Of pairs of bytes (`s8x2`, `u8x2`) these are 32 in depth, and d holds whole numbers, as the bits of floats (`real_sum`).
 // - `wgmma_across<T, N>(d, a, b, k, rows)`: d[64 x N] += a b[k .. k+15, N columns], a as mma's first operand in registers; of b 64 columns
 //   are a tile of `rows` rows, and tiles lie behind each other.
 // - Copies into shared memory are made seen by `shared_is_written` before the barrier; `begin_products`, products, `end_products`;
@@ -80,6 +81,23 @@ GH_FN uint64_t described(const void *tile, int beside = 16) {
                    ", %" #D "}, %" #E ", 1, 1, 1, 1;" : GH_SUMS_##S : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b));          \
     }                                                                                                                               \
   };
+// Of bytes: sums are registers of whole numbers.
+#define GH_WHOLE_8(i) "+r"(w[i]), "+r"(w[i + 1]), "+r"(w[i + 2]), "+r"(w[i + 3]), "+r"(w[i + 4]), "+r"(w[i + 5]), "+r"(w[i + 6]), "+r"(w[i + 7])
+#define GH_WHOLE_16 GH_WHOLE_8(0), GH_WHOLE_8(8)
+#define GH_WHOLE_32 GH_WHOLE_16, GH_WHOLE_8(16), GH_WHOLE_8(24)
+#define GH_WHOLE_64 GH_WHOLE_32, GH_WHOLE_8(32), GH_WHOLE_8(40), GH_WHOLE_8(48), GH_WHOLE_8(56)
+#define GH_WHOLE_96 GH_WHOLE_64, GH_WHOLE_8(64), GH_WHOLE_8(72), GH_WHOLE_8(80), GH_WHOLE_8(88)
+#define GH_WHOLE_128 GH_WHOLE_96, GH_WHOLE_8(96), GH_WHOLE_8(104), GH_WHOLE_8(112), GH_WHOLE_8(120)
+#define GH_WGMMA_BYTES(T, name, N, S, A, B)                                                                                         \
+  template <> struct Wgmma<T, N> {                                                                                                  \
+    template <bool FRESH> GH_FN static void step(float (&d)[S], uint64_t a, uint64_t b) {                                           \
+      static_assert(!FRESH, "sums of bytes begin at 0");                                                                            \
+      int32_t *w = (int32_t *)d;                                                                                                    \
+      asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k32.s32." name ".s8 {" GH_PLACES_##S "}, %" #A ", %" #B ", 1;"           \
+                   : GH_WHOLE_##S : "l"(a), "l"(b));                                                                                \
+    }                                                                                                                               \
+  };
+#define GH_WGMMAS_BYTES(N, S, A, B) GH_WGMMA_BYTES(s8x2, "s8", N, S, A, B) GH_WGMMA_BYTES(u8x2, "u8", N, S, A, B)
 #define GH_WGMMAS(N, S, ...) GH_WGMMA(f16, "f16", N, S, __VA_ARGS__) GH_WGMMA(bf16, "bf16", N, S, __VA_ARGS__)
 
 template <class T, int N> struct Wgmma;
@@ -88,6 +106,11 @@ GH_WGMMAS(64, 32, 32, 33, 34, 35, 36)
 GH_WGMMAS(128, 64, 64, 65, 66, 67, 68)
 GH_WGMMAS(192, 96, 96, 97, 98, 99, 100)
 GH_WGMMAS(256, 128, 128, 129, 130, 131, 132)
+GH_WGMMAS_BYTES(32, 16, 16, 17)
+GH_WGMMAS_BYTES(64, 32, 32, 33)
+GH_WGMMAS_BYTES(128, 64, 64, 65)
+GH_WGMMAS_BYTES(192, 96, 96, 97)
+GH_WGMMAS_BYTES(256, 128, 128, 129)
 
 template <class T, int N, bool FRESH = false> GH_FN void wgmma(float (&d)[N / 2], const T *a, const T *b, int k) {
 #if __CUDA_ARCH_FEAT_SM90_ALL
