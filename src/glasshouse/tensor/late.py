@@ -68,13 +68,13 @@ class LateBackward:
             node.needs_grad, node.inputs, STATE.capture = False, inputs, capture
 
 
-class _Waiting:
+class _WaitingLoss:
     """The loss whose `backward` was called last, until its gradients are read or used."""
 
     late: LateBackward | None = None
 
 
-_WAITING = _Waiting()
+_WAITING = _WaitingLoss()
 _LOCK = ForkLock()
 
 

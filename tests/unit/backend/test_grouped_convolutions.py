@@ -3,6 +3,8 @@ borders, steps, dilation, hostile values that stay in their group, gradients, si
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
@@ -10,7 +12,9 @@ from torch import nn
 
 import glasshouse as gh
 
-CASES = [  # channels, outputs, groups, size, options
+Case = tuple[int, int, int, tuple[int, int], dict[str, Any]]
+
+CASES: list[Case] = [  # channels, outputs, groups, size, options
     (128, 128, 32, (9, 28), {"padding": 1}),  # ResNeXt: four groups to a vector of 16
     (16, 48, 16, (7, 11), {"padding": 1}),  # three outputs for each channel, which end anywhere
     (6, 4, 2, (5, 30), {"padding": 2, "dilation": 2}),  # fewer channels than lanes
@@ -21,10 +25,10 @@ CASES = [  # channels, outputs, groups, size, options
 ]
 
 
-def _conv(channels: int, outputs: int, groups: int, options: dict[str, object]) -> nn.Module:
+def _conv(channels: int, outputs: int, groups: int, options: dict[str, Any]) -> nn.Module:
     torch.manual_seed(groups)
-    given: dict[str, object] = {"kernel_size": 3, "groups": groups, **options}
-    return nn.Sequential(nn.Conv2d(channels, outputs, **given), nn.ReLU())  # type: ignore[arg-type]
+    given: dict[str, Any] = {"kernel_size": 3, "groups": groups, **options}
+    return nn.Sequential(nn.Conv2d(channels, outputs, **given), nn.ReLU())
 
 
 _TYPES = [
@@ -35,7 +39,7 @@ _TYPES = [
 
 
 @pytest.mark.parametrize(("case", "dtype"), _TYPES, ids=lambda c: str(c).partition(",")[0])
-def test_as_pytorch(case: tuple, dtype: torch.dtype) -> None:  # type: ignore[type-arg]
+def test_as_pytorch(case: Case, dtype: torch.dtype) -> None:
     channels, outputs, groups, size, options = case
     model = _conv(channels, outputs, groups, options).eval().requires_grad_(False).to(dtype)
     x = torch.randn(2, channels, *size).to(dtype)
@@ -56,7 +60,7 @@ def test_hostile_values_stay_in_their_group() -> None:
 
 
 @pytest.mark.parametrize("case", CASES[1:5], ids=lambda c: str(c).partition(",")[0])
-def test_gradients_are_pytorchs(case: tuple) -> None:  # type: ignore[type-arg]
+def test_gradients_are_pytorchs(case: Case) -> None:
     channels, outputs, groups, size, options = case
     model = _conv(channels, outputs, groups, options)
     x = torch.randn(2, channels, *size, requires_grad=True)
