@@ -15,6 +15,7 @@ from glasshouse.backend.cuda import products as cuda_products
 from glasshouse.backend.cuda.target import cuda_target
 from glasshouse.backend.cuda.tiles import GemmVariant, variant_named
 from glasshouse.ir import Graph, GraphBuilder
+from glasshouse.ir.dim import symbol
 from glasshouse.ir.dtype import bfloat16, float16
 from glasshouse.lower.program import Program
 from glasshouse.numpy_ref import run
@@ -83,6 +84,46 @@ def test_many_rows(name: str, gate: str, monkeypatch: pytest.MonkeyPatch) -> Non
     out = x.apply("products", *_weights(builder, random, depth, *columns), gate=gate)
     program = _check(builder.finish(out))
     assert program.kernels[0].tiles[0].variant == name
+
+
+def test_rows_whose_number_is_not_known() -> None:
+    """One kernel for all of them; the norm is not in it."""
+    random = np.random.default_rng(0)
+    builder = GraphBuilder()
+    x = builder.input(float16, (symbol("n", 1, 300), 72))
+    out = x.apply("products", *_weights(builder, random, 72, 64, 64), gate="silu")
+    graph = builder.finish(out, x.apply("products", *_weights(builder, random, 72, 64, 128)))
+    program = program_of(graph)
+    for rows in (1, 70):
+        given = [random.standard_normal((rows, 72)).astype(np.float16)]
+        for mine, theirs in zip(
+            run_emulated(program, given, fall_back=False), run(graph, given), strict=True
+        ):
+            np.testing.assert_allclose(mine, theirs, atol=4e-3 * np.abs(theirs).max())
+
+
+def test_hostile_values_in_few_rows() -> None:
+    """A depth that no run of lanes divides: what lies behind it is not multiplied by 0; NaN stays
+    in its row; a row of tiny numbers has a norm."""
+    random = np.random.default_rng(0)
+    builder = GraphBuilder()
+    x = builder.input(float16, (3, 264))
+    weights = random.standard_normal((64, 264)).astype(np.float16)
+    weights[0, 0], weights[1, 263] = np.inf, -np.inf
+    scale = builder.wrap(builder.constant(np.ones(264), float16))
+    both = [builder.wrap(builder.constant(w, float16)) for w in (weights, weights[::-1])]
+    graph = builder.finish(x.apply("products", scale, *both, eps=1e-6), x.apply("products", *both))
+    given = random.standard_normal((3, 264)).astype(np.float16)
+    given[1, 5], given[2] = np.nan, 6e-8
+    ours = run_emulated(program_of(graph), [given], fall_back=False)
+    with np.errstate(all="ignore"):
+        theirs = run(graph, [given])
+    for mine, exact in zip(ours, theirs, strict=True):
+        np.testing.assert_array_equal(np.isnan(mine), np.isnan(exact))
+        np.testing.assert_array_equal(np.isinf(mine), np.isinf(exact))
+        fine = np.isfinite(exact)
+        assert fine[0].sum() == 124  # two columns of each weight are not
+        np.testing.assert_allclose(mine[fine], exact[fine], atol=0.02 * np.abs(exact[fine]).max())
 
 
 def test_a_box_that_would_lie_in_two_weights_is_not_proposed() -> None:
