@@ -60,7 +60,8 @@ def _params(x: Array, scale: Array, zero: Array, axis: int | None) -> tuple[Arra
 
 
 # ---------------------------------------------------------------------------------------- quantize
-def _limits(dtype: DType, low: int | None, high: int | None) -> tuple[int, int]:
+def limits_of(dtype: DType, low: int | None, high: int | None) -> tuple[int, int]:
+    """The least and the greatest that `quantize` gives."""
     limits = np.iinfo(dtype.carrier)
     return int(limits.min) if low is None else low, int(limits.max) if high is None else high
 
@@ -73,8 +74,8 @@ def _quantize_type(
         raise TypeMismatch(f"x must be floating, not {x.dtype}")
     require_dtype(tensor_type(dtype, ()), _INTS, "dtype")
     _check_params(x, scale, zero, axis)
-    least, most = _limits(dtype, None, None)
-    begin, end = _limits(dtype, low, high)
+    least, most = limits_of(dtype, None, None)
+    begin, end = limits_of(dtype, low, high)
     if not least <= begin <= end <= most:
         raise TypeMismatch(
             f"low {begin} and high {end} do not lie within {least}..{most} of {dtype}"
@@ -88,7 +89,7 @@ def _quantize_ref(
 ) -> Array:  # fmt: skip
     scale, zero = _params(x, scale, zero, axis)
     steps = np.rint(x / scale)
-    begin, end = _limits(dtype, low, high)
+    begin, end = limits_of(dtype, low, high)
     # Clipped as a float first: an infinite or huge quotient has no integer. 2**40 leaves room for
     # every zero point and is exact in float32.
     whole = np.clip(np.where(np.isnan(steps), 0, steps), -(2.0**40), 2.0**40).astype(np.int64)

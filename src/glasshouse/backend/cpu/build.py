@@ -83,7 +83,8 @@ def _make(
     recipes = {name: known.get(name, Recipe()) for name in source.kernels}
     parts = list(dict.fromkeys(part for recipe in recipes.values() for part in recipe.parts))
     found = find_objects(folder, keys)
-    missing = {name: text for name, text in source.kernels.items() if keys[name] not in found}
+    once = {keys[name]: name for name in reversed(source.kernels)}  # some are the same function
+    missing = {n: source.kernels[n] for key, n in once.items() if key not in found}
     batches = make_batches(missing, keys, recipes)
     new_parts = [part for part in parts if not part_file(folder, salt, part).exists()]
     parse_in_advance(tools, folder, len(batches) + len(new_parts) + 1)

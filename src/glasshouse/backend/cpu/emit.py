@@ -51,7 +51,7 @@ def _lines_above(function: KernelFunction) -> int:
 def _main(program: Program, plan: MemoryPlan, functions: Mapping[str, KernelFunction]) -> str:
     apart = [FORMS[packed.form.kind].header for packed in plan.packed]
     lines = [_HEAD + include_apart(name for name in apart if name)]
-    lines += [f"void {f.symbol}({f.parameters});" for f in functions.values()]
+    lines += dict.fromkeys(f"void {f.symbol}({f.parameters});" for f in functions.values())
     packs: dict[str, str] = {}
     for packed in plan.packed:
         packs.setdefault(form_text(packed.form), f"pack{len(packs)}")
@@ -112,8 +112,9 @@ def _run(program: Program, plan: MemoryPlan, functions: Mapping[str, KernelFunct
     for number, step in enumerate(program.steps):
         if isinstance(step, Fallback):
             continue
-        symbol = functions[step.kernel.name].symbol
-        lines.append(f"      case {number}: {symbol}({_arguments(step, program, plan)}); break;")
+        function = functions[step.kernel.name]
+        given = ", ".join([_arguments(step, program, plan), *function.numbers])
+        lines.append(f"      case {number}: {function.symbol}({given}); break;")
     lines += [
         "    }",
         "    if (!bad) bad = ctx.fault.load(std::memory_order_relaxed) * (step + 1);",

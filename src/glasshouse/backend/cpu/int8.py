@@ -9,6 +9,7 @@ activations (attention) are taken item by item of the batch, each with one scale
 
 from __future__ import annotations
 
+from glasshouse.backend.cpu.given_numbers import argument
 from glasshouse.backend.cpu.recipe import Recipe, with_dot
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import FormSpelling, Routine
@@ -31,7 +32,7 @@ from glasshouse.ir.dtype import int8, uint8
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.epilogue import take_results
-from glasshouse.lower.kernel.expr import Load
+from glasshouse.lower.kernel.expr import Expr, Load, Number
 from glasshouse.lower.kernel.index import Loop
 from glasshouse.lower.kernel.queries import view
 from glasshouse.lower.kernel.statement import Form, Scratch, Tile
@@ -149,8 +150,8 @@ def _gemm_batched(out: KernelText, tile: Tile) -> None:
     steps = ", ".join(size_text(y.data.index.coefficient(loop)) for loop in (k, n))
     call = (
         f"gh::gemm_bytes<gh::TilesI8>(*ctx.pool, {sizes}, [=](long b) {{ {find} return {source}; }}"
-        f", (int32_t){only_number(x.zero)}{moved}, {y.data.buffer}, [=](long b) -> long {{ {find} "
-        f"return {place}; }}, {steps}, (int32_t){only_number(y.zero)}"
+        f", (int32_t){_number(out, x.zero)}{moved}, {y.data.buffer}, [=](long b) -> long {{ {find} "
+        f"return {place}; }}, {steps}, (int32_t){_number(out, y.zero)}"
     )
     hand_over(out, tile, call, whole=f"gh::to_float(whole) * {_scales(out, tile, x, y)}")
 
@@ -194,7 +195,7 @@ def _depthwise(out: KernelText, tile: Tile) -> None:
     packed = out.form(tile.forms[0])
     scales = _scales(out, tile, x, w)
     given = f"{image_of(tile).text()}, {x.data.buffer}, (const int32_t*){packed}"
-    call = f"gh::depthwise_bytes(*ctx.pool, {given}, (int32_t){only_number(x.zero)}"
+    call = f"gh::depthwise_bytes(*ctx.pool, {given}, (int32_t){_number(out, x.zero)}"
     hand_over(out, tile, call, whole=f"gh::to_float(whole) * {scales}")
 
 
@@ -204,7 +205,7 @@ def _real(out: KernelText, tile: Tile, x: ByteRead, w: ByteRead, sums: str) -> s
     column = tile.variables[-1].name
     scales = _scales(out, tile, x, w)
     zero, by_column = f"zero{out.tile}_", f"sums{out.tile}_"
-    out.add(f"const int32_t {zero} = (int32_t){only_number(x.zero)}{moved};", tile.ops)
+    out.add(f"const int32_t {zero} = (int32_t){_number(out, x.zero)}{moved};", tile.ops)
     out.add(f"const int32_t* {by_column} = {sums};", tile.ops)
     taken = f"gh::vi({zero}) * gh::load({by_column} + {column}, t)"
     return f"gh::to_float(whole - {taken}) * {scales}"
@@ -212,14 +213,19 @@ def _real(out: KernelText, tile: Tile, x: ByteRead, w: ByteRead, sums: str) -> s
 
 def _scales(out: KernelText, tile: Tile, x: ByteRead, w: ByteRead) -> str:
     """What a step of a vector of whole sums means."""
-    factor = only_number(x.scale)
+    factor = _number(out, x.scale)
     name = f"scale{out.tile}_"
     if not w.by_column or not isinstance(w.scale, Load):
-        out.add(f"const float {name} = {factor} * {only_number(w.scale)};", tile.ops)
+        out.add(f"const float {name} = {factor} * {_number(out, w.scale)};", tile.ops)
         return f"gh::vf({name})"
     out.add(f"const float {name} = {factor};", tile.ops)
     column = tile.variables[-1].name
     return f"(gh::vf({name}) * gh::load({w.scale.buffer} + {column}, t))"
+
+
+def _number(out: KernelText, e: Expr) -> str:
+    """The only element of a scale or zero point."""
+    return argument(out, e) if isinstance(e, Number) else only_number(e)
 
 
 def _packed(form: Form) -> str:

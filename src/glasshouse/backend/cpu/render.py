@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from glasshouse.backend.cpu.given_numbers import give_numbers
 from glasshouse.backend.cpu.headers import headers_apart, include_apart
 from glasshouse.backend.cpu.nests import Nests
 from glasshouse.backend.cpu.recipe import Recipe
@@ -26,7 +27,7 @@ class KernelFunction:
     """A kernel's function: `text` is its parameter list and body, without its name.
 
     `lines` has, for each line of the text, the positions in the kernel's group of the ops that the
-    line computes; `labels` are all of these ops.
+    line computes; `labels` are all of these ops. `numbers` are arguments behind all others.
     """
 
     name: str
@@ -35,6 +36,7 @@ class KernelFunction:
     text: str
     lines: tuple[Ops, ...]
     recipe: Recipe
+    numbers: tuple[str, ...] = ()
 
     @property
     def symbol(self) -> str:
@@ -49,6 +51,7 @@ class KernelFunction:
 def render(kernel: Kernel, symbols: Sequence[Symbol]) -> KernelFunction:
     """A kernel as C++; the program's symbols are handed over as numbers."""
     out = KernelText(kernel)
+    give_numbers(out, kernel)
     for name, dtype, offset in places(kernel):
         ctype = "char" if dtype is None else C_TYPE[dtype]
         out.add(f"{ctype}* {name} = ({ctype}*)(work + {size_text(offset)});")
@@ -59,12 +62,14 @@ def render(kernel: Kernel, symbols: Sequence[Symbol]) -> KernelFunction:
             out.tile += 1
         else:
             nests.statement(s)
-    parameters = _parameters(kernel)
-    bound = _bound(kernel, symbols)
+    parameters = _parameters(kernel, out)
+    bound = [*_bound(kernel, symbols), *(f"  {line}" for line in out.prepared)]
     lines = [f"({parameters}) {{", *bound, *out.lines, "}"]
     ops: list[Ops] = [(), *((),) * len(bound), *out.ops, ()]
     recipe = recipe_of(kernel)
-    return KernelFunction(kernel.name, kernel.ops, parameters, "\n".join(lines), tuple(ops), recipe)
+    numbers = tuple(value for _, _, value in out.numbers)
+    text = "\n".join(lines)
+    return KernelFunction(kernel.name, kernel.ops, parameters, text, tuple(ops), recipe, numbers)
 
 
 def recipe_of(kernel: Kernel) -> Recipe:
@@ -79,11 +84,12 @@ def recipe_of(kernel: Kernel) -> Recipe:
     )
 
 
-def _parameters(kernel: Kernel) -> str:
+def _parameters(kernel: Kernel, text: KernelText) -> str:
     out = ["gh::Context& ctx", "char* work", "const int64_t* sizes"]
     out += [f"const {C_TYPE[b.dtype]}* {b.name}" for b in kernel.with_role(OPERAND)]
     out += [f"const void* packed{i}" for i in range(len(kernel.forms))]
     out += [f"{C_TYPE[b.dtype]}* {b.name}" for b in kernel.with_role(OUTPUT)]
+    out += [f"{ctype} {name}" for ctype, name, _ in text.numbers]
     return ", ".join(out)
 
 

@@ -45,7 +45,7 @@ class Elements:
         match s:
             case Let():
                 types = COMPUTE_TYPE if self.along is None else VECTOR_TYPE
-                value = self._by_lanes(out, s) or self.value(s.value)
+                value = self._given(out, s) or self._by_lanes(out, s) or self.value(s.value)
                 out.add(f"const {types[s.dtype]} {s.name} = {value};", s.ops)
             case Store():
                 out.add(self._store(s), s.ops)
@@ -80,6 +80,15 @@ class Elements:
                 otherwise = self.value(e.otherwise)
                 otherwise = f"({otherwise})" if isinstance(e.otherwise, Choose) else otherwise
                 return f"({tests}) ? {self.value(e.then)} : {otherwise}"
+
+    def _given(self, out: KernelText, s: Let) -> str:
+        """What an argument holds, and what is quantized with some; nothing for all else."""
+        if s.name in out.given:
+            text = out.given[s.name]
+            return text if self.along is None else f"{VECTOR_TYPE[s.dtype]}({text})"
+        if self.along is not None and s.name in out.quantizers and isinstance(s.value, Apply):
+            return f"{out.quantizers[s.name]}({self.value(s.value.args[0])})"
+        return ""
 
     def _by_lanes(self, out: KernelText, s: Let) -> str:
         """A vector of what lies apart, or of a choice by position; nothing for all else."""

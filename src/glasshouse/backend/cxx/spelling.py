@@ -10,11 +10,10 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from glasshouse.backend.cxx.words import C_TYPE, COMPUTE_TYPE, number_text, size_text
 from glasshouse.ir.dtype import Category, DType, bfloat16, bool_, float16, float32, float64
 from glasshouse.lower.kernel.expr import Apply
+from glasshouse.ops.quant import limits_of
 
 Spelling = Callable[[Apply, list[str]], str]
 """Writes an op whose arguments are written already."""
@@ -164,9 +163,7 @@ def _power(e: Apply, args: list[str]) -> str:
 
 
 def _quantize(e: Apply, args: list[str]) -> str:
-    limits = np.iinfo(e.dtype.carrier)
-    low = int(limits.min) if e.attr("low") is None else e.attr("low")
-    high = int(limits.max) if e.attr("high") is None else e.attr("high")
+    low, high = limits_of(e.dtype, e.attr("low"), e.attr("high"))
     return f"gh::quantize<{C_TYPE[e.dtype]}>({', '.join(args)}, {low}, {high})"
 
 

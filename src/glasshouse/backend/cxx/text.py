@@ -20,6 +20,10 @@ class KernelText:
         self._forms = {form: f"packed{i}" for i, form in enumerate(kernel.forms)}
         self._names = 0
         self.tile = 0  # the number of the tile that is rendered
+        self.numbers: list[tuple[str, str, str]] = []  # arguments by value: type, name, value
+        self.given: dict[str, str] = {}  # variables that hold such an argument
+        self.quantizers: dict[str, str] = {}  # by the variable that holds what one gives
+        self.prepared: list[str] = []  # lines before all others
 
     def add(self, line: str, ops: Ops = ()) -> None:
         self.lines.append(self.indent + line)
@@ -48,6 +52,12 @@ class KernelText:
     def scratch(self, tile: Tile, name: str = "") -> str:
         """The variable that points to scratch of the tile: of this name, or the only one."""
         return f"{name or tile.scratch[0].name}{self.tile}"
+
+    def number(self, ctype: str, value: str) -> str:
+        """A further argument, which the caller hands over."""
+        name = f"n{len(self.numbers)}_"
+        self.numbers.append((ctype, name, value))
+        return name
 
     def form(self, form: Form) -> str:
         """The parameter that points to a constant in another form."""

@@ -37,26 +37,33 @@ constexpr bool kFused = true;  // whether fma rounds once
 #else
 constexpr bool kFused = false;
 #endif
-// Whether x / s may be taken as a product with 1 / s and what that leaves over once more, which rounds as the division does
-// (Markstein: right for every divisor whose fraction is not all ones). A division takes as long as ten of these.
-GH_INLINE constexpr bool divides_by_product(float s) {
-  return kFused && s >= 0x1p-64f && s <= 0x1p64f && (__builtin_bit_cast(uint32_t, s) & 0x7fffff) != 0x7fffff;
-}
 template <class T>
 GH_INLINE vf quantize(vf x, vf scale, vf zero, int64_t low, int64_t high) {
   static_assert(sizeof(T) == 1, "whole numbers of more bits are not exact in a float");
-  const float s = scale.v[0], z = zero.v[0], least = (float)low - z, most = (float)high - z;
-  if (__builtin_constant_p(s) && __builtin_constant_p(z) && divides_by_product(s)) {
-    // Clipped before: k * s / s rounds to k, so the ends are met. NaN stays, as the second operand is given.
-    const vf inside = min_fast(vf(most * s), max_fast(vf(least * s), x)), near = inside * vf(1.0f / s);
-    const vf steps = rint(fma(fnma(near, scale, inside), vf(1.0f / s), near));
-    const float none = least > 0.0f ? least : most < 0.0f ? most : 0.0f;
-    return select(steps != steps, vf(none), steps) + zero;
-  }
   vf steps = rint(x / scale);
   steps = select(steps != steps, vf(0.0f), steps) + zero;
   return min_fast(max_fast(steps, vf((float)low)), vf((float)high));
 }
+
+// The same with one zero point and one scale, of those whose division may be taken as products (`given_numbers.py` says which): what
+// they alone decide is computed once. Made outside of loops and copied into what runs for each vector: read through a pointer, it would be read again behind every store of
+// bytes, which may be stored anywhere as far as the compiler knows.
+template <class T>
+struct ToBytes {
+  static_assert(sizeof(T) == 1, "whole numbers of more bits are not exact in a float");
+  float scale, zero, least, most, inverse, none, low, high;
+  ToBytes(float s, float z, int64_t l, int64_t h)
+      : scale(s), zero(z), least(((float)l - z) * s), most(((float)h - z) * s), inverse(1.0f / s), low((float)l), high((float)h) {
+    none = l > z ? (float)l - z : h < z ? (float)h - z : 0.0f;
+  }
+  GH_INLINE vf operator()(vf x) const {
+    if constexpr (!kFused) return quantize<T>(x, vf(scale), vf(zero), (int64_t)low, (int64_t)high);
+    // Clipped before: k * s / s rounds to k, so the ends are met. NaN stays, as the second operand is given.
+    const vf inside = min_fast(vf(most), max_fast(vf(least), x)), near = inside * vf(inverse);
+    const vf steps = rint(fma(fnma(near, vf(scale), inside), vf(inverse), near));
+    return select(steps != steps, vf(none), steps) + vf(zero);
+  }
+};
 
 // A function of bytes In that gives bytes Out, both as whole floats: computed for all 256, then looked up.
 template <class In, class Out>
