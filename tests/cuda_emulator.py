@@ -102,12 +102,16 @@ def compiled(text: str, name: str, *flags: str, kind: str = "so") -> Path:
     return made
 
 
+def stamped_includes(include: Path = INCLUDE) -> str:
+    """The headers by name, and what they are: a library is kept under its text alone."""
+    headers = "".join(p.read_text() for p in sorted((include / "glasshouse").iterdir()))
+    return f"// {hashlib.sha256(headers.encode()).hexdigest()}\n{INCLUDES}"
+
+
 def compiled_kernels(body: str, name: str, *options: str) -> Path:
     """A library of kernels behind the headers, which are parsed once for all."""
     flags = (*options, f"-I{INCLUDE}")
-    headers = "".join(p.read_text() for p in sorted((INCLUDE / "glasshouse").iterdir()))
-    stamp = f"// {hashlib.sha256(headers.encode()).hexdigest()}\n"
-    header = compiled(stamp + INCLUDES, "headers", *flags, kind="h.gch")
+    header = compiled(stamped_includes(), "headers", *flags, kind="h.gch")
     return compiled(body, name, *flags, "-include", str(header)[: -len(".gch")])
 
 

@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 
-from cuda_emulator import INCLUDES, compiled, compiled_kernels
+from cuda_emulator import compiled, compiled_kernels, stamped_includes
 from glasshouse.backend import base
 from glasshouse.backend.cuda import backend, build, cublaslt, device
 from glasshouse.backend.cuda.driver import Driver
@@ -66,7 +66,7 @@ def fake_cubin(text: str, name: str, arch: str, include: Path) -> bytes:
         rows.append(f"{function} run_{function} {len(types)} {maps}")
     assert rows, text
     if "#define" in body:  # which changes what the headers say
-        library = compiled(INCLUDES + body, name, "-O0", f"-I{include}")
+        library = compiled(stamped_includes(include) + body, name, "-O0", f"-I{include}")
     else:
         library = compiled_kernels(body, name, "-O0")
     return "\n".join(["fake cubin", str(library), *rows]).encode() + b"\0"

@@ -7,6 +7,7 @@ POST /v2/models/NAME/infer
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,6 +23,7 @@ _CALLED = {
     "float64": "FP64", "float32": "FP32", "float16": "FP16", "bfloat16": "BF16", "int64": "INT64",
     "int32": "INT32", "int16": "INT16", "int8": "INT8", "uint8": "UINT8", "bool": "BOOL",
 }  # fmt: skip
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _TYPES = {called: BY_NAME[name] for name, called in _CALLED.items()}
 
 
@@ -48,10 +50,20 @@ def answer_json(model: BatchedModel, name: str, id: str | None, outputs: Sequenc
     values = zip(model.output_names, model.module.graph.outputs, outputs, strict=True)
     made = [
         {"name": called, "shape": list(array.shape), "datatype": _CALLED[value.type.dtype.name],
-         "data": np.ravel(array).tolist()}
+         "data": _numbers(array)}
         for called, value, array in values
     ]  # fmt: skip
-    return json.dumps({"model_name": name, **({"id": id} if id else {}), "outputs": made}).encode()
+    answer = {"model_name": name, **({"id": id} if id else {}), "outputs": made}
+    return json.dumps(answer, allow_nan=False).encode()
+
+
+def _numbers(array: Array) -> list[Any]:
+    """Elements in order. JSON has no NaN and no infinity: they are strings, as in the JSON of
+    protocol buffers, and requests may hold such strings too."""
+    found: list[Any] = np.ravel(array).tolist()
+    if array.dtype.kind != "f" or np.isfinite(array).all():
+        return found
+    return [x if math.isfinite(x) else _NOT_FINITE[str(x)] for x in found]
 
 
 def model_json(model: BatchedModel, name: str) -> bytes:

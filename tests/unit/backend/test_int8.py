@@ -205,10 +205,25 @@ def test_bytes_are_pooled_as_bytes() -> None:
     assert not any("gh::quantize<" in text for text in pools)
 
 
+def test_layers_that_differ_in_scales_and_zero_points_are_one_function() -> None:
+    m = Maker(9)
+    for step, zero in ((0.05, 17), (0.031, 99)):
+        x = m.activations((5, 33), "uint8", zero)
+        y = x.apply("matmul", m.weights((33, 70), 1)) + m.bias(70)
+        hidden = m.through_bytes(y.apply("gelu"), "uint8", zero + 1, step)
+        z = hidden.apply("matmul", m.weights((70, 70), 1))
+        m.outputs.append(m.through_bytes(z, "uint8", zero, step))
+    texts = check(m)
+    assert len(texts) == 6
+    assert len(set(texts)) == 3
+
+
 @pytest.mark.parametrize("dtype", ["uint8", "int8"])
-def test_quantizing_rounds_as_a_division(dtype: str) -> None:
-    """The compiler knows the scale and multiplies; halves of a step and their neighbours tell."""
-    scale, zero = np.float32(0.0369106), 74
+@pytest.mark.parametrize("scale", [0.0369106, (2 - 2**-23) * 2**-6, 2.0**-100, 2.0**-130])
+def test_quantizing_rounds_as_a_division(dtype: str, scale: float) -> None:
+    """Kernels multiply where that rounds as a division; halves of a step and their neighbours tell.
+    Not with a fraction that is all ones, nor with scales at the end of the floats."""
+    scale, zero = np.float32(scale), 74
     halves = (np.arange(-400, 400) + np.float32(0.5)).astype("f") * scale
     near = np.concatenate([halves.view(np.int32) + d for d in range(-3, 4)]).view("f")
     odd = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0, 1e-45, 3e38, -3e38], "f")

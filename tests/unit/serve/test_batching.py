@@ -99,6 +99,20 @@ def test_sizes_other_than_rows_keep_requests_apart():
     assert [a.shape for a in model.smallest()] == [(1, 1)]
 
 
+def test_what_is_no_number_of_json_is_a_string(model):
+    """Readers that are strict refuse NaN and Infinity as Python writes them."""
+    tensor = {**TENSOR, "shape": [1, 4], "data": ["NaN", 1.5, "-Infinity", "Infinity"]}
+    _, given = request_arrays(json.dumps({"inputs": [tensor]}).encode())
+    (x,) = given.values()
+    np.testing.assert_array_equal(x, [[np.nan, 1.5, -np.inf, np.inf]])
+
+    def refuse(word):
+        raise AssertionError(word)
+
+    answer = json.loads(answer_json(model, "mlp", None, [x]), parse_constant=refuse)
+    assert answer["outputs"][0]["data"] == ["NaN", 1.5, "-Infinity", "Infinity"]
+
+
 def test_json_of_the_protocol(model, module):
     x = rows(2)
     (name,) = module.input_names
