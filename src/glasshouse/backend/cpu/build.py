@@ -83,7 +83,7 @@ def _make(
     recipes = {name: known.get(name, Recipe()) for name in source.kernels}
     parts = list(dict.fromkeys(part for recipe in recipes.values() for part in recipe.parts))
     found = find_objects(folder, keys)
-    once = {keys[name]: name for name in reversed(source.kernels)}  # some are the same function
+    once = {keys[name]: name for name in source.kernels}  # some are the same function
     missing = {n: source.kernels[n] for key, n in once.items() if key not in found}
     batches = make_batches(missing, keys, recipes)
     new_parts = [part for part in parts if not part_file(folder, salt, part).exists()]
