@@ -13,7 +13,7 @@ Start start;
 int refuses = 0, room_asked = 0;
 
 struct Product {
-  int compute, transposed, epilogue;
+  int compute, transposed[2], epilogue;
   const void* bias;
 };
 struct Layout {
@@ -58,14 +58,21 @@ void put(void* p, int64_t i, int type, float x) {
     ((uint16_t*)p)[i] = (uint16_t)((wide + 0x7FFF + (wide >> 16 & 1)) >> 16);
   }
 }
+// Element k of line `line`: a line lies together where `along`.
+float element(const void* p, const Layout& l, bool along, int64_t line, int64_t k) {
+  return at(p, along ? line * l.step + k : k * l.step + line, l.type);
+}
+int64_t depth(const Layout& l, bool along) { return along ? l.inner : l.outer; }
+int64_t lines(const Layout& l, bool along) { return along ? l.outer : l.inner; }
 void run(const void* data, size_t) {
   const Call& c = *(const Call*)data;
   const int type = c.d.type;
+  const bool first = c.product.transposed[0], second = !c.product.transposed[1];
   for (int64_t column = 0; column < c.d.outer; ++column)
     for (int64_t row = 0; row < c.d.inner; ++row) {
       float sum = 0;
-      for (int64_t k = 0; k < c.a.inner; ++k)
-        sum += at(c.left, row * c.a.step + k, type) * at(c.right, column * c.b.step + k, type);
+      for (int64_t k = 0; k < depth(c.a, first); ++k)
+        sum += element(c.left, c.a, first, row, k) * element(c.right, c.b, second, column, k);
       const int64_t place = column * c.d.step + row;
       float x = c.alpha * sum;
       if (c.beta != 0) x += c.beta * at(c.added, place, type);
@@ -81,11 +88,11 @@ API void fake_starts_with(void* function) { start = (Start)function; }
 API void fake_refuses(int whether) { refuses = whether; }
 API size_t cublasLtGetVersion() { return 130000; }
 API int cublasLtCreate(void** h) { return *h = (void*)1, 0; }
-API int cublasLtMatmulDescCreate(void** made, int compute, int) { return *made = new Product{compute, 0, 1, nullptr}, 0; }
+API int cublasLtMatmulDescCreate(void** made, int compute, int) { return *made = new Product{compute, {0, 0}, 1, nullptr}, 0; }
 API int cublasLtMatmulDescDestroy(void* made) { return delete (Product*)made, 0; }
 API int cublasLtMatmulDescSetAttribute(void* product, int which, const void* value, size_t bytes) {
   Product* p = (Product*)product;
-  if (which == 3 && bytes == 4) return memcpy(&p->transposed, value, 4), 0;
+  if ((which == 3 || which == 4) && bytes == 4) return memcpy(&p->transposed[which - 3], value, 4), 0;
   if (which == 7 && bytes == 4) return memcpy(&p->epilogue, value, 4), 0;
   if (which == 8 && bytes == 8) return memcpy(&p->bias, value, 8), 0;
   return 7;
@@ -110,8 +117,11 @@ API int cublasLtMatmul(void*, void* product, const float* alpha, const void* a, 
                        void*) {
   const Product& p = *(Product*)product;
   Call call = {p, *(Layout*)al, *(Layout*)bl, *(Layout*)dl, a, b, c, d, *alpha, *beta};
-  if (p.compute != 68 || p.transposed != 1 || cl != dl || (int)bytes != room_asked || (uint64_t)room % 16) return 7;
-  if (call.a.inner != call.b.inner || call.d.inner != call.a.outer || call.d.outer != call.b.outer) return 7;
+  const bool first = p.transposed[0], second = !p.transposed[1];
+  if (p.compute != 68 || cl != dl || (int)bytes != room_asked || (uint64_t)room % 16) return 7;
+  if (depth(call.a, first) != depth(call.b, second) || call.d.inner != lines(call.a, first) ||
+      call.d.outer != lines(call.b, second))
+    return 7;
   memset(room, 0x5A, bytes);
   start(run, &call, sizeof call);
   return 0;

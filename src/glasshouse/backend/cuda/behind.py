@@ -31,6 +31,17 @@ BEHIND = tuple(
 """All that `behind` can say."""
 
 
+LEFT, RIGHT = "left", "right"
+ACROSS = tuple(f"_across_{which}" for which in (LEFT, RIGHT, f"{LEFT}_{RIGHT}"))
+"""Instead of what follows it, of a product that nothing follows: which operands lie across its
+depth, as those of gradients do. Ours copy them first, a library reads them as they lie."""
+
+
+def across(left: bool, right: bool) -> str:
+    words = [word for word, lies in ((LEFT, left), (RIGHT, right)) if lies]
+    return "_".join(["_across", *words]) if words else ""
+
+
 def behind(builder: KernelBuilder, node: Node) -> str:
     """What follows a product, one of `BEHIND`."""
     made = node.output.type

@@ -4,7 +4,8 @@ The library is used where it is installed (PyTorch's packages and the toolkit ha
 needed: without it there is one candidate less. `GLASSHOUSE_CUBLASLT=0` leaves it out.
 
 Matrices here lie row by row and the library's column by column, so what it is asked for is the
-transposed product: `out^T[n, m] = right[n, k] left[m, k]^T`.
+transposed product: `out^T[n, m] = right[n, k] left[m, k]^T`. An operand that lies across the depth,
+`right[k, n]` or `left[k, m]`, is what it is asked for without turning it, or turned.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ WORKSPACE = 4 << 20
 _SWITCH = "GLASSHOUSE_CUBLASLT"
 _FLOAT32, _COMPUTE_FLOAT32 = 0, 68  # CUDA_R_32F, CUBLAS_COMPUTE_32F: no TF32
 _TYPES = {"float32": _FLOAT32, "float16": 2, "bfloat16": 14}
-_TRANSPOSE_LEFT, _EPILOGUE, _BIAS = 3, 7, 8  # attributes of a product
+_TRANSPOSE_FIRST, _TRANSPOSE_SECOND, _EPILOGUE, _BIAS = 3, 4, 7, 8  # attributes of a product
 _ROOM, _REDUCTIONS = 1, 3  # attributes of a preference
 _IN_FLOAT32 = 2  # shares of a depth are added up in float32
 _ADDS_BIAS = 4
@@ -130,7 +131,8 @@ class LibraryProduct:
     """One product as the plan describes it, with the algorithm that the library likes best.
 
     `described`: "dtype"; "sizes", rows, columns and depth; "operands", numbers of the arguments
-    left, right and out; "bias" and "residual", those of what is added, or null; "activation";
+    left, right and out; "across", whether left and right lie across the depth; "bias" and
+    "residual", those of what is added, or null; "activation";
     "room", where in the workspace its own is.
     """
 
@@ -146,11 +148,15 @@ class LibraryProduct:
         rows, columns, depth = described["sizes"]
         kind = _TYPES[described["dtype"]]
         self._product = found.made("cublasLtMatmulDescCreate", _COMPUTE_FLOAT32, _FLOAT32)
-        self._set(_TRANSPOSE_LEFT, ctypes.c_int(1))
+        left_across, right_across = described["across"]
+        self._set(_TRANSPOSE_FIRST, ctypes.c_int(not right_across))
+        self._set(_TRANSPOSE_SECOND, ctypes.c_int(left_across))
         flags = ACTIVATIONS[described["activation"]]
         flags |= _ADDS_BIAS if described["bias"] is not None else 0
         self._set(_EPILOGUE, ctypes.c_int(flags or 1))
-        shapes = ((depth, columns), (depth, rows), (columns, rows))
+        first = (columns, depth) if right_across else (depth, columns)
+        second = (rows, depth) if left_across else (depth, rows)
+        shapes = (first, second, (columns, rows))
         self._layouts = [
             found.made("cublasLtMatrixLayoutCreate", kind, inner, outer, inner)
             for inner, outer in shapes

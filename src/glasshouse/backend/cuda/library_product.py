@@ -93,19 +93,22 @@ def _function(value: Apply) -> str:
 
 
 def put_call(
-    out: CudaText, tile: Tile, left: str, right: str, sizes: tuple[int, int, int], dtype: DType
-) -> None:
-    """The call for a product of `left` [m, k] and `right` [n, k], whose rows lie one by one."""
-    follows = followed_by(tile.variables, tile.result, tile.epilogue, tile.dtype)
+    out: CudaText, tile: Tile, left: str, right: str, sizes: tuple[int, int, int], dtype: DType,
+    across: tuple[bool, bool],
+) -> None:  # fmt: skip
+    """The call for a product of `left` [m, k] and `right` [n, k], or of what lies `across`, [k, m]
+    and [k, n]; rows lie one by one."""
+    follows = followed_by(tile.variables[-2:], tile.result, tile.epilogue, tile.dtype)
     assert follows is not None, "it is a candidate"
     m, n, k = sizes
-    text = f"{left}[{m}, {k}] {right}[{n}, {k}]^T"
+    text = f"{left}[{k}, {m}]^T" if across[0] else f"{left}[{m}, {k}]"
+    text += f" {right}[{k}, {n}]" if across[1] else f" {right}[{n}, {k}]^T"
     text += "".join(f" + {x}" for x in (follows.bias, follows.residual) if x)
     text = f"{follows.activation}({text})" if follows.activation else text
     ops = {op for s in tile.epilogue for op in getattr(s, "ops", ())} | set(tile.ops)
     line = f"// cublasLtMatmul, a call of NVIDIA's library: {follows.out}[{m}, {n}] = {text}"
     with out.called({
-        "library": CUBLASLT, "dtype": dtype.name, "sizes": sizes,
+        "library": CUBLASLT, "dtype": dtype.name, "sizes": sizes, "across": list(across),
         "operands": [out.number_of(x) for x in (left, right, follows.out)],
         "bias": None if follows.bias is None else out.number_of(follows.bias),
         "residual": None if follows.residual is None else out.number_of(follows.residual),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from glasshouse.backend.cuda.behind import behind
+from glasshouse.backend.cuda.behind import across, behind
 from glasshouse.backend.cuda.cublaslt import CUBLASLT
 from glasshouse.backend.cuda.library_product import ROOM, followed_by, put_call
 from glasshouse.backend.cuda.routine import (
@@ -108,9 +108,10 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bo
             deep = typical(m.extent, n.extent, k.extent * 2, batch)  # in half floats
             names = (*(v.name for v in variants(*deep)), SIMT)
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
-    if library and not rounds and _is_library_s(operands, after, numbers, together, node):
+    lies = "" if rounds or batch != 1 else _lies_across(operands, sizes, together, node)
+    if library and not rounds and _is_library_s(operands, after, numbers, lies, sizes, node):
         names = (*names, CUBLASLT)
-    name = f"matmul{behind(builder, node)}" + ("_tf32" if rounds else "")
+    name = f"matmul{behind(builder, node) or lies}" + ("_tf32" if rounds else "")
     problem = Problem(name, dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
     add_tile(
         builder, node, GEMM if together else BATCHED, operands, after,
@@ -118,20 +119,35 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bo
     )  # fmt: skip
 
 
+def _lies_across(operands: tuple[Operand, ...], sizes: _Sizes, together: bool, node: Node) -> str:
+    """Which operands of one product of matrices lie across its depth, in words of `ACROSS`; those
+    that come turned (`_turns`) do not."""
+    turned = node.attrs["transpose_y"] or (operands[1].constant and together)
+    left, right = _matrices(operands, sizes, together, turned)
+    return across(left.across, right.across) if left.is_plain and right.is_plain else ""
+
+
 def _is_library_s(
     operands: tuple[Operand, ...],
     after: Epilogue,
     numbers: tuple[int, ...],
-    together: bool,
+    lies: str,
+    sizes: _Sizes,
     node: Node,
 ) -> bool:
-    """Whether a library has a call for a product with all that follows it. Both operands lie along
-    the depth, or come so (`_turns`)."""
+    """Whether a library has a call for a product with all that follows it: of matrices that lie
+    whole, along the depth, or across it where rows are aligned."""
     dtype = operands[0].element.dtype
-    along = node.attrs["transpose_y"] or (operands[1].constant and dtype in HALVES)
-    if not together or not along or dtype is float64 or len(numbers) < 4 or 0 in numbers:
+    together = len(after.variables) == 2
+    turned = node.attrs["transpose_y"] or (operands[1].constant and dtype in HALVES)
+    pair = _matrices(operands, sizes, together, turned)
+    if dtype is float64 or len(numbers) < 4 or 0 in numbers or sizes.batch != 1:
         return False
-    return followed_by(after.variables, RESULT, after.statements, dtype) is not None
+    if lies and not all(x.whole for x in pair):
+        return False
+    if not lies and not (together and turned):
+        return False
+    return followed_by(after.variables[-2:], RESULT, after.statements, dtype) is not None
 
 
 def _variants(
@@ -206,11 +222,16 @@ class _Matrix:
         return lies_whole(self.index, along) and other.extent != 0
 
     @property
+    def is_plain(self) -> bool:
+        """Whether it is all of a buffer, row by row, along the depth or across it."""
+        ways = (self.depth, self.outer) if self.across else (self.outer, self.depth)
+        return self.index == _row_major(*ways)
+
+    @property
     def is_fetched(self) -> bool:
         """Whether the copy engine can bring its rows from where they lie: aligned, one behind the
         other from the buffer's first element on."""
-        plain = self.index == _row_major(self.outer, self.depth)
-        return not self.across and self.whole and plain
+        return not self.across and self.whole and self.is_plain
 
     def text(self) -> str:
         kind = f"gh::Matrix<{C_TYPE[self.dtype]}, {_flag(self.across)}, {_flag(self.whole)}>"
@@ -323,7 +344,8 @@ def _gemm(out: CudaText, tile: Tile) -> None:
     lines = [] if together else ["const int b = blockIdx.z;", *batch_lines(tile.shape[:-2], "int")]
     if tile.variant == CUBLASLT:
         numbers = typical(m.extent, n.extent, k.extent, 1)[:3]
-        put_call(out, tile, left.buffer, right.buffer, numbers, left.dtype)
+        lying = left.across, right.across
+        put_call(out, tile, left.buffer, right.buffer, numbers, left.dtype, lying)
         return
     extents = ", ".join(f"(int){size_text(x.extent)}" for x in (m, n, k))
     operands = left.text(), right.text()

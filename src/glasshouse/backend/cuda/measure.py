@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.backend.base import Progress
-from glasshouse.backend.cuda.behind import followed
+from glasshouse.backend.cuda.behind import ACROSS, LEFT, RIGHT, followed
 from glasshouse.backend.cuda.build import build_ahead, cubin_of
 from glasshouse.backend.cuda.conv import CONV_PRODUCT
 from glasshouse.backend.cuda.cublaslt import CUBLASLT, LibraryProduct, LibraryRefused
@@ -140,6 +140,11 @@ def _graph(problem: Problem) -> Graph | None:
     dtype, n = as_dtype(problem.dtype), problem.numbers
     builder = GraphBuilder()
     op, _, behind = problem.op.partition("_")
+    if f"_{behind}" in ACROSS and n[3] == 1:
+        left, right = (word in behind.split("_") for word in (LEFT, RIGHT))
+        x = builder.input(dtype, (n[2], n[0]) if left else (n[0], n[2]))
+        y = builder.input(dtype, (n[2], n[1]) if right else (n[1], n[2]))
+        return builder.finish(x.apply("matmul", y, transpose_x=left, transpose_y=not right))
     if op == "matmul" and n[3] == 1 and n[1] * n[2] <= _MOST_WEIGHTS:
         x = builder.input(dtype, (n[0], n[2]))
         w = builder.wrap(builder.constant(_random((n[1], n[2]), n[2]), dtype))

@@ -8,7 +8,7 @@ from functools import partial
 
 from glasshouse.backend.cuda.attention import attention
 from glasshouse.backend.cuda.attention_grad import attention_grad
-from glasshouse.backend.cuda.behind import BEHIND
+from glasshouse.backend.cuda.behind import ACROSS, BEHIND
 from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
 from glasshouse.backend.cuda.cublaslt import CUBLASLT, cublaslt
 from glasshouse.backend.cuda.int8 import int8_conv, int8_matmul
@@ -68,7 +68,12 @@ FALLBACKS = {
 }  # fmt: skip
 
 MEASURED = frozenset(
-    {"attention", *PRODUCTS, *(op + behind for op in ("matmul", CONV_PRODUCT) for behind in BEHIND)}
+    {
+        "attention",
+        *PRODUCTS,
+        *(f"matmul{lies}" for lies in ACROSS),
+        *(op + behind for op in ("matmul", CONV_PRODUCT) for behind in BEHIND),
+    }
 )
 """Problems whose variants are timed where there is a GPU."""
 

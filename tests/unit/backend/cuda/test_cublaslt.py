@@ -14,12 +14,17 @@ from torch import nn
 import glasshouse as gh
 from fake_cuda import FakeCuda, fake_cublaslt, fake_cuda
 from glasshouse.backend.base import backend_named
+from glasshouse.backend.cuda import device as cuda_device
 from glasshouse.backend.cuda import measure as measuring
 from glasshouse.backend.cuda.cublaslt import CUBLASLT
 from glasshouse.backend.cuda.launch_times import LaunchTimes
+from glasshouse.ir import GraphBuilder
+from glasshouse.ir.dtype import float16
 from glasshouse.lower.choice import Candidate, Problem
+from glasshouse.numpy_ref import run
 from glasshouse.passes import PassContext
 from glasshouse.passes.tune import pick
+from glasshouse.runtime.compiler import compile_optimized
 
 
 @pytest.fixture
@@ -191,3 +196,30 @@ def test_the_time_of_a_silent_launch_lies_between_its_neighbours() -> None:
     assert round(found[0].kernels * 1e9) == 60, "10 before, 40 of the call, 10 behind"
     assert round(found[0].gaps * 1e9) == 0
     assert round(found[1].gaps * 1e9) == 40
+
+
+@pytest.mark.parametrize(("left", "right"), [(True, True), (False, True), (True, False)])
+def test_operands_that_lie_across_the_depth_are_read_as_they_lie(
+    library: Any, cuda: FakeCuda, left: bool, right: bool
+) -> None:
+    """Products of gradients: of a weight, of what a layer was given."""
+    builder = GraphBuilder()
+    x = builder.input(float16, (40, 24) if left else (24, 40))
+    y = builder.input(float16, (40, 16) if right else (16, 40))
+    graph = builder.finish(x.apply("matmul", y, transpose_x=left, transpose_y=not right))
+    with PassContext(options={"resolve_variant": {"prefer": (CUBLASLT,)}}):
+        module = compile_optimized(graph, "cuda")
+    assert variants(module) == [CUBLASLT]
+    random = np.random.default_rng(0)
+    arrays = [random.standard_normal(v.type.shape).astype(np.float16) for v in graph.inputs]
+    (ours,) = module.run_flat(arrays)
+    (theirs,) = run(graph, arrays)
+    np.testing.assert_allclose(ours, theirs, rtol=2e-3, atol=2e-2)
+    problem = module.program.steps[0].kernel.tiles[0].problem
+    assert problem is not None
+    assert problem.op in backend_named("cuda").target.measured
+    found = measuring.measure(
+        cuda_device.gpu(), backend_named("cuda").target, problem, ("mma64x64x64", CUBLASLT)
+    )
+    assert found is not None
+    assert [c.name for c in found if c.seconds and not c.error] == ["mma64x64x64", CUBLASLT]
