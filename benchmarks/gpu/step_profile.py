@@ -146,6 +146,8 @@ def described() -> list[tuple[str, str]]:
             kernel, values = step.kernel, (*step.inputs, *step.outputs)
             shapes = ["x".join(map(str, v.type.shape)) for v in values if hasattr(v, "type")]
             for launch in plan["kernels"][kernel.name]["launches"]:
+                if launch.get("clock") or "library" in launch:  # of a library, under its own name
+                    continue
                 what = f"{launch['function'][-24:]} {launch['grid']} {kernel.variant}"
                 ops = f"{','.join(kernel.ops)[:90]} [{' '.join(shapes)[:120]}]"
                 out.append((launch["function"], f"{made.phase[:3]} {what} {ops}"))

@@ -13,7 +13,7 @@ from torch._subclasses import FakeTensorMode
 from fake_cuda import FakeCuda, fake_cuda
 from glasshouse.errors import Unsupported
 from glasshouse.frontend import dynamo
-from glasshouse.frontend.torch import devices
+from glasshouse.frontend.torch import devices, odd_products
 from glasshouse.lower.program import Fallback
 
 
@@ -126,6 +126,25 @@ def test_attention_is_trained_as_one_op(cuda: FakeCuda) -> None:
     assert not any(isinstance(s, Fallback) for s in steps)
     products = [n for n in backward.graph.nodes if n.op.name == "matmul"]
     assert {v.type.dtype.name for n in products for v in n.inputs} == {"float16"}
+
+
+def test_products_over_odd_rows_read_one_wider_copy(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The gradient of logits over 27 words is widened once, for both products that read it."""
+    monkeypatch.setattr(odd_products, "_LARGE", 1)
+    torch.manual_seed(0)
+    model, x = nn.Linear(16, 27, bias=False).half(), torch.randn(40, 16).half().requires_grad_()
+    g = torch.randn(40, 27).half()
+    wanted = torch.autograd.grad(model(x), [x, model.weight], g)
+    run = torch.compile(model, backend="glasshouse", options={"executor": "compiled"})
+    for mine, theirs in zip(torch.autograd.grad(run(x), [x, model.weight], g), wanted, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-2, atol=1e-2)
+    forward, backward = dynamo.compiled_graphs()
+    assert "pad" not in {n.op.name for n in forward.graph.nodes}
+    pads = [n for n in backward.graph.nodes if n.op.name == "pad"]
+    assert sorted(n.output.type.shape for n in pads) == [(32, 16), (40, 32)]
+    assert sorted(len(n.output.users) for n in pads) == [1, 2]
 
 
 def test_what_a_trained_layer_saves_is_saved_once(cuda: FakeCuda) -> None:

@@ -131,8 +131,9 @@ class LibraryProduct:
     """One product as the plan describes it, with the algorithm that the library likes best.
 
     `described`: "dtype"; "sizes", rows, columns and depth; "operands", numbers of the arguments
-    left, right and out; "across", whether left and right lie across the depth; "bias" and
-    "residual", those of what is added, or null; "activation";
+    left, right and out; "across", whether left and right lie across the depth, and
+    "apart", how far their rows are; "bias" and "residual", those of what is added, or null;
+    "activation";
     "room", where in the workspace its own is.
     """
 
@@ -156,11 +157,9 @@ class LibraryProduct:
         self._set(_EPILOGUE, ctypes.c_int(flags or 1))
         first = (columns, depth) if right_across else (depth, columns)
         second = (rows, depth) if left_across else (depth, rows)
-        shapes = (first, second, (columns, rows))
-        self._layouts = [
-            found.made("cublasLtMatrixLayoutCreate", kind, inner, outer, inner)
-            for inner, outer in shapes
-        ]
+        left_apart, right_apart = described["apart"]
+        shapes = ((*first, right_apart), (*second, left_apart), (columns, rows, columns))
+        self._layouts = [found.made("cublasLtMatrixLayoutCreate", kind, *shape) for shape in shapes]
         weakref.finalize(self, _freed, found, self._product, self._layouts).atexit = False
         self._found = self._chosen()
         self._one = ctypes.c_float(1.0)

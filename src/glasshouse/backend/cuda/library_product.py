@@ -93,11 +93,12 @@ def _function(value: Apply) -> str:
 
 
 def put_call(
-    out: CudaText, tile: Tile, left: str, right: str, sizes: tuple[int, int, int], dtype: DType,
-    across: tuple[bool, bool],
+    out: CudaText, tile: Tile, operands: tuple[str, str], sizes: tuple[int, int, int],
+    dtype: DType, across: tuple[bool, bool], apart: tuple[int, int],
 ) -> None:  # fmt: skip
-    """The call for a product of `left` [m, k] and `right` [n, k], or of what lies `across`, [k, m]
-    and [k, n]; rows lie one by one."""
+    """The call for a product of left [m, k] and right [n, k], or of what lies `across`, [k, m] and
+    [k, n]; rows are so many elements `apart`."""
+    left, right = operands
     follows = followed_by(tile.variables[-2:], tile.result, tile.epilogue, tile.dtype)
     assert follows is not None, "it is a candidate"
     m, n, k = sizes
@@ -109,6 +110,7 @@ def put_call(
     line = f"// cublasLtMatmul, a call of NVIDIA's library: {follows.out}[{m}, {n}] = {text}"
     with out.called({
         "library": CUBLASLT, "dtype": dtype.name, "sizes": sizes, "across": list(across),
+        "apart": list(apart),
         "operands": [out.number_of(x) for x in (left, right, follows.out)],
         "bias": None if follows.bias is None else out.number_of(follows.bias),
         "residual": None if follows.residual is None else out.number_of(follows.residual),

@@ -111,6 +111,8 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bo
     lies = "" if rounds or batch != 1 else _lies_across(operands, sizes, together, node)
     if library and not rounds and _is_library_s(operands, after, numbers, lies, sizes, node):
         names = (*names, CUBLASLT)
+    if lies and len(numbers) == 4:
+        numbers = _in_whole_rows(operands, sizes, together, node, numbers)
     name = f"matmul{behind(builder, node) or lies}" + ("_tf32" if rounds else "")
     problem = Problem(name, dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
     add_tile(
@@ -124,7 +126,22 @@ def _lies_across(operands: tuple[Operand, ...], sizes: _Sizes, together: bool, n
     that come turned (`_turns`) do not."""
     turned = node.attrs["transpose_y"] or (operands[1].constant and together)
     left, right = _matrices(operands, sizes, together, turned)
-    return across(left.across, right.across) if left.is_plain and right.is_plain else ""
+    known = left.rows_apart is not None and right.rows_apart is not None
+    return across(left.across, right.across) if known else ""
+
+
+def _in_whole_rows(
+    operands: tuple[Operand, ...],
+    sizes: _Sizes,
+    together: bool,
+    node: Node,
+    numbers: tuple[int, ...],
+) -> tuple[int, ...]:
+    """The sizes of a problem, with those of the wider rows that an operand across is cut from."""
+    left, right = _matrices(operands, sizes, together, bool(node.attrs["transpose_y"]))
+    m, n, *rest = numbers
+    wide = (left.rows_apart if left.across else m), (right.rows_apart if right.across else n)
+    return (wide[0] or m, wide[1] or n, *rest)
 
 
 def _is_library_s(
@@ -143,7 +160,7 @@ def _is_library_s(
     pair = _matrices(operands, sizes, together, turned)
     if dtype is float64 or len(numbers) < 4 or 0 in numbers or sizes.batch != 1:
         return False
-    if lies and not all(x.whole for x in pair):
+    if lies and any((x.rows_apart or 1) % 8 for x in pair):
         return False
     if not lies and not (together and turned):
         return False
@@ -222,16 +239,20 @@ class _Matrix:
         return lies_whole(self.index, along) and other.extent != 0
 
     @property
-    def is_plain(self) -> bool:
-        """Whether it is all of a buffer, row by row, along the depth or across it."""
-        ways = (self.depth, self.outer) if self.across else (self.outer, self.depth)
-        return self.index == _row_major(*ways)
+    def rows_apart(self) -> int | None:
+        """How far its rows are apart, along the depth or across it, where they begin with the
+        buffer's first element and lie together; None for another matrix."""
+        outer, inner = (self.depth, self.outer) if self.across else (self.outer, self.depth)
+        step = self.index.coefficient(outer)
+        lies = self.index == of(outer) * step + of(inner)
+        return step if lies and isinstance(step, int) else None
 
     @property
     def is_fetched(self) -> bool:
         """Whether the copy engine can bring its rows from where they lie: aligned, one behind the
         other from the buffer's first element on."""
-        return not self.across and self.whole and self.is_plain
+        plain = self.index == _row_major(self.outer, self.depth)
+        return not self.across and self.whole and plain
 
     def text(self) -> str:
         kind = f"gh::Matrix<{C_TYPE[self.dtype]}, {_flag(self.across)}, {_flag(self.whole)}>"
@@ -344,8 +365,10 @@ def _gemm(out: CudaText, tile: Tile) -> None:
     lines = [] if together else ["const int b = blockIdx.z;", *batch_lines(tile.shape[:-2], "int")]
     if tile.variant == CUBLASLT:
         numbers = typical(m.extent, n.extent, k.extent, 1)[:3]
-        lying = left.across, right.across
-        put_call(out, tile, left.buffer, right.buffer, numbers, left.dtype, lying)
+        put_call(
+            out, tile, (left.buffer, right.buffer), numbers, left.dtype,
+            (left.across, right.across), (left.rows_apart or 0, right.rows_apart or 0),
+        )  # fmt: skip
         return
     extents = ", ".join(f"(int){size_text(x.extent)}" for x in (m, n, k))
     operands = left.text(), right.text()
