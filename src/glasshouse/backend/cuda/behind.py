@@ -33,8 +33,8 @@ BEHIND = tuple(
 
 LEFT, RIGHT = "left", "right"
 ACROSS = tuple(f"_across_{which}" for which in (LEFT, RIGHT, f"{LEFT}_{RIGHT}"))
-"""Instead of what follows it, of a product that nothing follows: which operands lie across its
-depth, as those of gradients do. Ours copy them first, a library reads them as they lie."""
+"""Instead of what follows a product: which operands lie across its depth, as those of gradients
+do. Ours copy them first, a library reads them as they lie, and that is what counts."""
 
 
 def across(left: bool, right: bool) -> str:

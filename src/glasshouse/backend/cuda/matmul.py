@@ -111,9 +111,7 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bo
     lies = "" if rounds or batch != 1 else _lies_across(operands, sizes, together, node)
     if library and not rounds and _is_library_s(operands, after, numbers, lies, sizes, node):
         names = (*names, CUBLASLT)
-    if lies and len(numbers) == 4:
-        numbers = _in_whole_rows(operands, sizes, together, node, numbers)
-    name = f"matmul{behind(builder, node) or lies}" + ("_tf32" if rounds else "")
+    name = f"matmul{lies or behind(builder, node)}" + ("_tf32" if rounds else "")
     problem = Problem(name, dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
     add_tile(
         builder, node, GEMM if together else BATCHED, operands, after,
@@ -128,20 +126,6 @@ def _lies_across(operands: tuple[Operand, ...], sizes: _Sizes, together: bool, n
     left, right = _matrices(operands, sizes, together, turned)
     known = left.rows_apart is not None and right.rows_apart is not None
     return across(left.across, right.across) if known else ""
-
-
-def _in_whole_rows(
-    operands: tuple[Operand, ...],
-    sizes: _Sizes,
-    together: bool,
-    node: Node,
-    numbers: tuple[int, ...],
-) -> tuple[int, ...]:
-    """The sizes of a problem, with those of the wider rows that an operand across is cut from."""
-    left, right = _matrices(operands, sizes, together, bool(node.attrs["transpose_y"]))
-    m, n, *rest = numbers
-    wide = (left.rows_apart if left.across else m), (right.rows_apart if right.across else n)
-    return (wide[0] or m, wide[1] or n, *rest)
 
 
 def _is_library_s(
@@ -160,7 +144,7 @@ def _is_library_s(
     pair = _matrices(operands, sizes, together, turned)
     if dtype is float64 or len(numbers) < 4 or 0 in numbers or sizes.batch != 1:
         return False
-    if lies and any((x.rows_apart or 1) % 8 for x in pair):
+    if lies and not all(x.whole for x in pair):  # for others its kernels are slow ones
         return False
     if not lies and not (together and turned):
         return False

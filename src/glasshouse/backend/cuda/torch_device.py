@@ -25,7 +25,7 @@ class TorchOnGpu:
         self.name = f"cuda:{number}"
 
     def holds(self, given: Any) -> bool:
-        return isinstance(given, self._torch.Tensor) and str(given.device) == self.name
+        return isinstance(given, self._torch.Tensor) and given.get_device() == self._number
 
     def stream(self) -> int:
         found: int = self._torch.cuda.current_stream(self._number).cuda_stream

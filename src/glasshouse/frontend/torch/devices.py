@@ -33,6 +33,9 @@ class GpuOf:
         """An argument of a call as kernels want it: a plain tensor on the GPU."""
         if isinstance(given, int):  # a size on its own: nothing but its length is looked at
             return torch.empty(given, dtype=torch.bool, device=self.name)
+        plain = type(given) is torch.Tensor and given.is_cuda and not given.is_neg()
+        if plain and given.dtype not in COMPLEX_PARTS:  # nearly all: this runs for each argument
+            return given.detach() if given.requires_grad else given
         found = given.detach().resolve_conj().resolve_neg()
         if found.dtype in COMPLEX_PARTS:
             found = torch.view_as_real(found)

@@ -36,10 +36,10 @@ def widen_odd_products(joint: fx.GraphModule) -> None:
                 node.args = _widened(first, 1, wider), _widened(second, 0, wider)
             elif first.target is aten.t.default and first.meta["val"].shape[0] % _ALIGNED:
                 rows = first.args[0]
-                cut = _call(
-                    aten.slice.Tensor, _widened(rows, 1, wider), 1, 0, rows.meta["val"].shape[1]
-                )
-                node.args = _call(aten.t.default, cut), second
+                turned = _call(aten.t.default, _widened(rows, 1, wider))
+                wide = _call(aten.mm.default, turned, second)
+                count = first.meta["val"].shape[0]
+                node.replace_all_uses_with(_call(aten.slice.Tensor, wide, 0, 0, count))
 
 
 def _is_large(node: fx.Node) -> bool:
@@ -63,7 +63,8 @@ def _widened(node: fx.Node, axis: int, known: dict[tuple[fx.Node, int], fx.Node]
 def _call(target: Any, node: fx.Node, *args: Any) -> fx.Node:
     """A node for an op, where the graph inserts now."""
     made = node.graph.call_function(target, (node, *args))
-    made.meta = {**node.meta, "val": target(node.meta["val"], *args)}
+    given = [a.meta["val"] if isinstance(a, fx.Node) else a for a in (node, *args)]
+    made.meta = {**node.meta, "val": target(*given)}
     made.meta.pop("tensor_meta", None)
     made.meta["partitioner_tag"] = "is_backward"
     return made

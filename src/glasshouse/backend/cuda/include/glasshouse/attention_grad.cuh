@@ -5,8 +5,8 @@
 //   gradient. mask and causal as in `attention.cuh`; a query that sees no key has weights 0.
 // - Two kernels, each a block of WARPS warps with 16 own rows a warp, over the other rows 64 at a time; half floats, sums in float, weights
 //   and slopes rounded to the element type before they are multiplied. No sum is shared by blocks, so two runs are equal bit by bit.
-//   `attention_grad_queries` (own: queries) goes over the keys twice: for the logarithm of each query's sum of weights and the shift
-//   sum(g * y), which it leaves in `totals` and `shifts` [batch, heads, length], then for gq.
+//   `attention_grad_queries` (own: queries) goes over the keys once, with weights relative to the largest score so far, as attention itself; it
+//   leaves the logarithm of each query's sum of weights and the shift sum(g * y) in `totals` and `shifts` [batch, heads, length].
 //   `attention_grad_keys` (own: keys) goes over the queries once, for gk and gv: scores are computed turned, so that weights lie in registers
 //   as the first operand of the next product.
 // - Results are rows of `to` [batch, length, 3, heads, dim]: gq, gk and gv beside each other, as many keys as queries, all dims alike. gridDim: blocks of own rows, heads, batch.
@@ -128,18 +128,16 @@ GH_FN void attention_grad_queries(const AttentionShape &s, Strided<T> g, Strided
   const int seen = s.causal && i0 + S::OWN < s.keys ? i0 + S::OWN : s.keys, steps = (seen + OTHERS - 1) / OTHERS;
   const int64_t line = ((int64_t)b * s.heads + h) * s.length;
   const T *queries = own + warp * 16 * P * 8, *slopes = own + S::OWN * P * 8 + warp * 16 * PV * 8;
-  auto load = [&](int number) {  // the keys of a step, first all, then all once more with their values
-    const int step = number % steps;
-    T *there = staged + number % 2 * S::STAGE;
+  auto load = [&](int step) {
+    T *there = staged + step % 2 * S::STAGE;
     load_rows<OTHERS, D, P, THREADS, WHOLE>(there, k.at(b, h), k.row, step * OTHERS, s.keys, s.dim);
-    if (number >= steps)
-      load_rows<OTHERS, DV, PV, THREADS, WHOLE>(there + OTHERS * P * 8, v.at(b, h), v.row, step * OTHERS, s.keys, s.value_dim);
+    load_rows<OTHERS, DV, PV, THREADS, WHOLE>(there + OTHERS * P * 8, v.at(b, h), v.row, step * OTHERS, s.keys, s.value_dim);
   };
   load_rows<S::OWN, D, P, THREADS, WHOLE>(own, q.at(b, h), q.row, i0, s.length, s.dim);
   load_rows<S::OWN, DV, PV, THREADS, WHOLE>(own + S::OWN * P * 8, g.at(b, h), g.row, i0, s.length, s.value_dim);
   if (steps) load(0);
   end_copies();
-  if (steps) load(1);
+  if (steps > 1) load(1);
   end_copies();
   const GradMask<Mask> masked = {s, mask, b, h};
   const float low = -__builtin_inff();
@@ -148,14 +146,16 @@ GH_FN void attention_grad_queries(const AttentionShape &s, Strided<T> g, Strided
   __syncwarp();
 #pragma unroll
   for (int r = 0; r < 2; ++r) shift[r] = numbers[warp * 16 + lane / 4 + r * 8];
-  for (int number = 0; number < 2 * steps; ++number) {
+#pragma unroll 1
+  for (int step = 0; step < steps; ++step) {
     copies_left<1>();
     __syncthreads();
-    const T *kt = staged + number % 2 * S::STAGE, *vt = kt + OTHERS * P * 8;
-    const int key0 = number % steps * OTHERS, last = key0 + OTHERS - 1;
+    const T *kt = staged + step % 2 * S::STAGE, *vt = kt + OTHERS * P * 8;
+    const int key0 = step * OTHERS, last = key0 + OTHERS - 1;
     const bool inside = last < s.keys && first + 16 <= s.length && !(s.causal && last > first);
-    float x[8][4] = {};
+    float x[8][4] = {}, p[8][4] = {};
     scores_of<T, D, P>(x, queries, kt);
+    scores_of<T, DV, PV>(p, slopes, vt);
     auto each = [&](auto known) {
 #pragma unroll
       for (int j = 0; j < 8; ++j)
@@ -164,49 +164,48 @@ GH_FN void attention_grad_queries(const AttentionShape &s, Strided<T> g, Strided
     };
     if (inside) each(Always<true>());
     else each(Always<false>());
-    if (number < steps) {
 #pragma unroll
-      for (int r = 0; r < 2; ++r) {
-        float high = top[r];
+    for (int r = 0; r < 2; ++r) {
+      float high = top[r];
 #pragma unroll
-        for (int j = 0; j < 8; ++j) high = fmaxf(high, fmaxf(x[j][2 * r], x[j][2 * r + 1]));
-        high = fmaxf(high, shuffle_xor(high, 1));
-        high = fmaxf(high, shuffle_xor(high, 2));
-        const float base = high == low ? 0.0f : high;
-        total[r] *= power_of_two(top[r] - base);
-        top[r] = high;
+      for (int j = 0; j < 8; ++j) high = fmaxf(high, fmaxf(x[j][2 * r], x[j][2 * r + 1]));
+      high = fmaxf(high, shuffle_xor(high, 1));
+      high = fmaxf(high, shuffle_xor(high, 2));
+      const float base = high == low ? 0.0f : high, scaled = power_of_two(top[r] - base);
+      top[r] = high;
+      total[r] *= scaled;
 #pragma unroll
-        for (int j = 0; j < 8; ++j) total[r] += power_of_two(x[j][2 * r] - base) + power_of_two(x[j][2 * r + 1] - base);
-      }
-    } else {
-      if (number == steps) {  // all keys were seen: the total as a power of two; +inf where there was none
-#pragma unroll
-        for (int r = 0; r < 2; ++r) {
-          total[r] += shuffle_xor(total[r], 1);
-          total[r] += shuffle_xor(total[r], 2);
-          total[r] = top[r] == low ? __builtin_inff() : top[r] + ::log2f(total[r]);
-        }
-      }
-      float p[8][4] = {};
-      scores_of<T, DV, PV>(p, slopes, vt);
+      for (int d = 0; d < D / 8; ++d) sums[d][2 * r] *= scaled, sums[d][2 * r + 1] *= scaled;
 #pragma unroll
       for (int j = 0; j < 8; ++j)
 #pragma unroll
-        for (int e = 0; e < 4; ++e) x[j][e] = power_of_two(x[j][e] - total[e / 2]) * (p[j][e] - shift[e / 2]);
-      mixed<T, D, P>(sums, x, kt);
+        for (int e = 2 * r; e < 2 * r + 2; ++e) {
+          const float weight = power_of_two(x[j][e] - base);
+          total[r] += weight;
+          x[j][e] = weight * (p[j][e] - shift[r]);
+        }
     }
-    if (number + 2 < 2 * steps) {
+    mixed<T, D, P>(sums, x, kt);
+    if (step + 2 < steps) {
       __syncthreads();
-      load(number + 2);
+      load(step + 2);
     }
     end_copies();
   }
   __syncthreads();
-  if (lane % 4 == 0)
 #pragma unroll
-    for (int r = 0; r < 2; ++r)
-      if (row + r * 8 < s.length) totals[line + row + r * 8] = total[r], shifts[line + row + r * 8] = shift[r];
-  put_rows<T, D>(gradient_of(s, to, b, 0, h), gradient_step(s), sums, s.scale, first, s.length, s.dim, staged + warp * 16 * (D + 8));
+  for (int r = 0; r < 2; ++r) {
+    total[r] += shuffle_xor(total[r], 1);
+    total[r] += shuffle_xor(total[r], 2);
+    const float part = top[r] == low ? 0.0f : s.scale / total[r];  // who sees no key has no weights
+#pragma unroll
+    for (int d = 0; d < D / 8; ++d) sums[d][2 * r] *= part, sums[d][2 * r + 1] *= part;
+    if (lane % 4 == 0 && row + r * 8 < s.length) {
+      totals[line + row + r * 8] = top[r] == low ? __builtin_inff() : top[r] + ::log2f(total[r]);
+      shifts[line + row + r * 8] = shift[r];
+    }
+  }
+  put_rows<T, D>(gradient_of(s, to, b, 0, h), gradient_step(s), sums, 1.0f, first, s.length, s.dim, staged + warp * 16 * (D + 8));
 }
 
 template <class S, bool WHOLE, class T, class Mask>
@@ -240,6 +239,7 @@ GH_FN void attention_grad_keys(const AttentionShape &s, Strided<T> g, Strided<T>
   end_copies();
   const GradMask<Mask> masked = {s, mask, b, h};
   float sums[D / 8][4] = {}, sums_v[DV / 8][4] = {};
+#pragma unroll 1
   for (int step = begin; step < steps; ++step) {
     copies_left<1>();
     __syncthreads();
