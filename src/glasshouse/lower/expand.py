@@ -139,7 +139,9 @@ def _layer_norm_weight_grad(rw: Rewriter, node: Node) -> Any:
     centred, squares = _moments(rw, x, axes)
     variance = squares / _count(rw, x.shape, axes, x.dtype)
     hat = centred * (variance + node.attrs["eps"]).apply("rsqrt")
-    made = [v.apply("sum", axes=before) if before else v for v in (g * hat, g)]
+    # Behind an axis of 1, so that there is always a sum: an output must not be an operand.
+    rows = [v.apply("reshape", shape=(1, *v.shape)) for v in (g * hat, g)]
+    made = [v.apply("sum", axes=(0, *(a + 1 for a in before))) for v in rows]
     return [v.cast(o.type.dtype) for v, o in zip(made, node.outputs, strict=True)]
 
 
