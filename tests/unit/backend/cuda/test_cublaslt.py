@@ -98,11 +98,11 @@ def test_a_call_is_shown_with_all_its_ops(library: Any, cuda: FakeCuda) -> None:
     assert shown == [(0, 1, 2)]
 
 
-@pytest.mark.parametrize("behind", ["gelu", "twice", "square"])
+@pytest.mark.parametrize("behind", ["gelu", "twice", "square", "added"])
 def test_what_the_library_cannot_do_is_no_candidate(
     library: Any, cuda: FakeCuda, behind: str
 ) -> None:
-    """The exact GELU; two results; a product of two results."""
+    """The exact GELU; two results; a product of two; a sum behind the function."""
     linear = nn.Linear(24, 40).half()
 
     class Model(nn.Module):
@@ -110,6 +110,8 @@ def test_what_the_library_cannot_do_is_no_candidate(
             y = linear(x)
             if behind == "gelu":
                 return nn.functional.gelu(y)
+            if behind == "added":
+                return torch.relu(y) + linear.bias
             if behind == "twice":
                 return y, torch.relu(y)
             return y * y
