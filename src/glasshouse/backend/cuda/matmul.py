@@ -111,7 +111,10 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bo
     lies = "" if rounds or batch != 1 else _lies_across(operands, sizes, together, node)
     if library and not rounds and _is_library_s(operands, after, numbers, lies, sizes, node):
         names = (*names, CUBLASLT)
-    name = f"matmul{lies or behind(builder, node)}" + ("_tf32" if rounds else "")
+    follows = behind(builder, node)
+    # Copies of our own variants count where a library needs none; otherwise what follows does.
+    said = lies if lies and (CUBLASLT in names or not follows) else follows
+    name = f"matmul{said}" + ("_tf32" if rounds else "")
     problem = Problem(name, dtype.name, numbers, operations(node)) if len(numbers) == 4 else None
     add_tile(
         builder, node, GEMM if together else BATCHED, operands, after,
