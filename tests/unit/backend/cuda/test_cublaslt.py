@@ -111,7 +111,7 @@ def test_what_the_library_cannot_do_is_no_candidate(
             if behind == "gelu":
                 return nn.functional.gelu(y)
             if behind == "added":
-                return torch.relu(y) + linear.bias
+                return torch.relu(nn.functional.linear(x, linear.weight)) + linear.bias
             if behind == "twice":
                 return y, torch.relu(y)
             return y * y
