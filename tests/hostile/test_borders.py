@@ -12,6 +12,13 @@ import torch.nn.functional as F
 import glasshouse as gh
 from hostile.functions import Of
 
+
+def _written(x: torch.Tensor) -> torch.Tensor:
+    y = x.clone()
+    y.view(2, 7, -1)[1] = y.view(2, 7, -1)[0].flip(1)
+    return y.view(-1, 37)
+
+
 CASES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "last axis": lambda x: F.pad(x, (3, 2)).exp(),
     "one side": lambda x: F.pad(x, (0, 1)) * 2,
@@ -28,6 +35,9 @@ CASES: dict[str, Callable[[torch.Tensor], torch.Tensor]] = {
     "rolled twice": lambda x: torch.roll(x, (2, 5, -1), (1, 2, 2)).exp(),
     "stacked last": lambda x: torch.stack([x, x * 2, x.sin(), x - 1], -1).flatten(-2) + 1,
     "joined and padded": lambda x: F.pad(torch.cat([x, x[..., :5].exp()], -1), (2, 1)).tanh(),
+    "flipped beside itself": lambda x: torch.cat([x.flatten(1), x[:, 1:2].flip(-1).flatten(1)], 1),
+    "flipped over rows": lambda x: x.flatten(1).flip(1).reshape(x.shape) * 2 + x,
+    "flipped and written": _written,
     "summed": lambda x: F.pad(x, (3, 3)).sum(-1) + F.pad(x, (0, 0, 2, 1)).sum(1).sum(-1)[:, None],
 }
 

@@ -44,7 +44,8 @@ def turns(*loops: Loop) -> list[dict[str, int]]:
 
 def indices() -> list[Index]:
     return [
-        of(A) * a + of(B) * b + c for a, b, c in product((0, 1, 2, 4), (0, 1, 3), (-1, 0, 1, 5))
+        of(A) * a + of(B) * b + c
+        for a, b, c in product((0, 1, 2, 4, -1, -2), (0, 1, 3, -1, -3), (-1, 0, 1, 5, 13))
     ]
 
 
@@ -66,15 +67,19 @@ def test_within_asks_for_all_values_of_a_symbol() -> None:
 
 
 def test_quotients_and_remainders_are_those_of_every_turn() -> None:
+    asked: list[SplitLoop] = []
     for index, size in product(indices(), range(1, 14)):
         if min(value(index, **t) for t in turns(A, B)) < 0:
             continue
         try:
             quotient, rest = index.divmod(size)
-        except SplitLoop:  # asked for where a loop has whole rows, see below
+        except SplitLoop as error:  # asked for where a loop has whole rows, see below
+            asked.append(error)
             continue
         for t in turns(A, B):
             assert (value(quotient, **t), value(rest, **t)) == divmod(value(index, **t), size)
+    assert all(0 < e.inner < e.loop.extent and e.loop.extent % e.inner == 0 for e in asked)
+    assert asked
 
 
 def test_an_index_into_nothing_is_zero() -> None:

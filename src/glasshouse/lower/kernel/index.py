@@ -110,7 +110,9 @@ class Index:
 
     def _ask_for_split(self, atom: Atom, coefficient: Dim, size: Dim) -> None:
         """If the loop runs over several multiples of `size`, split it at one."""
-        if not isinstance(atom, Loop) or remainder(size, coefficient) != 0:
+        if not isinstance(atom, Loop) or bounds(coefficient)[0] <= 0:  # backwards: there is no row
+            return
+        if remainder(size, coefficient) != 0:
             return
         inner = floor_div(size, coefficient)
         if inner != atom.extent and remainder(atom.extent, inner) == 0:
@@ -118,13 +120,19 @@ class Index:
 
     def within(self, size: Dim) -> bool:
         """Whether the index is surely less than `size` (and not negative)."""
+        least: Dim = self.constant
         top: Dim = self.constant
         for atom, coefficient in self.terms:
             count = _count(atom)
-            if count is None or bounds(coefficient)[0] < 0:
+            if count is None:
                 return False
-            top = top + (count - 1) * coefficient
-        return bounds(self.constant)[0] >= 0 and bounds(size - top)[0] > 0
+            if bounds(coefficient)[0] >= 0:
+                top = top + (count - 1) * coefficient
+            elif isinstance(coefficient, int):
+                least = least + (count - 1) * coefficient
+            else:
+                return False
+        return bounds(least)[0] >= 0 and bounds(size - top)[0] > 0
 
     def outside(self, size: Dim) -> bool:
         """Whether the index is surely negative, or not less than `size`."""
