@@ -38,7 +38,7 @@ EXCLUDED = {
     "scan": "its body is a graph",
     "opaque": "it runs foreign code",
 }
-WIDE_ONLY = {"fft"}  # refused in float16 and bfloat16
+WIDE_ONLY = {"fft", "recurrent", "recurrent_grad"}  # refused in float16 and bfloat16
 
 _LARGE = 50.0
 """Values stay below this; what would leave it is not built."""
