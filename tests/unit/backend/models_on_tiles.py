@@ -41,6 +41,20 @@ class Products(nn.Module):
         return x.transpose(1, 2) @ y + (x[:, :, :3] @ y[:, :3, :]).sum(1, keepdim=True)
 
 
+class Groups(nn.Module):
+    """Rows in three groups, one of them of a single row, with matrices that are constant."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(3, 40, 56) / 6)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        if x.dtype is torch.float64:  # of which PyTorch has no grouped product
+            parts = zip(x.split([30, 1, 22]), self.weight, strict=True)
+            return torch.cat([rows @ weight for rows, weight in parts])
+        return torch._grouped_mm(x, self.weight, offs=torch.tensor([30, 31, 53], dtype=torch.int32))
+
+
 def _cases() -> list[tuple[nn.Module, tuple[torch.Tensor, ...]]]:
     mlp = nn.Sequential(nn.Linear(40, 72), nn.GELU(), nn.Linear(72, 33))
     deep = nn.Linear(4099, 20, bias=False)  # an odd depth, cut into chunks
@@ -55,6 +69,7 @@ def _cases() -> list[tuple[nn.Module, tuple[torch.Tensor, ...]]]:
         (images, (torch.randn(2, 16, 20, 37),)),
         (Attention(64, 2, False), (torch.randn(2, 37, 64),)),
         (Attention(48, 4, True), (torch.randn(1, 70, 48),)),
+        (Groups(), (torch.randn(53, 40),)),
         (Products(), (torch.randn(3, 41, 29), torch.randn(3, 41, 50))),
     ]
 
