@@ -46,7 +46,7 @@ def test_training_on_its_own_input() -> None:
     model = torch.nn.Linear(3, 3)
     optimizer = torch.optim.SGD(model.parameters(), 0.1)
     loss = torch.nn.functional.mse_loss
-    graph = gh.frontend.torch.trace_training(model, loss, optimizer, X, X)
+    graph = gh.trace_training(model, loss, optimizer, X, X)
     found = gh.compile(graph)(X, Y)
     np.testing.assert_allclose(found, loss(model(X), Y).item(), rtol=1e-5)
 
