@@ -87,15 +87,25 @@ def _make(
     missing = {n: source.kernels[n] for key, n in once.items() if key not in found}
     batches = make_batches(missing, keys, recipes)
     new_parts = [part for part in parts if not part_file(folder, salt, part).exists()]
-    parse_in_advance(tools, folder, len(batches) + len(new_parts) + 1)
+    # Parts take as long without parsed headers, so those of a small program need not wait for them;
+    # in a large one they fill the end, when one compiler has nothing else to do.
+    few = len(batches) <= compilers_at_once()
     with ThreadPoolExecutor(compilers_at_once(), initializer=leave_share) as pool:
         tasks: dict[Future[Any], str] = {}
         made: list[Future[Path]] = []
+
+        def begin_parts() -> None:
+            for part in parts:
+                tasks[pool.submit(build_part, tools, part_file(folder, salt, part), part)] = part
+
+        if few:
+            begin_parts()
+        parse_in_advance(tools, folder, len(batches) + len(new_parts) + 1)
         for batch in batches:
             made.append(pool.submit(compile_batch, tools, folder, batch))
             tasks[made[-1]] = batch.name
-        for part in parts:
-            tasks[pool.submit(build_part, tools, part_file(folder, salt, part), part)] = part
+        if not few:
+            begin_parts()
         target = folder / f"{main}.o"
         tasks[pool.submit(compile_text, tools, target, source.main, "main")] = "main"
         _LOG.info("%d files to build with %s", len(tasks), tools.compiler)

@@ -17,7 +17,7 @@ from glasshouse.backend.cpu.blocking import (
     product_problem,
 )
 from glasshouse.backend.cpu.int8 import int8_matmul
-from glasshouse.backend.cpu.recipe import Recipe
+from glasshouse.backend.cpu.recipe import Recipe, with_dot
 from glasshouse.backend.cpu.results import hand_over, row_hint
 from glasshouse.backend.cpu.routine import (
     FormSpelling,
@@ -209,6 +209,8 @@ def _panel_bytes(form: Form) -> str:
 
 
 def _gemm_recipe(tile: Tile) -> Recipe:
+    if tile.forms:  # packed as they are: no bfloat16 is widened
+        return with_dot(tile.operands[0].element.dtype, 0.2, headers=headers(tile.variant))
     return dot_recipe(0.2, headers(tile.variant))(tile)
 
 
