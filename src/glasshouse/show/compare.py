@@ -1,23 +1,25 @@
 """What changed between two graphs: which nodes, ops, time and error, as plain figures.
 
-Stages of one graph are compared by node id. Graphs of two files by name; nodes without one by
-module path and op, in order; what is left by structure (an MLP with other names is the same).
+Stages of one graph are compared by node id. Graphs of two files by what nodes are called and where
+they stand (`matching.py`); what is left by structure (an MLP with other names is the same).
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from glasshouse.record.boundary import boundary
 from glasshouse.record.open_file import printable
 from glasshouse.record.reader import Recording, StageView
-from glasshouse.record.schema import NEVER, ErrorRow, TimeRow
+from glasshouse.record.schema import ErrorRow, TimeRow
 from glasshouse.show.confidence import InTurns
 from glasshouse.show.decisions import arena_bytes, changed_decisions, compile_seconds
 from glasshouse.show.figures import cut, cut_left, percent, seconds, size, table
 from glasshouse.show.kernel_changes import KernelChange, kernel_changes
+from glasshouse.show.matching import matched, module_paths
 from glasshouse.show.regions import SharedPart, other_compilers, regions
 from glasshouse.show.report import times_of, wall_time
 from glasshouse.show.structure import structure_keys
@@ -149,7 +151,9 @@ def compare(a: Side, b: Side) -> Difference:
 def _compare(a: Side, b: Side) -> Difference:
     by_id = a.recording is b.recording and a.stage.graph.index == b.stage.graph.index
     out = Difference(a, b)
-    old, new = _described(a.stage, by_id), _described(b.stage, by_id)
+    ids = (a.stage.nodes.array("id").tolist(), b.stage.nodes.array("id").tolist())
+    keys_a, keys_b = ids if by_id else matched(a.stage, b.stage)
+    old, new = _described(a.stage, keys_a), _described(b.stage, keys_b)
     if not by_id:
         out.same = _take_alike(a.stage, b.stage, old, new)
     for key, (name, facts) in new.items():
@@ -189,24 +193,13 @@ def _take_alike(a: StageView, b: StageView, old: _Described, new: _Described) ->
     return count
 
 
-def _described(stage: StageView, by_id: bool) -> dict[Key, tuple[str, dict[str, object]]]:
+def _described(stage: StageView, keys: Sequence[Key]) -> _Described:
     """Each node by its key: what to call it, and what it is."""
     nodes = stage.nodes
     ids, ops, names = nodes.array("id").tolist(), nodes.pylist("op"), nodes.pylist("name")
-    paths = _paths(stage)
-    keys: list[Key] = []
-    seen: Counter[str] = Counter()
-    shared = Counter(
-        names
-    )  # kernels of equal layers are called alike: their module tells them apart
-    for id, op, name, groups in zip(ids, ops, names, nodes.pylist("groups"), strict=True):
-        alone = name and shared[name] == 1
-        base = name if alone else f"{paths[groups[0]] if groups else ''}/{name or op}"
-        nth = seen[base]
-        seen[base] += 1
-        keys.append(id if by_id else f"{base} {nth}" if nth else base)
+    paths = module_paths(stage)
     key_of = dict(zip(ids, keys, strict=True))
-    out: dict[Key, tuple[str, dict[str, object]]] = {}
+    out: _Described = {}
     columns = zip(
         keys, ids, ops, names, nodes.pylist("outputs"), nodes.pylist("input_nodes"),
         nodes.pylist("input_ports"), nodes.pylist("attr_keys"), nodes.pylist("attr_values"),
@@ -222,14 +215,6 @@ def _described(stage: StageView, by_id: bool) -> dict[Key, tuple[str, dict[str, 
             "attributes": dict(zip(attrs, values, strict=True)),
         }
         out[key] = (called, facts)
-    return out
-
-
-def _paths(stage: StageView) -> list[str]:
-    groups = stage.graph.groups
-    out: list[str] = []
-    for name, parent in zip(groups.pylist("name"), groups.array("parent").tolist(), strict=True):
-        out.append(name if parent == NEVER else f"{out[parent]}.{name}")
     return out
 
 
