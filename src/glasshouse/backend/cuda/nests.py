@@ -24,7 +24,7 @@ from glasshouse.ir.dim import Dim, bounds, product
 from glasshouse.ir.dtype import bool_
 from glasshouse.lower.kernel.expr import Apply, Load
 from glasshouse.lower.kernel.index import Loop
-from glasshouse.lower.kernel.queries import expressions, loads, simple
+from glasshouse.lower.kernel.queries import expressions, loads, simple, variables
 from glasshouse.lower.kernel.statement import Fold, For, Let, Statement, Store, Tile
 
 THREADS = 256
@@ -76,6 +76,24 @@ def groups(body: Sequence[Statement]) -> list[list[Statement]]:
             pending = []
     if pending:
         out.append(pending)
+    return _with_what_they_need(out)
+
+
+def _with_what_they_need(found: list[list[Statement]]) -> list[list[Statement]]:
+    """Groups, those together of which one reads what the one before has bound: several single
+    elements are one nest without loops, with a store between its variables."""
+    out: list[list[Statement]] = []
+    bound: set[str] = set()
+    for group in found:
+        inside = [s for s in simple(group) if not isinstance(s, Tile)]
+        own = {s.name for s in inside if isinstance(s, (Let, Fold))}
+        read = {name for s in inside for value in expressions(s) for name in variables(value)}
+        if bound & read - own:
+            out[-1] += group
+            bound |= own
+        else:
+            out.append(group)
+            bound = own
     return out
 
 

@@ -55,6 +55,19 @@ def test_small_kernels_that_do_not_wait_for_each_other_are_started_together() ->
     assert len(_program(graph, "cpu").steps) > len(program.steps)
 
 
+def test_single_elements_share_what_they_read() -> None:
+    """Counters of batches: one nest without loops, in which a store stands between a number and the
+    next one that reads it."""
+    builder = GraphBuilder()
+    counts = [builder.input(float32, ()) for _ in range(3)]
+    graph = builder.finish(*((x + 1.5).apply("absolute") for x in counts))
+    program = _program(graph)
+    assert len(program.steps) == 1
+    given = [np.float32(i - 2.5) for i in range(3)]
+    ours = run_emulated(program, given, fall_back=False)
+    np.testing.assert_array_equal(np.ravel(ours), [1.0, 0.0, 1.0])
+
+
 def test_large_ones_and_those_that_read_each_other_stay_apart() -> None:
     large = _program(_three(1 << 20))
     assert len(large.steps[0].node.outputs) == 1
