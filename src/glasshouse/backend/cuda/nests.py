@@ -14,6 +14,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 
+from glasshouse.backend.cuda.chains import Chain, chain_of
 from glasshouse.backend.cuda.elements import most_neighbours, put_body
 from glasshouse.backend.cuda.held_rows import HeldRows, Pass, held_rows
 from glasshouse.backend.cuda.text import CudaText
@@ -21,11 +22,9 @@ from glasshouse.backend.cxx.elements import Elements
 from glasshouse.backend.cxx.spelling import FOLDS
 from glasshouse.backend.cxx.words import COMPUTE_TYPE, size_text
 from glasshouse.ir.dim import Dim, bounds, product
-from glasshouse.ir.dtype import bool_
-from glasshouse.lower.kernel.expr import Apply, Load
+from glasshouse.lower.kernel.expr import Load
 from glasshouse.lower.kernel.index import Loop
-from glasshouse.lower.kernel.queries import expressions, loads, simple, variables
-from glasshouse.lower.kernel.statement import Fold, For, Let, Statement, Store, Tile
+from glasshouse.lower.kernel.statement import Fold, Statement, Store
 
 THREADS = 256
 SMALL_ROW = 1024
@@ -44,106 +43,6 @@ float32 that a million terms were added to has lost ten of its 24 bits. Such a s
 also where float64 is slow."""
 
 _ACROSS = {"sum": "Sum", "prod": "Prod", "max": "Max", "min": "Min", "any": "Any", "all": "All"}
-
-
-@dataclass(frozen=True)
-class Chain:
-    """A nest as a chain: what stands before each loop, outermost first, and in the innermost."""
-
-    loops: tuple[Loop, ...]
-    bodies: tuple[tuple[Statement, ...], ...]  # one more than loops
-
-    @property
-    def fold_levels(self) -> list[int]:
-        return [
-            level for level, body in enumerate(self.bodies)
-            if any(isinstance(s, Fold) for s in body)
-        ]  # fmt: skip
-
-
-def groups(body: Sequence[Statement]) -> list[list[Statement]]:
-    """Statements of a kernel that stand in one function: those of a nest, or one tile."""
-    out: list[list[Statement]] = []
-    pending: list[Statement] = []
-    for number, s in enumerate(body):
-        if not isinstance(s, (For, Let, Store, Fold)):
-            out.append([s])
-            continue
-        pending.append(s)
-        follows = body[number + 1] if number + 1 < len(body) else None
-        if isinstance(s, For) or (isinstance(s, Store) and not isinstance(follows, Store)):
-            out.append(pending)
-            pending = []
-    if pending:
-        out.append(pending)
-    return _with_what_they_need(out)
-
-
-def _with_what_they_need(found: list[list[Statement]]) -> list[list[Statement]]:
-    """Groups, those together of which one reads what the one before has bound: several single
-    elements are one nest without loops, with a store between its variables."""
-    out: list[list[Statement]] = []
-    bound: set[str] = set()
-    for group in found:
-        inside = [s for s in simple(group) if not isinstance(s, Tile)]
-        own = {s.name for s in inside if isinstance(s, (Let, Fold))}
-        read = {name for s in inside for value in expressions(s) for name in variables(value)}
-        if bound & read - own:
-            out[-1] += group
-            bound |= own
-        else:
-            out.append(group)
-            bound = own
-    return out
-
-
-def _plain(body: Sequence[Statement]) -> tuple[Statement, ...]:
-    """A body in which folds of one element, without loops, are that element."""
-    out: list[Statement] = []
-    for s in body:
-        if isinstance(s, Fold) and not s.loops:
-            truth = s.op in ("any", "all") and s.element.dtype is not bool_
-            cast = Apply("cast", (s.element,), bool_, (("dtype", bool_),))
-            out += [*s.body, Let(s.name, s.dtype, cast if truth else s.element, s.ops)]
-        else:
-            out.append(s)
-    return tuple(out)
-
-
-def chain_of(statements: Sequence[Statement]) -> Chain:
-    """The chain of loops that a nest is."""
-    loops: list[Loop] = []
-    bodies: list[tuple[Statement, ...]] = []
-    here: Sequence[Statement] = statements
-    while True:
-        inner = here[-1] if here and isinstance(here[-1], For) else None
-        if inner is None:
-            assert not any(isinstance(s, For) for s in here), "a nest holds one loop at each depth"
-            bodies.append(_plain(here))
-            return Chain(tuple(loops), tuple(bodies))
-        bodies.append(_plain(here[:-1]))
-        loops.append(inner.loop)
-        here = inner.body
-
-
-def beside(found: Sequence[list[Statement]]) -> list[list[list[Statement]]]:
-    """The groups of a kernel, those together that one function computes: neighbours without folds,
-    none of which reads or writes what another writes."""
-    out: list[list[list[Statement]]] = []
-    written: set[str] = set()
-    for group in found:
-        plain = not isinstance(group[0], Tile) and not chain_of(group).fold_levels
-        stores = {s.buffer for s in simple(group) if isinstance(s, Store)}
-        reads = {
-            load.buffer for s in simple(group) for value in expressions(s) for load in loads(value)
-        }
-        if plain and written and not written & (stores | reads):
-            out[-1].append(group)
-        else:
-            out.append([group])
-            written = set()
-        written = written | stores if plain else set()
-    return out
 
 
 def render_nests(out: CudaText, nests: Sequence[Sequence[Statement]]) -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from glasshouse.backend.cuda.chains import beside, groups
 from glasshouse.backend.cuda.launch import CudaKernel
-from glasshouse.backend.cuda.nests import beside, groups, render_nests
+from glasshouse.backend.cuda.nests import render_nests
 from glasshouse.backend.cuda.routines import ROUTINES
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cxx.elements import HALVES

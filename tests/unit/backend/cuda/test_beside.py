@@ -9,10 +9,14 @@ import numpy as np
 from cuda_emulator import run_emulated
 from cuda_samples import program_of
 from glasshouse.backend.base import target_named
+from glasshouse.backend.cuda.chains import groups
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.target import cuda_target
 from glasshouse.ir import Graph, GraphBuilder
 from glasshouse.ir.dtype import float32
+from glasshouse.lower.kernel.expr import Number, Var
+from glasshouse.lower.kernel.index import Index
+from glasshouse.lower.kernel.statement import Let, Statement, Store
 from glasshouse.lower.program import Program
 from glasshouse.numpy_ref import run
 from glasshouse.passes import PassContext
@@ -66,6 +70,22 @@ def test_single_elements_share_what_they_read() -> None:
     given = [np.float32(i - 2.5) for i in range(3)]
     ours = run_emulated(program, given, fall_back=False)
     np.testing.assert_array_equal(np.ravel(ours), [1.0, 0.0, 1.0])
+
+
+def test_a_variable_is_known_to_all_that_read_it() -> None:
+    def bound(name: str) -> Let:
+        return Let(name, float32, Number(1.5, float32))
+
+    def stored(buffer: str, name: str) -> Store:
+        return Store(buffer, Index(), Var(name, float32), float32)
+
+    first: list[Statement] = [bound("a"), stored("y0", "a")]
+    between: list[Statement] = [bound("b"), stored("y1", "b")]
+    last: list[Statement] = [stored("y2", "a")]
+    alone: list[Statement] = [bound("c"), stored("y3", "c")]
+    together = [*first, *between, *last]
+    assert groups([*together, *alone]) == [together, alone]
+    assert groups([*first, *between, *alone]) == [first, between, alone]
 
 
 def test_large_ones_and_those_that_read_each_other_stay_apart() -> None:
