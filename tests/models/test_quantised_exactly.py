@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 import torch
 from torch import nn
@@ -158,16 +159,14 @@ class Edges:
 
 
 def quantised(model: nn.Module, inputs: list[torch.Tensor], folder: Path) -> Path:
-    """The model through PyTorch's exporter and ONNX Runtime's tool."""
+    """The model through our exporter, since PyTorch's needs one more package, and ONNX Runtime's
+    tool."""
     from onnxruntime.quantization import QuantFormat, QuantType, quantize_static
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
     plain, prepared, path = (folder / f"{n}.onnx" for n in ("plain", "prepared", "int8"))
-    names = [f"x{i}" for i in range(len(inputs))]
-    torch.onnx.export(
-        model.eval(), tuple(inputs), plain, input_names=names, dynamo=True, external_data=False,
-        verbose=False,
-    )  # fmt: skip
+    gh.export_onnx(gh.trace(model.eval(), *inputs), plain)
+    names = [i.name for i in onnx.load(plain).graph.input]
     quant_pre_process(plain, prepared, skip_symbolic_shape=True)
     samples = iter([dict(zip(names, [x.numpy() for x in inputs], strict=True))])
 
