@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,51 +11,13 @@ import pytest
 import torch
 
 import glasshouse as gh
-from glasshouse.ir.graph import Graph
 from glasshouse.tensor import optim
-from glasshouse.tensor.execute import reference, set_executor
-from glasshouse.tensor.structure import StructureKey
+from glasshouse.tensor.execute import reference
+from kept_graphs import Keeps
 
 Array = np.ndarray[Any, Any]
 X = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
 W, V = (np.random.default_rng(i).standard_normal((4, 4)).astype(np.float32) for i in (1, 2))
-
-
-class Keeps:
-    """Has every graph "compiled" from its second run on; `whole` counts runs without a graph."""
-
-    def __init__(self) -> None:
-        self.graphs: dict[StructureKey, Graph] = {}
-        self.whole = 0
-
-    def __call__(self, graph: Graph, inputs: Sequence[Array], report: Any = None) -> Any:
-        return reference(graph, inputs, report)
-
-    def run_keyed(
-        self, key: StructureKey, inputs: Sequence[Array], make: Callable[[], Graph]
-    ) -> Sequence[Array]:
-        return reference(self.graphs.setdefault(key, make()), inputs)
-
-    def run_compiled(
-        self, key: StructureKey, inputs: Sequence[Array], outputs: Sequence[Array] | None = None
-    ) -> Sequence[Array] | None:
-        if key not in self.graphs:
-            return None
-        self.whole += 1
-        made = reference(self.graphs[key], inputs)
-        if outputs is None:
-            return made
-        for place, array in zip(outputs, made, strict=True):
-            place[...] = array
-        return outputs
-
-
-@pytest.fixture
-def keeps() -> Iterator[Keeps]:
-    made = Keeps()
-    before = set_executor(made)
-    yield made
-    set_executor(before)
 
 
 class Side:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -12,50 +12,12 @@ import pytest
 
 import glasshouse as gh
 from glasshouse import nn
-from glasshouse.ir.graph import Graph
 from glasshouse.nn import functional as F
 from glasshouse.tensor import optim
-from glasshouse.tensor.execute import reference, set_executor
-from glasshouse.tensor.structure import StructureKey
+from glasshouse.tensor.execute import set_executor
+from kept_graphs import Keeps
 
 Array = np.ndarray[Any, Any]
-
-
-class Keeps:
-    """Has every graph "compiled" from its second run on; `whole` counts runs without a graph."""
-
-    def __init__(self) -> None:
-        self.graphs: dict[StructureKey, Graph] = {}
-        self.whole = 0
-
-    def __call__(self, graph: Graph, inputs: Sequence[Array], report: Any = None) -> Any:
-        return reference(graph, inputs, report)
-
-    def run_keyed(
-        self, key: StructureKey, inputs: Sequence[Array], make: Callable[[], Graph]
-    ) -> Sequence[Array]:
-        return reference(self.graphs.setdefault(key, make()), inputs)
-
-    def run_compiled(
-        self, key: StructureKey, inputs: Sequence[Array], outputs: Sequence[Array] | None = None
-    ) -> Sequence[Array] | None:
-        if key not in self.graphs:
-            return None
-        self.whole += 1
-        made = reference(self.graphs[key], inputs)
-        if outputs is None:
-            return made
-        for place, array in zip(outputs, made, strict=True):
-            place[...] = array
-        return outputs
-
-
-@pytest.fixture
-def keeps() -> Iterator[Keeps]:
-    made = Keeps()
-    before = set_executor(made)
-    yield made
-    set_executor(before)
 
 
 OPTIMISERS: dict[str, Callable[[Any], optim.Optimizer]] = {

@@ -10,11 +10,11 @@ from dataclasses import dataclass, replace
 from glasshouse.backend.cuda.behind import across, behind
 from glasshouse.backend.cuda.cublaslt import CUBLASLT
 from glasshouse.backend.cuda.library_product import ROOM, followed_by, put_call
+from glasshouse.backend.cuda.matrices import Matrix, ProductSizes, flag, matrices_of, product_sizes
 from glasshouse.backend.cuda.routine import (
     CudaRoutine,
     hand_over,
     least,
-    lies_whole,
     most,
     neighbours,
 )
@@ -30,7 +30,7 @@ from glasshouse.backend.cuda.tiles import (
     variants,
 )
 from glasshouse.backend.cxx.items import aligned, batch_lines
-from glasshouse.backend.cxx.words import C_TYPE, index_text, size_text
+from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, dim_min, product
 from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64
@@ -38,7 +38,7 @@ from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.choice import Problem
 from glasshouse.lower.epilogue import RESULT, Epilogue, take_results
-from glasshouse.lower.kernel.index import Index, Loop, of
+from glasshouse.lower.kernel.index import Loop
 from glasshouse.lower.kernel.queries import view
 from glasshouse.lower.kernel.statement import Form, Operand, Scratch, Tile
 from glasshouse.lower.target import Needs
@@ -95,12 +95,12 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bo
         )
         variables = {"b": batch, "m": rows, "n": out.shape[-1]}
     after = take_results(builder, node.output, variables)
-    sizes = _Sizes((m, n, k), batch)
+    sizes = ProductSizes((m, n, k), batch)
     names: tuple[str, ...] = (SIMT,)
     rounds = builder.target.tf32 and dtype is float32
     if dtype in HALVES or rounds:
         lying = node.attrs["transpose_y"] or (together and operands[1].constant)
-        matrices = _matrices(operands, sizes, together, lying)
+        matrices = matrices_of(operands, sizes, together, lying)
         if not rounds:
             formed = together and operands[1].constant and not node.attrs["transpose_y"]
             names = _variants(matrices, sizes, hopper, together, formed)
@@ -109,7 +109,7 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bo
             names = (*(v.name for v in variants(*deep)), SIMT)
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
     lies = "" if rounds or batch != 1 else _lies_across(operands, sizes, together, node)
-    if library and not rounds and _is_library_s(operands, after, numbers, lies, sizes, node):
+    if library and not rounds and _has_library_call(operands, after, numbers, lies, sizes, node):
         names = (*names, CUBLASLT)
     follows = behind(builder, node)
     # Copies of our own variants count where a library needs none; otherwise what follows does.
@@ -122,21 +122,23 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bo
     )  # fmt: skip
 
 
-def _lies_across(operands: tuple[Operand, ...], sizes: _Sizes, together: bool, node: Node) -> str:
+def _lies_across(
+    operands: tuple[Operand, ...], sizes: ProductSizes, together: bool, node: Node
+) -> str:
     """Which operands of one product of matrices lie across its depth, in words of `ACROSS`; those
     that come turned (`_turns`) do not."""
     turned = node.attrs["transpose_y"] or (operands[1].constant and together)
-    left, right = _matrices(operands, sizes, together, turned)
+    left, right = matrices_of(operands, sizes, together, turned)
     known = left.rows_apart is not None and right.rows_apart is not None
     return across(left.across, right.across) if known else ""
 
 
-def _is_library_s(
+def _has_library_call(
     operands: tuple[Operand, ...],
     after: Epilogue,
     numbers: tuple[int, ...],
     lies: str,
-    sizes: _Sizes,
+    sizes: ProductSizes,
     node: Node,
 ) -> bool:
     """Whether a library has a call for a product with all that follows it: of matrices that lie
@@ -144,7 +146,7 @@ def _is_library_s(
     dtype = operands[0].element.dtype
     together = len(after.variables) == 2
     turned = node.attrs["transpose_y"] or (operands[1].constant and dtype in HALVES)
-    pair = _matrices(operands, sizes, together, turned)
+    pair = matrices_of(operands, sizes, together, turned)
     if dtype is float64 or len(numbers) < 4 or 0 in numbers or sizes.batch != 1:
         return False
     if lies and not all(x.whole for x in pair):  # for others its kernels are slow ones
@@ -155,7 +157,7 @@ def _is_library_s(
 
 
 def _variants(
-    operands: tuple[_Matrix, _Matrix], sizes: _Sizes, hopper: bool, together: bool, formed: bool
+    operands: tuple[Matrix, Matrix], sizes: ProductSizes, hopper: bool, together: bool, formed: bool
 ) -> tuple[str, ...]:
     """Names of the variants that suit, the one that is likely best first; `formed`: the right
     operand is brought into another form before any run."""
@@ -173,7 +175,7 @@ def _variants(
     return names
 
 
-def _is_worth_turning(operands: tuple[_Matrix, _Matrix], sizes: _Sizes) -> bool:
+def _is_worth_turning(operands: tuple[Matrix, Matrix], sizes: ProductSizes) -> bool:
     """Whether copying operands, so that the copy engine can fetch them, costs less than a product
     of operands as they lie: those of gradients, and rows that are not aligned."""
     numbers = [x.extent for x in sizes.loops]
@@ -193,89 +195,6 @@ def typical(m: Dim, n: Dim, k: Dim, batch: Dim) -> tuple[int, int, int, int]:
 
 
 # ------------------------------------------------------------------------------------ rendering
-@dataclass(frozen=True)
-class _Sizes:
-    """The loops of a product: rows, columns, depth; and how many matrices there are."""
-
-    loops: tuple[Loop, Loop, Loop]
-    batch: Dim
-
-
-@dataclass(frozen=True)
-class _Matrix:
-    """An operand as a loader of `gemm.cuh`: where it lies, over its rows or columns and depth."""
-
-    buffer: str
-    dtype: DType
-    index: Index
-    outer: Loop
-    depth: Loop
-
-    @property
-    def _steps(self) -> tuple[Dim, Dim]:
-        return self.index.coefficient(self.outer), self.index.coefficient(self.depth)
-
-    @property
-    def across(self) -> bool:
-        outer, depth = self._steps
-        return depth != 1 and outer == 1
-
-    @property
-    def whole(self) -> bool:
-        along, other = (self.outer, self.depth) if self.across else (self.depth, self.outer)
-        return lies_whole(self.index, along) and other.extent != 0
-
-    @property
-    def rows_apart(self) -> int | None:
-        """How far its rows are apart, along the depth or across it, where they begin with the
-        buffer's first element and lie together; None for another matrix."""
-        outer, inner = (self.depth, self.outer) if self.across else (self.outer, self.depth)
-        step = self.index.coefficient(outer)
-        lies = self.index == of(outer) * step + of(inner)
-        return step if lies and isinstance(step, int) else None
-
-    @property
-    def is_fetched(self) -> bool:
-        """Whether the copy engine can bring its rows from where they lie: aligned, one behind the
-        other from the buffer's first element on."""
-        plain = self.index == _row_major(self.outer, self.depth)
-        return not self.across and self.whole and plain
-
-    def text(self) -> str:
-        kind = f"gh::Matrix<{C_TYPE[self.dtype]}, {_flag(self.across)}, {_flag(self.whole)}>"
-        place = f"{self.buffer} + {index_text(self.index.without(self.outer, self.depth))}"
-        steps = ", ".join(map(size_text, self._steps))
-        extents = ", ".join(f"(int){size_text(x.extent)}" for x in (self.outer, self.depth))
-        return f"{kind}{{{place}, {steps}, {extents}}}"
-
-
-def _matrices(
-    operands: tuple[Operand, ...], sizes: _Sizes, together: bool, turned: bool
-) -> tuple[_Matrix, _Matrix]:
-    """Both operands; those of one large product lie whole, row by row."""
-    m, n, k = sizes.loops
-    left, right = (view(o) for o in operands)
-    at, bt = left.index, right.index
-    if together:
-        at = _row_major(m, k)
-        bt = _row_major(n, k) if turned else _row_major(k, n)
-    return (
-        _Matrix(left.buffer, left.dtype, at, m, k),
-        _Matrix(right.buffer, right.dtype, bt, n, k),
-    )
-
-
-def _row_major(outer: Loop, inner: Loop) -> Index:
-    return of(outer) * inner.extent + of(inner)
-
-
-def _sizes_of(tile: Tile) -> _Sizes:
-    depth = tile.operands[0].shape[-2 if tile.attr("transpose_x") else -1]
-    *lead, m, n = tile.variables
-    batch = lead[0].extent if lead else 1
-    return _Sizes((Loop("m", m.extent), Loop("n", n.extent), Loop("k", depth)), batch)
-
-
 def gemm_needs(variant: str, m: Dim, n: Dim, batch: Dim) -> Needs:
     """Room for the sums of blocks that share a tile's depth."""
     if variant in ("", SIMT, GEMV):
@@ -303,7 +222,7 @@ def _turns(tile: Tile) -> bool:
 
 
 def _needs(tile: Tile) -> Needs:
-    sizes = _sizes_of(tile)
+    sizes = product_sizes(tile)
     m, n, k = sizes.loops
     _, scratch = gemm_needs(tile.variant, m.extent, n.extent, sizes.batch)
     if not _turns(tile):
@@ -317,10 +236,10 @@ def _needs(tile: Tile) -> Needs:
     return (Form(right.buffer, TURNED, right.dtype, (k.extent, n.extent), True),), scratch
 
 
-def _copied(tile: Tile, sizes: _Sizes) -> list[tuple[str, _Matrix]]:
+def _copied(tile: Tile, sizes: ProductSizes) -> list[tuple[str, Matrix]]:
     """Operands of a fetched variant that are copied first, with the names of their copies."""
     together = tile.routine == GEMM
-    pair = _matrices(tile.operands, sizes, together, bool(tile.attr("transpose_y")))
+    pair = matrices_of(tile.operands, sizes, together, bool(tile.attr("transpose_y")))
     named = zip(("left", "right"), pair, strict=True)
     return [(name, x) for name, x in named if not x.is_fetched]
 
@@ -329,7 +248,7 @@ def _wide(depth: Dim) -> Dim:
     return (depth + 7) // 8 * 8
 
 
-def _turned_first(out: CudaText, tile: Tile, sizes: _Sizes) -> dict[str, str]:
+def _turned_first(out: CudaText, tile: Tile, sizes: ProductSizes) -> dict[str, str]:
     """The functions that copy operands, their depth together and aligned; the names of copies."""
     wide, made = _wide(sizes.loops[2].extent), {}
     for name, matrix in _copied(tile, sizes):
@@ -343,10 +262,10 @@ def _turned_first(out: CudaText, tile: Tile, sizes: _Sizes) -> dict[str, str]:
 
 def _gemm(out: CudaText, tile: Tile) -> None:
     together = tile.routine == GEMM
-    sizes = _sizes_of(tile)
+    sizes = product_sizes(tile)
     m, n, k = sizes.loops
     turned = tile.attr("transpose_y") or _turns(tile)
-    left, right = _matrices(tile.operands, sizes, together, turned)
+    left, right = matrices_of(tile.operands, sizes, together, turned)
     if tile.forms:
         right = replace(right, buffer=out.form(tile.forms[0]))
     lines = [] if together else ["const int b = blockIdx.z;", *batch_lines(tile.shape[:-2], "int")]
@@ -395,7 +314,7 @@ def mapped_columns(
     Where 32 divides the columns, they come in another order: position 8 j + 2 q + e of each 32 is
     column 8 q + 2 j + e, so that the sums of a thread are eight neighbours."""
     eights = in_eights(columns)
-    loader = f"gh::MappedColumns<{C_TYPE[dtype]}, {_flag(eights)}>{{map1}}"
+    loader = f"gh::MappedColumns<{C_TYPE[dtype]}, {flag(eights)}>{{map1}}"
     if not eights:
         return loader, rows_map(buffer, columns, depth, together)
     sizes = (depth, 2, 4, 4, columns // 32)
@@ -438,7 +357,7 @@ class Product:
             grid, threads, shared = (self.n + (columns - 1)) // columns, warps * 32, 0
             sizes = self.sizes.split(", ", 1)[1]
             even = self.depth == warps * steps * 256
-            parts = f"{self.m}, {columns}, {warps}, {steps}, {_flag(self.early)}, {_flag(even)}"
+            parts = f"{self.m}, {columns}, {warps}, {steps}, {flag(self.early)}, {flag(even)}"
             call = f"gh::gemv<{parts}>(ctx, {sizes}"
             count, splits = 1, 1
         elif tile.variant == SIMT:
@@ -473,7 +392,7 @@ class Product:
             if gemm.kind in FETCHED:
                 divided = ((self.m, gemm.m), (self.n, wide))
                 whole = all(isinstance(d, int) and d % by == 0 for d, by in divided)
-                flags = f", {_flag(whole)}, {_flag(self.early)}"
+                flags = f", {flag(whole)}, {flag(self.early)}"
             if gemm.kind == TMA:
                 flags += f", {splits}"
             call = f"{gemm.function}<{gemm.text}, {count}{flags}>(ctx, {self.sizes}"
@@ -508,10 +427,6 @@ def _held(rows: Dim, n: Dim, k: Dim, each: int) -> tuple[int, int, int]:
     ):
         columns *= 2
     return warps, steps, columns
-
-
-def _flag(value: bool) -> str:
-    return "true" if value else "false"
 
 
 ROUTINES = {GEMM: CudaRoutine(_gemm, _needs), BATCHED: CudaRoutine(_gemm, _needs)}
