@@ -11,6 +11,8 @@ from glasshouse.nn.module import Module
 class _Plain(Module):
     """A layer without parameters; `inplace` is accepted and means nothing here."""
 
+    repeats = True
+
     function: ClassVar[Any]
 
     def __init__(self, inplace: bool = False) -> None:
@@ -89,6 +91,8 @@ class LogSigmoid(_Plain):
 class LeakyReLU(Module):
     """x where it is positive, a small share of it elsewhere."""
 
+    repeats = True
+
     def __init__(self, negative_slope: float = 0.01, inplace: bool = False) -> None:
         self.negative_slope = negative_slope
 
@@ -101,6 +105,8 @@ class LeakyReLU(Module):
 
 class ELU(Module):
     """x where it is positive, alpha * (exp(x) - 1) elsewhere."""
+
+    repeats = True
 
     def __init__(self, alpha: float = 1.0, inplace: bool = False) -> None:
         self.alpha = alpha
@@ -115,6 +121,8 @@ class ELU(Module):
 class GELU(Module):
     """x times the normal distribution function, exact or by tanh."""
 
+    repeats = True
+
     def __init__(self, approximate: str = "none") -> None:
         self.approximate = approximate
 
@@ -128,6 +136,8 @@ class GELU(Module):
 class Softplus(Module):
     """log(1 + exp(beta * x)) / beta."""
 
+    repeats = True
+
     def __init__(self, beta: float = 1.0, threshold: float = 20.0) -> None:
         self.beta, self.threshold = beta, threshold
 
@@ -137,6 +147,8 @@ class Softplus(Module):
 
 class Softmax(Module):
     """Positive numbers that sum to 1 along an axis."""
+
+    repeats = True
 
     def __init__(self, dim: int = -1) -> None:
         self.dim = dim
@@ -150,6 +162,8 @@ class Softmax(Module):
 
 class LogSoftmax(Module):
     """The logarithm of `Softmax`."""
+
+    repeats = True
 
     def __init__(self, dim: int = -1) -> None:
         self.dim = dim
@@ -173,6 +187,8 @@ class Dropout(Module):
 
 class Flatten(Module):
     """Axes merged into one."""
+
+    repeats = True
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1) -> None:
         self.start_dim, self.end_dim = start_dim, end_dim

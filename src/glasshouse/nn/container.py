@@ -42,6 +42,8 @@ class _Numbered(Module):
 class Sequential(_Numbered):
     """Modules called one after the other; `Sequential({"name": module})` names them."""
 
+    repeats = True
+
     def __init__(self, *modules: Module | Mapping[str, Module]) -> None:
         if len(modules) == 1 and isinstance(modules[0], Mapping):
             for name, module in modules[0].items():

@@ -56,6 +56,8 @@ class _Convolution(Module):
 
 
 class _Conv(_Convolution):
+    repeats = True
+
     def __init__(
         self,
         in_channels: int,
@@ -120,6 +122,8 @@ class Conv3d(_Conv):
 
 
 class _ConvTranspose(_Convolution):
+    repeats = True
+
     def __init__(
         self,
         in_channels: int,

@@ -7,39 +7,39 @@ from collections.abc import Sequence
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.ops.composite import (
-    bce_loss,
-    bce_with_logits_loss,
-    conv1d,
-    conv2d,
-    conv3d,
-    conv_transpose1d,
-    conv_transpose2d,
-    conv_transpose3d,
-    cosine_similarity,
-    cross_entropy,
-    glu,
-    hardtanh,
-    huber_loss,
-    kl_div,
-    l1_loss,
-    linear,
-    log_sigmoid,
-    mish,
-    mse_loss,
-    nll_loss,
-    normalize,
-    pad_last,
-    pixel_shuffle,
-    prelu,
-    relu6,
-    selu,
-    smooth_l1_loss,
-    softsign,
-)
+from glasshouse.ops import composite
+from glasshouse.tensor.calls import recorded
 from glasshouse.tensor.random import next_seed
 
 Ints = int | Sequence[int]
+
+bce_loss = recorded(composite.bce_loss)
+bce_with_logits_loss = recorded(composite.bce_with_logits_loss)
+conv1d = recorded(composite.conv1d)
+conv2d = recorded(composite.conv2d)
+conv3d = recorded(composite.conv3d)
+conv_transpose1d = recorded(composite.conv_transpose1d)
+conv_transpose2d = recorded(composite.conv_transpose2d)
+conv_transpose3d = recorded(composite.conv_transpose3d)
+cosine_similarity = recorded(composite.cosine_similarity)
+cross_entropy = recorded(composite.cross_entropy)
+glu = recorded(composite.glu)
+hardtanh = recorded(composite.hardtanh)
+huber_loss = recorded(composite.huber_loss)
+kl_div = recorded(composite.kl_div)
+l1_loss = recorded(composite.l1_loss)
+linear = recorded(composite.linear)
+log_sigmoid = recorded(composite.log_sigmoid)
+mish = recorded(composite.mish)
+mse_loss = recorded(composite.mse_loss)
+nll_loss = recorded(composite.nll_loss)
+normalize = recorded(composite.normalize)
+pixel_shuffle = recorded(composite.pixel_shuffle)
+prelu = recorded(composite.prelu)
+relu6 = recorded(composite.relu6)
+selu = recorded(composite.selu)
+smooth_l1_loss = recorded(composite.smooth_l1_loss)
+softsign = recorded(composite.softsign)
 
 
 def relu(x: Any) -> Any:
@@ -203,7 +203,7 @@ def interpolate(
 
 def pad(x: Any, padding: Sequence[int], mode: str = "constant", value: float = 0.0) -> Any:
     """Borders, last axis first, in (begin, end) pairs."""
-    return pad_last(x, padding, mode, value)
+    return composite.pad_last(x, padding, mode, value)
 
 
 def scaled_dot_product_attention(

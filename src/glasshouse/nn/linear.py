@@ -41,6 +41,8 @@ class Linear(Module):
     "permute" splits the output [rows, columns] and reorders it, as `layout` says.
     """
 
+    repeats = True
+
     def __init__(
         self,
         in_features: int,
@@ -107,6 +109,8 @@ def permute_columns(y: Any, shape: tuple[int, ...], layout: str) -> Any:
 
 class Bilinear(Module):
     """`x1 @ weight @ x2 + bias` for each output."""
+
+    repeats = True
 
     def __init__(self, in1: int, in2: int, out_features: int, bias: bool = True) -> None:
         sizes = (out_features, in1, in2)

@@ -19,12 +19,16 @@ class _Loss(Module):
 class MSELoss(_Loss):
     """The squared difference."""
 
+    repeats = True
+
     def forward(self, x: Any, target: Any) -> Any:
         return F.mse_loss(x, target, reduction=self.reduction)
 
 
 class L1Loss(_Loss):
     """The absolute difference."""
+
+    repeats = True
 
     def forward(self, x: Any, target: Any) -> Any:
         return F.l1_loss(x, target, reduction=self.reduction)
@@ -33,12 +37,16 @@ class L1Loss(_Loss):
 class SmoothL1Loss(_Loss):
     """Square near 0, straight beyond."""
 
+    repeats = True
+
     def forward(self, x: Any, target: Any) -> Any:
         return F.smooth_l1_loss(x, target, reduction=self.reduction)
 
 
 class BCELoss(_Loss):
     """Binary cross entropy of probabilities."""
+
+    repeats = True
 
     def forward(self, x: Any, target: Any) -> Any:
         return F.bce_loss(x, target, reduction=self.reduction)
@@ -47,12 +55,16 @@ class BCELoss(_Loss):
 class BCEWithLogitsLoss(_Loss):
     """Binary cross entropy of logits."""
 
+    repeats = True
+
     def forward(self, x: Any, target: Any) -> Any:
         return F.bce_with_logits_loss(x, target, reduction=self.reduction)
 
 
 class KLDivLoss(_Loss):
     """The divergence of a target distribution from log probabilities."""
+
+    repeats = True
 
     def forward(self, x: Any, target: Any) -> Any:
         return F.kl_div(x, target, reduction=self.reduction)
@@ -61,12 +73,16 @@ class KLDivLoss(_Loss):
 class NLLLoss(_Loss):
     """Minus the log probability of the target class."""
 
+    repeats = True
+
     def forward(self, x: Any, target: Any) -> Any:
         return F.nll_loss(x, target, reduction=self.reduction)
 
 
 class CrossEntropyLoss(_Loss):
     """The negative log likelihood of logits."""
+
+    repeats = True
 
     def __init__(
         self,

@@ -17,7 +17,9 @@ import numpy as np
 
 from glasshouse.errors import TypeMismatch, Unsupported
 from glasshouse.nn.parameter import Parameter
+from glasshouse.nn.repeats import call_repeated, repeats
 from glasshouse.tensor import trace_data
+from glasshouse.tensor.calls import may_repeat
 from glasshouse.tensor.create import array
 from glasshouse.tensor.place import ROOT, caller_name, enter, scope
 from glasshouse.tensor.state import STATE
@@ -40,7 +42,12 @@ class _InitScope(ABCMeta):
 
 
 class Module(metaclass=_InitScope):
-    """Base of all layers and models: override `__init__` and `forward`."""
+    """Base of all layers and models: override `__init__` and `forward`.
+
+    A class that says `repeats = True` beside its `forward` records the same nodes whenever it is
+    called with tensors of the same types: its forward reads nothing but attributes, parameters and
+    modules, and changes nothing. Its second call and later ones are one node each, which is cheap.
+    """
 
     training: bool
     _parameters: dict[str, Parameter | None]
@@ -48,12 +55,15 @@ class Module(metaclass=_InitScope):
     _modules: dict[str, Module | None]
     _transient: set[str]  # buffers that are not part of the state dict
     _paths: dict[int, Chain]  # where modules below were found when they were called from here
+    _calls: dict[Any, Any]  # what calls record (`tensor/calls.py`), by place and arguments
+    _version: int  # grows with every change of attributes
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
         made = super().__new__(cls)
         made.__dict__.update(
-            training=True, _parameters={}, _buffers={}, _modules={}, _transient=set(), _paths={}
-        )
+            training=True, _parameters={}, _buffers={}, _modules={}, _transient=set(), _paths={},
+            _calls={}, _version=0,
+        )  # fmt: skip
         return made
 
     def forward(self, *args: Any, **keywords: Any) -> Any:
@@ -61,6 +71,7 @@ class Module(metaclass=_InitScope):
 
     # ---------------------------------------------------------------------------------- attributes
     def __setattr__(self, name: str, value: Any) -> None:
+        self.__dict__["_version"] += 1
         for kept in (self._parameters, self._buffers, self._modules):
             if name in kept and value is not None and not isinstance(value, (Tensor, Module)):
                 what = f"{type(self).__name__}.{name} cannot become {type(value).__name__}"
@@ -90,6 +101,7 @@ class Module(metaclass=_InitScope):
             object.__delattr__(self, name)
 
     def _remove(self, name: str) -> bool:
+        self.__dict__["_version"] += 1
         self.__dict__.pop(name, None)
         found = False
         for kept in (self._parameters, self._buffers, self._modules):
@@ -187,7 +199,9 @@ class Module(metaclass=_InitScope):
 
     def train(self, mode: bool = True) -> Any:
         for module in self.modules():
-            module.__dict__["training"] = mode
+            if module.training is not mode:
+                module.__dict__["training"] = mode
+                module.__dict__["_version"] += 1
         return self
 
     def eval(self) -> Any:
@@ -211,6 +225,7 @@ class Module(metaclass=_InitScope):
     def to(self, dtype: object) -> Any:
         """All floating parameters and buffers with another element type."""
         for module in self.modules():
+            module.__dict__["_version"] += 1
             for kept in (module._parameters, module._buffers):
                 _cast_all(kept, dtype)  # type: ignore[arg-type]  # a dict of tensors either way
         return self
@@ -235,6 +250,8 @@ class Module(metaclass=_InitScope):
             caller = None  # one call, several steps: its frames are on the path already
         state.place, state.boundary, state.owner = place, frame, self
         try:
+            if not keywords and repeats(type(self)) and may_repeat(state):
+                return call_repeated(self, place, args)
             return self.forward(*args, **keywords)
         finally:
             state.place, state.boundary, state.owner = before

@@ -18,6 +18,8 @@ from glasshouse.tensor.state import no_grad
 class LayerNorm(Module):
     """Normalises the last axes of each sample."""
 
+    repeats = True
+
     def __init__(
         self,
         normalized_shape: int | Sequence[int],
@@ -42,6 +44,8 @@ class LayerNorm(Module):
 class RMSNorm(Module):
     """Divides the last axes of each sample by their root mean square."""
 
+    repeats = True
+
     def __init__(self, normalized_shape: int | Sequence[int], eps: float = 1e-6) -> None:
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else normalized_shape
         self.normalized_shape = tuple(shape)
@@ -57,6 +61,8 @@ class RMSNorm(Module):
 
 class GroupNorm(Module):
     """Normalises each group of channels of each sample."""
+
+    repeats = True
 
     def __init__(
         self, num_groups: int, num_channels: int, eps: float = 1e-5, affine: bool = True
@@ -163,6 +169,8 @@ class BatchNorm3d(_BatchNorm):
 
 
 class _InstanceNorm(_Norm):
+    repeats = True
+
     def __init__(self, num_features: int, eps: float = 1e-5, affine: bool = False) -> None:
         self.num_features, self.eps = num_features, eps
         shape = (num_features,)

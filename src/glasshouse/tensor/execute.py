@@ -148,17 +148,20 @@ class Pending:
         for node in self.targets:
             node.results = [owned(next(arrays)) for _ in node.types]
             if not node.needs_grad and not STATE.keeping:
-                node.inputs = ()
+                node.inputs, node.stands_for = (), None
         for tensor in self.tensors:
             _settle(tensor.value.node)
 
 
-def gather_pending(values: Iterable[LazyValue], tensors: Sequence[Any]) -> Pending | None:
-    """What has to run for these values, and for `tensors` on the way; None for nothing."""
+def gather_pending(
+    values: Iterable[LazyValue], tensors: Sequence[Any], *, closed: bool = False
+) -> Pending | None:
+    """What has to run for these values, and for `tensors` on the way; None for nothing. `closed`:
+    nodes that stand for others are left as they are."""
     wanted = [v for v in map(resolve, values) if v.node.results is None]
     if not wanted:
         return None
-    nodes = pending_nodes(wanted)
+    nodes = pending_nodes(wanted, closed=closed)
     on_the_way = {n.id for n in nodes}
     held = [r for r in [resolve(t.value) for t in tensors] if r.node.id in on_the_way]
     # In the order in which they were recorded, so that the same loop makes the same graph.

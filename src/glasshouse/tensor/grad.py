@@ -141,9 +141,14 @@ def can_wait(loss: Tensor) -> bool:
 
     if STATE.capture is not None or STATE.keeping or trace_data.is_on():
         return False
-    above = _ancestors([loss.value], lambda node: node.needs_grad)
-    has_all = not any(node.inputs and isinstance(node.op.vjp, NoGradient) for node in above)
-    return has_all and loss.value.node.owner is None
+    above = _ancestors([loss.value], lambda node: node.needs_grad, closed=True)
+    return loss.value.node.owner is None and all(map(_has_gradient, above))
+
+
+def _has_gradient(node: LazyNode) -> bool:
+    if node.stands_for is not None:
+        return node.stands_for.has_gradients
+    return not (node.inputs and isinstance(node.op.vjp, NoGradient))
 
 
 def leaf_gradients(tensor: Tensor, leaves: Iterable[Tensor]) -> list[Tensor | None]:
@@ -173,14 +178,19 @@ def gradients_of_leaves(value: LazyValue, seed: Tensor) -> list[tuple[Tensor, Te
     return [(leaf, g) for (leaf, _), g in zip(leaves, found, strict=True) if g is not None]
 
 
-def _ancestors(start: Iterable[Value], wanted: Callable[[LazyNode], bool]) -> list[LazyNode]:
-    """The nodes above these values, executed or not, producers first."""
+def _ancestors(
+    start: Iterable[Value], wanted: Callable[[LazyNode], bool], *, closed: bool = False
+) -> list[LazyNode]:
+    """The nodes above these values, executed or not, producers first. `closed`: those that stand
+    for others are left as they are."""
     seen: dict[int, LazyNode] = {}
     stack = [v.node for v in start]
     while stack:
         node = stack.pop()
         if isinstance(node, LazyNode) and node.id not in seen and wanted(node):
             seen[node.id] = node
+            if node.stands_for is not None and not closed:
+                node.stands_for.open(node)
             stack.extend([v.node for v in node.inputs])
     return [seen[i] for i in sorted(seen)]
 

@@ -25,7 +25,8 @@ class LateBackward:
     def __init__(self, loss: Tensor) -> None:
         self.loss: Tensor | None = loss  # while nobody has taken it
         self._value = loss.value
-        self._inputs = loss.value.node.inputs  # a run lets go of them
+        # A run lets go of them.
+        self._inputs, self._stands_for = loss.value.node.inputs, loss.value.node.stands_for
         self._found: dict[int, Tensor] | None = None  # by leaf, those that were not read
 
     @property
@@ -61,11 +62,15 @@ class LateBackward:
         node = self._value.node
         # What a capture sees of `.grad` is a value from outside of it.
         inputs, capture = node.inputs, STATE.capture
-        node.needs_grad, node.inputs, STATE.capture = True, self._inputs, None
+        if not inputs:
+            node.inputs, node.stands_for = self._inputs, self._stands_for
+        node.needs_grad, STATE.capture = True, None
         try:
             return gradients_of_leaves(self._value, ones_like(self._value))
         finally:
-            node.needs_grad, node.inputs, STATE.capture = False, inputs, capture
+            node.needs_grad, STATE.capture = False, capture
+            if not inputs:
+                node.inputs, node.stands_for = (), None
 
 
 class _WaitingLoss:

@@ -8,10 +8,10 @@ ascending ids are a topological order, and an id means the same node in every gr
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from itertools import count
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from weakref import ref
 
 import numpy as np
@@ -24,17 +24,23 @@ from glasshouse.ir.origin import Origin
 from glasshouse.ir.sources import CONSTANT, INPUT, VARIABLE
 from glasshouse.ir.types import TensorType, tensor_type
 
+if TYPE_CHECKING:
+    from glasshouse.tensor.recorded_nodes import RecordedNodes
+
 Array = np.ndarray[Any, Any]
 Leaf = Callable[[Graph, "LazyValue", Origin], Value]
 
-next_id = count().__next__
+ROOM = 64
+"""Ids between two that the counter gives: a node that stands for several has them for its own."""
+
+next_id = count(0, ROOM).__next__
 _NO_USES: Mapping[Node, int] = MappingProxyType({})
 
 
 class LazyNode(Node):
     """A node outside any graph; with `results`, a leaf that holds what it computes."""
 
-    __slots__ = ("__weakref__", "alias", "needs_grad", "owner", "results", "types")
+    __slots__ = ("__weakref__", "alias", "needs_grad", "owner", "results", "stands_for", "types")
 
     def __init__(
         self,
@@ -56,6 +62,7 @@ class LazyNode(Node):
         self.needs_grad = needs_grad
         self.alias: LazyValue | None = None  # stands for this value, and hides how it came about
         self.owner: ref[Any] | None = None  # the tensor that collects the gradient of this leaf
+        self.stands_for: RecordedNodes | None = None  # nodes that are not made yet
 
     @property
     def outputs(self) -> tuple[Value, ...]:  # type: ignore[override]  # made on demand: see above
@@ -117,8 +124,12 @@ def result_of(value: LazyValue) -> Array | None:
     return None if found.node.results is None else found.node.results[found.index]
 
 
-def pending_nodes(roots: Iterable[LazyValue]) -> list[LazyNode]:
-    """What has to be run for these values, with the leaves it reads; producers first."""
+def pending_nodes(
+    roots: Iterable[LazyValue], ends: Container[int] = (), *, closed: bool = False
+) -> list[LazyNode]:
+    """What has to be run for these values, with the leaves it reads; producers first. Nodes with
+    ids in `ends` are taken for leaves. `closed`: nodes that stand for others are left as they are.
+    """
     seen: dict[int, LazyNode] = {}
     stack = [v.node for v in roots]
     while stack:
@@ -127,7 +138,9 @@ def pending_nodes(roots: Iterable[LazyValue]) -> list[LazyNode]:
             node = node.alias.node
         if node.id not in seen:
             seen[node.id] = node
-            if node.results is None:
+            if node.results is None and node.id not in ends:
+                if node.stands_for is not None and not closed:
+                    node.stands_for.open(node)
                 stack.extend([v.node for v in node.inputs])  # type: ignore[misc]  # all are lazy
     return [seen[i] for i in sorted(seen)]
 

@@ -20,6 +20,7 @@ import sysconfig
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import CodeType, FrameType
+from typing import Any
 
 from glasshouse.ir.origin import Frame, Origin, Scope, Source
 from glasshouse.tensor.state import STATE, Labels
@@ -43,13 +44,14 @@ Key = tuple[int, ...]  # id of code and instruction, in turn, innermost first
 class Place:
     """A module call at a line of the user's code; the root is "outside of any module"."""
 
-    __slots__ = ("children", "frames", "origins", "scopes")
+    __slots__ = ("calls", "children", "frames", "origins", "scopes")
 
     def __init__(self, scopes: tuple[Scope, ...], frames: tuple[Frame, ...]) -> None:
         self.scopes = scopes
         self.frames = frames
         self.origins: dict[tuple[Labels, Key], Origin] = {}
         self.children: dict[tuple[str, str, Key], Place] = {}
+        self.calls: dict[Any, Any] = {}  # functions that are called from here (`calls.py`)
 
 
 ROOT = Place((), ())
@@ -60,7 +62,7 @@ def current_origin(frame: FrameType) -> Origin:
     if STATE.origin is not None:
         return STATE.origin
     place = STATE.place or ROOT
-    key = _walk(frame, STATE.boundary)
+    key = walked(frame, STATE.boundary)
     labels = STATE.labels
     found = place.origins.get((labels, key))
     if found is None:
@@ -89,7 +91,7 @@ def enter(
     place: Place, name: str, cls: str, frame: FrameType | None, boundary: FrameType | None
 ) -> Place:
     """The place of a module below `place`, called from `frame`."""
-    key = _walk(frame, boundary)
+    key = walked(frame, boundary)
     child = place.children.get((name, cls, key))
     if child is None:
         frames = _stack(place, frame, boundary)
@@ -118,7 +120,8 @@ def _name_in(names: Mapping[str, object], thing: object) -> str:
     return next((n for n, v in names.items() if v is thing and not n.startswith("_")), "")
 
 
-def _walk(frame: FrameType | None, boundary: FrameType | None) -> Key:
+def walked(frame: FrameType | None, boundary: FrameType | None) -> Key:
+    """Which instructions of the user's are under way, up to the call of the innermost module."""
     key: list[int] = []
     while frame is not None and frame is not boundary:
         code = frame.f_code

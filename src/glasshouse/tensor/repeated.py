@@ -103,7 +103,7 @@ class RepeatedSteps:
         if any(v.node.results is None for v in before):
             return None
         waiting = LIVE.pending()
-        pending = gather_pending([t.value for t in waiting], waiting)
+        pending = gather_pending([t.value for t in waiting], waiting, closed=True)
         return None if pending is None else _forward(pending, loss, tensors, before, options)
 
     def run(self, forward: Forward) -> bool:

@@ -22,6 +22,7 @@ class ThreadState(threading.local):
 
     gradients: bool = True  # whether what is computed from a tensor that needs a gradient needs one
     keeping: int = 0  # above 0, executed nodes keep their operands: a gradient will walk them
+    recording: bool = False  # whether a call is recorded that may be kept (`calls.py`)
     origin: Origin | None = None  # in place of the user's stack
     labels: Labels = ()  # for nodes whose origin is taken from the stack
     place: Place | None = None  # the module that is being called

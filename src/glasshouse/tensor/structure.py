@@ -109,6 +109,8 @@ def _types(values: Sequence[Value]) -> tuple[Any, ...]:
 
 def attributes_of(node: Node) -> tuple[Any, ...]:
     """The attributes of a node as something hashable, without the data of variables."""
+    if isinstance(node, LazyNode) and node.stands_for is not None:
+        return (node.stands_for,)
     if node.op is VARIABLE:
         return ()
     if node.op is CONSTANT:
