@@ -1,6 +1,6 @@
 """Convolutions over three axes on CPUs: sums, over the taps of depth, of convolutions of planes.
 
-What a plane is convolved with has the templates and forms of images (`conv.py`, `conv_grad.py`);
+What a plane is convolved with has the templates and forms of images (`conv.py`, `transposed.py`);
 the forms of all taps lie one behind the other.
 """
 
@@ -11,10 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from glasshouse.backend.cpu.conv import WINOGRAD_TILE, conv, suits_winograd
-from glasshouse.backend.cpu.conv_grad import conv_transpose, conv_weight_grad
+from glasshouse.backend.cpu.conv_grad import conv_weight_grad
 from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, Recipe
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, prepared
+from glasshouse.backend.cpu.transposed import HEADER as TRANSPOSED_HEADER
+from glasshouse.backend.cpu.transposed import can_spread, conv_transpose, phases_way, spread
 from glasshouse.backend.cxx.image import Image, adjoint, shape_text, strides_text
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, size_text
@@ -34,7 +36,7 @@ from glasshouse.ops.window import Window, window_of
 CONV3D, WEIGHT_GRAD3D = "conv3d", "conv3d_weight_grad"
 _HEADER = "conv3d.h"
 _ORDER = channels_last(5)
-_AS_THEY_ARE = ("depthwise", "reordered")
+_AS_THEY_ARE = ("depthwise", "phases")
 """Variants that compute a transposed convolution from the weights of the convolution itself."""
 
 
@@ -81,7 +83,12 @@ def convolution(builder: KernelBuilder, node: Node) -> None:
 
 def transposed(builder: KernelBuilder, node: Node) -> None:
     """Add a transposed convolution over one to three axes."""
-    (conv3d if takes(node) else conv_transpose)(builder, node)
+    if not takes(node):
+        conv_transpose(builder, node)
+    elif can_spread(node):
+        spread(builder, node)
+    else:
+        conv3d(builder, node)
 
 
 def by_weights(builder: KernelBuilder, node: Node) -> None:
@@ -124,7 +131,7 @@ def _variant(op: str, volume: Volume, dtype: DType, known: bool) -> str:
         return "depthwise"
     turned = plane if op == "conv" else adjoint(plane)
     if turned is None:
-        return "reordered"
+        return "phases"
     return "winograd2" if dtype is float32 and suits_winograd(turned, known) else "taps"
 
 
@@ -174,10 +181,10 @@ def _conv3d(out: KernelText, tile: Tile) -> None:
         case "depthwise":
             name = "depthwise2d" if tile.op == "conv" else "depthwise_input_grad"
             call = f"gh::{name}(*ctx.pool, s, x, (const float*)({weights}), e);"
-        case "reordered":
-            work = "gh::scratch<8>(gh::conv_input_grad_bytes<gh::DotF32>(s))"
-            given = f"x, (const float*)({weights}), {work}, e"
-            call = f"gh::conv_input_grad<gh::DotF32>(*ctx.pool, s, {given});"
+        case "phases":
+            work = f"gh::scratch<8>(gh::phases_work_bytes<{kind}>(s))"
+            routine = f"conv_phases<{kind}, {phases_way(plane)}>"
+            call = f"gh::{routine}(*ctx.pool, s, x, {weights}, {work}, e);"
         case "taps":
             work = f"gh::scratch<7>(gh::conv_work_bytes<{kind}>(s))"
             routine = f"conv2d_as<{kind}, gh::conv_way<{kind}>({plane.text()})>"
@@ -212,7 +219,7 @@ def _recipe(tile: Tile) -> Recipe:
     parts: tuple[str, ...] = (DOT_PART[dtype],)
     if tile.variant in WINOGRAD_TILE:
         parts = (*parts, WINOGRAD_PART[WINOGRAD_TILE[tile.variant], dtype])
-    return Recipe(parts, 0.9, headers=(_HEADER, "depthwise_grad.h"))
+    return Recipe(parts, 0.9, headers=(_HEADER, "depthwise_grad.h", TRANSPOSED_HEADER))
 
 
 def _each_bytes(form: Form) -> str:
@@ -222,7 +229,9 @@ def _each_bytes(form: Form) -> str:
     match variant:
         case "taps":
             return f"gh::conv_weight_bytes<{kind}>({text})"
-        case "depthwise" | "reordered":
+        case "phases":
+            return f"gh::phases_weight_bytes<{kind}>({text})"
+        case "depthwise":
             return f"{text}.OC * {text}.cg() * {size_text(taps)} * 4"
         case _:
             return f"gh::winograd_weight_bytes<{kind}>({text})"
@@ -241,8 +250,8 @@ def _pack(form: Form) -> str:
             source, by_filter, _, by_row, by_column = read.split(", ")
             given = f"{source}, {by_filter}, {by_row}, {by_column}, {text}, (float*)({to})"
             call = f"(void)threads; gh::depthwise_pack_weights({given});"
-        case "reordered":
-            call = f"gh::conv_reorder_weights(threads, {read}, {text}, (float*)({to}));"
+        case "phases":
+            call = f"gh::phases_pack_weights<{kind}>(threads, {read}, {text}, {to});"
         case _:
             call = f"gh::winograd_pack_weights<{kind}>(threads, {read}, {text}, {to});"
     return f"for (long tap = 0; tap < {size_text(count)}; tap++) {{ {call} }}"
@@ -256,4 +265,4 @@ ROUTINES = {
     CONV3D: Routine(_conv3d, _needs, _recipe),
     WEIGHT_GRAD3D: Routine(_weight_grad, recipe=_recipe),
 }
-FORMS = {"by_depth": FormSpelling(_pack, _bytes)}
+FORMS = {"by_depth": FormSpelling(_pack, _bytes, TRANSPOSED_HEADER)}

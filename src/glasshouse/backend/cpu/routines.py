@@ -21,6 +21,7 @@ from glasshouse.backend.cpu import (
     recurrent,
     resize,
     running,
+    transposed,
 )
 from glasshouse.backend.cpu.routine import FormSpelling, Routine
 
@@ -28,16 +29,16 @@ _FAMILIES = (
     attention.ROUTINES, bags.ROUTINES, batch_norm.ROUTINES, conv.ROUTINES, conv3d.ROUTINES,
     conv_any.ROUTINES, conv_grad.ROUTINES, fourier.ROUTINES, grouped.ROUTINES, groups.ROUTINES,
     int8.ROUTINES, library.ROUTINES, matmul.ROUTINES, planes.ROUTINES, pool.ROUTINES,
-    recurrent.ROUTINES, resize.ROUTINES, running.ROUTINES,
+    recurrent.ROUTINES, resize.ROUTINES, running.ROUTINES, transposed.ROUTINES,
 )  # fmt: skip
 ROUTINES: dict[str, Routine] = {name: r for family in _FAMILIES for name, r in family.items()}
 FORMS: dict[str, FormSpelling] = {
     **conv.FORMS,
     **conv3d.FORMS,
-    **conv_grad.FORMS,
     **grouped.FORMS,
     **groups.FORMS,
     **int8.FORMS,
     **matmul.FORMS,
     **recurrent.FORMS,
+    **transposed.FORMS,
 }

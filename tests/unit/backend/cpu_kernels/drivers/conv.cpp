@@ -1,4 +1,4 @@
-// conv.cpp: convolutions by every way, depthwise, gradients.
+// conv.cpp: convolutions by every way, depthwise, gradients by weights.
 #include "driver.h"
 #include "glasshouse/apart/conv_weight_grad.h"
 #include "glasshouse/conv_grad.h"
@@ -55,17 +55,6 @@ API void conv_bf16(void* pool, const long* a, const float* x, const float* w, fl
   conv_pack_weights<TilesBF16>(p, w, so, k, s.kw, 1, s, wp);
   conv2d<TilesBF16>(p, s, x, wp, work, [=](long r, long c, vf v, auto t) { store(y + r * OC + c, v, t); });
   free(wp);
-  free(work);
-}
-API void input_grad(void* pool, const long* a, const float* g, const float* w, float* dx) {
-  ThreadPool& p = *(ThreadPool*)pool;
-  const ConvShape s = shape(a);
-  const long C = s.C, k = (long)s.kh * s.kw;
-  float* wr = (float*)malloc((size_t)s.OC * s.K() * 4);
-  void* work = malloc(conv_input_grad_bytes<DotF32>(s));
-  conv_reorder_weights(p, w, s.cg() * k, k, s.kw, 1, s, wr);
-  conv_input_grad<DotF32>(p, s, g, wr, work, [=](long r, long c, vf v, auto t) { store(dx + r * C + c, v, t); });
-  free(wr);
   free(work);
 }
 API void weight_grad(void* pool, int direct, const long* a, const float* x, const float* g, float* dw) {

@@ -1,10 +1,6 @@
-// conv_grad.h: the gradients of a convolution by its input (also: transposed convolution) and by its weights, channels last.
+// conv_grad.h: the gradient of a convolution by its weights, channels last; that by its input is in apart/transposed.h.
 //
 // Contract (ConvShape s describes the forward convolution: x [N, H, W_in, C] -> y [N, OH, OW, OC])
-// - `conv_input_grad<D>(pool, s, g, w, work, epi)`: g is [N, OH, OW, OC], w the reordered weights [OC][kh, kw, C/groups] of
-//   conv_reorder_weights (float or bf16); epi(pixel, c, acc, range) with pixel = (n H + h) W_in + w. With strides, input pixels fall
-//   into sh * sw classes, each of which sees only its own taps: one product a class, no multiplication by inserted zeros.
-//   `work`: conv_input_grad_bytes<D>(s). A transposed convolution is the same call with s describing its adjoint.
 // - `conv_weight_grad(pool, s, x, g, work, out, so, si, sh, sw)`: float32; writes out[o so + i si + kh sh + kw sw].
 //   Sums over pixels in chunks of kPixelChunk, in order. `work`: conv_weight_grad_bytes(s).
 #pragma once
@@ -12,91 +8,6 @@
 
 namespace gh {
 inline namespace GH_ISA_NS {
-
-// One residue of (h + ph) mod sh: its taps (kernel rows) and the image rows that have it.
-struct GradAxis {
-  int taps[64], shift[64], count = 0;  // output row = a - shift[i] for the class's a-th row
-  long first = 0, rows = 0;            // image rows first, first + stride, ...
-  GradAxis(int residue, int k, int stride, int pad, int dilation, long size) {
-    for (int i = 0; i < k && count < 64; i++)
-      if (i * dilation % stride == residue) taps[count] = i, shift[count] = i * dilation / stride, count++;
-    // rows h = stride * a + residue - pad >= 0; a starts at a0 so that h is the first one inside.
-    long a0 = residue - pad >= 0 ? 0 : (pad - residue + stride - 1) / stride;
-    first = stride * a0 + residue - pad;
-    rows = first < size ? (size - 1 - first) / stride + 1 : 0;
-    for (int i = 0; i < count; i++) shift[i] -= (int)a0;
-  }
-};
-
-template <class T>
-struct GradRows {
-  static constexpr bool kDirect = false, kChunks = false;
-  const ConvShape *s;
-  const GradAxis *h, *w;
-  const T *g;  // at the group's first output channel
-  template <class D>
-  bool in_place(long) const { return false; }
-  template <class E>
-  void pack(long row, long rows, long, long, E *out, long stride) const {
-    const ConvShape &c = *s;
-    const long og = c.og();
-    for (long r = 0; r < rows; r++, out += stride) {
-      const long p = row + r, b = p % w->rows, q = p / w->rows, a = q % h->rows, n = q / h->rows;
-      E *o = out;
-      for (int i = 0; i < h->count; i++) {
-        const long oh = a - h->shift[i];
-        for (int j = 0; j < w->count; j++, o += og) {
-          const long ow = b - w->shift[j];
-          if (oh < 0 || oh >= c.OH || ow < 0 || ow >= c.OW) memset((void *)o, 0, (size_t)og * sizeof(E));
-          else convert_row(g + ((n * c.OH + oh) * c.OW + ow) * c.OC, o, og);
-        }
-      }
-    }
-  }
-};
-
-template <class D>
-inline size_t conv_input_grad_bytes(const ConvShape &s) { return packed_b_bytes<D>((long)s.kh * s.kw * s.og() + D::kPer, s.cg()); }
-
-template <class D, class T, class TW, class Epi>
-inline void conv_input_grad(ThreadPool &pool, const ConvShape &s, const T *g, const TW *w, void *work, Epi &&epi) {
-  const long og = s.og(), cg = s.cg(), KW = s.K();
-  for (long grp = 0; grp < s.groups; grp++)
-    for (int ry = 0; ry < s.sh; ry++)
-      for (int rx = 0; rx < s.sw; rx++) {
-        const GradAxis h(ry, s.kh, s.sh, s.ph, s.dh, s.H), v(rx, s.kw, s.sw, s.pw, s.dw, s.W_in);
-        const long M = s.N * h.rows * v.rows, K = (long)h.count * v.count * og;
-        if (M == 0) continue;
-        // B: rows (tap, o), columns c. A float32 panel is filled tap by tap from rows that lie KW apart.
-        const long np = panels<D>(cg), ku = units<D>(K);
-        parallel_for(pool, np, row_grain(K * NR), [&](long b, long e) {
-          for (long j = b; j < e; j++) {
-            const long n = cg - j * NR < NR ? cg - j * NR : NR;
-            char *panel = (char *)work + (size_t)j * ku * NR * 4;
-            if (og % D::kPer == 0) {
-              for (int i = 0; i < h.count * v.count; i++) {
-                const int tap = h.taps[i / v.count] * s.kw + v.taps[i % v.count];
-                pack_b_rows<D>(w + grp * og * KW + tap * cg + j * NR, KW, og, n, panel + (size_t)i * (og / D::kPer) * NR * 4);
-              }
-            } else {
-              typedef typename D::Elem E;
-              memset(panel, 0, (size_t)ku * NR * 4);
-              for (long k = 0; k < K; k++) {
-                const long i = k / og, o = k % og;
-                const int tap = h.taps[i / v.count] * s.kw + v.taps[i % v.count];
-                for (long c = 0; c < n; c++)
-                  convert_row(w + (grp * og + o) * KW + tap * cg + j * NR + c, (E *)panel + (k / D::kPer * NR + c) * D::kPer + k % D::kPer, 1);
-              }
-            }
-          }
-        });
-        auto e = [&](long r, long c, auto acc, auto t) __attribute__((always_inline)) {
-          const long b = r % v.rows, q = r / v.rows, a = q % h.rows, n = q / h.rows;
-          epi((n * s.H + h.first + a * s.sh) * s.W_in + v.first + b * s.sw, grp * cg + c, acc, t);
-        };
-        gemm<D>(pool, M, cg, K, GradRows<T>{&s, &h, &v, g + grp * og}, work, e);
-      }
-}
 
 constexpr long kPixelChunk = 256;
 GH_INLINE long weight_grad_stride(const ConvShape &s) { return panels<DotF32>(s.K()) * NR; }

@@ -1,0 +1,235 @@
+"""Transposed convolutions on CPUs, which are gradients of convolutions by their input.
+
+Which way is taken (`transposed.h`, `transposed_few.h`): every channel by itself; one product where
+no two taps meet in a pixel (windows as large as their steps, or a single window); product first and
+sums along rows for few channels; an ordinary convolution where windows move by single steps; else
+one such for each phase of the steps.
+"""
+
+from __future__ import annotations
+
+from glasshouse.backend.cpu.conv import FORMS as CONV_FORMS
+from glasshouse.backend.cpu.conv import convolve, depthwise_form
+from glasshouse.backend.cpu.conv_any import conv_any, has_template
+from glasshouse.backend.cpu.grouped import grouped_conv, suits_groups
+from glasshouse.backend.cpu.recipe import Recipe
+from glasshouse.backend.cpu.results import hand_over
+from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_recipe, prepared
+from glasshouse.backend.cxx.image import (
+    Image,
+    adjoint,
+    conv_strides,
+    gradient_image,
+    shape_text,
+    strides_text,
+    turned_image,
+)
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import size_text
+from glasshouse.ir.dim import Dim, product
+from glasshouse.ir.dtype import float32
+from glasshouse.ir.graph import Node
+from glasshouse.ir.types import Shape
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.epilogue import take_results
+from glasshouse.lower.kernel.statement import Form, Tile
+from glasshouse.lower.order import channels_last
+from glasshouse.lower.target import Needs
+from glasshouse.lower.tiles import add_tile
+from glasshouse.lower.view import whole
+from glasshouse.ops.window import window_of
+
+PHASES, SPREAD, FEW = "conv_phases", "conv_spread", "transposed_few"
+DEPTHWISE_INPUT = "depthwise_input_grad"
+HEADER = "transposed.h"
+_FEW_HEADER = "transposed_few.h"
+FEW_CHANNELS = 8
+"""So few that a product with a column for each would mostly multiply padding: panels have 32."""
+
+
+# ------------------------------------------------------------------------------------- lowering
+def conv_transpose(builder: KernelBuilder, node: Node) -> None:
+    """The gradient of a convolution by its input: the output here is the input there."""
+    x, w = node.inputs
+    out = node.output.type
+    if not has_template(x, w):
+        conv_any(builder, node)
+        return
+    image = gradient_image(node.attrs, out.shape, w.type.shape, x.type.shape)
+    lies = turned_image(image)
+    if image.is_depthwise:
+        _add(builder, node, DEPTHWISE_INPUT)
+    elif _makes_few(image):
+        _add_few(builder, node, image)
+    elif can_spread(node):
+        spread(builder, node)
+    elif lies is not None and suits_groups(lies, x.type.dtype):
+        grouped_conv(builder, node, lies)
+    elif (turned := adjoint(image)) is not None:
+        convolve(builder, node, turned)
+    else:
+        _add(builder, node, PHASES)
+
+
+def spread(builder: KernelBuilder, node: Node) -> None:
+    """Add one product with a column for each tap and channel."""
+    _add(builder, node, SPREAD)
+
+
+def can_spread(node: Node) -> bool:
+    """Whether no two taps of a transposed convolution meet in a pixel, and none is cut off."""
+    x, w = (v.type for v in node.inputs)
+    if node.attrs["groups"] != 1 or x.dtype is not float32 or w.dtype is not float32:
+        return False
+    n = x.rank - 2
+    window = window_of(
+        w.shape[2:], node.attrs["stride"], node.attrs["padding"], node.attrs["dilation"]
+    )
+    axes = zip(
+        x.shape[2:], node.output.type.shape[2:], window.kernel, window.stride, window.begins,
+        window.dilation, strict=True,
+    )  # fmt: skip
+    apart = all(
+        begin == 0 and dilation == 1 and made == size * k and (k == step or size == 1)
+        for size, made, k, step, begin, dilation in axes
+    )
+    return apart and n <= 3
+
+
+def _makes_few(image: Image) -> bool:
+    """Whether a transposed convolution makes a waveform, colours or the like."""
+    channels = image.channels
+    if not isinstance(channels, int) or channels > FEW_CHANNELS or image.groups != 1:
+        return False
+    return not image.is_pointwise
+
+
+def _add(builder: KernelBuilder, node: Node, routine: str) -> None:
+    x, w = node.inputs
+    out = node.output.type
+    order = channels_last(out.rank)
+    operands = (whole(builder, x, order), whole(builder, w))
+    variables = {"pixel": out.numel // out.shape[1], "c": out.shape[1]}
+    after = take_results(builder, node.output, variables, order)
+    add_tile(builder, node, routine, operands, after, order)
+
+
+def _add_few(builder: KernelBuilder, node: Node, image: Image) -> None:
+    x, w = node.inputs
+    operands = (whole(builder, x, channels_last(x.type.rank)), whole(builder, w))
+    variables = {"plane": image.batch * image.channels, "pixel": image.size[0] * image.size[1]}
+    after = take_results(builder, node.output, variables)
+    add_tile(builder, node, FEW, operands, after)
+
+
+# ------------------------------------------------------------------------------------ rendering
+def _image(tile: Tile) -> Image:
+    x, w = tile.operands
+    return gradient_image(dict(tile.attrs), tile.shape, w.shape, x.shape)
+
+
+def phases_way(image: Image) -> str:
+    """How the convolutions of a gradient's phases are computed; the batch does not matter."""
+    if not image.smallest.is_static:
+        return "gh::ConvWay::kIm2col"
+    return f"gh::phases_way<gh::DotF32>({image.smallest.text()})"
+
+
+def _phases_needs(tile: Tile) -> Needs:
+    w = tile.operands[1]
+    attrs = (conv_strides(w.shape), _image(tile).of_weights)
+    return (Form(buffer_of(w), PHASES, w.element.dtype, attrs, w.constant),), ()
+
+
+def _phases(out: KernelText, tile: Tile) -> None:
+    image = _image(tile)
+    shape = image.text()
+    packed = prepared(out, tile.forms[0], FORMS[PHASES])
+    work = f"gh::scratch<8>(gh::phases_work_bytes<gh::DotF32>({shape}))"
+    given = f"{shape}, {buffer_of(tile.operands[0])}, {packed}, {work}"
+    hand_over(out, tile, f"gh::conv_phases<gh::DotF32, {phases_way(image)}>(*ctx.pool, {given}")
+
+
+def _phases_pack(form: Form) -> str:
+    read, shape = form.attrs
+    given = f"threads, {strides_text(*read)}, {shape_text(shape)}, out"
+    return f"gh::phases_pack_weights<gh::DotF32>({given});"
+
+
+def _spread_text(batch: Dim, size: Shape, w: Shape) -> str:
+    """`gh::SpreadShape`: always three axes."""
+    more = (1,) * (3 - len(size))
+    rows = (", ".join(map(size_text, (*more, *dims))) for dims in (size, w[2:]))
+    sizes, kernel = (f"{{{row}}}" for row in rows)
+    counts = f"{size_text(w[0])}, {size_text(w[1])}"
+    return f"gh::SpreadShape{{{size_text(batch)}, {sizes}, {kernel}, {counts}}}"
+
+
+def _spread_needs(tile: Tile) -> Needs:
+    w = tile.operands[1]
+    return (Form(buffer_of(w), SPREAD, w.element.dtype, (w.shape,), w.constant),), ()
+
+
+def _spread(out: KernelText, tile: Tile) -> None:
+    x, w = tile.operands
+    packed = prepared(out, tile.forms[0], FORMS[SPREAD])
+    given = f"{_spread_text(x.shape[0], x.shape[2:], w.shape)}, {buffer_of(x)}, {packed}"
+    hand_over(out, tile, f"gh::conv_spread<gh::DotF32>(*ctx.pool, {given}")
+
+
+def _spread_form(form: Form) -> str:
+    (w,) = form.attrs
+    return _spread_text(1, (1,) * (len(w) - 2), w)
+
+
+def _few_needs(tile: Tile) -> Needs:
+    w = tile.operands[1]
+    return (Form(buffer_of(w), FEW, w.element.dtype, (w.shape,), w.constant),), ()
+
+
+def _few(out: KernelText, tile: Tile) -> None:
+    turned = prepared(out, tile.forms[0], FORMS[FEW])
+    given = f"{_image(tile).text()}, {buffer_of(tile.operands[0])}, (const float*){turned}"
+    hand_over(out, tile, f"gh::transposed_few(*ctx.pool, {given}")
+
+
+def _few_body(form: Form) -> str:
+    (w,) = form.attrs
+    given = f"source, {size_text(w[0])}, {size_text(product(w[1:]))}, (float*)out"
+    return f"(void)threads; gh::few_turn_weights({given});"
+
+
+def _depthwise_needs(tile: Tile) -> Needs:
+    return (depthwise_form(tile.operands[1], _image(tile)),), ()
+
+
+def _depthwise(out: KernelText, tile: Tile) -> None:
+    packed = prepared(out, tile.forms[0], CONV_FORMS["depthwise"])
+    given = f"{_image(tile).text()}, {buffer_of(tile.operands[0])}, (const float*){packed}"
+    hand_over(out, tile, f"gh::depthwise_input_grad(*ctx.pool, {given}")
+
+
+_DEPTHWISE = Recipe(seconds=0.3, headers=("depthwise_grad.h",))
+ROUTINES = {
+    PHASES: Routine(_phases, _phases_needs, dot_recipe(0.6, (HEADER,))),
+    SPREAD: Routine(_spread, _spread_needs, dot_recipe(0.6, (HEADER,))),
+    FEW: Routine(_few, _few_needs, dot_recipe(0.6, (_FEW_HEADER,))),
+    DEPTHWISE_INPUT: Routine(_depthwise, _depthwise_needs, lambda tile: _DEPTHWISE),
+}
+FORMS = {
+    PHASES: FormSpelling(
+        _phases_pack,
+        lambda form: f"gh::phases_weight_bytes<gh::DotF32>({shape_text(form.attrs[1])})",
+        HEADER,
+    ),
+    SPREAD: FormSpelling(
+        lambda form: (
+            f"gh::spread_pack_weights<gh::DotF32>(threads, source, {_spread_form(form)}, out);"
+        ),
+        lambda form: f"gh::spread_weight_bytes<gh::DotF32>({_spread_form(form)})",
+        HEADER,
+    ),
+    FEW: FormSpelling(
+        _few_body, lambda form: f"{size_text(product(form.attrs[0]))} * 4", _FEW_HEADER
+    ),
+}

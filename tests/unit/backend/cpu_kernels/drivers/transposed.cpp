@@ -1,0 +1,42 @@
+// transposed.cpp: gradients of convolutions by their input, by every way.
+#include "glasshouse/apart/transposed.h"
+#include "driver.h"
+#include "glasshouse/apart/transposed_few.h"
+using namespace gh;
+
+// a: N H W C OH OW OC kh kw sh sw ph pw dh dw groups
+static ConvShape shape(const long* a) {
+  ConvShape s{a[0], a[1], a[2], a[3], a[4], a[5], a[6], (int)a[7], (int)a[8]};
+  s.sh = (int)a[9], s.sw = (int)a[10], s.ph = (int)a[11], s.pw = (int)a[12], s.dh = (int)a[13], s.dw = (int)a[14];
+  s.groups = a[15];
+  return s;
+}
+// way: 0 phases by im2col, 1 phases read in place where they can be, 2 product first (dx is NCHW), 3 taps that never meet.
+API void input_grad(void* pool, int way, const long* a, const float* g, const float* w, float* dx) {
+  ThreadPool& p = *(ThreadPool*)pool;
+  const ConvShape s = shape(a);
+  const long C = s.C, k = (long)s.kh * s.kw, pixels = s.H * s.W_in;
+  const auto epi = [=](long r, long c, vf v, auto t) { store(dx + r * C + c, v, t); };
+  if (way == 2) {
+    float* turned = (float*)malloc((size_t)s.OC * C * k * 4);
+    few_turn_weights(w, s.OC, C * k, turned);
+    transposed_few(p, s, g, turned, [=](long plane, long pixel, vf v, auto t) { store(dx + plane * pixels + pixel, v, t); });
+    free(turned);
+    return;
+  }
+  if (way == 3) {
+    const SpreadShape spread{s.N, {1, s.OH, s.OW}, {1, s.kh, s.kw}, s.OC, C};
+    void* packed = malloc(spread_weight_bytes<DotF32>(spread));
+    spread_pack_weights<DotF32>(p, w, spread, packed);
+    conv_spread<DotF32>(p, spread, g, packed, epi);
+    free(packed);
+    return;
+  }
+  void *packed = malloc(phases_weight_bytes<DotF32>(s)), *work = malloc(phases_work_bytes<DotF32>(s));
+  phases_pack_weights<DotF32>(p, w, s.cg() * k, k, s.kw, 1, s, packed);
+  const bool direct = way == 1 && s.groups == 1 && s.dw == 1 && s.kh <= 64;
+  if (direct) conv_phases<DotF32, ConvWay::kDirect>(p, s, g, packed, work, epi);
+  else conv_phases<DotF32, ConvWay::kIm2col>(p, s, g, packed, work, epi);
+  free(packed);
+  free(work);
+}

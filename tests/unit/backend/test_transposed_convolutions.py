@@ -1,0 +1,88 @@
+"""Transposed convolutions against PyTorch: every way that they are computed in."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+import glasshouse as gh
+from glasshouse.backend.cpu.transposed import FEW, PHASES, SPREAD
+from glasshouse.runtime.module import Module
+
+
+def _ways(module: Module) -> set[str]:
+    return {t.routine for k in module.program.kernels for t in k.tiles}
+
+
+class Generator(nn.Module):
+    """A single window, phases, few channels, with ops behind each."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first = nn.ConvTranspose2d(9, 20, 4)
+        self.twice = nn.ConvTranspose2d(20, 11, 4, 2, 1)
+        self.wide = nn.ConvTranspose2d(11, 18, (3, 2), (2, 3), output_padding=(1, 0))
+        self.colours = nn.ConvTranspose2d(18, 3, 5, 2, 2, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = torch.relu(self.twice(torch.relu(self.first(x))))
+        return torch.tanh(self.colours(torch.relu(self.wide(x))))
+
+
+def test_a_generator_takes_each_way() -> None:
+    torch.manual_seed(0)
+    model, x = Generator().eval(), torch.randn(3, 9, 1, 1)
+    module = gh.compile(model, x)
+    with torch.no_grad():
+        torch.testing.assert_close(torch.as_tensor(module(x)), model(x), atol=1e-5, rtol=1e-5)
+    assert {FEW, PHASES, SPREAD} <= _ways(module)
+
+
+def test_a_waveform_of_any_length_and_an_upsampled_volume() -> None:
+    torch.manual_seed(0)
+    wave = nn.Sequential(nn.ConvTranspose1d(5, 7, 2, 2), nn.ReLU(), nn.ConvTranspose1d(7, 1, 9, 4))
+    volume = nn.ConvTranspose3d(6, 19, (2, 1, 3), (2, 1, 3))
+    for model, x in ((wave, torch.randn(2, 5, 37)), (volume, torch.randn(2, 6, 3, 4, 5))):
+        module = gh.compile(model.eval(), x)
+        with torch.no_grad():
+            torch.testing.assert_close(torch.as_tensor(module(x)), model(x), atol=1e-5, rtol=1e-5)
+    assert SPREAD in _ways(module)
+
+
+@pytest.mark.parametrize("batch", [1, 5])
+def test_a_batch_that_is_not_known_before(batch: int) -> None:
+    torch.manual_seed(0)
+    model = Generator().eval()
+    compiled = torch.compile(model, backend="glasshouse", dynamic=True)
+    with torch.no_grad():
+        for n in (2, batch, 3):
+            x = torch.randn(n, 9, 1, 1)
+            torch.testing.assert_close(compiled(x), model(x), atol=1e-5, rtol=1e-5)
+
+
+def test_steps_of_training() -> None:
+    """Three steps of each: losses as PyTorch's, so gradients by images and weights are."""
+    torch.manual_seed(0)
+
+    class Loss(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = Generator()
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.model(x).sin().square().sum()
+
+    ours, theirs, x = Loss(), Loss(), torch.randn(2, 9, 1, 1)
+    theirs.load_state_dict(ours.state_dict())
+    step = gh.compile(gh.trace_training(ours, None, torch.optim.SGD(ours.parameters(), lr=1e-5), x))
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=1e-5)
+    losses = []
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = theirs(x)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+        assert float(step(x)) == pytest.approx(losses[-1], rel=1e-4)
+    assert losses[2] < 0.999 * losses[0], "no step was made"
