@@ -3,8 +3,11 @@
     python benchmarks/cpu/llm.py [--layers 22] [--dtype bfloat16] [--systems eager,glasshouse]
 
 Prefill of 256 tokens into a static cache of Hugging Face's, then one token after the other. Gives
-tokens a second (best, median), what a step reads of the weights a second, and the peak of memory
-over what there was before the first call. Tokens of all systems are compared.
+tokens a second (best, median), what a step reads of the weights a second, and the peak of memory:
+of the whole process (VmHWM, reset before the first call), Python and its imports included, also as
+a multiple of the weights. Give one system alone to measure memory: a second one adds to what the
+first left. `nothing` is Dynamo with a backend that computes nothing: what no backend can go below.
+Tokens of all systems are compared.
 """
 
 from __future__ import annotations
@@ -17,15 +20,24 @@ from typing import Any
 
 import torch
 import transformers
+from torch.utils import _pytree as pytree
 from transformers.initialization import no_init_weights
 
 PROMPT, LENGTH, STEPS = 256, 512, 40
 
 
 def _memory(field: str) -> float:
-    """GB that this process has (VmRSS), or had at most (VmHWM)."""
+    """GB that this process has (VmRSS), or had at most (VmHWM); the kernel counts in KiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(x.split()[1]) for x in lines if x.startswith(field)) / 1e6
+    return next(int(x.split()[1]) for x in lines if x.startswith(field)) * 1024 / 1e9
+
+
+def _nothing(module: Any, examples: Any) -> Callable[..., Any]:
+    """A backend for Dynamo whose graphs give zeros."""
+    output = next(n for n in module.graph.nodes if n.op == "output")
+    fakes = [n.meta["example_value"] for n in pytree.tree_leaves(output.args[0])]
+    kinds = [(tuple(map(int, f.shape)), f.dtype) for f in fakes]
+    return lambda *_: [torch.zeros(shape, dtype=dtype) for shape, dtype in kinds]
 
 
 def _model(layers: int, dtype: torch.dtype) -> Any:
@@ -81,19 +93,23 @@ def _timed(call: Callable[[], Any], count: int) -> tuple[float, float]:
     return min(times), sorted(times)[count // 2]
 
 
-def _measure(system: str, model: Any, call: Callable[..., Any], read: float) -> list[int]:
+def _measure(
+    system: str, model: Any, call: Callable[..., Any], read: float, held: float
+) -> list[int]:
     run, before, begin = Generation(model, call), _memory("VmRSS"), time.perf_counter()
     Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
     tokens = [run.prefill()]
     for _ in range(8):
         tokens.append(run.step(tokens[-1]))
-    first, peak = time.perf_counter() - begin, _memory("VmHWM")
+    first = time.perf_counter() - begin
     filled = _timed(run.prefill, 5)
     steps = _timed(lambda: run.step(tokens[0]), STEPS)
+    peak = _memory("VmHWM")
     print(
         f"{system}: prefill {PROMPT / filled[0]:.1f} tokens/s (median {PROMPT / filled[1]:.1f}), "
         f"decoding {1 / steps[0]:.2f} ({1 / steps[1]:.2f}) at {read / steps[0] / 1e9:.1f} GB/s; "
-        f"first calls {first:.1f} s, peak {peak:.2f} GB over {before:.2f}",
+        f"first calls {first:.1f} s, peak {peak:.3f} GB over {before:.3f}, "
+        f"{peak / held:.3f} of the weights",
         flush=True,
     )
     return [int(t) for t in tokens]
@@ -114,9 +130,10 @@ def main() -> None:
         print(f"weights {held / 1e9:.2f} GB, of which a step reads {read / 1e9:.2f}", flush=True)
         said: dict[str, list[int]] = {}
         for system in given.systems.split(","):
-            call = model if system == "eager" else torch.compile(model, backend=system)
-            said[system] = _measure(system, model, call, read)
-    if len({tuple(tokens) for tokens in said.values()}) > 1:
+            backend = _nothing if system == "nothing" else system
+            call = model if system == "eager" else torch.compile(model, backend=backend)
+            said[system] = _measure(system, model, call, read, held / 1e9)
+    if len({tuple(tokens) for name, tokens in said.items() if name != "nothing"}) > 1:
         print(f"tokens differ: {said}")
 
 

@@ -29,7 +29,7 @@ from glasshouse.frontend.torch.graph_key import graph_key, known_sizes
 from glasshouse.frontend.torch.graph_module import import_graph_module
 from glasshouse.frontend.torch.held import HeldModules
 from glasshouse.frontend.torch.joint import partition
-from glasshouse.frontend.torch.kept_graphs import KeptGraph, find_kept, keep
+from glasshouse.frontend.torch.kept_graphs import KeptGraph, find_kept
 from glasshouse.frontend.torch.left_eager import watch
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.frontend.torch.whole_attention import keep_attention
@@ -185,9 +185,11 @@ def _inference(
             known = known_sizes(fakes)
             if trace().names:
                 first = trace().captured({i: examples[i] for i in trace().names})
-                if key is not None and known == known_sizes(fakes):  # no guard was added
-                    keep(key, first, trace().names, trace().strides)
-                return _holding(trace(), first, examples, gpu)
+                own = None if gpu else KeptGraph.of(first, trace().names, trace().strides)
+                if key and own and known == known_sizes(fakes):  # no guard was added
+                    own.keep(key)
+                # PyTorch's graph, with its lines and fake tensors, is ten times the size of ours.
+                return _holding(own or trace(), first, examples, gpu)
         except GlasshouseError:  # said below, where it is tried with weights as arguments
             if executor == "compiled":
                 raise
@@ -252,7 +254,7 @@ def _holding(
     def make(tensors: Mapping[int, torch.Tensor]) -> Any:
         graph = imported.pop() if imported else source.captured(tensors).graph
         module = compiled(graph, target, shares=gpu is None)
-        if isinstance(source, KeptGraph):
+        if isinstance(source, KeptGraph) and source.earlier:
             module.base_recording.header.facts["captured"] = "by an earlier process, kept on disk"
         return module
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -77,23 +79,48 @@ def test_weights_are_not_prepared_again_while_they_stay(monkeypatch: pytest.Monk
         compiled(X)
 
 
-def test_a_graph_is_imported_once_for_each_set_of_weights(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_graph_is_imported_once_and_taken_up_for_other_weights(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(dynamo, "find_kept", lambda key, examples: None)  # by an earlier process
     imports: list[Any] = []
-    inside = dynamo.import_graph_module
+    taken_up: list[Any] = []
+    inside, again = dynamo.import_graph_module, dynamo.KeptGraph.captured
 
     def counted(*given: Any) -> Any:
         imports.append(given)
         return inside(*given)
 
+    def counted_again(kept: Any, tensors: Any) -> Any:
+        taken_up.append(tensors)
+        return again(kept, tensors)
+
     monkeypatch.setattr(dynamo, "import_graph_module", counted)
+    monkeypatch.setattr(dynamo.KeptGraph, "captured", counted_again)
     model = Net().eval()
     compiled = torch.compile(model, backend="glasshouse")
     compiled(X)
-    assert len(imports) == 1
+    assert (len(imports), len(taken_up)) == (1, 0)
+    (graph,) = dynamo.compiled_graphs()
+    assert "captured" not in graph.recording.header.facts, "this process captured it"
     model.first.weight = torch.nn.Parameter(torch.randn(48, 64))
     torch.testing.assert_close(compiled(X), model(X))
-    assert len(imports) == 2
+    assert (len(imports), len(taken_up)) == (1, 1)
+
+
+def test_pytorchs_graph_is_let_go_when_it_was_captured() -> None:
+    kept: list[Any] = []
+
+    def watched(module: Any, examples: Any) -> Any:
+        kept.append(weakref.ref(module.graph))
+        return dynamo.backend(module, examples)
+
+    model = Net().eval()
+    compiled = torch.compile(model, backend=watched)
+    compiled(X)
+    gc.collect()
+    assert [ref() for ref in kept] == [None]
+    torch.testing.assert_close(compiled(X), model(X))
 
 
 def test_models_that_share_a_graph_keep_their_weights() -> None:

@@ -98,11 +98,35 @@ class _GraphUnpickler(pickle.Unpickler):
 class KeptGraph:
     """What was captured of one graph: without weights, to be captured with any."""
 
-    def __init__(self, names: Mapping[int, str], strides: list[Any], data: bytes) -> None:
-        """`names` are those of weights by number of the argument, `strides` those of results."""
+    def __init__(
+        self, names: Mapping[int, str], strides: list[Any], data: bytes, earlier: bool = False
+    ) -> None:
+        """`names` are those of weights by number of the argument, `strides` those of results.
+
+        `earlier`: another process captured it.
+        """
         self.names = dict(names)
         self.strides = strides
+        self.earlier = earlier
         self._data = data
+
+    @staticmethod
+    def of(captured: Captured, names: Mapping[int, str], strides: list[Any]) -> KeptGraph | None:
+        """What was captured, unless something in it cannot be pickled."""
+        data = io.BytesIO()
+        arrays = {
+            id(n.attrs["data"]): n.attrs["name"]
+            for n in captured.graph.nodes
+            if n.attrs.get("name") in names.values() and n.attrs.get("data") is not None
+        }
+        fields = {k: v for k, v in vars(captured).items() if k not in ("graph", "out_spec")}
+        try:
+            spec = pytree.treespec_dumps(captured.out_spec) if captured.out_spec else ""
+            _GraphPickler(data, arrays).dump((captured.graph, fields, spec))
+        except Exception as error:  # whatever the objects in it do when they are pickled
+            _LOG.debug("a graph is not kept: %r", error)
+            return None
+        return KeptGraph(names, strides, data.getvalue()) if data.tell() <= _LARGEST else None
 
     def captured(self, tensors: Mapping[int, torch.Tensor]) -> Captured:
         """The graph with these weights."""
@@ -111,6 +135,12 @@ class KeptGraph:
             graph, fields, spec = _GraphUnpickler(self._data, named).load()
         return Captured(graph, out_spec=pytree.treespec_loads(spec) if spec else None, **fields)
 
+    def keep(self, key: str) -> None:
+        """Write it to disk, for other processes."""
+        with suppress(GlasshouseError):
+            whole = pickle.dumps((self.names, self.strides, self._data), protocol=5)
+            write_bytes(made_cache_folder() / f"graph-{key}.pickle", whole)
+
 
 def find_kept(key: str, examples: Sequence[Any]) -> tuple[KeptGraph, Captured] | None:
     """What was kept under a key, and captured with the weights among the arguments of a call; a
@@ -118,7 +148,7 @@ def find_kept(key: str, examples: Sequence[Any]) -> tuple[KeptGraph, Captured] |
     try:
         path = made_cache_folder() / f"graph-{key}.pickle"
         names, strides, data = pickle.loads(path.read_bytes())
-        kept = KeptGraph(names, strides, data)
+        kept = KeptGraph(names, strides, data, earlier=True)
         first = kept.captured({i: examples[i] for i in names})
         os.utime(path)
     except Exception as error:
@@ -127,24 +157,3 @@ def find_kept(key: str, examples: Sequence[Any]) -> tuple[KeptGraph, Captured] |
         return None
     _LOG.info("a graph of %d weights was captured before", len(names))
     return kept, first
-
-
-def keep(key: str, captured: Captured, names: Mapping[int, str], strides: list[Any]) -> None:
-    """Keep a graph, unless something in it means nothing to another process."""
-    data = io.BytesIO()
-    arrays = {
-        id(n.attrs["data"]): n.attrs["name"]
-        for n in captured.graph.nodes
-        if n.attrs.get("name") in names.values() and n.attrs.get("data") is not None
-    }
-    fields = {k: v for k, v in vars(captured).items() if k not in ("graph", "out_spec")}
-    try:
-        spec = pytree.treespec_dumps(captured.out_spec) if captured.out_spec else ""
-        _GraphPickler(data, arrays).dump((captured.graph, fields, spec))
-    except Exception as error:  # whatever the objects in it do when they are pickled
-        _LOG.debug("a graph is not kept: %r", error)
-        return
-    if data.tell() <= _LARGEST:
-        with suppress(GlasshouseError):
-            whole = pickle.dumps((dict(names), strides, data.getvalue()), protocol=5)
-            write_bytes(made_cache_folder() / f"graph-{key}.pickle", whole)
