@@ -21,6 +21,7 @@ from glasshouse.nn.repeats import call_repeated, repeats
 from glasshouse.tensor import trace_data
 from glasshouse.tensor.calls import may_repeat
 from glasshouse.tensor.create import array
+from glasshouse.tensor.execute import run_first_values
 from glasshouse.tensor.place import ROOT, caller_name, enter, scope
 from glasshouse.tensor.state import STATE
 from glasshouse.tensor.tensor import Tensor
@@ -57,12 +58,13 @@ class Module(metaclass=_InitScope):
     _paths: dict[int, Chain]  # where modules below were found when they were called from here
     _calls: dict[Any, Any]  # what calls record (`tensor/calls.py`), by place and arguments
     _version: int  # grows with every change of attributes
+    _has_run: bool  # whether it was called from outside of any module
 
     def __new__(cls, *_: Any, **__: Any) -> Any:
         made = super().__new__(cls)
         made.__dict__.update(
             training=True, _parameters={}, _buffers={}, _modules={}, _transient=set(), _paths={},
-            _calls={}, _version=0,
+            _calls={}, _version=0, _has_run=False,
         )  # fmt: skip
         return made
 
@@ -244,6 +246,9 @@ class Module(metaclass=_InitScope):
         place = before[0] or ROOT
         caller = frame.f_back
         if before[2] is None:  # called from outside: arrays will do
+            if not self._has_run and state.capture is None:
+                self.__dict__["_has_run"] = True
+                run_first_values([*self.parameters(), *self.buffers()])
             args = tuple([array(a) if isinstance(a, np.ndarray) else a for a in args])
         for name, module in self._steps(before[2], frame):
             place = enter(place, name, type(module).__name__, caller, before[1])

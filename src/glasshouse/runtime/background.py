@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Generic, TypeVar
 
 from glasshouse.forking import ForkLock
@@ -12,6 +14,21 @@ T = TypeVar("T")
 
 _ONE = ForkLock()
 """One piece of work at a time: the program itself needs processors too."""
+
+_SWITCH = 2e-4
+"""Seconds that Python lets a thread compute while others wait. By default 5 ms, and a program that
+runs NumPy's functions waits for it after each: steps beside a compilation took 1.8 s, not 1.4."""
+
+
+@contextmanager
+def _giving_way() -> Iterator[None]:
+    """Let the program's threads have their turn sooner."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(min(before, _SWITCH))
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 class BackgroundJob(Generic[T]):
@@ -27,7 +44,7 @@ class BackgroundJob(Generic[T]):
 
     def _run(self, work: Callable[[], T]) -> None:
         try:
-            with _ONE.lock:
+            with _ONE.lock, _giving_way():
                 self._made = work()
         except Exception as error:
             self._error = error

@@ -1,9 +1,9 @@
 """When pending work of lazy tensors is compiled: beside the program, once it has run a while.
 
 A graph is known by its structure. The reference runs it; when that has cost a tenth of what
-compiling would, a thread compiles it, and the first run after that takes the compiled module. So
-nobody waits for a compiler, and a graph that runs a few times costs none. While trace data is kept,
-compiling happens at once, and each kernel is reported with its ops.
+compiling would, and it was seen twice, a thread compiles it, and the first run after that takes the
+compiled module. So nobody waits for a compiler, and a graph that runs a few times costs none. While
+trace data is kept, compiling happens at once, and each kernel is reported with its ops.
 
 The compiler is imported when it is needed: that alone takes longer than most graphs that run once.
 """
@@ -121,6 +121,7 @@ class LazyExecutor:
     def _module(self, key: StructureKey, graph: Graph, at_once: bool = False) -> Module | None:
         with self._lock.lock:
             seen = self._seen.get(key)
+            is_new = seen is None
             if seen is None:
                 seen = self._seen[key] = self._first(graph)
                 if len(self._seen) > KEPT:
@@ -131,10 +132,10 @@ class LazyExecutor:
                 seen.job.wait()
                 self._collect(seen)
             if seen.module is None and seen.owed >= 0:
-                seen.owed -= seen.each
+                seen.owed = max(0.0, seen.owed - seen.each)
                 if at_once or self._at_once:
                     self._take(seen, lambda: _compile(graph))
-                elif seen.owed <= 0:
+                elif seen.owed <= 0 and not is_new:  # what parameters begin with runs but once
                     seen.job = BackgroundJob(lambda: _compile(graph))
                     seen.owed = -1.0
             return seen.module

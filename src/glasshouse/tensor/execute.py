@@ -179,6 +179,15 @@ def run_pending(values: Iterable[LazyValue]) -> None:
         pending.deliver(_run(pending))
 
 
+def run_first_values(tensors: Iterable[Any]) -> None:
+    """Run what tensors begin with by itself. In the graph of a loop's first turn, their random
+    numbers and zeros would make it one of its own, compiled for nothing."""
+    from glasshouse.tensor import trace_data
+
+    if not trace_data.is_on():
+        run_pending([t.value for t in tensors if t.is_pending])
+
+
 def _run(pending: Pending) -> list[Array]:
     """All outputs of the targets; a graph is made only where somebody wants to see one."""
     from glasshouse.tensor import trace_data

@@ -17,7 +17,7 @@ from glasshouse.errors import GradientError, TypeMismatch
 from glasshouse.ir.dtype import DType
 from glasshouse.tensor.builder import LAZY
 from glasshouse.tensor.create import array, zeros
-from glasshouse.tensor.execute import sync_all
+from glasshouse.tensor.execute import run_first_values, sync_all
 from glasshouse.tensor.grad import can_wait, forget, leaf_gradients
 from glasshouse.tensor.late import claim, postpone
 from glasshouse.tensor.place import caller_name, scope
@@ -71,6 +71,7 @@ class Optimizer(ABC):
     def __init__(self, params: Parameters, defaults: dict[str, Any]) -> None:
         label = type(self).__name__
         self._steps = RepeatedSteps()
+        self._has_begun = False
         with scope(f"{label}_init", label):
             self.groups = _groups(params, defaults)
             for group in self.groups:
@@ -110,6 +111,9 @@ class Optimizer(ABC):
         With a loss, its gradients (of the sum, if it has many elements) are taken and used, and
         `.grad` is left alone. After `loss.backward()` the same work is done.
         """
+        if not self._has_begun and STATE.capture is None:
+            run_first_values(self._tensors())
+            self._has_begun = True
         repeats, forward = "repeats" in vars(type(self)), None
         params = [p for group in self.groups for p in group.params]
         late = claim(params) if loss is None and repeats else None

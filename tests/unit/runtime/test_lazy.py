@@ -90,6 +90,17 @@ def test_structures_that_never_return_are_forgotten(
     assert len(executor._seen) == 5
 
 
+def test_what_is_seen_once_is_not_compiled(
+    executor: LazyExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lazy, "_SHARE", 0.0)
+    for count, wanted in enumerate((0, 1, 1)):
+        (((gh.array(np.ones(2, "f")) + 1) * 2).exp() - 3).sync()
+        (gh.array(np.ones(2, "f")) - float(count)).sync()
+        executor.settle()
+        assert executor.compiled() == wanted
+
+
 class Held:
     """Stands for the compiler: it ends when it is told to."""
 

@@ -85,6 +85,17 @@ def test_as_the_reference(keeps: Keeps, name: str) -> None:
         np.testing.assert_array_equal(a, b)
 
 
+def test_the_first_step_is_like_the_others(keeps: Keeps) -> None:
+    """What parameters, statistics and moments begin with is no part of it."""
+    net = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.Linear(8, 3))
+    optimiser = optim.SGD(net.parameters(), 0.1, momentum=0.9)
+    x, y = gh.array(np.ones((4, 6), "f")), gh.array(np.array([0, 1, 2, 0]))
+    for _ in range(4):
+        optimiser.step(F.cross_entropy(net(x), y))
+    assert len(keeps.graphs) == 3  # of the module, of the optimiser, and the step
+    assert keeps.whole >= 2
+
+
 def test_a_class_of_ones_own_is_recorded_each_time(keeps: Keeps) -> None:
     class Counts(optim.SGD):
         """Halves its step in every other turn."""
