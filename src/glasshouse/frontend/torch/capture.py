@@ -16,10 +16,10 @@ from torch.utils import _pytree as pytree
 
 from glasshouse.errors import CaptureError, DataDependent, GlasshouseError
 from glasshouse.frontend.torch.containers import register_unknown
-from glasshouse.frontend.torch.data_access import DataIsDetached
 from glasshouse.frontend.torch.dtypes import torch_dtype
 from glasshouse.frontend.torch.graph_module import import_graph_module, is_aten
 from glasshouse.frontend.torch.loose import capture_loosely
+from glasshouse.frontend.torch.misread import ReadRight
 from glasshouse.frontend.torch.program import Captured, import_program
 from glasshouse.frontend.torch.refusal import DATA, quiet, refusal
 from glasshouse.frontend.torch.stacks import users_lines
@@ -125,7 +125,7 @@ def export(
     """`torch.export.export`, with results of any class."""
     register_unknown((args, kwargs))
     watched = results_registered(model, not strict)
-    with watched, quiet(), users_lines(), warnings.catch_warnings(), DataIsDetached():
+    with watched, quiet(), users_lines(), warnings.catch_warnings(), ReadRight():
         # PyTorch's own deprecations are none of the user's business.
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)

@@ -246,6 +246,19 @@ def test_data_of_a_tensor_is_its_values_not_a_constant() -> None:
         np.testing.assert_allclose(made, model(x).detach().numpy(), 1e-5, 1e-5)
 
 
+class _Runs(torch.nn.Module):
+    def forward(self, x: Any) -> Any:
+        return torch.unique_consecutive(x, dim=-1) * 2, x.unique_consecutive(dim=-2) + 1
+
+
+def test_runs_along_an_axis_counted_from_the_back_keep_their_axes() -> None:
+    """PyTorch's tracer gives the result of such a call twice as many."""
+    module = gh.compile(_Runs(), torch.zeros(2, 3, 4))
+    for x in (torch.zeros(2, 3, 4), torch.arange(4.0).expand(2, 3, 4).contiguous()):
+        for made, wanted in zip(module(x), _Runs()(x), strict=True):
+            assert torch.equal(made, wanted)
+
+
 def test_a_mask_may_be_larger_than_what_it_selects_from() -> None:
     """PyTorch bounds the result by the elements of the first operand."""
     x, mask = torch.arange(3.0), torch.tensor([[True] * 3, [False, True, True]] * 2)

@@ -1,0 +1,36 @@
+"""What PyTorch's tracer misreads in a model that is captured, said so that it does not.
+
+`x.data` is `x.detach()`: the tracer does not see the attribute being read, and would take what it
+gets for a constant, whose data are those of one call, or none. `unique_consecutive` counts its axis
+from the front: counted from the back, the tracer gives its result twice as many axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch.overrides import TorchFunctionMode
+
+_READ = torch.Tensor.data.__get__
+_UNIQUE = (torch.unique_consecutive, torch.Tensor.unique_consecutive)
+
+
+class ReadRight(TorchFunctionMode):
+    """While it holds, models are traced as they are meant."""
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Any other call is made as it is."""
+        given = dict(kwargs or {})
+        if func == _READ:
+            return args[0].detach()
+        if func in _UNIQUE and (given.get("dim") or 0) < 0:
+            given["dim"] += args[0].dim()
+        return func(*args, **given)
