@@ -7,6 +7,7 @@ from glasshouse.passes.subgraph_rewrite.rules import (
     broadcast,
     cast,
     conv_bn,
+    fourier,
     gathered_parts,
     linear_scale,
     norm,
@@ -19,6 +20,6 @@ from glasshouse.passes.subgraph_rewrite.rules import (
 
 __all__ = [
     "activation", "algebra", "attention", "broadcast", "cast", "conv_bn",
-    "gathered_parts", "linear_scale", "norm", "quant", "reshape_permute", "softmax",
+    "fourier", "gathered_parts", "linear_scale", "norm", "quant", "reshape_permute", "softmax",
     "split_concat", "unrolled",
 ]  # fmt: skip

@@ -128,7 +128,7 @@ template <class T> class FftPlan {
     const long every = n / length, d = s * m;
     for (long p = 0; p < m; p++) {
       T wr[R], wi[R];
-      for (int k = 0; k < R; k++) wr[k] = cos_[k * p * every % n], wi[k] = -sin_[k * p * every % n];
+      for (int k = 0; k < R; k++) wr[k] = cos_[k * p * every], wi[k] = -sin_[k * p * every];  // below n, as k < R and p < m
       const T *GH_RESTRICT xr = from[0] + s * p, *GH_RESTRICT xi = from[1] + s * p;
       T *GH_RESTRICT yr = to[0] + s * R * p, *GH_RESTRICT yi = to[1] + s * R * p;
       long q = 0;
@@ -210,8 +210,16 @@ template <class T> struct FftLines {
     for (long i = 0; halved && i <= n / 2; i++) cos_.push_back((T)plan.turn(i, n, false)), sin_.push_back((T)plan.turn(i, n, true));
   }
 
-  // x and out at their lanes' first elements; `step` elements (or pairs) from one to the next.
+  // x and out at their lanes' first elements; `step` elements (or pairs) from one to the next. Known lanes make loops single vectors.
   void lines(const T *const *x, T *const *out, long step, long lanes, T *re, T *im, T *re2, T *im2) const {
+    if (lanes == W) lines_of<W>(x, out, step, W, re, im, re2, im2);
+    else lines_of<0>(x, out, step, lanes, re, im, re2, im2);
+  }
+
+ private:
+  template <int Lanes>
+  void lines_of(const T *const *x, T *const *out, long step, long given, T *re, T *im, T *re2, T *im2) const {
+    const long lanes = Lanes ? Lanes : given;
     const long kept = n / 2 + 1, h = n / 2;
     if (kind == FftKind::complex) {
       pairs_in(x, 2 * step, 1, n, lanes, re, im);
@@ -268,7 +276,6 @@ template <class T> struct FftLines {
     }
   }
 
- private:
   // Pairs at x[l][i * step], x[l][i * step + other] of each lane l to rows i of lanes. Where they lie together, W lanes and W floats of
   // each are turned in registers: one by one this took as long as the transform.
   static void pairs_in(const T *const *x, long step, long other, long count, long lanes, T *re, T *im) {
