@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.ir.dim import Symbol, SymDim, symbols_of
-from glasshouse.ir.dtype import bfloat16, round_to_bfloat16
+from glasshouse.ir.dtype import finish
 from glasshouse.ir.graph import Graph
 from glasshouse.numerics.inputs import random_inputs
 from glasshouse.numpy_ref.executor import bind_sizes
@@ -92,7 +92,7 @@ def _scaled(graph: Graph, inputs: Sequence[Array], scale: float) -> Iterator[Arr
             continue
         with np.errstate(over="ignore"):
             made = (array * scale).astype(array.dtype)
-        yield round_to_bfloat16(made) if dtype is bfloat16 else made
+        yield finish(made, dtype)
 
 
 def _halves(graph: Graph, inputs: Sequence[Array]) -> Iterator[Array]:

@@ -1,14 +1,17 @@
 """Which element types there are, how they promote, and how NumPy carries them.
 
-NumPy has no bfloat16, and NumPy is all that the core may need. So each type has two NumPy types:
-`storage`, the bytes as they lie in memory (uint16 for bfloat16), and `carrier`, the type in which
-NumPy computes with it (float32 for bfloat16, with every result rounded to a bfloat16 value).
+NumPy has no bfloat16 and no float8, and NumPy is all that the core may need. So each type has two
+NumPy types: `storage`, the bytes as they lie in memory (uint16 for bfloat16, uint8 for float8), and
+`carrier`, the type in which NumPy computes with it (float32 for those, with every result rounded to
+a value of the type). What rounds to more than a float8 can hold is PyTorch's choice: the largest
+number of e4m3fn, which has no infinity, and infinity of e5m2.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -42,6 +45,11 @@ class DType:
         return self.storage.itemsize
 
     @property
+    def is_carried(self) -> bool:
+        """Whether NumPy has no such type."""
+        return self.storage != self.carrier
+
+    @property
     def is_float(self) -> bool:
         return self.category is Category.FLOAT
 
@@ -56,6 +64,8 @@ float64 = _make("float64", Category.FLOAT, "float64")
 float32 = _make("float32", Category.FLOAT, "float32")
 float16 = _make("float16", Category.FLOAT, "float16")
 bfloat16 = _make("bfloat16", Category.FLOAT, "uint16", "float32")
+float8_e4m3fn = _make("float8_e4m3fn", Category.FLOAT, "uint8", "float32")
+float8_e5m2 = _make("float8_e5m2", Category.FLOAT, "uint8", "float32")
 int64 = _make("int64", Category.INT, "int64")
 int32 = _make("int32", Category.INT, "int32")
 int16 = _make("int16", Category.INT, "int16")
@@ -64,10 +74,14 @@ uint8 = _make("uint8", Category.INT, "uint8")
 bool_ = _make("bool", Category.BOOL, "bool")
 
 ALL: tuple[DType, ...] = (
-    float64, float32, float16, bfloat16, int64, int32, int16, int8, uint8, bool_,
+    float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2,
+    int64, int32, int16, int8, uint8, bool_,
 )  # fmt: skip
+FLOAT8 = (float8_e4m3fn, float8_e5m2)
+NARROW = (bfloat16, float16, *FLOAT8)
+"""Stored narrow, and computed with as float32."""
 BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
-_BY_NUMPY: dict[np.dtype[Any], DType] = {d.storage: d for d in ALL if d is not bfloat16}
+_BY_NUMPY: dict[np.dtype[Any], DType] = {d.storage: d for d in ALL if not d.is_carried}
 
 
 def as_dtype(given: object) -> DType:
@@ -96,7 +110,7 @@ def promote(a: DType, b: DType) -> DType:
         return a
     if a.category is not b.category:
         return a if a.category.value > b.category.value else b
-    if {a, b} == {float16, bfloat16}:
+    if a.is_float and a.bits == b.bits:  # neither holds what the other does
         return float32
     if a is uint8 or b is uint8:
         other = b if a is uint8 else a
@@ -104,28 +118,63 @@ def promote(a: DType, b: DType) -> DType:
     return a if a.bits > b.bits else b
 
 
-def round_to_bfloat16(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """float32 values rounded to the nearest bfloat16 (ties to even), still as float32."""
-    return from_storage(to_storage(array, bfloat16), bfloat16)
+def rounded(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """Values in the carrier of a type, rounded to the nearest of the type (ties to even)."""
+    return from_storage(to_storage(array, dtype), dtype)
 
 
 def to_storage(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     """An array of `dtype` values as the bytes that lie in memory."""
-    if dtype is not bfloat16:
-        return array if array.dtype == dtype.storage else array.astype(dtype.storage)
-    if array.dtype == np.uint16:
+    if array.dtype == dtype.storage:
         return array
-    wide = np.asarray(array, np.float32)
-    bits = np.ascontiguousarray(wide).view(np.uint32)
+    if not dtype.is_carried:
+        return array.astype(dtype.storage)
+    wide = np.ascontiguousarray(array, np.float32)
+    bits = _bfloat16_bits(wide) if dtype is bfloat16 else _float8_bits(wide, dtype)
+    return bits.reshape(array.shape)
+
+
+def _bfloat16_bits(wide: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    bits = wide.view(np.uint32)
     rounded = ((bits + (0x7FFF + ((bits >> 16) & 1))) >> 16).astype(np.uint16)
     # A NaN whose payload sits in the low half would round to infinity.
-    return np.where(np.isnan(wide), np.uint16(0x7FC0), rounded).reshape(wide.shape)
+    return np.where(np.isnan(wide), np.uint16(0x7FC0), rounded)
+
+
+def _float8_bits(wide: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
+    """Steps of the exponent that a value has, or of the least one, behind those of lesser ones."""
+    fraction, bias, most = _FLOAT8_FORM[dtype]
+    size = np.minimum(np.abs(wide), np.float32(65536.0))  # more than any is
+    exponent = np.frexp(np.maximum(size, np.float32(2.0 ** (1 - bias))))[1] - 1
+    steps = np.rint(np.ldexp(np.nan_to_num(size), fraction - exponent)).astype(np.int32)
+    bits = np.minimum(steps + ((exponent + bias - 1) << fraction), most)
+    bits = np.where(np.isnan(wide), 0x7F, bits)
+    return (bits | np.where(np.signbit(wide), 0x80, 0)).astype(np.uint8)
+
+
+_FLOAT8_FORM = {float8_e4m3fn: (3, 7, 0x7E), float8_e5m2: (2, 15, 0x7C)}
+"""Bits of the fraction, bias of the exponent, and what is past the largest number becomes."""
+
+
+@cache
+def _float8_values(dtype: DType) -> np.ndarray[Any, Any]:
+    """The value of each of the 256 bytes."""
+    fraction, bias, most = _FLOAT8_FORM[dtype]
+    exponent, part = np.divmod(np.arange(128), 1 << fraction)
+    steps = np.where(exponent > 0, part + (1 << fraction), part)
+    size = np.ldexp(steps, np.maximum(exponent, 1) - bias - fraction).astype(np.float32)
+    size[most + 1 :] = np.nan
+    if dtype is float8_e5m2:
+        size[most] = np.inf
+    return np.concatenate((size, -size))
 
 
 def from_storage(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     """Stored bytes as an array that NumPy can compute with."""
-    if dtype is not bfloat16 or array.dtype != np.uint16:
+    if not dtype.is_carried or array.dtype != dtype.storage:
         return array
+    if dtype in FLOAT8:
+        return np.asarray(_float8_values(dtype)[array])
     return (array.astype(np.uint32) << 16).view(np.float32).reshape(array.shape)
 
 
@@ -135,4 +184,4 @@ def finish(array: np.ndarray[Any, Any], dtype: DType) -> np.ndarray[Any, Any]:
     if out.dtype != dtype.carrier:
         with np.errstate(all="ignore"):
             out = out.astype(dtype.carrier)
-    return round_to_bfloat16(out) if dtype is bfloat16 else out
+    return rounded(out, dtype) if dtype.is_carried else out

@@ -18,12 +18,23 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64
+from glasshouse.ir.dtype import (
+    DType,
+    bfloat16,
+    float8_e4m3fn,
+    float8_e5m2,
+    float16,
+    float32,
+    float64,
+)
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.ir.op import Kind
 from glasshouse.numerics.widen import Array
 
-UNIT = {float64: 2.0**-53, float32: 2.0**-24, float16: 2.0**-11, bfloat16: 2.0**-9}
+UNIT = {
+    float64: 2.0**-53, float32: 2.0**-24, float16: 2.0**-11, bfloat16: 2.0**-9,
+    float8_e4m3fn: 2.0**-4, float8_e5m2: 2.0**-3,
+}  # fmt: skip
 ROOM = 4.0
 WINOGRAD = 2e-5
 """Of the largest result: what the choice of a variant allows to transforms (`tolerance`)."""
@@ -103,4 +114,4 @@ def _count(shape: Sequence[object], sizes: dict[str, int]) -> int:
 
 def is_measured(dtype: DType) -> bool:
     """Whether errors of values of this type are of interest."""
-    return dtype in (float32, float16, bfloat16, float64)
+    return dtype in UNIT

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.ir.dim import SymDim, evaluate, symbols_of
-from glasshouse.ir.dtype import Category, bfloat16, round_to_bfloat16
+from glasshouse.ir.dtype import Category, finish
 from glasshouse.ir.graph import Graph
 
 _SIZE = 4
@@ -31,8 +31,7 @@ def random_inputs(
             shape.append(evaluate(dim, known))
         dtype = value.type.dtype
         if dtype.is_float:
-            array = rng.standard_normal(shape).astype(dtype.carrier)
-            out.append(round_to_bfloat16(array) if dtype is bfloat16 else array)
+            out.append(finish(rng.standard_normal(shape), dtype))
         elif dtype.category is Category.INT:
             out.append(rng.integers(0, 2, shape).astype(dtype.carrier))
         else:

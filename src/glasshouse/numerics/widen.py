@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64, from_storage
+from glasshouse.ir.dtype import NARROW as HELD_NARROW
+from glasshouse.ir.dtype import DType, float32, float64, from_storage
 from glasshouse.ir.graph import Graph, Value
 from glasshouse.ir.sources import CONSTANT, VARIABLE
 from glasshouse.ir.types import tensor_type
 
 Array = np.ndarray[Any, Any]
-NARROW: tuple[DType, ...] = (float32, float16, bfloat16)
+NARROW: tuple[DType, ...] = (float32, *HELD_NARROW)
 """Element types that become float64."""
 
 

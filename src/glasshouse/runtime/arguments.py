@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.errors import ExecutionError, LostGradient
-from glasshouse.ir.dtype import DType, bfloat16, float64
+from glasshouse.ir.dtype import DType, float64
 from glasshouse.ir.graph import Value
 from glasshouse.ir.types import TensorType
 from glasshouse.runtime.arrays import Array, array_of
@@ -111,7 +111,7 @@ def _of_tensor(torch: Any, name: str, wanted: TensorType, given: Any) -> Array:
     if given.device.type != "cpu":
         raise _refused(name, wanted, f"{kind} on {given.device}", "give its cpu()")
     kinds: tuple[Any, ...] = ()
-    if wanted.dtype is bfloat16:
+    if wanted.dtype.is_carried:
         kinds = (torch.float64, torch.float32, torch.float16)
     if _is_pairs(wanted, given.ndim):
         kinds = (torch.complex128 if wanted.dtype is float64 else torch.complex64,)
@@ -132,9 +132,8 @@ def _is_pairs(wanted: TensorType, rank: int) -> bool:
 
 
 def _fits(have: np.dtype[Any], wanted: DType) -> bool:
-    if wanted is bfloat16:
-        return have == np.uint16 or (have.kind == "f" and have.itemsize <= 8)
-    return have == wanted.storage
+    wide = wanted.is_carried and have.kind == "f" and have.itemsize <= 8
+    return have == wanted.storage or wide
 
 
 def _refused(name: str, wanted: TensorType, got: str, hint: str = "") -> ExecutionError:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.ir.dtype import DType, bfloat16, from_storage
+from glasshouse.ir.dtype import DType, from_storage
 from glasshouse.runtime.tensor_memory import tensor_array
 
 Array = np.ndarray[Any, Any]
@@ -44,8 +44,9 @@ def like_inputs(inputs: Sequence[Any], array: Array, dtype: DType) -> Any:
         return from_storage(array, dtype)
     import torch
 
-    if dtype is bfloat16:
-        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+    if dtype.is_carried:
+        same = torch.from_numpy(array.view(f"i{dtype.itemsize}"))
+        return same.view(getattr(torch, dtype.name))
     return torch.from_numpy(array)
 
 

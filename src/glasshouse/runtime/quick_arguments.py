@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.ir.dim import Dim, Function, Symbol, as_symbol
-from glasshouse.ir.dtype import bfloat16
+from glasshouse.ir.dtype import ALL
 from glasshouse.ir.graph import Value
 from glasshouse.lower.symbols import symbol_name
 from glasshouse.runtime.tensor_check import Learner, never
@@ -141,11 +141,13 @@ class ArgumentClass(ABC):
 
 
 class Arrays(ArgumentClass):
-    """NumPy's arrays. There is no bfloat16 among them: such outputs leave as float32."""
+    """NumPy's arrays. There is no bfloat16 and no float8 among them: such outputs leave as
+    float32."""
 
     def __init__(self, names: dict[str, Any]) -> None:
         super().__init__(names)
-        names["Kind"], names["empty"], names["bfloat16"] = np.ndarray, np.empty, bfloat16
+        names["Kind"], names["empty"] = np.ndarray, np.empty
+        names.update((d.name, d) for d in ALL if d.is_carried)
         names["addressof"], names["from_buffer"] = ctypes.addressof, ctypes.c_char.from_buffer
 
     def checked(self, values: Mapping[str, Value]) -> Iterator[str]:
@@ -159,8 +161,9 @@ class Arrays(ArgumentClass):
             yield from self.address(x, lies_well if x.startswith("x") else "return None")
 
     def finished(self, outputs: Sequence[Value]) -> list[str]:
-        narrow = (i for i, v in enumerate(outputs) if v.type.dtype is bfloat16)
-        return [f"y{i} = from_storage(y{i}, bfloat16)" for i in narrow]
+        kinds = enumerate(v.type.dtype for v in outputs)
+        narrow = ((i, d.name) for i, d in kinds if d.is_carried)
+        return [f"y{i} = from_storage(y{i}, {name})" for i, name in narrow]
 
     def dtype(self, value: Value) -> Any:
         return value.type.dtype.storage

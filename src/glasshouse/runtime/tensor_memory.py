@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from glasshouse.ir.dtype import ALL
+
 Array = np.ndarray[Any, Any]
 
 
@@ -30,7 +32,8 @@ class _Memory:
 
 
 def tensor_array(tensor: Any) -> Array:
-    """A dense tensor in main memory as an array on the same bytes; bfloat16 comes as uint16.
+    """A dense tensor in main memory as an array on the same bytes; bfloat16 comes as uint16, float8
+    as uint8.
 
     One of a GPU is copied.
     """
@@ -57,4 +60,5 @@ def _dtypes() -> dict[Any, np.dtype[Any]]:
         "complex64 complex128"
     )
     found = {getattr(torch, name): np.dtype(name) for name in same.split()}
-    return {**found, torch.bfloat16: np.dtype(np.uint16)}
+    found |= {getattr(torch, d.name): d.storage for d in ALL if d.is_carried}
+    return found

@@ -10,7 +10,7 @@ import numpy as np
 
 from glasshouse.errors import TypeMismatch
 from glasshouse.ir.dim import Dim, SymDim
-from glasshouse.ir.dtype import as_dtype, bfloat16, finish, from_storage
+from glasshouse.ir.dtype import BY_NAME, DType, as_dtype, bfloat16, finish, from_storage
 from glasshouse.tensor.builder import LAZY
 from glasshouse.tensor.pending import Array, leaf_node
 from glasshouse.tensor.place import current_origin
@@ -29,8 +29,8 @@ def array(
         held = _as_array(data)
         if dtype is None and not hasattr(data, "dtype"):
             dtype = _plain_dtype(held)
-        elif dtype is None and str(getattr(data, "dtype", "")) == "torch.bfloat16":
-            dtype = bfloat16
+        elif dtype is None:
+            dtype = _without_numpy(data)
     out = _leaf(held, dtype, copy=True)
     out.name = name
     return out.requires_grad_() if requires_grad else out
@@ -70,12 +70,18 @@ def _leaf(data: Array, dtype: object, copy: bool) -> Tensor:
     return Tensor(node.outputs[0])
 
 
+def _without_numpy(data: Any) -> DType | None:
+    """The type of a PyTorch tensor that NumPy has not."""
+    kind = BY_NAME.get(str(getattr(data, "dtype", "")).removeprefix("torch."))
+    return kind if kind is not None and kind.is_carried else None
+
+
 def _as_array(data: Any) -> Array:
     if isinstance(data, np.ndarray):
         return data
     if hasattr(data, "detach") and hasattr(data, "cpu"):  # a PyTorch tensor, without its import
         data = data.detach().cpu()
-        if str(data.dtype) == "torch.bfloat16":
+        if _without_numpy(data) is not None:
             return np.asarray(data.float().numpy())
         return np.asarray(data.numpy())
     if isinstance(data, (list, tuple)) and any(isinstance(d, Tensor) for d in data):

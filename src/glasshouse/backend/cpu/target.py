@@ -24,7 +24,7 @@ from glasshouse.backend.cpu.routines import ROUTINES
 from glasshouse.backend.cpu.running import running
 from glasshouse.backend.cxx.elements import VECTOR_TYPE
 from glasshouse.backend.cxx.spelling import FOLDS, ON_MASKS, SCALAR_ONLY, SPELL
-from glasshouse.ir.dtype import bfloat16, bool_, float16, float32, float64, int8, uint8
+from glasshouse.ir.dtype import NARROW, bool_, float32, float64, int8, uint8
 from glasshouse.lower.target import Target, TileMaker, Vectors
 
 TILES: dict[str, TileMaker] = {
@@ -68,7 +68,7 @@ WIDEST = 16
 
 VECTORS = Vectors(
     elements=frozenset(VECTOR_TYPE),
-    arithmetic=frozenset({float64, float32, bfloat16, float16}),
+    arithmetic=frozenset({float64, float32, *NARROW}),
     bytes=frozenset({int8, uint8}),
     mask=bool_,
     on_masks=ON_MASKS,

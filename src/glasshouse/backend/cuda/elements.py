@@ -7,10 +7,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from glasshouse.backend.cxx.elements import HALVES, Elements
+from glasshouse.backend.cxx.elements import Elements
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, index_text
 from glasshouse.ir.dim import Dim
+from glasshouse.ir.dtype import NARROW
 from glasshouse.lower.kernel.expr import Apply, Choose, Expr, Load, Position, Var
 from glasshouse.lower.kernel.index import GUARDED, Checked, Derived, Index, Loop
 from glasshouse.lower.kernel.statement import Let, Parts, Statement, Store
@@ -135,7 +136,7 @@ def put_body(
                 assert isinstance(s, Store)
                 value = one.value(s.value)
                 narrow = f"gh::from_scalar<{C_TYPE[s.dtype]}>({value})"
-                text = narrow if s.dtype in HALVES else value
+                text = narrow if s.dtype in NARROW else value
                 out.add(f"{_made(s, stored)}[u_] = {text};", s.ops)
             else:
                 one.put(out, s)
@@ -148,7 +149,7 @@ def put_body(
 
 def _element(text: str, let: Let) -> str:
     """One of what was loaded together, as it is computed with."""
-    return f"gh::to_scalar({text})" if let.dtype in HALVES else text
+    return f"gh::to_scalar({text})" if let.dtype in NARROW else text
 
 
 def early_loads(

@@ -7,7 +7,7 @@ from glasshouse.backend.cuda.launch import CudaKernel
 from glasshouse.backend.cuda.nests import render_nests
 from glasshouse.backend.cuda.routines import ROUTINES
 from glasshouse.backend.cuda.text import CudaText
-from glasshouse.backend.cxx.elements import HALVES
+from glasshouse.ir.dtype import NARROW
 from glasshouse.lower.kernel.kernel import OUTPUT, Kernel
 from glasshouse.lower.kernel.statement import Tile
 
@@ -16,7 +16,7 @@ def render(kernel: Kernel) -> CudaKernel:
     """The functions of a kernel, in order: one for each tile, and for nests beside each other."""
     out = CudaText(kernel)
     out.add(f"// {', '.join(kernel.ops)}")
-    if all(b.dtype in HALVES for b in kernel.buffers if b.role == OUTPUT):
+    if all(b.dtype in NARROW for b in kernel.buffers if b.role == OUTPUT):
         out.add("#define GH_HALF_RESULTS 1")
     out.add('#include "glasshouse/kernels.cuh"')
     out.add("")

@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from glasshouse.backend.cxx.spelling import SPELL
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, COMPUTE_TYPE, index_text, number_text, size_text
-from glasshouse.ir.dtype import DType, bfloat16, bool_, float16, float32, float64, int8, uint8
+from glasshouse.ir.dtype import NARROW, DType, bool_, float32, float64, int8, uint8
 from glasshouse.lower.kernel.expr import Apply, Choose, Compare, Expr, Load, Number, Position, Var
 from glasshouse.lower.kernel.index import Loop
 from glasshouse.lower.kernel.queries import is_same_along
 from glasshouse.lower.kernel.statement import Let, Parts, Statement, Store
 
-HALVES = (bfloat16, float16)
 VECTOR_TYPE: dict[DType, str] = {
     float64: "gh::vd",
     float32: "gh::vf",
-    bfloat16: "gh::vf",
-    float16: "gh::vf",
+    **dict.fromkeys(NARROW, "gh::vf"),
     int8: "gh::vf",  # between memory and (de)quantizing only: arithmetic on them would not wrap
     uint8: "gh::vf",
     bool_: "gh::vm",
@@ -116,7 +114,7 @@ class Elements:
         buffer, dtype, place = load.buffer, load.dtype, index_text(load.index)
         if self.along is None:
             text = f"{buffer}[{place}]"
-            return f"gh::to_scalar({text})" if dtype in HALVES else text
+            return f"gh::to_scalar({text})" if dtype in NARROW else text
         if load.index.coefficient(self.along) != 0:
             return f"gh::{'load_mask' if dtype is bool_ else 'load'}({buffer} + {place}, t)"
         if dtype is bool_:
@@ -128,7 +126,7 @@ class Elements:
         if self.along is not None:
             verb = "gh::store_mask" if s.dtype is bool_ else "gh::store"
             return f"{verb}({s.buffer} + {place}, {value}, t);"
-        narrow = f"gh::from_scalar<{C_TYPE[s.dtype]}>({value})" if s.dtype in HALVES else value
+        narrow = f"gh::from_scalar<{C_TYPE[s.dtype]}>({value})" if s.dtype in NARROW else value
         return f"{s.buffer}[{place}] = {narrow};"
 
 

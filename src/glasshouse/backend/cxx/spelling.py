@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from glasshouse.backend.cxx.words import C_TYPE, COMPUTE_TYPE, number_text, size_text
-from glasshouse.ir.dtype import Category, DType, bfloat16, bool_, float16, float32, float64
+from glasshouse.ir.dtype import NARROW, Category, DType, bool_, float32, float64
 from glasshouse.lower.kernel.expr import Apply
 from glasshouse.ops.quant import limits_of
 
@@ -29,7 +29,7 @@ class FoldSpelling:
     pragma: str = ""  # what lets the compiler use several scalar accumulators at once
 
 
-_FLOATS = (float32, bfloat16, float16)
+_FLOATS = (float32, *NARROW)
 
 
 def _call(function: str) -> Spelling:
@@ -113,9 +113,10 @@ def _cast(e: Apply, args: list[str]) -> str:
     """Vectors hold floats and masks only, so a cast among them is a rounding or a comparison."""
     source, wanted = e.args[0].dtype, e.attr("dtype")
     if source in _FLOATS and wanted in _FLOATS:
-        if wanted is float32 or (wanted is source):
+        wider = wanted.bits > source.bits  # and holds all: half floats differ among themselves
+        if wider or wanted is source:
             return args[0]
-        return f"gh::round_{'bf16' if wanted is bfloat16 else 'f16'}({args[0]})"
+        return f"gh::round_{C_TYPE[wanted].removeprefix('gh::')}({args[0]})"
     return f"gh::convert<{COMPUTE_TYPE[wanted]}>({args[0]})"
 
 

@@ -6,9 +6,12 @@ import math
 
 from glasshouse.ir.dim import Dim, Function
 from glasshouse.ir.dtype import (
+    NARROW,
     DType,
     bfloat16,
     bool_,
+    float8_e4m3fn,
+    float8_e5m2,
     float16,
     float32,
     float64,
@@ -34,12 +37,13 @@ from glasshouse.lower.symbols import symbol_name
 
 C_TYPE: dict[DType, str] = {
     float64: "double", float32: "float", float16: "gh::f16", bfloat16: "gh::bf16",
+    float8_e4m3fn: "gh::f8e4", float8_e5m2: "gh::f8e5",
     int64: "int64_t", int32: "int32_t", int16: "int16_t", int8: "int8_t", uint8: "uint8_t",
     bool_: "bool",
 }  # fmt: skip
 
-COMPUTE_TYPE: dict[DType, str] = {**C_TYPE, float16: "float", bfloat16: "float"}
-"""The type in which generated code holds an element: half floats are widened when loaded."""
+COMPUTE_TYPE: dict[DType, str] = {**C_TYPE, **dict.fromkeys(NARROW, "float")}
+"""The type in which generated code holds an element: narrow floats are widened when loaded."""
 
 
 def size_text(dim: Dim) -> str:

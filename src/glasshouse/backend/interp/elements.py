@@ -1,7 +1,7 @@
 """Values of kernel IR expressions, for all turns of the loops around them at once.
 
 Every loop has an axis of its own, so the value of a variable is an array that broadcasts over the
-loops it does not depend on. Half floats are held as float32, as the IR says.
+loops it does not depend on. Narrow floats are held as float32, as the IR says.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import numpy as np
 
 from glasshouse.errors import GraphError
 from glasshouse.ir.dim import Dim, evaluate
-from glasshouse.ir.dtype import DType, bfloat16, finish, float16, from_storage, to_storage
+from glasshouse.ir.dtype import NARROW, DType, finish, from_storage, to_storage
 from glasshouse.ir.op import REGISTRY
 from glasshouse.lower.kernel.expr import Apply, Choose, Compare, Expr, Load, Number, Position, Var
 from glasshouse.lower.kernel.index import (
@@ -34,7 +34,6 @@ from glasshouse.ops.philox import top_bits, words
 
 Array = np.ndarray[Any, Any]
 
-_HALVES = (bfloat16, float16)
 _DIVISIONS = ("floor_divide", "remainder")
 
 
@@ -142,7 +141,7 @@ def _derived(how: str, place: Array, size: int) -> Array:
 
 def held_type(dtype: DType) -> np.dtype[Any]:
     """In which type elements of a dtype are computed with."""
-    return np.dtype(np.float32) if dtype in _HALVES else dtype.carrier
+    return np.dtype(np.float32) if dtype in NARROW else dtype.carrier
 
 
 def held(stored: Array, dtype: DType) -> Array:
@@ -158,7 +157,7 @@ def applied(expr: Apply, args: list[Array], attrs: dict[str, Any]) -> Array:
             made = special(args, attrs, expr.dtype)
         else:
             made = np.asarray(REGISTRY[expr.op].ref(*args, **attrs))
-        if expr.dtype in _HALVES and expr.op != "cast":
+        if expr.dtype in NARROW and expr.op != "cast":
             return made.astype(np.float32)
         return finish(made, expr.dtype).astype(held_type(expr.dtype), copy=False)
 

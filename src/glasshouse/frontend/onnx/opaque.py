@@ -14,7 +14,7 @@ from glasshouse.frontend.onnx.item import Item
 from glasshouse.frontend.onnx.package import onnx_package
 from glasshouse.frontend.onnx.shapes import OnnxSymbols, declared_type
 from glasshouse.ir.dim import Dim, SymDim
-from glasshouse.ir.dtype import DType, bfloat16, round_to_bfloat16
+from glasshouse.ir.dtype import DType, finish
 from glasshouse.ir.types import TensorType, tensor_type
 
 if TYPE_CHECKING:
@@ -71,10 +71,11 @@ def _one_node(
     for item, name in zip(items, names, strict=True):
         # Small known operands decide shapes: the inference reads initializers.
         known = importer.value(item)
-        if known is not None and known.dtype != object and known.size <= 64:
-            array = known.astype(item.dtype.storage) if item.dtype is not bfloat16 else None
-            if array is not None:
-                graph.initializer.append(onnx.numpy_helper.from_array(array, name))
+        if known is None or known.dtype == object or item.dtype.is_carried:
+            continue
+        if known.size <= 64:
+            array = known.astype(item.dtype.storage)
+            graph.initializer.append(onnx.numpy_helper.from_array(array, name))
     opsets = [helper.make_opsetid(d, v) for d, v in importer.opsets.items()]
     if node.domain in ("", "ai.onnx") and "" not in importer.opsets:
         opsets.append(helper.make_opsetid("", importer.opset("")))
@@ -165,11 +166,11 @@ def _runner(
 
 
 def _given(array: Array, dtype: DType) -> Array:
-    if dtype is not bfloat16:
+    if not dtype.is_carried:
         return array
     import ml_dtypes
 
-    return array.astype(ml_dtypes.bfloat16)
+    return array.astype(getattr(ml_dtypes, dtype.name))
 
 
 def _taken(result: Any, type: TensorType) -> Array:
@@ -179,6 +180,4 @@ def _taken(result: Any, type: TensorType) -> Array:
     array: Array = np.asarray(result)
     if array.ndim == type.rank + 1 and array.shape[-1] == 1:
         array = array[..., 0]  # the evaluator's Loop collects scalars as single elements
-    if dtype is bfloat16:
-        return round_to_bfloat16(array.astype(np.float32))
-    return array.astype(dtype.carrier, copy=False)
+    return finish(array, dtype)

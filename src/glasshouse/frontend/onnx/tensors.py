@@ -15,13 +15,14 @@ import numpy as np
 from glasshouse.errors import FormatError
 from glasshouse.frontend.onnx.dtypes import dtype_of
 from glasshouse.frontend.onnx.package import onnx_package
-from glasshouse.ir.dtype import DType, bfloat16
+from glasshouse.ir.dtype import DType
 
 Array = np.ndarray[Any, Any]
 
 
 def array_of(tensor: Any, folder: str | None) -> tuple[Array, DType]:
-    """A TensorProto's elements as they are stored (bfloat16 as uint16), and their type."""
+    """A TensorProto's elements as they are stored (bfloat16 as uint16, float8 as uint8), and their
+    type."""
     what = f"tensor {tensor.name!r}"
     dtype = dtype_of(tensor.data_type, what)
     shape = tuple(tensor.dims)
@@ -38,8 +39,8 @@ def array_of(tensor: Any, folder: str | None) -> tuple[Array, DType]:
         array = onnx_package().numpy_helper.to_array(tensor)
     except Exception as error:  # a wrong number of elements ends in several classes
         raise FormatError(f"{what} is damaged ({error})") from None
-    if dtype is bfloat16:
-        array = array.view(np.uint16)
+    if dtype.is_carried:
+        array = array.view(dtype.storage)
     return array.reshape(shape), dtype
 
 

@@ -13,6 +13,7 @@ from glasshouse.ir.dtype import BY_NAME, Category, DType, bool_, int64, promote
 
 _TO_TORCH = {d: getattr(torch, d.name) for d in BY_NAME.values()}
 _FROM_TORCH = {t: d for d, t in _TO_TORCH.items()}
+WITHOUT_NUMPY = tuple(t for d, t in _TO_TORCH.items() if d.is_carried)
 # A complex tensor is carried as pairs of reals along a new last axis.
 COMPLEX_PARTS = {
     torch.complex64: torch.float32,

@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from glasshouse.frontend.torch.capture import as_examples, export, kept_apart
-from glasshouse.frontend.torch.dtypes import dtype_of
+from glasshouse.frontend.torch.dtypes import WITHOUT_NUMPY, dtype_of
 from glasshouse.frontend.torch.weights import array_of
 from glasshouse.ir.dtype import DType
 from glasshouse.runtime.seeds import undisturbed
@@ -45,7 +45,7 @@ class Eager:
     wide: bool
 
 
-_NARROW = (torch.float32, torch.float16, torch.bfloat16)
+_NARROW = (torch.float32, torch.float16, *WITHOUT_NUMPY)
 
 
 class _Wide(TorchDispatchMode):
@@ -206,5 +206,5 @@ def prepared(
 
 def _arrays(out: Any) -> tuple[Array, ...]:
     found = [t for t in pytree.tree_leaves(out) if isinstance(t, torch.Tensor)]
-    plain = [array_of(t.float() if t.dtype is torch.bfloat16 else t) for t in found]
+    plain = [array_of(t.float() if t.dtype in WITHOUT_NUMPY else t) for t in found]
     return tuple(a for a in plain if a is not None)

@@ -12,7 +12,7 @@ import torch
 
 from glasshouse.errors import GlasshouseError, OnReference, TypeMismatch
 from glasshouse.frontend.torch.devices import GpuOf, asked_precision
-from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, torch_dtype
+from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, WITHOUT_NUMPY, torch_dtype
 from glasshouse.frontend.torch.held import HeldModules
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.ir.graph import Graph
@@ -141,7 +141,7 @@ def _operand(given: Any) -> Any:
 def _carried(given: Any) -> Any:
     if not isinstance(given, torch.Tensor):
         return given
-    return tensor_array(given.float() if given.dtype is torch.bfloat16 else given)
+    return tensor_array(given.float() if given.dtype in WITHOUT_NUMPY else given)
 
 
 def _tensor(given: Any, dtype: Any) -> torch.Tensor:
@@ -149,7 +149,7 @@ def _tensor(given: Any, dtype: Any) -> torch.Tensor:
         array = np.ascontiguousarray(given).reshape(
             np.shape(given)
         )  # flipped: no strides for torch
-        if array.dtype == np.uint16:
-            return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+        if dtype.is_carried and array.dtype == dtype.storage:
+            return torch.from_numpy(array.view(f"i{dtype.itemsize}")).view(torch_dtype(dtype))
         given = torch.from_numpy(array if array.flags.writeable else array.copy())
     return given if given.is_complex() else given.to(torch_dtype(dtype))

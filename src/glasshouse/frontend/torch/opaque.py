@@ -15,7 +15,7 @@ import torch
 from glasshouse.errors import CaptureError
 from glasshouse.frontend.torch.complex import Complex
 from glasshouse.frontend.torch.dims import Symbols
-from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
+from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, WITHOUT_NUMPY, dtype_of
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import SymDim
 from glasshouse.ir.dtype import DType, int64
@@ -121,11 +121,12 @@ def flat_tensors(out: Any) -> list[torch.Tensor]:
 
 
 def as_array(tensor: torch.Tensor) -> np.ndarray[Any, Any]:
-    """A tensor as opaque nodes give it: complex numbers as pairs, bfloat16 as float32."""
+    """A tensor as opaque nodes give it: complex numbers as pairs, what NumPy has not as
+    float32."""
     found = tensor.detach().resolve_conj().resolve_neg()
     if found.dtype in COMPLEX_PARTS:
         found = torch.view_as_real(found)
-    if found.dtype is torch.bfloat16:
+    if found.dtype in WITHOUT_NUMPY:
         found = found.float()
     return tensor_array(found.contiguous())
 

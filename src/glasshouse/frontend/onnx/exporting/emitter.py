@@ -11,7 +11,7 @@ from glasshouse.errors import Unsupported
 from glasshouse.frontend.onnx.dtypes import TO_ONNX
 from glasshouse.frontend.onnx.package import onnx_package
 from glasshouse.ir.dim import Dim, Function, Symbol, SymDim, as_symbol
-from glasshouse.ir.dtype import DType, bfloat16, int64
+from glasshouse.ir.dtype import DType, int64
 from glasshouse.ir.graph import Graph, Node, Value
 
 Spelling = Callable[["Emitter", Node], Any]
@@ -82,7 +82,7 @@ class Emitter:
 
     def constant(self, data: Any, dtype: DType = int64) -> str:
         """A small constant, stored once."""
-        array = np.asarray(data, np.float32 if dtype is bfloat16 else dtype.carrier)
+        array = np.asarray(data, dtype.carrier)
         key = (dtype.name, array.shape, array.tobytes())
         if key not in self._constants:
             self._constants[key] = self.stored(array, dtype, "const")

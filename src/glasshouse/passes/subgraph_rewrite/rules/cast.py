@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from glasshouse.ir.dtype import Category, DType, bfloat16, uint8
+from glasshouse.ir.dtype import Category, DType, uint8
 from glasshouse.ir.graph import Node
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.passes.patterns import made_by
 from glasshouse.passes.subgraph_rewrite.rule import Match, rule
 
 # Bits of a whole number that each floating type holds exactly.
-_WHOLE_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8}
+_WHOLE_BITS = {"float64": 53, "float32": 24, "float16": 11, "bfloat16": 8,
+               "float8_e4m3fn": 4, "float8_e5m2": 3}  # fmt: skip
 
 
 def holds_all(wide: DType, narrow: DType) -> bool:
@@ -27,8 +28,8 @@ def holds_all(wide: DType, narrow: DType) -> bool:
     if not narrow.is_float:
         value_bits = narrow.bits if narrow is uint8 else narrow.bits - 1
         return _WHOLE_BITS[wide.name] >= value_bits
-    # float16 and bfloat16 hold numbers that the other does not.
-    return wide.bits > narrow.bits and wide is not bfloat16
+    # Types of one size hold numbers that the other does not.
+    return wide.bits > narrow.bits
 
 
 @rule("cast", why="it has that element type already")

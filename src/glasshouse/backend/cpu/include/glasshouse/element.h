@@ -154,16 +154,17 @@ template <class To, class From> GH_INLINE To to(From x) {
 }
 GH_INLINE float round_bf16(float x) { return to_scalar(from_scalar<bf16>(x)); }
 GH_INLINE float round_f16(float x) { return to_scalar(from_scalar<f16>(x)); }
-GH_INLINE vf round_bf16(vf x) {
-  bf16 t[W];
+GH_INLINE float round_f8e4(float x) { return to_scalar(from_scalar<f8e4>(x)); }
+GH_INLINE float round_f8e5(float x) { return to_scalar(from_scalar<f8e5>(x)); }
+template <class T> GH_INLINE vf rounded(vf x) {
+  T t[W];
   store(t, x);
   return load(t);
 }
-GH_INLINE vf round_f16(vf x) {
-  f16 t[W];
-  store(t, x);
-  return load(t);
-}
+GH_INLINE vf round_bf16(vf x) { return rounded<bf16>(x); }
+GH_INLINE vf round_f16(vf x) { return rounded<f16>(x); }
+GH_INLINE vf round_f8e4(vf x) { return widen_float8<3>(narrow_float8<3>(x)); }
+GH_INLINE vf round_f8e5(vf x) { return widen_float8<2>(narrow_float8<2>(x)); }
 
 // The cast that generated code uses: an element to an element, a vector to another kind of vector or a mask.
 template <class To, class From, if_number<From> = 0> GH_INLINE To convert(From x) { return to<To>(x); }

@@ -16,11 +16,15 @@ inline namespace GH_ISA_NS {
 template <class T, if_number<T> = 0> GH_INLINE T value_of(T x) { return x; }
 GH_INLINE float value_of(bf16 x) { return to_scalar(x); }
 GH_INLINE float value_of(f16 x) { return to_scalar(x); }
+GH_INLINE float value_of(f8e4 x) { return to_scalar(x); }
+GH_INLINE float value_of(f8e5 x) { return to_scalar(x); }
 template <class T> struct Stored {
   template <class V> GH_INLINE static T of(V v) { return T(v); }
 };
 template <> struct Stored<bf16> { GH_INLINE static bf16 of(float v) { return from_scalar<bf16>(v); } };
 template <> struct Stored<f16> { GH_INLINE static f16 of(float v) { return from_scalar<f16>(v); } };
+template <> struct Stored<f8e4> { GH_INLINE static f8e4 of(float v) { return from_scalar<f8e4>(v); } };
+template <> struct Stored<f8e5> { GH_INLINE static f8e5 of(float v) { return from_scalar<f8e5>(v); } };
 
 template <class F> inline void each_line(Context &ctx, int64_t outer, int64_t n, int64_t inner, F &&f) {
   ctx.parallel(outer * inner, outer * inner * n >= 16384, [&](int64_t begin, int64_t end) {

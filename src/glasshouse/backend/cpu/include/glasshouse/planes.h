@@ -16,6 +16,8 @@ inline namespace GH_ISA_NS {
 template <class T> GH_INLINE T widen(T x) { return x; }
 GH_INLINE float widen(bf16 x) { return to_scalar(x); }
 GH_INLINE float widen(f16 x) { return to_scalar(x); }
+GH_INLINE float widen(f8e4 x) { return to_scalar(x); }
+GH_INLINE float widen(f8e5 x) { return to_scalar(x); }
 template <class T> using Wide = decltype(widen(T()));
 template <class T>
 GH_INLINE T narrow(Wide<T> x) {

@@ -4,8 +4,8 @@
 // - W lanes: 16 (AVX-512 F+BW+DQ+VL), 8 (AVX2+FMA+F16C), 4 (anything else through GCC vector extensions: SSE2, NEON).
 //   Chosen by the compiler's -march; -DGH_PLAIN forces the 4-lane path. Everything lives in an inline namespace named
 //   after the ISA, so that objects built for different ISAs can be linked together.
-// - Memory: `load(p)`, `store(p, x)` for float, bf16, f16, int8_t, uint8_t, int32_t (values converted to and from float;
-//   to bf16/f16 rounds to nearest even, to integers truncates and saturates). No alignment is required beyond the element's.
+// - Memory: `load(p)`, `store(p, x)` for float, bf16, f16, f8e4, f8e5, int8_t, uint8_t, int32_t (values converted to and from float;
+//   to narrow floats rounds to nearest even, to integers truncates and saturates). No alignment is required beyond the element's.
 // - Tails: every load/store takes an optional last argument, `Full` (all lanes, the default) or `Tail{n}` (lanes < n; the
 //   others are never touched in memory and read as 0). Write generic lambdas with `auto t` and pass `t` through.
 // - NaN: `min`/`max` propagate NaN like NumPy's minimum/maximum; `min_fast`/`max_fast` return the second operand when
@@ -52,9 +52,11 @@
 namespace gh {
 inline namespace GH_ISA_NS {
 
-// Storage types. bf16 is the upper half of a float32; f16 is IEEE binary16.
+// Storage types. bf16 is the upper half of a float32; f16 is IEEE binary16; f8e4 and f8e5 are float8_e4m3fn and float8_e5m2.
 struct bf16 { uint16_t bits; };
 struct f16 { uint16_t bits; };
+struct f8e4 { uint8_t bits; };
+struct f8e5 { uint8_t bits; };
 
 template <class To, class From>
 GH_INLINE To bit_cast(const From &x) {
@@ -147,4 +149,5 @@ struct Full { static constexpr int n = W; };
 #else
 #include "vec_plain.h"
 #endif
+#include "vec_float8.h"
 #include "vec_common.h"
