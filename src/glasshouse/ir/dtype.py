@@ -108,9 +108,11 @@ def promote(a: DType, b: DType) -> DType:
     """
     if a is b:
         return a
+    if a in FLOAT8 or b in FLOAT8:
+        raise TypeMismatch(f"{a} and {b} have no common type", hint="cast one of them")
     if a.category is not b.category:
         return a if a.category.value > b.category.value else b
-    if a.is_float and a.bits == b.bits:  # neither holds what the other does
+    if {a, b} == {float16, bfloat16}:
         return float32
     if a is uint8 or b is uint8:
         other = b if a is uint8 else a

@@ -1,14 +1,14 @@
-"""Which dequantized values stay bytes until a product reads them.
+"""Which values stay bytes until a product reads them: those that are dequantized, and 8-bit floats.
 
-A product whose operands are both dequantized is computed with whole numbers, if its kernel sees the
-bytes: then weights are not folded to floats, and activations are widened by the kernel that reads
-them, not by the one that made them. So are those that norms and softmaxes read: a quarter of the
-bytes goes through memory.
+A product whose operands are both dequantized is computed with whole numbers, and one of 8-bit
+floats with those, if its kernel sees the bytes: then weights are not folded to floats, and
+activations are widened by the kernel that reads them, not by the one that made them. So are those
+that norms and softmaxes read: a quarter of the bytes goes through memory.
 """
 
 from __future__ import annotations
 
-from glasshouse.ir.dtype import int8, uint8
+from glasshouse.ir.dtype import FLOAT8, float32, int8, uint8
 from glasshouse.ir.graph import Node, Value
 from glasshouse.ir.op import Kind
 
@@ -16,7 +16,7 @@ _PRODUCTS = frozenset({"matmul", "conv"})
 
 
 def is_whole_product(node: Node) -> bool:
-    """Whether both operands are dequantized bytes."""
+    """Whether both operands are bytes that are widened."""
     return node.op.name in _PRODUCTS and all(_is_dequantized(v) for v in node.inputs[:2])
 
 
@@ -48,4 +48,6 @@ def _folds_rows(node: Node) -> bool:
 
 def _is_dequantized(value: Value) -> bool:
     node = value.node
+    if node.op.name == "cast":
+        return value.type.dtype is float32 and node.inputs[0].type.dtype in FLOAT8
     return node.op.name == "dequantize" and node.inputs[0].type.dtype in (int8, uint8)

@@ -8,10 +8,10 @@ import torch
 
 import glasshouse.ops  # noqa: F401  # fills the registry
 from glasshouse.ir import GraphBuilder
-from glasshouse.ir.dtype import ALL
+from glasshouse.ir.dtype import ALL, FLOAT8
 from glasshouse.numpy_ref import run
 
-NAMES = [d.name for d in ALL]
+NAMES = [d.name for d in ALL if d not in FLOAT8]  # which has no arithmetic
 
 
 @pytest.mark.parametrize("left", NAMES)

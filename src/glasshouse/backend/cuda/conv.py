@@ -206,7 +206,7 @@ def _conv(out: CudaText, tile: Tile) -> None:
     if is_fetched(tile.variant):
         gemm = variant_named(tile.variant).tile
         left, first = _fetched_image(source, image, dtype, gemm)
-        right, second = mapped_columns(weights, dtype, filters, depth, gemm.n)
+        right, second = mapped_columns(weights, C_TYPE[dtype], filters, depth, gemm.n)
         maps = first, second
     sizes = ", ".join(f"(int){size_text(d)}" for d in (pixels, filters, depth))
     names, known = ("pixel", "oc"), ""

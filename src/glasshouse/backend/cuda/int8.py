@@ -158,12 +158,8 @@ def _gemm(out: CudaText, tile: Tile) -> None:
     maps: tuple[TensorMap, ...] = ()
     if gemm.kind == TMA:  # pairs of bytes move as half floats do
         pair = "gh::s8x2" if x.data.dtype is int8 else "gh::u8x2"
-        eights = "true" if n % 32 == 0 else "false"
-        left, right = (
-            f"gh::MappedRows<{pair}>{{map0}}",
-            f"gh::MappedColumns<{pair}, {eights}>{{map1}}",
-        )
-        _, second = mapped_columns(packed, int8, n, deep // 2, gemm.n)
+        left = f"gh::MappedRows<{pair}>{{map0}}"
+        right, second = mapped_columns(packed, pair, n, deep // 2, gemm.n)
         maps, k = (rows_map(source, rows, k // 2, gemm.m), second), k // 2
     call = Product(
         tile, f"{m}, {n}, {k}", left, right, names, rows, n, maps=maps, depth=k,

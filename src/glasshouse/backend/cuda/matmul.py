@@ -287,7 +287,7 @@ def _gemm(out: CudaText, tile: Tile) -> None:
         deep = {name: _wide(k.extent) if name in copies else k.extent for name in ("left", "right")}
         first = rows_map(copies.get("left", left.buffer), m.extent, deep["left"], gemm.m)
         second = mapped_columns(
-            copies.get("right", right.buffer), right.dtype, n.extent, deep["right"], gemm.n
+            copies.get("right", right.buffer), C_TYPE[right.dtype], n.extent, deep["right"], gemm.n
         )
         operands, maps = (mapped_rows(left.dtype), second[0]), (first, second[1])
     call = Product(
@@ -307,14 +307,14 @@ def rows_map(buffer: str, rows: Dim, depth: Dim, together: int) -> TensorMap:
 
 
 def mapped_columns(
-    buffer: str, dtype: DType, columns: Dim, depth: Dim, together: int
+    buffer: str, kind: str, columns: Dim, depth: Dim, together: int
 ) -> tuple[str, TensorMap]:
-    """The loader of a product's second operand [columns, depth], and its map.
+    """The loader of a product's second operand [columns, depth] of a C++ type, and its map.
 
     Where 32 divides the columns, they come in another order: position 8 j + 2 q + e of each 32 is
     column 8 q + 2 j + e, so that the sums of a thread are eight neighbours."""
     eights = in_eights(columns)
-    loader = f"gh::MappedColumns<{C_TYPE[dtype]}, {flag(eights)}>{{map1}}"
+    loader = f"gh::MappedColumns<{kind}, {flag(eights)}>{{map1}}"
     if not eights:
         return loader, rows_map(buffer, columns, depth, together)
     sizes = (depth, 2, 4, 4, columns // 32)

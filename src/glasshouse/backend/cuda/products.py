@@ -112,7 +112,7 @@ def _products(out: CudaText, tile: Tile) -> None:
         wide = variant.tile.n // (2 if gate else 1)
         box = wide if gate else _box(variant)
         boxes = [
-            mapped_columns(w.buffer, w.dtype, c, depth, box)[1]
+            mapped_columns(w.buffer, C_TYPE[w.dtype], c, depth, box)[1]
             for w, c in zip(weights, columns, strict=True)
         ]
         first = mapped_rows(left.dtype)

@@ -11,6 +11,7 @@ from glasshouse.backend.cuda.attention_grad import attention_grad
 from glasshouse.backend.cuda.behind import ACROSS, BEHIND
 from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
 from glasshouse.backend.cuda.cublaslt import CUBLASLT, cublaslt
+from glasshouse.backend.cuda.float8 import float8_matmul
 from glasshouse.backend.cuda.int8 import int8_conv, int8_matmul
 from glasshouse.backend.cuda.library import library, places, pool
 from glasshouse.backend.cuda.matmul import MOST_ROWS, matmul
@@ -111,7 +112,8 @@ def capability(arch: str) -> int:
 
 
 def _product(builder: KernelBuilder, node: Node, hopper: bool, library: bool) -> None:
-    if not int8_matmul(builder, node, hopper):
+    narrow = int8_matmul(builder, node, hopper) or (hopper and float8_matmul(builder, node))
+    if not narrow:
         matmul(builder, node, hopper, library)
 
 

@@ -168,7 +168,7 @@ class GemmVariant:
         return behind if behind <= MOST_SHARED[tile.beside] else tile.shared
 
 
-_NAME = re.compile(r"(?:int8_)?([a-z]+\d+x\d+x\d+(?:_by\d)?)(?:_(split|join)(\d+))?")
+_NAME = re.compile(r"(?:int8_|float8_)?([a-z]+\d+x\d+x\d+(?:_by\d)?)(?:_(split|join)(\d+))?")
 
 
 def variant_named(name: str) -> GemmVariant:

@@ -11,7 +11,7 @@ from glasshouse.errors import Unsupported
 from glasshouse.frontend.onnx.dtypes import TO_ONNX
 from glasshouse.frontend.onnx.package import onnx_package
 from glasshouse.ir.dim import Dim, Function, Symbol, SymDim, as_symbol
-from glasshouse.ir.dtype import DType, int64
+from glasshouse.ir.dtype import DType, float8_e5m2, int64
 from glasshouse.ir.graph import Graph, Node, Value
 
 Spelling = Callable[["Emitter", Node], Any]
@@ -101,7 +101,8 @@ class Emitter:
         return name
 
     def cast(self, name: str, dtype: DType) -> str:
-        found: str = self.make("Cast", name, to=TO_ONNX[dtype])
+        infinite = {"saturate": 0} if dtype is float8_e5m2 else {}
+        found: str = self.make("Cast", name, to=TO_ONNX[dtype], **infinite)
         return found
 
     # --------------------------------------------------------------------------------------- sizes

@@ -15,7 +15,7 @@ import numpy as np
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.registry import core, spell
-from glasshouse.ir.dtype import DType, bool_, float64, uint8
+from glasshouse.ir.dtype import DType, bool_, float8_e4m3fn, float8_e5m2, float32, float64, uint8
 from glasshouse.ops.composite.division import trunc_divide, trunc_remainder
 from glasshouse.ops.shape import reshaped
 
@@ -148,15 +148,23 @@ def where(c: OnnxCall) -> Any:
 # -------------------------------------------------------------------------------------------- casts
 @spell("Cast")
 def cast(c: OnnxCall) -> Any:
-    return converted(c[0], c.dtype("to"))
+    return converted(c[0], c.dtype("to"), c.attr("saturate", 1))
 
 
 @spell("CastLike")
 def cast_like(c: OnnxCall) -> Any:
-    return converted(c[0], c.item(1).dtype)
+    return converted(c[0], c.item(1).dtype, c.attr("saturate", 1))
 
 
-def converted(x: Any, dtype: DType) -> Any:
+def converted(x: Any, dtype: DType, saturate: int = 1) -> Any:
+    """A cast. What a float8 cannot hold is its largest number; without `saturate` it is infinite,
+    or NaN where the type has no infinity. The core's cast does the one or the other."""
+    if dtype is float8_e5m2 and saturate:
+        wide = x.cast(float32)
+        return wide.apply("clip", low=-57344.0, high=57344.0).cast(dtype)
+    if dtype is float8_e4m3fn and not saturate:  # half a step beyond its largest, 448
+        wide = x.cast(float32)
+        return (wide.apply("absolute") > 464.0).apply("where", float("nan"), wide).cast(dtype)
     return x.cast(dtype)
 
 

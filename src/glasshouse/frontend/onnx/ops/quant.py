@@ -7,9 +7,10 @@ from typing import Any
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.onnx.call import OnnxCall
+from glasshouse.frontend.onnx.ops.arithmetic import converted
 from glasshouse.frontend.onnx.ops.conv import convolved, with_bias
 from glasshouse.frontend.onnx.registry import spell
-from glasshouse.ir.dtype import DType, float32, int8, int16, int32, uint8
+from glasshouse.ir.dtype import FLOAT8, DType, float32, int8, int16, int32, uint8
 from glasshouse.ops import composite
 from glasshouse.ops.shape import reshaped
 from glasshouse.ops.shapes import axis_of
@@ -36,6 +37,8 @@ def _zero(c: OnnxCall, place: int, scale: Any, dtype: DType) -> Any:
 def quantize(c: OnnxCall) -> Any:
     x, scale = c[0], c[1]
     dtype = c.item(2).dtype if c.has(2) else c.dtype("output_dtype", uint8)
+    if dtype in FLOAT8:
+        return converted(x / _beside(c, x, scale), dtype, c.attr("saturate", 1))
     if dtype not in _STORED:
         raise Unsupported(f"quantising to {dtype}")
     if c.attr("block_size", 0) or scale.ndim > 1:
@@ -44,6 +47,14 @@ def quantize(c: OnnxCall) -> Any:
     zero, _ = _alone(_zero(c, 2, scale, dtype), c.attr("axis", 1), x)
     real = x if x.dtype.is_float else x.cast(float32)
     return real.apply("quantize", scale, zero, axis=axis, dtype=dtype)
+
+
+def _beside(c: OnnxCall, x: Any, scale: Any) -> Any:
+    """A scale as it broadcasts against x: of 8-bit floats, whose zero point is 0."""
+    if c.attr("block_size", 0) or scale.ndim > 1:
+        return _spread(c, x, scale)
+    alone, axis = _alone(scale, c.attr("axis", 1), x)
+    return alone if axis is None else reshaped(alone, (alone.shape[0], *(1,) * (x.ndim - axis - 1)))
 
 
 def _spread(c: OnnxCall, x: Any, scale: Any) -> Any:
@@ -76,6 +87,8 @@ def _limits(dtype: DType) -> tuple[float, float]:
 @spell("DequantizeLinear")
 def dequantize(c: OnnxCall) -> Any:
     x, scale = c[0], c[1]
+    if x.dtype in FLOAT8:
+        return x.cast(c.dtype("output_dtype", scale.dtype)) * _beside(c, x, scale)
     if x.dtype not in _STORED:
         raise Unsupported(f"dequantising {x.dtype}")
     if c.attr("block_size", 0) or scale.ndim > 1:

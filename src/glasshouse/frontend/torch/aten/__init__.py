@@ -10,6 +10,7 @@ from glasshouse.frontend.torch.aten import (
     convert,
     create,
     eliminate,
+    float8,
     fourier,
     functions,
     grid,
@@ -47,9 +48,8 @@ from glasshouse.frontend.torch.aten.registry import (
 
 __all__ = [
     "BY_STEPS", "IN_CONTEXT", "TABLE", "Context", "activation", "apply", "arithmetic",
-    "attention", "backward", "bags", "bessel", "convert", "create", "eliminate", "find", "fourier",
-    "functions", "grid", "histogram", "image", "index", "is_handle", "linear", "loss", "norm",
-    "orthogonal",
-    "pieces", "places", "polynomials", "quantized", "random", "rank", "recurrent", "reduce",
-    "reduce_at", "running", "scalar", "shape", "solve", "special",
+    "attention", "backward", "bags", "bessel", "convert", "create", "eliminate", "find", "float8",
+    "fourier", "functions", "grid", "histogram", "image", "index", "is_handle", "linear", "loss",
+    "norm", "orthogonal", "pieces", "places", "polynomials", "quantized", "random", "rank",
+    "recurrent", "reduce", "reduce_at", "running", "scalar", "shape", "solve", "special",
 ]  # fmt: skip

@@ -6,7 +6,7 @@
 //   int32 (int64 for itself) cannot hold, its least value.
 // - Functions of float are those of CUDA's math library: at most 2 units in the last place, `tan` and `pow` 4 and 8.
 #pragma once
-#include "platform.cuh"
+#include "float8.cuh"
 
 namespace gh {
 
@@ -160,6 +160,8 @@ template <class To, class From> GH_FN To to(From x) {
 template <class To, class From, if_number<From> = 0> GH_FN To convert(From x) { return to<To>(x); }
 GH_FN float round_bf16(float x) { return to_scalar(from_scalar<bf16>(x)); }
 GH_FN float round_f16(float x) { return to_scalar(from_scalar<f16>(x)); }
+GH_FN float round_f8e4(float x) { return to_scalar(from_scalar<f8e4>(x)); }
+GH_FN float round_f8e5(float x) { return to_scalar(from_scalar<f8e5>(x)); }
 
 GH_FN int64_t clamp(int64_t i, int64_t size) { return i < 0 ? 0 : i >= size ? size - 1 : i; }
 GH_FN int64_t reflect(int64_t i, int64_t size) {

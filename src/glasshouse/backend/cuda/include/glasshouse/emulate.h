@@ -103,7 +103,7 @@ inline unsigned atomicInc(unsigned *p, unsigned top) { const unsigned was = *p; 
 template <class T> inline T atomicMax(T *p, T x) { const T was = *p; if (x > was) *p = x; return was; }
 template <class T> inline T atomicAdd(T *p, T x) { const T was = *p; *p = was + x; return was; }
 
-#include "platform.cuh"
+#include "float8.cuh"
 namespace gh {
 inline void copy16(void *shared, const void *global, bool inside) {
   if (inside) memcpy(shared, global, 16); else memset(shared, 0, 16);
@@ -177,28 +177,30 @@ inline void end_products() {}
 template <int N> inline void products_left() {}
 // Element k of row r in a tile of 64 half floats a row, its chunks moved as the hardware expects.
 template <class T> inline float swizzled_at(const T *tile, int r, int k) { return to_scalar(tile[r * 64 + ((k / 8) ^ (r & 7)) * 8 + k % 8]); }
-template <class T> inline int32_t swizzled_byte(const T *tile, int r, int k, bool is_signed) {
-  const uint8_t x = ((const uint8_t *)tile)[r * 128 + ((k / 16) ^ (r & 7)) * 16 + k % 16];
-  return is_signed ? (int32_t)(int8_t)x : (int32_t)x;
+// Of pairs of bytes: what each byte of the first and of the second operand is, and what their products are added up in.
+template <class A, class B> struct Bytes { typedef A First; typedef B Second; typedef decltype(to_scalar(A{}) * to_scalar(B{})) Sum; };
+template <class T> struct BytesOf { typedef void type; };
+template <> struct BytesOf<s8x2> { typedef Bytes<int8_t, int8_t> type; };
+template <> struct BytesOf<u8x2> { typedef Bytes<uint8_t, int8_t> type; };
+template <class A, class B> struct BytesOf<f8x2<A, B>> { typedef Bytes<A, B> type; };
+template <class E, class T> inline auto swizzled_byte(const T *tile, int r, int k) {
+  return to_scalar(((const E *)tile)[r * 128 + ((k / 16) ^ (r & 7)) * 16 + k % 16]);
 }
 template <class T, int N, bool FRESH = false> inline void wgmma(float (&d)[N / 2], const T *a, const T *b, int k0) {
-  if constexpr (same<T, s8x2>::value || same<T, u8x2>::value) {
-    const int t = gh_emu::now->thread.x % 128, row = t / 32 * 16 + t % 32 / 4, column = t % 4 * 2;
-    for (int i = 0; i < N / 2; ++i) {
-      const int m = row + i % 4 / 2 * 8, n = i / 4 * 8 + column + i % 2;
-      int32_t sum;
-      memcpy(&sum, &d[i], 4);
-      for (int k = 2 * k0; k < 2 * k0 + 32; ++k) sum += swizzled_byte(a, m, k, same<T, s8x2>::value) * swizzled_byte(b, n, k, true);
-      memcpy(&d[i], &sum, 4);
-    }
-    return;
-  } else {
+  typedef typename BytesOf<T>::type Pair;
   const int t = gh_emu::now->thread.x % 128, row = t / 32 * 16 + t % 32 / 4, column = t % 4 * 2;
   for (int i = 0; i < N / 2; ++i) {
     const int m = row + i % 4 / 2 * 8, n = i / 4 * 8 + column + i % 2;
     if (FRESH) d[i] = 0.0f;
-    for (int k = k0; k < k0 + 16; ++k) d[i] += swizzled_at(a, m, k) * swizzled_at(b, n, k);
-  }
+    if constexpr (same<Pair, void>::value) {
+      for (int k = k0; k < k0 + 16; ++k) d[i] += swizzled_at(a, m, k) * swizzled_at(b, n, k);
+    } else {
+      typename Pair::Sum sum;
+      memcpy(&sum, &d[i], 4);
+      for (int k = 2 * k0; k < 2 * k0 + 32; ++k)
+        sum += swizzled_byte<typename Pair::First>(a, m, k) * swizzled_byte<typename Pair::Second>(b, n, k);
+      memcpy(&d[i], &sum, 4);
+    }
   }
 }
 template <class T, int N> inline void wgmma_across(float (&d)[N / 2], const uint32_t (&a)[4], const T *b, int k0, int rows) {

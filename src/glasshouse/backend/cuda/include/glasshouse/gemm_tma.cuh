@@ -26,6 +26,22 @@ template <int BM_, int BN_, int STAGES_, int BESIDE_> struct Fetched {
   static constexpr int BEHIND = STAGES * (STAGE * 2 + 16), MOST = BESIDE == 1 ? 232448 : 115712;  // bytes: of stages and barriers; of a block
 };
 
+// 8-bit floats: the chip keeps about 14 bits of their sums, so those of each step, 128 of them, are added to float ones.
+template <class T> struct InParts { static constexpr bool value = false; };
+template <class A, class B> struct InParts<f8x2<A, B>> { static constexpr bool value = true; };
+template <class T, int N> GH_FN void add_part(float (&sums)[N / 2], const T *a, const T *b) {
+  float part[N / 2];
+  begin_products();
+  wgmma<T, N, true>(part, a, b, 0);
+#pragma unroll
+  for (int k = 16; k < 64; k += 16) wgmma<T, N>(part, a, b, k);
+  end_products();
+  products_left<0>();
+  settled(part);
+#pragma unroll
+  for (int i = 0; i < N / 2; ++i) sums[i] += part[i];
+}
+
 template <class S, int V, bool WHOLE, bool EARLY, int SPLITS, class A, class B, class Out>
 GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B &b, const Out &out) {
 #if defined(GH_EMULATE) || __CUDA_ARCH_FEAT_SM90_ALL
@@ -83,12 +99,17 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
       for (int step = 0; step < steps; ++step, ++number) {
         wait_round(full + number % STAGES, number / STAGES % 2);
         const T *at = shared + number % STAGES * S::STAGE + group * 64 * BK, *bt = shared + number % STAGES * S::STAGE + BM * BK;
-        begin_products();
+        if constexpr (InParts<T>::value) {
+          add_part<T, BN>(sums, at, bt);
+          if (lane == 0) arrive(empty + number % STAGES);
+        } else {
+          begin_products();
 #pragma unroll
-        for (int k = 0; k < BK; k += 16) wgmma<T, BN>(sums, at, bt, k);
-        end_products();
-        products_left<1>();
-        if (step && lane == 0) arrive(empty + (number - 1) % STAGES);
+          for (int k = 0; k < BK; k += 16) wgmma<T, BN>(sums, at, bt, k);
+          end_products();
+          products_left<1>();
+          if (step && lane == 0) arrive(empty + (number - 1) % STAGES);
+        }
       }
       if constexpr (SPLITS == 1) {
         HandOver<CN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out, room + S::BEHIND);
@@ -96,7 +117,7 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
         products_left<0>();
         settled(sums);
         open_gates(b, sums);
-        if (steps && lane == 0) arrive(empty + (number - 1) % STAGES);
+        if (!InParts<T>::value && steps && lane == 0) arrive(empty + (number - 1) % STAGES);
         over.ends(sums);
       } else {
         Joined join(M, N, place.m * BM, place.n * CN, (float *)(APART ? room + S::BEHIND : room), out);

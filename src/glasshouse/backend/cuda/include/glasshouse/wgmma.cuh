@@ -4,7 +4,8 @@
 // - `wgmma<T, N, FRESH>(d, a, b, k)`: d[64 x N] += a[64 rows, k .. k+15] b[N rows, k .. k+15]^T, or = where FRESH. Tiles have rows of 64 half
 //   floats, chunks of 16 bytes swizzled by row (`swizzled<8>`), and begin at multiples of 1024 bytes. Thread t holds of d: rows t/32*16 +
 //   t%32/4 (+8), columns 8 j + t%4*2 (+1), as mma's fragments j do.
-//   Of pairs of bytes (`s8x2`, `u8x2`) these are 32 in depth, and d holds whole numbers, as the bits of floats (`real_sum`).
+//   Of pairs of bytes (`s8x2`, `u8x2`) these are 32 in depth, and d holds whole numbers, as the bits of floats (`real_sum`); of pairs of 8-bit floats
+//   (`f8x2`) too, and the chip adds them with about 14 bits: few of them should meet in one d.
 // - `wgmma_across<T, N>(d, a, b, k, rows)`: d[64 x N] += a b[k .. k+15, N columns], a as mma's first operand in registers; of b 64 columns
 //   are a tile of `rows` rows, and tiles lie behind each other.
 // - Copies into shared memory are made seen by `shared_is_written` before the barrier; `begin_products`, products, `end_products`;
@@ -97,6 +98,20 @@ GH_FN uint64_t described(const void *tile, int beside = 16) {
                    : GH_WHOLE_##S : "l"(a), "l"(b));                                                                                \
     }                                                                                                                               \
   };
+#define GH_WGMMA_FLOAT8(T, U, names, N, S, A, B)                                                                                    \
+  template <> struct Wgmma<f8x2<T, U>, N> {                                                                                         \
+    template <bool FRESH> GH_FN static void step(float (&d)[S], uint64_t a, uint64_t b) {                                           \
+      if constexpr (FRESH)                                                                                                          \
+        asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k32.f32." names " {" GH_PLACES_##S "}, %" #A ", %" #B ", 0, 1, 1;"     \
+                     : GH_SUMS_##S : "l"(a), "l"(b));                                                                               \
+      else                                                                                                                          \
+        asm volatile("wgmma.mma_async.sync.aligned.m64n" #N "k32.f32." names " {" GH_PLACES_##S "}, %" #A ", %" #B ", 1, 1, 1;"     \
+                     : GH_SUMS_##S : "l"(a), "l"(b));                                                                               \
+    }                                                                                                                               \
+  };
+#define GH_WGMMAS_FLOAT8(...)                                                                                                       \
+  GH_WGMMA_FLOAT8(f8e4, f8e4, "e4m3.e4m3", __VA_ARGS__) GH_WGMMA_FLOAT8(f8e4, f8e5, "e4m3.e5m2", __VA_ARGS__)                       \
+  GH_WGMMA_FLOAT8(f8e5, f8e4, "e5m2.e4m3", __VA_ARGS__) GH_WGMMA_FLOAT8(f8e5, f8e5, "e5m2.e5m2", __VA_ARGS__)
 #define GH_WGMMAS_BYTES(N, S, A, B) GH_WGMMA_BYTES(s8x2, "s8", N, S, A, B) GH_WGMMA_BYTES(u8x2, "u8", N, S, A, B)
 #define GH_WGMMAS(N, S, ...) GH_WGMMA(f16, "f16", N, S, __VA_ARGS__) GH_WGMMA(bf16, "bf16", N, S, __VA_ARGS__)
 
@@ -111,6 +126,9 @@ GH_WGMMAS_BYTES(64, 32, 32, 33)
 GH_WGMMAS_BYTES(128, 64, 64, 65)
 GH_WGMMAS_BYTES(192, 96, 96, 97)
 GH_WGMMAS_BYTES(256, 128, 128, 129)
+GH_WGMMAS_FLOAT8(32, 16, 16, 17)
+GH_WGMMAS_FLOAT8(64, 32, 32, 33)
+GH_WGMMAS_FLOAT8(128, 64, 64, 65)
 
 template <class T, int N, bool FRESH = false> GH_FN void wgmma(float (&d)[N / 2], const T *a, const T *b, int k) {
 #if __CUDA_ARCH_FEAT_SM90_ALL
