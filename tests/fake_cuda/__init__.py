@@ -78,7 +78,8 @@ class HostTorch:
     name = "cpu"
 
     def holds(self, given: Any) -> bool:
-        return isinstance(given, torch.Tensor) and given.device.type == "cpu"
+        here = isinstance(given, torch.Tensor) and given.device.type == "cpu"
+        return here and given.layout is torch.strided
 
     def stream(self) -> int:
         return 7

@@ -149,7 +149,7 @@ class TensorDevice(Protocol):
     """What PyTorch calls the device: "cuda:0"."""
 
     def holds(self, given: Any) -> bool:
-        """Whether something is a tensor of this device."""
+        """Whether something is a tensor of this device, with plain memory."""
 
     def stream(self) -> int:
         """That PyTorch uses in this thread now."""

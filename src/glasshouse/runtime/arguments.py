@@ -86,7 +86,7 @@ def as_array(name: str, wanted: TensorType, given: Any) -> Array:
         if array.dtype.kind == carrier.kind or (carrier.kind == "f" and array.dtype.kind in "iu"):
             return array.astype(carrier)
     wide = np.complex128 if wanted.dtype is float64 else np.complex64
-    if array.dtype == wide and _is_pairs(wanted, array.ndim):
+    if array.dtype == wide and is_pairs(wanted, array.ndim):
         return array_of(array)
     if not _fits(array.dtype, wanted.dtype):
         kind = str(array.dtype)
@@ -97,7 +97,8 @@ def as_array(name: str, wanted: TensorType, given: Any) -> Array:
     return array
 
 
-def _of_tensor(torch: Any, name: str, wanted: TensorType, given: Any) -> Array:
+def require_dense(torch: Any, name: str, wanted: TensorType, given: Any) -> None:
+    """It is an error if a tensor has no plain memory of its own."""
     if given.is_nested:
         raise _refused(name, wanted, "a nested tensor", "pad it to one tensor")
     kind = f"{str(given.dtype).removeprefix('torch.')}{list(given.shape)}"
@@ -106,6 +107,11 @@ def _of_tensor(torch: Any, name: str, wanted: TensorType, given: Any) -> Array:
         raise _refused(name, wanted, f"a {layout.strip('_')} {kind}", "give its to_dense()")
     if given.is_quantized:
         raise _refused(name, wanted, f"a quantized {kind}", "give its dequantize()")
+
+
+def _of_tensor(torch: Any, name: str, wanted: TensorType, given: Any) -> Array:
+    require_dense(torch, name, wanted, given)
+    kind = f"{str(given.dtype).removeprefix('torch.')}{list(given.shape)}"
     if given.device.type == "meta" or isinstance(given, torch._subclasses.FakeTensor):
         raise _refused(name, wanted, f"{kind} without data (on meta, or fake)")
     if given.device.type != "cpu":
@@ -113,7 +119,7 @@ def _of_tensor(torch: Any, name: str, wanted: TensorType, given: Any) -> Array:
     kinds: tuple[Any, ...] = ()
     if wanted.dtype.is_carried:
         kinds = (torch.float64, torch.float32, torch.float16)
-    if _is_pairs(wanted, given.ndim):
+    if is_pairs(wanted, given.ndim):
         kinds = (torch.complex128 if wanted.dtype is float64 else torch.complex64,)
     if given.dtype not in (getattr(torch, wanted.dtype.name), *kinds):
         raise _refused(name, wanted, kind, f"give its to(torch.{wanted.dtype.name})")
@@ -127,7 +133,8 @@ def _of_tensor(torch: Any, name: str, wanted: TensorType, given: Any) -> Array:
     return array_of(given)
 
 
-def _is_pairs(wanted: TensorType, rank: int) -> bool:
+def is_pairs(wanted: TensorType, rank: int) -> bool:
+    """Whether complex numbers with so many axes are taken as pairs of reals."""
     return wanted.dtype.is_float and wanted.rank == rank + 1 and wanted.shape[-1] == 2
 
 

@@ -15,7 +15,7 @@ from glasshouse.ir.graph import Value
 from glasshouse.lower.plan import Arrival
 from glasshouse.lower.program import Call
 from glasshouse.numpy_ref.executor import bind_sizes
-from glasshouse.runtime.arguments import name_of
+from glasshouse.runtime.arguments import is_pairs, name_of, require_dense
 from glasshouse.runtime.checks import sizes_of
 from glasshouse.runtime.constants import ConstantSet
 from glasshouse.runtime.device_run import DeviceRun
@@ -264,10 +264,13 @@ class TensorRun(DeviceRun):
 
 
 def taken(torch: Any, beside: TensorDevice, value: Value, given: Any, number: int) -> Any:
-    """A tensor of the device, as kernels want it: of its type, contiguous, aligned."""
+    """A tensor of the device, as kernels want it: of its type, contiguous, aligned; complex numbers
+    as pairs."""
     name, wanted = name_of(value, number), value.type
+    is_tensor = isinstance(given, torch.Tensor)
+    if is_tensor:
+        require_dense(torch, name, wanted, given)
     if not beside.holds(given):
-        is_tensor = isinstance(given, torch.Tensor)
         if is_tensor and given.device.type == torch.device(beside.name).type:
             raise ExecutionError(
                 f"{name} is on {given.device}, and this module runs on {beside.name}",
@@ -278,6 +281,8 @@ def taken(torch: Any, beside: TensorDevice, value: Value, given: Any, number: in
             f"{name} must be {wanted} on {beside.name} like the other inputs, got one on {kind}",
             hint=f"give its to({beside.name!r}), or give all inputs on the host",
         )
+    if given.is_complex() and is_pairs(wanted, given.ndim):
+        given = torch.view_as_real(given.resolve_conj())
     if given.dtype is not getattr(torch, wanted.dtype.name):
         kind = f"{str(given.dtype).removeprefix('torch.')}{list(given.shape)}"
         raise ExecutionError(

@@ -11,7 +11,7 @@ from __future__ import annotations
 from glasshouse.backend.cuda.matmul import Product, mapped_columns, rows_map, typical
 from glasshouse.backend.cuda.routine import CudaRoutine
 from glasshouse.backend.cuda.text import CudaText
-from glasshouse.backend.cuda.tiles import TILES, TMA, GemmVariant, estimate, variant_named
+from glasshouse.backend.cuda.tiles import TILES, TMA, GemmTile, GemmVariant, estimate, variant_named
 from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import FLOAT8, float32
@@ -25,8 +25,9 @@ from glasshouse.lower.view import whole
 
 GEMM, RUN = "gemm_float8", 16
 """Rows are aligned to so many bytes."""
-REGISTERS, BESIDES = 65536, 48
-"""Of a multiprocessor; those of a thread that hold no sums. Sums are held twice."""
+REGISTERS, MOVED, BESIDES = 65536, 232, 40
+"""Of a multiprocessor; of a thread that computes where the one that fetches gives some away; those
+that hold no sums."""
 
 
 def float8_matmul(builder: KernelBuilder, node: Node) -> bool:
@@ -47,12 +48,13 @@ def float8_matmul(builder: KernelBuilder, node: Node) -> bool:
     return True
 
 
-_VARIANTS = [
-    GemmVariant(tile)
-    for tile in TILES.values()
-    if tile.kind == TMA and tile.threads * tile.beside * (tile.n + BESIDES) <= REGISTERS
-    if tile.n <= 128  # what `wgmma.cuh` has of 8-bit floats
-]
+def _fits(tile: GemmTile) -> bool:
+    """Whether registers hold a tile's sums, and those of up to 128 columns once more."""
+    room = MOVED if tile.n == 256 else REGISTERS // (tile.threads * tile.beside)
+    return tile.n // 2 + min(tile.n, 128) // 2 + BESIDES <= room
+
+
+_VARIANTS = [GemmVariant(t) for t in TILES.values() if t.kind == TMA and _fits(t)]
 
 
 def _narrow(value: Value) -> Value | None:

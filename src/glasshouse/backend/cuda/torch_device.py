@@ -27,7 +27,9 @@ class TorchOnGpu:
         self.name = f"cuda:{number}"
 
     def holds(self, given: Any) -> bool:
-        return isinstance(given, self._torch.Tensor) and given.get_device() == self._number
+        if not isinstance(given, self._torch.Tensor) or given.get_device() != self._number:
+            return False
+        return bool(given.layout is self._torch.strided)
 
     def stream(self) -> int:
         found: int = self._torch.cuda.current_stream(self._number).cuda_stream

@@ -49,6 +49,11 @@ _KNOWN = (
         "give example inputs as the model is called: positional ones, then keywords",
     ),
     (
+        r"two different devices|tensors to be on the same device",
+        "the model and what it is given lie on different devices",
+        "move one of them: model.to(x.device)",
+    ),
+    (
         r"shapes cannot be multiplied|must match|same reduction dim|size mismatch|expected input",
         "the model itself fails on these inputs",
         "call it once in PyTorch with the same inputs",

@@ -165,6 +165,17 @@ def test_a_tensor_in_the_wrong_place_is_named(cuda: FakeCuda) -> None:
         module(torch.randn(3), np.ones(3, np.float32))
     with pytest.raises(ExecutionError, match="got one on meta"):
         module(torch.randn(3), torch.empty(3, device="meta"))
+    with pytest.raises(ExecutionError, match=r"got a sparse_coo float32.3.\n  give its to_dense"):
+        module(torch.randn(3), torch.randn(3).to_sparse())
+
+
+def test_complex_numbers_are_taken_as_pairs(cuda: FakeCuda) -> None:
+    x = torch.randn(3, 4, dtype=torch.complex64)
+    module = gh.compile(lambda x: x * x + 1, x, target="cuda", progress=False)
+    for given in (x, x.conj(), x[:, ::2].repeat(1, 2), torch.randn(4, 3, dtype=x.dtype).t()):
+        torch.testing.assert_close(module(given), given * given + 1)
+    with pytest.raises(ExecutionError, match=r"must be float32.3, 4, 2., got float64"):
+        module(x.to(torch.complex128))
 
 
 def test_an_output_may_lie_on_an_input(cuda: FakeCuda) -> None:

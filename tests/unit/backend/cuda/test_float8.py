@@ -7,7 +7,9 @@ import pytest
 
 from cuda_emulator import run_emulated
 from cuda_samples import program_of
+from glasshouse.backend.cuda import float8
 from glasshouse.backend.cuda.render import render
+from glasshouse.backend.cuda.tiles import TILES, GemmVariant
 from glasshouse.ir import Graph, GraphBuilder
 from glasshouse.ir.dtype import as_dtype, finish
 from glasshouse.numpy_ref import run
@@ -60,6 +62,18 @@ def test_products_are_of_bytes(
     np.testing.assert_allclose(
         ours.astype("f"), run(graph, inputs)[0].astype("f"), rtol=2e-3, atol=2e-3
     )
+
+
+@pytest.mark.parametrize("tile", ["tma128x256x64", "tma128x192x64", "tma128x128x64"])
+def test_columns_of_wide_tiles_come_in_turns(tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(float8, "_VARIANTS", [GemmVariant(TILES[tile])])
+    graph = scaled((70, 272), 288, (TYPES[0], TYPES[0]), True, True)
+    program = program_of(graph, over_graph=True)
+    assert program.kernels[0].variant == f"float8_{tile}"
+    x = finish(np.random.default_rng(1).standard_normal((70, 272)), as_dtype(TYPES[0]))
+    (ours,) = run_emulated(program, [x], fall_back=False)
+    wanted = run(graph, [x])[0].astype("f")
+    np.testing.assert_allclose(ours.astype("f"), wanted, rtol=2e-3, atol=2e-3)
 
 
 @pytest.mark.parametrize("depth", [24, 40])

@@ -86,3 +86,8 @@ def test_writes_and_layers_of_a_model_that_was_captured_by_running_it():
     with pytest.warns(LooseCapture):
         captured = same_as_torch(Net(), torch.rand(2, 6, 4))
     assert not opaque_ops(captured.graph)
+
+
+def test_a_model_on_another_device_than_its_input_is_named():
+    with pytest.raises(CaptureError, match=r"on different devices[\s\S]*model\.to\(x\.device\)"):
+        gh.trace(nn.Linear(3, 2).to("meta"), torch.randn(4, 3))

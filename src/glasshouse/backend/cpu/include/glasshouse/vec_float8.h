@@ -8,8 +8,10 @@ inline namespace GH_ISA_NS {
 
 template <int FRACTION> struct Float8Form {
   static constexpr int SHIFT = 23 - FRACTION, BIAS = (1 << (6 - FRACTION)) - 1;
-  static constexpr int MOST = FRACTION == 3 ? 0x7e : 0x7c, SPECIAL = FRACTION == 3 ? 0x7f : 0x7c;  // from SPECIAL on: infinity, NaN
-  static constexpr float STEP = 1.0f / (float)(1 << (BIAS - 1 + FRACTION));                        // of denormals
+  static constexpr int SPECIAL = FRACTION == 3 ? 0x7f : 0x7c;                // from here on: infinity, NaN
+  static constexpr float LIMIT = FRACTION == 3 ? 448.0f : 65536.0f;          // what is larger becomes this: the largest, infinity
+  static constexpr float STEP = 1.0f / (float)(1 << (BIAS - 1 + FRACTION));  // of denormals
+  static constexpr float ONE = STEP * (float)(1 << 23);                      // whose last bit is worth a step
 };
 
 template <int FRACTION> GH_INLINE vf widen_float8(vi bits) {
@@ -22,13 +24,12 @@ template <int FRACTION> GH_INLINE vf widen_float8(vi bits) {
 }
 template <int FRACTION> GH_INLINE vi narrow_float8(vf x) {
   typedef Float8Form<FRACTION> F;
-  const vi bits = as_int(x), size = bits & vi(0x7fffffff);
-  const vi odd = (size >> F::SHIFT) & vi(1);
-  const vi normal = ((size + vi((1 << (F::SHIFT - 1)) - 1) + odd) >> F::SHIFT) - vi((127 - F::BIAS) << FRACTION);
-  const vi steps = round_to_int(abs(x) * vf(1.0f / F::STEP));
-  vi found = min(select(size < vi((128 - F::BIAS) << 23), steps, normal), vi(F::MOST));
-  found = select(size > vi(0x7f800000), vi(0x7f), found);
-  return found | (shift_right_logical(bits, 24) & vi(0x80));
+  const vf limited = min_fast(vf(F::LIMIT), abs(x));  // NaN stays
+  const vi size = as_int(limited), odd = (size >> F::SHIFT) & vi(1);
+  const vi normal = ((size + odd + vi((1 << (F::SHIFT - 1)) - 1 - ((127 - F::BIAS) << 23))) >> F::SHIFT);
+  const vi denormal = as_int(limited + vf(F::ONE)) - as_int(vf(F::ONE));  // the adder rounds
+  const vi found = min(select(size < vi((128 - F::BIAS) << 23), denormal, normal), vi(0x7f));
+  return found | (shift_right_logical(as_int(x), 24) & vi(0x80));
 }
 
 #define GH_FLOAT8(T, FRACTION)                                                                                              \

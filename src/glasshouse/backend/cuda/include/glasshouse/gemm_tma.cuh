@@ -29,17 +29,22 @@ template <int BM_, int BN_, int STAGES_, int BESIDE_> struct Fetched {
 // 8-bit floats: the chip keeps about 14 bits of their sums, so those of each step, 128 of them, are added to float ones.
 template <class T> struct InParts { static constexpr bool value = false; };
 template <class A, class B> struct InParts<f8x2<A, B>> { static constexpr bool value = true; };
+// Columns come in turns where registers do not hold all sums twice.
 template <class T, int N> GH_FN void add_part(float (&sums)[N / 2], const T *a, const T *b) {
-  float part[N / 2];
-  begin_products();
-  wgmma<T, N, true>(part, a, b, 0);
+  constexpr int C = N <= 128 ? N : N % 128 ? 64 : 128;
 #pragma unroll
-  for (int k = 16; k < 64; k += 16) wgmma<T, N>(part, a, b, k);
-  end_products();
-  products_left<0>();
-  settled(part);
+  for (int c = 0; c < N; c += C) {
+    float part[C / 2];
+    begin_products();
+    wgmma<T, C, true>(part, a, b + c * 64, 0);
 #pragma unroll
-  for (int i = 0; i < N / 2; ++i) sums[i] += part[i];
+    for (int k = 16; k < 64; k += 16) wgmma<T, C>(part, a, b + c * 64, k);
+    end_products();
+    products_left<0>();
+    settled(part);
+#pragma unroll
+    for (int i = 0; i < C / 2; ++i) sums[c / 2 + i] += part[i];
+  }
 }
 
 template <class S, int V, bool WHOLE, bool EARLY, int SPLITS, class A, class B, class Out>
