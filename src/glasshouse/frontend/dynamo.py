@@ -32,6 +32,7 @@ from glasshouse.frontend.torch.joint import partition
 from glasshouse.frontend.torch.kept_graphs import KeptGraph, find_kept
 from glasshouse.frontend.torch.left_eager import watch
 from glasshouse.frontend.torch.program import Captured
+from glasshouse.frontend.torch.recurrent_layers import capture_recurrent_layers
 from glasshouse.frontend.torch.whole_attention import keep_attention
 from glasshouse.ir.graph import Graph
 
@@ -97,6 +98,9 @@ def backend(
     with plain_ops(gpu):
         made: Callable[..., Any] = train(module, examples)
     return made
+
+
+capture_recurrent_layers(backend)
 
 
 class _Training:

@@ -79,6 +79,7 @@ def lower_loops(outputs: Sequence[tuple[Value, str]], around: Surroundings) -> l
             continue
         for space in _spaces(shape, order, [v for v, _ in members], around):
             nest = _nest_of(space, members, around)
+            nest.turn_folds()
             nest.merge()
             nest.hoist(around.target.vectors.elements)
             out += nest.statements(*roles.assign(nest, around.target))

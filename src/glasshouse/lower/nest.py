@@ -11,6 +11,7 @@ from collections.abc import Callable, Container
 from dataclasses import dataclass, field, replace
 from functools import partial
 
+from glasshouse.ir.dim import bounds
 from glasshouse.ir.dtype import DType
 from glasshouse.lower.kernel.expr import Expr, Load
 from glasshouse.lower.kernel.index import Index, Loop
@@ -80,6 +81,13 @@ class Nest:
                 self.depth[levels[s.name]].append(s)
         self.depth[-1] = [s for s in self.depth[-1] if not (isinstance(s, Let) and s.name in moved)]
 
+    # -------------------------------------------------------------------------------------- turning
+    def turn_folds(self) -> None:
+        """Let each fold take in neighbours one after the other: of its loops, the one along which
+        all that it reads lies side by side goes innermost. Folds may be taken in any order."""
+        for level in self.depth:
+            level[:] = [_turned(s) if isinstance(s, Fold) else s for s in level]
+
     # -------------------------------------------------------------------------------------- merging
     def merge(self) -> None:
         """Join neighbouring loops over which every access advances evenly."""
@@ -139,6 +147,25 @@ class Nest:
     def _ops(self, name: str, ops: Ops) -> Ops:
         more = self.moved.get(name)
         return tuple(sorted({*ops, *more})) if more else ops
+
+
+_SIDE_BY_SIDE = 8
+"""Turns of a fold's loop from which it pays as the innermost one: half a vector."""
+
+
+def _turned(fold: Fold) -> Fold:
+    read = [let.value.index for let in fold.body if isinstance(let.value, Load)]
+
+    def is_even(loop: Loop) -> bool:
+        steps = [index.step(loop) for index in read]
+        return 1 in steps and all(step in (0, 1) for step in steps)
+
+    if len(fold.loops) < 2 or is_even(fold.loops[-1]):
+        return fold
+    for loop in reversed(fold.loops[:-1]):
+        if is_even(loop) and bounds(loop.extent)[0] >= _SIDE_BY_SIDE:
+            return replace(fold, loops=(*(x for x in fold.loops if x is not loop), loop))
+    return fold
 
 
 def _opened(fold: Fold, elements: Container[DType]) -> list[Inner]:

@@ -111,6 +111,8 @@ def _makes_image(node: Node, images: Container[Value]) -> bool:
         return True
     if node.op.name == "concat":
         return any(v in images for v in node.inputs)
+    if node.op.name == "layer_norm":  # over all but the batch, in whatever order it lies
+        return axis_of(node.attrs["axis"], out.rank) == 1 and node.inputs[0] in images
     return node.op.kind is Kind.ELEMENTWISE and any(
         v in images and v.type.shape == out.shape for v in node.inputs
     )

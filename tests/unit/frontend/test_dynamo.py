@@ -120,3 +120,41 @@ def test_a_graph_on_the_reference_says_why(monkeypatch: pytest.MonkeyPatch) -> N
     (part,) = dynamo.compiled_graphs()
     assert part.recording.header.facts["not compiled"] == "the compiler gave up on kernel 3"
     assert part.recording.graphs
+
+
+class Tagger(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.cells, self.out = nn.LSTM(4, 6, bidirectional=True), nn.Linear(12, 3)
+
+    def forward(self, x):
+        return self.out(self.cells(x)[0]).softmax(-1)
+
+
+def test_recurrent_layers_are_in_the_graph_where_no_gradient_is_needed():
+    model, x = Tagger(), torch.randn(5, 2, 4)
+    fast = compiled(model)
+    with torch.no_grad():
+        assert_same(fast(x), model(x))
+    (only,) = dynamo.compiled_graphs()
+    assert "softmax" in {n.op.name for n in only.graph.nodes}
+    assert not torch._dynamo.config.allow_rnn  # other backends keep what the user has set
+
+
+def test_recurrent_layers_are_trained():
+    model = Tagger()
+    twin, x = copy.deepcopy(model), torch.randn(5, 2, 4)
+    fast = compiled(model)
+    fast(x).pow(2).sum().backward()
+    twin(x).pow(2).sum().backward()
+    for a, b in zip(model.parameters(), twin.parameters(), strict=True):
+        assert_same(a.grad, b.grad)
+
+
+def test_another_backend_does_not_capture_recurrent_layers():
+    graphs = []
+    model, x = Tagger(), torch.randn(5, 2, 4)
+    other = torch.compile(model, backend=lambda graph, _: graphs.append(graph) or graph)
+    with torch.no_grad():
+        assert_same(other(x), model(x))
+    assert not any("lstm" in str(n.target) for g in graphs for n in g.graph.nodes)

@@ -191,3 +191,20 @@ def test_folds_outside_do_not_hinder_the_loop_inside() -> None:
     fused = b.finish(b.input("float32", [4, 20, 24]).apply("fused", body=body))
     (kernel,) = lower(fused, CPU).kernels
     assert loops(kernel.body)[-1][1] is Role.VECTOR
+
+
+@pytest.mark.parametrize(("columns", "innermost"), [(32, "224"), (4, "7")])
+def test_folds_take_in_neighbours(columns: int, innermost: str, lowered: Lowered) -> None:
+    """Of two folded axes the one whose elements lie side by side is innermost, if it is
+    long; both are one loop then."""
+
+    def turned(b: GraphBuilder) -> Any:
+        x = b.input("float32", [3, 7, columns])
+        return x.apply("permute", axes=[0, 2, 1]).apply("sum", axes=[1, 2])
+
+    (fold,) = [s for s in _all(lowered(turned).body) if isinstance(s, Fold)]
+    assert str(fold.loops[-1].extent) == innermost
+
+
+def _all(body: tuple[Statement, ...]) -> list[Statement]:
+    return [x for s in body for x in (s, *(_all(s.body) if isinstance(s, For) else ()))]

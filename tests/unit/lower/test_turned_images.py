@@ -56,3 +56,28 @@ def test_readers(target: str, reader: str, shape: tuple[int, ...]) -> None:
         norm = next(s for s in module.program.steps if "LayerNorm" in s.kernel.ops)
         orders = [module.program.orders.get(v) for v in norm.outputs]
         assert (0, *range(2, len(shape)), 1) in orders or "Conv" in norm.kernel.ops
+
+
+def test_a_norm_over_all_but_the_batch_keeps_channels_last() -> None:
+    torch.manual_seed(0)
+
+    class Whole(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.second = nn.Conv1d(4, 24, 1), nn.Conv1d(24, 3, 3)
+            self.slope = nn.PReLU()
+            self.scale = nn.Parameter(torch.rand(1, 24, 1))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            x = self.slope(self.first(x))
+            mean = x.mean((1, 2), keepdim=True)
+            power = ((x - mean) ** 2).mean((1, 2), keepdim=True)
+            return self.second(self.scale * (x - mean) / torch.sqrt(power + 1e-8))
+
+    model, x = Whole().eval(), torch.randn(2, 4, 33)
+    module = gh.compile(model, x, progress=False)
+    with torch.no_grad():
+        np.testing.assert_allclose(np.asarray(module(x)), model(x).numpy(), rtol=1e-4, atol=1e-5)
+    assert all(v.type.rank != 3 or v in module.program.orders
+               for n in module.program.graph.nodes if n.op.name == "fused"
+               for v in n.outputs if v not in module.program.graph.outputs)  # fmt: skip

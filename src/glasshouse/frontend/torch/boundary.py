@@ -103,7 +103,7 @@ class Boundary:
                 x = x.permute(order)
             elif isinstance(x, torch.Tensor) and x.requires_grad:
                 x = x.detach()
-            out.append(x)
+            out.append(_TOKEN if x is None else x)
         return out
 
     def leave(self, flat: Sequence[Any], results: Sequence[Any]) -> list[Any]:
@@ -119,6 +119,10 @@ class Boundary:
                 x = step(x)
             out.append(x)
         return out
+
+
+_TOKEN = torch.empty(0)
+"""What stands for a token of AOTAutograd, which orders effects and comes as None."""
 
 
 def _ways(

@@ -18,6 +18,7 @@ from torch.utils import _pytree as pytree
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import aten, listed
 from glasshouse.frontend.torch.boundary import PARTS, VIEWS
+from glasshouse.frontend.torch.joint_solves import spell_solves
 from glasshouse.frontend.torch.odd_products import widen_odd_products
 from glasshouse.frontend.torch.source import GRADIENT_OF
 from glasshouse.ops.shape import reshaped
@@ -99,6 +100,7 @@ def partition(joint: fx.GraphModule, inputs: Any, on_gpu: bool, **known: Any) ->
             spread = [list(listed(a, rank)) if a or a == 0 else [] for a in node.args[2:6]]
             node.target = torch.ops.glasshouse.max_pool_grad.default
             node.args = (*node.args[:2], *spread, node.args[6])
+    spell_solves(joint)
     _name_forward_ops(joint)
     if on_gpu:
         widen_odd_products(joint)

@@ -13,16 +13,16 @@ from types import FrameType
 from typing import Any
 
 import torch
-from torch._dynamo.callback import on_compile_start
 
 from glasshouse.errors import NotCompiled
+from glasshouse.frontend.torch.dynamo_hooks import around_captures
 
 _told: weakref.WeakSet[torch.nn.Module] = weakref.WeakSet()
 
 
 def watch() -> None:
     """Look at what is called whenever Dynamo begins with a function, from now on."""
-    on_compile_start(_look)
+    around_captures(_look)
 
 
 def _look(_: Any) -> None:

@@ -239,3 +239,17 @@ def test_autocast_computes_in_half_precision():
     captured = same_as_torch(Model(), torch.randn(2, 4), tolerance=2e-2)
     matmul = next(n for n in captured.graph.nodes if n.op.name == "matmul")
     assert matmul.inputs[0].type.dtype is gh.bfloat16
+
+
+@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("size", [1, 2, 33, 64])
+@pytest.mark.parametrize("lead", [(), (3,)])
+def test_sorted_rows_are_searched_as_pytorch_searches_them(right, size, lead):
+    torch.manual_seed(size)
+    row = torch.sort(torch.randint(0, 20, (*lead, size)).float(), -1)[0]
+    values = torch.randint(-2, 23, (*lead, 30)).float()
+    values[..., :3] = torch.tensor([float("nan"), float("inf"), -float("inf")])
+    broken = row.clone()
+    broken[..., -1] = float("nan")  # sorts last
+    search = module(lambda t, x: torch.searchsorted(t, x, right=right))
+    same_as_torch(search, row, values, others=[(broken, values)])

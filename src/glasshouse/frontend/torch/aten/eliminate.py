@@ -91,16 +91,17 @@ def inv_ex(a: Any, *, check_errors: bool = False) -> Any:
 
 @aten("_linalg_det", steps=True)
 def det(a: Any) -> Any:
-    both, _, sign, _ = eliminated(a)
-    return composite.diagonal(both, 0, -2, -1).apply("prod", axes=[-1]) * sign, both, None
+    both, _, sign, pivots = eliminated(a)
+    found = composite.diagonal(both, 0, -2, -1).apply("prod", axes=[-1]) * sign
+    return found, both, pivots.cast(int32)
 
 
 @aten("_linalg_slogdet", steps=True)
 def slogdet(a: Any) -> Any:
-    both, _, sign, _ = eliminated(a)
-    pivots = composite.diagonal(both, 0, -2, -1)
-    signs = pivots.apply("sign").apply("prod", axes=[-1]) * sign
-    return signs, abs(pivots).apply("log").apply("sum", axes=[-1]), both, None
+    both, _, sign, pivots = eliminated(a)
+    left = composite.diagonal(both, 0, -2, -1)
+    signs = left.apply("sign").apply("prod", axes=[-1]) * sign
+    return signs, abs(left).apply("log").apply("sum", axes=[-1]), both, pivots.cast(int32)
 
 
 @aten("_linalg_solve_ex", steps=True)
@@ -111,7 +112,9 @@ def solve_ex(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -
         out = swapped(general_solution(swapped(a), swapped(columns)))
     else:
         out = general_solution(a, columns)
-    return composite.squeeze(out, [-1]) if vector else out, None, None, no_trouble(a)
+    both, _, _, pivots = eliminated(a)  # for gradients; else nobody reads them
+    found = composite.squeeze(out, [-1]) if vector else out
+    return found, both, pivots.cast(int32), no_trouble(a)
 
 
 @aten("linalg_lu_factor_ex", steps=True)

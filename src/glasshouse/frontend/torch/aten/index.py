@@ -277,14 +277,33 @@ def searchsorted(
     if sorter is not None:
         table = table.apply("gather", as_index(sorter), axis=-1)
     x = x if is_handle(x) else scalar(table, x, table.dtype)
+    # Not "less": NaN is not below anything, and stands behind all of it.
+    reached = "greater" if right or side == "right" else "greater_equal"
+    size = table.shape[-1]
+    if isinstance(size, int) and size:
+        return _halved(table, x, size, reached)
     values = composite.unsqueeze(x, x.ndim)
     row = table if table.ndim == 1 else composite.unsqueeze(table, table.ndim - 1)
-    # Not "less": NaN is not below anything, and stands behind all of it.
-    reached = apply(
-        "greater" if right or side == "right" else "greater_equal", *common(row, values)
-    )
-    below = reached.apply("logical_not")
+    below = apply(reached, *common(row, values)).apply("logical_not")
     return below.cast(int64).apply("sum", axes=[-1])
+
+
+def _halved(table: Any, x: Any, size: int, reached: str) -> Any:
+    """How many elements of a sorted row lie before each value: a search by halves.
+
+    The same elements are looked at as in PyTorch, so that rows with NaN give what it gives.
+    """
+    low, high = full_near(x, x.shape, 0, int64), full_near(x, x.shape, size, int64)
+    last = scalar(low, size - 1, int64)
+    for _ in range(size.bit_length()):
+        middle = (low + high).apply("right_shift", scalar(low, 1, int64))
+        at = middle.apply("minimum", last)
+        row = table.apply("take" if table.ndim == 1 else "gather", at, axis=-1)
+        behind = apply(reached, *common(row, x)).apply("logical_not")
+        open_ = low.apply("less", high)
+        low = apply("where", behind.apply("logical_and", open_), middle + 1, low)
+        high = apply("where", behind, high, high.apply("minimum", middle))
+    return low
 
 
 @aten("bucketize")

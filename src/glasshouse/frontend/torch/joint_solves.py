@@ -1,0 +1,60 @@
+"""Matrices that are factored in a joint graph of AOTAutograd: as PyTorch's gradients expect them.
+
+A gradient of a determinant takes up the factors that the forward op gives beside it. PyTorch
+factors the transpose of a matrix that lies row by row, and its gradient, written for that, is in
+the joint graph. And whether a factoring failed is asked by an op with an effect, around which
+AOTAutograd passes tokens from op to op: compiled code does not ask (a singular matrix gives what
+IEEE arithmetic gives), so both go.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import torch
+from torch import fx
+
+_CHECK = torch.ops.aten._linalg_check_errors.default
+_FACTORED = {
+    torch.ops.aten._linalg_det.default: (1, 2),
+    torch.ops.aten._linalg_slogdet.default: (2, 3),
+}
+"""Ops that give factors beside their result, and which of their results these are."""
+
+
+def spell_solves(joint: fx.GraphModule) -> None:
+    """Take the checks out, and let factors be those that gradients expect."""
+    for node in list(joint.graph.nodes):
+        if node.target is torch.ops.higher_order.with_effects and node.args[1] is _CHECK:
+            _forget(node)
+        elif node.target in _FACTORED and _gives(node, _FACTORED[node.target]):
+            _turn(joint.graph, node)
+
+
+def _forget(check: fx.Node) -> None:
+    """The token in front of a check is the one behind it."""
+    token: Any = check.args[0]
+    for part in list(check.users):
+        part.replace_all_uses_with(token)
+        check.graph.erase_node(part)
+    check.graph.erase_node(check)  # an effect: not dead by itself
+
+
+def _gives(node: fx.Node, places: tuple[int, ...]) -> bool:
+    return any(
+        user.target is operator.getitem and user.args[1] in places and user.users
+        for user in node.users
+    )
+
+
+def _turn(graph: fx.Graph, node: fx.Node) -> None:
+    """A determinant is that of the transpose, too."""
+    matrix: Any = node.args[0]
+    value = matrix.meta["val"]
+    if not value.is_contiguous() or value.is_complex():
+        return
+    with graph.inserting_before(node):
+        turned = graph.call_function(torch.ops.aten.transpose.int, (matrix, -2, -1))
+    turned.meta = {**node.meta, "val": value.transpose(-2, -1)}
+    node.args = (turned,)

@@ -1,0 +1,48 @@
+"""Lets Dynamo capture nn.LSTM, nn.GRU and nn.RNN while it works for us, without gradients.
+
+Left to itself it breaks the graph at each of them, mostly beyond repair: the rest of the function
+runs in plain PyTorch. Their gradients are captured as calls of oneDNN, which we cannot take apart,
+so that training keeps the break. Dynamo's other backends keep what its user has set.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import torch
+from torch._dynamo import config
+
+from glasshouse.frontend.torch.dynamo_hooks import around_captures
+
+_SET: list[bool] = []
+"""What the user had set, while Dynamo works for us."""
+
+
+def capture_recurrent_layers(backend: Callable[..., Any]) -> None:
+    """Capture them whenever Dynamo works for this backend, from now on."""
+
+    def begin(_: Any) -> None:
+        if not torch.is_grad_enabled() and _works_for(sys._getframe(1)) is backend:
+            _SET.append(config.allow_rnn)
+            config.allow_rnn = True
+
+    def end(_: Any) -> None:
+        if _SET:
+            config.allow_rnn = _SET.pop()
+
+    around_captures(begin, end)
+
+
+def _works_for(frame: FrameType | None) -> Any:
+    """The backend whose graph is being captured."""
+    while frame is not None:
+        if frame.f_code.co_name == "_compile" and "compiler_fn" in frame.f_locals:
+            found = frame.f_locals["compiler_fn"]
+            while hasattr(found, "compiler_fn"):  # wrapped by `torch.compile`, and for its repros
+                found = found.compiler_fn
+            return found
+        frame = frame.f_back
+    return None

@@ -1,0 +1,36 @@
+"""Gradients of solves, inverses and determinants through `torch.compile`."""
+
+import pytest
+import torch
+
+from frontend_torch import assert_same
+
+torch.manual_seed(0)
+_B = torch.randn(3, 5, 2)
+_OPS = {
+    "solve": lambda a: torch.linalg.solve(a, _B),
+    "solve of vectors": lambda a: torch.linalg.solve(a, _B[..., 0]),
+    "solve from the right": lambda a: torch.linalg.solve(a, _B.mT, left=False),
+    "inverse": torch.linalg.inv,
+    "determinant": torch.linalg.det,
+    "determinant of the transpose": lambda a: torch.linalg.det(a.mT),
+    "its logarithm": lambda a: torch.linalg.slogdet(a)[1],
+    "its logarithm, of the transpose": lambda a: torch.linalg.slogdet(a.mT)[1],
+    "cholesky": lambda a: torch.linalg.cholesky(a @ a.mT),
+    "two checks": lambda a: torch.linalg.inv(a) @ torch.linalg.cholesky(a @ a.mT),
+    "solve from factors": lambda a: torch.linalg.lu_solve(*torch.linalg.lu_factor(a), _B),
+}
+
+
+@pytest.mark.parametrize("name", _OPS)
+def test_gradients_are_pytorchs(name):
+    torch._dynamo.reset()
+    matrix = torch.randn(3, 5, 5) + 3 * torch.eye(5)
+    ours, theirs = (matrix.clone().requires_grad_(True) for _ in range(2))
+    options = {"executor": "reference"}
+    got = torch.compile(_OPS[name], backend="glasshouse", options=options)(ours)
+    wanted = _OPS[name](theirs)
+    assert_same(got, wanted)
+    got.pow(2).sum().backward()
+    wanted.pow(2).sum().backward()
+    assert_same(ours.grad, theirs.grad)
