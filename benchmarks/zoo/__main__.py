@@ -52,6 +52,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         newcomers,
         newcomers_images,
         sequences,
+        strangers,
+        strangers_attention,
+        strangers_images,
+        strangers_patches,
+        strangers_science,
+        strangers_tables,
         visitors,
         visitors_images,
     )
