@@ -67,3 +67,21 @@ def test_sums_of_products_take_one_instruction_a_turn(dtype: str, axis: int) -> 
     np.testing.assert_allclose(
         module(*arrays), expected, rtol=1e-2 if dtype == "bfloat16" else 1e-5
     )
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 4, 5])
+def test_rows_too_short_for_vectors(size: int) -> None:
+    """Distances of points and folds of their coordinates: each lane folds a row of its own."""
+    rng = np.random.default_rng(size)
+    a, b = (rng.standard_normal((n, size), "f") for n in (19, 35))
+    a[3, 0], a[5, size - 1], b[34, 0] = np.nan, np.inf, 1e-40
+    builder = GraphBuilder()
+    x, y = (builder.input("float32", v.shape) for v in (a, b))
+    apart = x.apply("reshape", shape=(19, 1, size)) - y.apply("reshape", shape=(1, 35, size))
+    folds = [y.apply(op, axes=[1]) for op in ("max", "prod", "mean")]
+    graph = builder.finish((apart * apart).apply("sum", axes=[2]).apply("exp"), *folds)
+    module = compile_graph(graph)
+    for got, want in zip(module(a, b), run(graph, [a, b]), strict=True):
+        np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
+    if size == 3:
+        assert "reduce_add" not in str(module.source.kernels)
