@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,12 @@ class TorchCall:
     def _results(self, operands: Sequence[Any]) -> list[torch.Tensor]:
         args, kwargs = self._arguments(operands)
         flat = flat_tensors(self._called(args, kwargs))
+        if _leaves_operands(self.target):
+            # Some ops that do nothing (dropout outside of training) give back what they were given.
+            given = {
+                t.untyped_storage().data_ptr() for t in flat_tensors([args, [*kwargs.values()]])
+            }
+            flat = [t.clone() if t.untyped_storage().data_ptr() in given else t for t in flat]
         many = [flat[i] for i in self.results] + flat_tensors(
             [_at(args, kwargs, w) for w in self.written]
         )
@@ -73,42 +79,60 @@ class TorchCall:
         return self._called(*self._arguments(arrays))
 
     def _arguments(self, arrays: Sequence[Any]) -> tuple[Any, Any]:
-        return _filled(self.args, arrays), _filled(self.kwargs, arrays)
+        copied = not _leaves_operands(self.target)
+        return _filled(self.args, arrays, copied), _filled(self.kwargs, arrays, copied)
 
     def _called(self, args: Any, kwargs: Any) -> Any:
         with torch.no_grad(), drawing() if self.draws else nullcontext():
-            return self._op(*args, **kwargs)
-
-    @property
-    def _op(self) -> Any:
-        return reduce(getattr, self.target.split("."), torch.ops)
+            return _op(self.target)(*args, **kwargs)
 
     @property
     def draws(self) -> bool:
         """Whether the op takes numbers from PyTorch's generator."""
-        return torch.Tag.nondeterministic_seeded in getattr(self._op, "tags", ())
+        return torch.Tag.nondeterministic_seeded in getattr(_op(self.target), "tags", ())
+
+
+@cache
+def _op(target: str) -> Any:
+    return reduce(getattr, target.split("."), torch.ops)
+
+
+@cache
+def _leaves_operands(target: str) -> bool:
+    """Whether an op neither writes its operands nor gives parts of them: it can read them where
+    they are."""
+    schema = getattr(_op(target), "_schema", None)
+    return schema is not None and all(a.alias_info is None for a in schema.arguments)
 
 
 def _at(args: Sequence[Any], kwargs: dict[str, Any], place: int | str) -> Any:
     return kwargs[place] if isinstance(place, str) else args[place]
 
 
-def _filled(given: Any, arrays: Sequence[Any]) -> Any:
+def _filled(given: Any, arrays: Sequence[Any], copied: bool) -> Any:
     if isinstance(given, Hole):
         array = arrays[given.number]
         if given.dtype is None:
             return int(array)
-        # A copy: PyTorch may write, and the array may be another value's memory.
-        is_tensor = isinstance(array, torch.Tensor)
-        tensor = array.clone() if is_tensor else torch.from_numpy(np.array(array))
+        tensor = _as_tensor(array, copied)
         if given.dtype in COMPLEX_PARTS:
             return as_complex(tensor.to(COMPLEX_PARTS[given.dtype]))
         return tensor.to(given.dtype)
     if isinstance(given, dict):
-        return {k: _filled(v, arrays) for k, v in given.items()}
+        return {k: _filled(v, arrays, copied) for k, v in given.items()}
     if isinstance(given, (list, tuple)):
-        return type(given)(_filled(g, arrays) for g in given)
+        return type(given)(_filled(g, arrays, copied) for g in given)
     return given
+
+
+def _as_tensor(array: Any, copied: bool) -> torch.Tensor:
+    """An operand for PyTorch; copied where it may write, since the array may be another value's
+    memory, and where it takes no such array (read-only, backwards)."""
+    if isinstance(array, torch.Tensor):
+        return array.clone() if copied else array
+    array = np.asarray(array)
+    usable = array.flags.writeable and all(s >= 0 for s in array.strides)
+    return torch.from_numpy(np.array(array) if copied or not usable else array)
 
 
 def flat_tensors(out: Any) -> list[torch.Tensor]:
