@@ -21,8 +21,11 @@ PRODUCTS = (
     (512, 1024, 4096, ""), (4096, 2304, 768, ""), (4096, 768, 768, ""), (4096, 3072, 768, "gelu"),
     (4096, 768, 3072, ""), (8192, 2304, 768, ""), (16384, 4096, 1024, "gelu"),
     (16384, 1024, 4096, ""), (512, 8192, 2048, ""), (512, 2048, 8192, ""), (512, 2048, 2048, ""),
+    (512, 3072, 2048, ""),
 )  # fmt: skip
 ATTENTIONS = ((16, 12, 512, 64, 12, 512), (32, 12, 128, 64, 12, 128), (1, 32, 512, 64, 8, 1024))
+FLAGGED = ((1, 32, 512, 64, 8, 1024),)
+"""Of them the ones with a flag for each query and key, those of a prompt."""
 
 
 def product(m: int, n: int, k: int, behind: str) -> tuple[Problem, tuple[str, ...]]:
@@ -33,11 +36,11 @@ def product(m: int, n: int, k: int, behind: str) -> tuple[Problem, tuple[str, ..
     return Problem(f"matmul_{behind}".strip("_"), "float16", (m, n, k, 1), 2.0 * m * n * k), names
 
 
-def attention(*numbers: int) -> tuple[Problem, tuple[str, ...]]:
+def attention(op: str, *numbers: int) -> tuple[Problem, tuple[str, ...]]:
     batch, heads, length, dim, _, keys = numbers
     count = 4.0 * batch * heads * length * keys * dim
     names = (*cuda_attention.GROUPED, "flash128", "flash64")
-    return Problem("attention", "float16", numbers, count), names
+    return Problem(op, "float16", numbers, count), names
 
 
 def by_torch(problem: Problem) -> float:
@@ -81,7 +84,9 @@ def main() -> None:
     arguments.add_argument("--torch", action="store_true")
     given = arguments.parse_args()
     backend = backend_named("cuda")
-    asked = [attention(*a) for a in ATTENTIONS] + [product(*p) for p in PRODUCTS]
+    asked = [attention(cuda_attention.ATTENTION, *a) for a in ATTENTIONS]
+    asked += [attention(cuda_attention.BY_FLAGS, *a) for a in FLAGGED]
+    asked += [product(*p) for p in PRODUCTS]
     for problem, names in asked:
         if given.only and not any(word in problem.key for word in given.only):
             continue

@@ -16,7 +16,7 @@ from glasshouse.backend.cuda.routine import (
 )
 from glasshouse.backend.cuda.tensor_map import TensorMap
 from glasshouse.backend.cuda.text import CudaText
-from glasshouse.backend.cuda.tiles import MOST_CANDIDATES, PROCESSORS
+from glasshouse.backend.cuda.tiles import MOST_CANDIDATES, MOST_SHARED, PROCESSORS
 from glasshouse.backend.cxx.words import C_TYPE, index_text, number_text, size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, dim_min
@@ -33,6 +33,9 @@ from glasshouse.lower.view import axes, view_of
 from glasshouse.ops.cost import operations
 
 ATTENTION = "attention"
+BY_FLAGS = "attention_flags"
+"""The problem of attention with a flag for each query and key: measured as a prompt at the
+beginning of its cache, so that queries see as many keys as there are before them."""
 ROWS, SPLIT = "rows", "rows_split"
 HALVES = (float16, bfloat16)
 MOST_DIM = 128
@@ -61,7 +64,8 @@ class Grouped:
 
     @property
     def name(self) -> str:
-        return f"wgmma{self.groups * 64}x{self.keys}"
+        many = f"_by{self.beside}" if self.beside > 1 else ""
+        return f"wgmma{self.groups * 64}x{self.keys}{many}"
 
     @property
     def threads(self) -> int:
@@ -79,7 +83,13 @@ class Grouped:
 
 GROUPED = {
     v.name: v
-    for v in (Grouped(4, 64, 4), Grouped(3, 128, 2), Grouped(2, 128, 2), Grouped(1, 128, 2))
+    for v in (
+        Grouped(4, 64, 4),
+        Grouped(3, 128, 2),
+        Grouped(2, 128, 2),
+        Grouped(1, 128, 2),
+        Grouped(1, 128, 2, 2),
+    )
 }
 
 
@@ -109,7 +119,8 @@ def attention(
     if hopper and all(_is_fetched(x) for x in operands[:3]) and not _splits(names[0]):
         names = (*_grouped(node), *names)[:MOST_CANDIDATES]
     numbers = tuple(d for d in (*q.type.shape, *k.type.shape[1:3]) if isinstance(d, int))
-    problem = Problem("attention", dtype.name, numbers, operations(node))
+    flags = any(m.type.dtype is bool_ and m.type.shape[-2:-1] == (length,) for m in rest[:1])
+    problem = Problem(BY_FLAGS if flags else ATTENTION, dtype.name, numbers, operations(node))
     add_tile(
         builder, node, ATTENTION, operands, after,
         variants=names, problem=problem if len(numbers) == 6 else None,
@@ -143,9 +154,10 @@ def _grouped(node: Node) -> tuple[str, ...]:
     # Sums, and what the mask has for each query and key, fit registers.
     few = dim != 64 or any(t.dtype is not bool_ for t in masks)
     fit = [v for v in GROUPED.values() if not few or v.groups <= 2]
-    # A warpgroup alone is for heads that leave multiprocessors idle otherwise.
-    if most(batch) * most(heads) * most(length) > 64 * PROCESSORS:
-        fit = [v for v in fit if v.groups > 1]
+    # A warpgroup alone on a multiprocessor is for heads that leave others idle otherwise.
+    many = most(batch) * most(heads) * most(length) > 64 * PROCESSORS
+    fit = [v for v in fit if (v.groups > 1 or v.beside > 1 if many else v.beside == 1)]
+    fit = [v for v in fit if v.shared(dim) <= MOST_SHARED[v.beside]]
     return tuple(v.name for v in sorted(fit, key=lambda v: -least(length) % (64 * v.groups)))
 
 

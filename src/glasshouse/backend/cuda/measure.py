@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.backend.base import Progress
+from glasshouse.backend.cuda.attention import ATTENTION, BY_FLAGS
 from glasshouse.backend.cuda.behind import ACROSS, LEFT, RIGHT, followed
 from glasshouse.backend.cuda.build import build_ahead, cubin_of
 from glasshouse.backend.cuda.conv import CONV_PRODUCT
@@ -36,7 +37,7 @@ from glasshouse.backend.cuda.tensor_map import encoded
 from glasshouse.errors import ExecutionError
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import evaluate
-from glasshouse.ir.dtype import as_dtype, from_storage, to_storage
+from glasshouse.ir.dtype import as_dtype, bool_, from_storage, to_storage
 from glasshouse.ir.graph import Graph, Value
 from glasshouse.ir.op import op_named
 from glasshouse.ir.sources import CONSTANT
@@ -159,12 +160,13 @@ def _graph(problem: Problem) -> Graph | None:
         w = builder.wrap(builder.constant(_random(n[4:8], depth), dtype))
         attrs = {"stride": n[8:10], "padding": n[10:14], "dilation": n[14:16], "groups": n[16]}
         return followed(builder, x, w, behind, "conv", attrs)
-    if problem.op == "attention":
+    if problem.op in (ATTENTION, BY_FLAGS):
         batch, heads, length, dim, key_heads, keys = n
         q = builder.input(dtype, (batch, heads, length, dim))
         k, v = (builder.input(dtype, (batch, key_heads, keys, dim)) for _ in range(2))
+        mask = [builder.input(bool_, (length, keys))] if problem.op == BY_FLAGS else []
         attrs = {"causal": False, "scale": None, "fill": None}
-        builder.apply(op_named("attention"), q, k, v, **attrs)
+        builder.apply(op_named("attention"), q, k, v, *mask, **attrs)
         return builder.finish(builder.wrap(builder.graph.nodes[-1].output))
     return None
 
@@ -262,7 +264,8 @@ class _Probe:
                 pointers.append(room.holding(value, partial(_data, value), copies))
                 continue
             numbers = int(value.type.numel)  # type: ignore[arg-type]  # known sizes
-            repeats = -(-numbers // _RANDOM)  # the last of them may be behind the end
+            # The last of them may be behind the end.
+            repeats = 1 if value.type.dtype is bool_ else -(-numbers // _RANDOM)
             pointers.append(room.holding(value, partial(_data, value), 1, repeats))
         pointers += [room.holding(p, partial(_packed, p), copies) for p in call.packed]
         (out,) = call.outputs
@@ -339,8 +342,11 @@ def _packed(packed: Packed) -> Array:
 
 
 def _data(value: Value) -> Array:
-    """A constant's data, or random numbers for an input, which repeat."""
+    """A constant's data, or random numbers for an input, which repeat; flags are those of a prompt
+    at the beginning of its cache."""
     if value.node.op is CONSTANT:
         return np.ascontiguousarray(value.node.attrs["data"])
+    if value.type.dtype is bool_:
+        return np.tri(*map(int, value.type.shape), dtype=np.uint8)  # type: ignore[arg-type]  # two
     count = min(int(value.type.numel), _RANDOM)  # type: ignore[arg-type]  # known sizes
     return np.ascontiguousarray(to_storage(_random((count,), 1), value.type.dtype))

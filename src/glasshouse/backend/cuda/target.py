@@ -6,7 +6,7 @@ import math
 import re
 from functools import partial
 
-from glasshouse.backend.cuda.attention import attention
+from glasshouse.backend.cuda.attention import ATTENTION, BY_FLAGS, attention
 from glasshouse.backend.cuda.attention_grad import attention_grad
 from glasshouse.backend.cuda.behind import ACROSS, BEHIND
 from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
@@ -70,7 +70,8 @@ FALLBACKS = {
 
 MEASURED = frozenset(
     {
-        "attention",
+        ATTENTION,
+        BY_FLAGS,
         *PRODUCTS,
         *(f"matmul{lies}" for lies in ACROSS),
         *(op + behind for op in ("matmul", CONV_PRODUCT) for behind in BEHIND),

@@ -11,8 +11,8 @@
 //
 // - A mask with a number for each key comes with the keys: a warp beside the one that fetches puts it into shared memory. One for each query
 //   and key is loaded while scores are computed, numbers in pairs, flags in 16s, which become bits.
-// - Keys that flags hide from all queries of a block are neither fetched nor scored, as those that `causal` hides: before the first keys, each
-//   warp looks through the flags of its queries. A prompt of 512 in a cache of 1024 sees a quarter of them.
+// - Keys that flags hide from all queries of a block are neither fetched nor scored, as those that `causal` hides: each warp looks through the
+//   flags of its queries while these and the first keys, which are always taken, come. A prompt of 512 in a cache of 1024 sees a quarter of them.
 //
 // Barriers: `ready` of one of two places ends its round when queries are there, `spent` when all have used them, and results went through
 // their room; `full` of a stage when its
@@ -27,7 +27,7 @@ template <int D_, int GROUPS_, int KEYS_, int STAGES_, int BESIDE> struct Attent
   static constexpr int D = D_, GROUPS = GROUPS_, KEYS = KEYS_, STAGES = STAGES_;
   static constexpr int THREADS = GROUPS * 128 + 128, QUERIES = GROUPS * 64, STAGE = 2 * KEYS * D;  // elements
   static constexpr int BEFORE = 65536 / (THREADS * BESIDE) / 8 * 8, FEW = 32, MANY = (BEFORE * (GROUPS + 1) - FEW) / GROUPS / 8 * 8;
-  static constexpr bool MOVES = GROUPS > 1;  // registers: a warpgroup alone has as many as a thread can have
+  static constexpr bool MOVES = GROUPS > 1 || BESIDE > 1;  // registers: a warpgroup alone on a multiprocessor has as many as a thread can have
   static constexpr float SLACK = 8.0f;
 };
 
@@ -103,12 +103,13 @@ template <class S> struct AttentionWork {
   }
 };
 
-// Which steps over keys are taken: bit n of the words of all warps is that of step n; those behind the 64th are. Not by flags: all are.
+// Which steps over keys are taken, behind the first, which always is: bit n of the words of all warps is that of step n; those behind the
+// 64th are. Not by flags: all are.
 template <bool BY_FLAG, int WARPS> struct StepsSeen {
   unsigned long long bits;
   GH_FN explicit StepsSeen(const unsigned long long *words) : bits(0) {
     if constexpr (BY_FLAG)
-      for (int i = 0; i < WARPS; ++i) bits |= words[i];
+      for (int i = 0; words && i < WARPS; ++i) bits |= words[i];
   }
   GH_FN int from(int step, int steps) const {
     if constexpr (BY_FLAG)
@@ -312,15 +313,15 @@ GH_FN void attention_tma(const Context &ctx, const AttentionShape &s, int batch,
         for (int i = 0; i < GROUPS * (D / 64); ++i)
           fetch_head(queries + turn % 2 * S::QUERIES * D + i * 64 * 64, q, i % (D / 64) * 64, at.i0 + i / (D / 64) * 64, at.h, at.b,
                      ready + turn % 2);
-        if constexpr (by_flag) wait_round(known + turn % 2, turn / 2 % 2);
-        const Seen_ seen(words + turn % 2 * GROUPS * 4);
-        for (int step = seen.from(0, at.steps); step < at.steps; step = seen.from(step + 1, at.steps), ++number) {
+        Seen_ seen(nullptr);
+        for (int step = 0; step < at.steps; step = seen.from(step + 1, at.steps), ++number) {
           wait_round(empty + number % STAGES, number / STAGES % 2 ^ 1);
           Barrier *there = full + number % STAGES;
           expect_bytes(there, S::STAGE * 2);
           T *to = staged + number % STAGES * S::STAGE;
           for (int c = 0; c < D; c += 64) fetch_head(to + c * KEYS, k, c, step * KEYS, kh, at.b, there);
           for (int c = 0; c < D; c += 64) fetch_head(to + (D + c) * KEYS, v, c, step * KEYS, kh, at.b, there);
+          if (by_flag && step == 0) wait_round(known + turn % 2, turn / 2 % 2), seen = Seen_(words + turn % 2 * GROUPS * 4);
         }
       }
     if constexpr (by_key)
@@ -343,23 +344,22 @@ GH_FN void attention_tma(const Context &ctx, const AttentionShape &s, int batch,
       const float low = -__builtin_inff();
       AttentionGroup<S, T, Mask> mine = {s, mask, queries + (turn % 2 * GROUPS + group) * 64 * D, staged, added, full,
                                          at.b, at.h, at.i0 + group * 64, {{}, {low, low}, {}}, {}, {}, 0};
-      wait_round(ready + turn % 2, turn / 2 % 2);
       if constexpr (by_flag) {
         const unsigned long long own = mine.steps_seen(at.steps);
         if (lane == 0) words[turn % 2 * GROUPS * 4 + threadIdx.x / 32] = own, arrive(known + turn % 2);
         wait_round(known + turn % 2, turn / 2 % 2);
       }
       const Seen_ seen(words + turn % 2 * GROUPS * 4);
-      const int first = seen.from(0, at.steps);
-      if (first < at.steps) {
+      wait_round(ready + turn % 2, turn / 2 % 2);
+      if (at.steps) {
         mine.score(number);
-        const auto more = mine.template ahead<S::MANY >= 160>(first * KEYS);
+        const auto more = mine.template ahead<S::MANY >= 160>(0);
         products_left<0>();
         settled(mine.w.x);
-        mine.weigh(number, first * KEYS, more);
+        mine.weigh(number, 0, more);
         mine.pack();
       }
-      for (int step = seen.from(first + 1, at.steps); step < at.steps; step = seen.from(step + 1, at.steps)) {
+      for (int step = seen.from(1, at.steps); step < at.steps; step = seen.from(step + 1, at.steps)) {
         ++number;
         mine.score(number);
         mine.mix(number - 1);
@@ -376,7 +376,7 @@ GH_FN void attention_tma(const Context &ctx, const AttentionShape &s, int batch,
         }
         mine.pack();
       }
-      if (first < at.steps) {
+      if (at.steps) {
         mine.mix(number);
         products_left<0>();
         settled(mine.sums);
