@@ -107,6 +107,7 @@ TILES = {
         GemmTile(64, 128, 64, 64, 128, 4, 0.75, TMA, 2),
         GemmTile(128, 64, 64, 64, 64, 8, 0.75, TMA),
         GemmTile(64, 128, 64, 64, 128, 8, 0.75, TMA),
+        GemmTile(64, 192, 64, 64, 192, 6, 0.8, TMA),
         GemmTile(64, 64, 64, 64, 64, 6, 0.6, TMA, 2),
         GemmTile(64, 64, 64, 64, 64, 12, 0.6, TMA),
         GemmTile(64, 32, 64, 64, 32, 8, 0.55, TMA, 2),
@@ -164,7 +165,7 @@ class GemmVariant:
             return tile.shared
         eights = tile.n // 16 >= splits
         fours = math.ceil(tile.n / 16 / splits) * 2 if eights else math.ceil(tile.n / 8 / splits)
-        behind = tile.shared - 16 + splits * fours * 16 * tile.m * 2
+        behind = tile.shared + splits * fours * 16 * tile.m * 2
         return behind if behind <= MOST_SHARED[tile.beside] else tile.shared
 
 

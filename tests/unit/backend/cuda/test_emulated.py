@@ -17,7 +17,15 @@ from glasshouse.backend.cuda import matmul as cuda_matmul
 from glasshouse.backend.cuda import nests
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.target import FALLBACKS
-from glasshouse.backend.cuda.tiles import FETCHED, MMA, TILES, TURNS, GemmTile, GemmVariant
+from glasshouse.backend.cuda.tiles import (
+    FETCHED,
+    MMA,
+    TILES,
+    TURNS,
+    GemmTile,
+    GemmVariant,
+    variant_named,
+)
 from glasshouse.errors import ExecutionError
 from glasshouse.ir import Graph, GraphBuilder, op_named
 from glasshouse.ir.dtype import as_dtype, float16, float32, from_storage, int64, to_storage
@@ -119,21 +127,21 @@ def test_every_tile_of_a_product(variant: GemmVariant, monkeypatch: pytest.Monke
 
 
 @pytest.mark.parametrize(
-    ("tile", "splits", "columns"),
+    ("name", "columns"),
     [
-        ("tma64x64x64", 6, 64),
-        pytest.param("tma64x64x64", 8, 64, marks=pytest.mark.slow),
-        pytest.param("tma64x64x64_by2", 2, 40, marks=pytest.mark.slow),
-        pytest.param("tma128x128x64", 4, 128, marks=pytest.mark.slow),
-        pytest.param("tma128x256x64", 2, 256, marks=pytest.mark.slow),
+        ("tma64x64x64_join6", 64),
+        pytest.param("tma64x64x64_join8", 64, marks=pytest.mark.slow),
+        pytest.param("tma64x64x64_by2_join2", 40, marks=pytest.mark.slow),
+        pytest.param("tma128x128x64_join4", 128, marks=pytest.mark.slow),
+        pytest.param("tma128x256x64_join2", 256, marks=pytest.mark.slow),
     ],
 )
 def test_blocks_that_share_the_depth_add_their_sums(
-    tile: str, splits: int, columns: int, monkeypatch: pytest.MonkeyPatch
+    name: str, columns: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Each owns a run of what a thread holds: of eight neighbours, or of four where more blocks
     share a tile; sums lie behind the stages, or over them."""
-    variant = GemmVariant(TILES[tile], splits, True)
+    variant, splits = variant_named(name), variant_named(name).splits
     monkeypatch.setattr(cuda_matmul, "variants", lambda *sizes: [variant])
     builder = GraphBuilder()
     x = builder.input(float16, (variant.tile.m + 6, splits * 64 + 8))
@@ -411,6 +419,7 @@ def test_attention_by_warpgroups(
     ("variant", "dtype", "keys"),
     [
         ("wgmma128x128", "bool", 208),
+        ("wgmma64x128_by2", "bool", 208),
         pytest.param("wgmma128x128", "float16", 130, marks=pytest.mark.slow),
         pytest.param("wgmma256x64", "bool", 80, marks=pytest.mark.slow),
         pytest.param("wgmma128x128", "bool", 131, marks=pytest.mark.slow),  # one by one
@@ -433,13 +442,16 @@ def test_a_mask_of_queries_and_keys(
     assert (how in render(kernel).text) == (keys % 2 == 0)
 
 
-@pytest.mark.parametrize("fill", [None, -1e4])
+@pytest.mark.parametrize(
+    ("fill", "variant"),
+    [(None, "wgmma128x128"), (-1e4, "wgmma128x128"), (None, "wgmma64x128_by2")],
+)
 def test_keys_that_no_query_of_a_block_sees_are_left_out(
-    fill: float | None, monkeypatch: pytest.MonkeyPatch
+    fill: float | None, variant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A prompt in a longer cache: what lies behind it is never read, unless it has a weight; and a
     block of queries that see nothing gives 0."""
-    monkeypatch.setattr(cuda_attention, "_grouped", lambda node: ("wgmma128x128",))
+    monkeypatch.setattr(cuda_attention, "_grouped", lambda node: (variant,))
     length, keys = 300, 528
     builder = GraphBuilder()
     q = builder.input(float16, (1, 2, length, 64))

@@ -292,7 +292,7 @@ GH_FN void attention_tma(const Context &ctx, const AttentionShape &s, int batch,
   float *added = (float *)(staged + STAGES * S::STAGE);  // KEYS numbers for each stage
   Barrier *ready = (Barrier *)(added + STAGES * KEYS), *spent = ready + 2, *full = spent + 2, *empty = full + STAGES, *known = empty + STAGES;
   unsigned long long *words = (unsigned long long *)(known + 2);  // two for each warp that computes
-  const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
+  const int group = same_in_warp(threadIdx.x / 128), lane = threadIdx.x % 32;
   const int count = (s.length + S::QUERIES - 1) / S::QUERIES * s.heads * batch;
   if (threadIdx.x == 0) {
     for (int i = 0; i < 2; ++i) barrier_begins(ready + i, 1), barrier_begins(spent + i, GROUPS * 4), barrier_begins(known + i, GROUPS * 4);
@@ -349,7 +349,8 @@ GH_FN void attention_tma(const Context &ctx, const AttentionShape &s, int batch,
         if (lane == 0) words[turn % 2 * GROUPS * 4 + threadIdx.x / 32] = own, arrive(known + turn % 2);
         wait_round(known + turn % 2, turn / 2 % 2);
       }
-      const Seen_ seen(words + turn % 2 * GROUPS * 4);
+      Seen_ seen(words + turn % 2 * GROUPS * 4);
+      seen.bits = (unsigned long long)(unsigned)same_in_warp((int)(seen.bits >> 32)) << 32 | (unsigned)same_in_warp((int)seen.bits);
       wait_round(ready + turn % 2, turn / 2 % 2);
       if (at.steps) {
         mine.score(number);

@@ -7,7 +7,10 @@
 // - `expect_bytes`: one arrival, and so many bytes to come.
 // - `in_block(p, rank)`: where `p`, a place in this block's shared memory, is in that of block `rank` of the cluster. A block must not
 //   end while others may still read or write its memory: `cluster_meets` is also the last thing that it does then.
-// - `cluster_arrives` and `cluster_waits<true>` are the two halves of `cluster_meets`; `cluster_waits<false>` is all of it.
+// - `cluster_arrives`, then `cluster_waits`: the second returns when all threads of all blocks have called the first, so that barriers which
+//   were made ready before can be reached. What was stored otherwise need not be seen: that costs `cluster_meets` a fence of the whole chip,
+//   about 1 us. So what blocks tell each other goes by barriers: `arrive_in_block` at that of another block, `send_to_block` with
+//   four numbers whose bytes count there; nothing of it is fenced (`.release.cluster`, too, is that fence).
 #pragma once
 #include "mma.cuh"
 
@@ -36,10 +39,19 @@ GH_FN void wait_round(Barrier *b, int parity) {
 GH_FN void cluster_meets() {
   asm volatile("barrier.cluster.arrive.release.aligned;\nbarrier.cluster.wait.acquire.aligned;" ::: "memory");
 }
-GH_FN void cluster_arrives() { asm volatile("barrier.cluster.arrive.release.aligned;" ::: "memory"); }
-template <bool ARRIVED> GH_FN void cluster_waits() {
-  if constexpr (ARRIVED) asm volatile("barrier.cluster.wait.acquire.aligned;" ::: "memory");
-  else cluster_meets();
+GH_FN void cluster_arrives() { asm volatile("barrier.cluster.arrive.relaxed.aligned;" ::: "memory"); }
+GH_FN void cluster_waits() { asm volatile("barrier.cluster.wait.aligned;" ::: "memory"); }
+GH_FN uint32_t address_in_block(const void *p, int rank) {
+  uint32_t there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(shared_address(p)), "r"(rank));
+  return there;
+}
+GH_FN void arrive_in_block(Barrier *b, int rank) {
+  asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_in_block(b, rank)) : "memory");
+}
+GH_FN void send_to_block(float *to, const Vec<float, 4> &x, Barrier *b, int rank) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];"
+               ::"r"(address_in_block(to, rank)), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "r"(address_in_block(b, rank)) : "memory");
 }
 template <class T> GH_FN T *in_block(T *p, int rank) {
   uint64_t there;

@@ -167,6 +167,7 @@ template <class T> inline void mma(int32_t (&d)[4], const uint32_t (&a)[4], uint
   gh_emu::warp_wait();
 }
 inline float as_float(int32_t x) { float y; memcpy(&y, &x, 4); return y; }
+inline int same_in_warp(int x) { return x; }
 inline uint32_t bits_of(float x) { uint32_t y; memcpy(&y, &x, 4); return y; }
 inline void round_tf32(uint32_t (&r)[4]) {  // to nearest, ties away from zero; infinities and NaN stay
   for (uint32_t &x : r) if ((x & 0x7f800000) != 0x7f800000) x = (x + 0x1000) & ~0x1fffu;
@@ -286,5 +287,10 @@ inline void fetch_pixels(void *to, const TensorMap &map, int c, int w, int h, in
 }
 inline void cluster_meets() { gh_emu::wait(gh_emu::cluster, gh_emu::block_size.x * gh_emu::cluster_blocks); }
 inline void cluster_arrives() {}
-template <bool> inline void cluster_waits() { cluster_meets(); }
+inline void cluster_waits() { cluster_meets(); }
+inline void arrive_in_block(Barrier *b, int rank) { arrive(in_block(b, rank)); }
+inline void send_to_block(float *to, const Vec<float, 4> &x, Barrier *b, int rank) {
+  store_vec(in_block(to, rank), x);
+  came(in_block(b, rank), 16);
+}
 }  // namespace gh

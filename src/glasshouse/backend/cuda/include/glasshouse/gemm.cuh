@@ -275,7 +275,7 @@ GH_FN void gemm_wgmma(const Context &ctx, int M, int N, int K, const A &a, const
   const int steps_all = (K + BK - 1) / BK, each = (steps_all + splits - 1) / splits;
   const int first = blockIdx.y * each, last = first + each < steps_all ? first + each : steps_all;
   const int steps = last > first ? last - first : 0;
-  const int group = threadIdx.x / 128, lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
+  const int group = same_in_warp(threadIdx.x / 128), lane = threadIdx.x % 32, warp = threadIdx.x % 128 / 32;
   float sums[BN / 2];
 #pragma unroll
   for (int i = 0; i < BN / 2; ++i) sums[i] = 0.0f;

@@ -9,8 +9,9 @@
 // - EARLY: B is constant, so its first boxes are asked for before earlier kernels have ended, and as many again brought nearer: all of them
 //   at once were in the way of A's, 36.8 us for 32.0 at 512 x 2048 x 8192.
 //
-// Barriers of a stage: `full` ends a round when both boxes are there, `empty` when all computing warps have read them. Rows of B that two
-// blocks of a cluster fetched for both (multicast) made it slower, not faster, in two attempts: 268 us for 198 at 16384 x 1024 x 4096.
+// Barriers of a stage: `full` ends a round when both boxes are there, `empty` when all computing warps have read them. What a thread computes
+// between products (which stage, which warpgroup) is in their way: addresses that the compiler does not know to be alike in a warp take 13 to 20 %.
+// Boxes that two blocks of a cluster fetch for both (multicast) bring nothing: 419 ns a step for 382 at 128 x 128, 726 for 695 at 128 x 256.
 #pragma once
 #include "gemm.cuh"
 #include "join.cuh"
@@ -47,6 +48,18 @@ template <class T, int N> GH_FN void add_part(float (&sums)[N / 2], const T *a, 
   }
 }
 
+// The stages one after the other: which one is next, and the parity of the round in which it is filled.
+template <int STAGES> struct Ring {
+  int stage = 0, parity = 0;
+  GH_FN int before() const { return stage ? stage - 1 : STAGES - 1; }
+  GH_FN void next() {
+    if (++stage == STAGES) stage = 0, parity ^= 1;
+  }
+  GH_FN void skip(int steps) {
+    stage += steps, parity ^= stage / STAGES % 2, stage %= STAGES;
+  }
+};
+
 template <class S, int V, bool WHOLE, bool EARLY, int SPLITS, class A, class B, class Out>
 GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B &b, const Out &out) {
 #if defined(GH_EMULATE) || __CUDA_ARCH_FEAT_SM90_ALL
@@ -54,19 +67,20 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
   constexpr int BM = S::BM, BN = S::BN, BK = S::BK, STAGES = S::STAGES, CN = BN / B::each;  // columns of results
   static_assert(B::each == 1 || SPLITS == 1, "sums that are joined are results");
   typedef Join<S, V, B::eights, WHOLE, SPLITS, Out> Joined;
-  constexpr bool APART = S::BEHIND + Joined::BYTES <= S::MOST;  // sums that are joined lie behind the stages, not over them
   GH_SHARED_ROOM(room);
   T *shared = (T *)room;
   Barrier *full = (Barrier *)(room + STAGES * S::STAGE * 2), *empty = full + STAGES;
-  const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
+  const int group = same_in_warp(threadIdx.x / 128), lane = threadIdx.x % 32;
   const int steps_all = (K + BK - 1) / BK, each = (steps_all + SPLITS - 1) / SPLITS, first = blockIdx.y * each;
   const int steps = first + each < steps_all ? each : steps_all > first ? steps_all - first : 0;
   const int tiles_m = (M + BM - 1) / BM, tiles_n = (N + CN - 1) / CN;
-  if (threadIdx.x == 0)
+  if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; ++s) barrier_begins(full + s, 1), barrier_begins(empty + s, S::GROUPS * 4);
+    if constexpr (SPLITS > 1) Joined::begins(room);
+  }
   __syncthreads();
-  if constexpr (SPLITS > 1 && APART) cluster_arrives();
-  int number = 0;  // steps since the beginning, over all tiles
+  if constexpr (SPLITS > 1) cluster_arrives();
+  Ring<STAGES> ring;  // over all tiles
   const int ahead = !EARLY || (int)blockIdx.x >= tiles_m * tiles_n ? 0 : steps < STAGES ? steps : STAGES;
   if (threadIdx.x == S::GROUPS * 128) {
     const TilePlace place(blockIdx.x, tiles_m, tiles_n);
@@ -83,17 +97,18 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
     if (threadIdx.x == S::GROUPS * 128)
       for (int work = blockIdx.x; work < tiles_m * tiles_n; work += gridDim.x) {
         const TilePlace place(work, tiles_m, tiles_n);
-        for (int step = 0; step < steps; ++step, ++number) {
-          const int s = number % STAGES, k = (first + step) * BK;
-          wait_round(empty + s, number / STAGES % 2 ^ 1);
+        for (int step = 0; step < steps; ++step, ring.next()) {
+          const int s = ring.stage, k = (first + step) * BK;
+          const bool asked = step < ahead && work == (int)blockIdx.x;
+          wait_round(empty + s, ring.parity ^ 1);
           T *to = shared + s * S::STAGE;
-          if (number >= ahead) expect_bytes(full + s, S::STAGE * 2);
+          if (!asked) expect_bytes(full + s, S::STAGE * 2);
           a.fetch(to, place.m * BM, k, full + s);
-          if (number >= ahead) b.fetch(to + BM * BK, place.n * CN, k, full + s);
+          if (!asked) b.fetch(to + BM * BK, place.n * CN, k, full + s);
         }
       }
     __syncwarp();
-    if constexpr (SPLITS > 1) cluster_waits<APART>(), cluster_meets();
+    if constexpr (SPLITS > 1) cluster_waits();
   } else {
     if constexpr (S::MOVES) take_registers<232>();
     for (int work = blockIdx.x; work < tiles_m * tiles_n; work += gridDim.x) {
@@ -101,19 +116,19 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
       float sums[BN / 2];
 #pragma unroll
       for (int i = 0; i < BN / 2; ++i) sums[i] = 0.0f;
-      for (int step = 0; step < steps; ++step, ++number) {
-        wait_round(full + number % STAGES, number / STAGES % 2);
-        const T *at = shared + number % STAGES * S::STAGE + group * 64 * BK, *bt = shared + number % STAGES * S::STAGE + BM * BK;
+      for (int step = 0; step < steps; ++step, ring.next()) {
+        wait_round(full + ring.stage, ring.parity);
+        const T *at = shared + ring.stage * S::STAGE + group * 64 * BK, *bt = shared + ring.stage * S::STAGE + BM * BK;
         if constexpr (InParts<T>::value) {
           add_part<T, BN>(sums, at, bt);
-          if (lane == 0) arrive(empty + number % STAGES);
+          if (lane == 0) arrive(empty + ring.stage);
         } else {
           begin_products();
 #pragma unroll
           for (int k = 0; k < BK; k += 16) wgmma<T, BN>(sums, at, bt, k);
           end_products();
           products_left<1>();
-          if (step && lane == 0) arrive(empty + (number - 1) % STAGES);
+          if (step && lane == 0) arrive(empty + ring.before());
         }
       }
       if constexpr (SPLITS == 1) {
@@ -122,16 +137,14 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
         products_left<0>();
         settled(sums);
         open_gates(b, sums);
-        if (!InParts<T>::value && steps && lane == 0) arrive(empty + (number - 1) % STAGES);
+        if (!InParts<T>::value && steps && lane == 0) arrive(empty + ring.before());
         over.ends(sums);
       } else {
-        Joined join(M, N, place.m * BM, place.n * CN, (float *)(APART ? room + S::BEHIND : room), out);
+        Joined join(M, N, place.m * BM, place.n * CN, room, out);
         join.load();
         products_left<0>();
         settled(sums);
-        cluster_waits<APART>();
         join.send(sums);
-        cluster_meets();
         join.finish();
       }
     }

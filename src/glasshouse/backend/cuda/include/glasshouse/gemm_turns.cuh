@@ -27,7 +27,7 @@ GH_FN void gemm_turns(const Context &ctx, int M, int N, int K, const A &a, const
   GH_SHARED_ROOM(room);
   T *shared = (T *)room;
   Barrier *full = (Barrier *)(room + STAGES * S::STAGE * 2), *empty = full + STAGES, *turn = empty + STAGES;
-  const int group = threadIdx.x / 128, lane = threadIdx.x % 32;
+  const int group = same_in_warp(threadIdx.x / 128), lane = threadIdx.x % 32;
   const int steps = (K + BK - 1) / BK, tiles_m = (M + BM - 1) / BM, tiles_n = (N + CN - 1) / CN;
   if (threadIdx.x == 0) {
     for (int s = 0; s < STAGES; ++s) barrier_begins(full + s, 1), barrier_begins(empty + s, 4);
@@ -47,23 +47,26 @@ GH_FN void gemm_turns(const Context &ctx, int M, int N, int K, const A &a, const
   if (group == 2) {
     give_registers<40>();
     if (threadIdx.x == 256) {
-      int number = 0;
+      Ring<STAGES> ring;
       for (int work = blockIdx.x; work < tiles_m * tiles_n; work += gridDim.x) {
         const TilePlace place(work, tiles_m, tiles_n);
-        for (int step = 0; step < steps; ++step, ++number) {
-          const int s = number % STAGES;
-          wait_round(empty + s, number / STAGES % 2 ^ 1);
+        for (int step = 0; step < steps; ++step, ring.next()) {
+          const int s = ring.stage;
+          const bool asked = step < ahead && work == (int)blockIdx.x;
+          wait_round(empty + s, ring.parity ^ 1);
           T *to = shared + s * S::STAGE;
-          if (number >= ahead) expect_bytes(full + s, S::STAGE * 2);
+          if (!asked) expect_bytes(full + s, S::STAGE * 2);
           a.fetch(to, place.m * BM, step * BK, full + s);
-          if (number >= ahead) b.fetch(to + BM * BK, place.n * CN, step * BK, full + s);
+          if (!asked) b.fetch(to + BM * BK, place.n * CN, step * BK, full + s);
         }
       }
     }
   } else {
     take_registers<232>();
-    int number = group * steps, turns = 0;  // this warpgroup's next step, counted over all tiles of the block; its tiles so far
-    for (int work = blockIdx.x + group * gridDim.x; work < tiles_m * tiles_n; work += 2 * gridDim.x, number += steps, ++turns) {
+    Ring<STAGES> ring;  // of this warpgroup's next step
+    if (group) ring.skip(steps);
+    int turns = 0;  // its tiles so far
+    for (int work = blockIdx.x + group * gridDim.x; work < tiles_m * tiles_n; work += 2 * gridDim.x, ring.skip(steps), ++turns) {
       const TilePlace place(work, tiles_m, tiles_n);
       float sums[BM / 64][BN / 2];
 #pragma unroll
@@ -71,10 +74,10 @@ GH_FN void gemm_turns(const Context &ctx, int M, int N, int K, const A &a, const
 #pragma unroll
         for (int i = 0; i < BN / 2; ++i) sums[h][i] = 0.0f;
       if (steps && turns + group) wait_round(turn + group, turns + group + 1 & 1);
-      for (int step = 0; step < steps; ++step, ++number) {
-        wait_round(full + number % STAGES, number / STAGES % 2);
+      for (int step = 0; step < steps; ++step, ring.next()) {
+        wait_round(full + ring.stage, ring.parity);
         if (step + 1 == steps && lane == 0) arrive(turn + 1 - group);
-        const T *at = shared + number % STAGES * S::STAGE, *bt = at + BM * BK;
+        const T *at = shared + ring.stage * S::STAGE, *bt = at + BM * BK;
         begin_products();
 #pragma unroll
         for (int k = 0; k < BK; k += 16)
@@ -82,10 +85,10 @@ GH_FN void gemm_turns(const Context &ctx, int M, int N, int K, const A &a, const
           for (int h = 0; h < BM / 64; ++h) wgmma<T, BN>(sums[h], at + h * 64 * BK, bt, k);
         end_products();
         products_left<1>();
-        if (step && lane == 0) arrive(empty + (number - 1) % STAGES);
+        if (step && lane == 0) arrive(empty + ring.before());
       }
       products_left<0>();
-      if (steps && lane == 0) arrive(empty + (number - 1) % STAGES);
+      if (steps && lane == 0) arrive(empty + ring.before());
 #pragma unroll
       for (int h = 0; h < BM / 64; ++h) {
         settled(sums[h]);

@@ -48,6 +48,8 @@ template <class T> GH_FN void mma(int32_t (&d)[4], const uint32_t (&a)[4], uint3
                  : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
 GH_FN float as_float(int32_t x) { return __int_as_float(x); }
+// What all lanes of a warp have alike, so that the compiler knows it.
+GH_FN int same_in_warp(int x) { return __shfl_sync(0xffffffff, x, 0); }
 GH_FN uint32_t bits_of(float x) { return __float_as_uint(x); }
 GH_FN void round_tf32(uint32_t (&r)[4]) {
 #pragma unroll
