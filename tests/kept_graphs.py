@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -35,9 +35,12 @@ class Keeps:
         if key not in self.graphs:
             return None
         self.whole += 1
-        made = reference(self.graphs[key], inputs)
+        made = [np.array(a) for a in reference(self.graphs[key], inputs)]
         if outputs is None:
             return made
         for place, array in zip(outputs, made, strict=True):
             place[...] = array
         return outputs
+
+    def overwrites(self, key: StructureKey) -> Mapping[int, int]:
+        return self.graphs[key].written if key in self.graphs else {}

@@ -88,6 +88,8 @@ def as_dtype(given: object) -> DType:
     """The type that a name, a NumPy type or a DType stands for."""
     if isinstance(given, DType):
         return given
+    if isinstance(given, np.dtype) and given in _BY_NUMPY:  # asking for its name takes 2 us
+        return _BY_NUMPY[given]
     if isinstance(given, str) and given in BY_NAME:
         return BY_NAME[given]
     name = getattr(given, "name", None)

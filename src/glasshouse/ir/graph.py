@@ -91,6 +91,7 @@ class Graph(ShowsInCell):
         self.inputs: list[Value] = []
         self.output_names: list[str] = []
         self.written: dict[int, int] = {}  # output -> input that it is the new value of, by number
+        self.all_or_nothing = False  # whether a run that fails leaves such inputs as they were
         self._outputs: list[Value] = []
         self._updates: dict[Node, Value] = {}
         self._nodes: dict[int, Node] = {}
@@ -253,7 +254,7 @@ class Graph(ShowsInCell):
             out._set_update(values[variable.outputs[0]].node, values[value])
         out._next_id = self._next_id
         out.signature = self.signature
-        out.written = dict(self.written)
+        out.written, out.all_or_nothing = dict(self.written), self.all_or_nothing
         return out
 
 

@@ -28,8 +28,8 @@ class Timeline:
                 self.last_risk = number
 
     def can_overwrite(self, old: Value, new: Value, whole: bool = True) -> bool:
-        """Whether a variable's new value can be written over the old one; without `whole`, that of
-        an argument, which a run that fails may leave written to, as it would without us."""
+        """Whether a new value can be written over the old one; without `whole`, that of an argument
+        which a run that fails may leave written to, as it would without us."""
         program, writer = self.program, self.writer.get(new)
         if writer is None or old in program.orders or new in program.orders or old.type != new.type:
             return False

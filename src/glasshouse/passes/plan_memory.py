@@ -153,6 +153,6 @@ def _overwrites(program: Program, plan: MemoryPlan) -> Iterator[tuple[int, int]]
         old, new = graph.inputs[given], graph.outputs[number]
         if given in taken or old in leaving or leaving.count(new) != 1 or not plan.direct[number]:
             continue
-        if timeline.can_overwrite(old, new, whole=False):
+        if timeline.can_overwrite(old, new, whole=graph.all_or_nothing):
             taken.add(given)
             yield number, given

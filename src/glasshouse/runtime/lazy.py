@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -105,6 +105,13 @@ class LazyExecutor:
             return seen.module.run_with_tensors(inputs, outputs)
         made = seen.module(*inputs)
         return made if isinstance(made, tuple) else (made,)
+
+    def overwrites(self, key: StructureKey) -> Mapping[int, int]:
+        """Outputs that may be written over inputs, whose new values they are."""
+        seen = self._seen.get(key)
+        if seen is None or seen.module is None or not seen.fills:
+            return {}
+        return seen.module.plan.overwrites
 
     def compiled(self) -> int:
         """How many structures have been compiled."""

@@ -162,7 +162,8 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         return (made,) if len(self.graph.outputs) == 1 else made
 
     def run_with_tensors(self, inputs: Inputs, outputs: Sequence[Any]) -> Sequence[Any]:
-        """Run into given buffers, which must be contiguous and of the right type."""
+        """Run into given buffers, which must be contiguous and of the right type. One may lie on an
+        input: that is copied first, unless the output is its new value (`plan.overwrites`)."""
         given = by_order(self.graph.inputs, inputs)
         kind = type(given[0]) if given else None
         if kind not in self._fillers:

@@ -93,8 +93,9 @@ class QuickRun:
             written = {x: values[x] for x in sorted(changed)}
             checks += [f"if {shared(read, written)}: return None"] * (len(values) > 1)
         if given_outputs:
-            given = ({x: v for x, v in values.items() if x.startswith(letter)} for letter in "xy")
-            checks += [f"if {shared(*given)}: return None"]  # the general path copies
+            x, y = ({x: v for x, v in values.items() if x.startswith(letter)} for letter in "xy")
+            on = {f"x{i}": f"y{number}" for number, i in self._overwrites.items()}
+            checks += [f"if {shared(x, y, on)}: return None"]  # the general path copies
         # Sparse and nested tensors have no strides to ask for: the general path says what they are.
         lines = ["try:", *[f"    {x}" for x in checks], "except RuntimeError: return None"]
         if not given_outputs:

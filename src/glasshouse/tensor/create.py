@@ -25,6 +25,8 @@ def array(
     if isinstance(data, Tensor):
         held: Array = np.array(data.numpy())
         dtype = dtype or data.dtype
+    elif type(data) is np.ndarray:
+        held = data
     else:
         held = _as_array(data)
         if dtype is None and not hasattr(data, "dtype"):

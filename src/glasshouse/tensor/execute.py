@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any, Protocol, runtime_checkable
 
@@ -61,6 +61,10 @@ class KeyedExecutor(Protocol):
     ) -> Sequence[Array] | None:
         """The same where no graph is at hand; None where it is not compiled (yet). With `outputs`,
         results may be written there."""
+
+    def overwrites(self, key: StructureKey) -> Mapping[int, int]:
+        """Outputs that may be written over inputs, whose new values they are; none where it is not
+        compiled."""
 
 
 def reference(
@@ -137,6 +141,7 @@ class Pending:
     nodes: Sequence[LazyNode]
     targets: Sequence[LazyNode]
     tensors: Sequence[Any]
+    written: Mapping[int, int] = field(default_factory=dict)  # as in the graph
 
     @property
     def outputs(self) -> list[LazyValue]:
@@ -175,8 +180,13 @@ def run_pending(values: Iterable[LazyValue]) -> None:
     wanted = list(values)
     pending = gather_pending(wanted, LIVE.pending())
     if pending is not None:
-        _refuse_inputs(pending.nodes, wanted)
-        pending.deliver(_run(pending))
+        run_gathered(pending)
+
+
+def run_gathered(pending: Pending) -> None:
+    """Compute what was gathered."""
+    _refuse_inputs(pending)
+    pending.deliver(_run(pending))
 
 
 def run_first_values(tensors: Iterable[Any]) -> None:
@@ -197,11 +207,13 @@ def _run(pending: Pending) -> list[Array]:
     def extracted() -> Extraction:
         made = Extraction(nodes)
         made.graph._set_outputs([made.value(v) for v in outputs])
+        made.graph.written, made.graph.all_or_nothing = dict(pending.written), True
         return made
 
     executor = current_executor()
     if isinstance(executor, KeyedExecutor) and not trace_data.is_on():
         key, leaves = pending_key(nodes, outputs)
+        key = key.with_written(pending.written) if pending.written else key
         results = executor.run_keyed(key, data_of(leaves), lambda: extracted().graph)
         return [np.asarray(a) for a in results]
     extraction = extracted()
@@ -225,10 +237,11 @@ def owned(array: Array) -> Array:
     return array if array.base is None and array.flags.c_contiguous else np.array(array)
 
 
-def _refuse_inputs(nodes: Sequence[LazyNode], wanted: Sequence[LazyValue]) -> None:
-    if any(n.op is INPUT for n in nodes):
+def _refuse_inputs(pending: Pending) -> None:
+    if any(n.op is INPUT for n in pending.nodes):
         raise CaptureError(
-            f"a traced tensor ({wanted[0].type}) has no data while its graph is captured",
+            f"a traced tensor ({pending.targets[-1].types[0]}) has no data while its graph is "
+            "captured",
             str(current_origin(sys._getframe(1)).source),
             "compute with tensors: where() in place of if, no item(), numpy() or bool()",
         )

@@ -125,19 +125,25 @@ class Optimizer(ABC):
             if late is not None and (forward is None or not forward.alone):
                 late.record()
                 late = loss = forward = None
-            if forward is not None and self._steps.run(forward):
+            if forward is not None and self._steps.run(forward, in_place=late is None):
                 if late is not None:
                     late.leave_to(params)
                 return
-        self._record(loss)  # in a frame of its own: gradients that it holds would be results
-        if loss is not None:
-            forget(loss)
-        if late is not None:
-            late.leave_to(params)
-        if forward is not None:
-            self._steps.take(forward)
-        elif STATE.capture is None:
-            sync_all()
+        before = [(tensor, tensor.value) for tensor in self._tensors()]
+        try:
+            self._record(loss)  # in a frame of its own: gradients that it holds would be results
+            if loss is not None:
+                forget(loss)
+            if late is not None:
+                late.leave_to(params)
+            if forward is not None:
+                self._steps.take(forward)
+            elif STATE.capture is None:
+                sync_all()
+        except BaseException:
+            for tensor, value in before:  # new values that cannot be computed would be asked for
+                tensor.value = value  # by every run that follows
+            raise
 
     def _record(self, loss: Tensor | None) -> None:
         with self._scope():

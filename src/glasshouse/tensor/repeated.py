@@ -12,10 +12,10 @@ gradients that stop somewhere, values that were read before the step, other tens
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from sys import getrefcount
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 from weakref import ref
 
@@ -28,7 +28,7 @@ from glasshouse.tensor.execute import (
     current_executor,
     gather_pending,
     owned,
-    run_pending,
+    run_gathered,
 )
 from glasshouse.tensor.grad import forget
 from glasshouse.tensor.live import LIVE
@@ -40,6 +40,7 @@ from glasshouse.tensor.pending import (
     resolve,
 )
 from glasshouse.tensor.state import STATE
+from glasshouse.tensor.step_memory import StepMemory, is_free, lets_go
 from glasshouse.tensor.structure import StructureKey, attributes_of, data_of, pending_key
 
 KEPT = 16
@@ -57,6 +58,7 @@ class Forward:
     loss: Any
     tensors: Sequence[Any]
     before: Sequence[LazyValue]
+    uses: dict[int, int]  # how often nodes read these, by their number
     alone: bool  # whether no other leaves than these tensors get a gradient
 
 
@@ -72,19 +74,16 @@ class RepeatedStep:
     reads: tuple[tuple[str, Any], ...]  # "tensor", number; "leaf", place; "array", data
     gives: tuple[tuple[str, int], ...]  # "node", place; "tensor", number: one for each result
     fixed: tuple[tuple[int, Array], ...]  # tensors that get the same data in every step
-    spares: list[Array] = field(default_factory=list)  # to write results into, one for each
+    memory: StepMemory = field(default_factory=StepMemory)
 
-    def outputs(self) -> list[Array] | None:
-        """Memory for the results: what tensors held two steps ago, where nobody else has it."""
-        for i, (kind, _) in enumerate(self.gives[: len(self.spares)]):
-            if kind == "node" or getrefcount(self.spares[i]) > _ALONE:
-                self.spares[i] = np.empty_like(self.spares[i])
-        return self.spares if self.spares else None
-
-
-_probe = [np.empty(0)]
-_ALONE = getrefcount(_probe[0])
-"""Of an array that a list holds and nobody else."""
+    def written(self) -> dict[int, int]:
+        """Results that are the new values of tensors which the step reads."""
+        places = {where: i for i, (kind, where) in enumerate(self.reads) if kind == "tensor"}
+        return {
+            i: places[where]
+            for i, (kind, where) in enumerate(self.gives)
+            if kind == "tensor" and where in places
+        }
 
 
 class RepeatedSteps:
@@ -106,8 +105,9 @@ class RepeatedSteps:
         pending = gather_pending([t.value for t in waiting], waiting, closed=True)
         return None if pending is None else _forward(pending, loss, tensors, before, options)
 
-    def run(self, forward: Forward) -> bool:
-        """Take the step as a whole; False where it has to be recorded."""
+    def run(self, forward: Forward, in_place: bool) -> bool:
+        """Take the step as a whole; False where it has to be recorded. `in_place`: nobody will ask
+        for gradients of the loss again."""
         step = self._steps.get(forward.key)
         executor = current_executor()
         if step is None or not isinstance(executor, KeyedExecutor):
@@ -117,12 +117,17 @@ class RepeatedSteps:
             if kind == "array":
                 given.append(where)
                 continue
-            given += data_of([(forward.before if kind == "tensor" else forward.leaves)[where]])
-        results = executor.run_compiled(step.key, given, step.outputs())
+            value = (forward.before if kind == "tensor" else forward.leaves)[where]
+            given.append(value.node.results[value.index])
+        over: Mapping[int, int] = {}
+        if in_place and lets_go(forward.pending.targets, forward.loss.value.node):
+            over = _free(step, forward, given, executor.overwrites(step.key))
+        outputs = step.memory.outputs(given, over)
+        results = executor.run_compiled(step.key, given, outputs)
         if results is None:
             return False
         forget(forward.loss)
-        _give(step, forward, results)
+        _give(step, forward, results, over if results is outputs else {})
         return True
 
     def take(self, forward: Forward) -> None:
@@ -131,11 +136,27 @@ class RepeatedSteps:
         pending = gather_pending([t.value for t in waiting], waiting)
         if pending is None:
             return
+        step = self._steps.get(forward.key)
         if forward.key not in self._steps:
-            self._steps[forward.key] = _step(forward, pending)
+            step = self._steps[forward.key] = _step(forward, pending)
             if len(self._steps) > KEPT:
                 self._steps.popitem(last=False)
-        run_pending([t.value for t in waiting])
+        run_gathered(pending if step is None else replace(pending, written=step.written()))
+
+
+def _free(
+    step: RepeatedStep, forward: Forward, given: list[Array], written: Mapping[int, int]
+) -> dict[int, int]:
+    """Of the results that may be written over inputs, those whose old values nobody has."""
+    if threading.active_count() > 1:
+        return {}  # another thread may read a tensor at any time, or fork in the middle of a step
+    free: dict[int, int] = {}
+    for number, place in written.items():
+        at = step.gives[number][1]
+        tensor, uses = forward.tensors[at], forward.uses.get(at, 0)
+        if is_free(tensor, forward.before, at, given, place, uses):
+            free[number] = place
+    return free
 
 
 def _forward(
@@ -150,6 +171,7 @@ def _forward(
     numbers: dict[tuple[int, int], int] = {}
     leaves: list[LazyValue] = []
     parts: list[Any] = [options]
+    uses: dict[int, int] = {}
     alone = True
     for node in pending.nodes:
         if node.results is not None:
@@ -177,6 +199,8 @@ def _forward(
                     mine = own.get(source.id)
                     parts.append((found.type, source.needs_grad, mine))
                     alone = alone and (mine is not None or not source.needs_grad)
+            if source.id in own:
+                uses[own[source.id]] = uses.get(own[source.id], 0) + 1
             operands.append(-1 - number if stops else number)
         for index in range(len(node.types)):
             numbers[node.id, index] = len(numbers)
@@ -186,7 +210,8 @@ def _forward(
         return None
     parts.append(numbers[wanted])
     parts.append(tuple([numbers[node.id, 0] for node in pending.targets]))
-    return Forward(StructureKey(tuple(parts)), pending, leaves, loss, tensors, before, alone)
+    key = StructureKey(tuple(parts))
+    return Forward(key, pending, leaves, loss, tensors, before, uses, alone)
 
 
 def _step(forward: Forward, pending: Pending) -> RepeatedStep | None:
@@ -233,20 +258,24 @@ def _step(forward: Forward, pending: Pending) -> RepeatedStep | None:
             if new.node.id <= first or new.node.results is None:
                 return None
             fixed.append((i, data_of([new])[0]))
-    return RepeatedStep(key, tuple(reads), tuple(gives), tuple(fixed))
+    made = RepeatedStep(key, tuple(reads), tuple(gives), tuple(fixed))
+    written = made.written()
+    return replace(made, key=key.with_written(written)) if written else made
 
 
-def _give(step: RepeatedStep, forward: Forward, results: Sequence[Array]) -> None:
+def _give(
+    step: RepeatedStep, forward: Forward, results: Sequence[Array], over: Mapping[int, int]
+) -> None:
     of_nodes: list[Array] = []  # in the order of the targets: both are in that of ids
-    spares = list(map(np.asarray, results))
+    arrays = list(map(np.asarray, results))
+    step.memory.learn(arrays)
     for i, (kind, where) in enumerate(step.gives):
         if kind == "node":
-            of_nodes.append(spares[i])
-        else:
+            of_nodes.append(arrays[i])
+        elif i not in over:
             [old] = data_of([forward.before[where]])
-            _hold(forward.tensors[where], owned(spares[i]))
-            spares[i] = old if old.flags.owndata else np.empty_like(old)  # a user's memory
-    step.spares[:] = spares if all(a.flags.carray for a in spares) else []
+            _hold(forward.tensors[where], owned(arrays[i]))
+            step.memory.keep(i, old)
     for number, array in step.fixed:
         _hold(forward.tensors[number], array)
     forward.pending.deliver(of_nodes)

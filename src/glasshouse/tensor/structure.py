@@ -7,7 +7,7 @@ constants is. So the second step of a training loop, recorded anew, has the key 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,10 @@ class StructureKey:
         if not isinstance(other, StructureKey):
             return NotImplemented
         return self._hash == other._hash and self.parts == other.parts
+
+    def with_written(self, written: Mapping[int, int]) -> StructureKey:
+        """The key of the same graph whose outputs are new values of inputs (`Graph.written`)."""
+        return StructureKey((*self.parts, "written", tuple(written.items())))
 
     def digest(self) -> str:
         """A name for files: the same in every process."""

@@ -65,6 +65,44 @@ def test_training_goes_on_through_the_change(executor: LazyExecutor) -> None:
     np.testing.assert_allclose(ours, losses(4), rtol=1e-4)
 
 
+def test_a_step_that_fails_changes_nothing() -> None:
+    """Updates are written over the old values, but behind all that can fail."""
+
+    def trained() -> list[np.ndarray]:
+        gh.manual_seed(0)
+        model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+        optimizer = optim.Adam(model.parameters(), 0.05)
+        x = gh.array(np.linspace(-1, 1, 24, dtype=np.float32).reshape(4, 6))
+        found, places = [], []
+        for turn in range(10):
+            y = gh.array(np.array([0, 1, 2, 99 if turn in (3, 7) else 0]))
+            before = [np.array(p.numpy()) for p in model.parameters()]
+            loss = nn.functional.cross_entropy(model(x), y)
+            if turn in (3, 7):
+                with pytest.raises((gh.errors.GlasshouseError, IndexError)):
+                    optimizer.step(loss)
+                del loss
+                for old, now in zip(before, model.parameters(), strict=True):
+                    np.testing.assert_array_equal(old, now.numpy())
+            else:
+                optimizer.step(loss)
+                found.append(loss.numpy())
+            places.append(model[0].weight.numpy().ctypes.data)
+        assert executors[-1] == "reference" or len(set(places[4:])) < 4
+        return [*found, *(p.numpy() for p in model.parameters())]
+
+    executors = ["compiled"]
+    before = gh.set_executor("compiled")
+    try:
+        ours = trained()
+        executors.append("reference")
+        gh.set_executor("reference")
+        for a, b in zip(ours, trained(), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+    finally:
+        gh.set_executor(before)
+
+
 def test_trace_data_tells_of_the_kernels_that_ran(executor: LazyExecutor) -> None:
     gh.clear_trace_data()
     with gh.flag_scope(trace_py_var=2):

@@ -49,6 +49,27 @@ def test_a_training_step_equals_the_reference_however_it_is_run() -> None:
     assert len(module._state.turns) == 1  # all of it was written over the old values
 
 
+def test_a_step_that_fails_leaves_the_variables() -> None:
+    gh.manual_seed(0)
+    model = nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 3))
+    optimizer = optim.Adam(model.parameters(), 0.05)
+
+    def step(x: gh.Tensor, y: gh.Tensor) -> gh.Tensor:
+        loss = nn.functional.cross_entropy(model(x), y)
+        optimizer.step(loss)
+        return loss
+
+    x, y, bad = floats(4, 6), np.array([0, 1, 2, 0]), np.array([0, 1, 2, 99])
+    module = gh.compile(gh.trace(step, x, y))
+    for _ in range(3):
+        module(x, y)
+        before = {name: np.array(held) for name, held in module.held().items()}
+        with pytest.raises(ExecutionError, match="an index lies outside"):
+            module(x, bad)
+        for name, held in module.held().items():
+            np.testing.assert_array_equal(held, before[name])
+
+
 def test_old_values_are_read_before_they_are_replaced() -> None:
     builder = GraphBuilder()
     x = builder.input("float32", [9])

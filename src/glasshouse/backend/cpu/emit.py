@@ -103,7 +103,6 @@ def _run(program: Program, plan: MemoryPlan, functions: Mapping[str, KernelFunct
         "    double* times) {",
         "  gh::Context ctx{(gh::ThreadPool*)pool};",
         f"  char* work = arena + {plan.work_offset};",
-        "  int bad = 0;  // the first step with a fault, from 1; negative: a division by zero",
         "  (void)work; (void)sizes; (void)table;",
         "  double before = times ? gh::seconds() : 0;",
         "  for (int step = from; step < to; ++step) {",
@@ -117,13 +116,15 @@ def _run(program: Program, plan: MemoryPlan, functions: Mapping[str, KernelFunct
         lines.append(f"      case {number}: {function.symbol}({given}); break;")
     lines += [
         "    }",
-        "    if (!bad) bad = ctx.fault.load(std::memory_order_relaxed) * (step + 1);",
+        # Later steps would write over variables. Negative: a division by zero.
+        "    const int fault = ctx.fault.load(std::memory_order_relaxed);",
+        "    if (fault) return fault * (step + 1);",
         "    if (!times) continue;",
         "    const double now = gh::seconds();",
         "    times[step] += now - before;",
         "    before = now;",
         "  }",
-        "  return bad;",
+        "  return 0;",
         "}",
     ]
     return lines
