@@ -6,6 +6,7 @@ from glasshouse.passes.subgraph_rewrite.rules import (
     attention,
     broadcast,
     cast,
+    contraction,
     conv_bn,
     fourier,
     gathered_parts,
@@ -19,7 +20,7 @@ from glasshouse.passes.subgraph_rewrite.rules import (
 )
 
 __all__ = [
-    "activation", "algebra", "attention", "broadcast", "cast", "conv_bn",
-    "fourier", "gathered_parts", "linear_scale", "norm", "quant", "reshape_permute", "softmax",
-    "split_concat", "unrolled",
+    "activation", "algebra", "attention", "broadcast", "cast", "contraction",
+    "conv_bn", "fourier", "gathered_parts", "linear_scale", "norm", "quant",
+    "reshape_permute", "softmax", "split_concat", "unrolled",
 ]  # fmt: skip
