@@ -25,6 +25,7 @@ from glasshouse.lower.order import channels_last, free_images
 aten = torch.ops.aten
 
 Axes = tuple[int, ...]
+Steps = tuple[Callable[[Any], Any], ...]
 
 # Views with as many elements as what they are views of: they say nothing of how that lies.
 _SAME = {aten.detach.default, aten.alias.default}
@@ -42,7 +43,7 @@ class Way:
 
     given: bool  # from an argument; else from what the graph inside makes
     number: int
-    steps: tuple[Callable[[Any], Any], ...]
+    steps: Steps
 
 
 class Boundary:
@@ -138,14 +139,15 @@ def _ways(
             continue
         source, steps = _followed(leaf, VIEWS)
         if source in numbers and not writes:
-            ways.append(Way(True, numbers[source], steps))
+            ways.append(Way(True, numbers[source], _at_once(source, leaf, steps)))
             continue
         source, steps = _followed(leaf, _WHOLE)
-        ways.append(Way(False, bases.setdefault(source, len(bases)), steps))
+        number = bases.setdefault(source, len(bases))
+        ways.append(Way(False, number, _at_once(source, leaf, steps)))
     return ways, [b[2] if isinstance(b, tuple) else b for b in bases]
 
 
-def _followed(node: fx.Node, views: set[Any]) -> tuple[fx.Node, tuple[Callable[[Any], Any], ...]]:
+def _followed(node: fx.Node, views: set[Any]) -> tuple[fx.Node, Steps]:
     """What a node is a view of, and how."""
     steps: list[Callable[[Any], Any]] = []
     while node.target in views and not _symbolic(node):
@@ -153,6 +155,28 @@ def _followed(node: fx.Node, views: set[Any]) -> tuple[fx.Node, tuple[Callable[[
             steps.append(_step(node.target, node.args[1:], node.kwargs))
         node = node.all_input_nodes[0]
     return node, tuple(reversed(steps))
+
+
+def _at_once(source: fx.Node, node: fx.Node, steps: Steps) -> Steps:
+    """Views in one step, or none where they take each other back (a gradient that is transposed
+    twice): each takes PyTorch 10 us when caches are full of a product's data."""
+    first, last = source.meta.get("val"), node.meta.get("val")
+    if not steps or not isinstance(first, torch.Tensor) or not isinstance(last, torch.Tensor):
+        return steps
+    if not _fixed(first) or not _fixed(last) or first.storage_offset() != last.storage_offset():
+        return steps
+    lies, shape, strides = first.stride(), tuple(last.shape), last.stride()
+    if shape == tuple(first.shape) and strides == lies:
+        return ()
+
+    def view(x: Any) -> Any:
+        if x.stride() == lies:
+            return x.as_strided(shape, strides)
+        for step in steps:
+            x = step(x)
+        return x
+
+    return (view,)
 
 
 def _step(target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Callable[[Any], Any]:

@@ -5,11 +5,12 @@ import copy
 import pytest
 import torch
 from torch import nn
+from torch.fx.experimental.proxy_tensor import make_fx
 from torch.nn import functional as F
 
 from frontend_torch import assert_same
 from glasshouse.frontend import dynamo
-from glasshouse.frontend.torch.boundary import lying_order
+from glasshouse.frontend.torch.boundary import Boundary, lying_order
 
 
 @pytest.fixture(autouse=True)
@@ -153,3 +154,18 @@ def test_orders():
     assert lying_order(x[:, :, ::2]) is None
     assert lying_order(x.expand(2, 3, 4, 5)[:1].expand(7, 3, 4, 5)) is None
     assert lying_order(torch.empty(4, 1).t()) is None
+
+
+def test_views_of_results_are_made_at_once_or_not_at_all():
+    def views(x):
+        y = x @ x
+        return y.t().t(), y.view(2, 8).t(), x.t().unsqueeze(0), x[1].expand(3, 4), y[:, 2]
+
+    traced = make_fx(views, tracing_mode="fake")(torch.randn(4, 4))
+    boundary = Boundary(traced)
+    assert [len(way.steps) for way in boundary.ways][:3] == [0, 1, 1]
+    for x in (torch.randn(4, 4), torch.randn(4, 4).t()):  # the second lies as nobody said
+        inside = boundary.inside(*boundary.enter([x]))
+        for got, wanted in zip(boundary.leave([x], inside), views(x), strict=True):
+            assert torch.equal(got, wanted)
+            assert got.stride() == wanted.stride()
