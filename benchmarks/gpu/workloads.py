@@ -1,4 +1,5 @@
-"""The models that are timed on a GPU: an MLP, attention, ResNets, BERT's encoder, a Llama."""
+"""The models that are timed on a GPU: an MLP, attention, ResNets, BERT's encoder, a Llama; and
+products of 8-bit floats."""
 
 from __future__ import annotations
 
@@ -101,6 +102,17 @@ class Llama(nn.Module):
         return F.linear(self.norm(x), self.embed.weight)
 
 
+class ScaledProduct(nn.Module):
+    """A product of 8-bit floats with one scale for each operand."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale = torch.ones(())
+
+    def forward(self, x: Tensor, w: Tensor) -> Tensor:
+        return torch._scaled_mm(x, w.t(), self.scale, self.scale, out_dtype=torch.bfloat16)
+
+
 @dataclass(frozen=True)
 class Workload:
     """A model, its inputs, and the least time that a H200 needs for it, in microseconds."""
@@ -153,6 +165,15 @@ def _bert(batch: int, floor: float) -> Workload:
     return Workload(bert, lambda: (torch.randn(batch, 128, 768),), floor)
 
 
+def _float8(rows: int, columns: int, depth: int, floor: float) -> Workload:
+    return Workload(
+        ScaledProduct,
+        lambda: (torch.randn(rows, depth), torch.randn(columns, depth)),
+        floor,
+        dtype=torch.float8_e4m3fn,
+    )
+
+
 WORKLOADS = {
     "mlp b1024 h512": _mlp(1024, 512, 5.4),
     "mlp b512 h1024": _mlp(512, 1024, 10.9),
@@ -168,4 +189,6 @@ WORKLOADS = {
     "bert-base b32 s128": _bert(32, 905),
     "llama-1b decode": _llama(torch.tensor([512]), 575),
     "llama-1b prefill 512": _llama(torch.arange(512), 1602),
+    "float8 1024x4096x1024": _float8(1024, 4096, 1024, 4.3),
+    "float8 8192x8192x8192": _float8(8192, 8192, 8192, 556),
 }

@@ -487,6 +487,19 @@ def other_products() -> None:
     ):  # fmt: skip
         graph = products.quantised(shape, columns, dtype, zero)
         checked(f"int8 {shape} {dtype}", lambda graph=graph: products.as_on_the_host(graph))
+    e4, e5 = torch.float8_e4m3fn, torch.float8_e5m2
+    for kind in (e4, e5):
+        checked(f"casts to {kind}", lambda kind=kind: products.bytes_of_float8(kind))
+    for sizes, kinds, by_row in (
+        ((64, 48, 32), (e4, e4), False), ((100, 160, 272), (e4, e5), True),
+        ((1024, 4096, 1024), (e5, e4), True), ((2048, 2048, 4096), (e4, e4), False),
+    ):  # fmt: skip
+
+        def narrow(sizes: Any = sizes, kinds: Any = kinds, by_row: bool = by_row) -> str:
+            made, wanted, theirs = products.of_float8(sizes, kinds, by_row)
+            return within(error([made], [wanted]), 5e-3, f", PyTorch's {theirs:.1e}")
+
+        checked(f"float8 {sizes} {kinds}", narrow)
 
 
 # -------------------------------------------------------------------------------------- sanitizer

@@ -1,4 +1,5 @@
-"""Products on a GPU besides those of half floats by our own kernels: cuBLASLt's, and of bytes."""
+"""Products on a GPU besides those of half floats by our own kernels: cuBLASLt's, of bytes, of 8-bit
+floats."""
 
 from __future__ import annotations
 
@@ -75,3 +76,44 @@ def as_on_the_host(graph: Graph) -> str:
     assert apart.max() <= 1, f"bytes are {apart.max()} apart"
     assert (apart != 0).mean() < 1e-3, f"{(apart != 0).mean():.1e} of bytes differ"
     return f"{(apart != 0).mean():.1e} of bytes differ"
+
+
+class Scaled(nn.Module):
+    """A product of 8-bit floats with scales."""
+
+    def forward(
+        self, x: torch.Tensor, w: torch.Tensor, scale_x: torch.Tensor, scale_w: torch.Tensor
+    ) -> torch.Tensor:
+        return torch._scaled_mm(x, w.t(), scale_x, scale_w, out_dtype=torch.bfloat16)
+
+
+def of_float8(
+    sizes: tuple[int, int, int], kinds: tuple[torch.dtype, torch.dtype], by_row: bool
+) -> tuple[torch.Tensor, torch.Tensor, float]:
+    """Our result, the exact one, and how far PyTorch's is from it."""
+    rows, columns, depth = sizes
+    torch.manual_seed(0)
+    x, w = (
+        torch.randn(n, depth, device="cuda").to(kind)
+        for n, kind in zip((rows, columns), kinds, strict=True)
+    )
+    shapes = ((rows, 1), (1, columns)) if by_row else ((), ())
+    scales = [torch.rand(shape, device="cuda") + 0.1 for shape in shapes]
+    with torch.no_grad():
+        module = gh.compile(Scaled(), x, w, *scales, progress=False)
+        made = module(x, w, *scales)
+    assert module.program.steps[0].kernel.variant.startswith("float8_tma")
+    exact = x.double() @ w.double().t() * scales[0] * scales[1]
+    theirs = Scaled()(x, w, *scales)
+    return made.double(), exact, float((theirs - exact).abs().max() / exact.abs().max())
+
+
+def bytes_of_float8(kind: torch.dtype) -> str:
+    """Every half float becomes the byte that it becomes on the host."""
+    x = torch.arange(65536, dtype=torch.int32).to(torch.int16).view(torch.float16)
+    module = gh.compile(lambda x: x.to(kind), x, target="cuda", progress=False)
+    ours = module(x.cuda()).cpu()
+    theirs = gh.compile(lambda x: x.to(kind), x, target="cpu", progress=False)(x)
+    same = ours.view(torch.uint8) == theirs.view(torch.uint8)
+    assert bool((same | (ours.float().isnan() & theirs.float().isnan())).all())
+    return "65536 bytes"

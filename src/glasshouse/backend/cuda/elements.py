@@ -134,7 +134,7 @@ def put_body(
                 out.add(f"const auto {s.name} = {text};", s.ops)
             elif any(s is x for x in stored):
                 assert isinstance(s, Store)
-                value = one.value(s.value)
+                value = one.stored(out, s)
                 narrow = f"gh::from_scalar<{C_TYPE[s.dtype]}>({value})"
                 text = narrow if s.dtype in NARROW else value
                 out.add(f"{_made(s, stored)}[u_] = {text};", s.ops)

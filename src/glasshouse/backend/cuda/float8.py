@@ -11,7 +11,7 @@ from __future__ import annotations
 from glasshouse.backend.cuda.matmul import Product, mapped_columns, rows_map, typical
 from glasshouse.backend.cuda.routine import CudaRoutine
 from glasshouse.backend.cuda.text import CudaText
-from glasshouse.backend.cuda.tiles import TILES, TMA, GemmTile, GemmVariant, estimate, variant_named
+from glasshouse.backend.cuda.tiles import TMA, GemmTile, GemmVariant, variant_named, variants
 from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import FLOAT8, float32
@@ -41,7 +41,7 @@ def float8_matmul(builder: KernelBuilder, node: Node) -> bool:
     operands = (_bytes(builder, x), _bytes(builder, y))
     rows = product(x.type.shape[:-1])
     sizes = typical(rows, columns, depth // 2, 1)
-    best = min(_VARIANTS, key=lambda v: estimate(v, *sizes))
+    best = candidates(*sizes)[0]
     after = take_results(builder, node.output, {"m": rows, "n": columns})
     also = tuple(v.node for v in node.inputs)
     add_tile(builder, node, GEMM, operands, after, variant=f"float8_{best.name}", also=also)
@@ -54,7 +54,9 @@ def _fits(tile: GemmTile) -> bool:
     return tile.n // 2 + min(tile.n, 128) // 2 + BESIDES <= room
 
 
-_VARIANTS = [GemmVariant(t) for t in TILES.values() if t.kind == TMA and _fits(t)]
+def candidates(m: int, n: int, k: int, batch: int) -> list[GemmVariant]:
+    """Tiles, and blocks that share their depth, best first; a byte is half of a half float."""
+    return variants(m, n, k, batch, (TMA,), lambda variant: _fits(variant.tile))
 
 
 def _narrow(value: Value) -> Value | None:

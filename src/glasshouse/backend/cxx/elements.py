@@ -45,8 +45,9 @@ class Elements:
                 types = COMPUTE_TYPE if self.along is None else VECTOR_TYPE
                 value = self._given(out, s) or self._by_lanes(out, s) or self.value(s.value)
                 out.add(f"const {types[s.dtype]} {s.name} = {value};", s.ops)
+                out.note_cast(s)
             case Store():
-                out.add(self._store(s), s.ops)
+                out.add(self._store(out, s), s.ops)
             case Parts():
                 size, outer = size_text(s.inner.extent), s.outer.name
                 out.add(f"const int64_t {outer} = {s.loop.name} / {size};")
@@ -121,8 +122,16 @@ class Elements:
             return f"gh::splat({buffer}[{place}])"
         return f"{VECTOR_TYPE[dtype]}(gh::to_scalar({buffer}[{place}]))"
 
-    def _store(self, s: Store) -> str:
-        place, value = index_text(s.index), self.value(s.value)
+    def stored(self, out: KernelText, s: Store) -> str:
+        """The value of a store, which rounds: what was cast to its type is not rounded before."""
+        value = s.value
+        if isinstance(value, Var) and value.name in out.casts:
+            dtype, source = out.casts[value.name]
+            value = source if dtype is s.dtype else value
+        return self.value(value)
+
+    def _store(self, out: KernelText, s: Store) -> str:
+        place, value = index_text(s.index), self.stored(out, s)
         if self.along is not None:
             verb = "gh::store_mask" if s.dtype is bool_ else "gh::store"
             return f"{verb}({s.buffer} + {place}, {value}, t);"

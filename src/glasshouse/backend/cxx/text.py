@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from glasshouse.ir.dtype import NARROW, DType, float32
+from glasshouse.lower.kernel.expr import Apply, Expr
 from glasshouse.lower.kernel.kernel import Kernel
-from glasshouse.lower.kernel.statement import Form, Ops, Tile
+from glasshouse.lower.kernel.statement import Form, Let, Ops, Tile
 
 
 class KernelText:
@@ -23,11 +25,21 @@ class KernelText:
         self.numbers: list[tuple[str, str, str]] = []  # arguments by value: type, name, value
         self.given: dict[str, str] = {}  # variables that hold such an argument
         self.quantizers: dict[str, str] = {}  # by the variable that holds what one gives
+        self.casts: dict[str, tuple[DType, Expr]] = {}  # by variable: the type, what was rounded
         self.prepared: list[str] = []  # lines before all others
 
     def add(self, line: str, ops: Ops = ()) -> None:
         self.lines.append(self.indent + line)
         self.ops.append(ops)
+
+    def note_cast(self, let: Let) -> None:
+        """Remember a variable that is a float rounded to a narrow one."""
+        self.casts.pop(let.name, None)
+        made = let.value
+        if isinstance(made, Apply) and made.op == "cast" and let.dtype in NARROW:
+            (source,) = made.args
+            if source.dtype is float32 or source.dtype in NARROW:
+                self.casts[let.name] = let.dtype, source
 
     def pragma(self, line: str) -> None:
         self.lines.append(line)

@@ -9,7 +9,7 @@ from cuda_emulator import run_emulated
 from cuda_samples import program_of
 from glasshouse.backend.cuda import float8
 from glasshouse.backend.cuda.render import render
-from glasshouse.backend.cuda.tiles import TILES, GemmVariant
+from glasshouse.backend.cuda.tiles import variant_named
 from glasshouse.ir import Graph, GraphBuilder
 from glasshouse.ir.dtype import as_dtype, finish
 from glasshouse.numpy_ref import run
@@ -64,9 +64,11 @@ def test_products_are_of_bytes(
     )
 
 
-@pytest.mark.parametrize("tile", ["tma128x256x64", "tma128x192x64", "tma128x128x64"])
+@pytest.mark.parametrize(
+    "tile", ["tma128x256x64", "tma128x192x64", "tma128x128x64", "tma64x64x64_join2"]
+)
 def test_columns_of_wide_tiles_come_in_turns(tile: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(float8, "_VARIANTS", [GemmVariant(TILES[tile])])
+    monkeypatch.setattr(float8, "candidates", lambda *sizes: [variant_named(tile)])
     graph = scaled((70, 272), 288, (TYPES[0], TYPES[0]), True, True)
     program = program_of(graph, over_graph=True)
     assert program.kernels[0].variant == f"float8_{tile}"

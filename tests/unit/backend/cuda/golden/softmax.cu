@@ -64,7 +64,7 @@ softmax_0(gh::Context ctx, char* work, const gh::f16* x0, gh::f16* y0) {
       const float t7_ = gh::exp(t6_);
       const float t13_ = (t7_ / acc8_);
       const float t14_ = gh::round_f16(t13_);
-      out0v[u_] = gh::from_scalar<gh::f16>(t14_);
+      out0v[u_] = gh::from_scalar<gh::f16>(t13_);
     }
     gh::store_vec(y0 + i0_ * 64 + i1_, out0v);
   }
