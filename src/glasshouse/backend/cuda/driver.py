@@ -69,6 +69,10 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
 }  # fmt: skip
 
 
+_WHILE_CAPTURING = range(900, 910)  # CUDA_ERROR_STREAM_CAPTURE_...
+_CAPTURED = "a compiled module is a CUDA graph itself: call it outside of torch.cuda.graph"
+
+
 class KernelNode(ctypes.Structure):
     """CUDA_KERNEL_NODE_PARAMS, second version."""
 
@@ -109,7 +113,10 @@ class Driver:
     def call(self, name: str, *arguments: Any) -> None:
         status = getattr(self, name)(*arguments)
         if status:
-            raise ExecutionError(f"the CUDA driver refused {name}: {self.meaning(status)}")
+            raise ExecutionError(
+                f"the CUDA driver refused {name}: {self.meaning(status)}",
+                hint=_CAPTURED if status in _WHILE_CAPTURING else "",
+            )
 
     def meaning(self, status: int) -> str:
         text = ctypes.c_char_p()

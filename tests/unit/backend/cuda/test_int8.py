@@ -103,3 +103,27 @@ def test_convolutions_are_of_whole_numbers(sizes: tuple[int, ...], whole: bool) 
     x = np.random.default_rng(1).standard_normal(shape, "f") * 4
     (ours,) = run_emulated(program, [x], fall_back=False)
     np.testing.assert_allclose(ours, run(graph, [x])[0], rtol=2e-5, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+@pytest.mark.parametrize("scale", [0.05, 1.0, 1e-40, 3e38])
+def test_bytes_are_those_of_the_reference(dtype: str, scale: float) -> None:
+    """Halves, what saturates, infinities, NaN, denormals; scales past what a reciprocal holds."""
+    builder = GraphBuilder()
+    x = builder.input("float32", (4096,))
+    step, point = builder.constant(np.float32(scale)), builder.constant(np.array(7, dtype))
+    stored = x.apply("quantize", step, point, dtype=as_dtype(dtype))
+    limited = x.apply("quantize", step, point, dtype=as_dtype(dtype), low=9, high=100)
+    graph = builder.finish(stored, limited, stored.apply("dequantize", step, point))
+    random = np.random.default_rng(0)
+    given = (random.integers(-600, 600, 4096) / 2).astype(np.float64) * scale
+    given[2000:3000] += random.standard_normal(1000) * scale
+    odd = [np.inf, -np.inf, np.nan, 0.0, -0.0, 1e-45, 3e38, -3e38]
+    given[: len(odd)] = odd
+    with np.errstate(over="ignore"):
+        values = given.astype(np.float32)
+    program = program_of(graph, over_graph=True)
+    for ours, wanted in zip(
+        run_emulated(program, [values], fall_back=False), run(graph, [values]), strict=True
+    ):
+        np.testing.assert_array_equal(ours, wanted)

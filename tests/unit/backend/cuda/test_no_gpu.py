@@ -70,6 +70,14 @@ def test_an_old_chip_is_one_line_before_anything_is_compiled(
         assert "cuDevicePrimaryCtxRetain" not in fake.calls
 
 
+def test_a_call_inside_of_another_graph_says_what_to_do() -> None:
+    driver = object.__new__(driver_file.Driver)
+    driver.library = SimpleNamespace()
+    driver.cuStreamSynchronize = lambda: 900  # type: ignore[attr-defined]  # made by name
+    with pytest.raises(ExecutionError, match=r"status 900\s+.*outside of torch\.cuda\.graph"):
+        driver.call("cuStreamSynchronize")
+
+
 def test_a_tensor_of_another_gpu_is_named() -> None:
     builder = GraphBuilder()
     value = builder.finish(builder.input(float32, (2,)).apply("relu")).inputs[0]

@@ -32,12 +32,7 @@ template <int FRACTION> GH_FN uint8_t float8_bits(float x) {
 template <int FRACTION> GH_FN uint8_t float8_bits(float x) {
   constexpr int SHIFT = 23 - FRACTION, BIAS = (1 << (6 - FRACTION)) - 1, MOST = FRACTION == 3 ? 0x7e : 0x7c;
   constexpr float STEPS = (float)(1 << (BIAS - 1 + FRACTION));  // of denormals
-#ifdef GH_EMULATE
-  uint32_t bits;
-  __builtin_memcpy(&bits, &x, 4);
-#else
-  const uint32_t bits = __float_as_uint(x);
-#endif
+  const uint32_t bits = (uint32_t)bits_in(x);
   const int size = (int)(bits & 0x7fffffff), sign = (int)(bits >> 24 & 0x80);
   if (size > 0x7f800000) return (uint8_t)(sign | 0x7f);
   const int normal = ((size + (1 << (SHIFT - 1)) - 1 + (size >> SHIFT & 1)) >> SHIFT) - ((127 - BIAS) << FRACTION);
