@@ -16,7 +16,13 @@ from glasshouse.ops.shapes import axis_of
 BYTES = (int8, uint8)
 
 INT8 = "int8"
-"""The variant of kernels whose products are of whole numbers."""
+"""The variant of kernels whose products are of whole numbers, or what its name begins with."""
+
+
+def computes_in(variant: str) -> str:
+    """The element type that the name of a variant begins with, "int8" say; "" if with none."""
+    first = variant.split("_")[0]
+    return first if first in (INT8, "float8") else ""
 
 
 def has_loops(node: Node) -> bool:

@@ -18,7 +18,7 @@ from glasshouse.ir.graph import Value
 from glasshouse.lower.numbers import is_number, is_zero_point
 from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program
-from glasshouse.lower.quant import INT8
+from glasshouse.lower.quant import INT8, computes_in
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.prefault import Prefaulted
@@ -134,5 +134,5 @@ def built_in(program: Program) -> dict[Value, str]:
         for step in program.steps
         if isinstance(step, Call)
         for value in step.node.inputs
-        if is_number(value) or (step.kernel.variant == INT8 and is_zero_point(value))
+        if is_number(value) or (computes_in(step.kernel.variant) == INT8 and is_zero_point(value))
     }

@@ -10,7 +10,7 @@ from glasshouse.errors import CompilerMissing
 from glasshouse.ir.dtype import bfloat16, float16
 from glasshouse.lower.group import member_ids
 from glasshouse.lower.program import Call
-from glasshouse.lower.quant import INT8
+from glasshouse.lower.quant import computes_in
 from glasshouse.record.reader import Recording
 from glasshouse.record.recorder import Recorder
 from glasshouse.record.schema import CandidateRow, ErrorRow, KernelRow, Text, TimeRow
@@ -142,8 +142,9 @@ def _add_copies(module: Module, owner: GraphWriter, number: int) -> None:
 
 def _computed_in(call: Call) -> str:
     """The element type of a kernel's products."""
-    if call.kernel.variant == INT8:
-        return "int8"
+    bytes_ = computes_in(call.kernel.variant)
+    if bytes_:
+        return bytes_
     first = call.operands[0].type.dtype if call.operands else None
     return first.name if first in (bfloat16, float16) else "float32"
 

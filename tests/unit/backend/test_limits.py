@@ -11,6 +11,7 @@ import glasshouse as gh
 from glasshouse import nn
 from glasshouse.backend.base import Limits
 from glasshouse.backend.cpu import limits
+from glasshouse.lower.quant import computes_in
 from glasshouse.record.schema import KernelRow, TimeRow
 from glasshouse.show.report import report
 
@@ -78,3 +79,17 @@ def test_every_kernel_has_its_limit_and_share(monkeypatch: pytest.MonkeyPatch) -
     lines = report(recording).splitlines()
     head = next(i for i, line in enumerate(lines) if "of limit" in line)
     assert "%" in lines[head + 1]
+
+
+@pytest.mark.parametrize(
+    ("variant", "dtype"),
+    [
+        ("int8", "int8"),
+        ("int8_tma64x64x64_by2", "int8"),
+        ("float8_tma128x256x64", "float8"),
+        ("tma128x256x64", ""),
+        ("", ""),
+    ],
+)
+def test_which_limit_a_variant_is_held_against(variant: str, dtype: str) -> None:
+    assert computes_in(variant) == dtype

@@ -9,7 +9,7 @@ import pytest
 
 import glasshouse as gh
 from glasshouse.errors import ExecutionError
-from glasshouse.ir import GraphBuilder
+from glasshouse.ir import Graph, GraphBuilder
 from glasshouse.ir.dtype import as_dtype
 from glasshouse.runtime.module import Module
 
@@ -23,8 +23,7 @@ def test_a_single_number() -> None:
         module.set_constant("scale", [5.0])
 
 
-@pytest.fixture(scope="module")
-def quantized() -> Module:
+def layer() -> Graph:
     builder = GraphBuilder()
     rng = np.random.default_rng(0)
     scale, zero = builder.constant(np.float32(0.05)), builder.constant(np.uint8(3))
@@ -33,7 +32,12 @@ def quantized() -> Module:
     scales = builder.weight(np.full(6, 0.01, np.float32), name="scales")
     zeros = builder.weight(np.zeros(6, np.int8), name="zeros")
     real = w.apply("dequantize", scales, zeros, axis=1)
-    module = gh.compile(builder.finish(x.apply("dequantize", scale, zero).apply("matmul", real)))
+    return builder.finish(x.apply("dequantize", scale, zero).apply("matmul", real))
+
+
+@pytest.fixture(scope="module")
+def quantized() -> Module:
+    module = gh.compile(layer())
     assert "int8" in [k.variant for k in module.program.kernels]
     return module
 
@@ -43,6 +47,13 @@ def test_zero_points_of_whole_products(quantized: Module, way: str) -> None:
     getattr(quantized, way)("zeros", np.zeros(6, np.int8))
     with pytest.raises(ExecutionError, match="zeros is built into the code"):
         getattr(quantized, way)("zeros", np.ones(6, np.int8))
+
+
+def test_zero_points_of_whole_products_on_a_gpu() -> None:
+    module = gh.compile(layer(), target="cuda", arch="sm_90", progress=False)
+    assert any(k.variant.startswith("int8_") for k in module.program.kernels)
+    with pytest.raises(ExecutionError, match="zeros is built into the code"):
+        module.set_constant("zeros", np.ones(6, np.int8))
 
 
 def test_it_holds_for_saved_modules(quantized: Module, tmp_path: Path) -> None:

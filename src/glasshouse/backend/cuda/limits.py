@@ -32,4 +32,5 @@ def measured_limits(device: Gpu) -> Limits:
     hertz = device.attribute(_CLOCK_RATE) * 1e3
     plain, tensor = (per * device.processors * hertz for per in _PER_CYCLE[known])
     compute = {"float32": plain, "float16": tensor, "bfloat16": tensor, "float64": plain / 2}
+    compute |= {"int8": 2 * tensor} | ({"float8": 2 * tensor} if known >= 89 else {})
     return Limits(compute, copy, copy)
