@@ -64,6 +64,22 @@ def test_products_with_scales(
     torch.testing.assert_close(module(x, w, *scales), wanted, rtol=1e-2, atol=1e-4)
 
 
+@pytest.mark.parametrize("by_row", [False, True])
+def test_the_public_function_is_the_same(by_row: bool) -> None:
+    torch.manual_seed(0)
+    x, w = torch.randn(32, 64).to(E4), torch.randn(48, 64).to(E4)
+    scales = (torch.rand(32, 1), torch.rand(1, 48)) if by_row else (torch.rand(()), torch.rand(()))
+    of = F.ScalingType.RowWise if by_row else F.ScalingType.TensorWise
+
+    def product(x: Tensor, w: Tensor, scale_x: Tensor, scale_w: Tensor) -> Tensor:
+        return F.scaled_mm(x, w.t(), scale_x, of, scale_w, of, output_dtype=torch.float32)
+
+    graph = gh.trace(Calls(product), x, w, *scales)
+    assert "opaque" not in {node.op.name for node in graph.nodes}
+    wanted = (x.double() @ w.double().t() * scales[0] * scales[1]).float()
+    torch.testing.assert_close(gh.compile(graph)(x, w, *scales), wanted, rtol=1e-4, atol=1e-4)
+
+
 class Layer(nn.Module):
     """Activations are narrowed by their largest, weights are stored narrow with a scale a row."""
 

@@ -1,4 +1,4 @@
-"""Products of 8-bit floats with scales: `torch._scaled_mm`."""
+"""Products of 8-bit floats with scales: `torch._scaled_mm`, `torch.nn.functional.scaled_mm`."""
 
 from __future__ import annotations
 
@@ -31,3 +31,16 @@ def scaled_mm(
     if bias is not None:
         out = out + bias.cast(float32)
     return out.cast(out_dtype or x.dtype)
+
+
+@aten("_scaled_mm_v2")
+def scaled_mm_v2(
+    x: Any, y: Any, scale_x: Any, recipe_x: Any, swizzle_x: Any, scale_y: Any, recipe_y: Any,
+    swizzle_y: Any, bias: Any = None, out_dtype: DType | None = None, contraction_dim: Any = (),
+    use_fast_accum: bool = False,
+) -> Any:  # fmt: skip
+    """The same, with scales in lists and a number for what each is of: 0 tensors, 1 rows."""
+    recipes = list(recipe_x), list(recipe_y)
+    if recipes not in (([0], [0]), ([1], [1])) or any((*swizzle_x, *swizzle_y, *contraction_dim)):
+        raise Unsupported("scaled_mm with scales of blocks")
+    return scaled_mm(x, y, scale_x[0], scale_y[0], bias, None, out_dtype)
