@@ -171,7 +171,7 @@ GH_FN int64_t reflect(int64_t i, int64_t size) {
 }
 
 // Bytes are quantized without the slow unit that converts: adding 2^23 + 2^22 to a small number leaves its nearest whole number, the even of
-// two, in the low bits. Three such steps behind a product took 34 of 40 us (1024 x 512 x 2048, H200) with conversions and 64-bit limits.
+// two, in the low bits. A product of 1024 x 2048 x 512 with a GELU and three such steps behind it: 25 us, with conversions and 64-bit limits 40 (H200).
 constexpr float WHOLE = 12582912.0f;
 GH_FN float small_float(int x) { return float_of(0x4b400000 + x) - WHOLE; }  // below 2^22 in size
 GH_FN int small_int(float x) { return bits_in(x + WHOLE) - 0x4b400000; }
