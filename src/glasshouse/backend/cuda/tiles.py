@@ -102,12 +102,12 @@ TILES = {
         GemmTile(128, 192, 64, 128, 192, 5, 1.0, TURNS),
         GemmTile(128, 128, 64, 128, 128, 6, 0.95, TURNS),
         GemmTile(128, 128, 64, 64, 128, 3, 0.85, TMA, 2),
-        GemmTile(128, 128, 64, 64, 128, 6, 0.85, TMA),
+        GemmTile(128, 128, 64, 64, 128, 6, 0.87, TMA),
         GemmTile(128, 64, 64, 64, 64, 4, 0.75, TMA, 2),
         GemmTile(64, 128, 64, 64, 128, 4, 0.75, TMA, 2),
         GemmTile(128, 64, 64, 64, 64, 8, 0.75, TMA),
-        GemmTile(64, 128, 64, 64, 128, 8, 0.75, TMA),
-        GemmTile(64, 192, 64, 64, 192, 6, 0.8, TMA),
+        GemmTile(64, 128, 64, 64, 128, 8, 0.95, TMA),
+        GemmTile(64, 192, 64, 64, 192, 6, 0.9, TMA),
         GemmTile(64, 64, 64, 64, 64, 6, 0.6, TMA, 2),
         GemmTile(64, 64, 64, 64, 64, 12, 0.6, TMA),
         GemmTile(64, 32, 64, 64, 32, 8, 0.55, TMA, 2),
@@ -134,9 +134,9 @@ _CLUSTERS = {2: 66, 3: 40, 4: 31, 6: 18, 8: 14}
 """How many clusters of so many blocks, one a multiprocessor, run at once. Measured for 4; where two
 blocks fit one multiprocessor, clusters crowd on half of them, so tiles are joined that fill one."""
 _RATE = 200e12 / PROCESSORS  # operations a second of one multiprocessor through mma.sync
-_HOPPER_RATE = 740e12 / PROCESSORS  # and by warpgroups
+_HOPPER_RATE = 790e12 / PROCESSORS  # and by warpgroups, as fast as the chip's power lets them
 _LOAD = 5.5e12 / PROCESSORS  # bytes a second from the second-level cache
-_FETCH = 9.5e12 / PROCESSORS  # and by the copy engine
+_FETCH = 19e12 / PROCESSORS  # and by the copy engine
 _ALIKE = 2
 _FIXED = 2.6e-6  # a launch, the first loads, the last stores
 _STEP = 2.3e-7  # the least time of one step in depth
