@@ -238,7 +238,7 @@ def _attention(out: CudaText, tile: Tile) -> None:
         # Few queries: their keys are looked at by as many lanes as wait for memory together.
         alike = _alike(heads, k.shape[1], per)
         warps, together = 8 if alike > 1 else 4, 4 if per <= 8 else 1
-        threads, shared = warps * 32, (1 + warps) * alike * (8 * per + 2) * 4
+        threads, shared = warps * 32, (splits + warps) * alike * (8 * per + 2) * 4 + 8
         grid = (length * splits, heads // alike, batch)
         cluster = (splits, 1)
         eight = dim == value_dim == 64 and q.element.dtype in HALVES

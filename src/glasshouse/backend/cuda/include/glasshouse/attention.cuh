@@ -308,7 +308,15 @@ GH_FN void attention_rows(const AttentionShape &s, Strided<T> q, Strided<T> k, S
   typedef Seen<W, 8 * PER> Part;
   constexpr int GROUPS = WARPS * 4;
   GH_SHARED_ROOM(room);
-  Part *parts = (Part *)room;  // of each head: the block's; then each warp's
+  Part *parts = (Part *)room;  // of each head: those of all blocks, which the first one gets; then each warp's
+  Barrier *sent = (Barrier *)(parts + (SPLITS + WARPS) * HEADS);
+  if constexpr (SPLITS > 1) {
+    if (threadIdx.x == 0) {
+      barrier_begins(sent, 1);
+      if (blockIdx.x % SPLITS == 0) expect_bytes(sent, SPLITS * HEADS * (s.value_dim + 2) * 4);
+    }
+    cluster_arrives();
+  }
   const int b = blockIdx.z, h0 = blockIdx.y * HEADS, i = blockIdx.x / SPLITS, rank = blockIdx.x % SPLITS, kh = h0 / (s.heads / s.key_heads);
   const int group = threadIdx.x / 8, lane = threadIdx.x % 8;
   const T *keys = k.at(b, kh), *values = v.at(b, kh);
@@ -378,7 +386,7 @@ GH_FN void attention_rows(const AttentionShape &s, Strided<T> q, Strided<T> k, S
     total[h] *= scaled;
     total[h] += shuffle_xor(total[h], 8);
     total[h] += shuffle_xor(total[h], 16);
-    Part *mine = parts + HEADS + threadIdx.x / 32 * HEADS + h;
+    Part *mine = parts + SPLITS * HEADS + threadIdx.x / 32 * HEADS + h;
 #pragma unroll
     for (int e = 0; e < PER; ++e) {
       sums[h][e] *= scaled;
@@ -392,21 +400,23 @@ GH_FN void attention_rows(const AttentionShape &s, Strided<T> q, Strided<T> k, S
   auto finish = [&](int h, int d, const Seen<W, 1> &all) {
     out(b, h0 + h, i, d, Vec<W, 1>{{all.top == low && !s.plain ? W(0) : all.sums[0] / all.total}});
   };
+  if constexpr (SPLITS > 1) cluster_waits();
   for (int n = threadIdx.x; n < HEADS * s.value_dim; n += WARPS * 32) {
     const int h = n / s.value_dim, d = n % s.value_dim;
-    const Seen<W, 1> all = joined<WARPS, W>(d, [&](int w) { return parts + HEADS + w * HEADS + h; });
+    const Seen<W, 1> all = joined<WARPS, W>(d, [&](int w) { return parts + (SPLITS + w) * HEADS + h; });
     if constexpr (SPLITS > 1) {
-      parts[h].sums[d] = all.sums[0];
-      if (d == 0) parts[h].top = all.top, parts[h].total = all.total;
+      Part *mine = parts + rank * HEADS + h;
+      send_to_block(mine->sums + d, all.sums[0], sent, 0);
+      if (d == 0) send_to_block(&mine->top, all.top, sent, 0), send_to_block(&mine->total, all.total, sent, 0);
     } else {
       finish(h, d, all);
     }
   }
   if constexpr (SPLITS > 1) {
-    cluster_meets();
-    for (int n = threadIdx.x; rank == 0 && n < HEADS * s.value_dim; n += WARPS * 32)
-      finish(n / s.value_dim, n % s.value_dim, joined<SPLITS, W>(n % s.value_dim, [&](int r) { return in_block(parts + n / s.value_dim, r); }));
-    cluster_meets();  // a block's memory is read until then
+    if (rank) return;
+    wait_round(sent, 0);
+    for (int n = threadIdx.x; n < HEADS * s.value_dim; n += WARPS * 32)
+      finish(n / s.value_dim, n % s.value_dim, joined<SPLITS, W>(n % s.value_dim, [&](int r) { return parts + r * HEADS + n / s.value_dim; }));
   }
 }
 

@@ -10,7 +10,7 @@
 // - `cluster_arrives`, then `cluster_waits`: the second returns when all threads of all blocks have called the first, so that barriers which
 //   were made ready before can be reached. What was stored otherwise need not be seen: that costs `cluster_meets` a fence of the whole chip,
 //   about 1 us. So what blocks tell each other goes by barriers: `arrive_in_block` at that of another block, `send_to_block` with
-//   four numbers whose bytes count there; nothing of it is fenced (`.release.cluster`, too, is that fence).
+//   one or four numbers whose bytes count there; nothing of it is fenced (`.release.cluster`, too, is that fence).
 #pragma once
 #include "mma.cuh"
 
@@ -49,6 +49,11 @@ GH_FN uint32_t address_in_block(const void *p, int rank) {
 GH_FN void arrive_in_block(Barrier *b, int rank) {
   asm volatile("mbarrier.arrive.shared::cluster.b64 _, [%0];" ::"r"(address_in_block(b, rank)) : "memory");
 }
+GH_FN void send_to_block(float *to, float x, Barrier *b, int rank) {
+  asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.f32 [%0], %1, [%2];" ::"r"(address_in_block(to, rank)), "f"(x),
+               "r"(address_in_block(b, rank))
+               : "memory");
+}
 GH_FN void send_to_block(float *to, const Vec<float, 4> &x, Barrier *b, int rank) {
   asm volatile("st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.v4.f32 [%0], {%1, %2, %3, %4}, [%5];"
                ::"r"(address_in_block(to, rank)), "f"(x[0]), "f"(x[1]), "f"(x[2]), "f"(x[3]), "r"(address_in_block(b, rank)) : "memory");
@@ -58,7 +63,13 @@ template <class T> GH_FN T *in_block(T *p, int rank) {
   asm volatile("mapa.u64 %0, %1, %2;" : "=l"(there) : "l"(p), "r"(rank));
   return (T *)there;
 }
-#else
+#else  // there are no clusters: what is never called has a name
+GH_FN void barrier_begins(Barrier *, int) {}
+GH_FN void expect_bytes(Barrier *, int) {}
+GH_FN void wait_round(Barrier *, int) {}
+GH_FN void cluster_arrives() {}
+GH_FN void cluster_waits() {}
+GH_FN void send_to_block(float *, float, Barrier *, int) {}
 GH_FN void cluster_meets() {}
 template <class T> GH_FN T *in_block(T *p, int) { return p; }
 #endif

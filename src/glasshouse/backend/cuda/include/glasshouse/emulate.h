@@ -289,6 +289,10 @@ inline void cluster_meets() { gh_emu::wait(gh_emu::cluster, gh_emu::block_size.x
 inline void cluster_arrives() {}
 inline void cluster_waits() { cluster_meets(); }
 inline void arrive_in_block(Barrier *b, int rank) { arrive(in_block(b, rank)); }
+inline void send_to_block(float *to, float x, Barrier *b, int rank) {
+  *in_block(to, rank) = x;
+  came(in_block(b, rank), 4);
+}
 inline void send_to_block(float *to, const Vec<float, 4> &x, Barrier *b, int rank) {
   store_vec(in_block(to, rank), x);
   came(in_block(b, rank), 16);
