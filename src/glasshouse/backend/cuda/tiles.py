@@ -105,7 +105,7 @@ TILES = {
         GemmTile(128, 128, 64, 64, 128, 6, 0.87, TMA),
         GemmTile(128, 64, 64, 64, 64, 4, 0.75, TMA, 2),
         GemmTile(64, 128, 64, 64, 128, 4, 0.75, TMA, 2),
-        GemmTile(128, 64, 64, 64, 64, 8, 0.75, TMA),
+        GemmTile(128, 64, 64, 64, 64, 8, 0.87, TMA),
         GemmTile(64, 128, 64, 64, 128, 8, 0.95, TMA),
         GemmTile(64, 192, 64, 64, 192, 6, 0.9, TMA),
         GemmTile(64, 64, 64, 64, 64, 6, 0.6, TMA, 2),
@@ -141,6 +141,7 @@ _ALIKE = 2
 _FIXED = 2.6e-6  # a launch, the first loads, the last stores
 _STEP = 2.3e-7  # the least time of one step in depth
 _EARLY_STEP = 1.2e-7  # and where the weights are there
+_ALONE = 5e-7  # more for a warpgroup alone that joins many sums
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,11 @@ def estimate(variant: GemmVariant, m: int, n: int, k: int, batch: int) -> float:
     if variant.splits == 1:
         return _FIXED + rounds * turn
     if variant.joined:  # each block takes its share of all others' sums
-        joining = 2e-7 * variant.splits + tile.m * tile.n / _LOAD
+        joining = (
+            2e-7 * variant.splits
+            + 128 * tile.n / _LOAD
+            + (_ALONE if tile.m == 64 and tile.n >= 128 else 0.0)
+        )
         return _FIXED + rounds * turn + (1 if early else rounds) * joining
     exchanged = count * tile.m * tile.n * 8  # bytes of sums, written and read
     return _FIXED + rounds * turn + 1.5e-6 + exchanged / (PROCESSORS * _LOAD / 2)

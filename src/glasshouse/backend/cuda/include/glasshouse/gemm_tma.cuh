@@ -67,6 +67,7 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
   constexpr int BM = S::BM, BN = S::BN, BK = S::BK, STAGES = S::STAGES, CN = BN / B::each;  // columns of results
   static_assert(B::each == 1 || SPLITS == 1, "sums that are joined are results");
   typedef Join<S, V, B::eights, WHOLE, SPLITS, Out> Joined;
+  constexpr bool LOADS_FIRST = S::AHEAD * 32 >= CN;  // all that follows needs fits registers beside the sums: it comes while products are computed
   GH_SHARED_ROOM(room);
   T *shared = (T *)room;
   Barrier *full = (Barrier *)(room + STAGES * S::STAGE * 2), *empty = full + STAGES;
@@ -113,6 +114,10 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
     if constexpr (S::MOVES) take_registers<232>();
     for (int work = blockIdx.x; work < tiles_m * tiles_n; work += gridDim.x) {
       const TilePlace place(work, tiles_m, tiles_n);
+      HandOver<CN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out, room + S::BEHIND);
+      Joined join(M, N, place.m * BM, place.n * CN, room, out);
+      if constexpr (SPLITS > 1) join.load();
+      else if constexpr (LOADS_FIRST) over.begins(place.m * BM + group * 64, place.n * CN);
       float sums[BN / 2];
 #pragma unroll
       for (int i = 0; i < BN / 2; ++i) sums[i] = 0.0f;
@@ -132,16 +137,13 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
         }
       }
       if constexpr (SPLITS == 1) {
-        HandOver<CN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out, room + S::BEHIND);
-        over.begins(place.m * BM + group * 64, place.n * CN);
+        if constexpr (!LOADS_FIRST) over.begins(place.m * BM + group * 64, place.n * CN);
         products_left<0>();
         settled(sums);
         open_gates(b, sums);
         if (!InParts<T>::value && steps && lane == 0) arrive(empty + ring.before());
         over.ends(sums);
       } else {
-        Joined join(M, N, place.m * BM, place.n * CN, room, out);
-        join.load();
         products_left<0>();
         settled(sums);
         join.send(sums);
