@@ -128,7 +128,7 @@ def execute(graph: Graph, inputs: Sequence[Array], report: Report | None = None)
 
 
 def sync_all(*_: Any) -> None:
-    """Run everything that is pending and held, as one graph."""
+    """Run everything of this thread that is pending and held, as one graph."""
     settle()
     run_pending([t.value for t in LIVE.pending()])
 

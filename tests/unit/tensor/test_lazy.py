@@ -280,3 +280,16 @@ def test_gradients_flow_through_what_is_written() -> None:
         w[0] = 7
     assert w.tolist() == [7, 2]
     assert w.requires_grad
+
+
+def test_a_thread_runs_what_it_made_itself() -> None:
+    """Another one may be in the middle of recording."""
+    made: list[gh.Tensor] = []
+    thread = threading.Thread(target=lambda: made.append(gh.array([1.0, 2.0]) * 2.0))
+    thread.start()
+    thread.join()
+    mine = made[0] + 1.0
+    gh.sync_all()
+    assert not mine.is_pending
+    assert made[0].is_pending
+    assert made[0].tolist() == [2.0, 4.0]
