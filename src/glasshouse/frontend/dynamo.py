@@ -192,7 +192,7 @@ def _inference(
                 own = None if gpu else KeptGraph.of(first, trace().names, trace().strides)
                 if key and own and known == known_sizes(fakes):  # no guard was added
                     own.keep(key)
-                # PyTorch's graph, with its lines and fake tensors, is ten times the size of ours.
+                # PyTorch's graph, with its lines and fake tensors, need not stay beside ours.
                 return _holding(own or trace(), first, examples, gpu)
         except GlasshouseError:  # said below, where it is tried with weights as arguments
             if executor == "compiled":

@@ -80,6 +80,7 @@ class Boundary:
             strides_of(b) if order is None else None
             for b, order in zip(bases, self.leaving, strict=True)
         ]
+        self._lie_well = not any(self.leaving) and not any(self.strides)
 
     def _order(self, node: fx.Node) -> Axes | None:
         return self.orders.get(node.name) or lying_order(node.meta.get("val"))
@@ -109,10 +110,12 @@ class Boundary:
 
     def leave(self, flat: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         """The outputs of a call, from its arguments and what the graph inside made."""
-        made = [
-            laid_out(r, strides) if order is None else r.permute(order)
-            for r, order, strides in zip(results, self.leaving, self.strides, strict=True)
-        ]
+        made = results
+        if not self._lie_well:
+            made = [
+                laid_out(r, strides) if order is None else r.permute(order)
+                for r, order, strides in zip(results, self.leaving, self.strides, strict=True)
+            ]
         out = []
         for way in self.ways:
             x = flat[way.number] if way.given else made[way.number]
