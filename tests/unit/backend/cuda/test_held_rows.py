@@ -32,7 +32,8 @@ def norm(rows: int, extent: int, dtype: DType) -> Graph:
     [
         (5, 768, float16, 32),  # three whole turns of a warp
         (3, 200, float16, 32),  # a turn that some lanes sit out
-        (2, 1000, float16, 32),
+        (2, 1000, float16, 128),  # few long rows: by some warps
+        (1056, 776, float16, 32),  # many of them: by one
         (300, 64, float16, 32),  # several rows a block, the last block less
         (1, 2048, float16, 256),  # by a block
         (2, 1536, float32, 256),
