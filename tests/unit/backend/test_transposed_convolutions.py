@@ -1,4 +1,4 @@
-"""Transposed convolutions against PyTorch: every way that they are computed in."""
+"""Transposed convolutions, and those that make few channels, against PyTorch: every way."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import torch
 from torch import nn
 
 import glasshouse as gh
-from glasshouse.backend.cpu.transposed import FEW, PHASES, SPREAD
+from glasshouse.backend.cpu.few import FEW
+from glasshouse.backend.cpu.transposed import PHASES, SPREAD
 from glasshouse.runtime.module import Module
 
 
@@ -86,3 +87,40 @@ def test_steps_of_training() -> None:
         losses.append(loss.item())
         assert float(step(x)) == pytest.approx(losses[-1], rel=1e-4)
     assert losses[2] < 0.999 * losses[0], "no step was made"
+
+
+class Colours(nn.Module):
+    """Few channels in the middle and at the end; windows that are even, dilated, not padded."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.mask = nn.Conv2d(17, 1, (3, 2), padding=(1, 0))
+        self.wide = nn.Conv2d(1, 20, 3, padding=1)
+        self.flow = nn.Conv2d(20, 2, (5, 3), dilation=(2, 1), padding=(4, 1))
+        self.last = nn.Conv2d(22, 8, 4, padding="same")
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.relu(self.wide(torch.sigmoid(self.mask(x))))
+        return torch.tanh(self.last(torch.cat([y, self.flow(y)], 1)))
+
+
+def test_few_filters() -> None:
+    torch.manual_seed(0)
+    model, x = Colours().eval(), torch.randn(2, 17, 21, 34)
+    module = gh.compile(model, x)
+    assert [t.routine for k in module.program.kernels for t in k.tiles].count(FEW) == 3
+    for given in (x, x * float("nan"), torch.zeros_like(x)):
+        with torch.no_grad():
+            wanted = model(given)
+        found = torch.as_tensor(module(given))
+        torch.testing.assert_close(found, wanted, atol=1e-5, rtol=1e-5, equal_nan=True)
+
+
+def test_few_filters_along_one_axis_with_any_batch() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv1d(1, 16, 5), nn.ReLU(), nn.Conv1d(16, 1, 7, padding=3)).eval()
+    compiled = torch.compile(model, backend="glasshouse", dynamic=True)
+    with torch.no_grad():
+        for n in (2, 1, 5):
+            x = torch.randn(n, 1, 333)
+            torch.testing.assert_close(compiled(x), model(x), atol=1e-5, rtol=1e-5)

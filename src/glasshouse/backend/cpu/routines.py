@@ -10,6 +10,7 @@ from glasshouse.backend.cpu import (
     conv3d,
     conv_any,
     conv_grad,
+    few,
     fourier,
     grouped,
     groups,
@@ -27,14 +28,15 @@ from glasshouse.backend.cpu.routine import FormSpelling, Routine
 
 _FAMILIES = (
     attention.ROUTINES, bags.ROUTINES, batch_norm.ROUTINES, conv.ROUTINES, conv3d.ROUTINES,
-    conv_any.ROUTINES, conv_grad.ROUTINES, fourier.ROUTINES, grouped.ROUTINES, groups.ROUTINES,
-    int8.ROUTINES, library.ROUTINES, matmul.ROUTINES, planes.ROUTINES, pool.ROUTINES,
-    recurrent.ROUTINES, resize.ROUTINES, running.ROUTINES, transposed.ROUTINES,
+    conv_any.ROUTINES, conv_grad.ROUTINES, few.ROUTINES, fourier.ROUTINES, grouped.ROUTINES,
+    groups.ROUTINES, int8.ROUTINES, library.ROUTINES, matmul.ROUTINES, planes.ROUTINES,
+    pool.ROUTINES, recurrent.ROUTINES, resize.ROUTINES, running.ROUTINES, transposed.ROUTINES,
 )  # fmt: skip
 ROUTINES: dict[str, Routine] = {name: r for family in _FAMILIES for name, r in family.items()}
 FORMS: dict[str, FormSpelling] = {
     **conv.FORMS,
     **conv3d.FORMS,
+    **few.FORMS,
     **grouped.FORMS,
     **groups.FORMS,
     **int8.FORMS,

@@ -1,9 +1,8 @@
 """Transposed convolutions on CPUs, which are gradients of convolutions by their input.
 
-Which way is taken (`transposed.h`, `transposed_few.h`): every channel by itself; one product where
-no two taps meet in a pixel (windows as large as their steps, or a single window); product first and
-sums along rows for few channels; an ordinary convolution where windows move by single steps; else
-one such for each phase of the steps.
+Which way is taken (`transposed.h`): every channel by itself; `few.py` for few channels; one product
+where no two taps meet in a pixel (windows as large as their steps, or a single window); an ordinary
+convolution where windows move by single steps; else one such for each phase of the steps.
 """
 
 from __future__ import annotations
@@ -11,6 +10,7 @@ from __future__ import annotations
 from glasshouse.backend.cpu.conv import FORMS as CONV_FORMS
 from glasshouse.backend.cpu.conv import convolve, depthwise_form
 from glasshouse.backend.cpu.conv_any import conv_any, has_template
+from glasshouse.backend.cpu.few import few_channels, makes_few
 from glasshouse.backend.cpu.grouped import grouped_conv, suits_groups
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.results import hand_over
@@ -26,7 +26,7 @@ from glasshouse.backend.cxx.image import (
 )
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import size_text
-from glasshouse.ir.dim import Dim, product
+from glasshouse.ir.dim import Dim
 from glasshouse.ir.dtype import float32
 from glasshouse.ir.graph import Node
 from glasshouse.ir.types import Shape
@@ -39,12 +39,9 @@ from glasshouse.lower.tiles import add_tile
 from glasshouse.lower.view import whole
 from glasshouse.ops.window import window_of
 
-PHASES, SPREAD, FEW = "conv_phases", "conv_spread", "transposed_few"
+PHASES, SPREAD = "conv_phases", "conv_spread"
 DEPTHWISE_INPUT = "depthwise_input_grad"
 HEADER = "transposed.h"
-_FEW_HEADER = "transposed_few.h"
-FEW_CHANNELS = 8
-"""So few that a product with a column for each would mostly multiply padding: panels have 32."""
 
 
 # ------------------------------------------------------------------------------------- lowering
@@ -59,8 +56,8 @@ def conv_transpose(builder: KernelBuilder, node: Node) -> None:
     lies = turned_image(image)
     if image.is_depthwise:
         _add(builder, node, DEPTHWISE_INPUT)
-    elif _makes_few(image):
-        _add_few(builder, node, image)
+    elif makes_few(image):
+        few_channels(builder, node, image)
     elif can_spread(node):
         spread(builder, node)
     elif lies is not None and suits_groups(lies, x.type.dtype):
@@ -96,14 +93,6 @@ def can_spread(node: Node) -> bool:
     return apart and n <= 3
 
 
-def _makes_few(image: Image) -> bool:
-    """Whether a transposed convolution makes a waveform, colours or the like."""
-    channels = image.channels
-    if not isinstance(channels, int) or channels > FEW_CHANNELS or image.groups != 1:
-        return False
-    return not image.is_pointwise
-
-
 def _add(builder: KernelBuilder, node: Node, routine: str) -> None:
     x, w = node.inputs
     out = node.output.type
@@ -112,14 +101,6 @@ def _add(builder: KernelBuilder, node: Node, routine: str) -> None:
     variables = {"pixel": out.numel // out.shape[1], "c": out.shape[1]}
     after = take_results(builder, node.output, variables, order)
     add_tile(builder, node, routine, operands, after, order)
-
-
-def _add_few(builder: KernelBuilder, node: Node, image: Image) -> None:
-    x, w = node.inputs
-    operands = (whole(builder, x, channels_last(x.type.rank)), whole(builder, w))
-    variables = {"plane": image.batch * image.channels, "pixel": image.size[0] * image.size[1]}
-    after = take_results(builder, node.output, variables)
-    add_tile(builder, node, FEW, operands, after)
 
 
 # ------------------------------------------------------------------------------------ rendering
@@ -182,23 +163,6 @@ def _spread_form(form: Form) -> str:
     return _spread_text(1, (1,) * (len(w) - 2), w)
 
 
-def _few_needs(tile: Tile) -> Needs:
-    w = tile.operands[1]
-    return (Form(buffer_of(w), FEW, w.element.dtype, (w.shape,), w.constant),), ()
-
-
-def _few(out: KernelText, tile: Tile) -> None:
-    turned = prepared(out, tile.forms[0], FORMS[FEW])
-    given = f"{_image(tile).text()}, {buffer_of(tile.operands[0])}, (const float*){turned}"
-    hand_over(out, tile, f"gh::transposed_few(*ctx.pool, {given}")
-
-
-def _few_body(form: Form) -> str:
-    (w,) = form.attrs
-    given = f"source, {size_text(w[0])}, {size_text(product(w[1:]))}, (float*)out"
-    return f"(void)threads; gh::few_turn_weights({given});"
-
-
 def _depthwise_needs(tile: Tile) -> Needs:
     return (depthwise_form(tile.operands[1], _image(tile)),), ()
 
@@ -213,7 +177,6 @@ _DEPTHWISE = Recipe(seconds=0.3, headers=("depthwise_grad.h",))
 ROUTINES = {
     PHASES: Routine(_phases, _phases_needs, dot_recipe(0.6, (HEADER,))),
     SPREAD: Routine(_spread, _spread_needs, dot_recipe(0.6, (HEADER,))),
-    FEW: Routine(_few, _few_needs, dot_recipe(0.6, (_FEW_HEADER,))),
     DEPTHWISE_INPUT: Routine(_depthwise, _depthwise_needs, lambda tile: _DEPTHWISE),
 }
 FORMS = {
@@ -228,8 +191,5 @@ FORMS = {
         ),
         lambda form: f"gh::spread_weight_bytes<gh::DotF32>({_spread_form(form)})",
         HEADER,
-    ),
-    FEW: FormSpelling(
-        _few_body, lambda form: f"{size_text(product(form.attrs[0]))} * 4", _FEW_HEADER
     ),
 }

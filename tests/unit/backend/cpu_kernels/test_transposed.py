@@ -60,6 +60,7 @@ TRANSPOSED = [
     Case(1, 4, 17, 33, 3, (3, 5), 4, 2, 3),  # steps and dilation with and without a common part
     Case(1, 40, 30, 41, 7, (3, 4), 2, 1, 2),
     Case(2, 17, 31, 29, 33, (2, 2), 3),  # steps wider than the window
+    Case(1, 8, 60, 120, 5, (9, 9), 1, 4),  # high windows: parts as large as L2, and smaller ones
     Case(1, 5, 300, 1, 4, (150, 1), 2, 0),  # more taps than anybody's table
 ]
 

@@ -14,6 +14,11 @@ namespace gh {
 inline namespace GH_ISA_NS {
 
 inline void few_turn_weights(const float *w, long filters, long rows, float *out) { transpose2d(filters, rows, w, rows, out, filters); }
+// The weights [C, OC, taps] of an ordinary convolution in single steps, as those of the transposed one that it is: taps from last to first.
+inline void few_flip_weights(const float *w, long channels, long filters, long taps, float *out) {
+  const long each = filters * taps;
+  for (long c = 0; c < channels; c++) transpose2d(filters, taps, w + c * each, taps, out + (c + 1) * each - filters, -filters);
+}
 
 // Pixels of g that one part of the result reads: rows from y0, columns from x0, with those that lie outside.
 struct FewPart {
@@ -61,12 +66,14 @@ GH_INLINE void few_weave(const float *lines, long ld, long n, int steps, float *
 
 template <class Epi>
 inline void transposed_few(ThreadPool &pool, const ConvShape &s, const float *g, const float *w, Epi &&epi) {
-  constexpr long kPartFloats = 48 * 1024;  // of the product that wait for their sums: a fifth of L2
+  constexpr long kPartFloats = 48 * 1024, kMostFloats = 256 * 1024;  // of the product that wait for their sums: from a fifth of L2 to all of it
   const long taps = (long)s.kh * s.kw, rows = s.C * taps;
   const long above = (long)(s.kh - 1) * s.dh / s.sh, before = (long)(s.kw - 1) * s.dw / s.sw;
   const Range a{s.ph / s.sh, (s.H - 1 + s.ph) / s.sh + 1}, b{s.pw / s.sw, (s.W_in - 1 + s.pw) / s.sw + 1};
   if (s.N <= 0 || s.H <= 0 || s.W_in <= 0 || s.C <= 0) return;
-  const long high = a.end - a.begin, wide = b.end - b.begin, room = kPartFloats / rows;
+  const long high = a.end - a.begin, wide = b.end - b.begin, tall = rows * (wide + before) * 4 * above;
+  // Rows above a part are computed for it again: with high windows, larger parts cost less than that.
+  const long room = (tall < kPartFloats ? kPartFloats : tall > kMostFloats ? kMostFloats : tall) / rows;
   // Whole rows where there is room for them, and enough parts for all threads.
   long part_rows = room / (wide + before) - above, part_columns = wide;
   if (part_rows < 1) {

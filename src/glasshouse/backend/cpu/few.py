@@ -1,0 +1,92 @@
+"""Convolutions that make few channels on CPUs (colours, a mask, a waveform), transposed or not.
+
+As a product over channels they would have few columns of the 32 that a panel has. Instead pixels
+are the columns and (channel, tap) the rows, and rows of that product are added: `transposed_few.h`.
+An ordinary convolution in single steps is the transposed one with its taps from last to first.
+"""
+
+from __future__ import annotations
+
+from glasshouse.backend.cpu.results import hand_over
+from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_recipe, prepared
+from glasshouse.backend.cxx.image import Image, gradient_image, turned_image
+from glasshouse.backend.cxx.text import KernelText
+from glasshouse.backend.cxx.words import size_text
+from glasshouse.ir.dim import bounds, product
+from glasshouse.ir.dtype import float32
+from glasshouse.ir.graph import Node
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.epilogue import take_results
+from glasshouse.lower.kernel.statement import Form, Tile
+from glasshouse.lower.order import channels_last
+from glasshouse.lower.target import Needs
+from glasshouse.lower.tiles import add_tile
+from glasshouse.lower.view import whole
+
+FEW = "transposed_few"
+_HEADER = "transposed_few.h"
+_MOST = 8
+"""Channels: with more of them, panels of products are filled well enough."""
+_DEEP = 16
+"""Channels that are read, from which on sums of rows cost little beside the product: an ordinary
+convolution of fewer is as fast as it is."""
+
+
+# ------------------------------------------------------------------------------------- lowering
+def makes_few(image: Image) -> bool:
+    """Whether the gradient of a convolution by its input makes a waveform, colours or the like."""
+    channels = image.channels
+    few = isinstance(channels, int) and channels <= _MOST
+    return few and image.groups == 1 and not image.is_pointwise
+
+
+def few_filters(node: Node, image: Image) -> Image | None:
+    """A convolution that makes few channels, as the gradient that it is; None for all others."""
+    lies = turned_image(image) if node.inputs[0].type.dtype is float32 else None
+    if lies is None or not makes_few(lies) or bounds(image.channels)[0] < _DEEP:
+        return None
+    return lies if image.window.kernel != (1, 1) else None
+
+
+def few_channels(builder: KernelBuilder, node: Node, image: Image) -> None:
+    """Add the product and its sums along rows: whole planes, so results are channels first."""
+    x, w = node.inputs
+    operands = (whole(builder, x, channels_last(x.type.rank)), whole(builder, w))
+    variables = {"plane": image.batch * image.channels, "pixel": image.size[0] * image.size[1]}
+    after = take_results(builder, node.output, variables)
+    add_tile(builder, node, FEW, operands, after)
+
+
+# ------------------------------------------------------------------------------------ rendering
+def _image(tile: Tile) -> Image:
+    x, w = tile.operands
+    attrs = dict(tile.attrs)
+    if tile.op != "conv":
+        return gradient_image(attrs, tile.shape, w.shape, x.shape)
+    lies = turned_image(gradient_image(attrs, x.shape, w.shape, tile.shape))
+    assert lies is not None, "lowering asked before"
+    return lies
+
+
+def _needs(tile: Tile) -> Needs:
+    w = tile.operands[1]
+    form = Form(buffer_of(w), FEW, w.element.dtype, (w.shape, tile.op == "conv"), w.constant)
+    return (form,), ()
+
+
+def _few(out: KernelText, tile: Tile) -> None:
+    turned = prepared(out, tile.forms[0], FORMS[FEW])
+    given = f"{_image(tile).text()}, {buffer_of(tile.operands[0])}, (const float*){turned}"
+    hand_over(out, tile, f"gh::transposed_few(*ctx.pool, {given}")
+
+
+def _body(form: Form) -> str:
+    w, ordinary = form.attrs
+    function = "few_flip_weights" if ordinary else "few_turn_weights"
+    sizes = [w[0], w[1], product(w[2:])] if ordinary else [w[0], product(w[1:])]
+    given = ", ".join(map(size_text, sizes))
+    return f"(void)threads; gh::{function}(source, {given}, (float*)out);"
+
+
+ROUTINES = {FEW: Routine(_few, _needs, dot_recipe(0.6, (_HEADER,)))}
+FORMS = {FEW: FormSpelling(_body, lambda form: f"{size_text(product(form.attrs[0]))} * 4", _HEADER)}
