@@ -7,8 +7,10 @@ import torch
 from torch import nn
 
 import glasshouse as gh
-from glasshouse.backend.cpu.few import FEW
+from glasshouse.backend.cpu.few import FEW, makes_few
 from glasshouse.backend.cpu.transposed import PHASES, SPREAD
+from glasshouse.backend.cxx.image import Image
+from glasshouse.ops.window import Window
 from glasshouse.runtime.module import Module
 
 
@@ -124,3 +126,15 @@ def test_few_filters_along_one_axis_with_any_batch() -> None:
         for n in (2, 1, 5):
             x = torch.randn(n, 1, 333)
             torch.testing.assert_close(compiled(x), model(x), atol=1e-5, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("size", "kernel", "few"), [(64, 9, True), (128, 9, False), (512, 3, True), (256, 7, False)]
+)
+def test_high_windows_over_long_lines_stay_products_over_channels(
+    size: int, kernel: int, few: bool
+) -> None:
+    """Parts that hold fewer rows than a window reaches up would compute most of them again."""
+    half = (kernel // 2, kernel // 2)
+    window = Window((kernel, kernel), (1, 1), half, half, (1, 1))
+    assert makes_few(Image(1, 3, (size, size), 32, (size, size), window, 1)) is few
