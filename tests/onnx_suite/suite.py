@@ -22,6 +22,7 @@ from onnx import numpy_helper
 from glasshouse.errors import CaptureError
 from glasshouse.frontend.onnx import import_model
 from glasshouse.frontend.onnx.dtypes import FROM_ONNX, name_of
+from glasshouse.ir.dtype import BY_NAME
 from glasshouse.numpy_ref import run
 
 Array = np.ndarray[Any, Any]
@@ -178,9 +179,8 @@ def _fixed(case: Case, wanted: Iterable[str]) -> Any:
 
 def _stored(given: Any) -> Array:
     array = _array(given)
-    if array.dtype.name == "bfloat16":
-        return np.asarray(array).view(np.uint16)
-    return np.asarray(array)
+    kind = BY_NAME.get(array.dtype.name)
+    return np.asarray(array).view(kind.storage) if kind is not None and kind.is_carried else array
 
 
 def _array(given: Any) -> Array:
@@ -198,6 +198,8 @@ def compare(case: Case, found: list[Array], expected: list[Any]) -> None:
         if want.dtype.name == "bfloat16":
             # As ONNX's own runner has it: two units in the last place.
             have, want, rtol = have.astype(np.float32), want.astype(np.float32), 2**-6
+        elif want.dtype.name in ("float8_e4m3fn", "float8_e5m2"):
+            want, rtol = want.astype(np.float32), 0.0  # every byte
         elif want.dtype == np.float16:
             rtol = max(rtol, 2**-9)  # the same two units for the other half type
         assert have.dtype == want.dtype, f"{have.dtype} instead of {want.dtype}"
