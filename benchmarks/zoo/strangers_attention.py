@@ -112,7 +112,7 @@ class _Shifted(nn.Module):
         q_len, b, c = x.shape
         both = torch.cat([memory, x], 0)
         k_len = both.shape[0]
-        place = torch.outer(torch.arange(k_len - 1, -1, -1.0), self.steps)  # type: ignore[arg-type]
+        place = torch.outer(torch.arange(k_len - 1, -1, -1.0), self.steps)  # type: ignore[arg-type]  # a buffer
         place = torch.cat([place.sin(), place.cos()], -1)
         q, k, v = torch.chunk(self.qkv(both), 3, -1)
         q = q[-q_len:].view(q_len, b, self.heads, self.depth)

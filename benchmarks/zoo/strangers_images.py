@@ -130,7 +130,7 @@ class _Modulated(nn.Module):
             turned = weight.transpose(1, 2).reshape(b * c, -1, 3, 3)
             y = F.conv_transpose2d(x.reshape(1, b * c, h, h), turned, stride=2, groups=b)
             y = y.view(b, -1, 2 * h + 1, 2 * h + 1)
-            blur = self.blur.expand(y.shape[1], 1, 4, 4)  # type: ignore[operator]
+            blur = self.blur.expand(y.shape[1], 1, 4, 4)  # type: ignore[operator]  # a buffer
             y = F.conv2d(F.pad(y, (1, 1, 1, 1)), blur, groups=y.shape[1])
         else:
             y = F.conv2d(x.reshape(1, b * c, h, h), weight.flatten(0, 1), padding=1, groups=b)

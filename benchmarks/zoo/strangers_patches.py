@@ -287,7 +287,7 @@ class _FakeQuant(nn.Module):
             top = x.detach().max()
             if self.training:
                 with torch.no_grad():
-                    self.ranges[i].mul_(0.99).add_(0.01 * top)  # type: ignore[operator,index]
+                    self.ranges[i].mul_(0.99).add_(0.01 * top)  # type: ignore[operator,index]  # a buffer
             x = self.rounded(x, top / 255, 0, 255)
         return self.out(x.mean((2, 3)))
 

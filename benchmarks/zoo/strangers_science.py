@@ -169,7 +169,7 @@ class _TabNet(nn.Module):
         self.sparse, self.out = _Sparsemax(), nn.Linear(width, 2)
 
     def part(self, x: torch.Tensor, i: int) -> torch.Tensor:
-        norm, layer = self.own[i]  # type: ignore[misc]
+        norm, layer = self.own[i]  # type: ignore[misc]  # a pair
         h = self.shared(x)
         h = F.glu(torch.cat([norm(c) for c in h.chunk(4, 0)], 0), -1)
         return (h + F.glu(layer(h), -1)) * math.sqrt(0.5)

@@ -142,8 +142,8 @@ class _Doubly(nn.Module):
         for i, block in enumerate(self.blocks):
             basis = self.trend if i < 3 else self.season
             theta = block(left)
-            left = left - (theta[:, :8] @ basis)[:, : self.back]  # type: ignore[operator]
-            total = total + (theta[:, 8:] @ basis)[:, self.back :]  # type: ignore[operator]
+            left = left - (theta[:, :8] @ basis)[:, : self.back]  # type: ignore[operator]  # a buffer
+            total = total + (theta[:, 8:] @ basis)[:, self.back :]  # type: ignore[operator]  # a buffer
         return total
 
 

@@ -205,7 +205,7 @@ def test_old_values_stay_for_who_may_ask(keeps: Keeps, who: str) -> None:
             kept.append(holder(weight, product, loss))
             del product
             opt.step(loss)
-            places.append(int(weight.value.node.results[0].ctypes.data))  # type: ignore[index]
+            places.append(int(weight.value.node.results[0].ctypes.data))  # type: ignore[index]  # set
             if len(kept) > 1:
                 found.append(kept.pop(0)())  # of the step before: its weight is an old one
         return [*found, weight.numpy()], places
