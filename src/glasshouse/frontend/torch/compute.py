@@ -3,6 +3,7 @@ or an opaque node; the first that does. What a way made before it gave up is for
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -21,15 +22,11 @@ if TYPE_CHECKING:
     from glasshouse.frontend.torch.importer import Importer
 
 
-MANY_STEPS = 32
-"""Rows from which a factorisation whose gradient nobody asks for is left to PyTorch: 200 rows took
-50 times as long step by step."""
-
-
 def compute(importer: Importer, call: AtenCall) -> Any:
     """The handle that a call gives, or a tuple of them."""
     spelling = find(call.target._schema.name, call.target._overloadname)
-    if spelling in BY_STEPS and not importer.stops and _takes_many_steps(call):
+    most = None if spelling is None or importer.stops else BY_STEPS.get(spelling)
+    if most is not None and _is_lapacks(call, most):
         importer.refused.append((str(call.target), "a factorisation of so many rows is LAPACK's"))
         return as_opaque(importer, call)
     if spelling is not None:
@@ -45,10 +42,18 @@ def compute(importer: Importer, call: AtenCall) -> Any:
     return as_opaque(importer, call)
 
 
-def _takes_many_steps(call: AtenCall) -> bool:
-    """Whether a loop over rows is longer than a call of PyTorch: a step takes some 50 us."""
-    sizes = [d for a in call.args if getattr(a, "ndim", 0) >= 2 for d in a.shape[-2:]]
-    return any(isinstance(d, int) and d > MANY_STEPS for d in sizes)
+MANY_STEPS, MUCH = 32, 2048
+"""Rows from which a factorisation is always LAPACK's, and elements from which it is where it has
+more than a few rows: each step goes over all matrices of a batch (64 of 32 rows took 32 times as
+long)."""
+
+
+def _is_lapacks(call: AtenCall, most: int) -> bool:
+    matrix = next((a for a in call.args if getattr(a, "ndim", 0) >= 2), None)
+    if matrix is None or not all(isinstance(d, int) for d in matrix.shape):
+        return False
+    rows = int(matrix.shape[-2])
+    return rows > most and (rows > MANY_STEPS or math.prod(matrix.shape) >= MUCH)
 
 
 def spell(importer: Importer, spelling: Callable[..., Any], call: AtenCall) -> Any:

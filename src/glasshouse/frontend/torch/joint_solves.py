@@ -49,12 +49,34 @@ def _gives(node: fx.Node, places: tuple[int, ...]) -> bool:
 
 
 def _turn(graph: fx.Graph, node: fx.Node) -> None:
-    """A determinant is that of the transpose, too."""
-    matrix: Any = node.args[0]
-    value = matrix.meta["val"]
-    if not value.is_contiguous() or value.is_complex():
-        return
-    with graph.inserting_before(node):
-        turned = graph.call_function(torch.ops.aten.transpose.int, (matrix, -2, -1))
-    turned.meta = {**node.meta, "val": value.transpose(-2, -1)}
-    node.args = (turned,)
+    """A determinant is that of the transpose, too: from its factors, which are what was asked for,
+    and not those of whatever lies row by row when it is computed."""
+    value = node.args[0].meta["val"]
+    aten, last = torch.ops.aten, value.shape[-1]
+
+    def call(target: Any, *args: Any, **kwargs: Any) -> fx.Node:
+        made = graph.call_function(target, args, kwargs)
+        given = fx.node.map_arg((args, kwargs), lambda n: n.meta["val"])
+        made.meta = {**node.meta, "val": target(*given[0], **given[1])}
+        return made
+
+    with graph.inserting_before(node), value.fake_mode:
+        matrix: Any = node.args[0]
+        if value.is_contiguous() and not value.is_complex():
+            matrix = call(aten.transpose.int, matrix, -2, -1)
+        factors = call(aten.linalg_lu_factor_ex.default, matrix)
+        both, pivots = (call(operator.getitem, factors, i) for i in range(2))
+        diagonal = call(aten.diagonal.default, both, 0, -2, -1)
+        places = call(aten.arange.start, 1, last + 1, dtype=torch.int32, device=value.device)
+        swaps = call(aten.sum.dim_IntList, call(aten.ne.Tensor, pivots, places), [-1])
+        sign = call(aten.rsub.Scalar, call(aten.remainder.Scalar, swaps, 2), 1, 2)
+        if node.target is aten._linalg_det.default:
+            results = [call(aten.mul.Tensor, call(aten.prod.dim_int, diagonal, -1), sign)]
+        else:
+            signs = call(aten.prod.dim_int, call(aten.sign.default, diagonal), -1)
+            logs = call(aten.log.default, call(aten.abs.default, diagonal))
+            results = [call(aten.mul.Tensor, signs, sign), call(aten.sum.dim_IntList, logs, [-1])]
+    for part in list(node.users):
+        part.replace_all_uses_with([*results, both, pivots][part.args[1]])
+        graph.erase_node(part)
+    graph.erase_node(node)

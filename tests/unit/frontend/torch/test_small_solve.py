@@ -52,3 +52,11 @@ def test_what_is_not_finite_stays_in_its_matrix() -> None:
 class SolvedOnly(nn.Module):
     def forward(self, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
         return torch.linalg.solve(a, b)
+
+
+@pytest.mark.parametrize(
+    ("batch", "rows", "op"), [(2, 9, "scan"), (64, 9, "opaque"), (1, 40, "opaque")]
+)
+def test_much_work_is_lapacks(batch: int, rows: int, op: str) -> None:
+    a, b = torch.eye(rows).repeat(batch, 1, 1), torch.ones(batch, rows, 1)
+    assert op in {node.op.name for node in gh.trace(SolvedOnly(), a, b).nodes}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from glasshouse.frontend.torch.aten.registry import apply, aten
-from glasshouse.frontend.torch.aten.small_solve import is_small, small_solution
+from glasshouse.frontend.torch.aten.small_solve import SMALL, is_small, small_solution
 from glasshouse.frontend.torch.aten.solve import (
     identity,
     mark,
@@ -84,19 +84,19 @@ def _from_both(both: Any, order: Any, b: Any) -> Any:
     return solved(both, solved(both, _ordered(b, order), False, unit=True), True)
 
 
-@aten("linalg_inv_ex", steps=True)
+@aten("linalg_inv_ex", steps=SMALL)
 def inv_ex(a: Any, *, check_errors: bool = False) -> Any:
     return general_solution(a, identity(a)), no_trouble(a)
 
 
-@aten("_linalg_det", steps=True)
+@aten("_linalg_det", steps=SMALL)
 def det(a: Any) -> Any:
     both, _, sign, pivots = eliminated(a)
     found = composite.diagonal(both, 0, -2, -1).apply("prod", axes=[-1]) * sign
     return found, both, pivots.cast(int32)
 
 
-@aten("_linalg_slogdet", steps=True)
+@aten("_linalg_slogdet", steps=SMALL)
 def slogdet(a: Any) -> Any:
     both, _, sign, pivots = eliminated(a)
     left = composite.diagonal(both, 0, -2, -1)
@@ -104,7 +104,7 @@ def slogdet(a: Any) -> Any:
     return signs, abs(left).apply("log").apply("sum", axes=[-1]), both, pivots.cast(int32)
 
 
-@aten("_linalg_solve_ex", steps=True)
+@aten("_linalg_solve_ex", steps=SMALL)
 def solve_ex(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -> Any:
     vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
     columns = composite.unsqueeze(b, -1) if vector else b
@@ -117,13 +117,13 @@ def solve_ex(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -
     return found, both, pivots.cast(int32), no_trouble(a)
 
 
-@aten("linalg_lu_factor_ex", steps=True)
+@aten("linalg_lu_factor_ex", steps=SMALL)
 def lu_factor_ex(a: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
     both, _, _, pivots = eliminated(a, pivot)
     return both, pivots.cast(int32), no_trouble(a)
 
 
-@aten("linalg_lu", steps=True)
+@aten("linalg_lu", steps=SMALL)
 def lu(a: Any, *, pivot: bool = True) -> Any:
     """P, L and U, whose product is a; without pivots P is empty."""
     both, order, _, _ = eliminated(a, pivot)
@@ -169,7 +169,7 @@ def _order_of(pivots: Any, rows: int) -> Any:
     return steps(int(count), swap, order, pivots.cast(int64) - 1)[0]
 
 
-@aten("lu_unpack", steps=True)
+@aten("lu_unpack", steps=SMALL)
 def lu_unpack(both: Any, pivots: Any, unpack_data: bool = True, unpack_pivots: bool = True) -> Any:
     empty = full_near(both, (0,), 0, both.dtype)
     low, high = _triangles(both) if unpack_data else (empty, empty)
@@ -178,7 +178,7 @@ def lu_unpack(both: Any, pivots: Any, unpack_data: bool = True, unpack_pivots: b
     return _permutation(_order_of(pivots, sizes(both)[0]), both), low, high
 
 
-@aten("linalg_lu_solve", steps=True)
+@aten("linalg_lu_solve", steps=SMALL)
 def lu_solve(both: Any, pivots: Any, b: Any, *, left: bool = True, adjoint: bool = False) -> Any:
     if not left:
         return swapped(lu_solve(both, pivots, swapped(b), adjoint=not adjoint))

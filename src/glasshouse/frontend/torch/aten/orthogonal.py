@@ -10,6 +10,7 @@ from typing import Any
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import apply, aten
+from glasshouse.frontend.torch.aten.small_solve import SMALL
 from glasshouse.frontend.torch.aten.solve import mark, picked, sizes, steps, swapped
 from glasshouse.ir.dim import product
 from glasshouse.ops import composite
@@ -17,7 +18,7 @@ from glasshouse.ops.create import arange_near, full_near
 from glasshouse.ops.shape import expanded, reshaped
 
 
-@aten("geqrf", steps=True)
+@aten("geqrf", steps=SMALL)
 def geqrf(a: Any) -> Any:
     """The triangle with the reflections below it, and their factors."""
     rows, columns = sizes(a)
@@ -77,19 +78,19 @@ def _product(a: Any, factors: Any, columns: int) -> Any:
     return steps(count, reflect, start, a, factors)[0]
 
 
-@aten("linalg_householder_product", "orgqr", steps=True)
+@aten("linalg_householder_product", "orgqr", steps=SMALL)
 def householder_product(a: Any, factors: Any) -> Any:
     return _product(a, factors, sizes(a)[1])
 
 
-@aten("ormqr", steps=True)
+@aten("ormqr", steps=SMALL)
 def ormqr(a: Any, factors: Any, b: Any, left: bool = True, transpose: bool = False) -> Any:
     q = _product(a, factors, sizes(a)[0])
     q = swapped(q) if transpose else q
     return q.apply("matmul", b) if left else b.apply("matmul", q)
 
 
-@aten("linalg_qr", steps=True)
+@aten("linalg_qr", steps=SMALL)
 def qr(a: Any, mode: str = "reduced") -> Any:
     rows, columns = sizes(a)
     if mode not in ("reduced", "complete", "r"):

@@ -26,8 +26,9 @@ IN_CONTEXT: set[Spelling] = set()
 """Spellings that take the `Context` as their first argument."""
 
 
-BY_STEPS: set[Spelling] = set()
-"""Spellings of factorisations and solvers: a loop with a step for each row or column."""
+BY_STEPS: dict[Spelling, int] = {}
+"""Spellings of factorisations and solvers whose work or code grows with the rows of a matrix; and
+up to how many rows they are taken where nobody asks for a gradient: beyond, LAPACK is faster."""
 
 
 class Context:
@@ -56,9 +57,9 @@ class Context:
         return self.builder.wrap(self.builder.constant(data, dtype))
 
 
-def aten(*names: str, context: bool = False, steps: bool = False) -> Callable[[Spelling], Spelling]:
+def aten(*names: str, context: bool = False, steps: int = 0) -> Callable[[Spelling], Spelling]:
     """Register a spelling: `@aten("div.Tensor", "div.Scalar")`; a name without overload is for all
-    overloads that have no entry of their own. `steps`: it is one of `BY_STEPS`."""
+    overloads that have no entry of their own. `steps`: the rows of `BY_STEPS`."""
 
     def register(spelling: Spelling) -> Spelling:
         for name in names:
@@ -68,7 +69,7 @@ def aten(*names: str, context: bool = False, steps: bool = False) -> Callable[[S
         if context:
             IN_CONTEXT.add(spelling)
         if steps:
-            BY_STEPS.add(spelling)
+            BY_STEPS[spelling] = steps
         return spelling
 
     return register

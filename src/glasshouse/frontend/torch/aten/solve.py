@@ -1,4 +1,4 @@
-"""How ATen's exact solvers are spelled: elimination, one column after the other, in a scan.
+"""How ATen's exact solvers are spelled: triangles by blocks, elimination by a scan over columns.
 
 Eigenvalues and singular values are iterations, with vectors of free signs: they stay opaque.
 """
@@ -10,12 +10,19 @@ from typing import Any
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import apply, aten, is_static, scalar
-from glasshouse.frontend.torch.aten.small_solve import is_small, small_factor, triangle_solution
+from glasshouse.frontend.torch.aten.small_solve import (
+    SMALL,
+    is_small,
+    small_factor,
+    triangle_solution,
+)
+from glasshouse.frontend.torch.aten.triangle import INVERTED, triangle_inverse
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import int32, int64
 from glasshouse.ops import composite
 from glasshouse.ops.control import body_of
 from glasshouse.ops.create import arange_near, full_near
+from glasshouse.ops.pieces import concat
 from glasshouse.ops.scan import scan
 from glasshouse.ops.shape import expanded, reshaped
 from glasshouse.ops.shapes import broadcast_shapes
@@ -65,7 +72,7 @@ def picked(x: Any, mark: Any, axis: int) -> Any:
 
 # -------------------------------------------------------------------------------------- triangular
 def solved(a: Any, b: Any, upper: bool, unit: bool = False) -> Any:
-    """x for a x = b, a being a triangle: rows from the first, or from the last, on."""
+    """x for a x = b, a being a triangle: its upper left part first, or its lower right part."""
     size = sizes(a)[0]
     batch = broadcast_shapes([a.shape[:-2], b.shape[:-2]])
     a, b = expanded(a, (*batch, *a.shape[-2:])), expanded(b, (*batch, *b.shape[-2:]))
@@ -77,21 +84,21 @@ def solved(a: Any, b: Any, upper: bool, unit: bool = False) -> Any:
         flip = [-2, -1]
         turned = solved(a.apply("flip", axes=flip), b.apply("flip", axes=[-2]), False, unit)
         return turned.apply("flip", axes=[-2])
-    diagonal = composite.unsqueeze(composite.diagonal(a, 0, -2, -1), -1)
-    below = a.apply("triangle", diagonal=-1)
-    scale = full_near(a, diagonal.shape, 1.0, a.dtype) if unit else diagonal
-
-    def row(number: Any, x: Any, below: Any, b: Any, scale: Any) -> Any:
-        here = mark(x, size, number)
-        parts = [picked(v, here, -2) for v in (below, b, scale)]
-        value = (parts[1] - parts[0].apply("matmul", x)) / parts[2]
-        return apply("where", reshaped(here, (size, 1)), value, x), below, b, scale
-
-    start = full_near(b, b.shape, 0.0, b.dtype)
-    return steps(size, row, start, below, b, scale)[0]
+    if size <= INVERTED:
+        return triangle_inverse(a, unit).apply("matmul", b)
+    half = 1 << (size - 1).bit_length() - 1
+    first = solved(_block(a, 0, 0, half), composite.narrow(b, -2, 0, half), False, unit)
+    rest = composite.narrow(b, -2, half, size - half)
+    rest = rest - _block(a, half, 0, size - half, half).apply("matmul", first)
+    return concat(first, solved(_block(a, half, half, size - half), rest, False, unit), axis=-2)
 
 
-@aten("linalg_solve_triangular", steps=True)
+def _block(a: Any, row: int, column: int, rows: int, columns: int | None = None) -> Any:
+    part = composite.narrow(a, -2, row, rows)
+    return composite.narrow(part, -1, column, rows if columns is None else columns)
+
+
+@aten("linalg_solve_triangular", steps=4 * INVERTED)
 def solve_triangular(
     a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
 ) -> Any:
@@ -100,7 +107,7 @@ def solve_triangular(
     return swapped(solved(swapped(a), swapped(b), not upper, unitriangular))
 
 
-@aten("triangular_solve", steps=True)
+@aten("triangular_solve", steps=4 * INVERTED)
 def triangular_solve(
     b: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
 ) -> Any:
@@ -133,24 +140,24 @@ def factor(a: Any) -> Any:
     return steps(size, column, whole, full_near(a, a.shape, 0.0, a.dtype))[1]
 
 
-@aten("linalg_cholesky_ex", steps=True)
+@aten("linalg_cholesky_ex", steps=SMALL)
 def cholesky_ex(a: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
     found = swapped(factor(swapped(a))) if upper else factor(a)
     return found, no_trouble(a)
 
 
-@aten("cholesky", steps=True)
+@aten("cholesky", steps=SMALL)
 def cholesky(a: Any, upper: bool = False) -> Any:
     return cholesky_ex(a, upper=upper)[0]
 
 
-@aten("cholesky_solve", steps=True)
+@aten("cholesky_solve", steps=4 * INVERTED)
 def cholesky_solve(b: Any, triangle: Any, upper: bool = False) -> Any:
     low = swapped(triangle) if upper else triangle
     return solved(swapped(low), solved(low, b, False), True)
 
 
-@aten("cholesky_inverse", steps=True)
+@aten("cholesky_inverse", steps=SMALL)
 def cholesky_inverse(triangle: Any, upper: bool = False) -> Any:
     return cholesky_solve(identity(triangle), triangle, upper)
 

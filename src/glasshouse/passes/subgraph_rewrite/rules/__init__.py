@@ -16,11 +16,13 @@ from glasshouse.passes.subgraph_rewrite.rules import (
     reshape_permute,
     softmax,
     split_concat,
+    tiny_products,
     unrolled,
 )
 
 __all__ = [
     "activation", "algebra", "attention", "broadcast", "cast", "contraction",
     "conv_bn", "fourier", "gathered_parts", "linear_scale", "norm", "quant",
-    "reshape_permute", "softmax", "split_concat", "unrolled",
+    "reshape_permute", "softmax", "split_concat", "tiny_products",
+    "unrolled",
 ]  # fmt: skip
