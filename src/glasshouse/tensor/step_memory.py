@@ -1,10 +1,11 @@
 """Where a repeated training step writes its results: over the old values, or into spare memory.
 
-A parameter that is updated in place stays in the cache and needs no second array: a step of a small
-MLP takes a tenth less. It is done where nobody can ask for the old value any more. Somebody may: a
-view that `numpy()` gave, a result that keeps what it was computed from because it needs a gradient,
-`.grad` after `backward()` and `step()`, another thread. Then the result goes into memory that the
-tensor had two steps ago, unless that is held by somebody as well.
+A parameter that is updated in place needs no second array: a training loop holds its parameters and
+moments once, not twice (the time of a small MLP's step is the same either way). It is done where
+nobody can ask for the old value any more. Somebody may: a view that `numpy()` gave, a result that
+keeps what it was computed from because it needs a gradient, `.grad` after `backward()` and
+`step()`, another thread. Then the result goes into memory that the tensor had two steps ago, unless
+that is held by somebody as well.
 """
 
 from __future__ import annotations
