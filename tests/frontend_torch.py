@@ -10,6 +10,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from glasshouse.frontend.torch import Captured, capture
+from glasshouse.frontend.torch.dtypes import WITHOUT_NUMPY
 from glasshouse.ir import verify
 from glasshouse.numpy_ref import run
 
@@ -25,7 +26,7 @@ def as_array(given: Any) -> Any:
     given = given.detach().resolve_conj()
     if given.is_complex():
         given = torch.view_as_real(given)
-    return given.float().numpy() if given.dtype is torch.bfloat16 else given.numpy()
+    return given.float().numpy() if given.dtype in WITHOUT_NUMPY else given.numpy()
 
 
 def same_as_torch(

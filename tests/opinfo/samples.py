@@ -52,7 +52,7 @@ def samples_of(name: str) -> Iterator[Any]:
 
 def dtype_for(op: Any) -> Any:
     """The element type that an op is tried with; None where it takes none of them."""
-    tried = (torch.float32, torch.int64, torch.complex64)
+    tried = (torch.float32, torch.int64, torch.complex64, torch.float8_e4m3fn)
     takes = (d for d in tried if op.supports_dtype(d, "cpu"))
     return next(takes, None)
 
