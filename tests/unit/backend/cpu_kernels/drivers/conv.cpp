@@ -1,4 +1,5 @@
 // conv.cpp: convolutions by every way, depthwise, gradients by weights.
+#include "conv_shape.h"
 #include "driver.h"
 #include "glasshouse/apart/conv_weight_grad.h"
 #include "glasshouse/conv_grad.h"
@@ -7,13 +8,6 @@
 #include "glasshouse/winograd.h"
 using namespace gh;
 
-// a: N H W C OH OW OC kh kw sh sw ph pw dh dw groups
-static ConvShape shape(const long* a) {
-  ConvShape s{a[0], a[1], a[2], a[3], a[4], a[5], a[6], (int)a[7], (int)a[8]};
-  s.sh = (int)a[9], s.sw = (int)a[10], s.ph = (int)a[11], s.pw = (int)a[12], s.dh = (int)a[13], s.dw = (int)a[14];
-  s.groups = a[15];
-  return s;
-}
 // way: 0 conv2d, 1 channels-first input, 2 and 4 Winograd, 5 depthwise. w is OIHW, y is NHWC.
 API void conv(void* pool, int way, const long* a, const float* x, const float* w, const float* bias, float* y) {
   ThreadPool& p = *(ThreadPool*)pool;

@@ -3,6 +3,7 @@
 #include "conv.cpp"
 #include "gemm.cpp"
 #include "rows.cpp"
+#include "transposed.cpp"
 #include <initializer_list>
 #include <stdio.h>
 
@@ -33,7 +34,7 @@ static void convolutions(void* pool) {
     conv_bf16(pool, a, x, w, y);
     if (s.kh == 3 && s.kw == 3 && s.sh == 1 && s.dh == 1 && s.groups == 1)
       conv(pool, 2, a, x, w, b, y), conv(pool, 4, a, x, w, b, y);
-    input_grad(pool, a, y, w, x);
+    for (int way = 0; way < (s.groups == 1 ? 3 : 2); way++) input_grad(pool, way, a, y, w, x);
     weight_grad(pool, 0, a, x, y, dw), weight_grad(pool, 1, a, x, y, dw);
   }
   const long d[16] = {1, 9, 11, 20, 9, 11, 20, 3, 3, 1, 1, 1, 1, 1, 1, 20};

@@ -1,16 +1,10 @@
 // transposed.cpp: gradients of convolutions by their input, by every way.
 #include "glasshouse/apart/transposed.h"
+#include "conv_shape.h"
 #include "driver.h"
 #include "glasshouse/apart/transposed_few.h"
 using namespace gh;
 
-// a: N H W C OH OW OC kh kw sh sw ph pw dh dw groups
-static ConvShape shape(const long* a) {
-  ConvShape s{a[0], a[1], a[2], a[3], a[4], a[5], a[6], (int)a[7], (int)a[8]};
-  s.sh = (int)a[9], s.sw = (int)a[10], s.ph = (int)a[11], s.pw = (int)a[12], s.dh = (int)a[13], s.dw = (int)a[14];
-  s.groups = a[15];
-  return s;
-}
 // way: 0 phases by im2col, 1 phases read in place where they can be, 2 product first (dx is NCHW), 3 taps that never meet.
 API void input_grad(void* pool, int way, const long* a, const float* g, const float* w, float* dx) {
   ThreadPool& p = *(ThreadPool*)pool;
