@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import glasshouse as gh
-from glasshouse.backend.cpu.conv_grad import TRANSPOSED_FEW
+from glasshouse.backend.cpu.few import FEW
 
 CASES: list[nn.Module] = [
     nn.ConvTranspose1d(2, 1, 4, 2, bias=False),
@@ -46,6 +46,6 @@ def test_as_pytorch() -> None:
         module = gh.compile(model, *inputs, progress=False)
         if size == SIZES[0]:
             tiles = [t.routine for k in module.program.kernels for t in k.tiles]
-            assert tiles == [TRANSPOSED_FEW] * len(CASES)
+            assert tiles == [FEW] * len(CASES)
         for ours, theirs in zip(module(*inputs), expected, strict=True):
             np.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-4, atol=1e-5)

@@ -20,6 +20,13 @@ from kept_graphs import Keeps
 Array = np.ndarray[Any, Any]
 
 
+@pytest.fixture(autouse=True)
+def _threads_of_this_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is written in place beside a second thread: those that other tests left count not."""
+    count, before = threading.active_count, threading.active_count()
+    monkeypatch.setattr(threading, "active_count", lambda: count() - before + 1)
+
+
 OPTIMISERS: dict[str, Callable[[Any], optim.Optimizer]] = {
     "sgd": lambda p: optim.SGD(p, 0.1),
     "momentum": lambda p: optim.SGD(p, 0.1, momentum=0.9, dampening=0.1, weight_decay=0.01),
