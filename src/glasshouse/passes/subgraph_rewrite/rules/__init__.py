@@ -14,6 +14,7 @@ from glasshouse.passes.subgraph_rewrite.rules import (
     norm,
     quant,
     reshape_permute,
+    rows_at_places,
     softmax,
     split_concat,
     tiny_products,
@@ -23,6 +24,6 @@ from glasshouse.passes.subgraph_rewrite.rules import (
 __all__ = [
     "activation", "algebra", "attention", "broadcast", "cast", "contraction",
     "conv_bn", "fourier", "gathered_parts", "linear_scale", "norm", "quant",
-    "reshape_permute", "softmax", "split_concat", "tiny_products",
+    "reshape_permute", "rows_at_places", "softmax", "split_concat", "tiny_products",
     "unrolled",
 ]  # fmt: skip
