@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from glasshouse.errors import CaptureError, FormatError, Unsupported, nearest
+from glasshouse.formats.python_file import python_file_error
 from glasshouse.formats.source import refuse_link
 from glasshouse.ir.graph import Graph
 from glasshouse.record.open_file import open_regular
@@ -53,6 +54,9 @@ def read_model(text: str) -> Given:
         graph = _called_from(Path(path), function, traced)
         return Given(function, model, _tensors([args, keywords]), graph, args, keywords, training)
     refuse_link(text)
+    if Path(text).suffix == ".py":
+        with open_regular(text) as file:
+            raise python_file_error(text, file.read().decode(errors="replace"))
     if Path(text).suffix not in _FILES:
         raise FormatError(f"{text}: not a model", hint=f"give {HELP}")
     open_regular(text).close()  # a file that is not there, or a pipe, is reported as such
@@ -127,6 +131,12 @@ def _call(
     training = (more[0], more[1]) if more else None
     if isinstance(inputs, Mapping):
         return model, (), dict(inputs), training
+    if isinstance(inputs, (str, bytes)):
+        raise CaptureError(
+            f"{name}() must return a model and its inputs, its inputs are {inputs!r}",
+            where=str(path),
+            hint="inputs are tensors or arrays: return model, (x,)",
+        )
     several = isinstance(inputs, Sequence) and not hasattr(inputs, "shape")
     return model, tuple(inputs) if several else (inputs,), {}, training
 

@@ -44,6 +44,9 @@ def wrong_shape():
 def three():
     return Net(), torch.ones(2, 4), 3
 
+def text():
+    return Net(), "hello"
+
 def fails():
     return undefined_name
 """
@@ -371,12 +374,12 @@ COMMANDS = {
     "a function that is not there": (
         ["compile", "m.py:nett", "-o", "out"],
         ("glasshouse compile: m.py has no function 'nett'\n  did you mean 'net'? it has: net, "
-        "a_class, wrong_shape, three, fails"),
+        "a_class, wrong_shape, three, text, fails"),
     ),
     "a function that fails": (
         ["compile", "m.py:fails", "-o", "out"],
         ("glasshouse compile: fails() failed: NameError: name 'undefined_name' is not defined\n"
-        "  at PATH/m.py:26"),
+        "  at PATH/m.py:29"),
     ),
     "a function of another kind": (
         ["compile", "m.py:three", "-o", "out"],
@@ -386,8 +389,25 @@ COMMANDS = {
     ),
     "a file without a function": (
         ["compile", "m.py", "-o", "out"],
-        ("glasshouse compile: m.py: not a model\n  give a .onnx or .pt2 file, or "
-        "path.py:function, which returns a model and its inputs"),
+        ("glasshouse compile: m.py: Python code; which of its functions returns the model?\n"
+        "  give m.py:net, which returns a model and its inputs; without arguments it has: net, "
+        "a_class, wrong_shape, three, text, fails"),
+    ),
+    "a file to look at without a function": (
+        ["explain", "m.py"],
+        ("glasshouse explain: m.py: Python code; which of its functions returns the model?\n"
+        "  give m.py:net, which returns a model and its inputs; without arguments it has: net, "
+        "a_class, wrong_shape, three, text, fails"),
+    ),
+    "text for inputs": (
+        ["compile", "m.py:text", "-o", "out"],
+        ("glasshouse compile: text() must return a model and its inputs, its inputs are 'hello'\n"
+        "  at m.py\n  inputs are tensors or arrays: return model, (x,)"),
+    ),
+    "a file for a folder": (
+        ["compile", "m.py:net", "-o", "text.txt"],
+        ("glasshouse compile: text.txt: a file, and a folder is written\n"
+        "  name another: -o DIR"),
     ),
     "a class from a function": (
         ["compile", "m.py:a_class", "-o", "out"],

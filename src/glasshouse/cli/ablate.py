@@ -126,7 +126,8 @@ def describe(name: str, rows: list[Left], refused: list[str]) -> str:
               "compile"]]  # fmt: skip
     for r in rows:
         share = f"{r.slower.middle:.2f}" if r.slower else "1"
-        ends = f"{r.slower.low:.2f} .. {r.slower.high:.2f}" if r.slower else ""
+        known = r.slower is not None and math.isfinite(r.slower.high)
+        ends = f"{r.slower.low:.2f} .. {r.slower.high:.2f}" if r.slower and known else ""
         sure = r.slower is not None and not r.slower.low <= 1 <= r.slower.high
         lines.append([
             (r.name or "(nothing)") + (" *" if sure else ""), seconds(r.seconds), share, ends,
@@ -136,6 +137,8 @@ def describe(name: str, rows: list[Left], refused: list[str]) -> str:
     pairs = next((r.slower.pairs for r in rows if r.slower), 0)
     head = f"{name}: {len(rows) - 1} variants, {pairs} turns; * differs for sure"
     text = f"{head}\n{table(lines, [1, 2, 4, 5, 6, 7, 8, 9])}\n"
+    if any(r.slower and math.isinf(r.slower.high) for r in rows):
+        text += f"  {pairs} turns are too few to say what differs for sure: give more --runs\n"
     return text + "".join(f"  cannot be left out: {why}\n" for why in refused)
 
 

@@ -99,7 +99,8 @@ def describe(verdict: Verdict, good: bool) -> str:
         if found:
             parts.append(title)
             parts += ["  " + text.replace("\n", "\n  ") for text in found]
-    parts.append("right: nothing is further from the model than rounding" if good else "wrong")
+    right = "right: no pass and no kernel is further from the model than rounding"
+    parts.append(right if good else "wrong")
     return "\n".join(parts) + "\n"
 
 

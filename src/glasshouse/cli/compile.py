@@ -27,13 +27,16 @@ def run(args: Namespace) -> int:
 
     from glasshouse.cli.page_options import output_file
     from glasshouse.cli.progress import Progress, say
+    from glasshouse.errors import FormatError
     from glasshouse.lower.program import Fallback
     from glasshouse.model_argument import read_model
     from glasshouse.runtime.compiler import compile_optimized
     from glasshouse.runtime.saved import check_name
 
     check_name(args.name)
-    output_file(args.output)
+    folder = Path(output_file(args.output))
+    if folder.exists() and not folder.is_dir():
+        raise FormatError(f"{folder}: a file, and a folder is written", hint="name another: -o DIR")
     begin = time.perf_counter()
     given = read_model(args.model)
     say(f"traced {given.name}: {len(given.graph)} nodes")
@@ -52,7 +55,7 @@ def run(args: Namespace) -> int:
             say(f"  {step.node.op.label} runs through Python: {step.why}")
     if args.check and not _equals_reference(given.graph, module, given.inputs):
         return 1
-    folder = module.save(Path(args.output), args.name)
+    module.save(folder, args.name)
     print(f"{folder} ({time.perf_counter() - begin:.1f} s)")
     for path in sorted(p for p in folder.iterdir() if p.is_file()):
         print(f"  {path.name:<18} {path.stat().st_size / 1e6:9.2f} MB")

@@ -16,6 +16,7 @@ from typing import Any
 
 from glasshouse.errors import FormatError, nearest
 from glasshouse.formats.json_kind import json_kind
+from glasshouse.formats.python_file import python_file_error
 from glasshouse.formats.source import SourceFile
 
 JSON_HEAD = 1 << 16
@@ -94,6 +95,8 @@ def detect(source: SourceFile) -> Format:
         package = source.path is not None and (source.path / "Manifest.json").is_file()
         return BY_NAME["coreml" if package else "hidet_folder"]
     name = _by_content(source) or _BY_SUFFIX.get(source.suffix, "")
+    if not name and source.suffix == ".py":
+        raise python_file_error(source.name, source.text())
     if not name:
         known = ", ".join(f.title for f in FORMATS if f.reader)
         raise source.error(f"not a file that Glasshouse can open; it opens: {known}")

@@ -6,11 +6,15 @@ import json
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 
 from faults import planted
 from glasshouse import cli
+from glasshouse.checking.ablate import Left
+from glasshouse.cli.ablate import describe
 from glasshouse.record import Recording
+from glasshouse.show.confidence import ratio
 
 ROOT = Path(__file__).parents[3]
 MODELS = Path(planted.__file__).with_name("models.py")
@@ -72,3 +76,16 @@ def test_a_verdict_as_json(capsys: pytest.CaptureFixture[str]) -> None:
 def test_a_report_as_json(capsys: pytest.CaptureFixture[str]) -> None:
     made = printed(capsys, "explain", "explain", f"{MODELS}:spread", "--runs", "2")
     assert made["graphs"][0]["kernels"][0]["count"] == 1
+
+
+def test_too_few_turns_say_so_instead_of_an_endless_interval() -> None:
+    def row(name: str, turns: int) -> Left:
+        slower = ratio(np.ones(turns), np.ones(turns), 0.975) if name else None
+        return Left(name, 1e-3, slower, 0.0, 1, 2, 3, 4, 0.1)
+
+    few = describe("m", [row("", 5), row("pass fold_constant", 5)], [])
+    assert "inf" not in few
+    assert "5 turns are too few" in few
+    many = describe("m", [row("", 12), row("pass fold_constant", 12)], [])
+    assert "1.00 .. 1.00" in many
+    assert "too few" not in many

@@ -183,3 +183,14 @@ def test_any_bytes_under_any_name(data: bytes, suffix: str) -> None:
     except FormatError as error:
         said = str(error)
         assert "\n" not in said
+
+
+def test_python_code_is_parsed_for_functions_and_never_run(tmp_path):
+    path = tmp_path / "m.py"
+    text = "raise SystemExit\ndef one(x): pass\ndef _two(): pass\ndef three(n=2, *, k=1): pass\n"
+    path.write_text(text)
+    with pytest.raises(FormatError, match=r"without arguments it has: three$"):
+        formats.read(path)
+    path.write_text("def broken(:\n")
+    with pytest.raises(FormatError, match="FUNCTION, which"):
+        formats.read(path)
