@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from glasshouse.ir.graph import Graph
-from glasshouse.tensor.execute import reference
+from glasshouse.tensor.execute import KeyedExecutor, reference
 from glasshouse.tensor.structure import StructureKey
 
 Array = np.ndarray[Any, Any]
 
 
-class Keeps:
+class Keeps(KeyedExecutor):
     """Has every graph "compiled" from its second run on; `whole` counts runs without a graph."""
 
     def __init__(self) -> None:

@@ -19,11 +19,11 @@ from glasshouse.errors import TypeMismatch, Unsupported
 from glasshouse.nn.parameter import Parameter
 from glasshouse.nn.repeats import call_repeated, repeats
 from glasshouse.tensor import trace_data
-from glasshouse.tensor.calls import may_repeat
+from glasshouse.tensor.calls import MOST, may_repeat
 from glasshouse.tensor.create import array
 from glasshouse.tensor.execute import run_first_values
-from glasshouse.tensor.place import ROOT, caller_name, enter, scope
-from glasshouse.tensor.state import STATE
+from glasshouse.tensor.place import ROOT, Place, caller_name, enter, scope, walked
+from glasshouse.tensor.state import STATE, TRACING
 from glasshouse.tensor.tensor import Tensor
 
 Chain = tuple[
@@ -56,6 +56,7 @@ class Module(metaclass=_InitScope):
     _modules: dict[str, Module | None]
     _transient: set[str]  # buffers that are not part of the state dict
     _paths: dict[int, Chain]  # where modules below were found when they were called from here
+    _places: dict[Any, Place]  # where it was called from outside of any module, by stack
     _calls: dict[Any, Any]  # what calls record (`tensor/calls.py`), by place and arguments
     _version: int  # grows with every change of attributes
     _has_run: bool  # whether it was called from outside of any module
@@ -64,9 +65,13 @@ class Module(metaclass=_InitScope):
         made = super().__new__(cls)
         made.__dict__.update(
             training=True, _parameters={}, _buffers={}, _modules={}, _transient=set(), _paths={},
-            _calls={}, _version=0, _has_run=False,
+            _places={}, _calls={}, _version=0, _has_run=False,
         )  # fmt: skip
         return made
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is pickled or copied: without what calls of this very object have left."""
+        return {**self.__dict__, "_paths": {}, "_places": {}, "_calls": {}}
 
     def forward(self, *args: Any, **keywords: Any) -> Any:
         raise Unsupported(f"{type(self).__name__} has no forward()")
@@ -250,9 +255,12 @@ class Module(metaclass=_InitScope):
                 self.__dict__["_has_run"] = True
                 run_first_values([*self.parameters(), *self.buffers()])
             args = tuple([array(a) if isinstance(a, np.ndarray) else a for a in args])
-        for name, module in self._steps(before[2], frame):
-            place = enter(place, name, type(module).__name__, caller, before[1])
-            caller = None  # one call, several steps: its frames are on the path already
+        if before[2] is None and state.capture is None and not TRACING.is_on:
+            place = self._entered(place, frame, before[1])
+        else:
+            for name, module in self._steps(before[2], frame):
+                place = enter(place, name, type(module).__name__, caller, before[1])
+                caller = None  # one call, several steps: its frames are on the path already
         state.place, state.boundary, state.owner = place, frame, self
         try:
             if not keywords and repeats(type(self)) and may_repeat(state):
@@ -264,6 +272,18 @@ class Module(metaclass=_InitScope):
             # between layers would be results of every run until then.
             del frame, caller
 
+    def _entered(self, place: Place, frame: FrameType, boundary: FrameType | None) -> Place:
+        """The place of a call from outside of any module; its name was found the first time."""
+        key = (place, walked(frame.f_back, boundary))
+        found = self._places.get(key)
+        if found is None:
+            name = caller_name(self, frame.f_back, type(self).__name__)
+            found = enter(place, name, type(self).__name__, frame.f_back, boundary)
+            if len(self._places) >= MOST:
+                self._places.clear()
+            self._places[key] = found
+        return found
+
     def _steps(self, caller: object, frame: FrameType) -> Iterable[tuple[str, Module]]:
         """How one gets here from the module that is being called: usually one step."""
         if isinstance(caller, Module):
@@ -273,7 +293,7 @@ class Module(metaclass=_InitScope):
                 caller._paths[id(self)] = chain
             if chain:
                 return [(name, module) for _, name, module in chain]
-        if trace_data.is_on():
+        if TRACING.is_on:
             for path, parameter in self.named_parameters():
                 trace_data.name_parameter(parameter, path)
         name = caller_name(self, frame.f_back, type(self).__name__)

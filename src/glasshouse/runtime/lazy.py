@@ -22,7 +22,7 @@ from glasshouse.ir.graph import Graph
 from glasshouse.ir.op import Kind
 from glasshouse.ops.cost import bytes_read, bytes_written, operations
 from glasshouse.runtime.background import BackgroundJob
-from glasshouse.tensor.execute import Report, reference
+from glasshouse.tensor.execute import KeyedExecutor, Report, reference
 from glasshouse.tensor.pending import Array
 from glasshouse.tensor.structure import StructureKey, structure_key
 
@@ -54,7 +54,7 @@ class _Seen:
     fills: bool | None = None  # whether results are stored as they are carried; None: not known
 
 
-class LazyExecutor:
+class LazyExecutor(KeyedExecutor):
     """Runs pending graphs; with `at_once`, compiled from the first time on."""
 
     def __init__(self, at_once: bool = False) -> None:

@@ -18,7 +18,7 @@ from glasshouse.ir.op import Kind, NoGradient, Op
 from glasshouse.tensor.pending import LazyNode, LazyValue, next_id
 from glasshouse.tensor.place import ROOT, Key, walked
 from glasshouse.tensor.recorded_nodes import RecordedNodes, between
-from glasshouse.tensor.state import STATE, ThreadState
+from glasshouse.tensor.state import STATE, TRACING, ThreadState
 from glasshouse.tensor.tensor import Tensor
 
 Kept = dict[Any, "RecordedNodes | bool"]
@@ -39,14 +39,12 @@ _CALL = Op(
 def may_repeat(state: ThreadState) -> bool:
     """Whether a call may be one node now: nobody watches what is recorded, and it is no part of a
     call that is being recorded."""
-    from glasshouse.tensor import trace_data  # it computes with tensors
-
     return (
         state.capture is None
         and not state.keeping
         and state.origin is None
         and not state.recording
-        and not trace_data.is_on()
+        and not TRACING.is_on
     )
 
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import os
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from glasshouse.tensor.pending import (
     result_of,
 )  # fmt: skip
 from glasshouse.tensor.place import current_origin
-from glasshouse.tensor.state import STATE
+from glasshouse.tensor.state import STATE, TRACING
 from glasshouse.tensor.structure import StructureKey, data_of, pending_key
 
 Report = Callable[[Sequence[int], str, str], None]
@@ -48,20 +49,31 @@ class Executor(Protocol):
     ) -> Sequence[Array]: ...
 
 
-@runtime_checkable
-class KeyedExecutor(Protocol):
-    """One that knows graphs by their structure: `make` gives the graph where it needs that."""
+class KeyedExecutor(ABC):
+    """One that knows graphs by their structure: `make` gives the graph where it needs that.
 
+    A class, not a protocol: every step asks whether the executor is one, and looking for each of a
+    protocol's methods took 10 us.
+    """
+
+    @abstractmethod
+    def __call__(
+        self, graph: Graph, inputs: Sequence[Array], report: Report | None = None
+    ) -> Sequence[Array]: ...
+
+    @abstractmethod
     def run_keyed(
         self, key: StructureKey, inputs: Sequence[Array], make: Callable[[], Graph]
     ) -> Sequence[Array]: ...
 
+    @abstractmethod
     def run_compiled(
         self, key: StructureKey, inputs: Sequence[Array], outputs: Sequence[Array] | None = None
     ) -> Sequence[Array] | None:
         """The same where no graph is at hand; None where it is not compiled (yet). With `outputs`,
         results may be written there."""
 
+    @abstractmethod
     def overwrites(self, key: StructureKey) -> Mapping[int, int]:
         """Outputs that may be written over inputs, whose new values they are; none where it is not
         compiled."""
@@ -192,15 +204,13 @@ def run_gathered(pending: Pending) -> None:
 def run_first_values(tensors: Iterable[Any]) -> None:
     """Run what tensors begin with by itself. In the graph of a loop's first turn, their random
     numbers and zeros would make it one of its own, compiled for nothing."""
-    from glasshouse.tensor import trace_data
-
-    if not trace_data.is_on():
+    if not TRACING.is_on:
         run_pending([t.value for t in tensors if t.is_pending])
 
 
 def _run(pending: Pending) -> list[Array]:
     """All outputs of the targets; a graph is made only where somebody wants to see one."""
-    from glasshouse.tensor import trace_data
+    from glasshouse.tensor import trace_data  # it computes with tensors
 
     nodes, outputs = pending.nodes, pending.outputs
 
@@ -211,7 +221,7 @@ def _run(pending: Pending) -> list[Array]:
         return made
 
     executor = current_executor()
-    if isinstance(executor, KeyedExecutor) and not trace_data.is_on():
+    if isinstance(executor, KeyedExecutor) and not TRACING.is_on:
         key, leaves = pending_key(nodes, outputs)
         key = key.with_written(pending.written) if pending.written else key
         results = executor.run_keyed(key, data_of(leaves), lambda: extracted().graph)
@@ -223,9 +233,9 @@ def _run(pending: Pending) -> list[Array]:
 
 def _settle(node: LazyNode) -> None:
     """An alias whose data is there needs what it stood for no more."""
-    from glasshouse.tensor import trace_data
-
     if node.alias is not None:
+        from glasshouse.tensor import trace_data  # it computes with tensors
+
         data = result_of(node.alias)
         if data is not None:
             trace_data.same_value(node.id, node.alias)

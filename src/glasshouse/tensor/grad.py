@@ -16,7 +16,7 @@ from glasshouse.tensor.create import as_tensor
 from glasshouse.tensor.late import postpone
 from glasshouse.tensor.nested import flatten, rebuild
 from glasshouse.tensor.pending import LazyNode, LazyValue
-from glasshouse.tensor.state import STATE, at, keeping_operands, no_grad
+from glasshouse.tensor.state import STATE, TRACING, at, keeping_operands, no_grad
 from glasshouse.tensor.tensor import Tensor
 
 
@@ -137,9 +137,7 @@ def backward(tensor: Tensor, gradient: Any = None, retain_graph: bool = False) -
 def can_wait(loss: Tensor) -> bool:
     """Whether the gradients of a loss need not be recorded before they are read (`late.py`): an op
     that has none is to be told of now."""
-    from glasshouse.tensor import trace_data
-
-    if STATE.capture is not None or STATE.keeping or trace_data.is_on():
+    if STATE.capture is not None or STATE.keeping or TRACING.is_on:
         return False
     above = _ancestors([loss.value], lambda node: node.needs_grad, closed=True)
     return loss.value.node.owner is None and all(map(_has_gradient, above))

@@ -39,7 +39,7 @@ from glasshouse.tensor.pending import (
     is_embedded,
     resolve,
 )
-from glasshouse.tensor.state import STATE
+from glasshouse.tensor.state import STATE, TRACING
 from glasshouse.tensor.step_memory import StepMemory, is_free, lets_go
 from glasshouse.tensor.structure import StructureKey, attributes_of, data_of, pending_key
 
@@ -94,9 +94,7 @@ class RepeatedSteps:
 
     def forward(self, loss: Any, tensors: Sequence[Any], options: Any) -> Forward | None:
         """What waits now, if a step from here can be told by its key."""
-        from glasshouse.tensor import trace_data
-
-        if STATE.capture is not None or STATE.keeping or trace_data.is_on():
+        if STATE.capture is not None or STATE.keeping or TRACING.is_on:
             return None
         before = [resolve(t.value) for t in tensors]
         if any(v.node.results is None for v in before):

@@ -34,6 +34,19 @@ class ThreadState(threading.local):
 STATE = ThreadState()
 
 
+class Tracing:
+    """Whether what runs is kept as trace data (`trace_data.py`), by all threads."""
+
+    level: int = 0
+
+    @property
+    def is_on(self) -> bool:
+        return self.level > 1
+
+
+TRACING = Tracing()
+
+
 @contextmanager
 def no_grad() -> Iterator[None]:
     """What is computed inside needs no gradient."""

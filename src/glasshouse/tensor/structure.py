@@ -35,7 +35,12 @@ class StructureKey:
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, StructureKey):
             return NotImplemented
-        return self._hash == other._hash and self.parts == other.parts
+        if self.parts is other.parts:
+            return True
+        if self._hash != other._hash or self.parts != other.parts:
+            return False
+        self.parts = other.parts  # the next comparison of these two looks at nothing else
+        return True
 
     def with_written(self, written: Mapping[int, int]) -> StructureKey:
         """The key of the same graph whose outputs are new values of inputs (`Graph.written`)."""

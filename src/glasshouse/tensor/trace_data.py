@@ -22,6 +22,7 @@ from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.origin import Origin
 from glasshouse.tensor.pending import LazyValue, resolve
+from glasshouse.tensor.state import TRACING
 from glasshouse.tensor.tensor import Tensor
 
 _GRAD = {"name": "grad", "type": "Grad", "file_path": "", "lineno": 0}
@@ -29,7 +30,6 @@ _GRAD = {"name": "grad", "type": "Grad", "file_path": "", "lineno": 0}
 
 @dataclass
 class _Data:
-    level: int = 0
     nodes: dict[int, dict[str, Any]] = field(default_factory=dict)
     executed: dict[int, dict[str, Any]] = field(default_factory=dict)
     ops: dict[int, int] = field(default_factory=dict)  # id of a node -> id of its op here
@@ -52,11 +52,11 @@ def flag_scope(**flags: int) -> Iterator[None]:
     level = flags.get("trace_py_var", 0)
     if level not in (0, 1, 2, 3):
         raise TypeMismatch(f"trace_py_var is 0, 1, 2 or 3, not {level!r}")
-    before, _data.level = _data.level, level
+    before, TRACING.level = TRACING.level, level
     try:
         yield
     finally:
-        _data.level = before
+        TRACING.level = before
 
 
 def dump_trace_data() -> dict[str, dict[int, dict[str, Any]]]:
@@ -87,17 +87,12 @@ def clear_trace_data() -> None:
 
 def recorder(graph: Graph, tensors: Sequence[Tensor]) -> Any:
     """Keep a graph that is about to run; gives what the executor reports its kernels to."""
-    if not is_on():
+    if not TRACING.is_on:
         return None
     for node in graph.nodes:
         _keep(node)
     _name_values(tensors)
     return _ran
-
-
-def is_on() -> bool:
-    """Whether what runs is kept."""
-    return _data.level > 1
 
 
 def name_parameter(parameter: Tensor, name: str) -> None:
@@ -171,7 +166,7 @@ def _name_values(tensors: Sequence[Tensor]) -> None:
 def _stacks(origin: Origin) -> list[dict[str, Any]]:
     """Outermost first; a backward node's begins with a step of its own."""
     source = origin.source
-    if _data.level == 2 and source.scopes:
+    if TRACING.level == 2 and source.scopes:
         steps = [
             {"name": s.name or s.cls, "type": s.cls, "file_path": s.file, "lineno": s.line}
             for s in source.scopes
@@ -179,7 +174,7 @@ def _stacks(origin: Origin) -> list[dict[str, Any]]:
     else:
         steps = [
             {
-                "name": f"{f.file}:{f.line}", "type": f.function if _data.level == 3 else "",
+                "name": f"{f.file}:{f.line}", "type": f.function if TRACING.level == 3 else "",
                 "file_path": f.file, "lineno": f.line,
             }
             for f in source.frames

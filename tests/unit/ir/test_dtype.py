@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import torch
@@ -50,6 +53,13 @@ def test_float8_is_torchs(dtype: DType) -> None:
     for x in (*given, torch.from_numpy(drawn)):
         wanted = x.to(theirs).view(torch.uint8).numpy()
         np.testing.assert_array_equal(to_storage(x.numpy(), dtype), wanted)
+
+
+def test_copies_are_the_type_itself() -> None:
+    """Types are compared by identity."""
+    for dtype in ALL:
+        assert pickle.loads(pickle.dumps(dtype)) is dtype
+        assert copy.deepcopy([dtype])[0] is dtype
 
 
 def test_every_way_to_name_a_type() -> None:

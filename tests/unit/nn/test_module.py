@@ -214,6 +214,21 @@ def test_copies_and_pickles() -> None:
         assert "blocks.1.fc" in {n.origin.source.path for n in graph.nodes}
 
 
+def test_a_model_that_has_run_is_copied_and_pickled() -> None:
+    """What its calls left is about this object: records of nodes cannot be pickled, either."""
+    model = nn.Sequential(nn.Linear(3, 2), nn.ReLU())
+    x = gh.array(np.ones((2, 3), np.float32))
+    for _ in range(4):
+        wanted = model(x).numpy()
+    for twin in (copy.deepcopy(model), pickle.loads(pickle.dumps(model))):
+        for _ in range(3):
+            np.testing.assert_array_equal(twin(x).numpy(), wanted)
+        with gh.no_grad():
+            twin[0].weight.assign(twin[0].weight * 0.0)
+        assert twin(x).numpy().tolist() != wanted.tolist()
+        np.testing.assert_array_equal(model(x).numpy(), wanted)
+
+
 def test_containers() -> None:
     layers = nn.ModuleList([nn.ReLU()])
     layers.append(nn.Tanh())

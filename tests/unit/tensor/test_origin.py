@@ -11,6 +11,7 @@ import pytest
 import glasshouse as gh
 from glasshouse import nn
 from glasshouse.errors import GlasshouseError
+from glasshouse.nn import module
 
 
 def here() -> int:
@@ -131,6 +132,25 @@ def test_outside_of_trace_the_root_has_the_users_name_for_it() -> None:
     assert y.value.node.origin.source.path == "network"
     y = Outer()(gh.array([1.0, 2.0]))
     assert y.value.node.origin.source.path == "Outer"
+
+
+def test_a_module_is_named_once_for_each_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A name is looked for among all of the user's variables."""
+    asked: list[str] = []
+    find = module.caller_name
+
+    def seen(thing: object, frame: Any, default: str) -> str:
+        asked.append(find(thing, frame, default))
+        return asked[-1]
+
+    monkeypatch.setattr(module, "caller_name", seen)
+    x, one, two = gh.array([[1.0, 2.0]]), nn.Linear(2, 2), nn.Linear(2, 2)
+    paths = []
+    for _ in range(3):
+        paths += [net(x).value.node.origin.source.path for net in (one, two)]
+    paths.append(one(x).value.node.origin.source.path)
+    assert asked == ["net", "net", "one"]
+    assert paths == [*["net"] * 6, "one"]
 
 
 def test_a_module_that_moves_is_found_again() -> None:

@@ -10,7 +10,7 @@ import pytest
 import glasshouse as gh
 from glasshouse import nn
 from glasshouse.tensor.pending import Extraction, pending_nodes
-from glasshouse.tensor.structure import data_of, pending_key, structure_key
+from glasshouse.tensor.structure import StructureKey, data_of, pending_key, structure_key
 
 BASE = gh.trace(lambda x: (x * 2).sum(1), gh.spec(("n", 4)))
 
@@ -45,6 +45,15 @@ def test_data_of_constants_counts_and_of_variables_does_not() -> None:
 
     assert len(keys(False)) == 2
     assert len(keys(True)) == 1
+
+
+def test_equal_keys_are_compared_once() -> None:
+    """A training loop asks for the same key in every step."""
+    one, two, three = (StructureKey((("relu", i), "x" * 3)) for i in (0, 0, 1))
+    assert one == two
+    assert one.parts is two.parts
+    assert one != three
+    assert hash(one) == hash(two)
 
 
 def test_minus_zero_and_nan() -> None:
