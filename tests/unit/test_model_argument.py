@@ -10,6 +10,8 @@ import pytest
 from glasshouse import cli
 from glasshouse.model_argument import read_model
 from glasshouse.numpy_ref import run
+from glasshouse.record.schema import ErrorRow, KernelRow, TimeRow
+from glasshouse.show.server import Server
 
 TORCH = """
 import torch
@@ -73,8 +75,6 @@ def call(command: str, model: str) -> int:
 @pytest.fixture
 def no_server(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """`view` returns at once; what it would show is kept."""
-    from glasshouse.show.server import Server
-
     titles: list[str] = []
 
     def wait(server: Server) -> None:
@@ -126,6 +126,24 @@ def test_without_a_compiler_the_graph_is_explained(
     assert "Matmul" in printed.out or "Linear" in printed.out
     assert "Kernels" not in printed.out
     assert "without kernels: no C++ compiler found" in printed.err
+
+
+def test_a_page_of_a_function_has_kernels_times_and_errors(
+    models: Path, no_server: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = []
+    add = Server.add
+
+    def kept(self, recording, *rest, **named):
+        shown.append(recording)
+        return add(self, recording, *rest, **named)
+
+    monkeypatch.setattr(Server, "add", kept)
+    assert call("view", f"{models}:positional") == 0
+    assert cli.main(["view", f"{models}:positional", "--no-browser", "--no-compile"]) == 0
+    rows = [[r.graphs[0].table(t).rows for t in (KernelRow, TimeRow, ErrorRow)] for r in shown]
+    assert min(rows[0]) >= 1
+    assert rows[1] == [0, 0, 0]
 
 
 def test_every_command_with_a_model_is_here() -> None:

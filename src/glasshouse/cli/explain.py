@@ -33,9 +33,7 @@ def add_arguments(parser: ArgumentParser) -> None:
     )  # fmt: skip
     parser.add_argument("--precision", default=None, help="of products: float32, bf16, f16")
     parser.add_argument("-o", "--output", default="", metavar="FILE", help="keep the recording")
-    parser.add_argument(
-        "--no-compile", action="store_true", help="only the ops of an .onnx or .pt2 file"
-    )
+    parser.add_argument("--no-compile", action="store_true", help="only the ops of a model")
     parser.add_argument(
         "--json", action="store_true", help="print all of it as JSON (docs/explain.schema.json)"
     )
@@ -43,17 +41,19 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Read and print."""
-    from glasshouse.model_argument import is_function
+    from glasshouse.cli.measured import measured
+    from glasshouse.model_argument import is_function, shown
     from glasshouse.show.report import report
     from glasshouse.show.report_json import report_json
     from glasshouse.show.subject import recording_of
 
-    is_model = args.file.endswith((".onnx", ".pt2")) and not args.no_compile
-    measured = is_function(args.file) or is_model
+    is_model = is_function(args.file) or args.file.endswith((".onnx", ".pt2"))
     if args.backend != "glasshouse":
         recording = _by_peer(args)
+    elif is_model and not args.no_compile:
+        recording = recording_of(measured(args.file, args.target, args.precision, args.runs))
     else:
-        recording = recording_of(_measured(args) if measured else args.file)
+        recording = recording_of(shown(args.file))
     if args.output:
         recording.save(args.output)
     if args.json:
@@ -98,29 +98,3 @@ def _of_peer(args: Namespace) -> Any:
     if not is_function(args.file):
         raise Unsupported(f"{args.file}: Inductor takes models of PyTorch: path.py:function")
     return of_inductor(given.model, given.args, given.keywords, given.graph, count)
-
-
-def _measured(args: Namespace) -> Any:
-    """The recording of a model with times and errors; without a compiler, its graph."""
-    from glasshouse.cli.progress import Progress, say
-    from glasshouse.errors import CompilerMissing, GlasshouseError
-    from glasshouse.model_argument import is_function, read_model
-    from glasshouse.runtime.compiler import compile_optimized
-
-    try:
-        given = read_model(args.file)
-    except GlasshouseError as error:
-        if is_function(args.file):
-            raise
-        say(f"{args.file} is shown as it is in the file: {error}")
-        return args.file
-    given.graph.name = given.graph.name or given.name
-    progress = Progress()
-    try:
-        module = compile_optimized(given.graph, args.target, progress, precision=args.precision)
-    except CompilerMissing as error:
-        say(f"{given.name} is shown without kernels: {error}")
-        return given.graph
-    finally:
-        progress.end()
-    return module.recording(*given.inputs, count=max(1, args.runs))

@@ -1,4 +1,8 @@
-"""What `glasshouse html` does: any known file becomes one offline page."""
+"""What `glasshouse html` does: any known file becomes one offline page.
+
+The model of `path.py:function` is compiled and run first, so that its page has passes, kernels,
+times and errors.
+"""
 
 from __future__ import annotations
 
@@ -26,14 +30,15 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Read, embed, write, say where."""
-    from glasshouse.model_argument import is_function, shown
+    from glasshouse.cli.measured import page_subject
+    from glasshouse.model_argument import is_function
     from glasshouse.show.html import plot_graph
 
     start = page_start(args)
     first = args.files[0]
     name = first.rpartition(":")[2] if is_function(first) else Path(first).name
     out = output_file(args.output) or f"{name}.html"
-    subjects = [shown(f) for f in args.files]
+    subjects = [page_subject(f, not args.no_compile) for f in args.files]
     path = plot_graph(subjects, out, title=args.title, rules=args.rules, **start)
     print(f"{path} ({path.stat().st_size / 1e6:.2f} MB)")
     return 0

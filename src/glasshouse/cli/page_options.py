@@ -10,6 +10,9 @@ from glasshouse.errors import Unsupported
 
 def add_page_options(parser: ArgumentParser) -> None:
     """The options that every command with a page has."""
+    parser.add_argument(
+        "--no-compile", action="store_true", help="of path.py:function, the traced graph alone"
+    )
     parser.add_argument("--rules", default=None, help="style rules to apply, as JSON")
     parser.add_argument("--theme", choices=("light", "dark"), help="instead of the system's")
     parser.add_argument("--group-by", dest="grouping", help="module, kernel, phase ...")

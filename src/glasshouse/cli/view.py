@@ -27,7 +27,7 @@ def add_arguments(parser: ArgumentParser) -> None:
 
 def run(args: Namespace) -> int:
     """Read all files first, so that a wrong one is reported before anything opens."""
-    from glasshouse.model_argument import shown as subject
+    from glasshouse.cli.measured import page_subject
     from glasshouse.show.server import Server
     from glasshouse.show.start import checked_start
     from glasshouse.show.styling import styled
@@ -35,11 +35,12 @@ def run(args: Namespace) -> int:
     from glasshouse.show.view import open_tab
 
     start = page_start(args)
+    subjects = [page_subject(f, not args.no_compile) for f in args.files]
     if args.compare:
         start["compare"] = True
-        shown = [recording_of([subject(f) for f in args.files])]
+        shown = [recording_of(subjects)]
     else:
-        shown = recordings_of([subject(f) for f in args.files])
+        shown = recordings_of(subjects)
     pages = [styled(recording, args.rules) for recording in shown]
     starts = [checked_start(recording, start) for recording in pages]
     server = Server(args.host, args.port)
