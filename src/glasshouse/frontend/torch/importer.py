@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any
 
 import torch
@@ -18,7 +19,7 @@ from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
 from glasshouse.frontend.torch.given_gradient import GivenGradient
 from glasshouse.frontend.torch.memory import call_slots
 from glasshouse.frontend.torch.slot import Slot, contents
-from glasshouse.frontend.torch.source import Sources
+from glasshouse.frontend.torch.source import GRADIENT_OF, Sources
 from glasshouse.frontend.torch.weights import array_of
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dtype import bool_, float32, int64
@@ -47,6 +48,8 @@ class Importer:
         self.stopped: set[Node] = set()  # nodes through which no gradient flows
         self.rules: dict[Node, GivenGradient] = {}  # gradients that the model gives itself
         self.gradient_of: Node | None = None  # the node whose backward is imported now
+        self.computed: dict[str, int] | None = None  # where one graph has forward and backward:
+        # the node that an fx node of the forward became, by its name
         self._inside: Origin | None = None  # what all nodes have while it is set
 
     @contextmanager
@@ -72,8 +75,11 @@ class Importer:
                 return self.values(node.args[0], env, read=False)
             elif node.op == "call_function":
                 origin = self._inside or self._origin(node)
+                before = self.builder.graph._next_id
                 with self.builder.at(origin):
                     env[node] = self._call(module, node, env)
+                if self.computed is not None and self.builder.graph._next_id > before:
+                    self.computed[node.name] = self.builder.graph._next_id - 1
             else:
                 raise CaptureError(
                     f"{node.op} {node.target} is not an ATen op",
@@ -85,7 +91,8 @@ class Importer:
     def _origin(self, node: fx.Node) -> Origin:
         found = self.sources.origin(node, label=str(node.target))
         if self.gradient_of is None:
-            return found
+            of = (self.computed or {}).get(node.meta.get(GRADIENT_OF, ""))
+            return found if of is None else replace(found, grad_of=of)
         kept = tuple(pair for pair in found.labels if pair[0] != "phase")
         labels = (*kept, ("phase", "backward"))
         return Origin(found.source, found.name, grad_of=self.gradient_of.id, labels=labels)

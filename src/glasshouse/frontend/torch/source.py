@@ -17,6 +17,8 @@ _TORCH = os.path.dirname(os.path.abspath(torch.__file__)) + os.sep
 GRADIENT_OF = "gradient of"
 """In the meta of a node of a backward graph: the name of the op, in the forward graph, that it is
 the gradient of. (`Origin.grad_of` is for nodes of the same graph.)"""
+PHASE = "phase of the step"
+"""In the meta of a node: the phase that it belongs to, where one graph has several."""
 # A module that is called again is entered as "layer@1".
 _AGAIN = re.compile(r"@\d+$")
 
@@ -51,6 +53,8 @@ class Sources:
     def origin(self, node: Any, name: str = "", label: str = "") -> Origin:
         """The origin of what an fx node becomes."""
         labels = [("torch op", label), *self._labels] if label else [*self._labels]
+        if PHASE in node.meta:
+            labels = [*(p for p in labels if p[0] != "phase"), ("phase", node.meta[PHASE])]
         tag = node.meta.get("delegation_tag")
         if tag:
             labels.append(("partition", str(tag)))

@@ -154,24 +154,35 @@ def test_backward_ops_say_where_they_are_written() -> None:
         assert "test_given_gradient.py" in str(node.origin.source)
 
 
-@pytest.mark.parametrize(
-    ("function", "said"),
-    [
-        (Refused, "the backward of the autograd.Function Refused cannot be captured: "),
-        (Dirty, r"the autograd.Function Dirty writes into its argument \(mark_dirty\)"),
-    ],
-)
-def test_what_cannot_be_traced_is_refused_by_name(function: Any, said: str) -> None:
-    class Refusing(Model):
-        def forward(self, x: torch.Tensor) -> torch.Tensor:
-            return function.apply(x @ self.first).sum()
+class Applying(Model):
+    def __init__(self, function: Any) -> None:
+        super().__init__()
+        self.function = function
 
-    model = Refusing()
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.function.apply(x @ self.first).pow(2).sum()
+
+
+def test_what_cannot_be_traced_is_refused_by_name() -> None:
+    model = Applying(Refused)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.05)
+    said = "the backward of the autograd.Function Refused cannot be captured: "
     with pytest.raises(CaptureError, match=said) as caught:
         gh.trace_training(model, None, optimizer, torch.ones(5, 4))
-    if function is Refused:
-        assert "test_given_gradient.py" in caught.value.where
+    assert "test_given_gradient.py" in caught.value.where
+
+
+def test_a_function_that_writes_its_argument_is_trained() -> None:
+    ours, theirs, x = Applying(Dirty), Applying(Dirty), torch.ones(5, 4)
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
+    step = gh.compile(gh.trace_training(ours, None, optimizer, x), progress=False)
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.05)
+    for _ in range(2):
+        wanted = theirs(x)
+        optimizer.zero_grad()
+        wanted.backward()
+        optimizer.step()
+        torch.testing.assert_close(torch.as_tensor(step(x)), wanted.detach())
 
 
 def test_functions_are_left_as_they_were() -> None:

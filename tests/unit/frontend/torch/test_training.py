@@ -106,3 +106,15 @@ def test_state_that_is_only_written_is_kept():
     written = {n.attrs["name"] for n in graph.updates}
     assert {"parametrizations.weight.0._u", "parametrizations.weight.0._v"} <= written
     assert graph.copy().updates.keys()
+
+
+def test_parameters_that_want_no_gradient_stay_as_they_are():
+    model = Net()
+    model.conv.requires_grad_(False)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, weight_decay=0.1)
+    x, y = torch.randn(2, 3, 4, 4), torch.tensor([0, 1])
+    graph = gh.trace_training(model, nn.CrossEntropyLoss(), optimizer, x, y)
+    state: dict = {}
+    outputs_of(graph, [x, y], variables=state)
+    assert_same(state.get("conv.weight", model.conv.weight), model.conv.weight)
+    assert not torch.equal(torch.as_tensor(state["head.weight"]), model.head.weight)

@@ -59,7 +59,7 @@ def _constant(value: int) -> Any:
 
 # What `empty` holds is not defined; zeros are as good as anything and the same in every run.
 for _names, _value in {
-    ("zeros", "empty", "empty_permuted"): 0,
+    ("zeros", "empty", "empty_permuted", "_efficientzerotensor"): 0,
     ("ones",): 1,
 }.items():
     _made, _like, _new = _constant(_value)
