@@ -42,5 +42,14 @@ class Keeps(KeyedExecutor):
             place[...] = array
         return outputs
 
+    def run_over(self, key: StructureKey, inputs: Sequence[Array]) -> Sequence[Array] | None:
+        made = self.run_compiled(key, inputs)
+        if made is None:
+            return None
+        over = self.overwrites(key)
+        for number, place in over.items():
+            inputs[place][...] = made[number]
+        return [inputs[over[i]] if i in over else array for i, array in enumerate(made)]
+
     def overwrites(self, key: StructureKey) -> Mapping[int, int]:
         return self.graphs[key].written if key in self.graphs else {}

@@ -106,6 +106,14 @@ class LazyExecutor(KeyedExecutor):
         made = seen.module(*inputs)
         return made if isinstance(made, tuple) else (made,)
 
+    def run_over(self, key: StructureKey, inputs: Sequence[Array]) -> Sequence[Array] | None:
+        """Run what has this key, if it is compiled; outputs of `overwrites` may be the inputs."""
+        seen = self._seen.get(key)
+        if seen is None or seen.module is None:
+            return None
+        self._seen.move_to_end(key)
+        return seen.module.run_over(inputs)
+
     def overwrites(self, key: StructureKey) -> Mapping[int, int]:
         """Outputs that may be written over inputs, whose new values they are."""
         seen = self._seen.get(key)

@@ -120,7 +120,7 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         # By the class of the first argument; filled as classes are met.
         self._makers: dict[type | None, QuickCall | None] = {}
         self._fillers: dict[type | None, QuickCall | None] = {}
-        self._over: QuickCall | None = None  # made by the first run over arguments
+        self._over: dict[type | None, QuickCall | None] = {}  # runs over arguments
 
     # ------------------------------------------------------------------------------------- running
     def __call__(self, *inputs: Any, **keywords: Any) -> Any:
@@ -152,11 +152,13 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
     def run_over(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """As `run_flat`, but the new value of an argument that the model writes to may be written
         over it: then that argument is what stands in its place among the outputs."""
-        if not self.plan.overwrites or self.backend.elsewhere or not is_torch(inputs[0]):
+        if not self.plan.overwrites or self.backend.elsewhere or self._quick is None:
             return self.run_flat(inputs)
-        if self._over is None and self._quick is not None:
-            self._over = self._quick.call_for(type(inputs[0]), False, over=True)
-        made = None if self._over is None else self._over(inputs)
+        kind = type(inputs[0])
+        if kind not in self._over:
+            self._over[kind] = self._quick.call_for(kind, False, over=True)
+        call = self._over[kind]
+        made = None if call is None else call(inputs)
         if made is None:
             return self.run_flat(inputs)
         return (made,) if len(self.graph.outputs) == 1 else made

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -126,9 +126,10 @@ class ArgumentClass(ABC):
             yield from self.address(f"y{i}", "")
 
     @abstractmethod
-    def checked(self, values: Mapping[str, Value]) -> Iterator[str]:
+    def checked(self, values: Mapping[str, Value], written: Container[str] = ()) -> Iterator[str]:
         """Arguments that are in variables by these names are what the graph wants there, and their
-        addresses go into x0_at ...; calls with others are not served."""
+        addresses go into x0_at ...; calls with others are not served. `written`: inputs that the
+        run writes to."""
 
     def finished(self, outputs: Sequence[Value]) -> list[str]:
         """What becomes of outputs that were made here."""
@@ -155,7 +156,7 @@ class Arrays(ArgumentClass):
         names.update((d.name, d) for d in ALL if d.is_carried)
         names["addressof"], names["from_buffer"] = ctypes.addressof, ctypes.c_char.from_buffer
 
-    def checked(self, values: Mapping[str, Value]) -> Iterator[str]:
+    def checked(self, values: Mapping[str, Value], written: Container[str] = ()) -> Iterator[str]:
         for x, value in values.items():
             self.names[f"{x}_dtype"] = self.dtype(value)
             wrong = f"type({x}) is not Kind or {x}.shape != {_shape(value)}"
@@ -163,7 +164,8 @@ class Arrays(ArgumentClass):
             yield f"if {wrong}: return None"
             # Inputs may be read-only; an output that is, is refused by the general path.
             lies_well = f"if not {x}.flags.c_contiguous: return None"
-            yield from self.address(x, lies_well if x.startswith("x") else "return None")
+            is_read = x.startswith("x") and x not in written
+            yield from self.address(x, lies_well if is_read else "return None")
 
     def finished(self, outputs: Sequence[Value]) -> list[str]:
         kinds = enumerate(v.type.dtype for v in outputs)
@@ -196,7 +198,7 @@ class Tensors(ArgumentClass):
             torch.Tensor, torch.empty_like, torch.empty,
         )  # fmt: skip
 
-    def checked(self, values: Mapping[str, Value]) -> Iterator[str]:
+    def checked(self, values: Mapping[str, Value], written: Container[str] = ()) -> Iterator[str]:
         fixed = [all(isinstance(d, int) for d in v.type.shape) for v in values.values()]
         self.names["known"], self.names["learn"] = never, Learner(fixed)
         given = ", ".join(values)

@@ -86,9 +86,9 @@ class QuickRun:
         if given_outputs:
             values.update({f"y{i}": v for i, v in enumerate(outputs)})
             checks += side.filled(outputs)
-        checks += side.checked(values)
+        changed = {f"x{i}" for i in self._overwrites.values()} if over else set()
+        checks += side.checked(values, changed)
         if over:
-            changed = {f"x{i}" for i in self._overwrites.values()}
             read = {x: v for x, v in values.items() if x not in changed}
             written = {x: values[x] for x in sorted(changed)}
             checks += [f"if {shared(read, written)}: return None"] * (len(values) > 1)

@@ -74,6 +74,11 @@ class KeyedExecutor(ABC):
         results may be written there."""
 
     @abstractmethod
+    def run_over(self, key: StructureKey, inputs: Sequence[Array]) -> Sequence[Array] | None:
+        """The same; every output of `overwrites` is the input that it was written over, or none
+        is."""
+
+    @abstractmethod
     def overwrites(self, key: StructureKey) -> Mapping[int, int]:
         """Outputs that may be written over inputs, whose new values they are; none where it is not
         compiled."""
@@ -170,15 +175,26 @@ class Pending:
             _settle(tensor.value.node)
 
 
-def gather_pending(
-    values: Iterable[LazyValue], tensors: Sequence[Any], *, closed: bool = False
-) -> Pending | None:
-    """What has to run for these values, and for `tensors` on the way; None for nothing. `closed`:
-    nodes that stand for others are left as they are."""
+def gather_waiting(tensors: Sequence[Any]) -> Pending | None:
+    """What has to run for all that waits; None for nothing. Nodes that stand for others are left as
+    they are."""
+    found: dict[int, LazyValue] = {}
+    for tensor in tensors:
+        value = resolve(tensor.value)
+        if value.node.results is None:
+            found[value.node.id] = value
+    if not found:
+        return None
+    nodes = pending_nodes(found.values(), closed=True)
+    return Pending(nodes, [found[i].node for i in sorted(found)], tensors)
+
+
+def gather_pending(values: Iterable[LazyValue], tensors: Sequence[Any]) -> Pending | None:
+    """What has to run for these values, and for `tensors` on the way; None for nothing."""
     wanted = [v for v in map(resolve, values) if v.node.results is None]
     if not wanted:
         return None
-    nodes = pending_nodes(wanted, closed=closed)
+    nodes = pending_nodes(wanted)
     on_the_way = {n.id for n in nodes}
     held = [r for r in [resolve(t.value) for t in tensors] if r.node.id in on_the_way]
     # In the order in which they were recorded, so that the same loop makes the same graph.

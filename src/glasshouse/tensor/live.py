@@ -38,12 +38,14 @@ class Live(threading.local):
     def pending(self) -> list[Tensor]:
         """The tensors that are held and not computed yet, oldest first."""
         found: dict[int, Tensor] = {}
+        kept: list[ref[Tensor]] = []
         for reference in self._tensors:
             tensor = reference()
-            if tensor is not None and tensor.is_pending:
+            if tensor is not None and tensor.is_pending and id(tensor) not in found:
                 found[id(tensor)] = tensor
-        self._tensors = [ref(t) for t in found.values()]
-        self._limit = max(1024, 2 * len(found))
+                kept.append(reference)
+        self._tensors = kept
+        self._limit = max(1024, 2 * len(kept))
         return list(found.values())
 
 

@@ -27,6 +27,7 @@ from glasshouse.tensor.execute import (
     Pending,
     current_executor,
     gather_pending,
+    gather_waiting,
     owned,
     run_gathered,
 )
@@ -96,11 +97,15 @@ class RepeatedSteps:
         """What waits now, if a step from here can be told by its key."""
         if STATE.capture is not None or STATE.keeping or TRACING.is_on:
             return None
-        before = [resolve(t.value) for t in tensors]
-        if any(v.node.results is None for v in before):
-            return None
-        waiting = LIVE.pending()
-        pending = gather_pending([t.value for t in waiting], waiting, closed=True)
+        before: list[LazyValue] = []
+        for tensor in tensors:
+            value = tensor.value
+            if value.node.results is None:
+                value = resolve(value)
+                if value.node.results is None:
+                    return None
+            before.append(value)
+        pending = gather_waiting(LIVE.pending())
         return None if pending is None else _forward(pending, loss, tensors, before, options)
 
     def run(self, forward: Forward, in_place: bool) -> bool:
@@ -110,22 +115,20 @@ class RepeatedSteps:
         executor = current_executor()
         if step is None or not isinstance(executor, KeyedExecutor):
             return False
-        given: list[Array] = []
-        for kind, where in step.reads:
-            if kind == "array":
-                given.append(where)
-                continue
-            value = (forward.before if kind == "tensor" else forward.leaves)[where]
-            given.append(value.node.results[value.index])
+        given = _given(step, forward)
         over: Mapping[int, int] = {}
+        written: Mapping[int, int] = {}
         if in_place and lets_go(forward.pending.targets, forward.loss.value.node):
-            over = _free(step, forward, given, executor.overwrites(step.key))
-        outputs = step.memory.outputs(given, over)
-        results = executor.run_compiled(step.key, given, outputs)
+            written = executor.overwrites(step.key)
+            over = _free(step, forward, given, written)
+        if over and len(over) == len(written):  # as in most loops: nothing but the loss is new
+            results = executor.run_over(step.key, given)
+        else:
+            results = executor.run_compiled(step.key, given, step.memory.outputs(given, over))
         if results is None:
             return False
         forget(forward.loss)
-        _give(step, forward, results, over if results is outputs else {})
+        _give(step, forward, results, given, over)
         return True
 
     def take(self, forward: Forward) -> None:
@@ -140,6 +143,19 @@ class RepeatedSteps:
             if len(self._steps) > KEPT:
                 self._steps.popitem(last=False)
         run_gathered(pending if step is None else replace(pending, written=step.written()))
+
+
+def _given(step: RepeatedStep, forward: Forward) -> list[Array]:
+    """What the step reads. In a function of its own: a variable that still held the last value
+    would keep it from being written over."""
+    given: list[Array] = []
+    for kind, where in step.reads:
+        if kind == "array":
+            given.append(where)
+            continue
+        value = (forward.before if kind == "tensor" else forward.leaves)[where]
+        given.append(value.node.results[value.index])
+    return given
 
 
 def _free(
@@ -262,7 +278,11 @@ def _step(forward: Forward, pending: Pending) -> RepeatedStep | None:
 
 
 def _give(
-    step: RepeatedStep, forward: Forward, results: Sequence[Array], over: Mapping[int, int]
+    step: RepeatedStep,
+    forward: Forward,
+    results: Sequence[Array],
+    given: Sequence[Array],
+    over: Mapping[int, int],
 ) -> None:
     of_nodes: list[Array] = []  # in the order of the targets: both are in that of ids
     arrays = list(map(np.asarray, results))
@@ -270,7 +290,7 @@ def _give(
     for i, (kind, where) in enumerate(step.gives):
         if kind == "node":
             of_nodes.append(arrays[i])
-        elif i not in over:
+        elif i not in over or arrays[i] is not given[over[i]]:
             [old] = data_of([forward.before[where]])
             _hold(forward.tensors[where], owned(arrays[i]))
             step.memory.keep(i, old)

@@ -45,6 +45,31 @@ def test_what_runs_often_is_compiled_once_and_gives_the_same(executor: LazyExecu
         assert executor.compiled() == (count >= 3)
 
 
+def test_data_that_may_not_be_written_stays(executor: LazyExecutor) -> None:
+    """A module over its inputs gives new outputs where an input is read-only, or shares memory."""
+    weight = gh.array(np.ones(4, np.float32), requires_grad=True)
+    optimizer = optim.SGD([weight], 0.5)
+    for _ in range(6):
+        optimizer.step((weight * weight).sum())
+        executor.settle()
+    module = next(
+        s.module for s in executor._seen.values() if s.module and s.module.plan.overwrites
+    )
+    [(number, place)] = module.plan.overwrites.items()
+    held = np.full(4, 2.0, np.float32)
+    rate = np.array(0.25)
+
+    def given(array: np.ndarray) -> list[np.ndarray]:
+        return [array if i == place else rate for i in range(2)]
+
+    assert module.run_over(given(held))[number] is held
+    np.testing.assert_array_equal(held, np.full(4, 1.0, np.float32))
+    held.flags.writeable = False
+    made = module.run_over(given(held))[number]
+    np.testing.assert_array_equal(held, np.full(4, 1.0, np.float32))
+    np.testing.assert_array_equal(made, np.full(4, 0.5, np.float32))
+
+
 def test_training_goes_on_through_the_change(executor: LazyExecutor) -> None:
     def losses(steps: int) -> list[float]:
         gh.manual_seed(0)

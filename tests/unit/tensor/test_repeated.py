@@ -225,6 +225,20 @@ def test_old_values_stay_for_who_may_ask(keeps: Keeps, who: str) -> None:
             np.testing.assert_array_equal(a, b)
 
 
+def test_parameters_and_moments_are_all_written_over(keeps: Keeps) -> None:
+    """The last that a step reads, too: no variable on the way may hold it."""
+    weight = gh.array([1.0, 2.0], requires_grad=True)
+    optimiser = optim.Adam([weight], 0.1)
+    places = []
+    for _ in range(5):
+        optimiser.step((weight * weight).sum())
+        held = [t.value.node.results[0] for t in optimiser._tensors()]
+        places.append([int(a.ctypes.data) for a in held])
+        del held
+    assert keeps.whole >= 3
+    assert places[2] == places[3] == places[4]
+
+
 def test_nothing_is_written_over_beside_other_threads(keeps: Keeps) -> None:
     weight = gh.array(np.ones(4, "f"), requires_grad=True)
     opt = optim.SGD([weight], 0.5)
