@@ -5,6 +5,7 @@ Operands are read where they lie; what follows the product stands in its epilogu
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 
 from glasshouse.backend.cuda.behind import across, behind
@@ -109,7 +110,10 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bo
             names = (*(v.name for v in variants(*deep)), SIMT)
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
     lies = "" if rounds or batch != 1 else _lies_across(operands, sizes, together, node)
-    if library and not rounds and _has_library_call(operands, after, numbers, lies, sizes, node):
+    temporary = {b.name for b in builder.temporaries}
+    if library and not rounds and _has_library_call(
+        operands, after, numbers, lies, sizes, node, temporary
+    ):  # fmt: skip
         names = (*names, CUBLASLT)
     follows = behind(builder, node)
     # Copies of our own variants count where a library needs none; otherwise what follows does.
@@ -140,9 +144,11 @@ def _has_library_call(
     lies: str,
     sizes: ProductSizes,
     node: Node,
+    temporary: Collection[str],
 ) -> bool:
     """Whether a library has a call for a product with all that follows it: of matrices that lie
-    whole, along the depth, or across it where rows are aligned."""
+    whole, along the depth, or across it where rows are aligned; a call is given arguments of the
+    kernel, no `temporary` buffers of it (an operand that is cast first)."""
     dtype = operands[0].element.dtype
     together = len(after.variables) == 2
     turned = node.attrs["transpose_y"] or (operands[1].constant and dtype in HALVES)
@@ -153,7 +159,11 @@ def _has_library_call(
         return False
     if not lies and not (together and turned):
         return False
-    return followed_by(after.variables[-2:], RESULT, after.statements, dtype) is not None
+    follows = followed_by(after.variables[-2:], RESULT, after.statements, dtype)
+    if follows is None:
+        return False
+    used = {*(x.buffer for x in pair), follows.out, follows.bias, follows.residual}
+    return used.isdisjoint(temporary)
 
 
 def _variants(
@@ -350,6 +360,8 @@ class Product:
     def render(self, out: CudaText, batch: Dim, lines: list[str]) -> None:
         """The function that computes it; `lines` stand first in its body."""
         tile, count = self.tile, neighbours(self.tile)
+        while count > 1 and isinstance(self.n, int) and self.n % count:
+            count //= 2  # columns of a group of a convolution begin where those of another end
         counters: Dim = 0
         beside, cluster, last = 0, (1, 1), ""
         if tile.variant == GEMV:

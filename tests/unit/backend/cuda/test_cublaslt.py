@@ -225,3 +225,21 @@ def test_operands_that_lie_across_the_depth_are_read_as_they_lie(
     )
     assert found is not None
     assert [c.name for c in found if c.seconds and not c.error] == ["mma64x64x64", CUBLASLT]
+
+
+class Widened(nn.Module):
+    """A product in float32 of half floats: its kernel casts them first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(24, 40)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x.float())
+
+
+def test_an_operand_that_the_kernel_makes_itself_is_not_the_library_s(library: Any) -> None:
+    model, x = Widened(), torch.randn(9, 24).half()
+    module = preferred(model, x)
+    assert CUBLASLT not in variants(module)
+    torch.testing.assert_close(module(x), model(x).detach(), rtol=1e-5, atol=1e-5)

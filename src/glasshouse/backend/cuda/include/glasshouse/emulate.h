@@ -5,6 +5,7 @@
 #define GH_EMULATE 1
 #include <cmath>
 #include <cstdint>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <functional>
@@ -42,6 +43,10 @@ inline std::vector<uint64_t> slots;       // one for each thread: what it shows 
 inline std::vector<uint32_t> registers;   // six for each thread
 inline std::function<void()> body;
 alignas(1024) inline char rooms[MOST_BLOCKS][232448];  // shared memory that a launch asks for
+// What the hardware ends a kernel for.
+inline void aligned(const void *p, size_t bytes) {
+  if ((uintptr_t)p % bytes) fprintf(stderr, "misaligned: %zu bytes at %p\n", bytes, p), abort();
+}
 inline void yield() { swapcontext(&now->at, &home); }
 inline void wait(Meeting &m, int members) {
   const int round = m.round;

@@ -105,9 +105,12 @@ template <class T, int N> struct alignas(sizeof(T) * N) Vec {
   GH_FN T &operator[](int i) { return v[i]; }
   GH_FN const T &operator[](int i) const { return v[i]; }
 };
+#ifdef GH_EMULATE
+template <int N, class T> inline Vec<T, N> load_vec(const T *p) { return gh_emu::aligned(p, sizeof(T) * N), *(const Vec<T, N> *)p; }
+template <int N, class T> inline void store_vec(T *p, const Vec<T, N> &x) { gh_emu::aligned(p, sizeof(T) * N), *(Vec<T, N> *)p = x; }
+#else
 template <int N, class T> GH_FN Vec<T, N> load_vec(const T *p) { return *(const Vec<T, N> *)p; }
 template <int N, class T> GH_FN void store_vec(T *p, const Vec<T, N> &x) { *(Vec<T, N> *)p = x; }
-#ifndef GH_EMULATE
 // Half floats of a result, in global memory, as words: the compiler takes runs of them apart now and then, into stores of two bytes.
 template <int N, class T> GH_FN void store_halves(T *p, const Vec<T, N> &x) {
   uint32_t w[N / 2];
