@@ -76,6 +76,7 @@ class HostTorch:
     """PyTorch's tensors of the host as those of the device: their memory is the same."""
 
     name = "cpu"
+    index = -1
 
     def holds(self, given: Any) -> bool:
         here = isinstance(given, torch.Tensor) and given.device.type == "cpu"

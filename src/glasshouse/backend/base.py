@@ -141,12 +141,29 @@ class DeviceExecutable(Executable, Protocol):
     def repeated(self) -> Callable[[], None]:
         """A function that starts the last run once more, as it was."""
 
+    @property
+    def last(self) -> Launch | None:
+        """What the last run was started as; None where nothing was to be done."""
+
+    def again(self, launch: Launch, stream: int) -> int:
+        """Start a run once more, in order with a stream; gives what earlier ones have reported."""
+
+
+class Launch(Protocol):
+    """A run that can be started again, on the same memory."""
+
+    pointers: list[int] | None
+    """The addresses that it was started with, if whoever started it noted them; None from the
+    moment that it is given others."""
+
 
 class TensorDevice(Protocol):
     """PyTorch on a device: its tensors are bound by address, its ops run on the device's memory."""
 
     name: str
     """What PyTorch calls the device: "cuda:0"."""
+    index: int
+    """What its tensors' `get_device()` gives."""
 
     def holds(self, given: Any) -> bool:
         """Whether something is a tensor of this device, with plain memory."""

@@ -43,7 +43,7 @@ class DeviceRun(DeviceValues):
     ) -> list[Array]:
         """Run on arrays of the host: everything is copied there and back."""
         kept, given, sizes = self.of.prepare(inputs, outputs)
-        self._use(self.device.own_stream)
+        self.use(self.device.own_stream)
         graph, plan = self.program.graph, self.plan
         self._bind(constants)
         for value, held in kept.items():

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from glasshouse.backend.base import TensorDevice
+from glasshouse.backend.base import Launch, TensorDevice
 from glasshouse.errors import ExecutionError
 from glasshouse.ir.graph import Value
 from glasshouse.lower.plan import Arrival
@@ -18,20 +18,15 @@ from glasshouse.numpy_ref.executor import bind_sizes
 from glasshouse.runtime.arguments import is_pairs, name_of, require_dense
 from glasshouse.runtime.checks import sizes_of
 from glasshouse.runtime.constants import ConstantSet
+from glasshouse.runtime.device_call import ALIGNED
 from glasshouse.runtime.device_run import DeviceRun
 from glasshouse.runtime.faults import fault
 from glasshouse.runtime.overlap import tensors_apart
 
-ALIGNED = 16
-"""Bytes to which kernels want every buffer aligned."""
 LARGE_ARENA = 32 << 20
 """Bytes from which an arena is PyTorch's memory, and goes back to it with the call: what PyTorch
 has freed by then (the gradients of a loss, before a backward graph) is used again so. A smaller one
 stays: asking for it takes longer than an H200 needs for a small model."""
-
-
-_Fixed = tuple[int, Any, Any]
-"""The place of an input or output in the table, its shape and its type, as PyTorch has them."""
 
 
 class TensorRun(DeviceRun):
@@ -59,8 +54,6 @@ class TensorRun(DeviceRun):
         assert beside is not None, "a tensor of the device was given"
         if len(inputs) != len(graph.inputs):
             raise ExecutionError(f"the module takes {len(graph.inputs)} inputs, not {len(inputs)}")
-        if outputs is None and self._is_fixed:
-            return self._fixed_call(torch, beside, constants, inputs)
         given = [
             taken(torch, beside, v, x, i)
             for i, (v, x) in enumerate(zip(graph.inputs, inputs, strict=True))
@@ -70,7 +63,7 @@ class TensorRun(DeviceRun):
             if tuple(x.shape) != sizes_of(value.type.shape, sizes):
                 name = name_of(value, number)
                 raise ExecutionError(f"{name} must be {value.type}, got shape {list(x.shape)}")
-        self._use(beside.stream())
+        self.use(beside.stream())
         self._bind(constants)
         made = [self._output(torch, beside, i, sizes, outputs) for i in range(len(graph.outputs))]
         if outputs is not None:
@@ -89,55 +82,48 @@ class TensorRun(DeviceRun):
             return self._general_call(beside, made, sizes)
 
     @cached_property
-    def _is_fixed(self) -> bool:
+    def is_fixed(self) -> bool:
         """Whether a run is one launch, on tensors whose sizes are all known before."""
         return not self.program.symbols and self.serves()
 
+    # --------------------------------------------------------------- one launch, of known sizes
+    @property
+    def arena(self) -> int:
+        """Where steps hand values to each other."""
+        return self._arena
+
     @cached_property
-    def _fixed(self) -> tuple[list[_Fixed], list[_Fixed], Any]:
-        """Inputs and outputs with their places, shapes and types, and the device as PyTorch's."""
+    def _fixed_arena(self) -> int:
+        return self._arena_bytes({})
+
+    def lent_arena(self, beside: TensorDevice) -> Any:
+        """Have an arena; the tensor that holds it, if PyTorch lends it (`LARGE_ARENA`)."""
+        count = self._fixed_arena
+        if self._keeps_arena or count < LARGE_ARENA:
+            self._arena = self.blocks.of("arena", count)
+            return None
+        self.blocks.drop("arena")
         torch: Any = sys.modules["torch"]
+        held = torch.empty(count, dtype=torch.uint8, device=beside.name)
+        self._arena = held.data_ptr()
+        return held
 
-        def described(value: Value) -> _Fixed:
-            shape = torch.Size(sizes_of(value.type.shape, {}))
-            return self.plan.table[value], shape, getattr(torch, value.type.dtype.name)
-
-        graph, beside = self.program.graph, self.device.torch
-        assert beside is not None, "a tensor of the device was given"
-        inputs, outputs = ([described(v) for v in x] for x in (graph.inputs, graph.outputs))
-        return inputs, outputs, torch.device(beside.name)
-
-    def _fixed_call(
-        self, torch: Any, beside: TensorDevice, constants: ConstantSet, inputs: Sequence[Any]
-    ) -> list[Any]:
-        """`call`, with as little Python as can be for each tensor: a training step of GPT-2 has
-        360 of them, and 250 results."""
-        wanted, results, device = self._fixed
-        self._use(beside.stream())
+    def launch_at(
+        self, constants: ConstantSet, stream: int, places: Sequence[int], at: Sequence[int]
+    ) -> Launch | None:
+        """Start a run on memory at these addresses, by place of the table; gives what
+        it was started as."""
+        self.use(stream)
         self._bind(constants)
-        table = self._table
-        held = []
-        for number, (x, (place, shape, dtype)) in enumerate(zip(inputs, wanted, strict=True)):
-            at = x.data_ptr() if beside.holds(x) else 1
-            if at % ALIGNED or x.dtype is not dtype or x.shape != shape or not x.is_contiguous():
-                value = self.program.graph.inputs[number]
-                x = taken(torch, beside, value, x, number)
-                if x.shape != shape:
-                    name = name_of(value, number)
-                    raise ExecutionError(f"{name} must be {value.type}, got shape {list(x.shape)}")
-                at = x.data_ptr()
-                held.append(x)
-            table[place] = at
-        made = []
-        for place, shape, dtype in results:
-            tensor = torch.empty(shape, dtype=dtype, device=device)
-            table[place] = tensor.data_ptr()
-            made.append(tensor)
-        held.append(self._make_arena(torch, beside, {}))
+        for place, address in zip(places, at, strict=True):
+            self._table[place] = address
+        self._make_new_values()
         self._launch()
+        return self.executable.last
+
+    def end_step(self) -> None:
+        """A run was started: variables hold their new values for the next one."""
         self._finish({})
-        del held  # whoever is given this memory next comes behind these kernels on the stream
-        return made
 
     def _launch(self) -> None:
         frame = self.executable.frame(
@@ -244,14 +230,18 @@ class TensorRun(DeviceRun):
 
         return step
 
-    def _make_arena(self, torch: Any, beside: TensorDevice, sizes: Mapping[str, int]) -> Any:
-        """Room for what steps hand to each other; the tensor that holds it, if PyTorch lends it."""
+    def _make_new_values(self) -> None:
+        """Room for new values of variables that have none of their own."""
         for update in self.plan.updates:
             place = self.plan.table[update.new]
             if place not in self._variables[self.of.state.turn] and not self._table[place]:
                 self._table[place] = self.blocks.of(
                     place, int(update.variable.attrs["data"].nbytes)
                 )
+
+    def _make_arena(self, torch: Any, beside: TensorDevice, sizes: Mapping[str, int]) -> Any:
+        """Room for what steps hand to each other; the tensor that holds it, if PyTorch lends it."""
+        self._make_new_values()
         self._set_sizes(sizes)
         count = self._arena_bytes(sizes)
         if self._keeps_arena or count < LARGE_ARENA:

@@ -38,6 +38,7 @@ class DeviceValues:
         self.blocks = Blocks(device)  # by place; the arena's is "arena"
         self._held: dict[int, Array] = {}  # by place: the host's array that was uploaded
         self._constants: Mapping[int, Array] = {}
+        self.bindings = 0  # how often constants came to other memory, but for those of a turn
         self.lock = ForkLock()  # one run at a time: they share table and arena
         self._arena = 0
         self._table = array("Q", bytes(8 * max(self.plan.table_size, 1)))
@@ -47,7 +48,7 @@ class DeviceValues:
         self._variables = self._new_variables()
         self._may_settle = self._can_repeat
         self._unfetched = False
-        self._stream = device.own_stream  # of the last run
+        self.last_stream = device.own_stream  # of the last run
 
     @property
     def _can_repeat(self) -> bool:
@@ -84,7 +85,7 @@ class DeviceValues:
         """Bring what runs have changed back to the host."""
         if not self._unfetched:
             return
-        self._use(self._stream)
+        self.use(self.last_stream)
         state = self.of.state
         for place, held in state.turns[state.turn].items():
             self.device.download(held, self._variables[state.turn][place])
@@ -92,14 +93,14 @@ class DeviceValues:
 
     def push(self) -> None:
         """Take over variables that the host has set."""
-        self._use(self._stream)
+        self.use(self.last_stream)
         state = self.of.state
         for place, held in state.turns[state.turn].items():
             self.device.upload(self._variables[state.turn][place], held)
 
     def push_seed(self) -> None:
         """Take over the seed of the next run, which the host has drawn."""
-        self._use(self._stream)
+        self.use(self.last_stream)
         state = self.of.state
         for node in self.program.graph.updates:
             if node.attrs["name"] == RUN_SEED:
@@ -113,6 +114,7 @@ class DeviceValues:
 
     def lend(self, tensors: Mapping[int, Any]) -> None:
         """Read constants at these places in place: from tensors of the device."""
+        self.bindings += 1
         for place, tensor in tensors.items():
             self.blocks.drop(place)
             self._lent[place] = tensor
@@ -120,13 +122,15 @@ class DeviceValues:
 
     def _bind(self, constants: ConstantSet) -> None:
         """Point to these constants; those that are new are uploaded."""
-        self._constants = constants.arrays
-        for place, held in constants.arrays.items():
-            if place in self._used and self._held.get(place) is not held:
-                self._held[place] = held
-                if place not in self._lent:
-                    self._table[place] = self.blocks.of(place, held.nbytes)
-                    self.device.upload(self._table[place], held)
+        if self._constants is not constants.arrays:  # sets never change
+            self.bindings += 1
+            for place, held in constants.arrays.items():
+                if place in self._used and self._held.get(place) is not held:
+                    if place not in self._lent:
+                        self._table[place] = self.blocks.of(place, held.nbytes)
+                        self.device.upload(self._table[place], held)
+                    self._held[place] = held
+            self._constants = constants.arrays
         for place, address in self._variables[self.of.state.turn].items():
             self._table[place] = address
 
@@ -179,16 +183,16 @@ class DeviceValues:
         return laid_out if order is None else laid_out.transpose(np.argsort(order))
 
     # ------------------------------------------------------------------------------------- streams
-    def _use(self, stream: int) -> None:
+    def use(self, stream: int) -> None:
         """Run on a stream from now on; what runs on another one has ended then, since all runs
         share the arena."""
         self.device.enter()
-        if stream != self._stream:
-            self.device.stream = self._stream
+        if stream != self.last_stream:
+            self.device.stream = self.last_stream
             self.device.synchronize()
-        self.device.stream = self._stream = stream
+        self.device.stream = self.last_stream = stream
 
     def wait(self) -> None:
         """Until the last run has ended."""
-        self._use(self._stream)
+        self.use(self.last_stream)
         self.device.synchronize()

@@ -17,6 +17,7 @@ from glasshouse.runtime.general_run import GeneralRun
 from glasshouse.runtime.workspace import Runtimes
 
 if TYPE_CHECKING:  # most modules run on the processor
+    from glasshouse.runtime.device_call import FixedCall
     from glasshouse.runtime.device_fallback import Copy
     from glasshouse.runtime.device_tensors import TensorRun
 
@@ -32,6 +33,7 @@ class RunsOnDevice:
     _by_name: dict[str, Value]
     _takes_flat: bool
     _device: TensorRun | None  # made by the first run
+    _fixed: FixedCall | None = None  # made by the first run on tensors
 
     def bound(self, inputs: Inputs, outputs: Sequence[Any]) -> Callable[[], None]:
         """A function that runs on these very tensors of a GPU again and again, without overhead:
@@ -56,6 +58,10 @@ class RunsOnDevice:
 
     def _call_on_device(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Any:
         """On tensors of the device; None where all inputs are the host's, or are to be bound."""
+        if self._fixed is not None:
+            made = self._fixed(inputs, outputs)
+            if made is not None:
+                return made
         if not self._takes_flat and not is_flat(inputs, len(self.program.graph.inputs)):
             return None
         if not any(map(is_torch, inputs)):
@@ -67,7 +73,11 @@ class RunsOnDevice:
         with self._runtimes.one(), device.lock.lock:
             self._draw_seed(device)
             made = device.call(self._runtimes.constants, inputs, outputs)
-        return made[0] if len(made) == 1 and outputs is None else made
+        if self._fixed is None and device.is_fixed:
+            from glasshouse.runtime.device_call import FixedCall
+
+            self._fixed = FixedCall(device, self._runtimes, beside)
+        return made[0] if len(made) == 1 and outputs is None else tuple(made)
 
     def on_host(self, inputs: Sequence[Any]) -> list[Any]:
         """Inputs, with tensors of a GPU copied to the host."""
@@ -127,7 +137,7 @@ class RunsOnDevice:
 
 def _is_lent(beside: TensorDevice, value: Value, tensor: Any) -> bool:
     """Whether a tensor is what kernels want of a constant: device, type and layout."""
-    from glasshouse.runtime.device_tensors import ALIGNED
+    from glasshouse.runtime.device_call import ALIGNED
 
     return (
         beside.holds(tensor)

@@ -43,6 +43,7 @@ class Gpu:
         self.enter()
         self.own_stream = cuda.address("cuStreamCreate", 1)  # not ordered with the default one
         self._near = threading.local()
+        self._torch: TensorDevice | None = None
         self.driver_version = cuda.number("cuDriverGetVersion")
 
     @property
@@ -64,8 +65,10 @@ class Gpu:
 
     @property
     def torch(self) -> TensorDevice | None:
-        """PyTorch on this GPU, where it is in use."""
-        return torch_on(self.number)
+        """PyTorch on this GPU, where it is in use; it stays so."""
+        if self._torch is None:
+            self._torch = torch_on(self.number)
+        return self._torch
 
     def enter(self) -> None:
         """Make the GPU's context that of this thread."""

@@ -49,6 +49,7 @@ class StepGraph:
     ) -> None:
         """`overlapping`: a kernel is placed on the chip while the one before it ends."""
         self.driver = cuda
+        self.pointers: list[int] | None = None
         self._overlapping = overlapping
         self.nodes = list(nodes)
         self.known = cells.copy()
@@ -63,8 +64,9 @@ class StepGraph:
                 made = self._add(graph, before, self._described(node), overlaps)
                 self._handles.append(made)
             overlaps = overlapping and node.library is None
-        self._executable = cuda.address("cuGraphInstantiateWithFlags", graph, 0)
+        self.executable = cuda.address("cuGraphInstantiateWithFlags", graph, 0)
         self._graph = graph
+        self._begins = np.array([node.cells[0] for node in self.nodes], np.int64)
 
     def _add(self, graph: int, before: int, described: KernelNode, overlaps: bool) -> int:
         kind, what = "cuGraphAddKernelNode_v2", ctypes.byref(described)
@@ -117,30 +119,30 @@ class StepGraph:
 
     def follow(self, cells: Array) -> None:
         """Take over pointers that have changed; the cells hold the new ones already."""
+        self.pointers = None
         changed = np.flatnonzero(cells != self.known)
-        if not changed.size:
-            return
-        for node, handle in zip(self.nodes, self._handles, strict=True):
-            begin, end = node.cells
-            if not np.any((changed >= begin) & (changed < end)):
+        # Cells of nodes lie one behind the other; those before the first are other steps'.
+        for at in np.unique(np.searchsorted(self._begins, changed, "right") - 1).tolist():
+            if at < 0:
                 continue
+            node, handle = self.nodes[at], self._handles[at]
             if node.library is not None:
                 inside = self._captured(node, cells)
                 self.driver.call(
-                    "cuGraphExecChildGraphNodeSetParams", self._executable, handle, inside
+                    "cuGraphExecChildGraphNodeSetParams", self.executable, handle, inside
                 )
                 self.driver.call("cuGraphDestroy", inside)
             else:
                 described = self._described(node)
                 self.driver.call(
-                    "cuGraphExecKernelNodeSetParams_v2", self._executable, handle,
+                    "cuGraphExecKernelNodeSetParams_v2", self.executable, handle,
                     ctypes.byref(described),
                 )  # fmt: skip
         self.known[:] = cells
 
     def handles(self) -> list[tuple[str, int]]:
         """What the driver made, with the function that frees each."""
-        return [("cuGraphDestroy", self._graph), ("cuGraphExecDestroy", self._executable)]
+        return [("cuGraphDestroy", self._graph), ("cuGraphExecDestroy", self.executable)]
 
     def launch(self, stream: int) -> None:
-        self.driver.call("cuGraphLaunch", self._executable, stream)
+        self.driver.call("cuGraphLaunch", self.executable, stream)

@@ -218,6 +218,15 @@ class Loaded:
         self._graphs.setdefault(key, []).append(graph)
         return graph
 
+    def taken(self) -> StepGraph:
+        """The graph that was launched last, for whoever launches it again: no other run changes
+        its pointers from now on."""
+        graph = self.last
+        assert graph is not None, "a run came before"
+        for kept in self._graphs.values():
+            kept[:] = [g for g in kept if g is not graph]
+        return graph
+
     def _encode_maps(self, sizes: Mapping[str, int]) -> None:
         """Describe tensors anew whose address or size has changed."""
         addresses = self.cells[self._map_from]

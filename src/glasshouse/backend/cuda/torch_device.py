@@ -23,16 +23,16 @@ class TorchOnGpu:
 
     def __init__(self, torch: Any, number: int) -> None:
         self._torch = torch
-        self._number = number
+        self.index = number
         self.name = f"cuda:{number}"
 
     def holds(self, given: Any) -> bool:
-        if not isinstance(given, self._torch.Tensor) or given.get_device() != self._number:
+        if not isinstance(given, self._torch.Tensor) or given.get_device() != self.index:
             return False
         return bool(given.layout is self._torch.strided)
 
     def stream(self) -> int:
-        found: int = self._torch.cuda.current_stream(self._number).cuda_stream
+        found: int = self._torch._C._cuda_getCurrentRawStream(self.index)  # a tenth of the time
         return found
 
     def ordered(self, stream: int) -> AbstractContextManager[Any]:
