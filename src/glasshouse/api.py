@@ -87,8 +87,9 @@ def compile(
     module run on; without it, those of the process (`set_threads`, GLASSHOUSE_THREADS, or its share
     of the processors).
 
-    The target is "cuda" where inputs are tensors of a GPU. `target="cuda"` compiles for the GPU of
-    this machine, and with `arch="sm_90"` for one that need not be here.
+    The target is "cuda" where inputs are tensors of a GPU, or a graph was traced for such ones.
+    `target="cuda"` compiles for the GPU of this machine, and with `arch="sm_90"` for one that need
+    not be here.
 
     Weights of a PyTorch model are to stay as they are: some are read where PyTorch has them, others
     are copies of this moment. When they change, a call warns once (`StaleWeights`), and results are
@@ -108,6 +109,8 @@ def compile(
         from glasshouse.runtime.compiler import compile_optimized, get_ready
         from glasshouse.show.progress import Progress
 
+        if target is None and arch is None and isinstance(model, Graph):
+            target = model.device or None
         target = _target_of(target, arch, inputs, keywords)
         _check_threads(threads)
         owner = ModelWeights(model) if take_weights else None
@@ -121,7 +124,7 @@ def compile(
             except DataDependent as error:
                 parts: Module = _in_parts(model, error)  # called like one
                 return parts
-        if precision is None and _is_torch(model, inputs):
+        if precision is None and (_is_torch(model, inputs) or graph.device):
             precision = _asked_precision(target)
         traced = _weight_names(graph)
         shown = Progress()

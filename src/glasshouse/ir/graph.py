@@ -88,6 +88,7 @@ class Graph(ShowsInCell):
     def __init__(self, name: str = "") -> None:
         self.name = name
         self.signature: Signature | None = None  # how the model that it stands for is called
+        self.device = ""  # where what it was traced for lies, if not on the host: "cuda"
         self.inputs: list[Value] = []
         self.output_names: list[str] = []
         self.written: dict[int, int] = {}  # output -> input that it is the new value of, by number
@@ -253,7 +254,7 @@ class Graph(ShowsInCell):
         for variable, value in self._updates.items():
             out._set_update(values[variable.outputs[0]].node, values[value])
         out._next_id = self._next_id
-        out.signature = self.signature
+        out.signature, out.device = self.signature, self.device
         out.written, out.all_or_nothing = dict(self.written), self.all_or_nothing
         return out
 

@@ -10,6 +10,7 @@ import torch
 from torch import nn
 from torch._subclasses import FakeTensorMode
 
+import glasshouse as gh
 from fake_cuda import FakeCuda, fake_cuda
 from glasshouse.errors import Unsupported
 from glasshouse.frontend import dynamo
@@ -92,6 +93,24 @@ def test_a_training_step(cuda: FakeCuda) -> None:
     steps = [s for g in (forward, backward) for s in g.runner.module.program.steps]
     through_torch = {s.node.op.name for s in steps if isinstance(s, Fallback)}
     assert "conv_weight_grad" in through_torch
+
+
+def test_a_traced_step_is_compiled_for_where_its_tensors_lie(cuda: FakeCuda) -> None:
+    model, x, y = Small(), torch.randn(4, 8), torch.randn(4, 8)
+    loss, twin = nn.MSELoss(), Small()
+    graph = gh.trace_training(model, loss, torch.optim.SGD(model.parameters(), 0.1), x, y)
+    step = gh.compile(graph.copy(), progress=False)
+    assert step.backend.target.name == "cuda"
+    optimizer = torch.optim.SGD(twin.parameters(), 0.1)
+    for _ in range(2):
+        expected = loss(twin(x), y)
+        torch.testing.assert_close(step(x, y).reshape(()), expected.detach())
+        optimizer.zero_grad()
+        expected.backward()
+        optimizer.step()
+    traced = gh.trace(model, x)
+    assert gh.compile(traced, progress=False).backend.target.name == "cuda"
+    assert gh.compile(traced, target="cpu", progress=False).backend.target.name == "cpu"
 
 
 def test_tensors_on_two_devices_are_one_line() -> None:

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from glasshouse.frontend.torch.capture import capture
+from glasshouse.frontend.torch.devices import device_of
 from glasshouse.frontend.torch.function import as_module
 from glasshouse.frontend.torch.groups import label_partitions
 from glasshouse.frontend.torch.opaque import opaque_ops
@@ -37,6 +38,7 @@ def trace(
     captured = capture(model, inputs, options, shapes, name, freeze)
     graph = captured.graph
     graph.signature = signature_of(captured, getattr(model, "forward", None), (inputs, options))
+    graph.device = device_of(inputs, options)
     if partition is not None:
         label_partitions(graph, partition)
     return graph

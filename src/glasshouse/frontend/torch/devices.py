@@ -7,13 +7,14 @@ that PyTorch leaves on the host are brought there.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils import _pytree as pytree
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS
@@ -55,6 +56,13 @@ class GpuOf:
             str(v.device) if isinstance(v, torch.Tensor) and v.device.type not in TARGETS else None
             for v in vals
         ]
+
+
+def device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+    """The target for arguments of a model by the device that they lie on; "" for the host."""
+    leaves = pytree.tree_leaves((args, dict(kwargs)))
+    kinds = {x.device.type for x in leaves if isinstance(x, torch.Tensor)}
+    return next((target for kind, target in TARGETS.items() if kind in kinds), "")
 
 
 def asked_precision(target: object) -> str | None:

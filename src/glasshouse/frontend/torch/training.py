@@ -18,6 +18,7 @@ from glasshouse.collection import no_full_collection
 from glasshouse.errors import CaptureError, GlasshouseError, GradientError
 from glasshouse.frontend.torch.capture import as_examples, export, kept_apart
 from glasshouse.frontend.torch.complex import Complex
+from glasshouse.frontend.torch.devices import device_of
 from glasshouse.frontend.torch.given_gradient import gradients_given, without_marks
 from glasshouse.frontend.torch.joint_training import capture_joint
 from glasshouse.frontend.torch.optimizer import capture_step
@@ -60,10 +61,12 @@ def trace_training(
     The last argument is the target: the loss is `loss_fn(model(*args[:-1], **kwargs), args[-1])`.
     With `loss_fn=None` all arguments are the model's, and it returns the loss, or something that
     has a `loss`. Nothing is run and the model does not change. Nodes are in the phases "forward",
-    "backward" and "optimizer".
+    "backward" and "optimizer". Of tensors of a GPU, `compile` makes a module for it.
     """
     with no_full_collection():
-        return capture_training(model, loss_fn, optimizer, *args, **kwargs).graph
+        graph = capture_training(model, loss_fn, optimizer, *args, **kwargs).graph
+        graph.device = device_of(args, kwargs)
+        return graph
 
 
 def capture_training(
