@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 def compute(importer: Importer, call: AtenCall) -> Any:
     """The handle that a call gives, or a tuple of them."""
-    spelling = find(call.target._schema.name, call.target._overloadname)
+    spelling = find(call.target._schema.name, call.target._overloadname, call.args)
     most = None if spelling is None or importer.stops else BY_STEPS.get(spelling)
     if most is not None and _is_lapacks(call, most):
         importer.refused.append((str(call.target), "a factorisation of so many rows is LAPACK's"))

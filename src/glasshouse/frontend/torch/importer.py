@@ -14,6 +14,7 @@ from torch import fx
 from glasshouse.errors import CaptureError
 from glasshouse.frontend.torch import collectives, given_gradient, higher_order, symbolic
 from glasshouse.frontend.torch.call import AtenCall, Env, written_arguments
+from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.frontend.torch.dims import Symbols
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
 from glasshouse.frontend.torch.given_gradient import GivenGradient
@@ -134,12 +135,18 @@ class Importer:
     def _tensors(self, schema: Any, args: Sequence[Any]) -> list[Any]:
         """Numbers in the place of tensors as tensors: `aten.div.Tensor(8, 2)` has no other."""
         kinds = {bool: bool_, int: int64, float: float32}
-        return [
-            self.builder.apply("full", shape=(), value=a, dtype=kinds[type(a)])
-            if type(a) in kinds and str(parameter.type) == "Tensor"
-            else a
-            for a, parameter in zip(args, schema.arguments, strict=False)
-        ]
+
+        def one(a: Any, parameter: Any) -> Any:
+            if str(parameter.type) != "Tensor":
+                return a
+            if isinstance(a, complex):
+                return joined(one(a.real, parameter), one(a.imag, parameter))
+            known = kinds.get(type(a))
+            return (
+                a if known is None else self.builder.apply("full", shape=(), value=a, dtype=known)
+            )
+
+        return [one(a, p) for a, p in zip(args, schema.arguments, strict=False)]
 
     def values(self, given: Any, env: Mapping[fx.Node, Any], read: bool = True) -> Any:
         """fx arguments with handles, sizes and element types in the place of nodes and torch's."""
@@ -171,7 +178,9 @@ class Importer:
         def make() -> Any:
             with self.builder.at(origin):
                 kind = dtype_of(tensor.dtype)
-                return self.builder.wrap(self.builder.constant(array_of(tensor), kind, node.target))
+                held = self.builder.constant(array_of(tensor), kind, node.target)
+                made = self.builder.wrap(held)
+                return Complex(made) if tensor.dtype in COMPLEX_PARTS else made
 
         return Slot(make=make)
 

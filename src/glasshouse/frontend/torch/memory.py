@@ -77,9 +77,10 @@ def _in_place(importer: Importer, call: AtenCall) -> Any:
     """`add_`, `copy_`, and `out=`: the new value of each written argument, then its slot."""
     schema = call.target._schema
     slots = call.written_slots()
-    spelling = find(schema.name, call.target._overloadname)
+    spelling = find(schema.name, call.target._overloadname, call.args)
     if spelling is None:
-        spelling = find(schema.name.removesuffix("_"), call.target._overloadname)
+        plain = schema.name.removesuffix("_")
+        spelling = find(plain, call.target._overloadname, call.args)
     mark = importer.builder.graph._next_id
     try:
         if spelling is None or not all(isinstance(s, Slot) for s in slots):

@@ -7,6 +7,7 @@ from glasshouse.frontend.torch.aten import (
     backward,
     bags,
     bessel,
+    complex_numbers,
     convert,
     create,
     eliminate,
@@ -47,9 +48,9 @@ from glasshouse.frontend.torch.aten.registry import (
 )
 
 __all__ = [
-    "BY_STEPS", "IN_CONTEXT", "TABLE", "Context", "activation", "apply", "arithmetic",
-    "attention", "backward", "bags", "bessel", "convert", "create", "eliminate", "find", "float8",
-    "fourier", "functions", "grid", "histogram", "image", "index", "is_handle", "linear", "loss",
-    "norm", "orthogonal", "pieces", "places", "polynomials", "quantized", "random", "rank",
+    "BY_STEPS", "Context", "IN_CONTEXT", "TABLE", "activation", "apply", "arithmetic", "attention",
+    "backward", "bags", "bessel", "complex_numbers", "convert", "create", "eliminate", "find",
+    "float8", "fourier", "functions", "grid", "histogram", "image", "index", "is_handle", "linear",
+    "loss", "norm", "orthogonal", "pieces", "places", "polynomials", "quantized", "random", "rank",
     "recurrent", "reduce", "reduce_at", "running", "scalar", "shape", "solve", "special",
 ]  # fmt: skip

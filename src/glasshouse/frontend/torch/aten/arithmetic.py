@@ -14,7 +14,6 @@ from glasshouse.frontend.torch.aten.registry import (
     number,
     scalar,
 )
-from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.frontend.torch.dtypes import is_integral
 from glasshouse.ir.dtype import Category, bool_, float32, float64, int64
 from glasshouse.ops import composite
@@ -55,18 +54,12 @@ def _scaled(y: Any, alpha: Any) -> Any:
 
 @aten("add")
 def add(x: Any, y: Any, alpha: Any = 1) -> Any:
-    if isinstance(x, Complex) or isinstance(y, Complex):
-        (a, b), (c, d) = _parts(x), _parts(y)
-        return joined(a + _scaled(c, alpha), b + _scaled(d, alpha))
     x, y = common(x, y)
     return apply("add", x, _scaled(y, alpha))
 
 
 @aten("sub", "subtract")
 def sub(x: Any, y: Any, alpha: Any = 1) -> Any:
-    if isinstance(x, Complex) or isinstance(y, Complex):
-        (a, b), (c, d) = _parts(x), _parts(y)
-        return joined(a - _scaled(c, alpha), b - _scaled(d, alpha))
     x, y = common(x, y)
     return apply("subtract", x, _scaled(y, alpha))
 
@@ -77,35 +70,13 @@ def rsub(x: Any, y: Any, alpha: Any = 1) -> Any:
     return apply("subtract", y, _scaled(x, alpha))
 
 
-def _parts(x: Any) -> tuple[Any, Any]:
-    if isinstance(x, Complex):
-        return x.parts()
-    if isinstance(x, complex):
-        return x.real, x.imag
-    return x, x * 0.0
-
-
 @aten("mul", "multiply")
 def mul(x: Any, y: Any) -> Any:
-    if isinstance(x, Complex) and isinstance(y, Complex):
-        (a, b), (c, d) = x.parts(), y.parts()
-        return joined(a * c - b * d, a * d + b * c)
-    if isinstance(x, Complex) or isinstance(y, Complex):
-        wide, factor = (x, y) if isinstance(x, Complex) else (y, x)
-        if isinstance(factor, complex):
-            (a, b), (c, d) = wide.parts(), (factor.real, factor.imag)
-            return joined(a * c - b * d, a * d + b * c)
-        if is_handle(factor):
-            factor = composite.unsqueeze(factor, -1)
-        return Complex(apply("multiply", *common(wide.pairs, factor)))
     return apply("multiply", *common(x, y))
 
 
 @aten("div", "divide", "true_divide")
 def div(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
-    if isinstance(x, Complex) and not isinstance(y, (Complex, complex)) and rounding_mode is None:
-        y = composite.unsqueeze(y, -1) if is_handle(y) else y
-        return Complex(apply("divide", *common(x.pairs, y)))
     if rounding_mode is None:
         return apply("divide", *common(x, y, to_float=True))
     x, y = common(x, y)
@@ -164,14 +135,11 @@ def lerp(x: Any, end: Any, weight: Any) -> Any:
 
 @aten("neg", "negative")
 def neg(x: Any) -> Any:
-    return Complex(-x.pairs) if isinstance(x, Complex) else -x
+    return -x
 
 
 @aten("abs", "absolute")
 def absolute(x: Any) -> Any:
-    if isinstance(x, Complex):
-        a, b = x.parts()
-        return (a * a + b * b).apply("sqrt")
     return x if x.dtype is bool_ else abs(x)
 
 

@@ -8,10 +8,11 @@ import torch
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import Context, aten
-from glasshouse.frontend.torch.complex import Complex, joined
+from glasshouse.frontend.torch.complex import Complex, as_complex, joined
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
 from glasshouse.ir.dtype import DType
 from glasshouse.ops.create import full_near
+from glasshouse.ops.shape import expanded
 
 
 def _same(x: Any, *_: Any, **__: Any) -> Any:
@@ -67,6 +68,11 @@ aten("prims::convert_element_type")(lambda x, dtype: x.cast(dtype))
 @aten("copy", "copy_")
 def copy(x: Any, source: Any, non_blocking: bool = False) -> Any:
     """What `x.copy_(source)` leaves in x."""
+    if isinstance(x, Complex):
+        pairs = as_complex(source).pairs.cast(x.dtype)
+        return Complex(expanded(pairs, x.pairs.shape))
+    if isinstance(source, Complex):  # PyTorch warns, and leaves the imaginary part out
+        source = source.parts()[0]
     return (
         source.cast(x.dtype).apply("expand", shape=x.shape)
         if source.shape != x.shape
@@ -87,9 +93,12 @@ def zero(ctx: Context, x: Any) -> Any:
 
 
 @aten("scalar_tensor", context=True)
-def scalar_tensor(ctx: Context, value: Any, dtype: DType | None = None, **_: Any) -> Any:
+def scalar_tensor(ctx: Context, value: Any, dtype: Any = None, **_: Any) -> Any:
     from glasshouse.frontend.torch.dtypes import default_float
 
+    if isinstance(dtype, torch.dtype) and dtype in COMPLEX_PARTS:
+        parts = (value.real, value.imag)
+        return joined(*(ctx.full((), float(p), dtype_of(dtype)) for p in parts))
     if hasattr(value, "builder"):
         return value.cast(dtype or default_float())
     return ctx.full((), value, dtype or default_float())

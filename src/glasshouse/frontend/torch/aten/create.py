@@ -5,10 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import torch
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import Context, aten, is_handle, is_static, number
-from glasshouse.frontend.torch.dtypes import default_float, dtype_of
+from glasshouse.frontend.torch.complex import as_complex, joined
+from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, default_float, dtype_of
 from glasshouse.ir.dim import SymDim
 from glasshouse.ir.dtype import DType, bool_, int64
 from glasshouse.ops.shape import reshaped
@@ -19,10 +21,15 @@ def _declared(ctx: Context) -> DType:
     return dtype_of(ctx.fx_node.meta["val"].dtype)
 
 
-def _filled(ctx: Context, shape: Any, value: Any, dtype: DType) -> Any:
+def _filled(ctx: Context, shape: Any, value: Any, dtype: Any) -> Any:
     if is_handle(value):
         return value.cast(dtype).apply("expand", shape=tuple(shape))
-    return ctx.full(shape, value if isinstance(value, SymDim) else number(value, dtype), dtype)
+    if isinstance(dtype, torch.dtype):  # a complex one, which the core does not have
+        dtype = dtype_of(dtype)
+    if isinstance(value, complex):
+        return joined(*(ctx.full(shape, part, dtype) for part in (value.real, value.imag)))
+    made = ctx.full(shape, value if isinstance(value, SymDim) else number(value, dtype), dtype)
+    return as_complex(made) if ctx.fx_node.meta["val"].dtype in COMPLEX_PARTS else made
 
 
 @aten("full", context=True)
@@ -44,15 +51,13 @@ def new_full(
 
 def _constant(value: int) -> Any:
     def made(ctx: Context, size: Any, *_: Any, **__: Any) -> Any:
-        return ctx.full(size, number(value, _declared(ctx)), _declared(ctx))
+        return _filled(ctx, size, value, _declared(ctx))
 
     def like(ctx: Context, x: Any, *_: Any, dtype: DType | None = None, **__: Any) -> Any:
-        kind = dtype or x.dtype
-        return ctx.full(x.shape, number(value, kind), kind)
+        return _filled(ctx, x.shape, value, dtype or x.dtype)
 
     def new(ctx: Context, x: Any, size: Any, *_: Any, dtype: DType | None = None, **__: Any) -> Any:
-        kind = dtype or x.dtype
-        return ctx.full(size, number(value, kind), kind)
+        return _filled(ctx, size, value, dtype or x.dtype)
 
     return made, like, new
 
@@ -112,7 +117,8 @@ def eye(ctx: Context, rows: Any, columns: Any = None, **_: Any) -> Any:
     dtype = _declared(ctx)
     columns = rows if columns is None else columns
     at = reshaped(ctx.make("arange", start=0, stop=rows, dtype=int64), (rows, 1))
-    return at.apply("equal", ctx.make("arange", start=0, stop=columns, dtype=int64)).cast(dtype)
+    made = at.apply("equal", ctx.make("arange", start=0, stop=columns, dtype=int64)).cast(dtype)
+    return as_complex(made) if ctx.fx_node.meta["val"].dtype in COMPLEX_PARTS else made
 
 
 def _triangle(upper: bool) -> Any:
@@ -143,5 +149,22 @@ def triu(ctx: Context, x: Any, diagonal: Any = 0) -> Any:
 def tensor_constant(ctx: Context, value: Any) -> Any:
     return ctx.constant(value, default_float() if isinstance(value, float) else None)
 
+
+def _window(name: str) -> Any:
+    """A window of a fixed length: numbers that PyTorch computes once."""
+
+    def made(ctx: Context, length: Any, *options: Any, **_: Any) -> Any:
+        if not is_static(length):
+            raise Unsupported(f"a window of {length} elements")
+        kept = [o for o in options if isinstance(o, (bool, float))]
+        data = getattr(torch, name)(int(length), *kept, dtype=torch.float64).numpy()
+        dtype = _declared(ctx)
+        return ctx.constant(data.astype(dtype.carrier), dtype)
+
+    return made
+
+
+for _name in ("hann", "hamming", "blackman", "bartlett", "kaiser"):
+    aten(f"{_name}_window", context=True)(_window(f"{_name}_window"))
 
 __all__ = ["bool_"]

@@ -87,9 +87,6 @@ def erfc(x: Any) -> Any:
 
 @aten("angle")
 def angle(x: Any) -> Any:
-    if isinstance(x, Complex):
-        a, b = x.parts()
-        return b.apply("atan2", a)
     x = common(x, to_float=True)[0]
     return apply("where", x < 0.0, math.pi, apply("where", x.apply("isnan"), x, 0.0))
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from glasshouse.frontend.torch.complex import Complex
 from glasshouse.frontend.torch.dtypes import default_float, is_integral, result_dtype
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import Dim, SymDim
@@ -21,6 +22,9 @@ Spelling = Callable[..., Any]
 
 TABLE: dict[str, Spelling] = {}
 """ATen name, with overload ("aten::div.Tensor_mode") or without ("aten::div") -> spelling."""
+
+OF_COMPLEX: dict[str, Spelling] = {}
+"""The same, looked up first where an operand is complex."""
 
 IN_CONTEXT: set[Spelling] = set()
 """Spellings that take the `Context` as their first argument."""
@@ -75,8 +79,22 @@ def aten(*names: str, context: bool = False, steps: int = 0) -> Callable[[Spelli
     return register
 
 
-def find(name: str, overload: str) -> Spelling | None:
+def complex_aten(*names: str) -> Callable[[Spelling], Spelling]:
+    """Register a spelling for complex operands."""
+
+    def register(spelling: Spelling) -> Spelling:
+        for name in names:
+            assert f"aten::{name}" not in OF_COMPLEX, name
+            OF_COMPLEX[f"aten::{name}"] = spelling
+        return spelling
+
+    return register
+
+
+def find(name: str, overload: str, operands: Any = ()) -> Spelling | None:
     """The spelling of an op, by its schema's name ("aten::add") and overload ("Tensor")."""
+    if name in OF_COMPLEX and any(isinstance(a, (Complex, complex)) for a in operands):
+        return OF_COMPLEX[name]
     return TABLE.get(f"{name}.{overload or 'default'}") or TABLE.get(name)
 
 

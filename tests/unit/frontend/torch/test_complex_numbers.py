@@ -1,0 +1,124 @@
+"""Functions of complex numbers: PyTorch's values, also at the ends, and its gradients."""
+
+import pytest
+import torch
+from torch import nn
+
+import glasshouse as gh
+from frontend_torch import outputs_of
+from glasshouse.frontend.torch import capture, opaque_ops
+from glasshouse.numpy_ref import run
+
+
+def _written(z, w):
+    z = z.clone()
+    z[:, 1] = w[:, 0]
+    return z
+
+
+def _spread(z, w):
+    out = torch.zeros(4, 6, dtype=z.dtype)
+    out[:, :4] = z
+    return out
+
+
+OF_TWO = {
+    "exp": lambda z, w: z.exp(), "log": lambda z, w: z.log(), "sqrt": lambda z, w: z.sqrt(),
+    "rsqrt": lambda z, w: z.rsqrt(), "reciprocal": lambda z, w: z.reciprocal(),
+    "div": lambda z, w: z / w, "number over": lambda z, w: 2.0 / z,
+    "over number": lambda z, w: z / (1 + 2j), "real over": lambda z, w: w.real / z,
+    "sin": lambda z, w: z.sin(), "cos": lambda z, w: z.cos(), "tan": lambda z, w: z.tan(),
+    "sinh": lambda z, w: z.sinh(), "cosh": lambda z, w: z.cosh(), "tanh": lambda z, w: z.tanh(),
+    "sigmoid": lambda z, w: torch.sigmoid(z), "square": lambda z, w: z**2,
+    "inverse": lambda z, w: z**-1, "power": lambda z, w: z**1.5, "powers": lambda z, w: z**w,
+    "of a number": lambda z, w: 2.0**z, "sgn": lambda z, w: torch.sgn(z),
+    "abs": lambda z, w: z.abs() + w, "angle": lambda z, w: z.angle() + w,
+    "turned": lambda z, w: z.real * 1j + w, "from": lambda z, w: 1j - z,
+    "alpha": lambda z, w: torch.add(z, w, alpha=2), "expm1": lambda z, w: torch.expm1(z),
+    "log1p": lambda z, w: torch.log1p(z), "where": lambda z, w: torch.where(z.real > 0, z, w),
+    "fill": lambda z, w: z.masked_fill(z.real > 0, 1 + 2j), "cumsum": lambda z, w: z.cumsum(0),
+    "cumprod": lambda z, w: z.cumprod(0), "prod": lambda z, w: z.prod(0),
+    "written": _written, "spread": _spread, "index": lambda z, w: z[:, [0, 2]],
+    "full": lambda z, w: torch.full((4, 4), 1 + 2j) * w, "polar": lambda z, w: torch.polar(
+        z.abs(), w.real), "turns": lambda z, w: torch.exp(1j * z.angle()) * (z.abs() - 0.1).relu(),
+    "fourier": lambda z, w: torch.fft.irfft(torch.fft.rfft(z.real) * w[:, :3]) + w,
+}  # fmt: skip
+
+
+class Model(nn.Module):
+    def __init__(self, function):
+        super().__init__()
+        made = torch.Generator().manual_seed(1)
+        self.z = nn.Parameter(torch.randn(4, 4, dtype=torch.complex64, generator=made))
+        self.w = nn.Parameter(torch.randn(4, 4, dtype=torch.complex64, generator=made))
+        self.function = function
+
+    def forward(self, x):
+        out = self.function(self.z * x, self.w)
+        by = torch.linspace(0.5, 2, out.numel()).view(out.shape)
+        return (out * torch.complex(by, -by.flip(0))).real.sum()
+
+
+@pytest.mark.parametrize("name", OF_TWO)
+def test_gradients_are_pytorchs(name):
+    model, x = Model(OF_TWO[name]), torch.full((4, 4), 1.1)
+    graph = gh.trace_training(model, None, torch.optim.SGD(model.parameters(), lr=1.0), x)
+    assert not opaque_ops(graph)
+    state: dict = {}
+    loss = run(graph, [x.numpy()], variables=state)[0]
+    wanted = model(x)
+    wanted.backward()
+    torch.testing.assert_close(torch.as_tensor(loss), wanted.detach())
+    for key, p in model.named_parameters():
+        found = (
+            torch.view_as_complex(torch.as_tensor(state[key]).contiguous()) if key in state else p
+        )
+        step = (p - found).detach()
+        torch.testing.assert_close(
+            step, torch.zeros_like(p) if p.grad is None else p.grad, rtol=1e-4, atol=1e-5
+        )
+
+
+ENDS = [0.0, -0.0, 1.0, -2.5, 1e-30, 3e30, -1e25, 1e-42, float("inf")]
+
+
+@pytest.mark.parametrize("name", ["abs", "angle", "sqrt", "log", "reciprocal"])
+def test_values_at_the_ends(name):
+    z = torch.complex(
+        *(p.flatten() for p in torch.meshgrid(*[torch.tensor(ENDS)] * 2, indexing="ij"))
+    )
+
+    class Of(nn.Module):
+        def forward(self, z):
+            return getattr(torch, name)(z)
+
+    graph = capture(Of(), [z]).graph
+    found = torch.as_tensor(outputs_of(graph, [z])[0])
+    wanted = getattr(torch, name)(z)
+    wanted = torch.view_as_real(wanted) if wanted.is_complex() else wanted
+    plain = wanted.isfinite() & (z.real.isfinite() & z.imag.isfinite()).view(
+        -1, *[1] * (wanted.ndim - 1)
+    )
+    plain = plain if name != "abs" else torch.ones_like(plain)
+    torch.testing.assert_close(found[plain], wanted[plain], rtol=1e-4, atol=0)
+    if name != "reciprocal":  # PyTorch's own differ with the number of elements
+        assert torch.equal(found[plain].signbit(), wanted[plain].signbit())
+
+
+@pytest.mark.parametrize("name", ["abs", "angle", "sgn"])
+def test_gradients_at_zero_are_zero(name):
+    class At(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.z = nn.Parameter(torch.tensor([0j, 1 + 1j]))
+
+        def forward(self, x):
+            return torch.view_as_real(getattr(torch, name)(self.z * x) + 0j).sum()
+
+    model, x = At(), torch.ones(2)
+    graph = gh.trace_training(model, None, torch.optim.SGD(model.parameters(), lr=1.0), x)
+    state: dict = {}
+    run(graph, [x.numpy()], variables=state)
+    model(x).backward()
+    found = model.z.detach() - torch.view_as_complex(torch.as_tensor(state["z"]))
+    torch.testing.assert_close(found, model.z.grad)
