@@ -111,9 +111,10 @@ class Nest:
         joined = _Joined(self)
         left: list[tuple[Loop, Loop, Loop]] = []
         for loop, outer, inner in reversed(parts):
-            if outer not in self.loops or not joined.join(
-                self.loops, self.loops.index(outer), loop.name
-            ):
+            # A half that was split again and stayed so is not there to be joined: what follows the
+            # outer one is then another loop.
+            whole = outer in self.loops and inner in self.loops
+            if not (whole and joined.join(self.loops, self.loops.index(outer), loop.name)):
                 left.insert(0, (loop, outer, inner))
         self._rewrite(joined, {})
         return left
