@@ -1,8 +1,7 @@
-"""How a complex tensor is carried: as its real and imaginary parts along a last axis."""
+"""How a complex tensor is carried: its real and imaginary parts, apart or along a last axis."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from glasshouse.ir.dim import Dim
@@ -12,38 +11,57 @@ from glasshouse.ops.composite import stack, unstack
 from glasshouse.ops.create import full_near
 
 
-@dataclass(frozen=True)
 class Complex:
-    """A complex tensor; `pairs` has one axis more, of size 2."""
+    """A complex tensor: pairs along a last axis of size 2, or two tensors where it was computed
+    from parts. What is never paired runs in whole vectors.
 
-    pairs: Any
+    The form that was asked for is not kept: it may belong to an attempt that is taken back.
+    """
+
+    __slots__ = ("_pairs", "_parts")
+
+    def __init__(self, pairs: Any) -> None:
+        self._pairs = pairs
+        self._parts: tuple[Any, Any] | None = None
+
+    @property
+    def pairs(self) -> Any:
+        return self._pairs if self._parts is None else stack(list(self._parts), -1)
+
+    def parts(self) -> tuple[Any, Any]:
+        if self._parts is not None:
+            return self._parts
+        real, imaginary = unstack(self._pairs, -1)
+        return real, imaginary
+
+    @property
+    def is_apart(self) -> bool:
+        """Whether there are no pairs yet."""
+        return self._parts is not None
 
     @property
     def type(self) -> TensorType:
-        found: TensorType = self.pairs.type
-        return found
+        return TensorType(self.dtype, (*self.shape, 2))
 
     @property
     def shape(self) -> tuple[Dim, ...]:
-        return tuple(self.pairs.shape[:-1])
+        return tuple(self._parts[0].shape if self._parts else self._pairs.shape[:-1])
 
     @property
     def ndim(self) -> int:
-        return len(self.pairs.shape) - 1
+        return len(self.shape)
 
     @property
     def dtype(self) -> DType:
-        found: DType = self.pairs.dtype
+        found: DType = (self._parts[0] if self._parts else self._pairs).dtype
         return found
-
-    def parts(self) -> tuple[Any, Any]:
-        real, imaginary = unstack(self.pairs, -1)
-        return real, imaginary
 
 
 def joined(real: Any, imaginary: Any) -> Complex:
     """The complex tensor with these parts."""
-    return Complex(stack([real, imaginary], -1))
+    made = Complex(None)
+    made._parts = (real, imaginary)
+    return made
 
 
 def as_complex(given: Any) -> Complex:

@@ -50,6 +50,21 @@ _add("slices", lambda x: x[1:, ..., ::2], (2, 3, 5))
 _add("borders", lambda x: torch.nn.functional.pad(x, (1, 2, 0, 1)), (2, 3))
 _add("turned", lambda x: x.permute(2, 0, 1).transpose(-1, 0), (2, 3, 5))
 _add("mean", lambda x: x.mean((0, -1), keepdim=True), (2, 3, 5))
+_add("einsum of parts", lambda x, y: torch.einsum("ij,jk->ik", x.exp(), y * y).real, (2, 3), (3, 4))
+_add("real and parts", lambda x, y: torch.einsum("ij,jk->ik", y, x.exp().imag), (3, 4), "2,3")
+_add("quotient", lambda x, y: x / y, (2, 3), (3,))
+_add("real by complex", lambda x, y: y / x + 1 / x, (2, 3), "3")
+_add("by a complex number", lambda x, y: x / (2 - 3j) + y * 1j + 2j * y, (2, 3), "3")
+_add("reciprocal and square", lambda x: x.reciprocal() + x.square() + x**2, (2, 3))
+_add("exponential and waves", lambda x: x.exp() + x.sin() - x.cos(), (2, 3))
+_add("joined again", lambda x, y: torch.cat([x.exp(), y], 1), (2, 3), (2, 4))
+_add("stacked", lambda x, y: torch.stack([x.exp(), y], 1).sum(1), (2, 3), (2, 3))
+_add("moved parts", lambda x: (-x.exp()).T.flip(0)[1:, None].mean(0), (2, 3))
+_add("real and complex sum", lambda x, y: x + y - (y - x), (2, 3), "3")
+_add("borders of parts", lambda x: torch.nn.functional.pad(x.exp(), (1, 2)), (2, 3))
+_add("running sums", lambda x: x.cumsum(1) + x.exp().cumsum(0).roll(1, 0), (2, 3))
+_add("repeated", lambda x: x.exp().repeat(2, 1), (2, 3))
+_add("wider", lambda x: x.exp().to(torch.complex128), (2, 3))
 _add("divided", lambda x, y: x / y / 2.5, (2, 3), "2,1")
 
 
@@ -66,6 +81,19 @@ def test_infinities_and_nan_reach_the_same_elements() -> None:
     x[2, 0] = complex(0, float("nan"))
     made = same_as_torch(as_module(_finite), x, torch.randn(4, 5, dtype=C))
     assert not [n for n in made.graph.nodes if n.op.name == "opaque"]
+
+
+def test_a_quotient_neither_overflows_nor_vanishes() -> None:
+    x = torch.tensor([1e30 + 1e30j, 3e-30 - 1e-30j, 1 + 2j, float("inf") * (1 + 0j)], dtype=C)
+    y = torch.tensor([2e30 - 1e30j, 1e-30 + 5e-30j, 0j, 1 - 1j], dtype=C)
+    made = same_as_torch(as_module(lambda x, y: torch.view_as_real(x / y)[:2]), x, y)
+    assert not [n for n in made.graph.nodes if n.op.name == "opaque"]
+    same_as_torch(as_module(lambda x, y: torch.view_as_real(x / y).isfinite()), x, y)
+
+
+def test_a_real_infinity_stays_in_the_real_part() -> None:
+    x, y = torch.tensor([float("inf"), 1.0]), torch.tensor([1 + 2j, 3 - 1j], dtype=C)
+    same_as_torch(as_module(lambda x, y: torch.view_as_real(x + y)), x, y)
 
 
 def _finite(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:

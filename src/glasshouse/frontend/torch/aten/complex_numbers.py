@@ -94,6 +94,8 @@ def rsub(x: Any, y: Any, alpha: Any = 1) -> Any:
 def mul(x: Any, y: Any) -> Any:
     if isinstance(x, Complex) != isinstance(y, Complex):
         wide, factor = (x, y) if isinstance(x, Complex) else (y, x)
+        if not isinstance(factor, complex) and wide.is_apart:
+            return joined(*(apply("multiply", *common(p, factor)) for p in wide.parts()))
         if not isinstance(factor, complex):  # both parts at once
             factor = composite.unsqueeze(factor, -1) if is_handle(factor) else factor
             return Complex(apply("multiply", *common(wide.pairs, factor)))
@@ -134,13 +136,15 @@ def div(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
         return mul(x, 1.0 / y)
     if isinstance(y, Complex):
         return mul(reciprocal(y), x)
+    if x.is_apart:
+        return joined(*(apply("divide", *common(p, y)) for p in x.parts()))
     y = composite.unsqueeze(y, -1) if is_handle(y) else y
     return Complex(apply("divide", *common(x.pairs, y)))
 
 
 @complex_aten("neg", "negative")
 def neg(x: Complex) -> Complex:
-    return Complex(-x.pairs)
+    return joined(*(-p for p in x.parts())) if x.is_apart else Complex(-x.pairs)
 
 
 @complex_aten("positive")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.torch.complex import Complex
+from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.ops import composite
 
 _GIVEN, _MADE = "P", "R"
@@ -26,6 +26,8 @@ def complex_einsum(equation: str, tensors: list[Any]) -> Complex:
         right = dots + "".join(sorted(c for c in set(counts) if counts.count(c) == 1))
     if len(terms) != len(tensors) or len(terms) > 2 or set(equation) & {_GIVEN, _MADE}:
         raise Unsupported(f"einsum {equation!r} of complex tensors")
+    if any(isinstance(t, Complex) and t.is_apart for t in tensors):
+        return _of_parts(f"{','.join(terms)}->{right}", tensors)
     if not all(isinstance(t, Complex) for t in tensors):
         terms = [
             t + (_MADE if isinstance(x, Complex) else "")
@@ -36,6 +38,23 @@ def complex_einsum(equation: str, tensors: list[Any]) -> Complex:
     x, y = tensors
     equation = f"{terms[0]}{_GIVEN},{terms[1]}{_GIVEN}{_MADE}->{right}{_MADE}"
     return Complex(composite.einsum(equation, x.pairs, _turns(y)))
+
+
+def _of_parts(equation: str, tensors: list[Any]) -> Complex:
+    """Real sums of parts: where only real parts are wanted, half of them is never computed."""
+    if len(tensors) == 1:
+        return joined(*(composite.einsum(equation, p) for p in tensors[0].parts()))
+    x, y = tensors
+    if not isinstance(x, Complex):
+        return joined(*(composite.einsum(equation, x, p) for p in y.parts()))
+    if not isinstance(y, Complex):
+        return joined(*(composite.einsum(equation, p, y) for p in x.parts()))
+    (a, b), (c, d) = x.parts(), y.parts()
+
+    def product(p: Any, q: Any) -> Any:
+        return composite.einsum(equation, p, q)
+
+    return joined(product(a, c) - product(b, d), product(a, d) + product(b, c))
 
 
 def _turns(y: Complex) -> Any:

@@ -52,6 +52,8 @@ def _to_complex(x: Any, dtype: Any) -> Any:
         raise Unsupported(f"{x.type} as {dtype}")
     kind = dtype_of(dtype)
     if isinstance(x, Complex):
+        if x.is_apart:
+            return joined(*(p.cast(kind) for p in x.parts()))
         return Complex(x.pairs.cast(kind))
     real = x.cast(kind)
     return joined(real, full_near(real, real.shape, 0, kind))

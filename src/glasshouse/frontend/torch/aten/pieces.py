@@ -7,7 +7,7 @@ from typing import Any
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import aten, common, is_static
 from glasshouse.frontend.torch.aten.shape import over_pairs, over_parts
-from glasshouse.frontend.torch.complex import Complex
+from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.ir.dim import SymDim, floor_div
 from glasshouse.ops import composite
 from glasshouse.ops.pieces import concat, split
@@ -18,8 +18,11 @@ from glasshouse.ops.shapes import axis_of
 def cat(tensors: Any, dim: int = 0) -> Any:
     """Empty vectors are skipped, whatever the rank of the others, as old code relies on."""
     if isinstance(tensors[0], Complex):
-        pairs = concat(*[t.pairs for t in tensors], axis=axis_of(dim, tensors[0].ndim))
-        return Complex(pairs)
+        at = axis_of(dim, tensors[0].ndim)
+        if any(t.is_apart for t in tensors):
+            both = zip(*(t.parts() for t in tensors), strict=True)
+            return joined(*(concat(*parts, axis=at) for parts in both))
+        return Complex(concat(*[t.pairs for t in tensors], axis=at))
     kept = [t for t in tensors if t.shape != (0,)] or list(tensors)
     same = common(*kept)
     return concat(*same, axis=dim) if len(same) > 1 else same[0]
@@ -29,7 +32,8 @@ def cat(tensors: Any, dim: int = 0) -> Any:
 def stack(tensors: Any, dim: int = 0) -> Any:
     if isinstance(tensors[0], Complex):
         at = axis_of(dim, tensors[0].ndim + 1)
-        return Complex(composite.stack([t.pairs for t in tensors], at))
+        both = zip(*(t.parts() for t in tensors), strict=True)
+        return joined(*(composite.stack(list(parts), at) for parts in both))
     return composite.stack(common(*tensors), dim)
 
 
@@ -185,7 +189,7 @@ def diagonal_scatter(x: Any, source: Any, offset: int = 0, dim1: int = 0, dim2: 
 # ---------------------------------------------------------------------------------------- borders
 @aten("constant_pad_nd")
 def constant_pad(x: Any, pad: Any, value: Any = 0) -> Any:
-    if isinstance(x, Complex) and value == 0:
+    if isinstance(x, Complex) and value == 0 and not x.is_apart:
         return Complex(composite.pad_last(x.pairs, [0, 0, *pad], "constant", 0.0))
     return over_parts(composite.pad_last)(x, list(pad), "constant", value)
 

@@ -14,7 +14,7 @@ from glasshouse.frontend.torch.aten.registry import (
     is_static,
     scalar,
 )
-from glasshouse.frontend.torch.complex import Complex
+from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.frontend.torch.dtypes import default_float, is_integral
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import DType, bfloat16, bool_, float16, float32, int64
@@ -40,7 +40,11 @@ def _of_pairs(op: str, x: Complex, dim: Any, keepdim: bool, dtype: Any) -> Compl
     if dtype is not None:
         raise Unsupported(f"a {op} of complex numbers in another type")
     axes = axes_of(axes_or_none(dim), x.ndim)
-    return Complex(x.pairs.apply(op, axes=list(axes), keepdims=keepdim) if axes else x.pairs)
+    if not axes:
+        return x
+    if x.is_apart:
+        return joined(*(p.apply(op, axes=list(axes), keepdims=keepdim) for p in x.parts()))
+    return Complex(x.pairs.apply(op, axes=list(axes), keepdims=keepdim))
 
 
 @aten("mean")

@@ -9,7 +9,7 @@ import torch
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import aten, axes_or_none, is_static
-from glasshouse.frontend.torch.complex import Complex
+from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import DType
 from glasshouse.ops import composite
@@ -19,6 +19,8 @@ from glasshouse.ops.shapes import axis_of
 
 def over_pairs(change: Callable[[Any], Any], x: Any) -> Any:
     """A change of leading axes alone leaves the pairs of a complex tensor together."""
+    if isinstance(x, Complex) and x.is_apart:
+        return joined(*(change(p) for p in x.parts()))
     return Complex(change(x.pairs)) if isinstance(x, Complex) else change(x)
 
 
@@ -30,10 +32,8 @@ def over_parts(spelling: Callable[..., Any]) -> Callable[..., Any]:
             return spelling(x, *args, **kwargs)
         real, imaginary = (spelling(p, *args, **kwargs) for p in x.parts())
         if isinstance(real, (list, tuple)):
-            return tuple(
-                Complex(composite.stack(pair, -1)) for pair in zip(real, imaginary, strict=True)
-            )
-        return Complex(composite.stack([real, imaginary], -1))
+            return tuple(joined(*pair) for pair in zip(real, imaginary, strict=True))
+        return joined(real, imaginary)
 
     return call
 
