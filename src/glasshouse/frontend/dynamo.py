@@ -281,7 +281,7 @@ def _kept(
     _COMPILED.append(Compiled(phase, captured, runner))
 
     if not any(strides) and not any(homes):
-        return lambda *flat: runner(flat)
+        return runner.direct()
 
     def call(*flat: Any) -> list[Any]:
         results = runner(flat)

@@ -350,9 +350,17 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
 
         return reduced(self)
 
-    def stamp(self, addresses: int, sizes: int, count: int) -> int:
+    @property
+    def stamp(self) -> Callable[[int, int, int], int]:
         """See `Executable.stamp`."""
-        return self._executable.stamp(addresses, sizes, count)
+        return self._executable.stamp
+
+    def quick_call(self, kind: type) -> QuickCall | None:
+        """What a call with arguments of this class alone comes down to: it takes all inputs of the
+        graph as a sequence, and gives None where `run_flat` must be asked. None: there is none."""
+        if kind not in self._makers:
+            self._makers[kind] = self._new_call(kind, False)
+        return self._makers[kind]
 
     @property
     def bodies(self) -> Bodies:

@@ -14,6 +14,7 @@ import torch
 from glasshouse.errors import Unsupported
 from glasshouse.frontend import dynamo
 from glasshouse.frontend.torch.dynamo_names import plain
+from glasshouse.frontend.torch.held import HeldModules
 
 
 class Net(torch.nn.Module):
@@ -62,6 +63,8 @@ def test_changes_are_noticed() -> None:
     torch.testing.assert_close(compiled(X), model(X))
     for what, change in CHANGES.items():
         before = model(X)
+        for _ in range(3):  # the weights are those of the last call: the quick way
+            torch.testing.assert_close(compiled(X), before, msg=what)
         change(model)
         assert not torch.equal(before, model(X)), what
         torch.testing.assert_close(compiled(X), model(X), msg=what)
@@ -77,6 +80,24 @@ def test_weights_are_not_prepared_again_while_they_stay(monkeypatch: pytest.Monk
     monkeypatch.setattr(module, "set_many_constants", None)  # a call would fail
     for _ in range(3):
         compiled(X)
+
+
+def test_calls_take_the_quick_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Net().eval()
+    compiled = torch.compile(model, backend="glasshouse", dynamic=False)
+    for _ in range(2):
+        compiled(X)
+    wanted = model(X)
+    asked: list[Any] = []
+    find = HeldModules.module
+    monkeypatch.setattr(
+        HeldModules, "module", lambda self, flat: (asked.append(flat), find(self, flat))[1]
+    )
+    torch.testing.assert_close(compiled(X), wanted)
+    assert not asked
+    model.last.bias.data[3:4].add_(1.0)
+    torch.testing.assert_close(compiled(X), model(X))
+    assert len(asked) == 1
 
 
 def test_a_graph_is_imported_once_and_taken_up_for_other_weights(

@@ -27,6 +27,7 @@ class CpuExecutable:
             address, address, address, address, ctypes.c_int, ctypes.c_int, address,
         ]  # fmt: skip
         self._prepare.argtypes = [address, address]
+        self.stamp: Callable[[int, int, int], int] = _typed(loaded.glasshouse_stamp)
         self._loaded = loaded
 
     def frame(self, table: int, arena: int, sizes: int, steps: int) -> Any:
@@ -45,10 +46,13 @@ class CpuExecutable:
     def prepared_bytes(self, place: int) -> int:
         return int(self._bytes(place))
 
-    def stamp(self, addresses: int, sizes: int, count: int) -> int:
-        function = self._loaded.glasshouse_stamp
-        function.restype = ctypes.c_uint64
-        return int(function(ctypes.c_void_p(addresses), ctypes.c_void_p(sizes), count))
-
     def prepare(self, table: int) -> None:
         self._prepare(self._pool, table)
+
+
+def _typed(stamp: Any) -> Callable[[int, int, int], int]:
+    """The library's own function: calls of models ask it, and a frame of Python more is felt."""
+    stamp.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_int]
+    stamp.restype = ctypes.c_uint64
+    found: Callable[[int, int, int], int] = stamp
+    return found

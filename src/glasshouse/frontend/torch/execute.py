@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -71,6 +71,21 @@ class Runner:
         if self.module is None:
             return uncompiled(self.graph, self.why)
         return self.module.base_recording
+
+    def direct(self) -> Callable[..., list[Any]]:
+        """The same as a function of the flat arguments, which takes the shortest way it can."""
+        held, inputs = self._held, self.captured.inputs
+        if held is None or not (self._plain and self._in_order) or self.captured.written:
+            return lambda *flat: self(flat)
+        quick, is_one = held.quick, len(self.graph.outputs) == 1
+
+        def call(*flat: Any) -> list[Any]:
+            made = quick(flat, inputs)
+            if made is None:
+                return self(flat)
+            return [made] if is_one else list(made)
+
+        return call
 
     def __call__(self, flat: Sequence[Any]) -> list[Any]:
         """The model's results, flat, for its flat arguments; written arguments are written to."""

@@ -16,6 +16,7 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -33,6 +34,9 @@ class _Set:
     versions: list[int]
     stamp: int
     places: Any  # addresses and sizes of the weights, as the stamp wants them; None on a GPU
+    checks: Sequence[tuple[int, int, int]] = ()  # of each weight: argument, address, version
+    read: Callable[[], int] = int  # the stamp as it is now
+    call: Any = None  # what runs the module on tensors; None where there is no quick way
 
 
 class HeldModules:
@@ -56,7 +60,26 @@ class HeldModules:
         self._make = make
         self._sets: OrderedDict[tuple[int, ...], _Set] = OrderedDict()
         self._lock = threading.Lock()
+        self._last: _Set | None = None  # of the last call that `module` was asked for
         self.first = self.module(examples)
+
+    def quick(self, flat: Sequence[Any], inputs: Sequence[int]) -> Any:
+        """What `quick_call` gives for these inputs, if the weights are those of the last call and
+        nobody wrote to them; None where `module` must be asked.
+
+        All of it stands here: behind a kernel that filled the caches, each function and each list
+        more takes microseconds (self-attention of 128 tokens: 75 us around its kernels, now 45).
+        """
+        last = self._last
+        if last is None:
+            return None
+        for number, address, version in last.checks:
+            weight = flat[number]
+            if weight.data_ptr() != address or weight._version != version:
+                return None
+        if last.read() != last.stamp:
+            return None
+        return last.call([flat[i] for i in inputs])
 
     def module(self, flat: Sequence[Any]) -> Any:
         """The module for the weights among the arguments of a call, as they are now."""
@@ -68,6 +91,7 @@ class HeldModules:
         changed = held.versions != [weights[i]._version for i in held.numbers]
         if changed or held.stamp != _stamp(held):
             self._refresh(key, held, weights)
+        self._last = held if held.call is not None else None
         return held.module
 
     def _added(self, key: tuple[int, ...], weights: list[torch.Tensor]) -> Any:
@@ -89,6 +113,17 @@ class HeldModules:
         held.numbers = [i for i, name in enumerate(self.names.values()) if name not in lent]
         held.versions = [weights[i]._version for i in held.numbers]
         held.stamp = _stamp(held)
+        if held.places is not None:
+            addresses, sizes, count = held.places
+            where = ctypes.addressof(addresses), ctypes.addressof(sizes)
+            held.read = partial(held.module.stamp, *where, count)
+            held.call = held.module.quick_call(torch.Tensor)
+        self._note(held, weights)
+
+    def _note(self, held: _Set, weights: list[torch.Tensor]) -> None:
+        places = [w.data_ptr() for w in weights]
+        versions = dict(zip(held.numbers, held.versions, strict=True))
+        held.checks = [(self._numbers[i], places[i], version) for i, version in versions.items()]
 
     def _refresh(self, key: tuple[int, ...], held: _Set, weights: list[torch.Tensor]) -> None:
         """Weights were written to: prepare them again."""
@@ -100,6 +135,7 @@ class HeldModules:
             except ExecutionError:  # folded into others, or built into the code
                 self._fill(held, weights)
             held.versions, held.stamp = versions, stamp
+            self._note(held, weights)
 
 
 def _places(weights: Sequence[torch.Tensor]) -> tuple[Any, Any, int]:
