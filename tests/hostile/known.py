@@ -56,6 +56,7 @@ def stale(
 _ORDER = "sums that overflow on the way, or add inf and -inf, depend on their order"
 _PADDING = "zeros that pad, or lie between strides, take part on one side only: 0 * inf, 0 * NaN"
 _SQUARES = "squares are of differences from the mean; PyTorch's overflow elsewhere, or cancel"
+_SUMS_FIRST = "PyTorch's gradient adds its sums to each other before the element: inf - inf"
 _MEAN = "the mean is rounded to the type; PyTorch keeps a running mean in float64"
 _PRODUCTS = "products overflow, or meet 0 and inf, in another order"
 _FLOAT64 = "the reference adds in float64: no overflow"
@@ -75,6 +76,8 @@ OPS = (
           dtypes=_BROAD, ways=_REFERENCE),
     Known(("variance",), _ALL_LARGE, _MEAN, dtypes=_BROAD),
     Known(("layer_norm", "group_norm", "batch_norm_training"), (*_LARGE, *_MIXED), _SQUARES),
+    Known(("layer_norm_grad", "layer_norm_weight_grad"), (*_LARGE, *_MIXED, "one inf", "one -inf"),
+          _SUMS_FIRST),
     Known(("attention",), (*_EDGE, *_MIXED, *_NAN, "inf", "-inf", "one inf"), _SEES),
     Known(("topk",), ("zeros", "minus zeros", "denormals", "1e-30", *_ALL_LARGE, *_MIXED, "nan",
           "inf", "inf in all", "-inf"), _TIES),

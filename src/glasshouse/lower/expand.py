@@ -13,24 +13,28 @@ from typing import Any
 import numpy as np
 
 from glasshouse.errors import Unsupported
-from glasshouse.ir.dim import Dim, SymDim, floor_div, product, remainder
+from glasshouse.ir.dim import Dim, SymDim, bounds, floor_div, product, remainder
 from glasshouse.ir.dtype import Category, DType, float32, float64, int32, int64
-from glasshouse.ir.graph import Graph, Node
+from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import REGISTRY, Kind
 from glasshouse.ir.rewriter import Rewriter
+from glasshouse.lower.access import VIEWS
 from glasshouse.lower.quant import has_loops
 from glasshouse.ops.attention import attention_gradients, beside_each_other
 from glasshouse.ops.products import GATES
 from glasshouse.ops.shapes import axes_of, axis_of
 
-Expansion = Callable[[Rewriter, Node], Any]
+Expansion = Callable[..., Any]
+"""Takes the rewriter, a node and, where its name is in `_CENTRED`, how means are summed up."""
 
 
-def expanded(graph: Graph, plain: Collection[str] = ()) -> tuple[Graph, dict[int, int]]:
+def expanded(
+    graph: Graph, plain: Collection[str] = (), shifted: bool = True
+) -> tuple[Graph, dict[int, int]]:
     """A copy of a kernel's body in which every op has code; and, for each node, the position among
     the ops of the body of the one that it stands for.
 
-    Ops in `plain` have templates, and are taken apart all the same.
+    Ops in `plain` have templates, and are taken apart all the same. `shifted` as in `_centre`.
     """
     table = {**EXPANSIONS, **{name: _PLAIN[name] for name in plain}}
     members = (n for n in graph.nodes if n.op.kind is not Kind.SOURCE)
@@ -43,7 +47,8 @@ def expanded(graph: Graph, plain: Collection[str] = ()) -> tuple[Graph, dict[int
     pending = [out.node(n.id) for n in pending]
     while pending:
         for node in pending:
-            build = partial(table[node.op.name], rw, node)
+            how = (shifted,) if node.op.name in _CENTRED else ()
+            build = partial(table[node.op.name], rw, node, *how)
             first = out._next_id
             rw.replace(node, build, rule=node.op.name, why="it has no code of its own")
             stands_for.update(dict.fromkeys(range(first, out._next_id), stands_for[node.id]))
@@ -82,17 +87,49 @@ def _mean(rw: Rewriter, node: Node) -> Any:
     return (total / _count(rw, x.shape, axes, wide.dtype)).cast(node.output.type.dtype)
 
 
-def _moments(rw: Rewriter, x: Any, axes: tuple[int, ...]) -> tuple[Any, Any]:
+def _centre(rw: Rewriter, x: Any, axes: tuple[int, ...], shifted: bool) -> Any:
+    """The mean over `axes`, which are kept.
+
+    `shifted`: of differences from the first element, so that rows of equal elements have exactly
+    that element as their mean. Else a rounding error of the mean is all there is to such a row, and
+    a norm divides it by the square root of epsilon: 768 elements of 1003 became 0.2 instead of 0.
+    """
+    count = _count(rw, x.shape, axes, x.dtype)
+    if not shifted or not _is_cheap(x.value) or any(bounds(x.shape[a])[0] < 1 for a in axes):
+        return x.apply("sum", axes=axes, keepdims=True) / count
+    ends = tuple(1 if a in axes else d for a, d in enumerate(x.shape))
+    first = x.apply("slice", starts=(0,) * x.ndim, ends=ends)
+    return first + (x - first).apply("sum", axes=axes, keepdims=True) / count
+
+
+def _is_cheap(value: Value) -> bool:
+    """Whether one element costs next to nothing to compute again beside each vector of a loop."""
+    pending = [value]
+    for _ in range(_MOST_OPS):
+        if not pending:
+            return True
+        node = pending.pop().node
+        if node.op.kind is not Kind.SOURCE:
+            if node.op.name not in _CHEAP:
+                return False
+            pending += node.inputs
+    return not pending
+
+
+_MOST_OPS = 6
+_CHEAP = {"add", "subtract", "multiply", "negative", "cast", *VIEWS}
+
+
+def _moments(rw: Rewriter, x: Any, axes: tuple[int, ...], shifted: bool) -> tuple[Any, Any]:
     """x minus its mean, and the sum of its squares; both over `axes`, which are kept."""
-    mean = x.apply("sum", axes=axes, keepdims=True) / _count(rw, x.shape, axes, x.dtype)
-    centred = x - mean
+    centred = x - _centre(rw, x, axes, shifted)
     return centred, (centred * centred).apply("sum", axes=axes, keepdims=True)
 
 
-def _variance(rw: Rewriter, node: Node) -> Any:
+def _variance(rw: Rewriter, node: Node, shifted: bool) -> Any:
     x = _wide(rw.expr(node.inputs[0]))
     axes = axes_of(node.attrs["axes"], x.ndim)
-    _, squares = _moments(rw, x, axes)
+    _, squares = _moments(rw, x, axes, shifted)
     free = _count(rw, x.shape, axes, x.dtype) - float(node.attrs["correction"])
     free = max(free, 0.0) if isinstance(free, float) else free.apply("maximum", 0.0)
     out = squares / free
@@ -111,20 +148,20 @@ def _softmax(rw: Rewriter, node: Node) -> Any:
     return out.cast(node.output.type.dtype)
 
 
-def _layer_norm(rw: Rewriter, node: Node) -> Any:
+def _layer_norm(rw: Rewriter, node: Node, shifted: bool) -> Any:
     x = _wide(rw.expr(node.inputs[0]))
     axes = tuple(range(axis_of(node.attrs["axis"], x.ndim), x.ndim))
-    centred, squares = _moments(rw, x, axes)
+    centred, squares = _moments(rw, x, axes, shifted)
     variance = squares / _count(rw, x.shape, axes, x.dtype)
     out = centred * (variance + node.attrs["eps"]).apply("rsqrt")
     return _affine(rw, out, node)
 
 
-def _layer_norm_grad(rw: Rewriter, node: Node) -> Any:
+def _layer_norm_grad(rw: Rewriter, node: Node, shifted: bool) -> Any:
     g, x, *weight = (_wide(rw.expr(v)) for v in node.inputs)
     axes = tuple(range(axis_of(node.attrs["axis"], x.ndim), x.ndim))
     count = _count(rw, x.shape, axes, x.dtype)
-    centred, squares = _moments(rw, x, axes)
+    centred, squares = _moments(rw, x, axes, shifted)
     r = (squares / count + node.attrs["eps"]).apply("rsqrt")
     hat = centred * r
     h = g * weight[0] if weight else g
@@ -132,11 +169,11 @@ def _layer_norm_grad(rw: Rewriter, node: Node) -> Any:
     return (r * (h - mean - hat * along)).cast(node.output.type.dtype)
 
 
-def _layer_norm_weight_grad(rw: Rewriter, node: Node) -> Any:
+def _layer_norm_weight_grad(rw: Rewriter, node: Node, shifted: bool) -> Any:
     g, x = (_wide(rw.expr(v)) for v in node.inputs)
     first = axis_of(node.attrs["axis"], x.ndim)
     axes, before = tuple(range(first, x.ndim)), tuple(range(first))
-    centred, squares = _moments(rw, x, axes)
+    centred, squares = _moments(rw, x, axes, shifted)
     variance = squares / _count(rw, x.shape, axes, x.dtype)
     hat = centred * (variance + node.attrs["eps"]).apply("rsqrt")
     # Behind an axis of 1, so that there is always a sum: an output must not be an operand.
@@ -166,12 +203,12 @@ def _channels(x: Any, like: Any) -> Any:
     return x.apply("reshape", shape=(like.shape[1],) + (1,) * (like.ndim - 2)).cast(like.dtype)
 
 
-def _group_norm(rw: Rewriter, node: Node) -> Any:
+def _group_norm(rw: Rewriter, node: Node, shifted: bool) -> Any:
     x = _wide(rw.expr(node.inputs[0]))
     groups = node.attrs["groups"]
     split = x.apply("reshape", shape=(x.shape[0], groups, x.shape[1] // groups, *x.shape[2:]))
     axes = tuple(range(2, split.ndim))
-    centred, squares = _moments(rw, split, axes)
+    centred, squares = _moments(rw, split, axes, shifted)
     variance = squares / _count(rw, split.shape, axes, x.dtype)
     out = (centred * (variance + node.attrs["eps"]).apply("rsqrt")).apply("reshape", shape=x.shape)
     if len(node.inputs) > 1:
@@ -329,6 +366,7 @@ def _products(rw: Rewriter, node: Node) -> Any:
     return out if out.shape == wanted else out.apply("reshape", shape=wanted)
 
 
+_CENTRED = {"variance", "layer_norm", "layer_norm_grad", "layer_norm_weight_grad", "group_norm"}
 _PLAIN: dict[str, Expansion] = {
     "attention": _attention,
     "attention_grad": _attention_grad,

@@ -79,7 +79,7 @@ def _builder(
     group: Group, target: Target, program: Program, plain: Collection[str]
 ) -> KernelBuilder:
     """A builder for a group that knows which operands are constants, and all layouts."""
-    body, positions = expanded(group.body, plain)
+    body, positions = expanded(group.body, plain, target.shifted_means)
     builder = KernelBuilder(body, target, positions, constant_bytes=program.constant_bytes)
     operands = list(zip(group.operands, body.inputs, strict=True))
     builder.constants = frozenset(v for outer, v in operands if outer.node.op is CONSTANT)

@@ -92,6 +92,9 @@ class Target:
     """Whether nests of one kernel that do not read each other's results are started together."""
     early_constants: bool = False
     """Whether kernels ask for constants before what comes before them has ended."""
+    shifted_means: bool = True
+    """Whether means inside of norms are summed up relative to a row's first element, which makes
+    rows of equal elements exact."""
     compares_places: bool = False
     """Whether each element asks if it is one of few that are written, instead of a write to it."""
     joined_rows: float = 0
