@@ -19,7 +19,6 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from glasshouse.ir.dtype import (
-    DType,
     bfloat16,
     float8_e4m3fn,
     float8_e5m2,
@@ -110,8 +109,3 @@ def _count(shape: Sequence[object], sizes: dict[str, int]) -> int:
     for dim in shape:
         total *= evaluate(dim, sizes) if isinstance(dim, (int, SymDim)) else 1
     return total
-
-
-def is_measured(dtype: DType) -> bool:
-    """Whether errors of values of this type are of interest."""
-    return dtype in UNIT

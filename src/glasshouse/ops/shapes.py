@@ -91,11 +91,6 @@ def require_dtype(t: TensorType, allowed: Sequence[DType], what: str) -> None:
         raise TypeMismatch(f"{what} must be one of {names}, not {t.dtype}")
 
 
-def require_rank(t: TensorType, rank: int, what: str) -> None:
-    if t.rank != rank:
-        raise ShapeError(f"{what} must have {rank} dimensions, {t} has {t.rank}")
-
-
 def require_equal(a: Dim, b: Dim, what: str) -> Dim:
     """Two sizes that must agree; symbolic ones are taken on trust and checked at run time."""
     if isinstance(a, SymDim) or isinstance(b, SymDim) or a == b:

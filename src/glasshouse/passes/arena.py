@@ -24,18 +24,6 @@ class ArenaBlock:
     offset: int = 0
 
 
-def most_alive(buffers: list[ArenaBlock]) -> int:
-    changes: dict[int, int] = {}
-    for b in buffers:
-        changes[b.begin] = changes.get(b.begin, 0) + b.size
-        changes[b.end + 1] = changes.get(b.end + 1, 0) - b.size
-    now = most = 0
-    for at in sorted(changes):
-        now += changes[at]
-        most = max(most, now)
-    return most
-
-
 def place(buffers: list[ArenaBlock]) -> int:
     """Set the offsets; gives the size of the arena."""
     arena = _by_time(buffers)

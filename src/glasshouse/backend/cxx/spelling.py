@@ -46,10 +46,6 @@ def _rounded(function: str) -> Spelling:
     return spelling
 
 
-def _infix(operator: str) -> Spelling:
-    return lambda e, args: f"({args[0]} {operator} {args[1]})"
-
-
 def _compare(operator: str, for_bool: str) -> Spelling:
     """Comparisons; booleans have no order in vectors, so theirs are spelled by logic."""
 

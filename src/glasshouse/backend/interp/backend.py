@@ -150,9 +150,7 @@ class InterpExecutable:
         head, *steps = _KERNEL.sub("", text).splitlines()
         self.symbols = head.split()[1:]
         self.steps: dict[int, _Step] = {}
-        self.call: Callable[[Any], int] = lambda frame: self.run(
-            frame[0], frame[1], frame[2], 0, frame[3], 0
-        )
+        self.call: Callable[[Any], int] = self._run_all
         for line in steps:
             _, number, name, *places = line.split()
             numbers = map(int, places[1::3]), map(int, places[2::3])

@@ -56,10 +56,6 @@ def _symbol(found: Symbol) -> str:
     return f"symbol {found.name} in {found.low}..{high}"
 
 
-def print_statements(statements: Iterable[Statement]) -> str:
-    return "\n".join(_block(statements, "")) + "\n"
-
-
 def _buffers(buffers: Iterable[Buffer]) -> str:
     return ", ".join(map(_buffer, buffers))
 

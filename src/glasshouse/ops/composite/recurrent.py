@@ -92,8 +92,3 @@ def _unprojected(
     whole = matmul(weights, projection)
     begin = full_near(given, (given.shape[1], whole.shape[1]), 0.0, given.dtype)
     return given, begin, whole
-
-
-def zero_state(x: Any, hidden: Any) -> Any:
-    """The state of a layer over x [step, batch, feature] to which none is given."""
-    return full_near(x, (x.shape[1], hidden), 0.0, x.dtype)

@@ -293,8 +293,3 @@ def median_dim(x: Any, dim: int, keepdim: bool = False) -> Any:
 def median(x: Any) -> Any:
     flat = reshaped(x, (product(x.shape),))
     return median_dim(flat, 0)[0]
-
-
-def axes_in(x: Any, dim: Any) -> tuple[int, ...]:
-    """Axes as a reduction means them."""
-    return axes_of(_axes(x, dim), x.ndim)
