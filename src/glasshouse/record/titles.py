@@ -124,6 +124,10 @@ def _own_name(node: Node, anchors: Sequence[Node]) -> str:
     return _last_name(path) if _has_weight(node, first) else ""
 
 
+_MOST_MOVES = 64
+"""Nodes that are looked through for a weight that is only turned."""
+
+
 def _weights(node: Node, anchor: Node) -> Iterator[Node]:
     """Constants and variables of more than one element that the anchor reads as they lie."""
     if anchor.op.kind is not Kind.CONTRACTION and anchor.op.family not in ("norm", "index"):
@@ -133,9 +137,15 @@ def _weights(node: Node, anchor: Node) -> Iterator[Node]:
     if node.op.name == "fused" and isinstance(body, Graph):
         outer = dict(zip(body.inputs, node.inputs, strict=True))
     pending = list(anchor.inputs)
-    while pending:
+    seen: set[Node] = set()
+    # What a loop wrote element after element (`chosen[:, i] = x`) is cut and joined at each step:
+    # twice as many ways to the first one with every step, and a chain as long as the loop.
+    while pending and len(seen) < _MOST_MOVES:
         value = pending.pop()
         source = outer.get(value, value).node
+        if source in seen:
+            continue
+        seen.add(source)
         if source.op.kind is Kind.SOURCE:
             if source.op.name != "input" and value.type.numel != 1:
                 yield source

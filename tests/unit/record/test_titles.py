@@ -8,6 +8,7 @@ import pytest
 import glasshouse as gh
 from glasshouse import nn
 from glasshouse.ir.home import made_from
+from glasshouse.ops.pieces import concat
 from glasshouse.record.schema import KernelRow
 from glasshouse.record.titles import full_titles, join_title, local_title, short_path
 
@@ -86,3 +87,16 @@ def test_a_title_does_not_say_its_module_twice():
     assert join_title(["h", "0", "c_fc"], "c_fc + gelu") == "h.0 c_fc + gelu"
     assert join_title(["h", "0", "attn"], "attention") == "h.0 attn: attention"
     assert join_title([], "add") == "add"
+
+
+def test_what_a_loop_wrote_element_after_element_is_looked_through_once():
+    """Each step cuts and joins what was there: 2 to the power of 64 ways to the first one."""
+
+    def written(x, at):
+        for i in range(64):
+            x = concat(x[:i], x[:1] * 2, x[i + 1 :], axis=0)
+        return x[at]
+
+    graph = gh.trace(written, np.ones((70, 3), np.float32), np.zeros(5, np.int64))
+    taken = graph.outputs[0].node
+    assert local_title(taken)
