@@ -11,6 +11,7 @@ from glasshouse.frontend.torch.aten import (
     convert,
     create,
     eliminate,
+    fast_layers,
     float8,
     fourier,
     functions,
@@ -49,7 +50,8 @@ from glasshouse.frontend.torch.aten.registry import (
 
 __all__ = [
     "BY_STEPS", "Context", "IN_CONTEXT", "TABLE", "activation", "apply", "arithmetic", "attention",
-    "backward", "bags", "bessel", "complex_numbers", "convert", "create", "eliminate", "find",
+    "backward", "bags", "bessel", "complex_numbers", "convert", "create", "eliminate",
+    "fast_layers", "find",
     "float8", "fourier", "functions", "grid", "histogram", "image", "index", "is_handle", "linear",
     "loss", "norm", "orthogonal", "pieces", "places", "polynomials", "quantized", "random", "rank",
     "recurrent", "reduce", "reduce_at", "running", "scalar", "shape", "solve", "special",
