@@ -73,7 +73,7 @@ def shared(
 ) -> str:
     """Whether an output shares a byte with another argument; all addresses are known. `over`: where
     an input may lie on an output, which is its new value."""
-    ends = {x: f"{x}_at + {_bytes(v)}" for x, v in {**inputs, **outputs}.items()}
+    ends = {x: f"{x}_at + {byte_count(v)}" for x, v in {**inputs, **outputs}.items()}
     for x, y in (over or {}).items():
         ends[x] = f"(0 if {x}_at == {y}_at else {ends[x]})"
     written = list(outputs)
@@ -85,7 +85,8 @@ def shared(
     return "overlap(({}), ({}))".format(*spans)
 
 
-def _bytes(value: Value) -> str:
+def byte_count(value: Value) -> str:
+    """The bytes that a value takes, in Python."""
     return " * ".join(_size(d) for d in (*value.type.shape, value.type.dtype.itemsize))
 
 

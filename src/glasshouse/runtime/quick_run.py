@@ -26,7 +26,14 @@ from glasshouse.lower.symbols import symbol_name
 from glasshouse.runtime.faults import fault
 from glasshouse.runtime.openmp import may_rest, pause
 from glasshouse.runtime.overlap import overlap
-from glasshouse.runtime.quick_arguments import Arrays, Tensors, listed, shared, size_places
+from glasshouse.runtime.quick_arguments import (
+    Arrays,
+    Tensors,
+    byte_count,
+    listed,
+    shared,
+    size_places,
+)
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Runtimes
 
@@ -54,6 +61,7 @@ class QuickRun:
         self._changes = runtimes.changes
         self._turns = len(state.turns) == 2
         self._overwrites = program.memory.overwrites
+        self._direct = program.memory.direct
         self._end = _end(state)
 
     @staticmethod
@@ -62,7 +70,6 @@ class QuickRun:
         graph, plan = program.graph, program.memory
         return (
             bool(graph.inputs and graph.outputs)
-            and all(plan.direct)
             and all(u.new.node.op.kind is not Kind.SOURCE for u in plan.updates)
             and size_places(graph.inputs, program.symbols) is not None
             and not plan.unbounded
@@ -127,13 +134,24 @@ class QuickRun:
         ]
         for number, symbol in enumerate(self._places):
             lines.append(f"workspace.sizes[{number}] = {symbol_name(symbol.name)}")
-        for letter, values in (("x", self._graph.inputs), ("y", self._graph.outputs)):
+        outputs = self._graph.outputs
+        for letter, values in (("x", self._graph.inputs), ("y", outputs)):
             for i, value in enumerate(values):
-                lines.append(f"table[{self._table[value]}] = {letter}{i}_at")
+                if letter == "x" or self._direct[i]:
+                    lines.append(f"table[{self._table[value]}] = {letter}{i}_at")
+        copies: dict[bool, list[str]] = {True: [], False: []}
+        for i, value in enumerate(outputs):
+            if not self._direct[i]:
+                # No step makes it: an argument, a constant, or a variable as it was before the run.
+                before = value.node.op.kind is Kind.SOURCE
+                copy = f"memmove(y{i}_at, table[{self._table[value]}], {byte_count(value)})"
+                copies[before].append(copy)
         return [
             *lines,
+            *copies[True],
             f"wrong = run(workspace.frames[{turn}])",
             "if wrong: refuse(wrong)",
+            *copies[False],
             *self._end,
         ]
 
