@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,8 +23,8 @@ def decomposed(
     """
     if torch.Tag.nondeterministic_seeded in target.tags:
         return None
-    function = _decomposition(target)
-    if function is None:
+    functions = _decompositions(target)
+    if not functions:
         return None
     leaves, spec = pytree.tree_flatten((list(args), dict(kwargs)))
     nodes = [leaf for leaf in leaves if isinstance(leaf, fx.Node)]
@@ -31,7 +32,7 @@ def decomposed(
     if any(f is None for f in fakes):
         return None
 
-    def call(*given: Any) -> Any:
+    def call(function: Any, *given: Any) -> Any:
         found = iter(given)
         filled = [next(found) if isinstance(leaf, fx.Node) else leaf for leaf in leaves]
         positional, named = pytree.tree_unflatten(filled, spec)
@@ -43,20 +44,24 @@ def decomposed(
     try:
         # Composite ops that PyTorch decomposes in C++ come out as themselves, unless they are
         # traced below autograd; there, other composites are taken apart too.
-        for early in (True, False):
-            with mode, torch.no_grad():
-                graph = make_fx(call, pre_dispatch=early)(*fakes)
-            if not any(n.target is target for n in graph.graph.nodes):
-                return graph, nodes
+        for function in functions:
+            for early in (True, False):
+                with mode, torch.no_grad():
+                    graph = make_fx(partial(call, function), pre_dispatch=early)(*fakes)
+                if not any(n.target is target for n in graph.graph.nodes):
+                    return graph, nodes
         return None
     except Exception:  # whatever a decomposition stumbles over, the op itself still runs
         return None
 
 
-def _decomposition(target: Any) -> Any:
+def _decompositions(target: Any) -> list[Any]:
+    """What may take an op apart. A few have both: `silu_backward` is composite in name, but has a
+    kernel of its own, which is what comes out where it is asked to decompose itself."""
+    found = [torch._decomp.decomposition_table.get(target)]
     if torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd"):
-        return target.decompose
-    return torch._decomp.decomposition_table.get(target)
+        found.insert(0, target.decompose)
+    return [function for function in found if function is not None]
 
 
 def flex_attention(
