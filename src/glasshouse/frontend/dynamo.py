@@ -31,6 +31,7 @@ from glasshouse.frontend.torch.held import HeldModules
 from glasshouse.frontend.torch.joint import partition
 from glasshouse.frontend.torch.kept_graphs import KeptGraph, find_kept
 from glasshouse.frontend.torch.left_eager import watch
+from glasshouse.frontend.torch.lifted import called_with, lift_weights
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.frontend.torch.recurrent_layers import capture_recurrent_layers
 from glasshouse.frontend.torch.whole_attention import keep_attention
@@ -166,12 +167,20 @@ def _needs_gradient(examples: Sequence[Any]) -> bool:
 def _inference(
     module: Any, examples: Sequence[Any], executor: str, hold: bool, gpu: GpuOf | None
 ) -> Callable[..., Any]:
+    known = [n.meta.get("example_value") for n in module.graph.nodes if n.op == "placeholder"]
+    fakes = [f for f in (*known, *examples) if isinstance(f, FakeTensor)]
+    mode = fakes[0].fake_mode if fakes else FakeTensorMode(allow_non_fake_inputs=True)
+    module, held = lift_weights(module, mode)
+    made = _without_gradients(module, [*examples, *held], mode, executor, hold, gpu)
+    return called_with(made, held)
+
+
+def _without_gradients(
+    module: Any, examples: Sequence[Any], mode: Any, executor: str, hold: bool, gpu: GpuOf | None
+) -> Callable[..., Any]:
     # The placeholders know which sizes are dynamic; the examples may be real tensors.
     nodes = [n for n in module.graph.nodes if n.op == "placeholder"]
     fakes = [n.meta.get("example_value", e) for n, e in zip(nodes, examples, strict=True)]
-    mode = next((f.fake_mode for f in fakes if isinstance(f, FakeTensor)), None) or FakeTensorMode(
-        allow_non_fake_inputs=True
-    )
     _without_checkpoints(module)
     traced: list[_Traced] = []
 
