@@ -45,7 +45,7 @@ def _attended(
     width = x[0].shape[-1]
     same = x[0] is x[1] and x[1] is x[2]
     if same:
-        made = composite.chunk(linear(x[0], weight, bias), 3, -1)
+        made = list(composite.chunk(linear(x[0], weight, bias), 3, -1))
     else:
         weights = composite.chunk(weight, 3, 0)
         biases = [None] * 3 if bias is None else composite.chunk(bias, 3, 0)
