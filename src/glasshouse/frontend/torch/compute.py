@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from glasshouse.errors import CaptureError, GlasshouseError, ShapeError
 from glasshouse.frontend.torch.aten import BY_STEPS, IN_CONTEXT, Context, find
@@ -17,6 +18,7 @@ from glasshouse.frontend.torch.decompose import decomposed
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
 from glasshouse.frontend.torch.opaque import opaque_call
 from glasshouse.frontend.torch.slot import contents
+from glasshouse.frontend.torch.traced_gradient import TracedGradient
 
 if TYPE_CHECKING:
     from glasshouse.frontend.torch.importer import Importer
@@ -25,8 +27,8 @@ if TYPE_CHECKING:
 def compute(importer: Importer, call: AtenCall) -> Any:
     """The handle that a call gives, or a tuple of them."""
     spelling = find(call.target._schema.name, call.target._overloadname, call.args)
-    most = None if spelling is None or importer.stops else BY_STEPS.get(spelling)
-    if most is not None and _is_lapacks(call, most):
+    most = None if spelling is None else BY_STEPS.get(spelling)
+    if most is not None and _is_lapacks(call, most, importer.stops):
         importer.refused.append((str(call.target), "a factorisation of so many rows is LAPACK's"))
         return as_opaque(importer, call)
     if spelling is not None:
@@ -48,12 +50,19 @@ more than a few rows: each step goes over all matrices of a batch (64 of 32 rows
 long)."""
 
 
-def _is_lapacks(call: AtenCall, most: int) -> bool:
+TRAINED = 64
+"""Rows from which triangles that are trained are LAPACK's (a Gaussian process of 200 points took
+0.85 of eager's speed by blocks, 0.95 so)."""
+
+
+def _is_lapacks(call: AtenCall, most: int, trained: bool) -> bool:
+    """A gradient goes through all steps once more, so there any steps are too many."""
     matrix = next((a for a in call.args if getattr(a, "ndim", 0) >= 2), None)
     if matrix is None or not all(isinstance(d, int) for d in matrix.shape):
         return False
     rows = int(matrix.shape[-2])
-    return rows > most and (rows > MANY_STEPS or math.prod(matrix.shape) >= MUCH)
+    most = min(most, TRAINED) if trained else most
+    return rows > most and (trained or rows > MANY_STEPS or math.prod(matrix.shape) >= MUCH)
 
 
 def spell(importer: Importer, spelling: Callable[..., Any], call: AtenCall) -> Any:
@@ -90,13 +99,24 @@ def as_opaque(importer: Importer, call: AtenCall) -> Any:
         )  # fmt: skip
     names = call.written_names()
     places = [i if i < len(call.args) else n for i, n in zip(call.written, names, strict=True)]
+    # Gradients of factorisations read results (factors, pivots) that the model does not.
+    saves = importer.stops and "linalg" in call.target._schema.name
     result, values = opaque_call(
         importer.builder, importer.symbols, call.target, call.args, call.kwargs,
-        call.node.meta["val"], places, call.declared(),
+        call.node.meta["val"], places, None if saves else call.declared(),
     )  # fmt: skip
     for slot, value in zip(call.written_slots(), values, strict=True):
         slot.write(value)
+    if importer.stops and not values:
+        node = _plain_value(result).node
+        importer.rules[node] = TracedGradient(importer, call, node, result)
     return result
+
+
+def _plain_value(result: Any) -> Any:
+    """The value of one of the handles that an opaque node gives."""
+    found = next(r for r in pytree.tree_leaves(result) if r is not None)
+    return (found.pairs if isinstance(found, Complex) else found).value
 
 
 def _by_decomposition(importer: Importer, call: AtenCall) -> Any:
@@ -112,7 +132,7 @@ def _by_decomposition(importer: Importer, call: AtenCall) -> Any:
         result = _as_declared(result, call.declared())
         new = [graph.find(id) for id in range(mark, graph._next_id)]
         needed = {n.attrs["target"] for n in new if n is not None and n.op.name == "opaque"}
-        if needed:
+        if needed and not importer.stops:  # autograd knows the gradient of the inner op
             raise CaptureError(f"its decomposition needs {', '.join(sorted(needed))}")
         return result
     except GlasshouseError as error:

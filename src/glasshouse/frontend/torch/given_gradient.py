@@ -8,7 +8,7 @@ goes on with what the function's backward gives. Afterwards the mark is taken ou
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -221,10 +221,10 @@ def _opaque(importer: Importer, name: str, operands: Sequence[Any], types: Seque
     return [importer.builder.wrap(v) for v in made.outputs]
 
 
-def without_marks(graph: Graph, rules: dict[Node, GivenGradient]) -> None:
+def without_marks(graph: Graph, rules: Mapping[Node, Any]) -> None:
     """Let what reads a mark's results read what they are."""
     for node, rule in rules.items():
-        if node not in graph:
+        if node not in graph or not isinstance(rule, GivenGradient):
             continue
         for out, held in zip(node.outputs, node.inputs[rule.count :], strict=True):
             graph._redirect(out, held, ())

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,6 @@ from glasshouse.frontend.torch.call import AtenCall, Env, written_arguments
 from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.frontend.torch.dims import Symbols
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
-from glasshouse.frontend.torch.given_gradient import GivenGradient
 from glasshouse.frontend.torch.memory import call_slots
 from glasshouse.frontend.torch.slot import Slot, contents
 from glasshouse.frontend.torch.source import GRADIENT_OF, Sources
@@ -36,6 +35,10 @@ _IGNORED = {
 }  # fmt: skip
 
 
+Rule = Callable[[Sequence[Any]], Sequence[Any]]
+"""From the gradients of a node's results to those of its operands."""
+
+
 class Importer:
     """Adds the nodes of fx graphs to a builder's graph."""
 
@@ -47,7 +50,7 @@ class Importer:
         self.views_by_schema = False  # where the program's fake tensors do not share memory
         self.stops = False  # whether gradients will be taken, and must end where the model says
         self.stopped: set[Node] = set()  # nodes through which no gradient flows
-        self.rules: dict[Node, GivenGradient] = {}  # gradients that the model gives itself
+        self.rules: dict[Node, Rule] = {}  # gradients that the model gives itself, or PyTorch
         self.gradient_of: Node | None = None  # the node whose backward is imported now
         self.computed: dict[str, int] | None = None  # where one graph has forward and backward:
         # the node that an fx node of the forward became, by its name

@@ -80,6 +80,13 @@ class TorchCall:
 
     def _arguments(self, arrays: Sequence[Any]) -> tuple[Any, Any]:
         copied = not _leaves_operands(self.target)
+        if "._linalg_" in self.target:
+            # Of what lies row by row these give the factors of the transpose; gradients that read
+            # them were traced for such operands, so others are copied.
+            arrays = [
+                np.ascontiguousarray(a) if isinstance(a, np.ndarray) else a.contiguous()
+                for a in arrays
+            ]
         return _filled(self.args, arrays, copied), _filled(self.kwargs, arrays, copied)
 
     def _called(self, args: Any, kwargs: Any) -> Any:
@@ -89,12 +96,17 @@ class TorchCall:
     @property
     def draws(self) -> bool:
         """Whether the op takes numbers from PyTorch's generator."""
-        return torch.Tag.nondeterministic_seeded in getattr(_op(self.target), "tags", ())
+        return _draws(self.target)
 
 
 @cache
 def _op(target: str) -> Any:
     return reduce(getattr, target.split("."), torch.ops)
+
+
+@cache
+def _draws(target: str) -> bool:
+    return torch.Tag.nondeterministic_seeded in getattr(_op(target), "tags", ())
 
 
 @cache
