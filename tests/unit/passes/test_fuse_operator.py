@@ -150,3 +150,21 @@ def test_without_copies_and_early_outputs_each_op_is_in_one_kernel_with_one_outp
     ids = [n.id for body in bodies(after) for n in body.nodes if n.op is not CONSTANT]
     assert len(ids) == len(set(ids))
     assert all(len(body.outputs) == 1 for body in bodies(after))
+
+
+@pytest.mark.parametrize(
+    ("length", "axis", "stored"), [(64, -1, True), (64, 0, False), (3, -1, False)]
+)
+def test_a_long_row_of_pieces_is_stored_before_it_is_folded(
+    length: int, axis: int, stored: bool
+) -> None:
+    """Inside of the fold each element would be chosen by its place, one at a time."""
+    b = GraphBuilder()
+    x, sink = b.input("float32", (8, length)), b.input("float32", (8, 1))
+    row = x.apply("exp").apply("concat", sink, axis=-1)
+    graph = b.finish(row.apply("softmax", axis=axis))
+    after = optimize(graph, PassContext(target="cpu"))
+    kernels = {n.op.name for n in after.nodes} | {
+        n.op.name for body in bodies(after) for n in body.nodes if anchor_of(body) is None
+    }
+    assert ("concat" in kernels) is stored

@@ -22,6 +22,7 @@ from glasshouse.passes.fuse_operator.roles import (
     is_anchor,
     is_elementwise,
     is_mover,
+    joins_folded_row,
     partition,
     prologue_refusal,
 )
@@ -220,6 +221,8 @@ class Planner:
                 why = why or self._needs_a_kernel_anyway(group, operand, node)
             if why:
                 return why, {"operations": element_operations(node)}
+            if self.target.cuts and joins_folded_row(group.anchor, node):
+                return "a row that is joined of pieces is stored before it is folded", {}
         limit = self._limit(group, node)
         if limit:
             return limit, {"ops": group.size, "inputs": group.reads_with(node)}

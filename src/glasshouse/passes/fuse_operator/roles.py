@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from glasshouse.ir.dim import bounds
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.ops.cost import element_operations
+from glasshouse.ops.shapes import axis_of
 
 CHEAP = 4.0
 """Operations for an element that a template may compute again each time it reads the element."""
@@ -53,6 +55,27 @@ def prologue_refusal(anchor: Node, operand: int, node: Node) -> str:
     if element_operations(node) > CHEAP:
         return f"costly prologue: {anchor.op.label} may read an element several times"
     return ""
+
+
+LONG_ROW = 32
+"""Elements of a joined row from which on it is stored before it is folded. Shorter ones (three
+candidates of a step, stacked) are cheaper to choose from than to store."""
+
+
+def joins_folded_row(anchor: Node, node: Node) -> bool:
+    """Whether a fold would run along a row that `node` joins of pieces: each element would be
+    chosen by its place, one at a time."""
+    if node.op.name != "concat" or anchor.op.kind is not Kind.REDUCTION:
+        return False
+    shape = node.output.type.shape
+    if anchor.op.family in _WINDOWED or shape != anchor.inputs[0].type.shape:
+        return False
+    axis = axis_of(node.attrs["axis"], len(shape))
+    given = anchor.attrs.get("axes", anchor.attrs.get("axis"))
+    folded = range(len(shape)) if given is None else given
+    folded = [folded] if isinstance(folded, int) else folded
+    low = bounds(shape[axis])[0]
+    return axis in [axis_of(a, len(shape)) for a in folded] and low >= LONG_ROW
 
 
 def anchor_of(body: Graph) -> Node | None:
