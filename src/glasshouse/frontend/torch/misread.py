@@ -2,7 +2,8 @@
 
 `x.data` is `x.detach()`: the tracer does not see the attribute being read, and would take what it
 gets for a constant, whose data are those of one call, or none. `unique_consecutive` counts its axis
-from the front: counted from the back, the tracer gives its result twice as many axes.
+from the front: counted from the back, the tracer gives its result twice as many axes. `ctc_loss`
+has a result whose size the data decide, and which nobody sees.
 """
 
 from __future__ import annotations
@@ -12,6 +13,8 @@ from typing import Any
 
 import torch
 from torch.overrides import TorchFunctionMode
+
+from glasshouse.frontend.torch import ctc
 
 _READ = torch.Tensor.data.__get__
 _UNIQUE = (torch.unique_consecutive, torch.Tensor.unique_consecutive)
@@ -31,6 +34,8 @@ class ReadRight(TorchFunctionMode):
         given = dict(kwargs or {})
         if func == _READ:
             return args[0].detach()
+        if func in ctc.CALLS:
+            return ctc.ctc_loss(*args, **given)
         if func in _UNIQUE and (given.get("dim") or 0) < 0:
             given["dim"] += args[0].dim()
         return func(*args, **given)
