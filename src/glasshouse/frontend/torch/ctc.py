@@ -48,7 +48,7 @@ def _grad(
     return found
 
 
-def _width(targets: torch.Tensor) -> int:
+def _width(targets: torch.Tensor) -> Any:
     """Columns of the table: labels of one target, which may be all that are concatenated."""
     return 2 * targets.shape[-1] + 1
 
