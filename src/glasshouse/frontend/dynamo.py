@@ -142,7 +142,7 @@ class _Training:
         return compile
 
     def _imported(self, phase: str, graph: Any, fakes: Sequence[Any]) -> tuple[Boundary, Captured]:
-        boundary = Boundary(graph, self._orders)
+        boundary = Boundary(graph, self._orders, self._returned if phase == "forward" else None)
         own = phase if phase != "inference" else ""
         with unset_fake_temporarily():
             return boundary, import_graph_module(boundary.inside, fakes, phase, phase=own)

@@ -50,10 +50,18 @@ class Boundary:
     """What stands around `inside`, the graph that is compiled.
 
     `orders` says in which order the axes of outputs lie, where that is free and not row by row, by
-    name; arguments that are called as outputs of a former graph lie as they did there.
+    name; arguments that are called as outputs of a former graph lie as they did there. Of a forward
+    graph, `returned` outputs come first that the caller sees. The others lie row by row where they
+    are parts of something in PyTorch (a token of each text): those would be copied into place here,
+    and copied out of it by the backward graph.
     """
 
-    def __init__(self, module: fx.GraphModule, orders: Mapping[str, Axes] | None = None) -> None:
+    def __init__(
+        self,
+        module: fx.GraphModule,
+        orders: Mapping[str, Axes] | None = None,
+        returned: int | None = None,
+    ) -> None:
         self.orders = dict(orders or {})
         graph = fx.Graph()
         copied: dict[fx.Node, fx.Node] = {}
@@ -65,6 +73,11 @@ class Boundary:
         given = [n for n in module.graph.nodes if n.op == "placeholder"]
         self.ways, bases = _ways(leaves, given, bool(written_storages(module)))
         self.entering = [self._entered(graph, copied[n], n) for n in given]
+        # Parts of something (a slice that is saved): one of them would send the call, with all its
+        # arguments, the general way, 30 us for each.
+        self._parts = [
+            i for i, n in enumerate(given) if self.entering[i] is None and strides_of(n) is not None
+        ]
         self.leaving: list[Axes | None] = []
         made: list[Any] = []
         for base in bases:
@@ -76,9 +89,10 @@ class Boundary:
         graph.eliminate_dead_code()
         self.inside.recompile()
         self.bases = bases
+        seen = {w.number for w in self.ways[:returned] if not w.given}
         self.strides = [
-            strides_of(b) if order is None else None
-            for b, order in zip(bases, self.leaving, strict=True)
+            strides_of(b) if order is None and number in seen else None
+            for number, (b, order) in enumerate(zip(bases, self.leaving, strict=True))
         ]
         self._lie_well = not any(self.leaving) and not any(self.strides)
 
@@ -106,6 +120,8 @@ class Boundary:
             elif isinstance(x, torch.Tensor) and x.requires_grad:
                 x = x.detach()
             out.append(_TOKEN if x is None else x)
+        for number in self._parts:
+            out[number] = out[number].contiguous()
         return out
 
     def leave(self, flat: Sequence[Any], results: Sequence[Any]) -> list[Any]:

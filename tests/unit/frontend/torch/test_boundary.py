@@ -11,6 +11,7 @@ from torch.nn import functional as F
 from frontend_torch import assert_same
 from glasshouse.frontend import dynamo
 from glasshouse.frontend.torch.boundary import Boundary, lying_order
+from glasshouse.runtime.module import Module
 
 
 @pytest.fixture(autouse=True)
@@ -169,3 +170,32 @@ def test_views_of_results_are_made_at_once_or_not_at_all():
         for got, wanted in zip(boundary.leave([x], inside), views(x), strict=True):
             assert torch.equal(got, wanted)
             assert got.stride() == wanted.stride()
+
+
+class Classified(nn.Module):
+    """A class from the first token of each text, and from a part of the input as it is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside, self.head = nn.Linear(4, 6), nn.Linear(6, 3)
+
+    def forward(self, x):
+        return self.head(torch.tanh(self.inside(x))[:, 0]).exp() * x[:, 1, :3]
+
+
+def test_parts_that_are_saved_lie_row_by_row(monkeypatch):
+    """One that does not sends all arguments of the backward graph the general way."""
+    general: list[object] = []
+    plain = Module._general_call
+    monkeypatch.setattr(
+        Module, "_general_call", lambda self, x: general.append(self) or plain(self, x)
+    )
+    made = Classified()
+    trained(made, torch.randn(5, 7, 4), executor="compiled")
+    assert [c.phase for c in dynamo.compiled_graphs()] == ["forward", "backward"]
+    general.clear()  # the first call of each finds its quick one there
+    given = torch.randn(5, 7, 4, requires_grad=True)
+    torch.compile(made, backend="glasshouse", options={"executor": "compiled"})(
+        given
+    ).sum().backward()
+    assert not general
