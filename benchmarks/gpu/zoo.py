@@ -5,9 +5,10 @@ Run: python -m benchmarks.gpu.zoo [WORD ...] [--systems eager,ours,compile] [--f
      python -m benchmarks.gpu.zoo --count [WORD ...]     no GPU: only what has no kernel on sm_90
 
 A model is a process of its own, and several build side by side; one at a time is timed. Inference
-rows are float16 where the model takes it. Systems take turns; a figure is the median, a ratio that
-of neighbouring turns, eager over ours: above 1 is faster than PyTorch. `graph` is eager as a CUDA
-graph beside `bound`, ours without the Python of a call. A line of JSON for each model.
+rows are float16 where the model takes it, training steps go through torch.compile. Systems take
+turns; a figure is the median, a ratio that of neighbouring turns, eager over ours: above 1 is
+faster than PyTorch. `graph` is eager as a CUDA graph beside `bound`, ours without the Python of a
+call. A line of JSON for each model.
 """
 
 from __future__ import annotations
@@ -36,6 +37,8 @@ from benchmarks.zoo.measure import _apart, _tensors
 from benchmarks.zoo.models import ROWS, Case, Row
 from benchmarks.zoo.systems import SYSTEMS, Ours
 
+from glasshouse.frontend import dynamo
+
 BAR, LEAST, ROUNDS = 0.97, 0.003, 7
 Call = Callable[[], Any]
 
@@ -56,17 +59,29 @@ def on_gpu(row: Row, half: bool) -> Case:
     return module.half() if half else module, moved(inputs)
 
 
-def takes_half(row: Row) -> bool:
-    """Whether plain PyTorch runs a model in float16, to finite results."""
-    if row.training or row.dtype is not torch.float32:
-        return False
-    module, inputs = on_gpu(row, True)
+def runs(row: Row, half: bool) -> bool:
+    """Whether plain PyTorch runs a model so, to finite results."""
+    module, inputs = on_gpu(row, half)
     try:
         with torch.no_grad():
             found = _tensors(module.eval()(*inputs))
         return all(bool(t.isfinite().all()) for t in found)
     except Exception:
         return False
+
+
+def settled(row: Row) -> tuple[bool, bool]:
+    """Whether a model is float16, and whether its tensors are made on the GPU by default: some
+    models name no device for those that they make themselves. That mode costs eager a few us for
+    each op, so it is for them alone."""
+    half = not row.training and row.dtype is torch.float32
+    for default in (False, True):
+        torch.set_default_device("cuda" if default else None)
+        for kind in (True, False) if half else (False,):
+            if runs(row, kind):
+                return kind, default
+    torch.set_default_device(None)
+    return False, False
 
 
 def eager_graph(row: Row, case: Case) -> Call:
@@ -79,7 +94,10 @@ def eager_graph(row: Row, case: Case) -> Call:
 
 
 def made(system: str, row: Row, half: bool) -> Call:
-    makers = {**SYSTEMS, "ours": SYSTEMS["glasshouse"], "compile": SYSTEMS["inductor"]}
+    if "glasshouse" not in torch._dynamo.list_backends():
+        torch._dynamo.register_backend(dynamo.backend, name="glasshouse")
+    mine = "backend" if row.training else "glasshouse"
+    makers = {**SYSTEMS, "ours": SYSTEMS[mine], "compile": SYSTEMS["inductor"]}
     return makers[system](row, on_gpu(row, half))
 
 
@@ -113,9 +131,11 @@ def median_us(found: Sequence[float]) -> float:
 def measure(name: str, systems: Sequence[str], lock: str, tell: Callable[[Any], None]) -> None:
     """Tells what is known of a model so far, twice: after calls, and after graphs."""
     row = ROWS[name]
-    half = takes_half(row)
-    kind = "float16" if half else str(row.dtype).removeprefix("torch.")
+    half, default = settled(row)
+    kind = "float16" if half else "as it is"
     out: dict[str, Any] = {"name": name, "dtype": kind, "us": {}, "error": {}, "first_s": {}}
+    if default:
+        out["default device"] = True
     calls: dict[str, Call] = {}
     expected: Any = None
     for system in systems:
@@ -135,7 +155,9 @@ def measure(name: str, systems: Sequence[str], lock: str, tell: Callable[[Any], 
         calls[system] = call
     ours = calls.get("ours")
     if isinstance(ours, Ours):
-        out |= steps_of(ours.module)
+        out |= steps_of([ours.module])
+    elif ours is not None:
+        out |= steps_of([g.runner.module for g in dynamo.compiled_graphs()])
     with Path(lock).open() as held:
         fcntl.flock(held, fcntl.LOCK_EX)
         turns = in_turns(calls)
@@ -165,18 +187,19 @@ def measure(name: str, systems: Sequence[str], lock: str, tell: Callable[[Any], 
     tell(out)
 
 
-def steps_of(module: Any) -> dict[str, Any]:
+def steps_of(modules: Sequence[Any]) -> dict[str, Any]:
     """Kernels, and steps without one by op and by who runs them, with what is copied for them."""
     from glasshouse.lower.program import Fallback
 
-    if not hasattr(module, "program"):
+    if not all(hasattr(module, "program") for module in modules):
         return {"parts": True}
-    steps = module.program.steps
+    steps = [(module, s) for module in modules for s in module.program.steps]
     fell = Counter(
-        f"{s.node.op.name} by {module.runner_of(s.node)}" for s in steps if isinstance(s, Fallback)
+        f"{s.node.op.name} by {m.runner_of(s.node)}" for m, s in steps if isinstance(s, Fallback)
     )
-    copied = sum(c.bytes for pair in module.host_copies().values() for c in pair)
+    copies = [pair for module in modules for pair in module.host_copies().values()]
     found: dict[str, Any] = {"kernels": len(steps) - sum(fell.values())}
+    copied = sum(c.bytes for pair in copies for c in pair)
     return {**found, "fallbacks": dict(fell), "host bytes": copied}
 
 
@@ -325,8 +348,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for found in pkgutil.iter_modules(benchmarks.zoo.__path__):
         if not found.name.startswith("_"):
             importlib.import_module(f"benchmarks.zoo.{found.name}")
-    import glasshouse.frontend.dynamo  # once, for all processes
-    import glasshouse.frontend.torch
+    import glasshouse.frontend.torch  # once, for all processes
     import glasshouse.runtime.compiler  # noqa: F401
 
     if options.exact:

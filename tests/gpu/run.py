@@ -7,6 +7,7 @@ with one summary, which is written to OUT_FOLDER/test-gpu.txt too.
 
 from __future__ import annotations
 
+import itertools
 import json
 import subprocess
 import sys
@@ -232,7 +233,7 @@ def profile_adds_up() -> str:
 
 def run_parts() -> None:
     """Every part as a process, some at a time; their lines are those of the summary."""
-    from parts import PARTS
+    from parts import ALONE, PARTS
 
     file = Path(__file__).with_name("parts.py")
 
@@ -247,7 +248,8 @@ def run_parts() -> None:
             return part, subprocess.CompletedProcess(line, 1, said, "no end after 300 s")
 
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        for part, done in pool.map(one, PARTS):
+        together = pool.map(one, (part for part in PARTS if part not in ALONE))
+        for part, done in itertools.chain(together, map(one, ALONE)):
             lines = [x for x in done.stdout.splitlines() if x[:7] in ("ok     ", "FAILED ")]
             for line in lines:
                 say(line[:300])

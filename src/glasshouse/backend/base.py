@@ -152,8 +152,8 @@ class DeviceExecutable(Executable, Protocol):
 class Launch(Protocol):
     """A run that can be started again, on the same memory."""
 
-    pointers: list[int] | None
-    """The addresses that it was started with, if whoever started it noted them; None from the
+    pointers: object
+    """The addresses that it was started with, as whoever started it noted them; None from the
     moment that it is given others."""
 
 

@@ -36,12 +36,13 @@ def position(value: Value, index: tuple[Index, ...], orders: Orders) -> Index:
     return offset(tuple(index[a] for a in order), lying(value.type.shape, order))
 
 
-def choose_orders(graph: Graph) -> dict[Value, Order]:
+def choose_orders(graph: Graph, also: Container[str] = ()) -> dict[Value, Order]:
     """Channels last for what convolutions and pools make, and for what follows element by element.
 
-    Inputs, outputs and updates of the graph keep the order that the caller expects.
+    `also`: further ops that make images so on a target. Inputs, outputs and updates of the graph
+    keep the order that the caller expects.
     """
-    images = _all_images(graph, lambda value: not graph.is_held(value))
+    images = _all_images(graph, lambda value: not graph.is_held(value), also)
     return {v: channels_last(v.type.rank) for v in images}
 
 
@@ -50,19 +51,25 @@ def free_images(graph: Graph) -> set[Value]:
     return set(_all_images(graph, lambda value: True))
 
 
-def _all_images(graph: Graph, may_be: Callable[[Value], bool]) -> dict[Value, None]:
+def _all_images(
+    graph: Graph, may_be: Callable[[Value], bool], also: Container[str] = ()
+) -> dict[Value, None]:
     images: dict[Value, None] = {}
     for node in graph.nodes:
         if node.op.kind is not Kind.SOURCE:
-            images.update(dict.fromkeys(v for v in _images(node, images) if may_be(v)))
+            images.update(dict.fromkeys(v for v in _images(node, images, also) if may_be(v)))
     return images
 
 
-def _images(node: Node, orders: Container[Value]) -> list[Value]:
+def _images(node: Node, orders: Container[Value], also: Container[str]) -> list[Value]:
     """The outputs of a kernel that have their channels last: those that it makes as images, and
     those that it only calls channels first for a convolution that reads them."""
-    images = _followed(node, orders, _makes_image)
-    turned = _followed(node, orders, lambda n, known: _makes_image(n, known) or _turns(n, known))
+
+    def makes(n: Node, known: Container[Value]) -> bool:
+        return n.op.name in also or _makes_image(n, known)
+
+    images = _followed(node, orders, makes)
+    turned = _followed(node, orders, lambda n, known: makes(n, known) or _turns(n, known))
     return [v for v in turned if v in images or _read_by_image(v)]
 
 

@@ -83,6 +83,8 @@ class Target:
         default=lambda problem, name, target: None, repr=False, compare=False
     )
     """Seconds that a variant of a problem would take, and why; None: no figure."""
+    images: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """Ops whose kernels make images with their channels last, beside those that do everywhere."""
     spatial: int = 3
     """Spatial axes that convolutions have at most where there is a kernel for them."""
     shifts: bool = False

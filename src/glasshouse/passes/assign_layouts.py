@@ -23,7 +23,7 @@ class AssignLayouts(ProgramPass):
     lowered: ClassVar[bool] = False
 
     def decide(self, program: Program, ctx: PassContext) -> Program:
-        return replace(program, orders=choose_orders(program.graph))
+        return replace(program, orders=choose_orders(program.graph, ctx.target.images))
 
     def result(self, program: Program) -> Mapping[Value, Order]:
         return program.orders

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from glasshouse.backend.base import Launch, TensorDevice
 from glasshouse.ir.graph import Value
 from glasshouse.runtime.checks import sizes_of
+from glasshouse.runtime.device_run import RECENT
 from glasshouse.runtime.faults import fault
 from glasshouse.runtime.overlap import overlap
 
@@ -24,8 +25,6 @@ if TYPE_CHECKING:
 
 ALIGNED = 16
 """Bytes to which kernels want every buffer aligned."""
-_RECENT = 4
-"""Launches that are looked through: those of the last few sets of addresses."""
 
 
 class FixedCall:
@@ -125,4 +124,4 @@ class FixedCall:
         self._constants, self._bindings = constants, run.bindings
         if launch is not None:
             launch.pointers = at
-            self._recent = [launch, *(x for x in self._recent if x is not launch)][:_RECENT]
+            self._recent = [launch, *(x for x in self._recent if x is not launch)][:RECENT]

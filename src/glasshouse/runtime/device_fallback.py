@@ -40,6 +40,7 @@ class DeviceFallback:
         self.of = of
         self.copies: dict[int, tuple[Copy, Copy]] = {}  # by step, those of its last run
         self._results: dict[Value, Any] = {}  # tensors of PyTorch's that steps to come read
+        self._steps: dict[int, Any] = {}  # by step: what runs it in PyTorch, None for the host
 
     def beside(self, node: Node) -> TensorDevice | None:
         """PyTorch, where it runs a node on the device."""
@@ -56,9 +57,16 @@ class DeviceFallback:
         """Run a step; whether it gave sizes that were not known. `bound` are the caller's tensors
         for results that are outputs."""
         known = len(sizes)
-        beside = self.beside(step.node)
-        if beside is not None:
-            self._through_torch(beside, step, sizes, bound)
+        beside = self.of.device.torch
+        if number not in self._steps:
+            self._steps[number] = None
+            if beside is not None and self.beside(step.node) is not None:
+                from glasshouse.runtime.torch_ops.run import TorchStep
+
+                self._steps[number] = TorchStep(step.node)
+        call = self._steps[number]
+        if beside is not None and call is not None:
+            self._through_torch(beside, call, step, sizes, bound)
         else:
             self._on_host(number, step, sizes, bound)
         return len(sizes) > known
@@ -78,17 +86,17 @@ class DeviceFallback:
     def _through_torch(
         self,
         beside: TensorDevice,
+        call: Any,
         step: Fallback,
         sizes: dict[str, int],
         bound: Mapping[Value, Any],
     ) -> None:
-        from glasshouse.runtime.torch_ops.run import run_in_torch
-
         of, node = self.of, step.node
         with beside.ordered(of.device.stream):
-            made = run_in_torch(node, [of.tensor(beside, v, sizes) for v in node.inputs], sizes)
+            made = call([of.tensor(beside, v, sizes) for v in node.inputs], sizes)
             for value, found in zip(node.outputs, made, strict=True):
-                result = found.to(beside.name)  # an op may name the host as its device
+                there = found.get_device() == beside.index  # an op may name the host as its device
+                result = found if there else found.to(beside.name)
                 order = of.program.orders.get(value)
                 laid_out = result if order is None else result.permute(*order).contiguous()
                 if value in bound:

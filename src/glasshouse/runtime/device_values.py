@@ -44,6 +44,7 @@ class DeviceValues:
         self._table = array("Q", bytes(8 * max(self.plan.table_size, 1)))
         self._sizes = (ctypes.c_int64 * max(len(self.program.symbols), 1))()
         self._used = self._places_used()
+        self._views: dict[Value, tuple[Any, Any]] = {}  # PyTorch's, of addresses and shapes
         self._lent: dict[int, Any] = {}  # by place: tensors that hold constants on the device
         self._variables = self._new_variables()
         self._may_settle = self._can_repeat
@@ -165,8 +166,13 @@ class DeviceValues:
         owner = value if value in self.plan.table else self.program.buffer_of(value)
         order = self.program.orders.get(owner)
         shape = sizes_of(lying(value.type.shape, order), sizes)
-        laid_out = beside.tensor(self.place(value), shape, value.type.dtype.name)
-        return laid_out if order is None else laid_out.permute(*np.argsort(order).tolist())
+        key = (self.place(value), shape)
+        known, view = self._views.get(value, (None, None))
+        if known != key:  # PyTorch asks the driver about every address: 10 us
+            view = beside.tensor(*key, value.type.dtype.name)
+            view = view if order is None else view.permute(*np.argsort(order).tolist())
+            self._views[value] = key, view
+        return view
 
     def read(self, value: Value, sizes: Mapping[str, int]) -> Array:
         """What a value holds now, as an array of the host with its axes in their usual order."""

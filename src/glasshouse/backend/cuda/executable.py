@@ -131,7 +131,7 @@ class CudaExecutable:
     def repeated(self) -> Callable[[], None]:
         loaded = self.loaded
         graph, stream = loaded.taken(), loaded.device.stream
-        return lambda: graph.launch(stream)
+        return (lambda: None) if graph is None else (lambda: graph.launch(stream))
 
     # ---------------------------------------------------------------------------------- constants
     def prepared_bytes(self, place: int) -> int:

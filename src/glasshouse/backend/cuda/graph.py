@@ -49,7 +49,7 @@ class StepGraph:
     ) -> None:
         """`overlapping`: a kernel is placed on the chip while the one before it ends."""
         self.driver = cuda
-        self.pointers: list[int] | None = None
+        self.pointers: object = None
         self._overlapping = overlapping
         self.nodes = list(nodes)
         self.known = cells.copy()

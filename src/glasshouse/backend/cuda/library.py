@@ -1,12 +1,13 @@
-"""Pools, places of extremes, running sums: a thread for each result or line (`library.cuh`)."""
+"""Pools and places of extremes: a thread for each result or line (`library.cuh`)."""
 
 from __future__ import annotations
 
 from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, neighbours, thread_each
+from glasshouse.backend.cuda.running import lines
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cxx.windows import row, three, windows_text
-from glasshouse.backend.cxx.words import COMPUTE_TYPE, size_text
-from glasshouse.ir.dim import Dim, product
+from glasshouse.backend.cxx.words import size_text
+from glasshouse.ir.dim import product
 from glasshouse.ir.graph import Node
 from glasshouse.ir.types import Shape
 from glasshouse.lower.builder import KernelBuilder
@@ -17,7 +18,6 @@ from glasshouse.lower.order import channels_last
 from glasshouse.lower.tiles import add_tile, write_all
 from glasshouse.lower.view import whole
 from glasshouse.ops.pool_ref import pool_window
-from glasshouse.ops.shapes import axis_of
 
 POOL, PLANES = "pool", "plane_pool"
 
@@ -93,28 +93,14 @@ def _places(out: CudaText, tile: Tile) -> None:
         out.add(f"{tile.writes[0][1]}[e_] = place_;", tile.ops)
 
 
-def _lines(shape: Shape, axis: int) -> tuple[Dim, Dim, Dim]:
-    """The sizes outer, n, inner of a value seen as lines along an axis."""
-    if not shape:
-        return 1, 1, 1
-    at = axis_of(axis, len(shape))
-    return product(shape[:at]), shape[at], product(shape[at + 1 :])
-
-
 def _line(out: CudaText, tile: Tile) -> None:
     (x,) = tile.operands
-    outer, n, inner = _lines(x.shape, tile.attr("axis"))
+    outer, n, inner = lines(x.shape, tile.attr("axis"))
     source, place = view(x).buffer, tile.writes[0][1]
     with out.function(((outer * inner + 255) // 256, 1, 1), 256):
         thread_each(out, outer * inner)
         line = f"e_, {source}, {size_text(n)}, {size_text(inner)}"
-        if tile.op == "cumsum":
-            flags = f"{_flag(tile.attr('exclusive'))}, {_flag(tile.attr('reverse'))}"
-            kind = COMPUTE_TYPE[tile.dtype]  # a line is added one after the other, however long
-            held = "double" if kind == "float" else kind
-            text = f"gh::cumsum_line<{held}>({line}, {flags}, {place});"
-        else:
-            text = f"gh::arg_line<{_flag(tile.op == 'argmax')}>({line}, {place});"
+        text = f"gh::arg_line<{_flag(tile.op == 'argmax')}>({line}, {place});"
         out.add(text, tile.ops)
 
 
@@ -127,5 +113,4 @@ ROUTINES = {
     PLANES: CudaRoutine(_places),
     "argmax": CudaRoutine(_line),
     "argmin": CudaRoutine(_line),
-    "cumsum": CudaRoutine(_line),
 }

@@ -74,7 +74,7 @@ class Loaded:
         self._graphs: dict[Any, list[StepGraph]] = {}
         self._overlaps: dict[Any, bool] = {}  # by range of steps and sizes
         self.timed: dict[bool, float] = {}  # seconds of a whole run, whether its kernels overlap
-        self.last: StepGraph | None = None  # that was launched
+        self.last: StepGraph | None = None  # that was launched; None: nothing was to be done
         self._counters, self._counter_count = 0, 0
         self._layout()
 
@@ -184,13 +184,12 @@ class Loaded:
         if overlapping is None:
             overlapping = self._overlaps.get(where, os.environ.get(_OVERLAPS) == "1")
         key = (where, timed, overlapping)
-        graph = self._graph(key, known, begin, end)
+        graph = self.last = self._graph(key, known, begin, end)
         if graph is None:
             return None
         if timed:
             self._times.clear()
         graph.launch(self.device.stream)
-        self.last = graph
         return graph
 
     def _graph(self, key: Any, sizes: Mapping[str, int], begin: int, end: int) -> StepGraph | None:
@@ -218,11 +217,10 @@ class Loaded:
         self._graphs.setdefault(key, []).append(graph)
         return graph
 
-    def taken(self) -> StepGraph:
+    def taken(self) -> StepGraph | None:
         """The graph that was launched last, for whoever launches it again: no other run changes
-        its pointers from now on."""
+        its pointers from now on. None where there was nothing to launch."""
         graph = self.last
-        assert graph is not None, "a run came before"
         for kept in self._graphs.values():
             kept[:] = [g for g in kept if g is not graph]
         return graph

@@ -69,9 +69,9 @@ def hand_over(
         )  # fmt: skip
 
 
-def thread_each(out: CudaText, total: Dim) -> None:
-    """A thread for each of some things, number `e_`, in blocks of 256."""
-    out.add("const int64_t e_ = (int64_t)blockIdx.x * 256 + threadIdx.x;")
+def thread_each(out: CudaText, total: Dim, block: int = 256) -> None:
+    """A thread for each of some things, number `e_`, in blocks of so many."""
+    out.add(f"const int64_t e_ = (int64_t)blockIdx.x * {block} + threadIdx.x;")
     out.add(f"if (e_ >= {size_text(total)}) return;")
 
 

@@ -13,6 +13,10 @@ from glasshouse.backend.cuda import (
     norm_grad,
     places,
     products,
+    recurrent_grad,
+    resize,
+    running,
+    transposed,
 )
 from glasshouse.backend.cuda.routine import CudaRoutine
 
@@ -27,4 +31,8 @@ ROUTINES: dict[str, CudaRoutine] = {
     **norm_grad.ROUTINES,
     **places.ROUTINES,
     **products.ROUTINES,
+    **recurrent_grad.ROUTINES,
+    **resize.ROUTINES,
+    **running.ROUTINES,
+    **transposed.ROUTINES,
 }

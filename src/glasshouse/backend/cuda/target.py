@@ -19,7 +19,11 @@ from glasshouse.backend.cuda.norm_grad import norm_weights
 from glasshouse.backend.cuda.places import placed
 from glasshouse.backend.cuda.products import MEASURED as PRODUCTS
 from glasshouse.backend.cuda.products import products
+from glasshouse.backend.cuda.recurrent_grad import recurrent_grad
+from glasshouse.backend.cuda.resize import resize
 from glasshouse.backend.cuda.routines import ROUTINES
+from glasshouse.backend.cuda.running import running
+from glasshouse.backend.cuda.transposed import conv_transpose
 from glasshouse.backend.cxx.spelling import FOLDS, SPELL
 from glasshouse.backend.cxx.words import C_TYPE
 from glasshouse.errors import Unsupported
@@ -38,13 +42,20 @@ TILES: dict[str, TileMaker] = {
     "attention_grad": attention_grad,
     "avg_pool": pool,
     "conv": conv,
-    "cumsum": library,
+    "conv_transpose": conv_transpose,
+    "cummax": running,
+    "cumprod": running,
+    "cumsum": running,
     "embedding_bag": placed,
     "layer_norm_weight_grad": norm_weights,
+    "linear_recurrence": running,
+    "logcumsumexp": running,
     "matmul": matmul,
     "max_pool": pool,
     "max_pool_indices": places,
     "products": products,
+    "recurrent_grad": recurrent_grad,
+    "resize": resize,
     "scatter": placed,
     "scatter_nd": placed,
     "sort": placed,
@@ -60,9 +71,8 @@ FALLBACKS = {
     "scan": "Python goes round; its body is compiled",
     **dict.fromkeys(
         (
-            "avg_pool_grad", "conv_transpose", "conv_weight_grad", "cummax", "cumprod",
-            "fft", "grouped_matmul", "linear_recurrence", "logcumsumexp", "max_pool_grad",
-            "recurrent", "recurrent_grad", "resize", "resize_grad",
+            "avg_pool_grad", "conv_weight_grad", "fft", "grouped_matmul",
+            "max_pool_grad", "recurrent", "resize_grad",
         ),
         _PYTHON,
     ),
@@ -143,17 +153,20 @@ def cuda_target(name: str, arch: str) -> Target:
                 attention, hopper=capability(arch) == HOPPER, clusters=capability(arch) >= HOPPER
             ),
             "conv": partial(_convolution, hopper=capability(arch) == HOPPER),
+            "conv_transpose": partial(conv_transpose, hopper=capability(arch) == HOPPER),
             "matmul": partial(
                 _product,
                 hopper=capability(arch) == HOPPER,
                 library=name == "cuda" and cublaslt() is not None,
             ),
             "products": partial(products, hopper=capability(arch) == HOPPER),
+            "recurrent_grad": partial(recurrent_grad, clusters=capability(arch) >= HOPPER),
         },
         needs=lambda tile: ROUTINES[tile.routine].needs(tile),
         vectors=VECTORS,
         widest=1,
         fallbacks=FALLBACKS,
+        images=frozenset({"resize"}),
         spatial=2,
         opaque=frozenset({CUBLASLT}),
         nests_beside=True,

@@ -48,13 +48,9 @@ OPS: dict[str, Callable[..., Any]] = {
     "conv": windows.conv,
     "conv_transpose": windows.conv_transpose,
     "conv_weight_grad": windows.conv_weight_grad,
-    "cummax": sequences.cummax,
-    "cumprod": sequences.cumprod,
     "embedding_bag": places.embedding_bag,
     "fft": sequences.fft,
     "grouped_matmul": places.grouped_matmul,
-    "linear_recurrence": sequences.linear_recurrence,
-    "logcumsumexp": sequences.logcumsumexp,
     "max_pool_grad": windows.max_pool_grad,
     "recurrent": sequences.recurrent,
     "resize": places.resize,
@@ -79,47 +75,76 @@ def is_spelled(node: Node) -> bool:
     return name in OPS and (name not in ONLY_WHERE or ONLY_WHERE[name](node.attrs))
 
 
-def run_in_torch(node: Node, tensors: Sequence[Tensor], sizes: dict[str, int]) -> list[Tensor]:
-    """A node's outputs for these operands, contiguous and of the types that the node gives them.
+class TorchStep:
+    """A node that PyTorch runs, with what is the same in all runs found once."""
 
-    Symbols that only the result of an opaque node determines are added to `sizes`.
-    """
-    name = node.op.name
-    if name != "opaque" and all(0 in _shape(v, sizes) for v in node.outputs):
-        made: Any = [tensors[0].new_empty(_shape(v, sizes)) for v in node.outputs]
-    else:
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._opaque = node.op.name == "opaque"
+        self._types = [getattr(torch, v.type.dtype.name) for v in node.outputs]
+        self._fixed: tuple[Callable[..., Any], list[tuple[int, ...]]] | None = None
+
+    def __call__(self, tensors: Sequence[Tensor], sizes: dict[str, int]) -> list[Tensor]:
+        """The outputs for these operands, contiguous and of the types that the node gives them.
+
+        Symbols that only the result of an opaque node determines are added to `sizes`.
+        """
+        node = self._node
+        call, shapes = self._fixed or self._found(sizes)
+        if not self._opaque and all(0 in shape for shape in shapes):
+            made: Any = [tensors[0].new_empty(shape) for shape in shapes]
+        else:
+            try:
+                with exact():
+                    made = call(*tensors)
+            except RuntimeError as error:
+                given = ", ".join(str(list(t.shape)) for t in tensors)
+                raise ExecutionError(
+                    f"{node.op.label} through PyTorch failed on operands of shape {given}: "
+                    f"{str(error).splitlines()[0]}",
+                    str(node.origin.source),
+                ) from error
+        many = made if isinstance(made, (tuple, list)) else (made,)
+        if self._opaque and not self._fixed:
+            known = len(sizes)
+            for symbol, size in bind_sizes([v.type for v in node.outputs], many).items():
+                sizes.setdefault(symbol, size)
+            if len(sizes) > known:
+                check_given_sizes(node, sizes)
+            shapes = [_shape(v, sizes) for v in node.outputs]
+        for result, shape in zip(many, shapes, strict=True):
+            if tuple(result.shape) != shape:
+                raise ExecutionError(
+                    f"{node.op.label} through PyTorch gave shape {list(result.shape)}, its type "
+                    f"says {list(shape)}",
+                    str(node.origin.source),
+                )
+        return [t.to(kind).contiguous() for t, kind in zip(many, self._types, strict=True)]
+
+    def _found(self, sizes: dict[str, int]) -> tuple[Callable[..., Any], list[tuple[int, ...]]]:
+        """What to call for these sizes, and the shapes of its results."""
+        node = self._node
         attrs = {key: resolve(value, sizes) for key, value in node.attrs.items()}
         call = (
-            attrs["call"].on_tensors if name == "opaque" else functools.partial(OPS[name], **attrs)
+            attrs["call"].on_tensors
+            if self._opaque
+            else functools.partial(OPS[node.op.name], **attrs)
         )
-        try:
-            with exact():
-                made = call(*tensors)
-        except RuntimeError as error:
-            shapes = ", ".join(str(list(t.shape)) for t in tensors)
-            raise ExecutionError(
-                f"{node.op.label} through PyTorch failed on operands of shape {shapes}: "
-                f"{str(error).splitlines()[0]}",
-                str(node.origin.source),
-            ) from error
-    many = made if isinstance(made, (tuple, list)) else (made,)
-    if name == "opaque":
-        known = len(sizes)
-        for symbol, size in bind_sizes([v.type for v in node.outputs], many).items():
-            sizes.setdefault(symbol, size)
-        if len(sizes) > known:
-            check_given_sizes(node, sizes)
-    for result, value in zip(many, node.outputs, strict=True):
-        if tuple(result.shape) != _shape(value, sizes):
-            raise ExecutionError(
-                f"{node.op.label} through PyTorch gave shape {list(result.shape)}, its type says "
-                f"{list(_shape(value, sizes))}",
-                str(node.origin.source),
-            )
-    return [
-        t.to(getattr(torch, v.type.dtype.name)).contiguous()
-        for t, v in zip(many, node.outputs, strict=True)
-    ]
+        found = call, [_shape(v, sizes) for v in node.outputs]
+        if not _has_symbol([*node.attrs.values(), *(v.type.shape for v in node.outputs)]):
+            self._fixed = found
+        return found
+
+
+def _has_symbol(given: Any) -> bool:
+    if isinstance(given, (tuple, list)):
+        return any(map(_has_symbol, given))
+    return isinstance(given, SymDim)
+
+
+def run_in_torch(node: Node, tensors: Sequence[Tensor], sizes: dict[str, int]) -> list[Tensor]:
+    """A node's outputs for these operands: see `TorchStep`."""
+    return TorchStep(node)(tensors, sizes)
 
 
 def _shape(value: Value, sizes: Mapping[str, int]) -> tuple[int, ...]:

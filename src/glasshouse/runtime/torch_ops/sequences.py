@@ -1,8 +1,7 @@
-"""Ops along one axis in PyTorch's words: order, running values, FFT, recurrent layers."""
+"""Ops along one axis in PyTorch's words: order, FFT, recurrent layers."""
 
 from __future__ import annotations
 
-import itertools
 from typing import Any, TypeAlias
 
 import torch
@@ -22,31 +21,6 @@ def topk(x: Tensor, *, k: int, axis: int, largest: bool) -> Any:
         return x, torch.zeros((), dtype=torch.int64, device=x.device)
     values, places = torch.sort(x, dim=axis, descending=largest, stable=True)
     return values.narrow(axis, 0, k), places.narrow(axis, 0, k)
-
-
-def cummax(x: Tensor, *, axis: int, largest: bool) -> Any:
-    return torch.cummax(x, axis) if largest else torch.cummin(x, axis)
-
-
-def cumprod(x: Tensor, *, axis: int) -> Tensor:
-    return torch.cumprod(x.double() if x.is_floating_point() else x, axis)
-
-
-def logcumsumexp(x: Tensor, *, axis: int) -> Tensor:
-    return torch.logcumsumexp(x.double(), axis)
-
-
-def linear_recurrence(a: Tensor, b: Tensor, *, axis: int, reverse: bool) -> Tensor:
-    """One after the other: joining runs of runs would multiply factors that never meet."""
-    if not b.ndim:
-        return b
-    if b.is_floating_point():
-        a, b = a.double(), b.double()
-    factors, terms, out = a.unbind(axis), b.unbind(axis), list(b.unbind(axis))
-    turn = range(len(out))[:: -1 if reverse else 1]
-    for before, at in itertools.pairwise(turn):
-        out[at] = factors[at] * out[before] + terms[at]
-    return torch.stack(out, axis)
 
 
 def fft(x: Tensor, *, axis: int, form: str, inverse: bool, size: int) -> Tensor:

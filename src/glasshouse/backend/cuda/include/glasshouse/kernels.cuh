@@ -9,4 +9,7 @@
 #include "norm_grad.cuh"
 #include "places.cuh"
 #include "products.cuh"
+#include "recurrent_grad.cuh"
+#include "resize.cuh"
+#include "running.cuh"
 #include "turn.cuh"

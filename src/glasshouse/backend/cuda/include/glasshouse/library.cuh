@@ -1,4 +1,4 @@
-// library.cuh: ops that a loop nest does not say well: pools, places of extremes, running sums. One thread computes one result, or
+// library.cuh: ops that a loop nest does not say well: pools, places of extremes. One thread computes one result, or
 // one line of them; `thread` is its number.
 //
 // Contract
@@ -27,18 +27,6 @@ template <bool MAX, class T> GH_FN void arg_line(int64_t thread, const T *x, int
     if ((MAX ? v > top : v < top) || v != v) best = i, top = v;
   }
   out[thread] = best;
-}
-
-template <class Acc, class T, class O>
-GH_FN void cumsum_line(int64_t thread, const T *x, int64_t n, int64_t inner, bool exclusive, bool reverse, O *out) {
-  const int64_t base = thread / inner * n * inner + thread % inner;
-  Acc sum = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const int64_t at = base + (reverse ? n - 1 - i : i) * inner;
-    const Acc v = Acc(to_scalar(x[at]));
-    out[at] = from_scalar<O>(exclusive ? sum : add(sum, v));
-    sum = add(sum, v);
-  }
 }
 
 struct Span { int begin, count, step; };

@@ -1,0 +1,69 @@
+"""Images are resized by a thread for each result, channels last, with what follows it
+(`resize.cuh`)."""
+
+from __future__ import annotations
+
+from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, most, neighbours
+from glasshouse.backend.cuda.text import CudaText
+from glasshouse.backend.cxx.words import size_text
+from glasshouse.errors import Unsupported
+from glasshouse.ir.dim import Dim, product
+from glasshouse.ir.graph import Node
+from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.epilogue import take_results
+from glasshouse.lower.kernel.queries import view
+from glasshouse.lower.kernel.statement import Tile
+from glasshouse.lower.order import channels_last
+from glasshouse.lower.tiles import add_tile
+from glasshouse.lower.view import whole
+
+RESIZE = "resize"
+
+
+def resize(builder: KernelBuilder, node: Node) -> None:
+    """Add a resizing."""
+    out = node.output
+    if out.type.rank > 5 or most(out.type.numel) >= 2**31:
+        raise Unsupported("no kernel for images of more than three spatial axes, or 2^31 results")
+    order = channels_last(out.type.rank)
+    operand = whole(builder, node.inputs[0], order)
+    channels = out.type.shape[1]
+    variables = {"pixel": out.type.numel // channels, "c": channels}
+    after = take_results(builder, out, variables, order)
+    add_tile(builder, node, RESIZE, [operand], after, order)
+
+
+# ------------------------------------------------------------------------------------ rendering
+def _axes(tile: Tile) -> str:
+    """Three axes as `gh::ResizeAxis`, the first ones of size 1 where there are fewer."""
+    image, result = tile.operands[0].shape[2:], tile.shape[2:]
+    scales = tile.attr("scales") or [0.0] * len(image)
+    mode = f"gh::ResizeMode::{tile.attr('mode')}"
+    places = f"gh::ResizePlaces::{tile.attr('coordinates')}"
+
+    def one(length: Dim, count: Dim, scale: float) -> str:
+        sizes = f"(int){size_text(length)}, (int){size_text(count)}"
+        return f"gh::ResizeAxis{{{sizes}, {mode}, {places}, {float(scale)!r}}}"
+
+    given = [one(*axis) for axis in zip(image, result, scales, strict=True)]
+    return ", ".join([*[one(1, 1, 0.0)] * (3 - len(given)), *given])
+
+
+def _resize(out: CudaText, tile: Tile) -> None:
+    (x,) = tile.operands
+    pixels, channels = (v.extent for v in tile.variables)
+    cells, image = product(tile.shape[2:]), product(x.shape[1:])
+    count = min(neighbours(tile), max(16 // x.element.dtype.itemsize, 1))
+    total = pixels * channels
+    kind = "gh::FilterTaps" if tile.attr("antialias") else "gh::PlainTaps"
+    with out.function(((total + (256 * count - 1)) // (256 * count), 1, 1), 256):
+        out.add(f"const int64_t e_ = ((int64_t)blockIdx.x * 256 + threadIdx.x) * {count};")
+        out.add(f"if (e_ >= {size_text(total)}) return;")
+        out.add(f"const int pixel = e_ / {size_text(channels)}, c = e_ % {size_text(channels)};")
+        at = f"{view(x).buffer} + pixel / {size_text(cells)} * {size_text(image)} + c"
+        given = f"{_axes(tile)}, {at}, {size_text(channels)}, pixel % {size_text(cells)}"
+        out.add(f"const auto found_ = gh::resized<{kind}, {count}>({given});", tile.ops)
+        hand_over(out, tile, "gh::once(found_, pixel, c", count, ("pixel", "c"))
+
+
+ROUTINES = {RESIZE: CudaRoutine(_resize)}
