@@ -85,6 +85,9 @@ class Target:
     """Seconds that a variant of a problem would take, and why; None: no figure."""
     images: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """Ops whose kernels make images with their channels last, beside those that do everywhere."""
+    refuses: Callable[[Node], bool] = field(default=lambda node: False, repr=False, compare=False)
+    """Nodes of an op that has a routine for which there is no kernel all the same: nothing is fused
+    into them."""
     spatial: int = 3
     """Spatial axes that convolutions have at most where there is a kernel for them."""
     shifts: bool = False
@@ -108,7 +111,7 @@ class Target:
     def computes(self, node: Node) -> bool:
         """Whether there may be a kernel for a node, so that others are fused into it."""
         far = node.op.name == "conv" and node.inputs[0].type.rank - 2 > self.spatial
-        return node.op.name not in self.fallbacks and not far
+        return node.op.name not in self.fallbacks and not far and not self.refuses(node)
 
     @property
     def operations_per_byte(self) -> float:

@@ -21,9 +21,10 @@ from glasshouse.backend.cuda.products import MEASURED as PRODUCTS
 from glasshouse.backend.cuda.products import products
 from glasshouse.backend.cuda.recurrent_grad import recurrent_grad
 from glasshouse.backend.cuda.resize import resize
+from glasshouse.backend.cuda.routine import most
 from glasshouse.backend.cuda.routines import ROUTINES
 from glasshouse.backend.cuda.running import running
-from glasshouse.backend.cuda.transposed import conv_transpose
+from glasshouse.backend.cuda.transposed import conv_transpose, refused
 from glasshouse.backend.cxx.spelling import FOLDS, SPELL
 from glasshouse.backend.cxx.words import C_TYPE
 from glasshouse.errors import Unsupported
@@ -133,6 +134,14 @@ def _convolution(builder: KernelBuilder, node: Node, hopper: bool) -> None:
         conv(builder, node, hopper)
 
 
+def _refused(node: Node) -> bool:
+    """Images of any size, of which 31 bits may not count the elements, and transposed convolutions
+    that are not whole phases."""
+    if node.op.name in ("conv", "resize"):
+        return most(node.output.type.numel) >= 2**31
+    return refused(node)
+
+
 def cuda_target(name: str, arch: str) -> Target:
     """The target of an architecture."""
     known = max(n for n in _FIGURES if n <= max(capability(arch), OLDEST))
@@ -167,6 +176,7 @@ def cuda_target(name: str, arch: str) -> Target:
         widest=1,
         fallbacks=FALLBACKS,
         images=frozenset({"resize"}),
+        refuses=_refused,
         spatial=2,
         opaque=frozenset({CUBLASLT}),
         nests_beside=True,

@@ -39,10 +39,7 @@ def conv_transpose(builder: KernelBuilder, node: Node, hopper: bool = False) -> 
     """Add a transposed convolution, with what follows it where that is possible."""
     x, w = node.inputs
     out, dtype = node.output, x.type.dtype
-    if dtype not in (*HALVES, float32, float64) or w.type.dtype is not dtype:
-        raise Unsupported(f"no transposed convolution of {dtype}")
-    image = gradient_image(node.attrs, out.type.shape, w.type.shape, x.type.shape)
-    _require(image, most(out.type.numel))
+    image = _required(node)
     order = channels_last(out.type.rank)
     operands = (whole(builder, x, order), whole(builder, w))
     variables = {"pixel": out.type.numel // out.type.shape[1], "oc": out.type.shape[1]}
@@ -55,8 +52,30 @@ def conv_transpose(builder: KernelBuilder, node: Node, hopper: bool = False) -> 
     add_tile(builder, node, TRANSPOSED, operands, after, order, variants=names)
 
 
+def refused(node: Node) -> bool:
+    """Whether a node is a transposed convolution without a kernel."""
+    if node.op.name != "conv_transpose":
+        return False
+    try:
+        _required(node)
+    except Unsupported:
+        return True
+    return False
+
+
+def _required(node: Node) -> Image:
+    """The convolution that a node is the gradient of, if phases are for it: sizes that strides
+    divide, and no gaps between taps beside steps."""
+    x, w = (v.type for v in node.inputs)
+    out = node.output.type
+    if x.dtype not in (*HALVES, float32, float64) or w.dtype is not x.dtype:
+        raise Unsupported(f"no transposed convolution of {x.dtype}")
+    image = gradient_image(node.attrs, out.shape, w.shape, x.shape)
+    _require(image, most(out.numel))
+    return image
+
+
 def _require(image: Image, results: float) -> None:
-    """What the phases are for: sizes that strides divide, and no gaps between taps beside steps."""
     w = image.window
     known = (*image.size, *w.kernel, image.channels, image.filters)
     if not all(isinstance(d, int) for d in known) or results >= 2**31:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import glasshouse as gh
 from cuda_emulator import run_emulated
 from cuda_samples import program_of
 from glasshouse.backend.cuda import transposed
@@ -67,3 +68,25 @@ def test_transposed_convolutions_are_products(
     within = {"float16": 4e-3, "float32": 1e-5}[dtype]
     scale = float(np.abs(wanted).max(initial=1))
     np.testing.assert_allclose(ours, wanted, rtol=0, atol=within * scale)
+
+
+def test_nothing_is_fused_into_one_without_a_kernel() -> None:
+    """A fused node without a kernel would be the host's, whole."""
+    builder = GraphBuilder()
+    x = builder.input(as_dtype("float32"), (1, 4, 3, 3, 3))
+    w = builder.constant(np.ones((4, 4, 2, 2, 2), np.float32))
+    plain = {"padding": (0,) * 3, "dilation": (1,) * 3, "groups": 1, "output_padding": (0,) * 3}
+    odd = builder.input(as_dtype("float32"), (1, 4, 3, 3))
+    small = builder.constant(np.ones((4, 4, 3, 3), np.float32))
+    flat = {n: v if isinstance(v, int) else v[:2] for n, v in plain.items()}
+    made = [
+        x.apply("conv_transpose", w, stride=(2, 2, 2), **plain).apply("relu"),
+        odd.apply("conv_transpose", small, stride=(2, 2), **flat).apply("relu"),  # 7 is odd
+    ]
+    n = gh.symbol("n", 1, None)
+    any_size = builder.input(as_dtype("float32"), (n, 4, 3, 3))
+    how = {"mode": "linear", "coordinates": "half_pixel", "antialias": False, "scales": ()}
+    made.append(any_size.apply("resize", size=(6, 6), **how).apply("relu"))
+    program = program_of(builder.finish(*made), over_graph=True)
+    fell = sorted(s.node.op.name for s in program.steps if isinstance(s, Fallback))
+    assert fell == ["conv_transpose", "conv_transpose", "resize"]
