@@ -199,10 +199,12 @@ def _without_gradients(
             if trace().names:
                 first = trace().captured({i: examples[i] for i in trace().names})
                 own = None if gpu else KeptGraph.of(first, trace().names, trace().strides)
-                if key and own and known == known_sizes(fakes):  # no guard was added
-                    own.keep(key)
+                is_general = known == known_sizes(fakes)  # no guard was added
                 # PyTorch's graph, with its lines and fake tensors, need not stay beside ours.
-                return _holding(own or trace(), first, examples, gpu)
+                made = _holding(own or trace(), first, examples, gpu)
+                if key and own and is_general:
+                    own.keep(key)
+                return made
         except GlasshouseError:  # said below, where it is tried with weights as arguments
             if executor == "compiled":
                 raise
@@ -266,8 +268,16 @@ def _holding(
 
     def make(tensors: Mapping[int, torch.Tensor]) -> Any:
         graph = imported.pop() if imported else source.captured(tensors).graph
-        module = compiled(graph, target, shares=gpu is None)
-        if isinstance(source, KeptGraph) and source.earlier:
+        if not isinstance(source, KeptGraph):
+            return compiled(graph, target, shares=gpu is None)
+        ahead, source.ahead = source.ahead, None
+        try:
+            module = compiled(graph, target, shares=True, prefaulted=ahead)
+        finally:
+            if ahead is not None:
+                ahead.close()
+        source.packed = module.packed_bytes
+        if source.earlier:
             module.base_recording.header.facts["captured"] = "by an earlier process, kept on disk"
         return module
 

@@ -12,7 +12,7 @@ from glasshouse.passes import PassContext
 from glasshouse.passes.pipeline import optimize_program
 from glasshouse.runtime.lineage import Lineage, StandsFor
 from glasshouse.runtime.module import Module
-from glasshouse.runtime.prefault import prefaulted_for
+from glasshouse.runtime.prefault import Prefaulted, prefaulted_for
 from glasshouse.runtime.taken import Taker
 
 _MEASURE = {None: "large", True: "all", False: "none"}
@@ -55,11 +55,13 @@ def compile_optimized(
     threads: int | None = None,
     owner: Taker | None = None,
     shares: bool = False,
+    prefaulted: Prefaulted | None = None,
 ) -> Module:
     """Optimise with the passes of the context that holds now, compile, and keep what happened.
 
     What is not given is as the context has it. `owner` is whose weights the module takes over;
-    with `shares` it shares packed ones with other modules of the same weights.
+    with `shares` it shares packed ones with other modules of the same weights. `prefaulted` is
+    memory for packed weights, where the caller knew how much they take.
     """
     ctx = _context()
     before = ctx.precision, ctx.target, ctx.options, ctx.progress
@@ -74,7 +76,9 @@ def compile_optimized(
         ctx.options = _with_tuning(ctx.options, tune, tolerance)
         passes = ctx.graph_passes()
         program = optimize_program(graph, ctx)
-        module = _built(program, ctx.target, progress, num_runtimes, threads, owner, shares)
+        module = _built(
+            program, ctx.target, progress, num_runtimes, threads, owner, shares, prefaulted
+        )
     finally:
         ctx.instruments.remove(record)
         ctx.instruments.remove(stands)
@@ -102,6 +106,7 @@ def _built(
     threads: int | None = None,
     owner: Taker | None = None,
     shares: bool = False,
+    ahead: Prefaulted | None = None,
 ) -> Module:
     """A decided program as a module."""
     backend = backend_named(target.name)
@@ -111,7 +116,10 @@ def _built(
             hint="a GPU has copies of its own; `del model` frees the host's",
         )
     # Weights that go one by one as they are packed leave room for the packed ones.
-    prefaulted = prefaulted_for(program, shares) if owner is None else None
+    prefaulted = None
+    if owner is None:
+        has_begun = ahead is not None and ahead.has_begun
+        prefaulted = ahead if has_begun else prefaulted_for(program, shares)
     try:
         with no_collection():
             source = backend.render(program)
@@ -124,5 +132,6 @@ def _built(
     finally:
         if prefaulted is not None:
             prefaulted.close()
+    module.packed_bytes = 0 if prefaulted is None else prefaulted.wanted
     module.bodies.prepare(program)
     return module

@@ -89,6 +89,7 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         self.library_path = library
         self.num_runtimes = num_runtimes
         self.threads = threads
+        self.packed_bytes = 0  # of weights in forms that were made for it alone
         self.base_recording: Recording | None = None  # what the passes did, when they were watched
         self.lineage: Lineage | None = None  # what it was traced to, when it was optimised here
         self.signature = signature_for(program.graph)

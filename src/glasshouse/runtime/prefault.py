@@ -27,6 +27,7 @@ class Prefaulted:
     """A block of memory whose pages are mapped while its owner does something else."""
 
     def __init__(self, count: int) -> None:
+        self.wanted = 0  # bytes that turned out to be needed
         self._block: Array | None = None
         self._ready = 0  # bytes from the beginning
         self._stop = False  # not an Event: a fork could leave its lock held
@@ -44,11 +45,16 @@ class Prefaulted:
 
     def take(self, count: int) -> Array | None:
         """The block, if there is one, to write `count` bytes into; it can be taken once."""
+        self.wanted = count
         self.close()
         block, self._block = self._block, None
         if block is not None and count < self._ready:
             release_pages(block[count : self._ready])
         return block
+
+    @property
+    def has_begun(self) -> bool:
+        return self._block is not None
 
     def close(self) -> None:
         """End the work ahead of time."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import nn
 
 from glasshouse.frontend import dynamo
 from glasshouse.frontend.torch import kept_graphs
+from glasshouse.runtime import compiler, prefault
 
 OPTIONS = {"executor": "compiled"}
 
@@ -75,6 +77,34 @@ def test_the_second_process_traces_nothing(monkeypatch: pytest.MonkeyPatch) -> N
     assert vars(second.captured).keys() == vars(first.captured).keys()
     for name in ("inputs", "outputs", "written", "aliases", "numbers", "complex"):
         assert getattr(second.captured, name) == getattr(first.captured, name), name
+
+
+def test_memory_for_packed_weights_is_asked_for_before_anything_else(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prefault, "SMALLEST", 1)
+    x = torch.arange(512.0).reshape(64, 8) / 512
+    first = _run(Net(), x).runner.module
+    assert first.packed_bytes > 0
+    asked: list[int] = []
+
+    class Seen(prefault.Prefaulted):
+        def __init__(self, count: int) -> None:
+            asked.append(count)
+            super().__init__(count)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(prefault, "Prefaulted", Seen)
+        patch.setattr(compiler, "prefaulted_for", None)  # a call would fail
+        second = _run(Net(seed=1), x)
+    assert _is_kept(second)
+    assert asked == [first.packed_bytes]
+    (file,) = folder.glob("graph-*.pickle")
+    names, strides, data, packed = pickle.loads(file.read_bytes())
+    file.write_bytes(pickle.dumps((names, strides, data, 4 * packed)))  # it was more then
+    assert _is_kept(_run(Net(seed=2), x))
+    file.write_bytes(pickle.dumps((names, strides, data[:9], packed)))  # a file that was cut off
+    assert not _is_kept(_run(Net(seed=3), x))
 
 
 def test_other_weights_are_put_into_the_same_graph() -> None:

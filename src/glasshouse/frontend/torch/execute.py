@@ -137,11 +137,16 @@ def get_ready(target: str | None) -> None:
         compiler.get_ready(target)
 
 
-def compiled(graph: Graph, target: str | None = None, shares: bool = False) -> Any:
+def compiled(
+    graph: Graph, target: str | None = None, shares: bool = False, prefaulted: Any = None
+) -> Any:
     """The module of a graph; with `shares`, packed weights are held once for all graphs of them."""
     from glasshouse.runtime.compiler import compile_optimized
 
-    return compile_optimized(graph, target, shares=shares, precision=asked_precision(target))
+    precision = asked_precision(target)
+    return compile_optimized(
+        graph, target, shares=shares, precision=precision, prefaulted=prefaulted
+    )
 
 
 def _operand(given: Any) -> Any:

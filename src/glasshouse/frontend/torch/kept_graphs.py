@@ -108,6 +108,8 @@ class KeptGraph:
         self.names = dict(names)
         self.strides = strides
         self.earlier = earlier
+        self.packed = 0  # bytes of weights that the first module prepared
+        self.ahead: Any = None  # memory for them, until that module is made
         self._data = data
 
     @staticmethod
@@ -138,20 +140,28 @@ class KeptGraph:
     def keep(self, key: str) -> None:
         """Write it to disk, for other processes."""
         with suppress(GlasshouseError):
-            whole = pickle.dumps((self.names, self.strides, self._data), protocol=5)
+            fields = (self.names, self.strides, self._data, self.packed)
+            whole = pickle.dumps(fields, protocol=5)
             write_bytes(made_cache_folder() / f"graph-{key}.pickle", whole)
 
 
 def find_kept(key: str, examples: Sequence[Any]) -> tuple[KeptGraph, Captured] | None:
     """What was kept under a key, and captured with the weights among the arguments of a call; a
     file that cannot be read is as good as none."""
+    from glasshouse.runtime.prefault import Prefaulted
+
+    ahead = None
     try:
         path = made_cache_folder() / f"graph-{key}.pickle"
-        names, strides, data = pickle.loads(path.read_bytes())
+        names, strides, data, packed = pickle.loads(path.read_bytes())
         kept = KeptGraph(names, strides, data, earlier=True)
+        kept.packed, kept.ahead = packed, Prefaulted(packed)  # beside all that comes before packing
+        ahead = kept.ahead
         first = kept.captured({i: examples[i] for i in names})
         os.utime(path)
     except Exception as error:
+        if ahead is not None:
+            ahead.close()
         if not isinstance(error, FileNotFoundError):
             _LOG.debug("a kept graph cannot be read: %r", error)
         return None
