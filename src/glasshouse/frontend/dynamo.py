@@ -21,7 +21,13 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 from glasshouse.errors import GlasshouseError, Unsupported
-from glasshouse.frontend.torch.boundary import Boundary, laid_out, saved_orders, strides_of
+from glasshouse.frontend.torch.boundary import (
+    Boundary,
+    laid_out,
+    one_under_two_names,
+    saved_orders,
+    strides_of,
+)
 from glasshouse.frontend.torch.devices import GpuOf, gpu_of, plain_ops
 from glasshouse.frontend.torch.dynamo_names import own_paths, weight_names
 from glasshouse.frontend.torch.execute import EXECUTORS, Runner, compiled, get_ready
@@ -112,6 +118,7 @@ class _Training:
         self._gpu = gpu
         self._returned = 0  # outputs of the forward graph that are not saved for the backward graph
         self._orders: dict[str, tuple[int, ...]] = {}  # in which those that are saved lie, by name
+        self._same: dict[str, str] = {}  # saved ones that are another one, by name
 
     def partition(self, joint: Any, inputs: Any, **known: Any) -> tuple[Any, Any]:
         self._returned = known["num_fwd_outputs"]
@@ -126,6 +133,7 @@ class _Training:
                 self._orders = saved_orders(boundary, captured, self._returned)
                 if self._orders:  # known now that the graph is
                     boundary, captured = self._imported(phase, graph, fakes)
+                self._same = one_under_two_names(boundary, self._returned)
             with unset_fake_temporarily():
                 runner = Runner(captured, self._executor, device=self._gpu)
             _COMPILED.append(Compiled(phase, captured, runner))
@@ -142,10 +150,14 @@ class _Training:
         return compile
 
     def _imported(self, phase: str, graph: Any, fakes: Sequence[Any]) -> tuple[Boundary, Captured]:
-        boundary = Boundary(graph, self._orders, self._returned if phase == "forward" else None)
+        if phase == "forward":
+            boundary = Boundary(graph, self._orders, self._returned)
+        else:
+            boundary = Boundary(graph, self._orders, same=self._same)
         own = phase if phase != "inference" else ""
         with unset_fake_temporarily():
-            return boundary, import_graph_module(boundary.inside, fakes, phase, phase=own)
+            given = boundary.once(fakes)
+            return boundary, import_graph_module(boundary.inside, given, phase, phase=own)
 
 
 def _executor(options: dict[str, Any]) -> str:

@@ -53,7 +53,8 @@ class Boundary:
     name; arguments that are called as outputs of a former graph lie as they did there. Of a forward
     graph, `returned` outputs come first that the caller sees. The others lie row by row where they
     are parts of something in PyTorch (a token of each text): those would be copied into place here,
-    and copied out of it by the backward graph.
+    and copied out of it by the backward graph. `same` are arguments that are another one under a
+    second name (`one_under_two_names`): the graph inside has each once.
     """
 
     def __init__(
@@ -61,6 +62,7 @@ class Boundary:
         module: fx.GraphModule,
         orders: Mapping[str, Axes] | None = None,
         returned: int | None = None,
+        same: Mapping[str, str] | None = None,
     ) -> None:
         self.orders = dict(orders or {})
         graph = fx.Graph()
@@ -72,6 +74,13 @@ class Boundary:
         self.names = [n.name if isinstance(n, fx.Node) else "" for n in leaves]
         given = [n for n in module.graph.nodes if n.op == "placeholder"]
         self.ways, bases = _ways(leaves, given, bool(written_storages(module)))
+        by_name = {n.name: n for n in given}
+        again = {n for n in given if same and same.get(n.name) in by_name}
+        for node in again:
+            copied[node].replace_all_uses_with(copied[by_name[(same or {})[node.name]]])
+            graph.erase_node(copied[node])
+        self._once = [i for i, n in enumerate(given) if n not in again] if again else None
+        given = [n for n in given if n not in again]
         self.entering = [self._entered(graph, copied[n], n) for n in given]
         # Parts of something (a slice that is saved): one of them would send the call, with all its
         # arguments, the general way, 30 us for each.
@@ -111,10 +120,14 @@ class Boundary:
             back.meta["val"], twin.meta["val"] = val, val.permute(order).contiguous()
         return order
 
+    def once(self, flat: Sequence[Any]) -> Sequence[Any]:
+        """Those of all arguments that the graph inside has."""
+        return flat if self._once is None else [flat[i] for i in self._once]
+
     def enter(self, flat: Sequence[Any]) -> list[Any]:
         """The arguments of the graph inside, for those of a call: plain tensors as they lie."""
         out = []
-        for x, order in zip(flat, self.entering, strict=True):
+        for x, order in zip(self.once(flat), self.entering, strict=True):
             if order is not None:
                 x = x.permute(order)
             elif isinstance(x, torch.Tensor) and x.requires_grad:
@@ -139,6 +152,19 @@ class Boundary:
                 x = step(x)
             out.append(x)
         return out
+
+
+def one_under_two_names(boundary: Boundary, returned: int) -> dict[str, str]:
+    """Outputs that are saved for a backward graph and are the same tensor as an earlier such one,
+    by name: views that take each other back (a product's operand, transposed twice)."""
+    first: dict[tuple[bool, int], str] = {}
+    found: dict[str, str] = {}
+    for name, way in list(zip(boundary.names, boundary.ways, strict=True))[returned:]:
+        if name and not way.steps:
+            other = first.setdefault((way.given, way.number), name)
+            if other != name:
+                found[name] = other
+    return found
 
 
 _TOKEN = torch.empty(0)

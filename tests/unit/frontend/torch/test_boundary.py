@@ -199,3 +199,18 @@ def test_parts_that_are_saved_lie_row_by_row(monkeypatch):
         given
     ).sum().backward()
     assert not general
+
+
+def test_a_saved_tensor_enters_the_backward_graph_once(monkeypatch):
+    """Tanh's gradient wants its result, the next product's the same, transposed twice. PyTorch's
+    check of all arguments at once knows no tensor that comes twice."""
+    counts: list[tuple[int, int]] = []
+    plain = Module.run_flat
+    monkeypatch.setattr(
+        Module, "run_flat",
+        lambda self, x: counts.append((len(x), len({id(t) for t in x}))) or plain(self, x),
+    )  # fmt: skip
+    trained(nn.Sequential(nn.Linear(4, 5), nn.Tanh(), nn.Linear(5, 3)), torch.randn(2, 4),
+            executor="compiled")  # fmt: skip
+    assert len(counts) == 2
+    assert all(given == apart for given, apart in counts)
