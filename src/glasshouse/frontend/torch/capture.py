@@ -22,6 +22,7 @@ from glasshouse.frontend.torch.loose import capture_loosely
 from glasshouse.frontend.torch.misread import ReadRight
 from glasshouse.frontend.torch.program import Captured, import_program
 from glasshouse.frontend.torch.refusal import DATA, quiet, refusal
+from glasshouse.frontend.torch.running_averages import counted_in_tensors
 from glasshouse.frontend.torch.stacks import users_lines
 from glasshouse.frontend.torch.validation import unchecked
 from glasshouse.ir.dim import as_symbol
@@ -126,8 +127,10 @@ def export(
     """`torch.export.export`, with results of any class."""
     register_unknown((args, kwargs))
     watched = results_registered(model, not strict)
-    checks = warnings.catch_warnings(), unchecked()
-    with watched, quiet(), users_lines(), checks[0], checks[1], ReadRight():
+    with (
+        watched, quiet(), users_lines(), warnings.catch_warnings(), unchecked(),
+        counted_in_tensors(), ReadRight(),
+    ):  # fmt: skip
         # PyTorch's own deprecations are none of the user's business.
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", DeprecationWarning)

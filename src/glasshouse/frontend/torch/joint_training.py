@@ -27,6 +27,7 @@ from glasshouse.frontend.torch.memory import storage_of
 from glasshouse.frontend.torch.misread import ReadRight
 from glasshouse.frontend.torch.program import Assembler, written_storages
 from glasshouse.frontend.torch.refusal import quiet
+from glasshouse.frontend.torch.running_averages import counted_in_tensors
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.source import GRADIENT_OF, PHASE, Sources
 from glasshouse.frontend.torch.stacks import module_paths, users_lines
@@ -124,7 +125,8 @@ def _traced(
 def _run(step: Any, whole: torch.nn.Module, tensors: Sequence[torch.Tensor]) -> fx.GraphModule:
     with (
         _quietly(), torch.enable_grad(), users_lines(), module_paths(whole),
-        torch.backends.mkldnn.flags(enabled=False), unchecked(), ReadRight(),
+        torch.backends.mkldnn.flags(enabled=False), unchecked(), counted_in_tensors(),
+        ReadRight(),
     ):  # fmt: skip
         found: fx.GraphModule = make_fx(step, record_stack_traces=True)(*tensors)
         return found

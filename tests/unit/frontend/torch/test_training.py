@@ -118,3 +118,23 @@ def test_parameters_that_want_no_gradient_stay_as_they_are():
     outputs_of(graph, [x, y], variables=state)
     assert_same(state.get("conv.weight", model.conv.weight), model.conv.weight)
     assert not torch.equal(torch.as_tensor(state["head.weight"]), model.head.weight)
+
+
+def test_batch_norms_that_average_over_all_batches():
+    torch.manual_seed(0)
+    norms = [nn.BatchNorm2d(3, momentum=None), nn.BatchNorm2d(3, momentum=None, affine=False)]
+    model = nn.Sequential(norms[0], nn.Conv2d(3, 3, 1), norms[1])
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    x = torch.randn(4, 3, 5, 5)
+    graph = gh.trace_training(model, lambda out, y: ((out - y) ** 2).mean(), optimizer, x, x + 1)
+    state: dict = {}
+    for _ in range(3):
+        loss = outputs_of(graph, [x, x + 1], variables=state)[0]
+        optimizer.zero_grad()
+        wanted = ((model(x) - x - 1) ** 2).mean()
+        wanted.backward()
+        optimizer.step()
+        assert_same(loss, wanted)
+    for key, value in [*model.named_parameters(), *model.named_buffers()]:
+        assert_same(state[key], value)
+    assert nn.BatchNorm2d.forward is nn.BatchNorm1d.forward  # as it was
