@@ -114,6 +114,15 @@ def test_gradients_of_silu_are_kernels() -> None:
     assert not [n for n in backward.graph.nodes if n.op.name == "opaque"]
 
 
+@pytest.mark.parametrize("dim", [0, 1])
+def test_gradients_of_weight_norms_are_kernels(dim: int) -> None:
+    made = model()
+    nn.utils.parametrizations.weight_norm(made[0], dim=dim)  # type: ignore[index]  # a Sequential
+    assert_like_eager(made, lambda run, of: loss_of(run).backward())
+    graphs = dynamo.compiled_graphs()
+    assert not [n for c in graphs for n in c.graph.nodes if n.op.name == "opaque"]
+
+
 def test_a_second_derivative_is_refused() -> None:
     run = torch.compile(model(), backend="glasshouse")
     x = X.clone().requires_grad_()

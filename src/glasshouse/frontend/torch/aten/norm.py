@@ -190,6 +190,14 @@ def weight_norm(v: Any, g: Any, dim: int = 0) -> Any:
     return v * (g / (v * v).apply("sum", axes=axes, keepdims=True).apply("sqrt"))
 
 
+@aten("_weight_norm_interface_backward")
+def weight_norm_backward(gw: Any, v: Any, g: Any, norms: Any, dim: int) -> tuple[Any, Any]:
+    """The gradients of a weight's direction and of its lengths."""
+    axes = [a for a in range(v.ndim) if a != axis_of(dim, v.ndim)]
+    along = (gw * v).apply("sum", axes=axes, keepdims=True) / norms
+    return (gw - v * (along / norms)) * (g / norms), along
+
+
 @aten("local_response_norm")
 def local_response_norm(x: Any, size: int, alpha: float, beta: float, k: float) -> Any:
     square = composite.unsqueeze(x * x, 1)
