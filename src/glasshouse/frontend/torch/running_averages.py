@@ -36,8 +36,8 @@ def counted_in_tensors() -> Iterator[None]:
         averages = self.training and self.track_running_stats and self.momentum is None
         return _counted(self, x) if averages else before(self, x)
 
-    _BatchNorm.forward = forward  # type: ignore[method-assign]  # put back below
+    _BatchNorm.forward = forward
     try:
         yield
     finally:
-        _BatchNorm.forward = before  # type: ignore[method-assign]  # as it was
+        _BatchNorm.forward = before
