@@ -83,7 +83,7 @@ def _sigmoid(x: Array) -> Array:
 def _order(steps: int, reverse: bool) -> Iterator[tuple[int, int]]:
     """Steps in turn, each with the one before it (-1: none)."""
     turn = list(range(steps))[:: -1 if reverse else 1]
-    return iter(list(zip(turn, [-1, *turn[:-1]], strict=True)))
+    return iter(list(zip(turn, [-1, *turn][: len(turn)], strict=True)))
 
 
 def _recurrent_ref(

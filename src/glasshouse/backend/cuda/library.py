@@ -1,9 +1,8 @@
-"""Pools and places of extremes: a thread for each result or line (`library.cuh`)."""
+"""Pools: a thread for each result (`library.cuh`)."""
 
 from __future__ import annotations
 
 from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, neighbours, thread_each
-from glasshouse.backend.cuda.running import lines
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cxx.windows import row, three, windows_text
 from glasshouse.backend.cxx.words import size_text
@@ -37,12 +36,6 @@ def places(builder: KernelBuilder, node: Node) -> None:
     """Add the places of maxima, plane by plane."""
     operand = whole(builder, node.inputs[0])
     add_tile(builder, node, PLANES, [operand], writes=write_all(builder, node))
-
-
-def library(builder: KernelBuilder, node: Node) -> None:
-    """Add an op along lines, from memory to memory."""
-    operand = whole(builder, node.inputs[0])
-    add_tile(builder, node, node.op.name, [operand], writes=write_all(builder, node))
 
 
 # ------------------------------------------------------------------------------------ rendering
@@ -93,24 +86,7 @@ def _places(out: CudaText, tile: Tile) -> None:
         out.add(f"{tile.writes[0][1]}[e_] = place_;", tile.ops)
 
 
-def _line(out: CudaText, tile: Tile) -> None:
-    (x,) = tile.operands
-    outer, n, inner = lines(x.shape, tile.attr("axis"))
-    source, place = view(x).buffer, tile.writes[0][1]
-    with out.function(((outer * inner + 255) // 256, 1, 1), 256):
-        thread_each(out, outer * inner)
-        line = f"e_, {source}, {size_text(n)}, {size_text(inner)}"
-        text = f"gh::arg_line<{_flag(tile.op == 'argmax')}>({line}, {place});"
-        out.add(text, tile.ops)
-
-
-def _flag(value: object) -> str:
-    return "true" if value else "false"
-
-
 ROUTINES = {
     POOL: CudaRoutine(_pool),
     PLANES: CudaRoutine(_places),
-    "argmax": CudaRoutine(_line),
-    "argmin": CudaRoutine(_line),
 }

@@ -1,8 +1,11 @@
-"""Scatters, gradients of gathers, bags of rows, sorts: results that ask who comes to them
-(`places.cuh`), as long as comparing each place with each writer is worth it."""
+"""Scatters, gradients of gathers, bags of rows: results that ask who comes to them (`places.cuh`).
+Few writers are compared with each place, many are put in order by their places first."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from glasshouse.backend.cuda.order import Lines, put_order
 from glasshouse.backend.cuda.routine import CudaRoutine, most, thread_each
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cxx.words import C_TYPE, size_text
@@ -14,21 +17,31 @@ from glasshouse.ir.types import Shape
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.kernel.queries import view
 from glasshouse.lower.kernel.statement import Tile
+from glasshouse.lower.target import Needs
 from glasshouse.lower.tiles import add_tile, write_all
 from glasshouse.lower.view import whole
 from glasshouse.ops.shapes import axis_of
 
 MOST_PAIRS = 1 << 31
 """Comparisons of a kernel: half a millisecond of an H200, by estimate."""
-WORSE = 8
-"""How much sooner orders are left to others, which know better ways for long lines."""
-MOST_COLUMNS = 32
+FEW_ROWS, FEW_ALONG = 512, 64
+"""Writers up to which places are compared with each: more are put in order first. Rows are compared
+by the threads of a block together, elements along an axis by each thread alone."""
+MOST_PLACES = 1 << 31
+"""That are put in order: a place is a key of 32 bits."""
+MOST_COLUMNS, ORDERED_COLUMNS = 32, 4
 """Of a row, by 32, that a warp holds."""
 
 
 def placed(builder: KernelBuilder, node: Node) -> None:
     """Add an op of this file, from memory to memory."""
-    if most(_pairs(node)) > MOST_PAIRS:
+    shapes = [v.type.shape for v in node.inputs]
+    lines = _ordered(node.op.name, shapes, node.attrs.get("axis", 0))
+    if lines is not None:
+        lines.check(node.op.name)
+        if not most(product(node.outputs[0].type.shape)) < MOST_PLACES:
+            raise Unsupported(f"{node.op.name} has too many places here")
+    elif most(_pairs(node)) > MOST_PAIRS:
         raise Unsupported(
             f"{node.op.name} compares each place with each index: too many of them here"
         )
@@ -36,13 +49,23 @@ def placed(builder: KernelBuilder, node: Node) -> None:
     add_tile(builder, node, node.op.name, operands, writes=write_all(builder, node))
 
 
+def _ordered(op: str, shapes: Sequence[Shape], axis: int) -> Lines | None:
+    """Lines of writers that are put in order by their places; None where they are compared."""
+    if op == "embedding_bag":
+        return None
+    indices = shapes[1]
+    if op == "scatter":
+        at = axis_of(axis, len(indices))
+        lines = Lines(product(indices[:at]) * product(indices[at + 1 :]), indices[at], False)
+        return lines if most(lines.n) > FEW_ALONG else None
+    count = product(indices if op == "take_grad" else indices[:-1])
+    return Lines(1, count, False) if most(count) > FEW_ROWS else None
+
+
 def _pairs(node: Node) -> Dim:
     """Comparisons, or additions of a bag's worst thread times threads."""
     out = node.outputs[0].type.shape
     first, *rest = (v.type.shape for v in node.inputs)
-    if node.op.name in ("sort", "topk"):
-        axis = axis_of(node.attrs["axis"], len(first)) if first else 0
-        return product(first) * (first[axis] if first else 1) * WORSE
     if node.op.name == "scatter":
         return product(out) * rest[0][axis_of(node.attrs["axis"], len(first))]
     if node.op.name == "embedding_bag":
@@ -68,9 +91,9 @@ def _tuples(x: Shape, indices: Shape, axis: int) -> tuple[Dim, Dim, Dim, Dim, Sh
     return product(x[:axis]), product(named), product(indices[:-1]), inner, named
 
 
-def _columns(inner: Dim) -> tuple[int, Dim]:
+def _columns(inner: Dim, limit: int = MOST_COLUMNS) -> tuple[int, Dim]:
     """Columns of a lane, and warps that share a row."""
-    per = int(min(max(-(-most(inner) // 32), 1), MOST_COLUMNS))
+    per = int(min(max(-(-most(inner) // 32), 1), limit))
     return per, (inner + (32 * per - 1)) // (32 * per)
 
 
@@ -101,31 +124,69 @@ def _rows(out: CudaText, tile: Tile) -> None:
         base, indices, updates = tile.operands
         outer, places, count, inner, named = _tuples(base.shape, indices.shape, tile.attr("axis"))
         x, rows, mode = view(base).buffer, view(updates).buffer, tile.attr("mode")
-    per, blocks = _columns(inner)
+    lines = _ordered_tile(tile)
+    per, blocks = _columns(inner, MOST_COLUMNS if lines is None else ORDERED_COLUMNS)
     kind = C_TYPE[tile.operands[0].element.dtype]
     tuples = f"gh::Tuples<{len(named)}>{{{{{_numbers(named)}}}}}"
     sizes = ", ".join(size_text(d) for d in (outer, places, count, inner))
     source, to = x or f"(const {kind}*)0", tile.writes[0][1]
     given = f"ctx, {source}, {view(indices).buffer}, {rows}, {tuples}, {sizes}, {to}"
     of = f"gh::Meeting::{mode}, {per}, {_held(tile)}"
+    if lines is not None:
+        _fill(out, tile, source)
+        which = f"gh::NamedPlaces<{len(named)}, {C_TYPE[indices.element.dtype]}>"
+        items = put_order(out, tile, lines, f"{which}{{ctx, {view(indices).buffer}, {tuples}}}")
+        with out.function(((outer * count + 7) // 8, blocks, 1), 256):
+            sizes = ", ".join(size_text(d) for d in (outer, places, inner))
+            given = f"{lines.items(items)}, {source}, {rows}, {sizes}, {to}"
+            out.add(f"gh::meet_ordered_rows<{of}>({given});", tile.ops)
+        return
     few = isinstance(count, int) and isinstance(places, int) and 0 < count < places
-    if few:  # a table of 50257 words, of which a text names 4096 at most
-        total, each = outer * places * inner, 256 * (16 // tile.operands[0].element.dtype.itemsize)
-        with out.function((dim_max((total + (each - 1)) // each, 1), 1, 1), 256):
-            out.add(f"gh::fill_places({source}, {size_text(total)}, {to});", tile.ops)
-    lines = outer * count if few else outer * places
-    grid = (dim_max((lines + 7) // 8, 1), dim_max(blocks, 1), 1)
+    if few:  # a table of 50257 words, of which a text names 500
+        _fill(out, tile, source)
+    warps = outer * count if few else outer * places
+    grid = (dim_max((warps + 7) // 8, 1), dim_max(blocks, 1), 1)
     with out.function(grid, 256):
         out.add(f"gh::meet_{'named_' if few else ''}rows<{of}>({given});", tile.ops)
+
+
+def _fill(out: CudaText, tile: Tile, source: str) -> None:
+    """What nobody comes to."""
+    total, each = product(tile.shape), 256 * (16 // tile.operands[0].element.dtype.itemsize)
+    with out.function((dim_max((total + (each - 1)) // each, 1), 1, 1), 256):
+        out.add(f"gh::fill_places({source}, {size_text(total)}, {tile.writes[0][1]});", tile.ops)
+
+
+def _ordered_tile(tile: Tile) -> Lines | None:
+    return _ordered(tile.op, [o.shape for o in tile.operands], dict(tile.attrs).get("axis", 0))
+
+
+def _needs(tile: Tile) -> Needs:
+    lines = _ordered_tile(tile)
+    return (), () if lines is None else lines.scratch(min(lines.joins + 1, 2))
 
 
 def _along(out: CudaText, tile: Tile) -> None:
     x, indices, updates = tile.operands
     axis, total = axis_of(tile.attr("axis"), len(x.shape)), product(x.shape)
+    sizes = f"{{{_numbers(x.shape)}}}, {{{_numbers(indices.shape)}}}"
+    along = f"gh::Along<{len(x.shape)}>{{{sizes}}}"
+    lines = _ordered_tile(tile)
+    if lines is not None:
+        _fill(out, tile, view(x).buffer)
+        which = f"gh::PlacesAlong<{axis}, {len(x.shape)}, {C_TYPE[indices.element.dtype]}>"
+        items = put_order(out, tile, lines, f"{which}{{ctx, {view(indices).buffer}, {along}}}")
+        writers = lines.count * lines.n
+        with out.function(((writers + 255) // 256, 1, 1), 256):
+            thread_each(out, writers)
+            buffers = f"{view(x).buffer}, {view(updates).buffer}, {along}, {tile.writes[0][1]}"
+            call = (
+                f"gh::meet_ordered_along<gh::Meeting::{tile.attr('mode')}, {axis}, {_held(tile)}>"
+            )
+            out.add(f"{call}(e_, {lines.items(items)}, {buffers});", tile.ops)
+        return
     with out.function(((total + 255) // 256, 1, 1), 256):
         thread_each(out, total)
-        sizes = f"{{{_numbers(x.shape)}}}, {{{_numbers(indices.shape)}}}"
-        along = f"gh::Along<{len(x.shape)}>{{{sizes}}}"
         buffers = ", ".join(view(o).buffer for o in (x, indices, updates))
         call = f"gh::meet_along<gh::Meeting::{tile.attr('mode')}, {axis}, {_held(tile)}>"
         out.add(f"{call}(ctx, e_, {buffers}, {along}, {tile.writes[0][1]});", tile.ops)
@@ -147,28 +208,9 @@ def _bags(out: CudaText, tile: Tile) -> None:
         out.add(f"gh::bag_column<double>({given});", tile.ops)
 
 
-def _order(out: CudaText, tile: Tile) -> None:
-    """A sort or the top k."""
-    (x,) = tile.operands
-    sorts = tile.op == "sort"
-    at = axis_of(tile.attr("axis"), len(x.shape)) if x.shape else 0
-    n = x.shape[at] if x.shape else 1
-    total, inner = product(x.shape), product(x.shape[at + 1 :])
-    k = n if sorts else tile.attr("k")
-    descending = tile.attr("descending" if sorts else "largest")
-    with out.function(((total + 255) // 256, 1, 1), 256):
-        thread_each(out, total)
-        sizes = ", ".join(size_text(d) for d in (n, inner, k))
-        places = ", ".join(buffer for _, buffer in tile.writes)
-        given = f"e_, {view(x).buffer}, {sizes}, {'true' if descending else 'false'}"
-        out.add(f"gh::rank_element({given}, {places});", tile.ops)
-
-
 ROUTINES = {
     "embedding_bag": CudaRoutine(_bags),
-    "scatter": CudaRoutine(_along),
-    "scatter_nd": CudaRoutine(_rows),
-    "sort": CudaRoutine(_order),
-    "take_grad": CudaRoutine(_rows),
-    "topk": CudaRoutine(_order),
+    "scatter": CudaRoutine(_along, _needs),
+    "scatter_nd": CudaRoutine(_rows, _needs),
+    "take_grad": CudaRoutine(_rows, _needs),
 }

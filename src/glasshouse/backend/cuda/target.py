@@ -11,14 +11,17 @@ from glasshouse.backend.cuda.attention_grad import attention_grad
 from glasshouse.backend.cuda.behind import ACROSS, BEHIND
 from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
 from glasshouse.backend.cuda.cublaslt import CUBLASLT, cublaslt
+from glasshouse.backend.cuda.extremes import extremes
 from glasshouse.backend.cuda.float8 import float8_matmul
 from glasshouse.backend.cuda.int8 import int8_conv, int8_matmul
-from glasshouse.backend.cuda.library import library, places, pool
+from glasshouse.backend.cuda.library import places, pool
 from glasshouse.backend.cuda.matmul import MOST_ROWS, matmul
 from glasshouse.backend.cuda.norm_grad import norm_weights
+from glasshouse.backend.cuda.order import order
 from glasshouse.backend.cuda.places import placed
 from glasshouse.backend.cuda.products import MEASURED as PRODUCTS
 from glasshouse.backend.cuda.products import products
+from glasshouse.backend.cuda.recurrent import recurrent
 from glasshouse.backend.cuda.recurrent_grad import recurrent_grad
 from glasshouse.backend.cuda.resize import resize
 from glasshouse.backend.cuda.routine import most
@@ -37,8 +40,8 @@ TILES: dict[str, TileMaker] = {
     "adaptive_avg_pool": pool,
     "adaptive_max_pool": pool,
     "adaptive_max_pool_indices": places,
-    "argmax": library,
-    "argmin": library,
+    "argmax": extremes,
+    "argmin": extremes,
     "attention": attention,
     "attention_grad": attention_grad,
     "avg_pool": pool,
@@ -55,13 +58,14 @@ TILES: dict[str, TileMaker] = {
     "max_pool": pool,
     "max_pool_indices": places,
     "products": products,
+    "recurrent": recurrent,
     "recurrent_grad": recurrent_grad,
     "resize": resize,
     "scatter": placed,
     "scatter_nd": placed,
-    "sort": placed,
+    "sort": order,
     "take_grad": placed,
-    "topk": placed,
+    "topk": order,
 }
 
 _PYTHON = "no GPU kernel yet: PyTorch runs it on the GPU; without it the host does, between copies"
@@ -73,7 +77,7 @@ FALLBACKS = {
     **dict.fromkeys(
         (
             "avg_pool_grad", "conv_weight_grad", "fft", "grouped_matmul",
-            "max_pool_grad", "recurrent", "resize_grad",
+            "max_pool_grad", "resize_grad",
         ),
         _PYTHON,
     ),
@@ -169,6 +173,7 @@ def cuda_target(name: str, arch: str) -> Target:
                 library=name == "cuda" and cublaslt() is not None,
             ),
             "products": partial(products, hopper=capability(arch) == HOPPER),
+            "recurrent": partial(recurrent, clusters=capability(arch) >= HOPPER),
             "recurrent_grad": partial(recurrent_grad, clusters=capability(arch) >= HOPPER),
         },
         needs=lambda tile: ROUTINES[tile.routine].needs(tile),

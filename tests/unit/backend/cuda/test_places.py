@@ -1,4 +1,4 @@
-"""Scatters, gradients of gathers, bags and sorts on GPUs, by the emulator: repeated, negative and
+"""Scatters, gradients of gathers and bags on GPUs, by the emulator: repeated, negative and
 foreign indices, odd sizes, NaN, and what is too large for them."""
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ import pytest
 
 from cuda_emulator import run_emulated
 from cuda_samples import program_of
+from glasshouse.backend.cuda import order
 from glasshouse.backend.cuda import places as cuda_places
+from glasshouse.backend.cuda.render import render
 from glasshouse.errors import ExecutionError
 from glasshouse.ir import Graph, GraphBuilder, op_named
 from glasshouse.ir.dtype import as_dtype, float32, int64
@@ -102,15 +104,16 @@ def test_one_element_of_a_line_is_chosen(mode: str, axis: int) -> None:
         run_emulated(program, [x, np.full(shape, 99), new], fall_back=False)
 
 
+OUTSIDE: list[Any] = [
+    ("take_grad", (normal(3, 2), np.array([0, 9, 1])), {"axis": 0, "size": 4}),
+    ("scatter_nd", (normal(3, 2), np.array([[0, -3]]), normal(1)), {"axis": 0, "mode": "add"}),
+    ("scatter", (normal(3, 2), np.full((5, 2), 3), normal(5, 2)), {"axis": 0, "mode": "set"}),
+    ("embedding_bag", (normal(3, 2), np.array([0, 3]), np.array([0])), {}),
+]
+
+
 @pytest.mark.parametrize(
-    ("op", "arrays", "attrs"),
-    [
-        ("take_grad", (normal(3, 2), np.array([0, 9, 1])), {"axis": 0, "size": 4}),
-        ("scatter_nd", (normal(3, 2), np.array([[0, -3]]), normal(1)), {"axis": 0, "mode": "add"}),
-        ("scatter", (normal(3, 2), np.full((5, 2), 3), normal(5, 2)), {"axis": 0, "mode": "set"}),
-        ("embedding_bag", (normal(3, 2), np.array([0, 3]), np.array([0])), {}),
-    ],
-    ids=["rows", "tuples", "along", "bags"],
+    ("op", "arrays", "attrs"), OUTSIDE, ids=["rows", "tuples", "along", "bags"]
 )
 def test_an_index_outside_ends_the_run(op: str, arrays: Any, attrs: Any) -> None:
     program = program_of(graph_of(op, *arrays, **attrs))
@@ -118,13 +121,52 @@ def test_an_index_outside_ends_the_run(op: str, arrays: Any, attrs: Any) -> None
         run_emulated(program, list(arrays), fall_back=False)
 
 
-@pytest.mark.parametrize("descending", [False, True])
-def test_orders_are_stable_and_nan_is_largest(descending: bool) -> None:
-    x = np.random.default_rng(3).integers(-3, 3, (3, 70, 2)).astype(np.float16)
-    x[0, 5], x[1, 7], x[2, :4] = np.nan, -np.inf, -0.0
-    check("sort", x, axis=1, descending=descending)
-    for k in (0, 1, 9, 70):
-        check("topk", x, k=k, axis=1, largest=descending)
+@pytest.fixture
+def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Writers are put in order however few they are, in runs of 32."""
+    monkeypatch.setattr(cuda_places, "FEW_ROWS", 0)
+    monkeypatch.setattr(cuda_places, "FEW_ALONG", 0)
+    monkeypatch.setattr(order, "ROOM", 256)
+    monkeypatch.setattr(order, "LEAST_RUN", 32)
+
+
+@pytest.mark.parametrize("mode", ["set", "add", "max", "min"])
+def test_writers_in_order_of_their_places(in_order: None, mode: str) -> None:
+    random = np.random.default_rng(5)
+    x, rows = normal(2, 4, 5, 70), normal(2, 140, 70)
+    rows[0, 3, 2], rows[1, 7, 69] = np.nan, np.inf
+    tuples = np.stack([random.integers(-4, 4, 140), random.integers(0, 5, 140)], -1)
+    tuples[:60] = tuples[0]  # a place that many come to
+    check("scatter_nd", x, tuples, rows, axis=1, mode=mode, rtol=1e-5)
+    wide = normal(9, 150, dtype=np.float16)
+    at = random.integers(0, 9, (40, 1)).astype(np.int32)
+    check("scatter_nd", wide, at, normal(40, 150, dtype=np.float16), axis=0, mode=mode, rtol=2e-3)
+    along = random.integers(-70, 70, (2, 3, 5, 100))
+    along[:, :, :, :30] = 69
+    check("scatter", x, along, normal(2, 3, 5, 100), axis=3, mode=mode, rtol=1e-5)
+    check("scatter", x, along[:, :, :, :6] // 18, normal(2, 3, 5, 6), axis=1, mode=mode)
+    whole = random.integers(0, 6, (40, 2))
+    check("scatter", np.arange(14).reshape(7, 2), whole, whole * 3, axis=0, mode=mode)
+
+
+@pytest.mark.parametrize(("count", "after"), [(700, (3,)), (1, ()), (0, (4,)), (33, (2, 130))])
+def test_gradients_of_rows_in_order(in_order: None, count: int, after: tuple[int, ...]) -> None:
+    places = np.random.default_rng(6).integers(-50, 50, count)
+    places[: count // 2] = 4
+    check("take_grad", normal(2, count, *after), places, axis=1, size=50, rtol=1e-5)
+
+
+def test_an_index_outside_ends_the_run_in_order(in_order: None) -> None:
+    for op, arrays, attrs in OUTSIDE[:3]:
+        program = program_of(graph_of(op, *arrays, **attrs))
+        with pytest.raises(ExecutionError):
+            run_emulated(program, list(arrays), fall_back=False)
+
+
+def test_many_writers_are_put_in_order() -> None:
+    places = np.random.default_rng(7).integers(0, 900, 5000)
+    program = check("take_grad", normal(5000, 3), places, axis=0, size=1000, rtol=1e-5)
+    assert "meet_ordered_rows" in render(program.kernels[0]).text
 
 
 def test_bags() -> None:

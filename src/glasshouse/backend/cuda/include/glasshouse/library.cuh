@@ -1,8 +1,6 @@
-// library.cuh: ops that a loop nest does not say well: pools, places of extremes. One thread computes one result, or
-// one line of them; `thread` is its number.
+// library.cuh: ops that a loop nest does not say well: pools.
 //
 // Contract
-// - "Lines" of a tensor seen as [outer, n, inner] are its n elements along the middle axis, `inner` apart.
 // - Images of `Planes` are [planes, up to three spatial axes], channels first; those of `pool_at` lie with their channels last.
 // - NaN is the largest and the smallest element, as in NumPy; the first of equal ones counts.
 #pragma once
@@ -17,17 +15,6 @@ template <class T> GH_FN Wide<T> lowest() {
 
 // One result, handed over.
 template <class R, class Out> GH_FN void once(const R &result, int pixel, int c, Out &&out) { out(pixel, c, result); }
-
-template <bool MAX, class T> GH_FN void arg_line(int64_t thread, const T *x, int64_t n, int64_t inner, int64_t *out) {
-  const T *line = x + thread / inner * n * inner + thread % inner;
-  int64_t best = 0;
-  Wide<T> top = to_scalar(line[0]);
-  for (int64_t i = 1; i < n && top == top; ++i) {
-    const Wide<T> v = to_scalar(line[i * inner]);
-    if ((MAX ? v > top : v < top) || v != v) best = i, top = v;
-  }
-  out[thread] = best;
-}
 
 struct Span { int begin, count, step; };
 struct Planes {

@@ -1,12 +1,13 @@
-// places.cuh: ops that write to places which data names, and ops that put elements in order.
+// places.cuh: ops that write to places which data names.
 //
 // Contract
 // - A result asks who comes to it, instead of a writer going there: no two threads write one element, and what meets at a place is taken
-//   in order, so results are the same from run to run. It costs a comparison for each pair of a place and a writer.
+//   in order, so results are the same from run to run. Where writers are few, each place is compared with each of them; where they are many, they are
+//   put in order by place first (`order.cuh`), and the first that comes to a place takes all that follow (`ordered`).
 // - An index outside is reported and nobody comes for it; negative ones count from the end.
 // - Sums are held in Acc. `set` keeps the last that comes; max and min take NaN for both, as NumPy.
-// - Orders are stable, NaN is the largest element.
 #pragma once
+#include "order.cuh"
 #include "reduce.cuh"
 
 namespace gh {
@@ -143,10 +144,113 @@ GH_FN void meet_named_rows(const Context &ctx, const T *x, const I *indices, con
     if (column + p * 32 < inner) out[at + column + p * 32] = from_scalar<T>(Wide<T>(held[p]));
 }
 
+// The same by writers in order of their places. x is copied to out before (`fill_places`). gridDim: warps of eight for all indices of all outer
+// ones, columns.
+template <int DEPTH, class I> struct NamedPlaces {
+  const Context &ctx;
+  const I *indices;
+  Tuples<DEPTH> tuples;
+  GH_FN Item<uint32_t> operator()(int64_t, int64_t i) const { return {(uint32_t)tuples.at(ctx, indices, i, true), (uint32_t)i}; }
+};
+constexpr uint32_t NOWHERE = ~0u;  // the key of an index outside
+GH_FN bool comes_first(const Items<uint32_t> &items, int64_t line, int64_t i) {
+  const uint32_t place = items(line, i).key;
+  return place != NOWHERE && (i == 0 || items(line, i - 1).key != place);
+}
+// AHEAD writers from i on that come to a place, -1 behind the last.
+template <int AHEAD> GH_FN void who_comes(const Items<uint32_t> &items, int64_t line, int64_t i, uint32_t place, int64_t (&from)[AHEAD]) {
+#pragma unroll
+  for (int u = 0; u < AHEAD; ++u) {
+    const Item<uint32_t> item = i + u < items.n ? items(line, i + u) : Item<uint32_t>::past_end();
+    from[u] = item.key == place ? (int64_t)item.at : -1;
+  }
+}
+template <Meeting HOW, int PER, class Acc, class T>
+GH_FN void meet_ordered_rows(Items<uint32_t> items, const T *x, const T *rows, int64_t outer, int64_t places, int64_t inner, T *out) {
+  constexpr int AHEAD = PER > 1 ? 4 : 8;  // rows that are loaded before the first of them is used
+  const int64_t warp = (int64_t)blockIdx.x * 8 + threadIdx.x / 32, column = (int64_t)blockIdx.y * 32 * PER + threadIdx.x % 32;
+  const int64_t count = items.n, begin = warp % count, line = warp / count;
+  if (line >= outer || !comes_first(items, 0, begin)) return;
+  const uint32_t place = items(0, begin).key;
+  const int64_t at = (line * places + place) * inner;
+  Acc held[PER];
+#pragma unroll
+  for (int p = 0; p < PER; ++p) held[p] = x && column + p * 32 < inner ? Acc(to_scalar(x[at + column + p * 32])) : Acc(0);
+  int64_t from[AHEAD];
+  for (int64_t i = begin; i == begin || from[AHEAD - 1] >= 0; i += AHEAD) {
+    who_comes(items, 0, i, place, from);
+#pragma unroll
+    for (int p = 0; p < PER; ++p) {
+      const int64_t c = column + p * 32;
+      Acc next[AHEAD];
+#pragma unroll
+      for (int u = 0; u < AHEAD; ++u)
+        next[u] = from[u] >= 0 && c < inner ? Acc(to_scalar(rows[(line * count + from[u]) * inner + c])) : Acc(0);
+#pragma unroll
+      for (int u = 0; u < AHEAD; ++u)
+        if (from[u] >= 0) held[p] = met<HOW>(held[p], next[u]);
+    }
+  }
+#pragma unroll
+  for (int p = 0; p < PER; ++p)
+    if (column + p * 32 < inner) out[at + column + p * 32] = from_scalar<T>(Wide<T>(held[p]));
+}
+
 // Elements that come to places along one axis: x of `sizes`, indices and updates of `given`, each at most as large but along the axis.
 template <int RANK> struct Along {
   int64_t sizes[RANK], given[RANK];
 };
+// Where the elements of a line across that axis begin, and how far apart they are, in indices and updates, and in x.
+struct LineAlong { int64_t at, apart, to, step; };
+template <int AXIS, int RANK> GH_FN LineAlong line_along(const Along<RANK> &s, int64_t line) {
+  LineAlong found = {0, 0, 0, 0};
+  int64_t apart = 1, step = 1;
+#pragma unroll
+  for (int d = RANK - 1; d >= 0; --d) {
+    if (d == AXIS) {
+      found.apart = apart, found.step = step;
+    } else {
+      found.at += line % s.given[d] * apart, found.to += line % s.given[d] * step;
+      line /= s.given[d];
+    }
+    apart *= s.given[d], step *= s.sizes[d];
+  }
+  return found;
+}
+template <int AXIS, int RANK, class I> struct PlacesAlong {
+  const Context &ctx;
+  const I *indices;
+  Along<RANK> s;
+  GH_FN Item<uint32_t> operator()(int64_t line, int64_t i) const {
+    const LineAlong l = line_along<AXIS>(s, line);
+    int64_t to = indices[l.at + i * l.apart];
+    if (to < 0) to += s.sizes[AXIS];
+    const bool inside = to >= 0 && to < s.sizes[AXIS];
+    if (!inside) ctx.report(1);
+    return {inside ? (uint32_t)to : NOWHERE, (uint32_t)i};
+  }
+};
+// By writers in order, e of all of them; x is copied to out before.
+template <Meeting HOW, int AXIS, class Acc, int RANK, class T>
+GH_FN void meet_ordered_along(int64_t e, Items<uint32_t> items, const T *x, const T *updates, Along<RANK> s, T *out) {
+  constexpr int AHEAD = 8;
+  const int64_t line = e / items.n, begin = e % items.n;
+  if (!comes_first(items, line, begin)) return;
+  const uint32_t place = items(line, begin).key;
+  const LineAlong l = line_along<AXIS>(s, line);
+  Acc held = Acc(to_scalar(x[l.to + place * l.step]));
+  int64_t from[AHEAD];
+  for (int64_t i = begin; i == begin || from[AHEAD - 1] >= 0; i += AHEAD) {
+    who_comes(items, line, i, place, from);
+    Acc next[AHEAD];
+#pragma unroll
+    for (int u = 0; u < AHEAD; ++u) next[u] = from[u] >= 0 ? Acc(to_scalar(updates[l.at + from[u] * l.apart])) : Acc(0);
+#pragma unroll
+    for (int u = 0; u < AHEAD; ++u)
+      if (from[u] >= 0) held = met<HOW>(held, next[u]);
+  }
+  out[l.to + place * l.step] = from_scalar<T>(Wide<T>(held));
+}
 template <Meeting HOW, int AXIS, class Acc, int RANK, class T, class I>
 GH_FN void meet_along(const Context &ctx, int64_t e, const T *x, const I *indices, const T *updates, Along<RANK> s, T *out) {
   int64_t rest = e, at = 0, step = 1, apart = 1, place = 0;
@@ -185,28 +289,6 @@ GH_FN void bag_column(const Context &ctx, int64_t bag, int64_t column, const T *
   }
   if (mean) sum /= Acc(used ? used : 1);
   out[bag * width + column] = from_scalar<T>(Wide<T>(sum));
-}
-
-// a before b in ascending order, NaN last.
-template <class V> GH_FN bool before(V a, V b) { return a < b || (b != b && a == a); }
-
-// Element e of lines [outer, n, inner] goes to its rank in its line, if that is below k.
-template <class T>
-GH_FN void rank_element(int64_t e, const T *x, int64_t n, int64_t inner, int64_t k, bool descending, T *values, int64_t *indices) {
-  const int64_t own = e / inner % n, line = e / inner / n;
-  const T *at = x + line * n * inner + e % inner;
-  const auto mine = to_scalar(at[own * inner]);
-  int64_t rank = 0;
-  for (int64_t i = 0; i < n; ++i) {
-    const auto other = to_scalar(at[i * inner]);
-    const bool ahead = descending ? before(mine, other) : before(other, mine);
-    const bool behind = descending ? before(other, mine) : before(mine, other);
-    rank += ahead || (!behind && i < own);
-  }
-  if (rank >= k) return;
-  const int64_t to = (line * k + rank) * inner + e % inner;
-  values[to] = at[own * inner];
-  indices[to] = own;
 }
 
 }  // namespace gh
