@@ -16,8 +16,8 @@ from glasshouse.lower.view import whole
 
 BESIDE = 8
 """Neighbours across lines from which threads of a warp take lines that lie together."""
-MANY_LINES = 1 << 13
-"""Lines that keep a GPU busy with few threads for each."""
+MANY_LINES, FEW_LINES = 1 << 13, 1 << 8
+"""Lines that keep a GPU busy with few threads for each, and those that do not with 32."""
 
 
 def extremes(builder: KernelBuilder, node: Node) -> None:
@@ -28,7 +28,9 @@ def extremes(builder: KernelBuilder, node: Node) -> None:
 
 def _parts(n: Dim, count: Dim, beside: bool) -> int:
     """Threads of a line, four elements each at least."""
-    limit = (8 if most(count) >= MANY_LINES else 32) if beside else 256
+    limit = 256
+    if beside and most(count) >= FEW_LINES:
+        limit = 8 if most(count) >= MANY_LINES else 32
     parts = 1
     while parts < limit and parts * 8 <= most(n):
         parts *= 2

@@ -11,12 +11,12 @@ from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, dim_max, dim_min, product
-from glasshouse.ir.dtype import float64
+from glasshouse.ir.dtype import float64, int64
 from glasshouse.ir.graph import Node
 from glasshouse.ir.types import Shape
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.kernel.queries import view
-from glasshouse.lower.kernel.statement import Tile
+from glasshouse.lower.kernel.statement import Scratch, Tile
 from glasshouse.lower.target import Needs
 from glasshouse.lower.tiles import add_tile, write_all
 from glasshouse.lower.view import whole
@@ -29,6 +29,7 @@ FEW_ROWS, FEW_ALONG = 512, 64
 by the threads of a block together, elements along an axis by each thread alone."""
 MOST_PLACES = 1 << 31
 """That are put in order: a place is a key of 32 bits."""
+PIECES = "pieces"
 MOST_COLUMNS, ORDERED_COLUMNS = 32, 4
 """Of a row, by 32, that a warp holds."""
 
@@ -91,6 +92,11 @@ def _tuples(x: Shape, indices: Shape, axis: int) -> tuple[Dim, Dim, Dim, Dim, Sh
     return product(x[:axis]), product(named), product(indices[:-1]), inner, named
 
 
+def _pieces(count: Dim) -> Dim:
+    """`gh::PIECE`: parts of writers in order, of which each is met on its own."""
+    return (count + 63) // 64
+
+
 def _columns(inner: Dim, limit: int = MOST_COLUMNS) -> tuple[int, Dim]:
     """Columns of a lane, and warps that share a row."""
     per = int(min(max(-(-most(inner) // 32), 1), limit))
@@ -136,9 +142,13 @@ def _rows(out: CudaText, tile: Tile) -> None:
         _fill(out, tile, source)
         which = f"gh::NamedPlaces<{len(named)}, {C_TYPE[indices.element.dtype]}>"
         items = put_order(out, tile, lines, f"{which}{{ctx, {view(indices).buffer}, {tuples}}}")
+        pieces = f"({_held(tile)}*){out.scratch(tile, PIECES)}"
+        with out.function(((outer * _pieces(count) + 7) // 8, blocks, 1), 256):
+            given = f"{lines.items(items)}, {rows}, {size_text(outer)}, {size_text(inner)}"
+            out.add(f"gh::meet_row_pieces<{of}>({given}, {pieces});", tile.ops)
         with out.function(((outer * count + 7) // 8, blocks, 1), 256):
             sizes = ", ".join(size_text(d) for d in (outer, places, inner))
-            given = f"{lines.items(items)}, {source}, {rows}, {sizes}, {to}"
+            given = f"{lines.items(items)}, {source}, {rows}, {pieces}, {sizes}, {to}"
             out.add(f"gh::meet_ordered_rows<{of}>({given});", tile.ops)
         return
     few = isinstance(count, int) and isinstance(places, int) and 0 < count < places
@@ -163,7 +173,19 @@ def _ordered_tile(tile: Tile) -> Lines | None:
 
 def _needs(tile: Tile) -> Needs:
     lines = _ordered_tile(tile)
-    return (), () if lines is None else lines.scratch(min(lines.joins + 1, 2))
+    if lines is None:
+        return (), ()
+    columns = lines.count
+    if tile.op == "take_grad":
+        g, indices = tile.operands
+        outer, _, _, columns = _gradient(g.shape, indices.shape, tile.attr("axis"), tile.shape)
+        columns = outer * columns
+    elif tile.op == "scatter_nd":
+        base, indices = tile.operands[:2]
+        outer, _, _, columns, _ = _tuples(base.shape, indices.shape, tile.attr("axis"))
+        columns = outer * columns
+    room = Scratch(PIECES, columns * _pieces(lines.n) * 8, int64)
+    return (), (*lines.scratch(min(lines.joins + 1, 2)), room)
 
 
 def _along(out: CudaText, tile: Tile) -> None:
@@ -176,14 +198,18 @@ def _along(out: CudaText, tile: Tile) -> None:
         _fill(out, tile, view(x).buffer)
         which = f"gh::PlacesAlong<{axis}, {len(x.shape)}, {C_TYPE[indices.element.dtype]}>"
         items = put_order(out, tile, lines, f"{which}{{ctx, {view(indices).buffer}, {along}}}")
+        of, held = f"gh::Meeting::{tile.attr('mode')}, {axis}", _held(tile)
+        pieces, parts = f"({held}*){out.scratch(tile, PIECES)}", lines.count * _pieces(lines.n)
+        given, new = lines.items(items), view(updates).buffer
+        with out.function(((parts + 255) // 256, 1, 1), 256):
+            thread_each(out, parts)
+            call = f"gh::meet_pieces_along<{of}, {held}>"
+            out.add(f"{call}(e_, {given}, {new}, {along}, {pieces});", tile.ops)
         writers = lines.count * lines.n
         with out.function(((writers + 255) // 256, 1, 1), 256):
             thread_each(out, writers)
-            buffers = f"{view(x).buffer}, {view(updates).buffer}, {along}, {tile.writes[0][1]}"
-            call = (
-                f"gh::meet_ordered_along<gh::Meeting::{tile.attr('mode')}, {axis}, {_held(tile)}>"
-            )
-            out.add(f"{call}(e_, {lines.items(items)}, {buffers});", tile.ops)
+            buffers = f"{view(x).buffer}, {new}, {pieces}, {along}, {tile.writes[0][1]}"
+            out.add(f"gh::meet_ordered_along<{of}, {held}>(e_, {given}, {buffers});", tile.ops)
         return
     with out.function(((total + 255) // 256, 1, 1), 256):
         thread_each(out, total)

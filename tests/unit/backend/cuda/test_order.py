@@ -61,7 +61,7 @@ def awkward(n: int, dtype: Any, lines: tuple[int, int] = (2, 1)) -> Any:
 
 @pytest.fixture
 def small_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Runs of 64 items, or 32: long lines without long tests."""
+    """Runs of 64 items: long lines without long tests."""
     monkeypatch.setattr(order, "ROOM", 512)
     monkeypatch.setattr(order, "LEAST_RUN", 32)
     monkeypatch.setattr(order, "FEW", 4)

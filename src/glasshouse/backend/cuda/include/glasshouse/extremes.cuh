@@ -31,9 +31,9 @@ template <bool MAX, int PARTS, bool BESIDE, class T> GH_FN void arg_lines(const 
   const int64_t line = (int64_t)blockIdx.x * LINES + column;
   const T *from = x + line / inner * n * inner + line % inner;
   State mine = {Wide<T>(0), -1};
-#pragma unroll 4
-  for (int64_t i = part; i < n; i += PARTS)
-    if (line < lines) mine = State::of(mine, {to_scalar(from[i * inner]), i});
+  const int64_t end = line < lines ? n : 0;
+#pragma unroll 8
+  for (int64_t i = part; i < end; i += PARTS) mine = State::of(mine, {to_scalar(from[i * inner]), i});
   for (int half = PARTS / 2; half; half /= 2) {
     states[threadIdx.x] = mine;
     __syncthreads();

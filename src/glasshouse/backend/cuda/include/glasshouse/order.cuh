@@ -7,7 +7,7 @@
 // - `order_run<RUN, THREADS>`: a block for each run of RUN items of each line, gridDim.x = lines * runs. `join_runs`: a thread for each item of lines
 //   whose runs of `length` are in order; afterwards those of twice the length are.
 #pragma once
-#include "launch.cuh"
+#include "reduce.cuh"
 
 namespace gh {
 
@@ -74,28 +74,55 @@ template <int RUN, class K> struct Firsts {
 };
 
 // --------------------------------------------------------------------------------------------------------------------------- in order
-// Of two that are `step` apart, the smaller one comes first or last, as that part of the room is to ascend or descend, until all ascends.
-template <int RUN, int THREADS, class It> GH_FN void order_shared(It *items) {
-  for (int size = 2; size <= RUN; size *= 2)
-    for (int step = size / 2; step; step /= 2) {
-      __syncthreads();
+// Of two items that are `step` apart the smaller one comes first or last, as that part of the run is to ascend or descend, until all ascends. A thread
+// holds PER neighbours in registers; others come from a lane of its warp, or from other warps by shared memory.
+template <class K> GH_FN Item<K> from_lane(Item<K> item, int mask) { return {shuffle_xor(item.key, mask), shuffle_xor(item.at, mask)}; }
+template <int STEP, int PER, class It> GH_FN void order_own(It (&own)[PER], int first, int size) {
 #pragma unroll
-      for (int t = threadIdx.x; t < RUN / 2; t += THREADS) {
-        const int low = 2 * t - (t & (step - 1)), high = low + step;
-        const It a = items[low], b = items[high];
-        if ((b < a) == !(low & size)) items[low] = b, items[high] = a;
-      }
+  for (int u = 0; u < PER; ++u)
+    if (!(u & STEP) && (u | STEP) < PER) {
+      const It a = own[u], b = own[u | STEP];
+      const bool change = (b < a) == !((first + u) & size);
+      own[u] = change ? b : a, own[u | STEP] = change ? a : b;
     }
-  __syncthreads();
+}
+template <int RUN, int THREADS, int PER, class It> GH_FN void order_items(It (&own)[PER]) {
+  static_assert(PER == RUN / THREADS && (PER == 2 || PER == 4), "neighbours of a thread");
+  __shared__ It room[RUN];
+  const int thread = threadIdx.x, first = thread * PER;
+  for (int size = 2; size <= RUN; size *= 2) {
+    for (int step = size / 2; step >= PER; step /= 2) {
+      It other[PER];
+      if (step >= 32 * PER) {
+        __syncthreads();  // all have read the last ones
+#pragma unroll
+        for (int u = 0; u < PER; ++u) room[u * THREADS + thread] = own[u];
+        __syncthreads();
+#pragma unroll
+        for (int u = 0; u < PER; ++u) other[u] = room[u * THREADS + (thread ^ step / PER)];
+      } else {
+#pragma unroll
+        for (int u = 0; u < PER; ++u) other[u] = from_lane(own[u], step / PER);
+      }
+      const bool smaller = !(first & step) == !(first & size);  // is to stay here
+#pragma unroll
+      for (int u = 0; u < PER; ++u) own[u] = (other[u] < own[u]) == smaller ? other[u] : own[u];
+    }
+    if (PER > 2 && size > 2) order_own<2>(own, first, size);
+    order_own<1>(own, first, size);
+  }
 }
 
 template <int RUN, int THREADS, class Source, class Taker> GH_FN void order_run(int64_t n, Source source, Taker taker) {
+  constexpr int PER = RUN / THREADS;
   typedef decltype(source(int64_t(0), int64_t(0))) It;
-  __shared__ It items[RUN];
-  const int64_t runs = (n + RUN - 1) / RUN, line = blockIdx.x / runs, begin = blockIdx.x % runs * RUN;
-  for (int i = threadIdx.x; i < RUN; i += THREADS) items[i] = begin + i < n ? source(line, begin + i) : It::past_end();
-  order_shared<RUN, THREADS>(items);
-  for (int i = threadIdx.x; i < RUN; i += THREADS) taker(line, begin + i, items[i]);
+  const int64_t runs = (n + RUN - 1) / RUN, line = blockIdx.x / runs, begin = blockIdx.x % runs * RUN + threadIdx.x * PER;
+  It own[PER];
+#pragma unroll
+  for (int u = 0; u < PER; ++u) own[u] = begin + u < n ? source(line, begin + u) : It::past_end();
+  order_items<RUN, THREADS>(own);
+#pragma unroll
+  for (int u = 0; u < PER; ++u) taker(line, begin + u, own[u]);
 }
 
 // An item comes to its place in its own run, and as many further as items of the run beside it are smaller.

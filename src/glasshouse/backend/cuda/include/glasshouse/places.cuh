@@ -157,40 +157,88 @@ GH_FN bool comes_first(const Items<uint32_t> &items, int64_t line, int64_t i) {
   const uint32_t place = items(line, i).key;
   return place != NOWHERE && (i == 0 || items(line, i - 1).key != place);
 }
-// AHEAD writers from i on that come to a place, -1 behind the last.
-template <int AHEAD> GH_FN void who_comes(const Items<uint32_t> &items, int64_t line, int64_t i, uint32_t place, int64_t (&from)[AHEAD]) {
-#pragma unroll
-  for (int u = 0; u < AHEAD; ++u) {
-    const Item<uint32_t> item = i + u < items.n ? items(line, i + u) : Item<uint32_t>::past_end();
-    from[u] = item.key == place ? (int64_t)item.at : -1;
-  }
-}
-template <Meeting HOW, int PER, class Acc, class T>
-GH_FN void meet_ordered_rows(Items<uint32_t> items, const T *x, const T *rows, int64_t outer, int64_t places, int64_t inner, T *out) {
-  constexpr int AHEAD = PER > 1 ? 4 : 8;  // rows that are loaded before the first of them is used
-  const int64_t warp = (int64_t)blockIdx.x * 8 + threadIdx.x / 32, column = (int64_t)blockIdx.y * 32 * PER + threadIdx.x % 32;
-  const int64_t count = items.n, begin = warp % count, line = warp / count;
-  if (line >= outer || !comes_first(items, 0, begin)) return;
-  const uint32_t place = items(0, begin).key;
-  const int64_t at = (line * places + place) * inner;
-  Acc held[PER];
-#pragma unroll
-  for (int p = 0; p < PER; ++p) held[p] = x && column + p * 32 < inner ? Acc(to_scalar(x[at + column + p * 32])) : Acc(0);
+// Of many that come to one place, those between two multiples of PIECE are met on their own first, and what became of each piece is met in order.
+constexpr int PIECE = 64;
+GH_FN int64_t piece_end(int64_t i, int64_t n) { return (i / PIECE + 1) * PIECE < n ? (i / PIECE + 1) * PIECE : n; }
+GH_FN bool goes_on(const Items<uint32_t> &items, int64_t line, int64_t i, uint32_t place) { return i < items.n && items(line, i).key == place; }
+// Those from i on, to the end of the piece, that come to a place; `get` loads PER numbers of one of them. AHEAD are loaded before the first is used.
+template <Meeting HOW, int AHEAD, int PER, class Acc, class Get>
+GH_FN void meet_piece(const Items<uint32_t> &items, int64_t line, int64_t i, uint32_t place, Get get, Acc (&held)[PER]) {
+  const int64_t end = piece_end(i, items.n);
   int64_t from[AHEAD];
-  for (int64_t i = begin; i == begin || from[AHEAD - 1] >= 0; i += AHEAD) {
-    who_comes(items, 0, i, place, from);
+  do {
+#pragma unroll
+    for (int u = 0; u < AHEAD; ++u) {
+      const Item<uint32_t> item = i + u < end ? items(line, i + u) : Item<uint32_t>::past_end();
+      from[u] = item.key == place ? (int64_t)item.at : -1;
+    }
+    i += AHEAD;
 #pragma unroll
     for (int p = 0; p < PER; ++p) {
-      const int64_t c = column + p * 32;
       Acc next[AHEAD];
 #pragma unroll
-      for (int u = 0; u < AHEAD; ++u)
-        next[u] = from[u] >= 0 && c < inner ? Acc(to_scalar(rows[(line * count + from[u]) * inner + c])) : Acc(0);
+      for (int u = 0; u < AHEAD; ++u) next[u] = from[u] >= 0 ? get(from[u], p) : Acc(0);
 #pragma unroll
       for (int u = 0; u < AHEAD; ++u)
         if (from[u] >= 0) held[p] = met<HOW>(held[p], next[u]);
     }
+  } while (i < end && from[AHEAD - 1] >= 0);
+}
+// A piece that goes on with the place of the one before it: what becomes of it.
+template <Meeting HOW, int AHEAD, int PER, class Acc, class Get>
+GH_FN bool meet_later_piece(const Items<uint32_t> &items, int64_t line, int64_t piece, Get get, Acc (&held)[PER]) {
+  const int64_t i = piece * PIECE;
+  if (i == 0 || i >= items.n) return false;
+  const Item<uint32_t> item = items(line, i);
+  if (item.key == NOWHERE || items(line, i - 1).key != item.key) return false;
+#pragma unroll
+  for (int p = 0; p < PER; ++p) held[p] = get(item.at, p);
+  if (i + 1 < piece_end(i, items.n)) meet_piece<HOW, AHEAD>(items, line, i + 1, item.key, get, held);
+  return true;
+}
+// All that come to the place of `begin`, which comes first: its own piece, and what became of those that go on.
+template <Meeting HOW, int AHEAD, int PER, class Acc, class Get, class Became>
+GH_FN void meet_all(const Items<uint32_t> &items, int64_t line, int64_t begin, Get get, Became became, Acc (&held)[PER]) {
+  const uint32_t place = items(line, begin).key;
+  meet_piece<HOW, AHEAD>(items, line, begin, place, get, held);
+  for (int64_t i = piece_end(begin, items.n); goes_on(items, line, i, place); i += PIECE)
+#pragma unroll
+    for (int p = 0; p < PER; ++p) held[p] = met<HOW>(held[p], became(i / PIECE, p));
+}
+
+// Rows: a warp for each piece, or for each writer, of all outer ones; pieces [outer, ceil(count / PIECE), inner].
+template <int PER, class Acc, class T> struct RowsThatCome {
+  const T *rows;
+  int64_t inner, column;  // the first of PER, 32 apart
+  GH_FN Acc operator()(int64_t from, int p) const {
+    const int64_t c = column + p * 32;
+    return c < inner ? Acc(to_scalar(rows[from * inner + c])) : Acc(0);
   }
+};
+template <Meeting HOW, int PER, class Acc, class T>
+GH_FN void meet_row_pieces(Items<uint32_t> items, const T *rows, int64_t outer, int64_t inner, Acc *pieces) {
+  const int64_t warp = (int64_t)blockIdx.x * 8 + threadIdx.x / 32, column = (int64_t)blockIdx.y * 32 * PER + threadIdx.x % 32;
+  const int64_t each = (items.n + PIECE - 1) / PIECE, line = warp / each;
+  if (line >= outer) return;
+  const RowsThatCome<PER, Acc, T> get = {rows + line * items.n * inner, inner, column};
+  Acc held[PER];
+  if (!meet_later_piece<HOW, PER == 1 ? 8 : 4>(items, 0, warp % each, get, held)) return;
+#pragma unroll
+  for (int p = 0; p < PER; ++p)
+    if (column + p * 32 < inner) pieces[warp * inner + column + p * 32] = held[p];
+}
+template <Meeting HOW, int PER, class Acc, class T>
+GH_FN void meet_ordered_rows(Items<uint32_t> items, const T *x, const T *rows, const Acc *pieces, int64_t outer, int64_t places, int64_t inner, T *out) {
+  const int64_t warp = (int64_t)blockIdx.x * 8 + threadIdx.x / 32, column = (int64_t)blockIdx.y * 32 * PER + threadIdx.x % 32;
+  const int64_t begin = warp % items.n, line = warp / items.n, each = (items.n + PIECE - 1) / PIECE;
+  if (line >= outer || !comes_first(items, 0, begin)) return;
+  const int64_t at = (line * places + items(0, begin).key) * inner;
+  const RowsThatCome<PER, Acc, T> get = {rows + line * items.n * inner, inner, column};
+  const RowsThatCome<PER, Acc, Acc> became = {pieces + line * each * inner, inner, column};
+  Acc held[PER];
+#pragma unroll
+  for (int p = 0; p < PER; ++p) held[p] = x && column + p * 32 < inner ? Acc(to_scalar(x[at + column + p * 32])) : Acc(0);
+  meet_all<HOW, PER == 1 ? 8 : 4>(items, 0, begin, get, became, held);
 #pragma unroll
   for (int p = 0; p < PER; ++p)
     if (column + p * 32 < inner) out[at + column + p * 32] = from_scalar<T>(Wide<T>(held[p]));
@@ -230,26 +278,25 @@ template <int AXIS, int RANK, class I> struct PlacesAlong {
     return {inside ? (uint32_t)to : NOWHERE, (uint32_t)i};
   }
 };
-// By writers in order, e of all of them; x is copied to out before.
+// By writers in order: e of all pieces, pieces [lines, ceil(n / PIECE)], or of all writers; x is copied to out before.
 template <Meeting HOW, int AXIS, class Acc, int RANK, class T>
-GH_FN void meet_ordered_along(int64_t e, Items<uint32_t> items, const T *x, const T *updates, Along<RANK> s, T *out) {
-  constexpr int AHEAD = 8;
-  const int64_t line = e / items.n, begin = e % items.n;
-  if (!comes_first(items, line, begin)) return;
-  const uint32_t place = items(line, begin).key;
+GH_FN void meet_pieces_along(int64_t e, Items<uint32_t> items, const T *updates, Along<RANK> s, Acc *pieces) {
+  const int64_t each = (items.n + PIECE - 1) / PIECE, line = e / each;
   const LineAlong l = line_along<AXIS>(s, line);
-  Acc held = Acc(to_scalar(x[l.to + place * l.step]));
-  int64_t from[AHEAD];
-  for (int64_t i = begin; i == begin || from[AHEAD - 1] >= 0; i += AHEAD) {
-    who_comes(items, line, i, place, from);
-    Acc next[AHEAD];
-#pragma unroll
-    for (int u = 0; u < AHEAD; ++u) next[u] = from[u] >= 0 ? Acc(to_scalar(updates[l.at + from[u] * l.apart])) : Acc(0);
-#pragma unroll
-    for (int u = 0; u < AHEAD; ++u)
-      if (from[u] >= 0) held = met<HOW>(held, next[u]);
-  }
-  out[l.to + place * l.step] = from_scalar<T>(Wide<T>(held));
+  Acc held[1];
+  const auto get = [&](int64_t from, int) { return Acc(to_scalar(updates[l.at + from * l.apart])); };
+  if (meet_later_piece<HOW, 8>(items, line, e % each, get, held)) pieces[e] = held[0];
+}
+template <Meeting HOW, int AXIS, class Acc, int RANK, class T>
+GH_FN void meet_ordered_along(int64_t e, Items<uint32_t> items, const T *x, const T *updates, const Acc *pieces, Along<RANK> s, T *out) {
+  const int64_t line = e / items.n, begin = e % items.n, each = (items.n + PIECE - 1) / PIECE;
+  if (!comes_first(items, line, begin)) return;
+  const LineAlong l = line_along<AXIS>(s, line);
+  const int64_t at = l.to + items(line, begin).key * l.step;
+  Acc held[1] = {Acc(to_scalar(x[at]))};
+  const auto get = [&](int64_t from, int) { return Acc(to_scalar(updates[l.at + from * l.apart])); };
+  meet_all<HOW, 8>(items, line, begin, get, [&](int64_t piece, int) { return pieces[line * each + piece]; }, held);
+  out[at] = from_scalar<T>(Wide<T>(held[0]));
 }
 template <Meeting HOW, int AXIS, class Acc, int RANK, class T, class I>
 GH_FN void meet_along(const Context &ctx, int64_t e, const T *x, const I *indices, const T *updates, Along<RANK> s, T *out) {
