@@ -18,6 +18,7 @@ from glasshouse.frontend.torch.decompose import decomposed
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
 from glasshouse.frontend.torch.opaque import opaque_call
 from glasshouse.frontend.torch.slot import contents
+from glasshouse.frontend.torch.sparse import sparse_spelling
 from glasshouse.frontend.torch.traced_gradient import TracedGradient
 
 if TYPE_CHECKING:
@@ -26,7 +27,9 @@ if TYPE_CHECKING:
 
 def compute(importer: Importer, call: AtenCall) -> Any:
     """The handle that a call gives, or a tuple of them."""
-    spelling = find(call.target._schema.name, call.target._overloadname, call.args)
+    spelling = sparse_spelling(call) or find(
+        call.target._schema.name, call.target._overloadname, call.args
+    )
     most = None if spelling is None else BY_STEPS.get(spelling)
     if most is not None and _is_lapacks(call, most, importer.stops):
         importer.refused.append((str(call.target), "a factorisation of so many rows is LAPACK's"))
