@@ -34,6 +34,7 @@ from glasshouse.frontend.torch.execute import EXECUTORS, Runner, compiled, get_r
 from glasshouse.frontend.torch.graph_key import graph_key, known_sizes
 from glasshouse.frontend.torch.graph_module import import_graph_module
 from glasshouse.frontend.torch.held import HeldModules
+from glasshouse.frontend.torch.inner_gradients import capture_inner_gradients
 from glasshouse.frontend.torch.joint import partition
 from glasshouse.frontend.torch.kept_graphs import KeptGraph, find_kept
 from glasshouse.frontend.torch.left_eager import watch
@@ -108,6 +109,7 @@ def backend(
 
 
 capture_recurrent_layers(backend)
+capture_inner_gradients(backend)
 
 
 class _Training:

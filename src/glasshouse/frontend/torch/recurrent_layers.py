@@ -25,7 +25,7 @@ def capture_recurrent_layers(backend: Callable[..., Any]) -> None:
     """Capture them whenever Dynamo works for this backend, from now on."""
 
     def begin(_: Any) -> None:
-        if not torch.is_grad_enabled() and _works_for(sys._getframe(1)) is backend:
+        if not torch.is_grad_enabled() and captured_for(sys._getframe(1))[0] is backend:
             _SET.append(config.allow_rnn)
             config.allow_rnn = True
 
@@ -36,13 +36,13 @@ def capture_recurrent_layers(backend: Callable[..., Any]) -> None:
     around_captures(begin, end)
 
 
-def _works_for(frame: FrameType | None) -> Any:
-    """The backend whose graph is being captured."""
+def captured_for(frame: FrameType | None) -> tuple[Any, Any]:
+    """The backend whose graph is being captured, and the code that it is captured from."""
     while frame is not None:
         if frame.f_code.co_name == "_compile" and "compiler_fn" in frame.f_locals:
             found = frame.f_locals["compiler_fn"]
             while hasattr(found, "compiler_fn"):  # wrapped by `torch.compile`, and for its repros
                 found = found.compiler_fn
-            return found
+            return found, frame.f_locals.get("code")
         frame = frame.f_back
-    return None
+    return None, None

@@ -1,0 +1,54 @@
+"""`torch.autograd.grad` inside of a model that `torch.compile` trains for us."""
+
+import pytest
+import torch
+from torch import nn
+from torch._dynamo import config
+
+import glasshouse  # noqa: F401  # its backend
+
+
+class Penalty(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.net = nn.Sequential(nn.Linear(5, 8), nn.Tanh(), nn.Linear(8, 1))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x.clone().requires_grad_(True)
+        (slope,) = torch.autograd.grad(self.net(x).sum(), x, create_graph=True)
+        return ((slope.norm(dim=1) - 1) ** 2).mean()
+
+
+def test_a_gradient_penalty_is_trained() -> None:
+    torch.manual_seed(0)
+    model, x = Penalty(), torch.randn(4, 5)
+    wanted = model(x)
+    wanted.backward()
+    expected = [p.grad for p in model.parameters()]
+    model.zero_grad()
+    found = torch.compile(model, backend="glasshouse")(x)
+    found.backward()
+    torch.testing.assert_close(found, wanted)
+    for p, gradient in zip(model.parameters(), expected, strict=True):
+        torch.testing.assert_close(p.grad, gradient)
+    assert not config.trace_autograd_ops  # as it was
+
+
+@pytest.mark.filterwarnings("ignore")  # PyTorch deprecates parts of its own optimisers
+def test_a_step_with_its_backward_is_still_compiled() -> None:
+    torch.manual_seed(0)
+    ours, theirs = nn.Linear(3, 1), nn.Linear(3, 1)
+    ours.load_state_dict(theirs.state_dict())
+    x = torch.randn(4, 3)
+
+    def step(model: nn.Module, optimizer: torch.optim.Optimizer) -> torch.Tensor:
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    first, second = (torch.optim.SGD(m.parameters(), lr=0.1) for m in (ours, theirs))
+    compiled = torch.compile(step, backend="glasshouse")
+    for _ in range(3):
+        torch.testing.assert_close(compiled(ours, first), step(theirs, second))
