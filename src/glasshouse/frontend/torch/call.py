@@ -63,6 +63,9 @@ class AtenCall:
             if len(users) == len(self.node.users)
             else set(range(len(val)))
         )
+        if self.target is torch.ops.aten.lstm.input:
+            # Up to PyTorch 2.11, the last states on a GPU are said to have an axis that they lack.
+            val = [v.squeeze(1) if v.ndim == 4 else v for v in val]
         return [v if i in read else None for i, v in enumerate(val)]
 
     def under_autocast(self) -> AtenCall:

@@ -12,7 +12,7 @@ import torch
 
 import glasshouse as gh
 from fake_cuda import FakeCuda, HostTorch, fake_cuda
-from glasshouse.backend.cuda import places
+from glasshouse.backend.cuda import order
 from glasshouse.errors import ExecutionError
 from glasshouse.lower.plan import Arrival
 from glasshouse.lower.program import Fallback
@@ -34,7 +34,7 @@ def without_torch(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
 @pytest.fixture(autouse=True)
 def no_sorts(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sorts of any length are as long ones: they have no kernel."""
-    monkeypatch.setattr(places, "MOST_PAIRS", 0)
+    monkeypatch.setattr(order, "MOST_ITEMS", 0)
 
 
 class Ordered(torch.nn.Module):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -165,3 +166,48 @@ def test_two_threads_give_the_same() -> None:
     x = torch.randn(5, 12, 32)
     results = [gh.compile(layer, x, threads=n)(x)[0] for n in (1, 2)]
     np.testing.assert_array_equal(*(np.asarray(r) for r in results))
+
+
+@pytest.mark.parametrize("biased", [True, False])
+@pytest.mark.parametrize("cell", ["lstm", "gru"])
+def test_cells_as_a_gpu_spells_them(cell: str, biased: bool) -> None:
+    """Products and one fused op, which PyTorch has for GPUs alone."""
+    gates, width = (4, 7) if cell == "lstm" else (3, 7)
+    layer = (nn.LSTMCell if cell == "lstm" else nn.GRUCell)(5, width, bias=biased)
+    fused = getattr(torch.ops.aten, f"_thnn_fused_{cell}_cell").default
+    graph, mode = torch.fx.Graph(), torch._subclasses.FakeTensorMode()
+    x, h, c = torch.randn(3, 5), torch.randn(3, width), torch.randn(3, width)
+    shares = x @ layer.weight_ih.T, h @ layer.weight_hh.T
+    biases = [layer.bias_ih, layer.bias_hh] if biased else []
+    given = [t.detach() for t in (*shares, c if cell == "lstm" else h, *biases)]
+    nodes = [graph.placeholder(f"x{i}") for i in range(len(given))]
+    call = graph.call_function(fused, tuple(nodes))
+    for node, tensor in zip(nodes, given, strict=True):
+        node.meta["val"] = mode.from_tensor(tensor)
+    with mode:
+        room = torch.empty(3, (gates if cell == "lstm" else 5) * width)
+        like = [torch.empty(3, width) for _ in range(2 if cell == "lstm" else 1)]
+    call.meta["val"] = (*like, room)
+    parts = []
+    for number, val in enumerate(like):
+        parts.append(graph.call_function(operator.getitem, (call, number)))
+        parts[-1].meta["val"] = val
+    graph.output(tuple(parts))
+    traced = gh.trace(torch.fx.GraphModule(nn.Module(), graph), *given)
+    assert all(n.op.name != "opaque" for n in traced.nodes)
+    expected = layer(x, (h, c)) if cell == "lstm" else [layer(x, h)]
+    for ours, theirs in zip(run(traced, [t.numpy() for t in given]), expected, strict=True):
+        np.testing.assert_allclose(ours, theirs.detach().numpy(), 1e-5, 1e-6)
+
+
+def test_an_axis_that_the_last_states_lack_is_not_believed() -> None:
+    """As PyTorch 2.11 says it of an LSTM on a GPU."""
+    layer, x = nn.LSTM(4, 6, 2), torch.randn(5, 3, 4)
+    program = torch.export.export(layer.eval(), (x,))
+    (call,) = (n for n in program.graph.nodes if n.target is torch.ops.aten.lstm.input)
+    call.meta["val"] = tuple(v.unsqueeze(1) if i else v for i, v in enumerate(call.meta["val"]))
+    traced = gh.trace(program)
+    assert all(n.op.name != "opaque" for n in traced.nodes)
+    out, (h, c) = layer(x)
+    for ours, theirs in zip(run(traced, [x.numpy()]), (out, h, c), strict=True):
+        np.testing.assert_allclose(ours, theirs.detach().numpy(), 1e-5, 1e-6)

@@ -69,3 +69,34 @@ def _without_memory(cell: str) -> Callable[..., Any]:
 aten("gru.input", context=True)(_without_memory("gru"))
 aten("rnn_tanh.input", context=True)(_without_memory("tanh"))
 aten("rnn_relu.input", context=True)(_without_memory("relu"))
+
+
+@aten("_thnn_fused_lstm_cell.default")
+def fused_lstm_cell(
+    by_input: Any, by_state: Any, memory: Any, input_bias: Any = None, state_bias: Any = None
+) -> tuple[Any, ...]:
+    """A cell on a GPU, where PyTorch's own spelling of one ends: the new state, the new memory, and
+    the gates, which its gradient reads."""
+    gates = _summed(by_input, by_state, input_bias, state_bias)
+    first, second, third, fourth = composite.chunk(gates, 4, 1)
+    let, keep, show = (x.apply("sigmoid") for x in (first, second, fourth))
+    new = third.apply("tanh")
+    memory = keep * memory + let * new
+    return show * memory.apply("tanh"), memory, concat(let, keep, new, show, axis=1)
+
+
+@aten("_thnn_fused_gru_cell.default")
+def fused_gru_cell(
+    by_input: Any, by_state: Any, state: Any, input_bias: Any = None, state_bias: Any = None
+) -> tuple[Any, ...]:
+    """The new state, and what its gradient reads."""
+    x = composite.chunk(_summed(by_input, input_bias), 3, 1)
+    r = composite.chunk(_summed(by_state, state_bias), 3, 1)
+    reset, keep = ((x[k] + r[k]).apply("sigmoid") for k in (0, 1))
+    now = (x[2] + reset * r[2]).apply("tanh")
+    return now + keep * (state - now), concat(reset, keep, now, state, r[2], axis=1)
+
+
+def _summed(*parts: Any) -> Any:
+    given = [p for p in parts if p is not None]
+    return sum(given[1:], given[0])
