@@ -512,6 +512,17 @@ def other_products() -> None:
         checked(f"float8 {sizes} {kinds}", narrow)
 
 
+def in_sequence() -> None:
+    import sequences
+    import torch
+
+    torch.manual_seed(0)
+    torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
+    for cases in (sequences.orders, sequences.places, sequences.layers):
+        for title, function, inputs, bound in cases():
+            checked(title, lambda f=function, x=inputs, b=bound: sequences.compared(f, x, b))
+
+
 # -------------------------------------------------------------------------------------- sanitizer
 def kernels() -> None:
     """A share of all kernels, without PyTorch's: what compute-sanitizer looks at."""
@@ -575,7 +586,7 @@ ALONE = ("tutorials",)
 """Parts that are held to times: nothing runs beside them."""
 PARTS: dict[str, Callable[[], None]] = {
     "compile": compile_, "training": training, "saved": saved, "tutorials": tutorials,
-    "products": other_products,
+    "products": other_products, "sequences": in_sequence,
     **{f"hf{i}": lambda i=i: hf(i) for i in range(SHARES)},
     "opinfo0": lambda: opinfo(0), "opinfo1": lambda: opinfo(1),
     "memcheck": lambda: sanitizer("memcheck"), "racecheck": lambda: sanitizer("racecheck"),
