@@ -6,9 +6,11 @@ from __future__ import annotations
 import json
 import math
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 
 from glasshouse.record.reader import GraphView, Recording
 from glasshouse.record.schema import (
@@ -59,7 +61,7 @@ class Edge:
     why: str
     count: int
     bytes: float  # of one
-    seconds: float  # of all, by the speed at which the machine copies
+    seconds: float  # of all, by the fastest rate that was seen for so many bytes
 
 
 @dataclass(frozen=True)
@@ -123,8 +125,7 @@ def kernel_groups(recording: Recording, graph: GraphView) -> list[KernelGroup]:
 
 def unfused(recording: Recording, graph: GraphView) -> list[Edge]:
     """Edges that no kernel spans, alike ones together, by what their bytes cost."""
-    limits = limits_of(recording.header.facts)
-    speed = limits.get("copy") or limits.get("read") or 0.0
+    rates = _rates(recording, graph)
     places = nodes_of(graph, everywhere=True)
     found: dict[tuple[str, str, str], list[float]] = defaultdict(list)
     for row in graph.table(RejectRow):
@@ -134,10 +135,35 @@ def unfused(recording: Recording, graph: GraphView) -> list[Edge]:
         ends = [_name(graph, places.get(n)) for n in row.nodes]
         found[ends[0], ends[1], _NUMBER.sub("*", row.why)].append(numbers["bytes"])
     edges = [
-        Edge(a, b, why, len(many), max(many), 2 * sum(many) / speed if speed else math.nan)
+        Edge(a, b, why, len(many), max(many), sum(_price(bytes, rates) for bytes in many))
         for (a, b, why), many in found.items()
     ]
     return sorted(edges, key=lambda e: (-e.bytes * e.count, e.producer))
+
+
+def _rates(recording: Recording, graph: GraphView) -> tuple[list[float], list[float]]:
+    """Numbers of bytes, ascending, and for each the fastest rate at which so many or more have been
+    seen to move: by the machine's copies, and by kernels of this model, whose operands may lie in a
+    cache. Nothing where the machine's copies are not known."""
+    limits = limits_of(recording.header.facts)
+    speed = limits.get("copy") or limits.get("read")
+    if not speed:
+        return [], []
+    times, _ = kernel_times(graph)
+    seen = [(math.inf, speed)]
+    for kernel in graph.table(KernelRow):
+        moved = kernel.bytes_read + kernel.bytes_written
+        if times.get(kernel.id):
+            seen.append((moved, moved * kernel.runs / times[kernel.id]))
+    seen.sort(reverse=True)
+    fastest = list(accumulate((rate for _, rate in seen), max))
+    return [moved for moved, _ in reversed(seen)], fastest[::-1]
+
+
+def _price(bytes: float, rates: tuple[list[float], list[float]]) -> float:
+    """Seconds to write a value and to read it again."""
+    moved, fastest = rates
+    return 2 * bytes / fastest[bisect_left(moved, 2 * bytes)] if moved else math.nan
 
 
 def advice(recording: Recording, graph: GraphView) -> list[Advice]:

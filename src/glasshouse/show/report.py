@@ -46,8 +46,17 @@ def report(recording: Recording, top: int = 15) -> str:
 def _head(recording: Recording) -> str:
     head = recording.header
     lines = [head.title or "recording", f"  made by {head.generator}" if head.generator else ""]
-    lines += [f"  {key}: {cut(value, 100)}" for key, value in head.facts.items()]
+    lines += [f"  {key}: {_readable(key, value)}" for key, value in head.facts.items()]
     return "\n".join(line for line in lines if line)
+
+
+def _readable(key: str, value: str) -> str:
+    """A fact as a person reads it: times and sizes with their units."""
+    unit = {"seconds": seconds, "spread": seconds, "bytes": size}.get(key.rpartition(" ")[2])
+    try:
+        return unit(float(value)) if unit else cut(value, 100)
+    except ValueError:
+        return cut(value, 100)
 
 
 def _graph(recording: Recording, graph: GraphView, top: int) -> Iterator[str]:

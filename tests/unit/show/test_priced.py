@@ -22,7 +22,9 @@ ROOT = Path(__file__).parents[3]
 LAYERS = 6
 
 
-def recorded(slow: int = -1, fused: bool = True, scale: float = 1.0) -> Recording:
+def recorded(
+    slow: int = -1, fused: bool = True, scale: float = 1.0, bytes: float = 1e6
+) -> Recording:
     """Six equal layers of a product and a norm; one may be slow, or come apart."""
     made = RecordingBuilder("layers")
     made.facts.update({"limit float32": "100 GFLOP/s", "limit read": "10 GB/s",
@@ -42,7 +44,7 @@ def recorded(slow: int = -1, fused: bool = True, scale: float = 1.0) -> Recordin
         graph.add(TimeRow("profile", product, time, kernel=i, spread=1e-6))
         if not fused or i == 0:
             graph.add(RejectRow(0, "FuseOperator", "fuse", "two anchors", [product, norm],
-                                json.dumps({"bytes": 1e6})))  # fmt: skip
+                                json.dumps({"bytes": bytes})))  # fmt: skip
     return made.finish()
 
 
@@ -69,6 +71,15 @@ def test_edges_have_a_price_and_advice_is_ranked() -> None:
     assert "at 40 % of what compute allows" in second.what
     assert first.seconds > second.seconds
     assert "What to do next" in report(recording)
+
+
+def test_a_value_costs_no_more_than_kernels_take_to_move_as_much() -> None:
+    fast = recorded(fused=False, scale=0.1)  # 0.2 MB in 10 us: 20 GB/s, from a cache
+    (edge,) = unfused(fast, fast.graphs[0])
+    assert edge.seconds == pytest.approx(6 * 2e6 / 10e9)  # so much has not been seen to move
+    small_values = recorded(fused=False, scale=0.1, bytes=1e5)
+    (small,) = unfused(small_values, small_values.graphs[0])
+    assert small.seconds == pytest.approx(6 * 2e5 / 20e9)
 
 
 def test_a_slow_layer_among_equals_raises_an_alarm() -> None:

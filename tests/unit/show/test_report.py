@@ -76,6 +76,16 @@ def test_report_of_little(recording: object) -> None:
     assert "Accuracy" not in text
 
 
+def test_times_and_sizes_among_the_facts_have_units() -> None:
+    made = RecordingBuilder("facts")
+    facts = {"wall seconds": "3.0525e-06", "arena bytes": "98368", "wall time": "3", "bytes": "x"}
+    made.facts.update(facts)
+    made.graph("g").stage("traced")
+    text = report(made.finish())
+    for line in ("wall seconds: 3.05 us", "arena bytes: 98.4 kB", "wall time: 3", "bytes: x"):
+        assert f"  {line}\n" in text
+
+
 def test_explain_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     compiled().save(tmp_path / "a.glass")
     assert main(["explain", str(tmp_path / "a.glass"), "--top", "1"]) == 0
