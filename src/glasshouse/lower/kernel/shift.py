@@ -1,4 +1,4 @@
-"""Lets a kernel count an operand's elements from the first one that it reads.
+"""Rebases the indices of an operand to the first element that a kernel reads of it.
 
 Steps of a loop that a model unrolls differ in the slice that they take alone: counted this way
 they are one kernel, and the call passes where a slice begins (`Call.offsets`). Of 48 steps of a

@@ -1,4 +1,4 @@
-"""Which loop kernels are started together: small ones that do not wait for each other.
+"""Horizontal fusion: small loop kernels that do not depend on each other become one kernel.
 
 Queries that are turned, a row of keys and one of values written into a cache: each is a nest of its
 own, and starting it costs more than computing it. A group of several is one kernel, whose nests

@@ -1,9 +1,9 @@
-"""How rows written at places of an axis (a cache of keys), or one element of each line (the label's
-in a cross entropy), become a choice between old and new.
+"""Turns scatters of few rows (into a cache of keys), or of one element of each row (the label's in
+a cross entropy), into a select between old and new.
 
-Each row asks whether one of the places is its own: elementwise, so that it is fused with what
-stands around it, and the last of equal places wins. It costs a comparison for each pair of a row
-and a place, so it is done for few of them.
+Each row compares its index with those that are written: elementwise, so that it is fused with its
+neighbours, and the last of equal indices wins. It costs a comparison for each pair of a row and an
+index, so it is done for few of them.
 """
 
 from __future__ import annotations

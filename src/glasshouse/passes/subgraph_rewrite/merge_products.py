@@ -1,5 +1,5 @@
-"""When products of one value are one without a copy of their weights: a gate and what it lets
-through, and the norm before a few rows.
+"""Merges matrix products of one value into one kernel that reads each weight in place: gate and up
+of a gated MLP, and, for few rows, the RMS norm before them.
 
 Queries, keys and values are merged by `merge_siblings`, which asks `suits` here whether it may
 leave the weights where they lie.

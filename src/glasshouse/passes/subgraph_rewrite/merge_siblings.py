@@ -1,4 +1,4 @@
-"""When products of one value become one: Q, K and V with weights side by side, then slices.
+"""Merges matrix products of one value into one: weights of Q, K and V concatenated, then slices.
 
 Each sibling is a matmul or convolution with constant weights, its bias, and an activation that all
 of them have. Merging saves reading the input again and launching kernels. It costs a round trip

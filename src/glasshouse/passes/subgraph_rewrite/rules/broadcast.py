@@ -1,4 +1,4 @@
-"""Which repetitions and folds over one element are superfluous."""
+"""Removes broadcasts that change nothing, and reductions over axes of size 1."""
 
 from __future__ import annotations
 

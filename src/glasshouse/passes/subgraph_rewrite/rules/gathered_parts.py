@@ -1,5 +1,5 @@
-"""Gradients of parts that were taken from one value, put together again: zeros around each part and
-a sum of all are the parts side by side, and parts of one value side by side are that value."""
+"""Gradients of slices of one value: a sum of slices, each padded with zeros, becomes a
+concatenation, and a concatenation of all slices of a value is that value."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When bytes need not become real numbers: where the way there and back only moves them."""
+"""Removes dequantize-quantize pairs around ops that only move elements: these move the bytes."""
 
 from __future__ import annotations
 

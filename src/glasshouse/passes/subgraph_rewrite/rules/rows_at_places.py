@@ -1,7 +1,7 @@
-"""Which elements that are read or written along an axis are rows: `i[:, None].expand(-1, c)`.
+"""Gathers and scatters whose index is the same for a whole row become those of rows:
+`i[:, None].expand(-1, c)`, as graph networks spell it.
 
-Graph networks spell it so: every element of a row has the row's place. As rows they are moved in
-runs, and each place is looked up once, not once for each element.
+Rows are moved in runs, and each index is looked up once, not once for each element.
 """
 
 from __future__ import annotations

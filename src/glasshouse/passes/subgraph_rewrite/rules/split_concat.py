@@ -1,4 +1,4 @@
-"""How pieces meet: slices of slices, of what was joined, and joined slices of one value."""
+"""Simplifies slices of slices, slices of concatenations, concatenations of slices of one value."""
 
 from __future__ import annotations
 

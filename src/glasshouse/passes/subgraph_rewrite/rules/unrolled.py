@@ -1,4 +1,5 @@
-"""How gradients of parts come together, and extremes whose places nobody asks for.
+"""Rules for unrolled loops: gradients of slices become one concatenation, and a maximum whose
+indices nothing reads becomes a plain one.
 
 A loop over a sequence reads one part a step, so that the gradient of the whole is a sum of as many
 tensors, each zero but for one part: every element of every one of them would be added, quadratic in
