@@ -207,5 +207,25 @@ def _narrowed(
             alike = [a for a in arrays if a.size == wanted.size]
             if alike and not closest(wanted, alike) <= limit:
                 label = made[-1].origin.label("torch op") or op.cls
-                return replace(found, op=label, where=place(made[-1]), error=closest(wanted, alike))
+                blamed = replace(
+                    found, op=label, where=place(made[-1]), error=closest(wanted, alike)
+                )
+                return _undefined(blamed) if _has_ties(made, truth) else blamed
     return found
+
+
+def _undefined(found: Finding) -> Finding:
+    """Told and no fault."""
+    what = "equal elements are ordered otherwise than by PyTorch, which defines no order for them"
+    return replace(found, what=f"{what} (stable=True does)", fails=False)
+
+
+def _has_ties(nodes: Sequence[Node], truth: Values) -> bool:
+    """Whether one of the nodes orders a line in which elements are equal."""
+    for node in nodes:
+        if node.op.name in ("sort", "topk"):
+            keys = truth.by_place[node.inputs[0].node.id, node.inputs[0].index]
+            lines = np.moveaxis(np.sort(keys, node.attrs["axis"]), node.attrs["axis"], -1)
+            if np.any(lines[..., 1:] == lines[..., :-1]):
+                return True
+    return False

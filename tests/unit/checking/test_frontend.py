@@ -9,7 +9,8 @@ import torch
 
 from glasshouse import trace
 from glasshouse.checking.frontend import frontend_findings
-from glasshouse.numerics.truth import values_of
+from glasshouse.ir.graph import Graph
+from glasshouse.numerics.truth import Values, values_of
 
 
 def rms_norm(x: torch.Tensor) -> torch.Tensor:
@@ -46,3 +47,30 @@ def test_another_function_is_one() -> None:
     graph = trace(half_floats, x)
     found, _ = frontend_findings(rms_norm, (x,), {}, graph, values_of(graph, [x.numpy()]))
     assert [f.kind for f in found] == ["frontend"]
+
+
+def first_by_order(x: torch.Tensor) -> torch.Tensor:
+    return torch.gather(torch.arange(64.0).expand(4, 64), 1, torch.argsort(x, 1)[:, :5])
+
+
+def test_the_order_of_equal_elements_is_told_and_is_no_fault() -> None:
+    x = torch.zeros(4, 64)
+    graph = trace(first_by_order, torch.randn(4, 64))
+    (found,), _ = frontend_findings(first_by_order, (x,), {}, graph, reversed_ties(graph, x))
+    assert not found.fails
+    assert "equal elements are ordered otherwise" in found.what
+    distinct = torch.arange(256.0).reshape(4, 64)
+    (found,), _ = frontend_findings(
+        first_by_order, (distinct,), {}, graph, reversed_ties(graph, distinct)
+    )
+    assert found.fails
+
+
+def reversed_ties(graph: Graph, x: torch.Tensor) -> Values:
+    """Values of the graph as if its sort, and so its output, went from last to first."""
+    values = values_of(graph, [x.numpy()])
+    sorts = [v for n in graph.nodes if n.op.name == "sort" for v in n.outputs]
+    for value in (*sorts, *graph.outputs):
+        at = value.node.id, value.index
+        values.by_place[at] = values.by_place[at][..., ::-1]
+    return values
