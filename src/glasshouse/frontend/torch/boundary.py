@@ -18,6 +18,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS
+from glasshouse.frontend.torch.memory import storage_of
 from glasshouse.frontend.torch.program import Captured, written_storages
 from glasshouse.ir.signature import Fixed
 from glasshouse.lower.order import channels_last, free_images
@@ -73,7 +74,8 @@ class Boundary:
         leaves = pytree.tree_leaves(output.args[0], is_leaf=lambda n: n is None)
         self.names = [n.name if isinstance(n, fx.Node) else "" for n in leaves]
         given = [n for n in module.graph.nodes if n.op == "placeholder"]
-        self.ways, bases = _ways(leaves, given, bool(written_storages(module)))
+        changing = written_storages(module)
+        self.ways, bases = _ways(leaves, given, bool(changing))
         by_name = {n.name: n for n in given}
         again = {n for n in given if same and same.get(n.name) in by_name}
         for node in again:
@@ -85,8 +87,10 @@ class Boundary:
         # Parts of something (a slice that is saved): one of them would send the call, with all its
         # arguments, the general way, 30 us for each.
         self._parts = [
-            i for i, n in enumerate(given) if self.entering[i] is None and strides_of(n) is not None
-        ]
+            i for i, n in enumerate(given)
+            if self.entering[i] is None and strides_of(n) is not None
+            and storage_of(n.meta.get("val")) not in changing  # those are written where they are
+        ]  # fmt: skip
         self.leaving: list[Axes | None] = []
         made: list[Any] = []
         for base in bases:

@@ -214,3 +214,26 @@ def test_a_saved_tensor_enters_the_backward_graph_once(monkeypatch):
             executor="compiled")  # fmt: skip
     assert len(counts) == 2
     assert all(given == apart for given, apart in counts)
+
+
+class Counted(nn.Module):
+    """Writes to a buffer that is a part of something."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inside = nn.Linear(3, 3)
+        self.register_buffer("seen", torch.zeros(2, 6)[:, ::2])
+
+    def forward(self, x):
+        self.seen.add_(x.detach())
+        return self.inside(x) * self.seen
+
+
+def test_a_part_that_is_written_is_written_where_it_is():
+    made = Counted()
+    run = torch.compile(made, backend="glasshouse")
+    x = torch.randn(2, 3)
+    for count in (1, 2):
+        run(x).sum().backward()
+        assert_same(made.seen, count * x)
+    assert made.seen.stride() == (6, 2)
