@@ -111,13 +111,14 @@ class HeldModules:
         named = dict(zip(self.names.values(), weights, strict=True))
         lent = set(held.module.lend_weights(named)) if self._lends else set()
         held.numbers = [i for i, name in enumerate(self.names.values()) if name not in lent]
-        held.versions = [weights[i]._version for i in held.numbers]
-        held.stamp = _stamp(held)
         if held.places is not None:
             addresses, sizes, count = held.places
             where = ctypes.addressof(addresses), ctypes.addressof(sizes)
             held.read = partial(held.module.stamp, *where, count)
             held.call = held.module.quick_call(torch.Tensor)
+        # Behind the call: a thread that finds the new stamp must not find the old module.
+        held.versions = [weights[i]._version for i in held.numbers]
+        held.stamp = _stamp(held)
         self._note(held, weights)
 
     def _note(self, held: _Set, weights: list[torch.Tensor]) -> None:
