@@ -7,6 +7,7 @@ from glasshouse.backend.cuda.routine import CudaRoutine, most
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cxx.words import C_TYPE, size_text
 from glasshouse.errors import Unsupported
+from glasshouse.ir.dim import Dim
 from glasshouse.ir.dtype import float32
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
@@ -24,8 +25,9 @@ AT_ONCE = {ALONE: 108, BY_CLUSTERS: 15}
 """Blocks, and clusters of eight, that run at the same time: of an A100, of an H200."""
 MOST_HIDDEN = 4096
 MOST_SHARED = 224 << 10
-"""Bytes of shared memory of a block in a cluster; what a kernel without one asks for holds no
-weights, and fits older chips."""
+"""Bytes of shared memory of a block in a cluster, on Hopper and later."""
+MOST_ALONE = 96 << 10
+"""Of a block alone: what all chips since Ampere have."""
 
 
 def recurrent(builder: KernelBuilder, node: Node, clusters: bool = False) -> None:
@@ -35,15 +37,27 @@ def recurrent(builder: KernelBuilder, node: Node, clusters: bool = False) -> Non
     if not isinstance(hidden, int) or not 0 < hidden <= MOST_HIDDEN:
         raise Unsupported(f"no kernel for a state of {hidden} units")
     by = BY_CLUSTERS if clusters and weights.dtype is float32 else ALONE
+    batch, itemsize = node.inputs[0].type.shape[1], weights.dtype.itemsize
+    rows = _rows(by, batch, hidden)
+    room, _ = _room(GATES[node.attrs["cell"]], _blocks(by), rows, hidden, itemsize)
+    if room > _limit(by):
+        raise Unsupported(f"a state of {hidden} units does not fit into shared memory")
     operands = [whole(builder, v) for v in node.inputs]
     add_tile(builder, node, by, operands, writes=write_all(builder, node))
 
 
-def _rows(tile: Tile, hidden: int, blocks: int) -> int:
+def _blocks(by: str) -> int:
+    return BLOCKS if by == BY_CLUSTERS else 1
+
+
+def _limit(by: str) -> int:
+    return MOST_SHARED if by == BY_CLUSTERS else MOST_ALONE
+
+
+def _rows(by: str, batch: Dim, hidden: int) -> int:
     """Rows of the batch for each block or cluster: as few as keep all of the chip busy."""
-    wanted = most(tile.operands[0].shape[1]) / AT_ONCE[tile.routine]
-    units = -(-hidden // blocks)
-    fits = max(MOST_UNITS * THREADS // units, 1)
+    wanted = most(batch) / AT_ONCE[by]
+    fits = max(MOST_UNITS * THREADS // -(-hidden // _blocks(by)), 1)
     return int(max(min(-(-wanted // 1), MOST_ROWS, fits), 1))
 
 
@@ -63,10 +77,9 @@ def _recurrent(out: CudaText, tile: Tile) -> None:
     steps, batch, _ = given.shape
     dtype, hidden, cell = weights.element.dtype, weights.shape[1], tile.attr("cell")
     assert isinstance(hidden, int), "lowering wants it known"
-    blocks = BLOCKS if tile.routine == BY_CLUSTERS else 1
-    rows = _rows(tile, hidden, blocks)
+    blocks, rows = _blocks(tile.routine), _rows(tile.routine, batch, hidden)
     alone, with_weights = _room(GATES[cell], blocks, rows, hidden, dtype.itemsize)
-    held = with_weights <= (MOST_SHARED if blocks > 1 else 48 << 10)
+    held = with_weights <= _limit(tile.routine)
     shared = with_weights if held else alone
     grid = ((batch + (rows - 1)) // rows * blocks, 1, 1)
     with out.function(grid, THREADS, shared, cluster=(blocks, 1)):

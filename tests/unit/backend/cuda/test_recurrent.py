@@ -12,11 +12,18 @@ from cuda_emulator import run_emulated
 from cuda_samples import program_of
 from glasshouse.backend.cuda import recurrent
 from glasshouse.backend.cuda.render import render
-from glasshouse.ir import GraphBuilder, op_named
+from glasshouse.ir import Graph, GraphBuilder, op_named
 from glasshouse.ir.dtype import as_dtype
 from glasshouse.lower.program import Fallback
 from glasshouse.numpy_ref import run
 from glasshouse.ops.recurrent import GATES
+
+
+def made(cell: str, arrays: list[Any], reverse: bool = False) -> Graph:
+    builder = GraphBuilder()
+    inputs = [builder.input(as_dtype(str(a.dtype)), a.shape) for a in arrays]
+    builder.apply(op_named("recurrent"), *inputs, cell=cell, reverse=reverse)
+    return builder.finish(*(builder.wrap(v) for v in builder.graph.nodes[-1].outputs))
 
 
 def check(
@@ -31,10 +38,7 @@ def check(
     arrays[2] /= hidden**0.5
     if odd:
         arrays[0][1, 0, 0], arrays[0][2, 1, 1], arrays[1][2, 0] = np.nan, np.inf, -np.inf
-    builder = GraphBuilder()
-    inputs = [builder.input(as_dtype(str(a.dtype)), a.shape) for a in arrays]
-    builder.apply(op_named("recurrent"), *inputs, cell=cell, reverse=reverse)
-    graph = builder.finish(*(builder.wrap(v) for v in builder.graph.nodes[-1].outputs))
+    graph = made(cell, arrays, reverse)
     program = program_of(graph, arch=arch)
     assert not any(isinstance(s, Fallback) for s in program.steps)
     ours = run_emulated(program, arrays, fall_back=False)
@@ -67,6 +71,26 @@ def test_odd_sizes(steps: int, batch: int, hidden: int) -> None:
 
 
 def test_weights_that_do_not_fit_are_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(recurrent, "MOST_SHARED", 1000)
+    monkeypatch.setattr(recurrent, "MOST_SHARED", 2000)
     assert "false>" in check("gru", 4, 2, 36)
     assert "false>" in check("lstm", 4, 2, 37)
+
+
+@pytest.mark.parametrize(
+    ("hidden", "dtype", "arch", "fits"),
+    [
+        (4096, np.float32, "sm_90", True), (2048, np.float32, "sm_80", True),
+        (4096, np.float32, "sm_80", False), (4096, np.float64, "sm_90", False),
+        (5000, np.float32, "sm_90", False),
+    ],
+)  # fmt: skip
+def test_a_state_that_does_not_fit_is_left_to_others(
+    hidden: int, dtype: Any, arch: str, fits: bool
+) -> None:
+    shapes = [(1, 64, 4 * hidden), (64, hidden), (4 * hidden, hidden), (64, hidden)]
+    arrays = [np.broadcast_to(np.zeros((), dtype), s) for s in shapes]
+    (step,) = program_of(made("lstm", arrays), arch=arch).steps
+    assert isinstance(step, Fallback) != fits
+    if not isinstance(step, Fallback):
+        (launch,) = render(step.kernel).launches
+        assert launch.shared <= (227 << 10 if arch == "sm_90" else 99 << 10)
