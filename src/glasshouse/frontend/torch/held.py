@@ -68,7 +68,8 @@ class HeldModules:
         nobody wrote to them; None where `module` must be asked.
 
         All of it stands here: behind a kernel that filled the caches, each function and each list
-        more takes microseconds (self-attention of 128 tokens: 75 us around its kernels, now 45).
+        more takes microseconds (self-attention of 128 tokens had 75 us of it
+        around its kernels).
         """
         last = self._last
         if last is None:
