@@ -14,11 +14,11 @@ static void product(void* pool, int act, long M, long N, long K, const T* A, con
   if (act)
     gemm<D>(
         POOL, M, N, K, RowsA<T>{A, K}, B,
-        [=](long r, long c, vf x, auto t) { store(C + r * N + c, gelu(x + load(bias + c, t)), t); }, NoRowsDone{}, hint);
+        [=](long r, long c, vf x, auto t) { store(C + r * N + c, gelu(x + load(bias + c, t)), t); }, hint);
   else
     gemm<D>(
         POOL, M, N, K, RowsA<T>{A, K}, B, [=](long r, long c, vf x, auto t) { store(C + r * N + c, x + load(bias + c, t), t); },
-        NoRowsDone{}, hint);
+        hint);
 }
 API long product_bytes(int bf, long K, long N) { return bf ? packed_b_bytes<TilesBF16>(K, N) : packed_b_bytes<DotF32>(K, N); }
 API void product_pack(void* pool, int bf, const float* W, long K, long N, void* out) {  // W is [N, K]
@@ -65,7 +65,7 @@ static void conv_as(void* pool, const ConvShape& s, int way, const float* x, con
   if (way == 2) conv2d_winograd<D, 2>(POOL, s, x, w, work, epi);
   else if (way == 4) conv2d_winograd<D, 4>(POOL, s, x, w, work, epi);
   else if (way == 1) conv2d_nchw_input<D>(POOL, s, x, w, work, epi, hint);
-  else conv2d<D>(POOL, s, x, w, work, epi, NoRowsDone{}, hint);
+  else conv2d<D>(POOL, s, x, w, work, epi, hint);
 }
 API long conv_weight_size(int bf, const long* a, int way) {
   return bf ? weight_bytes<TilesBF16>(shape(a), way) : weight_bytes<DotF32>(shape(a), way);

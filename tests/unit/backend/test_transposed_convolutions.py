@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 import glasshouse as gh
-from glasshouse.backend.cpu.few import FEW, makes_few
+from glasshouse.backend.cpu.few_channels import FEW, makes_few
 from glasshouse.backend.cpu.transposed import PHASES, SPREAD
 from glasshouse.backend.cxx.image import Image
 from glasshouse.ops.window import Window

@@ -1,14 +1,14 @@
 """Convolutions on CPUs: channels last, weights packed when they are known.
 
 One-dimensional convolutions are images of height 1. Variants: depthwise and groups of few channels
-(`grouped.py`); few filters (`few.py`); Winograd F(2, 3) and F(4, 3) for 3x3 windows; the product
-over taps (`conv.h`) for all else.
+(`grouped.py`); few filters (`few_channels.py`); Winograd F(2, 3) and F(4, 3) for 3x3 windows; the
+product over taps (`conv.h`) for all else.
 """
 
 from __future__ import annotations
 
 from glasshouse.backend.cpu.conv_any import conv_any
-from glasshouse.backend.cpu.few import few_channels, few_filters
+from glasshouse.backend.cpu.few_channels import few_channels, few_filters
 from glasshouse.backend.cpu.grouped import grouped_conv, suits_groups
 from glasshouse.backend.cpu.int8 import int8_conv
 from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, Recipe, with_dot

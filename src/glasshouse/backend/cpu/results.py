@@ -46,7 +46,7 @@ def row_hint(tile: Tile) -> str:
         return ""
     size = f"(long)sizeof({C_TYPE[store.dtype]})"
     columns = size_text(tile.variables[-1].extent)
-    return f", gh::NoRowsDone{{}}, gh::OutHint{{{store.buffer}, {columns} * {size}, {size}}}"
+    return f", gh::OutHint{{{store.buffer}, {columns} * {size}, {size}}}"
 
 
 def _lanes(tile: Tile) -> Loop:

@@ -10,7 +10,7 @@ from glasshouse.backend.cpu import (
     conv3d,
     conv_any,
     conv_grad,
-    few,
+    few_channels,
     fourier,
     grouped,
     groups,
@@ -28,15 +28,16 @@ from glasshouse.backend.cpu.routine import FormSpelling, Routine
 
 _FAMILIES = (
     attention.ROUTINES, bags.ROUTINES, batch_norm.ROUTINES, conv.ROUTINES, conv3d.ROUTINES,
-    conv_any.ROUTINES, conv_grad.ROUTINES, few.ROUTINES, fourier.ROUTINES, grouped.ROUTINES,
-    groups.ROUTINES, int8.ROUTINES, library.ROUTINES, matmul.ROUTINES, planes.ROUTINES,
-    pool.ROUTINES, recurrent.ROUTINES, resize.ROUTINES, running.ROUTINES, transposed.ROUTINES,
+    conv_any.ROUTINES, conv_grad.ROUTINES, few_channels.ROUTINES, fourier.ROUTINES,
+    grouped.ROUTINES, groups.ROUTINES, int8.ROUTINES, library.ROUTINES, matmul.ROUTINES,
+    planes.ROUTINES, pool.ROUTINES, recurrent.ROUTINES, resize.ROUTINES, running.ROUTINES,
+    transposed.ROUTINES,
 )  # fmt: skip
 ROUTINES: dict[str, Routine] = {name: r for family in _FAMILIES for name, r in family.items()}
 FORMS: dict[str, FormSpelling] = {
     **conv.FORMS,
     **conv3d.FORMS,
-    **few.FORMS,
+    **few_channels.FORMS,
     **grouped.FORMS,
     **groups.FORMS,
     **int8.FORMS,

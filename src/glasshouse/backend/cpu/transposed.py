@@ -1,8 +1,8 @@
 """Transposed convolutions on CPUs, which are gradients of convolutions by their input.
 
-Which way is taken (`transposed.h`): every channel by itself; `few.py` for few channels; one product
-where no two taps meet in a pixel (windows as large as their steps, or a single window); an ordinary
-convolution where windows move by single steps; else one such for each phase of the steps.
+Which variant is taken (`transposed.h`): depthwise; few channels (`few_channels.py`); one product
+where no two taps meet in a pixel (windows as large as their strides, or a single window); an
+ordinary convolution for stride 1; else one for each phase of the strides.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from glasshouse.backend.cpu.conv import FORMS as CONV_FORMS
 from glasshouse.backend.cpu.conv import convolve, depthwise_form
 from glasshouse.backend.cpu.conv_any import conv_any, has_template
-from glasshouse.backend.cpu.few import few_channels, makes_few
+from glasshouse.backend.cpu.few_channels import few_channels, makes_few
 from glasshouse.backend.cpu.grouped import grouped_conv, suits_groups
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.results import hand_over

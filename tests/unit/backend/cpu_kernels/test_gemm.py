@@ -110,19 +110,6 @@ def test_any_strides_of_b(pool, rng: np.random.Generator) -> None:
     close(out, a.astype(np.float64) @ wide[:, :, 0].astype(np.float64), k, 2e-7)
 
 
-def test_row_norm_behind_the_product(pool, rng: np.random.Generator) -> None:
-    lib, handle = pool
-    for m, n, k in [(1, 48, 30), (31, 100, 64), (200, 70, 17)]:
-        a = rng.standard_normal((m, k)).astype(np.float32)
-        b = rng.standard_normal((k, n)).astype(np.float32)
-        out = np.empty((m, n), np.float32)
-        lib.product_norm(handle, *longs(m, n, k), p(a), p(b), p(out))
-        want = a.astype(np.float64) @ b.astype(np.float64)
-        want -= want.mean(1, keepdims=True)
-        want /= np.sqrt((want**2).mean(1, keepdims=True) + 1e-5)
-        close(out, want, k, 5e-7)
-
-
 @pytest.mark.parametrize("batch", [1, 2, 5])
 def test_batches(pool, batch: int, rng: np.random.Generator) -> None:
     lib, handle = pool

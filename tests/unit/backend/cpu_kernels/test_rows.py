@@ -1,4 +1,4 @@
-"""Norms, reductions, pooling, gathers and transposes against NumPy."""
+"""Pooling, gathers, transposes and attention against NumPy."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 Loader = Callable[[str], ctypes.CDLL]
-LENGTHS = [1, 3, 16, 17, 63, 64, 65, 130, 1000, 9001]
 
 
 def p(a: np.ndarray) -> ctypes.c_void_p:
@@ -26,47 +25,6 @@ def pool(load: Loader, request: pytest.FixtureRequest):
     handle = ctypes.c_void_p(lib.pool_new(request.param))
     yield lib, handle
     lib.pool_free(handle)
-
-
-def softmax(x: np.ndarray) -> np.ndarray:
-    e = np.exp(x - x.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
-def layer_norm(x: np.ndarray) -> np.ndarray:
-    return (x - x.mean(-1, keepdims=True)) / np.sqrt(x.var(-1, keepdims=True) + 1e-5)
-
-
-ROWS = {
-    "softmax": softmax,
-    "log_softmax": lambda x: np.log(softmax(x)),
-    "layer_norm": layer_norm,
-    "rms_norm": lambda x: x / np.sqrt((x**2).mean(-1, keepdims=True) + 1e-5),
-}
-
-
-@pytest.mark.parametrize("name", list(ROWS))
-def test_rows(pool, name: str, rng: np.random.Generator) -> None:
-    lib, handle = pool
-    for n in LENGTHS:
-        x = (rng.standard_normal((70, n)) * 4 + 10).astype(np.float32)
-        y = np.empty_like(x)
-        getattr(lib, name)(handle, *longs(70, n), p(x), p(y))
-        np.testing.assert_allclose(y, ROWS[name](x.astype(np.float64)), rtol=2e-5, atol=2e-5)
-
-
-def test_softmax_of_nan_and_infinity(pool) -> None:
-    lib, handle = pool
-    x = np.zeros((4, 40), np.float32)
-    x[0, 39] = np.nan
-    x[1] = -np.inf
-    x[2, :20] = -np.inf
-    y = np.empty_like(x)
-    lib.softmax(handle, *longs(4, 40), p(x), p(y))
-    assert np.isnan(y[:2]).all()
-    assert (y[2, :20] == 0).all()
-    np.testing.assert_allclose(y[2, 20:], 1 / 20, rtol=1e-6)
-    np.testing.assert_allclose(y[3], 1 / 40, rtol=1e-6)
 
 
 POOLS = [  # N C H W kernel stride pad dilation

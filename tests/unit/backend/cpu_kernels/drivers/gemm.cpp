@@ -1,7 +1,6 @@
 // gemm.cpp: products of every kind, with sources of A and epilogues.
 #include "driver.h"
 #include "glasshouse/gemm.h"
-#include "glasshouse/norm.h"
 using namespace gh;
 
 template <class D, class TA, class TB>
@@ -65,22 +64,6 @@ API void product_strided(void* pool, long M, long N, long K, const float* A, con
   void* work = malloc(packed_b_bytes<DotF32>(K, N) + 64);
   gemm_dynamic<DotF32>(*(ThreadPool*)pool, M, N, K, RowsA<float>{A, K}, B, 2 * N, 2, work,
                        [=](long r, long c, vf x, auto t) { store(C + r * N + c, x, t); });
-  free(work);
-}
-// Row norm fused behind the product.
-API void product_norm(void* pool, long M, long N, long K, const float* A, const float* B, float* C) {
-  void* work = malloc(packed_b_bytes<DotF32>(K, N) + 64);
-  gemm_dynamic<DotF32>(
-      *(ThreadPool*)pool, M, N, K, RowsA<float>{A, K}, B, N, 1, work,
-      [=](long r, long c, vf x, auto t) { store(C + r * N + c, x, t); },
-      [=](long r0, long r1) {
-        for (long r = r0; r < r1; r++) {
-          float* row = C + r * N;
-          layer_norm_row(
-              N, 1e-5f, row, [=](long i, auto t) { return load(row + i, t); },
-              [=](long i, vf x, auto t) { store(row + i, x, t); });
-        }
-      });
   free(work);
 }
 API void product_batched(void* pool, long batch, long M, long N, long K, const float* A, const float* B, int shared_b, int bt,

@@ -1,4 +1,4 @@
-// rows.cpp: attention, norms, reductions, pooling, gathers, transposes, the pool itself.
+// rows.cpp: attention, pooling, gathers, transposes, the pool itself.
 #include "driver.h"
 #include "glasshouse/attention.h"
 #include "glasshouse/gather.h"
@@ -31,17 +31,6 @@ API void attend_bf16(void* pool, const long* d, float scale, const float* q, con
                      float* o) {
   attend<TilesBF16>(pool, d, scale, q, k, v, m, o);
 }
-
-#define ROWS(name, ...)                                                                            \
-  API void name(void* pool, long rows, long n, const float* x, float* y) {                         \
-    name##_rows(                                                                                   \
-        POOL, rows, n __VA_ARGS__, [=](long r, long i, auto t) { return load(x + r * n + i, t); }, \
-        [=](long r, long i, vf v, auto t) { store(y + r * n + i, v, t); });                        \
-  }
-ROWS(softmax)
-ROWS(log_softmax)
-ROWS(layer_norm, , 1e-5f)
-ROWS(rms_norm, , 1e-5f)
 
 // a: N C H W OH OW kh kw sh sw ph pw dh dw count_pad
 API void pool2d(void* pool, int kind, int channels_first, const long* a, const float* x, float* y) {

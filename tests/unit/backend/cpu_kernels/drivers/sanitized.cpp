@@ -61,7 +61,6 @@ static void products(void* pool) {
         product_f64(pool, form, M, N, K, a64, b64, bt, out64);
       }
     product_strided(pool, M, N, K, a, wide, out);
-    product_norm(pool, M, N, K, a, b, out);
     product_batched_f64(pool, 3, M, N, K, a64, b64, out64);
     Heap<> a3(3 * M * K), b3(3 * K * N), out3(3 * M * N);
     product_batched(pool, 3, M, N, K, a3, b3, 0, 1, out3);
@@ -70,7 +69,6 @@ static void products(void* pool) {
 static void rows(void* pool) {
   for (long n : {1L, 3L, 17L, 65L, 130L}) {
     Heap<> x(40 * n), y(40 * n);
-    softmax(pool, 40, n, x, y), log_softmax(pool, 40, n, x, y), layer_norm(pool, 40, n, x, y), rms_norm(pool, 40, n, x, y);
     turn4(pool, 1, 40, n, x, y), turn2(pool, 2, 40, n, x, y);
   }
   const long pools[][15] = {{2, 20, 9, 11, 5, 6, 3, 3, 2, 2, 1, 1, 1, 1, 1}, {1, 5, 7, 6, 5, 4, 3, 3, 1, 1, 1, 1, 2, 2, 0}};

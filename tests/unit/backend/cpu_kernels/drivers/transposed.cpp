@@ -2,7 +2,7 @@
 #include "glasshouse/apart/transposed.h"
 #include "conv_shape.h"
 #include "driver.h"
-#include "glasshouse/apart/transposed_few.h"
+#include "glasshouse/apart/few_channels.h"
 using namespace gh;
 
 // way: 0 phases by im2col, 1 phases read in place where they can be, 2 product first (dx is NCHW), 3 taps that never meet.
@@ -14,7 +14,7 @@ API void input_grad(void* pool, int way, const long* a, const float* g, const fl
   if (way == 2) {
     float* turned = (float*)malloc((size_t)s.OC * C * k * 4);
     few_turn_weights(w, s.OC, C * k, turned);
-    transposed_few(p, s, g, turned, [=](long plane, long pixel, vf v, auto t) { store(dx + plane * pixels + pixel, v, t); });
+    conv_few_channels(p, s, g, turned, [=](long plane, long pixel, vf v, auto t) { store(dx + plane * pixels + pixel, v, t); });
     free(turned);
     return;
   }

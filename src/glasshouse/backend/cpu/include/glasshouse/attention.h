@@ -16,7 +16,7 @@
 //   softmax that stands alone.
 #pragma once
 #include "gemm.h"
-#include "norm.h"
+#include "reduce.h"
 #include <cmath>
 #include <limits>
 

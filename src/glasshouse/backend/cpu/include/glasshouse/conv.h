@@ -2,7 +2,7 @@
 //
 // Contract
 // - Weights are packed by conv_weights.h.
-// - `conv2d<D>(pool, s, x, packed, work, epi [, rows_done [, hint]])`: epi(pixel, oc, acc, range) with pixel = (n OH + oh) OW + ow, as in
+// - `conv2d<D>(pool, s, x, packed, work, epi [, hint])`: epi(pixel, oc, acc, range) with pixel = (n OH + oh) OW + ow, as in
 //   gemm.h. x may be float, bf16, f16 for DotF32 and DotBF16, double for DotF64, uint8 for DotI8. `work`: conv_work_bytes<D>(s) bytes or more, shared
 //   by the threads. It picks, by shape alone (`conv_way`), one of three ways; `conv2d_as<D, way>` is one way alone, which compiles in
 //   a third of the time:
@@ -162,14 +162,14 @@ inline size_t conv_work_bytes(const ConvShape &s) {
   return conv_can_be_direct<D>(s) ? (size_t)s.N * s.padded_h() * s.padded_w() * s.C * (D::kBytes / D::kPer) + 64 : 64;
 }
 
-template <class D, ConvWay Way, class T, class Epi, class Done = NoRowsDone>
-inline void conv2d_as(ThreadPool &pool, const ConvShape &s, const T *x, const void *Bp, void *work, Epi &&epi, Done &&done = Done{},
+template <class D, ConvWay Way, class T, class Epi>
+inline void conv2d_as(ThreadPool &pool, const ConvShape &s, const T *x, const void *Bp, void *work, Epi &&epi,
                    OutHint hint = OutHint{}) {
   typedef typename AElem<D>::type E;
   const long M = s.N * s.OH * s.OW;
   if (M <= 0 || s.OC <= 0) return;
   if constexpr (Way == ConvWay::kPointwise) {
-    gemm<D>(pool, M, s.OC, s.C, RowsA<T>{x, s.C}, Bp, epi, done, hint);
+    gemm<D>(pool, M, s.OC, s.C, RowsA<T>{x, s.C}, Bp, epi, hint);
   } else if constexpr (Way == ConvWay::kDirect) {
     const long hp = s.padded_h(), wp = s.padded_w();
     if constexpr (sizeof(T) == sizeof(E)) {
@@ -186,18 +186,18 @@ inline void conv2d_as(ThreadPool &pool, const ConvShape &s, const T *x, const vo
       OutHint h = hint;
       if (h.p) h.p = (char *)h.p + g * s.og() * h.elem_bytes;
       gemm<D>(pool, M, s.og(), s.K(), Im2col<T>{&s, x + g * s.cg()},
-              (const char *)Bp + g * packed_b_bytes<D>(s.K(), s.og()), e, done, h);
+              (const char *)Bp + g * packed_b_bytes<D>(s.K(), s.og()), e, h);
     }
   }
 }
 
-template <class D, class T, class Epi, class Done = NoRowsDone>
-inline void conv2d(ThreadPool &pool, const ConvShape &s, const T *x, const void *Bp, void *work, Epi &&epi, Done &&done = Done{},
+template <class D, class T, class Epi>
+inline void conv2d(ThreadPool &pool, const ConvShape &s, const T *x, const void *Bp, void *work, Epi &&epi,
                    OutHint hint = OutHint{}) {
   const ConvWay way = conv_way<D>(s);
-  if (way == ConvWay::kPointwise) conv2d_as<D, ConvWay::kPointwise>(pool, s, x, Bp, work, epi, done, hint);
-  else if (way == ConvWay::kDirect && !wants_rows(&done)) conv2d_as<D, ConvWay::kDirect>(pool, s, x, Bp, work, epi, done, hint);
-  else conv2d_as<D, ConvWay::kIm2col>(pool, s, x, Bp, work, epi, done, hint);
+  if (way == ConvWay::kPointwise) conv2d_as<D, ConvWay::kPointwise>(pool, s, x, Bp, work, epi, hint);
+  else if (way == ConvWay::kDirect) conv2d_as<D, ConvWay::kDirect>(pool, s, x, Bp, work, epi, hint);
+  else conv2d_as<D, ConvWay::kIm2col>(pool, s, x, Bp, work, epi, hint);
 }
 
 // x is [N, C, H, W]: turned into the padded channels-last image (work: N * padded_h * padded_w * C elements) on the way.
@@ -217,7 +217,7 @@ inline void conv2d_nchw_input(ThreadPool &pool, const ConvShape &s, const T *x, 
   }
   ConvShape p = s;
   p.H = hp, p.W_in = wp, p.ph = p.pw = 0;
-  conv2d<D>(pool, p, (const E *)work, Bp, (void *)nullptr, epi, NoRowsDone{}, hint);
+  conv2d<D>(pool, p, (const E *)work, Bp, (void *)nullptr, epi, hint);
 }
 
 }  // namespace GH_ISA_NS

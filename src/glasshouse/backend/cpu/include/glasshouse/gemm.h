@@ -1,7 +1,7 @@
 // gemm.h: C = epilogue(A * B) for packed B, any number of rows, with sources of A and epilogues inlined.
 //
 // Contract
-//   gemm<D>(pool, M, N, K, a, Bpacked, epi [, rows_done [, hint]]);
+//   gemm<D>(pool, M, N, K, a, Bpacked, epi [, hint]);
 //     D          DotF32 (also for float16, widened as it is packed), DotF64, DotBF16 (products of bf16, sums in float32) or DotI8 (uint8 x int8, sums
 //                in int32); TilesBF16 and TilesI8: the same on AMX tiles where there are any, from kTilesFrom rows on
 //     a          RowsA / ColsA / FnA (gemm_pack.h)
@@ -9,8 +9,6 @@
 //     epi        epi(row, col, acc, range): acc is W sums of columns col .. col+W-1 (vf; vd for DotF64, vi for DotI8), range is Full or Tail;
 //                called once for each (row, vector), from several threads at once, each for its own part of C. Write it as a
 //                generic lambda: [=](long r, long c, gh::vf x, auto t) { gh::store(C + r * ldc + c, x + gh::load(b + c, t), t); }
-//     rows_done  rows_done(r0, r1): every column of those rows has passed epi, on this same thread, and is still in its
-//                cache (normalisation over rows). Giving it makes the work be split by rows alone. NoRowsDone{}: none.
 //     hint       OutHint{C, row bytes, element bytes} when epi writes a row-major matrix: 3 to 8 % faster for large C.
 //   gemm_dynamic<D>(pool, M, N, K, a, B, rs, cs, work, epi): packs B (element (k, n) at B[k rs + n cs]) into `work`
 //                (packed_b_bytes) with all threads first.
@@ -27,12 +25,6 @@
 
 namespace gh {
 inline namespace GH_ISA_NS {
-
-struct NoRowsDone {
-  void operator()(long, long) const {}
-};
-GH_INLINE constexpr bool wants_rows(const NoRowsDone *) { return false; }
-GH_INLINE constexpr bool wants_rows(const void *) { return true; }
 
 // For a whole panel, or one of which at most one vector counts.
 template <class D>
@@ -209,8 +201,8 @@ GH_NOINLINE void gemm_block(const SerialPlan<D, Src> &p, long b0, long b1, long 
 }
 
 // One thread's part: rows [r0, r1), panels [j0, j1).
-template <class D, class Src, class Epi, class Done>
-inline void gemm_serial(long r0, long r1, long j0, long j1, long N, long K, const Src &src, const void *Bp, Epi &epi, Done &done,
+template <class D, class Src, class Epi>
+inline void gemm_serial(long r0, long r1, long j0, long j1, long N, long K, const Src &src, const void *Bp, Epi &epi,
                         OutHint hint = OutHint{}) {
   const SerialPlan<D, Src> p(src, K);
   const long nblocks = (r1 - r0 + p.block - 1) / p.block;
@@ -219,7 +211,6 @@ inline void gemm_serial(long r0, long r1, long j0, long j1, long N, long K, cons
     const Range b = row_range(r0, r1, ib, nblocks);
     if (b.begin >= b.end) continue;
     gemm_block<D>(p, b.begin, b.end, j0, j1, N, K, src, Bp, epi, hint, held);
-    done(b.begin, b.end);
   }
 }
 
@@ -247,45 +238,42 @@ inline long column_cuts(long part_panels, long least, long blocks, double work) 
   return cuts < 1 ? 1 : cuts;
 }
 
-template <class D, class Src, class Epi, class Done = NoRowsDone>
-inline void gemm(ThreadPool &pool, long M, long N, long K, const Src &src, const void *Bp, Epi &&epi, Done &&done = Done{},
-                 OutHint hint = OutHint{}) {
+template <class D, class Src, class Epi>
+inline void gemm(ThreadPool &pool, long M, long N, long K, const Src &src, const void *Bp, Epi &&epi, OutHint hint = OutHint{}) {
   if (M <= 0 || N <= 0) return;
   if constexpr (kTiled<D>)
     if (M < kTilesFrom) {
-      gemm<typename D::Registers>(pool, M, N, K, src, Bp, epi, done, hint);
+      gemm<typename D::Registers>(pool, M, N, K, src, Bp, epi, hint);
       return;
     }
-  const bool by_rows = wants_rows(&done);
   const long np = panels<D>(N);
   // Below about 40 k multiply-adds (1 us) a second thread costs more than it brings.
   const int threads = (double)M * N * K < kWorthThread<D> ? 1 : pool.size();
   if (threads == 1) {
-    gemm_serial<D>(0, M, 0, np, N, K, src, Bp, epi, done, hint);
+    gemm_serial<D>(0, M, 0, np, N, K, src, Bp, epi, hint);
     return;
   }
   // Each thread has a part of rows and columns, cut into blocks of rows and groups of panels that others may take over.
   const SerialPlan<D, Src> plan(src, K);
-  const int p = by_rows || M >= plan.block * threads ? threads : row_parts(M, np, K, threads, kColumns<D>, kTiled<D> ? 16 : 1), q = threads / p;
+  const int p = M >= plan.block * threads ? threads : row_parts(M, np, K, threads, kColumns<D>, kTiled<D> ? 16 : 1), q = threads / p;
   const long part_rows = (M + p - 1) / p + 1, part_panels = (np + q - 1) / q;
   const long blocks = (part_rows + plan.block - 1) / plan.block;
-  const long cuts = by_rows ? 1 : column_cuts(part_panels, plan.chunks > 1 ? kChunkPanels : 1, blocks,
+  const long cuts = column_cuts(part_panels, plan.chunks > 1 ? kChunkPanels : 1, blocks,
                                               (double)part_rows * part_panels * kColumns<D> * K * 40000.0 / kWorthThread<D>);
   share_out<HeldBlock>(pool, threads, (int)(blocks * cuts), [&](int part, int item, HeldBlock &held) {
     const Range rows = row_range(0, M, part / q, p), cols = split(np, part % q, q);
     const Range b = row_range(rows.begin, rows.end, item / cuts, blocks), c = split(cols.end - cols.begin, item % cuts, cuts);
     if (b.begin >= b.end || c.begin >= c.end) return;
     gemm_block<D>(plan, b.begin, b.end, cols.begin + c.begin, cols.begin + c.end, N, K, src, Bp, epi, hint, held);
-    done(b.begin, b.end);
   });
 }
 
-template <class D, class Src, class T, class Epi, class Done = NoRowsDone>
+template <class D, class Src, class T, class Epi>
 inline void gemm_dynamic(ThreadPool &pool, long M, long N, long K, const Src &src, const T *B, long rs, long cs, void *work,
-                         Epi &&epi, Done &&done = Done{}, OutHint hint = OutHint{}) {
+                         Epi &&epi, OutHint hint = OutHint{}) {
   if (M <= 0 || N <= 0) return;
   pack_b_parallel<D>(pool, B, rs, cs, K, N, work);
-  gemm<D>(pool, M, N, K, src, work, epi, done, hint);
+  gemm<D>(pool, M, N, K, src, work, epi, hint);
 }
 
 template <class D, class SrcOf, class T, class Step, class Epi>
@@ -305,7 +293,6 @@ inline void gemm_batched(ThreadPool &pool, long batch, long M, long N, long K, S
   const double worth = kWorthThread<D> / D::kPer;
   long grain = work > worth ? 1 : (long)(worth / (work + 1)) + 1;
   parallel_for(pool, batch * cuts, grain, [&](long begin, long end) {
-    NoRowsDone done;
     for (long i = begin; i < end; i++) {
       long b = i / cuts;
       Range c = split(np, i % cuts, cuts);
@@ -314,7 +301,7 @@ inline void gemm_batched(ThreadPool &pool, long batch, long M, long N, long K, S
       pack_b_panels<D>(B + step(b), rs, cs, K, N, Bp, c.begin, c.end);
       auto e = [&](long r, long col, auto acc, auto t) __attribute__((always_inline)) { epi(b, r, col, acc, t); };
       auto src = a_of(b);
-      gemm_serial<D>(0, M, c.begin, c.end, N, K, src, Bp, e, done);
+      gemm_serial<D>(0, M, c.begin, c.end, N, K, src, Bp, e);
     }
   });
 }

@@ -106,7 +106,6 @@ inline void gemm_bytes(ThreadPool &pool, long batch, long M, long N, long K, Src
   const double work = (double)M * N * K / cuts, worth = kWorthThread<D> / D::kPer;
   const size_t columns = (size_t)panels<D>(N) * kColumns<D>, packed = packed_b_bytes<D>(K, N);
   parallel_for(pool, batch * cuts, work > worth ? 1 : (long)(worth / (work + 1)) + 1, [&](long begin, long end) {
-    NoRowsDone done;
     char *Bp = (char *)scratch<1>(packed + columns * 4 + (size_t)M * 4);
     int32_t *of_columns = (int32_t *)(Bp + packed), *of_rows = of_columns + columns;
     for (long i = begin; i < end; i++) {
@@ -121,7 +120,7 @@ inline void gemm_bytes(ThreadPool &pool, long batch, long M, long N, long K, Src
         if (down) whole = whole - vi(down * of_rows[row]);
         epi(b, row, col, whole, t);
       };
-      gemm_serial<D>(r.begin, r.end, 0, panels<D>(N), N, K, src, Bp, e, done);
+      gemm_serial<D>(r.begin, r.end, 0, panels<D>(N), N, K, src, Bp, e);
     }
   });
 }

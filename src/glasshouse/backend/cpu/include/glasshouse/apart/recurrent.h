@@ -96,8 +96,7 @@ GH_NOINLINE void recurrent_blocks(const Sequence &s, long begin, long end, const
     T *sums = (T *)scratch<2>((size_t)(s.batch * ld) * sizeof(T));
     const long first = b0 * G * NR;
     auto keep = [=](long r, long c, auto acc, auto t) __attribute__((always_inline)) { store(sums + r * ld + c - first, acc, t); };
-    NoRowsDone done;
-    gemm_serial<D>(0, s.batch, b0 * G, b1 * G, panels<D>(H) * G * NR, H, RowsA<T>{old, H}, packed, keep, done);
+    gemm_serial<D>(0, s.batch, b0 * G, b1 * G, panels<D>(H) * G * NR, H, RowsA<T>{old, H}, packed, keep);
     for (long row = 0; row < s.batch; row++)
       for (long b = b0; b < b1; b++) {
         const long u = b * NR, left = H - u;

@@ -1,7 +1,7 @@
 // weights_in_place.h: products with weights that are read where they lie, [N, K] row by row: no packed copy is held.
 //
 // Contract
-//   gemm_in_place(pool, M, N, K, x, weights, epi [, done [, hint]]); x [M, K] and weights [N, K] are of one type (float, bf16, f16).
+//   gemm_in_place(pool, M, N, K, x, weights, epi [, hint]); x [M, K] and weights [N, K] are of one type (float, bf16, f16).
 // - Up to kFewRows rows: sums of products along K, each line of the weights read once, as fast as memory gives it.
 // - More rows: groups of panels are packed on the way, in float32 (bf16 where the chip multiplies it), each used for all rows while
 //   it is in cache; the weights of the next group are fetched meanwhile, because waiting for memory costs more than packing. With AMX
@@ -127,8 +127,8 @@ inline void gemm_turned(ThreadPool &pool, long M, long N, long K, const T *x, co
   });
 }
 
-template <class T, class Epi, class Done = NoRowsDone>
-inline void gemm_in_place(ThreadPool &pool, long M, long N, long K, const T *x, const T *w, Epi &&epi, Done && = Done{},
+template <class T, class Epi>
+inline void gemm_in_place(ThreadPool &pool, long M, long N, long K, const T *x, const T *w, Epi &&epi,
                           OutHint hint = OutHint{}) {
   typedef typename PassingDot<T>::type D;
   if (M <= 0 || N <= 0) return;

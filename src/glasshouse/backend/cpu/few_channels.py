@@ -1,8 +1,10 @@
-"""Convolutions that make few channels on CPUs (colours, a mask, a waveform), transposed or not.
+"""Convolutions with few output channels on CPUs (colours, a mask, a waveform), transposed or not: a
+product, then col2im.
 
 As a product over channels they would have few columns of the 32 that a panel has. Instead pixels
-are the columns and (channel, tap) the rows, and rows of that product are added: `transposed_few.h`.
-An ordinary convolution in single steps is the transposed one with its taps from last to first.
+are the columns and (channel, tap) the rows, and shifted rows of that product are added up:
+`few_channels.h`. An ordinary convolution with stride 1 is the transposed one with its taps from
+last to first.
 """
 
 from __future__ import annotations
@@ -24,8 +26,8 @@ from glasshouse.lower.tiles import add_tile
 from glasshouse.lower.view import whole
 from glasshouse.ops.cost import typical
 
-FEW = "transposed_few"
-_HEADER = "transposed_few.h"
+FEW = "few_channels"
+_HEADER = "few_channels.h"
 _MOST = 8
 """Channels: with more of them, panels of products are filled well enough."""
 _MOST_FLOATS = 256 * 1024
@@ -94,7 +96,7 @@ def _needs(tile: Tile) -> Needs:
 def _few(out: KernelText, tile: Tile) -> None:
     turned = prepared(out, tile.forms[0], FORMS[FEW])
     given = f"{_image(tile).text()}, {buffer_of(tile.operands[0])}, (const float*){turned}"
-    hand_over(out, tile, f"gh::transposed_few(*ctx.pool, {given}")
+    hand_over(out, tile, f"gh::conv_few_channels(*ctx.pool, {given}")
 
 
 def _body(form: Form) -> str:

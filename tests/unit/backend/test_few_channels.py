@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import glasshouse as gh
-from glasshouse.backend.cpu.few import FEW
+from glasshouse.backend.cpu.few_channels import FEW
 
 CASES: list[nn.Module] = [
     nn.ConvTranspose1d(2, 1, 4, 2, bias=False),

@@ -1,7 +1,7 @@
-// transposed_few.h: transposed convolutions that make few channels (a waveform, colours, a mask): product first, then sums along rows.
+// few_channels.h: convolutions with few output channels (a waveform, colours, a mask), transposed or not: a product, then col2im along rows.
 //
 // Contract
-// - `transposed_few(pool, s, g, w, epi)`: s describes the convolution whose gradient this is, [N, H, W_in, C] -> [N, OH, OW, OC]; g is
+// - `conv_few_channels(pool, s, g, w, epi)`: s describes the convolution whose gradient this is, [N, H, W_in, C] -> [N, OH, OW, OC]; g is
 //   [N, OH, OW, OC], w [C][tap][OC] (`few_turn_weights` of [OC, C, kh, kw]); epi(n C + c, h W_in + w, acc, range): rows of planes. One group.
 // - As a product over channels this would have C columns of the 32 that a panel has. Here pixels are the columns and (channel, tap) the
 //   rows: every multiplication counts. A row of the result then is a sum of rows of that product, shifted by whole pixels: those with
@@ -65,7 +65,7 @@ GH_INLINE void few_weave(const float *lines, long ld, long n, int steps, float *
 }
 
 template <class Epi>
-inline void transposed_few(ThreadPool &pool, const ConvShape &s, const float *g, const float *w, Epi &&epi) {
+inline void conv_few_channels(ThreadPool &pool, const ConvShape &s, const float *g, const float *w, Epi &&epi) {
   constexpr long kPartFloats = 48 * 1024, kMostFloats = 256 * 1024;  // of the product that wait for their sums: from a fifth of L2 to all of it
   const long taps = (long)s.kh * s.kw, rows = s.C * taps;
   const long above = (long)(s.kh - 1) * s.dh / s.sh, before = (long)(s.kw - 1) * s.dw / s.sw;
@@ -97,8 +97,7 @@ inline void transposed_few(ThreadPool &pool, const ConvShape &s, const float *g,
       float *product = (float *)scratch<3>((size_t)(rows * ld + W) * 4);
       part.pack(s, g + n * s.OH * s.OW * s.OC, B);
       auto keep = [=](long r, long c, vf acc, auto t) __attribute__((always_inline)) { store(product + r * ld + c, acc, t); };
-      NoRowsDone done;
-      gemm_serial<DotF32>(0, rows, 0, np, pixels, s.OC, RowsA<float>{w, s.OC}, B, keep, done);
+      gemm_serial<DotF32>(0, rows, 0, np, pixels, s.OC, RowsA<float>{w, s.OC}, B, keep);
       for (long r = 0; r < rows; r++) part.clear_outside(product + r * ld);
       // A line of the result for each residue, then all of them woven together.
       const long places = rb.end - rb.begin, line = (places + W - 1) / W * W;
