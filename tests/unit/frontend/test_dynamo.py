@@ -85,6 +85,17 @@ def test_dynamic_shapes_are_compiled_once():
     assert len(dynamo.compiled_graphs()) == 1
 
 
+def test_sizes_of_ranges_with_a_step_that_is_a_float():
+    def function(x):
+        length = x.shape[0]
+        return x.sum() + torch.arange(length - 1, -length, -1.0), torch.arange(0.0, length, 1.0)
+
+    run = compiled(function, dynamic=True)
+    for length in (5, 6, 9):
+        x = torch.randn(length)
+        torch.testing.assert_close(run(x), function(x))
+
+
 def test_the_compiled_module_and_its_recording_are_at_hand():
     model = nn.Sequential(nn.Linear(6, 5), nn.GELU()).eval()
     x = torch.randn(3, 6)

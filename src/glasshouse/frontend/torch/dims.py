@@ -15,6 +15,10 @@ from glasshouse.ir.dim import Dim, SymDim, dim_max, dim_min, floor_div, remainde
 _ENDLESS = 2**62
 
 
+_WHOLE = {"ToFloat", "CeilToInt", "FloorToInt", "TruncToInt", "RoundToInt"}
+"""What leaves a whole number as it is; of others there is no size."""
+
+
 def mended(ranges: Mapping[Any, Any], graph: fx.Graph) -> dict[Any, Any]:
     """What PyTorch knows of each symbol, without what is wrong: it says that `masked_select` gives
     no more than its first operand has, though a larger mask repeats that."""
@@ -83,7 +87,13 @@ class Symbols:
             return int(expr)
         if expr.is_Symbol:
             return self._symbol(str(expr))
+        if expr.is_Float and float(expr).is_integer():  # a step of 1.0
+            return int(expr)
         kind = type(expr).__name__
+        if kind in _WHOLE:
+            return args[0]
+        if kind in ("IntTrueDiv", "FloatTrueDiv") and args[1] in (1, -1):
+            return args[0] * args[1]
         if kind == "Add":
             return sum(args)
         if kind == "Mul":
