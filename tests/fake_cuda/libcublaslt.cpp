@@ -103,12 +103,16 @@ API int cublasLtMatrixLayoutCreate(void** made, int type, uint64_t inner, uint64
 API int cublasLtMatrixLayoutDestroy(void* made) { return delete (Layout*)made, 0; }
 API int cublasLtMatmulPreferenceCreate(void** made) { return *made = (void*)1, 0; }
 API int cublasLtMatmulPreferenceDestroy(void*) { return 0; }
+// What operands are aligned to, as algorithms were chosen for it.
+static uint32_t alignment[4] = {256, 256, 256, 256}, promised[4];
 API int cublasLtMatmulPreferenceSetAttribute(void*, int which, const void* value, size_t bytes) {
   if (which == 1 && bytes == 8) return memcpy(&room_asked, value, 4), 0;
+  if (which >= 5 && which <= 8 && bytes == 4) return memcpy(&alignment[which - 5], value, 4), 0;
   return which == 3 && bytes == 4 ? 0 : 7;
 }
 API int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*, void*, int, Found* found, int* count) {
   *count = !refuses;
+  memcpy(promised, alignment, sizeof promised);
   found->room = (size_t)room_asked, found->status = 0;
   return 0;
 }
@@ -116,6 +120,9 @@ API int cublasLtMatmul(void*, void* product, const float* alpha, const void* a, 
                        const float* beta, const void* c, void* cl, void* d, void* dl, const void*, void* room, size_t bytes,
                        void*) {
   const Product& p = *(Product*)product;
+  const void* given[] = {a, b, c, d};
+  for (int i = 0; i < 4; ++i)
+    if ((uintptr_t)given[i] % promised[i]) return 7;
   Call call = {p, *(Layout*)al, *(Layout*)bl, *(Layout*)dl, a, b, c, d, *alpha, *beta};
   const bool first = p.transposed[0], second = !p.transposed[1];
   if (p.compute != 68 || cl != dl || (int)bytes != room_asked || (uint64_t)room % 16) return 7;

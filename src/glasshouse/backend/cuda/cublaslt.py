@@ -29,7 +29,10 @@ _SWITCH = "GLASSHOUSE_CUBLASLT"
 _FLOAT32, _COMPUTE_FLOAT32 = 0, 68  # CUDA_R_32F, CUBLAS_COMPUTE_32F: no TF32
 _TYPES = {"float32": _FLOAT32, "float16": 2, "bfloat16": 14}
 _TRANSPOSE_FIRST, _TRANSPOSE_SECOND, _EPILOGUE, _BIAS = 3, 4, 7, 8  # attributes of a product
-_ROOM, _REDUCTIONS = 1, 3  # attributes of a preference
+_ROOM, _REDUCTIONS, _ALIGNED = 1, 3, (5, 6, 7, 8)  # attributes of a preference
+_ALIGNMENT = 16
+"""Bytes to which all operands are aligned; unasked, the library counts on 256, and refuses others
+when it is called."""
 _IN_FLOAT32 = 2  # shares of a depth are added up in float32
 _ADDS_BIAS = 4
 ACTIVATIONS = {"": 0, "relu": 2, "gelu_tanh": 32}
@@ -174,7 +177,10 @@ class LibraryProduct:
     def _chosen(self) -> _Found:
         lt, answer, count = self._lt, _Found(), ctypes.c_int()
         preference = lt.made("cublasLtMatmulPreferenceCreate")
-        limits = ((_ROOM, ctypes.c_uint64(WORKSPACE)), (_REDUCTIONS, ctypes.c_uint32(_IN_FLOAT32)))
+        limits = (
+            (_ROOM, ctypes.c_uint64(WORKSPACE)), (_REDUCTIONS, ctypes.c_uint32(_IN_FLOAT32)),
+            *((which, ctypes.c_uint32(_ALIGNMENT)) for which in _ALIGNED),
+        )  # fmt: skip
         for attribute, value in limits:
             lt.call(
                 "cublasLtMatmulPreferenceSetAttribute", preference, attribute,
