@@ -34,19 +34,27 @@ def resize(builder: KernelBuilder, node: Node) -> None:
 
 
 # ------------------------------------------------------------------------------------ rendering
-def _axes(tile: Tile) -> str:
-    """Three axes as `gh::ResizeAxis`, the first ones of size 1 where there are fewer."""
+_TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
+
+
+def _axes(tile: Tile) -> tuple[list[str], str]:
+    """The kinds of taps of three axes, the first ones of size 1 where there are fewer, and the axes
+    as `gh::ResizeAxis`."""
     image, result = tile.operands[0].shape[2:], tile.shape[2:]
     scales = tile.attr("scales") or [0.0] * len(image)
-    mode = f"gh::ResizeMode::{tile.attr('mode')}"
-    places = f"gh::ResizePlaces::{tile.attr('coordinates')}"
+    places, mode = f"gh::ResizePlaces::{tile.attr('coordinates')}", tile.attr("mode")
+    kind = f"gh::PlainTaps<{_TAPS[mode]}>"
+    if tile.attr("antialias"):
+        kind = f"gh::FilterTaps<{'true' if mode == 'cubic' else 'false'}>"
 
     def one(length: Dim, count: Dim, scale: float) -> str:
         sizes = f"(int){size_text(length)}, (int){size_text(count)}"
-        return f"gh::ResizeAxis{{{sizes}, {mode}, {places}, {float(scale)!r}}}"
+        return f"gh::ResizeAxis{{{sizes}, {places}, {float(scale)!r}}}"
 
     given = [one(*axis) for axis in zip(image, result, scales, strict=True)]
-    return ", ".join([*[one(1, 1, 0.0)] * (3 - len(given)), *given])
+    missing = 3 - len(given)
+    kinds = ["gh::OneTap"] * missing + [kind] * len(given)
+    return kinds, ", ".join([*[one(1, 1, 0.0)] * missing, *given])
 
 
 def _resize(out: CudaText, tile: Tile) -> None:
@@ -55,14 +63,15 @@ def _resize(out: CudaText, tile: Tile) -> None:
     cells, image = product(tile.shape[2:]), product(x.shape[1:])
     count = min(neighbours(tile), max(16 // x.element.dtype.itemsize, 1))
     total = pixels * channels
-    kind = "gh::FilterTaps" if tile.attr("antialias") else "gh::PlainTaps"
+    kinds, axes = _axes(tile)
     with out.function(((total + (256 * count - 1)) // (256 * count), 1, 1), 256):
         out.add(f"const int64_t e_ = ((int64_t)blockIdx.x * 256 + threadIdx.x) * {count};")
         out.add(f"if (e_ >= {size_text(total)}) return;")
         out.add(f"const int pixel = e_ / {size_text(channels)}, c = e_ % {size_text(channels)};")
-        at = f"{view(x).buffer} + pixel / {size_text(cells)} * {size_text(image)} + c"
-        given = f"{_axes(tile)}, {at}, {size_text(channels)}, pixel % {size_text(cells)}"
-        out.add(f"const auto found_ = gh::resized<{kind}, {count}>({given});", tile.ops)
+        at = f"{view(x).buffer} + (int64_t)(pixel / {size_text(cells)}) * {size_text(image)} + c"
+        given = f"{axes}, {at}, {size_text(channels)}, pixel % {size_text(cells)}"
+        of = ", ".join([*kinds, str(count)])
+        out.add(f"const auto found_ = gh::resized<{of}>({given});", tile.ops)
         hand_over(out, tile, "gh::once(found_, pixel, c", count, ("pixel", "c"))
 
 

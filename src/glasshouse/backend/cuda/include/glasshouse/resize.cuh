@@ -4,7 +4,7 @@
 // - Along an axis a result is a sum of taps: 1 element (nearest), 2 (linear) or 4 (cubic, slope -0.75), the outermost ones again beyond the
 //   border; with `antialias` all within a filter that is as much wider as the axis shrinks (cubic: slope -0.5), and nothing beyond the border.
 //   An element at the end of such a filter that has no part in it is not read: 0 times infinity would be NaN.
-// - `ResizeAxis{length, count, mode, places, scale}`: the axis and its new size; `scale` <= 0 is the ratio. Places are computed in double; nearest
+// - `ResizeAxis{length, count, places, scale}`: the axis and its new size; `scale` <= 0 is the ratio. Places are computed in double; nearest
 //   in float32, as PyTorch has it: half a unit in the last place decides the element.
 // - `resized<V>`: V neighbouring channels, which lie together, of pixel `cell` of an image [three axes, channels]; the first axes may be 1.
 #pragma once
@@ -12,7 +12,6 @@
 
 namespace gh {
 
-enum class ResizeMode { nearest = 1, linear = 2, cubic = 4 };
 enum class ResizePlaces { half_pixel, align_corners, asymmetric };
 
 GH_FN double cubic_near(double t, double slope) { return ((slope + 2) * t - (slope + 3)) * t * t + 1; }
@@ -20,7 +19,6 @@ GH_FN double cubic_far(double t, double slope) { return ((slope * t - 5 * slope)
 
 struct ResizeAxis {
   int length, count;
-  ResizeMode mode;
   ResizePlaces places;
   double scale;
   GH_FN double step() const {
@@ -30,47 +28,54 @@ struct ResizeAxis {
   GH_FN int inside(int i) const { return i < 0 ? 0 : i >= length ? length - 1 : i; }
 };
 
-// The taps of one result: elements first, first + 1, ... of the axis, kept inside of it.
-struct PlainTaps {
-  ResizeAxis axis;
-  int first, taps;
-  double part;
-  GH_FN PlainTaps(const ResizeAxis &a, int i) : axis(a), first(0), taps(1), part(0) {
-    if (a.length == 1 && a.count == 1) return;
+// The taps of one result: elements of the axis, kept inside of it, with their factors. An axis of size 1 that stays so has one.
+struct OneTap {
+  GH_FN OneTap(const ResizeAxis &, int) {}
+  static constexpr int taps = 1;
+  GH_FN int at(int) const { return 0; }
+  GH_FN double factor(int) const { return 1.0; }
+};
+template <int TAPS> struct PlainTaps {
+  static constexpr int taps = TAPS;
+  int places[TAPS];
+  double factors[TAPS];
+  GH_FN PlainTaps(const ResizeAxis &a, int i) {
     const double shift = a.places == ResizePlaces::half_pixel ? 0.5 : 0.0;
-    if (a.mode == ResizeMode::nearest) {
+    if constexpr (TAPS == 1) {
       float near = ((float)i + (float)shift) * (float)a.step();
       if (a.places == ResizePlaces::align_corners) near = near + 0.5f;
-      first = a.inside((int)::floorf(near));
-      return;
+      places[0] = a.inside((int)::floorf(near)), factors[0] = 1.0;
+    } else {
+      double place = ((double)i + shift) * a.step() - shift;
+      if (TAPS == 2 && place < 0) place = 0;
+      const int first = (int)::floor(place) - (TAPS == 4 ? 1 : 0);
+      const double part = place - ::floor(place);
+#pragma unroll
+      for (int k = 0; k < TAPS; ++k) places[k] = a.inside(first + k);
+      if constexpr (TAPS == 2) {
+        factors[0] = 1 - part, factors[1] = part;
+      } else {
+        factors[0] = cubic_far(part + 1, -0.75), factors[1] = cubic_near(part, -0.75);
+        factors[2] = cubic_near(1 - part, -0.75), factors[3] = cubic_far(2 - part, -0.75);
+      }
     }
-    double place = ((double)i + shift) * a.step() - shift;
-    if (a.mode == ResizeMode::linear && place < 0) place = 0;
-    taps = (int)a.mode, first = (int)::floor(place), part = place - ::floor(place);
-    if (a.mode == ResizeMode::cubic) first -= 1;
   }
-  GH_FN int at(int k) const { return axis.inside(first + k); }
-  GH_FN double factor(int k) const {
-    if (taps == 1) return 1.0;
-    if (taps == 2) return k ? part : 1 - part;
-    return k == 0 ? cubic_far(part + 1, -0.75) : k == 1 ? cubic_near(part, -0.75) : k == 2 ? cubic_near(1 - part, -0.75) : cubic_far(2 - part, -0.75);
-  }
+  GH_FN int at(int k) const { return places[k]; }
+  GH_FN double factor(int k) const { return factors[k]; }
 };
 
-struct FilterTaps {
+template <bool CUBIC> struct FilterTaps {
   int first, taps;
   double centre, stretch, whole;
-  bool cubic;
   GH_FN double weight(int at) const {
     const double t = ::fabs(((double)at - centre + 0.5) / stretch);
-    if (!cubic) return t < 1 ? 1 - t : 0.0;
+    if (!CUBIC) return t < 1 ? 1 - t : 0.0;
     return t <= 1 ? cubic_near(t, -0.5) : t < 2 ? cubic_far(t, -0.5) : 0.0;
   }
-  GH_FN FilterTaps(const ResizeAxis &a, int i) : first(0), taps(1), centre(0), stretch(1), whole(0), cubic(a.mode == ResizeMode::cubic) {
-    if (a.length == 1 && a.count == 1) return;
+  GH_FN FilterTaps(const ResizeAxis &a, int i) : first(0), taps(1), centre(0), stretch(1), whole(0) {
     const double step = a.step();
     stretch = step > 1 ? step : 1.0, centre = ((double)i + 0.5) * step;
-    const double reach = (cubic ? 2 : 1) * stretch;
+    const double reach = (CUBIC ? 2 : 1) * stretch;
     int low = (int)::floor(centre - reach + 0.5), high = (int)::floor(centre + reach + 0.5);
     low = low < 0 ? 0 : low, high = high < a.length ? high : a.length;
     while (low < high && weight(low) == 0) ++low;
@@ -83,38 +88,49 @@ struct FilterTaps {
   GH_FN double factor(int k) const { return whole == 0 ? 1.0 : weight(first + k) / whole; }
 };
 
-template <class Taps, int V, class T>
+template <class I, class J, class K, int V, class T>
 GH_FN Vec<Wide<T>, V> resized(const ResizeAxis &a, const ResizeAxis &b, const ResizeAxis &c, const T *image, int64_t channels, int cell) {
-  const Taps i(a, cell / c.count / b.count), j(b, cell / c.count % b.count), k(c, cell % c.count);
+  const I i(a, cell / c.count / b.count);
+  const J j(b, cell / c.count % b.count);
+  const K k(c, cell % c.count);
+  auto load = [&](int l, int m, int n) {
+    return load_vec<V>(image + (((int64_t)i.at(l) * b.length + j.at(m)) * c.length + k.at(n)) * channels);
+  };
   Vec<Wide<T>, V> result;
-  if (i.taps == 1 && j.taps == 1 && k.taps == 1) {  // copied, whatever it is
-    const Vec<T, V> x = load_vec<V>(image + (((int64_t)i.at(0) * b.length + j.at(0)) * c.length + k.at(0)) * channels);
+  if constexpr (is_int<T>::value) {  // which is only copied
+    const Vec<T, V> x = load(0, 0, 0);
 #pragma unroll
     for (int u = 0; u < V; ++u) result[u] = to_scalar(x[u]);
     return result;
-  }
-  if constexpr (is_int<T>::value) {
-    return result;  // numbers that are not real are only copied
   } else {
+    if (i.taps == 1 && j.taps == 1 && k.taps == 1) {
+      const Vec<T, V> x = load(0, 0, 0);
+#pragma unroll
+      for (int u = 0; u < V; ++u) result[u] = to_scalar(x[u]);
+      return result;
+    }
 #pragma unroll
     for (int u = 0; u < V; ++u) result[u] = 0;
-    for (int n = 0; n < k.taps; ++n) {
-      Wide<T> line[V] = {};
+#pragma unroll
+    for (int l = 0; l < i.taps; ++l) {
+      Wide<T> plane[V] = {};
+#pragma unroll
       for (int m = 0; m < j.taps; ++m) {
         Wide<T> row[V] = {};
-        for (int l = 0; l < i.taps; ++l) {
-          const Vec<T, V> x = load_vec<V>(image + (((int64_t)i.at(l) * b.length + j.at(m)) * c.length + k.at(n)) * channels);
-          const Wide<T> f = Wide<T>(i.factor(l));
+#pragma unroll
+        for (int n = 0; n < k.taps; ++n) {
+          const Vec<T, V> x = load(l, m, n);
+          const Wide<T> f = Wide<T>(k.factor(n));
 #pragma unroll
           for (int u = 0; u < V; ++u) row[u] += to_scalar(x[u]) * f;
         }
         const Wide<T> f = Wide<T>(j.factor(m));
 #pragma unroll
-        for (int u = 0; u < V; ++u) line[u] += row[u] * f;
+        for (int u = 0; u < V; ++u) plane[u] += row[u] * f;
       }
-      const Wide<T> f = Wide<T>(k.factor(n));
+      const Wide<T> f = Wide<T>(i.factor(l));
 #pragma unroll
-      for (int u = 0; u < V; ++u) result[u] += line[u] * f;
+      for (int u = 0; u < V; ++u) result[u] += plane[u] * f;
     }
     return result;
   }
