@@ -61,6 +61,16 @@ def test_lines_are_shared_by_threads(shape: tuple[int, ...], axis: int) -> None:
     check(builder.finish(*made), [x], 1e-5)
 
 
+def test_a_long_line_is_shared_by_blocks() -> None:
+    x = numbers(2, 20_000)
+    x[1, 17_000], x[0, 4095:4098] = np.inf, 9.0
+    builder = GraphBuilder()
+    y = builder.input(as_dtype("float32"), x.shape)
+    made = [y.apply("cumsum", axis=1, exclusive=e, reverse=e) for e in (False, True)]
+    made += [*y.apply("cummax", axis=1), y.apply("logcumsumexp", axis=1)]
+    check(builder.finish(*made), [x], 1e-4)
+
+
 def test_threads_of_a_line() -> None:
     assert parts_of(1 << 20, 1, 1) == 256, "one long line is not one thread's"
     assert parts_of(256, 256, 8 * 256) == 32

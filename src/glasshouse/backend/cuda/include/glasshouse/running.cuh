@@ -50,36 +50,78 @@ template <class V, bool LARGEST> struct RunningExtreme {
   template <class O> GH_FN static void put(State s, int64_t at, O *out, int64_t *places) { out[at] = from_scalar<O>(s.best), places[at] = s.place; }
 };
 
-template <class Rule, int PARTS, class T, class O>
-GH_FN void run_lines(const T *x, int64_t lines, int64_t n, int64_t inner, bool exclusive, bool reverse, O *out, int64_t *places) {
+// What stands before the part of a thread, of PARTS parts of a line, of LINES lines side by side; `all` becomes the whole of a line.
+template <class Rule, int PARTS> GH_FN typename Rule::State before_part(typename Rule::State mine, typename Rule::State &all) {
   typedef typename Rule::State State;
   constexpr int LINES = 256 / PARTS;
   __shared__ double room[256 * 2];
   static_assert(sizeof(State) <= 16, "a state is two words at most");
   State *states = (State *)room;
-  const int column = threadIdx.x % LINES, part = threadIdx.x / LINES;
-  const int64_t line = (int64_t)blockIdx.x * LINES + column, each = (n + PARTS - 1) / PARTS;
-  const int64_t begin = line < lines ? part * each : n, end = begin + each < n ? begin + each : n;
-  const int64_t first = line / inner * n * inner + line % inner;
-  auto at = [&](int64_t i) { return first + (reverse ? n - 1 - i : i) * inner; };
-  State mine = Rule::start();
-  if constexpr (PARTS > 1) {
-    for (int64_t i = begin; i < end; ++i) mine = Rule::join(mine, Rule::one(to_scalar(x[at(i)]), i));
+  const int part = threadIdx.x / LINES;
+  states[threadIdx.x] = mine;
+  __syncthreads();
+  for (int back = 1; back < PARTS; back *= 2) {  // each has the states of 2 * back parts, up to its own, after a round
+    if (part >= back) mine = Rule::join(states[threadIdx.x - back * LINES], mine);
+    __syncthreads();
     states[threadIdx.x] = mine;
     __syncthreads();
-    for (int back = 1; back < PARTS; back *= 2) {  // each has the states of 2 * back parts, up to its own, after a round
-      if (part >= back) mine = Rule::join(states[threadIdx.x - back * LINES], mine);
-      __syncthreads();
-      states[threadIdx.x] = mine;
-      __syncthreads();
-    }
-    mine = part ? states[threadIdx.x - LINES] : Rule::start();
   }
+  all = states[(PARTS - 1) * LINES + threadIdx.x % LINES];
+  return part ? states[threadIdx.x - LINES] : Rule::start();
+}
+
+// The elements of a line, in the order in which they are run through.
+struct Line {
+  int64_t first, n, inner;
+  bool reverse;
+  GH_FN Line(int64_t line, int64_t n, int64_t inner, bool reverse)
+      : first(line / inner * n * inner + line % inner), n(n), inner(inner), reverse(reverse) {}
+  GH_FN int64_t at(int64_t i) const { return first + (reverse ? n - 1 - i : i) * inner; }
+};
+template <class Rule, class T> GH_FN typename Rule::State folded(const Line &line, const T *x, int64_t begin, int64_t end) {
+  typename Rule::State state = Rule::start();
+  for (int64_t i = begin; i < end; ++i) state = Rule::join(state, Rule::one(to_scalar(x[line.at(i)]), i));
+  return state;
+}
+template <class Rule, class T, class O>
+GH_FN void put_run(const Line &line, const T *x, int64_t begin, int64_t end, typename Rule::State before, bool exclusive, O *out, int64_t *places) {
   for (int64_t i = begin; i < end; ++i) {
-    const State next = Rule::join(mine, Rule::one(to_scalar(x[at(i)]), i));
-    Rule::put(exclusive ? mine : next, at(i), out, places);
-    mine = next;
+    const typename Rule::State next = Rule::join(before, Rule::one(to_scalar(x[line.at(i)]), i));
+    Rule::put(exclusive ? before : next, line.at(i), out, places);
+    before = next;
   }
+}
+
+template <class Rule, int PARTS, class T, class O>
+GH_FN void run_lines(const T *x, int64_t lines, int64_t n, int64_t inner, bool exclusive, bool reverse, O *out, int64_t *places) {
+  constexpr int LINES = 256 / PARTS;
+  const int64_t number = (int64_t)blockIdx.x * LINES + threadIdx.x % LINES, each = (n + PARTS - 1) / PARTS;
+  const int64_t begin = number < lines ? threadIdx.x / LINES * each : n, end = begin + each < n ? begin + each : n;
+  const Line line(number, n, inner, reverse);
+  typename Rule::State before = Rule::start(), all;
+  if constexpr (PARTS > 1) before = before_part<Rule, PARTS>(folded<Rule>(line, x, begin, end), all);
+  put_run<Rule>(line, x, begin, end, before, exclusive, out, places);
+}
+
+// A few long lines, in two kernels: a block for each CHUNK of each leaves what it has, then goes over it again behind all that stand before it.
+// gridDim: chunks, lines. `states` has two words for each.
+constexpr int CHUNK = 4096;
+template <class Rule, class T> GH_FN void fold_chunk(const T *x, int64_t n, int64_t inner, bool reverse, double *states) {
+  typedef typename Rule::State State;
+  const int64_t begin = (int64_t)blockIdx.x * CHUNK + threadIdx.x * (CHUNK / 256), stop = begin + CHUNK / 256;
+  State all;
+  before_part<Rule, 256>(folded<Rule>(Line(blockIdx.y, n, inner, reverse), x, begin, stop < n ? stop : n), all);
+  if (threadIdx.x == 0) *(State *)(states + 2 * ((int64_t)blockIdx.y * gridDim.x + blockIdx.x)) = all;
+}
+template <class Rule, class T, class O>
+GH_FN void run_chunk(const T *x, int64_t n, int64_t inner, bool exclusive, bool reverse, const double *states, O *out, int64_t *places) {
+  typedef typename Rule::State State;
+  const int64_t begin = (int64_t)blockIdx.x * CHUNK + threadIdx.x * (CHUNK / 256), stop = begin + CHUNK / 256, end = stop < n ? stop : n;
+  const Line line(blockIdx.y, n, inner, reverse);
+  State earlier = Rule::start(), all;
+  for (unsigned i = 0; i < blockIdx.x; ++i) earlier = Rule::join(earlier, *(const State *)(states + 2 * ((int64_t)blockIdx.y * gridDim.x + i)));
+  const State before = before_part<Rule, 256>(folded<Rule>(line, x, begin, end), all);
+  put_run<Rule>(line, x, begin, end, Rule::join(earlier, before), exclusive, out, places);
 }
 
 template <class Acc, class T> GH_FN void recur_line(int64_t line, const T *a, const T *b, int64_t n, int64_t inner, bool reverse, T *out) {
