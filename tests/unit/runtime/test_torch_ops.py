@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from glasshouse.backend.cuda.order import ROUTINES as ORDERS
 from glasshouse.backend.cuda.places import ROUTINES as PLACES
 from glasshouse.backend.cuda.target import FALLBACKS
 from glasshouse.ir.dtype import DType, to_storage
@@ -18,6 +19,8 @@ from ops.samples import SAMPLES
 
 HOST = {"opaque", "cond", "while_loop", "scan"}
 """What the table leaves to the host, or to whoever brought it."""
+SOMETIMES = {"conv", "conv_transpose", "recurrent", "resize"}
+"""What has a kernel for some sizes and not for others."""
 
 
 def tensor(array: np.ndarray, dtype: DType) -> torch.Tensor:
@@ -33,7 +36,7 @@ def array(made: torch.Tensor, dtype: DType) -> np.ndarray:
 
 
 def test_what_no_gpu_kernel_computes_has_a_spelling() -> None:
-    assert set(OPS) | HOST == {*FALLBACKS, *PLACES, "conv", "conv_transpose", "resize"}
+    assert set(OPS) | HOST == {*FALLBACKS, *PLACES, *ORDERS, *SOMETIMES}
 
 
 @pytest.mark.parametrize("name", sorted(OPS))
