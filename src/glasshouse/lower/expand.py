@@ -22,6 +22,7 @@ from glasshouse.lower.access import VIEWS
 from glasshouse.lower.quant import has_loops
 from glasshouse.ops.attention import attention_gradients, beside_each_other
 from glasshouse.ops.products import GATES
+from glasshouse.ops.row_parts import PART
 from glasshouse.ops.shapes import axes_of, axis_of
 
 Expansion = Callable[..., Any]
@@ -366,6 +367,50 @@ def _products(rw: Rewriter, node: Node) -> Any:
     return out if out.shape == wanted else out.apply("reshape", shape=wanted)
 
 
+def _of_parts(parts: Any, lead: tuple[Dim, ...], eps: float) -> tuple[Any, Any]:
+    """Mean and 1 / sqrt(variance + eps) of rows, [..., 1]."""
+    rows, many, _ = parts.shape
+    sums, rests = (
+        parts.apply("slice", starts=(0, 0, i), ends=(rows, many, i + 1), steps=(1, 1, 1))
+        for i in (0, 1)
+    )
+    width = parts.shape[1] * PART
+    mean = sums.apply("sum", axes=[1], keepdims=True) / float(width)
+    apart = sums - mean * float(PART)
+    squares = (rests + apart * apart / float(PART)).apply("sum", axes=[1], keepdims=True)
+    factor = (squares / float(width) + eps).apply("rsqrt")
+    return tuple(x.apply("reshape", shape=(*lead, 1)) for x in (mean, factor))
+
+
+def _normed_product(rw: Rewriter, node: Node) -> Any:
+    x, parts, weight, columns = (rw.expr(v) for v in node.inputs)
+    columns = columns.cast(_wide(x).dtype)
+    mean, factor = _of_parts(parts.cast(_wide(x).dtype), x.shape[:-1], node.attrs["eps"])
+    found = _wide(x).apply("matmul", _wide(weight), transpose_y=True)
+    count = columns.shape[1]
+    sums, shifts = (
+        columns.apply("slice", starts=(i, 0), ends=(i + 1, count), steps=(1, 1)) for i in (0, 1)
+    )
+    sums, shifts = (v.apply("reshape", shape=(count,)) for v in (sums, shifts))
+    return ((found - mean * sums) * factor + shifts).cast(node.output.type.dtype)
+
+
+def _product_and_parts(rw: Rewriter, node: Node) -> Any:
+    x, weight, bias, residual, *norm = (rw.expr(v) for v in node.inputs)
+    rows = _wide(residual)
+    if norm:
+        mean, factor = _of_parts(norm[0].cast(rows.dtype), rows.shape[:-1], node.attrs["eps"])
+        rows = (rows - mean) * factor * _wide(norm[1]) + _wide(norm[2])
+    found = _wide(x).apply("matmul", _wide(weight), transpose_y=True)
+    made = (rows + (found + _wide(bias))).cast(node.outputs[0].type.dtype)
+    count, many, _ = node.outputs[1].type.shape
+    whole = _wide(made).apply("reshape", shape=(count, many, PART))
+    sums = whole.apply("sum", axes=[-1], keepdims=True)
+    apart = whole - sums / float(PART)
+    rests = (apart * apart).apply("sum", axes=[-1], keepdims=True)
+    return [made, sums.apply("concat", rests, axis=-1).cast(float32)]
+
+
 _CENTRED = {"variance", "layer_norm", "layer_norm_grad", "layer_norm_weight_grad", "group_norm"}
 _PLAIN: dict[str, Expansion] = {
     "attention": _attention,
@@ -373,10 +418,13 @@ _PLAIN: dict[str, Expansion] = {
     "batch_norm_training": _batch_norm_training,
     "layer_norm_weight_grad": _layer_norm_weight_grad,
     "matmul": _matmul,
+    "normed_product": _normed_product,
+    "product_and_parts": _product_and_parts,
     "products": _products,
 }
 APART = (
-    "attention", "attention_grad", "batch_norm_training", "layer_norm_weight_grad", "products",
+    "attention", "attention_grad", "batch_norm_training", "layer_norm_weight_grad",
+    "normed_product", "product_and_parts", "products",
 )  # fmt: skip
 """What consists of products and folds: where its own template will not do, theirs may."""
 FOLDS = (*APART, "matmul")

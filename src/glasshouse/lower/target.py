@@ -105,6 +105,9 @@ class Target:
     joined_rows: float = 0
     """Rows up to which one kernel computes products of a value with several weights where these
     lie; 0: none."""
+    normed_rows: float = 0
+    """Rows up to which a layer norm between products is part of them: one leaves statistics of its
+    rows, the next takes rows as they were before; 0: it is a kernel of its own."""
     tf32: bool = False
     """Whether matrix products of float32 may round to TF32: it was asked for."""
 

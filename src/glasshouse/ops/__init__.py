@@ -26,6 +26,7 @@ from glasshouse.ops import (
     recurrent,
     reduce,
     resize,
+    row_parts,
     running,
     scan,
     shape,
@@ -36,6 +37,6 @@ from glasshouse.ops import (
 __all__ = [
     "activation", "attention", "bags", "barrier", "control", "conv", "create", "elementwise",
     "fourier", "fused", "groups", "index", "math", "matmul", "norm", "norm_grad", "opaque",
-    "pieces", "pool", "products", "quant", "random", "recurrent", "reduce", "resize", "running",
-    "scan", "shape", "softmax", "sort",
+    "pieces", "pool", "products", "quant", "random", "recurrent", "reduce", "resize", "row_parts",
+    "running", "scan", "shape", "softmax", "sort",
 ]  # fmt: skip

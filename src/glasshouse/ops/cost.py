@@ -65,6 +65,8 @@ def operations(node: Node) -> float:
     if name == "products":
         rows = elements(node.inputs[0]) // max(typical(node.inputs[0].type.shape[-1]), 1)
         return 2.0 * rows * sum(elements(v) for v in node.inputs[1:])
+    if name in ("product_and_parts", "normed_product"):
+        return 2.0 * elements(node.outputs[0]) * typical(node.inputs[0].type.shape[-1])
     if name in ("conv", "conv_transpose", "conv_weight_grad"):
         return _convolution(node)
     if name == "attention":

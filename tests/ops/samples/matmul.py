@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 
-from ops.samples.sample import Sample, integers, values
+from ops.samples.sample import WIDE, Sample, integers, values
 
 
 def _matmul(
@@ -42,7 +42,72 @@ def _several(x: tuple[int, ...], *given: tuple[int, ...], **attrs: Any) -> Sampl
     return Sample((values(*x), *weights), _products, attrs, tol=8, why="sums in another order")
 
 
+def _parts(rows: torch.Tensor) -> torch.Tensor:
+    """Sums of each 32 columns, and squares of their distances from their mean."""
+    whole = rows.reshape(-1, rows.shape[-1] // 32, 32).float()
+    sums = whole.sum(-1)
+    return torch.stack([sums, (whole - sums[..., None] / 32).square().sum(-1)], -1)
+
+
+def _factors(parts: torch.Tensor, lead: torch.Size, eps: float) -> tuple[torch.Tensor, ...]:
+    parts, wide = parts.double(), parts.shape[1] * 32
+    mean = parts[..., 0].sum(1) / wide
+    apart = parts[..., 0] - 32 * mean[:, None]
+    squares = (parts[..., 1] + apart.square() / 32).sum(1)
+    return tuple(v.reshape(*lead, 1) for v in (mean, (squares / wide + eps).rsqrt()))
+
+
+def _leaving(
+    x: torch.Tensor,
+    w: torch.Tensor,
+    bias: torch.Tensor,
+    residual: torch.Tensor,
+    *norm: torch.Tensor,
+    eps: float = 1e-5,
+) -> tuple[torch.Tensor, torch.Tensor]:
+    if norm:
+        mean, factor = _factors(norm[0], residual.shape[:-1], eps)
+        residual = (residual - mean) * factor * norm[1] + norm[2]
+    rows = (residual + (x @ w.mT + bias)).to(x.dtype)
+    return rows, _parts(rows)
+
+
+def _normed(
+    x: torch.Tensor, parts: torch.Tensor, w: torch.Tensor, columns: torch.Tensor, eps: float = 1e-5
+) -> torch.Tensor:
+    mean, factor = _factors(parts, x.shape[:-1], eps)
+    return (((x @ w.mT) - mean * columns[0]) * factor + columns[1]).to(x.dtype)
+
+
+def _left(*lead: int, columns: int = 64, norm: bool = False) -> Sample:
+    given = [values(*lead, 8), values(columns, 8, seed=1), values(columns, seed=2)]
+    residual = values(*lead, columns, seed=3)
+    if norm:
+        parts = _parts(torch.from_numpy(residual)).numpy()
+        more = [parts, values(columns, seed=4), values(columns, seed=5)]
+    return Sample(
+        (*given, residual, *(more if norm else ())), _leaving, tol=40,
+        why="sums in another order", dtypes=WIDE, static=(2, 3, 6, 32, 64),
+    )  # fmt: skip
+
+
+def _behind(*lead: int, wide: int = 64) -> Sample:
+    x, w = values(*lead, wide), values(6, wide, seed=1)
+    columns = values(2, 6, seed=2).astype("float32")
+    parts = _parts(torch.from_numpy(x)).numpy()
+    return Sample(
+        (x, parts, w, columns),
+        _normed,
+        tol=40,
+        why="sums in another order",
+        dtypes=WIDE,
+        static=(2, 3, 5, 15, 1, 32, 64),
+    )
+
+
 SAMPLES = {
+    "product_and_parts": [_left(3), _left(2, 3, norm=True), _left(0)],
+    "normed_product": [_behind(3), _behind(5, 3, wide=32), _behind(0)],
     "products": [
         _several((3, 5), (2, 5)),
         _several((2, 3, 8), (4, 8), (2, 8), (2, 8)),
@@ -75,5 +140,12 @@ SAMPLES = {
 }
 HOLES = {
     ("matmul", "scalar"): "a scalar is not a matrix; multiply scales",
+    (
+        "product_and_parts",
+        "half",
+    ): "parts are those of rounded rows; the kernels' tests compare them",
+    ("normed_product", "half"): "PyTorch would round mean and sums; the kernels' tests compare it",
+    ("product_and_parts", "scalar"): "a scalar is not a matrix; multiply scales",
+    ("normed_product", "scalar"): "a scalar is not a matrix; multiply scales",
     ("products", "scalar"): "a scalar is not a matrix; multiply scales",
 }

@@ -167,9 +167,14 @@ def early_loads(
 
 
 def put_loads(
-    out: KernelText, statements: Sequence[Statement], early: Sequence[Let], loop: Loop, count: int
+    out: KernelText,
+    statements: Sequence[Statement],
+    early: Sequence[Let],
+    loop: Loop,
+    count: int,
+    beside: str = "",
 ) -> None:
-    """Loads them, and gives them back together."""
+    """Loads them, and gives them back together, with what `beside` loads behind them."""
     one, inner = Elements(), _chain(statements, loop)[-1]
     for s in statements:
         if isinstance(s, Parts):
@@ -177,7 +182,8 @@ def put_loads(
         if any(s is x for x in early):
             assert isinstance(s, Let)
             out.add(f"const auto {s.name}v = {_load(s, inner, count)};", s.ops)
-    out.add(f"return gh::loaded({', '.join(f'{s.name}v' for s in early)});")
+    names = [*(f"{s.name}v" for s in early), *([beside] if beside else [])]
+    out.add(f"return gh::loaded({', '.join(names)});")
 
 
 def _load(let: Let, loop: Loop, count: int) -> str:

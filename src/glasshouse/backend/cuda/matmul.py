@@ -5,11 +5,12 @@ Operands are read where they lie; what follows the product stands in its epilogu
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 
 from glasshouse.backend.cuda.behind import across, behind
 from glasshouse.backend.cuda.cublaslt import CUBLASLT
+from glasshouse.backend.cuda.elements import WIDEST
 from glasshouse.backend.cuda.library_product import ROOM, followed_by, put_call
 from glasshouse.backend.cuda.matrices import Matrix, ProductSizes, flag, matrices_of, product_sizes
 from glasshouse.backend.cuda.routine import (
@@ -356,10 +357,15 @@ class Product:
     """Weights of a column of results, 2 with a gate: a tile has as many times fewer of them."""
     result: str = "{}"
     """What a sum stands for."""
+    rows: str = ""
+    beside: str = ""
+    """What is asked of each row, and what is loaded besides (`hand_over`)."""
+    handed: Callable[[CudaText, str], None] | None = None
+    """Writes the call, up to what follows, and what follows, where that is no epilogue."""
 
     def render(self, out: CudaText, batch: Dim, lines: list[str]) -> None:
         """The function that computes it; `lines` stand first in its body."""
-        tile, count = self.tile, neighbours(self.tile)
+        tile, count = self.tile, WIDEST if self.handed else neighbours(self.tile)
         while count > 1 and isinstance(self.n, int) and self.n % count:
             count //= 2  # columns of a group of a convolution begin where those of another end
         counters: Dim = 0
@@ -418,7 +424,13 @@ class Product:
             out.add(f"const auto& right_ = {self.right};", tile.ops)
             given = f"{call}, left_, right_{last}"
             single = tile.variant == GEMV
-            hand_over(out, tile, given, count, self.parameters, self.known, single, self.result)
+            if self.handed is not None:
+                self.handed(out, given)
+                return
+            hand_over(
+                out, tile, given, count, self.parameters, self.known, single, self.result,
+                self.rows, self.beside,
+            )  # fmt: skip
 
 
 def _held(rows: Dim, n: Dim, k: Dim, each: int) -> tuple[int, int, int]:

@@ -36,6 +36,8 @@ def hand_over(
     known: str = "",
     single: bool = False,
     result: str = "{}",
+    rows: str = "",
+    beside: str = "",
 ) -> None:
     """A call whose last argument is a lambda over positions and `sums_`, results side by side.
 
@@ -43,28 +45,30 @@ def hand_over(
     `result` is what a sum stands for, where it is not itself the result.
     What it loads is a lambda of its own (`gh::after`): a routine can load for the next results
     before it hands over these; with `single`, also where it hands them over one by one.
+    `rows` is what is asked of each row (`gh::after_rows`), known as `row_`; `beside` is loaded too,
+    and is `{beside}` in `result`, in which `{at}` is the number of a neighbour.
     """
     given = ", ".join(f"int {name}" for name in parameters)
     early = early_loads(tile.epilogue, tile.variables[-1], count, single)
-    if early:
+    if early or rows:
         with out.block(f"const auto loads_ = [=]({given}) {{", "};"):
             if known:
                 out.add(known)
-            put_loads(out, tile.epilogue, early, tile.variables[-1], count)
-        opened = (
-            f"{call}, gh::after(loads_, [=]({given}, const auto& sums_, const auto& loaded_) {{"
-        )
+            put_loads(out, tile.epilogue, early, tile.variables[-1], count, beside)
+        taken = f"{given}, const auto& sums_, const auto& loaded_"
+        opened = f"{call}, gh::after(loads_, [=]({taken}) {{"
+        if rows:
+            opened = f"{call}, gh::after_rows({rows}, loads_, [=]({taken}, const auto& row_) {{"
     else:
         opened = f"{call}, [=]({given}, const auto& sums_) {{"
-    with out.block(opened, "}));" if early else "});"):
+    with out.block(opened, "}));" if early or rows else "});"):
         if known:
             out.add(known)
         at = "u_" if count > 1 else "0"
+        value = result.format(f"sums_[{at}]", at=at, beside=f"gh::get<{len(early)}>(loaded_)")
         put_body(
             out, tile.epilogue, tile.variables[-1], count, "int",
-            given=lambda: out.add(
-                f"const auto {tile.result} = {result.format(f'sums_[{at}]')};", tile.ops
-            ),
+            given=lambda: out.add(f"const auto {tile.result} = {value};", tile.ops),
             early=early,
         )  # fmt: skip
 

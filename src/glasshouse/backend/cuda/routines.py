@@ -18,6 +18,7 @@ from glasshouse.backend.cuda import (
     recurrent,
     recurrent_grad,
     resize,
+    row_parts,
     running,
     transposed,
 )
@@ -41,4 +42,5 @@ ROUTINES: dict[str, CudaRoutine] = {
     **resize.ROUTINES,
     **running.ROUTINES,
     **transposed.ROUTINES,
+    **row_parts.ROUTINES,
 }

@@ -16,6 +16,7 @@ from glasshouse.passes.subgraph_rewrite.duplicates import merge_duplicates, remo
 from glasshouse.passes.subgraph_rewrite.engine import apply_rules
 from glasshouse.passes.subgraph_rewrite.merge_products import merge_products
 from glasshouse.passes.subgraph_rewrite.merge_siblings import merge_siblings
+from glasshouse.passes.subgraph_rewrite.norms_in_products import norms_in_products
 from glasshouse.passes.subgraph_rewrite.rule import RULES
 
 __all__ = ["RULES", "SubgraphRewrite"]
@@ -49,4 +50,7 @@ class SubgraphRewrite(Pass):
                 merge_products(graph, rw, self.target)
                 merge_siblings(graph, rw, self.target)
             if rw.steps == before:
-                return
+                break
+        if self.merge:
+            norms_in_products(graph, rw, self.target)
+            remove_dead(graph, rw)

@@ -15,6 +15,7 @@
 #pragma once
 #include "gemm.cuh"
 #include "join.cuh"
+#include "row_parts.cuh"
 #include "tensor_map.cuh"
 
 namespace gh {
@@ -116,11 +117,15 @@ GH_FN void gemm_tma(const Context &ctx, int M, int N, int K, const A &a, const B
       const TilePlace place(work, tiles_m, tiles_n);
       HandOver<CN, V, B::eights, WHOLE, S::AHEAD, Out> over(M, N, out, room + S::BEHIND);
       Joined join(M, N, place.m * BM, place.n * CN, room, out);
-      if constexpr (SPLITS > 1) join.load();
-      else if constexpr (LOADS_FIRST) over.begins(place.m * BM + group * 64, place.n * CN);
+      if constexpr (SPLITS > 1) join.ask_rows(), join.load();
+      else over.ask_rows(place.m * BM + group * 64);
+      if constexpr (SPLITS == 1 && LOADS_FIRST) over.begins(place.m * BM + group * 64, place.n * CN);
       float sums[BN / 2];
 #pragma unroll
       for (int i = 0; i < BN / 2; ++i) sums[i] = 0.0f;
+      // While the first boxes come: behind the first product it would keep products apart, behind the last one everybody waits for it.
+      if constexpr (SPLITS > 1) join.rows.know(out);
+      else over.rows.know(out);
       for (int step = 0; step < steps; ++step, ring.next()) {
         wait_round(full + ring.stage, ring.parity);
         const T *at = shared + ring.stage * S::STAGE + group * 64 * BK, *bt = shared + ring.stage * S::STAGE + BM * BK;

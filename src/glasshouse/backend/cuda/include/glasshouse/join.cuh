@@ -25,6 +25,7 @@ template <class S, int V, bool EIGHTS, bool WHOLE, int SPLITS, class Out> struct
   Barrier *sent, *free;
   const Out &out;
   Loads coming[OWN][W / V];
+  KnownRows<Out, OWN == 1 ? 1 : 2> rows;
 
   GH_FN Join(int M_, int N_, int m0, int n0, char *shared, const Out &out_)
       : M(M_), N(N_), rank(blockIdx.y), room((float *)(OVER ? shared : shared + S::BEHIND + 16)), sent((Barrier *)(shared + S::BEHIND)),
@@ -42,6 +43,15 @@ template <class S, int V, bool EIGHTS, bool WHOLE, int SPLITS, class Out> struct
   GH_FN int column_of(int unit) const { return column + unit * W / 16 * 32 + unit * W % 8; }
   GH_FN float *slot(int from, int unit) const { return room + ((from * OWN + unit) * (W / 4) * MEMBERS + threadIdx.x) * 4; }
 
+  GH_FN void ask_rows() {
+    if constexpr (OWN == 1) {
+      const int m = row_of(first(rank)), one[1] = {m < M ? m : M - 1};
+      rows.ask(out, one);
+    } else {
+      const int both[2] = {row < M ? row : M - 1, row + 8 < M ? row + 8 : M - 1};
+      rows.ask(out, both);
+    }
+  }
   GH_FN void load() {
 #pragma unroll
     for (int k = 0; k < OWN; ++k)
@@ -100,7 +110,7 @@ template <class S, int V, bool EIGHTS, bool WHOLE, int SPLITS, class Out> struct
         Vec<float, V> result;
 #pragma unroll
         for (int i = 0; i < V; ++i) result[i] = came[k][(e + i) / 4][(e + i) % 4];
-        hand_to(out, m, n, result, coming[k][e / V]);
+        hand_row_to(out, m, n, result, coming[k][e / V], rows, OWN == 1 ? 0 : unit * W / 8 % 2);
       }
     }
   }

@@ -8,7 +8,8 @@
 // - `HandOver<BN, V, EIGHTS, WHOLE, AHEAD, Out> over(M, N, out, room)`, `room` 2 KB of shared memory of each warp where V is 1 (`HandOver::ROOM`);
 //   `over.begins(m0, n0)` loads what the first AHEAD groups of 32 columns need, while
 //   products may be under way; `over.ends(sums)` hands all over, with loads AHEAD of what is computed. WHOLE: no tile reaches past M or N;
-//   otherwise those that do load what lies at the border, since a branch would keep loads, and what is made of them, apart.
+//   otherwise those that do load what lies at the border, since a branch would keep loads, and what is made of them, apart. `over.ask_rows(m0)` and
+//   `over.rows.know(out)` come before, where something of rows is asked for (`after_rows`).
 #pragma once
 #include "after.cuh"
 #include "reduce.cuh"
@@ -55,6 +56,7 @@ template <int BN, int V, bool EIGHTS, bool WHOLE, int AHEAD, class Out> struct H
   const Out &out;
   float *room;
   Loads coming[AHEAD][2][8 / V];
+  KnownRows<Out, 2> rows;
 
   GH_FN HandOver(int M_, int N_, const Out &out_, void *rooms) : M(M_), N(N_), out(out_), room((float *)rooms + threadIdx.x / 32 * (ROOM / 4)) {}
   GH_FN bool inside(int m, int n) const { return WHOLE || (m < M && n < N); }
@@ -73,6 +75,10 @@ template <int BN, int V, bool EIGHTS, bool WHOLE, int AHEAD, class Out> struct H
 #pragma unroll
       for (int g = 0; g < AHEAD && g < GROUPS; ++g) load(g);
     }
+  }
+  GH_FN void ask_rows(int m0) {
+    const int first = m0 + threadIdx.x % 128 / 32 * 16 + threadIdx.x % 32 / 4, both[2] = {first < M ? first : M - 1, first + 8 < M ? first + 8 : M - 1};
+    rows.ask(out, both);
   }
   // Rows of 32 floats; eight columns of four rows lie in different banks.
   template <int S> GH_FN void one_by_one(const float (&sums)[S]) {
@@ -116,7 +122,7 @@ template <int BN, int V, bool EIGHTS, bool WHOLE, int AHEAD, class Out> struct H
           Vec<float, V> result;
 #pragma unroll
           for (int i = 0; i < V; ++i) result[i] = eight[e + i];
-          hand_to(out, m, n, result, now[r][e / V]);
+          hand_row_to(out, m, n, result, now[r][e / V], rows, r);
         }
       }
     }
