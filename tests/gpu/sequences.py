@@ -55,7 +55,7 @@ def orders() -> Iterator[Case]:
                 return torch.sort(x, dim=-1, descending=down, stable=True)
 
             yield f"sort {shape} {dtype}", by, (awkward(*shape, dtype=dtype),), 0
-    yield "sort along rows", lambda x: x.sort(0, stable=True), (awkward(3000, 7),), 0
+    yield "sort along rows", lambda x: x.sort(dim=0, stable=True), (awkward(3000, 7),), 0
     apart = torch.stack([torch.randperm(40000).float() for _ in range(8)])
     for k in (1, 50, 500, 3000):
         yield f"top {k} of 40000", lambda x, k=k: torch.topk(x, k), (apart,), 0
