@@ -130,3 +130,16 @@ def test_inference_mode_and_gradients() -> None:
         expected = _step(wanted, new, at)
         torch.testing.assert_close(step(cache, new, at), expected)
         assert torch.equal(cache, wanted)
+
+
+def test_complex_numbers_are_written_as_such() -> None:
+    def turn(z: torch.Tensor) -> torch.Tensor:
+        z.mul_(1j)
+        z.real.add_(1)
+        return z.abs()
+
+    z = torch.complex(torch.arange(6.0).view(2, 3), torch.ones(2, 3))
+    wanted, found = z.clone(), z.clone()
+    sizes = turn(wanted)
+    torch.testing.assert_close(_compiled(turn)(found), sizes)
+    torch.testing.assert_close(found, wanted)

@@ -112,7 +112,7 @@ class Runner:
             if outputs[place] is flat[number]:
                 over.append(flat[number])
             else:
-                flat[number].copy_(outputs[place])
+                flat[number].copy_(_like(outputs[place], flat[number]))
         if over:
             torch.autograd.graph.increment_version(over)
 
@@ -147,6 +147,13 @@ def compiled(
     return compile_optimized(
         graph, target, shares=shares, precision=precision, prefaulted=prefaulted
     )
+
+
+def _like(made: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+    """A result as what it is written to: pairs of parts are complex numbers there."""
+    if given.is_complex() and not made.is_complex():
+        return torch.view_as_complex(made)
+    return made
 
 
 def _operand(given: Any) -> Any:

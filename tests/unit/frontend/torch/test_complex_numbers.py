@@ -122,3 +122,30 @@ def test_gradients_at_zero_are_zero(name):
     model(x).backward()
     found = model.z.detach() - torch.view_as_complex(torch.as_tensor(state["z"]))
     torch.testing.assert_close(found, model.z.grad)
+
+
+NAN, INF = float("nan"), float("inf")
+OF_REAL = {
+    "plus i": (lambda x: x + 1j, [1.0, NAN, INF]),
+    "i minus": (lambda x: x - (2 + 1j), [1.0, NAN, -INF]),
+    "negative base": (lambda x: x ** torch.tensor(1 + 1j), [-1.0, -3.0, 0.0, 2.0]),
+    "no power": (lambda x: torch.complex(x, x) ** 0, [NAN, INF, 2.0]),
+    "over no number": (lambda x: torch.complex(x, -x) / 0j, [1.0, -2.0, 0.0]),
+    "over zeros": (lambda x: torch.complex(x, -x) / torch.complex(x * 0, x * 0), [1.0, -2.0, 0.0]),
+    "of zeros": (lambda x: torch.complex(x, x).reciprocal(), [0.0, 2.0]),
+    "small log1p": (lambda x: torch.log1p(torch.complex(x, -x)), [1e-9, 1e-5, 0.2, 0.3, 7.0]),
+}
+
+
+@pytest.mark.parametrize("name", OF_REAL)
+def test_one_part_says_nothing_of_the_other(name):
+    function, given = OF_REAL[name]
+    x = torch.tensor(given)
+
+    class Of(nn.Module):
+        def forward(self, x):
+            return function(x)
+
+    found = torch.as_tensor(outputs_of(capture(Of(), [x]).graph, [x])[0])
+    wanted = torch.view_as_real(function(x))
+    torch.testing.assert_close(found, wanted, rtol=1e-5, atol=0, equal_nan=True)

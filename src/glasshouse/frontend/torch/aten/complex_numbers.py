@@ -24,7 +24,9 @@ from glasshouse.frontend.torch.aten.registry import (
     is_handle,
 )
 from glasshouse.frontend.torch.complex import Complex, joined
+from glasshouse.frontend.torch.dtypes import default_float
 from glasshouse.ops import composite
+from glasshouse.ops.create import full_near
 from glasshouse.ops.pieces import concat, cut
 from glasshouse.ops.shape import expanded
 from glasshouse.ops.shapes import axis_of, broadcast_shapes
@@ -66,10 +68,17 @@ def _times(x: Any, y: Any) -> Any:
 def _joined(real: Any, imaginary: Any) -> Complex:
     """The complex tensor of parts of which one may be a number, or be broadcast."""
     near = real if is_handle(real) else imaginary
-    both = [p if is_handle(p) else apply("add", near * 0.0, p) for p in (real, imaginary)]
+    both = [p if is_handle(p) else _filled(near, p) for p in (real, imaginary)]
     both = list(common(*both))
     shape = broadcast_shapes([p.shape for p in both])
     return joined(*(expanded(p, shape) for p in both))
+
+
+def _filled(near: Any, value: float) -> Any:
+    """A part that is a number everywhere. It is not made of the other part, of which an infinity
+    would become a NaN and a negative number a negative zero, which turns an angle."""
+    dtype = near.dtype if near.dtype.is_float else default_float()
+    return full_near(near, near.shape, value, dtype)
 
 
 # ------------------------------------------------------------------------------------- arithmetic
@@ -125,21 +134,36 @@ def reciprocal(x: Complex) -> Complex:
     scale = _scale(c, d)
     c, d = c * scale, d * scale
     whole = scale / (c * c + d * d)
-    return joined(c * whole, -(d * whole))
+    zero = _is_zero(c, d)
+    return joined(
+        apply("where", zero, math.inf, c * whole), apply("where", zero, math.nan, -(d * whole))
+    )
 
 
 @complex_aten("div", "divide", "true_divide")
 def div(x: Any, y: Any, rounding_mode: str | None = None) -> Any:
     if rounding_mode is not None:
         raise Unsupported("a rounded quotient of complex numbers")
-    if isinstance(y, complex):
+    if isinstance(y, complex) and y:
         return mul(x, 1.0 / y)
+    if isinstance(y, complex):  # both parts over zero
+        return div(x if isinstance(x, Complex) else _joined(x, 0.0), 0.0)
     if isinstance(y, Complex):
-        return mul(reciprocal(y), x)
+        return _quotient(x, y)
     if x.is_apart:
         return joined(*(apply("divide", *common(p, y)) for p in x.parts()))
     y = composite.unsqueeze(y, -1) if is_handle(y) else y
     return Complex(apply("divide", *common(x.pairs, y)))
+
+
+def _quotient(x: Any, y: Complex) -> Complex:
+    """Over a zero, both parts are divided by it, as in PyTorch; the product with its reciprocal
+    would be NaN."""
+    found = mul(reciprocal(y), x).parts()
+    zero = _is_zero(*y.parts())
+    none = apply("where", zero, 0.0, 1.0).cast(y.dtype)
+    over = [apply("divide", *common(p, none)) for p in parts_of(x)]
+    return _joined(*(apply("where", zero, o, f) for o, f in zip(over, found, strict=True)))
 
 
 @complex_aten("neg", "negative")
@@ -231,7 +255,13 @@ def log10(x: Complex) -> Any:
 
 @complex_aten("log1p")
 def log1p(x: Complex) -> Any:
-    return log(add(x, 1.0))
+    """Of small numbers by |1 + x|^2 - 1, in which nothing cancels."""
+    a, b = x.parts()
+    whole = log(add(x, 1.0)).parts()
+    small = (abs(a) < 0.25) & (abs(b) < 0.25)
+    a, b = (apply("where", small, p, 0.0) for p in (a, b))
+    near = (a * (a + 2.0) + b * b).apply("log1p") * 0.5
+    return joined(apply("where", small, near, whole[0]), whole[1])
 
 
 @complex_aten("sqrt")
@@ -343,12 +373,12 @@ def power(x: Any, y: Any) -> Any:
     if isinstance(x, Complex) and y == 0.5:
         return sqrt(x)
     if isinstance(x, Complex) and y == 0:
-        return joined(x.parts()[0] * 0.0 + 1.0, x.parts()[1] * 0.0)
+        return joined(_filled(x.parts()[0], 1.0), _filled(x.parts()[0], 0.0))
     if isinstance(x, (int, float, complex)):
         if x == 0:
             raise Unsupported("a power of zero with a complex exponent")
         return exp(mul(y, cmath.log(x)))
-    base = x if isinstance(x, Complex) else joined(x, x * 0.0)
+    base = x if isinstance(x, Complex) else _joined(x, 0.0)
     zero = _is_zero(*base.parts())
     a, b = base.parts()
     safe = joined(apply("where", zero, 1.0, a), b)
