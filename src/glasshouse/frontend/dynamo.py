@@ -7,12 +7,14 @@ kept, with its recording, in `compiled_graphs()` until `reset()`.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import TorchDynamoException
 from torch._functorch.aot_autograd import make_boxed_func
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch._subclasses.fake_tensor import unset_fake_temporarily
@@ -20,7 +22,7 @@ from torch.fx import traceback as fx_traceback
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
-from glasshouse.errors import GlasshouseError, Unsupported
+from glasshouse.errors import GlasshouseError, NotCompiled, Unsupported
 from glasshouse.frontend.torch.boundary import (
     Boundary,
     laid_out,
@@ -31,6 +33,7 @@ from glasshouse.frontend.torch.boundary import (
 from glasshouse.frontend.torch.devices import GpuOf, gpu_of, plain_ops
 from glasshouse.frontend.torch.dynamo_names import own_paths, weight_names
 from glasshouse.frontend.torch.execute import EXECUTORS, Runner, compiled, get_ready
+from glasshouse.frontend.torch.fixed_sizes import fix_odd_sizes
 from glasshouse.frontend.torch.graph_key import graph_key, known_sizes
 from glasshouse.frontend.torch.graph_module import import_graph_module
 from glasshouse.frontend.torch.held import HeldModules
@@ -85,13 +88,30 @@ def backend(
     Options: `executor` is "auto" (compiled where that is possible), "compiled" or "reference".
     `hold_weights=False` prepares weights in every call: for code that writes single elements of
     them through `.data`, which PyTorch does not count as a change.
+
+    With "auto", a graph that cannot be captured is PyTorch's to run, op by op, and that is told: a
+    model that runs without us also runs with us.
     """
     executor = _executor(options or {})
+    hold = (options or {}).get("hold_weights", True)
+    try:
+        return _made(module, examples, executor, hold)
+    except TorchDynamoException:  # what Dynamo itself is told by
+        raise
+    except Exception as error:
+        if executor != "auto":
+            raise
+        why = error.message if isinstance(error, GlasshouseError) else repr(error)
+        warnings.warn(f"a graph is left to PyTorch: {why}", NotCompiled, stacklevel=2)
+        left: Callable[..., Any] = module.forward
+        return left
+
+
+def _made(module: Any, examples: Sequence[Any], executor: str, hold: bool) -> Callable[..., Any]:
     gpu = gpu_of(examples)
     if executor != "reference":
         get_ready("cuda" if gpu else None)
     if not _needs_gradient(examples):
-        hold = (options or {}).get("hold_weights", True)
         return _inference(module, examples, executor, hold, gpu)
 
     if gpu is not None:
@@ -129,6 +149,7 @@ class _Training:
     def compiler(self, phase: str) -> Callable[..., Any]:
         def compile(graph: Any, fakes: Sequence[Any]) -> Callable[..., Any]:
             # AOTAutograd calls this inside of its fake mode; constants of the graph are real.
+            fix_odd_sizes(graph)
             own_paths(graph)
             boundary, captured = self._imported(phase, graph, fakes)
             if phase == "forward":
@@ -237,6 +258,7 @@ class _Traced:
         # Run node by node, so that what it becomes has its line and its modules.
         with mode, torch.no_grad(), fx_traceback.preserve_node_meta():
             self.graph = make_fx(torch.fx.Interpreter(module).run, pre_dispatch=True)(*fakes)
+        fix_odd_sizes(self.graph)
         own_paths(self.graph)
         self.names = weight_names(nodes, examples, self.graph)
         self.strides = [strides_of(node) for node in _outputs(self.graph)]
