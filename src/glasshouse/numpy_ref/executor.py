@@ -134,13 +134,7 @@ def run_node(
         with np.errstate(all="ignore"):
             out = node.op.ref(*arrays, **attrs)
     except Exception as error:
-        if isinstance(error, GlasshouseError) and error.where:
-            raise
-        said = error.message if isinstance(error, GlasshouseError) else str(error)
-        shapes = ", ".join(str(list(np.shape(a))) for a in arrays)
-        raise ExecutionError(
-            f"{node.op.name} failed on operands of shape {shapes}: {said}", str(node.origin.source)
-        ) from error
+        raise failed(node, arrays, error) from error
     many = out if isinstance(out, tuple) else (out,)
     finished = [finish(a, v.type.dtype) for a, v in zip(many, node.outputs, strict=True)]
     if node.op.name == "opaque" and not fixed and isinstance(sizes, dict):
@@ -149,11 +143,26 @@ def run_node(
     for array, value in zip(finished, node.outputs, strict=True):
         wanted = value.type.shape if fixed else tuple(resolve(d, sizes) for d in value.type.shape)
         if array.shape != wanted:
-            raise ExecutionError(
-                f"{node.op.name} gave shape {list(array.shape)}, its type says {list(wanted)}",
-                str(node.origin.source),
-            )
+            raise wrong_shape(node, array.shape, wanted)
     return finished
+
+
+def failed(node: Node, operands: Sequence[Any], error: Exception) -> Exception:
+    """What to raise where a node's meaning did."""
+    if isinstance(error, GlasshouseError) and error.where:
+        return error
+    said = error.message if isinstance(error, GlasshouseError) else str(error)
+    shapes = ", ".join(str(list(a.shape)) for a in operands)
+    return ExecutionError(
+        f"{node.op.name} failed on operands of shape {shapes}: {said}", str(node.origin.source)
+    )
+
+
+def wrong_shape(node: Node, found: Sequence[int], wanted: Sequence[Any]) -> ExecutionError:
+    return ExecutionError(
+        f"{node.op.name} gave shape {list(found)}, its type says {list(wanted)}",
+        str(node.origin.source),
+    )
 
 
 def _is_fixed(shape: Sequence[Any]) -> bool:

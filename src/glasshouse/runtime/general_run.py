@@ -26,6 +26,7 @@ from glasshouse.runtime.checks import (
     sizes_of,
 )
 from glasshouse.runtime.faults import fault
+from glasshouse.runtime.quick_fallback import segments_of
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Workspace
 
@@ -44,7 +45,7 @@ class GeneralRun:
         self.state = state
         self.executable = executable
         self.bodies = Bodies(threads)
-        self.segments = _segments(program)
+        self.segments = segments_of(program)
 
     def prepare(
         self, inputs: Sequence[Array], outputs: Sequence[Array] | None
@@ -215,18 +216,3 @@ def _copied(into: Array, array: Array) -> float:
 def _constants(workspace: Workspace) -> Mapping[int, Array]:
     assert workspace.constants is not None  # bound before any run
     return workspace.constants.arrays
-
-
-def _segments(program: Program) -> list[tuple[int, int]]:
-    """Ranges of steps: each fallback by itself, everything between them in one call."""
-    out: list[tuple[int, int]] = []
-    begin = 0
-    for number, step in enumerate(program.steps):
-        if isinstance(step, Fallback):
-            if begin < number:
-                out.append((begin, number))
-            out.append((number, number + 1))
-            begin = number + 1
-    if begin < len(program.steps):
-        out.append((begin, len(program.steps)))
-    return out

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from glasshouse.runtime.on_device import RunsOnDevice
 from glasshouse.runtime.openmp import pays_for, rest
 from glasshouse.runtime.overlap import apart
 from glasshouse.runtime.prefault import Prefaulted
+from glasshouse.runtime.quick_fallback import QuickFallbacks, has_fallbacks
 from glasshouse.runtime.quick_run import QuickCall, QuickRun
 from glasshouse.runtime.seeds import next_seed, seeding, undisturbed
 from glasshouse.runtime.taken import Taker
@@ -117,7 +119,7 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         self._rests = not backend.elsewhere and pays_for(program, threads)
         self._quick: QuickRun | None = None
         if not backend.elsewhere and QuickRun.serves(program):
-            self._quick = QuickRun(program, self._runtimes, executable.call, self._rests)
+            self._quick = self._new_quick(executable.call)
         # By the class of the first argument; filled as classes are met.
         self._makers: dict[type | None, QuickCall | None] = {}
         self._fillers: dict[type | None, QuickCall | None] = {}
@@ -246,8 +248,17 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         if self._quick is None:
             return None
         clocked, at = self._executable.clocked, times.ctypes.data
-        call = QuickRun(self.program, self._runtimes, lambda frame: clocked(frame, at))
+        call = self._new_quick(lambda frame: clocked(frame, at), times)
         return call.call_for(np.ndarray, False)
+
+    def _new_quick(self, run: Callable[[Any], int], times: Array | None = None) -> QuickRun:
+        program, runtimes = self.program, self._runtimes
+        rests = self._rests and times is None
+        if not has_fallbacks(program):
+            return QuickRun(program, runtimes, run, rests)
+        turns, ranges, bodies = self._state.turns, self._executable.run, self.bodies
+        made = partial(QuickFallbacks, program, turns, ranges, bodies, times)
+        return QuickRun(program, runtimes, run, rests, made)
 
     @contextmanager
     def unchanged(self) -> Iterator[None]:

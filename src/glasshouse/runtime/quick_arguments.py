@@ -115,10 +115,14 @@ class ArgumentClass(ABC):
         yield f"if {known} or len(outputs) != {len(outputs)}: return None"
         yield f"{listed('y', len(outputs))} = outputs"
 
-    def made(self, outputs: Sequence[Value], on: Mapping[int, int]) -> Iterator[str]:
+    def made(
+        self, outputs: Sequence[Value], on: Mapping[int, int], later: Container[int] = ()
+    ) -> Iterator[str]:
         """Outputs of the right size, into y0, y1 ..., their addresses into y0_at ...; those that
-        share the buffers of inputs, by number, are these."""
+        share the buffers of inputs, by number, are these. Steps make the ones of `later`."""
         for i, value in enumerate(outputs):
+            if i in later:
+                continue
             if i in on:
                 yield f"y{i}, y{i}_at = x{on[i]}, x{on[i]}_at"
                 continue

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from threading import get_ident
 from typing import Any
@@ -21,7 +21,7 @@ import numpy as np
 
 from glasshouse.ir.dtype import from_storage
 from glasshouse.ir.op import Kind
-from glasshouse.lower.program import Call, Program
+from glasshouse.lower.program import Program
 from glasshouse.lower.symbols import symbol_name
 from glasshouse.runtime.faults import fault
 from glasshouse.runtime.openmp import may_rest, pause
@@ -34,6 +34,7 @@ from glasshouse.runtime.quick_arguments import (
     shared,
     size_places,
 )
+from glasshouse.runtime.quick_fallback import QuickFallbacks, can_be_prepared, has_fallbacks
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.workspace import Runtimes
 
@@ -44,9 +45,18 @@ QuickCall = Callable[..., Any]
 class QuickRun:
     """A program whose calls differ in nothing but sizes and the data of inputs and outputs."""
 
-    def __init__(self, program: Program, runtimes: Runtimes, run: Any, rests: bool = False) -> None:
+    def __init__(
+        self,
+        program: Program,
+        runtimes: Runtimes,
+        run: Any,
+        rests: bool = False,
+        fallbacks: Callable[[], QuickFallbacks] | None = None,
+    ) -> None:
         """`run` is the library's function that takes a frame. `rests`: PyTorch's threads are sent
-        to rest before it."""
+        to rest before it. `fallbacks`: makes what runs the steps of a program that has some."""
+        self._make_fallbacks = fallbacks
+        self._fallbacks: QuickFallbacks | None = None  # made for the first call
         self._rests = rests
         self._graph = program.graph
         self._table = program.memory.table
@@ -74,7 +84,7 @@ class QuickRun:
             and size_places(graph.inputs, program.symbols) is not None
             and not plan.unbounded
             and not plan.workspaces
-            and all(isinstance(s, Call) for s in program.steps)
+            and (not has_fallbacks(program) or can_be_prepared(program))
         )
 
     def call_for(self, kind: type, given_outputs: bool, over: bool = False) -> QuickCall | None:
@@ -85,6 +95,11 @@ class QuickRun:
         torch: Any = sys.modules.get("torch")
         if kind is not np.ndarray and (torch is None or kind is not torch.Tensor):
             return None
+        if self._make_fallbacks is not None:
+            # A step that fails must leave arguments as they are.
+            if torch is None or over:
+                return None
+            self._fallbacks = self._fallbacks or self._make_fallbacks()
         names: dict[str, Any] = dict(self._common)
         side = Arrays(names) if kind is np.ndarray else Tensors(names, torch)
         inputs, outputs = self._graph.inputs, self._graph.outputs
@@ -102,18 +117,26 @@ class QuickRun:
         if given_outputs:
             x, y = ({x: v for x, v in values.items() if x.startswith(letter)} for letter in "xy")
             on = {f"x{i}": f"y{number}" for number, i in self._overwrites.items()}
+            on = {} if self._fallbacks is not None else on
             checks += [f"if {shared(x, y, on)}: return None"]  # the general path copies
+        # Results of PyTorch's are the outputs, where these are tensors.
+        handed_over: set[int] = set()
+        if self._fallbacks is not None and not given_outputs and kind is not np.ndarray:
+            handed_over = self._fallbacks.made
         # Sparse and nested tensors have no strides to ask for: the general path says what they are.
         lines = ["try:", *[f"    {x}" for x in checks], "except RuntimeError: return None"]
         if not given_outputs:
-            lines += side.made(outputs, self._overwrites if over else {})
+            lines += side.made(outputs, self._overwrites if over else {}, handed_over)
         begins = ["runtimes.stepping = get_ident()"] * self._changes
         ends = ["runtimes.stepping = 0"] * self._changes
         if self._rests and kind is not np.ndarray and (resting := pause()) is not None:
             names["pause"], names["may_rest"] = resting, may_rest
             lines += ["if may_rest[0]: pause(1)"]
         lines += ["workspace = runtimes.take()", *begins, "try:"]
-        lines += [f"    {x}" for x in self._inside()]
+        steps = ["wrong = run(workspace.frames[turn])", "if wrong: refuse(wrong)"]
+        if self._fallbacks is not None:
+            steps = [*self._fallbacks.lines(names, kind is np.ndarray, bool(handed_over))]
+        lines += [f"    {x}" for x in self._inside(steps, handed_over)]
         lines += ["finally:", *[f"    {x}" for x in (*ends, "runtimes.give(workspace)")]]
         if not given_outputs:
             lines += side.finished(outputs)
@@ -123,13 +146,13 @@ class QuickRun:
         made: QuickCall = names["call"]
         return made
 
-    def _inside(self) -> list[str]:
-        """What is done in a workspace."""
-        turn = "state.turn" if self._turns else "0"
+    def _inside(self, steps: list[str], handed_over: Container[int]) -> list[str]:
+        """What is done in a workspace; outputs that are results of steps have no address before."""
         lines = [
+            f"turn = {'state.turn' if self._turns else '0'}",
             "if workspace.constants is not runtimes.constants:",
             "    workspace.bind(runtimes.constants, state)",
-            f"table = workspace.tables[{turn}]",
+            "table = workspace.tables[turn]",
             *["seed()"] * (self._common["seed"] is not None),
         ]
         for number, symbol in enumerate(self._places):
@@ -137,7 +160,7 @@ class QuickRun:
         outputs = self._graph.outputs
         for letter, values in (("x", self._graph.inputs), ("y", outputs)):
             for i, value in enumerate(values):
-                if letter == "x" or self._direct[i]:
+                if letter == "x" or (self._direct[i] and i not in handed_over):
                     lines.append(f"table[{self._table[value]}] = {letter}{i}_at")
         copies: dict[bool, list[str]] = {True: [], False: []}
         for i, value in enumerate(outputs):
@@ -149,8 +172,7 @@ class QuickRun:
         return [
             *lines,
             *copies[True],
-            f"wrong = run(workspace.frames[{turn}])",
-            "if wrong: refuse(wrong)",
+            *steps,
             *copies[False],
             *self._end,
         ]

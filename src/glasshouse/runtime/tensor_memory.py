@@ -51,6 +51,28 @@ def tensor_array(tensor: Any) -> Array:
     return np.asarray(_Memory(found, dtype))
 
 
+class _Bytes:
+    """An array's memory as what may be written: PyTorch warns of arrays that may not, and whoever
+    is given the tensor does not write to it."""
+
+    def __init__(self, array: Array) -> None:
+        self.owner = array
+        self.__array_interface__ = {**array.__array_interface__, "data": (array.ctypes.data, False)}
+
+
+def array_tensor(array: Array, dtype: Any) -> Any:
+    """A contiguous array, as it is stored, as a tensor of PyTorch's type `dtype` on the same
+    bytes."""
+    import torch
+
+    if not array.flags.writeable:
+        array = np.asarray(_Bytes(array))
+    found = _dtypes()[dtype]
+    if found.kind == "u":  # bits of what NumPy has not
+        return torch.from_numpy(array.view(f"i{found.itemsize}")).view(dtype)
+    return torch.from_numpy(array)
+
+
 @functools.cache
 def _dtypes() -> dict[Any, np.dtype[Any]]:
     import torch

@@ -43,6 +43,7 @@ class Workspace:
         self.constants: ConstantSet | None = None  # those that the tables point to
         self.tables: list[array[int]] = []
         self.frames: list[Any] = []
+        self.views: list[list[Any]] | None = None  # what steps without a kernel read
         self._places = max(places, 1)
         self._steps = steps
         self.sizes = (ctypes.c_int64 * max(symbols, 1))()  # of a call that uses a frame
@@ -51,6 +52,7 @@ class Workspace:
         """Point to these constants from now on."""
         self.tables.clear()
         self.frames.clear()
+        self.views = None
         begin, sizes = self.arena.ctypes.data, ctypes.addressof(self.sizes)
         for turn in state.turns:
             table = array("Q", bytes(8 * self._places))
@@ -60,6 +62,11 @@ class Workspace:
             at = table.buffer_info()[0]
             self.frames.append(self._executable.frame(at, begin, sizes, self._steps))
         self.constants = constants
+
+    def addresses(self, turn: int) -> tuple[int, int, int]:
+        """Where the table of a turn, the arena and the sizes are."""
+        table = self.tables[turn].buffer_info()[0]
+        return table, self.arena.ctypes.data, ctypes.addressof(self.sizes)
 
     def another(self, kind: type[Workspace]) -> Workspace:
         """One of the same size, not yet bound to anything."""

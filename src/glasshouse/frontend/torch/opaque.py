@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache, reduce
@@ -58,6 +58,14 @@ class TorchCall:
         found = [t.resolve_conj().resolve_neg() for t in self._results(tensors)]
         return tuple(torch.view_as_real(t) if t.dtype in COMPLEX_PARTS else t for t in found)
 
+    def prepared(self, given: Sequence[torch.dtype]) -> Callable[..., Sequence[torch.Tensor]]:
+        """`on_tensors` for operands of these types in main memory, with the op and its other
+        arguments found once."""
+        collective = self.target.partition(".")[0] in COLLECTIVES
+        if self.written or self.draws or collective:
+            return self.on_tensors
+        return PreparedCall(self, given)
+
     def _results(self, operands: Sequence[Any]) -> list[torch.Tensor]:
         args, kwargs = self._arguments(operands)
         flat = flat_tensors(self._called(args, kwargs))
@@ -97,6 +105,70 @@ class TorchCall:
     def draws(self) -> bool:
         """Whether the op takes numbers from PyTorch's generator."""
         return _draws(self.target)
+
+
+class PreparedCall:
+    """A call whose arguments are written out as Python, as `dataclasses` does it."""
+
+    def __init__(self, call: TorchCall, given: Sequence[torch.dtype]) -> None:
+        self._names: dict[str, Any] = {"op": _op(call.target), "as_complex": as_complex}
+        self._given = given
+        self._shares = _leaves_operands(call.target)
+        self._by_rows = "._linalg_" in call.target  # see `TorchCall._arguments`
+        self._kept = call.results
+        operands = ", ".join(f"x{i}" for i in range(len(given)))
+        passed = [self._spelled(a) for a in call.args]
+        passed += [f"**{{{k!r}: {self._spelled(v)}}}" for k, v in call.kwargs.items()]
+        self._call = eval(f"lambda {operands}: op({', '.join(passed)})", self._names)
+
+    def __call__(self, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
+        if torch.is_grad_enabled():
+            with torch.no_grad():
+                flat = flat_tensors(self._call(*tensors))
+        else:
+            flat = flat_tensors(self._call(*tensors))
+        found = [flat[i] for i in self._kept]
+        if self._shares:
+            given = {t.untyped_storage().data_ptr() for t in tensors}
+            found = [t.clone() if t.untyped_storage().data_ptr() in given else t for t in found]
+        return [
+            torch.view_as_real(t.resolve_conj()) if t.is_complex() else t.resolve_neg()
+            for t in found
+        ]
+
+    def _spelled(self, argument: Any) -> str:
+        if isinstance(argument, Hole):
+            return self._operand(argument)
+        if isinstance(argument, dict):
+            return f"{{{', '.join(f'{k!r}: {self._spelled(v)}' for k, v in argument.items())}}}"
+        if type(argument) in (list, tuple) and any(_has_hole(a) for a in argument):
+            inner = "".join(f"{self._spelled(a)}, " for a in argument)
+            return f"[{inner}]" if isinstance(argument, list) else f"({inner})"
+        name = f"c{len(self._names)}"
+        self._names[name] = argument
+        return name
+
+    def _operand(self, hole: Hole) -> str:
+        x = f"x{hole.number}"
+        if hole.dtype is None:
+            return f"int({x})"
+        if self._by_rows:
+            x += ".contiguous()"
+        if not self._shares:
+            x += ".clone()"
+        wanted = COMPLEX_PARTS.get(hole.dtype, hole.dtype)
+        if wanted != self._given[hole.number]:
+            self._names[f"t{hole.number}"] = wanted
+            x += f".to(t{hole.number})"
+        return f"as_complex({x})" if hole.dtype in COMPLEX_PARTS else x
+
+
+def _has_hole(given: Any) -> bool:
+    if isinstance(given, dict):
+        return any(map(_has_hole, given.values()))
+    return isinstance(given, Hole) or (
+        isinstance(given, (list, tuple)) and any(map(_has_hole, given))
+    )
 
 
 @cache

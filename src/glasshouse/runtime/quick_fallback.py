@@ -1,0 +1,261 @@
+"""Steps without a kernel on the quick path: what PyTorch or Python runs of a program whose sizes
+are all known, between ranges of kernels.
+
+What does not change between calls is found once: the op, its arguments but the operands, and, for
+each workspace, tensors on the memory of the arena, of constants and of variables that such steps
+read. A result lies where PyTorch put it, and is itself the output where it is one. The general path
+found and copied all of it in every call: 0.1 to 0.3 ms a step, where a small SVD takes 20 us.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from glasshouse.ir.dtype import DType, from_storage, to_storage
+from glasshouse.ir.graph import Node, Value
+from glasshouse.ir.op import Kind
+from glasshouse.lower.order import lying
+from glasshouse.lower.program import Fallback, Program
+from glasshouse.numpy_ref.executor import BodyMaker, failed, run_node, wrong_shape
+from glasshouse.runtime.arrays import Array
+from glasshouse.runtime.tensor_memory import array_tensor, tensor_array
+from glasshouse.runtime.workspace import Workspace
+
+Call = Callable[..., Sequence[Any]]
+
+
+def segments_of(program: Program) -> list[tuple[int, int]]:
+    """Ranges of steps: each fallback by itself, everything between them in one call."""
+    out: list[tuple[int, int]] = []
+    begin = 0
+    for number, step in enumerate(program.steps):
+        if isinstance(step, Fallback):
+            if begin < number:
+                out.append((begin, number))
+            out.append((number, number + 1))
+            begin = number + 1
+    if begin < len(program.steps):
+        out.append((begin, len(program.steps)))
+    return out
+
+
+def has_fallbacks(program: Program) -> bool:
+    return any(isinstance(s, Fallback) for s in program.steps)
+
+
+def can_be_prepared(program: Program) -> bool:
+    """Whether all that fallbacks read and give has one size, and lies as its type says."""
+    graph = program.graph
+    nodes = [s.node for s in program.steps if isinstance(s, Fallback)]
+    values = {v for n in nodes for v in (*n.inputs, *n.outputs)} | {*graph.inputs, *graph.outputs}
+    return (
+        not program.symbols
+        and not graph.size_givers
+        and all(isinstance(d, int) for v in values for d in v.type.shape)
+        and not any(v in program.orders for v in graph.outputs)
+        and all(_owner(program, v).type.dtype is v.type.dtype for v in values)
+    )
+
+
+def _owner(program: Program, value: Value) -> Value:
+    """Whose memory a value is read from: its own, if it is handed over, else its buffer's."""
+    graph = program.graph
+    if value in graph.outputs or value in graph.inputs:
+        return value
+    if any(isinstance(s, Fallback) and value in s.node.outputs for s in program.steps):
+        return value
+    return program.buffer_of(value)
+
+
+class PreparedStep:
+    """A node as a function of tensors, which gives contiguous tensors of its outputs' types, with
+    their axes in the order in which they lie."""
+
+    def __init__(self, program: Program, node: Node, torch: Any, bodies: BodyMaker) -> None:
+        self._node, self._bodies, self._torch = node, bodies, torch
+        call = node.attrs.get("call") if node.op.name == "opaque" else None
+        types = [_kind(torch, v.type.dtype) for v in node.inputs]
+        prepared = getattr(call, "prepared", None)
+        self._call: Call = self._in_python if prepared is None else prepared(types)
+        self._outputs = [
+            (torch.Size(v.type.shape), _kind(torch, v.type.dtype), program.orders.get(v))
+            for v in node.outputs
+        ]
+        self._through_torch = prepared is not None
+
+    def __call__(self, *tensors: Any) -> list[Any]:
+        made: list[Any] = []
+        if self._through_torch:
+            try:
+                found = self._call(*tensors)
+            except Exception as error:
+                raise failed(self._node, tensors, error) from error
+        else:
+            found = self._call(*tensors)
+        for t, (shape, kind, order) in zip(found, self._outputs, strict=True):
+            if t.shape != shape:
+                raise wrong_shape(self._node, t.shape, shape)
+            if t.dtype is not kind:
+                t = t.to(kind)
+            if not t.is_cpu:  # an op may name another device
+                t = t.cpu()
+            if t.requires_grad:
+                t = t.detach()
+            if order is not None:
+                t = t.permute(order)
+            made.append(t.contiguous())
+        return made
+
+    def _in_python(self, *tensors: Any) -> list[Any]:
+        """By the NumPy meaning, or by what else runs on arrays."""
+        node = self._node
+        stored = [tensor_array(t) for t in tensors]
+        kinds = [v.type.dtype for v in node.inputs]
+        arrays = [from_storage(a, d) for a, d in zip(stored, kinds, strict=True)]
+        made = run_node(node, arrays, {}, self._bodies)
+        out = []
+        for array, value in zip(made, node.outputs, strict=True):
+            laid = np.ascontiguousarray(to_storage(array, value.type.dtype)).reshape(array.shape)
+            if any(np.may_share_memory(laid, a) for a in stored):  # memory that is used again
+                laid = laid.copy()
+            out.append(array_tensor(laid, _kind(self._torch, value.type.dtype)))
+        return out
+
+
+class QuickFallbacks:
+    """The lines that run a program's steps, and the tensors that they read in each workspace."""
+
+    def __init__(
+        self,
+        program: Program,
+        turns: Sequence[Mapping[int, Array]],
+        run: Callable[..., int],
+        bodies: BodyMaker,
+        times: Array | None = None,
+    ) -> None:
+        """`turns` are those of the state; `run` is `Executable.run`. `times`: seconds of steps are
+        added there."""
+        self.program, self._turns, self._run = program, turns, run
+        self._bodies, self._times = bodies, times
+        self._torch: Any = sys.modules["torch"]
+        self._slots: dict[Value, int] = {}  # where views of memory stand, behind three addresses
+        self._numbers = {v: i for i, v in reversed([*enumerate(program.graph.outputs)])}
+        self._inputs = {v: i for i, v in enumerate(program.graph.inputs)}
+        self._results: dict[Value, str] = {}
+        self._steps: dict[int, PreparedStep] = {}
+        for number, step in enumerate(program.steps):
+            if isinstance(step, Fallback):
+                self._steps[number] = PreparedStep(program, step.node, self._torch, bodies)
+                for i, value in enumerate(step.node.outputs):
+                    self._results[value] = f"r{number}_{i}"
+
+    @property
+    def made(self) -> set[int]:
+        """Outputs, by number, that fallbacks make."""
+        return {i for v, i in self._numbers.items() if v in self._results}
+
+    def lines(self, names: dict[str, Any], arrays: bool, handed_over: bool) -> Iterator[str]:
+        """`arrays`: arguments are NumPy's. `handed_over`: results are the outputs; otherwise they
+        are copied into these."""
+        names |= {"run_range": self._run, "views_of": self.views, "tensor_on": array_tensor}
+        names["now"], names["times"] = time.perf_counter, self._times
+        clock = 0 if self._times is None else self._times.ctypes.data
+        yield "views = (workspace.views or views_of(workspace))[turn]"
+        table = self.program.memory.table
+        for begin, end in segments_of(self.program):
+            step = self.program.steps[begin]
+            if not isinstance(step, Fallback):
+                at = "views[0], views[1], views[2]"
+                yield f"wrong = run_range({at}, {begin}, {end}, {clock})"
+                yield "if wrong: refuse(wrong)"
+                continue
+            names[f"step{begin}"] = self._steps[begin]
+            if clock:
+                yield "began = now()"
+            given = ", ".join(self._operand(names, v, arrays) for v in step.node.inputs)
+            results = "".join(f"{self._results[v]}, " for v in step.node.outputs)
+            yield f"{results} = step{begin}({given})"
+            for value in step.node.outputs:
+                result, place = self._results[value], table[value]
+                number = self._numbers.get(value)
+                if number is not None and not handed_over:
+                    into = self._tensor(names, f"y{number}", value, arrays)
+                    yield f"{into}.copy_({result})"
+                elif number is None and place in self._turns[0]:
+                    yield f"views[{self._slot(value)}].copy_({result})"
+                else:
+                    yield f"table[{place}] = {result}.data_ptr()"
+                    if number is not None:
+                        yield f"y{number} = {result}"
+            if clock:
+                yield f"times[{begin}] += now() - began"
+
+    def _operand(self, names: dict[str, Any], value: Value, arrays: bool) -> str:
+        """The tensor that a step reads, with the axes of its type."""
+        owner = _owner(self.program, value)
+        order = self.program.orders.get(owner)
+        if owner in self._results:
+            found = self._results[owner]
+        elif owner in self._inputs:
+            found = self._tensor(names, f"x{self._inputs[owner]}", owner, arrays)
+        elif owner in self._numbers:
+            found = self._y_tensor(names, owner, arrays)
+        else:
+            return f"views[{self._slot(value)}]"
+        shape = lying(value.type.shape, order)
+        if shape != lying(owner.type.shape, order):
+            found += f".view({tuple(shape)})"
+        return found if order is None else f"{found}.permute({_inverse(order)})"
+
+    def _y_tensor(self, names: dict[str, Any], owner: Value, arrays: bool) -> str:
+        if owner.node.op.kind is Kind.SOURCE:  # copied to the output; it lies elsewhere
+            return f"views[{self._slot(owner)}]"
+        return self._tensor(names, f"y{self._numbers[owner]}", owner, arrays)
+
+    def _tensor(self, names: dict[str, Any], name: str, value: Value, arrays: bool) -> str:
+        if not arrays:
+            return name
+        names[f"{name}_kind"] = _kind(self._torch, value.type.dtype)
+        return f"tensor_on({name}, {name}_kind)"
+
+    def _slot(self, value: Value) -> int:
+        return self._slots.setdefault(value, 3 + len(self._slots))
+
+    # -------------------------------------------------------------------------- once per workspace
+    def views(self, workspace: Workspace) -> list[list[Any]]:
+        """For each turn: where table, arena and sizes are, and tensors on the memory of values."""
+        workspace.views = [
+            [*workspace.addresses(turn), *(self._view(workspace, v, turn) for v in self._slots)]
+            for turn in range(len(self._turns))
+        ]
+        return workspace.views
+
+    def _view(self, workspace: Workspace, value: Value, turn: int) -> Any:
+        """As `Run._read` finds a value that has no memory of a call's own."""
+        program, plan = self.program, self.program.memory
+        owner = _owner(program, value)
+        dtype, order = value.type.dtype, program.orders.get(owner)
+        shape = tuple(int(str(d)) for d in lying(value.type.shape, order))
+        if owner in plan.table:
+            assert workspace.constants is not None  # bound before any run
+            place = plan.table[owner]
+            held = self._turns[turn].get(place, workspace.constants.arrays.get(place))
+            flat = np.asarray(owner.node.attrs["data"] if held is None else held).reshape(-1)
+        else:
+            begin, count = plan.arena[owner], int(np.prod(shape, dtype=np.int64))
+            flat = workspace.arena[begin : begin + count * dtype.itemsize].view(dtype.storage)
+        found = array_tensor(flat.reshape(shape), _kind(self._torch, dtype))
+        return found if order is None else found.permute(_inverse(order))
+
+
+def _inverse(order: Sequence[int]) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argsort(order))
+
+
+def _kind(torch: Any, dtype: DType) -> Any:
+    return getattr(torch, dtype.name)
