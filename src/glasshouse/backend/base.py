@@ -142,14 +142,14 @@ class DeviceExecutable(Executable, Protocol):
         """A function that starts the last run once more, as it was."""
 
     @property
-    def last(self) -> Launch | None:
+    def last(self) -> StartedRun | None:
         """What the last run was started as; None where nothing was to be done."""
 
-    def again(self, launch: Launch, stream: int) -> int:
+    def again(self, launch: StartedRun, stream: int) -> int:
         """Start a run once more, in order with a stream; gives what earlier ones have reported."""
 
 
-class Launch(Protocol):
+class StartedRun(Protocol):
     """A run that can be started again, on the same memory."""
 
     pointers: object

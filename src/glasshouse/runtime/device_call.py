@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from glasshouse.backend.base import Launch, TensorDevice
+from glasshouse.backend.base import StartedRun, TensorDevice
 from glasshouse.ir.graph import Value
 from glasshouse.runtime.checks import sizes_of
 from glasshouse.runtime.device_run import RECENT
@@ -44,7 +44,7 @@ class FixedCall:
         self._inputs = [described(v) for v in graph.inputs]
         self._outputs = [described(v) for v in graph.outputs]
         self._places = [run.plan.table[v] for v in (*graph.inputs, *graph.outputs)]
-        self._recent: list[Launch] = []
+        self._recent: list[StartedRun] = []
         self._constants: Any = None  # that they hold, at the addresses of so many bindings
         self._bindings = -1
 

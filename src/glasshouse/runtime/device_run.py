@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.base import DeviceExecutable, DeviceMemory, Launch
+from glasshouse.backend.base import DeviceExecutable, DeviceMemory, StartedRun
 from glasshouse.ir.graph import Value
 from glasshouse.lower.program import Fallback
 from glasshouse.runtime.arrays import Array
@@ -35,7 +35,7 @@ class DeviceRun(DeviceValues):
     def __init__(self, of: GeneralRun, executable: DeviceExecutable, device: DeviceMemory) -> None:
         super().__init__(of, executable, device)
         self.fallback = DeviceFallback(self)
-        self._started: dict[int, list[Launch]] = {}  # by first step: what its last runs were
+        self._started: dict[int, list[StartedRun]] = {}  # by first step: what its last runs were
 
     def run(
         self,

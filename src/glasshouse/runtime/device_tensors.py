@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
-from glasshouse.backend.base import Launch, TensorDevice
+from glasshouse.backend.base import StartedRun, TensorDevice
 from glasshouse.errors import ExecutionError
 from glasshouse.ir.graph import Value
 from glasshouse.lower.plan import Arrival
@@ -110,7 +110,7 @@ class TensorRun(DeviceRun):
 
     def launch_at(
         self, constants: ConstantSet, stream: int, places: Sequence[int], at: Sequence[int]
-    ) -> Launch | None:
+    ) -> StartedRun | None:
         """Start a run on memory at these addresses, by place of the table; gives what
         it was started as."""
         self.use(stream)
