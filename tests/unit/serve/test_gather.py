@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from event_loops import in_a_loop
 from glasshouse.errors import Unsupported
 from glasshouse.serve.gather import RequestQueue
 
@@ -47,7 +48,7 @@ def test_what_comes_while_the_model_runs_is_the_next_batch():
         assert model.batches == [[1], [2, 3, 4, 5], [6, 7]]
         assert await queue.ask(8) == 8  # a queue that ran empty begins again
 
-    asyncio.run(main())
+    in_a_loop(main())
 
 
 def test_a_free_model_waits_for_a_full_batch_as_long_as_it_may():
@@ -64,7 +65,7 @@ def test_a_free_model_waits_for_a_full_batch_as_long_as_it_may():
         assert await queue.ask(4) == 4
         assert model.batches == [[1, 2, 3], [4]]
 
-    asyncio.run(main())
+    in_a_loop(main())
 
 
 def test_who_went_away_is_not_run_and_a_batch_that_fails_tells_all_of_it():
@@ -85,7 +86,7 @@ def test_who_went_away_is_not_run_and_a_batch_that_fails_tells_all_of_it():
             await gone
         assert await queue.ask(5) == 5
 
-    asyncio.run(main())
+    in_a_loop(main())
 
 
 def test_a_batch_of_those_who_all_went_away_is_none():
@@ -100,7 +101,7 @@ def test_a_batch_of_those_who_all_went_away_is_none():
         assert await queue.ask(3) == 3
         assert model.batches == [[1], [3]]
 
-    asyncio.run(main())
+    in_a_loop(main())
 
 
 @pytest.mark.parametrize(("most", "patience"), [(0, 0.0), (-1, 0.0), (8, -0.1), (8, float("nan"))])

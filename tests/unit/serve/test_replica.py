@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import glasshouse as gh
+from event_loops import in_a_loop
 from glasshouse import nn
 
 pytest.importorskip("ray.serve")
@@ -45,7 +46,7 @@ def asked(replica, method, path, body=b""):
         "type": "http", "method": method, "path": f"/here{path}", "root_path": "/here",
         "headers": [], "query_string": b"", "server": ("127.0.0.1", 80), "scheme": "http",
     }  # fmt: skip
-    answer = asyncio.run(replica(Request(scope, receive)))
+    answer = in_a_loop(replica(Request(scope, receive)))
     return answer.status_code, json.loads(answer.body)
 
 
@@ -88,7 +89,7 @@ def test_one_wrong_request_among_good_ones_is_told_alone(replica, module):
         asked += [replica.run(x) for x in wrong[len(good) :]] + [replica.run(), replica.run(y=1)]
         return await asyncio.gather(*asked, return_exceptions=True)
 
-    found = asyncio.run(ask_all())
+    found = in_a_loop(ask_all())
     assert batches == [len(good)]
     for x, answer in zip(good, found[: 2 * len(good) : 2], strict=True):
         np.testing.assert_allclose(answer, module(x), rtol=1e-5)
@@ -98,11 +99,11 @@ def test_one_wrong_request_among_good_ones_is_told_alone(replica, module):
 
 
 def test_health_is_a_run_of_the_model(replica):
-    asyncio.run(replica.check_health())
+    in_a_loop(replica.check_health())
 
     def broken(requests):
         return [gh.errors.ExecutionError("no memory")] * len(requests)
 
     replica.model.answers = broken
     with pytest.raises(gh.errors.ExecutionError, match="no memory"):
-        asyncio.run(replica.check_health())
+        in_a_loop(replica.check_health())
