@@ -7,7 +7,9 @@ from glasshouse.frontend.torch.aten import (
     backward,
     bags,
     bessel,
-    complex_numbers,
+    complex_arithmetic,
+    complex_functions,
+    complex_tensors,
     convert,
     create,
     eliminate,
@@ -50,9 +52,9 @@ from glasshouse.frontend.torch.aten.registry import (
 
 __all__ = [
     "BY_STEPS", "Context", "IN_CONTEXT", "TABLE", "activation", "apply", "arithmetic", "attention",
-    "backward", "bags", "bessel", "complex_numbers", "convert", "create", "eliminate",
-    "fast_layers", "find",
-    "float8", "fourier", "functions", "grid", "histogram", "image", "index", "is_handle", "linear",
-    "loss", "norm", "orthogonal", "pieces", "places", "polynomials", "quantized", "random", "rank",
-    "recurrent", "reduce", "reduce_at", "running", "scalar", "shape", "solve", "special",
+    "backward", "bags", "bessel", "complex_arithmetic", "complex_functions", "complex_tensors",
+    "convert", "create", "eliminate", "fast_layers", "find", "float8", "fourier",
+    "functions", "grid", "histogram", "image", "index", "is_handle", "linear", "loss", "norm",
+    "orthogonal", "pieces", "places", "polynomials", "quantized", "random", "rank", "recurrent",
+    "reduce", "reduce_at", "running", "scalar", "shape", "solve", "special",
 ]  # fmt: skip
