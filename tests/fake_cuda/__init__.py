@@ -140,7 +140,7 @@ def fake_cuda(patch: pytest.MonkeyPatch, beside_torch: bool = True) -> Iterator[
     patch.setattr(device, "torch_on", lambda number: HostTorch() if beside_torch else None)
     patch.setattr(build, "compile_cubin", fake_cubin)
     patch.setattr(build, "version", lambda: "fake")
-    patch.setenv("GLASSHOUSE_LAUNCH", "graph")  # nothing is timed
+    patch.setenv("GLASSHOUSE_OVERLAP", "0")  # nothing is timed
     patch.setattr(cublaslt, "_library", lambda: None)  # what is installed here is no fake
     patch.setattr(backend, "measured_limits", lambda gpu: None)  # of an emulator they say nothing
     caches = (device.gpu, base.backend_named)

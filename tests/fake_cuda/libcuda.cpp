@@ -361,24 +361,6 @@ API CUresult cuGraphLaunch(void* e, void*) {
   return 0;
 }
 
-struct Config {
-  unsigned grid[3], block[3], shared;
-  void* stream;
-  const int* attributes;
-  unsigned count;
-};
-API CUresult cuLaunchKernelEx(const Config* config, Function* function, void** parameters, void**) {
-  NOTE(cuLaunchKernelEx);
-  if (config->count > 1 || (config->count && (config->attributes[0] != 6 || config->attributes[2] != 1))) return 1;
-  notes += config->count ? "overlapping\n" : "";
-  Params given = {function, {}, {}, config->shared, parameters, nullptr, nullptr, nullptr};
-  memcpy(given.grid, config->grid, sizeof given.grid);
-  Node node;
-  node.set(given);
-  node.run();
-  return 0;
-}
-
 // ---- Tensor maps: as `emulate.h` reads them.
 struct Map {
   void* at;

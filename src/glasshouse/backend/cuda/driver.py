@@ -62,7 +62,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuGraphExecChildGraphNodeSetParams": (_ADDRESS, _ADDRESS, _ADDRESS),
     "cuGraphExecDestroy": (_ADDRESS,),
     "cuGraphLaunch": (_ADDRESS, _ADDRESS),
-    "cuLaunchKernelEx": (_ADDRESS, _ADDRESS, _ADDRESS, _ADDRESS),
     "cuTensorMapEncodeTiled": (_ADDRESS, _INT, _UINT, _ADDRESS, *[_ADDRESS] * 4, *[_INT] * 4),
     "cuTensorMapEncodeIm2col": (
         _ADDRESS, _INT, _UINT, _ADDRESS, *[_ADDRESS] * 4, _UINT, _UINT, _ADDRESS, *[_INT] * 4,
@@ -86,25 +85,6 @@ class KernelNode(ctypes.Structure):
         ("extra", _ADDRESS),
         ("kernel", _ADDRESS),
         ("context", _ADDRESS),
-    )
-
-
-class LaunchAttribute(ctypes.Structure):
-    """CUlaunchAttribute; 6: the kernel may begin before the one ahead of it on the stream ends."""
-
-    _fields_ = (("id", _INT), ("padding", _INT), ("value", _INT * 16))
-
-
-class LaunchConfig(ctypes.Structure):
-    """CUlaunchConfig."""
-
-    _fields_ = (
-        ("grid", _UINT * 3),
-        ("block", _UINT * 3),
-        ("shared", _UINT),
-        ("stream", _ADDRESS),
-        ("attributes", ctypes.POINTER(LaunchAttribute)),
-        ("attribute_count", _UINT),
     )
 
 

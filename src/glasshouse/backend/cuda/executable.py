@@ -16,8 +16,9 @@ import numpy as np
 
 from glasshouse.backend.cuda.device import Gpu, gpu
 from glasshouse.backend.cuda.forms import form_bytes, prepared, source_count
+from glasshouse.backend.cuda.graph import StepGraph
 from glasshouse.backend.cuda.host_library import program_in
-from glasshouse.backend.cuda.loaded import Loaded, Started, memory_at
+from glasshouse.backend.cuda.loaded import Loaded, memory_at
 from glasshouse.backend.cuda.target import capability
 from glasshouse.errors import FormatError, Unsupported
 from glasshouse.ir.dtype import as_dtype
@@ -89,8 +90,8 @@ class CudaExecutable:
 
     def settled(self) -> Mapping[str, str]:
         return {
-            f"seconds of {way.value}": f"{seconds:.6g}"
-            for way, seconds in self.loaded.timed.items()
+            f"seconds of nodes{' that overlap' if overlap else ''}": f"{seconds:.6g}"
+            for overlap, seconds in self.loaded.timed.items()
         }
 
     def run(self, table: int, arena: int, sizes: int, begin: int, end: int, times: int) -> int:
@@ -111,7 +112,7 @@ class CudaExecutable:
         return self._gaps
 
     @property
-    def last(self) -> Started | None:
+    def last(self) -> StepGraph | None:
         return self.loaded.last
 
     def again(self, launch: Any, stream: int) -> int:
@@ -120,23 +121,17 @@ class CudaExecutable:
             loaded = self.loaded
             cuda: Any = loaded.device.driver
             self._enter = partial(cuda.cuCtxSetCurrent, loaded.device.context)
+            self._start = cuda.cuGraphLaunch
             self._flag = ctypes.c_int.from_address(loaded.flag)
-        if self._enter() or launch.again(stream):
+        if self._enter() or self._start(launch.executable, stream):
             self.loaded.device.enter()  # says what is wrong
             launch.launch(stream)
         return self.loaded.reported() if self._flag.value else 0
 
     def repeated(self) -> Callable[[], None]:
         loaded = self.loaded
-        started, stream = loaded.taken(), loaded.device.stream
-        if started is None:
-            return lambda: None
-
-        def run() -> None:
-            if started.again(stream):
-                started.launch(stream)  # says what is wrong
-
-        return run
+        graph, stream = loaded.taken(), loaded.device.stream
+        return (lambda: None) if graph is None else (lambda: graph.launch(stream))
 
     # ---------------------------------------------------------------------------------- constants
     def prepared_bytes(self, place: int) -> int:

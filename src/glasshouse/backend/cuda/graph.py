@@ -17,7 +17,6 @@ import numpy as np
 from glasshouse.backend.cuda.cublaslt import LibraryProduct
 from glasshouse.backend.cuda.driver import Driver, EdgeData, KernelNode
 from glasshouse.backend.cuda.launch import CONTEXT
-from glasshouse.backend.cuda.tensor_map import CELLS
 
 Array = np.ndarray[Any, Any]
 _RELAXED = 2
@@ -35,16 +34,7 @@ class LaunchNode:
     shared: int
     parameters: int  # address of the array of pointers to arguments
     cells: tuple[int, int]  # range of the cells that may change
-    maps: int = 0  # tensor maps, the last of its arguments
     library: LibraryProduct | None = None  # what is called instead of a function
-
-
-def parameters_at(base: int, cells: tuple[int, int], maps: int) -> Any:
-    """Pointers to the arguments of a launch: the context is one of several cells, as a map is."""
-    begin, end = cells
-    plain = end - maps * CELLS
-    arguments = [begin, *range(begin + CONTEXT, plain), *range(plain, end, CELLS)]
-    return (ctypes.c_void_p * len(arguments))(*[base + 8 * c for c in arguments])
 
 
 class StepGraph:
@@ -76,7 +66,6 @@ class StepGraph:
             overlaps = overlapping and node.library is None
         self.executable = cuda.address("cuGraphInstantiateWithFlags", graph, 0)
         self._graph = graph
-        self._start = getattr(cuda, "cuGraphLaunch")  # noqa: B009  # set from a table
         self._begins = np.array([node.cells[0] for node in self.nodes], np.int64)
 
     def _add(self, graph: int, before: int, described: KernelNode, overlaps: bool) -> int:
@@ -157,8 +146,3 @@ class StepGraph:
 
     def launch(self, stream: int) -> None:
         self.driver.call("cuGraphLaunch", self.executable, stream)
-
-    def again(self, stream: int) -> int:
-        """Launch without a look at anything; gives the driver's status."""
-        status: int = self._start(self.executable, stream)
-        return status

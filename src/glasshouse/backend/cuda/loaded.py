@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Mapping
-from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -13,26 +12,23 @@ import numpy as np
 from glasshouse.backend.cuda.cublaslt import LibraryProduct
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.driver import Owned
-from glasshouse.backend.cuda.graph import LaunchNode, StepGraph, parameters_at
+from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
 from glasshouse.backend.cuda.launch import CONTEXT
 from glasshouse.backend.cuda.launch_times import LaunchTimes, StepTime
-from glasshouse.backend.cuda.launches import FEW, StepLaunches
 from glasshouse.backend.cuda.sizes import dim_value
 from glasshouse.backend.cuda.tensor_map import CELLS, encoded
-from glasshouse.errors import ExecutionError
 
 Array = np.ndarray[Any, Any]
 _MOST_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
 _PLAIN_SHARED = 48 << 10
 OVERLAP = 90
 """Compute capability, times ten, from which kernels of a graph can overlap at their ends."""
-_LAUNCH = "GLASSHOUSE_LAUNCH"
-"""A variable of the environment that names the way in which programs are launched. Otherwise it is
-measured: on an H200 overlap brings 8 % for an MLP of one row and costs 25 % for ResNet-18 of one
-image."""
+_OVERLAPS = "GLASSHOUSE_OVERLAP"
+"""A variable of the environment: "1", they do, "0", they do not. Otherwise it is measured: on an
+H200 it brings 8 % for an MLP of one row and costs 25 % for ResNet-18 of one image."""
 _TURNS, _REPLAYS, _WORTH = 3, 5, 0.98
-"""How often a run is timed in each way, over how many launches, since one of a small graph is
-shorter than its way there; and how much of the time must be left."""
+"""How often a graph is timed with overlap and without, over how many launches, since one of a small
+graph is shorter than its way there; and how much of the time must be left."""
 _MOST_TURNS, _ENOUGH = 12, 0.03
 """Small graphs are timed more often, until so many seconds are spent: other processes on the GPU
 take slices of its time, and an MLP of 512 rows was found 6 % faster without overlap where it is 6 %
@@ -42,18 +38,6 @@ _POINTERS = 2
 _GRAPHS = 256
 """Graphs that are kept: one for each range of steps and size. A training step of ResNet-18 has 60
 ranges, with gradients that PyTorch computes between them."""
-
-
-class Way(Enum):
-    """How the kernels of a run are launched."""
-
-    GRAPH = "nodes"
-    OVERLAPPING = "nodes that overlap"
-    STREAM = "launches that overlap"
-
-
-_WAYS = {"graph": Way.GRAPH, "overlapping": Way.OVERLAPPING, "stream": Way.STREAM}
-Started = StepGraph | StepLaunches
 
 
 def function_of(device: Gpu, module: int, name: str, shared: int) -> int:
@@ -87,10 +71,10 @@ class Loaded:
         self.flag, self.flag_there = device.pinned(64)
         owned.take("cuMemFreeHost", self.flag)
         self._owned = owned
-        self._graphs: dict[Any, list[Started]] = {}
-        self._ways: dict[Any, Way] = {}  # by range of steps and sizes
-        self.timed: dict[Way, float] = {}  # seconds of a whole run
-        self.last: Started | None = None  # that was launched; None: nothing was to be done
+        self._graphs: dict[Any, list[StepGraph]] = {}
+        self._overlaps: dict[Any, bool] = {}  # by range of steps and sizes
+        self.timed: dict[bool, float] = {}  # seconds of a whole run, whether its kernels overlap
+        self.last: StepGraph | None = None  # that was launched; None: nothing was to be done
         self._counters, self._counter_count = 0, 0
         self._layout()
 
@@ -136,7 +120,7 @@ class Loaded:
         base = self.cells.ctypes.data
         self._parameters: list[Any] = []
         for _, launch, _, (begin, end) in self._launches:
-            self._parameters.append(parameters_at(base, (begin, end), len(launch["maps"])))
+            self._parameters.append(parameters_at(base, begin, end, len(launch["maps"])))
             self.cells[begin] = self.flag_there
         self._map_from = np.array([source for _, source, _ in self._maps], np.int64)
         self._mapped: tuple[Any, Array] = ((), np.zeros(len(self._maps), np.uint64))
@@ -147,31 +131,26 @@ class Loaded:
         self._sized = sized
 
     def settle(self, table: int, arena: int, sizes: int, steps: int) -> None:
-        """Find out in which way a whole run is to be launched."""
+        """Find out whether the kernels of a whole run are to overlap at their ends."""
         where = (0, steps, tuple(self._numbers(sizes)))
-        if where in self._ways or _given_way() or self.device.capability < OVERLAP:
+        forced = os.environ.get(_OVERLAPS) in ("0", "1")
+        if where in self._overlaps or forced or self.device.capability < OVERLAP:
             return
-        started = self.start(table, arena, sizes, 0, steps, way=Way.GRAPH)
-        if started is None:
-            return
-        ways = [way for way in Way if way is not Way.STREAM or _few(started)]
-        seconds = dict.fromkeys(ways, float("inf"))
+        seconds = {overlap: float("inf") for overlap in (False, True)}
         spent = 0.0
         for turn in range(_MOST_TURNS):
             if turn >= _TURNS and spent > _ENOUGH:
                 break
-            for way, least in seconds.items():
-                started = self.start(table, arena, sizes, 0, steps, way=way)
-                assert started is not None
+            for overlap, least in seconds.items():
+                graph = self.start(table, arena, sizes, 0, steps, overlapping=overlap)
+                if graph is None:
+                    return
                 with self.device.timed() as taken:
                     for _ in range(_REPLAYS):
-                        started.again(self.device.stream)
-                seconds[way] = min(least, taken() / _REPLAYS)
+                        graph.launch(self.device.stream)
+                seconds[overlap] = min(least, taken() / _REPLAYS)
                 spent += taken()
-        chosen = Way.GRAPH
-        for way, least in seconds.items():
-            chosen = way if least < _WORTH * seconds[chosen] else chosen
-        self._ways[where] = chosen
+        self._overlaps[where] = seconds[True] < _WORTH * seconds[False]
         self.timed = seconds
 
     def _numbers(self, sizes: int) -> list[int]:
@@ -186,8 +165,8 @@ class Loaded:
         begin: int,
         end: int,
         timed: bool = False,
-        way: Way | None = None,
-    ) -> Started | None:
+        overlapping: bool | None = None,
+    ) -> StepGraph | None:
         """Fill in the arguments and launch the graph of a range of steps."""
         self.device.enter()
         pointers = memory_at(table, self.plan["places"], np.dtype(np.uint64))
@@ -202,9 +181,9 @@ class Loaded:
         if self._maps:
             self._encode_maps(known)
         where = (begin, end, tuple(numbers))
-        if way is None:
-            way = self._ways.get(where) or _given_way() or Way.GRAPH
-        key = (where, timed, way)
+        if overlapping is None:
+            overlapping = self._overlaps.get(where, os.environ.get(_OVERLAPS) == "1")
+        key = (where, timed, overlapping)
         graph = self.last = self._graph(key, known, begin, end)
         if graph is None:
             return None
@@ -213,7 +192,7 @@ class Loaded:
         graph.launch(self.device.stream)
         return graph
 
-    def _graph(self, key: Any, sizes: Mapping[str, int], begin: int, end: int) -> Started | None:
+    def _graph(self, key: Any, sizes: Mapping[str, int], begin: int, end: int) -> StepGraph | None:
         """The graph for a key and the pointers in the cells: one of those that are kept, the oldest
         of them set to these pointers, or a new one."""
         kept = self._graphs.get(key, [])
@@ -224,25 +203,21 @@ class Loaded:
             kept.append(kept.pop(0))
             kept[-1].follow(self.cells)
             return kept[-1]
-        _, timed, way = key
+        _, timed, overlapping = key
         nodes = self._nodes(sizes, begin, end, timed)
         if not nodes:
             return None
         if len(self._graphs) >= _GRAPHS:
             self._graphs.pop(next(iter(self._graphs)))
-        overlapping = way is not Way.GRAPH and self.device.capability >= OVERLAP
-        graph: Started
-        if way is Way.STREAM and overlapping and all(node.library is None for node in nodes):
-            graph = StepLaunches(self.device.driver, nodes, self.cells)
-        else:
-            graph = StepGraph(self.device.driver, nodes, self.cells, overlapping)
+        overlapping = overlapping and self.device.capability >= OVERLAP
+        graph = StepGraph(self.device.driver, nodes, self.cells, overlapping)
         owned = Owned(graph, self.device.driver, self.device.context)
         for free, handle in graph.handles():
             owned.take(free, handle)
         self._graphs.setdefault(key, []).append(graph)
         return graph
 
-    def taken(self) -> Started | None:
+    def taken(self) -> StepGraph | None:
         """The graph that was launched last, for whoever launches it again: no other run changes
         its pointers from now on. None where there was nothing to launch."""
         graph = self.last
@@ -279,7 +254,7 @@ class Loaded:
             out.append(
                 LaunchNode(
                     step, function, (grid[0], grid[1], grid[2]), launch["threads"],
-                    launch["shared"], parameters, cells, len(launch["maps"]), self._library[i],
+                    launch["shared"], parameters, cells, self._library[i],
                 )
             )  # fmt: skip
         return out
@@ -304,16 +279,11 @@ class Loaded:
         return found
 
 
-def _given_way() -> Way | None:
-    """What the environment decides; an error where that is no way."""
-    name = os.environ.get(_LAUNCH)
-    if name and name not in _WAYS:
-        raise ExecutionError(f"{_LAUNCH}={name} is none of {', '.join(_WAYS)}")
-    return _WAYS[name] if name else None
-
-
-def _few(started: Started) -> bool:
-    return len(started.nodes) <= FEW and all(node.library is None for node in started.nodes)
+def parameters_at(base: int, begin: int, end: int, maps: int) -> Any:
+    """Pointers to the arguments of a launch: the context is one of several cells, as a map is."""
+    plain = end - maps * CELLS
+    cells = [begin, *range(begin + CONTEXT, plain), *range(plain, end, CELLS)]
+    return (ctypes.c_void_p * len(cells))(*[base + 8 * c for c in cells])
 
 
 def _columns(pairs: list[tuple[int, int]]) -> tuple[Array, Array]:

@@ -29,9 +29,9 @@ from glasshouse.backend.cuda.cublaslt import CUBLASLT, LibraryProduct, LibraryRe
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.driver import Owned
 from glasshouse.backend.cuda.forms import prepared
-from glasshouse.backend.cuda.graph import LaunchNode, StepGraph, parameters_at
+from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
 from glasshouse.backend.cuda.launch import CudaKernel
-from glasshouse.backend.cuda.loaded import OVERLAP, function_of
+from glasshouse.backend.cuda.loaded import OVERLAP, function_of, parameters_at
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.tensor_map import encoded
 from glasshouse.errors import ExecutionError
@@ -287,7 +287,7 @@ class _Probe:
             counters = room.of(4 * number)
             device.clear(counters, 4 * number)
             nodes.append((launch, function, counters, None))
-        order: list[LaunchNode] = []
+        order: list[tuple[LaunchNode, int]] = []  # with its number of maps
         for copy in range(copies):
             given = [work, *(p + copy * each for p, each in pointers)]
             for launch, function, counters, library in nodes:
@@ -298,16 +298,15 @@ class _Probe:
                 grid = tuple(evaluate(d, {}) for d in launch.grid)
                 where = (begin, len(cells))
                 node = LaunchNode(
-                    0, function, grid, launch.threads, launch.shared, 0, where,  # type: ignore[arg-type]  # three
-                    len(launch.maps), library,
+                    0, function, grid, launch.threads, launch.shared, 0, where, library  # type: ignore[arg-type]  # three
                 )  # fmt: skip
-                order.append(node)
+                order.append((node, len(launch.maps)))
         self._cells = np.array(cells, np.uint64)
         base = self._cells.ctypes.data
         self._held: list[Any] = []
         ready: list[LaunchNode] = []
-        for node in order:
-            held = parameters_at(base, node.cells, node.maps)
+        for node, maps in order:
+            held = parameters_at(base, *node.cells, maps)
             self._held.append(held)
             ready.append(replace(node, parameters=ctypes.addressof(held)))
         self._graph = StepGraph(cuda, ready, self._cells, _overlapping(device))

@@ -20,8 +20,6 @@ from glasshouse.backend.base import backend_named
 from glasshouse.backend.cuda import build
 from glasshouse.backend.cuda import measure as measuring
 from glasshouse.backend.cuda.device import Gpu
-from glasshouse.backend.cuda.launches import FEW
-from glasshouse.backend.cuda.loaded import Way
 from glasshouse.backend.cuda.render import render
 from glasshouse.errors import ExecutionError
 from glasshouse.lower.choice import Candidate, Problem
@@ -164,55 +162,22 @@ def test_the_variant_that_others_disagree_with_is_wrong(
     assert [c.error > 0.4 for c in found] == [True, False, False]
 
 
-@pytest.mark.parametrize(
-    ("overlapping", "stream", "chosen"),
-    [(0.4, 0.45, Way.OVERLAPPING), (0.6, 0.6, Way.GRAPH), (0.4, 0.3, Way.STREAM)],
-)
-def test_a_program_is_launched_in_the_fastest_way(
-    overlapping: float, stream: float, chosen: Way, cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("with_overlap", [0.4, 0.6])
+def test_kernels_overlap_where_that_is_faster(
+    with_overlap: float, cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delenv("GLASSHOUSE_LAUNCH")
+    monkeypatch.delenv("GLASSHOUSE_OVERLAP")
     model = torch.nn.Sequential(torch.nn.Linear(8, 8), torch.nn.Softmax(-1))
     x = torch.randn(4, 8)
     module = gh.compile(model, x, target="cuda", progress=False)
-    times = iter([0.5, overlapping, stream] * 3)
+    times = iter([0.5, with_overlap] * 3)
     monkeypatch.setattr(Gpu, "seconds_between", lambda self, begin, end: next(times))
     torch.testing.assert_close(module(x), model(x).detach())
-    assert next(times, None) is None, "all ways were timed, in turns"
-    assert f"seconds of {chosen.value}" in module.settled()
-    cuda.forget()
-    torch.testing.assert_close(module(x), model(x).detach())
-    started = [call for call in cuda.calls if "Launch" in call or call == "overlapping"]
-    kernels = len(module.program.steps)
-    one_by_one = ["cuLaunchKernelEx", *["cuLaunchKernelEx", "overlapping"] * (kernels - 1)]
-    assert started == (one_by_one if chosen is Way.STREAM else ["cuGraphLaunch"])
-    if chosen is not Way.STREAM:
-        assert module._executable.loaded.last._overlapping == (chosen is Way.OVERLAPPING)
-
-
-def test_only_few_kernels_are_launched_one_by_one(
-    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """More would keep the processor busy for as long as the GPU."""
-    monkeypatch.delenv("GLASSHOUSE_LAUNCH")
-    layers = [[torch.nn.Linear(8, 8), torch.nn.Softmax(-1)] for _ in range(2 * FEW)]
-    model = torch.nn.Sequential(*(layer for pair in layers for layer in pair))
-    x = torch.randn(4, 8)
-    module = gh.compile(model, x, target="cuda", progress=False)
-    assert len(module.program.steps) > FEW
+    assert next(times, None) is None, "both ways were timed, in turns"
+    launched = cuda.calls.count("cuGraphLaunch")
     module(x)
-    assert not any("launches" in said for said in module.settled())
-    assert "cuLaunchKernelEx" not in cuda.calls
-
-
-def test_a_way_that_there_is_not_is_refused(
-    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("GLASSHOUSE_LAUNCH", "overlap")
-    x = torch.randn(4, 8)
-    module = gh.compile(torch.nn.Linear(8, 8), x, target="cuda", progress=False)
-    with pytest.raises(ExecutionError, match="none of graph, overlapping, stream"):
-        module(x)
+    assert cuda.calls.count("cuGraphLaunch") == launched + 1, "it is decided once"
+    assert module._executable.loaded.last._overlapping == (with_overlap < 0.5)
 
 
 class _Layers(torch.nn.Module):
