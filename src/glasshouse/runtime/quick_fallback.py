@@ -23,6 +23,7 @@ from glasshouse.lower.order import lying
 from glasshouse.lower.program import Fallback, Program
 from glasshouse.numpy_ref.executor import BodyMaker, failed, run_node, wrong_shape
 from glasshouse.runtime.arrays import Array
+from glasshouse.runtime.tensor_check import Learner, TensorCheck, never
 from glasshouse.runtime.tensor_memory import array_tensor, tensor_array
 from glasshouse.runtime.workspace import Workspace
 
@@ -87,9 +88,12 @@ class PreparedStep:
             for v in node.outputs
         ]
         self._through_torch = prepared is not None
+        self._learn = Learner([True] * len(node.outputs))
+        self._are_known: TensorCheck = never
 
-    def __call__(self, *tensors: Any) -> list[Any]:
+    def __call__(self, *tensors: Any) -> Sequence[Any]:
         made: list[Any] = []
+        known = True
         if self._through_torch:
             try:
                 found = self._call(*tensors)
@@ -97,9 +101,12 @@ class PreparedStep:
                 raise failed(self._node, tensors, error) from error
         else:
             found = self._call(*tensors)
+        if self._are_known(*found):
+            return [t.contiguous() for t in found]
         for t, (shape, kind, order) in zip(found, self._outputs, strict=True):
             if t.shape != shape:
                 raise wrong_shape(self._node, t.shape, shape)
+            made.append(t)
             if t.dtype is not kind:
                 t = t.to(kind)
             if not t.is_cpu:  # an op may name another device
@@ -108,7 +115,9 @@ class PreparedStep:
                 t = t.detach()
             if order is not None:
                 t = t.permute(order)
-            made.append(t.contiguous())
+            made[-1], known = t.contiguous(), known and made[-1] is t
+        if known:
+            self._are_known = self._learn(*found)
         return made
 
     def _in_python(self, *tensors: Any) -> list[Any]:
