@@ -49,6 +49,40 @@ def test_two_graphs_generate_the_same_tokens(make: Any, cache: str) -> None:
     assert len(graphs) <= 2, [g.phase for g in graphs]
 
 
+def _cache(model: Any, length: int) -> Any:
+    """A static cache whose tensors are there before the first call."""
+    config = model.config
+    cache = transformers.StaticCache(config=config, max_cache_len=length)
+    cache.early_initialization(
+        batch_size=1,
+        num_heads=getattr(config, "num_key_value_heads", config.num_attention_heads),
+        head_dim=config.hidden_size // config.num_attention_heads,
+        dtype=model.dtype,
+        device=model.device,
+    )
+    return cache
+
+
+@pytest.mark.parametrize("make", [_gpt2, _llama])
+def test_prompts_of_one_token_need_no_graph_of_their_own(make: Any) -> None:
+    torch.manual_seed(0)
+    model = make().eval()
+    prompts = [torch.randint(3, 500, (1, length)) for length in (7, 1, 12, 1)]
+
+    def generated() -> list[torch.Tensor]:
+        options = {"max_new_tokens": 6, "do_sample": False, "disable_compile": True}
+        return [model.generate(p, past_key_values=_cache(model, 32), **options) for p in prompts]
+
+    expected = generated()
+    torch._dynamo.reset()
+    dynamo.reset()
+    model.forward = torch.compile(model.forward, backend="glasshouse", dynamic=True)
+    assert all(torch.equal(a, b) for a, b in zip(generated(), expected, strict=True))
+    graphs = dynamo.compiled_graphs()
+    assert all(g.runner.module is not None for g in graphs), "none on the reference"
+    assert len(graphs) <= 2, [g.phase for g in graphs]
+
+
 @pytest.mark.parametrize(
     ("make", "cache", "options"),
     [
