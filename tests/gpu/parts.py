@@ -518,7 +518,7 @@ def in_sequence() -> None:
 
     torch.manual_seed(0)
     torch.backends.cudnn.allow_tf32 = torch.backends.cuda.matmul.allow_tf32 = False
-    for cases in (sequences.orders, sequences.places, sequences.layers):
+    for cases in (sequences.orders, sequences.places, sequences.layers, sequences.transforms):
         for title, function, inputs, bound in cases():
             checked(title, lambda f=function, x=inputs, b=bound: sequences.compared(f, x, b))
 
@@ -534,7 +534,9 @@ def kernels() -> None:
     from ops.harness import assert_close
     from primitive_models import gpt2, resnet_block
 
-    for name in ("matmul", "attention", "norm", "reduce", "index", "pool", "conv", "softmax"):
+    for name in (
+        "matmul", "attention", "norm", "reduce", "index", "pool", "conv", "softmax", "fourier",
+    ):  # fmt: skip
         program, arrays, names = family_program(FEW[name])
         module = compile_graph(program.graph, on_gpu())
         made = module(*arrays)

@@ -1,4 +1,4 @@
-"""Orders, scatters and recurrent layers of sizes that models have, on a GPU beside PyTorch's."""
+"""Orders, scatters, recurrent layers and transforms of models' sizes, on a GPU beside PyTorch's."""
 
 from __future__ import annotations
 
@@ -100,6 +100,29 @@ def layers() -> Iterator[Case]:
     )
     half = torch.randn(60, 8, 64).half()
     yield "GRU of float16", _States(nn.GRU(64, 128, bidirectional=True)).half(), (half,), 4e-3
+
+
+def transforms() -> Iterator[Case]:
+    """Along the last axis and along one before others, forwards and back."""
+
+    def there_and_back(x: Any, axis: int) -> tuple[Any, ...]:
+        pairs = torch.fft.fft(torch.complex(x, x.flip(0)), dim=axis)
+        back = torch.fft.ifft(pairs, dim=axis)
+        half = torch.fft.rfft(x, dim=axis)
+        signal = torch.fft.irfft(half * half, n=x.shape[axis], dim=axis)
+        return pairs.real, pairs.imag, back.real, back.imag, half.real, half.imag, signal
+
+    for length in (1, 2, 9, 16, 77, 180, 200, 338, 512, 1000, 1024, 2187, 4096, 8192):
+        many = max(1, min(3000, (1 << 20) // length))
+        for axis, shape in ((1, (many + 1, length)), (1, (3, length, many // 3 + 5))):
+            for dtype, bound in ((torch.float32, 2e-6), (torch.float64, 4e-15)):
+                if length * dtype.itemsize <= 32768 and (length < 8192 or shape[-1] == length):
+
+                    def by(x: Any, axis: int = axis) -> Any:
+                        return there_and_back(x, axis)
+
+                    yield f"fft {shape} {dtype}", by, (torch.randn(*shape).to(dtype),), bound
+    yield "two axes", lambda x: torch.fft.rfft2(x).abs(), (torch.randn(8, 180, 200),), 2e-6
 
 
 def compared(function: Any, inputs: tuple[Any, ...], bound: float) -> str:

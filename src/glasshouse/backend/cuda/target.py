@@ -13,6 +13,7 @@ from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
 from glasshouse.backend.cuda.cublaslt import CUBLASLT, cublaslt
 from glasshouse.backend.cuda.extremes import extremes
 from glasshouse.backend.cuda.float8 import float8_matmul
+from glasshouse.backend.cuda.fourier import fourier, no_transform
 from glasshouse.backend.cuda.int8 import int8_conv, int8_matmul
 from glasshouse.backend.cuda.library import places, pool
 from glasshouse.backend.cuda.matmul import MOST_ROWS, matmul
@@ -52,6 +53,7 @@ TILES: dict[str, TileMaker] = {
     "cumprod": running,
     "cumsum": running,
     "embedding_bag": placed,
+    "fft": fourier,
     "layer_norm_weight_grad": norm_weights,
     "linear_recurrence": running,
     "logcumsumexp": running,
@@ -79,7 +81,7 @@ FALLBACKS = {
     "scan": "Python goes round; its body is compiled",
     **dict.fromkeys(
         (
-            "avg_pool_grad", "conv_weight_grad", "fft", "grouped_matmul",
+            "avg_pool_grad", "conv_weight_grad", "grouped_matmul",
             "max_pool_grad", "resize_grad",
         ),
         _PYTHON,
@@ -146,11 +148,11 @@ def _convolution(builder: KernelBuilder, node: Node, hopper: bool) -> None:
 
 
 def _refused(node: Node) -> bool:
-    """Images of any size, of which 31 bits may not count the elements, and transposed convolutions
-    that are not whole phases."""
+    """Images of any size, of which 31 bits may not count the elements, transposed convolutions
+    that are not whole phases, and transforms of lines that do not fit."""
     if node.op.name in ("conv", "resize"):
         return most(node.output.type.numel) >= 2**31
-    return refused(node)
+    return refused(node) or no_transform(node)
 
 
 def cuda_target(name: str, arch: str) -> Target:

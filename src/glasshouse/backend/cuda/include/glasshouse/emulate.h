@@ -106,6 +106,13 @@ template <class T> inline T __shfl_xor_sync(unsigned, T x, int mask) { return gh
 inline int atomicCAS(int *p, int old, int value) { const int was = *p; if (was == old) *p = value; return was; }
 inline unsigned atomicInc(unsigned *p, unsigned top) { const unsigned was = *p; *p = was >= top ? 0 : was + 1; return was; }
 template <class T> inline T atomicMax(T *p, T x) { const T was = *p; if (x > was) *p = x; return was; }
+// Of x in [0, 2), exact at the quarters of a turn.
+inline void sincospi(double x, double *s, double *c) {
+  const int quarter = (int)(2 * x + 0.5);
+  const double rest = 3.14159265358979323846 * (x - 0.5 * quarter), a = std::sin(rest), b = std::cos(rest);
+  *s = quarter % 4 == 0 ? a : quarter % 4 == 1 ? b : quarter % 4 == 2 ? -a : -b;
+  *c = quarter % 4 == 0 ? b : quarter % 4 == 1 ? -a : quarter % 4 == 2 ? -b : a;
+}
 template <class T> inline T atomicAdd(T *p, T x) { const T was = *p; *p = was + x; return was; }
 
 #include "float8.cuh"

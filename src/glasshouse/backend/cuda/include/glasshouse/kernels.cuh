@@ -5,6 +5,7 @@
 #include "attention_tma.cuh"
 #include "conv.cuh"
 #include "extremes.cuh"
+#include "fourier.cuh"
 #include "gemm_turns.cuh"
 #include "library.cuh"
 #include "norm_grad.cuh"
