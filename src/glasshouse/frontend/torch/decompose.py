@@ -12,6 +12,8 @@ from torch._higher_order_ops.flex_attention import math_attention
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
+from glasshouse.frontend.torch.foreach import is_foreach, one_by_one
+
 
 def decomposed(
     target: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
@@ -61,6 +63,8 @@ def _decompositions(target: Any) -> list[Any]:
     found = [torch._decomp.decomposition_table.get(target)]
     if torch._C._dispatch_has_kernel_for_dispatch_key(target.name(), "CompositeImplicitAutograd"):
         found.insert(0, target.decompose)
+    if is_foreach(target):
+        found.insert(0, one_by_one(target))
     return [function for function in found if function is not None]
 
 

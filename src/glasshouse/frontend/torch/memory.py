@@ -13,6 +13,8 @@ from glasshouse.errors import CaptureError, ShapeError
 from glasshouse.frontend.torch.aten import find
 from glasshouse.frontend.torch.call import AtenCall
 from glasshouse.frontend.torch.compute import as_opaque, compute, refuse, spell
+from glasshouse.frontend.torch.decompose import decomposed
+from glasshouse.frontend.torch.foreach import is_foreach
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.views import put_back
 
@@ -28,6 +30,8 @@ def call_slots(importer: Importer, call: AtenCall) -> Any:
         viewed = replace(call, target=twin, written=[])
         slot = call.env[call.node.args[0]] = _slots(importer, viewed)
         return slot
+    if call.written and is_foreach(call.target):
+        return _each_in_place(importer, call)
     if call.written and all(r.alias_info is not None for r in schema.returns):
         return _in_place(importer, call)
     return _slots(importer, call)
@@ -95,6 +99,15 @@ def _in_place(importer: Importer, call: AtenCall) -> Any:
         refuse(importer, call, error, mark)
         as_opaque(importer, call)
     return slots[0] if len(slots) == 1 else tuple(slots)
+
+
+def _each_in_place(importer: Importer, call: AtenCall) -> None:
+    """An op that writes to every tensor of a list, and gives nothing."""
+    found = decomposed(call.target, call.node.args, call.node.kwargs)
+    if found is None:
+        raise CaptureError(f"{call.target} has no spelling for single tensors")
+    with importer.inside(importer.builder.origin):
+        importer.run(found[0], [call.env[n] for n in found[1]])
 
 
 def _without_underscore(target: Any) -> Any:

@@ -352,8 +352,11 @@ def written_storages(module: Any) -> set[int | None]:
             writes = argument.alias_info is not None and argument.alias_info.is_write
             if schema.name in _NORMS and argument.name in ("running_mean", "running_var"):
                 writes = bool(node.args[5])
-            if writes and isinstance(given, torch.fx.Node):
-                found.add(storage_of(given.meta.get("val")))
+            each = given if isinstance(given, (list, tuple)) else [given]
+            if writes:
+                found |= {
+                    storage_of(n.meta.get("val")) for n in each if isinstance(n, torch.fx.Node)
+                }
     found.discard(None)
     return found
 
