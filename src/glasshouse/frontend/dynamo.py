@@ -15,7 +15,6 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import TorchDynamoException
-from torch._functorch.aot_autograd import make_boxed_func
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import traceback as fx_traceback
@@ -30,6 +29,7 @@ from glasshouse.frontend.torch.boundary import (
     saved_orders,
     strides_of,
 )
+from glasshouse.frontend.torch.crossing import crossing
 from glasshouse.frontend.torch.devices import GpuOf, gpu_of, plain_ops
 from glasshouse.frontend.torch.dynamo_names import own_paths, weight_names
 from glasshouse.frontend.torch.execute import EXECUTORS, Runner, compiled, get_ready
@@ -167,8 +167,8 @@ class _Training:
                 made = runner(boundary.enter(flat))
                 return boundary.leave(flat, made if gpu is None else gpu.leave(made, homes))
 
-            boxed: Callable[..., Any] = make_boxed_func(call)
-            return boxed
+            with unset_fake_temporarily():
+                return crossing(boundary, runner, call)
 
         return compile
 

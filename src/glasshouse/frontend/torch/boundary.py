@@ -81,12 +81,13 @@ class Boundary:
         for node in again:
             copied[node].replace_all_uses_with(copied[by_name[(same or {})[node.name]]])
             graph.erase_node(copied[node])
-        self._once = [i for i, n in enumerate(given) if n not in again] if again else None
+        self.count = len(given)
+        self.numbers = [i for i, n in enumerate(given) if n not in again]  # which are inside
         given = [n for n in given if n not in again]
         self.entering = [self._entered(graph, copied[n], n) for n in given]
         # Parts of something (a slice that is saved): one of them would send the call, with all its
         # arguments, the general way, 30 us for each.
-        self._parts = [
+        self.parts = [
             i for i, n in enumerate(given)
             if self.entering[i] is None and strides_of(n) is not None
             and storage_of(n.meta.get("val")) not in changing  # those are written where they are
@@ -126,7 +127,7 @@ class Boundary:
 
     def once(self, flat: Sequence[Any]) -> Sequence[Any]:
         """Those of all arguments that the graph inside has."""
-        return flat if self._once is None else [flat[i] for i in self._once]
+        return flat if len(self.numbers) == self.count else [flat[i] for i in self.numbers]
 
     def enter(self, flat: Sequence[Any]) -> list[Any]:
         """The arguments of the graph inside, for those of a call: plain tensors as they lie."""
@@ -137,7 +138,7 @@ class Boundary:
             elif isinstance(x, torch.Tensor) and x.requires_grad:
                 x = x.detach()
             out.append(_TOKEN if x is None else x)
-        for number in self._parts:
+        for number in self.parts:
             out[number] = out[number].contiguous()
         return out
 

@@ -72,6 +72,16 @@ class Runner:
             return uncompiled(self.graph, self.why)
         return self.module.base_recording
 
+    def quick(self) -> Callable[..., Any] | None:
+        """What runs the graph's inputs, plain tensors of the host, and gives its output or outputs;
+        it gives None where this runner must be asked. None: there is no such way."""
+        if self.module is None or self._held or self._device or not self._plain:
+            return None
+        if self.captured.written or not self.graph.inputs:
+            return None
+        found: Callable[..., Any] | None = self.module.quick_call(torch.Tensor)
+        return found
+
     def direct(self) -> Callable[..., list[Any]]:
         """The same as a function of the flat arguments, which takes the shortest way it can."""
         held, inputs = self._held, self.captured.inputs

@@ -1,0 +1,83 @@
+"""The call of a compiled training graph as straight Python, written out for its boundary.
+
+AOTAutograd calls two graphs a step, each with every weight and every saved tensor. What
+`Boundary.enter`, `Runner` and `Boundary.leave` decide for each of them in loops is known when the
+graph is: here it is one line each. Two tiny layers take 9 us of a step less so, of 28.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+
+from glasshouse.frontend.torch.boundary import Boundary, laid_out
+from glasshouse.frontend.torch.execute import Runner
+from glasshouse.ir.signature import Fixed
+
+Boxed = Callable[[Sequence[Any]], list[Any]]
+"""A function of one list of arguments, as AOTAutograd calls what has `_boxed_call`."""
+
+
+def crossing(boundary: Boundary, runner: Runner, general: Callable[..., list[Any]]) -> Boxed:
+    """What calls the graph inside of a boundary; `general` serves what is not written out, and
+    calls whose tensors are other ones than usual (a conjugate, one on another device)."""
+
+    def otherwise(flat: Sequence[Any]) -> list[Any]:
+        return general(*flat)
+
+    quick = runner.quick()
+    given = [n for n in boundary.inside.graph.nodes if n.op == "placeholder"]
+    are_tensors = all(
+        isinstance(given[i].meta.get("val"), torch.Tensor) for i in runner.captured.inputs
+    )
+    made: Boxed = otherwise
+    if quick is not None and are_tensors:
+        made = _written(boundary, runner, quick, otherwise)
+    made._boxed_call = True  # type: ignore[attr-defined]  # how AOTAutograd asks
+    return made
+
+
+def _written(
+    boundary: Boundary, runner: Runner, quick: Callable[..., Any], otherwise: Boxed
+) -> Boxed:
+    names: dict[str, Any] = {
+        "quick": quick, "otherwise": otherwise, "Tensor": torch.Tensor, "laid_out": laid_out
+    }  # fmt: skip
+    numbers = boundary.numbers  # of the arguments that the graph inside has, among all
+    lines = [f"{''.join(f'a{i}, ' for i in range(boundary.count))} = flat"]
+    for place in runner.captured.inputs:
+        a, order = f"a{numbers[place]}", boundary.entering[place]
+        if order is not None:
+            entered = f"{a}.permute({order})"
+        else:  # a parameter is of a class of its own, frozen or not
+            entered = f"{a} if type({a}) is Tensor and not {a}.requires_grad else {a}.detach()"
+        lines.append(f"x{place} = {entered}")
+        if place in boundary.parts:
+            lines.append(f"x{place} = x{place}.contiguous()")
+    lines.append(f"made = quick(({''.join(f'x{i}, ' for i in runner.captured.inputs)}))")
+    lines.append("if made is None: return otherwise(flat)")
+    outputs = [f"y{i}" for i in range(len(runner.graph.outputs))]
+    lines.append(f"{', '.join(outputs)} = made")
+    for number, place in enumerate(runner.captured.outputs):
+        if isinstance(place, Fixed):
+            names[f"m{number}"] = place.value
+            continue
+        laid = f"y{place}"
+        if (order := boundary.leaving[number]) is not None:
+            laid += f".permute({order})"
+        elif (strides := boundary.strides[number]) is not None:
+            laid = f"laid_out({laid}, {strides})"
+        lines.append(f"m{number} = {laid}")
+    left = []
+    for way in boundary.ways:
+        value = f"{'a' if way.given else 'm'}{way.number}"
+        for step in way.steps:
+            name = f"step{len(names)}"
+            names[name] = step
+            value = f"{name}({value})"
+        left.append(value)
+    exec("\n    ".join(["def call(flat):", *lines, f"return [{', '.join(left)}]"]), names)
+    made: Boxed = names["call"]
+    return made
