@@ -88,7 +88,7 @@ def bound(exact: Array, moved: Array, length: int, unit: float, variant: str = "
     with np.errstate(all="ignore"):
         apart = np.abs(np.where(finite & np.isfinite(moved), moved - exact, 0.0))
     room = ROOM * math.sqrt(length) * (unit * largest + float(np.max(apart)))
-    return max(room, WINOGRAD * largest) if "winograd" in variant else room
+    return max(room, WINOGRAD * largest) if variant.startswith("winograd") else room
 
 
 def members(node: Node) -> list[Node]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from glasshouse.backend.cpu.processor import has_tiles
 from glasshouse.ir import Expr, Graph, GraphBuilder
 from glasshouse.ir.dtype import as_dtype
 from glasshouse.numpy_ref import run
@@ -68,8 +69,11 @@ def check(m: Maker, steps: int = 1) -> list[str]:
     return list(module.source.kernels.values())
 
 
+WHOLE = ("gh::TilesI8", "gh::depthwise_bytes", "gh::conv2d_winograd_bytes")
+
+
 def whole(texts: list[str]) -> int:
-    return sum("gh::TilesI8" in text or "gh::depthwise_bytes" in text for text in texts)
+    return sum(any(name in text for name in WHOLE) for text in texts)
 
 
 def test_products() -> None:
@@ -100,6 +104,18 @@ def test_convolutions() -> None:
         y = x.apply("conv", m.weights((filters, channels, *window), axis), **attrs)
         m.outputs.append(m.through_bytes((y + m.bias(filters, 1, 1)).apply("relu"), dtype, zero))
     assert whole(check(m)) == 4
+
+
+def test_many_tiles_share_transformed_weights() -> None:
+    m = Maker(11)
+    for dtype, zero, size in (("uint8", 9, 15), ("int8", -4, 15), ("uint8", 0, 7)):
+        x = m.activations((1, 36, size, 16), dtype, zero)
+        y = x.apply("conv", m.weights((40, 36, 3, 3), 0), padding=(1, 1, 1, 1)) + m.bias(40, 1, 1)
+        m.outputs.append(m.through_bytes(y.apply("relu"), dtype, zero))
+    texts = check(m)
+    assert whole(texts) == 3
+    transformed = sum("gh::conv2d_winograd_bytes" in text for text in texts)
+    assert transformed == (0 if has_tiles() else 2), "7 x 16 results are too few"
 
 
 @pytest.mark.slow

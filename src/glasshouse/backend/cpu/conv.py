@@ -14,6 +14,7 @@ from glasshouse.backend.cpu.int8 import int8_conv
 from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, Recipe, with_dot
 from glasshouse.backend.cpu.results import hand_over, row_hint
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, prepared
+from glasshouse.backend.cpu.winograd import suits_winograd
 from glasshouse.backend.cxx.image import (
     Image,
     adjoint_strides,
@@ -45,10 +46,6 @@ _NAMED_VARIANT = {
     "direct_float32": "gh::ConvWay::kDirect",
     "im2col": "gh::ConvWay::kIm2col",
 }
-WINOGRAD_FROM = 32
-"""Channels from which transforming tiles is cheaper than the multiplications that it saves."""
-WINOGRAD_PIXELS = 64
-"""Of the result, from which transforming weights in every run is cheaper than what it saves."""
 
 
 # ------------------------------------------------------------------------------------- lowering
@@ -120,20 +117,6 @@ def _known_variants(
     worth = operations(node) / max(typical(image.batch), 1) * typical(one.batch)
     problem = Problem("conv", dtype.name, one.numbers, worth)
     return (usual, *(n for n in names if n != usual)), "", problem
-
-
-def suits_winograd(image: Image, known: bool) -> bool:
-    """3x3 with steps of 1, and enough channels. Its products are float32: bf16 loses two digits.
-
-    Weights that are not known before are transformed in every run, into four times their size or
-    more: that pays only where many pixels share them.
-    """
-    w = image.window
-    plain = w.kernel == (3, 3) and w.stride == w.dilation == (1, 1) and image.groups == 1
-    many = all(isinstance(c, int) and c >= WINOGRAD_FROM for c in (image.channels, image.filters))
-    pixels = image.batch * image.result[0] * image.result[1]
-    shared = known or (isinstance(pixels, int) and pixels >= WINOGRAD_PIXELS)
-    return plain and many and shared
 
 
 # ------------------------------------------------------------------------------------ rendering

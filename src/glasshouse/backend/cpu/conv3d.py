@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from glasshouse.backend.cpu.conv import WINOGRAD_TILE, conv, suits_winograd
+from glasshouse.backend.cpu.conv import WINOGRAD_TILE, conv
 from glasshouse.backend.cpu.conv_grad import conv_weight_grad
 from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, Recipe
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, prepared
 from glasshouse.backend.cpu.transposed import HEADER as TRANSPOSED_HEADER
 from glasshouse.backend.cpu.transposed import can_spread, conv_transpose, phases_way, spread
+from glasshouse.backend.cpu.winograd import suits_winograd
 from glasshouse.backend.cxx.image import Image, adjoint, shape_text, strides_text
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, size_text

@@ -13,6 +13,7 @@ from glasshouse.backend.cpu.given_numbers import argument
 from glasshouse.backend.cpu.recipe import Recipe, with_dot
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import FormSpelling, Routine
+from glasshouse.backend.cpu.winograd import bytes_suit_winograd
 from glasshouse.backend.cxx.dequantized import (
     DEEPEST,
     ByteRead,
@@ -28,7 +29,7 @@ from glasshouse.backend.cxx.items import aligned, batch_lines
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import index_text, size_text
 from glasshouse.ir.dim import product
-from glasshouse.ir.dtype import int8, uint8
+from glasshouse.ir.dtype import int8, int16, uint8
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.epilogue import take_results
@@ -46,6 +47,7 @@ GEMM, BATCHED = "gemm_int8", "gemm_int8_batched"
 CONV, DEPTHWISE = "conv2d_int8", "depthwise_int8"
 DEEPEST_PASSING = 2**15
 """The same where both operands have zero points."""
+WINOGRAD, WINOGRAD_HEADER = f"{INT8}_winograd", "winograd_bytes.h"
 
 
 # ------------------------------------------------------------------------------------- lowering
@@ -102,7 +104,8 @@ def int8_conv(builder: KernelBuilder, node: Node, image: Image) -> bool:
     operands = (byte_operand(builder, x, None if in_planes else order), byte_operand(builder, w))
     after = take_results(builder, node.output, image.variables, order)
     routine = DEPTHWISE if image.is_depthwise else CONV
-    add_tile(builder, node, routine, operands, after, order, variant=INT8, also=(x.node, w.node))
+    variant = WINOGRAD if bytes_suit_winograd(image) else INT8
+    add_tile(builder, node, routine, operands, after, order, variant=variant, also=(x.node, w.node))
     return True
 
 
@@ -160,6 +163,8 @@ def _conv_needs(tile: Tile) -> Needs:
     x, w = tile.operands
     image = image_of(tile)
     attrs = (conv_strides(w.shape), image.of_weights)
+    if tile.variant == WINOGRAD:
+        return (Form(ByteRead.of(w).data.buffer, "bytes_winograd", int8, attrs, True),), ()
     form = Form(ByteRead.of(w).data.buffer, "bytes_by_tap", int8, attrs, True)
     if not image.padded and ByteRead.of(x).data.dtype is not int8 and not _rounds(image):
         return (form,), ()
@@ -171,6 +176,12 @@ def _conv(out: KernelText, tile: Tile) -> None:
     source, shape = x.data.buffer, out.fresh("shape")
     out.add(f"const gh::ConvShape {shape} = {image_of(tile).text()};", tile.ops)
     packed = out.form(tile.forms[0])
+    if tile.variant == WINOGRAD:
+        work = f"gh::scratch<7>(gh::winograd_bytes_work({shape}))"
+        given = f"{shape}, {source}, (int32_t){_number(out, x.zero)}, {packed}, {work}"
+        real = f"gh::to_float(whole) * {_scales(out, tile, x, w)}"
+        hand_over(out, tile, f"gh::conv2d_winograd_bytes(*ctx.pool, {given}", whole=real)
+        return
     real = _real(out, tile, x, w, f"gh::i8_conv_sums({packed}, {shape})")
     if tile.scratch:
         space = out.scratch(tile)
@@ -245,6 +256,17 @@ def _packed_planes(form: Form) -> str:
     return f"(void)threads; gh::depthwise_bytes_pack({given});"
 
 
+def _packed_winograd(form: Form) -> str:
+    read, shape = form.attrs
+    return f"gh::winograd_bytes_pack(threads, {strides_text(*read)}, {shape_text(shape)}, out);"
+
+
+def _conv_recipe(tile: Tile) -> Recipe:
+    if tile.variant == WINOGRAD:
+        return with_dot(int16, 0.5, headers=(WINOGRAD_HEADER,))
+    return with_dot(int8, 0.9)
+
+
 def _batched_recipe(tile: Tile) -> Recipe:
     return with_dot(int8, 0.3, headers=("gemm_bytes.h",))
 
@@ -252,7 +274,7 @@ def _batched_recipe(tile: Tile) -> Recipe:
 ROUTINES = {
     GEMM: Routine(_gemm, _gemm_needs, lambda tile: with_dot(int8, 0.2)),
     BATCHED: Routine(_gemm_batched, recipe=_batched_recipe),
-    CONV: Routine(_conv, _conv_needs, lambda tile: with_dot(int8, 0.9)),
+    CONV: Routine(_conv, _conv_needs, _conv_recipe),
     DEPTHWISE: Routine(_depthwise, _depthwise_needs),
 }
 FORMS = {
@@ -261,6 +283,11 @@ FORMS = {
     ),
     "bytes_by_tap": FormSpelling(
         _packed_taps, lambda f: f"gh::i8_conv_bytes({shape_text(f.attrs[1])})"
+    ),
+    "bytes_winograd": FormSpelling(
+        _packed_winograd,
+        lambda f: f"gh::winograd_bytes_size({shape_text(f.attrs[1])})",
+        WINOGRAD_HEADER,
     ),
     "bytes_depthwise": FormSpelling(
         _packed_planes,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from glasshouse.backend.base import GeneratedSource
-from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64, int8
+from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64, int8, int16
 
 WINOGRAD_PART = {
     (2, float32): "GH_WINOGRAD_F32_2_KERNELS",
@@ -24,6 +24,7 @@ DOT_PART = {
     float64: "GH_F64_KERNELS",
     bfloat16: "GH_BF16_KERNELS",
     int8: "GH_I8_KERNELS",
+    int16: "GH_I16_KERNELS",
 }
 PARTS = (*dict.fromkeys(DOT_PART.values()), *WINOGRAD_PART.values())
 """The parts of `kernels.cpp`: macros of `extern.h`, one for each."""

@@ -45,7 +45,7 @@ GH_INLINE double pow(double x, double y) { return __builtin_pow(x, y); }
 template <class T, class N> GH_INLINE T like(const T &, N number) { return T(number); }
 
 template <class T, if_number<T> = 0> GH_INLINE T select(bool c, T a, T b) { return c ? a : b; }
-GH_INLINE vm select(vm c, vm a, vm b) { return (c & a) | (!c & b); }
+GH_INLINE vm select(vm c, vm a, vm b) { return (c & a) | ((!c) & b); }
 
 template <class T, if_real<T> = 0> GH_INLINE T min(T a, T b) { return a < b || a != a ? a : b; }
 template <class T, if_real<T> = 0> GH_INLINE T max(T a, T b) { return a > b || a != a ? a : b; }

@@ -32,7 +32,8 @@
 #define GH_BF16_KERNELS(X) GH_TILES(GH_TILE2, X, DotBF16) GH_PACK(X, DotBF16, float) GH_PACK(X, DotBF16, bf16) \
   GH_AMX_BLOCKS(X, TilesBF16)
 #define GH_I8_KERNELS(X) GH_TILES(GH_TILE2, X, DotI8) GH_PACK(X, DotI8, int8_t) GH_AMX_BLOCKS(X, TilesI8)
-#define GH_KERNELS(X) GH_F32_KERNELS(X) GH_F64_KERNELS(X) GH_BF16_KERNELS(X) GH_I8_KERNELS(X)
+#define GH_I16_KERNELS(X) GH_TILES(GH_TILE2, X, DotI16) GH_PACK(X, DotI16, int16_t)
+#define GH_KERNELS(X) GH_F32_KERNELS(X) GH_F64_KERNELS(X) GH_BF16_KERNELS(X) GH_I8_KERNELS(X) GH_I16_KERNELS(X)
 
 #define GH_WINOGRAD(X, D, M, T) \
   X template void winograd_input<D, M, T>(const WinoPlan<D, M> &, const T *, long, long, long, long, unit32 *); \

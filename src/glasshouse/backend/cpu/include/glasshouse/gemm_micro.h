@@ -94,6 +94,30 @@ struct DotI8 {
 };
 #undef GH_BYTES
 
+// Pairs of 16-bit integers; sums of 32 bits that go round where they are too large, so that what is made of them is right modulo 2^32.
+struct DotI16 {
+  typedef int16_t Elem;
+  typedef vi Acc;
+  typedef int32_t Out;
+  static constexpr int kPer = 2, kBytes = 4, kVectors = 2, kRegisters = 1;
+  GH_INLINE static vi zero() { return vi(0); }
+  GH_INLINE static vi bcast(const void *a) { return vi((int32_t) * (const unit32 *)a); }
+  GH_INLINE static vi loadb(const void *b) { return load((const int32_t *)b); }
+  GH_INLINE static vi dot(vi a, vi b, vi c) {
+#if defined(GH_VNNI)
+    return (ni)_mm512_dpwssd_epi32((__m512i)c.v, (__m512i)a.v, (__m512i)b.v);
+#elif defined(GH_AVX512)
+    return c + vi((ni)_mm512_madd_epi16((__m512i)a.v, (__m512i)b.v));
+#elif defined(GH_AVX2)
+    return c + vi((ni)_mm256_madd_epi16((__m256i)a.v, (__m256i)b.v));
+#elif defined(__SSE2__)
+    return c + vi((ni)_mm_madd_epi16((__m128i)a.v, (__m128i)b.v));
+#else
+    return c + ((a << 16) >> 16) * ((b << 16) >> 16) + (a >> 16) * (b >> 16);
+#endif
+  }
+};
+
 // The same on AMX tiles (gemm_tiles.h) where there are any. Fewer rows than kTilesFrom are computed in registers: 2 rows of
 // 1024x1024 take 142 GFLOP/s on tiles and 66 in registers, one row is as fast as the weights are read.
 #if defined(GH_AMX)

@@ -57,13 +57,14 @@ template <class D, int M>
 struct WinoPlan {
   static constexpr int T = Wino<M>::T, X = T * T;
   const ConvShape &s;
-  long th, tw, tiles, np, ku, ldv, ldm;  // ldv in units, ldm in floats
-  explicit WinoPlan(const ConvShape &c) : s(c) {
+  long parts;                            // of the channels, each with sums of its own beside those of the others
+  long th, tw, tiles, np, ku, ldv, ldm;  // ldv in units, ldm in sums
+  explicit WinoPlan(const ConvShape &c, long of_channels = 1) : s(c), parts(of_channels) {
     th = (c.OH + M - 1) / M, tw = (c.OW + M - 1) / M;
     tiles = c.N * th * tw;
     np = panels<D>(c.OC), ku = units<D>(c.C);
     ldv = packed_a_stride(ku);
-    ldm = packed_a_stride(np * NR);
+    ldm = packed_a_stride(parts * np * NR);
   }
   // Blocks of tiles by threads while the transformed image is the smaller part of what is read, else shared phases.
   bool by_tiles(int threads) const { return tiles >= 24L * threads; }
@@ -188,15 +189,18 @@ GH_NOINLINE void winograd_input(const WinoPlan<D, M> &p, const T *x, long t0, lo
 // One product of the (M+2)^2: `rows` tiles, panel j of plane x.
 template <class D, int M>
 GH_INLINE void winograd_product(const WinoPlan<D, M> &p, long x, long j, const RowTiles &tiles, long count, const unit32 *V,
-                                const void *U, float *Mb) {
+                                const void *U, typename D::Out *Mb) {
   const char *panel = (const char *)U + (size_t)(x * p.np + j) * p.panel_bytes();
   const bool narrow = p.s.OC - j * NR <= W;
   const long zero = 0;
   for (long i = 0; i < tiles.count; i++) {
     auto t = tiles[i];
     MicroFn<D> fn = narrow ? micro_fn<D, 1>(t.height) : micro_fn<D, 2>(t.height);
-    fn(V + (x * count + t.row) * p.ldv, p.ldv, panel, NR, KSegments{1, p.ku, &zero}, Mb + (x * count + t.row) * p.ldm + j * NR,
-       p.ldm, false);
+    for (long q = 0; q < p.parts; q++) {
+      const Range k = split(p.ku, q, p.parts);
+      fn(V + (x * count + t.row) * p.ldv + k.begin, p.ldv, panel + k.begin * NR * D::kBytes, NR, KSegments{1, k.end - k.begin, &zero},
+         Mb + (x * count + t.row) * p.ldm + (q * p.np + j) * NR, p.ldm, false);
+    }
   }
 }
 
@@ -226,12 +230,13 @@ GH_NOINLINE void winograd_output(const WinoPlan<D, M> &p, long t0, long t1, long
   }
 }
 
-template <class D, int M, class T, class Epi>
-inline void conv2d_winograd(ThreadPool &pool, const ConvShape &s, const T *x, const void *U, void *work, Epi &&epi) {
-  const WinoPlan<D, M> p(s);
-  if (p.tiles <= 0 || s.OC <= 0) return;
+// Shares the work among threads: input(t0, t1, base, count, V) transforms tiles, output(t0, t1, base, count, sums) takes them back.
+template <class D, int M, class In, class Take>
+inline void winograd_run(ThreadPool &pool, const WinoPlan<D, M> &p, const void *U, void *work, In &&input, Take &&output) {
+  typedef typename D::Out Out;
+  if (p.tiles <= 0 || p.s.OC <= 0) return;
   unit32 *V = (unit32 *)(((uintptr_t)work + 63) / 64 * 64);
-  float *Mb = (float *)(V + p.tiles * p.X * p.ldv);
+  Out *Mb = (Out *)(V + p.tiles * p.X * p.ldv);
   if (p.by_tiles(pool.size())) {
     parallel_for(pool, p.tiles, 1, [&](long begin, long end) {
       const long nb = (end - begin + p.block() - 1) / p.block();
@@ -241,22 +246,30 @@ inline void conv2d_winograd(ThreadPool &pool, const ConvShape &s, const T *x, co
         if (count <= 0) continue;
         // A thread's blocks reuse the start of its own part of the work buffer, so that they stay in L2.
         unit32 *v = V + begin * p.X * p.ldv;
-        float *m = Mb + begin * p.X * p.ldm;
-        winograd_input(p, x, t0, t1, t0, count, v);
+        Out *m = Mb + begin * p.X * p.ldm;
+        input(t0, t1, t0, count, v);
         const RowTiles tiles(count);
         for (long i = 0; i < p.X; i++)
           for (long j = 0; j < p.np; j++) winograd_product(p, i, j, tiles, count, v, U, m);
-        winograd_output(p, t0, t1, t0, count, m, epi);
+        output(t0, t1, t0, count, m);
       }
     });
     return;
   }
-  parallel_for(pool, p.tiles, row_grain(p.X * s.C * 2), [&](long b, long e) { winograd_input(p, x, b, e, 0, p.tiles, V); });
+  parallel_for(pool, p.tiles, row_grain(p.X * p.s.C * 2), [&](long b, long e) { input(b, e, 0, p.tiles, V); });
   const RowTiles tiles(p.tiles);
   parallel_for(pool, p.X * p.np, 1, [&](long b, long e) {
     for (long i = b; i < e; i++) winograd_product(p, i / p.np, i % p.np, tiles, p.tiles, V, U, Mb);
   });
-  parallel_for(pool, p.tiles, row_grain(p.X * s.OC * 2), [&](long b, long e) { winograd_output(p, b, e, 0, p.tiles, Mb, epi); });
+  parallel_for(pool, p.tiles, row_grain(p.X * p.s.OC * 2), [&](long b, long e) { output(b, e, 0, p.tiles, Mb); });
+}
+
+template <class D, int M, class T, class Epi>
+inline void conv2d_winograd(ThreadPool &pool, const ConvShape &s, const T *x, const void *U, void *work, Epi &&epi) {
+  const WinoPlan<D, M> p(s);
+  winograd_run(
+      pool, p, U, work, [&](long t0, long t1, long base, long count, unit32 *V) { winograd_input(p, x, t0, t1, base, count, V); },
+      [&](long t0, long t1, long base, long count, const float *sums) { winograd_output(p, t0, t1, base, count, sums, epi); });
 }
 
 #if defined(GH_EXTERN_KERNELS)

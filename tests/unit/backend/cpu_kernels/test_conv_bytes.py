@@ -1,0 +1,83 @@
+"""Convolutions of bytes give the very sums of whole numbers, whatever the weights and images."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from conv_cases import Case, p
+
+Loader = Callable[[str], ctypes.CDLL]
+
+CASES = [
+    Case(2, 5, 9, 7, 7, (3, 3), pad=1),
+    Case(1, 36, 14, 14, 33, (3, 3)),
+    Case(1, 64, 28, 27, 16, (3, 3), pad=1),
+    Case(1, 3, 4, 4, 3, (3, 3), pad=2),
+    Case(1, 17, 1, 1, 40, (3, 3), pad=1),
+    Case(1, 130, 5, 6, 4, (3, 3), pad=1),
+]
+
+
+@pytest.fixture(params=[1, 2])
+def pool(load: Loader, request: pytest.FixtureRequest):
+    lib = load("conv_bytes")
+    handle = ctypes.c_void_p(lib.pool_new(request.param))
+    yield lib, handle
+    lib.pool_free(handle)
+
+
+def exact(x: np.ndarray, zero: int, w: np.ndarray, s: Case) -> np.ndarray:
+    edge = (s.pad, s.pad)
+    image = np.pad(x.astype(np.int64) - zero, ((0, 0), edge, edge, (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(image, s.k, (1, 2))
+    return np.einsum("nhwcij,ocij->nhwo", windows, w.astype(np.int64))
+
+
+def sums(lib: ctypes.CDLL, name: str, handle: ctypes.c_void_p, s: Case, *given: object) -> tuple:
+    x, zero, w = given
+    y = np.full((s.n, *s.out, s.oc), -7, np.int32)
+    parts = getattr(lib, name)(handle, s.packed, p(x), zero, p(w), p(y))
+    return y, parts
+
+
+@pytest.mark.parametrize("zero", [0, 131, 255])
+def test_unsigned_images(pool, zero: int, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    for s in CASES:
+        x = rng.integers(0, 256, (s.n, s.h, s.w, s.c)).astype(np.uint8)
+        w = rng.integers(-128, 128, (s.oc, s.c, *s.k)).astype(np.int8)
+        for name in ("over_taps", "by_transform"):
+            y, _ = sums(lib, name, handle, s, x, zero, w)
+            np.testing.assert_array_equal(y, exact(x, zero, w, s), f"{name} {s}")
+
+
+def test_signed_images(pool, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    for s in CASES[:3]:
+        x = rng.integers(-128, 128, (s.n, s.h, s.w, s.c)).astype(np.int8)
+        w = rng.integers(-128, 128, (s.oc, s.c, *s.k)).astype(np.int8)
+        y, _ = sums(lib, "by_transform_signed", handle, s, x, -9, w)
+        np.testing.assert_array_equal(y, exact(x, -9, w, s), f"{s}")
+
+
+@pytest.mark.parametrize("weight", [-128, 127])
+@pytest.mark.parametrize("zero, pixel", [(0, 255), (255, 0)])
+def test_the_largest_sums_are_taken_in_parts(pool, weight: int, zero: int, pixel: int) -> None:
+    """Bytes that all pull the same way: sums of all channels would not fit in what is left."""
+    lib, handle = pool
+    for channels, wanted in ((112, 1), (230, 3)):
+        s = Case(1, channels, 8, 8, 3, (3, 3), pad=1)
+        x = np.full((1, 8, 8, channels), pixel, np.uint8)
+        w = np.full((3, channels, 3, 3), weight, np.int8)
+        w[1, :, ::2] = -1 - weight
+        y, parts = sums(lib, "by_transform", handle, s, x, zero, w)
+        np.testing.assert_array_equal(y, exact(x, zero, w, s))
+        assert parts == wanted
+    w[:] = 40  # so small that one sum does
+    y, parts = sums(lib, "by_transform", handle, s, x, zero, w)
+    np.testing.assert_array_equal(y, exact(x, zero, w, s))
+    assert parts == 1
