@@ -105,21 +105,23 @@ inline void pool2d_nhwc(ThreadPool &pool, const PoolShape &s, const T *x, Out &&
         const V scale(pool_scale<Op, V>(s, th, tw, oh, ow));
         const T *img = x + n * s.H * s.W_in * s.C;
         if constexpr (sizeof(T) == 1 && __is_same(Op, MaxOp)) {
-          // Bytes are compared as bytes, four times as many at once.
-          constexpr long kMost = 512;
-          alignas(64) T top[kMost];
-          for (long c0 = 0; c0 < s.C; c0 += kMost) {
-            const long count = s.C - c0 < kMost ? s.C - c0 : kMost;
-            memset(top, __is_same(T, int8_t) ? 0x80 : 0, (size_t)count);
-            for (int i = th.begin; i < th.end; i++) {
-              const T *row = img + ((oh * s.sh - s.ph + i * s.dh) * s.W_in + ow * s.sw - s.pw) * s.C + c0;
+          // Bytes are compared as bytes, four times as many at once; those past the last vector, beside zeros.
+          typedef T bytes __attribute__((vector_size(4 * W)));
+          const T *first = img + ((oh * s.sh - s.ph) * s.W_in + ow * s.sw - s.pw) * s.C;
+          for (long c0 = 0; c0 < s.C; c0 += 4 * W) {
+            const long count = s.C - c0 < 4 * W ? s.C - c0 : 4 * W;
+            bytes top = bytes{} + (T)(__is_same(T, int8_t) ? -128 : 0), one{};
+            for (int i = th.begin; i < th.end; i++)
               for (int j = tw.begin; j < tw.end; j++) {
-                const T *p = row + (long)j * s.dw * s.C;
-                for (long c = 0; c < count; c++) top[c] = top[c] > p[c] ? top[c] : p[c];
+                const T *p = first + ((long)i * s.dh * s.W_in + (long)j * s.dw) * s.C + c0;
+                if (count == 4 * W) memcpy(&one, p, sizeof one);
+                else memcpy(&one, p, (size_t)count);
+                top = one > top ? one : top;
               }
-            }
+            alignas(64) T tops[4 * W];
+            memcpy(tops, &top, sizeof top);
             for_each_vector(count, [&](long c, auto t) __attribute__((always_inline)) {
-              out((n * s.OH + oh) * s.OW + ow, c0 + c, load(top + c, t), t);
+              out((n * s.OH + oh) * s.OW + ow, c0 + c, load(tops + c, t), t);
             });
           }
           continue;
