@@ -17,12 +17,12 @@ _PRODUCTS = frozenset({"matmul", "conv"})
 
 def is_whole_product(node: Node) -> bool:
     """Whether both operands are bytes that are widened."""
-    return node.op.name in _PRODUCTS and all(_is_dequantized(v) for v in node.inputs[:2])
+    return node.op.name in _PRODUCTS and all(is_dequantized(v) for v in node.inputs[:2])
 
 
 def stays_bytes(node: Node) -> bool:
     """Whether a node dequantizes what nothing but such products read, as their second operand."""
-    if not _is_dequantized(node.outputs[0]) or not node.outputs[0].use_count:
+    if not is_dequantized(node.outputs[0]) or not node.outputs[0].use_count:
         return False
     value = node.outputs[0]
     return all(is_whole_product(u) and u.inputs[1] is value for u in value.users)
@@ -31,7 +31,7 @@ def stays_bytes(node: Node) -> bool:
 def widened_by_reader(node: Node) -> bool:
     """Whether a node dequantizes what such a product reads, or what norms and softmaxes alone read:
     between kernels there are bytes then."""
-    if not _is_dequantized(node.outputs[0]):
+    if not is_dequantized(node.outputs[0]):
         return False
     users = node.outputs[0].users
     return any(map(is_whole_product, users)) or (bool(users) and all(map(_folds_rows, users)))
@@ -39,14 +39,15 @@ def widened_by_reader(node: Node) -> bool:
 
 def is_stored_anyway(node: Node) -> bool:
     """Whether a node dequantizes bytes that others read as well: they lie in memory as bytes."""
-    return _is_dequantized(node.outputs[0]) and node.inputs[0].use_count > 1
+    return is_dequantized(node.outputs[0]) and node.inputs[0].use_count > 1
 
 
 def _folds_rows(node: Node) -> bool:
     return node.op.kind is Kind.REDUCTION
 
 
-def _is_dequantized(value: Value) -> bool:
+def is_dequantized(value: Value) -> bool:
+    """Whether a value is bytes, widened."""
     node = value.node
     if node.op.name == "cast":
         return value.type.dtype is float32 and node.inputs[0].type.dtype in FLOAT8

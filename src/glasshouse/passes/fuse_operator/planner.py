@@ -27,7 +27,7 @@ from glasshouse.passes.fuse_operator.roles import (
     prologue_refusal,
 )
 from glasshouse.passes.mark_views import view_offset
-from glasshouse.passes.quantized import is_stored_anyway, widened_by_reader
+from glasshouse.passes.quantized import is_dequantized, is_stored_anyway, widened_by_reader
 
 _MANY_USERS = 8
 _LOOK_AHEAD = 16
@@ -137,7 +137,7 @@ class Planner:
             return f"opaque: nothing is fused into {node.op.label}"
         if partition(node) != partition(group.root):
             return f"different partition: {partition(group.root)!r} and {partition(node)!r}"
-        if widened_by_reader(node):
+        if widened_by_reader(node) or self._widened_elsewhere(node):
             return "quantised: stored as bytes, and widened by what reads it"
         if is_stored_anyway(node) and not self.graph.is_held(node.output):
             return "quantised: the bytes are stored for other readers"
@@ -156,6 +156,13 @@ class Planner:
             if any(self.position[u] < here for u in early.users if u not in group.nodes):
                 return "would close a cycle: an earlier output is needed before this"
         return self._limit(group, node)
+
+    def _widened_elsewhere(self, node: Node) -> bool:
+        """Whether a node dequantizes for nothing but the epilogues of other anchors: a residual."""
+        value = node.outputs[0]
+        if not is_dequantized(value) or self.graph.is_held(value):
+            return False
+        return all(u in self.owner and not is_anchor(u) for u in value.users)
 
     def _two_kernels(self, group: FusionGroup, consumer: Node) -> str:
         if is_anchor(consumer) and group.anchor is not None:
