@@ -10,11 +10,11 @@ import numpy as np
 
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, COMPUTE_TYPE, number_text
-from glasshouse.ir.dtype import float32
+from glasshouse.ir.dtype import float32, uint8
 from glasshouse.lower.kernel.expr import Apply, Number, Var
 from glasshouse.lower.kernel.kernel import Kernel
-from glasshouse.lower.kernel.queries import simple
-from glasshouse.lower.kernel.statement import Let
+from glasshouse.lower.kernel.queries import expressions, simple, variables
+from glasshouse.lower.kernel.statement import Let, Store
 from glasshouse.lower.quant import BYTES
 from glasshouse.ops.quant import limits_of
 
@@ -37,6 +37,19 @@ def give_numbers(out: KernelText, kernel: Kernel) -> None:
                 out.given[arg.name] = argument(out, number)
         if e.op == "quantize" and e.dtype in BYTES:
             _prepare(out, s.name, e, numbers[1])
+    out.whole = out.quantizers.keys() - _computed_with(kernel)
+
+
+def _computed_with(kernel: Kernel) -> set[str]:
+    """The variables that are neither stored alone nor dequantized at once."""
+    found: set[str] = set()
+    for s in simple(kernel.body):
+        for e in expressions(s):
+            if isinstance(s, Let) and isinstance(e, Apply) and e.op == "dequantize":
+                found |= {name for a in e.args[1:] for name in variables(a)}
+            elif not (isinstance(s, Store) and isinstance(e, Var)):
+                found |= variables(e)
+    return found
 
 
 def _prepare(out: KernelText, name: str, e: Apply, zero: Number | None) -> None:
@@ -49,7 +62,9 @@ def _prepare(out: KernelText, name: str, e: Apply, zero: Number | None) -> None:
         text = out.given.get(point.name) or number_text(zero.value, float32)
         made = out.quantizers[name] = f"steps{len(out.quantizers)}_"
         parameters = f"{out.given[scale.name]}, {text}, {low}, {high}"
-        out.prepared.append(f"const gh::ToBytes<{C_TYPE[e.dtype]}> {made}({parameters});")
+        plain = e.dtype is uint8 and (zero.value, low, high) == (0, 0, 255)
+        kind = f"{C_TYPE[e.dtype]}{', true' if plain else ''}"
+        out.prepared.append(f"const gh::ToBytes<{kind}> {made}({parameters});")
 
 
 def argument(out: KernelText, number: Number) -> str:

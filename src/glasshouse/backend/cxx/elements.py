@@ -44,7 +44,8 @@ class Elements:
             case Let():
                 types = COMPUTE_TYPE if self.along is None else VECTOR_TYPE
                 value = self._given(out, s) or self._by_lanes(out, s) or self.value(s.value)
-                out.add(f"const {types[s.dtype]} {s.name} = {value};", s.ops)
+                stays = self.along is not None and s.name in out.whole
+                out.add(f"const {'auto' if stays else types[s.dtype]} {s.name} = {value};", s.ops)
                 out.note_cast(s)
             case Store():
                 out.add(self._store(out, s), s.ops)

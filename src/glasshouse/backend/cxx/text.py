@@ -25,6 +25,7 @@ class KernelText:
         self.numbers: list[tuple[str, str, str]] = []  # arguments by value: type, name, value
         self.given: dict[str, str] = {}  # variables that hold such an argument
         self.quantizers: dict[str, str] = {}  # by the variable that holds what one gives
+        self.whole: set[str] = set()  # of those, what stays as whole numbers until it is stored
         self.casts: dict[str, tuple[DType, Expr]] = {}  # by variable: the type, what was rounded
         self.prepared: list[str] = []  # lines before all others
 

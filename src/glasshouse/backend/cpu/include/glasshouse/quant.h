@@ -48,20 +48,59 @@ GH_INLINE vf quantize(vf x, vf scale, vf zero, int64_t low, int64_t high) {
 // The same with one zero point and one scale, of those whose division may be taken as products (`given_numbers.py` says which): what
 // they alone decide is computed once. Made outside of loops and copied into what runs for each vector: read through a pointer, it would be read again behind every store of
 // bytes, which may be stored anywhere as far as the compiler knows.
-template <class T>
+// Gives whole numbers, which stores take as they are. `FromZero`: of unsigned bytes, the zero point 0, and all of them count.
+template <class T, bool Clipped = true>
+struct Bytes {
+  vi v;  // unless Clipped, as unsigned numbers they may be above 255, which stands for 255
+  GH_INLINE operator vf() const {
+#if defined(GH_AVX512)
+    if constexpr (!Clipped) return to_float(vi((ni)_mm512_min_epu32((__m512i)v.v, _mm512_set1_epi32(255))));
+#endif
+    return to_float(v);
+  }
+};
+template <class T, bool Clipped, class R>
+GH_INLINE void store(T *p, Bytes<T, Clipped> x, R t) {
+#if defined(GH_AVX512)
+  const __m128i low = Clipped ? _mm512_cvtepi32_epi8((__m512i)x.v.v) : _mm512_cvtusepi32_epi8((__m512i)x.v.v);
+  if constexpr (__is_same(R, Full)) _mm_storeu_si128((__m128i *)p, low);
+  else _mm_mask_storeu_epi8(p, t.m.m, low);
+#else
+  store_int(p, x.v, t);
+#endif
+}
+
+#if defined(GH_AVX512)
+constexpr bool kBytesSaturate = true;
+#else
+constexpr bool kBytesSaturate = false;
+#endif
+
+template <class T, bool FromZero = false>
 struct ToBytes {
   static_assert(sizeof(T) == 1, "whole numbers of more bits are not exact in a float");
-  float scale, zero, least, most, inverse, none, low, high;
+  float scale, least, most, inverse;
+  int32_t zero, none, low, high;
   ToBytes(float s, float z, int64_t l, int64_t h)
-      : scale(s), zero(z), least(((float)l - z) * s), most(((float)h - z) * s), inverse(1.0f / s), low((float)l), high((float)h) {
-    none = l > z ? (float)l - z : h < z ? (float)h - z : 0.0f;
+      : scale(s), least(((float)l - z) * s), most(((float)h - z) * s), inverse(1.0f / s), zero((int32_t)z), low((int32_t)l), high((int32_t)h) {
+    none = low > zero ? low : high < zero ? high : zero;  // what NaN becomes
   }
-  GH_INLINE vf operator()(vf x) const {
-    if constexpr (!kFused) return quantize<T>(x, vf(scale), vf(zero), (int64_t)low, (int64_t)high);
-    // Clipped before: k * s / s rounds to k, so the ends are met. NaN stays, as the second operand is given.
-    const vf inside = min_fast(vf(most), max_fast(vf(least), x)), near = inside * vf(inverse);
-    const vf steps = rint(fma(fnma(near, vf(scale), inside), vf(inverse), near));
-    return select(steps != steps, vf(none), steps) + vf(zero);
+  // x / scale, rounded as the division is.
+  GH_INLINE vf steps(vf x) const {
+    const vf near = x * vf(inverse);
+    return fma(fnma(near, vf(scale), x), vf(inverse), near);
+  }
+  GH_INLINE auto operator()(vf x) const {
+    if constexpr (!kFused) {
+      return Bytes<T>{to_int(quantize<T>(x, vf(scale), vf((float)zero), low, high))};
+    } else if constexpr (FromZero && kBytesSaturate) {
+      // NaN becomes 0; infinity, and all that 32 bits do not hold, becomes 2^31 as an unsigned number.
+      return Bytes<T, false>{round_to_int(steps(max_fast(x, vf(0.0f))))};
+    } else {
+      // Clipped before: k * s / s rounds to k, so the ends are met. NaN stays, as the second operand is given.
+      const vf inside = steps(min_fast(vf(most), max_fast(vf(least), x)));
+      return Bytes<T>{select(inside != inside, vi(none), round_to_int(inside) + vi(zero))};
+    }
   }
 };
 
