@@ -100,7 +100,7 @@ def int8_conv(builder: KernelBuilder, node: Node, image: Image) -> bool:
     if not isinstance(depth, int) or depth > DEEPEST:
         return False
     order = channels_last(node.output.type.rank)
-    in_planes = _rounds(image) and x.data in builder.buffers and x.data not in builder.orders
+    in_planes = _by_rows(image) and x.data in builder.buffers and x.data not in builder.orders
     operands = (byte_operand(builder, x, None if in_planes else order), byte_operand(builder, w))
     after = take_results(builder, node.output, image.variables, order)
     routine = DEPTHWISE if image.is_depthwise else CONV
@@ -109,12 +109,16 @@ def int8_conv(builder: KernelBuilder, node: Node, image: Image) -> bool:
     return True
 
 
-def _rounds(image: Image) -> bool:
-    """Whether channels are rounded up to whole units as the image is padded: `gh::i8_rounded`."""
-    channels = image.channels
-    if not isinstance(channels, int) or image.groups != 1 or image.is_pointwise:
+def _by_rows(image: Image) -> bool:
+    """Whether units run over the bytes of a kernel row, of an image that is padded for it:
+    `gh::i8_by_rows`."""
+    channels, width = image.channels, image.window.kernel[1]
+    if not isinstance(channels, int) or not isinstance(width, int) or channels % 4 == 0:
         return False
-    return channels % 4 != 0 and 3 * ((channels + 3) // 4 * 4) <= 4 * channels
+    row = width * channels
+    if image.groups != 1 or image.window.dilation[1] != 1 or image.is_pointwise:
+        return False
+    return 3 * ((row + 3) // 4 * 4) <= 4 * row
 
 
 # ------------------------------------------------------------------------------------ rendering
@@ -166,7 +170,7 @@ def _conv_needs(tile: Tile) -> Needs:
     if tile.variant == WINOGRAD:
         return (Form(ByteRead.of(w).data.buffer, "bytes_winograd", int8, attrs, True),), ()
     form = Form(ByteRead.of(w).data.buffer, "bytes_by_tap", int8, attrs, True)
-    if not image.padded and ByteRead.of(x).data.dtype is not int8 and not _rounds(image):
+    if not image.padded and ByteRead.of(x).data.dtype is not int8 and not _by_rows(image):
         return (form,), ()
     return (form,), (Scratch("padded", image.padded_bytes(), uint8),)
 

@@ -34,7 +34,8 @@ def exact(x: np.ndarray, zero: int, w: np.ndarray, s: Case) -> np.ndarray:
     edge = (s.pad, s.pad)
     image = np.pad(x.astype(np.int64) - zero, ((0, 0), edge, edge, (0, 0)))
     windows = np.lib.stride_tricks.sliding_window_view(image, s.k, (1, 2))
-    return np.einsum("nhwcij,ocij->nhwo", windows, w.astype(np.int64))
+    steps = windows[:, :: s.stride, :: s.stride]
+    return np.einsum("nhwcij,ocij->nhwo", steps, w.astype(np.int64))
 
 
 def sums(lib: ctypes.CDLL, name: str, handle: ctypes.c_void_p, s: Case, *given: object) -> tuple:
@@ -53,6 +54,23 @@ def test_unsigned_images(pool, zero: int, rng: np.random.Generator) -> None:
         for name in ("over_taps", "by_transform"):
             y, _ = sums(lib, name, handle, s, x, zero, w)
             np.testing.assert_array_equal(y, exact(x, zero, w, s), f"{name} {s}")
+
+
+@pytest.mark.parametrize("planes", [0, 1])
+def test_rows_of_taps_that_are_no_whole_units(pool, planes: int, rng: np.random.Generator) -> None:
+    """Photographs of 3 channels, in either order, and windows of odd widths."""
+    lib, handle = pool
+    for s in (
+        Case(1, 3, 33, 140, 40, (7, 7), stride=2, pad=3),
+        Case(2, 3, 8, 150, 5, (3, 3), pad=1),
+        Case(1, 1, 9, 40, 7, (5, 3)),
+        Case(1, 7, 12, 9, 33, (2, 3), stride=3, pad=1),
+    ):
+        x = rng.integers(0, 256, (s.n, s.h, s.w, s.c)).astype(np.uint8)
+        w = rng.integers(-128, 128, (s.oc, s.c, *s.k)).astype(np.int8)
+        given = np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if planes else x
+        y, _ = sums(lib, "of_planes" if planes else "over_taps", handle, s, given, 131, w)
+        np.testing.assert_array_equal(y, exact(x, 131, w, s), f"{s}")
 
 
 def test_signed_images(pool, rng: np.random.Generator) -> None:

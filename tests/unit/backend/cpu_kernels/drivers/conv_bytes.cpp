@@ -5,18 +5,24 @@
 #include "glasshouse/quant.h"
 using namespace gh;
 
-API void over_taps(void* pool, const long* a, const uint8_t* x, int zero, const int8_t* w, int32_t* y) {
+static void taps(void* pool, const long* a, const uint8_t* x, bool planes, int zero, const int8_t* w, int32_t* y) {
   ThreadPool& p = *(ThreadPool*)pool;
   const ConvShape s = shape(a), padded = i8_padded_shape(s);
   const long OC = s.OC, k = (long)s.kh * s.kw;
-  void *wp = malloc(i8_conv_bytes(s)), *image = malloc((size_t)(padded.N * padded.H * padded.W_in * padded.C + 64));
+  void *wp = malloc(i8_conv_bytes(s)), *image = malloc((size_t)(padded.N * padded.H * padded.W_in * padded.C));
   i8_conv_pack(p, w, s.cg() * k, k, s.kw, 1, s, wp);
-  i8_pad_image(p, s, x, zero, (uint8_t*)image);
+  i8_pad_image(p, s, x, zero, (uint8_t*)image, planes);
   const int32_t* sums = i8_conv_sums(wp, s);
   conv2d<TilesI8>(p, padded, (const uint8_t*)image, wp, nullptr,
                   [=](long r, long c, vi v, auto t) { store(y + r * OC + c, v - vi(zero) * load(sums + c, t), t); });
   free(wp);
   free(image);
+}
+API void over_taps(void* pool, const long* a, const uint8_t* x, int zero, const int8_t* w, int32_t* y) {
+  taps(pool, a, x, false, zero, w, y);
+}
+API void of_planes(void* pool, const long* a, const uint8_t* x, int zero, const int8_t* w, int32_t* y) {
+  taps(pool, a, x, true, zero, w, y);
 }
 
 // Gives the parts in which channels were summed.

@@ -118,6 +118,7 @@ GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typenam
   auto part = [&](int t, int) {
     const Range c = split(np, t % q, q), r = split(rows, t / q, p);
     KSegments segs{s.kh, s.kw * s.C / D::kPer, offset};
+    segs.row_bytes = s.sw * s.C * (long)sizeof(typename AElem<D>::type);
     Micro<D> micro;
     for (long b0 = r.begin; b0 < r.end; b0 += block) {
       const long b1 = b0 + block < r.end ? b0 + block : r.end;
@@ -141,12 +142,12 @@ GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typenam
   else pool.run_parts(threads, part);
 }
 
-// Whether tiles can read a padded image in place: units of K may not straddle what lies together.
+// Whether tiles can read a padded image in place: units of K may not straddle what lies together. They may begin at any byte.
 template <class D>
 constexpr bool conv_can_be_direct(const ConvShape &s) {
   const int per = D::kPer;
-  return s.groups == 1 && s.dw == 1 && s.kh <= 64 && s.kw * s.C % per == 0 && s.sw * s.C % per == 0 &&
-         s.padded_w() * s.C % per == 0 && s.W_in * s.C % per == 0;
+  return s.groups == 1 && s.dw == 1 && s.kh <= 64 && s.kw * s.C % per == 0 &&
+         (per == 4 || (s.sw * s.C % per == 0 && s.padded_w() * s.C % per == 0)) && s.W_in * s.C % per == 0;
 }
 template <class D>
 constexpr bool conv_prefers_direct(const ConvShape &s) {

@@ -158,6 +158,7 @@ struct KSegments {
   const char *ahead = nullptr;   // what to fetch meanwhile: `ahead_step` bytes further with each round of the K loop
   long ahead_step = 0;
   OutLines out{};                // what to own before the sums are finished
+  long row_bytes = 0;            // between A's rows, where that is no whole number of units; 0: lda says it
 };
 
 // MaxRows of the tile: accumulators and B's vectors fill the register file (32 or 16 registers).
@@ -225,7 +226,7 @@ GH_NOINLINE void micro_tile(const void *A, long lda, const void *B, long ldb, KS
     // One pointer for three rows: [p], [p + lda], [p + 2 lda] are x86 addressing modes.
     constexpr int NP = (MR + 2) / 3;
     const char *p[NP];
-    const long ld = lda * kUnit;
+    const long ld = segs.row_bytes ? segs.row_bytes : lda * kUnit;
     GH_UNROLL for (int i = 0; i < NP; i++) p[i] = (const char *)A + segs.offset[s] * kUnit + 3 * i * ld;
     long k = segs.len;
     auto step = [&](int u, long ka, const char *bp) __attribute__((always_inline)) {

@@ -56,7 +56,7 @@ GH_INLINE void tile_step(const char *a, long lda, const char *b, long ldb) {
 template <class D, int MB, int NB>
 GH_NOINLINE void tile_block(int rows, const void *A, long lda, const void *B, long ldb, const KSegments &segs, typename D::Out *out,
                             long ldo, bool accumulate) {
-  lda *= 4, ldb *= 4, ldo *= 4;
+  lda = segs.row_bytes ? segs.row_bytes : lda * 4, ldb *= 4, ldo *= 4;
   char *low = (char *)out + 16 * ldo;
   if (accumulate) {
     GH_TILE_LOAD(0, out, ldo);

@@ -8,8 +8,8 @@
 //   (`i8_packed_bytes`, `i8_column_sums`); epilogues subtract. The micro-kernel takes unsigned a: signed a are moved up by 128
 //   when they are read (`SignedRowsA`, `i8_pad_image`), and their zero point with them.
 // - `i8_pad_image`: x [N, H, W, C] with padding that stands for the real number 0, which is the zero point and not 0.
-// - Photographs have 3 channels, which no unit of 4 bytes holds whole: they get a fourth, with weights of 0 (`i8_rounded`), because
-//   tiles then read the image in place. Gathering 7 x 7 taps of 3 channels took as long as multiplying them.
+// - Photographs have 3 channels, which no unit of 4 bytes holds whole: units then run over the bytes of a kernel row (`i8_by_rows`), so that
+//   tiles read the image in place. Gathering 7 x 7 taps of 3 channels took as long as multiplying them.
 #pragma once
 #include "conv.h"
 #include "depthwise_bytes.h"
@@ -151,28 +151,37 @@ inline void i8_pack(ThreadPool &pool, const int8_t *w, long rs, long cs, long K,
   }
 }
 
-// With channels rounded up to whole units, where that adds a third at most.
-constexpr ConvShape i8_rounded(ConvShape s) {
-  const long whole = (s.C + 3) / 4 * 4;
-  if (s.groups == 1 && !s.pointwise() && 3 * whole <= 4 * s.C) s.C = whole;
+// Taps of a kernel row lie together: where their channels are no whole units, the row is rounded up to such, with weights of 0, and
+// the image is one of single bytes. Of a photograph's 7 taps of 3 channels, 21 bytes, that makes 24. `_by_rows` in int8.py is the same.
+constexpr bool i8_by_rows(const ConvShape &s) {
+  const long row = s.kw * s.C, whole = (row + 3) / 4 * 4;
+  return s.groups == 1 && s.dw == 1 && !s.pointwise() && s.C % 4 != 0 && 3 * whole <= 4 * row;
+}
+// The convolution over a padded image; rows of single bytes have whole units, and reach as far as the last tap's.
+constexpr ConvShape i8_padded_shape(ConvShape s) {
+  const bool rows = i8_by_rows(s);
+  const long h = s.padded_h();
+  if (rows) s.kw = (int)((s.kw * s.C + 3) / 4 * 4), s.sw *= (int)s.C, s.C = 1;
+  s.W_in = rows ? (s.padded_w() + 3) / 4 * 4 : s.padded_w();
+  s.H = h, s.ph = s.pw = 0;
   return s;
 }
 // Convolution weights [O, I, kh, kw], packed as conv.h wants them; one sum for each output channel.
-inline size_t i8_conv_bytes(const ConvShape &s) { return conv_weight_bytes<DotI8>(i8_rounded(s)) + (size_t)s.OC * 4; }
+inline size_t i8_conv_bytes(const ConvShape &s) { return conv_weight_bytes<DotI8>(i8_padded_shape(s)) + (size_t)s.OC * 4; }
 inline const int32_t *i8_conv_sums(const void *packed, const ConvShape &s) {
-  return (const int32_t *)((const char *)packed + conv_weight_bytes<DotI8>(i8_rounded(s)));
+  return (const int32_t *)((const char *)packed + conv_weight_bytes<DotI8>(i8_padded_shape(s)));
 }
 inline void i8_conv_pack(ThreadPool &pool, const int8_t *w, long so, long si, long sh, long sw, const ConvShape &s, void *out) {
-  const ConvShape r = i8_rounded(s);
-  if (r.C == s.C) {
+  const ConvShape r = i8_padded_shape(s);
+  if (!i8_by_rows(s)) {
     conv_pack_weights<DotI8>(pool, w, so, si, sh, sw, s, out);
   } else {
     int8_t *more = (int8_t *)calloc((size_t)(r.OC * r.K()), 1);
     if (!more) abort();
     for (long o = 0; o < s.OC; o++)
-      for (long i = 0; i < s.kh * s.kw; i++)
-        for (long c = 0; c < s.C; c++) more[(o * s.kh * s.kw + i) * r.C + c] = w[o * so + c * si + i / s.kw * sh + i % s.kw * sw];
-    conv_pack_weights<DotI8>(pool, more, r.K(), 1, s.kw * r.C, r.C, r, out);
+      for (long i = 0; i < s.kh; i++)
+        for (long j = 0; j < s.kw * s.C; j++) more[(o * s.kh + i) * r.kw + j] = w[o * so + j % s.C * si + i * sh + j / s.C * sw];
+    conv_pack_weights<DotI8>(pool, more, r.K(), 1, r.kw, 1, r, out);
     free(more);
   }
   int32_t *sums = (int32_t *)((char *)out + conv_weight_bytes<DotI8>(r));
@@ -202,49 +211,51 @@ struct SignedRowsA {
 GH_INLINE RowsA<uint8_t> i8_rows(const uint8_t *p, long ld) { return {p, ld}; }
 GH_INLINE SignedRowsA i8_rows(const int8_t *p, long ld) { return {p, ld}; }
 
-// `count` pixels of a row, `channels` bytes each, of which those past the image's own are 0.
+// `count` pixels of a row.
 template <class T>
-GH_INLINE void i8_image_row(const ConvShape &s, const T *x, bool planes, long count, long channels, uint8_t *out) {
-  if (!planes && channels == s.C) {
+GH_INLINE void i8_image_row(const ConvShape &s, const T *x, bool planes, long count, uint8_t *out) {
+  if (!planes) {
     i8_move_up(x, out, count * s.C);
     return;
   }
   const uint8_t up = __is_same(T, int8_t) ? 0x80 : 0;
-  const long plane = planes ? s.H * s.W_in : 1, pixel = planes ? 1 : s.C;
-  if (s.C == 3 && channels == 4) {
-    for (long w = 0; w < count; w++) {
-      const T *p = x + w * pixel;
-      const uint32_t a = (uint8_t)(p[0] ^ up), b = (uint8_t)(p[plane] ^ up), c = (uint8_t)(p[2 * plane] ^ up);
-      const uint32_t all = a | b << 8 | c << 16;
-      memcpy(out + 4 * w, &all, 4);
+  const long plane = s.H * s.W_in;
+  long w = 0;
+  if (s.C == 3) {
+    typedef uint8_t four __attribute__((vector_size(16)));
+    for (uint32_t line[64]; w + 65 < count; w += 64) {
+      for (long i = 0; i < 64; i++) {
+        const T *p = x + w + i;
+        const uint32_t a = (uint8_t)(p[0] ^ up), b = (uint8_t)(p[plane] ^ up), c = (uint8_t)(p[2 * plane] ^ up);
+        line[i] = a | b << 8 | c << 16;
+      }
+      for (long i = 0; i < 64; i += 4) {  // four pixels are 12 bytes; those behind are the next ones'
+        four pixels;
+        memcpy(&pixels, line + i, sizeof pixels);
+        pixels = __builtin_shufflevector(pixels, pixels, 0, 1, 2, 4, 5, 6, 8, 9, 10, 12, 13, 14, 3, 7, 11, 15);
+        memcpy(out + 3 * (w + i), &pixels, sizeof pixels);
+      }
     }
-    return;
   }
-  for (long w = 0; w < count; w++)
-    for (long c = 0; c < channels; c++) out[w * channels + c] = c < s.C ? (uint8_t)(x[w * pixel + c * plane] ^ up) : 0;
+  for (; w < count; w++)
+    for (long c = 0; c < s.C; c++) out[w * s.C + c] = (uint8_t)(x[w + c * plane] ^ up);
 }
 
-// The shape of the convolution over the padded image.
-inline ConvShape i8_padded_shape(ConvShape s) {
-  const long h = s.padded_h(), w = s.padded_w();
-  s = i8_rounded(s);
-  s.H = h, s.W_in = w, s.ph = s.pw = 0;
-  return s;
-}
 // `fill` is the zero point, moved up already. What a stride leaves over at the end is not copied. x is [N, H, W, C], or, as
 // `planes`, [N, C, H, W].
 template <class T>
 inline void i8_pad_image(ThreadPool &pool, const ConvShape &s, const T *x, int fill, uint8_t *out, bool planes = false) {
-  const long hp = s.padded_h(), wp = s.padded_w(), C = i8_rounded(s).C;
-  parallel_for(pool, s.N * hp, row_grain(wp * C), [&](long begin, long end) {
+  const ConvShape padded = i8_padded_shape(s);
+  const long hp = padded.H, wp = s.padded_w(), bytes = padded.W_in * padded.C;
+  parallel_for(pool, s.N * hp, row_grain(bytes), [&](long begin, long end) {
     for (long r = begin; r < end; r++) {
       const long n = r / hp, h = r % hp - s.ph;
-      uint8_t *o = out + r * wp * C;
+      uint8_t *o = out + r * bytes;
       const bool inside = h >= 0 && h < s.H;
       const long left = !inside ? wp : s.pw < wp ? s.pw : wp, mid = s.W_in < wp - left ? s.W_in : wp - left;
-      memset(o, fill, (size_t)(left * C));
-      if (mid > 0) i8_image_row(s, x + (planes ? n * s.C * s.H + h : (n * s.H + h) * s.C) * s.W_in, planes, mid, C, o + left * C);
-      memset(o + (left + mid) * C, fill, (size_t)((wp - left - mid) * C));
+      memset(o, fill, (size_t)(left * s.C));
+      if (mid > 0) i8_image_row(s, x + (planes ? n * s.C * s.H + h : (n * s.H + h) * s.C) * s.W_in, planes, mid, o + left * s.C);
+      memset(o + (left + mid) * s.C, fill, (size_t)(bytes - (left + mid) * s.C));
     }
   });
 }
