@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
 from glasshouse.ir.graph import Graph
-from glasshouse.tensor.execute import KeyedExecutor, reference
+from glasshouse.tensor.execute import BoundRun, KeyedExecutor, reference
 from glasshouse.tensor.structure import StructureKey
 
 Array = np.ndarray[Any, Any]
 
 
 class Keeps(KeyedExecutor):
-    """Has every graph "compiled" from its second run on; `whole` counts runs without a graph."""
+    """Has every graph "compiled" from its second run on; `whole` counts runs without a graph,
+    `bound_runs` those of steps that are bound to their memory."""
 
     def __init__(self) -> None:
         self.graphs: dict[StructureKey, Graph] = {}
         self.whole = 0
+        self.bound_runs = 0
 
     def __call__(self, graph: Graph, inputs: Sequence[Array], report: Any = None) -> Any:
         return reference(graph, inputs, report)
@@ -42,14 +45,32 @@ class Keeps(KeyedExecutor):
             place[...] = array
         return outputs
 
-    def run_over(self, key: StructureKey, inputs: Sequence[Array]) -> Sequence[Array] | None:
-        made = self.run_compiled(key, inputs)
-        if made is None:
+    def bound(
+        self, key: StructureKey, inputs: Sequence[Array | None], outputs: Sequence[Array | None]
+    ) -> BoundRun | None:
+        if key not in self.graphs:
             return None
-        over = self.overwrites(key)
-        for number, place in over.items():
-            inputs[place][...] = made[number]
-        return [inputs[over[i]] if i in over else array for i, array in enumerate(made)]
+
+        # Whoever holds an array more is somebody who may read it: a bound run holds none.
+        read, written = ([None if a is None else ref(a) for a in s] for s in (inputs, outputs))
+
+        def again(given: Sequence[Array]) -> Sequence[Array] | None:
+            brought = iter(given)
+            made = self.run_compiled(key, [next(brought) if x is None else _at(x) for x in read])
+            assert made is not None
+            self.bound_runs += 1
+            for place, array in zip(written, made, strict=True):
+                if place is not None:
+                    _at(place)[...] = array
+            return [a for y, a in zip(written, made, strict=True) if y is None]
+
+        return again
 
     def overwrites(self, key: StructureKey) -> Mapping[int, int]:
         return self.graphs[key].written if key in self.graphs else {}
+
+
+def _at(place: ref[Array]) -> Array:
+    found = place()
+    assert found is not None, "bound to an array that nobody holds"
+    return found

@@ -22,7 +22,7 @@ from glasshouse.ir.graph import Graph
 from glasshouse.ir.op import Kind
 from glasshouse.ops.cost import bytes_read, bytes_written, operations
 from glasshouse.runtime.background import BackgroundJob
-from glasshouse.tensor.execute import KeyedExecutor, Report, reference
+from glasshouse.tensor.execute import BoundRun, KeyedExecutor, Report, reference
 from glasshouse.tensor.pending import Array
 from glasshouse.tensor.structure import StructureKey, structure_key
 
@@ -106,13 +106,26 @@ class LazyExecutor(KeyedExecutor):
         made = seen.module(*inputs)
         return made if isinstance(made, tuple) else (made,)
 
-    def run_over(self, key: StructureKey, inputs: Sequence[Array]) -> Sequence[Array] | None:
-        """Run what has this key, if it is compiled; outputs of `overwrites` may be the inputs."""
-        seen = self._seen.get(key)
-        if seen is None or seen.module is None:
+    def bound(
+        self,
+        key: StructureKey,
+        inputs: Sequence[Array | None],
+        outputs: Sequence[Array | None],
+    ) -> BoundRun | None:
+        """A run of what has this key on these arrays, if it is compiled."""
+        found = self._seen.get(key)
+        if found is None or found.module is None or not found.fills:
             return None
-        self._seen.move_to_end(key)
-        return seen.module.run_over(inputs)
+        run: BoundRun | None = found.module.partly_bound(inputs, outputs)
+        if run is None:
+            return None
+
+        def again(given: Sequence[Array]) -> Sequence[Array] | None:
+            if key in self._seen:
+                self._seen.move_to_end(key)
+            return run(given)
+
+        return again
 
     def overwrites(self, key: StructureKey) -> Mapping[int, int]:
         """Outputs that may be written over inputs, whose new values they are."""

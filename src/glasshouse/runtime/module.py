@@ -166,6 +166,22 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
             return self.run_flat(inputs)
         return (made,) if len(self.graph.outputs) == 1 else made
 
+    def partly_bound(
+        self, inputs: Sequence[Array | None], outputs: Sequence[Array | None]
+    ) -> QuickCall | None:
+        """A function that runs on these arrays of the host's again and again: it takes those that
+        are None here, and gives such outputs, or None where they are not as they must be. None:
+        there is no such function, or these arrays will not do.
+
+        Who calls it keeps the arrays alive, and what is brought apart from bound outputs. An output
+        may lie on the input that it is the new value of (`plan.overwrites`).
+        """
+        if self._quick is None:
+            return None
+        from glasshouse.runtime.partly_bound import bound_call  # only lazy loops need it
+
+        return bound_call(self.graph, self.plan.overwrites, self._quick, inputs, outputs)
+
     def run_with_tensors(self, inputs: Inputs, outputs: Sequence[Any]) -> Sequence[Any]:
         """Run into given buffers, which must be contiguous and of the right type. One may lie on an
         input: that is copied first, unless the output is its new value (`plan.overwrites`)."""

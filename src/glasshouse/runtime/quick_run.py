@@ -42,6 +42,9 @@ QuickCall = Callable[..., Any]
 """(inputs) or (inputs, outputs) -> the output, or outputs; None: not served."""
 
 
+_RUN = ["wrong = run(workspace.frames[turn])", "if wrong: refuse(wrong)"]
+
+
 class QuickRun:
     """A program whose calls differ in nothing but sizes and the data of inputs and outputs."""
 
@@ -73,6 +76,7 @@ class QuickRun:
         self._overwrites = program.memory.overwrites
         self._direct = program.memory.direct
         self._end = _end(state)
+        self._bound: dict[tuple[frozenset[int], frozenset[int]], QuickCall | None] = {}
 
     @staticmethod
     def serves(program: Program) -> bool:
@@ -127,17 +131,13 @@ class QuickRun:
         lines = ["try:", *[f"    {x}" for x in checks], "except RuntimeError: return None"]
         if not given_outputs:
             lines += side.made(outputs, self._overwrites if over else {}, handed_over)
-        begins = ["runtimes.stepping = get_ident()"] * self._changes
-        ends = ["runtimes.stepping = 0"] * self._changes
         if self._rests and kind is not np.ndarray and (resting := pause()) is not None:
             names["pause"], names["may_rest"] = resting, may_rest
             lines += ["if may_rest[0]: pause(1)"]
-        lines += ["workspace = runtimes.take()", *begins, "try:"]
-        steps = ["wrong = run(workspace.frames[turn])", "if wrong: refuse(wrong)"]
+        steps = _RUN
         if self._fallbacks is not None:
             steps = [*self._fallbacks.lines(names, kind is np.ndarray, bool(handed_over))]
-        lines += [f"    {x}" for x in self._inside(steps, handed_over)]
-        lines += ["finally:", *[f"    {x}" for x in (*ends, "runtimes.give(workspace)")]]
+        lines += self._run_lines(steps, handed_over)
         if not given_outputs:
             lines += side.finished(outputs)
         last = "y0" if len(outputs) == 1 and not given_outputs else listed("y", len(outputs))
@@ -145,6 +145,51 @@ class QuickRun:
         exec("\n    ".join([head, *lines, f"return {last}"]), names)
         made: QuickCall = names["call"]
         return made
+
+    def bound_for(self, inputs: frozenset[int], outputs: frozenset[int]) -> QuickCall | None:
+        """`call(at, arrays)` for arrays that lie in the same place in every call: the addresses of
+        these inputs and outputs come as one sequence, the other inputs as arrays; gives the other
+        outputs. None: sizes differ from call to call, PyTorch runs a part of it, or an output is
+        not stored as it is carried."""
+        if (inputs, outputs) not in self._bound:
+            self._bound[inputs, outputs] = self._bound_for(inputs, outputs)
+        return self._bound[inputs, outputs]
+
+    def _bound_for(self, inputs: frozenset[int], outputs: frozenset[int]) -> QuickCall | None:
+        carried = any(v.type.dtype.is_carried for v in self._graph.outputs)
+        if self._make_fallbacks is not None or self._places or carried:
+            return None
+        names: dict[str, Any] = dict(self._common)
+        side = Arrays(names)
+        every = self._graph.inputs, self._graph.outputs
+        xs = {f"x{i}": v for i, v in enumerate(every[0]) if i not in inputs}
+        at = [f"x{i}_at" for i in range(len(every[0])) if i in inputs]
+        at += [f"y{i}_at" for i in range(len(every[1])) if i in outputs]
+        lines = [
+            f"if len(arrays) != {len(xs)}: return None",
+            *[f"{', '.join(xs)}, = arrays"] * bool(xs),
+            *[f"{', '.join(at)}, = at"] * bool(at),
+            *side.checked(xs),
+            *side.made(every[1], {}, outputs),
+            *self._run_lines(_RUN),
+        ]
+        made = ", ".join(f"y{i}" for i in range(len(every[1])) if i not in outputs)
+        exec("\n    ".join(["def call(at, arrays):", *lines, f"return [{made}]"]), names)
+        call: QuickCall = names["call"]
+        return call
+
+    def _run_lines(self, steps: list[str], handed_over: Container[int] = ()) -> list[str]:
+        """Take a workspace, do the steps in it, give it back."""
+        begins = ["runtimes.stepping = get_ident()"] * self._changes
+        ends = ["runtimes.stepping = 0"] * self._changes
+        return [
+            "workspace = runtimes.take()",
+            *begins,
+            "try:",
+            *[f"    {x}" for x in self._inside(steps, handed_over)],
+            "finally:",
+            *[f"    {x}" for x in (*ends, "runtimes.give(workspace)")],
+        ]
 
     def _inside(self, steps: list[str], handed_over: Container[int]) -> list[str]:
         """What is done in a workspace; outputs that are results of steps have no address before."""

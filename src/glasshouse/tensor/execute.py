@@ -41,6 +41,10 @@ Report = Callable[[Sequence[int], str, str], None]
 """What an executor tells of each kernel it ran: the ids of its nodes, its key, its source file."""
 
 
+BoundRun = Callable[[Sequence[Array]], Sequence[Array] | None]
+"""Takes the inputs that it is not bound to, in order, and gives such outputs; None: nothing ran."""
+
+
 class Executor(Protocol):
     """Runs a graph; calls `report`, when there is one, for each kernel in the order they ran."""
 
@@ -74,9 +78,16 @@ class KeyedExecutor(ABC):
         results may be written there."""
 
     @abstractmethod
-    def run_over(self, key: StructureKey, inputs: Sequence[Array]) -> Sequence[Array] | None:
-        """The same; every output of `overwrites` is the input that it was written over, or none
-        is."""
+    def bound(
+        self,
+        key: StructureKey,
+        inputs: Sequence[Array | None],
+        outputs: Sequence[Array | None],
+    ) -> BoundRun | None:
+        """A run that reads and writes these arrays in every call, and is given or makes those that
+        are None; None where it is not compiled, or cannot. An output may lie on the input that it
+        is the new value of. Who calls it keeps the arrays, and knows of nobody else who has memory
+        of theirs that is written."""
 
     @abstractmethod
     def overwrites(self, key: StructureKey) -> Mapping[int, int]:

@@ -121,7 +121,12 @@ class Optimizer(ABC):
             late.reopen()
             loss = late.loss
         if loss is not None and repeats:
-            forward = self._steps.forward(loss, self._tensors(), self._options())
+            tensors, options = self._tensors(), self._options()
+            if self._steps.run_bound(loss, tensors, options, in_place=late is None):
+                if late is not None:
+                    late.leave_to(params)
+                return
+            forward = self._steps.forward(loss, tensors, options)
             if late is not None and (forward is None or not forward.alone):
                 late.record()
                 late = loss = forward = None

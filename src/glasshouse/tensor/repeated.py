@@ -17,11 +17,10 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
-from weakref import ref
 
 import numpy as np
 
-from glasshouse.ir.sources import VARIABLE
+from glasshouse.tensor.bound_step import BoundStep, bind, held_value
 from glasshouse.tensor.execute import (
     KeyedExecutor,
     Pending,
@@ -35,13 +34,13 @@ from glasshouse.tensor.grad import forget
 from glasshouse.tensor.live import LIVE
 from glasshouse.tensor.pending import (
     Array,
-    LazyNode,
     LazyValue,
     is_embedded,
     resolve,
 )
 from glasshouse.tensor.state import STATE, TRACING
 from glasshouse.tensor.step_memory import StepMemory, is_free, lets_go
+from glasshouse.tensor.step_pattern import pattern_of
 from glasshouse.tensor.structure import StructureKey, attributes_of, data_of, pending_key
 
 KEPT = 16
@@ -59,6 +58,7 @@ class Forward:
     loss: Any
     tensors: Sequence[Any]
     before: Sequence[LazyValue]
+    options: Any
     uses: dict[int, int]  # how often nodes read these, by their number
     alone: bool  # whether no other leaves than these tensors get a gradient
 
@@ -77,6 +77,10 @@ class RepeatedStep:
     fixed: tuple[tuple[int, Array], ...]  # tensors that get the same data in every step
     memory: StepMemory = field(default_factory=StepMemory)
 
+    def tensors_given(self) -> list[int]:
+        """The tensors that get new values, in the order of the results."""
+        return [where for kind, where in self.gives if kind == "tensor"]
+
     def written(self) -> dict[int, int]:
         """Results that are the new values of tensors which the step reads."""
         places = {where: i for i, (kind, where) in enumerate(self.reads) if kind == "tensor"}
@@ -92,6 +96,23 @@ class RepeatedSteps:
 
     def __init__(self) -> None:
         self._steps: OrderedDict[StructureKey, RepeatedStep | None] = OrderedDict()
+        self._last: RepeatedStep | None = None  # that was found by its key
+        self._bound: BoundStep | None = None
+
+    def __reduce__(self) -> Any:
+        """A copy of an optimiser has tensors of its own, and begins anew."""
+        return RepeatedSteps, ()
+
+    def run_bound(self, loss: Any, tensors: Sequence[Any], options: Any, in_place: bool) -> bool:
+        """Take the step that was taken last once more, if it is that; False where it has to be
+        found by its key. `in_place`: as of `run`."""
+        bound = self._bound
+        if bound is None:
+            return False
+        if bound.run(loss, tensors, options, in_place):
+            return True
+        self._bound = self._last = None  # what it holds would count as held by somebody
+        return False
 
     def forward(self, loss: Any, tensors: Sequence[Any], options: Any) -> Forward | None:
         """What waits now, if a step from here can be told by its key."""
@@ -121,14 +142,17 @@ class RepeatedSteps:
         if in_place and lets_go(forward.pending.targets, forward.loss.value.node):
             written = executor.overwrites(step.key)
             over = _free(step, forward, given, written)
-        if over and len(over) == len(written):  # as in most loops: nothing but the loss is new
-            results = executor.run_over(step.key, given)
-        else:
-            results = executor.run_compiled(step.key, given, step.memory.outputs(given, over))
+        again = self._last is step
+        self._last = step
+        is_one = bool(over) and len(over) == len(step.tensors_given())
+        pattern = pattern_of(forward) if again and (is_one or not in_place) else None
+        results = executor.run_compiled(step.key, given, step.memory.outputs(given, over))
         if results is None:
             return False
         forget(forward.loss)
         _give(step, forward, results, given, over)
+        if pattern is not None:
+            self._bound = bind(step, pattern, forward.options, forward.tensors, is_one)
         return True
 
     def take(self, forward: Forward) -> None:
@@ -225,7 +249,7 @@ def _forward(
     parts.append(numbers[wanted])
     parts.append(tuple([numbers[node.id, 0] for node in pending.targets]))
     key = StructureKey(tuple(parts))
-    return Forward(key, pending, leaves, loss, tensors, before, uses, alone)
+    return Forward(key, pending, leaves, loss, tensors, before, options, uses, alone)
 
 
 def _step(forward: Forward, pending: Pending) -> RepeatedStep | None:
@@ -292,18 +316,10 @@ def _give(
             of_nodes.append(arrays[i])
         elif i not in over or arrays[i] is not given[over[i]]:
             [old] = data_of([forward.before[where]])
-            _hold(forward.tensors[where], owned(arrays[i]))
+            tensor = forward.tensors[where]
+            tensor.value = held_value(tensor, owned(arrays[i]))
             step.memory.keep(i, old)
     for number, array in step.fixed:
-        _hold(forward.tensors[number], array)
+        tensor = forward.tensors[number]
+        tensor.value = held_value(tensor, array)
     forward.pending.deliver(of_nodes)
-
-
-def _hold(tensor: Any, array: Array) -> None:
-    """Let a tensor be a leaf with this data, as `assign` does."""
-    old = tensor.value
-    node = LazyNode(VARIABLE, (), old.node.attrs, (old.type,), old.node.origin, [array])
-    if old.node.owner is not None:
-        node.needs_grad = True
-        node.owner = ref(tensor)
-    tensor.value = LazyValue(node, 0, old.type)
