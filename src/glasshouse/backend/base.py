@@ -97,6 +97,9 @@ class Executable(Protocol):
     def frame(self, table: int, arena: int, sizes: int, steps: int) -> Any:
         """What `call` takes: where the table of pointers, the arena and the sizes are."""
 
+    def call_in_loop(self, frame: Any) -> int:
+        """`call`, by a caller who will be back at once: threads that it runs on stay awake."""
+
     def clocked(self, frame: Any, times: int) -> int:
         """`call`, adding the seconds of each step at `times`."""
 

@@ -180,7 +180,8 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
             return None
         from glasshouse.runtime.partly_bound import bound_call  # only lazy loops need it
 
-        return bound_call(self.graph, self.plan.overwrites, self._quick, inputs, outputs)
+        run = self._executable.call_in_loop
+        return bound_call(self.graph, self.plan.overwrites, self._quick, run, inputs, outputs)
 
     def run_with_tensors(self, inputs: Inputs, outputs: Sequence[Any]) -> Sequence[Any]:
         """Run into given buffers, which must be contiguous and of the right type. One may lie on an

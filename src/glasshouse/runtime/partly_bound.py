@@ -3,8 +3,9 @@ training loop. They are checked once, and their addresses are kept."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -18,10 +19,11 @@ def bound_call(
     graph: Graph,
     overwrites: Mapping[int, int],
     quick: QuickRun,
+    run: Callable[[Any], int],
     inputs: Sequence[Array | None],
     outputs: Sequence[Array | None],
 ) -> QuickCall | None:
-    """See `Module.partly_bound`."""
+    """See `Module.partly_bound`; `run` is the library's function that takes a frame."""
     pairs = [*zip(graph.inputs, inputs, strict=True), *zip(graph.outputs, outputs, strict=True)]
     if not all(array is None or _serves(value, array) for value, array in pairs):
         return None
@@ -36,7 +38,7 @@ def bound_call(
     if overlap([_span(y) for y in outputs if y is not None], read):
         return None
     given = (frozenset(i for i, a in enumerate(s) if a is not None) for s in (inputs, outputs))
-    call = quick.bound_for(*given)
+    call = quick.bound_for(run, *given)
     at = tuple([a.ctypes.data for _, a in pairs if a is not None])
     return None if call is None else partial(call, at)
 

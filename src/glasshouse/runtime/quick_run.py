@@ -146,20 +146,24 @@ class QuickRun:
         made: QuickCall = names["call"]
         return made
 
-    def bound_for(self, inputs: frozenset[int], outputs: frozenset[int]) -> QuickCall | None:
+    def bound_for(
+        self, run: Any, inputs: frozenset[int], outputs: frozenset[int]
+    ) -> QuickCall | None:
         """`call(at, arrays)` for arrays that lie in the same place in every call: the addresses of
         these inputs and outputs come as one sequence, the other inputs as arrays; gives the other
         outputs. None: sizes differ from call to call, PyTorch runs a part of it, or an output is
-        not stored as it is carried."""
+        not stored as it is carried. `run` is the library's function, as above."""
         if (inputs, outputs) not in self._bound:
-            self._bound[inputs, outputs] = self._bound_for(inputs, outputs)
+            self._bound[inputs, outputs] = self._bound_for(run, inputs, outputs)
         return self._bound[inputs, outputs]
 
-    def _bound_for(self, inputs: frozenset[int], outputs: frozenset[int]) -> QuickCall | None:
+    def _bound_for(
+        self, run: Any, inputs: frozenset[int], outputs: frozenset[int]
+    ) -> QuickCall | None:
         carried = any(v.type.dtype.is_carried for v in self._graph.outputs)
         if self._make_fallbacks is not None or self._places or carried:
             return None
-        names: dict[str, Any] = dict(self._common)
+        names: dict[str, Any] = {**self._common, "run": run}
         side = Arrays(names)
         every = self._graph.inputs, self._graph.outputs
         xs = {f"x{i}": v for i, v in enumerate(every[0]) if i not in inputs}

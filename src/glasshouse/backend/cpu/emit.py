@@ -148,10 +148,11 @@ def _pointer(value: Value, const: str, program: Program, plan: MemoryPlan, start
     return f"({const}{ctype}*)(arena + {plan.arena[value] + start})"
 
 
-# All that a run needs in one place, and where times go, or null: Python passes one argument in
-# 0.15 us, seven in 0.32.
+# All that a run needs in one place, where times go, or null, and how long the pool's threads wait
+# for the next run, or 0: Python passes one argument in 0.15 us, seven in 0.32.
 _CALL = [
     _EXPORT + "int glasshouse_call(void* const* a) {",
+    "  ((gh::ThreadPool*)a[0])->linger((int)(intptr_t)a[6]);",
     "  return glasshouse_run(",
     "      a[0], (void* const*)a[1], (char*)a[2], (const int64_t*)a[3], 0, (int)(intptr_t)a[4],",
     "      (double*)a[5]);",

@@ -10,8 +10,9 @@
 // - Safe from several threads at once and when nested: whoever finds the pool busy runs its n parts itself, in order
 //   (same split, same results, nobody blocks). Where as many callers as threads are at work, or were 0.5 ms ago, each runs its parts
 //   alone: workers would only take their processors, and a region whose worker has to wait for one holds its caller up.
-// - Idle workers spin for `spin_us` (50) and then sleep on a futex, so they do not fight other runtimes for the cores. A region
-//   costs about 0.5 us while they spin, 5 to 50 us when they sleep. The waiting caller spins, then yields.
+// - Idle workers spin for 50 us and then sleep on a futex, so they do not fight other runtimes for the cores. A region costs about
+//   0.5 us while they spin, 5 to 50 us when they sleep: `linger(us)` lets them spin longer behind the regions that follow, for a
+//   caller who knows that it will be back. The waiting caller spins, then yields.
 // - After fork() the child has no workers: the first region there starts new ones, whatever the parent's threads were doing.
 #pragma once
 #include "vec.h"
@@ -40,12 +41,14 @@ GH_INLINE void cpu_relax() {
 class ThreadPool {
  public:
   static constexpr int kMaxThreads = 256;
+  static constexpr int kSpinUs = 50;
 
-  explicit ThreadPool(int threads, int spin_us = 50) : spin_us_(spin_us) { start(threads); }
+  explicit ThreadPool(int threads) { start(threads); }
   ~ThreadPool() { stop(); }
   ThreadPool(const ThreadPool &) = delete;
   ThreadPool &operator=(const ThreadPool &) = delete;
 
+  void linger(int us) { spin_us_.store(us > 0 ? us : kSpinUs, std::memory_order_relaxed); }
   int size() const { return threads_.load(std::memory_order_relaxed); }
   // Waits for the region that is under way. Regions that begin meanwhile may have counted on the old number: see `run_parts`.
   void set_threads(int threads) {
@@ -89,7 +92,7 @@ class ThreadPool {
   alignas(64) std::atomic<int> busy_{0};
   std::atomic<int> threads_{1};
   std::atomic<int> owner_{0};  // the process whose threads the workers are; -p while process p is starting its own
-  int spin_us_;
+  std::atomic<int> spin_us_{kSpinUs};
   // Whether this thread computes a part of a region now.
   static bool &in_region() {
     static thread_local bool inside = false;
@@ -180,7 +183,7 @@ class ThreadPool {
         cpu_relax();
       }
       int64_t t = now_ns();
-      if (!end) end = t + (int64_t)spin_us_ * 1000;
+      if (!end) end = t + (int64_t)spin_us_.load(std::memory_order_relaxed) * 1000;
       if (t >= end) break;
     }
     sleepers_.fetch_add(1, std::memory_order_seq_cst);
