@@ -73,7 +73,10 @@ MAY_IMPORT["cli"] = frozenset({ROOT, *MAY_IMPORT})
 
 # Names that every layer may import.
 EVERYBODY = frozenset(
-    {f"{PACKAGE}.{name}" for name in ("cell", "collection", "errors", "forking", "__version__")}
+    {
+        f"{PACKAGE}.{name}"
+        for name in ("cell", "collection", "errors", "forking", "watched", "__version__")
+    }
 )
 
 # Files that import what a table or a caller names: the one way past the arrows, so each says why.

@@ -10,6 +10,8 @@ The compiler is imported when it is needed: that alone takes longer than most gr
 
 from __future__ import annotations
 
+import logging
+import time
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +27,7 @@ from glasshouse.runtime.background import BackgroundJob
 from glasshouse.tensor.execute import BoundRun, KeyedExecutor, Report, reference
 from glasshouse.tensor.pending import Array
 from glasshouse.tensor.structure import StructureKey, structure_key
+from glasshouse.watched import watched_stream
 
 if TYPE_CHECKING:
     from glasshouse.runtime.fused_groups import FusedGroup
@@ -33,11 +36,14 @@ if TYPE_CHECKING:
 # Seconds; measured on two cores of 2022 with a warm compiler, headers parsed.
 _COMPILE, _COMPILE_NODE = 1.0, 0.02
 _SHARE = 0.1  # of them that a structure must have cost before a processor is spent on it
+_SLOW = 0.1  # a step of the reference that somebody who watches is told about
 _RUN_NODE = 15e-6
 _OPERATIONS, _BYTES = 2e9, 4e9  # of the reference, in a second
 KEPT = 512
 """Structures that are remembered; the one that was not used for longest goes first."""
 
+
+_LOG = logging.getLogger("glasshouse.compile")
 
 Compiled = tuple["Module", Sequence["FusedGroup"]]
 
@@ -49,6 +55,7 @@ class _Seen:
     owed: float  # seconds of the reference until it is compiled; below 0: it was tried
     each: float  # seconds that one run of the reference takes
     job: BackgroundJob[Compiled] | None = None  # while a thread compiles it
+    begin: float = 0.0  # when that began
     module: Module | None = None
     groups: Sequence[FusedGroup] = ()  # the kernels, by positions of nodes
     fills: bool | None = None  # whether results are stored as they are carried; None: not known
@@ -164,6 +171,11 @@ class LazyExecutor(KeyedExecutor):
                 if at_once or self._at_once:
                     self._take(seen, lambda: _compile(graph))
                 elif seen.owed <= 0 and not is_new:  # what parameters begin with runs but once
+                    nodes = f"a graph of {len(graph.nodes)} nodes"
+                    _tell(
+                        seen, f"compiling {nodes} in the background; uncompiled until then"
+                    )
+                    seen.begin = time.perf_counter()
                     seen.job = BackgroundJob(lambda: _compile(graph))
                     seen.owed = -1.0
             return seen.module
@@ -175,6 +187,9 @@ class LazyExecutor(KeyedExecutor):
             seen.owed = 0.0
         elif job is not None:
             self._take(seen, job.result)
+            if seen.module is not None:
+                taken = time.perf_counter() - seen.begin
+                _tell(seen, f"compiled in {taken:.0f} s; the graph runs compiled from now on")
 
     def _take(self, seen: _Seen, compiled: Callable[[], Compiled]) -> None:
         """What was compiled; warns where no compiler is, or it could not build this."""
@@ -196,6 +211,14 @@ class LazyExecutor(KeyedExecutor):
         moved = sum(bytes_read(n) + bytes_written(n) for n in nodes) / _BYTES
         each = len(nodes) * _RUN_NODE + work + moved
         return _Seen(_SHARE * (_COMPILE + len(nodes) * _COMPILE_NODE), each)
+
+
+def _tell(seen: _Seen, what: str) -> None:
+    """Log it; say it to a person who watches, where steps are so slow that one would wonder."""
+    _LOG.info(what)
+    stream = watched_stream() if seen.each >= _SLOW else None
+    if stream is not None:
+        print(f"glasshouse: {what}", file=stream, flush=True)
 
 
 def _compile(graph: Graph) -> Compiled:

@@ -19,8 +19,8 @@ from typing import Any
 
 from glasshouse.record.reader import Recording
 from glasshouse.show.page import DATA_MARK, data_elements, template
-from glasshouse.show.progress import shell
 from glasshouse.show.subject import recording_of
+from glasshouse.watched import shell
 
 _LOADER = """(() => {
   const frame = document.getElementById("ID"), told = document.getElementById("ID-told");

@@ -12,11 +12,11 @@ from typing import Any
 
 from glasshouse.forking import ForkLock
 from glasshouse.show.notebook import inline
-from glasshouse.show.progress import in_notebook
 from glasshouse.show.server import Server
 from glasshouse.show.start import checked_start
 from glasshouse.show.styling import styled
 from glasshouse.show.subject import recording_of
+from glasshouse.watched import in_notebook
 
 
 class _Running:

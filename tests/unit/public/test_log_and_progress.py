@@ -9,6 +9,7 @@ import sys
 import numpy as np
 
 import glasshouse as gh
+from glasshouse import watched
 from glasshouse.show import progress
 
 
@@ -61,7 +62,7 @@ def test_a_file_sees_nothing_and_a_notebook_its_cell(monkeypatch):
     progress.Progress()(1, 2, "k0_matmul")
     assert errors.getvalue() == ""
     monkeypatch.setattr(sys, "stdout", cell)
-    monkeypatch.setattr(progress, "in_notebook", lambda: True)
+    monkeypatch.setattr(watched, "in_notebook", lambda: True)
     progress.Progress()(1, 2, "k0_matmul")
     assert cell.getvalue() == "\rbuilding 1/2  k0_matmul"
     assert errors.getvalue() == ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import subprocess
@@ -194,6 +195,27 @@ def test_the_program_goes_on_while_it_is_compiled(
     executor.settle()
     assert executor.compiled() == 1
     np.testing.assert_allclose(twice_plus_one(0.5), before[0], rtol=1e-6)
+
+
+@pytest.mark.parametrize("slow", [True, False], ids=["slow", "quick"])
+def test_who_watches_slow_steps_is_told(
+    executor: LazyExecutor, monkeypatch: pytest.MonkeyPatch, slow: bool
+) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    monkeypatch.setattr(lazy, "_SLOW", 0.5 if slow else 2.0)  # a run counts as a second
+    monkeypatch.setattr(sys, "stderr", Terminal())
+    held = Held(monkeypatch)
+    for _ in range(5):
+        twice_plus_one(0.5)
+    held.may_end.set()
+    executor.settle()
+    told = sys.stderr.getvalue().splitlines()  # type: ignore[attr-defined]  # it is a Terminal
+    assert [line.split()[:2] for line in told] == (
+        [["glasshouse:", "compiling"], ["glasshouse:", "compiled"]] if slow else []
+    )
 
 
 def test_a_child_compiles_for_itself(
