@@ -15,6 +15,7 @@ from typing import Any
 import torch
 from torch._dynamo.backends.common import aot_autograd
 from torch._dynamo.exc import TorchDynamoException
+from torch._functorch.aot_autograd import make_boxed_func
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.fx import traceback as fx_traceback
@@ -101,10 +102,14 @@ def backend(
     except Exception as error:
         if executor != "auto":
             raise
-        why = error.message if isinstance(error, GlasshouseError) else repr(error)
-        warnings.warn(f"a graph is left to PyTorch: {why}", NotCompiled, stacklevel=2)
-        left: Callable[..., Any] = module.forward
-        return left
+        return _left_to_pytorch(module, error)
+
+
+def _left_to_pytorch(module: Any, error: Exception) -> Callable[..., Any]:
+    why = error.message if isinstance(error, GlasshouseError) else repr(error)
+    warnings.warn(f"a graph is left to PyTorch: {why}", NotCompiled, stacklevel=3)
+    left: Callable[..., Any] = module.forward
+    return left
 
 
 def _made(module: Any, examples: Sequence[Any], executor: str, hold: bool) -> Callable[..., Any]:
@@ -148,29 +153,41 @@ class _Training:
 
     def compiler(self, phase: str) -> Callable[..., Any]:
         def compile(graph: Any, fakes: Sequence[Any]) -> Callable[..., Any]:
-            # AOTAutograd calls this inside of its fake mode; constants of the graph are real.
-            fix_odd_sizes(graph)
-            own_paths(graph)
-            boundary, captured = self._imported(phase, graph, fakes)
-            if phase == "forward":
-                self._orders = saved_orders(boundary, captured, self._returned)
-                if self._orders:  # known now that the graph is
-                    boundary, captured = self._imported(phase, graph, fakes)
-                self._same = one_under_two_names(boundary, self._returned)
-            with unset_fake_temporarily():
-                runner = Runner(captured, self._executor, device=self._gpu)
-            _COMPILED.append(Compiled(phase, captured, runner))
-            gpu = self._gpu
-            homes = [] if gpu is None else gpu.homes(boundary.bases)
-
-            def call(*flat: Any) -> list[Any]:
-                made = runner(boundary.enter(flat))
-                return boundary.leave(flat, made if gpu is None else gpu.leave(made, homes))
-
-            with unset_fake_temporarily():
-                return crossing(boundary, runner, call)
+            try:
+                return self._made(phase, graph, fakes)
+            except TorchDynamoException:
+                raise
+            except Exception as error:
+                # A backward graph is compiled when a step needs it: nobody but us can catch that.
+                if phase != "backward" or self._executor != "auto":
+                    raise
+                boxed: Callable[..., Any] = make_boxed_func(_left_to_pytorch(graph, error))
+                return boxed
 
         return compile
+
+    def _made(self, phase: str, graph: Any, fakes: Sequence[Any]) -> Callable[..., Any]:
+        # AOTAutograd calls this inside of its fake mode; constants of the graph are real.
+        fix_odd_sizes(graph)
+        own_paths(graph)
+        boundary, captured = self._imported(phase, graph, fakes)
+        if phase == "forward":
+            self._orders = saved_orders(boundary, captured, self._returned)
+            if self._orders:  # known now that the graph is
+                boundary, captured = self._imported(phase, graph, fakes)
+            self._same = one_under_two_names(boundary, self._returned)
+        with unset_fake_temporarily():
+            runner = Runner(captured, self._executor, device=self._gpu)
+        _COMPILED.append(Compiled(phase, captured, runner))
+        gpu = self._gpu
+        homes = [] if gpu is None else gpu.homes(boundary.bases)
+
+        def call(*flat: Any) -> list[Any]:
+            made = runner(boundary.enter(flat))
+            return boundary.leave(flat, made if gpu is None else gpu.leave(made, homes))
+
+        with unset_fake_temporarily():
+            return crossing(boundary, runner, call)
 
     def _imported(self, phase: str, graph: Any, fakes: Sequence[Any]) -> tuple[Boundary, Captured]:
         if phase == "forward":

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from frontend_torch import assert_same
-from glasshouse.errors import BuildError, OnReference
+from glasshouse.errors import BuildError, NotCompiled, OnReference, Unsupported
 from glasshouse.frontend import dynamo
 
 
@@ -169,3 +169,30 @@ def test_another_backend_does_not_capture_recurrent_layers():
     with torch.no_grad():
         assert_same(other(x), model(x))
     assert not any("lstm" in str(n.target) for g in graphs for n in g.graph.nodes)
+
+
+@pytest.mark.parametrize("executor", ["auto", "reference"])
+def test_a_backward_graph_that_cannot_be_captured_is_pytorchs(monkeypatch, executor):
+    """It is compiled in the midst of `loss.backward()`, where no backend is asked again."""
+    plain = dynamo.import_graph_module
+
+    def capture(*args, phase="", **known):
+        if phase == "backward":
+            raise Unsupported("nobody knows how")
+        return plain(*args, phase=phase, **known)
+
+    monkeypatch.setattr(dynamo, "import_graph_module", capture)
+    model, twin = (nn.Sequential(nn.Linear(3, 4), nn.Tanh()) for _ in range(2))
+    twin.load_state_dict(model.state_dict())
+    x = torch.randn(2, 3)
+    run = torch.compile(model, backend="glasshouse", options={"executor": executor})
+    loss = run(x).pow(2).sum()
+    if executor != "auto":
+        with pytest.raises(Unsupported):
+            loss.backward()
+        return
+    with pytest.warns(NotCompiled, match="nobody knows how"):
+        loss.backward()
+    twin(x).pow(2).sum().backward()
+    for ours, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(ours.grad, theirs.grad)

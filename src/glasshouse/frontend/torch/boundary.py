@@ -69,7 +69,6 @@ class Boundary:
         graph = fx.Graph()
         copied: dict[fx.Node, fx.Node] = {}
         graph.graph_copy(module.graph, copied)
-        self.inside = fx.GraphModule(module, graph)
         output = next(n for n in module.graph.nodes if n.op == "output")
         leaves = pytree.tree_leaves(output.args[0], is_leaf=lambda n: n is None)
         self.names = [n.name if isinstance(n, fx.Node) else "" for n in leaves]
@@ -101,7 +100,7 @@ class Boundary:
             self.leaving.append(None if order is None else _inverse(order))
         graph.output(made)
         graph.eliminate_dead_code()
-        self.inside.recompile()
+        self.inside = fx.GraphModule(module, graph)
         self.bases = bases
         seen = {w.number for w in self.ways[:returned] if not w.given}
         self.strides = [

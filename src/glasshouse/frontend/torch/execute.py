@@ -77,7 +77,7 @@ class Runner:
         it gives None where this runner must be asked. None: there is no such way."""
         if self.module is None or self._held or self._device or not self._plain:
             return None
-        if self.captured.written or not self.graph.inputs:
+        if self.captured.written or not self.graph.inputs or not self.graph.outputs:
             return None
         found: Callable[..., Any] | None = self.module.quick_call(torch.Tensor)
         return found

@@ -17,7 +17,7 @@ from glasshouse.runtime.module import Module
 
 def _by_the_reference(runner):
     """What `Runner.quick` gives, without a compiled module."""
-    if runner.captured.written or not runner._plain:
+    if runner.captured.written or not runner._plain or not runner.graph.outputs:
         return None
 
     def quick(given):
@@ -257,3 +257,18 @@ def test_a_part_that_is_written_is_written_where_it_is():
         run(x).sum().backward()
         assert_same(made.seen, count * x)
     assert made.seen.stride() == (6, 2)
+
+
+@pytest.mark.parametrize("executor", ["compiled", "reference"])
+def test_backward_graphs_without_an_op(executor):
+    """Gradients of a sum are the gradient that comes."""
+
+    class Sum(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.bias = nn.Parameter(torch.randn(4))
+
+        def forward(self, x):
+            return x + self.bias
+
+    trained(Sum(), torch.randn(4), executor=executor)
