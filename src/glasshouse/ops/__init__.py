@@ -9,6 +9,7 @@ from glasshouse.ops import (
     conv,
     create,
     elementwise,
+    factor,
     fourier,
     fused,
     groups,
@@ -36,7 +37,7 @@ from glasshouse.ops import (
 
 __all__ = [
     "activation", "attention", "bags", "barrier", "control", "conv", "create", "elementwise",
-    "fourier", "fused", "groups", "index", "math", "matmul", "norm", "norm_grad", "opaque",
-    "pieces", "pool", "products", "quant", "random", "recurrent", "reduce", "resize", "row_parts",
-    "running", "scan", "shape", "softmax", "sort",
+    "factor", "fourier", "fused", "groups", "index", "math", "matmul", "norm", "norm_grad",
+    "opaque", "pieces", "pool", "products", "quant", "random", "recurrent", "reduce", "resize",
+    "row_parts", "running", "scan", "shape", "softmax", "sort",
 ]  # fmt: skip

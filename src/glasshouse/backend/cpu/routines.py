@@ -10,6 +10,7 @@ from glasshouse.backend.cpu import (
     conv3d,
     conv_any,
     conv_grad,
+    factor,
     few_channels,
     fourier,
     grouped,
@@ -28,7 +29,7 @@ from glasshouse.backend.cpu.routine import FormSpelling, Routine
 
 _FAMILIES = (
     attention.ROUTINES, bags.ROUTINES, batch_norm.ROUTINES, conv.ROUTINES, conv3d.ROUTINES,
-    conv_any.ROUTINES, conv_grad.ROUTINES, few_channels.ROUTINES, fourier.ROUTINES,
+    conv_any.ROUTINES, conv_grad.ROUTINES, factor.ROUTINES, few_channels.ROUTINES, fourier.ROUTINES,
     grouped.ROUTINES, groups.ROUTINES, int8.ROUTINES, library.ROUTINES, matmul.ROUTINES,
     planes.ROUTINES, pool.ROUTINES, recurrent.ROUTINES, resize.ROUTINES, running.ROUTINES,
     transposed.ROUTINES,

@@ -10,6 +10,7 @@ from glasshouse.backend.cpu.bags import bags
 from glasshouse.backend.cpu.batch_norm import batch_norm_training
 from glasshouse.backend.cpu.blocking import estimate
 from glasshouse.backend.cpu.conv3d import by_weights, convolution, transposed
+from glasshouse.backend.cpu.factor import factor
 from glasshouse.backend.cpu.fourier import fourier
 from glasshouse.backend.cpu.groups import grouped
 from glasshouse.backend.cpu.library import library
@@ -37,6 +38,7 @@ TILES: dict[str, TileMaker] = {
     "avg_pool": pool,
     "avg_pool_grad": pool_grad,
     "batch_norm_training": batch_norm_training,
+    "cholesky": factor,
     "conv": convolution,
     "conv_transpose": transposed,
     "conv_weight_grad": by_weights,
@@ -48,6 +50,7 @@ TILES: dict[str, TileMaker] = {
     "grouped_matmul": grouped,
     "linear_recurrence": running,
     "logcumsumexp": running,
+    "lu": factor,
     "matmul": matmul,
     "max_pool": pool,
     "max_pool_grad": pool_grad,
@@ -56,11 +59,13 @@ TILES: dict[str, TileMaker] = {
     "recurrent_grad": recurrent,
     "resize": resize,
     "resize_grad": resize_grad,
+    "row_order": factor,
     "scatter": library,
     "scatter_nd": library,
     "sort": library,
     "take_grad": library,
     "topk": library,
+    "triangle_solve": factor,
 }
 
 WIDEST = 16

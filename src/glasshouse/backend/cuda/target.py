@@ -81,8 +81,8 @@ FALLBACKS = {
     "scan": "Python goes round; its body is compiled",
     **dict.fromkeys(
         (
-            "avg_pool_grad", "conv_weight_grad", "grouped_matmul",
-            "max_pool_grad", "resize_grad",
+            "avg_pool_grad", "cholesky", "conv_weight_grad", "grouped_matmul", "lu",
+            "max_pool_grad", "resize_grad", "row_order", "triangle_solve",
         ),
         _PYTHON,
     ),

@@ -3,7 +3,6 @@ or an opaque node; the first that does. What a way made before it gave up is for
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -31,8 +30,8 @@ def compute(importer: Importer, call: AtenCall) -> Any:
         call.target._schema.name, call.target._overloadname, call.args
     )
     most = None if spelling is None else BY_STEPS.get(spelling)
-    if most is not None and _is_lapacks(call, most, importer.stops):
-        importer.refused.append((str(call.target), "a factorisation of so many rows is LAPACK's"))
+    if most is not None and importer.stops and _is_lapacks(call, most):
+        importer.refused.append((str(call.target), "its gradient is written with LAPACK's factors"))
         return as_opaque(importer, call)
     if spelling is not None:
         mark = importer.builder.graph._next_id
@@ -47,25 +46,11 @@ def compute(importer: Importer, call: AtenCall) -> Any:
     return as_opaque(importer, call)
 
 
-MANY_STEPS, MUCH = 32, 2048
-"""Rows from which a factorisation is always LAPACK's, and elements from which it is where it has
-more than a few rows: each step goes over all matrices of a batch (64 of 32 rows took 32 times as
-long)."""
-
-
-TRAINED = 64
-"""Rows from which triangles that are trained are LAPACK's (a Gaussian process of 200 points took
-0.85 of eager's speed by blocks, 0.95 so)."""
-
-
-def _is_lapacks(call: AtenCall, most: int, trained: bool) -> bool:
-    """A gradient goes through all steps once more, so there any steps are too many."""
+def _is_lapacks(call: AtenCall, most: int) -> bool:
     matrix = next((a for a in call.args if getattr(a, "ndim", 0) >= 2), None)
     if matrix is None or not all(isinstance(d, int) for d in matrix.shape):
         return False
-    rows = int(matrix.shape[-2])
-    most = min(most, TRAINED) if trained else most
-    return rows > most and (trained or rows > MANY_STEPS or math.prod(matrix.shape) >= MUCH)
+    return int(matrix.shape[-2]) > most
 
 
 def spell(importer: Importer, spelling: Callable[..., Any], call: AtenCall) -> Any:

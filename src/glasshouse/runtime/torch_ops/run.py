@@ -18,7 +18,7 @@ from glasshouse.ir.dim import SymDim, evaluate, symbols_of
 from glasshouse.ir.graph import Node, Value
 from glasshouse.numpy_ref.executor import bind_sizes, resolve
 from glasshouse.runtime.checks import check_given_sizes
-from glasshouse.runtime.torch_ops import places, sequences, windows
+from glasshouse.runtime.torch_ops import factor, places, sequences, windows
 
 Tensor: TypeAlias = torch.Tensor
 
@@ -45,21 +45,25 @@ def exact() -> Iterator[None]:
 
 OPS: dict[str, Callable[..., Any]] = {
     "avg_pool_grad": windows.avg_pool_grad,
+    "cholesky": factor.cholesky,
     "conv": windows.conv,
     "conv_transpose": windows.conv_transpose,
     "conv_weight_grad": windows.conv_weight_grad,
     "embedding_bag": places.embedding_bag,
     "fft": sequences.fft,
     "grouped_matmul": places.grouped_matmul,
+    "lu": factor.lu,
     "max_pool_grad": windows.max_pool_grad,
     "recurrent": sequences.recurrent,
     "resize": places.resize,
     "resize_grad": places.resize_grad,
+    "row_order": factor.row_order,
     "scatter": places.scatter,
     "scatter_nd": places.scatter_nd,
     "sort": sequences.sort,
     "take_grad": places.take_grad,
     "topk": sequences.topk,
+    "triangle_solve": factor.triangle_solve,
 }
 ONLY_WHERE: dict[str, Callable[[Mapping[str, Any]], bool]] = {
     "avg_pool_grad": windows.undilated, "max_pool_grad": windows.evenly_padded,

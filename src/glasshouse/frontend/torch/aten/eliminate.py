@@ -7,76 +7,55 @@ from __future__ import annotations
 
 from typing import Any
 
-from glasshouse.frontend.torch.aten.registry import apply, aten
+from glasshouse.frontend.torch.aten.registry import aten
 from glasshouse.frontend.torch.aten.small_solve import SMALL, is_small, small_solution
 from glasshouse.frontend.torch.aten.solve import (
+    first_trouble,
     identity,
-    mark,
-    no_trouble,
-    picked,
     sizes,
     solved,
-    steps,
     swapped,
 )
 from glasshouse.ir.dim import product
-from glasshouse.ir.dtype import int32, int64
+from glasshouse.ir.dtype import int32
 from glasshouse.ops import composite
 from glasshouse.ops.create import arange_near, full_near
 from glasshouse.ops.shape import expanded, reshaped
 from glasshouse.ops.shapes import broadcast_shapes
 
 
-def eliminated(a: Any, pivoting: bool = True) -> tuple[Any, Any, Any, Any]:
-    """Both triangles in one matrix, the order that the rows were brought into, its sign, and the
-    row that each step exchanged its own with."""
+def eliminated(a: Any, pivoting: bool = True) -> tuple[Any, Any]:
+    """Both triangles in one matrix, and the row that each step exchanged its own with, from 1."""
     rows, columns = sizes(a)
-    count = min(rows, columns)
-    order = expanded(arange_near(a, rows), a.shape[:-1])
-    sign = full_near(a, a.shape[:-2], 1.0, a.dtype)
     if product(a.shape) == 0:
-        return a, order, sign, full_near(a, (*a.shape[:-2], count), 1, int64)
-
-    def column(number: Any, rest: Any, order: Any, sign: Any) -> Any:
-        places = arange_near(rest, rows)
-        row, here = places.apply("equal", number), mark(rest, columns, number)
-        best = expanded(reshaped(number, (1,)), (*sign.shape, 1))
-        if pivoting:
-            size = apply("where", places >= number, abs(_slice(rest, here)), -1.0)
-            best = size.apply("argmax", axis=-1, keepdims=True)
-        other = apply("where", places.apply("equal", best), number, places)
-        moved = apply("where", row, best, other)
-        rest, order = _ordered(rest, moved), order.apply("gather", moved, axis=-1)
-        swaps = reshaped(best, sign.shape).apply("not_equal", number)
-        sign = apply("where", swaps, -sign, sign)
-        top = picked(rest, row, -2)
-        pivot = picked(top, here, -1)
-        below = reshaped(places > number, (rows, 1))
-        # A column of zeros is left as it is: what is below its pivot is zero already.
-        safe = apply("where", pivot.apply("equal", 0.0), 1.0, pivot)
-        share = apply("where", below, picked(rest, here, -1) / safe, 0.0)
-        right = apply("where", arange_near(rest, columns) > number, top, 0.0)
-        rest = rest - share * right
-        return apply("where", here & below, share, rest), order, sign, reshaped(best, sign.shape)
-
-    both, order, sign, pivots = steps(count, column, a, order, sign)
-    return both, order, sign, composite.moveaxis(pivots, 0, -1) + 1
+        return a, full_near(a, (*a.shape[:-2], min(rows, columns)), 1, int32)
+    both, pivots = a.apply("lu", pivot=pivoting)
+    return both, pivots
 
 
-def _slice(x: Any, mark: Any) -> Any:
-    return composite.squeeze(picked(x, mark, -1), [-1])
+def _sign(pivots: Any, dtype: Any) -> Any:
+    """Of the permutation: -1 for an odd number of exchanges."""
+    places = arange_near(pivots, pivots.shape[-1], dtype=int32) + 1
+    moved = pivots.apply("not_equal", places).cast(int32).apply("sum", axes=[-1])
+    return (1 - (moved & 1) * 2).cast(dtype)
+
+
+def _trouble(both: Any) -> Any:
+    return first_trouble(composite.diagonal(both, 0, -2, -1).apply("equal", 0.0))
 
 
 def _ordered(b: Any, order: Any) -> Any:
     return b.apply("gather", expanded(composite.unsqueeze(order, -1), b.shape), axis=-2)
 
 
-def general_solution(a: Any, b: Any) -> Any:
-    if is_small(a) and 0 not in b.shape:
-        return small_solution(a, b)
-    both, order, _, _ = eliminated(a)
+def _factored_solution(a: Any, b: Any) -> tuple[Any, Any, Any]:
+    """x for a x = b, and the factors of a."""
+    both, pivots = eliminated(a)
     batch = broadcast_shapes([a.shape[:-2], b.shape[:-2]])
-    return _from_both(both, expanded(order, (*batch, order.shape[-1])), b)
+    order = _order_of(pivots, sizes(a)[0])
+    if is_small(a) and 0 not in b.shape:
+        return small_solution(a, b), both, pivots
+    return _from_both(both, expanded(order, (*batch, order.shape[-1])), b), both, pivots
 
 
 def _from_both(both: Any, order: Any, b: Any) -> Any:
@@ -86,22 +65,23 @@ def _from_both(both: Any, order: Any, b: Any) -> Any:
 
 @aten("linalg_inv_ex", steps=SMALL)
 def inv_ex(a: Any, *, check_errors: bool = False) -> Any:
-    return general_solution(a, identity(a)), no_trouble(a)
+    found, both, _ = _factored_solution(a, identity(a))
+    return found, _trouble(both)
 
 
 @aten("_linalg_det", steps=SMALL)
 def det(a: Any) -> Any:
-    both, _, sign, pivots = eliminated(a)
-    found = composite.diagonal(both, 0, -2, -1).apply("prod", axes=[-1]) * sign
-    return found, both, pivots.cast(int32)
+    both, pivots = eliminated(a)
+    diagonal = composite.diagonal(both, 0, -2, -1)
+    return diagonal.apply("prod", axes=[-1]) * _sign(pivots, a.dtype), both, pivots
 
 
 @aten("_linalg_slogdet", steps=SMALL)
 def slogdet(a: Any) -> Any:
-    both, _, sign, pivots = eliminated(a)
+    both, pivots = eliminated(a)
     left = composite.diagonal(both, 0, -2, -1)
-    signs = left.apply("sign").apply("prod", axes=[-1]) * sign
-    return signs, abs(left).apply("log").apply("sum", axes=[-1]), both, pivots.cast(int32)
+    signs = left.apply("sign").apply("prod", axes=[-1]) * _sign(pivots, a.dtype)
+    return signs, abs(left).apply("log").apply("sum", axes=[-1]), both, pivots
 
 
 @aten("_linalg_solve_ex", steps=SMALL)
@@ -109,26 +89,27 @@ def solve_ex(a: Any, b: Any, *, left: bool = True, check_errors: bool = False) -
     vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
     columns = composite.unsqueeze(b, -1) if vector else b
     if not left and not vector:
-        out = swapped(general_solution(swapped(a), swapped(columns)))
+        out = swapped(_factored_solution(swapped(a), swapped(columns))[0])
+        both, pivots = eliminated(a)  # for gradients; else nobody reads them
     else:
-        out = general_solution(a, columns)
-    both, _, _, pivots = eliminated(a)  # for gradients; else nobody reads them
+        out, both, pivots = _factored_solution(a, columns)
     found = composite.squeeze(out, [-1]) if vector else out
-    return found, both, pivots.cast(int32), no_trouble(a)
+    return found, both, pivots, _trouble(both)
 
 
 @aten("linalg_lu_factor_ex", steps=SMALL)
 def lu_factor_ex(a: Any, *, pivot: bool = True, check_errors: bool = False) -> Any:
-    both, _, _, pivots = eliminated(a, pivot)
-    return both, pivots.cast(int32), no_trouble(a)
+    both, pivots = eliminated(a, pivot)
+    return both, pivots, _trouble(both)
 
 
 @aten("linalg_lu", steps=SMALL)
 def lu(a: Any, *, pivot: bool = True) -> Any:
     """P, L and U, whose product is a; without pivots P is empty."""
-    both, order, _, _ = eliminated(a, pivot)
-    permutation = _permutation(order, a) if pivot else full_near(a, (0,), 0, a.dtype)
-    return permutation, *_triangles(both)
+    both, pivots = eliminated(a, pivot)
+    if not pivot:
+        return full_near(a, (0,), 0, a.dtype), *_triangles(both)
+    return _permutation(_order_of(pivots, sizes(a)[0]), a), *_triangles(both)
 
 
 def _permutation(order: Any, like: Any) -> Any:
@@ -152,21 +133,9 @@ def _triangles(both: Any) -> tuple[Any, Any]:
 
 def _order_of(pivots: Any, rows: int) -> Any:
     """The order of rows after the exchanges that pivots name, counted from 1."""
-    batch, count = pivots.shape[:-1], pivots.shape[-1]
-    order = expanded(arange_near(pivots, rows), (*batch, rows))
     if product(pivots.shape) == 0:
-        return order
-
-    def swap(number: Any, order: Any, pivots: Any) -> Any:
-        places = arange_near(order, rows)
-        here = mark(order, count, number)
-        best = apply("where", here, pivots, full_near(order, (), 0, int64))
-        best = best.apply("sum", axes=[-1], keepdims=True)
-        other = apply("where", places.apply("equal", best), number, places)
-        moved = apply("where", places.apply("equal", number), best, other)
-        return order.apply("gather", moved, axis=-1), pivots
-
-    return steps(int(count), swap, order, pivots.cast(int64) - 1)[0]
+        return expanded(arange_near(pivots, rows), (*pivots.shape[:-1], rows))
+    return pivots.apply("row_order", rows=rows)
 
 
 @aten("lu_unpack", steps=SMALL)

@@ -6,6 +6,7 @@ its factor beside the matrix. So signs are LAPACK's, and results that hold refle
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from glasshouse.errors import Unsupported
@@ -17,11 +18,18 @@ from glasshouse.ops import composite
 from glasshouse.ops.create import arange_near, full_near
 from glasshouse.ops.shape import expanded, reshaped
 
+MANY_STEPS, MUCH = 32, 2048
+"""Rows from which reflections are always LAPACK's, and elements from which they are where there are
+more than a few rows: each step goes over all matrices of a batch (64 of 32 rows took 32 times as
+long)."""
+
 
 @aten("geqrf", steps=SMALL)
 def geqrf(a: Any) -> Any:
     """The triangle with the reflections below it, and their factors."""
     rows, columns = sizes(a)
+    if rows > SMALL and (rows > MANY_STEPS or math.prod(map(int, a.shape)) >= MUCH):
+        raise Unsupported("reflections of so many rows are LAPACK's")
     count = min(rows, columns)
     factors = full_near(a, (*a.shape[:-2], count), 0.0, a.dtype)
     if product(a.shape) == 0:

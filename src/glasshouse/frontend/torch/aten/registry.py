@@ -31,8 +31,8 @@ IN_CONTEXT: set[Spelling] = set()
 
 
 BY_STEPS: dict[Spelling, int] = {}
-"""Spellings of factorisations and solvers whose work or code grows with the rows of a matrix; and
-up to how many rows they are taken where nobody asks for a gradient: beyond, LAPACK is faster."""
+"""Spellings of factorisations and solvers; and up to how many rows they are taken where a gradient
+is asked for: beyond, it is PyTorch's own, by the factors that LAPACK gives."""
 
 
 class Context:

@@ -1,4 +1,4 @@
-"""How ATen's exact solvers are spelled: triangles by blocks, elimination by a scan over columns.
+"""How ATen's triangular systems and Cholesky's factors are spelled.
 
 Eigenvalues and singular values are iterations, with vectors of free signs: they stay opaque.
 """
@@ -9,20 +9,19 @@ from collections.abc import Callable
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.torch.aten.registry import apply, aten, is_static, scalar
+from glasshouse.frontend.torch.aten.registry import Context, apply, aten, is_static, scalar
 from glasshouse.frontend.torch.aten.small_solve import (
     SMALL,
     is_small,
     small_factor,
     triangle_solution,
 )
-from glasshouse.frontend.torch.aten.triangle import INVERTED, triangle_inverse
+from glasshouse.frontend.torch.aten.triangle import BY_BLOCKS, solved_by_blocks
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import int32, int64
 from glasshouse.ops import composite
 from glasshouse.ops.control import body_of
 from glasshouse.ops.create import arange_near, full_near
-from glasshouse.ops.pieces import concat
 from glasshouse.ops.scan import scan
 from glasshouse.ops.shape import expanded, reshaped
 from glasshouse.ops.shapes import broadcast_shapes
@@ -40,9 +39,15 @@ def sizes(x: Any) -> tuple[int, int]:
     return int(x.shape[-2]), int(x.shape[-1])
 
 
-def no_trouble(x: Any) -> Any:
-    """`info`: that no factorisation failed. Where one does, the result is not finite."""
-    return full_near(x, x.shape[:-2], 0, int32)
+def first_trouble(wrong: Any) -> Any:
+    """`info`: the first step, counted from 1, at which a factorisation failed; 0 if none did."""
+    size = wrong.shape[-1]
+    if product(wrong.shape) == 0:
+        return full_near(wrong, wrong.shape[:-1], 0, int32)
+    later = apply("where", wrong, -arange_near(wrong, size), -size)  # the first is the largest
+    found = later.apply("max", axes=[-1])
+    none = found.apply("equal", -size)
+    return apply("where", none, 0, 1 - found).cast(int32)
 
 
 def steps(size: int, body: Callable[..., Any], *state: Any) -> list[Any]:
@@ -71,79 +76,72 @@ def picked(x: Any, mark: Any, axis: int) -> Any:
 
 
 # -------------------------------------------------------------------------------------- triangular
-def solved(a: Any, b: Any, upper: bool, unit: bool = False) -> Any:
-    """x for a x = b, a being a triangle: its upper left part first, or its lower right part."""
-    size = sizes(a)[0]
+def solved(a: Any, b: Any, upper: bool, unit: bool = False, blocks: bool = False) -> Any:
+    """x for a x = b, a being a triangle; `blocks`: as a graph of products."""
     batch = broadcast_shapes([a.shape[:-2], b.shape[:-2]])
     a, b = expanded(a, (*batch, *a.shape[-2:])), expanded(b, (*batch, *b.shape[-2:]))
     if product(b.shape) == 0:
         return b
     if is_small(a):
         return triangle_solution(a, b, upper, unit)
-    if upper:
-        flip = [-2, -1]
-        turned = solved(a.apply("flip", axes=flip), b.apply("flip", axes=[-2]), False, unit)
-        return turned.apply("flip", axes=[-2])
-    if size <= INVERTED:
-        return triangle_inverse(a, unit).apply("matmul", b)
-    half = 1 << (size - 1).bit_length() - 1
-    first = solved(_block(a, 0, 0, half), composite.narrow(b, -2, 0, half), False, unit)
-    rest = composite.narrow(b, -2, half, size - half)
-    rest = rest - _block(a, half, 0, size - half, half).apply("matmul", first)
-    return concat(first, solved(_block(a, half, half, size - half), rest, False, unit), axis=-2)
+    if blocks and sizes(a)[0] <= BY_BLOCKS:
+        return solved_by_blocks(a, b, upper, unit)
+    return a.apply("triangle_solve", b, upper=upper, unit=unit)
 
 
-def _block(a: Any, row: int, column: int, rows: int, columns: int | None = None) -> Any:
-    part = composite.narrow(a, -2, row, rows)
-    return composite.narrow(part, -1, column, rows if columns is None else columns)
+def _on_a_gpu(ctx: Context) -> bool:
+    """Where triangles have no kernel, and a call of PyTorch's would part what is around it."""
+    made = ctx.fx_node.meta["val"]
+    first = made[0] if isinstance(made, (list, tuple)) else made
+    return bool(first.device.type == "cuda")
 
 
-@aten("linalg_solve_triangular", steps=4 * INVERTED)
+@aten("linalg_solve_triangular", context=True, steps=SMALL)
 def solve_triangular(
-    a: Any, b: Any, *, upper: bool, left: bool = True, unitriangular: bool = False
+    ctx: Context,
+    a: Any,
+    b: Any,
+    *,
+    upper: bool,
+    left: bool = True,
+    unitriangular: bool = False,
 ) -> Any:
+    blocks = _on_a_gpu(ctx)
     if left:
-        return solved(a, b, upper, unitriangular)
-    return swapped(solved(swapped(a), swapped(b), not upper, unitriangular))
+        return solved(a, b, upper, unitriangular, blocks)
+    return swapped(solved(swapped(a), swapped(b), not upper, unitriangular, blocks))
 
 
-@aten("triangular_solve", steps=4 * INVERTED)
+@aten("triangular_solve", context=True, steps=SMALL)
 def triangular_solve(
-    b: Any, a: Any, upper: bool = True, transpose: bool = False, unitriangular: bool = False
+    ctx: Context,
+    b: Any,
+    a: Any,
+    upper: bool = True,
+    transpose: bool = False,
+    unitriangular: bool = False,
 ) -> Any:
+    blocks = _on_a_gpu(ctx)
     clone = expanded(a, (*broadcast_shapes([a.shape[:-2], b.shape[:-2]]), *a.shape[-2:]))
     if transpose:
-        return solved(swapped(a), b, not upper, unitriangular), clone
-    return solved(a, b, upper, unitriangular), clone
+        return solved(swapped(a), b, not upper, unitriangular, blocks), clone
+    return solved(a, b, upper, unitriangular, blocks), clone
 
 
 # ---------------------------------------------------------------------------------------- Cholesky
 def factor(a: Any) -> Any:
     """The lower triangle whose product with its transpose is a; reads the lower triangle."""
-    size = sizes(a)[0]
+    sizes(a)
     if product(a.shape) == 0:
         return a
-    if is_small(a):
-        return small_factor(a)
-    low = a.apply("triangle")
-    whole = low + swapped(a.apply("triangle", diagonal=-1))
-
-    def column(number: Any, rest: Any, out: Any) -> Any:
-        here = mark(rest, size, number)
-        found = picked(rest, here, -1)
-        found = found / picked(found, here, -2).apply("sqrt")
-        later = reshaped(arange_near(rest, size) >= number, (size, 1))
-        found = apply("where", later, found, 0.0)
-        out = apply("where", here, found, out)
-        return rest - found.apply("matmul", found, transpose_y=True), out
-
-    return steps(size, column, whole, full_near(a, a.shape, 0.0, a.dtype))[1]
+    return small_factor(a) if is_small(a) else a.apply("cholesky")
 
 
 @aten("linalg_cholesky_ex", steps=SMALL)
 def cholesky_ex(a: Any, *, upper: bool = False, check_errors: bool = False) -> Any:
-    found = swapped(factor(swapped(a))) if upper else factor(a)
-    return found, no_trouble(a)
+    low = factor(swapped(a) if upper else a)
+    diagonal = composite.diagonal(low, 0, -2, -1)
+    return swapped(low) if upper else low, first_trouble((diagonal > 0.0).apply("logical_not"))
 
 
 @aten("cholesky", steps=SMALL)
@@ -151,15 +149,15 @@ def cholesky(a: Any, upper: bool = False) -> Any:
     return cholesky_ex(a, upper=upper)[0]
 
 
-@aten("cholesky_solve", steps=4 * INVERTED)
-def cholesky_solve(b: Any, triangle: Any, upper: bool = False) -> Any:
-    low = swapped(triangle) if upper else triangle
-    return solved(swapped(low), solved(low, b, False), True)
+@aten("cholesky_solve", context=True, steps=SMALL)
+def cholesky_solve(ctx: Context, b: Any, triangle: Any, upper: bool = False) -> Any:
+    low, blocks = swapped(triangle) if upper else triangle, _on_a_gpu(ctx)
+    return solved(swapped(low), solved(low, b, False, blocks=blocks), True, blocks=blocks)
 
 
-@aten("cholesky_inverse", steps=SMALL)
-def cholesky_inverse(triangle: Any, upper: bool = False) -> Any:
-    return cholesky_solve(identity(triangle), triangle, upper)
+@aten("cholesky_inverse", context=True, steps=SMALL)
+def cholesky_inverse(ctx: Context, triangle: Any, upper: bool = False) -> Any:
+    return cholesky_solve(ctx, identity(triangle), triangle, upper)
 
 
 def identity(x: Any) -> Any:

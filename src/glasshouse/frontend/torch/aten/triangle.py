@@ -1,4 +1,6 @@
-"""The inverse of triangles, by blocks: all small ones on the diagonal at once, then pairs of them.
+"""Triangular systems by blocks, for targets without a kernel for them: a graph of products.
+
+The inverse of a triangle: of all small ones on the diagonal at once, then of pairs of them.
 
 Two neighbours A and D with C below A are one block, whose inverse is [A^-1, 0; -D^-1 C A^-1, D^-1]:
 with each level of batched products the blocks are twice as large. A triangle of 32 rows takes three
@@ -18,6 +20,31 @@ from glasshouse.ops.shape import expanded, reshaped
 
 INVERTED = 64
 """Rows up to which a whole triangle is inverted; larger ones are solved in parts."""
+
+BY_BLOCKS = 4 * INVERTED
+"""Rows up to which a triangle is solved so."""
+
+
+def solved_by_blocks(a: Any, b: Any, upper: bool, unit: bool) -> Any:
+    """x for a x = b, a being a triangle: its upper left part first, or its lower right part."""
+    size = int(a.shape[-1])
+    if upper:
+        turned = a.apply("flip", axes=[-2, -1])
+        found = solved_by_blocks(turned, b.apply("flip", axes=[-2]), False, unit)
+        return found.apply("flip", axes=[-2])
+    if size <= INVERTED:
+        return triangle_inverse(a, unit).apply("matmul", b)
+    half = 1 << (size - 1).bit_length() - 1
+    first = solved_by_blocks(_block(a, 0, 0, half), composite.narrow(b, -2, 0, half), False, unit)
+    rest = composite.narrow(b, -2, half, size - half)
+    rest = rest - _block(a, half, 0, size - half, half).apply("matmul", first)
+    second = solved_by_blocks(_block(a, half, half, size - half), rest, False, unit)
+    return concat(first, second, axis=-2)
+
+
+def _block(a: Any, row: int, column: int, rows: int, columns: int | None = None) -> Any:
+    part = composite.narrow(a, -2, row, rows)
+    return composite.narrow(part, -1, column, rows if columns is None else columns)
 
 
 def triangle_inverse(a: Any, unit: bool) -> Any:
