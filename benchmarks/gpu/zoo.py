@@ -15,11 +15,9 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import importlib
 import json
 import multiprocessing
 import os
-import pkgutil
 import statistics
 import sys
 import tempfile
@@ -31,10 +29,9 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any
 
-import benchmarks.zoo
 import torch
 from benchmarks.zoo.measure import _apart, _tensors
-from benchmarks.zoo.models import ROWS, Case, Row
+from benchmarks.zoo.models import ROWS, Case, Row, rows
 from benchmarks.zoo.systems import SYSTEMS, Ours
 
 from glasshouse.frontend import dynamo
@@ -345,9 +342,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = parser.parse_args(arguments)
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     torch.set_num_threads(1)
-    for found in pkgutil.iter_modules(benchmarks.zoo.__path__):
-        if not found.name.startswith("_"):
-            importlib.import_module(f"benchmarks.zoo.{found.name}")
+    rows()
     import glasshouse.frontend.torch  # once, for all processes
     import glasshouse.runtime.compiler  # noqa: F401
 

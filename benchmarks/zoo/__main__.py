@@ -43,40 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _options(arguments)
     os.environ["OMP_NUM_THREADS"] = os.environ["GLASSHOUSE_THREADS"] = str(options.threads)
     import torch
-    from benchmarks.zoo import (  # noqa: F401  # their rows
-        families,
-        guests,
-        guests_images,
-        layers,
-        neighbours_audio,
-        neighbours_classic,
-        neighbours_graphs,
-        neighbours_images,
-        neighbours_language,
-        neighbours_painters,
-        neighbours_series,
-        neighbours_tables,
-        networks,
-        newcomers,
-        newcomers_images,
-        sequences,
-        strangers,
-        strangers_attention,
-        strangers_images,
-        strangers_patches,
-        strangers_science,
-        strangers_tables,
-        visitors,
-        visitors_images,
-    )
-    from benchmarks.zoo.models import ROWS
+    from benchmarks.zoo.models import rows
 
     with suppress(ImportError):
         import transformers  # noqa: F401  # once, for all processes
 
     torch.set_num_threads(options.threads)
     wanted = [
-        n for n, row in ROWS.items()
+        n for n, row in rows().items()
         if (not options.words or any(w == n if options.exact else w in n for w in options.words))
         and options.training in (None, row.training)
     ]  # fmt: skip

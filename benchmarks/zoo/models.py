@@ -5,6 +5,8 @@ Sizes are such that a call of plain PyTorch takes 1 to 100 ms on one core.
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -36,6 +38,16 @@ class Row:
 
 
 ROWS: dict[str, Row] = {}
+
+
+def rows() -> dict[str, Row]:
+    """All rows: those of every file of this folder, which each register their own."""
+    import benchmarks.zoo
+
+    for found in pkgutil.iter_modules(benchmarks.zoo.__path__):
+        if not found.name.startswith("_"):
+            importlib.import_module(f"benchmarks.zoo.{found.name}")
+    return ROWS
 
 
 def model(

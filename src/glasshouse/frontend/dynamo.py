@@ -45,6 +45,7 @@ from glasshouse.frontend.torch.left_eager import watch
 from glasshouse.frontend.torch.lifted import called_with, lift_weights
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.frontend.torch.recurrent_layers import capture_recurrent_layers
+from glasshouse.frontend.torch.transforms import closed_transforms, holds_transforms
 from glasshouse.frontend.torch.whole_attention import keep_attention
 from glasshouse.ir.graph import Graph
 
@@ -273,8 +274,11 @@ class _Traced:
         examples: Sequence[Any],
     ) -> None:  # fmt: skip
         # Run node by node, so that what it becomes has its line and its modules.
-        with mode, torch.no_grad(), fx_traceback.preserve_node_meta():
-            self.graph = make_fx(torch.fx.Interpreter(module).run, pre_dispatch=True)(*fakes)
+        above = not holds_transforms(module)
+        with (
+            mode, torch.no_grad(), fx_traceback.preserve_node_meta(), closed_transforms(),
+        ):  # fmt: skip
+            self.graph = make_fx(torch.fx.Interpreter(module).run, pre_dispatch=above)(*fakes)
         fix_odd_sizes(self.graph)
         own_paths(self.graph)
         self.names = weight_names(nodes, examples, self.graph)

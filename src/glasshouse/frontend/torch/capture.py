@@ -24,6 +24,7 @@ from glasshouse.frontend.torch.program import Captured, import_program
 from glasshouse.frontend.torch.refusal import DATA, quiet, refusal
 from glasshouse.frontend.torch.running_averages import counted_in_tensors
 from glasshouse.frontend.torch.stacks import users_lines
+from glasshouse.frontend.torch.transforms import closed_transforms
 from glasshouse.frontend.torch.validation import unchecked
 from glasshouse.ir.dim import as_symbol
 from glasshouse.ir.types import TensorType
@@ -129,7 +130,7 @@ def export(
     watched = results_registered(model, not strict)
     with (
         watched, quiet(), users_lines(), warnings.catch_warnings(), unchecked(),
-        counted_in_tensors(), ReadRight(),
+        counted_in_tensors(), ReadRight(), closed_transforms(),
     ):  # fmt: skip
         # PyTorch's own deprecations are none of the user's business.
         warnings.simplefilter("ignore", FutureWarning)
