@@ -46,6 +46,7 @@ from glasshouse.frontend.torch.lifted import called_with, lift_weights
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.frontend.torch.recurrent_layers import capture_recurrent_layers
 from glasshouse.frontend.torch.transforms import closed_transforms, holds_transforms
+from glasshouse.frontend.torch.validation import masks_as_given
 from glasshouse.frontend.torch.whole_attention import keep_attention
 from glasshouse.ir.graph import Graph
 
@@ -136,6 +137,7 @@ def _made(module: Any, examples: Sequence[Any], executor: str, hold: bool) -> Ca
 
 capture_recurrent_layers(backend)
 capture_inner_gradients(backend)
+masks_as_given()
 
 
 class _Training:
