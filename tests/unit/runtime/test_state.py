@@ -128,7 +128,7 @@ def test_new_constants_are_seen_whatever_the_path(general: bool, copied: bool) -
     np.testing.assert_array_equal(module(x_)[1], 12.0)
     np.testing.assert_array_equal(module(x_)[2], 3.0)
     module.swap_constants()
-    assert [t.seconds > 0 for t in module.profile(x_, count=1)]
+    assert all(t.seconds > 0 for t in module.profile(x_, count=1))
     np.testing.assert_array_equal(module(x_)[1], 20.0)
     np.testing.assert_array_equal(module(x_)[2], 5.0)
 
