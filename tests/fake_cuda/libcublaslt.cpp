@@ -1,4 +1,4 @@
-// cuBLASLt as far as it is used, without a GPU: products on the host, in float32, started through the fake driver (libcuda.cpp),
+// cuBLASLt as far as it is used, without a GPU: products on the host, in float32 or float64, started through the fake driver (libcuda.cpp),
 // so that what is captured runs when its graph does. Attributes have the library's numbers.
 #include <math.h>
 #include <stdint.h>
@@ -32,14 +32,15 @@ struct Call {
   Layout a, b, d;
   const void *left, *right, *added;
   void* out;
-  float alpha, beta;
+  double alpha, beta;
 };
 float of_half(uint16_t h) {
   _Float16 x;
   memcpy(&x, &h, 2);
   return (float)x;
 }
-float at(const void* p, int64_t i, int type) {
+double at(const void* p, int64_t i, int type) {
+  if (type == 1) return ((const double*)p)[i];
   if (type == 0) return ((const float*)p)[i];
   if (type == 2) return of_half(((const uint16_t*)p)[i]);
   const uint32_t wide = (uint32_t)((const uint16_t*)p)[i] << 16;
@@ -47,8 +48,10 @@ float at(const void* p, int64_t i, int type) {
   memcpy(&x, &wide, 4);
   return x;
 }
-void put(void* p, int64_t i, int type, float x) {
-  if (type == 0) ((float*)p)[i] = x;
+void put(void* p, int64_t i, int type, double exact) {
+  const float x = (float)exact;
+  if (type == 1) ((double*)p)[i] = exact;
+  else if (type == 0) ((float*)p)[i] = x;
   else if (type == 2) {
     const _Float16 h = (_Float16)x;
     memcpy((uint16_t*)p + i, &h, 2);
@@ -59,7 +62,7 @@ void put(void* p, int64_t i, int type, float x) {
   }
 }
 // Element k of line `line`: a line lies together where `along`.
-float element(const void* p, const Layout& l, bool along, int64_t line, int64_t k) {
+double element(const void* p, const Layout& l, bool along, int64_t line, int64_t k) {
   return at(p, along ? line * l.step + k : k * l.step + line, l.type);
 }
 int64_t depth(const Layout& l, bool along) { return along ? l.inner : l.outer; }
@@ -70,15 +73,17 @@ void run(const void* data, size_t) {
   const bool first = c.product.transposed[0], second = !c.product.transposed[1];
   for (int64_t column = 0; column < c.d.outer; ++column)
     for (int64_t row = 0; row < c.d.inner; ++row) {
-      float sum = 0;
-      for (int64_t k = 0; k < depth(c.a, first); ++k)
+      double sum = 0;
+      for (int64_t k = 0; k < depth(c.a, first); ++k) {
         sum += element(c.left, c.a, first, row, k) * element(c.right, c.b, second, column, k);
+        if (c.product.compute != 70) sum = (float)sum;
+      }
       const int64_t place = column * c.d.step + row;
-      float x = c.alpha * sum;
+      double x = c.alpha * sum;
       if (c.beta != 0) x += c.beta * at(c.added, place, type);
       if (c.product.epilogue & 4) x += at(c.product.bias, row, type);
       if (c.product.epilogue & 2) x = x < 0 ? 0 : x;
-      if (c.product.epilogue & 32) x = 0.5f * x * (1 + tanhf(0.7978845608f * (x + 0.044715f * x * x * x)));
+      if (c.product.epilogue & 32) x = 0.5 * x * (1 + tanh(0.7978845608 * (x + 0.044715 * x * x * x)));
       put(c.out, place, type, x);
     }
 }
@@ -116,16 +121,17 @@ API int cublasLtMatmulAlgoGetHeuristic(void*, void*, void*, void*, void*, void*,
   found->room = (size_t)room_asked, found->status = 0;
   return 0;
 }
-API int cublasLtMatmul(void*, void* product, const float* alpha, const void* a, void* al, const void* b, void* bl,
-                       const float* beta, const void* c, void* cl, void* d, void* dl, const void*, void* room, size_t bytes,
+static double number(const void* p, int compute) { return compute == 70 ? *(const double*)p : *(const float*)p; }
+API int cublasLtMatmul(void*, void* product, const void* alpha, const void* a, void* al, const void* b, void* bl,
+                       const void* beta, const void* c, void* cl, void* d, void* dl, const void*, void* room, size_t bytes,
                        void*) {
   const Product& p = *(Product*)product;
   const void* given[] = {a, b, c, d};
   for (int i = 0; i < 4; ++i)
     if ((uintptr_t)given[i] % promised[i]) return 7;
-  Call call = {p, *(Layout*)al, *(Layout*)bl, *(Layout*)dl, a, b, c, d, *alpha, *beta};
+  Call call = {p, *(Layout*)al, *(Layout*)bl, *(Layout*)dl, a, b, c, d, number(alpha, p.compute), number(beta, p.compute)};
   const bool first = p.transposed[0], second = !p.transposed[1];
-  if (p.compute != 68 || cl != dl || (int)bytes != room_asked || (uint64_t)room % 16) return 7;
+  if (p.compute != (call.d.type == 1 ? 70 : 68) || cl != dl || (int)bytes != room_asked || (uint64_t)room % 16) return 7;
   if (depth(call.a, first) != depth(call.b, second) || call.d.inner != lines(call.a, first) ||
       call.d.outer != lines(call.b, second))
     return 7;

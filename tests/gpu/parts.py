@@ -477,9 +477,12 @@ def tutorials() -> None:
 
 def other_products() -> None:
     import products
+    import sequences
     import torch
     from torch import nn
 
+    for title, function, inputs, bound in products.of_float64():
+        checked(title, lambda f=function, x=inputs, b=bound: sequences.compared(f, x, b))
     bounds = {torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float32: 1e-5}
     for dtype, bound in bounds.items():
         for activation in (nn.ReLU(), nn.GELU(approximate="tanh")):

@@ -3,6 +3,7 @@ floats."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -117,3 +118,25 @@ def bytes_of_float8(kind: torch.dtype) -> str:
     same = ours.view(torch.uint8) == theirs.view(torch.uint8)
     assert bool((same | (ours.float().isnan() & theirs.float().isnan())).all())
     return "65536 bytes"
+
+
+def of_float64() -> Iterator[tuple[str, Any, tuple[Any, ...], float]]:
+    """Cases as `sequences.compared` takes them: layers of few and of many rows, of sizes that no
+    tile divides, operands along the depth and across it."""
+    for rows, depth, columns in (
+        (1, 1024, 2816), (7, 300, 50), (64, 512, 512), (129, 71, 333), (513, 1000, 130),
+        (2048, 2048, 2048),
+    ):  # fmt: skip
+        linear = nn.Linear(depth, columns).double()
+        layer = nn.Sequential(linear, nn.Tanh()).requires_grad_(False)
+        yield f"layer of float64 {rows, columns, depth}", layer, (_doubles(rows, depth),), 1e-14
+    for batch, m, n, k in ((8, 128, 128, 64), (3, 37, 53, 19), (40, 256, 64, 256)):
+        x, y = _doubles(batch, m, k), _doubles(batch, n, k)
+        along, across = (lambda a, b: a @ b.mT), (lambda a, b: a.mT @ b.mT.contiguous())
+        yield f"batch of float64 {batch, m, n, k}", along, (x, y), 1e-14
+        across_both = (_doubles(batch, k, m), y)
+        yield f"batch of float64 across {batch, m, n, k}", across, across_both, 1e-14
+
+
+def _doubles(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.float64)

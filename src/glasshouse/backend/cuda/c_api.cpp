@@ -184,7 +184,7 @@ static int gh_load(GH_MODEL* m) {
   for (int i = 0; i < kGhLaunchCount; ++i) {
     const GhLaunch& l = kGhLaunches[i];
     GH_DO(cuModuleGetFunction, &m->functions[i], m->modules[l.kernel], l.function);
-    if (l.shared > 48 * 1024) GH_DO(cuFuncSetAttribute, m->functions[i], 8, l.shared);
+    if (l.shared) GH_DO(cuFuncSetAttribute, m->functions[i], 8, l.shared);
   }
   GH_DO(cuMemHostAlloc, (void**)&m->flag, 64, 2);
   memset(m->flag, 0, 64);

@@ -27,13 +27,14 @@ WORKSPACE = 4 << 20
 """Bytes that a product may use to share its depth among blocks."""
 _SWITCH = "GLASSHOUSE_CUBLASLT"
 _FLOAT32, _COMPUTE_FLOAT32 = 0, 68  # CUDA_R_32F, CUBLAS_COMPUTE_32F: no TF32
-_TYPES = {"float32": _FLOAT32, "float16": 2, "bfloat16": 14}
+_FLOAT64, _COMPUTE_FLOAT64 = 1, 70  # CUDA_R_64F, CUBLAS_COMPUTE_64F
+_TYPES = {"float32": _FLOAT32, "float16": 2, "bfloat16": 14, "float64": _FLOAT64}
 _TRANSPOSE_FIRST, _TRANSPOSE_SECOND, _EPILOGUE, _BIAS = 3, 4, 7, 8  # attributes of a product
 _ROOM, _REDUCTIONS, _ALIGNED = 1, 3, (5, 6, 7, 8)  # attributes of a preference
 _ALIGNMENT = 16
 """Bytes to which all operands are aligned; unasked, the library counts on 256, and refuses others
 when it is called."""
-_IN_FLOAT32 = 2  # shares of a depth are added up in float32
+_AS_COMPUTED = 2  # shares of a depth are added up in the type of sums
 _ADDS_BIAS = 4
 ACTIVATIONS = {"": 0, "relu": 2, "gelu_tanh": 32}
 """Flags of what follows a product; 1 is nothing at all."""
@@ -151,7 +152,8 @@ class LibraryProduct:
         self._described = described
         rows, columns, depth = described["sizes"]
         kind = _TYPES[described["dtype"]]
-        self._product = found.made("cublasLtMatmulDescCreate", _COMPUTE_FLOAT32, _FLOAT32)
+        sums = (_COMPUTE_FLOAT64, _FLOAT64) if kind == _FLOAT64 else (_COMPUTE_FLOAT32, _FLOAT32)
+        self._product = found.made("cublasLtMatmulDescCreate", *sums)
         left_across, right_across = described["across"]
         self._set(_TRANSPOSE_FIRST, ctypes.c_int(not right_across))
         self._set(_TRANSPOSE_SECOND, ctypes.c_int(left_across))
@@ -165,8 +167,9 @@ class LibraryProduct:
         self._layouts = [found.made("cublasLtMatrixLayoutCreate", kind, *shape) for shape in shapes]
         weakref.finalize(self, _freed, found, self._product, self._layouts).atexit = False
         self._found = self._chosen()
-        self._one = ctypes.c_float(1.0)
-        self._residual = ctypes.c_float(0.0 if described["residual"] is None else 1.0)
+        number = ctypes.c_double if kind == _FLOAT64 else ctypes.c_float
+        self._one = number(1.0)
+        self._residual = number(0.0 if described["residual"] is None else 1.0)
 
     def _set(self, attribute: int, value: Any) -> None:
         size = ctypes.sizeof(value)
@@ -178,7 +181,7 @@ class LibraryProduct:
         lt, answer, count = self._lt, _Found(), ctypes.c_int()
         preference = lt.made("cublasLtMatmulPreferenceCreate")
         limits = (
-            (_ROOM, ctypes.c_uint64(WORKSPACE)), (_REDUCTIONS, ctypes.c_uint32(_IN_FLOAT32)),
+            (_ROOM, ctypes.c_uint64(WORKSPACE)), (_REDUCTIONS, ctypes.c_uint32(_AS_COMPUTED)),
             *((which, ctypes.c_uint32(_ALIGNMENT)) for which in _ALIGNED),
         )  # fmt: skip
         for attribute, value in limits:

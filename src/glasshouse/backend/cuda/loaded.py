@@ -20,7 +20,6 @@ from glasshouse.backend.cuda.tensor_map import CELLS, encoded
 
 Array = np.ndarray[Any, Any]
 _MOST_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-_PLAIN_SHARED = 48 << 10
 OVERLAP = 90
 """Compute capability, times ten, from which kernels of a graph can overlap at their ends."""
 _OVERLAPS = "GLASSHOUSE_OVERLAP"
@@ -41,10 +40,11 @@ ranges, with gradients that PyTorch computes between them."""
 
 
 def function_of(device: Gpu, module: int, name: str, shared: int) -> int:
-    """A function of a loaded module that may ask for so much shared memory."""
+    """A function of a loaded module that may ask for so much shared memory: unasked it has 48 KB,
+    less what it declares itself."""
     cuda = device.driver
     function = cuda.address("cuModuleGetFunction", module, name.encode())
-    if shared > _PLAIN_SHARED:
+    if shared:
         cuda.call("cuFuncSetAttribute", function, _MOST_SHARED, shared)
     return function
 

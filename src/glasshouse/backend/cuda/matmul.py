@@ -1,4 +1,5 @@
-"""Matrix products on GPUs: tensor cores for half floats, plain multiplication for other types.
+"""Matrix products on GPUs: tensor cores for half floats and float64, plain multiplication for
+float32.
 
 Operands are read where they lie; what follows the product stands in its epilogue.
 """
@@ -23,6 +24,7 @@ from glasshouse.backend.cuda.routine import (
 from glasshouse.backend.cuda.tensor_map import TensorMap
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cuda.tiles import (
+    DMMA,
     FETCHED,
     MMA,
     PROCESSORS,
@@ -109,6 +111,9 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bo
         elif not any(x.across for x in matrices):
             deep = typical(m.extent, n.extent, k.extent * 2, batch)  # in half floats
             names = (*(v.name for v in variants(*deep)), SIMT)
+    elif dtype is float64:
+        deep = typical(m.extent, n.extent, k.extent * 4, batch)  # in half floats
+        names = tuple(v.name for v in variants(*deep, (DMMA,)))
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))
     lies = "" if rounds or batch != 1 else _lies_across(operands, sizes, together, node)
     temporary = {b.name for b in builder.temporaries}
@@ -132,8 +137,9 @@ def _lies_across(
 ) -> str:
     """Which operands of one product of matrices lie across its depth, in words of `ACROSS`; those
     that come turned (`_turns`) do not."""
-    turned = node.attrs["transpose_y"] or (operands[1].constant and together)
-    left, right = matrices_of(operands, sizes, together, turned)
+    dtype = operands[0].element.dtype
+    formed = operands[1].constant and together and dtype is not float64
+    left, right = matrices_of(operands, sizes, together, node.attrs["transpose_y"] or formed)
     known = left.rows_apart is not None and right.rows_apart is not None
     return across(left.across, right.across) if known else ""
 
@@ -154,7 +160,7 @@ def _has_library_call(
     together = len(after.variables) == 2
     turned = node.attrs["transpose_y"] or (operands[1].constant and dtype in HALVES)
     pair = matrices_of(operands, sizes, together, turned)
-    if dtype is float64 or len(numbers) < 4 or 0 in numbers or sizes.batch != 1:
+    if len(numbers) < 4 or 0 in numbers or sizes.batch != 1:
         return False
     if lies and not all(x.whole for x in pair):  # for others its kernels are slow ones
         return False
@@ -207,7 +213,7 @@ def typical(m: Dim, n: Dim, k: Dim, batch: Dim) -> tuple[int, int, int, int]:
 
 # ------------------------------------------------------------------------------------ rendering
 def gemm_needs(variant: str, m: Dim, n: Dim, batch: Dim) -> Needs:
-    """Room for the sums of blocks that share a tile's depth."""
+    """Room for the sums of blocks that share a tile's depth, in the type of sums."""
     if variant in ("", SIMT, GEMV):
         return (), ()
     if variant == CUBLASLT:
@@ -217,7 +223,9 @@ def gemm_needs(variant: str, m: Dim, n: Dim, batch: Dim) -> Needs:
         return (), ()
     tile = chosen.tile
     tiles = (m + (tile.m - 1)) // tile.m * ((n + (tile.n - 1)) // tile.n) * batch
-    return (), (Scratch("parts", tiles * (chosen.splits * tile.m * tile.n * 4), float32),)
+    sums = float64 if tile.kind == DMMA else float32
+    each = chosen.splits * tile.m * tile.n * sums.itemsize
+    return (), (Scratch("parts", tiles * each, sums),)
 
 
 def is_fetched(variant: str) -> bool:
@@ -404,6 +412,7 @@ class Product:
                 last = f", {splits}, {out.scratch(tile)}"
             else:
                 last = ", 1, nullptr"
+            count = min(count, 2) if gemm.kind == DMMA else count
             flags = ""
             if gemm.kind in FETCHED and splits == 1 and count == 1 and not in_eights(self.n):
                 shared += gemm.rooms

@@ -44,7 +44,8 @@ class Matrix:
     @property
     def whole(self) -> bool:
         along, other = (self.outer, self.depth) if self.across else (self.depth, self.outer)
-        return lies_whole(self.index, along) and other.extent != 0
+        run = 2 if self.dtype.itemsize == 8 else 8
+        return lies_whole(self.index, along, run) and other.extent != 0
 
     @property
     def rows_apart(self) -> int | None:

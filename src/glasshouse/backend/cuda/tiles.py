@@ -19,10 +19,12 @@ MOST_CANDIDATES, WITHIN = 6, 1.4
 products on an H200 took at most 1.3 times what was estimated."""
 
 
-MMA, WGMMA, TMA, TURNS = "mma", "wgmma", "tma", "turns"
-"""Instructions of warps; of warpgroups, for operands that lie along the depth; the same where the
-copy engine can fetch both, by blocks that stay for the next tile; the same by two warpgroups that
-take turns, so that what follows one's product runs beside the other's."""
+MMA, DMMA, WGMMA, TMA, TURNS = "mma", "dmma", "wgmma", "tma", "turns"
+"""Instructions of warps; those of float64; of warpgroups, for operands that lie along the depth;
+the same where the copy engine can fetch both, by blocks that stay for the next tile; the same by
+two warpgroups that take turns, so that what follows one's product runs beside the other's."""
+BY_WARPS = (MMA, DMMA)
+"""Kinds whose tiles are shared by warps."""
 FETCHED = (TMA, TURNS)
 """Kinds whose operands the copy engine brings."""
 
@@ -47,11 +49,11 @@ class GemmTile:
 
     @property
     def hopper(self) -> bool:
-        return self.kind != MMA
+        return self.kind not in BY_WARPS
 
     @property
     def threads(self) -> int:
-        if self.kind == MMA:
+        if self.kind in BY_WARPS:
             return (self.m // self.warp_m) * (self.n // self.warp_n) * 32
         if self.kind == TURNS:
             return 3 * 128
@@ -65,7 +67,8 @@ class GemmTile:
         loaded = self.stages * (self.m + self.n) * self.k * 2
         if self.kind in FETCHED:
             return loaded + 16 * (self.stages + 1)
-        return max(loaded, self.m * (self.n + 4) * 4)
+        staged = 0 if self.kind == DMMA else self.m * (self.n + 4) * 4
+        return max(loaded, staged)
 
     @property
     def rooms(self) -> int:
@@ -127,6 +130,14 @@ TILES = {
         GemmTile(32, 64, 64, 16, 32, 5, 0.45),
         GemmTile(32, 32, 128, 16, 16, 4, 0.3),
         GemmTile(16, 64, 128, 16, 16, 4, 0.25),
+        # Depths are those of half floats, as many bytes: 16 elements of float64.
+        GemmTile(128, 128, 64, 64, 32, 4, 1.0, DMMA),
+        GemmTile(128, 64, 64, 32, 32, 4, 0.95, DMMA),
+        GemmTile(64, 64, 64, 32, 16, 5, 0.85, DMMA),
+        GemmTile(64, 32, 64, 16, 16, 6, 0.7, DMMA),
+        GemmTile(32, 32, 64, 16, 8, 6, 0.5, DMMA),
+        GemmTile(16, 64, 64, 16, 8, 6, 0.4, DMMA),
+        GemmTile(16, 32, 64, 16, 8, 8, 0.3, DMMA),
     )
 }
 _SPLITS = (1, 2, 3, 4, 6, 8)
@@ -235,7 +246,7 @@ def variants(
     At most two variants differ in nothing but how many blocks share the depth.
     """
     found = [
-        GemmVariant(tile, splits, splits > 1 and kinds != (MMA,))
+        GemmVariant(tile, splits, splits > 1 and not set(kinds) <= set(BY_WARPS))
         for tile in TILES.values()
         for splits in _SPLITS
         if tile.kind in kinds

@@ -41,6 +41,7 @@ inline int cluster_blocks;
 inline std::vector<Meeting> whole, warps;
 inline std::vector<uint64_t> slots;       // one for each thread: what it shows to its warp
 inline std::vector<uint32_t> registers;   // six for each thread
+inline std::vector<double> doubles;       // and as many of these
 inline std::function<void()> body;
 alignas(1024) inline char rooms[MOST_BLOCKS][232448];  // shared memory that a launch asks for
 // What the hardware ends a kernel for.
@@ -64,7 +65,7 @@ inline void run(dim3 g, int threads, std::function<void()> f, unsigned blocks_x 
   const int all = threads * cluster_blocks;
   if ((int)fibres.size() < all) fibres.resize(all);
   for (auto &x : fibres) if (!x.stack) x.stack.reset(new char[256 << 10]);
-  slots.assign(all, 0), registers.assign(all * 6, 0), warps.assign((threads / 32 + 1) * cluster_blocks, {});
+  slots.assign(all, 0), registers.assign(all * 6, 0), doubles.assign(all * 6, 0), warps.assign((threads / 32 + 1) * cluster_blocks, {});
   whole.assign(cluster_blocks, {}), cluster = {};
   for (unsigned z = 0; z < g.z; ++z)
     for (unsigned y = 0; y < g.y; y += blocks_y)
@@ -176,6 +177,18 @@ template <class T> inline void mma(int32_t (&d)[4], const uint32_t (&a)[4], uint
       d[i] += (int32_t)(T)byte(g * 4 + who, high + half * 2, k % 4) * (int8_t)byte(n * 4 + who, 4 + half, k % 4);
     }
   }
+  gh_emu::warp_wait();
+}
+inline void mma(double (&d)[4], const double (&a)[4], double b0, double b1) {
+  const int first = gh_emu::first_of_warp(), lane = gh_emu::lane(), g = lane / 4, t = lane % 4;
+  double *mine = &gh_emu::doubles[(first + lane) * 6];
+  for (int i = 0; i < 4; ++i) mine[i] = a[i];
+  mine[4] = b0, mine[5] = b1;
+  gh_emu::warp_wait();
+  auto of = [&](int who, int number) { return gh_emu::doubles[(first + who) * 6 + number]; };
+  for (int i = 0; i < 4; ++i)
+    for (int k = 0; k < 8; ++k)
+      d[i] = std::fma(of(g * 4 + k % 4, i / 2 + k / 4 * 2), of((t * 2 + i % 2) * 4 + k % 4, 4 + k / 4), d[i]);
   gh_emu::warp_wait();
 }
 inline float as_float(int32_t x) { float y; memcpy(&y, &x, 4); return y; }

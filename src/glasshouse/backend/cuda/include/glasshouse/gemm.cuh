@@ -53,9 +53,9 @@ template <int BM_, int BN_, int BK_, int WM_, int WN_, int STAGES_> struct Tile 
 template <int SIZE, int BK, int THREADS, class L> struct Copier {
   typedef typename L::T T;
   static constexpr int PER = 16 / sizeof(T);  // elements of a chunk
-  static_assert(PER == 8 || !L::across, "ldmatrix turns half floats alone");
-  static constexpr int CHUNKS = L::across ? SIZE / 8 : BK / 8;  // of a row
-  static constexpr int ROWS = L::across ? BK : SIZE;
+  static_assert(PER == 8 || PER == 2 || !L::across, "ldmatrix turns half floats alone");
+  static constexpr int CHUNKS = L::across ? SIZE / PER : BK / 8;  // of a row
+  static constexpr int ROWS = L::across ? BK / 8 * PER : SIZE;
   static constexpr int EACH = (ROWS * CHUNKS + THREADS - 1) / THREADS;
   const L &from;
   int first, thread;  // the number of this one among THREADS
@@ -64,7 +64,7 @@ template <int SIZE, int BK, int THREADS, class L> struct Copier {
 #pragma unroll
     for (int i = 0; i < EACH; ++i) {
       const int q = thread + i * THREADS;
-      fixed[i] = from.fix(first + (L::across ? q % CHUNKS * 8 : q / CHUNKS));
+      fixed[i] = from.fix(first + (L::across ? q % CHUNKS * PER : q / CHUNKS));
     }
   }
   GH_FN void copy(T *to, int k0) const {
@@ -72,7 +72,7 @@ template <int SIZE, int BK, int THREADS, class L> struct Copier {
     for (int i = 0; i < EACH; ++i) {
       const int q = thread + i * THREADS, row = q / CHUNKS, c = q % CHUNKS;
       if (ROWS * CHUNKS % THREADS && q >= ROWS * CHUNKS) break;
-      T *place = to + swizzled<CHUNKS>(row, c) / 8 * PER;
+      T *place = to + chunk_at<T, L::across, CHUNKS>(row, c);
       if constexpr (L::whole) {
         const T *source = from.at(fixed[i], L::across ? k0 + row : k0 + c * PER);
         copy16(place, source ? source : from.p, source != nullptr);
@@ -81,7 +81,7 @@ template <int SIZE, int BK, int THREADS, class L> struct Copier {
 #pragma unroll
         for (int e = 0; e < PER; ++e) {
           if constexpr (L::across) {
-            v[e] = from.get(first + c * 8 + e, k0 + row);
+            v[e] = from.get(first + c * PER + e, k0 + row);
           } else {
             const T *source = from.at(fixed[i], k0 + c * PER + e);
             v[e] = source ? *source : from_scalar<T>(0.0f);

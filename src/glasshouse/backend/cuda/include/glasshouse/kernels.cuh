@@ -6,6 +6,7 @@
 #include "conv.cuh"
 #include "extremes.cuh"
 #include "fourier.cuh"
+#include "gemm_double.cuh"
 #include "gemm_turns.cuh"
 #include "library.cuh"
 #include "norm_grad.cuh"

@@ -3,7 +3,8 @@
 // Contract (a warp calls each with all its lanes)
 // - `mma(d, a, b)`: d[16 x 8] += a[16 x 16] b[16 x 8], summed in float; fragments as PTX's mma.m16n8k16 lays them out. Of floats the depth is
 //   8 (m16n8k8 of TF32): the same bytes in the same registers. `round_tf32` rounds them before, which the chip would cut off. Of bytes it is
-//   32 (m16n8k32): T of the first operand, int8_t or uint8_t, the second int8_t, and sums are whole numbers.
+//   32 (m16n8k32): T of the first operand, int8_t or uint8_t, the second int8_t, and sums are whole numbers. Of float64 it is 8, in registers of its own:
+//   a[i] of row lane / 4 + i % 2 * 8 and depth lane % 4 + i / 2 * 4, b0 and b1 of column lane / 4 and the same depths; sums lie as those of floats.
 // - `as_float`, `real_sum`: such sums travel as the bits of floats.
 // - `ldmatrix`, `ldmatrix_trans`: four 8 x 8 blocks of half floats; lane i gives the address of row i % 8 of block i / 8.
 // - `copy16(shared, global, inside)`: 16 bytes, zeros where not inside; done when `copies_left<N>()` says that at most N groups
@@ -47,6 +48,17 @@ template <class T> GH_FN void mma(int32_t (&d)[4], const uint32_t (&a)[4], uint3
     asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
                  : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
 }
+GH_FN void mma(double (&d)[4], const double (&a)[4], double b0, double b1) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("mma.sync.aligned.m16n8k8.row.col.f64.f64.f64.f64 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, {%0,%1,%2,%3};"
+               : "+d"(d[0]), "+d"(d[1]), "+d"(d[2]), "+d"(d[3]) : "d"(a[0]), "d"(a[1]), "d"(a[2]), "d"(a[3]), "d"(b0), "d"(b1));
+#else
+#pragma unroll
+  for (int i = 0; i < 4; ++i)
+    asm volatile("mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 {%0,%1}, {%2}, {%3}, {%0,%1};"
+                 : "+d"(d[i % 2 * 2]), "+d"(d[i % 2 * 2 + 1]) : "d"(a[i]), "d"(i < 2 ? b0 : b1));
+#endif
+}
 GH_FN float as_float(int32_t x) { return __int_as_float(x); }
 // What all lanes of a warp have alike, so that the compiler knows it.
 GH_FN int same_in_warp(int x) { return __shfl_sync(0xffffffff, x, 0); }
@@ -83,6 +95,15 @@ template <int CHUNKS> GH_FN int swizzled(int row, int c) {
   if constexpr (CHUNKS >= 8) return (row * CHUNKS + (c ^ (row & 7))) * 8;
   else if constexpr (CHUNKS == 4) return (row * 4 + (c ^ ((row >> 1) & 3))) * 8;
   else return (row * CHUNKS + (c ^ ((row >> 2) & (CHUNKS - 1)))) * 8;
+}
+
+// The same in elements of any type. float64 does not go through ldmatrix: along the depth eight lanes read four chunks of two rows, across it sixteen
+// read two chunks of every second of eight rows, each from all banks.
+template <class T, bool ACROSS, int CHUNKS> GH_FN int chunk_at(int row, int c) {
+  constexpr int PER = 16 / sizeof(T);
+  if constexpr (PER != 2) return swizzled<CHUNKS>(row, c) / 8 * PER;
+  else if constexpr (ACROSS) return (row * CHUNKS + (c ^ (row & 6))) * 2;
+  else return (row * CHUNKS + (c ^ ((row & 1) << 2))) * 2;
 }
 
 }  // namespace gh
