@@ -481,7 +481,7 @@ def other_products() -> None:
     import torch
     from torch import nn
 
-    for title, function, inputs, bound in products.of_float64():
+    for title, function, inputs, bound in (*products.of_float64(), *products.of_groups()):
         checked(title, lambda f=function, x=inputs, b=bound: sequences.compared(f, x, b))
     bounds = {torch.float16: 4e-3, torch.bfloat16: 3e-2, torch.float32: 1e-5}
     for dtype, bound in bounds.items():

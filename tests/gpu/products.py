@@ -138,5 +138,19 @@ def of_float64() -> Iterator[tuple[str, Any, tuple[Any, ...], float]]:
         yield f"batch of float64 across {batch, m, n, k}", across, across_both, 1e-14
 
 
+def of_groups() -> Iterator[tuple[str, Any, tuple[Any, ...], float]]:
+    """Rows of experts, in the one type that PyTorch has a kernel for."""
+    for rows, depth, columns, groups in ((64, 128, 256, 8), (1000, 512, 320, 16), (8, 64, 64, 60)):
+        ends = torch.randint(0, rows + 1, (groups,)).sort().values.int()
+        ends[-1] = rows
+        x, w = torch.randn(rows, depth), torch.randn(groups, depth, columns)
+        given = (x.bfloat16(), w.bfloat16(), ends)
+        for name, function in (
+            ("groups", lambda a, b, e: torch._grouped_mm(a, b, offs=e)),
+            ("groups, turned", lambda a, b, e: torch._grouped_mm(a, b.mT.contiguous().mT, offs=e)),
+        ):
+            yield f"{name} {rows, columns, depth, groups}", function, given, 1e-2
+
+
 def _doubles(*shape: int) -> torch.Tensor:
     return torch.randn(*shape, dtype=torch.float64)

@@ -14,6 +14,7 @@ from glasshouse.backend.cuda.cublaslt import CUBLASLT, cublaslt
 from glasshouse.backend.cuda.extremes import extremes
 from glasshouse.backend.cuda.float8 import float8_matmul
 from glasshouse.backend.cuda.fourier import fourier, no_transform
+from glasshouse.backend.cuda.groups import grouped
 from glasshouse.backend.cuda.int8 import int8_conv, int8_matmul
 from glasshouse.backend.cuda.library import places, pool
 from glasshouse.backend.cuda.matmul import MOST_ROWS, matmul
@@ -54,6 +55,7 @@ TILES: dict[str, TileMaker] = {
     "cumsum": running,
     "embedding_bag": placed,
     "fft": fourier,
+    "grouped_matmul": grouped,
     "layer_norm_weight_grad": norm_weights,
     "linear_recurrence": running,
     "logcumsumexp": running,
@@ -81,7 +83,7 @@ FALLBACKS = {
     "scan": "Python goes round; its body is compiled",
     **dict.fromkeys(
         (
-            "avg_pool_grad", "cholesky", "conv_weight_grad", "grouped_matmul", "lu",
+            "avg_pool_grad", "cholesky", "conv_weight_grad", "lu",
             "max_pool_grad", "resize_grad", "row_order", "triangle_solve",
         ),
         _PYTHON,

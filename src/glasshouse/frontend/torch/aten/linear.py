@@ -9,10 +9,9 @@ from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.arithmetic import add, mul
 from glasshouse.frontend.torch.aten.complex_products import complex_einsum, complex_matmul
 from glasshouse.frontend.torch.aten.functions import conj
-from glasshouse.frontend.torch.aten.registry import Context, apply, aten, common, is_static
+from glasshouse.frontend.torch.aten.registry import apply, aten, common, is_static
 from glasshouse.frontend.torch.complex import Complex
 from glasshouse.ir.dim import product
-from glasshouse.ir.dtype import int64
 from glasshouse.ops import composite
 from glasshouse.ops.create import arange_near
 from glasshouse.ops.shape import expanded, permuted, reshaped
@@ -196,26 +195,12 @@ def int_mm(x: Any, y: Any) -> Any:
     return matmul(x.cast("int32"), y.cast("int32"))
 
 
-@aten("_grouped_mm", "transformers::grouped_mm_fallback", context=True)
-def grouped_mm(
-    ctx: Context, x: Any, w: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None
-) -> Any:
-    """Rows of x up to offs[0] times w[0], those up to offs[1] times w[1], and so on.
-
-    On a GPU, where the sizes of groups would have to come to the host first, every row is
-    multiplied with every matrix and the right result taken.
-    """
+@aten("_grouped_mm", "transformers::grouped_mm_fallback")
+def grouped_mm(x: Any, w: Any, offs: Any = None, bias: Any = None, out_dtype: Any = None) -> Any:
+    """Rows of x up to offs[0] times w[0], those up to offs[1] times w[1], and so on."""
     if offs is None or x.ndim != 2 or w.ndim != 3 or bias is not None:
         raise Unsupported("a grouped product of this form")
-    val = ctx.fx_node.meta.get("val")
-    if val is None or val.device.type == "cpu":
-        return x.apply("grouped_matmul", w, offs)
-    rows = reshaped(arange_near(x, x.shape[0]), (x.shape[0], 1))
-    group = offs.cast(int64).apply("less_equal", rows).cast(int64).apply("sum", axes=[1])
-    last = w.shape[0] - 1
-    group = apply("minimum", group, last) if isinstance(last, int) else group
-    every = reshaped(x, (1, *x.shape)).apply("matmul", w)
-    return composite.getitem(every, (group, arange_near(x, x.shape[0])))
+    return x.apply("grouped_matmul", w, offs)
 
 
 @aten("linalg_vecdot")

@@ -8,6 +8,7 @@
 #include "fourier.cuh"
 #include "gemm_double.cuh"
 #include "gemm_turns.cuh"
+#include "groups.cuh"
 #include "library.cuh"
 #include "norm_grad.cuh"
 #include "order.cuh"
