@@ -233,6 +233,6 @@ class Tensors(ArgumentClass):
     def new(self, i: int, value: Value) -> str:
         shape = value.type.shape
         if not all(isinstance(d, int) for d in shape):
-            return f"empty({_shape(value)}, dtype=y{i}_dtype)"
-        self.names[f"y{i}_like"] = self.torch.empty(shape, dtype=self.dtype(value))
+            return f"empty({_shape(value)}, dtype=y{i}_dtype, device='cpu')"
+        self.names[f"y{i}_like"] = self.torch.empty(shape, dtype=self.dtype(value), device="cpu")
         return f"empty_like(y{i}_like)"

@@ -131,7 +131,7 @@ def resize_grad(g: Tensor, *, size: Sequence[int], scales: Sequence[float], **ho
     for i, length in enumerate(size):
         axis, count = 2 + i, out.shape[2 + i]
         parts = _resized_with(length, count, i, scales, g.device, **how)
-        total = torch.zeros((length, *out.movedim(axis, 0).shape[1:]), dtype=out.dtype).to(g.device)
+        total = out.new_zeros(length, *out.movedim(axis, 0).shape[1:])
         for at, factor in parts:
             rows = _share(out, at, factor, axis).movedim(axis, 0)
             total.index_put_((at.clamp(min=0),), rows, accumulate=True)

@@ -30,7 +30,8 @@ def as_strided_scatter(x: Any, source: Any, size: Any, stride: Any, offset: Any 
     """x, row by row in memory, with the source at the places that the strides name."""
     if not is_static(*x.shape, *size, *stride) or not (offset is None or is_static(offset)):
         raise Unsupported("strides that depend on sizes")
-    numbers = torch.arange(product(x.shape)).as_strided(list(size), list(stride), offset or 0)
+    every = torch.arange(product(x.shape), device="cpu")
+    numbers = every.as_strided(list(size), list(stride), offset or 0)
     places = x.builder.wrap(x.builder.constant(numbers.reshape(-1).numpy()))
     out = _flat(x).apply("scatter", places, _flat(source), axis=0)
     return reshaped(out, x.shape)
@@ -94,7 +95,7 @@ def combinations(x: Any, r: int = 2, with_replacement: bool = False) -> Any:
     picked = list(itertools.islice(choose(range(count), r), MANY + 1))
     if len(picked) > MANY or not r:
         raise Unsupported(f"more than {MANY} combinations, or of nothing")
-    places = torch.tensor(picked, dtype=torch.int64).reshape(len(picked), r)
+    places = torch.tensor(picked, dtype=torch.int64, device="cpu").reshape(len(picked), r)
     return x.apply("take", x.builder.wrap(x.builder.constant(places.numpy())))
 
 

@@ -218,7 +218,8 @@ def as_strided(x: Any, size: Any, stride: Any, offset: Any = None) -> Any:
     """Reads x as if it lay in memory row by row."""
     if not is_static(*x.shape, *size, *stride) or not (offset is None or is_static(offset)):
         raise Unsupported("strides that depend on sizes")
-    numbers = torch.arange(product(x.shape)).as_strided(list(size), list(stride), offset or 0)
+    every = torch.arange(product(x.shape), device="cpu")
+    numbers = every.as_strided(list(size), list(stride), offset or 0)
     flat = reshaped(x, (product(x.shape),))
     place = x.builder.wrap(x.builder.constant(numbers.contiguous().numpy()))
     return flat.apply("take", place)
