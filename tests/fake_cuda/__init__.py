@@ -20,7 +20,7 @@ import torch
 
 from cuda_emulator import compiled, compiled_kernels, stamped_includes
 from glasshouse.backend import base
-from glasshouse.backend.cuda import backend, build, cublaslt, device
+from glasshouse.backend.cuda import backend, build, cublaslt, cudnn, cudnn_descriptors, device
 from glasshouse.backend.cuda.driver import Driver
 
 HERE = Path(__file__).parent
@@ -45,6 +45,20 @@ def fake_cublaslt(patch: pytest.MonkeyPatch, cuda: FakeCuda) -> Iterator[Any]:
     patch.setattr(cublaslt, "_library", lambda: library)
     base.backend_named.cache_clear()
     yield found
+    base.backend_named.cache_clear()
+
+
+@contextmanager
+def fake_cudnn(patch: pytest.MonkeyPatch, cuda: FakeCuda) -> Iterator[Any]:
+    """cuDNN is installed too (`libcudnn.cpp`), and starts its work through the driver."""
+    found = ctypes.CDLL(str(compiled((HERE / "libcudnn.cpp").read_text(), "libcudnn", "-O1")))
+    found.fake_starts_with(ctypes.cast(cuda.library.fake_start, ctypes.c_void_p))
+    found.fake_refuses(0)
+    library = cudnn_descriptors.Cudnn(found)
+    patch.setattr(cudnn_descriptors, "_library", lambda: library)
+    base.backend_named.cache_clear()
+    yield found
+    cudnn._planned.cache_clear()
     base.backend_named.cache_clear()
 
 
@@ -141,7 +155,8 @@ def fake_cuda(patch: pytest.MonkeyPatch, beside_torch: bool = True) -> Iterator[
     patch.setattr(build, "compile_cubin", fake_cubin)
     patch.setattr(build, "version", lambda: "fake")
     patch.setenv("GLASSHOUSE_OVERLAP", "0")  # nothing is timed
-    patch.setattr(cublaslt, "_library", lambda: None)  # what is installed here is no fake
+    for library in (cublaslt, cudnn_descriptors):
+        patch.setattr(library, "_library", lambda: None)  # what is installed here is no fake
     patch.setattr(backend, "measured_limits", lambda gpu: None)  # of an emulator they say nothing
     caches = (device.gpu, base.backend_named)
     for cache in caches:

@@ -110,6 +110,8 @@ class Target:
     rows, the next takes rows as they were before; 0: it is a kernel of its own."""
     tf32: bool = False
     """Whether matrix products of float32 may round to TF32: it was asked for."""
+    tf32_convs: bool = False
+    """The same of convolutions, where a library computes them."""
 
     def computes(self, node: Node) -> bool:
         """Whether there may be a kernel for a node, so that others are fused into it."""

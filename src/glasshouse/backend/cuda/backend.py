@@ -30,6 +30,7 @@ from glasshouse.backend.base import (
 from glasshouse.backend.cuda.build import build, headers_hash
 from glasshouse.backend.cuda.c_api import c_interface
 from glasshouse.backend.cuda.cublaslt import cublaslt
+from glasshouse.backend.cuda.cudnn_descriptors import cudnn
 from glasshouse.backend.cuda.device import Gpu, gpu
 from glasshouse.backend.cuda.executable import CudaExecutable
 from glasshouse.backend.cuda.host_library import build_host_library, program_in
@@ -68,8 +69,9 @@ class CudaBackend:
     @property
     def identity(self) -> str:
         here = "" if self._given else f" {self._gpu().name} driver {self._gpu().driver_version}"
-        library = None if self._given else cublaslt()
-        here += f" cuBLASLt {library.version}" if library is not None else ""
+        for name, library in (("cuBLASLt", cublaslt()), ("cuDNN", cudnn())):
+            there = library is not None and not self._given
+            here += f" {name} {library.version}" if there and library is not None else ""
         return f"cuda {__version__} {self.arch} {headers_hash()}{here}"
 
     def get_ready(self) -> None:

@@ -8,6 +8,15 @@ from dataclasses import replace
 
 from glasshouse.backend.cuda.behind import behind
 from glasshouse.backend.cuda.conv_runs import FEW, RUNS, bordered_size, conv_in_runs, run_of
+from glasshouse.backend.cuda.conv_weights import TAPS, turned_weights
+from glasshouse.backend.cuda.cudnn import CUDNN_TF32
+from glasshouse.backend.cuda.library_conv import (
+    is_library,
+    library_conv,
+    library_needs,
+    library_variant,
+    render_library_conv,
+)
 from glasshouse.backend.cuda.matmul import (
     HALVES,
     SIMT,
@@ -39,10 +48,11 @@ from glasshouse.lower.target import Needs
 from glasshouse.lower.tiles import add_tile
 from glasshouse.lower.view import whole
 from glasshouse.ops.cost import operations
+from glasshouse.ops.window import window_of
 
 CONV, DEPTHWISE = "conv2d", "depthwise2d"
-TAPS = "taps"
-"""The form of weights in which the channels of a tap lie together: [filters, taps, wide]."""
+AXES = 2
+"""Spatial axes that our own kernels have at most."""
 
 
 def padded(channels: int, dtype: DType) -> int:
@@ -56,13 +66,17 @@ def _is_padded(image: Image, dtype: DType) -> bool:
     return few and not image.is_depthwise
 
 
-def conv(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
-    """Add a convolution, with what follows it in its epilogue where that is possible."""
+def conv(builder: KernelBuilder, node: Node, hopper: bool = False, library: bool = False) -> None:
+    """Add a convolution, with what follows it in its epilogue where that is possible; `library`:
+    cuDNN's is among the candidates, and the only one where there is no other."""
     x, w = node.inputs
     out = node.output
     dtype = x.type.dtype
     if dtype not in (*HALVES, float32, float64) or w.type.dtype is not dtype:
         raise Unsupported(f"no convolution of {dtype}")
+    if library and x.type.rank - 2 > AXES:
+        library_conv(builder, node)
+        return
     image = gradient_image(node.attrs, x.type.shape, w.type.shape, out.type.shape)
     if most(product(tuple(image.variables.values()))) >= 2**31 or image.groups > 65535:
         raise Unsupported("no convolution with that many results")
@@ -88,10 +102,21 @@ def conv(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
         fetched = hopper and operands[1].constant and _fetched_window(image) is not None
         kinds = FETCHED if fetched else (WGMMA, MMA) if hopper else (MMA,)
         names = tuple(v.name for v in variants(*typical(*sizes), kinds))
-    add_tile(
-        builder, node, CONV, operands, after, order,
-        variants=names, problem=_problem(node, behind(builder, node)),
-    )  # fmt: skip
+    problem = _problem(node, behind(builder, node))
+    if library and not is_padded and not run:
+        names, problem = beside_library(builder, node, names, problem)
+    add_tile(builder, node, CONV, operands, after, order, variants=names, problem=problem)
+
+
+def beside_library(
+    builder: KernelBuilder, node: Node, names: tuple[str, ...], problem: Problem | None
+) -> tuple[tuple[str, ...], Problem | None]:
+    """Our variants of a convolution and the library's: measured beside each other, or the library's
+    at once where it may round float32 to TF32, for which we have no kernel."""
+    name = library_variant(node, builder.target.tf32_convs)
+    if name == CUDNN_TF32:
+        return (name, *names), None
+    return ((*names, name), problem) if name else (names, problem)
 
 
 def _fetched_window(image: Image) -> FetchedWindow | None:
@@ -115,16 +140,28 @@ CONV_PRODUCT = "conv product"
 
 
 def _problem(node: Node, behind: str) -> Problem | None:
-    """Both shapes, then stride, padding, dilation and groups: all that decides its time."""
-    x, w = node.inputs
-    attrs = node.attrs
-    padding = attrs["padding"] if len(attrs["padding"]) == 4 else attrs["padding"] * 2
-    rest = (*attrs["stride"], *padding, *attrs["dilation"], attrs["groups"])
-    given = (*x.type.shape, *w.type.shape, *rest)
-    numbers = tuple(d for d in given if isinstance(d, int))
-    if len(numbers) < len(given) or x.type.rank != 4:
+    numbers = conv_numbers(node)
+    if numbers is None:
         return None
-    return Problem(CONV_PRODUCT + behind, x.type.dtype.name, numbers, operations(node))
+    dtype = node.output.type.dtype.name
+    return Problem(CONV_PRODUCT + behind, dtype, numbers, operations(node))
+
+
+def conv_numbers(node: Node) -> tuple[int, ...] | None:
+    """Both shapes, then stride, padding, dilation and groups: all that decides its time. A line is
+    an image of height 1."""
+    x, w = (v.type.shape for v in node.inputs)
+    window = window_of(w[2:], *(node.attrs[n] for n in ("stride", "padding", "dilation")))
+    axes = AXES - len(window.kernel)
+    if axes < 0:
+        return None
+    one, none = (1,) * axes, (0,) * axes
+    shapes = ((*s[:2], *one, *s[2:]) for s in (x, w))
+    borders = (*none, *window.begins, *none, *window.ends)
+    rest = (*one, *window.stride, *borders, *one, *window.dilation, node.attrs["groups"])
+    given = (*(d for shape in shapes for d in shape), *rest)
+    numbers = tuple(d for d in given if isinstance(d, int))
+    return None if len(numbers) < len(given) else numbers
 
 
 # ------------------------------------------------------------------------------------ rendering
@@ -146,6 +183,8 @@ def shape_text(image: Image, group: Dim | None = None) -> str:
 
 
 def _needs(tile: Tile) -> Needs:
+    if is_library(tile):
+        return library_needs(tile)
     image, _, filters = _group(tile)
     w = tile.operands[1]
     pixels, _ = image.variables.values()
@@ -177,6 +216,9 @@ def _channels(tile: Tile) -> Dim:
 
 
 def _conv(out: CudaText, tile: Tile) -> None:
+    if is_library(tile):
+        render_library_conv(out, tile)
+        return
     x, w = tile.operands
     image, channels, filters = _group(tile)
     dtype = x.element.dtype
@@ -190,7 +232,7 @@ def _conv(out: CudaText, tile: Tile) -> None:
         channels = _channels(tile)
         image = replace(image, channels=channels)
     depth = channels * product(w.shape[2:])
-    weights = out.form(tile.forms[0]) if tile.forms else _turned(out, tile)
+    weights = out.form(tile.forms[0]) if tile.forms else turned_weights(out, tile, _channels(tile))
     whole_chunks = dtype in HALVES and isinstance(channels, int) and channels % 8 == 0
     kind = f"{C_TYPE[dtype]}, {_flag(whole_chunks)}"
     at = f"{source} + blockIdx.z * {size_text(channels)}"
@@ -231,22 +273,6 @@ def _fetched_image(
     shape = shape_text(image, image.channels)
     text = f"gh::MappedPixels<{C_TYPE[dtype]}>{{map0, {shape}}}"
     return text, TensorMap(source, sizes, steps, (gemm.m,), _fetched_window(image))
-
-
-def _turned(out: CudaText, tile: Tile) -> str:
-    """Weights that are not known before are brought into the form in every run."""
-    w = tile.operands[1]
-    wide, taps = _channels(tile), product(w.shape[2:])
-    total = w.shape[0] * wide * taps
-    name = out.scratch(tile, "taps")
-    with out.function(((total + 255) // 256, 1, 1), 256):
-        thread_each(out, total)
-        out.add(f"const int64_t c = e_ % {size_text(wide)}, rest = e_ / {size_text(wide)};")
-        out.add(f"const int64_t tap = rest % {size_text(taps)}, o = rest / {size_text(taps)};")
-        place = f"(o * {size_text(w.shape[1])} + c) * {size_text(taps)} + tap"
-        inside, zero = f"c < {size_text(w.shape[1])}", f"{C_TYPE[w.element.dtype]}{{}}"
-        out.add(f"{name}[e_] = {inside} ? {view(w).buffer}[{place}] : {zero};", tile.ops)
-    return name
 
 
 def _padded_image(out: CudaText, tile: Tile, image: Image) -> str:

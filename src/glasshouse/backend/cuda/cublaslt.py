@@ -11,14 +11,13 @@ transposed product: `out^T[n, m] = right[n, k] left[m, k]^T`. An operand that li
 from __future__ import annotations
 
 import ctypes
-import glob
 import os
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
-from importlib.util import find_spec
 from typing import Any
 
+from glasshouse.backend.cuda.installed_library import LibraryRefused, installed
 from glasshouse.errors import ExecutionError
 
 CUBLASLT = "cublaslt"
@@ -56,10 +55,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cublasLtMatrixLayoutDestroy": (_ADDRESS,),
     "cublasLtMatmulDescDestroy": (_ADDRESS,),
 }  # fmt: skip
-
-
-class LibraryRefused(ExecutionError):
-    """The library has no algorithm for a product."""
 
 
 class _Found(ctypes.Structure):
@@ -104,26 +99,10 @@ class CublasLt:
         return self._handle
 
 
-def _places() -> Iterator[str]:
-    """Where the library may be; by its plain name it is the one that PyTorch has loaded."""
-    yield from ("libcublasLt.so.13", "libcublasLt.so.12")
-    spec = find_spec("nvidia")
-    for folder in spec.submodule_search_locations or () if spec is not None else ():
-        for pattern in ("cu*/lib/libcublasLt.so.*", "cublas/lib/libcublasLt.so.*"):
-            yield from sorted(glob.glob(os.path.join(folder, pattern)), reverse=True)
-    for root in (os.environ.get("CUDA_HOME"), "/usr/local/cuda"):
-        if root:
-            yield from sorted(glob.glob(f"{root}/lib64/libcublasLt.so.*"), reverse=True)
-
-
 @lru_cache(maxsize=1)
 def _library() -> CublasLt | None:
-    for name in _places():
-        try:
-            return CublasLt(ctypes.CDLL(name))
-        except (OSError, AttributeError):
-            continue
-    return None
+    names = ("libcublasLt.so.13", "libcublasLt.so.12")
+    return installed(names, ("cu*/lib", "cublas/lib"), CublasLt)
 
 
 def cublaslt() -> CublasLt | None:

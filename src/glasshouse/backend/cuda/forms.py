@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.cuda.conv import TAPS
 from glasshouse.backend.cuda.conv_runs import FEW, RUNS
+from glasshouse.backend.cuda.conv_weights import TAPS
 from glasshouse.backend.cuda.int8 import BYTE_COLUMNS, BYTE_TAPS, columns_and_depth
 from glasshouse.backend.cuda.matmul import TURNED
 from glasshouse.backend.cuda.transposed import PHASES

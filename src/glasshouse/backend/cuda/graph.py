@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.cuda.cublaslt import LibraryProduct
 from glasshouse.backend.cuda.driver import Driver, EdgeData, KernelNode
+from glasshouse.backend.cuda.installed_library import LibraryCall
 from glasshouse.backend.cuda.launch import CONTEXT
 
 Array = np.ndarray[Any, Any]
@@ -34,7 +34,7 @@ class LaunchNode:
     shared: int
     parameters: int  # address of the array of pointers to arguments
     cells: tuple[int, int]  # range of the cells that may change
-    library: LibraryProduct | None = None  # what is called instead of a function
+    library: LibraryCall | None = None  # what is called instead of a function
 
 
 class StepGraph:

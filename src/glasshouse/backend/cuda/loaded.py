@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from glasshouse.backend.cuda.cublaslt import LibraryProduct
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.driver import Owned
 from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
+from glasshouse.backend.cuda.installed_library import LibraryCall
 from glasshouse.backend.cuda.launch import CONTEXT
 from glasshouse.backend.cuda.launch_times import LaunchTimes, StepTime
+from glasshouse.backend.cuda.library_calls import library_call
 from glasshouse.backend.cuda.sizes import dim_value
 from glasshouse.backend.cuda.tensor_map import CELLS, encoded
 
@@ -58,7 +59,7 @@ class Loaded:
         self.plan = plan
         owned = Owned(self, device.driver, device.context)
         self._functions: dict[str, list[int]] = {}
-        self._calls: dict[str, LibraryProduct | None] = {}  # of kernels that are a library's
+        self._calls: dict[str, list[LibraryCall | None]] = {}  # of launches that are a library's
         for name, kernel in plan["kernels"].items():
             module = device.driver.address("cuModuleLoadData", cubins[name])
             owned.take("cuModuleUnload", module)
@@ -66,8 +67,9 @@ class Loaded:
                 function_of(device, module, x["function"], x["shared"]) if x["function"] else 0
                 for x in kernel["launches"]
             ]
-            calls = (x["library"] for x in kernel["launches"] if "library" in x)
-            self._calls[name] = next(map(LibraryProduct, calls), None)
+            self._calls[name] = [
+                library_call(x["library"]) if "library" in x else None for x in kernel["launches"]
+            ]
         self.flag, self.flag_there = device.pinned(64)
         owned.take("cuMemFreeHost", self.flag)
         self._owned = owned
@@ -81,7 +83,7 @@ class Loaded:
     def _layout(self) -> None:
         """Cells of 8 bytes for every launch: its context, work, pointers, sizes, maps."""
         self._launches: list[tuple[int, Mapping[str, Any], int, tuple[int, int]]] = []
-        self._library: list[LibraryProduct | None] = []  # that a launch is a call of
+        self._library: list[LibraryCall | None] = []  # that a launch is a call of
         table: list[tuple[int, int]] = []
         arena: list[tuple[int, int]] = []
         steps: list[tuple[int, int]] = []
@@ -90,7 +92,9 @@ class Loaded:
         at = 0
         for number, name, places in self.plan["steps"]:
             kernel = self.plan["kernels"][name]
-            for launch, function in zip(kernel["launches"], self._functions[name], strict=True):
+            for launch, function, call in zip(
+                kernel["launches"], self._functions[name], self._calls[name], strict=True
+            ):
                 begin = at
                 steps.append((at + 2, number))
                 arena.append((at + CONTEXT, self.plan["work"]))
@@ -106,7 +110,7 @@ class Loaded:
                     self._maps.append((at, begin + CONTEXT + described["argument"], described))
                     at += CELLS
                 self._launches.append((number, launch, function, (begin, at)))
-                self._library.append(self._calls[name] if "library" in launch else None)
+                self._library.append(call)
         self.cells = np.zeros(max(at, 1), np.uint64)
         self._times_at = np.array(
             [cells[0] + CONTEXT - 1 for *_, cells in self._launches], np.int64

@@ -25,15 +25,17 @@ from glasshouse.backend.cuda.attention import ATTENTION, BY_FLAGS
 from glasshouse.backend.cuda.behind import ACROSS, LEFT, RIGHT, followed
 from glasshouse.backend.cuda.build import build_ahead, cubin_of
 from glasshouse.backend.cuda.conv import CONV_PRODUCT
-from glasshouse.backend.cuda.cublaslt import CUBLASLT, LibraryProduct, LibraryRefused
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.driver import Owned
 from glasshouse.backend.cuda.forms import prepared
 from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
+from glasshouse.backend.cuda.installed_library import LibraryRefused
 from glasshouse.backend.cuda.launch import CudaKernel
+from glasshouse.backend.cuda.library_calls import library_call
 from glasshouse.backend.cuda.loaded import OVERLAP, function_of, parameters_at
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.tensor_map import encoded
+from glasshouse.backend.cuda.transposed import CONV_GRADIENT
 from glasshouse.errors import ExecutionError
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import evaluate
@@ -104,9 +106,10 @@ def measure(
             for number, probe in enumerate(probes):
                 seconds[number] = min(seconds[number], probe.turn())
     except LibraryRefused:
-        own = [n for n in names if n != CUBLASLT]
+        own = [n for n in names if n not in target.opaque]
         found = measure(device, target, problem, own, progress)
-        return found and [*found, Candidate(CUBLASLT, error=1.0)]
+        refused = [Candidate(n, error=1.0) for n in names if n in target.opaque]
+        return found and [*found, *refused]
     except ExecutionError:
         return None
     finally:
@@ -160,6 +163,12 @@ def _graph(problem: Problem) -> Graph | None:
         w = builder.wrap(builder.constant(_random(n[4:8], depth), dtype))
         attrs = {"stride": n[8:10], "padding": n[10:14], "dilation": n[14:16], "groups": n[16]}
         return followed(builder, x, w, behind, "conv", attrs)
+    if op == CONV_GRADIENT and len(n) == 19:
+        x = builder.input(dtype, n[:4])
+        depth = n[4] * n[6] * n[7]
+        w = builder.wrap(builder.constant(_random(n[4:8], depth), dtype))
+        attrs = {"stride": n[8:10], "padding": n[10:14], "dilation": n[14:16], "groups": n[16]}
+        return builder.finish(x.apply("conv_transpose", w, **attrs, output_padding=n[17:]))
     if problem.op in (ATTENTION, BY_FLAGS):
         batch, heads, length, dim, key_heads, keys = n
         q = builder.input(dtype, (batch, heads, length, dim))
@@ -180,7 +189,7 @@ def _random(shape: Sequence[int], depth: int) -> Array:
 
 def _lowered(graph: Graph, target: Target) -> Call | None:
     nodes = graph.nodes[-1].attrs.get("body", graph).nodes
-    images = [*graph.inputs, *graph.outputs] if any(x.op.name == "conv" for x in nodes) else []
+    images = [*graph.inputs, *graph.outputs] if any(x.op.traits.image for x in nodes) else []
     orders = {v: channels_last(v.type.rank) for v in images}
     program = lower(Program(graph, orders=orders), target)
     (step,) = program.steps
@@ -280,7 +289,7 @@ class _Probe:
             if launch.clock:
                 continue
             if launch.library is not None:
-                nodes.append((launch, 0, 0, LibraryProduct(launch.library)))
+                nodes.append((launch, 0, 0, library_call(launch.library)))
                 continue
             function = function_of(device, module, launch.function, launch.shared)
             number = evaluate(launch.counters, {})

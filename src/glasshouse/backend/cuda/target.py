@@ -9,14 +9,17 @@ from functools import partial
 from glasshouse.backend.cuda.attention import ATTENTION, BY_FLAGS, attention
 from glasshouse.backend.cuda.attention_grad import attention_grad
 from glasshouse.backend.cuda.behind import ACROSS, BEHIND
-from glasshouse.backend.cuda.conv import CONV_PRODUCT, conv
+from glasshouse.backend.cuda.conv import AXES, CONV_PRODUCT, conv
 from glasshouse.backend.cuda.cublaslt import CUBLASLT, cublaslt
+from glasshouse.backend.cuda.cudnn import CUDNN, CUDNN_TF32
+from glasshouse.backend.cuda.cudnn_descriptors import cudnn
 from glasshouse.backend.cuda.extremes import extremes
 from glasshouse.backend.cuda.float8 import float8_matmul
 from glasshouse.backend.cuda.fourier import fourier, no_transform
 from glasshouse.backend.cuda.groups import grouped
 from glasshouse.backend.cuda.int8 import int8_conv, int8_matmul
 from glasshouse.backend.cuda.library import places, pool
+from glasshouse.backend.cuda.library_conv import library_conv, library_variant
 from glasshouse.backend.cuda.matmul import MOST_ROWS, matmul
 from glasshouse.backend.cuda.norm_grad import norm_weights
 from glasshouse.backend.cuda.order import order
@@ -30,7 +33,7 @@ from glasshouse.backend.cuda.routine import most
 from glasshouse.backend.cuda.routines import ROUTINES
 from glasshouse.backend.cuda.row_parts import normed_product, product_and_parts
 from glasshouse.backend.cuda.running import running
-from glasshouse.backend.cuda.transposed import conv_transpose, refused
+from glasshouse.backend.cuda.transposed import CONV_GRADIENT, conv_transpose, refused
 from glasshouse.backend.cxx.spelling import FOLDS, SPELL
 from glasshouse.backend.cxx.words import C_TYPE
 from glasshouse.errors import Unsupported
@@ -75,6 +78,7 @@ TILES: dict[str, TileMaker] = {
     "topk": order,
 }
 
+WEIGHT_GRAD = "conv_weight_grad"
 _PYTHON = "no GPU kernel yet: PyTorch runs it on the GPU; without it the host does, between copies"
 FALLBACKS = {
     "opaque": "its meaning is known only to whoever brought it",
@@ -83,7 +87,7 @@ FALLBACKS = {
     "scan": "Python goes round; its body is compiled",
     **dict.fromkeys(
         (
-            "avg_pool_grad", "cholesky", "conv_weight_grad", "lu",
+            "avg_pool_grad", "cholesky", WEIGHT_GRAD, "lu",
             "max_pool_grad", "resize_grad", "row_order", "triangle_solve",
         ),
         _PYTHON,
@@ -94,6 +98,7 @@ MEASURED = frozenset(
     {
         ATTENTION,
         BY_FLAGS,
+        CONV_GRADIENT,
         *PRODUCTS,
         *(f"matmul{lies}" for lies in ACROSS),
         *(op + behind for op in ("matmul", CONV_PRODUCT) for behind in BEHIND),
@@ -144,23 +149,29 @@ def _product(builder: KernelBuilder, node: Node, hopper: bool, library: bool) ->
         matmul(builder, node, hopper, library)
 
 
-def _convolution(builder: KernelBuilder, node: Node, hopper: bool) -> None:
+def _convolution(builder: KernelBuilder, node: Node, hopper: bool, library: bool) -> None:
     if not int8_conv(builder, node):
-        conv(builder, node, hopper)
+        conv(builder, node, hopper, library)
 
 
-def _refused(node: Node) -> bool:
-    """Images of any size, of which 31 bits may not count the elements, transposed convolutions
-    that are not whole phases, and transforms of lines that do not fit."""
-    if node.op.name in ("conv", "resize"):
-        return most(node.output.type.numel) >= 2**31
-    return refused(node) or no_transform(node)
+def _refused(node: Node, library: bool) -> bool:
+    """Images of any size, of which 31 bits may not count the elements; transforms of lines that do
+    not fit; and unless a library has them: transposed convolutions that are not whole phases,
+    convolutions of images with three axes, and gradients by weights."""
+    name = node.op.name
+    if name in ("conv", "resize") and most(node.output.type.numel) >= 2**31:
+        return True
+    far = name == "conv" and node.inputs[0].type.rank - 2 > AXES
+    if far or name == "conv_weight_grad" or refused(node):
+        return not library or not library_variant(node, tf32=False)
+    return no_transform(node)
 
 
 def cuda_target(name: str, arch: str) -> Target:
     """The target of an architecture."""
     known = max(n for n in _FIGURES if n <= max(capability(arch), OLDEST))
     processors, operations, bandwidth = _FIGURES[known]
+    convolves = name == "cuda" and cudnn() is not None
     return Target(
         name,
         cores=processors,
@@ -176,8 +187,11 @@ def cuda_target(name: str, arch: str) -> Target:
             "attention": partial(
                 attention, hopper=capability(arch) == HOPPER, clusters=capability(arch) >= HOPPER
             ),
-            "conv": partial(_convolution, hopper=capability(arch) == HOPPER),
-            "conv_transpose": partial(conv_transpose, hopper=capability(arch) == HOPPER),
+            "conv": partial(_convolution, hopper=capability(arch) == HOPPER, library=convolves),
+            "conv_transpose": partial(
+                conv_transpose, hopper=capability(arch) == HOPPER, library=convolves
+            ),
+            **({"conv_weight_grad": library_conv} if convolves else {}),
             "matmul": partial(
                 _product,
                 hopper=capability(arch) == HOPPER,
@@ -192,11 +206,11 @@ def cuda_target(name: str, arch: str) -> Target:
         needs=lambda tile: ROUTINES[tile.routine].needs(tile),
         vectors=VECTORS,
         widest=1,
-        fallbacks=FALLBACKS,
+        fallbacks={n: why for n, why in FALLBACKS.items() if not convolves or n != WEIGHT_GRAD},
         images=frozenset({"resize"}),
-        refuses=_refused,
-        spatial=2,
-        opaque=frozenset({CUBLASLT}),
+        refuses=partial(_refused, library=convolves),
+        spatial=3 if convolves else AXES,
+        opaque=frozenset({CUBLASLT, CUDNN, CUDNN_TF32}),
         nests_beside=True,
         early_constants=True,
         # Norms of 128 x 768 took a tenth longer on an H200, BERT-base for one sentence 0.8 %.

@@ -110,6 +110,12 @@ class CudaText(KernelText):
         clock = replace(self.launches.pop(), clock=True)
         self.launches += [clock, Launch("", (1, 1, 1), 1, library=described), clock]
 
+    def place_of(self, buffer: str) -> tuple[int, int]:
+        """The argument behind which a buffer lies, counted from the workspace on, and how many
+        bytes behind it."""
+        number, offset = self._lies(buffer)
+        return number, evaluate(offset, {})
+
     def number_of(self, buffer: str) -> int:
         """Which argument a buffer is, counted from the workspace on."""
         number, offset = self._lies(buffer)

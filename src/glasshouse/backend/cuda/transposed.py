@@ -7,6 +7,13 @@ implicit product like those of `conv.py`, with a block's third number for group 
 
 from __future__ import annotations
 
+from glasshouse.backend.cuda.conv import beside_library, conv_numbers
+from glasshouse.backend.cuda.library_conv import (
+    is_library,
+    library_conv,
+    library_needs,
+    render_library_conv,
+)
 from glasshouse.backend.cuda.matmul import HALVES, SIMT, Product, gemm_needs, typical
 from glasshouse.backend.cuda.routine import CudaRoutine, most, thread_each
 from glasshouse.backend.cuda.text import CudaText
@@ -18,6 +25,7 @@ from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.dtype import float32, float64
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
+from glasshouse.lower.choice import Problem
 from glasshouse.lower.epilogue import take_results
 from glasshouse.lower.kernel.queries import view
 from glasshouse.lower.kernel.statement import Form, Scratch, Tile
@@ -25,6 +33,8 @@ from glasshouse.lower.order import channels_last
 from glasshouse.lower.target import Needs
 from glasshouse.lower.tiles import add_tile
 from glasshouse.lower.view import whole
+from glasshouse.ops.cost import operations
+from glasshouse.ops.window import spread
 
 TRANSPOSED = "conv_transpose2d"
 PHASES = "phases"
@@ -35,10 +45,16 @@ MOST_PRODUCTS = 65535
 """Groups times phases: blocks along the third axis of a grid."""
 
 
-def conv_transpose(builder: KernelBuilder, node: Node, hopper: bool = False) -> None:
-    """Add a transposed convolution, with what follows it where that is possible."""
+def conv_transpose(
+    builder: KernelBuilder, node: Node, hopper: bool = False, library: bool = False
+) -> None:
+    """Add a transposed convolution, with what follows it where that is possible; `library`: cuDNN's
+    is among the candidates, and the only one where there is no other."""
     x, w = node.inputs
     out, dtype = node.output, x.type.dtype
+    if library and refused(node):
+        library_conv(builder, node)
+        return
     image = _required(node)
     order = channels_last(out.type.rank)
     operands = (whole(builder, x, order), whole(builder, w))
@@ -49,7 +65,25 @@ def conv_transpose(builder: KernelBuilder, node: Node, hopper: bool = False) -> 
         sizes = (_rows(image), image.channels // image.groups, _depth(image), _products(image))
         found = variants(*typical(*sizes), (WGMMA, MMA) if hopper else (MMA,))
         names = tuple(v.name for v in found)
-    add_tile(builder, node, TRANSPOSED, operands, after, order, variants=names)
+    problem: Problem | None = None
+    if library:
+        names, problem = beside_library(builder, node, names, _problem(node))
+    add_tile(builder, node, TRANSPOSED, operands, after, order, variants=names, problem=problem)
+
+
+CONV_GRADIENT = "conv gradient"
+
+
+def _problem(node: Node) -> Problem | None:
+    """Gradient and weights, stride, padding, dilation and groups, then what is added at the ends:
+    all that decides its time."""
+    numbers = conv_numbers(node)
+    rank = node.output.type.rank - 2
+    more = (*(0,) * (2 - rank), *spread(node.attrs["output_padding"], rank, 0))
+    if numbers is None or not all(isinstance(d, int) for d in more):
+        return None
+    dtype = node.output.type.dtype.name
+    return Problem(CONV_GRADIENT, dtype, (*numbers, *more), operations(node))
 
 
 def refused(node: Node) -> bool:
@@ -123,6 +157,8 @@ def _depth(image: Image) -> Dim:
 
 # ------------------------------------------------------------------------------------ rendering
 def _needs(tile: Tile) -> Needs:
+    if is_library(tile):
+        return library_needs(tile)
     image, w = _image(tile), tile.operands[1]
     each = image.channels // image.groups
     _, parts = gemm_needs(tile.variant, _rows(image), each, _products(image))
@@ -135,6 +171,9 @@ def _needs(tile: Tile) -> Needs:
 
 
 def _conv_transpose(out: CudaText, tile: Tile) -> None:
+    if is_library(tile):
+        render_library_conv(out, tile)
+        return
     x, _ = tile.operands
     image, dtype = _image(tile), x.element.dtype
     w, (across, beside), taps = image.window, _phases(image), _taps(image)
