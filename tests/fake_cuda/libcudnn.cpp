@@ -68,7 +68,8 @@ int64_t count(const Tensor& t) {
 double rounded(double x, bool whether) {  // to ten binary digits, as TF32 has
   if (!whether || x == 0 || !isfinite(x)) return x;
   int e;
-  return ldexp(rint(ldexp(frexp(x, &e), 11)), e - 11);
+  const double digits = frexp(x, &e);
+  return ldexp(rint(ldexp(digits, 11)), e - 11);
 }
 void run(const void* data, size_t) {
   const Call& c = *(const Call*)data;

@@ -24,9 +24,11 @@ from glasshouse.passes.patterns import array_of, is_constant, made_by
 
 _PAIRS_FROM = 4
 _LARGEST = {"float16": 65504.0}
-TF32 = "tf32"
-"""A precision that no element has: float32 whose products round to ten digits before they are
-multiplied, where a target's tensor cores do so. Lowering sees to it (`Target.tf32`)."""
+TF32, TF32_PRODUCTS, TF32_CONVS = "tf32", "tf32_products", "tf32_convolutions"
+"""Precisions that no element has: float32 that rounds to ten digits before it is multiplied, where
+a target's tensor cores do so; in all contractions, or in matrix products or convolutions alone.
+Lowering sees to it (`Target.tf32`, `Target.tf32_convs`)."""
+ROUNDED = (TF32, TF32_PRODUCTS, TF32_CONVS)
 
 
 @register_pass()
@@ -34,14 +36,14 @@ multiplied, where a target's tensor cores do so. Lowering sees to it (`Target.tf
 class AutoMixPrecision(Pass):
     """Compute in bfloat16 or float16 where that is safe, and in float32 where it is not.
 
-    In "tf32" every element stays float32: matrix products of GPUs may round inside.
+    In "tf32" every element stays float32: contractions of GPUs may round inside.
     """
 
     precision: str = "float32"
     target: Target = field(default_factory=lambda: target_named("cpu"))
 
     def run(self, graph: Graph, rw: Rewriter) -> None:
-        low = float32 if self.precision == TF32 else as_dtype(self.precision)
+        low = float32 if self.precision in ROUNDED else as_dtype(self.precision)
         if low is float32:
             return
         nodes = [n for n in graph.nodes if n.op.kind is not Kind.SOURCE]

@@ -20,7 +20,7 @@ from glasshouse.errors import GlasshouseError, PassError, nearest
 from glasshouse.ir.dtype import as_dtype, bfloat16, float16, float32
 from glasshouse.ir.graph import Graph
 from glasshouse.lower.target import Target
-from glasshouse.passes.auto_mix_precision import TF32
+from glasshouse.passes.auto_mix_precision import ROUNDED
 from glasshouse.passes.base import PASSES, PIPELINE, Pass, ProgramPass, pass_named, place
 
 if TYPE_CHECKING:
@@ -56,6 +56,7 @@ class PassContext:
         self.results: dict[str, Any] = {}
         self.progress: Progress | None = None  # called while something takes long
         self.precision = "float32"
+        self.is_precision_given = False
         if precision is not None:
             self.set_precision(precision)
 
@@ -81,12 +82,14 @@ class PassContext:
     # ----------------------------------------------------------------------------- configuration
     def set_precision(self, dtype: object) -> PassContext:
         """The element type in which contractions may compute: float32, float16 or bfloat16; or
-        "tf32", with which matrix products of float32 on a GPU round to ten binary digits first.
+        "tf32", with which matrix products and convolutions of float32 on a GPU round to ten binary
+        digits first ("tf32_products", "tf32_convolutions": these alone).
 
         "bf16", "f16" and "fp16" are understood too.
         """
-        if dtype == TF32:
-            self.precision = TF32
+        self.is_precision_given = True
+        if isinstance(dtype, str) and dtype in ROUNDED:
+            self.precision = dtype
             return self
         given = _SHORT.get(dtype) if isinstance(dtype, str) else None
         if given is None:

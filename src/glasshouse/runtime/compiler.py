@@ -64,7 +64,7 @@ def compile_optimized(
     memory for packed weights, where the caller knew how much they take.
     """
     ctx = _context()
-    before = ctx.precision, ctx.target, ctx.options, ctx.progress
+    before = ctx.precision, ctx.is_precision_given, ctx.target, ctx.options, ctx.progress
     record, stands = ctx.record(), StandsFor()
     ctx.instruments.append(stands)
     try:
@@ -82,7 +82,7 @@ def compile_optimized(
     finally:
         ctx.instruments.remove(record)
         ctx.instruments.remove(stands)
-        ctx.precision, ctx.target, ctx.options, ctx.progress = before
+        ctx.precision, ctx.is_precision_given, ctx.target, ctx.options, ctx.progress = before
     module.base_recording = record.recording
     module.lineage = Lineage(graph, passes, stands.of)
     return module

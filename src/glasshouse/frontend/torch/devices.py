@@ -18,6 +18,8 @@ from torch.utils import _pytree as pytree
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS
+from glasshouse.passes.auto_mix_precision import TF32, TF32_CONVS, TF32_PRODUCTS
+from glasshouse.passes.context import PassContext
 
 TARGETS = {"cuda": "cuda"}
 """Kinds of devices that are no host -> the target that runs there."""
@@ -66,18 +68,27 @@ def device_of(args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
 
 
 def asked_precision(target: object) -> str | None:
-    """ "tf32" for a GPU whose matrix products PyTorch was told to round so; None otherwise.
+    """What eager PyTorch would round on a GPU, by its own settings; None where it is nothing, or
+    where the enclosing `PassContext` says what is wanted.
 
-    `set_float32_matmul_precision("high")`, or `backends.cuda.matmul.allow_tf32`; what cuDNN does
-    with convolutions unasked is not followed.
+    Convolutions round to TF32 unless `torch.backends.cudnn.allow_tf32` is False; matrix products do
+    with `set_float32_matmul_precision("high")`, or `backends.cuda.matmul.allow_tf32`.
     """
-    if not str(target).startswith("cuda"):
+    around = PassContext.current()
+    if not str(target).startswith("cuda") or (around is not None and around.is_precision_given):
         return None
     try:
-        rounds = torch.get_float32_matmul_precision() != "highest"
+        products = torch.get_float32_matmul_precision() != "highest"
     except RuntimeError:  # it was said in PyTorch's newer words, which do not mix with these
-        rounds = torch.backends.cuda.matmul.fp32_precision == "tf32"
-    return "tf32" if rounds else None
+        products = torch.backends.cuda.matmul.fp32_precision == "tf32"
+    try:
+        convs = torch.backends.cudnn.allow_tf32
+    except RuntimeError:
+        convs = torch.backends.cudnn.conv.fp32_precision == "tf32"
+    convs = convs and torch.backends.cudnn.enabled
+    if products and convs:
+        return TF32
+    return TF32_PRODUCTS if products else TF32_CONVS if convs else None
 
 
 def gpu_of(tensors: Sequence[Any]) -> GpuOf | None:

@@ -10,6 +10,7 @@ import pytest
 
 from fake_cuda import FakeCuda, fake_cuda, fake_cudnn
 from glasshouse.backend.base import backend_named
+from glasshouse.backend.cuda import measure as measuring
 from glasshouse.backend.cuda.cudnn import CUDNN, CUDNN_TF32
 from glasshouse.ir import GraphBuilder
 from glasshouse.ir.dtype import as_dtype, from_storage, to_storage
@@ -81,8 +82,11 @@ def graph_of(name: str, op: str, dtype: str, constant: bool, follows: bool) -> G
     return builder.finish(out.apply("relu") * 2 if follows else out)
 
 
-def compared(graph: Graph, dtype: str, within: float | None = None) -> Any:
-    with PassContext(options={"resolve_variant": {"prefer": (CUDNN, CUDNN_TF32)}}):
+def compared(
+    graph: Graph, dtype: str, within: float | None = None, precision: str | None = None
+) -> Any:
+    options = {"resolve_variant": {"prefer": (CUDNN, CUDNN_TF32)}}
+    with PassContext(options=options, precision=precision):
         module = compile_optimized(graph, "cuda")
     random = np.random.default_rng(1)
     kind = as_dtype(dtype)
@@ -130,3 +134,26 @@ def test_what_the_library_refuses_is_as_it_was(library: Any, cuda: FakeCuda) -> 
     module = compile_optimized(graph, "cuda")
     assert [type(s) for s in module.program.steps] == [Fallback]
     assert backend_named("cuda").target.computes(graph.nodes[-1]) is False
+
+
+def test_float32_rounds_to_tf32_where_that_is_asked_for(library: Any, cuda: FakeCuda) -> None:
+    graph = graph_of("an image", "conv", "float32", True, True)
+    module = compared(graph, "float32", 2e-3, "tf32_convolutions")
+    assert [s.kernel.variant for s in module.program.steps] == [CUDNN_TF32]
+    assert "rounded to TF32" in next(iter(module.source.kernels.values()))
+
+
+def test_it_is_measured_beside_ours(
+    library: Any, cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "_COPIES", (2, 2))
+    monkeypatch.setattr(measuring, "_TURNS", 1)
+    for op in ("conv", "conv_transpose"):
+        graph = graph_of("an image", op, "float16", True, False)
+        program = compared(graph, "float16").program
+        (problem,) = (t.problem for s in program.steps for t in s.kernel.tiles)
+        assert problem is not None
+        assert problem.op in backend_named("cuda").target.measured
+        found = backend_named("cuda").measure(problem, ("mma64x32x64", CUDNN))
+        assert found is not None
+        assert all(c.error < 1e-3 and c.seconds > 0 for c in found), op
