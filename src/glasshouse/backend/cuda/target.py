@@ -18,12 +18,12 @@ from glasshouse.backend.cuda.float8 import float8_matmul
 from glasshouse.backend.cuda.fourier import fourier, no_transform
 from glasshouse.backend.cuda.groups import grouped
 from glasshouse.backend.cuda.int8 import int8_conv, int8_matmul
-from glasshouse.backend.cuda.library import places, pool
 from glasshouse.backend.cuda.library_conv import library_conv, library_variant
 from glasshouse.backend.cuda.matmul import MOST_ROWS, matmul
 from glasshouse.backend.cuda.norm_grad import norm_weights
 from glasshouse.backend.cuda.order import order
 from glasshouse.backend.cuda.places import placed
+from glasshouse.backend.cuda.pools import places, pool
 from glasshouse.backend.cuda.products import MEASURED as PRODUCTS
 from glasshouse.backend.cuda.products import products
 from glasshouse.backend.cuda.recurrent import recurrent

@@ -8,7 +8,7 @@
 //   in float32, as PyTorch has it: half a unit in the last place decides the element.
 // - `resized<V>`: V neighbouring channels, which lie together, of pixel `cell` of an image [three axes, channels]; the first axes may be 1.
 #pragma once
-#include "launch.cuh"
+#include "results.cuh"
 
 namespace gh {
 

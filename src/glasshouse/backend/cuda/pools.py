@@ -1,4 +1,4 @@
-"""Pools: a thread for each result (`library.cuh`)."""
+"""Pools: a thread for each result (`pools.cuh`)."""
 
 from __future__ import annotations
 

@@ -1,28 +1,16 @@
-// library.cuh: ops that a loop nest does not say well: pools.
+// pools.cuh: maxima and means over windows, or over the parts of an evenly divided axis.
 //
 // Contract
 // - Images of `Planes` are [planes, up to three spatial axes], channels first; those of `pool_at` lie with their channels last.
 // - NaN is the largest and the smallest element, as in NumPy; the first of equal ones counts.
 #pragma once
-#include "launch.cuh"
+#include "results.cuh"
 
 namespace gh {
 
 template <class T> GH_FN Wide<T> lowest() {
   if constexpr (is_int<T>::value) return std::numeric_limits<T>::lowest();
   else return -Wide<T>(__builtin_inff());
-}
-
-// One result, handed over.
-template <class R, class Out> GH_FN void once(const R &result, int pixel, int c, Out &&out) { out(pixel, c, result); }
-
-// Neighbouring results that lie in memory, as what follows takes them.
-template <int V, class T> GH_FN Vec<Wide<T>, V> widened(const T *from) {
-  const Vec<T, V> x = load_vec<V>(from);
-  Vec<Wide<T>, V> out;
-#pragma unroll
-  for (int u = 0; u < V; ++u) out[u] = to_scalar(x[u]);
-  return out;
 }
 
 struct Span { int begin, count, step; };
