@@ -21,9 +21,8 @@ from glasshouse.backend.cuda.cudnn import (
     described,
     plan_of,
 )
-from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, neighbours
+from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, neighbours, thread_for_channels
 from glasshouse.backend.cuda.text import CudaText
-from glasshouse.backend.cxx.words import size_text
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import DType, bfloat16, float16, float32, float64
@@ -200,15 +199,9 @@ def _put_after(out: CudaText, tile: Tile, made: str) -> None:
     """What follows, over results in memory: a thread for some neighbours."""
     rows, columns = tile.variables
     count = min(neighbours(tile), max(16 // tile.dtype.itemsize, 1))
-    total = rows.extent * columns.extent
-    each = 256 * count
-    with out.function(((total + (each - 1)) // each, 1, 1), 256):
-        out.add(f"const int64_t e_ = ((int64_t)blockIdx.x * 256 + threadIdx.x) * {count};")
-        out.add(f"if (e_ >= {size_text(total)}) return;")
-        width = size_text(columns.extent)
-        out.add(f"const int {rows.name} = e_ / {width}, {columns.name} = e_ % {width};")
+    names = (rows.name, columns.name)
+    with thread_for_channels(out, rows.extent, columns.extent, count, names):
         out.add(f"const auto found_ = gh::widened<{count}>({made} + e_);", tile.ops)
-        names = (rows.name, columns.name)
         hand_over(out, tile, f"gh::once(found_, {rows.name}, {columns.name}", count, names)
 
 

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, neighbours, thread_each
+from collections.abc import Mapping
+from typing import Any
+
+from glasshouse.backend.cuda.routine import (
+    CudaRoutine,
+    hand_over,
+    image_of_pixel,
+    neighbours,
+    thread_each,
+    thread_for_channels,
+)
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cxx.windows import row, three, windows_text
 from glasshouse.backend.cxx.words import size_text
@@ -39,11 +49,10 @@ def places(builder: KernelBuilder, node: Node) -> None:
 
 
 # ------------------------------------------------------------------------------------ rendering
-def _described(tile: Tile, image: Shape, result: Shape) -> tuple[str, str]:
+def described(attrs: Mapping[str, Any], image: Shape, result: Shape) -> tuple[str, str]:
     """`gh::Planes`, and the spans: `gh::Windows` or `gh::Parts`."""
     size, out = three(image[2:], 1), three(result[2:], 1)
     planes = f"gh::Planes{{{row(size, '(int)')}, {row(out, '(int)')}}}"
-    attrs = dict(tile.attrs)
     if "kernel" not in attrs:
         return planes, f"gh::Parts{{{row(size, '(int)')}, {row(out, '(int)')}}}"
     window = pool_window(attrs["kernel"], attrs["stride"], attrs["padding"], attrs["dilation"])
@@ -57,17 +66,12 @@ def _kind(tile: Tile) -> str:
 
 def _pool(out: CudaText, tile: Tile) -> None:
     (x,) = tile.operands
-    planes, spans = _described(tile, x.shape, tile.shape)
+    planes, spans = described(dict(tile.attrs), x.shape, tile.shape)
     pixels, channels = (v.extent for v in tile.variables)
     cells = product(tile.shape[2:])
     count = min(neighbours(tile), max(16 // x.element.dtype.itemsize, 1))
-    total = pixels * channels
-    with out.function(((total + (256 * count - 1)) // (256 * count), 1, 1), 256):
-        out.add(f"const int64_t e_ = ((int64_t)blockIdx.x * 256 + threadIdx.x) * {count};")
-        out.add(f"if (e_ >= {size_text(total)}) return;")
-        out.add(f"const int pixel = e_ / {size_text(channels)}, c = e_ % {size_text(channels)};")
-        image = product(x.shape[1:])
-        at = f"{view(x).buffer} + pixel / {size_text(cells)} * {size_text(image)} + c"
+    with thread_for_channels(out, pixels, channels, count):
+        at = image_of_pixel(view(x).buffer, cells, product(x.shape[1:]))
         given = f"{planes}, {spans}, {at}, {size_text(channels)}, pixel % {size_text(cells)}"
         out.add(f"const auto found_ = gh::pool_beside<{_kind(tile)}, {count}>({given});", tile.ops)
         hand_over(out, tile, "gh::once(found_, pixel, c", count, ("pixel", "c"))
@@ -75,7 +79,7 @@ def _pool(out: CudaText, tile: Tile) -> None:
 
 def _places(out: CudaText, tile: Tile) -> None:
     (x,) = tile.operands
-    planes, spans = _described(tile, x.shape, tile.shape)
+    planes, spans = described(dict(tile.attrs), x.shape, tile.shape)
     cells, total = product(tile.shape[2:]), product(tile.shape)
     with out.function(((total + 255) // 256, 1, 1), 256):
         thread_each(out, total)

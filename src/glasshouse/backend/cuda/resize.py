@@ -1,9 +1,19 @@
 """Images are resized by a thread for each result, channels last, with what follows it
-(`resize.cuh`)."""
+(`resize.cuh`); the gradient gathers likewise, a thread for each element of the image
+(`resize_grad.cuh`)."""
 
 from __future__ import annotations
 
-from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, most, neighbours
+from collections.abc import Sequence
+
+from glasshouse.backend.cuda.routine import (
+    CudaRoutine,
+    hand_over,
+    image_of_pixel,
+    most,
+    neighbours,
+    thread_for_channels,
+)
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cxx.words import size_text
 from glasshouse.errors import Unsupported
@@ -17,11 +27,11 @@ from glasshouse.lower.order import channels_last
 from glasshouse.lower.tiles import add_tile
 from glasshouse.lower.view import whole
 
-RESIZE = "resize"
+RESIZE, RESIZE_GRAD = "resize", "resize_grad"
 
 
 def resize(builder: KernelBuilder, node: Node) -> None:
-    """Add a resizing."""
+    """Add a resizing, or the gradient of one."""
     out = node.output
     if out.type.rank > 5 or most(out.type.numel) >= 2**31:
         raise Unsupported("no kernel for images of more than three spatial axes, or 2^31 results")
@@ -30,17 +40,16 @@ def resize(builder: KernelBuilder, node: Node) -> None:
     channels = out.type.shape[1]
     variables = {"pixel": out.type.numel // channels, "c": channels}
     after = take_results(builder, out, variables, order)
-    add_tile(builder, node, RESIZE, [operand], after, order)
+    add_tile(builder, node, node.op.name, [operand], after, order)
 
 
 # ------------------------------------------------------------------------------------ rendering
 _TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 
 
-def _axes(tile: Tile) -> tuple[list[str], str]:
+def _axes(tile: Tile, image: Sequence[Dim], result: Sequence[Dim]) -> tuple[list[str], str]:
     """The kinds of taps of three axes, the first ones of size 1 where there are fewer, and the axes
-    as `gh::ResizeAxis`."""
-    image, result = tile.operands[0].shape[2:], tile.shape[2:]
+    as `gh::ResizeAxis`; `image` and `result`: spatial sizes before and after."""
     scales = tile.attr("scales") or [0.0] * len(image)
     places, mode = f"gh::ResizePlaces::{tile.attr('coordinates')}", tile.attr("mode")
     kind = f"gh::PlainTaps<{_TAPS[mode]}>"
@@ -60,19 +69,18 @@ def _axes(tile: Tile) -> tuple[list[str], str]:
 def _resize(out: CudaText, tile: Tile) -> None:
     (x,) = tile.operands
     pixels, channels = (v.extent for v in tile.variables)
-    cells, image = product(tile.shape[2:]), product(x.shape[1:])
+    cells = product(tile.shape[2:])
     count = min(neighbours(tile), max(16 // x.element.dtype.itemsize, 1))
-    total = pixels * channels
-    kinds, axes = _axes(tile)
-    with out.function(((total + (256 * count - 1)) // (256 * count), 1, 1), 256):
-        out.add(f"const int64_t e_ = ((int64_t)blockIdx.x * 256 + threadIdx.x) * {count};")
-        out.add(f"if (e_ >= {size_text(total)}) return;")
-        out.add(f"const int pixel = e_ / {size_text(channels)}, c = e_ % {size_text(channels)};")
-        at = f"{view(x).buffer} + (int64_t)(pixel / {size_text(cells)}) * {size_text(image)} + c"
+    back = tile.op == "resize_grad"
+    sizes = (tile.shape[2:], x.shape[2:]) if back else (x.shape[2:], tile.shape[2:])
+    kinds, axes = _axes(tile, *sizes)
+    function = "resized_back" if back else "resized"
+    with thread_for_channels(out, pixels, channels, count):
+        at = image_of_pixel(view(x).buffer, cells, product(x.shape[1:]))
         given = f"{axes}, {at}, {size_text(channels)}, pixel % {size_text(cells)}"
         of = ", ".join([*kinds, str(count)])
-        out.add(f"const auto found_ = gh::resized<{of}>({given});", tile.ops)
+        out.add(f"const auto found_ = gh::{function}<{of}>({given});", tile.ops)
         hand_over(out, tile, "gh::once(found_, pixel, c", count, ("pixel", "c"))
 
 
-ROUTINES = {RESIZE: CudaRoutine(_resize)}
+ROUTINES = {name: CudaRoutine(_resize) for name in (RESIZE, RESIZE_GRAD)}

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from glasshouse.backend.cuda.elements import early_loads, most_neighbours, put_body, put_loads
@@ -77,6 +78,27 @@ def thread_each(out: CudaText, total: Dim, block: int = 256) -> None:
     """A thread for each of some things, number `e_`, in blocks of so many."""
     out.add(f"const int64_t e_ = (int64_t)blockIdx.x * {block} + threadIdx.x;")
     out.add(f"if (e_ >= {size_text(total)}) return;")
+
+
+@contextmanager
+def thread_for_channels(
+    out: CudaText, pixels: Dim, channels: Dim, count: int, names: Sequence[str] = ("pixel", "c")
+) -> Iterator[None]:
+    """A function with a thread for `count` neighbouring channels of each pixel, channels last:
+    element `e_` is the first of them, at the pixel and the channel of these names."""
+    total, each = pixels * channels, 256 * count
+    with out.function(((total + (each - 1)) // each, 1, 1), 256):
+        out.add(f"const int64_t e_ = ((int64_t)blockIdx.x * 256 + threadIdx.x) * {count};")
+        out.add(f"if (e_ >= {size_text(total)}) return;")
+        pixel, channel, width = *names, size_text(channels)
+        out.add(f"const int {pixel} = e_ / {width}, {channel} = e_ % {width};")
+        yield
+
+
+def image_of_pixel(buffer: str, cells: Dim, image: Dim) -> str:
+    """Channel `c` of the first cell of an image, channels last: that of `pixel`, of which each has
+    so many cells, where an image has so many elements."""
+    return f"{buffer} + (int64_t)(pixel / {size_text(cells)}) * {size_text(image)} + c"
 
 
 def lies_whole(index: Index, along: Loop, run: int = 8) -> bool:

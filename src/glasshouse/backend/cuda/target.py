@@ -24,6 +24,7 @@ from glasshouse.backend.cuda.norm_grad import norm_weights
 from glasshouse.backend.cuda.order import order
 from glasshouse.backend.cuda.places import placed
 from glasshouse.backend.cuda.pools import places, pool
+from glasshouse.backend.cuda.pools_grad import pool_grad
 from glasshouse.backend.cuda.products import MEASURED as PRODUCTS
 from glasshouse.backend.cuda.products import products
 from glasshouse.backend.cuda.recurrent import recurrent
@@ -51,6 +52,7 @@ TILES: dict[str, TileMaker] = {
     "attention": attention,
     "attention_grad": attention_grad,
     "avg_pool": pool,
+    "avg_pool_grad": pool_grad,
     "conv": conv,
     "conv_transpose": conv_transpose,
     "cummax": running,
@@ -64,6 +66,7 @@ TILES: dict[str, TileMaker] = {
     "logcumsumexp": running,
     "matmul": matmul,
     "max_pool": pool,
+    "max_pool_grad": pool_grad,
     "max_pool_indices": places,
     "normed_product": normed_product,
     "product_and_parts": product_and_parts,
@@ -71,6 +74,7 @@ TILES: dict[str, TileMaker] = {
     "recurrent": recurrent,
     "recurrent_grad": recurrent_grad,
     "resize": resize,
+    "resize_grad": resize,
     "scatter": placed,
     "scatter_nd": placed,
     "sort": order,
@@ -86,13 +90,10 @@ FALLBACKS = {
     "while_loop": "Python goes round; its test and its body are compiled",
     "scan": "Python goes round; its body is compiled",
     **dict.fromkeys(
-        (
-            "avg_pool_grad", "cholesky", WEIGHT_GRAD, "lu",
-            "max_pool_grad", "resize_grad", "row_order", "triangle_solve",
-        ),
+        (WEIGHT_GRAD, "cholesky", "lu", "row_order", "triangle_solve"),
         _PYTHON,
     ),
-}  # fmt: skip
+}
 
 MEASURED = frozenset(
     {
@@ -159,7 +160,7 @@ def _refused(node: Node, library: bool) -> bool:
     not fit; and unless a library has them: transposed convolutions that are not whole phases,
     convolutions of images with three axes, and gradients by weights."""
     name = node.op.name
-    if name in ("conv", "resize") and most(node.output.type.numel) >= 2**31:
+    if name in ("conv", "resize", "resize_grad") and most(node.output.type.numel) >= 2**31:
         return True
     far = name == "conv" and node.inputs[0].type.rank - 2 > AXES
     if far or name == "conv_weight_grad" or refused(node):
@@ -207,7 +208,7 @@ def cuda_target(name: str, arch: str) -> Target:
         vectors=VECTORS,
         widest=1,
         fallbacks={n: why for n, why in FALLBACKS.items() if not convolves or n != WEIGHT_GRAD},
-        images=frozenset({"resize"}),
+        images=frozenset({"resize", "resize_grad"}),
         refuses=partial(_refused, library=convolves),
         spatial=3 if convolves else AXES,
         opaque=frozenset({CUBLASLT, CUDNN, CUDNN_TF32}),

@@ -28,12 +28,16 @@ struct ResizeAxis {
   GH_FN int inside(int i) const { return i < 0 ? 0 : i >= length ? length - 1 : i; }
 };
 
-// The taps of one result: elements of the axis, kept inside of it, with their factors. An axis of size 1 that stays so has one.
+// The taps of one result: elements of the axis, kept inside of it, with their factors; none lies before `least` or behind `greatest`, and
+// about `reach` of them before and behind its place. An axis of size 1 that stays so has one.
 struct OneTap {
   GH_FN OneTap(const ResizeAxis &, int) {}
   static constexpr int taps = 1;
   GH_FN int at(int) const { return 0; }
   GH_FN double factor(int) const { return 1.0; }
+  static GH_FN double reach(double) { return 0; }
+  GH_FN int least() const { return 0; }
+  GH_FN int greatest() const { return 0; }
 };
 template <int TAPS> struct PlainTaps {
   static constexpr int taps = TAPS;
@@ -62,22 +66,26 @@ template <int TAPS> struct PlainTaps {
   }
   GH_FN int at(int k) const { return places[k]; }
   GH_FN double factor(int k) const { return factors[k]; }
+  static GH_FN double reach(double) { return TAPS / 2; }
+  GH_FN int least() const { return places[0]; }
+  GH_FN int greatest() const { return places[TAPS - 1]; }
 };
 
 template <bool CUBIC> struct FilterTaps {
-  int first, taps;
+  int first, taps, lowest_place, highest_place;
   double centre, stretch, whole;
   GH_FN double weight(int at) const {
     const double t = ::fabs(((double)at - centre + 0.5) / stretch);
     if (!CUBIC) return t < 1 ? 1 - t : 0.0;
     return t <= 1 ? cubic_near(t, -0.5) : t < 2 ? cubic_far(t, -0.5) : 0.0;
   }
-  GH_FN FilterTaps(const ResizeAxis &a, int i) : first(0), taps(1), centre(0), stretch(1), whole(0) {
+  GH_FN FilterTaps(const ResizeAxis &a, int i) : first(0), taps(1), lowest_place(0), highest_place(0), centre(0), stretch(1), whole(0) {
     const double step = a.step();
     stretch = step > 1 ? step : 1.0, centre = ((double)i + 0.5) * step;
-    const double reach = (CUBIC ? 2 : 1) * stretch;
-    int low = (int)::floor(centre - reach + 0.5), high = (int)::floor(centre + reach + 0.5);
+    const double far = reach(step);
+    int low = (int)::floor(centre - far + 0.5), high = (int)::floor(centre + far + 0.5);
     low = low < 0 ? 0 : low, high = high < a.length ? high : a.length;
+    lowest_place = a.inside(low), highest_place = a.inside(high - 1);
     while (low < high && weight(low) == 0) ++low;
     while (low < high && weight(high - 1) == 0) --high;
     first = low, taps = high - low;
@@ -85,6 +93,9 @@ template <bool CUBIC> struct FilterTaps {
     if (taps <= 0) first = a.length - 1, taps = 1, whole = 0;  // by scales that are not the ratio of sizes
   }
   GH_FN int at(int k) const { return first + k; }
+  static GH_FN double reach(double step) { return (CUBIC ? 2 : 1) * (step > 1 ? step : 1.0); }
+  GH_FN int least() const { return lowest_place; }  // before those without a part in it went
+  GH_FN int greatest() const { return highest_place; }
   GH_FN double factor(int k) const { return whole == 0 ? 1.0 : weight(first + k) / whole; }
 };
 
