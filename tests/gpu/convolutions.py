@@ -11,6 +11,7 @@ from torch import nn
 
 import glasshouse as gh
 from glasshouse.backend.cuda.cudnn import CUDNN, CUDNN_TF32
+from glasshouse.frontend import dynamo
 from glasshouse.lower.program import Fallback
 from glasshouse.passes import PassContext
 
@@ -56,14 +57,23 @@ def _errors(ours: list[torch.Tensor], exact: list[torch.Tensor]) -> list[float]:
 
 
 def _stepped(run: Callable[..., Any], model: nn.Module, x: torch.Tensor) -> list[torch.Tensor]:
-    """Result, gradients of the input and of all weights."""
+    """Result, gradients of the input and of all weights; what is handed back is small enough that
+    sums of half floats stay finite, and the same in every type."""
     x = x.detach().clone().requires_grad_(True)
     model.zero_grad(set_to_none=True)
     out = run(x)
-    (
-        out * torch.linspace(-1, 1, out.numel(), device="cuda", dtype=out.dtype).view_as(out)
-    ).sum().backward()
+    random = torch.Generator("cuda").manual_seed(1)
+    g = torch.randn(out.shape, generator=random, device="cuda").half() / 16
+    out.backward(g.to(out.dtype))
     return [out.detach(), x.grad, *(p.grad for p in model.parameters())]
+
+
+def _compiled(model: nn.Module) -> Callable[..., Any]:
+    """The model through torch.compile, as nothing was compiled before."""
+    torch._dynamo.reset()
+    if "glasshouse" not in torch._dynamo.list_backends():
+        torch._dynamo.register_backend(dynamo.backend, name="glasshouse")
+    return torch.compile(model, backend="glasshouse", options={"executor": "compiled"})
 
 
 def trained(name: str, dtype: torch.dtype, turned: bool = False) -> str:
@@ -75,7 +85,7 @@ def trained(name: str, dtype: torch.dtype, turned: bool = False) -> str:
     x = torch.randn(4, channels, *size, device="cuda").to(dtype)
     prefer = {"resolve_variant": {"prefer": (CUDNN, CUDNN_TF32)}}
     with PassContext(options=prefer):
-        compiled = torch.compile(model, backend="glasshouse")
+        compiled = _compiled(model)
         ours = _stepped(compiled, model, x)
     eager = _stepped(model, model, x)
     exact_model = Backward(kinds[len(size)](channels, filters, kernel, **how)).cuda().double()

@@ -23,14 +23,16 @@ Case = tuple[str, tuple[Array, ...], dict[str, Any]]
 
 
 def results(cases: list[Case]) -> list[tuple[Array, Array]]:
-    """What the emulated kernels of ops give, each with another op behind it in the same kernel, and
-    what the reference says."""
+    """What the emulated kernels of ops give, channels last, each with another op behind it in the
+    same kernel, and what the reference says."""
     builder = GraphBuilder()
     outputs, given = [], []
     for op, arrays, attrs in cases:
         inputs = [builder.input(as_dtype(a.dtype.name), a.shape) for a in arrays]
         given += arrays
-        outputs.append(inputs[0].apply(op, *inputs[1:], **attrs) * 2)
+        made = inputs[0].apply(op, *inputs[1:], **attrs) * 2
+        last = [0, *range(2, made.ndim), 1]
+        outputs.append(made.apply("permute", axes=last))
     program = program_of(builder.finish(*outputs), over_graph=True)
     assert not any(isinstance(s, Fallback) for s in program.steps)
     assert len(program.steps) <= len(cases), "what follows is another kernel"
