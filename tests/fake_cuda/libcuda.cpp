@@ -361,6 +361,14 @@ API CUresult cuGraphLaunch(void* e, void*) {
   return 0;
 }
 
+API CUresult cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned, unsigned, unsigned, unsigned, void*, void** p, void**) {
+  NOTE(cuLaunchKernel);
+  Node node;
+  node.set({(Function*)f, {x, y, z}, {}, 0, p, nullptr, nullptr, nullptr});
+  node.run();
+  return 0;
+}
+
 // ---- Tensor maps: as `emulate.h` reads them.
 struct Map {
   void* at;

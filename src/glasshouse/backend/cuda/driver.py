@@ -62,6 +62,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuGraphExecChildGraphNodeSetParams": (_ADDRESS, _ADDRESS, _ADDRESS),
     "cuGraphExecDestroy": (_ADDRESS,),
     "cuGraphLaunch": (_ADDRESS, _ADDRESS),
+    "cuLaunchKernel": (_ADDRESS, *[_UINT] * 7, _ADDRESS, _ADDRESS, _ADDRESS),
     "cuTensorMapEncodeTiled": (_ADDRESS, _INT, _UINT, _ADDRESS, *[_ADDRESS] * 4, *[_INT] * 4),
     "cuTensorMapEncodeIm2col": (
         _ADDRESS, _INT, _UINT, _ADDRESS, *[_ADDRESS] * 4, _UINT, _UINT, _ADDRESS, *[_INT] * 4,

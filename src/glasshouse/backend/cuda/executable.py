@@ -16,9 +16,8 @@ import numpy as np
 
 from glasshouse.backend.cuda.device import Gpu, gpu
 from glasshouse.backend.cuda.forms import form_bytes, prepared, source_count
-from glasshouse.backend.cuda.graph import StepGraph
 from glasshouse.backend.cuda.host_library import program_in
-from glasshouse.backend.cuda.loaded import Loaded, memory_at
+from glasshouse.backend.cuda.loaded import Loaded, Started, memory_at
 from glasshouse.backend.cuda.target import capability
 from glasshouse.errors import FormatError, Unsupported
 from glasshouse.ir.dtype import as_dtype
@@ -115,7 +114,7 @@ class CudaExecutable:
         return self._gaps
 
     @property
-    def last(self) -> StepGraph | None:
+    def last(self) -> Started | None:
         return self.loaded.last
 
     def again(self, launch: Any, stream: int) -> int:

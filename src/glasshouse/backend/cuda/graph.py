@@ -17,6 +17,7 @@ import numpy as np
 from glasshouse.backend.cuda.driver import Driver, EdgeData, KernelNode
 from glasshouse.backend.cuda.installed_library import LibraryCall
 from glasshouse.backend.cuda.launch import CONTEXT
+from glasshouse.backend.cuda.tensor_map import CELLS
 
 Array = np.ndarray[Any, Any]
 _RELAXED = 2
@@ -34,7 +35,15 @@ class LaunchNode:
     shared: int
     parameters: int  # address of the array of pointers to arguments
     cells: tuple[int, int]  # range of the cells that may change
+    maps: int = 0  # tensor maps, the last of its arguments
     library: LibraryCall | None = None  # what is called instead of a function
+
+
+def parameters_at(base: int, begin: int, end: int, maps: int) -> Any:
+    """Pointers to the arguments of a launch: the context is one of several cells, as a map is."""
+    plain = end - maps * CELLS
+    cells = [begin, *range(begin + CONTEXT, plain), *range(plain, end, CELLS)]
+    return (ctypes.c_void_p * len(cells))(*[base + 8 * c for c in cells])
 
 
 class StepGraph:

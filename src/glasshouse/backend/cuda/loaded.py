@@ -11,12 +11,13 @@ import numpy as np
 
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.driver import Owned
-from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
+from glasshouse.backend.cuda.graph import LaunchNode, StepGraph, parameters_at
 from glasshouse.backend.cuda.installed_library import LibraryCall
 from glasshouse.backend.cuda.launch import CONTEXT
 from glasshouse.backend.cuda.launch_times import LaunchTimes, StepTime
 from glasshouse.backend.cuda.library_calls import library_call
 from glasshouse.backend.cuda.sizes import dim_value
+from glasshouse.backend.cuda.started import StartedSteps
 from glasshouse.backend.cuda.tensor_map import CELLS, encoded
 
 Array = np.ndarray[Any, Any]
@@ -50,6 +51,9 @@ def function_of(device: Gpu, module: int, name: str, shared: int) -> int:
     return function
 
 
+Started = StepGraph | StartedSteps
+
+
 class Loaded:
     """The modules of a program on one GPU, and the cells that hold arguments of launches."""
 
@@ -74,9 +78,10 @@ class Loaded:
         owned.take("cuMemFreeHost", self.flag)
         self._owned = owned
         self._graphs: dict[Any, list[StepGraph]] = {}
+        self._moving: dict[Any, StartedSteps] = {}  # where memory is another in every run
         self._overlaps: dict[Any, bool] = {}  # by range of steps and sizes
         self.timed: dict[bool, float] = {}  # seconds of a whole run, whether its kernels overlap
-        self.last: StepGraph | None = None  # that was launched; None: nothing was to be done
+        self.last: Started | None = None  # that was launched; None: nothing was to be done
         self._counters, self._counter_count = 0, 0
         self._layout()
 
@@ -170,7 +175,7 @@ class Loaded:
         end: int,
         timed: bool = False,
         overlapping: bool | None = None,
-    ) -> StepGraph | None:
+    ) -> Started | None:
         """Fill in the arguments and launch the graph of a range of steps."""
         self.device.enter()
         pointers = memory_at(table, self.plan["places"], np.dtype(np.uint64))
@@ -196,14 +201,18 @@ class Loaded:
         graph.launch(self.device.stream)
         return graph
 
-    def _graph(self, key: Any, sizes: Mapping[str, int], begin: int, end: int) -> StepGraph | None:
+    def _graph(self, key: Any, sizes: Mapping[str, int], begin: int, end: int) -> Started | None:
         """The graph for a key and the pointers in the cells: one of those that are kept, the oldest
-        of them set to these pointers, or a new one."""
+        of them set to these pointers, or a new one; none but the steps themselves while libraries'
+        memory moves."""
         kept = self._graphs.get(key, [])
         same = next((g for g in kept if np.array_equal(g.known, self.cells)), None)
         if same is not None:
             return same
         if len(kept) == _POINTERS:
+            moved = self._moved(key, kept[0])
+            if moved is not None:
+                return moved
             kept.append(kept.pop(0))
             kept[-1].follow(self.cells)
             return kept[-1]
@@ -212,7 +221,9 @@ class Loaded:
         if not nodes:
             return None
         if len(self._graphs) >= _GRAPHS:
-            self._graphs.pop(next(iter(self._graphs)))
+            oldest = next(iter(self._graphs))
+            self._graphs.pop(oldest)
+            self._moving.pop(oldest, None)
         overlapping = overlapping and self.device.capability >= OVERLAP
         graph = StepGraph(self.device.driver, nodes, self.cells, overlapping)
         owned = Owned(graph, self.device.driver, self.device.context)
@@ -221,10 +232,27 @@ class Loaded:
         self._graphs.setdefault(key, []).append(graph)
         return graph
 
-    def taken(self) -> StepGraph | None:
+    def _moved(self, key: Any, graph: StepGraph) -> StartedSteps | None:
+        """The steps of a graph with calls of libraries, on other memory; None where a graph should
+        follow: it has none, is timed, or the same memory was used the last time."""
+        timed = key[1]
+        if timed or all(node.library is None for node in graph.nodes):
+            return None
+        moving = self._moving.get(key)
+        if moving is None:
+            moving = StartedSteps(self.device.driver, graph.nodes, self.cells)
+            self._moving[key] = moving
+        elif np.array_equal(moving.known, self.cells):
+            return None
+        else:
+            moving.follow(self.cells)
+        return moving
+
+    def taken(self) -> Started | None:
         """The graph that was launched last, for whoever launches it again: no other run changes
         its pointers from now on. None where there was nothing to launch."""
         graph = self.last
+        self._moving = {key: x for key, x in self._moving.items() if x is not graph}
         for kept in self._graphs.values():
             kept[:] = [g for g in kept if g is not graph]
         return graph
@@ -258,7 +286,7 @@ class Loaded:
             out.append(
                 LaunchNode(
                     step, function, (grid[0], grid[1], grid[2]), launch["threads"],
-                    launch["shared"], parameters, cells, self._library[i],
+                    launch["shared"], parameters, cells, len(launch["maps"]), self._library[i],
                 )
             )  # fmt: skip
         return out
@@ -281,13 +309,6 @@ class Loaded:
         flag = ctypes.c_int.from_address(self.flag)
         found, flag.value = flag.value, 0
         return found
-
-
-def parameters_at(base: int, begin: int, end: int, maps: int) -> Any:
-    """Pointers to the arguments of a launch: the context is one of several cells, as a map is."""
-    plain = end - maps * CELLS
-    cells = [begin, *range(begin + CONTEXT, plain), *range(plain, end, CELLS)]
-    return (ctypes.c_void_p * len(cells))(*[base + 8 * c for c in cells])
 
 
 def _columns(pairs: list[tuple[int, int]]) -> tuple[Array, Array]:

@@ -28,11 +28,11 @@ from glasshouse.backend.cuda.conv import CONV_PRODUCT
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.driver import Owned
 from glasshouse.backend.cuda.forms import prepared
-from glasshouse.backend.cuda.graph import LaunchNode, StepGraph
+from glasshouse.backend.cuda.graph import LaunchNode, StepGraph, parameters_at
 from glasshouse.backend.cuda.installed_library import LibraryRefused
 from glasshouse.backend.cuda.launch import CudaKernel
 from glasshouse.backend.cuda.library_calls import library_call
-from glasshouse.backend.cuda.loaded import OVERLAP, function_of, parameters_at
+from glasshouse.backend.cuda.loaded import OVERLAP, function_of
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.tensor_map import encoded
 from glasshouse.backend.cuda.transposed import CONV_GRADIENT
@@ -296,7 +296,7 @@ class _Probe:
             counters = room.of(4 * number)
             device.clear(counters, 4 * number)
             nodes.append((launch, function, counters, None))
-        order: list[tuple[LaunchNode, int]] = []  # with its number of maps
+        order: list[LaunchNode] = []
         for copy in range(copies):
             given = [work, *(p + copy * each for p, each in pointers)]
             for launch, function, counters, library in nodes:
@@ -307,15 +307,16 @@ class _Probe:
                 grid = tuple(evaluate(d, {}) for d in launch.grid)
                 where = (begin, len(cells))
                 node = LaunchNode(
-                    0, function, grid, launch.threads, launch.shared, 0, where, library  # type: ignore[arg-type]  # three
+                    0, function, grid, launch.threads, launch.shared, 0, where,  # type: ignore[arg-type]  # three
+                    len(launch.maps), library,
                 )  # fmt: skip
-                order.append((node, len(launch.maps)))
+                order.append(node)
         self._cells = np.array(cells, np.uint64)
         base = self._cells.ctypes.data
         self._held: list[Any] = []
         ready: list[LaunchNode] = []
-        for node, maps in order:
-            held = parameters_at(base, *node.cells, maps)
+        for node in order:
+            held = parameters_at(base, *node.cells, node.maps)
             self._held.append(held)
             ready.append(replace(node, parameters=ctypes.addressof(held)))
         self._graph = StepGraph(cuda, ready, self._cells, _overlapping(device))

@@ -86,6 +86,28 @@ def test_what_follows_a_product_is_the_library_s_too(
         torch.testing.assert_close(module(other), model(other).detach(), rtol=within, atol=within)
 
 
+def test_calls_on_memory_that_moves_are_started_not_captured(library: Any, cuda: FakeCuda) -> None:
+    """Two graphs serve memory that changes by turns; what lies elsewhere every time is no graph's,
+    until it stays."""
+    torch.manual_seed(0)
+    model, x = Residual(nn.ReLU(), torch.float32), torch.randn(9, 24)
+    module = preferred(model, x)
+    given = [torch.randn(9, 24) for _ in range(6)]
+    made = [module(y) for y in given[:2]]  # held, so that every result has memory of its own
+    cuda.forget()
+    made += [module(y) for y in given[2:]]
+    for y, ours in zip(given, made, strict=True):
+        torch.testing.assert_close(ours, model(y).detach(), rtol=1e-5, atol=1e-5)
+    assert "cuStreamBeginCapture_v2" not in cuda.calls
+    assert "cuGraphLaunch" not in cuda.calls
+    out = torch.empty(9, 24)
+    for _ in range(3):
+        module.run_with_tensors([x], [out])
+    torch.testing.assert_close(out, model(x).detach(), rtol=1e-5, atol=1e-5)
+    assert cuda.calls.count("cuStreamBeginCapture_v2") == 2, "two calls, of one graph"
+    assert cuda.calls.count("cuGraphLaunch") == 2
+
+
 def test_a_call_is_shown_with_all_its_ops(library: Any, cuda: FakeCuda) -> None:
     module = preferred(Residual(nn.ReLU(), torch.float16), torch.randn(9, 24).half())
     texts = list(module.source.kernels.values())
