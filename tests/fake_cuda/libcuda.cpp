@@ -361,7 +361,8 @@ API CUresult cuGraphLaunch(void* e, void*) {
   return 0;
 }
 
-API CUresult cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned, unsigned, unsigned, unsigned, void*, void** p, void**) {
+API CUresult cuLaunchKernel(void* f, unsigned x, unsigned y, unsigned z, unsigned, unsigned, unsigned, unsigned, void*,
+                            void** p, void**) {
   NOTE(cuLaunchKernel);
   Node node;
   node.set({(Function*)f, {x, y, z}, {}, 0, p, nullptr, nullptr, nullptr});

@@ -71,6 +71,7 @@ def _stepped(run: Callable[..., Any], model: nn.Module, x: torch.Tensor) -> list
 def _compiled(model: nn.Module) -> Callable[..., Any]:
     """The model through torch.compile, as nothing was compiled before."""
     torch._dynamo.reset()
+    dynamo.reset()
     if "glasshouse" not in torch._dynamo.list_backends():
         torch._dynamo.register_backend(dynamo.backend, name="glasshouse")
     return torch.compile(model, backend="glasshouse", options={"executor": "compiled"})
@@ -119,10 +120,66 @@ def inferred(name: str, dtype: torch.dtype) -> str:
     return f"{found:.1e} {taken} {[x.split(',')[0].split(chr(39))[-1] for x in lines]}"
 
 
+_F = nn.functional
+GATHERED: dict[str, tuple[tuple[int, ...], Callable[[torch.Tensor], torch.Tensor]]] = {
+    "max 3x3 by 2": ((4, 64, 57, 56), lambda x: _F.max_pool2d(x, 3, 2, 1)),
+    "max 2x2": ((4, 64, 56, 56), lambda x: _F.max_pool2d(x, 2)),
+    "max of a line": ((4, 64, 77), lambda x: _F.max_pool1d(x, 3, 2)),
+    "max of volumes": ((2, 16, 9, 10, 11), lambda x: _F.max_pool3d(x, 3, 2, 1)),
+    "mean 3x3 by 2": ((4, 64, 57, 56), lambda x: _F.avg_pool2d(x, 3, 2, 1, True, False)),
+    "mean of volumes": ((2, 16, 8, 10, 12), lambda x: _F.avg_pool3d(x, 2)),
+    "nearest": ((4, 64, 28, 28), lambda x: _F.interpolate(x, scale_factor=2.0)),
+    "bilinear": ((4, 64, 28, 28), lambda x: _F.interpolate(x, (70, 50), mode="bilinear")),
+    "bicubic": ((4, 16, 28, 28), lambda x: _F.interpolate(x, (70, 50), mode="bicubic")),
+    "trilinear": ((2, 16, 6, 7, 8), lambda x: _F.interpolate(x, (9, 14, 16), mode="trilinear")),
+    "smaller": (
+        (4, 16, 60, 61), lambda x: _F.interpolate(x, (17, 19), mode="bilinear", antialias=True),
+    ),
+}  # fmt: skip
+
+
+class Gathered(nn.Module):
+    """A pool or a resizing behind something that has a gradient of its own."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.of = GATHERED[name][1]
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.of(x * 2)
+
+
+def gathered(name: str, dtype: torch.dtype) -> str:
+    """The gradient of a pool or of resizing by our kernel, twice, beside PyTorch's."""
+    torch.manual_seed(0)
+    model = Gathered(name).cuda()
+    x = torch.randn(GATHERED[name][0], device="cuda").to(dtype)
+    compiled = _compiled(model)
+    ours, eager = _stepped(compiled, model, x), _stepped(model, model, x)
+    exact = _stepped(model, model, x.double())
+    mine, theirs = _errors(ours, exact), _errors(eager, exact)
+    text = " ".join(f"{a:.1e}/{b:.1e}" for a, b in zip(mine, theirs, strict=True))
+    bounds = (max(WITHIN[dtype], 2 * b) for b in theirs)
+    assert all(a <= b for a, b in zip(mine, bounds, strict=True)), text
+    again = _stepped(compiled, model, x)
+    assert all(torch.equal(a, b) for a, b in zip(ours, again, strict=True)), "two runs differ"
+    fell = {
+        s.node.op.name
+        for g in dynamo.compiled_graphs()
+        for s in g.runner.module.program.steps
+        if isinstance(s, Fallback)
+    }
+    assert not fell, f"through PyTorch: {sorted(fell)}"
+    return f"errors ours/eager {text}"
+
+
 def checks() -> Iterator[tuple[str, Callable[[], str]]]:
     """Titles, and what is run for each."""
     from functools import partial
 
+    for name in GATHERED:
+        for dtype in (torch.float16, torch.float32):
+            yield f"gradient {name} {dtype}", partial(gathered, name, dtype)
     for name in ("2d", "3d", "1d", "groups of 4", "3 channels"):
         for dtype in (torch.float16, torch.float32):
             yield f"inference {name} {dtype}", partial(inferred, name, dtype)
