@@ -172,9 +172,7 @@ class LazyExecutor(KeyedExecutor):
                     self._take(seen, lambda: _compile(graph))
                 elif seen.owed <= 0 and not is_new:  # what parameters begin with runs but once
                     nodes = f"a graph of {len(graph.nodes)} nodes"
-                    _tell(
-                        seen, f"compiling {nodes} in the background; uncompiled until then"
-                    )
+                    _tell(seen, f"compiling {nodes} in the background; uncompiled until then")
                     seen.begin = time.perf_counter()
                     seen.job = BackgroundJob(lambda: _compile(graph))
                     seen.owed = -1.0
