@@ -33,13 +33,22 @@ def _own(call: Call, target: Target) -> Step:
         return _next_best(next(earlier, None), names, usual, target)
 
     kernel, choices = chosen(call.kernel, choose, target)
-    if kernel.workspace != call.kernel.workspace and not _fits(kernel.workspace, call):
+    made = replace(call, kernel=kernel, choices=choices)
+    if _is_opaque(made, target):
+        raise Unsupported(
+            f"{call.kernel.name} is a call of a library that nothing here stands for in a saved "
+            "module: a convolution without a kernel of our own, or one that rounds to TF32",
+            hint="compile with GLASSHOUSE_CUDNN=0 in the environment, then save",
+        )
+    fits = kernel.workspace == call.kernel.workspace or _fits(kernel.workspace, call)
+    if not fits or not set(kernel.forms) <= set(call.kernel.forms):
         raise Unsupported(
             f"{call.kernel.name} is a call of a library, and what would stand for it in a saved "
             "module needs more memory than is planned",
-            hint="compile with GLASSHOUSE_CUBLASLT=0 in the environment, then save",
+            hint="compile with GLASSHOUSE_CUBLASLT=0 and GLASSHOUSE_CUDNN=0 in the environment, "
+            "then save",
         )
-    return replace(call, kernel=kernel, choices=choices)
+    return made
 
 
 def _fits(workspace: object, call: Call) -> bool:

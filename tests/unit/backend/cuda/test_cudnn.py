@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from fake_cuda import FakeCuda, fake_cuda, fake_cudnn
 from glasshouse.backend.base import backend_named
 from glasshouse.backend.cuda import measure as measuring
 from glasshouse.backend.cuda.cudnn import CUDNN, CUDNN_TF32
+from glasshouse.errors import Unsupported
 from glasshouse.ir import GraphBuilder
 from glasshouse.ir.dtype import as_dtype, from_storage, to_storage
 from glasshouse.ir.graph import Graph
@@ -141,6 +143,17 @@ def test_float32_rounds_to_tf32_where_that_is_asked_for(library: Any, cuda: Fake
     module = compared(graph, "float32", 2e-3, "tf32_convolutions")
     assert [s.kernel.variant for s in module.program.steps] == [CUDNN_TF32]
     assert "rounded to TF32" in next(iter(module.source.kernels.values()))
+
+
+@pytest.mark.parametrize(("name", "precision"), [("a volume", None), ("an image", "tf32")])
+def test_a_module_that_needs_the_library_is_not_saved(
+    library: Any, cuda: FakeCuda, tmp_path: Path, name: str, precision: str | None
+) -> None:
+    graph = graph_of(name, "conv", "float32", True, True)
+    module = compared(graph, "float32", 2e-3, precision)
+    with pytest.raises(Unsupported, match="is a call of a library") as error:
+        module.save(tmp_path / "saved")
+    assert "GLASSHOUSE_CUDNN=0" in str(error.value)
 
 
 def test_it_is_measured_beside_ours(
