@@ -358,6 +358,8 @@ def saved() -> None:
     import glasshouse as gh
     from cpu.models import ResNet
 
+    torch.backends.cudnn.allow_tf32 = False  # what rounds needs the library, which is not saved
+
     def whole(make: Any, shape: tuple[int, ...], dtype: Any, bound: float) -> str:
         torch.manual_seed(0)
         model = make().cuda().to(dtype).eval()
@@ -515,6 +517,13 @@ def other_products() -> None:
         checked(f"float8 {sizes} {kinds}", narrow)
 
 
+def images() -> None:
+    import convolutions
+
+    for title, check in convolutions.checks():
+        checked(title, check)
+
+
 def in_sequence() -> None:
     import sequences
     import torch
@@ -591,7 +600,7 @@ ALONE = ("tutorials",)
 """Parts that are held to times: nothing runs beside them."""
 PARTS: dict[str, Callable[[], None]] = {
     "compile": compile_, "training": training, "saved": saved, "tutorials": tutorials,
-    "products": other_products, "sequences": in_sequence,
+    "products": other_products, "sequences": in_sequence, "images": images,
     **{f"hf{i}": lambda i=i: hf(i) for i in range(SHARES)},
     "opinfo0": lambda: opinfo(0), "opinfo1": lambda: opinfo(1),
     "memcheck": lambda: sanitizer("memcheck"), "racecheck": lambda: sanitizer("racecheck"),
