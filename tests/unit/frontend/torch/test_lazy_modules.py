@@ -1,0 +1,52 @@
+"""While a model is exported, no Python code is compiled for graph modules that nobody calls."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import torch
+from torch.export import exported_program
+from torch.fx import graph_module
+
+import glasshouse as gh
+from glasshouse.frontend.torch.capture import export
+from glasshouse.frontend.torch.lazy_modules import lazy_modules
+
+
+class Chosen(torch.nn.Module):
+    """With two bodies and a stretch without gradients, which are split off while exporting."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        with torch.no_grad():
+            scale = x.abs().max()
+        return torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x / scale,))
+
+
+def test_no_code_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
+    compiled: list[str] = []
+    real = graph_module._exec_with_source
+
+    def counted(src: str, *rest: Any) -> None:
+        compiled.append(src)
+        real(src, *rest)
+
+    monkeypatch.setattr(graph_module, "_exec_with_source", counted)
+    gh.trace(torch.nn.Sequential(torch.nn.Linear(3, 4), torch.nn.ReLU()), torch.ones(2, 3))
+    assert compiled == []
+
+
+def test_what_was_exported_can_still_be_called() -> None:
+    x = torch.tensor([1.0, -3.0, 4.0])
+    program = export(Chosen(), (x,), {}, None)
+    assert torch.equal(program.module()(x), Chosen()(x))
+    assert "cond" in program.graph_module.code
+    assert torch.equal(torch.from_numpy(gh.compile(Chosen(), x)(x.numpy())), Chosen()(x))
+
+
+def test_others_are_made_as_before() -> None:
+    before = exported_program._create_graph_module_for_export
+    with lazy_modules():
+        assert exported_program._create_graph_module_for_export is not before
+    assert exported_program._create_graph_module_for_export is before
+    assert type(torch.fx.symbolic_trace(torch.nn.ReLU())).__mro__[1] is torch.fx.GraphModule
