@@ -20,6 +20,7 @@ from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program
 from glasshouse.lower.quant import INT8, computes_in
 from glasshouse.runtime.arrays import Array
+from glasshouse.runtime.late_array import LateArray, on_host
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.prefault import Prefaulted
 from glasshouse.runtime.shared_forms import share, shared_form
@@ -43,7 +44,7 @@ class Packing:
         return self.program.memory
 
     def packed(
-        self, arrays: Mapping[int, Array], changed: set[int], done: Done | None = None
+        self, arrays: Mapping[int, Array | LateArray], changed: set[int], done: Done | None = None
     ) -> dict[int, Array]:
         """New packed forms of the constants at the places `changed`, in one block or two.
 
@@ -58,7 +59,7 @@ class Packing:
         made: dict[int, Array] = {}
         if self.shares:
             for place, source in source_of.items():
-                found = shared_form(arrays[source], forms[place].form, self.executable)
+                found = shared_form(on_host(arrays[source]), forms[place].form, self.executable)
                 if found is not None:
                     made[place] = found
         sizes = {
@@ -76,9 +77,10 @@ class Packing:
             form = made[place] = block[begin : begin + size]
             begin += size
             left -= size
-            self.pack(place, source, form, arrays[source])
+            plain = on_host(arrays[source])
+            self.pack(place, source, form, plain)
             if self.shares:
-                share(arrays[source], forms[place].form, form, self.executable)
+                share(plain, forms[place].form, form, self.executable)
             if done is not None:
                 done(place, source, form)
         return made
@@ -94,13 +96,16 @@ class Packing:
 
 @dataclass(frozen=True, eq=False)
 class ConstantSet:
-    """Arrays by their place in the table of pointers, packed forms among them."""
+    """Arrays by their place in the table of pointers, packed forms among them; a module of a device
+    may have its tensors among them."""
 
     packing: Packing
-    arrays: Mapping[int, Array] = field(default_factory=dict)
+    arrays: Mapping[int, Array | LateArray] = field(default_factory=dict)
 
     @staticmethod
-    def first(packing: Packing, arrays: dict[int, Array], owner: Taker | None) -> ConstantSet:
+    def first(
+        packing: Packing, arrays: dict[int, Array | LateArray], owner: Taker | None
+    ) -> ConstantSet:
         """The set that a module begins with. With an `owner` whose weights are taken, those that
         can be go as soon as they are packed: from `arrays`, from the graph, from their owner."""
         plan = packing.plan

@@ -23,6 +23,7 @@ from glasshouse.runtime.checks import sizes_of
 from glasshouse.runtime.constants import ConstantSet
 from glasshouse.runtime.device_blocks import Blocks
 from glasshouse.runtime.general_run import GeneralRun
+from glasshouse.runtime.late_array import DeviceArray, LateArray, on_host
 
 
 class DeviceValues:
@@ -36,8 +37,8 @@ class DeviceValues:
         self.device = device
         device.enter()
         self.blocks = Blocks(device)  # by place; the arena's is "arena"
-        self._held: dict[int, Array] = {}  # by place: the host's array that was uploaded
-        self._constants: Mapping[int, Array] = {}
+        self._held: dict[int, Array | LateArray] = {}  # by place: what was uploaded or is read
+        self._constants: Mapping[int, Array | LateArray] = {}
         self.bindings = 0  # how often constants came to other memory, but for those of a turn
         self.lock = ForkLock()  # one run at a time: they share table and arena
         self._arena = 0
@@ -122,18 +123,40 @@ class DeviceValues:
             self._table[place] = tensor.data_ptr()
 
     def _bind(self, constants: ConstantSet) -> None:
-        """Point to these constants; those that are new are uploaded."""
+        """Point to these constants; those that are new and not on the device are uploaded."""
         if self._constants is not constants.arrays:  # sets never change
             self.bindings += 1
             for place, held in constants.arrays.items():
                 if place in self._used and self._held.get(place) is not held:
                     if place not in self._lent:
-                        self._table[place] = self.blocks.of(place, held.nbytes)
-                        self.device.upload(self._table[place], held)
+                        self._table[place] = self._address_of(place, held)
                     self._held[place] = held
             self._constants = constants.arrays
         for place, address in self._variables[self.of.state.turn].items():
             self._table[place] = address
+
+    def _address_of(self, place: int, held: Array | LateArray) -> int:
+        """Where kernels read a constant: where PyTorch has it on this device, else in a copy."""
+        from glasshouse.runtime.device_call import ALIGNED  # it reads this file
+
+        beside = self.device.torch
+        if isinstance(held, DeviceArray) and beside is not None and beside.holds(held.tensor):
+            address = int(held.tensor.data_ptr())
+            if address % ALIGNED == 0:
+                self._wait_for(beside)
+                self.blocks.drop(place)
+                return address
+        address = self.blocks.of(place, held.nbytes)
+        self.device.upload(address, on_host(held))
+        return address
+
+    def _wait_for(self, beside: TensorDevice) -> None:
+        """Until PyTorch has written what it was asked to, where runs are not in order with it."""
+        ours, theirs = self.device.stream, beside.stream()
+        if ours != theirs:
+            self.device.stream = theirs
+            self.device.synchronize()
+            self.device.stream = ours
 
     def _grow_arena(self, sizes: Mapping[str, int]) -> None:
         self._arena = self.blocks.of("arena", self._arena_bytes(sizes))
@@ -184,7 +207,7 @@ class DeviceValues:
         if owner in plan.table:
             place = plan.table[owner]
             if place not in self._used and place in self._constants:
-                return self._constants[place].reshape(shape)
+                return on_host(self._constants[place]).reshape(shape)
         self.device.download(laid_out, self.place(value))
         return laid_out if order is None else laid_out.transpose(np.argsort(order))
 

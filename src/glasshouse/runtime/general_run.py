@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Callable, Mapping, Sequence
+from typing import cast
 
 import numpy as np
 
@@ -215,4 +216,4 @@ def _copied(into: Array, array: Array) -> float:
 
 def _constants(workspace: Workspace) -> Mapping[int, Array]:
     assert workspace.constants is not None  # bound before any run
-    return workspace.constants.arrays
+    return cast("Mapping[int, Array]", workspace.constants.arrays)  # modules of the host: no others

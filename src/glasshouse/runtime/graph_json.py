@@ -19,10 +19,10 @@ from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.ir.op import op_named
 from glasshouse.ir.origin import Frame, Origin, Scope, Source
 from glasshouse.ir.types import TensorType, tensor_type
-from glasshouse.runtime.taken import TakenWeight
+from glasshouse.runtime.late_array import LateArray
 
 Json = Any
-Keep = Callable[[Node, np.ndarray[Any, Any] | TakenWeight], int]
+Keep = Callable[[Node, np.ndarray[Any, Any] | LateArray], int]
 Fetch = Callable[[int], np.ndarray[Any, Any]]
 
 
@@ -89,7 +89,7 @@ def _to_json(node: Node, value: Any, keep: Keep) -> Json:
         return {"dim": dim_to_json(value)}
     if isinstance(value, TensorType):
         return {"type": _type_to_json(value)}
-    if isinstance(value, (np.ndarray, TakenWeight)):
+    if isinstance(value, (np.ndarray, LateArray)):
         return {"array": keep(node, value)}
     if isinstance(value, Graph):
         return {"graph": graph_to_json(value, keep)}

@@ -16,6 +16,7 @@ from glasshouse.lower.program import Program
 from glasshouse.runtime.arguments import as_array
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.constants import ConstantSet, built_in
+from glasshouse.runtime.late_array import DeviceArray, LateArray, on_host
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.weights import Folded, Watch, look, state_of
 from glasshouse.runtime.workspace import Runtimes
@@ -128,9 +129,12 @@ class HoldsConstants:
                 )
             self._runtimes.constants, self._loaded = self._loaded, None
 
-    def _sources(self) -> dict[int, Array]:
-        """What constants hold, and variables that no run changes, by place."""
-        held: dict[int, Array] = {}
+    def _sources(self, elsewhere: bool) -> dict[int, Array | LateArray]:
+        """What constants hold, and variables that no run changes, by place.
+
+        `elsewhere`: kernels read them on a device, which may have them already.
+        """
+        held: dict[int, Array | LateArray] = {}
         for node in self.program.graph.nodes:
             if node.op is not CONSTANT and node.op is not VARIABLE:
                 continue
@@ -141,7 +145,8 @@ class HoldsConstants:
             if name:
                 self._by_name[name] = node.output
             if node not in self.program.graph.updates:
-                held[self.program.memory.table[node.output]] = np.ascontiguousarray(data)
+                stays = elsewhere and isinstance(data, DeviceArray)
+                held[self.program.memory.table[node.output]] = data if stays else on_host(data)
         return held
 
     def _by_place(self, constants: Mapping[str, Any]) -> tuple[dict[int, Array], dict[int, Array]]:

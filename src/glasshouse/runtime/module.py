@@ -28,6 +28,7 @@ from glasshouse.runtime.checks import check_outputs
 from glasshouse.runtime.constants import ConstantSet, Packing
 from glasshouse.runtime.general_run import GeneralRun, Run, See
 from glasshouse.runtime.held_constants import HoldsConstants
+from glasshouse.runtime.late_array import on_host
 from glasshouse.runtime.lineage import Lineage
 from glasshouse.runtime.mapped import MappedWeights
 from glasshouse.runtime.on_device import RunsOnDevice
@@ -99,7 +100,7 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         self._returns_flat = self.signature.returns_flat
         self.backend = backend
         executable = self._executable = backend.load(library, needs, threads)
-        sources = self._sources()
+        sources = self._sources(backend.elsewhere)
         self._state = State(plan)
         if mapped is not None:  # variables have been copied
             mapped.release_all()
@@ -343,11 +344,11 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         if node in self.graph.updates:
             return self._state.array(place)
         held = self._runtimes.constants.arrays.get(place)
-        return np.asarray(node.attrs["data"]) if held is None else held  # unpacked
+        return np.asarray(node.attrs["data"] if held is None else held)  # unpacked, or fetched
 
     def constant_at(self, place: int) -> Array:
         """What a place of the table holds: a constant, or a form of one."""
-        return self._runtimes.constants.arrays[place]
+        return on_host(self._runtimes.constants.arrays[place])
 
     @property
     def input_names(self) -> list[str]:

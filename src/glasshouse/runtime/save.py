@@ -26,6 +26,7 @@ from glasshouse.lower.program import Fallback, Step
 from glasshouse.record.container import write_atomic
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.graph_json import Json, graph_to_json, value_to_json
+from glasshouse.runtime.late_array import LateArray
 from glasshouse.runtime.module import Module
 from glasshouse.runtime.recording import compilation_of
 from glasshouse.runtime.saved import (
@@ -40,7 +41,6 @@ from glasshouse.runtime.saved import (
     weights_sums,
 )  # fmt: skip
 from glasshouse.runtime.signature_json import signature_to_json
-from glasshouse.runtime.taken import TakenWeight
 
 ALIGN = 64
 PAGE = 1 << 16  # the greatest page of any system that we run on
@@ -58,7 +58,7 @@ class _Weights:
         self.offsets: dict[Node, int] = {}
         self._known: dict[tuple[int, tuple[int, ...]], int] = {}
 
-    def keep(self, node: Node, given: Array | TakenWeight) -> int:
+    def keep(self, node: Node, given: Array | LateArray) -> int:
         held = node in self.module.graph and node.op in (CONSTANT, VARIABLE)
         array = self.module.source_array(node) if held else np.ascontiguousarray(given)
         key = (array.ctypes.data, array.shape)

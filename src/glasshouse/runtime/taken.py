@@ -8,7 +8,7 @@ is then a `TakenWeight`, which is unpacked whenever somebody reads it, to save a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
@@ -20,9 +20,7 @@ from glasshouse.lower.kernel.kernel import OPERAND
 from glasshouse.lower.kernel.queries import reads_as_it_lies
 from glasshouse.lower.program import Call, Program
 from glasshouse.runtime.arrays import Array
-
-SMALLEST = 64 << 10
-"""Bytes: less is not worth a place in the list of what a model lacks."""
+from glasshouse.runtime.late_array import SMALLEST, LateArray
 
 _LEAST = 64  # rows and columns: filling up to panels of 32 then takes less than half as much again
 _KINDS = ("panels",)  # forms that hold each element once, as it was or wider
@@ -67,22 +65,17 @@ class Taker(Protocol):
         """Let go of the memory of a weight, if there is one of this name."""
 
 
-class TakenWeight:
+class TakenWeight(LateArray):
     """The data of a constant that is held packed: an array as soon as NumPy asks for one."""
 
     def __init__(self, value: Value, form: Array, pack: Pack) -> None:
         self._dtype: DType = value.type.dtype
-        self.shape = tuple(int(d) for d in value.type.shape if isinstance(d, int))
-        self.dtype = np.dtype(self._dtype.storage)
-        self.nbytes = int(np.prod(self.shape, dtype=np.int64)) * self.dtype.itemsize
+        shape = tuple(int(d) for d in value.type.shape if isinstance(d, int))
+        super().__init__(shape, np.dtype(self._dtype.storage))
         self._form, self._pack = form, pack
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
-        made = unpacked(self._form, self._pack, self.shape, self._dtype)
-        return made if dtype is None else made.astype(dtype)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return np.asarray, (np.asarray(self),)
+    def fetched(self) -> Array:
+        return unpacked(self._form, self._pack, self.shape, self._dtype)
 
 
 def unpacked(form: Array, pack: Pack, shape: tuple[int, ...], dtype: DType) -> Array:

@@ -14,8 +14,8 @@ from glasshouse.lower.program import Step
 from glasshouse.record.values import summary_of
 from glasshouse.record.writer import GraphWriter
 from glasshouse.runtime.arrays import Array
+from glasshouse.runtime.late_array import LateArray
 from glasshouse.runtime.module import Module
-from glasshouse.runtime.taken import TakenWeight
 
 
 def keep_values(module: Module, inputs: Sequence[Any], owner: GraphWriter) -> None:
@@ -28,7 +28,7 @@ def keep_values(module: Module, inputs: Sequence[Any], owner: GraphWriter) -> No
 
     for node in module.graph.nodes:
         data = node.attrs.get("data")
-        if node.op is CONSTANT and isinstance(data, (np.ndarray, TakenWeight)):
+        if node.op is CONSTANT and isinstance(data, (np.ndarray, LateArray)):
             keep(node.output, np.asarray(data))
 
     def see(step: Step, read: Callable[[Value], Array]) -> None:

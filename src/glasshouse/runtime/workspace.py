@@ -23,6 +23,7 @@ from glasshouse.errors import ExecutionError
 from glasshouse.forking import ForkAware
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.constants import ConstantSet
+from glasshouse.runtime.late_array import LateArray
 from glasshouse.runtime.updates import State
 
 PATIENCE = 10.0
@@ -57,7 +58,8 @@ class Workspace:
         for turn in state.turns:
             table = array("Q", bytes(8 * self._places))
             for place, held in (*constants.arrays.items(), *turn.items()):
-                table[place] = held.ctypes.data
+                if not isinstance(held, LateArray):  # a device's, which no code of the host reads
+                    table[place] = held.ctypes.data
             self.tables.append(table)
             at = table.buffer_info()[0]
             self.frames.append(self._executable.frame(at, begin, sizes, self._steps))

@@ -24,11 +24,13 @@ from torch.utils import _pytree as pytree
 from glasshouse.backend.cache import write_bytes
 from glasshouse.backend.cache_folder import made_cache_folder
 from glasshouse.errors import GlasshouseError
+from glasshouse.frontend.torch.dtypes import dtype_of
 from glasshouse.frontend.torch.program import Captured
-from glasshouse.frontend.torch.weights import array_of
+from glasshouse.frontend.torch.weights import data_of
 from glasshouse.ir.dtype import DType, as_dtype
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.op import Op, op_named
+from glasshouse.runtime.late_array import DeviceArray
 
 _LOG = logging.getLogger("glasshouse.torch")
 _LARGEST = 32 << 20  # bytes of a kept graph; larger ones hold tables that are as quickly computed
@@ -74,7 +76,7 @@ class _GraphPickler(pickle.Pickler):
         self._names = names  # by id of the array
 
     def persistent_id(self, held: Any) -> Any:
-        return self._names.get(id(held)) if isinstance(held, np.ndarray) else None
+        return self._names.get(id(held)) if isinstance(held, (np.ndarray, DeviceArray)) else None
 
     def reducer_override(self, held: Any) -> Any:
         if isinstance(held, Op):
@@ -92,7 +94,8 @@ class _GraphUnpickler(pickle.Unpickler):
         self._weights = weights
 
     def persistent_load(self, name: Any) -> Any:
-        return array_of(self._weights[name])
+        tensor = self._weights[name]
+        return data_of(tensor, dtype_of(tensor.dtype))
 
 
 class KeptGraph:

@@ -8,6 +8,7 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 import torch
 from torch.export.graph_signature import (
     ConstantArgument,
@@ -29,7 +30,7 @@ from glasshouse.frontend.torch.memory import storage_of
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.source import Sources
 from glasshouse.frontend.torch.stacks import calling_line
-from glasshouse.frontend.torch.weights import array_of, identity
+from glasshouse.frontend.torch.weights import array_of, data_of, identity
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import SymDim
 from glasshouse.ir.dtype import bool_, int64, to_storage
@@ -139,11 +140,11 @@ class Assembler:
 
     def _source(self, tensor: torch.Tensor, name: str, changes: bool) -> Any:
         kind = dtype_of(tensor.dtype)
-        data = array_of(tensor)
+        data = array_of(tensor) if changes else data_of(tensor, kind)
         shape = tuple(int(s) for s in tensor.shape)
         if tensor.dtype in COMPLEX_PARTS:
             shape = (*shape, 2)
-        if data is not None:
+        if isinstance(data, np.ndarray):
             data = to_storage(data, kind)
         attrs = {"dtype": kind, "shape": shape, "name": name, "data": data}
         op = VARIABLE if changes else CONSTANT

@@ -65,10 +65,9 @@ def _constant_key(node: Node) -> Hashable | None:
     if data is None:
         return None
     type, name = node.output.type, node.attrs["name"]
-    array = np.asarray(data)
-    if array.size <= _SMALL:
-        return ("constant", type, name, array.tobytes())
-    if not name and array.nbytes <= _FOLDED:
-        digest = hashlib.sha256(array.tobytes()).digest()
+    if data.size <= _SMALL:
+        return ("constant", type, name, np.asarray(data).tobytes())
+    if not name and data.nbytes <= _FOLDED:
+        digest = hashlib.sha256(np.asarray(data).tobytes()).digest()
         return ("constant", type, name, digest)
     return ("constant", type, name, id(data))

@@ -1,0 +1,60 @@
+"""Data of constants that becomes an array of the host only when something there reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from glasshouse.runtime.arrays import Array
+
+SMALLEST = 64 << 10
+"""Bytes: less is read at once, as rules look at small constants."""
+
+
+class LateArray:
+    """What an array tells of itself without its elements; NumPy gets those when it asks."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: np.dtype[Any]) -> None:
+        self.shape = shape
+        self.dtype = dtype
+        self.size = int(np.prod(shape, dtype=np.int64))
+        self.nbytes = self.size * dtype.itemsize
+
+    def fetched(self) -> Array:
+        """The elements as they are stored, contiguous."""
+        raise NotImplementedError
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Array:
+        made = self.fetched()
+        if dtype is not None and made.dtype != dtype:
+            return made.astype(dtype)
+        return made.copy() if copy else made
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return np.asarray, (np.asarray(self),)
+
+
+class DeviceArray(LateArray):
+    """A dense tensor of a device: kernels there read it in place, and it is copied to the host
+    once, when something asks for its elements."""
+
+    def __init__(self, tensor: Any, dtype: np.dtype[Any]) -> None:
+        super().__init__(tuple(int(s) for s in tensor.shape), dtype)
+        self.tensor = tensor
+        self._fetched: Array | None = None
+
+    def fetched(self) -> Array:
+        if self._fetched is None:
+            from torch.utils._python_dispatch import _disable_current_modes
+
+            from glasshouse.runtime.tensor_memory import tensor_array
+
+            with _disable_current_modes():  # a tracer's fake tensors have no elements
+                self._fetched = np.ascontiguousarray(tensor_array(self.tensor.cpu()))
+        return self._fetched
+
+
+def on_host(data: Array | LateArray) -> Array:
+    """As a contiguous array of the host."""
+    return np.ascontiguousarray(data)

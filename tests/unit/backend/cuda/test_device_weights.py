@@ -1,0 +1,119 @@
+"""Weights that are on the GPU already: read there in place, fetched only when the host needs them,
+on a driver that runs kernels without a GPU and takes the host's tensors for its own."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import glasshouse as gh
+from fake_cuda import FakeCuda, fake_cuda
+from glasshouse.errors import StaleWeights
+from glasshouse.frontend.torch import weights
+from glasshouse.runtime.late_array import DeviceArray
+
+
+@pytest.fixture
+def fetches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
+    """Shapes of the weights that were copied to the host."""
+    seen: list[tuple[int, ...]] = []
+    inner = DeviceArray.fetched
+
+    def fetched(self: DeviceArray) -> np.ndarray:
+        seen.append(self.shape)
+        return inner(self)
+
+    monkeypatch.setattr(DeviceArray, "fetched", fetched)
+    monkeypatch.setattr(weights, "_DEVICES", ("cpu",))
+    return seen
+
+
+@pytest.fixture
+def cuda(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
+    with fake_cuda(monkeypatch) as fake:
+        yield fake
+
+
+class Bounded(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.randn(128, 160), requires_grad=False)
+        self.shift = nn.Parameter(torch.randn(160), requires_grad=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return torch.minimum(x, self.table) + self.shift
+
+
+def test_large_weights_are_read_where_they_lie(cuda: FakeCuda, fetches: list[object]) -> None:
+    model, x = Bounded(), torch.randn(128, 160)
+    module = gh.compile(model, x, target="cuda", progress=False)
+    torch.testing.assert_close(module(x), model(x))
+    assert not fetches
+    assert cuda.calls.count("cuMemcpyHtoDAsync_v2") == 1, "the small one is a copy"
+    module(x)
+    assert cuda.calls.count("cuMemcpyHtoDAsync_v2") == 1
+
+
+def test_they_outlive_the_model(cuda: FakeCuda, fetches: list[object]) -> None:
+    model, x = Bounded(), torch.randn(128, 160)
+    wanted = model(x)
+    module = gh.compile(model, x, target="cuda", progress=False)
+    del model
+    torch.testing.assert_close(module(x), wanted)
+
+
+def test_new_weights_are_copies(cuda: FakeCuda, fetches: list[object]) -> None:
+    model, x = Bounded(), torch.randn(128, 160)
+    module = gh.compile(model, x, target="cuda", progress=False)
+    module(x)
+    other = Bounded()
+    module.update_weights(other)
+    torch.testing.assert_close(module(x), other(x))
+    with torch.no_grad():
+        model.table.zero_()
+    with pytest.warns(StaleWeights):
+        torch.testing.assert_close(module(x), other(x))
+    module.set_constant("table", np.ones((128, 160), np.float32))
+    torch.testing.assert_close(module(x), x.clamp(max=1) + other.shift)
+
+
+def test_memory_that_kernels_cannot_read_is_copied(cuda: FakeCuda, fetches: list[object]) -> None:
+    model, x = Bounded(), torch.randn(128, 160)
+    whole = torch.randn(128 * 160 + 1)
+    model.table = nn.Parameter(whole[1:].view(128, 160), requires_grad=False)
+    assert model.table.data_ptr() % 16
+    module = gh.compile(model, x, target="cuda", progress=False)
+    torch.testing.assert_close(module(x), model(x))
+    assert fetches == [(128, 160)]
+
+
+def test_forms_and_folded_ones_are_made_on_the_host(cuda: FakeCuda, fetches: list[object]) -> None:
+    class Turned(Bounded):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return x @ (self.table * 2).T
+
+    model, x = Turned(), torch.randn(24, 160)
+    module = gh.compile(model, x, target="cuda", progress=False)
+    assert fetches
+    torch.testing.assert_close(module(x), model(x), atol=1e-4, rtol=1e-4)
+
+
+def test_they_are_saved_with_their_elements(
+    cuda: FakeCuda, fetches: list[object], tmp_path: Path
+) -> None:
+    model, x = Bounded(), torch.randn(128, 160)
+    graph = gh.trace(model, x)
+    held = next(n.attrs["data"] for n in graph.nodes if n.attrs.get("name") == "table")
+    assert isinstance(held, DeviceArray)
+    assert np.array_equal(pickle.loads(pickle.dumps(held)), model.table.numpy())
+    copied = np.array(held)
+    copied[:] = 0
+    assert np.array_equal(held, model.table.numpy()), "a copy was asked for"
+    gh.compile(graph, progress=False).save(tmp_path / "host")
+    torch.testing.assert_close(gh.load(tmp_path / "host")(x), model(x))
