@@ -86,7 +86,6 @@ DOORS = {
     "cell.py": "a notebook asks what it shows for a page; only then is `show` needed",
     "cli/__init__.py": "commands by name",
     "forking.py": "waits for imports that other threads have begun; imports nothing new",
-    "frontend/torch/late_networkx.py": "a package that is none of ours, which its tests replace",
     "tensor/execute.py": "what is pending runs compiled once there is a compiler to ask for",
 }
 

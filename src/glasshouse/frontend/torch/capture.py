@@ -18,7 +18,6 @@ from glasshouse.errors import CaptureError, DataDependent, GlasshouseError
 from glasshouse.frontend.torch.containers import register_unknown
 from glasshouse.frontend.torch.dtypes import torch_dtype
 from glasshouse.frontend.torch.graph_module import import_graph_module, is_aten
-from glasshouse.frontend.torch.late_networkx import import_aot_autograd
 from glasshouse.frontend.torch.lazy_modules import lazy_modules
 from glasshouse.frontend.torch.loose import capture_loosely
 from glasshouse.frontend.torch.misread import ReadRight
@@ -128,7 +127,6 @@ def export(
     strict: bool = False,
 ) -> Any:  # fmt: skip
     """`torch.export.export`, with results of any class."""
-    import_aot_autograd()
     register_unknown((args, kwargs))
     watched = results_registered(model, not strict)
     with (

@@ -11,16 +11,25 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from torch.export import exported_program
-from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
+
+try:
+    from torch.fx._lazy_graph_module import _LazyGraphModule, _use_lazy_graph_module
+except ImportError:  # not every version of PyTorch has them: then code is compiled as it was
+    _LazyGraphModule = None
+
+_MAKER = "_create_graph_module_for_export"
 
 
 @contextmanager
 def lazy_modules() -> Iterator[None]:
-    """While it lasts, PyTorch's exporter makes lazy graph modules."""
-    before = exported_program._create_graph_module_for_export
-    exported_program._create_graph_module_for_export = _LazyGraphModule
+    """While it lasts, PyTorch's exporter makes lazy graph modules, if it can."""
+    before = getattr(exported_program, _MAKER, None)
+    if before is None or _LazyGraphModule is None:
+        yield
+        return
+    setattr(exported_program, _MAKER, _LazyGraphModule)
     try:
         with _use_lazy_graph_module(True):
             yield
     finally:
-        exported_program._create_graph_module_for_export = before
+        setattr(exported_program, _MAKER, before)

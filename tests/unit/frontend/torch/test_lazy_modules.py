@@ -10,6 +10,7 @@ from torch.export import exported_program
 from torch.fx import graph_module
 
 import glasshouse as gh
+from glasshouse.frontend.torch import lazy_modules as lazy
 from glasshouse.frontend.torch.capture import export
 from glasshouse.frontend.torch.lazy_modules import lazy_modules
 
@@ -50,3 +51,16 @@ def test_others_are_made_as_before() -> None:
         assert exported_program._create_graph_module_for_export is not before
     assert exported_program._create_graph_module_for_export is before
     assert type(torch.fx.symbolic_trace(torch.nn.ReLU())).__mro__[1] is torch.fx.GraphModule
+
+
+@pytest.mark.parametrize("lacks", ["maker", "kind"])
+def test_a_pytorch_without_them_exports_as_before(
+    monkeypatch: pytest.MonkeyPatch, lacks: str
+) -> None:
+    if lacks == "maker":
+        monkeypatch.setattr(lazy, "_MAKER", "_no_such_function")
+    else:
+        monkeypatch.setattr(lazy, "_LazyGraphModule", None)
+    x = torch.ones(2, 3)
+    assert torch.equal(gh.compile(torch.nn.ReLU(), x)(x), x)
+    assert not hasattr(exported_program, "_no_such_function")
