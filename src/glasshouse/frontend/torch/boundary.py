@@ -132,11 +132,7 @@ class Boundary:
         """The arguments of the graph inside, for those of a call: plain tensors as they lie."""
         out = []
         for x, order in zip(self.once(flat), self.entering, strict=True):
-            if order is not None:
-                x = x.permute(order)
-            elif isinstance(x, torch.Tensor) and x.requires_grad:
-                x = x.detach()
-            out.append(_TOKEN if x is None else x)
+            out.append(plain(x) if order is None else x.permute(order))
         for number in self.parts:
             out[number] = out[number].contiguous()
         return out
@@ -173,6 +169,13 @@ def one_under_two_names(boundary: Boundary, returned: int) -> dict[str, str]:
 
 _TOKEN = torch.empty(0)
 """What stands for a token of AOTAutograd, which orders effects and comes as None."""
+
+
+def plain(x: Any) -> Any:
+    """An argument without its history, and without a class of its own (a parameter)."""
+    if x is None:
+        return _TOKEN
+    return x.detach() if isinstance(x, torch.Tensor) else x
 
 
 def _ways(

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from glasshouse.frontend.torch.boundary import Boundary, laid_out
+from glasshouse.frontend.torch.boundary import Boundary, laid_out, plain
 from glasshouse.frontend.torch.execute import Runner
 from glasshouse.ir.signature import Fixed
 
@@ -43,7 +43,8 @@ def _written(
     boundary: Boundary, runner: Runner, quick: Callable[..., Any], otherwise: Boxed
 ) -> Boxed:
     names: dict[str, Any] = {
-        "quick": quick, "otherwise": otherwise, "Tensor": torch.Tensor, "laid_out": laid_out
+        "quick": quick, "otherwise": otherwise, "plain": plain, "Tensor": torch.Tensor,
+        "laid_out": laid_out,
     }  # fmt: skip
     numbers = boundary.numbers  # of the arguments that the graph inside has, among all
     lines = [f"{''.join(f'a{i}, ' for i in range(boundary.count))} = flat"]
@@ -52,7 +53,7 @@ def _written(
         if order is not None:
             entered = f"{a}.permute({order})"
         else:  # a parameter is of a class of its own, frozen or not
-            entered = f"{a} if type({a}) is Tensor and not {a}.requires_grad else {a}.detach()"
+            entered = f"{a} if type({a}) is Tensor and not {a}.requires_grad else plain({a})"
         lines.append(f"x{place} = {entered}")
         if place in boundary.parts:
             lines.append(f"x{place} = x{place}.contiguous()")

@@ -259,6 +259,20 @@ def test_a_part_that_is_written_is_written_where_it_is():
     assert made.seen.stride() == (6, 2)
 
 
+def test_tokens_of_effects_come_as_none():
+    """PyTorch checks behind a solve whether it went well: AOTAutograd hands a token in and out."""
+
+    class Solved(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.matrix = nn.Parameter(torch.randn(3, 3) + 4 * torch.eye(3))
+
+        def forward(self, x):
+            return torch.linalg.solve(self.matrix, x)
+
+    trained(Solved(), torch.randn(3, 2))
+
+
 @pytest.mark.parametrize("executor", ["compiled", "reference"])
 def test_backward_graphs_without_an_op(executor):
     """Gradients of a sum are the gradient that comes."""
