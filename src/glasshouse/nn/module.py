@@ -57,6 +57,7 @@ class Module(metaclass=_InitScope):
     _transient: set[str]  # buffers that are not part of the state dict
     _paths: dict[int, Chain]  # where modules below were found when they were called from here
     _places: dict[Any, Place]  # where it was called from outside of any module, by stack
+    _below: dict[Any, tuple[int, Module | None, Place]]  # where modules were called from here
     _calls: dict[Any, Any]  # what calls record (`tensor/calls.py`), by place and arguments
     _version: int  # grows with every change of attributes
     _has_run: bool  # whether it was called from outside of any module
@@ -65,13 +66,13 @@ class Module(metaclass=_InitScope):
         made = super().__new__(cls)
         made.__dict__.update(
             training=True, _parameters={}, _buffers={}, _modules={}, _transient=set(), _paths={},
-            _places={}, _calls={}, _version=0, _has_run=False,
+            _places={}, _below={}, _calls={}, _version=0, _has_run=False,
         )  # fmt: skip
         return made
 
     def __getstate__(self) -> dict[str, Any]:
         """What is pickled or copied: without what calls of this very object have left."""
-        return {**self.__dict__, "_paths": {}, "_places": {}, "_calls": {}}
+        return {**self.__dict__, "_paths": {}, "_places": {}, "_below": {}, "_calls": {}}
 
     def forward(self, *args: Any, **keywords: Any) -> Any:
         raise Unsupported(f"{type(self).__name__} has no forward()")
@@ -254,11 +255,17 @@ class Module(metaclass=_InitScope):
             if not self._has_run and state.capture is None:
                 self.__dict__["_has_run"] = True
                 run_first_values([*self.parameters(), *self.buffers()])
-            args = tuple([array(a) if isinstance(a, np.ndarray) else a for a in args])
-        if before[2] is None and state.capture is None and not TRACING.is_on:
+            for given in args:
+                if isinstance(given, np.ndarray):
+                    args = tuple([array(a) if isinstance(a, np.ndarray) else a for a in args])
+                    break
+        owner = before[2]
+        if state.capture is None and not TRACING.is_on and owner is None:
             place = self._entered(place, frame, before[1])
+        elif state.capture is None and not TRACING.is_on and isinstance(owner, Module):
+            place = self._entered_below(owner, place, frame, before[1])
         else:
-            for name, module in self._steps(before[2], frame):
+            for name, module in self._steps(owner, frame):
                 place = enter(place, name, type(module).__name__, caller, before[1])
                 caller = None  # one call, several steps: its frames are on the path already
         state.place, state.boundary, state.owner = place, frame, self
@@ -282,6 +289,25 @@ class Module(metaclass=_InitScope):
             if len(self._places) >= MOST:
                 self._places.clear()
             self._places[key] = found
+        return found
+
+    def _entered_below(
+        self, owner: Module, place: Place, frame: FrameType, boundary: FrameType | None
+    ) -> Place:
+        """The place of a call from another module; kept there until that one changes."""
+        key = (id(self), place, walked(frame.f_back, boundary))
+        version, module, found = owner._below.get(key, (-1, None, place))
+        if version == owner._version and module is self:
+            return found
+        found, caller = place, frame.f_back
+        steps = list(self._steps(owner, frame))
+        for name, module in steps:
+            found = enter(found, name, type(module).__name__, caller, boundary)
+            caller = None  # one call, several steps: its frames are on the path already
+        if len(steps) == 1:  # a longer way may change without a change of its first module
+            if len(owner._below) >= MOST:
+                owner._below.clear()
+            owner._below[key] = (owner._version, self, found)
         return found
 
     def _steps(self, caller: object, frame: FrameType) -> Iterable[tuple[str, Module]]:

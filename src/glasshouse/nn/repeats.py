@@ -7,11 +7,14 @@ of a module raises its `_version`.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from glasshouse.tensor.calls import are_apart, plain_option, repeated
+from glasshouse.ir.types import TensorType
+from glasshouse.tensor.calls import are_apart, call_node, plain_option, repeated
+from glasshouse.tensor.pending import LazyValue
 from glasshouse.tensor.place import Place
-from glasshouse.tensor.state import STATE
+from glasshouse.tensor.recorded_nodes import RecordedNodes
+from glasshouse.tensor.state import STATE, Labels
 from glasshouse.tensor.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -30,17 +33,33 @@ def repeats(cls: type[Module]) -> bool:
     return found
 
 
+class _LastCall(NamedTuple):
+    """A call with one tensor that was one node: the next one is alike where all of this is the
+    same. Parameters that are updated in place keep their values from step to step. They are known
+    by number: whoever held them would keep them from being written over."""
+
+    place: Place
+    labels: Labels
+    gradients: bool
+    type: TensorType
+    needs_grad: bool
+    values: list[int]  # of the parameters and buffers
+    nodes: RecordedNodes
+
+
 class _Inside:
     """A module and those below it, as they were when its calls were recorded, and their tensors.
 
     The module holds this, so that this does not hold the module.
     """
 
-    __slots__ = ("all_repeat", "below", "tensors", "version")
+    __slots__ = ("all_repeat", "below", "last", "tensors", "version", "versions")
 
     def __init__(self, module: Module) -> None:
         self.version = module._version
-        self.below = [(m.__dict__, m._version) for m in module.modules() if m is not module]
+        self.last: _LastCall | None = None
+        self.below = [m.__dict__ for m in module.modules() if m is not module]
+        self.versions = [below["_version"] for below in self.below]
         found = [*module.parameters(), *module.buffers()]
         self.tensors = list({id(t): t for t in found}.values())
         self.all_repeat = all(
@@ -49,9 +68,8 @@ class _Inside:
 
     def is_still(self, module: Module) -> bool:
         """Whether nothing has changed since."""
-        return self.version == module._version and all(
-            below["_version"] == version for below, version in self.below
-        )
+        versions = [below["_version"] for below in self.below]
+        return self.version == module._version and versions == self.versions
 
 
 def call_repeated(module: Module, place: Place, args: tuple[Any, ...]) -> Any:
@@ -64,10 +82,27 @@ def call_repeated(module: Module, place: Place, args: tuple[Any, ...]) -> Any:
     if not inside.all_repeat:
         return module.forward(*args)
     state = STATE
+    values = [t.value for t in inside.tensors]
+    given: LazyValue | None = None
+    numbers = [v.node.id + v.index for v in values]  # ids are 64 apart
+    last = inside.last
+    if len(args) == 1 and isinstance(args[0], Tensor):
+        given = args[0].value
+        if (
+            last is not None
+            and place is last.place
+            and given.type is last.type
+            and given.node.needs_grad is last.needs_grad
+            and numbers == last.values
+            and given.node.id + given.index not in numbers
+            and state.gradients is last.gradients
+            and state.labels == last.labels
+        ):
+            return call_node(last.nodes, (given, *values))
     parts: list[Any] = [place, state.labels, state.gradients]
     operands = [t.value for t in args if isinstance(t, Tensor)]
     parts += [None if isinstance(a, Tensor) else plain_option(a) for a in args]
-    operands += [t.value for t in inside.tensors]
+    operands += values
     for value in operands:
         parts += (id(value.type), value.node.needs_grad)
     try:
@@ -77,4 +112,9 @@ def call_repeated(module: Module, place: Place, args: tuple[Any, ...]) -> Any:
         return module.forward(*args)
     if not operands or not are_apart(operands):
         return module.forward(*args)
+    nodes = calls.get(key)
+    if given is not None and isinstance(nodes, RecordedNodes):
+        inside.last = _LastCall(
+            place, state.labels, state.gradients, given.type, given.node.needs_grad, numbers, nodes
+        )
     return repeated(calls, key, operands, lambda: module.forward(*args))

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping, Sequence
-from operator import is_
+from operator import is_, itemgetter
 from sys import getrefcount
 from typing import TYPE_CHECKING, Any
 from weakref import ref
@@ -95,6 +95,7 @@ class BoundStep:
         self._reading = 0
         written = step.tensors_given()
         self._written = [tensors[i] for i in written]
+        self._of_written = itemgetter(*written, written[0])  # of one alone, it would give no tuple
         # What every call brings: leaves, and tensors that no step writes to, as the learning rate.
         self._brought = [
             (kind, where)
@@ -143,10 +144,9 @@ class BoundStep:
     ) -> tuple[list[LazyNode], list[Array]] | None:
         """The step's nodes and what it is brought. In a function of its own, whose variables are
         gone when references are counted."""
-        for tensor, value in zip(self._written, self._sides[self._reading].values, strict=True):
-            if tensor.value is not value:
-                return None
         values = [t.value for t in tensors]
+        if not all(map(is_, self._of_written(values), self._sides[self._reading].values)):
+            return None
         matched: Matched | None = self._pattern.match(LIVE.pending(), loss.value, values)
         if matched is None:
             return None
@@ -182,7 +182,9 @@ def bind(
         return None
     written = step.tensors_given()
     values = [tensors[i].value for i in written]
-    if not all(v.node.alias is None and v.node.results and _is_own(_data(v)) for v in values):
+    if not written or not all(
+        v.node.alias is None and v.node.results and _is_own(_data(v)) for v in values
+    ):
         return None
     if in_place:
         sides = [Side(values, [1 + pattern.uses(i) for i in written])]

@@ -63,10 +63,15 @@ def repeated(kept: Kept, key: Any, operands: list[LazyValue], record: Callable[[
         made = between(operands, result.value, first) if isinstance(result, Tensor) else None
         kept[key] = True if made is None else made
         return result
-    origin = found.nodes[-1].origin
-    node = LazyNode(_CALL, tuple(operands), {}, found.types, origin, None, found.needs_grad)
-    node.stands_for = found
-    return Tensor(LazyValue(node, 0, found.types[0]))
+    return call_node(found, tuple(operands))
+
+
+def call_node(nodes: RecordedNodes, operands: tuple[LazyValue, ...]) -> Tensor:
+    """A tensor whose node stands for others, with these operands."""
+    origin = nodes.nodes[-1].origin
+    node = LazyNode(_CALL, operands, {}, nodes.types, origin, None, nodes.needs_grad)
+    node.stands_for = nodes
+    return Tensor(LazyValue(node, 0, nodes.types[0]))
 
 
 def _plain(record: Callable[[], Any]) -> Any:

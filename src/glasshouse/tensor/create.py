@@ -12,7 +12,7 @@ from glasshouse.errors import TypeMismatch
 from glasshouse.ir.dim import Dim, SymDim
 from glasshouse.ir.dtype import BY_NAME, DType, as_dtype, bfloat16, finish, from_storage
 from glasshouse.tensor.builder import LAZY
-from glasshouse.tensor.pending import Array, leaf_node
+from glasshouse.tensor.pending import Array, LazyValue, leaf_node
 from glasshouse.tensor.place import current_origin
 from glasshouse.tensor.random import next_seed
 from glasshouse.tensor.tensor import Tensor
@@ -57,7 +57,17 @@ def as_tensor(data: Any, dtype: object = None) -> Tensor:
     return array(data, dtype)
 
 
+_PLAIN = {np.dtype(d.storage).num: d for d in BY_NAME.values() if not d.is_carried}
+"""Types of which NumPy's arrays are data as they are, by NumPy's number. Looking one up by its
+NumPy type takes 0.3 us, comparing that with another 0.5."""
+
+
 def _leaf(data: Array, dtype: object, copy: bool) -> Tensor:
+    plain = _PLAIN.get(data.dtype.num)
+    if dtype is None and plain is not None and type(data) is np.ndarray and data.dtype.isnative:
+        held = data.copy() if copy else data
+        node = leaf_node(held, plain, current_origin(sys._getframe(2)))
+        return Tensor(LazyValue(node, 0, node.types[0]))
     try:
         if dtype is None:
             kind = bfloat16 if data.dtype == np.uint16 else as_dtype(data.dtype)

@@ -41,7 +41,10 @@ class Live(threading.local):
         kept: list[ref[Tensor]] = []
         for reference in self._tensors:
             tensor = reference()
-            if tensor is not None and tensor.is_pending and id(tensor) not in found:
+            if tensor is None or id(tensor) in found:
+                continue
+            node = tensor.value.node  # most are no aliases
+            if node.results is None and (node.alias is None or tensor.is_pending):
                 found[id(tensor)] = tensor
                 kept.append(reference)
         self._tensors = kept

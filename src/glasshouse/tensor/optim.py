@@ -115,8 +115,11 @@ class Optimizer(ABC):
             run_first_values(self._tensors())
             self._has_begun = True
         repeats, forward = "repeats" in vars(type(self)), None
-        params = [p for group in self.groups for p in group.params]
-        late = claim(params) if loss is None and repeats else None
+        params: list[Tensor] = []
+        late = None
+        if loss is None and repeats:
+            params = [p for group in self.groups for p in group.params]
+            late = claim(params)
         if late is not None:  # of `loss.backward()`: taken as `step(loss)` is
             late.reopen()
             loss = late.loss
