@@ -38,7 +38,8 @@ EXCLUDED = {
     "scan": "its body is a graph",
     "opaque": "it runs foreign code",
     **dict.fromkeys(
-        ("lu", "row_order", "triangle_solve", "cholesky"), "errors grow with a matrix's condition"
+        ("lu", "row_order", "triangle_solve", "cholesky", "householder", "reflections"),
+        "errors grow with a matrix's condition",
     ),
     "normed_product": "it reads statistics of its own rows, which a pass joins to it",
 }

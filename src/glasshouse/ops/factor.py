@@ -21,6 +21,7 @@ from glasshouse.ops.arrays import Array
 from glasshouse.ops.declare import op
 from glasshouse.ops.matmul import matmul
 from glasshouse.ops.pieces import concat, cut
+from glasshouse.ops.reflection_loops import gradients, householder_loop, reflections_loop
 from glasshouse.ops.shape import expanded, permuted, reshaped
 from glasshouse.ops.shapes import require_equal
 
@@ -218,4 +219,71 @@ cholesky: Op = op(
     vjp=_cholesky_vjp,
     doc="The lower triangle whose product with its transpose is a symmetric matrix, of which the "
     "lower triangle is read.",
+)  # fmt: skip
+
+
+# ----------------------------------------------------------------------------------------------- QR
+def _householder(a: TensorType) -> tuple[TensorType, TensorType]:
+    return a, tensor_type(a.dtype, (*a.shape[:-2], _least(*_matrix(a))))
+
+
+def _householder_ref(a: Array) -> tuple[Array, Array]:
+    both = np.array(a, np.float64)
+    count = min(a.shape[-2:])
+    factors = np.zeros((*a.shape[:-2], count))
+    for at in np.ndindex(*a.shape[:-2]):
+        m = both[at]
+        for j in range(count):
+            head, tail = m[j, j], m[j + 1 :, j].copy()
+            if not np.any(tail != 0):
+                continue
+            turned = -np.copysign(np.hypot(head, np.linalg.norm(tail)), head if head else 1.0)
+            factors[(*at, j)] = factor = (turned - head) / turned
+            arrow = np.concatenate([[1.0], tail / (head - turned)])
+            m[j:, j + 1 :] -= factor * np.outer(arrow, arrow @ m[j:, j + 1 :])
+            m[j, j], m[j + 1 :, j] = turned, arrow[1:]
+    return both, factors
+
+
+householder: Op = op(
+    "householder", kind=Kind.OPAQUE, family="factor", infer=_householder, ref=_householder_ref,
+    vjp=lambda gs, a, *_: tuple(gradients(householder_loop, (a,), tuple(gs))),
+    doc="The upper triangle R, with the reflections that lead to it below the diagonal (each has "
+    "a 1 on it that is not stored), and their factors.",
+)  # fmt: skip
+
+
+def _reflections(both: TensorType, factors: TensorType, *, columns: int) -> TensorType:
+    rows, stored = _matrix(both)
+    if factors.rank != both.rank - 1 or factors.dtype is not both.dtype:
+        raise ShapeError(f"{factors} are no factors of the reflections in {both}")
+    if _least(rows, stored) < int(str(factors.shape[-1])):
+        raise ShapeError(f"{both} holds fewer reflections than there are factors: {factors}")
+    return tensor_type(both.dtype, (*both.shape[:-2], rows, columns))
+
+
+def _reflections_ref(both: Array, factors: Array, *, columns: int) -> Array:
+    rows, count = both.shape[-2], factors.shape[-1]
+    out = np.zeros((*both.shape[:-2], rows, columns))
+    out[...] = np.eye(rows, columns)
+    for at in np.ndindex(*both.shape[:-2]):
+        for j in reversed(range(count)):
+            arrow = np.concatenate([np.zeros(j), [1.0], both[at][j + 1 :, j]])
+            out[at] -= factors[at][j] * np.outer(arrow, arrow @ out[at])
+    return out
+
+
+def _reflections_vjp(g: Any, both: Any, factors: Any, q: Any, *, columns: int) -> tuple[Any, ...]:
+    def loop(both: Any, factors: Any) -> Any:
+        return reflections_loop(both, factors, columns)
+
+    return tuple(gradients(loop, (both, factors), (g,)))
+
+
+reflections: Op = op(
+    "reflections", kind=Kind.OPAQUE, family="factor", infer=_reflections, ref=_reflections_ref,
+    vjp=_reflections_vjp,
+    inputs=("both", "factors"),
+    doc="The first columns of the product of the reflections that `householder` gives.",
+    columns=INT,
 )  # fmt: skip

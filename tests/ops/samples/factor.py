@@ -59,11 +59,44 @@ def _system(batch: tuple[int, ...], n: int, k: int, upper: bool, unit: bool = Fa
     )
 
 
+def _householder(a: torch.Tensor) -> Any:
+    return torch.geqrf(a)
+
+
+def _reflections(both: torch.Tensor, factors: torch.Tensor, columns: int) -> torch.Tensor:
+    rows = both.shape[-2]
+    one = torch.eye(rows, dtype=both.dtype).expand(*both.shape[:-1], rows)
+    return torch.ormqr(both, factors, one)[..., :columns]
+
+
+def _reflected(*shape: int) -> Sample:
+    small = max(shape[-2:]) < 6
+    return Sample(
+        (values(*shape),), _householder, dtypes=WIDE, grad="fd" if small else None, second=False,
+        static=shape[-2:], **_TOL,
+    )  # fmt: skip
+
+
+def _product(rows: int, stored: int, columns: int, *batch: int) -> Sample:
+    seeds = range(int(np.prod(batch)))
+    raw = [np.linalg.qr(values(rows, stored, seed=s), "raw")[0].T for s in seeds]
+    made = np.stack(raw).reshape(*batch, rows, stored)
+    low = np.tril(made, -1)
+    factors = 2 / (1 + (low**2).sum(-2))[..., : min(rows, stored)]
+    return Sample(
+        (made, factors), _reflections, {"columns": columns}, dtypes=WIDE, second=False,
+        grad="fd" if rows < 6 else None, static=(rows, stored, min(rows, stored)), **_TOL,
+    )  # fmt: skip
+
+
 _HALF = "float32 and float64 alone, as LAPACK has it"
 _AXES = "a matrix has two axes"
+_OPS = ("lu", "triangle_solve", "cholesky", "row_order", "householder", "reflections")
 HOLES = {
-    **{(op, "half"): _HALF for op in ("lu", "triangle_solve", "cholesky", "row_order")},
-    **{(op, "scalar"): _AXES for op in ("lu", "triangle_solve", "cholesky", "row_order")},
+    **{(op, "half"): _HALF for op in _OPS},
+    **{(op, "scalar"): _AXES for op in _OPS},
+    ("householder", "second"): "the gradient is that of a loop",
+    ("reflections", "second"): "the gradient is that of a loop",
     ("lu", "second"): "the gradient is made of triangular systems",
     ("triangle_solve", "second"): "the gradient is made of the op itself",
     ("cholesky", "second"): "the gradient is made of triangular systems",
@@ -96,5 +129,17 @@ SAMPLES = {
         Sample((_positive(20, 6, 6),), _cholesky, dtypes=WIDE, grad=None, **_TOL),
         Sample((_positive(3, 33, 33),), _cholesky, dtypes=WIDE, grad=None, **_TOL),
         Sample((values(0, 4, 4),), _cholesky, dtypes=WIDE, grad=None, **_TOL),
+    ],
+    "householder": [
+        _reflected(4, 4), _reflected(2, 5, 3), _reflected(3, 5), _reflected(70, 50),
+        _reflected(33, 70), _reflected(18, 6, 4), _reflected(0, 3, 3),
+        Sample((np.triu(values(40, 40)),), _householder, dtypes=WIDE, grad=None, static=(40,),
+               **_TOL),
+    ],
+    "reflections": [
+        _product(5, 3, 3), _product(5, 3, 5), _product(4, 4, 2), _product(70, 50, 70),
+        _product(40, 10, 30, 2), _product(18, 17, 9, 20),
+        Sample((values(0, 4, 3), values(0, 3)), None, {"columns": 3}, dtypes=WIDE, grad=None,
+               why="PyTorch takes no empty batch here", static=(4, 3)),
     ],
 }  # fmt: skip

@@ -32,6 +32,8 @@ def _call(out: KernelText, tile: Tile) -> None:
         sizes[2] = last[-1]
     elif tile.op == "cholesky":
         sizes.pop()
+    elif tile.op == "reflections":
+        sizes += [last[-1], tile.attr("columns")]
     buffers = [*map(buffer_of, tile.operands), *(buffer for _, buffer in tile.writes)]
     flags = [str(value).lower() for _, value in tile.attrs if isinstance(value, bool)]
     given = ", ".join(["ctx", *map(size_text, sizes), *buffers, *flags])
@@ -39,5 +41,5 @@ def _call(out: KernelText, tile: Tile) -> None:
 
 
 _RECIPE = Recipe(seconds=0.5, headers=("factor.h",))
-OPS = ("lu", "row_order", "triangle_solve", "cholesky")
+OPS = ("lu", "row_order", "triangle_solve", "cholesky", "householder", "reflections")
 ROUTINES = {name: Routine(_call, recipe=lambda tile: _RECIPE) for name in OPS}

@@ -90,10 +90,13 @@ FALLBACKS = {
     "while_loop": "Python goes round; its test and its body are compiled",
     "scan": "Python goes round; its body is compiled",
     **dict.fromkeys(
-        (WEIGHT_GRAD, "cholesky", "lu", "row_order", "triangle_solve"),
+        (
+            WEIGHT_GRAD, "cholesky", "householder", "lu", "reflections", "row_order",
+            "triangle_solve",
+        ),
         _PYTHON,
     ),
-}
+}  # fmt: skip
 
 MEASURED = frozenset(
     {

@@ -27,3 +27,14 @@ def cholesky(a: Tensor) -> Tensor:
     """Not finite where it fails, as kernels have it; PyTorch leaves what it has got so far."""
     found, failed = torch.linalg.cholesky_ex(a)
     return found.masked_fill((failed != 0)[..., None, None], float("nan")).tril()
+
+
+def householder(a: Tensor) -> Any:
+    return torch.geqrf(a)
+
+
+def reflections(both: Tensor, factors: Tensor, *, columns: int) -> Tensor:
+    rows, count = both.shape[-2], factors.shape[-1]
+    kept = both[..., : max(count, min(columns, rows))]
+    padded = torch.nn.functional.pad(kept, (0, columns - kept.shape[-1]))
+    return torch.linalg.householder_product(padded, factors)

@@ -118,3 +118,22 @@ def test_gradients_through_torch_compile(size: int) -> None:
     found = gradients(torch.compile(loss, backend="glasshouse"))
     for one, other in zip(found, gradients(loss), strict=True):
         torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "count"), [(5, 5, 1), (9, 4, 19), (40, 70, 1), (70, 40, 2)]
+)
+def test_reflections_have_lapacks_signs(rows: int, columns: int, count: int) -> None:
+    a = batch(rows, columns, count)
+    a[0, :, 1] = 0.0
+
+    def all_modes(a: Any) -> Any:
+        return *L.qr(a), *L.qr(a, "complete"), L.qr(a, "r")[1]
+
+    module = gh.compile(Called(all_modes), a)
+    assert "opaque" not in {n.op.name for n in module.graph.nodes}
+    for scale in (1.0, 1e-200, 1e200):  # whose squares are not finite, or nothing
+        units = (1.0, scale, 1.0, scale, scale)
+        found, wanted = module(a * scale), all_modes(a * scale)
+        for one, other, unit in zip(found, wanted, units, strict=True):
+            torch.testing.assert_close(one / unit, other / unit)

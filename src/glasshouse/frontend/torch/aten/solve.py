@@ -5,11 +5,10 @@ Eigenvalues and singular values are iterations, with vectors of free signs: they
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.torch.aten.registry import Context, apply, aten, is_static, scalar
+from glasshouse.frontend.torch.aten.registry import Context, apply, aten, is_static
 from glasshouse.frontend.torch.aten.small_solve import (
     SMALL,
     is_small,
@@ -18,11 +17,9 @@ from glasshouse.frontend.torch.aten.small_solve import (
 )
 from glasshouse.frontend.torch.aten.triangle import BY_BLOCKS, solved_by_blocks
 from glasshouse.ir.dim import product
-from glasshouse.ir.dtype import int32, int64
+from glasshouse.ir.dtype import int32
 from glasshouse.ops import composite
-from glasshouse.ops.control import body_of
 from glasshouse.ops.create import arange_near, full_near
-from glasshouse.ops.scan import scan
 from glasshouse.ops.shape import expanded, reshaped
 from glasshouse.ops.shapes import broadcast_shapes
 
@@ -48,31 +45,6 @@ def first_trouble(wrong: Any) -> Any:
     found = later.apply("max", axes=[-1])
     none = found.apply("equal", -size)
     return apply("where", none, 0, 1 - found).cast(int32)
-
-
-def steps(size: int, body: Callable[..., Any], *state: Any) -> list[Any]:
-    """The state after `body(number, *state)` for each number below `size`; and, stacked along a
-    first axis, what else each of these calls gives."""
-
-    def one(*held: Any) -> Any:
-        return tuple(body(held[-1], *held[:-1]))
-
-    numbers = arange_near(state[0], size)
-    found = scan(
-        *state, numbers, body=body_of(one, *state, scalar(state[0], 0, int64)), carries=len(state)
-    )
-    return list(found) if isinstance(found, (list, tuple)) else [found]
-
-
-def mark(near: Any, size: int, number: Any) -> Any:
-    """True at one place of an axis."""
-    return arange_near(near, size).apply("equal", number)
-
-
-def picked(x: Any, mark: Any, axis: int) -> Any:
-    """The slice at a marked place, its axis kept."""
-    shape = (mark.shape[0], 1) if axis == -2 else mark.shape
-    return apply("where", reshaped(mark, shape), x, 0.0).apply("sum", axes=[axis], keepdims=True)
 
 
 # -------------------------------------------------------------------------------------- triangular
