@@ -2,18 +2,19 @@
 kernel of PyTorch's in place of their modules: as the same arithmetic, apart.
 
 They stand in graphs that `torch.compile` captured of a model in eval mode without gradients. A
-query that sees no key gives zeros, as `scaled_dot_product_attention` does and modules in training;
-these kernels alone give NaN.
+query that sees no key gives NaN, unlike in `scaled_dot_product_attention` and in the core's
+attention, where it gives zeros.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.linear import linear
 from glasshouse.frontend.torch.aten.norm import layer_norm
-from glasshouse.frontend.torch.aten.registry import aten
+from glasshouse.frontend.torch.aten.registry import apply, aten
 from glasshouse.ir.dtype import bool_
 from glasshouse.ops import composite
 from glasshouse.ops.attention import attention_weights
@@ -38,6 +39,14 @@ def _kept(mask: Any, kind: int | None) -> Any:
     return mask
 
 
+def _seen(rows: Any, keep: Any) -> Any:
+    """Rows of queries, NaN where a query sees no key."""
+    if keep is None:
+        return rows
+    some = keep.apply("any", axes=[-1], keepdims=True)
+    return apply("where", some, rows, math.nan)
+
+
 def _attended(
     x: tuple[Any, Any, Any], heads: int, weight: Any, bias: Any, keep: Any
 ) -> tuple[Any, Any, Any]:
@@ -52,7 +61,7 @@ def _attended(
         made = [linear(t, w, b) for t, w, b in zip(x, weights, biases, strict=True)]
     size = width // heads
     q, k, v = (permuted(reshaped(t, (*t.shape[:-1], heads, size)), [0, 2, 1, 3]) for t in made)
-    out = permuted(q.apply("attention", k, v, keep), [0, 2, 1, 3])
+    out = permuted(_seen(q.apply("attention", k, v, keep), keep), [0, 2, 1, 3])
     return reshaped(out, (*out.shape[:2], width)), q, k
 
 
@@ -67,7 +76,7 @@ def multi_head_attention(
     out = linear(out, weight, bias)
     if not need_weights:
         return out, full_near(out, (0,), 0, out.dtype)
-    weights = attention_weights(q, k, keep, causal=False, scale=None)
+    weights = _seen(attention_weights(q, k, keep, causal=False, scale=None), keep)
     return out, weights.apply("mean", axes=[1], keepdims=False) if average else weights
 
 
