@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from glasshouse.collection import no_full_collection
 from glasshouse.errors import CaptureError, GlasshouseError, GradientError
@@ -24,6 +25,7 @@ from glasshouse.frontend.torch.joint_training import capture_joint
 from glasshouse.frontend.torch.optimizer import capture_step
 from glasshouse.frontend.torch.program import Assembler, Captured, load_program
 from glasshouse.frontend.torch.refusal import refusal
+from glasshouse.frontend.torch.signature import signature_of
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.source import Sources
 from glasshouse.frontend.torch.stacks import calling_line
@@ -31,6 +33,7 @@ from glasshouse.ir.origin import Frame, Origin, Scope, Source
 from glasshouse.ops.reverse import backward_origin, reverse
 
 _MODEL = "model"
+_LOSS = pytree.tree_structure(0)  # what a step returns: one tensor
 
 
 class _WithLoss(torch.nn.Module):
@@ -61,10 +64,14 @@ def trace_training(
     The last argument is the target: the loss is `loss_fn(model(*args[:-1], **kwargs), args[-1])`.
     With `loss_fn=None` all arguments are the model's, and it returns the loss, or something that
     has a `loss`. Nothing is run and the model does not change. Nodes are in the phases "forward",
-    "backward" and "optimizer". Of tensors of a GPU, `compile` makes a module for it.
+    "backward" and "optimizer". Of tensors of a GPU, `compile` makes a module for it. A compiled
+    step takes arguments like these: dicts and numbers too, where the model does.
     """
     with no_full_collection():
-        graph = capture_training(model, loss_fn, optimizer, *args, **kwargs).graph
+        captured = capture_training(model, loss_fn, optimizer, *args, **kwargs)
+        graph = captured.graph
+        forward = model.forward if loss_fn is None else None
+        graph.signature = signature_of(captured, forward, (args, kwargs))
         graph.device = device_of(args, kwargs)
         return graph
 
@@ -159,7 +166,7 @@ def _differentiated(given: _Given) -> Captured:
     found = _gradients(assembler, loss.read(), [assembler.slots[names[id(p)]] for p in used])
     captured = _with_step(given, assembler, loss, used, found)
     without_marks(captured.graph, assembler.importer.rules)
-    captured.in_spec, captured.out_spec = program.call_spec.in_spec, None
+    captured.in_spec, captured.out_spec = program.call_spec.in_spec, _LOSS
     return captured
 
 
@@ -175,7 +182,7 @@ def _taken_by_pytorch(given: _Given) -> Captured:
         raise _NotOneNumber
     found = [None if g is None else g.read() for g in joint.gradients]
     captured = _with_step(given, joint.assembler, joint.loss, used, found)
-    captured.in_spec, captured.out_spec = joint.in_spec, None
+    captured.in_spec, captured.out_spec = joint.in_spec, _LOSS
     return captured
 
 

@@ -138,3 +138,36 @@ def test_batch_norms_that_average_over_all_batches():
     for key, value in [*model.named_parameters(), *model.named_buffers()]:
         assert_same(state[key], value)
     assert nn.BatchNorm2d.forward is nn.BatchNorm1d.forward  # as it was
+
+
+class _Pooled(nn.Module):
+    """Takes a dict and a number, as graph networks do; returns its loss."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer = nn.Linear(3, 2)
+
+    def forward(self, data, groups, power=2.0):
+        h = self.layer(data["x"])
+        index = data["group"][:, None].expand_as(h)
+        return torch.zeros(groups, 2).scatter_add(0, index, h).abs().pow(power).mean()
+
+
+@pytest.mark.parametrize("loss", [None, lambda out, power: out * power], ids=["own", "given"])
+def test_a_compiled_step_is_called_as_the_model_is(loss):
+    torch.manual_seed(0)
+    model = _Pooled()
+    given = ({"x": torch.randn(5, 3), "group": torch.tensor([0, 1, 1, 3, 0])}, 4)
+    given = given if loss is None else (*given, torch.tensor(3.0))
+    ours = copy.deepcopy(model)
+    step = gh.compile(
+        gh.trace_training(ours, loss, torch.optim.SGD(ours.parameters(), lr=0.1), *given),
+        progress=False,
+    )
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for _ in range(2):
+        optimizer.zero_grad()
+        expected = model(*given) if loss is None else loss(model(*given[:-1]), given[-1])
+        expected.backward()
+        optimizer.step()
+        torch.testing.assert_close(step(*given), expected.detach())
