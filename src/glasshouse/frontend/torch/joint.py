@@ -7,6 +7,7 @@ each.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ import torch
 from torch import fx
 from torch._functorch.partitioners import default_partition
 from torch.utils import _pytree as pytree
+from torch.utils.checkpoint import CheckpointPolicy
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import aten, listed
@@ -105,10 +107,22 @@ def partition(joint: fx.GraphModule, inputs: Any, on_gpu: bool, **known: Any) ->
     if on_gpu:
         widen_odd_products(joint)
     _look_at_parts_again(joint, known["num_fwd_outputs"])
+    _save_what_is_drawn(joint)
     joint.graph.eliminate_dead_code()
     joint.recompile()
     forward, backward = default_partition(joint, inputs, **known)
     return forward, backward
+
+
+def _save_what_is_drawn(joint: fx.GraphModule) -> None:
+    """Results of random ops inside of a checkpoint are saved: dropout's mask, and attention's result,
+    which counts as random whatever its dropout is. To draw them again, PyTorch would carry the
+    state of its generator from graph to graph."""
+    for node in joint.graph.nodes:
+        tags = getattr(node.target, "tags", ())
+        if "recompute" in node.meta and torch.Tag.nondeterministic_seeded in tags:
+            for part in (node, *(u for u in node.users if u.target is operator.getitem)):
+                part.meta["recompute"] = CheckpointPolicy.MUST_SAVE
 
 
 def _look_at_parts_again(joint: fx.GraphModule, returned: int) -> None:
