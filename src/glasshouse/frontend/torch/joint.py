@@ -115,9 +115,9 @@ def partition(joint: fx.GraphModule, inputs: Any, on_gpu: bool, **known: Any) ->
 
 
 def _save_what_is_drawn(joint: fx.GraphModule) -> None:
-    """Results of random ops inside of a checkpoint are saved: dropout's mask, and attention's result,
-    which counts as random whatever its dropout is. To draw them again, PyTorch would carry the
-    state of its generator from graph to graph."""
+    """Results of random ops inside of a checkpoint are saved: dropout's mask, and attention's
+    result, which counts as random whatever its dropout is. To draw them again, PyTorch would carry
+    the state of its generator from graph to graph."""
     for node in joint.graph.nodes:
         tags = getattr(node.target, "tags", ())
         if "recompute" in node.meta and torch.Tag.nondeterministic_seeded in tags:
