@@ -9,11 +9,11 @@ step, `new` makes them anew from other arrays, as a data loader does. All begin 
 weights; `loss` is how far the losses of the first steps lie apart, relative to eager's.
 
 Below stands where a lazy step's time goes, in microseconds of wall time: `data` makes tensors from
-arrays, `record` is the model and its loss, `find` is the optimiser's step without `call`, which
-enters the compiled step (arguments checked, outputs made), and `kernels` is the library inside.
+arrays, `record` is the model and its loss, `find` is the optimiser's step without `call`, which is
+the compiled step itself (data checked, loss made, kernels).
 
 `--first` shows each of the first steps of a fresh loop instead, until they are compiled; the cache
-of compiled kernels decides what that takes (GLASSHOUSE_CACHE=an empty folder: from nothing).
+of compiled kernels decides what that takes (XDG_CACHE_HOME=an empty folder: from nothing).
 """
 
 from __future__ import annotations

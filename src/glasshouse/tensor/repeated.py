@@ -43,6 +43,9 @@ from glasshouse.tensor.step_memory import StepMemory, is_free, lets_go
 from glasshouse.tensor.step_pattern import pattern_of
 from glasshouse.tensor.structure import StructureKey, attributes_of, data_of, pending_key
 
+SMALL = 1 << 26
+"""Bytes of parameters and moments that may be held twice, to save 30 us of a step."""
+
 KEPT = 16
 """Steps that an optimiser remembers: models that take turns, batches of several sizes."""
 
@@ -144,8 +147,12 @@ class RepeatedSteps:
             over = _free(step, forward, given, written)
         again = self._last is step
         self._last = step
-        is_one = bool(over) and len(over) == len(step.tensors_given())
-        pattern = pattern_of(forward) if again and (is_one or not in_place) else None
+        changed = step.tensors_given()
+        is_one = bool(over) and len(over) == len(changed)
+        # Where the compiled step cannot write all in place, a second set costs memory for them.
+        small = sum(data_of([forward.before[i]])[0].nbytes for i in changed) <= SMALL
+        apart = not in_place or (len(written) < len(changed) and small)
+        pattern = pattern_of(forward) if again and (is_one or apart) else None
         results = executor.run_compiled(step.key, given, step.memory.outputs(given, over))
         if results is None:
             return False
