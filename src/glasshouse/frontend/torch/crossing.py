@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from glasshouse.frontend.torch.boundary import Boundary, laid_out, plain
+from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS
 from glasshouse.frontend.torch.execute import Runner
 from glasshouse.ir.signature import Fixed
 
@@ -34,17 +35,18 @@ def crossing(boundary: Boundary, runner: Runner, general: Callable[..., list[Any
     )
     made: Boxed = otherwise
     if quick is not None and are_tensors:
-        made = _written(boundary, runner, quick, otherwise)
+        made = _written(boundary, given, runner, quick, otherwise)
     made._boxed_call = True  # type: ignore[attr-defined]  # how AOTAutograd asks
     return made
 
 
 def _written(
-    boundary: Boundary, runner: Runner, quick: Callable[..., Any], otherwise: Boxed
-) -> Boxed:
+    boundary: Boundary, given: Sequence[Any], runner: Runner, quick: Callable[..., Any],
+    otherwise: Boxed,
+) -> Boxed:  # fmt: skip
     names: dict[str, Any] = {
         "quick": quick, "otherwise": otherwise, "plain": plain, "Tensor": torch.Tensor,
-        "laid_out": laid_out,
+        "laid_out": laid_out, "view_as_real": torch.view_as_real,
     }  # fmt: skip
     numbers = boundary.numbers  # of the arguments that the graph inside has, among all
     lines = [f"{''.join(f'a{i}, ' for i in range(boundary.count))} = flat"]
@@ -55,6 +57,8 @@ def _written(
         else:  # a parameter is of a class of its own, frozen or not
             entered = f"{a} if type({a}) is Tensor and not {a}.requires_grad else plain({a})"
         lines.append(f"x{place} = {entered}")
+        if given[place].meta["val"].dtype in COMPLEX_PARTS:
+            lines.append(f"x{place} = view_as_real(x{place}.resolve_conj())")
         if place in boundary.parts:
             lines.append(f"x{place} = x{place}.contiguous()")
     lines.append(f"made = quick(({''.join(f'x{i}, ' for i in runner.captured.inputs)}))")

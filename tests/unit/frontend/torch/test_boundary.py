@@ -286,3 +286,19 @@ def test_backward_graphs_without_an_op(executor):
             return x + self.bias
 
     trained(Sum(), torch.randn(4), executor=executor)
+
+
+@pytest.mark.parametrize("conjugate", [False, True])
+def test_complex_numbers_that_a_model_holds(conjugate):
+    class Turned(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inside = nn.Linear(6, 6)
+            turns = torch.polar(torch.ones(4, 3), torch.randn(4, 3))
+            self.register_buffer("turns", turns.conj() if conjugate else turns)
+
+        def forward(self, x):
+            pairs = torch.view_as_complex(self.inside(x).reshape(4, 3, 2))
+            return torch.view_as_real(pairs * self.turns).flatten(1)
+
+    trained(Turned(), torch.randn(4, 6))
