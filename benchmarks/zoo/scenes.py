@@ -433,7 +433,7 @@ class _Centres(nn.Module):
         )
         self.fpn = nn.ModuleList(_BiFPN(c) for _ in range(2))
         self.heat, self.wh, self.off = (nn.Conv2d(c, n, 1) for n in (classes, 2, 2))
-        nn.init.normal_(self.heat.weight)  # heats apart: the order of equal ones is nobody's
+        nn.init.normal_(self.heat.weight, std=0.2)  # apart: the order of equal heats is undefined
 
     def forward(self, x: torch.Tensor) -> dict[str, torch.Tensor]:
         maps = []
