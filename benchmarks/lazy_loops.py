@@ -207,7 +207,7 @@ LOOPS: dict[str, Callable[..., Step]] = {
     "compiled": compiled_loop,
     "eager": eager_loop,
     **{
-        way: lambda *given, way=way: LazyLoop(*given, way)  # type: ignore[misc]
+        way: lambda *given, way=way: LazyLoop(*given, way)  # type: ignore[misc]  # the default binds it
         for way in ("own", "backward", "jittor")
     },
 }
@@ -218,7 +218,7 @@ def warmed(loop: Step) -> list[float]:
     """The losses of the first steps; then all is compiled that will be."""
     losses = [float(loop()) for _ in range(FIRST)]
     if isinstance(loop, LazyLoop):
-        settle = current_executor().settle  # type: ignore[attr-defined]
+        settle = current_executor().settle  # type: ignore[attr-defined]  # a lazy one has it
         for _ in range(4):  # what is run until it has cost enough to be compiled
             begin = time.perf_counter()
             while time.perf_counter() < begin + 0.3:
@@ -260,14 +260,14 @@ class Calls:
     def begin(self) -> None:
         self.bound = self.loop.optim._steps._bound  # None where steps are found by their keys
         kind = self.kind = type(current_executor())
-        self.before = kind.run_compiled  # type: ignore[attr-defined]
-        kind.run_compiled = self._clocked(self.before)  # type: ignore[attr-defined]
+        self.before = kind.run_compiled  # type: ignore[attr-defined]  # a lazy one has it
+        kind.run_compiled = self._clocked(self.before)  # type: ignore[attr-defined]  # a lazy one has it
         if self.bound is not None:
             self.runs = self.bound._runs
             self.bound._runs = [self._clocked(run) for run in self.runs]
 
     def end(self) -> None:
-        self.kind.run_compiled = self.before  # type: ignore[attr-defined]
+        self.kind.run_compiled = self.before  # type: ignore[attr-defined]  # a lazy one has it
         if self.bound is not None:
             self.bound._runs = self.runs
 
@@ -357,7 +357,7 @@ def _steps(loop: Step, begin: float, most: int) -> Iterator[str]:
         executor = current_executor()
         busy = isinstance(loop, LazyLoop) and any(
             s.job is not None
-            for s in executor._seen.values()  # type: ignore[attr-defined]
+            for s in executor._seen.values()  # type: ignore[attr-defined]  # a lazy one has it
         )
         if alike >= 10 and not busy:
             return

@@ -38,7 +38,7 @@ _BESIDE = next(map(getrefcount, [np.empty(0)])) - 1
 """References that `map` itself has, while it counts, to what one list holds."""
 
 
-class Side:
+class StepValues:
     """The values that tensors have after one of two steps, with their nodes and arrays."""
 
     def __init__(self, values: list[LazyValue], elsewhere: Sequence[int]) -> None:
@@ -56,10 +56,10 @@ class Side:
         """Whether nobody else knows any of it."""
         return list(map(getrefcount, self._held)) == self._counts
 
-    def another(self, tensors: Sequence[Any]) -> Side:
+    def another(self, tensors: Sequence[Any]) -> StepValues:
         """One with memory of its own, for the same tensors, which do not hold it yet."""
         pairs = zip(tensors, self.arrays, strict=True)
-        return Side([held_value(t, np.empty_like(a)) for t, a in pairs], [0] * len(tensors))
+        return StepValues([held_value(t, np.empty_like(a)) for t, a in pairs], [0] * len(tensors))
 
 
 def held_value(tensor: Any, array: Array) -> LazyValue:
@@ -81,7 +81,7 @@ class BoundStep:
         pattern: StepPattern,
         options: Any,
         tensors: Sequence[Any],
-        sides: Sequence[Side],
+        sides: Sequence[StepValues],
         executor: KeyedExecutor,
         runs: Sequence[BoundRun],
     ) -> None:
@@ -187,9 +187,9 @@ def bind(
     ):
         return None
     if in_place:
-        sides = [Side(values, [1 + pattern.uses(i) for i in written])]
+        sides = [StepValues(values, [1 + pattern.uses(i) for i in written])]
     else:
-        side = Side(values, [0] * len(values))
+        side = StepValues(values, [0] * len(values))
         sides = [side, side.another([tensors[i] for i in written])]
     runs: list[BoundRun] = []
     for number, side in enumerate(sides):

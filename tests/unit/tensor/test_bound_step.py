@@ -265,10 +265,10 @@ def test_a_step_that_fails_is_taken_the_next_time(keeps: Keeps) -> None:
     def fails(*_: Any) -> Any:
         raise gh.errors.ExecutionError("an index out of range")
 
-    keeps.run_compiled = fails  # type: ignore[method-assign]
+    keeps.run_compiled = fails  # type: ignore[method-assign]  # put back below
     with pytest.raises(gh.errors.ExecutionError):
         loop.plain()
-    keeps.run_compiled = run_compiled  # type: ignore[method-assign]
+    keeps.run_compiled = run_compiled  # type: ignore[method-assign]  # put back below
     for parameter, then in zip(loop.opt.groups[0].params, before, strict=True):
         np.testing.assert_array_equal(parameter.numpy(), then)
     runs = keeps.bound_runs

@@ -31,8 +31,8 @@ MOST_ROUNDS = 16
 
 
 @dataclass(frozen=True)
-class Lines:
-    """Lines that are transformed, and how a block goes about them."""
+class Transform:
+    """A transform of many lines, and how a block goes about them."""
 
     n: int
     form: str
@@ -101,16 +101,16 @@ class Lines:
         return bool(self.radices) and self.shared <= ROOM
 
 
-def _lines(shape: Shape, dtype: DType, axis: int, form: str, inverse: bool, size: int) -> Lines:
+def _lines(shape: Shape, dtype: DType, axis: int, form: str, inverse: bool, size: int) -> Transform:
     lines = shape if form == "real" else shape[:-1]
     at = axis_of(axis, len(lines))
     n = size if form == "half" else lines[at]
     assert isinstance(n, int), "a transform's length is known"
     before, inner = product(lines[:at]), product(lines[at + 1 :])
-    return Lines(n, form, inverse or form == "half", dtype, before * inner, inner)
+    return Transform(n, form, inverse or form == "half", dtype, before * inner, inner)
 
 
-def _lines_of(node: Node) -> Lines:
+def _lines_of(node: Node) -> Transform:
     x = node.inputs[0].type
     return _lines(x.shape, x.dtype, **node.attrs)
 

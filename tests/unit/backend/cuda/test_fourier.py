@@ -10,7 +10,7 @@ import pytest
 
 from cuda_emulator import run_emulated
 from cuda_samples import program_of
-from glasshouse.backend.cuda.fourier import Lines
+from glasshouse.backend.cuda.fourier import Transform
 from glasshouse.ir import Graph, GraphBuilder
 from glasshouse.ir.dtype import as_dtype, float32, float64
 from glasshouse.lower.program import Fallback
@@ -69,7 +69,7 @@ def test_all_radices_and_many_lines(length: int, dtype: str) -> None:
 
 def test_a_second_round_of_a_block_and_its_last_lines() -> None:
     """More lines than blocks are wanted for: each takes several groups, the last is not full."""
-    lines = Lines(8, "complex", False, float32, 140_001, 1)
+    lines = Transform(8, "complex", False, float32, 140_001, 1)
     assert lines.rounds > 1
     assert lines.count % (lines.rounds * lines.at_a_time)
     builder = GraphBuilder()
@@ -94,7 +94,7 @@ def test_what_is_imaginary_at_the_ends_of_a_half_is_ignored() -> None:
 
 def test_which_lines_have_a_kernel() -> None:
     def fits(n: int, form: str = "complex", dtype: Any = float32) -> bool:
-        return Lines(n, form, False, dtype, 4, 1).fits
+        return Transform(n, form, False, dtype, 4, 1).fits
 
     assert fits(8192)
     assert fits(4096, dtype=float64)
