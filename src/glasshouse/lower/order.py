@@ -55,22 +55,27 @@ def _all_images(
     graph: Graph, may_be: Callable[[Value], bool], also: Container[str] = ()
 ) -> dict[Value, None]:
     images: dict[Value, None] = {}
+    wanted = _wanted_images(graph)
     for node in graph.nodes:
         if node.op.kind is not Kind.SOURCE:
-            images.update(dict.fromkeys(v for v in _images(node, images, also) if may_be(v)))
+            images.update(
+                dict.fromkeys(v for v in _images(node, images, wanted, also) if may_be(v))
+            )
     return images
 
 
-def _images(node: Node, orders: Container[Value], also: Container[str]) -> list[Value]:
+def _images(
+    node: Node, orders: Container[Value], wanted: Container[Value], also: Container[str]
+) -> list[Value]:
     """The outputs of a kernel that have their channels last: those that it makes as images, and
-    those that it only calls channels first for a convolution that reads them."""
+    those that it only calls channels first and that are `wanted` as images."""
 
     def makes(n: Node, known: Container[Value]) -> bool:
         return n.op.name in also or _makes_image(n, known)
 
     images = _followed(node, orders, makes)
     turned = _followed(node, orders, lambda n, known: makes(n, known) or _turns(n, known))
-    return [v for v in turned if v in images or _read_by_image(v)]
+    return [v for v in turned if v in images or v in wanted]
 
 
 def _followed(
@@ -96,17 +101,35 @@ def _turns(node: Node, images: Container[Value]) -> bool:
     return axes == [0, rank - 1, *range(1, rank - 1)]
 
 
-def _read_by_image(value: Value) -> bool:
-    """Whether a convolution, a pool or the like goes over a value."""
-    for user in value.users:
-        body = user.attrs.get("body")
-        if user.op.name == "fused" and isinstance(body, Graph):
-            inner = body.inputs[user.inputs.index(value)]
-            if any(n.op.traits.image and n.inputs[0] is inner for n in inner.users):
-                return True
-        elif user.op.traits.image and user.inputs[0] is value:
-            return True
-    return False
+def _wanted_images(graph: Graph) -> set[Value]:
+    """Values that a convolution, a pool or the like goes over, as they are or behind ops by
+    element. In a backward graph, all of a batch norm lies between what was saved and those."""
+    wanted: set[Value] = set()
+    for node in reversed(graph.nodes):
+        body = node.attrs.get("body")
+        if node.op.name == "fused" and isinstance(body, Graph):
+            pairs = zip(node.outputs, body.outputs, strict=True)
+            wanted.update(inner for v, inner in pairs if v in wanted)
+            for member in reversed(body.nodes):
+                wanted.update(_wants(member, wanted))
+            inside = zip(node.inputs, body.inputs, strict=True)
+            wanted.update(v for v, inner in inside if inner in wanted)
+        else:
+            wanted.update(_wants(node, wanted))
+    return wanted
+
+
+def _wants(node: Node, wanted: Container[Value]) -> list[Value]:
+    if node.op.kind is Kind.SOURCE:
+        return []
+    if node.op.traits.image:
+        return [node.inputs[0]]
+    if node.op.name == "conv_weight_grad":
+        return list(node.inputs[:2])
+    out = node.outputs[0]
+    if node.op.kind is not Kind.ELEMENTWISE or out not in wanted:
+        return []
+    return [v for v in node.inputs if v.type.shape == out.type.shape]
 
 
 def _makes_image(node: Node, images: Container[Value]) -> bool:

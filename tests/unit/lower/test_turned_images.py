@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 import glasshouse as gh
+from glasshouse.lower.order import choose_orders
 
 
 class Turned(nn.Module):
@@ -81,3 +82,45 @@ def test_a_norm_over_all_but_the_batch_keeps_channels_last() -> None:
     assert all(v.type.rank != 3 or v in module.program.orders
                for n in module.program.graph.nodes if n.op.name == "fused"
                for v in n.outputs if v not in module.program.graph.outputs)  # fmt: skip
+
+
+class Masked(nn.Module):
+    """As in a backward graph: what was saved with its channels last masks a gradient, which goes
+    through a norm's gradient, element by element, to a convolution."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(width, 5, 1)
+
+    def forward(self, saved: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+        masked = torch.where(saved.movedim(-1, 1) <= 0, 0.0, g)
+        apart = masked - masked.mean((0, 2), keepdim=True)
+        return self.conv(apart) * apart.sum((1, 2), keepdim=True)
+
+
+@pytest.mark.parametrize("target", ["interp", "cpu"])
+def test_what_leads_to_a_convolution_element_by_element_has_channels_last(target: str) -> None:
+    torch.manual_seed(0)
+    model, saved, g = Masked(24).eval(), torch.randn(2, 33, 24), torch.randn(2, 24, 33)
+    saved.view(-1)[:4] = torch.tensor([float("nan"), -0.0, float("inf"), 1e-41])
+    module = gh.compile(model, saved, g, target=target, progress=False)
+    with torch.no_grad():
+        expected = model(saved, g).numpy()
+    np.testing.assert_allclose(np.asarray(module(saved, g)), expected, rtol=1e-4, atol=1e-4)
+    graph = gh.trace(model, saved, g)
+    orders = choose_orders(graph)
+    images = [
+        v for n in graph.nodes for v in n.outputs
+        if n.op.name in ("permute", "where", "subtract")
+    ]  # fmt: skip
+    assert [orders.get(v) for v in images] == [(0, 2, 1)] * 3
+
+
+def test_what_a_product_reads_is_not_moved() -> None:
+    class Scores(nn.Module):
+        def forward(self, q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+            turned = (k.transpose(1, 2) * 2).relu()
+            return (q @ turned) * turned.sum((1, 2), keepdim=True)
+
+    q, k = torch.randn(2, 4, 8), torch.randn(2, 6, 8)
+    assert not choose_orders(gh.trace(Scores(), q, k))
