@@ -19,6 +19,10 @@ Order = tuple[int, ...]
 Orders = Mapping[Value, Order]
 
 
+_PARTS = ("pad", "slice")
+"""Ops that give a larger or smaller image of the same."""
+
+
 def channels_last(rank: int) -> Order:
     return (0, *range(2, rank), 1)
 
@@ -127,7 +131,11 @@ def _wants(node: Node, wanted: Container[Value]) -> list[Value]:
     if node.op.name == "conv_weight_grad":
         return list(node.inputs[:2])
     out = node.outputs[0]
-    if node.op.kind is not Kind.ELEMENTWISE or out not in wanted:
+    if out not in wanted:
+        return []
+    if node.op.name in _PARTS:
+        return [node.inputs[0]]
+    if node.op.kind is not Kind.ELEMENTWISE:
         return []
     return [v for v in node.inputs if v.type.shape == out.type.shape]
 
@@ -141,8 +149,27 @@ def _makes_image(node: Node, images: Container[Value]) -> bool:
         return True
     if node.op.name == "concat":
         return any(v in images for v in node.inputs)
+    if node.op.name in _PARTS:
+        return node.inputs[0] in images
+    if node.op.name == "reshape":
+        return _shuffled(node) in images
     if node.op.name == "layer_norm":  # over all but the batch, in whatever order it lies
         return axis_of(node.attrs["axis"], out.rank) == 1 and node.inputs[0] in images
     return node.op.kind is Kind.ELEMENTWISE and any(
         v in images and v.type.shape == out.shape for v in node.inputs
     )
+
+
+def _shuffled(node: Node) -> Value | None:
+    """What a reshape ends a shuffle of: an image whose channels are split into groups, exchanged
+    and joined, while its pixels stay where they are."""
+    out, swap = node.outputs[0].type, node.inputs[0].node
+    if swap.op.name != "permute" or swap.inputs[0].node.op.name != "reshape":
+        return None
+    split, (source,) = swap.inputs[0].type, swap.inputs[0].node.inputs[:1]
+    rank, pixels = split.rank, out.rank - 2
+    axes = [axis_of(a, rank) for a in swap.attrs["axes"]]
+    still = [0, *range(rank - pixels, rank)]
+    if [axes[a] for a in still] != still or source.type.shape != out.shape:
+        return None
+    return source if [split.shape[a] for a in still] == [out.shape[0], *out.shape[2:]] else None

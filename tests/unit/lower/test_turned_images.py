@@ -124,3 +124,39 @@ def test_what_a_product_reads_is_not_moved() -> None:
 
     q, k = torch.randn(2, 4, 8), torch.randn(2, 6, 8)
     assert not choose_orders(gh.trace(Scores(), q, k))
+
+
+class Parts(nn.Module):
+    """Convolutions around something that only moves pixels or channels."""
+
+    def __init__(self, way: str) -> None:
+        super().__init__()
+        self.way, self.first, self.second = way, nn.Conv2d(3, 12, 1), nn.LazyConv2d(5, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.first(x)
+        n, c, h, w = y.shape
+        match self.way:
+            case "pad":
+                y = nn.functional.pad(y, (2, 1, 0, 3), value=0.5)
+            case "slice":
+                y = y[:, 2:9, 1:, ::2]
+            case "shuffle":
+                y = y.view(n, 3, c // 3, h, w).transpose(1, 2).reshape(n, c, h, w)
+            case "turn":  # pixels move too: no shuffle of channels
+                y = y.view(n, 3, c // 3, h, w).permute(0, 2, 1, 4, 3).reshape(n, c, w, h)
+        return self.second(y) * y.sum((1, 2, 3), keepdim=True)
+
+
+@pytest.mark.parametrize("way", ["pad", "slice", "shuffle", "turn"])
+@pytest.mark.parametrize("target", ["interp", "cpu"])
+def test_parts_and_shuffles_of_images_are_images(way: str, target: str) -> None:
+    torch.manual_seed(0)
+    model, x = Parts(way).eval(), torch.randn(2, 3, 7, 7)
+    with torch.no_grad():
+        expected = model(x).numpy()
+    module = gh.compile(model, x, target=target, progress=False)
+    np.testing.assert_allclose(np.asarray(module(x)), expected, rtol=1e-4, atol=1e-4)
+    graph = gh.trace(model, x)
+    second = [n for n in graph.nodes if n.op.name == "conv"][1]
+    assert (second.inputs[0] in choose_orders(graph)) == (way != "turn")
