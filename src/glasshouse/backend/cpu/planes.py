@@ -1,7 +1,7 @@
 """Pools without a vector template: plane by plane, for every type.
 
-That is: element types other than float32 and bfloat16, three spatial axes, parts of different
-sizes, and the places of maxima.
+That is: element types other than float32 and bfloat16, windows over three axes, parts of
+different sizes, and the places of maxima.
 """
 
 from __future__ import annotations

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from glasshouse.backend.cpu.planes import plane_pool, plane_pool_grad
 from glasshouse.backend.cpu.results import hand_over
@@ -21,6 +23,7 @@ from glasshouse.lower.target import Needs
 from glasshouse.lower.tiles import add_tile
 from glasshouse.lower.view import whole
 from glasshouse.ops.pool_ref import pool_window
+from glasshouse.ops.window import Window
 
 POOL, POOL_GRAD = "pool2d", "pool2d_grad"
 MOST_TAPS, MOST_PLACES = 64, 255
@@ -33,7 +36,7 @@ _WITH_VECTORS = {"max_pool": (*_FLOATS, int8, uint8), "avg_pool": _FLOATS}
 def pool(builder: KernelBuilder, node: Node) -> None:
     """Add a maximum or mean over windows, with what follows it in its epilogue where possible."""
     x = node.inputs[0]
-    if x.type.dtype not in _WITH_VECTORS[node.op.name] or x.type.rank > 4:
+    if x.type.dtype not in _WITH_VECTORS[node.op.name] or not _is_flat(node.attrs):
         plane_pool(builder, node)
     else:
         _add(builder, node, POOL)
@@ -44,10 +47,22 @@ def pool_grad(builder: KernelBuilder, node: Node) -> None:
     g = node.inputs[0]
     kernel = node.attrs["kernel"]
     large = any(k > MOST_TAPS for k in kernel) or math.prod(kernel) > MOST_PLACES
-    if g.type.dtype is not float32 or g.type.rank > 4 or large:
+    if g.type.dtype is not float32 or not _is_flat(node.attrs) or large:
         plane_pool_grad(builder, node)
     else:
         _add(builder, node, POOL_GRAD)
+
+
+def _is_flat(attrs: Mapping[str, Any]) -> bool:
+    """Whether windows go over two axes at most; with channels last, a video whose frames are
+    pooled each on its own is a batch of images."""
+    window = _window(attrs)
+    first = (window.kernel[0], window.stride[0], window.begins[0], window.ends[0])
+    return len(window.kernel) < 3 or first == (1, 1, 0, 0)
+
+
+def _window(attrs: Mapping[str, Any]) -> Window:
+    return pool_window(attrs["kernel"], attrs["stride"], attrs["padding"], attrs["dilation"])
 
 
 def _add(builder: KernelBuilder, node: Node, routine: str) -> None:
@@ -83,15 +98,17 @@ def _grad_needs(tile: Tile) -> Needs:
 
 
 def _shape(tile: Tile, image: Shape, result: Shape) -> str:
-    """The pooling as a `gh::PoolShape`; in one dimension the height is 1."""
+    """The pooling as a `gh::PoolShape`; in one dimension the height is 1, and of three the one
+    that is left as it is belongs to the batch."""
     attrs = dict(tile.attrs)
-    spatial = len(image) - 2
-    window = pool_window(attrs["kernel"], attrs["stride"], attrs["padding"], attrs["dilation"])
-    lead, none = (1,) * (2 - spatial), (0,) * (2 - spatial)
-    sizes = (*image[:2], *lead, *image[2:], *lead, *result[2:])
+    window = _window(attrs)
+    count, leave = len(image) - 2, max(0, len(image) - 4)
+    lead, none, axes = (1,) * (2 - count), (0,) * (2 - count), slice(leave, count)
+    batch = product(image[:1] + image[2 : 2 + leave])
+    sizes = (batch, image[1], *lead, *image[2 + leave :], *lead, *result[2 + leave :])
     numbers = (
-        *lead, *window.kernel, *lead, *window.stride, *none, *window.begins, *lead,
-        *window.dilation, *none, *window.ends,
+        *lead, *window.kernel[axes], *lead, *window.stride[axes], *none, *window.begins[axes],
+        *lead, *window.dilation[axes], *none, *window.ends[axes],
     )  # fmt: skip
     longs = ", ".join(size_text(d) for d in sizes)
     ints = ", ".join(size_text(d) for d in numbers)
