@@ -40,13 +40,16 @@ def position(value: Value, index: tuple[Index, ...], orders: Orders) -> Index:
     return offset(tuple(index[a] for a in order), lying(value.type.shape, order))
 
 
-def choose_orders(graph: Graph, also: Container[str] = ()) -> dict[Value, Order]:
+def choose_orders(
+    graph: Graph, also: Container[str] = (), turned: Container[str] = ()
+) -> dict[Value, Order]:
     """Channels last for what convolutions and pools make, and for what follows element by element.
 
-    `also`: further ops that make images so on a target. Inputs, outputs and updates of the graph
-    keep the order that the caller expects.
+    `also`: further ops that make images so on a target; `turned`: those whose rows it turns as a
+    whole where a convolution wants that. Inputs, outputs and updates of the graph keep the order
+    that the caller expects.
     """
-    images = _all_images(graph, lambda value: not graph.is_held(value), also)
+    images = _all_images(graph, lambda value: not graph.is_held(value), also, turned)
     return {v: channels_last(v.type.rank) for v in images}
 
 
@@ -56,15 +59,19 @@ def free_images(graph: Graph) -> set[Value]:
 
 
 def _all_images(
-    graph: Graph, may_be: Callable[[Value], bool], also: Container[str] = ()
+    graph: Graph,
+    may_be: Callable[[Value], bool],
+    also: Container[str] = (),
+    turned: Container[str] = (),
 ) -> dict[Value, None]:
     images: dict[Value, None] = {}
     wanted = _wanted_images(graph)
     for node in graph.nodes:
         if node.op.kind is not Kind.SOURCE:
-            images.update(
-                dict.fromkeys(v for v in _images(node, images, wanted, also) if may_be(v))
-            )
+            made = _images(node, images, wanted, also)
+            if node.op.name in turned and node.outputs[0].type.rank > 2:
+                made += [v for v in node.outputs[:1] if v in wanted]
+            images.update(dict.fromkeys(v for v in made if may_be(v)))
     return images
 
 

@@ -85,6 +85,9 @@ class Target:
     """Seconds that a variant of a problem would take, and why; None: no figure."""
     images: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """Ops whose kernels make images with their channels last, beside those that do everywhere."""
+    turned: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
+    """Ops that write rows, and then turn them as a whole where a convolution wants channels last:
+    a reader would gather them one by one."""
     refuses: Callable[[Node], bool] = field(default=lambda node: False, repr=False, compare=False)
     """Nodes of an op that has a routine for which there is no kernel all the same: nothing is fused
     into them."""

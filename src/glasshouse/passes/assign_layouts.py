@@ -23,7 +23,8 @@ class AssignLayouts(ProgramPass):
     lowered: ClassVar[bool] = False
 
     def decide(self, program: Program, ctx: PassContext) -> Program:
-        return replace(program, orders=choose_orders(program.graph, ctx.target.images))
+        target = ctx.target
+        return replace(program, orders=choose_orders(program.graph, target.images, target.turned))
 
     def result(self, program: Program) -> Mapping[Value, Order]:
         return program.orders

@@ -160,3 +160,27 @@ def test_parts_and_shuffles_of_images_are_images(way: str, target: str) -> None:
     graph = gh.trace(model, x)
     second = [n for n in graph.nodes if n.op.name == "conv"][1]
     assert (second.inputs[0] in choose_orders(graph)) == (way != "turn")
+
+
+class Pooled(nn.Module):
+    """The gradient of a maximum along lines on its way to a convolution."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.conv = nn.Conv1d(20, 5, 1)
+
+    def forward(self, x: torch.Tensor, places: torch.Tensor, g: torch.Tensor) -> torch.Tensor:
+        found = (x * 2 + 1).scatter(2, places, g)
+        return self.conv(found) * found.sum((1, 2), keepdim=True)
+
+
+def test_rows_that_a_convolution_wants_otherwise_are_turned_as_a_whole() -> None:
+    torch.manual_seed(0)
+    x, places, g = torch.randn(3, 20, 37), torch.randint(37, (3, 20, 1)), torch.randn(3, 20, 1)
+    model = Pooled().eval()
+    module = gh.compile(model, x, places, g, target="cpu", progress=False)
+    with torch.no_grad():
+        expected = model(x, places, g).numpy()
+    np.testing.assert_allclose(np.asarray(module(x, places, g)), expected, rtol=1e-4, atol=1e-4)
+    (scatter,) = [n for n in module.program.graph.nodes if n.op.name == "scatter"]
+    assert module.program.orders.get(scatter.output) == (0, 2, 1)

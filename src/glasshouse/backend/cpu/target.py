@@ -113,4 +113,5 @@ CPU = Target(
     alternatives=alternatives,
     estimate=estimate,
     measured=frozenset({"conv", "matmul"}),
+    turned=frozenset({"scatter"}),
 )
