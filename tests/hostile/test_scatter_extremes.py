@@ -22,7 +22,7 @@ class _Reduced(torch.nn.Module):
 
 
 @pytest.mark.parametrize("own", [True, False])
-@pytest.mark.parametrize("how", ["amax", "amin", "mean", "sum"])
+@pytest.mark.parametrize("how", ["amax", "amin", "mean", "prod", "sum"])
 def test_equals_pytorch_with_nan_and_infinities(how: str, own: bool) -> None:
     module = _Reduced(how, own)
     for dtype in (torch.float32, torch.float64, torch.bfloat16):
@@ -33,10 +33,11 @@ def test_equals_pytorch_with_nan_and_infinities(how: str, own: bool) -> None:
         )
 
 
+@pytest.mark.parametrize("how", ["amax", "prod"])
 @pytest.mark.parametrize("own", [True, False])
-def test_integers(own: bool) -> None:
+def test_integers(own: bool, how: str) -> None:
     whole = torch.tensor([[3, -4], [2**31, 5]]), torch.tensor([[1, 1]]), torch.tensor([[-9, 7]])
-    module = _Reduced("amax", own)
+    module = _Reduced(how, own)
     compiled = gh.compile(module, *whole, progress=False)
     assert torch.equal(torch.as_tensor(compiled(*whole)), module(*whole))
 
@@ -71,3 +72,33 @@ def test_a_training_step_shares_gradients_among_equals() -> None:
     torch.testing.assert_close(torch.as_tensor(step(x)), loss.detach())
     # The second step shows the first one's gradient.
     torch.testing.assert_close(torch.as_tensor(step(x)), theirs(x).detach())
+
+
+class _Product(torch.nn.Module):
+    def __init__(self, x: torch.Tensor, new: torch.Tensor) -> None:
+        super().__init__()
+        self.x, self.new = torch.nn.Parameter(x.clone()), torch.nn.Parameter(new.clone())
+
+    def forward(self, at: torch.Tensor) -> torch.Tensor:
+        whole = self.x.scatter_reduce(0, at, self.new, "prod")
+        part = self.x.scatter_reduce(0, at, self.new, "prod", include_self=False)
+        return ((whole - 0.5 * part) * torch.arange(1.0, 6.0)[:, None]).sum()
+
+
+def test_gradients_of_a_product_beside_no_zero_one_and_two() -> None:
+    torch.manual_seed(0)
+    x, new, at = torch.randn(5, 4), torch.randn(7, 4), torch.randint(0, 4, (7, 4))
+    new[0, 0] = 0.0
+    at[1:3, 1], new[1:3, 1] = 2, 0.0
+    x[at[3, 2], 2] = 0.0
+    ours, theirs = _Product(x, new), _Product(x, new)
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1)
+    loss = theirs(at)
+    loss.backward()
+    optimizer.step()
+    step = gh.compile(
+        gh.trace_training(ours, None, torch.optim.SGD(ours.parameters(), lr=0.1), at),
+        progress=False,
+    )
+    torch.testing.assert_close(torch.as_tensor(step(at)), loss.detach())
+    torch.testing.assert_close(torch.as_tensor(step(at)), theirs(at).detach())

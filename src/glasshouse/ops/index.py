@@ -23,7 +23,7 @@ from glasshouse.ops.shapes import axis_of, require_dtype, require_equal
 
 _INDEX: dict[str, Any] = {"kind": Kind.INJECTIVE, "family": "index"}
 _SCATTER: dict[str, Any] = {"kind": Kind.OPAQUE, "family": "index", "updates": True}
-_MODES = ("set", "add", "max", "min")
+_MODES = ("set", "add", "mul", "max", "min")
 
 
 def _require_indices(indices: TensorType) -> None:
@@ -169,9 +169,9 @@ def _written(x: Array, places: tuple[Any, ...], updates: Array, mode: str) -> Ar
         out = np.array(x)
         out[places] = updates
         return out
-    if mode == "add":
+    if mode in ("add", "mul"):
         out = np.array(widened(x))
-        np.add.at(out, places, updates)
+        (np.add if mode == "add" else np.multiply).at(out, places, updates)
         return out
     out = np.array(x)
     (np.maximum if mode == "max" else np.minimum).at(out, places, updates)
@@ -189,11 +189,33 @@ def _extreme_vjp(
     return share * own, None, read(share, indices, **at) * new
 
 
+def _product_vjp(
+    g: Any, x: Any, indices: Any, updates: Any, y: Any, read: Any, write: Any, **at: Any
+) -> tuple[Any, None, Any]:
+    """Of each factor, the product of the others: without the zeros, all of it over the factor.
+
+    Next to one zero every other factor has the gradient 0, next to two that zero, too.
+    """
+    own, new = (v.apply("equal", 0.0) for v in (x, updates))
+    zeros = write(own.cast(g.dtype), indices, new.cast(g.dtype), mode="add", **at)
+    x1, new1 = own.apply("where", 1.0, x), new.apply("where", 1.0, updates)
+    rest = g * write(x1, indices, new1, mode="mul", **at)
+
+    def share(rest: Any, zeros: Any, factor: Any, is_zero: Any) -> Any:
+        others = zeros - is_zero.cast(g.dtype)
+        return others.apply("equal", 0.0).apply("where", rest / factor, 0.0)
+
+    there, among = read(rest, indices, **at), read(zeros, indices, **at)
+    return share(rest, zeros, x1, own), None, share(there, among, new1, new)
+
+
 def _scatter_vjp(
     g: Any, x: Any, indices: Any, updates: Any, y: Any, *, axis: int, mode: str
 ) -> tuple[Any, None, Any]:
     if mode in ("max", "min"):
         return _extreme_vjp(g, x, indices, updates, y, gather, scatter, axis=axis)
+    if mode == "mul":
+        return _product_vjp(g, x, indices, updates, y, gather, scatter, axis=axis)
     gx = g
     if mode == "set":
         gx = scatter(g, indices, zeros_like_type(updates), axis=axis, mode="set")
@@ -205,8 +227,9 @@ scatter = op(
     ref=lambda x, indices, updates, *, axis, mode: _written(
         x, _places(indices, x.shape, axis), updates, mode
     ),
-    doc="x with x[indices[i, j], j] set to (or increased by) updates[i, j], and so for every axis; "
-    "or to the larger (smaller) of both. Where indices repeat, set keeps one of the updates.",
+    doc="x with x[indices[i, j], j] set to (increased by, multiplied with) updates[i, j], and so "
+    "for every axis; or to the larger (smaller) of both. Where indices repeat, set keeps one of "
+    "the updates.",
     axis=INT, mode=STR("set"),
 )  # fmt: skip
 
@@ -270,6 +293,8 @@ def _scatter_nd_ref(x: Array, indices: Array, updates: Array, *, mode: str, axis
     flat = np.moveaxis(updates.reshape(*x.shape[:axis], -1, *inner), axis, 0)
     if mode == "add":
         return np.asarray(widened(x) + widened(flat).sum(0))
+    if mode == "mul":
+        return np.asarray(widened(x) * widened(flat).prod(0))
     if mode in ("max", "min"):
         both = np.concatenate([x[None], flat])
         return np.asarray(both.max(0) if mode == "max" else both.min(0))
@@ -290,6 +315,8 @@ def _scatter_nd_vjp(
 ) -> tuple[Any, None, Any]:
     if mode in ("max", "min"):
         return _extreme_vjp(g, x, indices, updates, y, _read_from, scatter_nd, axis=axis)
+    if mode == "mul":
+        return _product_vjp(g, x, indices, updates, y, _read_from, scatter_nd, axis=axis)
     gx = g
     if mode == "set":
         gx = scatter_nd(g, indices, zeros_like_type(updates), mode="set", axis=axis)
@@ -299,9 +326,9 @@ def _scatter_nd_vjp(
 scatter_nd = op(
     "scatter_nd", **_SCATTER, infer=_scatter_nd, ref=_scatter_nd_ref, vjp=_scatter_nd_vjp,
     inputs=("x", "indices", "updates"),
-    doc="x with x[indices[i, 0], indices[i, 1], ...] set to (or increased by) updates[i], or to "
-    "the larger (smaller) of both. Tuples name places of the axes from `axis` on; `updates` has "
-    "those in front of it, too.",
+    doc="x with x[indices[i, 0], indices[i, 1], ...] set to (increased by, multiplied with) "
+    "updates[i], or to the larger (smaller) of both. Tuples name places of the axes from `axis` "
+    "on; `updates` has those in front of it, too.",
     mode=STR("set"), axis=INT(0),
 )  # fmt: skip
 

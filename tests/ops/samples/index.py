@@ -48,6 +48,8 @@ def _scatter(
     places = _counted(indices, x.shape[axis])
     if mode in ("max", "min"):
         return x.scatter_reduce(axis, places, updates, f"a{mode}")
+    if mode == "mul":
+        return x.scatter_reduce(axis, places, updates, "prod")
     f = x.scatter_add if mode == "add" else x.scatter
     return f(axis, places, updates)
 
@@ -65,13 +67,14 @@ def _scatter_nd(
 ) -> torch.Tensor:
     lead, last = tuple(range(axis)), tuple(range(-axis, 0))
     front, new = x.movedim(lead, last), updates.movedim(lead, last)
-    if mode in ("max", "min"):
+    if mode in ("mul", "max", "min"):
         depth = indices.shape[-1]
         width = math.prod(front.shape[depth:])
         rows = torch.arange(front.numel() // width).reshape(front.shape[:depth])
         places = rows[_nd(front, indices)].reshape(-1, 1).expand(-1, width)
         flat, given = front.reshape(-1, width), new.reshape(-1, width)
-        made = flat.scatter_reduce(0, places, given, f"a{mode}").reshape(front.shape)
+        how = "prod" if mode == "mul" else f"a{mode}"
+        made = flat.scatter_reduce(0, places, given, how).reshape(front.shape)
     else:
         made = front.index_put(_nd(x, indices), new, accumulate=mode == "add")
     return made.movedim(last, lead)
@@ -134,6 +137,7 @@ SAMPLES = {
         _of(_scatter, values(4, 3), np.array([[0, -1, 2]]), values(1, 3, seed=1), axis=0),
         _of(_scatter, values(2, 3), _NEGATIVE, values(2, 3, seed=1), axis=1, mode="add"),
         _of(_scatter, values(5, 4), _NEGATIVE, values(2, 3, seed=1), axis=0, mode="max"),
+        _of(_scatter, values(2, 3), _NEGATIVE, values(2, 3, seed=1), axis=1, mode="mul"),
         _of(_scatter, values(5, 4), _NEGATIVE, values(2, 3, seed=1), axis=0, mode="add"),
         _of(_scatter, values(2, 3), _NEGATIVE, values(2, 3, seed=1), axis=1, mode="min"),
         _of(_scatter, values(3, 2), np.zeros((0, 2), np.int64), values(0, 2), axis=0),
@@ -148,6 +152,7 @@ SAMPLES = {
         _of(_scatter_nd, values(2, 3, 4), _PLACES, values(3, 4, seed=1), **_PAIRS),
         _of(_scatter_nd, values(2, 3, 5), _REPEATED, values(4, 5, seed=1), mode="add", **_PAIRS),
         _of(_scatter_nd, values(2, 3, 5), _REPEATED, values(4, 5, seed=1), mode="max", **_PAIRS),
+        _of(_scatter_nd, values(2, 3, 5), _REPEATED, values(4, 5, seed=1), mode="mul", **_PAIRS),
         _of(_scatter_nd, values(6, 3), np.array([[4], [-1]]), values(2, 3, seed=1)),
         _of(_scatter_nd, values(6, 3), np.array([[4], [-1]]), values(2, 3, seed=1), mode="min"),
         _of(_scatter_nd, values(6, 3), np.zeros((0, 1), np.int64), values(0, 3)),

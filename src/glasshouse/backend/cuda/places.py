@@ -105,12 +105,12 @@ def _columns(inner: Dim, limit: int = MOST_COLUMNS) -> tuple[int, Dim]:
 
 # ------------------------------------------------------------------------------------ rendering
 def _held(tile: Tile) -> str:
-    """The type of sums: places may be named often, so float64 for all floats."""
+    """The type of sums and products: places may be named often, so float64 for all floats."""
     dtype = tile.operands[0].element.dtype
     mode = dict(tile.attrs).get("mode", "add")
     if not dtype.is_float:
         return C_TYPE[dtype]
-    return "double" if mode == "add" or dtype is float64 else "float"
+    return "double" if mode in ("add", "mul") or dtype is float64 else "float"
 
 
 def _numbers(dims: Shape) -> str:

@@ -21,7 +21,7 @@ MOST_PAIRS = 1 << 22
 """Comparisons: 4 million take a GPU less than a launch."""
 
 
-_MEETS = {"add": "add", "max": "maximum", "min": "minimum"}
+_MEETS = {"add": "add", "mul": "multiply", "max": "maximum", "min": "minimum"}
 
 
 def choose_rows(graph: Graph, rw: Rewriter, target: Target) -> None:

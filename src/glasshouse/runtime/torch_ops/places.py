@@ -27,21 +27,25 @@ def _put(x: Tensor, places: Sequence[Tensor], updates: Tensor, mode: str) -> Ten
     if mode == "set":
         return x.clone().index_put_(tuple(places), updates)
     if mode != "add":
-        return _extreme(x, places, updates, mode)
+        return _reduced(x, places, updates, mode)
     wide = _wide(x)
     out = wide.clone() if wide is x else wide
     return out.index_put_(tuple(places), updates.to(out.dtype), accumulate=True)
 
 
-def _extreme(x: Tensor, places: Sequence[Tensor], updates: Tensor, mode: str) -> Tensor:
-    """The larger (smaller) of what is there and what comes, by rows behind the places' axes."""
+_REDUCES = {"mul": "prod", "max": "amax", "min": "amin"}
+
+
+def _reduced(x: Tensor, places: Sequence[Tensor], updates: Tensor, mode: str) -> Tensor:
+    """The product, the larger or the smaller of what is there and what comes, by rows behind the
+    places' axes."""
     row = math.prod(x.shape[len(places) :])
     number = torch.zeros((), dtype=torch.long, device=x.device)
     for place, size in zip(places, x.shape, strict=False):
         number = number * size + place % size
     index = number.reshape(-1, 1).expand(-1, row)
-    new, how = updates.reshape(-1, row), "amax" if mode == "max" else "amin"
-    return x.reshape(-1, row).scatter_reduce(0, index, new, how).reshape(x.shape)
+    new = updates.reshape(-1, row)
+    return x.reshape(-1, row).scatter_reduce(0, index, new, _REDUCES[mode]).reshape(x.shape)
 
 
 def scatter(x: Tensor, indices: Tensor, updates: Tensor, *, axis: int, mode: str) -> Tensor:
@@ -65,6 +69,8 @@ def scatter_nd(x: Tensor, indices: Tensor, updates: Tensor, *, mode: str, axis: 
     flat = updates.reshape(-1, *x.shape)
     if mode == "add":
         return _wide(x) + _wide(flat).sum(0)
+    if mode == "mul":
+        return _wide(x) * _wide(flat).prod(0)
     if mode in ("max", "min"):
         both = torch.cat([x[None], flat])
         return both.amax(0) if mode == "max" else both.amin(0)

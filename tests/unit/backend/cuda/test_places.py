@@ -70,7 +70,7 @@ def test_sums_of_one_place_lose_nothing() -> None:
     assert ours[0, 0] == np.float32(g.astype(np.float64).sum())
 
 
-@pytest.mark.parametrize("mode", ["set", "add", "max", "min"])
+@pytest.mark.parametrize("mode", ["set", "add", "mul", "max", "min"])
 def test_tuples_and_elements_meet_in_order(mode: str) -> None:
     random = np.random.default_rng(1)
     x, rows = normal(2, 4, 5, 7), normal(2, 40, 7)
@@ -81,7 +81,7 @@ def test_tuples_and_elements_meet_in_order(mode: str) -> None:
     check("scatter", x, along, normal(2, 3, 9, 6), axis=2, mode=mode)
 
 
-@pytest.mark.parametrize("mode", ["set", "add", "max"])
+@pytest.mark.parametrize("mode", ["set", "add", "mul", "max"])
 @pytest.mark.parametrize("axis", [0, 1])
 def test_one_element_of_a_line_is_chosen(mode: str, axis: int) -> None:
     """As a cross entropy's gradient has it: one kernel, with what stands around it."""
@@ -130,7 +130,7 @@ def in_order(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(order, "LEAST_RUN", 32)
 
 
-@pytest.mark.parametrize("mode", ["set", "add", "max", "min"])
+@pytest.mark.parametrize("mode", ["set", "add", "mul", "max", "min"])
 def test_writers_in_order_of_their_places(in_order: None, mode: str) -> None:
     random = np.random.default_rng(5)
     x, rows = normal(2, 4, 5, 70), normal(2, 140, 70)

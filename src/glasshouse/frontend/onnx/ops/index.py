@@ -54,7 +54,7 @@ def gather_nd(c: OnnxCall) -> Any:
 
 
 def _mode(how: str) -> str:
-    if how not in ("none", "add", "max", "min"):
+    if how not in ("none", "add", "mul", "max", "min"):
         raise Unsupported(f"scattering with {how}")
     return "set" if how == "none" else how
 

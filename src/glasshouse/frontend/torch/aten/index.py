@@ -194,12 +194,13 @@ def one_hot(x: Any, classes: Any = -1) -> Any:
 
 # ---------------------------------------------------------------------------------------- scatter
 def scattered(x: Any, dim: int, index: Any, source: Any, mode: str) -> Any:
-    """x with elements of the source set, or added, along an axis."""
+    """x with elements of the source set, added or multiplied along an axis."""
     index = from_front(index)
     if not is_handle(source):
         source = full_near(x, index.shape, source, x.dtype)
     if not x.ndim:
-        return (x + source if mode == "add" else source) if index.type.numel else x
+        meets = {"add": "add", "mul": "multiply"}.get(mode)
+        return (x.apply(meets, source) if meets else source) if index.type.numel else x
     source = source.cast(x.dtype)
     for axis, (have, wanted) in enumerate(zip(source.shape, index.shape, strict=True)):
         if have != wanted:

@@ -1,8 +1,8 @@
 """How ATen's reductions of elements that share a place are spelled.
 
-Sums, means and extremes are scatters. For products and segments every place looks at every element
-and takes those that belong to it: exact, at a cost of places times elements. Where that is more
-than `LARGEST`, the op stays opaque.
+All but segments are scatters. For those every segment looks at every element and takes those that
+belong to it: exact, at a cost of segments times elements. Where that is more than `LARGEST`, the op
+stays opaque.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ import numpy as np
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.arithmetic import as_index
-from glasshouse.frontend.torch.aten.index import scattered, within
-from glasshouse.frontend.torch.aten.registry import apply, aten, is_static
+from glasshouse.frontend.torch.aten.index import scattered
+from glasshouse.frontend.torch.aten.registry import apply, aten, is_handle
 from glasshouse.ir.dim import Dim, SymDim, product
 from glasshouse.ir.dtype import Category, float32, float64, int64
 from glasshouse.ops import composite
@@ -34,7 +34,7 @@ _CORE = {
 
 # Reduction -> (how elements that share a place meet, what changes nothing there).
 _SCATTERS: dict[str, tuple[str, float]] = {
-    "sum": ("add", 0.0), "mean": ("add", 0.0),
+    "sum": ("add", 0.0), "mean": ("add", 0.0), "prod": ("mul", 1.0),
     "amax": ("max", -math.inf), "amin": ("min", math.inf),
 }  # fmt: skip
 
@@ -44,11 +44,12 @@ def _scattered(x: Any, dim: int, index: Any, source: Any, reduce: str, include_s
     if not index.type.numel:
         return x
     if not x.ndim:
-        x1, i1, s1 = (reshaped(v, (1,)) for v in (x, index, source))
+        s1 = reshaped(source, (1,)) if is_handle(source) else source
+        x1, i1 = reshaped(x, (1,)), reshaped(index, (1,))
         return reshaped(_scattered(x1, 0, i1, s1, reduce, include_self), ())
     start = x
     if not include_self:
-        if mode != "add" and not x.dtype.is_float:
+        if mode in ("max", "min") and not x.dtype.is_float:
             limits = np.iinfo(x.dtype.carrier)
             neutral = int(limits.min if mode == "max" else limits.max)
         start = scattered(x, dim, index, neutral, "set")
@@ -74,43 +75,16 @@ def _reduced(hits: Any, values: Any, how: str, axis: int, first: Any = None) -> 
 def scatter_reduce(
     x: Any, dim: int, index: Any, source: Any, reduce: str, include_self: bool = True
 ) -> Any:
-    if reduce == "sum" or (
-        reduce in _SCATTERS
-        and (x.dtype.is_float or (reduce != "mean" and x.dtype.category is not Category.BOOL))
-    ):
+    integers = reduce != "mean" and x.dtype.category is not Category.BOOL
+    if reduce == "sum" or (reduce in _SCATTERS and (x.dtype.is_float or integers)):
         return _scattered(x, dim, index, source, reduce, include_self)
-    if not x.dtype.is_float or not is_static(*x.shape, *index.shape):
-        raise Unsupported(f"a scatter of {x.type} that takes the {reduce}")
-    if not x.ndim:
-        x1, i1, s1 = (reshaped(v, (1,)) for v in (x, index, source))
-        return reshaped(scatter_reduce(x1, 0, i1, s1, reduce, include_self), ())
-    at = axis_of(dim, x.ndim)
-    places = x.shape[at]
-    if product(index.shape) * places > LARGEST:
-        raise Unsupported(f"a scatter of {index.type} to {places} places that takes the {reduce}")
-    part = x
-    for axis, size in enumerate(index.shape):
-        source = composite.narrow(source, axis, 0, size)
-        part = part if axis == at else composite.narrow(part, axis, 0, size)
-    number = reshaped(arange_near(x, places), (places, *[1] * (x.ndim - at)))
-    hits = composite.unsqueeze(within(index, places), at).apply("equal", number)
-    values = composite.unsqueeze(source.cast(x.dtype), at)
-    own = composite.unsqueeze(part, at + 1) if include_self else None
-    out = _reduced(hits, values, reduce, at + 1, own)
-    if not include_self:
-        count = hits.cast(x.dtype).apply("sum", axes=[at + 1])
-        out = apply("where", count > 0.0, out, part)
-    if out.shape == x.shape:
-        return out
-    return composite.setitem(x, tuple(slice(0, s) for s in out.shape), out)
+    raise Unsupported(f"a scatter of {x.type} that takes the {reduce}")
 
 
 @aten("scatter.reduce", "scatter.value_reduce")
 def scatter_with(x: Any, dim: int, index: Any, source: Any, reduce: str) -> Any:
     if reduce == "add":
         return scattered(x, dim, index, source, "add")
-    if not hasattr(source, "builder"):
-        source = full_near(x, index.shape, float(source), x.dtype)
     return scatter_reduce(x, dim, index, source, "prod")
 
 

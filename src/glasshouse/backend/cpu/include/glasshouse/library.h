@@ -41,10 +41,11 @@ template <class F> inline void each_columns(Context &ctx, int64_t rows, int64_t 
 }
 
 // What becomes of an element that is written onto another.
-enum class Meeting { set, add, max, min };
+enum class Meeting { set, add, mul, max, min };
 template <Meeting How, class T> GH_INLINE void meet(T &out, T next) {
   if (How == Meeting::set) out = next;
   else if (How == Meeting::add) out = Stored<T>::of(add(value_of(out), value_of(next)));
+  else if (How == Meeting::mul) out = Stored<T>::of(mul(value_of(out), value_of(next)));
   else if (How == Meeting::max) out = Stored<T>::of(max(value_of(out), value_of(next)));
   else out = Stored<T>::of(min(value_of(out), value_of(next)));
 }
@@ -53,14 +54,20 @@ template <Meeting How, class T> GH_INLINE void meet(T &out, T next) {
 template <Meeting How, class T, class I>
 inline void scatter_along(Context &ctx, const I *indices, const T *updates, int rank, const int64_t *shape, const int64_t *step,
                           int axis, int64_t size, T *out) {
-  int64_t total = 1, place[16] = {0};
-  for (int a = 0; a < rank; ++a) total *= shape[a];
-  for (int64_t i = 0; i < total; ++i) {
-    int64_t at = 0;
-    bool inside = true;
-    for (int a = 0; a < rank; ++a) at += (a == axis ? ctx.index((int64_t)indices[i], size, inside) : place[a]) * step[a];
-    if (inside) meet<How>(out[at], updates[i]);
-    for (int a = rank - 1; a >= 0 && ++place[a] == shape[a]; --a) place[a] = 0;
+  int64_t rows = 1, place[16] = {0};
+  const int64_t width = shape[rank - 1], stride = step[axis];
+  for (int a = 0; a < rank - 1; ++a) rows *= shape[a];
+  // What stays the same in a row of indices is added up once for it.
+  const int64_t next = axis == rank - 1 ? 0 : step[rank - 1];
+  for (int64_t r = 0; r < rows; ++r, indices += width, updates += width) {
+    int64_t base = 0;
+    for (int a = 0; a < rank - 1; ++a) base += a == axis ? 0 : place[a] * step[a];
+    for (int64_t j = 0; j < width; ++j) {
+      bool inside = true;
+      const int64_t at = base + j * next + ctx.index((int64_t)indices[j], size, inside) * stride;
+      if (inside) meet<How>(out[at], updates[j]);
+    }
+    for (int a = rank - 2; a >= 0 && ++place[a] == shape[a]; --a) place[a] = 0;
   }
 }
 

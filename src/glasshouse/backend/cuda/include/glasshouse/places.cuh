@@ -24,10 +24,11 @@ GH_FN unsigned ballot(bool x) { return __ballot_sync(0xffffffffu, x); }
 GH_FN int lowest_bit(unsigned x) { return __ffs(x) - 1; }
 #endif
 
-enum class Meeting { set, add, max, min };
+enum class Meeting { set, add, mul, max, min };
 template <Meeting HOW, class A> GH_FN A met(A now, A next) {
   if constexpr (HOW == Meeting::set) return next;
   else if constexpr (HOW == Meeting::add) return now + next;
+  else if constexpr (HOW == Meeting::mul) return now * next;
   else if constexpr (HOW == Meeting::max) return gh::max(now, next);
   else return gh::min(now, next);
 }
