@@ -1,4 +1,4 @@
-"""How ATen's histograms are spelled: every bin looks at every element."""
+"""How ATen's histograms are spelled: every element is added to the bin that it lies in."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from glasshouse.frontend.torch.aten.registry import apply, aten, is_static, scal
 from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import float32, int64
 from glasshouse.ops import composite
-from glasshouse.ops.create import arange_near
+from glasshouse.ops.create import arange_near, full_near
 from glasshouse.ops.shape import reshaped
 
 
 @aten("histc")
 def histc(x: Any, bins: int = 100, low: Any = 0, high: Any = 0) -> Any:
-    flat = reshaped(x, (product(x.shape), 1))
+    flat = reshaped(x, (product(x.shape),))
     wide = flat if flat.dtype.is_float else flat.cast(float32)
     low, high = scalar(wide, float(low), wide.dtype), scalar(wide, float(high), wide.dtype)
     equal = low.apply("equal", high)
@@ -30,8 +30,11 @@ def histc(x: Any, bins: int = 100, low: Any = 0, high: Any = 0) -> Any:
     place = ((wide - low) * float(bins) / (high - low)).apply("floor")
     place = apply("where", wide.apply("equal", high), float(bins - 1), place)
     inside = (wide >= low) & (wide <= high)
-    hits = apply("where", inside, place, -1.0).cast(int64).apply("equal", arange_near(x, bins))
-    return hits.cast(int64).apply("sum", axes=[0]).cast(x.dtype)
+    # What lies outside adds nothing to the first bin. An element just below the upper limit can be
+    # rounded up to it.
+    bin_ = apply("where", inside, apply("minimum", place, float(bins - 1)), 0.0).cast(int64)
+    none = full_near(x, (bins,), 0, int64)
+    return none.apply("scatter", bin_, inside.cast(int64), axis=0, mode="add").cast(x.dtype)
 
 
 @aten("bincount")

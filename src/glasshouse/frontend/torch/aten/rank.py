@@ -10,6 +10,7 @@ from glasshouse.ir.dim import product
 from glasshouse.ir.dtype import int64
 from glasshouse.ops import composite
 from glasshouse.ops.create import arange_near, full_near
+from glasshouse.ops.pieces import concat
 from glasshouse.ops.shape import expanded, reshaped
 from glasshouse.ops.shapes import axis_of
 
@@ -110,12 +111,14 @@ def mode(x: Any, dim: int = -1, keepdim: bool = False) -> Any:
     at = axis_of(dim, x.ndim)
     values, places = composite.moveaxis(x, at, -1).apply("sort", axis=-1)
     size = values.shape[-1]
-    pairs = composite.unsqueeze(values, -1).apply("equal", composite.unsqueeze(values, -2))
-    first = pairs.cast(int64).apply("sum", axes=[-1]).apply("argmax", axis=-1, keepdims=True)
-    value = values.apply("gather", first, axis=-1)
     numbers = expanded(arange_near(x, size), values.shape)
-    equal = values.apply("equal", value)
-    last = apply("where", equal, numbers, full_near(x, (), -1, int64))
-    place = places.apply("gather", last.apply("max", axes=[-1], keepdims=True), axis=-1)
+    # A run of equal elements begins where one differs from that before it, and the largest number
+    # of a beginning so far is that of the run. NaN differs from itself, too.
+    parts = composite.narrow(values, -1, 0, 1), composite.narrow(values, -1, 0, size - 1)
+    begins = values.apply("not_equal", concat(*parts, axis=-1))
+    starts = apply("where", begins, numbers, full_near(x, (), 0, int64))
+    own = starts.apply("cummax", axis=-1)[0]
+    last = (numbers - own).apply("argmax", axis=-1, keepdims=True)
+    value, place = (v.apply("gather", last, axis=-1) for v in (values, places))
     out = [composite.moveaxis(v, -1, at) for v in (value, place)]
     return tuple(out) if keepdim else tuple(composite.squeeze(v, [at]) for v in out)
