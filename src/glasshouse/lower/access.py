@@ -87,6 +87,13 @@ def _flip(node: Node, port: int, index: Indices) -> tuple[Value, Indices]:
     return node.inputs[0], tuple(-i + (d - 1) if a in axes else i for a, (i, d) in places)
 
 
+def _windows(node: Node, port: int, index: Indices) -> tuple[Value, Indices]:
+    axis = axis_of(node.attrs["axis"], len(index) - 1)
+    *rest, inner = index
+    place = rest[axis] * node.attrs["step"] + inner * node.attrs["dilation"]
+    return node.inputs[0], _at_axis(tuple(rest), axis, place)
+
+
 VIEWS: dict[str, Move] = {
     "reshape": _reshape,
     "permute": _permute,
@@ -95,6 +102,7 @@ VIEWS: dict[str, Move] = {
     "slice": _slice,
     "split": _split,
     "flip": _flip,
+    "windows": _windows,
     "barrier": lambda node, port, index: (node.inputs[0], index),
 }
 

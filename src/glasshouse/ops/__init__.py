@@ -33,11 +33,12 @@ from glasshouse.ops import (
     shape,
     softmax,
     sort,
+    windows,
 )
 
 __all__ = [
     "activation", "attention", "bags", "barrier", "control", "conv", "create", "elementwise",
     "factor", "fourier", "fused", "groups", "index", "math", "matmul", "norm", "norm_grad",
     "opaque", "pieces", "pool", "products", "quant", "random", "recurrent", "reduce", "resize",
-    "row_parts", "running", "scan", "shape", "softmax", "sort",
+    "row_parts", "running", "scan", "shape", "softmax", "sort", "windows",
 ]  # fmt: skip

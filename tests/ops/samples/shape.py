@@ -27,6 +27,12 @@ def _flip(x: torch.Tensor, axes: Any) -> torch.Tensor:
     return x.flip(axes)
 
 
+def _windows(
+    x: torch.Tensor, axis: int, size: int, step: int = 1, dilation: int = 1
+) -> torch.Tensor:
+    return x.unfold(axis, (size - 1) * dilation + 1, step)[..., ::dilation]
+
+
 def _roll(x: torch.Tensor, shifts: Any, axes: Any) -> torch.Tensor:
     return x.roll(shifts, axes) if axes else x
 
@@ -70,6 +76,13 @@ SAMPLES = {
         Sample((values(),), _flip, {"axes": ()}),
         Sample((values(0, 2),), _flip, {"axes": (0,)}),
     ],
+    "windows": [
+        Sample((_X,), _windows, {"axis": -1, "size": 2}),
+        Sample((values(7, 3),), _windows, {"axis": 0, "size": 3, "step": 2}),
+        Sample((values(2, 9),), _windows, {"axis": 1, "size": 3, "step": 3, "dilation": 2}),
+        Sample((values(5),), _windows, {"axis": 0, "size": 5}),
+        Sample((values(0, 3),), _windows, {"axis": 1, "size": 2}),
+    ],
     "roll": [
         Sample((_X,), _roll, {"shifts": (1, -5), "axes": (0, 2)}),
         Sample((_X,), _roll, {"shifts": (7,), "axes": (-1,)}),
@@ -77,3 +90,5 @@ SAMPLES = {
         Sample((values(),), _roll, {"shifts": (), "axes": ()}),
     ],
 }
+
+HOLES = {("windows", "scalar"): "windows lie along an axis"}

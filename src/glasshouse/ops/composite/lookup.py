@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from typing import Any
 
 from glasshouse.errors import ShapeError
-from glasshouse.ir.dim import SymDim, floor_div
+from glasshouse.ir.dim import SymDim
 from glasshouse.ops.composite.shape import moveaxis, unsqueeze
 from glasshouse.ops.create import arange_near
 from glasshouse.ops.pieces import concat
-from glasshouse.ops.shape import expanded, reshaped
+from glasshouse.ops.shape import expanded
 from glasshouse.ops.shapes import axis_of, broadcast_shapes
 
 
@@ -50,14 +50,7 @@ def index_put(x: Any, arrays: Sequence[Any], value: Any, accumulate: bool = Fals
 
 def unfold(x: Any, axis: int, size: int, step: int) -> Any:
     """All windows of `size` along an axis, `step` apart, with the window as a new last axis."""
-    at = axis_of(axis, x.ndim)
-    count = floor_div(x.shape[at] - size, step) + 1
-    if size < 1 or step < 1 or (not isinstance(count, SymDim) and count < 1):
-        what = f"unfold({x.type}): windows of {size}, {step} apart, along axis {at}"
-        raise ShapeError(what, x.builder.where())
-    begins = reshaped(arange_near(x, count) * step, (count, 1))
-    taken = x.apply("take", begins + arange_near(x, size), axis=at)
-    return moveaxis(taken, at + 1, -1)
+    return x.apply("windows", axis=axis, size=size, step=step)
 
 
 def diagonal(x: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:

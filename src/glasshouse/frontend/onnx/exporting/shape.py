@@ -49,6 +49,19 @@ def flip(e: Emitter, n: Node) -> Any:
     return e.make("Slice", e[n.inputs[0]], *ends)
 
 
+@export("windows")
+def windows(e: Emitter, n: Node) -> Any:
+    axis, size, step, dilation = (n.attrs[name] for name in ("axis", "size", "step", "dilation"))
+    at, rank = axis % n.inputs[0].type.rank, n.output.type.rank
+    ends = e.constant(0), e.make("Squeeze", e.size(n.output.type.shape[at])), e.constant(1)
+    begins = e.make("Mul", e.make("Range", *ends), e.constant(step))
+    column = e.make("Unsqueeze", begins, e.constant([1]))
+    places = e.make("Add", column, e.constant([i * dilation for i in range(size)]))
+    taken = e.make("Gather", e[n.inputs[0]], places, axis=at)
+    order = [a for a in range(rank) if a != at + 1]
+    return e.make("Transpose", taken, perm=[*order, at + 1])
+
+
 @export("roll")
 def roll(e: Emitter, n: Node) -> Any:
     x = e[n.inputs[0]]

@@ -216,11 +216,9 @@ def im2col(x: Any, kernel: Any, dilation: Any, padding: Any, stride: Any) -> Any
     padded = composite.pad_last(x, [padding[1], padding[1], padding[0], padding[0]])
     near = padded
     for i in range(2):
-        rows = [
-            [a * dilation[i] + b * stride[i] for b in range(_fixed(out[i]))]
-            for a in range(kernel[i])
-        ]
-        near = composite.getitem(near, (*[slice(None)] * (2 + 2 * i), rows))
-    # [N, C, kh, oh, kw, ow]
-    order = near.apply("permute", axes=[0, 1, 2, 4, 3, 5])
+        near = near.apply(
+            "windows", axis=2 + i, size=kernel[i], step=stride[i], dilation=dilation[i]
+        )
+    # [N, C, oh, ow, kh, kw]
+    order = near.apply("permute", axes=[0, 1, 4, 5, 2, 3])
     return reshaped(order, (batch, channels * kernel[0] * kernel[1], product(out)))

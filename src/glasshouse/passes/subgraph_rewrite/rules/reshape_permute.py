@@ -86,6 +86,7 @@ def rearrange_apart(node: Node, rw: Rewriter) -> Match | None:
 
 
 @rule("reshape", "permute", "expand", "slice", "split", "concat", "flip", "roll",
+      "windows",
       why="elements that are all equal stay equal wherever they move")  # fmt: skip
 def move_of_full(node: Node, rw: Rewriter) -> Match | None:
     if len(node.outputs) != 1 or not node.inputs:
