@@ -109,13 +109,12 @@ def require_dense(torch: Any, name: str, wanted: TensorType, given: Any) -> None
         raise _refused(name, wanted, f"a quantized {kind}", "give its dequantize()")
 
 
-def _of_tensor(torch: Any, name: str, wanted: TensorType, given: Any) -> Array:
+def require_taken(torch: Any, name: str, wanted: TensorType, given: Any) -> None:
+    """It is an error if a tensor, wherever it is, has no plain elements of a type that is taken."""
     require_dense(torch, name, wanted, given)
     kind = f"{str(given.dtype).removeprefix('torch.')}{list(given.shape)}"
     if given.device.type == "meta" or isinstance(given, torch._subclasses.FakeTensor):
         raise _refused(name, wanted, f"{kind} without data (on meta, or fake)")
-    if given.device.type != "cpu":
-        raise _refused(name, wanted, f"{kind} on {given.device}", "give its cpu()")
     kinds: tuple[Any, ...] = ()
     if wanted.dtype.is_carried:
         kinds = (torch.float64, torch.float32, torch.float16)
@@ -123,6 +122,13 @@ def _of_tensor(torch: Any, name: str, wanted: TensorType, given: Any) -> Array:
         kinds = (torch.complex128 if wanted.dtype is float64 else torch.complex64,)
     if given.dtype not in (getattr(torch, wanted.dtype.name), *kinds):
         raise _refused(name, wanted, kind, f"give its to(torch.{wanted.dtype.name})")
+
+
+def _of_tensor(torch: Any, name: str, wanted: TensorType, given: Any) -> Array:
+    require_taken(torch, name, wanted, given)
+    if given.device.type != "cpu":
+        kind = f"{str(given.dtype).removeprefix('torch.')}{list(given.shape)}"
+        raise _refused(name, wanted, f"{kind} on {given.device}", "give its cpu()")
     if given.requires_grad and torch.is_grad_enabled():
         warnings.warn(
             f"{name} requires a gradient, and the results of a compiled module carry none: call it "

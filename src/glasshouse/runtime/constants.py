@@ -123,7 +123,7 @@ class ConstantSet:
         packed = packing.packed(arrays, set(arrays), done)
         return ConstantSet(packing, {**arrays, **packed})
 
-    def replaced(self, arrays: Mapping[int, Array]) -> ConstantSet:
+    def replaced(self, arrays: Mapping[int, Array | LateArray]) -> ConstantSet:
         """A set with other data at some places."""
         plain = {**self.arrays, **arrays}
         return ConstantSet(self.packing, {**plain, **self.packing.packed(plain, set(arrays))})

@@ -130,6 +130,8 @@ class DeviceValues:
                 if place in self._used and self._held.get(place) is not held:
                     if place not in self._lent:
                         self._table[place] = self._address_of(place, held)
+                    if isinstance(self._held.get(place), DeviceArray):
+                        self.device.synchronize()  # PyTorch may give its memory to others at once
                     self._held[place] = held
             self._constants = constants.arrays
         for place, address in self._variables[self.of.state.turn].items():

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from glasshouse.backend.base import Backend
 from glasshouse.errors import ExecutionError
 from glasshouse.forking import ForkLock
 from glasshouse.ir.dtype import to_storage
 from glasshouse.ir.graph import Value
 from glasshouse.ir.sources import CONSTANT, VARIABLE
+from glasshouse.ir.types import TensorType
 from glasshouse.lower.program import Program
-from glasshouse.runtime.arguments import as_array
+from glasshouse.runtime.arguments import as_array, require_taken
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.constants import ConstantSet, built_in
-from glasshouse.runtime.late_array import DeviceArray, LateArray, on_host
+from glasshouse.runtime.late_array import DEVICES, DeviceArray, LateArray, can_stay, on_host
 from glasshouse.runtime.updates import State
 from glasshouse.runtime.weights import Folded, Watch, look, state_of
 from glasshouse.runtime.workspace import Runtimes
@@ -25,12 +28,14 @@ if TYPE_CHECKING:
     from glasshouse.runtime.device_tensors import TensorRun
 
 NEVER = 1 << 62  # calls: more than anybody makes
+_New = dict[int, Array | LateArray]
 
 
 class HoldsConstants:
     """The part of a module that its weights are given new data through."""
 
     program: Program
+    backend: Backend
     _runtimes: Runtimes
     _state: State
     _device: TensorRun | None
@@ -49,7 +54,8 @@ class HoldsConstants:
         return list(self._by_name)
 
     def set_constant(self, name: str, data: Any) -> None:
-        """Give a named constant or variable new data."""
+        """Give a named constant or variable new data: an array, or a tensor on any device. A module
+        of a GPU reads a large tensor of that GPU in place."""
         self.set_many_constants({name: data})
 
     def set_many_constants(self, constants: Mapping[str, Any]) -> None:
@@ -64,7 +70,7 @@ class HoldsConstants:
                 if self._device is not None:
                     self._device.fetch()
                 for place, array in variables.items():
-                    np.copyto(self._state.array(place), array)
+                    np.copyto(self._state.array(place), on_host(array))
                 if self._device is not None:
                     self._device.push()
                 self._runtimes.constants = new
@@ -149,10 +155,10 @@ class HoldsConstants:
                 held[self.program.memory.table[node.output]] = data if stays else on_host(data)
         return held
 
-    def _by_place(self, constants: Mapping[str, Any]) -> tuple[dict[int, Array], dict[int, Array]]:
+    def _by_place(self, constants: Mapping[str, Any]) -> tuple[_New, _New]:
         """New data by place: of constants, and of variables that runs change."""
-        arrays: dict[int, Array] = {}
-        variables: dict[int, Array] = {}
+        arrays: _New = {}
+        variables: _New = {}
         for name, data in constants.items():
             if name not in self._by_name:
                 known = ", ".join(list(self._by_name)[:5])
@@ -162,8 +168,7 @@ class HoldsConstants:
                     "into another is gone)",
                 )
             value = self._by_name[name]
-            plain = as_array(name, value.type, getattr(data, "detach", lambda data=data: data)())
-            array = np.ascontiguousarray(to_storage(plain, value.type.dtype)).reshape(plain.shape)
+            array = _as_stored(name, value.type, data, self.backend.elsewhere)
             if array.shape != value.type.shape:
                 raise ExecutionError(f"{name} must be {value.type}, got shape {list(array.shape)}")
             if value in self._built_in and not np.array_equal(array, value.node.attrs["data"]):
@@ -174,3 +179,19 @@ class HoldsConstants:
             changing = value.node in self.program.graph.updates
             (variables if changing else arrays)[self.program.memory.table[value]] = array
         return arrays, variables
+
+
+def _as_stored(name: str, wanted: TensorType, data: Any, elsewhere: bool) -> Array | LateArray:
+    """New data of a constant, as it is stored; `elsewhere`: kernels read it on a device, where a
+    large tensor stays if it is there."""
+    torch: Any = sys.modules.get("torch")
+    data = getattr(data, "detach", lambda: data)()
+    if torch is not None and isinstance(data, torch.Tensor) and data.device.type in DEVICES:
+        require_taken(torch, name, wanted, data)
+        if elsewhere and data.dtype is getattr(torch, wanted.dtype.name):
+            data = data.contiguous()
+            if can_stay(data):
+                return DeviceArray(data, np.dtype(wanted.dtype.storage))
+        data = data.cpu()
+    plain = as_array(name, wanted, data)
+    return np.ascontiguousarray(to_storage(plain, wanted.dtype)).reshape(plain.shape)

@@ -10,6 +10,8 @@ from glasshouse.runtime.arrays import Array
 
 SMALLEST = 64 << 10
 """Bytes: less is read at once, as rules look at small constants."""
+DEVICES = ("cuda",)
+"""PyTorch's names of devices whose memory kernels read in place."""
 
 
 class LateArray:
@@ -53,6 +55,22 @@ class DeviceArray(LateArray):
             with _disable_current_modes():  # a tracer's fake tensors have no elements
                 self._fetched = np.ascontiguousarray(tensor_array(self.tensor.cpu()))
         return self._fetched
+
+
+def can_stay(tensor: Any) -> bool:
+    """Whether kernels of a device can read a tensor in place: one of PyTorch's own, of real numbers
+    that lie there one behind the other."""
+    import torch
+
+    return (
+        type(tensor) in (torch.Tensor, torch.nn.Parameter)
+        and tensor.device.type in DEVICES
+        and tensor.layout is torch.strided
+        and not tensor.is_complex()
+        and tensor.nbytes >= SMALLEST
+        and tensor.is_contiguous()
+        and not tensor.is_neg()
+    )
 
 
 def on_host(data: Array | LateArray) -> Array:

@@ -14,8 +14,8 @@ from torch import nn
 
 import glasshouse as gh
 from fake_cuda import FakeCuda, fake_cuda
-from glasshouse.errors import StaleWeights
-from glasshouse.frontend.torch import weights
+from glasshouse.errors import ExecutionError, StaleWeights
+from glasshouse.runtime import held_constants, late_array
 from glasshouse.runtime.late_array import DeviceArray
 
 
@@ -30,7 +30,8 @@ def fetches(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
         return inner(self)
 
     monkeypatch.setattr(DeviceArray, "fetched", fetched)
-    monkeypatch.setattr(weights, "_DEVICES", ("cpu",))
+    monkeypatch.setattr(late_array, "DEVICES", ("cpu",))
+    monkeypatch.setattr(held_constants, "DEVICES", ("cpu",))
     return seen
 
 
@@ -68,19 +69,55 @@ def test_they_outlive_the_model(cuda: FakeCuda, fetches: list[object]) -> None:
     torch.testing.assert_close(module(x), wanted)
 
 
-def test_new_weights_are_copies(cuda: FakeCuda, fetches: list[object]) -> None:
+def test_new_weights_are_read_where_they_lie(cuda: FakeCuda, fetches: list[object]) -> None:
     model, x = Bounded(), torch.randn(128, 160)
     module = gh.compile(model, x, target="cuda", progress=False)
     module(x)
+    uploads = cuda.calls.count("cuMemcpyHtoDAsync_v2")
     other = Bounded()
     module.update_weights(other)
     torch.testing.assert_close(module(x), other(x))
+    assert not fetches
+    assert cuda.calls.count("cuMemcpyHtoDAsync_v2") == uploads + 1, "the small one is a copy"
     with torch.no_grad():
         model.table.zero_()
     with pytest.warns(StaleWeights):
         torch.testing.assert_close(module(x), other(x))
     module.set_constant("table", np.ones((128, 160), np.float32))
     torch.testing.assert_close(module(x), x.clamp(max=1) + other.shift)
+
+
+def test_new_weights_may_lie_in_any_order(cuda: FakeCuda, fetches: list[object]) -> None:
+    model, x = Bounded(), torch.randn(128, 160)
+    module = gh.compile(model, x, target="cuda", progress=False)
+    wanted = model(x)
+    module(x)
+    turned = torch.randn(160, 128).T
+    module.set_constant("table", turned)
+    torch.testing.assert_close(module(x), torch.minimum(x, turned) + model.shift)
+    assert not fetches
+    module.update_weights(model.state_dict())
+    torch.testing.assert_close(module(x), wanted)
+
+
+def test_new_weights_of_another_kind_are_refused(cuda: FakeCuda, fetches: list[object]) -> None:
+    model, x = Bounded(), torch.randn(128, 160)
+    module = gh.compile(model, x, target="cuda", progress=False)
+    with pytest.raises(ExecutionError, match=r"float32\[128, 160\], got float64"):
+        module.set_constant("table", torch.zeros(128, 160, dtype=torch.float64))
+    with pytest.raises(ExecutionError, match=r"got shape \[160, 128\]"):
+        module.set_constant("table", torch.zeros(160, 128))
+    with pytest.raises(ExecutionError, match="sparse"):
+        module.set_constant("table", torch.zeros(128, 160).to_sparse())
+    torch.testing.assert_close(module(x), model(x))
+
+
+def test_modules_of_the_host_take_copies(fetches: list[object]) -> None:
+    model, x = Bounded(), torch.randn(128, 160)
+    module = gh.compile(model, x, target="cpu", progress=False)
+    other = Bounded()
+    module.update_weights(other.state_dict())
+    torch.testing.assert_close(module(x), other(x))
 
 
 def test_memory_that_kernels_cannot_read_is_copied(cuda: FakeCuda, fetches: list[object]) -> None:
