@@ -58,6 +58,9 @@ class Target:
     """Problems whose variants the backend can time."""
     opaque: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """Variants whose code nobody can read: calls of libraries."""
+    candidates: float = field(default=float("inf"), repr=False, compare=False)
+    """Variants of our own that are measured unasked for all problems of a program together: where
+    each is built first, that is what the first result waits for."""
     elementwise: frozenset[str] = field(default=frozenset(), repr=False, compare=False)
     """Ops that stand in loops."""
     folds: frozenset[str] = field(default=frozenset(), repr=False, compare=False)

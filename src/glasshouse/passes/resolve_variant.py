@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -41,14 +41,16 @@ class ResolveVariant(ProgramPass):
             known = ", ".join(MEASURED)
             raise PassError(f"resolve_variant measures {known}, not {self.measure!r}")
         choose: Chooser = by_estimate
+        begin: Callable[[Kernel], None] | None = None
         if self.measure != "none":
             backend = backend_named(ctx.target.name)
             choose = tuner = Tuner(backend, self.measure == "all", self.tolerance, ctx.progress)
             if not self.prefer:
                 tuner.expect(_asked(program), program.kernels)
+                begin = tuner.begin
         if self.prefer:
             choose = _Preferring(self.prefer, choose)
-        return resolved(program, choose, ctx.target)
+        return resolved(program, choose, ctx.target, begin)
 
     def result(self, program: Program) -> dict[str, tuple[Choice, ...]]:
         """The choices of each kernel that had any, by its name."""
@@ -63,14 +65,22 @@ def _asked(program: Program) -> list[tuple[Problem, tuple[str, ...]]]:
     return [(tile.problem, candidates(tile)) for tile in tiles if tile.problem is not None]
 
 
-def resolved(program: Program, choose: Chooser, target: Target) -> Program:
-    """The program with every tile in the variant chosen for it; equal kernels are asked once."""
+def resolved(
+    program: Program,
+    choose: Chooser,
+    target: Target,
+    begin: Callable[[Kernel], None] | None = None,
+) -> Program:
+    """The program with every tile in the variant chosen for it; equal kernels are asked once, and
+    `begin` is told of each as soon as it is chosen."""
     known: dict[str, tuple[Kernel, tuple[Choice, ...]]] = {}
     steps: list[Step] = []
     for step in program.steps:
         if isinstance(step, Call):
             if step.kernel.name not in known:
-                known[step.kernel.name] = chosen(step.kernel, choose, target)
+                known[step.kernel.name] = kernel, choices = chosen(step.kernel, choose, target)
+                if begin is not None and choices:
+                    begin(kernel)
             kernel, choices = known[step.kernel.name]
             if choices:
                 step = replace(step, kernel=kernel, choices=choices)

@@ -34,6 +34,10 @@ OPAQUE_WITHIN = 1.1
 overlaps with. On an H200, 512 x 2048 x 8192 with a residual: 31.2 us and cuBLASLt's 29.4 when they
 are measured, 29.6 and 30.8 between the kernels of a model, with 2.7 us more of gaps."""
 
+LEAST_EACH = 3
+"""Variants of a problem that are measured however many problems there are: the first of them are
+the nearest by estimate."""
+
 
 class Tuner:
     """Answers lowering's questions from measurements: those on disk, and new ones."""
@@ -51,6 +55,8 @@ class Tuner:
         self._tolerance = tolerance
         self._progress = progress
         self._known: dict[str, list[Candidate]] = {}
+        self._problems = 1  # of the program
+        self._builds = False  # for measurements
 
     def __call__(self, problem: Problem, names: Sequence[str], usual: str) -> Choice:
         why = self._why_not(problem, names)
@@ -58,27 +64,60 @@ class Tuner:
             return unmeasured(names, usual, why)
         file = self.file(problem)
         known = {c.name: c for c in self._known.get(problem.key, ())}
-        measured = [known[n] for n in names] if known.keys() >= set(names) else _read(file, names)
-        if measured is None:
-            with claimed(file):  # ranks that measure at once disturb each other, and may disagree
-                measured = _read(file, names) or self._measured(file, problem, names)
-            if measured is None:
+        tried = self._tried(names)
+        measured = [known[n] for n in names if n in known]
+        if not known.keys() >= set(tried):
+            found = self._read(file, names)
+            if found is None:
+                # Ranks that measure at once disturb each other, and may disagree.
+                with claimed(file):
+                    found = self._read(file, names) or self._measured(file, problem, tried)
+            if found is None:
                 return unmeasured(names, usual, "usual; could not be measured here")
-        self._known[problem.key] = measured
-        return pick(measured, usual, self._tolerance, self._backend.target.opaque)
+            self._known[problem.key] = measured = found
+        choice = pick(measured, usual, self._tolerance, self._backend.target.opaque)
+        left = [n for n in names if n not in {c.name for c in measured}]
+        why = f"not measured among {self._problems} problems; tune=True measures all"
+        return replace(
+            choice, candidates=(*choice.candidates, *(Candidate(n, why=why) for n in left))
+        )
+
+    def _tried(self, names: Sequence[str]) -> list[str]:
+        """Those of the variants that are measured: libraries' calls and, where a program has many
+        problems, the first of our own."""
+        target = self._backend.target
+        own = [n for n in names if n not in target.opaque]
+        if not self._every:
+            own = own[: max(LEAST_EACH, int(min(target.candidates / self._problems, len(own))))]
+        return [n for n in names if n in own or n in target.opaque]
+
+    def _read(self, file: Path, names: Sequence[str]) -> list[Candidate] | None:
+        """What is known of all variants, or of those that are measured here."""
+        return _read(file, names) or _read(file, self._tried(names))
 
     def expect(
         self, asked: Iterable[tuple[Problem, Sequence[str]]], kernels: Sequence[Kernel] = ()
     ) -> None:
-        """Questions that will follow, about these kernels: what has to be built for them is begun
-        together."""
+        """All questions that will follow: what has to be built for them is begun together, with
+        those of the program's kernels that no answer will change."""
+        those = {p: names for p, names in dict(asked).items() if not self._why_not(p, names)}
+        self._problems = max(len(those), 1)
         pending = [
-            (problem, names)
-            for problem, names in dict(asked).items()
-            if not self._why_not(problem, names) and _read(self.file(problem), names) is None
+            (problem, self._tried(names))
+            for problem, names in those.items()
+            if self._read(self.file(problem), names) is None
         ]
+        self._builds = bool(pending)
         if pending:
-            self._backend.prepare(pending, kernels)
+            open_ = {problem for problem, _ in pending}
+            self._backend.prepare(
+                pending, [k for k in kernels if not any(t.problem in open_ for t in k.tiles)]
+            )
+
+    def begin(self, kernel: Kernel) -> None:
+        """Begin to build a kernel whose variants are chosen, while others are measured."""
+        if self._builds:
+            self._backend.prepare((), (kernel,))
 
     def _why_not(self, problem: Problem, names: Sequence[str]) -> str:
         """Why a problem is not measured; empty if it is."""

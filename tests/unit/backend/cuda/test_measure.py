@@ -22,7 +22,9 @@ from glasshouse.backend.cuda import measure as measuring
 from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.render import render
 from glasshouse.errors import ExecutionError
-from glasshouse.lower.choice import Candidate, Problem
+from glasshouse.lower.choice import Candidate, Choice, Problem
+from glasshouse.lower.kernel.kernel import Kernel
+from glasshouse.lower.program import Call
 from glasshouse.passes import tune
 
 
@@ -97,6 +99,76 @@ def test_kernels_as_they_stand_are_begun_too(
     final = [k.text for k in map(render, module.program.kernels)]
     assert set(final) <= set(begun)
     assert len(begun) > len(final)
+
+
+def test_kernels_are_begun_in_the_variant_that_was_taken(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[list[Kernel]] = []
+    backend = backend_named("cuda")
+    monkeypatch.setattr(backend, "prepare", lambda asked, kernels: begun.append([*kernels]))
+    monkeypatch.setattr(
+        backend, "measure", lambda problem, names, progress: [
+            Candidate(name, 1.0 / (1 + place)) for place, name in enumerate(names)
+        ],
+    )  # fmt: skip
+    monkeypatch.setattr(tune, "WORTH", 0.0)
+    monkeypatch.setattr(tune, "_read", lambda file, names: None)  # an earlier run knows the answer
+    model = torch.nn.Sequential(torch.nn.Linear(96, 40), torch.nn.Softmax(-1)).half()
+    module = gh.compile(model, torch.randn(24, 96).half(), target="cuda", progress=False)
+    (call, *_) = (s for s in module.program.steps if isinstance(s, Call) and s.choices)
+    assert call.choices[0].name == call.choices[0].candidates[-1].name, "the fastest"
+    first, *later = begun
+    assert first == [k for k in module.program.kernels if k != call.kernel]
+    assert later == [[call.kernel]]
+
+
+def test_of_many_problems_the_nearest_variants_are_measured(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(tune, "made_cache_folder", lambda: tmp_path)
+    backend = backend_named("cuda")
+    begun: list[tuple[Problem, list[str]]] = []
+    monkeypatch.setattr(backend, "prepare", lambda asked, kernels: begun.extend(asked))
+    measured: list[list[str]] = []
+
+    def measure(problem: Problem, names: list[str], progress: object) -> list[Candidate]:
+        measured.append(names)
+        return [Candidate(name, 1.0 / (1 + place)) for place, name in enumerate(names)]
+
+    monkeypatch.setattr(backend, "measure", measure)
+    names = ("tma128x256x64", "turns128x128x64", "tma128x128x64", "mma64x32x64", "cublaslt")
+    few, many = (
+        [(Problem("matmul", "float16", (2048, 8 * n, 256, 1), 1e9), names) for n in range(1, last)]
+        for last in (13, 26)
+    )
+
+    def asked(problems: list[tuple[Problem, tuple[str, ...]]], every: bool = False) -> Choice:
+        begun.clear()
+        measured.clear()
+        tuner = tune.Tuner(backend, every)
+        tuner.expect(problems)
+        return tuner(*problems[0], names[0])
+
+    choice = asked(many)
+    nearest = [*names[:3], "cublaslt"]
+    assert {tuple(tried) for _, tried in begun} == {tuple(nearest)}
+    assert len(begun) == 25
+    assert measured == [nearest]
+    assert choice.name == "cublaslt"
+    assert [c.name for c in choice.candidates] == [*nearest, "mma64x32x64"]
+    assert "not measured among 25" in choice.candidates[-1].why
+    asked(many)
+    assert not measured, "what is known of these on disk is enough"
+    assert len(begun) == 24
+
+    for every in (False, True):
+        tune.Tuner(backend).file(many[0][0]).unlink()
+        asked(many if every else few, every)
+        assert measured == [[*names]]
+    choice = asked(many)
+    assert not measured
+    assert all(c.seconds for c in choice.candidates), "more is known, and used"
 
 
 def test_a_kernel_is_built_once_however_many_ask(
