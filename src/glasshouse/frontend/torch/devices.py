@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +22,9 @@ from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS
 from glasshouse.passes.auto_mix_precision import TF32, TF32_CONVS, TF32_PRODUCTS
 from glasshouse.passes.context import PassContext
 
+_CUDNN_ENABLED: ContextVar[bool] = ContextVar("cudnn_enabled")
+"""What the user's program has set, while `plain_ops` sets it otherwise: a forward graph is compiled
+inside of that, and rounds as eager PyTorch would."""
 TARGETS = {"cuda": "cuda"}
 """Kinds of devices that are no host -> the target that runs there."""
 
@@ -85,7 +89,7 @@ def asked_precision(target: object) -> str | None:
         convs = torch.backends.cudnn.allow_tf32
     except RuntimeError:
         convs = torch.backends.cudnn.conv.fp32_precision == "tf32"
-    convs = convs and torch.backends.cudnn.enabled
+    convs = convs and _CUDNN_ENABLED.get(torch.backends.cudnn.enabled)
     if products and convs:
         return TF32
     return TF32_PRODUCTS if products else TF32_CONVS if convs else None
@@ -120,8 +124,10 @@ def plain_ops(gpu: GpuOf | None) -> Iterator[None]:
         return
     before = torch.backends.cudnn.enabled
     torch.backends.cudnn.enabled = False
+    told = _CUDNN_ENABLED.set(_CUDNN_ENABLED.get(before))
     try:
         with sdpa_kernel(SDPBackend.MATH):
             yield
     finally:
+        _CUDNN_ENABLED.reset(told)
         torch.backends.cudnn.enabled = before
