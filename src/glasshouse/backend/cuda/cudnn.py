@@ -38,6 +38,8 @@ WORKSPACE = 256 << 20
 """Bytes that an algorithm may use at most. They are part of the arena, which kernels share."""
 _ALIGNMENT = 16
 _MOST_ENGINES = 32
+_PACKS = 4
+"""Descriptors of pointers that a call keeps."""
 
 _TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 9}
 _CONVOLUTION, _ENGINE, _CONFIG, _HEURISTICS, _PLAN = 1, 2, 3, 4, 5  # kinds of descriptors
@@ -203,15 +205,25 @@ class LibraryConvolution:
         if plan is None:
             raise LibraryRefused("cuDNN has no algorithm for a convolution")
         self._plan = plan.descriptor
+        self._packs: dict[tuple[int, ...], Descriptor] = {}  # by pointers, the last ones
 
     def start(self, arguments: Sequence[int], stream: int) -> None:
         """Begin the convolution in a stream."""
         library = self._library
-        pointers = [arguments[number] + offset for number, offset in self._places]
+        pointers = tuple(arguments[number] + offset for number, offset in self._places)
         with library.lock:
-            pack = Descriptor(library, _PACK).set(1000, INT64, *_NAMES)
-            pack.set(1001, POINTER, *pointers).set(1003, POINTER, arguments[0] + self._room)
+            pack = self._pack((*pointers, arguments[0] + self._room))
             library.call("cudnnSetStream", library.handle, stream)
-            library.call(
-                "cudnnBackendExecute", library.handle, self._plan.address, pack.finished().address
-            )
+            library.call("cudnnBackendExecute", library.handle, self._plan.address, pack.address)
+
+    def _pack(self, pointers: tuple[int, ...]) -> Descriptor:
+        """The descriptor of pointers; making one takes as long as starting a kernel."""
+        found = self._packs.get(pointers)
+        if found is None:
+            *tensors, room = pointers
+            found = Descriptor(self._library, _PACK).set(1000, INT64, *_NAMES)
+            found.set(1001, POINTER, *tensors).set(1003, POINTER, room).finished()
+            if len(self._packs) == _PACKS:
+                self._packs.pop(next(iter(self._packs)))
+            self._packs[pointers] = found
+        return found

@@ -17,7 +17,7 @@ from glasshouse.backend.cuda.launch import CONTEXT
 from glasshouse.backend.cuda.launch_times import LaunchTimes, StepTime
 from glasshouse.backend.cuda.library_calls import library_call
 from glasshouse.backend.cuda.sizes import dim_value
-from glasshouse.backend.cuda.started import StartedSteps
+from glasshouse.backend.cuda.started import REMEMBERED, StartedSteps
 from glasshouse.backend.cuda.tensor_map import CELLS, encoded
 
 Array = np.ndarray[Any, Any]
@@ -35,7 +35,8 @@ _MOST_TURNS, _ENOUGH = 12, 0.03
 take slices of its time, and an MLP of 512 rows was found 6 % faster without overlap where it is 6 %
 slower."""
 _POINTERS = 2
-"""Graphs for the same steps and sizes: variables that change by turns have two sets of pointers."""
+"""Graphs for the same steps and sizes: variables that change by turns have two sets of pointers.
+Those with calls of libraries, which are captured anew for other pointers, are `REMEMBERED`."""
 _GRAPHS = 256
 """Graphs that are kept: one for each range of steps and size. A training step of ResNet-18 has 60
 ranges, with gradients that PyTorch computes between them."""
@@ -209,7 +210,8 @@ class Loaded:
         same = next((g for g in kept if np.array_equal(g.known, self.cells)), None)
         if same is not None:
             return same
-        if len(kept) == _POINTERS:
+        calls = bool(kept) and any(node.library is not None for node in kept[0].nodes)
+        if len(kept) == (REMEMBERED if calls else _POINTERS):
             moved = self._moved(key, kept[0])
             if moved is not None:
                 return moved
@@ -234,7 +236,7 @@ class Loaded:
 
     def _moved(self, key: Any, graph: StepGraph) -> StartedSteps | None:
         """The steps of a graph with calls of libraries, on other memory; None where a graph should
-        follow: it has none, is timed, or the same memory was used the last time."""
+        follow: it has none, is timed, or one of the last runs used the same memory."""
         timed = key[1]
         if timed or all(node.library is None for node in graph.nodes):
             return None
@@ -242,7 +244,7 @@ class Loaded:
         if moving is None:
             moving = StartedSteps(self.device.driver, graph.nodes, self.cells)
             self._moving[key] = moving
-        elif np.array_equal(moving.known, self.cells):
+        elif moving.has_seen(self.cells):
             return None
         else:
             moving.follow(self.cells)

@@ -18,6 +18,7 @@ from glasshouse.backend.cuda import device as cuda_device
 from glasshouse.backend.cuda import measure as measuring
 from glasshouse.backend.cuda.cublaslt import CUBLASLT
 from glasshouse.backend.cuda.launch_times import LaunchTimes
+from glasshouse.backend.cuda.started import REMEMBERED
 from glasshouse.ir import GraphBuilder
 from glasshouse.ir.dtype import float16
 from glasshouse.lower.choice import Candidate, Problem
@@ -87,25 +88,43 @@ def test_what_follows_a_product_is_the_library_s_too(
 
 
 def test_calls_on_memory_that_moves_are_started_not_captured(library: Any, cuda: FakeCuda) -> None:
-    """Two graphs serve memory that changes by turns; what lies elsewhere every time is no graph's,
-    until it stays."""
+    """Some graphs serve memory that changes by turns; what lies elsewhere every time is no graph's,
+    until it comes again."""
     torch.manual_seed(0)
     model, x = Residual(nn.ReLU(), torch.float32), torch.randn(9, 24)
     module = preferred(model, x)
-    given = [torch.randn(9, 24) for _ in range(6)]
-    made = [module(y) for y in given[:2]]  # held, so that every result has memory of its own
+    given = [torch.randn(9, 24) for _ in range(REMEMBERED + 4)]
+    made = [module(y) for y in given[:REMEMBERED]]  # held: every result has memory of its own
     cuda.forget()
-    made += [module(y) for y in given[2:]]
+    made += [module(y) for y in given[REMEMBERED:]]
     for y, ours in zip(given, made, strict=True):
         torch.testing.assert_close(ours, model(y).detach(), rtol=1e-5, atol=1e-5)
     assert "cuStreamBeginCapture_v2" not in cuda.calls
     assert "cuGraphLaunch" not in cuda.calls
-    out = torch.empty(9, 24)
-    for _ in range(3):
+
+
+@pytest.mark.parametrize("period", [1, 2, 3, REMEMBERED])
+def test_memory_that_comes_again_has_graphs(library: Any, cuda: FakeCuda, period: int) -> None:
+    """A training step begins with memory of its own, and then has the same in every few steps."""
+    torch.manual_seed(0)
+    model, x = Residual(nn.ReLU(), torch.float32), torch.randn(9, 24)
+    module = preferred(model, x)
+    held = [module(torch.randn(9, 24)) for _ in range(REMEMBERED)]  # graphs that serve nobody
+    outs = [torch.empty(9, 24) for _ in range(period)]
+    cuda.forget()
+    for out in outs * 2:
         module.run_with_tensors([x], [out])
-    torch.testing.assert_close(out, model(x).detach(), rtol=1e-5, atol=1e-5)
-    assert cuda.calls.count("cuStreamBeginCapture_v2") == 2, "two calls, of one graph"
-    assert cuda.calls.count("cuGraphLaunch") == 2
+    assert cuda.calls.count("cuGraphLaunch") == period, "the first time they were started"
+    assert cuda.calls.count("cuStreamBeginCapture_v2") == 2 * period, "two calls in each graph"
+    cuda.forget()
+    for out in outs * 3:
+        out.zero_()
+        module.run_with_tensors([x], [out])
+        torch.testing.assert_close(out, model(x).detach(), rtol=1e-5, atol=1e-5)
+    assert cuda.calls.count("cuGraphLaunch") == 3 * period
+    assert "cuStreamBeginCapture_v2" not in cuda.calls
+    assert "cuLaunchKernel" not in cuda.calls
+    del held
 
 
 def test_a_call_is_shown_with_all_its_ops(library: Any, cuda: FakeCuda) -> None:
