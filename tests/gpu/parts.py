@@ -358,19 +358,20 @@ def saved() -> None:
     import glasshouse as gh
     from cpu.models import ResNet
 
-    torch.backends.cudnn.allow_tf32 = False  # what rounds needs the library, which is not saved
-
     def whole(make: Any, shape: tuple[int, ...], dtype: Any, bound: float) -> str:
         torch.manual_seed(0)
         model = make().cuda().to(dtype).eval()
         x = torch.randn(shape, device="cuda").to(dtype)
         with torch.no_grad():
-            wanted = model(x)
+            wanted = model.double()(x.double()).to(dtype)
+            model = model.to(dtype)
         folder = Path(tempfile.mkdtemp())
         module = gh.compile(model, x, progress=False)
         module.save(folder / "saved", "net")
         again = gh.load(folder / "saved")
-        assert torch.equal(again(x), module(x)), "a loaded module gives other results"
+        # Not the live module's: that may call libraries, and round to TF32.
+        loaded = again(x)
+        within(error(loaded, wanted), bound, ", a loaded module")
         x.cpu().numpy().tofile(folder / "x.bin")
         shutil.copy(HERE / "saved.cpp", folder / "main.cpp")
         place = folder / "saved"
@@ -383,7 +384,7 @@ def saved() -> None:
         assert done.returncode == 0, done.stdout + done.stderr
         kind = np.float16 if dtype is torch.float16 else np.float32
         mine = torch.from_numpy(np.fromfile(folder / "y.bin", kind)).reshape(wanted.shape).cuda()
-        assert torch.equal(mine, module(x)), "a C++ program gives other results"
+        assert torch.equal(mine, loaded), "a C++ program gives other results"
         size = sum(f.stat().st_size for f in place.rglob("*") if f.is_file())
         said = f", {size / 2**20:.1f} MB, C++: {done.stdout.strip()}"
         return within(error(mine, wanted), bound, said)
@@ -394,7 +395,7 @@ def saved() -> None:
 
     checked("saved MLP float16, C++", lambda: whole(mlp, (64, 256), torch.float16, 1e-2))
     checked("saved ResNet-18 float32, C++",
-            lambda: whole(lambda: ResNet(18), (1, 3, 224, 224), torch.float32, 1e-2))  # fmt: skip
+            lambda: whole(lambda: ResNet(18), (1, 3, 224, 224), torch.float32, 1e-5))  # fmt: skip
 
 
 def tutorials() -> None:

@@ -7,19 +7,26 @@ from dataclasses import replace
 
 from glasshouse.errors import Unsupported
 from glasshouse.lower.choice import Choice, Problem
-from glasshouse.lower.kernel.statement import Tile
+from glasshouse.lower.kernel.kernel import Kernel
+from glasshouse.lower.kernel.statement import Statement, Tile
+from glasshouse.lower.plan import ALIGN, upper_bytes
 from glasshouse.lower.program import Call, Program, Step
 from glasshouse.lower.target import Target
-from glasshouse.lower.variants import chosen
+from glasshouse.lower.variants import assembled, chosen, with_variant
 
 
 def without_opaque(program: Program, target: Target) -> Program:
-    """The program with the fastest of a target's own variants in place of each opaque one, in the
-    memory that is planned; the very same one where there is none."""
+    """The program with the fastest of a target's own variants in place of each opaque one; the very
+    same one where there is none. Workspaces lie behind everything else in the arena, which grows
+    where one needs more."""
     steps = [_own(s, target) if isinstance(s, Call) and _is_opaque(s, target) else s for s in
              program.steps]  # fmt: skip
-    same = all(a is b for a, b in zip(steps, program.steps, strict=True))
-    return program if same else replace(program, steps=steps)
+    if all(a is b for a, b in zip(steps, program.steps, strict=True)):
+        return program
+    plan = program.memory
+    most = max(upper_bytes(s.workspace) for s in steps if isinstance(s, Call))
+    grown = max(plan.arena_bytes, plan.work_offset + most + ALIGN)
+    return replace(program, steps=steps, plan=replace(plan, arena_bytes=grown))
 
 
 def _is_opaque(call: Call, target: Target) -> bool:
@@ -32,28 +39,36 @@ def _own(call: Call, target: Target) -> Step:
     def choose(problem: Problem, names: Sequence[str], usual: str) -> Choice:
         return _next_best(next(earlier, None), names, usual, target)
 
-    kernel, choices = chosen(call.kernel, choose, target)
-    made = replace(call, kernel=kernel, choices=choices)
+    kernel, choices = chosen(_measured_or_own(call.kernel, target), choose, target)
+    made = replace(call, kernel=kernel, choices=choices or call.choices)
     if _is_opaque(made, target):
         raise Unsupported(
             f"{call.kernel.name} is a call of a library that nothing here stands for in a saved "
-            "module: a convolution without a kernel of our own, or one that rounds to TF32",
-            hint="compile with GLASSHOUSE_CUDNN=0 in the environment, then save",
+            "module: there is no kernel of our own for it",
+            hint="save the model without this step, or run it where it was compiled",
         )
-    fits = kernel.workspace == call.kernel.workspace or _fits(kernel.workspace, call)
-    if not fits or not set(kernel.forms) <= set(call.kernel.forms):
+    if not set(kernel.forms) <= set(call.kernel.forms):
         raise Unsupported(
             f"{call.kernel.name} is a call of a library, and what would stand for it in a saved "
-            "module needs more memory than is planned",
+            "module needs its weights in another form",
             hint="compile with GLASSHOUSE_CUBLASLT=0 and GLASSHOUSE_CUDNN=0 in the environment, "
             "then save",
         )
     return made
 
 
-def _fits(workspace: object, call: Call) -> bool:
-    most = call.kernel.workspace
-    return isinstance(workspace, int) and isinstance(most, int) and workspace <= most
+def _measured_or_own(kernel: Kernel, target: Target) -> Kernel:
+    """The kernel with the first of our own variants for tiles that nobody measures: a library was
+    taken at once, since it rounds float32 to TF32; ours do not."""
+
+    def own(s: Statement) -> Statement:
+        if not isinstance(s, Tile) or s.problem is not None or s.variant not in target.opaque:
+            return s
+        names = [name for name in s.variants if name not in target.opaque]
+        return with_variant(s, names[0], target) if names else s
+
+    body = [own(s) for s in kernel.body]
+    return assembled(kernel.name, kernel.buffers, body, kernel.ops)
 
 
 def _next_best(earlier: Choice | None, names: Sequence[str], usual: str, target: Target) -> Choice:

@@ -108,6 +108,7 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
         )
     # Who loads it has the driver, or the compiled code, and no libraries beside it.
     program = without_opaque(program, module.backend.target)
+    plan = program.memory
     saved_source = module.source if program is module.program else module.backend.render(program)
     weights = _Weights(module)
     graph = graph_to_json(program.graph, weights.keep)
@@ -168,7 +169,8 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
         about["weights"].update(hashed)
         about["parts"] = _write_parts(
             module, saved_source, stage, {f"{name}.h": interface.header, **interface.files},
-            interface.source,
+            interface.source, sum(a is not b for a, b in zip(program.steps, module.program.steps,
+                                                             strict=True)),
         )  # fmt: skip
         about["sha256"] = text_digest(about)
         write_atomic(stage / "module.json", json.dumps(about, separators=(",", ":")).encode())
@@ -176,11 +178,16 @@ def save(module: Module, folder: Path, name: str, weights_in: str = "auto") -> P
 
 
 def _write_parts(
-    module: Module, source: GeneratedSource, folder: Path, texts: Mapping[str, str], interface: str
-) -> dict[str, str]:
-    """What no run needs: headers, recording and sources, with the hash of each."""
+    module: Module, source: GeneratedSource, folder: Path, texts: Mapping[str, str],
+    interface: str, replaced: int,
+) -> dict[str, str]:  # fmt: skip
+    """What no run needs: headers, recording and sources, with the hash of each. `replaced`: steps
+    that were calls of libraries."""
     limits = module.backend.limits(measure=False, threads=module.threads)
-    recording = compilation_of(module, module.base_recording, limits).finish()
+    told = compilation_of(module, module.base_recording, limits)
+    if replaced:
+        told.facts["saved"] = f"{replaced} calls of libraries are kernels of our own, without TF32"
+    recording = told.finish()
     texts = {**texts, **source_texts(source, interface)}
     parts = {"recording.glass": recording.to_bytes()}
     parts |= {path: text.encode() for path, text in texts.items()}

@@ -148,12 +148,12 @@ def library_needs(tile: Tile) -> Needs:
     scratch = [Scratch("room", max(plan.room, 1))]
     if not _stored_plainly(tile):
         scratch.append(Scratch("results", product(tile.shape) * dtype.itemsize, dtype))
-    if not _is_turned(tile):
-        return (), tuple(scratch)
     w = tile.operands[1]
-    if w.constant:
+    if w.constant and tile.op != "conv_weight_grad":  # of one tap too: our own kernels read these
         form = Form(view(w).buffer, TAPS, dtype, (w.shape[1], *w.shape), True)
         return (form,), tuple(scratch)
+    if not _is_turned(tile):
+        return (), tuple(scratch)
     size = product(w.shape) * dtype.itemsize
     return (), (*scratch, Scratch("taps", size, dtype))
 
@@ -162,8 +162,10 @@ def render_library_conv(out: CudaText, tile: Tile) -> None:
     """The call, with what stands before and behind it."""
     given = _given(tile)
     first, second = (view(x).buffer for x in tile.operands)
-    if _is_turned(tile):
-        second = out.form(tile.forms[0]) if tile.forms else turned_weights(out, tile)
+    if tile.forms:
+        second = out.form(tile.forms[0])
+    elif _is_turned(tile):
+        second = turned_weights(out, tile)
     direct = _stored_plainly(tile)
     made = direct or out.scratch(tile, "results")
     image, weights, result = {
