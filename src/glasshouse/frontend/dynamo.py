@@ -31,6 +31,7 @@ from glasshouse.frontend.torch.boundary import (
     strides_of,
 )
 from glasshouse.frontend.torch.crossing import crossing
+from glasshouse.frontend.torch.default_device import asked_by_all_constructors
 from glasshouse.frontend.torch.devices import GpuOf, gpu_of, plain_ops
 from glasshouse.frontend.torch.dynamo_names import own_paths, weight_names
 from glasshouse.frontend.torch.execute import EXECUTORS, Runner, compiled, get_ready
@@ -138,6 +139,7 @@ def _made(module: Any, examples: Sequence[Any], executor: str, hold: bool) -> Ca
 capture_recurrent_layers(backend)
 capture_inner_gradients(backend)
 masks_as_given()
+asked_by_all_constructors()
 
 
 class _Training:
