@@ -571,20 +571,16 @@ def kernels() -> None:
     print("kernels ran", flush=True)
 
 
+def sanitized(tool: str, part: str) -> subprocess.CompletedProcess[str]:
+    """A part under a tool of compute-sanitizer."""
+    program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
+    line = [program, "--tool", tool, "--error-exitcode", "9", sys.executable, __file__, part]
+    return subprocess.run(line, check=False, capture_output=True, text=True)
+
+
 def sanitizer(tool: str) -> None:
     def run() -> str:
-        program = shutil.which("compute-sanitizer") or "/usr/local/cuda/bin/compute-sanitizer"
-        line = [
-            program,
-            "--tool",
-            tool,
-            "--error-exitcode",
-            "9",
-            sys.executable,
-            __file__,
-            "kernels",
-        ]
-        done = subprocess.run(line, check=False, capture_output=True, text=True)
+        done = sanitized(tool, "kernels")
         said = [
             x for x in done.stdout.splitlines() if "ERROR SUMMARY" in x or "RACECHECK SUMMARY" in x
         ]
@@ -595,6 +591,35 @@ def sanitizer(tool: str) -> None:
         return said[-1].strip("= ") if said else "no summary"
 
     checked(f"compute-sanitizer {tool}", run)
+
+
+# ------------------------------------------------------------------------------------------- ops
+OPS, ALONE_OPS = "ops ", "samples of "
+
+
+def ops(name: str) -> None:
+    """All samples of a family of ops; of a fault compute-sanitizer tells in which kernel it is."""
+    from run import families, family
+
+    from glasshouse.errors import ExecutionError
+
+    def run() -> str:
+        try:
+            return family(families()[name])
+        except ExecutionError as error:
+            if "illegal" not in str(error):
+                raise
+            found = sanitized("memcheck", f"{ALONE_OPS}{name}").stdout.splitlines()
+            where = " | ".join(x.strip("= ") for x in found if x.startswith("========="))
+            raise AssertionError(f"a fault: {where}") from error
+
+    checked(f"{OPS}{name}", run)
+
+
+def samples_of(name: str) -> None:
+    from run import families, family
+
+    print(family(families()[name]))
 
 
 ALONE = ("tutorials",)
@@ -610,4 +635,9 @@ PARTS: dict[str, Callable[[], None]] = {
 if __name__ == "__main__":
     warnings.simplefilter("ignore")
     part = sys.argv[1]
-    kernels() if part == "kernels" else PARTS[part]()
+    if part.startswith(OPS):
+        ops(part.removeprefix(OPS))
+    elif part.startswith(ALONE_OPS):
+        samples_of(part.removeprefix(ALONE_OPS))
+    else:
+        kernels() if part == "kernels" else PARTS[part]()

@@ -236,8 +236,9 @@ def profile_adds_up() -> str:
 
 
 def run_parts() -> None:
-    """Every part as a process, some at a time; their lines are those of the summary."""
-    from parts import ALONE, PARTS
+    """Every part as a process, some at a time; their lines are those of the summary. So is every
+    family of ops: a fault leaves nothing of a process's GPU to those that follow."""
+    from parts import ALONE, OPS, PARTS
 
     file = Path(__file__).with_name("parts.py")
 
@@ -252,7 +253,8 @@ def run_parts() -> None:
             return part, subprocess.CompletedProcess(line, 1, said, "no end after 300 s")
 
     with ThreadPoolExecutor(AT_A_TIME) as pool:
-        together = pool.map(one, (part for part in PARTS if part not in ALONE))
+        parts = [f"{OPS}{name}" for name in sorted(families())]
+        together = pool.map(one, [*parts, *(part for part in PARTS if part not in ALONE)])
         for part, done in itertools.chain(together, map(one, ALONE)):
             lines = [x for x in done.stdout.splitlines() if x[:7] in ("ok     ", "FAILED ")]
             for line in lines:
@@ -294,8 +296,6 @@ def main() -> int:
     checked("resnet18 b1 float32", lambda: torch_model("resnet18 b1", torch.float32, 1e-4))
     torch.backends.cudnn.allow_tf32 = True
     checked("profile", profile_adds_up)
-    for name, cases in sorted(families().items()):
-        checked(f"ops {name}", lambda cases=cases: family(cases))
     checked("random graphs", lambda: random_graphs(12))
     run_parts()
     say(f"{len(FAILED)} failed of {len(LINES) - 1}")
