@@ -82,8 +82,11 @@ class FoldParts:
             join = _join(cut, outer, parts)
             if not chain.inside and sum(isinstance(s, Fold) for s in chain.body) == 1:
                 return join
+            # Without loops around, all names of the kernel stand beside each other.
+            join = replace(join, name=f"{fold.name}all_")
             whole = self._joined[key] = self.temporary(fold.dtype, rows)
-            made += _nest(outer, [join, Store(whole, _flat(outer), found, fold.dtype, fold.ops)])
+            value = Var(join.name, fold.dtype)
+            made += _nest(outer, [join, Store(whole, _flat(outer), value, fold.dtype, fold.ops)])
         at = Load(self._joined[key], _flat(outer), fold.dtype)
         return Let(fold.name, fold.dtype, at, fold.ops)
 

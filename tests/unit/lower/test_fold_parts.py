@@ -49,6 +49,13 @@ MAKES = {
     "mean of squares": lambda b, x: (x * x).apply("mean", axes=(0, 2, 3)),
     "greatest": lambda b, x: x.apply("max", axes=(0, 2, 3)),
     "of all": lambda b, x: x.apply("sum", axes=(0, 1, 2, 3)),
+    "of all, twice": lambda b, x: (
+        (x - x.apply("max", axes=(0, 1, 2, 3), keepdims=True)).apply("sum", axes=(0, 1, 2, 3)) + 1
+    ),
+    "of all, beside each other": lambda b, x: (
+        x.apply("max", axes=(0, 1, 2, 3)) + x.apply("sum", axes=(0, 1, 2, 3)),
+        x.apply("max", axes=(0, 1, 2, 3)) * 2,
+    ),
     "two, one of the other": lambda b, x: (
         (x - x.apply("max", axes=(0, 2, 3), keepdims=True)).apply("sum", axes=(0, 2, 3)) + 1
     ),
