@@ -67,7 +67,7 @@ class StartedSteps:
         self._seen.append(self.known.copy())
 
     def launch(self, stream: int) -> None:
-        start: Callable[..., int] = self.driver.cuLaunchKernel  # type: ignore[attr-defined]
+        start: Callable[..., int] = self.driver.cuLaunchKernel  # type: ignore[attr-defined]  # of the driver, set from a table
         cells = self.known.tolist()
         for library, given, parameters in self._calls:
             if library is not None:
