@@ -34,7 +34,8 @@ def householder(a: Tensor) -> Any:
 
 
 def reflections(both: Tensor, factors: Tensor, *, columns: int) -> Tensor:
-    rows, count = both.shape[-2], factors.shape[-1]
-    kept = both[..., : max(count, min(columns, rows))]
-    padded = torch.nn.functional.pad(kept, (0, columns - kept.shape[-1]))
-    return torch.linalg.householder_product(padded, factors)
+    """The first columns of the product; PyTorch gives as many as there are factors, or more."""
+    count = factors.shape[-1]
+    missing = max(columns - count, 0)
+    padded = torch.nn.functional.pad(both[..., :count], (0, missing))
+    return torch.linalg.householder_product(padded, factors)[..., :columns]
