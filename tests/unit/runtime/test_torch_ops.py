@@ -19,7 +19,10 @@ from ops.samples import SAMPLES
 
 HOST = {"opaque", "cond", "while_loop", "scan"}
 """What the table leaves to the host, or to whoever brought it."""
-SOMETIMES = {"conv", "conv_transpose", "recurrent", "resize"}
+SOMETIMES = {
+    "avg_pool_grad", "conv", "conv_transpose", "fft", "grouped_matmul", "max_pool_grad",
+    "recurrent", "resize", "resize_grad",
+}  # fmt: skip
 """What has a kernel for some sizes and not for others."""
 
 
@@ -47,8 +50,8 @@ def test_it_is_what_the_op_means(name: str) -> None:
         for dtype in sample.dtypes if position == 0 else sample.dtypes[:2]:
             given = typed_inputs(sample, dtype)
             _, node = apply(op, types_of(given, {}), attrs_of(op, sample, {}))
-            if not is_spelled(node):
-                continue
+            if not is_spelled(node) or (name == "lu" and not node.attrs["pivot"]):
+                continue  # PyTorch has LU without pivots on GPUs alone
             many = run_in_torch(node, [tensor(a, d) for d, a in given], {})
             wanted = run_node(node, [a for _, a in given])
             for ours, theirs, value in zip(many, wanted, node.outputs, strict=True):
