@@ -13,7 +13,7 @@ from glasshouse.ir.dim import Dim, SymDim, evaluate, symbols_of
 from glasshouse.ir.dtype import to_storage
 from glasshouse.ir.graph import Node, Value
 from glasshouse.runtime.arguments import as_array, name_of
-from glasshouse.runtime.arrays import Array
+from glasshouse.runtime.arrays import Array, contiguous
 
 
 def sizes_of(dims: Sequence[Dim], sizes: Mapping[str, int]) -> tuple[int, ...]:
@@ -35,7 +35,7 @@ def checked_input(value: Value, array: Array, sizes: Mapping[str, int], number: 
     for dim in value.type.shape:
         if isinstance(dim, SymDim):
             _check_range(name, dim, sizes)
-    return np.ascontiguousarray(to_storage(array, value.type.dtype)).reshape(array.shape)
+    return contiguous(to_storage(array, value.type.dtype))
 
 
 def _has_shape(value: Value, array: Array, sizes: Mapping[str, int]) -> bool:
