@@ -54,9 +54,9 @@ class SolvedOnly(nn.Module):
         return torch.linalg.solve(a, b)
 
 
-@pytest.mark.parametrize(
-    ("batch", "rows", "op"), [(2, 9, "scan"), (64, 9, "opaque"), (1, 40, "opaque")]
-)
-def test_much_work_is_lapacks(batch: int, rows: int, op: str) -> None:
+@pytest.mark.parametrize(("batch", "rows"), [(2, 9), (64, 9), (1, 40)])
+def test_larger_systems_are_factored_by_a_kernel(batch: int, rows: int) -> None:
     a, b = torch.eye(rows).repeat(batch, 1, 1), torch.ones(batch, rows, 1)
-    assert op in {node.op.name for node in gh.trace(SolvedOnly(), a, b).nodes}
+    ops = {node.op.name for node in gh.trace(SolvedOnly(), a, b).nodes}
+    assert {"lu", "triangle_solve"} <= ops
+    assert not ops & {"scan", "opaque"}
