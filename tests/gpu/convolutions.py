@@ -81,7 +81,7 @@ def trained(name: str, dtype: torch.dtype, turned: bool = False) -> str:
     """A layer's result and its gradients, against float64: errors of ours and of eager's. Without
     TF32: what it rounds changes which elements a ReLU lets through, and eager takes it for some
     shapes alone."""
-    with torch.backends.cudnn.flags(allow_tf32=False):
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         return _trained(name, dtype, turned)
 
 
