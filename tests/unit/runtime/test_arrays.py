@@ -30,7 +30,7 @@ _LYING = {
 def test_elements_are_copied_into_order(
     name: str, dtype: str, loaded: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(sys.modules, "torch", torch if loaded else None)  # type: ignore[arg-type]  # an array of NumPy has it
+    monkeypatch.setitem(sys.modules, "torch", torch if loaded else None)  # type: ignore[arg-type]  # None: not imported
     whole: Array = (_X % 2 == 0) if dtype == "?" else _X.astype("i8").view(dtype)
     given = _LYING[name](whole[..., :40])
     made = contiguous(given)
