@@ -119,12 +119,14 @@ PYTHON = {
     ),
     "a precision of whole numbers": (
         lambda m, k: gh.compile(m, torch.ones(2, 4), precision="int8"),
-        ("precision must be float32, tf32, float16 or bfloat16, not int8\n"
+        ("precision must be float32, tf32 (or tf32_products, tf32_convolutions), float16 or "
+         "bfloat16, not int8\n"
         "  quantised models bring their whole numbers with them"),
     ),
     "a precision that is not there": (
         lambda m, k: gh.compile(m, torch.ones(2, 4), precision="fp8"),
-        ("precision must be float32, tf32, float16 or bfloat16, not 'fp8'\n"
+        ("precision must be float32, tf32 (or tf32_products, tf32_convolutions), float16 or "
+         "bfloat16, not 'fp8'\n"
         "  quantised models bring their whole numbers with them"),
     ),
     "no threads": (

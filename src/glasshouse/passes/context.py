@@ -97,7 +97,8 @@ class PassContext:
                 given = as_dtype(dtype)
         if given not in (float32, float16, bfloat16):
             raise PassError(
-                f"precision must be float32, tf32, float16 or bfloat16, not {given or repr(dtype)}",
+                "precision must be float32, tf32 (or tf32_products, tf32_convolutions), float16 or "
+                f"bfloat16, not {given or repr(dtype)}",
                 hint="quantised models bring their whole numbers with them",
             )
         self.precision = given.name
