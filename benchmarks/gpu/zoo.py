@@ -47,6 +47,8 @@ def on_gpu(row: Row, half: bool) -> Case:
     def moved(x: Any) -> Any:
         if isinstance(x, (list, tuple)):
             return type(x)(moved(part) for part in x)
+        if isinstance(x, dict):
+            return {name: moved(part) for name, part in x.items()}
         if not isinstance(x, torch.Tensor):
             return x
         return x.cuda().half() if half and x.dtype is torch.float32 else x.cuda()

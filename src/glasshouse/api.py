@@ -156,11 +156,14 @@ def _asked_precision(target: Target | str | None) -> str | None:
 def _target_of(
     target: Target | str | None, arch: str | None, inputs: Sequence[Any], named: Mapping[str, Any]
 ) -> Target | str | None:
-    """What was asked for; where nothing was, the GPU if an input lies there."""
-    from glasshouse.runtime.arrays import on_gpu
+    """What was asked for; where nothing was, the GPU if a tensor of the inputs lies there."""
+    if target is None and "torch" in sys.modules:
+        from torch.utils import _pytree as pytree
 
-    if target is None and any(on_gpu(x) for x in (*inputs, *named.values())):
-        target = "cuda"
+        from glasshouse.runtime.arrays import on_gpu
+
+        if any(map(on_gpu, pytree.tree_leaves((inputs, dict(named))))):
+            target = "cuda"
     if arch is None:
         return target
     if target not in ("cuda", None):

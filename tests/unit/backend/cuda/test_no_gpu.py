@@ -94,3 +94,24 @@ def test_a_tensor_of_another_gpu_is_named() -> None:
 @pytest.mark.skipif(torch.cuda.is_available(), reason="PyTorch can use a GPU here")
 def test_pytorch_without_gpus_is_not_beside_one() -> None:
     assert torch_on(0) is None
+
+
+class _OfDict(torch.nn.Module):
+    def forward(self, batch: dict[str, list[torch.Tensor]]) -> torch.Tensor:
+        return batch["rows"][0] * 2
+
+
+def test_a_tensor_inside_of_an_argument_chooses_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[object] = []
+
+    def ready(target: object) -> None:
+        asked.append(target)
+        raise Unsupported("seen")
+
+    monkeypatch.setattr("glasshouse.runtime.compiler.get_ready", ready)
+    with FakeTensorMode():
+        there = torch.empty(2, 3, device="cuda")
+    for batch in ({"rows": [there]}, {"rows": [torch.ones(2, 3)]}):
+        with pytest.raises(Unsupported, match="seen"):
+            gh.compile(_OfDict(), batch)
+    assert asked == ["cuda", None]
