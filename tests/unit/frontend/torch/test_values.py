@@ -253,3 +253,11 @@ def test_sorted_rows_are_searched_as_pytorch_searches_them(right, size, lead):
     broken[..., -1] = float("nan")  # sorts last
     search = module(lambda t, x: torch.searchsorted(t, x, right=right))
     same_as_torch(search, row, values, others=[(broken, values)])
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_a_norm_without_eps_has_that_of_its_sums(dtype):
+    """Rows of 1e-3: with float16's own eps of 1e-3 results would be 30 times too small."""
+    same_as_torch(nn.RMSNorm(16, dtype=dtype), (torch.randn(3, 16) * 1e-3).to(dtype))
+    small = module(lambda x: torch.ops.aten._fused_rms_norm(x, [16], None, None))
+    same_as_torch(small, (torch.randn(3, 16) * 1e-3).to(dtype))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import Context, aten
 from glasshouse.ir.dim import product
@@ -134,11 +136,7 @@ def native_layer_norm(x: Any, shape: Any, weight: Any, bias: Any, eps: float) ->
 
 @aten("rms_norm")
 def rms_norm(x: Any, shape: Any, weight: Any = None, eps: float | None = None) -> Any:
-    if eps is None:
-        eps = {"float64": 2.220446049250313e-16, "float16": 9.765625e-4}.get(
-            x.dtype.name, 0.0078125 if x.dtype.name == "bfloat16" else 1.1920928955078125e-07
-        )
-    return x.apply("rms_norm", weight, axis=x.ndim - len(shape), eps=eps)
+    return x.apply("rms_norm", weight, axis=x.ndim - len(shape), eps=_rms_eps(x, eps))
 
 
 @aten("_fused_rms_norm")
@@ -146,7 +144,13 @@ def fused_rms_norm(x: Any, shape: Any, weight: Any, eps: float | None) -> Any:
     axes = list(range(x.ndim - len(shape), x.ndim))
     wide = x.cast(_wide(x))
     mean = (wide * wide).apply("mean", axes=axes, keepdims=True)
-    return rms_norm(x, shape, weight, eps), (mean + (eps or 0.0)).apply("rsqrt")
+    return rms_norm(x, shape, weight, eps), (mean + _rms_eps(x, eps)).apply("rsqrt")
+
+
+def _rms_eps(x: Any, eps: float | None) -> float:
+    """Where none is given it is that of the type that squares are added up in: half floats have
+    float32's, which is what PyTorch's kernels do, not 1e-3 or 8e-3 of their own."""
+    return float(np.finfo(_wide(x).name).eps) if eps is None else eps
 
 
 @aten("group_norm")
