@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from glasshouse.ir.builder import GraphBuilder
+from glasshouse.ir.dtype import DType
 from glasshouse.ir.graph import Graph, Node, Value
 from glasshouse.lower.element import Entangled, Names
+from glasshouse.lower.fold_parts import FoldParts
 from glasshouse.lower.kernel.kernel import TEMPORARY, Buffer
 from glasshouse.lower.kernel.statement import Ops, Statement
 from glasshouse.lower.loops import Surroundings, lower_loops
@@ -38,7 +40,10 @@ class KernelBuilder:
     names: Names = field(default_factory=Names)
 
     def __post_init__(self) -> None:
-        self.around = Surroundings(self.target, self.buffers, self.orders, self.names, self.ops_of)
+        self._parts = FoldParts(self.target.teams, self._room)
+        self.around = Surroundings(
+            self.target, self.buffers, self.orders, self.names, self.ops_of, self._parts
+        )
 
     def ops_of(self, node: Node) -> Ops:
         """The position in the group of the op that a node stands for."""
@@ -50,6 +55,12 @@ class KernelBuilder:
         name = _temporary_name(value)
         self.temporaries.append(Buffer(name, value.type.dtype, value.type.numel, TEMPORARY))
         self.buffers[value] = name
+        return name
+
+    def _room(self, dtype: DType, count: int) -> str:
+        """A temporary buffer that is no value's."""
+        name = f"part{len(self.temporaries)}"
+        self.temporaries.append(Buffer(name, dtype, count, TEMPORARY))
         return name
 
     def compute(self, values: Sequence[Value]) -> None:
@@ -98,8 +109,9 @@ class KernelBuilder:
         orders = {k: v for k, v in ((twin.value, self.orders.get(value)), (copy, order)) if v}
         ops = self.ops_of(value.node)
         around = Surroundings(
-            self.target, {twin.value: self.buffers[value]}, orders, self.names, lambda node: ops
-        )
+            self.target, {twin.value: self.buffers[value]}, orders, self.names, lambda node: ops,
+            self._parts,
+        )  # fmt: skip
         self.statements += lower_loops([(copy, name)], around)
 
     def finish(self) -> None:

@@ -18,6 +18,7 @@ from glasshouse.lower import roles
 from glasshouse.lower.access import ACCESS
 from glasshouse.lower.cuts import cut_of
 from glasshouse.lower.element import ElementBuilder, Names
+from glasshouse.lower.fold_parts import FoldParts
 from glasshouse.lower.kernel.index import ZERO, Index, Loop, SplitLoop, of
 from glasshouse.lower.kernel.queries import depends
 from glasshouse.lower.kernel.statement import Ops, Statement
@@ -35,6 +36,7 @@ class Surroundings:
     orders: Orders
     names: Names
     ops_of: Callable[[Node], Ops]
+    parts: FoldParts
 
     def elements(self, nest: Nest) -> ElementBuilder:
         return ElementBuilder(
@@ -82,7 +84,7 @@ def lower_loops(outputs: Sequence[tuple[Value, str]], around: Surroundings) -> l
             nest.turn_folds()
             nest.merge()
             nest.hoist(around.target.vectors.elements)
-            out += nest.statements(*roles.assign(nest, around.target))
+            out += around.parts.split(nest.statements(*roles.assign(nest, around.target)))
     return out
 
 

@@ -23,6 +23,23 @@ Needs = tuple[tuple[Form, ...], tuple[Scratch, ...]]
 
 
 @dataclass(frozen=True)
+class Teams:
+    """How a target shares rows: threads that keep it busy, those that share a row, and how many
+    share `columns` rows that are neighbours in memory. No threads: folds are in one piece."""
+
+    threads: int = 0
+    row: int = 1
+    columns: int = 1
+    block: int = 1
+
+    def parts(self, rows: int, neighbours: bool) -> int:
+        """Parts of a row's fold that keep the target busy; 1 where the rows do."""
+        together = neighbours and rows >= self.columns
+        used = -(-rows // self.columns) * self.block if together else rows * self.row
+        return 1 if used * 4 > self.threads else -(-self.threads // used)
+
+
+@dataclass(frozen=True)
 class Vectors:
     """What can be computed for several neighbours side by side."""
 
@@ -71,6 +88,8 @@ class Target:
     """Forms of constants and scratch of a tile, for its variant."""
     vectors: Vectors = field(default_factory=Vectors, repr=False, compare=False)
     widest: int = 1  # lanes: a loop split at a multiple of this never cuts a vector in two
+    teams: Teams = field(default_factory=Teams, repr=False, compare=False)
+    """How rows are shared: long folds for few rows are computed in parts (`fold_parts.py`)."""
     parallel_from: float = float("inf")
     """Elements from which a nest is worth a second thread: waking one costs about as much."""
     cuts: bool = False

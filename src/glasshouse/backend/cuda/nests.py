@@ -31,9 +31,9 @@ SMALL_ROW = 1024
 """Elements of a row up to which a warp is enough."""
 TINY_ROW = 32
 """Elements of a row up to which a thread is."""
-COLUMNS, LONG_COLUMN = 16, 64
+COLUMNS, LONG_COLUMN, COLUMN_THREADS = 16, 64, 1024
 """Rows that a block takes where they are neighbours: 32 bytes of half floats, which memory hands
-over together; and terms from which they are long."""
+over together; terms from which they are long; and its threads at most."""
 ENOUGH_THREADS = 132 * 512
 """Threads that keep a large chip busy: fewer are not given several neighbours each."""
 
@@ -147,7 +147,7 @@ def _columns(out: CudaText, chain: Chain) -> None:
     """A block for each 16 rows; thread t has part t / 16 of the terms of row t % 16."""
     total = product(tuple(x.extent for x in chain.loops))
     folds = [s for s in chain.bodies[-1] if isinstance(s, Fold)]
-    threads, least = 1024, min(bounds(_extent(f))[0] for f in folds)
+    threads, least = COLUMN_THREADS, min(bounds(_extent(f))[0] for f in folds)
     while threads > 128 and threads // COLUMNS * 8 > least:
         threads //= 2
     parts = threads // COLUMNS

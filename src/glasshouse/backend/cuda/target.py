@@ -20,6 +20,7 @@ from glasshouse.backend.cuda.groups import grouped
 from glasshouse.backend.cuda.int8 import int8_conv, int8_matmul
 from glasshouse.backend.cuda.library_conv import library_conv, library_variant
 from glasshouse.backend.cuda.matmul import MOST_ROWS, matmul
+from glasshouse.backend.cuda.nests import COLUMN_THREADS, COLUMNS, THREADS
 from glasshouse.backend.cuda.norm_grad import norm_weights
 from glasshouse.backend.cuda.order import order
 from glasshouse.backend.cuda.places import placed
@@ -41,7 +42,7 @@ from glasshouse.errors import Unsupported
 from glasshouse.ir.dtype import bool_
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
-from glasshouse.lower.target import Target, TileMaker, Vectors
+from glasshouse.lower.target import Target, Teams, TileMaker, Vectors
 
 TILES: dict[str, TileMaker] = {
     "adaptive_avg_pool": pool,
@@ -214,6 +215,7 @@ def cuda_target(name: str, arch: str) -> Target:
         needs=lambda tile: ROUTINES[tile.routine].needs(tile),
         vectors=VECTORS,
         widest=1,
+        teams=Teams(2048 * processors, THREADS, COLUMNS, COLUMN_THREADS),
         fallbacks={n: why for n, why in FALLBACKS.items() if not convolves or n != WEIGHT_GRAD},
         images=frozenset({"resize", "resize_grad"}),
         refuses=partial(_refused, library=convolves),
