@@ -14,10 +14,12 @@ import ctypes
 import os
 import weakref
 from collections.abc import Mapping, Sequence
-from functools import lru_cache
+from contextlib import nullcontext
+from functools import lru_cache, partial
 from typing import Any
 
 from glasshouse.backend.cuda.installed_library import LibraryRefused, installed
+from glasshouse.backend.cuda.prepared_calls import Argument, At, Call, Step
 from glasshouse.errors import ExecutionError
 
 CUBLASLT = "cublaslt"
@@ -85,7 +87,11 @@ class CublasLt:
     def call(self, name: str, *arguments: Any) -> None:
         status = getattr(self._functions, name)(*arguments)
         if status:
-            raise LibraryRefused(f"cuBLASLt refused {name}: status {status}")
+            raise _refused(name, status)
+
+    def prepared(self, name: str, *arguments: Argument, keeps: Any = None) -> Call:
+        """A call that is made later, and often."""
+        return Call(getattr(self._functions, name), arguments, partial(_refused, name), keeps)
 
     def made(self, name: str, *arguments: Any) -> int:
         """What a function writes through its first parameter."""
@@ -128,6 +134,7 @@ class LibraryProduct:
                 hint="compile the model here, or with GLASSHOUSE_CUBLASLT=0",
             )
         self._lt = found
+        self.lock = nullcontext()
         self._described = described
         rows, columns, depth = described["sizes"]
         kind = _TYPES[described["dtype"]]
@@ -178,19 +185,33 @@ class LibraryProduct:
             raise LibraryRefused("cuBLASLt has no algorithm for a product")
         return answer
 
-    def start(self, arguments: Sequence[int], stream: int) -> None:
-        """Begin the product in a stream; `arguments` are those of the kernel, workspace first."""
+    def steps(self, arguments: int, stream: int) -> list[Step]:
+        """The product in a stream."""
         given, lt = self._described, self._lt
-        if given["bias"] is not None:
-            self._set(_BIAS, ctypes.c_uint64(arguments[given["bias"]]))
-        left, right, out = (arguments[number] for number in given["operands"])
-        added = out if given["residual"] is None else arguments[given["residual"]]
+
+        def argument(number: int, offset: int = 0) -> At:
+            return At(arguments + 8 * number, offset)
+
+        left, right, out = map(argument, given["operands"])
+        added = out if given["residual"] is None else argument(given["residual"])
         first, second, result = self._layouts
-        lt.call(
-            "cublasLtMatmul", lt.handle, self._product, ctypes.byref(self._one), right, first,
-            left, second, ctypes.byref(self._residual), added, result, out, result,
-            ctypes.byref(self._found.algorithm), arguments[0] + given["room"], WORKSPACE, stream,
+        one, residual, algorithm = map(
+            ctypes.addressof, (self._one, self._residual, self._found.algorithm)
+        )
+        product = lt.prepared(
+            "cublasLtMatmul", lt.handle, self._product, one, right, first, left, second, residual,
+            added, result, out, result, algorithm, argument(0, given["room"]), WORKSPACE,
+            At(stream), keeps=self,
         )  # fmt: skip
+        if given["bias"] is None:
+            return [product]
+        bias = arguments + 8 * given["bias"]
+        set_bias = "cublasLtMatmulDescSetAttribute"
+        return [lt.prepared(set_bias, self._product, _BIAS, bias, 8), product]
+
+
+def _refused(name: str, status: int) -> LibraryRefused:
+    return LibraryRefused(f"cuBLASLt refused {name}: status {status}")
 
 
 def _freed(lt: CublasLt, product: int, layouts: Sequence[int]) -> None:

@@ -7,6 +7,7 @@ rounds float32 only where that is asked for, and needs no more room than it may 
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
@@ -28,6 +29,7 @@ from glasshouse.backend.cuda.cudnn_descriptors import (
     cudnn,
 )
 from glasshouse.backend.cuda.installed_library import LibraryRefused
+from glasshouse.backend.cuda.prepared_calls import At, Put, Step
 from glasshouse.errors import ExecutionError
 
 CUDNN, CUDNN_TF32 = "cudnn", "cudnn_tf32"
@@ -38,8 +40,7 @@ WORKSPACE = 256 << 20
 """Bytes that an algorithm may use at most. They are part of the arena, which kernels share."""
 _ALIGNMENT = 16
 _MOST_ENGINES = 32
-_PACKS = 4
-"""Descriptors of pointers that a call keeps."""
+_SET = "cudnnBackendSetAttribute"
 
 _TYPES = {"float32": 0, "float64": 1, "float16": 2, "bfloat16": 9}
 _CONVOLUTION, _ENGINE, _CONFIG, _HEURISTICS, _PLAN = 1, 2, 3, 4, 5  # kinds of descriptors
@@ -205,25 +206,34 @@ class LibraryConvolution:
         if plan is None:
             raise LibraryRefused("cuDNN has no algorithm for a convolution")
         self._plan = plan.descriptor
-        self._packs: dict[tuple[int, ...], Descriptor] = {}  # by pointers, the last ones
+        self.lock = library.lock
 
-    def start(self, arguments: Sequence[int], stream: int) -> None:
-        """Begin the convolution in a stream."""
-        library = self._library
-        pointers = tuple(arguments[number] + offset for number, offset in self._places)
-        with library.lock:
-            pack = self._pack((*pointers, arguments[0] + self._room))
-            library.call("cudnnSetStream", library.handle, stream)
-            library.call("cudnnBackendExecute", library.handle, self._plan.address, pack.address)
+    def steps(self, arguments: int, stream: int) -> list[Step]:
+        """The convolution in a stream. Its pointers stand in a descriptor, which is of no further
+        use once the library was told to begin."""
+        call, handle = self._library.prepared, self._library.handle
+        names = (ctypes.c_int64 * len(_NAMES))(*_NAMES)
+        words = (ctypes.c_uint64 * (len(_NAMES) + 2))()  # tensors, room, the descriptor
+        tensors = ctypes.addressof(words)
+        room, made = tensors + 8 * len(_NAMES), tensors + 8 * len(_NAMES) + 8
+        where = [(number, offset) for number, offset in self._places] + [(0, self._room)]
+        given: list[Step] = [
+            Put(tensors + 8 * at, At(arguments + 8 * number, offset), words)
+            for at, (number, offset) in enumerate(where)
+        ]
+        pack = At(made)
 
-    def _pack(self, pointers: tuple[int, ...]) -> Descriptor:
-        """The descriptor of pointers; making one takes as long as starting a kernel."""
-        found = self._packs.get(pointers)
-        if found is None:
-            *tensors, room = pointers
-            found = Descriptor(self._library, _PACK).set(1000, INT64, *_NAMES)
-            found.set(1001, POINTER, *tensors).set(1003, POINTER, room).finished()
-            if len(self._packs) == _PACKS:
-                self._packs.pop(next(iter(self._packs)))
-            self._packs[pointers] = found
-        return found
+        def told(attribute: int, kind: int, count: int, address: int) -> Step:
+            return call(_SET, pack, attribute, kind, count, address, keeps=(names, words))
+
+        return [
+            *given,
+            call("cudnnSetStream", handle, At(stream)),
+            call("cudnnBackendCreateDescriptor", _PACK, made, keeps=words),
+            told(1000, INT64, len(_NAMES), ctypes.addressof(names)),
+            told(1001, POINTER, len(_NAMES), tensors),
+            told(1003, POINTER, 1, room),
+            call("cudnnBackendFinalize", pack),
+            call("cudnnBackendExecute", handle, self._plan.address, pack, keeps=self._plan),
+            call("cudnnBackendDestroyDescriptor", pack),
+        ]

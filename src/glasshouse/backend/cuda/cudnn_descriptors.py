@@ -10,10 +10,11 @@ import ctypes
 import os
 import threading
 import weakref
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 from glasshouse.backend.cuda.installed_library import LibraryRefused, installed
+from glasshouse.backend.cuda.prepared_calls import Argument, Call
 
 _SWITCH = "GLASSHOUSE_CUDNN"
 _OLDEST = 90000
@@ -62,7 +63,11 @@ class Cudnn:
     def call(self, name: str, *arguments: Any) -> None:
         status = getattr(self._functions, name)(*arguments)
         if status:
-            raise LibraryRefused(f"cuDNN refused {name}: status {status}")
+            raise _refused(name, status)
+
+    def prepared(self, name: str, *arguments: Argument, keeps: Any = None) -> Call:
+        """A call that is made later, and often."""
+        return Call(getattr(self._functions, name), arguments, partial(_refused, name), keeps)
 
     @property
     def handle(self) -> int:
@@ -122,6 +127,10 @@ class Descriptor:
         for x in kept:
             x._parts.append(self)
         return kept
+
+
+def _refused(name: str, status: int) -> LibraryRefused:
+    return LibraryRefused(f"cuDNN refused {name}: status {status}")
 
 
 def _freed(library: Cudnn, address: int) -> None:

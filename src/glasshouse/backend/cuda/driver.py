@@ -114,10 +114,14 @@ class Driver:
     def call(self, name: str, *arguments: Any) -> None:
         status = getattr(self, name)(*arguments)
         if status:
-            raise ExecutionError(
-                f"the CUDA driver refused {name}: {self.meaning(status)}",
-                hint=_CAPTURED if status in _WHILE_CAPTURING else "",
-            )
+            raise self.refused(name, status)
+
+    def refused(self, name: str, status: int) -> ExecutionError:
+        """What it means that a function gave a status."""
+        return ExecutionError(
+            f"the CUDA driver refused {name}: {self.meaning(status)}",
+            hint=_CAPTURED if status in _WHILE_CAPTURING else "",
+        )
 
     def meaning(self, status: int) -> str:
         text = ctypes.c_char_p()

@@ -16,6 +16,7 @@ import numpy as np
 
 from glasshouse.backend.cuda.driver import Driver, EdgeData, KernelNode
 from glasshouse.backend.cuda.installed_library import LibraryCall
+from glasshouse.backend.cuda.installed_library import begin as begin_call
 from glasshouse.backend.cuda.launch import CONTEXT
 from glasshouse.backend.cuda.tensor_map import CELLS
 
@@ -110,7 +111,7 @@ class StepGraph:
         try:
             self.driver.call("cuStreamBeginCapture_v2", stream, _RELAXED)
             try:
-                node.library.start(arguments, stream)
+                begin_call(node.library, arguments, stream)
             finally:
                 self.driver.call("cuStreamEndCapture", stream, ctypes.byref(made))
         finally:

@@ -9,9 +9,11 @@ import ctypes
 import glob
 import os
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
+from glasshouse.backend.cuda.prepared_calls import Step, make_in_python
 from glasshouse.errors import ExecutionError
 
 Made = TypeVar("Made")
@@ -24,8 +26,21 @@ class LibraryRefused(ExecutionError):
 class LibraryCall(Protocol):
     """One call of a library, ready to be started."""
 
-    def start(self, arguments: Sequence[int], stream: int) -> None:
-        """Begin it in a stream; `arguments` are those of the kernel, workspace first."""
+    @property
+    def lock(self) -> AbstractContextManager[Any]:
+        """Held while its steps are made."""
+
+    def steps(self, arguments: int, stream: int) -> list[Step]:
+        """What begins it: the addresses of the kernel's arguments, workspace first, and of the
+        stream, both of which are read then."""
+
+
+def begin(call: LibraryCall, arguments: Sequence[int], stream: int) -> None:
+    """Begin a call once."""
+    given = (ctypes.c_uint64 * (len(arguments) + 1))(*arguments, stream)
+    at = ctypes.addressof(given)
+    with call.lock:
+        make_in_python(call.steps(at, at + 8 * len(arguments)))
 
 
 def _places(names: Sequence[str], folders: Sequence[str]) -> Iterator[str]:

@@ -1,23 +1,26 @@
 """Steps with calls of libraries, started one by one on the stream while their memory moves.
 
 A graph is not worth its price for memory that it sees once: every call of a library would be
-captured anew, and its node set. Started so, a step of training whose tensors PyTorch places
-elsewhere each time costs the processor what eager PyTorch costs it.
+captured anew, and its node set. Started so, all with one call out of Python
+(`prepared_calls.py`), a step of training whose tensors PyTorch places elsewhere each time costs the
+processor a few us for each kernel.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from glasshouse.backend.cuda.driver import Driver
 from glasshouse.backend.cuda.graph import LaunchNode, parameters_at
-from glasshouse.backend.cuda.installed_library import LibraryCall
 from glasshouse.backend.cuda.launch import CONTEXT
+from glasshouse.backend.cuda.prepared_calls import At, Call, PreparedCalls, Step
 
 Array = np.ndarray[Any, Any]
 REMEMBERED = 4
@@ -32,20 +35,29 @@ class StartedSteps:
         self.nodes = list(nodes)
         self.known = cells.copy()  # arguments are read from here
         self._seen = deque([self.known.copy()], maxlen=REMEMBERED)
-        base = self.known.ctypes.data
-        self._parameters = [parameters_at(base, *node.cells, node.maps) for node in self.nodes]
-        # All but the stream, which stands between these two: what a launch costs the processor is
-        # the way through ctypes, and whatever is done in Python before it.
-        self._calls: list[tuple[LibraryCall | None, tuple[Any, ...], Any]] = [
-            (node.library, node.cells, None)
-            if node.library is not None
-            else (
-                None,
-                (node.function, *node.grid, node.threads, 1, 1, node.shared),
-                ctypes.addressof(parameters),
+        self._stream = ctypes.c_uint64()
+        locks = {id(n.library.lock): n.library.lock for n in self.nodes if n.library is not None}
+        self._locks = list(locks.values())
+        self._calls = PreparedCalls([step for node in self.nodes for step in self._steps(node)])
+
+    def _steps(self, node: LaunchNode) -> list[Step]:
+        base, stream = self.known.ctypes.data, ctypes.addressof(self._stream)
+        begin, end = node.cells
+        if node.library is not None:
+            return node.library.steps(base + 8 * (begin + CONTEXT), stream)
+        parameters = parameters_at(base, begin, end, node.maps)
+        cuda: Any = self.driver
+        return [
+            Call(
+                cuda.cuLaunchKernel,
+                (
+                    node.function, *node.grid, node.threads, 1, 1, node.shared, At(stream),
+                    ctypes.addressof(parameters), 0,
+                ),
+                partial(self.driver.refused, "cuLaunchKernel"),
+                parameters,
             )
-            for node, parameters in zip(self.nodes, self._parameters, strict=True)
-        ]
+        ]  # fmt: skip
 
     @property
     def pointers(self) -> object:
@@ -67,15 +79,11 @@ class StartedSteps:
         self._seen.append(self.known.copy())
 
     def launch(self, stream: int) -> None:
-        start: Callable[..., int] = self.driver.cuLaunchKernel  # type: ignore[attr-defined]  # of the driver, set from a table
-        cells = self.known.tolist()
-        for library, given, parameters in self._calls:
-            if library is not None:
-                begin, end = given
-                library.start(cells[begin + CONTEXT : end], stream)
-            elif start(*given, stream, parameters, None):
-                # Once more by the way that says what is wrong.
-                self.driver.call("cuLaunchKernel", *given, stream, parameters, None)
+        self._stream.value = stream
+        with ExitStack() as held:
+            for lock in self._locks:
+                held.enter_context(lock)
+            self._calls.make()
 
     def again(self, stream: int) -> int:
         """Start once more; gives the driver's status, which is none of an error: those are

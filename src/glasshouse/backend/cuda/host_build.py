@@ -1,0 +1,53 @@
+"""Builds C++ of the host, kept by its text."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from glasshouse.backend.cache import hash_text, write_bytes
+from glasshouse.backend.cache_folder import made_cache_folder
+from glasshouse.errors import CompilerMissing, ExecutionError
+
+_FLAGS = (
+    "-std=c++17", "-O2", "-fPIC", "-shared", "-fvisibility=hidden", "-fno-exceptions", "-fno-rtti",
+    "-Wno-unused-function", "-pthread",
+)  # fmt: skip
+
+
+def compiler() -> list[str]:
+    """CXX, or the first that is installed."""
+    given = os.environ.get("CXX")
+    if given:
+        return shlex.split(given)
+    found = next(filter(shutil.which, ("g++", "clang++", "c++")), None)
+    if found is None:
+        raise CompilerMissing(
+            "a saved model's library is built by a C++ compiler, and there is none",
+            hint="install one: apt install g++ (or set CXX)",
+        )
+    return [found]
+
+
+def built_text(text: str, name: str, words: Sequence[str] = (), held: str = "") -> Path:
+    """The library of a C++ text; `held` says what is in a file that it takes up, whose own place
+    among the further words of the command does not matter."""
+    line = [*compiler(), *_FLAGS]
+    key = hash_text(f"{text} {line} {name} {held}")
+    library = made_cache_folder() / f"{key}.gpu.so"
+    if library.exists():
+        return library
+    with tempfile.TemporaryDirectory() as folder:
+        source, made = Path(folder, "main.cpp"), Path(folder, "made.so")
+        source.write_text(text)
+        whole = [*line, *words, str(source), "-o", str(made), "-ldl"]
+        done = subprocess.run(whole, check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise ExecutionError(f"{line[0]} cannot build {name}: {done.stderr[:500]}")
+        write_bytes(library, made.read_bytes())
+    return library
