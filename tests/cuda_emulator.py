@@ -102,9 +102,9 @@ def compiled(text: str, name: str, *flags: str, kind: str = "so") -> Path:
     return made
 
 
-def stamped_includes(include: Path = INCLUDE) -> str:
+def stamped_includes() -> str:
     """The headers by name, and what they are: a library is kept under its text alone."""
-    headers = "".join(p.read_text() for p in sorted((include / "glasshouse").iterdir()))
+    headers = "".join(p.read_text() for p in sorted((INCLUDE / "glasshouse").iterdir()))
     return f"// {hashlib.sha256(headers.encode()).hexdigest()}\n{INCLUDES}"
 
 

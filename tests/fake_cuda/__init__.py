@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 import torch
 
-from cuda_emulator import compiled, compiled_kernels, stamped_includes
+from cuda_emulator import compiled, compiled_kernels
 from glasshouse.backend import base
 from glasshouse.backend.cuda import backend, build, cublaslt, cudnn, cudnn_descriptors, device
 from glasshouse.backend.cuda.driver import Driver
@@ -64,8 +64,11 @@ def fake_cudnn(patch: pytest.MonkeyPatch, cuda: FakeCuda) -> Iterator[Any]:
 
 def fake_cubin(text: str, name: str, arch: str, include: Path) -> bytes:
     """What NVRTC would give: here, where the host's code for a kernel is."""
-    del arch
-    body = "\n".join(x for x in text.splitlines() if not x.startswith("#include"))
+    del arch, include
+    lines = [x for x in text.splitlines() if not x.startswith("#include")]
+    # What a kernel defines stands before the headers: headers parsed with it serve all that do.
+    defined = [x.split(" ", 2)[1:] for x in lines if x.startswith("#define ")]
+    body = "\n".join(x for x in lines if not x.startswith("#define "))
     rows = []
     for cluster, threads, function, parameters in _FUNCTION.findall(text):
         types = [p.rsplit(" ", 1)[0] for p in parameters.split(", ")]
@@ -79,10 +82,7 @@ def fake_cubin(text: str, name: str, arch: str, include: Path) -> bytes:
         maps = sum("TensorMap" in t for t in types)
         rows.append(f"{function} run_{function} {len(types)} {maps}")
     assert rows, text
-    if "#define" in body:  # which changes what the headers say
-        library = compiled(stamped_includes(include) + body, name, "-O0", f"-I{include}")
-    else:
-        library = compiled_kernels(body, name, "-O0")
+    library = compiled_kernels(body, name, "-O0", *(f"-D{what}={value}" for what, value in defined))
     return "\n".join(["fake cubin", str(library), *rows]).encode() + b"\0"
 
 
