@@ -1,10 +1,12 @@
-"""Scatters, gradients of gathers, bags of rows: results that ask who comes to them (`places.cuh`).
-Few writers are compared with each place, many are put in order by their places first."""
+"""Scatters, gradients of gathers, bags of rows (`places.cuh`). Results ask who comes to them: few
+writers are compared with each place, many are put in order by their places first, unless they may
+meet in any order (`atomics.py`)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from glasshouse.backend.cuda.atomics import Writers, needed, put_atomics, put_fill, suits
 from glasshouse.backend.cuda.order import Lines, put_order
 from glasshouse.backend.cuda.routine import CudaRoutine, most, thread_each
 from glasshouse.backend.cuda.text import CudaText
@@ -130,16 +132,19 @@ def _rows(out: CudaText, tile: Tile) -> None:
         base, indices, updates = tile.operands
         outer, places, count, inner, named = _tuples(base.shape, indices.shape, tile.attr("axis"))
         x, rows, mode = view(base).buffer, view(updates).buffer, tile.attr("mode")
-    lines = _ordered_tile(tile)
+    lines, writers = _ordered_tile(tile), _unordered(tile)
     per, blocks = _columns(inner, MOST_COLUMNS if lines is None else ORDERED_COLUMNS)
     kind = C_TYPE[tile.operands[0].element.dtype]
-    tuples = f"gh::Tuples<{len(named)}>{{{{{_numbers(named)}}}}}"
+    tuples = _tuple_text(named)
     sizes = ", ".join(size_text(d) for d in (outer, places, count, inner))
     source, to = x or f"(const {kind}*)0", tile.writes[0][1]
     given = f"ctx, {source}, {view(indices).buffer}, {rows}, {tuples}, {sizes}, {to}"
     of = f"gh::Meeting::{mode}, {per}, {_held(tile)}"
+    if writers is not None:
+        put_atomics(out, tile, mode, writers, source, rows)
+        return
     if lines is not None:
-        _fill(out, tile, source)
+        put_fill(out, tile, source)
         which = f"gh::NamedPlaces<{len(named)}, {C_TYPE[indices.element.dtype]}>"
         items = put_order(out, tile, lines, f"{which}{{ctx, {view(indices).buffer}, {tuples}}}")
         pieces = f"({_held(tile)}*){out.scratch(tile, PIECES)}"
@@ -153,28 +158,63 @@ def _rows(out: CudaText, tile: Tile) -> None:
         return
     few = isinstance(count, int) and isinstance(places, int) and 0 < count < places
     if few:  # a table of 50257 words, of which a text names 500
-        _fill(out, tile, source)
+        put_fill(out, tile, source)
     warps = outer * count if few else outer * places
     grid = (dim_max((warps + 7) // 8, 1), dim_max(blocks, 1), 1)
     with out.function(grid, 256):
         out.add(f"gh::meet_{'named_' if few else ''}rows<{of}>({given});", tile.ops)
 
 
-def _fill(out: CudaText, tile: Tile, source: str) -> None:
-    """What nobody comes to."""
-    total, each = product(tile.shape), 256 * (16 // tile.operands[0].element.dtype.itemsize)
-    with out.function((dim_max((total + (each - 1)) // each, 1), 1, 1), 256):
-        out.add(f"gh::fill_places({source}, {size_text(total)}, {tile.writes[0][1]});", tile.ops)
-
-
 def _ordered_tile(tile: Tile) -> Lines | None:
     return _ordered(tile.op, [o.shape for o in tile.operands], dict(tile.attrs).get("axis", 0))
 
 
+def _tuple_text(named: Shape) -> str:
+    return f"gh::Tuples<{len(named)}>{{{{{_numbers(named)}}}}}"
+
+
+def _along_text(x: Shape, indices: Shape) -> str:
+    return f"gh::Along<{len(x)}>{{{{{_numbers(x)}}}, {{{_numbers(indices)}}}}}"
+
+
+def _unordered(tile: Tile) -> Writers | None:
+    """Writers that are many and may meet in any order."""
+    if _ordered_tile(tile) is None:
+        return None
+    first, indices = tile.operands[:2]
+    mode, axis = dict(tile.attrs).get("mode", "add"), tile.attr("axis")
+    kind, buffer, elements = (
+        C_TYPE[indices.element.dtype],
+        view(indices).buffer,
+        product(tile.shape),
+    )
+    if tile.op == "scatter":
+        at = axis_of(axis, len(first.shape))
+        before, n, inner = (
+            product(indices.shape[:at]), indices.shape[at], product(indices.shape[at + 1 :]),
+        )  # fmt: skip
+        along, sizes = _along_text(first.shape, indices.shape), _numbers((n, inner))
+        which = f"gh::ElementsAlong<{at}, {len(first.shape)}, {kind}>{{{buffer}, {along}, {sizes}}}"
+        writers = Writers(which, before, n, inner, elements)
+    else:
+        if tile.op == "take_grad":
+            before, places, n, inner = _gradient(first.shape, indices.shape, axis, tile.shape)
+            named: Shape = (places,)
+        else:
+            before, places, n, inner, named = _tuples(first.shape, indices.shape, axis)
+        rows = f"gh::RowsToPlaces<{len(named)}, {kind}>{{{buffer}, {_tuple_text(named)}, "
+        which, claims = (f"{rows}{_numbers((n, width, places))}}}" for width in (inner, 1))
+        writers = Writers(which, before, n, inner, elements, claims, places)
+    return writers if suits(mode, first.element.dtype, writers) else None
+
+
 def _needs(tile: Tile) -> Needs:
-    lines = _ordered_tile(tile)
+    lines, writers = _ordered_tile(tile), _unordered(tile)
     if lines is None:
         return (), ()
+    if writers is not None:
+        mode = dict(tile.attrs).get("mode", "add")
+        return (), needed(mode, tile.operands[0].element.dtype, writers)
     columns = lines.count
     if tile.op == "take_grad":
         g, indices = tile.operands
@@ -191,11 +231,13 @@ def _needs(tile: Tile) -> Needs:
 def _along(out: CudaText, tile: Tile) -> None:
     x, indices, updates = tile.operands
     axis, total = axis_of(tile.attr("axis"), len(x.shape)), product(x.shape)
-    sizes = f"{{{_numbers(x.shape)}}}, {{{_numbers(indices.shape)}}}"
-    along = f"gh::Along<{len(x.shape)}>{{{sizes}}}"
-    lines = _ordered_tile(tile)
+    along = _along_text(x.shape, indices.shape)
+    lines, writers = _ordered_tile(tile), _unordered(tile)
+    if writers is not None:
+        put_atomics(out, tile, tile.attr("mode"), writers, view(x).buffer, view(updates).buffer)
+        return
     if lines is not None:
-        _fill(out, tile, view(x).buffer)
+        put_fill(out, tile, view(x).buffer)
         which = f"gh::PlacesAlong<{axis}, {len(x.shape)}, {C_TYPE[indices.element.dtype]}>"
         items = put_order(out, tile, lines, f"{which}{{ctx, {view(indices).buffer}, {along}}}")
         of, held = f"gh::Meeting::{tile.attr('mode')}, {axis}", _held(tile)
@@ -205,9 +247,9 @@ def _along(out: CudaText, tile: Tile) -> None:
             thread_each(out, parts)
             call = f"gh::meet_pieces_along<{of}, {held}>"
             out.add(f"{call}(e_, {given}, {new}, {along}, {pieces});", tile.ops)
-        writers = lines.count * lines.n
-        with out.function(((writers + 255) // 256, 1, 1), 256):
-            thread_each(out, writers)
+        coming = lines.count * lines.n
+        with out.function(((coming + 255) // 256, 1, 1), 256):
+            thread_each(out, coming)
             buffers = f"{view(x).buffer}, {new}, {pieces}, {along}, {tile.writes[0][1]}"
             out.add(f"gh::meet_ordered_along<{of}, {held}>(e_, {given}, {buffers});", tile.ops)
         return

@@ -115,10 +115,12 @@ inline void sincospi(double x, double *s, double *c) {
   *c = quarter % 4 == 0 ? b : quarter % 4 == 1 ? -a : quarter % 4 == 2 ? -b : a;
 }
 template <class T> inline T atomicAdd(T *p, T x) { const T was = *p; *p = was + x; return was; }
+template <class T> inline T atomicOr(T *p, T x) { const T was = *p; *p = was | x; return was; }
 
 #include "float8.cuh"
 namespace gh {
 inline void copy16(void *shared, const void *global, bool inside) {
+  gh_emu::aligned(shared, 16), gh_emu::aligned(global, 16);
   if (inside) memcpy(shared, global, 16); else memset(shared, 0, 16);
 }
 inline unsigned long long nanoseconds() { static unsigned long long ticks; return ++ticks; }

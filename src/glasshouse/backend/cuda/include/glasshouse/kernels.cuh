@@ -1,6 +1,7 @@
 // kernels.cuh: everything that generated kernels may call.
 #pragma once
 #include "after.cuh"
+#include "atomics.cuh"
 #include "attention_grad.cuh"
 #include "attention_tma.cuh"
 #include "conv.cuh"

@@ -18,12 +18,6 @@ template <class K> struct alignas(2 * sizeof(K)) Item {
 };
 template <class T> using Key = typename conditional<sizeof(T) == 8, uint64_t, uint32_t>::type;
 
-#ifdef GH_EMULATE
-inline uint64_t bits_in(double x) { uint64_t r; memcpy(&r, &x, 8); return r; }
-#else
-GH_FN uint64_t bits_in(double x) { return (uint64_t)__double_as_longlong(x); }
-#endif
-
 template <class T> GH_FN Key<T> key_of(T x, bool descending) {
   typedef Key<T> K;
   constexpr K TOP = K(1) << (8 * sizeof(K) - 1);

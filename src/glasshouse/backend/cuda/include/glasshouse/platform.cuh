@@ -73,6 +73,9 @@ struct u8x2 { uint16_t bits; };
 #ifndef GH_EMULATE
 GH_FN float float_of(int bits) { return __int_as_float(bits); }
 GH_FN int bits_in(float x) { return __float_as_int(x); }
+GH_FN double real_of(uint64_t bits) { return __longlong_as_double((int64_t)bits); }
+GH_FN uint64_t bits_in(double x) { return (uint64_t)__double_as_longlong(x); }
+GH_FN int64_t whole_of(double x) { return __double2ll_rn(x); }
 GH_FN float to_scalar(f16 x) { float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(x.bits)); return r; }
 GH_FN float to_scalar(bf16 x) { return __int_as_float((int)x.bits << 16); }
 GH_FN uint16_t f16_bits(float x) { uint16_t r; asm("cvt.rn.f16.f32 %0, %1;" : "=h"(r) : "f"(x)); return r; }
@@ -80,6 +83,9 @@ GH_FN uint16_t bf16_bits(float x) { uint16_t r; asm("cvt.rn.bf16.f32 %0, %1;" : 
 #else
 GH_FN float float_of(int bits) { float r; __builtin_memcpy(&r, &bits, 4); return r; }
 GH_FN int bits_in(float x) { int r; __builtin_memcpy(&r, &x, 4); return r; }
+GH_FN double real_of(uint64_t bits) { double r; __builtin_memcpy(&r, &bits, 8); return r; }
+GH_FN uint64_t bits_in(double x) { uint64_t r; __builtin_memcpy(&r, &x, 8); return r; }
+GH_FN int64_t whole_of(double x) { return (int64_t)__builtin_llrint(x); }
 GH_FN float to_scalar(f16 x) { _Float16 h; __builtin_memcpy(&h, &x, 2); return (float)h; }
 GH_FN float to_scalar(bf16 x) { uint32_t b = (uint32_t)x.bits << 16; float r; __builtin_memcpy(&r, &b, 4); return r; }
 GH_FN uint16_t f16_bits(float x) { _Float16 h = (_Float16)x; uint16_t r; __builtin_memcpy(&r, &h, 2); return r; }
