@@ -21,6 +21,8 @@ MAP(cos)
 MAP(gelu)
 MAP(gelu_tanh)
 MAP(exp_nonpos)
+static GH_INLINE vf softmax_weight(vf x) { return softmax_exp(x, vf(0.0f)); }
+MAP(softmax_weight)
 MAP(relu)
 MAP(sign)
 MAP(floor)

@@ -128,6 +128,8 @@ GH_INLINE vf scale2(vf x, vf n) {
   vi i = round_to_int(n), h = i >> 1;
   return x * as_float((h + vi(127)) << 23) * as_float((i - h + vi(127)) << 23);
 }
+// The same, and 0 where y is below `least`.
+GH_INLINE vf scale2_from(float least, vf y, vf x, vf n) { return scale2(select(y < vf(least), vf(0.0f), x), n); }
 
 }  // namespace GH_ISA_NS
 }  // namespace gh

@@ -49,16 +49,15 @@ GH_INLINE ExpParts exp_parts(vf x) {
 }
 // 104 and -104 lie beyond overflow (88.73) and the smallest denormal (-103.97). Operand order lets NaN through.
 GH_INLINE vf exp(vf x) {
-  x = min_fast(vf(104.0f), max_fast(vf(-104.0f), x));
-  ExpParts e = exp_parts(x);
-  return scale2(fma(fma(e.q, e.r, vf(1.0f)), e.r, vf(1.0f)), e.n);
+  ExpParts e = exp_parts(min_fast(vf(104.0f), max_fast(vf(-104.0f), x)));
+  return scale2_from(-104.0f, x, fma(fma(e.q, e.r, vf(1.0f)), e.r, vf(1.0f)), e.n);
 }
-// For arguments <= 0 (softmax): results below 1.2e-38 are 0, which saves the second scaling where there is no scalef.
+// For arguments <= 0 (softmax): results below 1.7e-38 are 0: denormals cost cycles wherever they go, and it saves the second
+// scaling where there is no scalef.
 GH_INLINE vf exp_nonpos(vf x) {
 #if defined(GH_AVX512)
-  x = max_fast(vf(-104.0f), x);
-  ExpParts e = exp_parts(x);
-  return scale2(fma(fma(e.q, e.r, vf(1.0f)), e.r, vf(1.0f)), e.n);
+  ExpParts e = exp_parts(x);  // of -inf NaN, which is not kept
+  return scale2_from(-87.0f, x, fma(fma(e.q, e.r, vf(1.0f)), e.r, vf(1.0f)), e.n);
 #else
   vm tiny = x < vf(-87.0f);
   ExpParts e = exp_parts(max_fast(vf(-87.0f), x));
@@ -71,7 +70,10 @@ GH_INLINE vf exp_nonpos(vf x) {
 // multiply-add would keep the rounding of m log2 e, which is 1e3 already where a mask makes m -1e10. The relative error is
 // |x - m| * 1.2e-7, so largest where the weight is smallest. Weights below 1.2e-38 are 0. x = -inf gives 0, NaN gives NaN.
 GH_INLINE vf softmax_exp(vf x, vf m) {
-  vf y = max_fast(vf(-150.0f), (x - m) * vf(1.44269504f));
+  vf y = (x - m) * vf(1.44269504f);
+#if !defined(GH_AVX512)
+  y = max_fast(vf(-150.0f), y);
+#endif
   vf n = rint(y), r = y - n;
   vf p = fma(r, vf(1.333353808e-03f), vf(9.666245431e-03f));
   p = fma(p, r, vf(5.550500378e-02f));
@@ -79,7 +81,7 @@ GH_INLINE vf softmax_exp(vf x, vf m) {
   p = fma(p, r, vf(6.931471229e-01f));
   p = fma(p, r, vf(1.0f));
 #if defined(GH_AVX512)
-  return scale2(p, n);
+  return scale2_from(-126.0f, y, p, n);  // what comes of -inf is not kept
 #else
   vf e = as_float(as_int(p) + (round_to_int(n) << 23));
   return select(is_nan(y), y, select(y < vf(-126.0f), vf(0.0f), e));

@@ -58,7 +58,8 @@ GH_INLINE ExpPartsD exp_parts(vd x) {
 // 710 and -746 lie beyond overflow (709.8) and the smallest denormal (-745.1). Operand order lets NaN through.
 GH_INLINE vd exp(vd x) {
   const ExpPartsD e = exp_parts(min_fast(vd(710.0), max_fast(vd(-746.0), x)));
-  return scale2(fma(e.q * e.r, e.r, e.r) + vd(1.0), e.n);
+  // 0 is scaled where nothing is left: rounding to 0 takes an Intel core 190 cycles.
+  return scale2(select(x < vd(-746.0), vd(0.0), fma(e.q * e.r, e.r, e.r) + vd(1.0)), e.n);
 }
 GH_INLINE vd softmax_exp(vd x, vd m) { return exp(x - m); }
 GH_INLINE vd expm1(vd x) {
