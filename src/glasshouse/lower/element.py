@@ -17,7 +17,7 @@ from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.ir.types import Shape
 from glasshouse.lower.kernel.expr import Apply, Expr, Load, Number, Var
-from glasshouse.lower.kernel.index import ZERO, Index, Loop, of
+from glasshouse.lower.kernel.index import ZERO, Checked, Index, Loop, of
 from glasshouse.lower.kernel.statement import Fold, Let, Ops, Role, Store
 from glasshouse.lower.nest import Nest
 from glasshouse.lower.order import Orders, position
@@ -125,6 +125,19 @@ class ElementBuilder:
         ops = self.ops_of(value.node)
         self.nest.depth[-1] += [*scope.lets, Store(buffer, where, var, value.type.dtype, ops)]
         scope.lets = []
+
+    def value_in(self, name: str) -> Value | None:
+        """The value of which a variable of the innermost loop holds an element at a place that does
+        not come from data."""
+        return next(
+            (
+                value
+                for (value, index), var in self._scopes[0].names.items()
+                if var.name == name
+                and not any(isinstance(a, Checked) for i in index for a in i.atoms())
+            ),
+            None,
+        )
 
     # ------------------------------------------------------------------------------------- internal
     def _known(self, element: Element) -> Var | None:

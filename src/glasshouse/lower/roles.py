@@ -16,9 +16,9 @@ from glasshouse.ir.dim import Dim, bounds, product
 from glasshouse.ir.op import REGISTRY, Kind
 from glasshouse.lower.kernel.expr import Apply, Choose, Load, Number, Var
 from glasshouse.lower.kernel.index import Checked, Index, Loop
-from glasshouse.lower.kernel.queries import depends, is_same_along
+from glasshouse.lower.kernel.queries import depends, is_same_along, variables
 from glasshouse.lower.kernel.statement import Fold, Let, Role, Store
-from glasshouse.lower.nest import Nest
+from glasshouse.lower.nest import Inner, Nest
 from glasshouse.lower.target import Target
 
 SHORT = 16
@@ -62,9 +62,42 @@ def nest_has_vectors(nest: Nest, target: Target, by_lanes: bool = False) -> bool
 
 
 def _computes_much(nest: Nest) -> bool:
-    values = [s.value for s in nest.depth[-1] if isinstance(s, Let)]
-    ops = [REGISTRY[v.op] for v in values if isinstance(v, Apply)]
-    return sum(op.traits.cost or 1.0 for op in ops) >= MUCH
+    return sum(_cost(s) for s in nest.depth[-1]) >= MUCH
+
+
+def _cost(s: Inner) -> float:
+    value = s.value if isinstance(s, Let) else None
+    return REGISTRY[value.op].traits.cost or 1.0 if isinstance(value, Apply) else 0.0
+
+
+def held_up_by(nest: Nest, target: Target) -> tuple[str, bool] | None:
+    """A variable without which the innermost loop could go over vectors: an element at an index
+    from data, or a test of integers. In memory it would be an operand like others. And whether that
+    loop computes an exponential or the like.
+    """
+    innermost = nest.depth[-1]
+    if not nest.loops or any(isinstance(s, Fold) for s in innermost):
+        return None
+    loop = nest.loops[-1]
+    inner = {s.name for s in innermost if isinstance(s, Let)}
+    read: set[str] = set()  # by what can go over vectors
+    stored: set[str] = set()
+    found: str | None = None
+    costly = False
+    for s in reversed(innermost):
+        if isinstance(s, Store):
+            if not _have_vectors([s], loop, target):
+                return None
+            stored |= variables(s.value)
+        elif isinstance(s, Let) and s.name in read | stored:
+            if _has_vector_form(s, loop, target, by_lanes=True) and not _reads_at(s, inner):
+                read |= variables(s.value)
+                costly = costly or _cost(s) >= MUCH
+            elif s.name in stored:
+                return None
+            else:
+                found = s.name
+    return (found, costly) if found else None
 
 
 def _share(nest: Nest, target: Target, roles: list[Role]) -> None:

@@ -183,6 +183,41 @@ def test_an_index_from_data_is_known_before_the_loop_that_reads_with_it(lowered:
     assert loops(columns.body)[-1][1] is Role.SERIAL  # each neighbour has an index of its own
 
 
+def _scores(b: GraphBuilder, heads: int, function: str) -> Any:
+    """Scores with a bias from a table, each at an index of its own."""
+    bias = b.input("float32", [33]).apply("take", b.input("int64", [heads, 16, 32]), axis=0)
+    return (b.input("float32", [4, 16, 32]) + bias).apply(function)
+
+
+def _roles(kernel: Kernel) -> list[Role]:
+    """Those of innermost loops, one nest after the other."""
+    return [loops((nest,))[-1][1] for nest in kernel.body]
+
+
+def test_what_has_no_vectors_lies_in_memory_before_an_exponential(lowered: Lowered) -> None:
+    kernel = lowered(lambda b: _scores(b, 4, "tanh"))
+    assert _roles(kernel) == [Role.SERIAL, Role.VECTOR]
+    assert [b.dtype.name for b in kernel.buffers if b.role == "temporary"] == ["float32"]
+
+
+@pytest.mark.parametrize(("heads", "nests"), [(4, [Role.SERIAL]), (1, [Role.SERIAL, Role.VECTOR])])
+def test_what_has_no_vectors_lies_in_memory_where_it_is_used_often(
+    heads: int, nests: list[Role], lowered: Lowered
+) -> None:
+    """Beside what costs little it is computed where it is needed, unless that is four times."""
+    assert _roles(lowered(lambda b: _scores(b, heads, "relu"))) == nests
+
+
+def test_an_index_that_an_exponential_gives_is_computed_in_one_loop(lowered: Lowered) -> None:
+    """What waits for the value is nothing: no loop would go over vectors."""
+
+    def looked_up(b: GraphBuilder) -> Any:
+        at = b.input("float32", [64]).apply("sigmoid").apply("cast", dtype=as_dtype("int64"))
+        return b.input("float32", [2]).apply("take", at, axis=0)
+
+    assert _roles(lowered(looked_up)) == [Role.SERIAL]
+
+
 def test_folds_outside_do_not_hinder_the_loop_inside() -> None:
     """Channels last to channels first, behind a norm: strided folds, and much that follows."""
     inside, b = GraphBuilder(), GraphBuilder()
