@@ -117,9 +117,16 @@ class Signature:
                 )
         return [found[i] for i in range(len(found))]
 
-    def rebuild(self, leaf: Callable[[Leaf], Any]) -> Any:
-        """What the model returns; `leaf` gives the result of each."""
-        return _rebuilt(self.results, leaf)
+    def rebuilder(
+        self, kinds: Mapping[str, Callable[[Any], Any]]
+    ) -> Callable[[Sequence[Any]], Any]:
+        """What makes the model's results of the graph's outputs; `kinds` say what becomes of those
+        that are no tensors there. It is written out as one expression: walking the structure in
+        every call took 5 us for two tensors."""
+        names: dict[str, Any] = {**kinds}
+        exec(f"def rebuild(outputs): return {_spelled(self.results, names)}", names)
+        made: Callable[[Sequence[Any]], Any] = names["rebuild"]
+        return made
 
     def _by_name(self, args: Sequence[Any], keywords: Mapping[str, Any]) -> dict[str, Any]:
         if self.parameters is None:
@@ -217,19 +224,32 @@ def _taken(given: Any, wanted: Container) -> Sequence[Any] | None:
     return None
 
 
-def _rebuilt(wanted: Structure, leaf: Callable[[Leaf], Any]) -> Any:
+def _spelled(wanted: Structure, names: dict[str, Any]) -> str:
+    """A structure as an expression over `outputs`; what it needs beside them goes into `names`."""
     if isinstance(wanted, Leaf):
-        return leaf(wanted)
+        output = f"outputs[{wanted.number}]"
+        return output if wanted.kind == "tensor" else f"{wanted.kind}({output})"
     if isinstance(wanted, Fixed):
-        return wanted.value
-    parts = [_rebuilt(p, leaf) for p in wanted.parts]
+        return _named(wanted.value, names)
+    parts = [_spelled(p, names) for p in wanted.parts]
     if wanted.kind == "dict":
-        return dict(zip(wanted.names, parts, strict=True))
-    if wanted.kind in _PLAIN:
-        return _PLAIN[wanted.kind](parts)
+        keys = [_named(k, names) for k in wanted.names]
+        return f"{{{', '.join(f'{k}: {p}' for k, p in zip(keys, parts, strict=True))}}}"
+    if wanted.kind == "tuple":
+        return f"({''.join(f'{p}, ' for p in parts)})"
+    listed = f"[{', '.join(parts)}]"
+    if wanted.kind == "list":
+        return listed
     if wanted.make is not None:
-        return wanted.make(parts)
-    return Results(zip(map(str, wanted.names), parts, strict=True))
+        return f"{_named(wanted.make, names)}({listed})"
+    fields = [str(n) for n in wanted.names]
+    return f"{_named(Results, names)}(zip({fields!r}, {listed}))"
+
+
+def _named(value: Any, names: dict[str, Any]) -> str:
+    name = f"given{len(names)}"
+    names[name] = value
+    return name
 
 
 def _same(given: Any, wanted: Any) -> bool:

@@ -5,7 +5,7 @@ Models of tensors alone never come here: their calls go straight to the code.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,18 +41,17 @@ def is_flat(args: Sequence[Any], count: int) -> bool:
     return len(args) == count and all(hasattr(x, "shape") for x in args)
 
 
-def rebuilt(signature: Signature, given: Sequence[Any], outputs: Sequence[Any]) -> Any:
-    """What the model returns; arguments that it writes to are written to."""
-    for number, output in signature.written:
-        _write(given[number], outputs[output])
+def rebuilder(signature: Signature) -> Callable[[Sequence[Any], Sequence[Any]], Any]:
+    """(the graph's inputs, its outputs) -> what the model returns; arguments that it writes to are
+    written to."""
+    rebuild = signature.rebuilder({"int": int, "complex": as_complex})
 
-    def leaf(slot: Leaf) -> Any:
-        made = outputs[slot.number]
-        if slot.kind == "int":
-            return int(made)
-        return as_complex(made) if slot.kind == "complex" else made
+    def rebuilt(given: Sequence[Any], outputs: Sequence[Any]) -> Any:
+        for number, output in signature.written:
+            _write(given[number], outputs[output])
+        return rebuild(outputs)
 
-    return signature.rebuild(leaf)
+    return rebuilt
 
 
 def _write(argument: Any, new: Any) -> None:

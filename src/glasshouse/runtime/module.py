@@ -23,7 +23,7 @@ from glasshouse.record.reader import Recording
 from glasshouse.runtime.arguments import Inputs, as_array, by_order, name_of, ordered
 from glasshouse.runtime.arrays import Array, is_torch, like_inputs
 from glasshouse.runtime.bodies import Bodies
-from glasshouse.runtime.calling import flat_inputs, rebuilt, signature_for
+from glasshouse.runtime.calling import flat_inputs, rebuilder, signature_for
 from glasshouse.runtime.checks import check_outputs
 from glasshouse.runtime.constants import ConstantSet, Packing
 from glasshouse.runtime.general_run import GeneralRun, Run, See
@@ -98,6 +98,7 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         self.signature = signature_for(program.graph)
         self._takes_flat = self.signature.takes_flat
         self._returns_flat = self.signature.returns_flat
+        self._rebuilt = rebuilder(self.signature)
         self.backend = backend
         executable = self._executable = backend.load(library, needs, threads)
         sources = self._sources(backend.elsewhere)
@@ -144,7 +145,7 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
             return self._structured_call(inputs, keywords)
         if self._returns_flat:
             return made
-        return rebuilt(self.signature, inputs, made if type(made) is tuple else (made,))
+        return self._rebuilt(inputs, made if type(made) is tuple else (made,))
 
     def run_flat(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """All outputs of the graph, for all its inputs in order."""
@@ -424,7 +425,7 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         if not keywords and self._takes_flat and self._returns_flat:
             return self._general_call(args)
         given = flat_inputs(self.signature, len(self.graph.inputs), args, keywords)
-        return rebuilt(self.signature, given, self.run_flat(given))
+        return self._rebuilt(given, self.run_flat(given))
 
     def _general_call(self, inputs: Sequence[Any]) -> Any:
         """What the quick path does not serve, or not yet; this one also reports what is wrong."""
