@@ -77,6 +77,32 @@ def test_tensors_of_other_kinds_after_plain_ones(doubled: Module) -> None:
         doubled(torch.ones(3, 4, dtype=torch.float64))
 
 
+def test_tensors_that_are_not_contiguous_stay_on_the_quick_path(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def general(*_: object) -> None:
+        raise AssertionError("a call took the general path")
+
+    fixed = gh.compile(lambda x, y: x * 2.0 + y, gh.spec((3, 4)), gh.spec((3, 4)))
+    varying = gh.compile(lambda x: x * 2.0, gh.spec(("n", 4)))
+    y = torch.rand(3, 4)
+    others = [torch.rand(4, 3).T, torch.rand(3, 1).expand(3, 4), torch.rand(6, 8)[::2, ::2]]
+    for module, beside in ((fixed, [y]), (varying, [])):
+        module(torch.ones(3, 4), *beside)
+        monkeypatch.setattr(type(module), "_run", general)
+        for x in [*others, torch.rand(3, 4), *others]:
+            wanted = x * 2.0 + (y if beside else 0.0)
+            torch.testing.assert_close(module(x, *beside), wanted)
+            out = torch.empty(3, 4)
+            module.run_with_tensors([x, *beside], [out])
+            torch.testing.assert_close(out, wanted)
+        monkeypatch.undo()
+    whole = torch.rand(4, 4)  # an output over a part of an argument that is copied before
+    wanted = whole.T * 2.0
+    varying.run_with_tensors([whole.T], [whole])
+    torch.testing.assert_close(whole, wanted)
+
+
 def test_outputs_of_other_kinds_after_plain_ones(doubled: Module) -> None:
     known_to(doubled)
     x = torch.ones(3, 4)
