@@ -3,8 +3,10 @@ are all known, between ranges of kernels.
 
 What does not change between calls is found once: the op, its arguments but the operands, and, for
 each workspace, tensors on the memory of the arena, of constants and of variables that such steps
-read. A result lies where PyTorch put it, and is itself the output where it is one. The general path
-found and copied all of it in every call: 0.1 to 0.3 ms a step, where a small SVD takes 20 us.
+read. A result lies where PyTorch put it, and is itself the output where it is one: with PyTorch's
+strides, if no step reads it (eigenvectors lie by columns; turning 64 x 64 of them takes 8 us of
+165). The general path found and copied all of it in every call: 0.1 to 0.3 ms a step, where a small
+SVD takes 20 us.
 """
 
 from __future__ import annotations
@@ -73,40 +75,39 @@ def _owner(program: Program, value: Value) -> Value:
     return program.buffer_of(value)
 
 
+def _is_only_handed_over(program: Program, value: Value) -> bool:
+    """Whether a step's result is one output, and nothing else reads it."""
+    graph = program.graph
+    return graph.outputs.count(value) == graph.uses(value) == 1 and value not in program.orders
+
+
 class PreparedStep:
-    """A node as a function of tensors, which gives contiguous tensors of its outputs' types, with
-    their axes in the order in which they lie."""
+    """A node as a function of tensors, which gives tensors of its outputs' types, with their axes
+    in the order in which they lie; contiguous ones, except for those that are only handed over."""
 
     def __init__(self, program: Program, node: Node, torch: Any, bodies: BodyMaker) -> None:
         self._node, self._bodies, self._torch = node, bodies, torch
-        call = node.attrs.get("call") if node.op.name == "opaque" else None
-        types = [_kind(torch, v.type.dtype) for v in node.inputs]
-        prepared = getattr(call, "prepared", None)
-        self._call: Call = self._in_python if prepared is None else prepared(types)
         self._outputs = [
             (torch.Size(v.type.shape), _kind(torch, v.type.dtype), program.orders.get(v))
             for v in node.outputs
         ]
-        self._through_torch = prepared is not None
         self._learn = Learner([True] * len(node.outputs))
-        self._are_known: TensorCheck = never
+        self.operands = node.inputs
+        self.loose = [_is_only_handed_over(program, v) for v in node.outputs]
+        call = node.attrs.get("call") if node.op.name == "opaque" else None
+        types = [_kind(torch, v.type.dtype) for v in node.inputs]
+        prepared = getattr(call, "prepared", None)
+        self.call: Call = self._in_python if prepared is None else prepared(types, self)
 
-    def __call__(self, *tensors: Any) -> Sequence[Any]:
+    def taken(self, found: Sequence[Any]) -> tuple[list[Any], TensorCheck]:
+        """Results as they must be, and what tells the next ones that are so already."""
         made: list[Any] = []
         known = True
-        if self._through_torch:
-            try:
-                found = self._call(*tensors)
-            except Exception as error:
-                raise failed(self._node, tensors, error) from error
-        else:
-            found = self._call(*tensors)
-        if self._are_known(*found):
-            return [t.contiguous() for t in found]
-        for t, (shape, kind, order) in zip(found, self._outputs, strict=True):
+        outputs = zip(found, self._outputs, self.loose, strict=True)
+        for t, (shape, kind, order), is_loose in outputs:
             if t.shape != shape:
                 raise wrong_shape(self._node, t.shape, shape)
-            made.append(t)
+            given = t
             if t.dtype is not kind:
                 t = t.to(kind)
             if not t.is_cpu:  # an op may name another device
@@ -115,10 +116,12 @@ class PreparedStep:
                 t = t.detach()
             if order is not None:
                 t = t.permute(order)
-            made[-1], known = t.contiguous(), known and made[-1] is t
-        if known:
-            self._are_known = self._learn(*found)
-        return made
+            made.append(t if is_loose else t.contiguous())
+            known = known and made[-1] is given
+        return made, self._learn(*found) if known else never
+
+    def failed(self, operands: Sequence[Any], error: Exception) -> Exception:
+        return failed(self._node, operands, error)
 
     def _in_python(self, *tensors: Any) -> list[Any]:
         """By the NumPy meaning, or by what else runs on arrays."""
@@ -133,7 +136,7 @@ class PreparedStep:
             if any(np.may_share_memory(laid, a) for a in stored):  # memory that is used again
                 laid = laid.copy()
             out.append(array_tensor(laid, _kind(self._torch, value.type.dtype)))
-        return out
+        return self.taken(out)[0]
 
 
 class QuickFallbacks:
@@ -168,13 +171,30 @@ class QuickFallbacks:
         """Outputs, by number, that fallbacks make."""
         return {i for v, i in self._numbers.items() if v in self._results}
 
+    @property
+    def are_alone(self) -> bool:
+        """Whether fallbacks make every output, once, from inputs and from each other's results:
+        then no memory of a run's own takes part, where results are the outputs."""
+        program, results = self.program, self._results
+        outputs = program.graph.outputs
+        read = {_owner(program, v) for step in self._steps.values() for v in step.operands}
+        return (
+            len(self._steps) == len(program.steps)
+            and read <= results.keys() | self._inputs.keys()
+            and set(outputs) <= results.keys()
+            and len(set(outputs)) == len(outputs)
+            and not self._turns[0]
+        )
+
     def lines(self, names: dict[str, Any], arrays: bool, handed_over: bool) -> Iterator[str]:
         """`arrays`: arguments are NumPy's. `handed_over`: results are the outputs; otherwise they
         are copied into these."""
         names |= {"run_range": self._run, "views_of": self.views, "tensor_on": array_tensor}
         names["now"], names["times"] = time.perf_counter, self._times
         clock = 0 if self._times is None else self._times.ctypes.data
-        yield "views = (workspace.views or views_of(workspace))[turn]"
+        on_their_own = handed_over and self.are_alone
+        if not on_their_own:
+            yield "views = (workspace.views or views_of(workspace))[turn]"
         table = self.program.memory.table
         for begin, end in segments_of(self.program):
             step = self.program.steps[begin]
@@ -183,7 +203,7 @@ class QuickFallbacks:
                 yield f"wrong = run_range({at}, {begin}, {end}, {clock})"
                 yield "if wrong: refuse(wrong)"
                 continue
-            names[f"step{begin}"] = self._steps[begin]
+            names[f"step{begin}"] = self._steps[begin].call
             if clock:
                 yield "began = now()"
             given = ", ".join(self._operand(names, v, arrays) for v in step.node.inputs)
@@ -198,7 +218,8 @@ class QuickFallbacks:
                 elif number is None and place in self._turns[0]:
                     yield f"views[{self._slot(value)}].copy_({result})"
                 else:
-                    yield f"table[{place}] = {result}.data_ptr()"
+                    if not on_their_own:
+                        yield f"table[{place}] = {result}.data_ptr()"
                     if number is not None:
                         yield f"y{number} = {result}"
             if clock:

@@ -137,7 +137,10 @@ class QuickRun:
         steps = _RUN
         if self._fallbacks is not None:
             steps = [*self._fallbacks.lines(names, kind is np.ndarray, bool(handed_over))]
-        lines += self._run_lines(steps, handed_over)
+        if handed_over and self._fallbacks is not None and self._fallbacks.are_alone:
+            lines += steps  # taking a workspace and giving it back takes 1 us
+        else:
+            lines += self._run_lines(steps, handed_over)
         if not given_outputs:
             lines += side.finished(outputs)
         last = "y0" if len(outputs) == 1 and not given_outputs else listed("y", len(outputs))

@@ -100,3 +100,57 @@ def test_a_step_that_fails_says_what_and_where() -> None:
     assert "non-finite" in str(caught.value)
     assert "test_quick_fallback.py" in str(caught.value)
     same(module(x), Factors()(x))
+
+
+class Alone(torch.nn.Module):
+    """PyTorch's steps make every output."""
+
+    def forward(self, x: Any) -> Any:
+        return torch.linalg.eigh(x)
+
+
+class Read(torch.nn.Module):
+    """Kernels read what PyTorch lays by columns, and it is an output too."""
+
+    def forward(self, x: Any) -> Any:
+        values, vectors = torch.linalg.eigh(x)
+        return vectors, vectors * values
+
+
+def symmetric() -> Any:
+    x = torch.randn(5, 5)
+    return x + x.T
+
+
+def test_what_is_only_handed_over_lies_as_pytorch_has_it() -> None:
+    module = gh.compile(Alone(), symmetric())
+    for _ in range(3):
+        x = symmetric()
+        found, wanted = module(x), Alone()(x)
+        assert found.eigenvectors.stride() == wanted.eigenvectors.stride() == (1, 5)
+        assert all(torch.equal(a, b) for a, b in zip(found, wanted, strict=True))
+        into = [torch.empty(5), torch.empty(5, 5)]
+        module.run_with_tensors([x], into)
+        assert all(torch.equal(a, b) for a, b in zip(into, wanted, strict=True))
+        same(module(x.numpy()), wanted)
+
+
+def test_what_is_read_again_is_contiguous() -> None:
+    module = gh.compile(Read(), symmetric())
+    for _ in range(3):
+        x = symmetric()
+        found, wanted = module(x), Read()(x)
+        assert found[0].is_contiguous()
+        same(found, wanted)
+
+
+def test_without_kernels_no_workspace_is_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    module = gh.compile(Alone(), symmetric())
+    module(symmetric())
+
+    def taken() -> None:
+        raise AssertionError("no memory of the run's own takes part")
+
+    monkeypatch.setattr(module._runtimes, "take", taken)
+    x = symmetric()
+    same(module(x), Alone()(x))

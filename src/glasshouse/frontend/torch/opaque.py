@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
-from functools import cache, reduce
-from typing import Any
+from functools import cache, partial, reduce
+from typing import Any, Protocol
 
 import numpy as np
 import torch
@@ -25,6 +25,7 @@ from glasshouse.ir.op import REGISTRY
 from glasshouse.ir.types import TensorType, tensor_type
 from glasshouse.runtime.arrays import as_complex
 from glasshouse.runtime.seeds import drawing
+from glasshouse.runtime.tensor_check import never
 from glasshouse.runtime.tensor_memory import tensor_array
 
 COLLECTIVES = ("_c10d_functional", "_c10d_functional_autograd", "c10d_functional")
@@ -59,13 +60,22 @@ class TorchCall:
         found = [t.resolve_conj().resolve_neg() for t in self._results(tensors)]
         return tuple(torch.view_as_real(t) if t.dtype in COMPLEX_PARTS else t for t in found)
 
-    def prepared(self, given: Sequence[torch.dtype]) -> Callable[..., Sequence[torch.Tensor]]:
+    def prepared(
+        self, given: Sequence[torch.dtype], step: Step
+    ) -> Callable[..., Sequence[torch.Tensor]]:
         """`on_tensors` for operands of these types in main memory, with the op and its other
-        arguments found once."""
+        arguments found once, and results as the step must give them."""
         collective = self.target.partition(".")[0] in COLLECTIVES
         if self.written or self.draws or collective:
-            return self.on_tensors
-        return PreparedCall(self, given)
+            return partial(self._taken, step)
+        return prepared_call(self, given, step)
+
+    def _taken(self, step: Step, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
+        try:
+            found = self.on_tensors(*tensors)
+        except Exception as error:
+            raise step.failed(tensors, error) from error
+        return step.taken(found)[0]
 
     def _results(self, operands: Sequence[Any]) -> list[torch.Tensor]:
         args, kwargs = self._arguments(operands)
@@ -108,48 +118,77 @@ class TorchCall:
         return _draws(self.target)
 
 
-class PreparedCall:
-    """A call whose arguments and results are written out as Python, as `dataclasses` does it."""
+class Step(Protocol):
+    """What a call is prepared for: says what becomes of its results, and of an error."""
+
+    loose: Sequence[bool]
+    """Results that may lie as PyTorch has them; the others are contiguous."""
+
+    def taken(
+        self, found: Sequence[torch.Tensor]
+    ) -> tuple[Sequence[torch.Tensor], Callable[..., bool]]: ...
+
+    def failed(self, operands: Sequence[Any], error: Exception) -> Exception: ...
+
+
+def prepared_call(
+    call: TorchCall, given: Sequence[torch.dtype], step: Step
+) -> Callable[..., Sequence[torch.Tensor]]:
+    """A call with its arguments and results written out as Python, as `dataclasses` does it: in one
+    function, since after 100 us of LAPACK each line and each call of PyTorch's takes 0.3 us."""
+    operands = [f"x{i}" for i in range(len(given))]
+    arguments = _Arguments(call, given)
+    names = arguments.names
+    names |= {
+        "op": _quickest(call), "as_complex": as_complex, "flat_tensors": flat_tensors,
+        "is_alias_of": torch._C._is_alias_of, "plain": _plain, "known": never, "step": step,
+        "with_gradients": torch.is_grad_enabled, "set_gradients": torch._C._set_grad_enabled,
+    }  # fmt: skip
+    lines = [
+        "global known",
+        "has_gradients = with_gradients()",
+        "if has_gradients: set_gradients(False)",  # `no_grad`, whose class takes 0.8 us
+        f"try: out = op({arguments.spelled()})",
+        f"except Exception as error: raise step.failed([{', '.join(operands)}], error) from error",
+        "finally:",
+        "    if has_gradients: set_gradients(True)",
+    ]
+    returns = _op(call.target)._schema.returns
+    many = len(returns) > 1
+    if not all(str(r.type) == "Tensor" for r in returns):  # lists, or what is no tensor
+        many = True
+        lines.append("out = flat_tensors(out)")
+    results = [f"t{n}" for n in range(len(call.results))]
+    for t, i, is_loose in zip(results, call.results, step.loose, strict=True):
+        lines.append(f"{t} = out{f'[{i}]' * many}{'' if is_loose else '.contiguous()'}")
+        if _leaves_operands(call.target) and operands:
+            shares = " or ".join(f"is_alias_of({t}, {x})" for x in operands)
+            lines.append(f"if {shares}: {t} = {t}.clone()")
+    listed = ", ".join(results)
+    lines += [
+        f"if not known({listed}):",
+        f"    ({listed},), known = step.taken([plain(t) for t in [{listed}]])",
+        f"return {listed},",
+    ]
+    exec("\n    ".join([f"def call({', '.join(operands)}):", *lines]), names)
+    made: Callable[..., Sequence[torch.Tensor]] = names["call"]
+    return made
+
+
+class _Arguments:
+    """An op's arguments as Python; what they name is in `names`."""
 
     def __init__(self, call: TorchCall, given: Sequence[torch.dtype]) -> None:
-        self._names: dict[str, Any] = {
-            "op": _quickest(call), "as_complex": as_complex, "flat_tensors": flat_tensors,
-            "is_alias_of": torch._C._is_alias_of, "plain": _plain,
-        }  # fmt: skip
+        self.names: dict[str, Any] = {}
+        self._call = call
         self._given = given
         self._shares = _leaves_operands(call.target)
         self._by_rows = "._linalg_" in call.target  # see `TorchCall._arguments`
-        operands = [f"x{i}" for i in range(len(given))]
-        passed = [self._spelled(a) for a in call.args]
-        passed += [f"**{{{k!r}: {self._spelled(v)}}}" for k, v in call.kwargs.items()]
-        lines = [f"out = op({', '.join(passed)})"]
-        returns = _op(call.target)._schema.returns
-        if not all(str(r.type) == "Tensor" for r in returns):  # lists, or what is no tensor
-            lines.append("out = flat_tensors(out)")
-        many = len(returns) > 1 or len(lines) > 1
-        results = [f"t{n}" for n in range(len(call.results))]
-        for t, i in zip(results, call.results, strict=True):
-            lines.append(f"{t} = out[{i}]" if many else f"{t} = out")
-            if self._shares and operands:
-                shares = " or ".join(f"is_alias_of({t}, {x})" for x in operands)
-                lines.append(f"if {shares}: {t} = {t}.clone()")
-            lines.append(f"if {t}.is_complex() or {t}.is_neg(): {t} = plain({t})")
-        lines.append(f"return [{', '.join(results)}]")
-        head = f"def call({', '.join(operands)}):"
-        exec("\n    ".join([head, *lines]), self._names)
-        self._call = self._names["call"]
 
-    def __call__(self, *tensors: torch.Tensor) -> list[torch.Tensor]:
-        found: list[torch.Tensor]
-        if not torch.is_grad_enabled():
-            found = self._call(*tensors)
-            return found
-        torch._C._set_grad_enabled(False)  # `no_grad`, whose class takes 0.8 us
-        try:
-            found = self._call(*tensors)
-        finally:
-            torch._C._set_grad_enabled(True)
-        return found
+    def spelled(self) -> str:
+        passed = [self._spelled(a) for a in self._call.args]
+        passed += [f"**{{{k!r}: {self._spelled(v)}}}" for k, v in self._call.kwargs.items()]
+        return ", ".join(passed)
 
     def _spelled(self, argument: Any) -> str:
         if isinstance(argument, Hole):
@@ -159,8 +198,8 @@ class PreparedCall:
         if type(argument) in (list, tuple) and any(_has_hole(a) for a in argument):
             inner = "".join(f"{self._spelled(a)}, " for a in argument)
             return f"[{inner}]" if isinstance(argument, list) else f"({inner})"
-        name = f"c{len(self._names)}"
-        self._names[name] = argument
+        name = f"c{len(self.names)}"
+        self.names[name] = argument
         return name
 
     def _operand(self, hole: Hole) -> str:
@@ -173,8 +212,8 @@ class PreparedCall:
             x += ".clone()"
         wanted = COMPLEX_PARTS.get(hole.dtype, hole.dtype)
         if wanted != self._given[hole.number]:
-            self._names[f"t{hole.number}"] = wanted
-            x += f".to(t{hole.number})"
+            self.names[f"kind{hole.number}"] = wanted
+            x += f".to(kind{hole.number})"
         return f"as_complex({x})" if hole.dtype in COMPLEX_PARTS else x
 
 

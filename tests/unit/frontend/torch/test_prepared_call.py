@@ -9,6 +9,20 @@ import pytest
 torch = pytest.importorskip("torch")
 
 from glasshouse.frontend.torch.opaque import Hole, TorchCall, _quickest  # noqa: E402
+from glasshouse.runtime.tensor_check import never  # noqa: E402
+
+
+class Plain:
+    """A step that takes every result as it is."""
+
+    def __init__(self, results: int = 1) -> None:
+        self.loose = [False] * results
+
+    def taken(self, found: Any) -> Any:
+        return found, never
+
+    def failed(self, operands: Any, error: Exception) -> Exception:
+        return error
 
 
 def call(target: str, *args: Any, results: tuple[int, ...] = (0,), **kwargs: Any) -> TorchCall:
@@ -29,7 +43,8 @@ def test_an_op_that_is_alone_with_its_name_is_called_by_pytorchs_own_function() 
 def test_results_are_those_of_the_op(grad: bool) -> None:
     x = torch.randn(5, 3)
     x0 = Hole(0, torch.float32)
-    svd = call("aten.linalg_svd.default", x0, False, results=(2, 0)).prepared([torch.float32])
+    svd = call("aten.linalg_svd.default", x0, False, results=(2, 0))
+    svd = svd.prepared([torch.float32], Plain(2))
     with torch.set_grad_enabled(grad):
         found = svd(x)
         assert torch.is_grad_enabled() is grad
@@ -39,7 +54,7 @@ def test_results_are_those_of_the_op(grad: bool) -> None:
 
 
 def test_a_failing_call_leaves_gradients_on() -> None:
-    bad = call("aten.linalg_svd.default", Hole(0, torch.float32)).prepared([torch.float32])
+    bad = call("aten.linalg_svd.default", Hole(0, torch.float32)).prepared([torch.float32], Plain())
     with torch.enable_grad():
         with pytest.raises(RuntimeError):
             bad(torch.randn(3))
@@ -49,17 +64,24 @@ def test_a_failing_call_leaves_gradients_on() -> None:
 def test_what_an_op_gives_back_is_copied() -> None:
     x = torch.randn(4)
     same = call("aten.dropout.default", Hole(0, torch.float32), 0.5, False)
-    (found,) = same.prepared([torch.float32])(x)
+    (found,) = same.prepared([torch.float32], Plain())(x)
     assert torch.equal(found, x)
     assert found.data_ptr() != x.data_ptr()
+
+
+def test_operands_of_another_type_are_cast() -> None:
+    x = torch.randn(4, 4)
+    values = call("aten.linalg_svdvals.default", Hole(0, torch.float64))
+    (found,) = values.prepared([torch.float32], Plain())(x)
+    assert torch.equal(found, torch.linalg.svdvals(x.double()))
 
 
 def test_complex_results_are_pairs_and_lists_are_flat() -> None:
     x = torch.randn(4, 4)
     values = call("aten.linalg_eigvals.default", Hole(0, torch.float32))
-    (found,) = values.prepared([torch.float32])(x)
+    (found,) = values.prepared([torch.float32], Plain())(x)
     assert torch.equal(found, torch.view_as_real(torch.linalg.eigvals(x)))
     given = Hole(0, torch.float32)
     grid = call("aten.meshgrid.indexing", [given, given], results=(1,), indexing="ij")
-    (second,) = grid.prepared([torch.float32])(x[0])
+    (second,) = grid.prepared([torch.float32], Plain())(x[0])
     assert torch.equal(second, torch.meshgrid(x[0], x[0], indexing="ij")[1])
