@@ -9,9 +9,9 @@ WINOGRAD_FROM = 32
 """Channels from which transforming tiles is cheaper than the multiplications that it saves."""
 WINOGRAD_PIXELS = 64
 """Of the result, from which transforming weights in every run is cheaper than what it saves."""
-WINOGRAD_TILES = 24
-"""Tiles of 4 x 4 results from which the transformed weights of bytes are read often enough: with 16
-it takes as long as the product over taps (256x14x14), for 5 MB."""
+WINOGRAD_TILES = 12
+"""Sets of 4 x 4 results from which the transformed weights of bytes are read often enough: 14 x 14
+results take two thirds of the time of the product over taps, 7 x 7 up to twice as long."""
 
 
 def suits_winograd(image: Image, known: bool) -> bool:

@@ -19,6 +19,8 @@ CASES = [
     Case(1, 3, 4, 4, 3, (3, 3), pad=2),
     Case(1, 17, 1, 1, 40, (3, 3), pad=1),
     Case(1, 130, 5, 6, 4, (3, 3), pad=1),
+    Case(1, 40, 14, 14, 70, (3, 3), pad=1),
+    Case(2, 33, 21, 30, 34, (3, 3), pad=1),
 ]
 
 
@@ -99,3 +101,18 @@ def test_the_largest_sums_are_taken_in_parts(pool, weight: int, zero: int, pixel
     y, parts = sums(lib, "by_transform", handle, s, x, zero, w)
     np.testing.assert_array_equal(y, exact(x, zero, w, s))
     assert parts == 1
+
+
+@pytest.mark.parametrize("zero", [0, 100, 255])
+def test_weights_of_both_signs_need_half_the_room(pool, zero: int) -> None:
+    """200 channels of the largest weights, half of them negative: one sum holds whatever meets them."""
+    lib, handle = pool
+    s = Case(1, 200, 6, 5, 2, (3, 3), pad=1)
+    w = np.full((2, 200, 3, 3), 127, np.int8)
+    w[:, ::2] = -128
+    for large in (0, 1):  # the pixels that pull all sums one way
+        x = np.zeros((1, 6, 5, 200), np.uint8)
+        x[..., large::2] = 255
+        y, parts = sums(lib, "by_transform", handle, s, x, zero, w)
+        np.testing.assert_array_equal(y, exact(x, zero, w, s))
+        assert parts == 1

@@ -55,6 +55,7 @@ struct Wino<4> {
 
 template <class D, int M>
 struct WinoPlan {
+  typedef D Dot;
   static constexpr int T = Wino<M>::T, X = T * T;
   const ConvShape &s;
   long parts;                            // of the channels, each with sums of its own beside those of the others
@@ -73,6 +74,8 @@ struct WinoPlan {
     return b < kMaxRows ? kMaxRows : b / kMaxRows * kMaxRows;
   }
   size_t panel_bytes() const { return (size_t)ku * NR * 4; }
+  // How many of the tiles [t0, t1) have values in plane x.
+  long rows(long, long t0, long t1) const { return t1 - t0; }
 };
 
 template <class D, int M>
@@ -194,8 +197,8 @@ GH_INLINE void winograd_product(const WinoPlan<D, M> &p, long x, long j, const R
   const bool narrow = p.s.OC - j * NR <= W;
   const long zero = 0;
   // The next panel, which lies behind this one, comes along with it, a slice with each tile: of a layer of 64x56x56, whose weights others have
-  // driven out, 6 %. With fewer tiles the hardware does it better.
-  const long slice = tiles.count < 3 ? 0 : ((long)p.panel_bytes() / (tiles.count * p.parts) + 63) / 64 * 64;
+  // driven out, 6 %. Where a round would have to fetch more than it can, the hardware does it better.
+  const long slice = tiles.count * kLinesAhead<D> < 3 ? 0 : ((long)p.panel_bytes() / (tiles.count * p.parts) + 63) / 64 * 64;
   const char *ahead = panel + p.panel_bytes();
   for (long i = 0; i < tiles.count; i++) {
     auto t = tiles[i];
@@ -237,10 +240,11 @@ GH_NOINLINE void winograd_output(const WinoPlan<D, M> &p, long t0, long t1, long
   }
 }
 
-// Shares the work among threads: input(t0, t1, base, count, V) transforms tiles, output(t0, t1, base, count, sums) takes them back.
-template <class D, int M, class In, class Take>
-inline void winograd_run(ThreadPool &pool, const WinoPlan<D, M> &p, const void *U, void *work, In &&input, Take &&output) {
-  typedef typename D::Out Out;
+// Shares the work among threads: input(t0, t1, base, count, V) transforms tiles, output(t0, t1, base, count, sums) takes them back. `Plan` is a
+// WinoPlan, or one that says more about its tiles.
+template <class Plan, class In, class Take>
+inline void winograd_run(ThreadPool &pool, const Plan &p, const void *U, void *work, In &&input, Take &&output) {
+  typedef typename Plan::Dot::Out Out;
   if (p.tiles <= 0 || p.s.OC <= 0) return;
   unit32 *V = (unit32 *)(((uintptr_t)work + 63) / 64 * 64);
   Out *Mb = (Out *)(V + p.tiles * p.X * p.ldv);
@@ -255,18 +259,26 @@ inline void winograd_run(ThreadPool &pool, const WinoPlan<D, M> &p, const void *
         unit32 *v = V + begin * p.X * p.ldv;
         Out *m = Mb + begin * p.X * p.ldm;
         input(t0, t1, t0, count, v);
-        const RowTiles tiles(count);
-        for (long i = 0; i < p.X; i++)
+        for (long i = 0; i < p.X; i++) {
+          const RowTiles tiles(p.rows(i, t0, t1));
           for (long j = 0; j < p.np; j++) winograd_product(p, i, j, tiles, count, v, U, m);
+        }
         output(t0, t1, t0, count, m);
       }
     });
     return;
   }
   parallel_for(pool, p.tiles, row_grain(p.X * p.s.C * 2), [&](long b, long e) { input(b, e, 0, p.tiles, V); });
-  const RowTiles tiles(p.tiles);
-  parallel_for(pool, p.X * p.np, 1, [&](long b, long e) {
-    for (long i = b; i < e; i++) winograd_product(p, i / p.np, i % p.np, tiles, p.tiles, V, U, Mb);
+  // Threads get equal numbers of rows, of planes that may differ in them; a panel goes to whom its first row falls.
+  long all = 0;
+  for (long x = 0; x < p.X; x++) all += p.rows(x, 0, p.tiles) * p.np;
+  parallel_for(pool, all, p.tiles, [&](long b, long e) {
+    long at = 0;
+    for (long i = 0; i < p.X; i++) {
+      const RowTiles tiles(p.rows(i, 0, p.tiles));
+      for (long j = 0; j < p.np; j++, at += tiles.rows)
+        if (at >= b && at < e) winograd_product(p, i, j, tiles, p.tiles, V, U, Mb);
+    }
   });
   parallel_for(pool, p.tiles, row_grain(p.X * p.s.OC * 2), [&](long b, long e) { output(b, e, 0, p.tiles, Mb); });
 }

@@ -6,8 +6,12 @@
 //   exact sums of w (x - zero); `work`: winograd_bytes_work(s) bytes. Padding stands for the real number 0.
 // - Why it is exact. G times 24 (its last row times 6) is whole: weights become at most 144 * 128, images at most 68 * 255, both of which 16
 //   bits hold. Sums of products may leave 32 bits, which does no harm: results come out as 576 y modulo 2^32, and 576 = 64 * 9, of
-//   which 9 has an inverse. So y is right as long as |y| < 2^25: a filter's absolute weights times 255 must stay below. Where those of all
+//   which 9 has an inverse. So y is right as long as |y| < 2^25: a filter's positive weights times 255 must stay below, and its negative ones
+//   (x - zero reaches over 255 steps: what positive weights gain from a larger zero point, negative ones lose). Where those of all
 //   channels do not, channels are summed in as few parts as do (`kWinoSure` channels always do), and parts are added at the end.
+// - Where 4 x 4 results do not go into an image, the last ones of a row or column are two: F(2, 3) takes four of the six points, 0, 1, -1 and
+//   infinity, and so the same weights, and its image is scaled so that results come out as 24 y along each axis too. 14 x 14 results
+//   take 484 products a channel, where 16 tiles of F(4, 3) take 576.
 #pragma once
 #include "../winograd.h"
 
@@ -34,12 +38,22 @@ GH_INLINE vshort load_shorts(const T *p) {
 }
 
 struct WinoBytes {
-  static constexpr int T = 6, M = 4;
+  static constexpr int T = 6, M = 4, kFew = 4;  // points, results of a tile; points of two results
   static constexpr int16_t G[6][3] = {{6, 0, 0}, {-4, -4, -4}, {-4, 4, -4}, {1, 2, 4}, {1, -2, 4}, {0, 0, 6}};
   GH_INLINE static void input(vshort (&d)[6]) {
     const vshort a = d[4] - (d[2] << 2), b = d[3] - (d[1] << 2), c = d[4] - d[2], e = (d[3] - d[1]) << 1;
     const vshort first = c + ((d[0] - d[2]) << 2), last = d[5] - d[3] - (e << 1);
     d[0] = first, d[1] = a + b, d[2] = a - b, d[3] = c + e, d[4] = c - e, d[5] = last;
+  }
+  // Of two results: the points 0, 1, -1 and infinity.
+  GH_INLINE static void input(vshort (&d)[4]) {
+    const vshort a = d[1] + d[2], b = d[1] - d[2];
+    const vshort first = (d[0] - d[2]) << 2, last = d[3] - d[1];
+    d[0] = first, d[1] = -(a << 1) - a, d[2] = (b << 1) + b, d[3] = last;
+  }
+  GH_INLINE static void output(const vi (&m)[4], vi (&o)[2]) {
+    o[0] = m[0] + m[1] + m[2];
+    o[1] = m[1] - m[2] + (m[3] << 2);
   }
   GH_INLINE static void output(const vi (&m)[6], vi (&o)[4]) {
     const vi s1 = m[1] + m[2], d1 = m[1] - m[2], s2 = m[3] + m[4], d2 = m[3] - m[4];
@@ -50,7 +64,40 @@ struct WinoBytes {
   }
 };
 
-typedef WinoPlan<DotI16, WinoBytes::M> BytesPlan;
+// Tiles are numbered by kind: whole ones, those of two rows, of two columns, of two of both. In planes of the points 2 and -2, tiles that have no
+// values there leave no gap.
+struct BytesPlan : WinoPlan<DotI16, WinoBytes::M> {
+  enum Kind { kWhole, kLow, kNarrow, kSmall };
+  bool low, narrow;  // whether there are tiles of two rows, of two columns
+  long down, along, begin[5];  // whole tiles of a column and of a row; where each kind begins
+  explicit BytesPlan(const ConvShape &c, long of_channels = 1) : WinoPlan(c, of_channels) {
+    low = (c.OH - 1) % M < 2, narrow = (c.OW - 1) % M < 2;
+    down = th - low, along = tw - narrow;
+    const long counts[] = {down * along, low * along, down * narrow, (long)low * narrow};
+    begin[0] = 0;
+    for (int k = 0; k < 4; k++) begin[k + 1] = begin[k] + c.N * counts[k];
+  }
+  static constexpr int M = WinoBytes::M;
+  static constexpr bool is_two(long point) { return point == 3 || point == 4; }
+  long of_kind(int k, long t0, long t1) const {
+    const long from = t0 > begin[k] ? t0 : begin[k], to = t1 < begin[k + 1] ? t1 : begin[k + 1];
+    return to > from ? to - from : 0;
+  }
+  long rows(long x, long t0, long t1) const {
+    long n = of_kind(kWhole, t0, t1);
+    if (!is_two(x / T)) n += of_kind(kLow, t0, t1);
+    if (!is_two(x % T)) n += of_kind(kNarrow, t0, t1);
+    return is_two(x / T) || is_two(x % T) ? n : n + of_kind(kSmall, t0, t1);
+  }
+  struct Place { int kind; long image, y, x; };  // of its first result
+  Place operator[](long t) const {
+    int k = kWhole;
+    while (t >= begin[k + 1]) k++;
+    const bool last_row = k == kLow || k == kSmall, last_column = k == kNarrow || k == kSmall;
+    const long h = last_row ? 1 : down, w = last_column ? 1 : along, i = t - begin[k];
+    return {k, i / (h * w), (last_row ? th - 1 : i / w % h) * M, (last_column ? tw - 1 : i % w) * M};
+  }
+};
 
 // Behind the weights: in how many parts channels are summed.
 inline size_t winograd_bytes_weights(const ConvShape &s) { return winograd_weight_bytes<DotI16, WinoBytes::M>(s); }
@@ -60,7 +107,7 @@ inline size_t winograd_bytes_work(const ConvShape &s) {
   return (size_t)p.tiles * p.X * (p.ldv + p.ldm) * 4 + 4096;
 }
 
-// As few parts as keep the absolute weights of each below 2^25 / 255 for every filter.
+// As few parts as keep the positive and the negative weights of each below 2^25 / 255 for every filter.
 inline long winograd_bytes_parts(const int8_t *w, long so, long si, long sh, long sw, const ConvShape &s) {
   const long most = (s.C + kWinoSure - 1) / kWinoSure, pairs = units<DotI16>(s.C);
   for (long parts = 1; parts < most; parts++) {
@@ -68,10 +115,13 @@ inline long winograd_bytes_parts(const int8_t *w, long so, long si, long sh, lon
     for (long o = 0; o < s.OC && fits; o++)
       for (long q = 0; q < parts && fits; q++) {
         const Range r = split(pairs, q, parts);
-        long sum = 0;
+        long above = 0, below = 0;
         for (long c = 2 * r.begin; c < 2 * r.end && c < s.C; c++)
-          for (int i = 0; i < 9; i++) sum += __builtin_abs((int)w[o * so + c * si + i / 3 * sh + i % 3 * sw]);
-        fits = sum * 255 < 1L << 25;
+          for (int i = 0; i < 9; i++) {
+            const long v = w[o * so + c * si + i / 3 * sh + i % 3 * sw];
+            (v > 0 ? above : below) += v;
+          }
+        fits = above * 255 < 1L << 25 && -below * 255 < 1L << 25;
       }
     if (fits) return parts;
   }
@@ -100,43 +150,84 @@ inline void winograd_bytes_pack(ThreadPool &pool, const int8_t *w, long so, long
   memcpy((char *)out + winograd_bytes_weights(s), &parts, sizeof parts);
 }
 
+// The plane of the point i down and the point j along, of tiles that take that many points; planes of two down hold tiles `shift` elements earlier.
+template <int Down, int Along>
+GH_INLINE long winograd_bytes_at(int i, int j, long plane, long shift) {
+  constexpr int few[] = {0, 1, 2, 5}, N = WinoBytes::T;
+  const int y = Down == N ? i : few[i], x = Along == N ? j : few[j];
+  return (y * N + x) * plane - (BytesPlan::is_two(y) ? shift : 0);
+}
+
+// One tile, whose pixel (i, j) lies at at[i][j], or is the same for all channels where step[i][j] is 0.
+template <int Down, int Along, class T>
+GH_NOINLINE void winograd_bytes_tile(const T *const (&at)[6][6], const long (&step)[6][6], long C, T zero, int16_t *out, long plane, long shift) {
+  T last[Down][Along][kShorts];
+  // An image of ones becomes 36 at (1, 1) and 0 elsewhere: that is all there is to take the zero point from.
+  const vshort taken = vshort{} + (int16_t)(36 * zero);
+  for (long c = 0; c < C; c += kShorts) {
+    const bool whole = c + kShorts <= C;
+    if (!whole)
+      for (int i = 0; i < Down; i++)
+        for (int j = 0; j < Along; j++) memcpy(last[i][j], at[i][j] + step[i][j] * c, (size_t)(C - c) * sizeof(T));
+    vshort d[Down][Along];
+    GH_UNROLL for (int j = 0; j < Along; j++) {
+      vshort column[Down];
+      GH_UNROLL for (int i = 0; i < Down; i++) column[i] = load_shorts(whole ? at[i][j] + step[i][j] * c : last[i][j]);
+      WinoBytes::input(column);
+      GH_UNROLL for (int i = 0; i < Down; i++) d[i][j] = column[i];
+    }
+    GH_UNROLL for (int i = 0; i < Down; i++) {
+      WinoBytes::input(d[i]);
+      if (i == 1) d[1][1] -= taken;
+      GH_UNROLL for (int j = 0; j < Along; j++) memcpy(out + winograd_bytes_at<Down, Along>(i, j, plane, shift) + c, &d[i][j], sizeof(vshort));
+    }
+  }
+}
+
 // Tiles [t0, t1) -> V[x][tile - base][c]; `count` tiles between the planes of V. Channels past the last meet weights of 0.
 template <class T>
 GH_NOINLINE void winograd_bytes_input(const BytesPlan &p, const T *x, T zero, long t0, long t1, long base, long count, unit32 *V) {
-  constexpr int N = WinoBytes::T;
+  constexpr int N = WinoBytes::T, few = WinoBytes::kFew;
+  constexpr decltype(&winograd_bytes_tile<N, N, T>) of_kind[] = {
+      winograd_bytes_tile<N, N, T>, winograd_bytes_tile<few, N, T>, winograd_bytes_tile<N, few, T>, winograd_bytes_tile<few, few, T>};
   const ConvShape &s = p.s;
-  const long plane = count * p.ldv * 2;
-  T outside[kShorts], last[N][N][kShorts];
+  const long lows = p.of_kind(p.kLow, base, base + count);
+  T outside[kShorts];
   for (T &b : outside) b = zero;
-  // An image of ones becomes 36 at (1, 1) and 0 elsewhere: that is all there is to take the zero point from.
-  const vshort taken = vshort{} + (int16_t)(36 * zero);
   for (long t = t0; t < t1; t++) {
-    const long n = t / (p.th * p.tw), y0 = t / p.tw % p.th * WinoBytes::M - s.ph, x0 = t % p.tw * WinoBytes::M - s.pw;
+    const auto [kind, n, y, x0] = p[t];
     const T *image = x + n * s.H * s.W_in * s.C, *at[N][N];
     long step[N][N];
     for (int i = 0; i < N; i++)
       for (int j = 0; j < N; j++) {
-        const bool ok = y0 + i >= 0 && y0 + i < s.H && x0 + j >= 0 && x0 + j < s.W_in;
-        at[i][j] = ok ? image + ((y0 + i) * s.W_in + x0 + j) * s.C : outside;
+        const long h = y - s.ph + i, w = x0 - s.pw + j;
+        const bool ok = h >= 0 && h < s.H && w >= 0 && w < s.W_in;
+        at[i][j] = ok ? image + (h * s.W_in + w) * s.C : outside;
         step[i][j] = ok;
       }
-    int16_t *out = (int16_t *)V + (t - base) * p.ldv * 2;
-    for (long c = 0; c < s.C; c += kShorts) {
-      const bool whole = c + kShorts <= s.C;
-      if (!whole)
-        for (int i = 0; i < N; i++)
-          for (int j = 0; j < N; j++) memcpy(last[i][j], at[i][j] + step[i][j] * c, (size_t)(s.C - c) * sizeof(T));
-      vshort d[N][N];
-      GH_UNROLL for (int j = 0; j < N; j++) {
-        vshort column[N];
-        GH_UNROLL for (int i = 0; i < N; i++) column[i] = load_shorts(whole ? at[i][j] + step[i][j] * c : last[i][j]);
-        WinoBytes::input(column);
-        GH_UNROLL for (int i = 0; i < N; i++) d[i][j] = column[i];
-      }
-      GH_UNROLL for (int i = 0; i < N; i++) {
-        WinoBytes::input(d[i]);
-        if (i == 1) d[1][1] -= taken;
-        GH_UNROLL for (int j = 0; j < N; j++) memcpy(out + (i * N + j) * plane + c, &d[i][j], sizeof(vshort));
+    const long pixel = p.ldv * 2, shift = kind == p.kNarrow ? lows * pixel : 0;
+    of_kind[kind](at, step, s.C, zero, (int16_t *)V + (t - base) * pixel, count * pixel, shift);
+  }
+}
+
+// A vector of channels of one tile: sums of all points to results. `part` sums lie between parts of the channels.
+template <int Down, int Along>
+GH_NOINLINE void winograd_bytes_results(const int32_t *in, long plane, long shift, long parts, long part, vi (&whole)[4][4]) {
+  constexpr int H = Down - 2, R = Along - 2;
+  for (long q = 0; q < parts; q++, in += part) {
+    vi half[H][Along];
+    GH_UNROLL for (int j = 0; j < Along; j++) {
+      vi column[Down], o[H];
+      GH_UNROLL for (int i = 0; i < Down; i++) column[i] = load(in + winograd_bytes_at<Down, Along>(i, j, plane, shift));
+      WinoBytes::output(column, o);
+      GH_UNROLL for (int i = 0; i < H; i++) half[i][j] = o[i];
+    }
+    GH_UNROLL for (int i = 0; i < H; i++) {
+      vi o[R];
+      WinoBytes::output(half[i], o);
+      GH_UNROLL for (int j = 0; j < R; j++) {
+        const vi y = (o[j] * vi(kNinth)) >> 6;
+        whole[i][j] = q ? whole[i][j] + y : y;
       }
     }
   }
@@ -144,33 +235,20 @@ GH_NOINLINE void winograd_bytes_input(const BytesPlan &p, const T *x, T zero, lo
 
 template <class Epi>
 GH_NOINLINE void winograd_bytes_output(const BytesPlan &p, long t0, long t1, long base, long count, const int32_t *sums, Epi &epi) {
-  constexpr int N = WinoBytes::T, M = WinoBytes::M;
+  constexpr int N = WinoBytes::T, M = WinoBytes::M, few = WinoBytes::kFew;
+  constexpr decltype(&winograd_bytes_results<N, N>) of_kind[] = {
+      winograd_bytes_results<N, N>, winograd_bytes_results<few, N>, winograd_bytes_results<N, few>, winograd_bytes_results<few, few>};
   const ConvShape &s = p.s;
-  const long plane = count * p.ldm, part = p.np * NR;
+  const long plane = count * p.ldm, lows = p.of_kind(p.kLow, base, base + count);
   for (long t = t0; t < t1; t++) {
-    const long n = t / (p.th * p.tw), y0 = t / p.tw % p.th * M, x0 = t % p.tw * M;
-    const int ny = s.OH - y0 < M ? (int)(s.OH - y0) : M, nx = s.OW - x0 < M ? (int)(s.OW - x0) : M;
+    const auto [kind, n, y, x] = p[t];
+    const int ny = s.OH - y < M ? (int)(s.OH - y) : M, nx = s.OW - x < M ? (int)(s.OW - x) : M;
     const int32_t *in = sums + (t - base) * p.ldm;
-    const long pixel = (n * s.OH + y0) * s.OW + x0;
+    const long pixel = (n * s.OH + y) * s.OW + x, shift = kind == p.kNarrow ? lows * p.ldm : 0;
+    const auto results = of_kind[kind];
     for_each_vector(s.OC, [&](long c, auto r) __attribute__((always_inline)) {
       vi whole[M][M];
-      for (long q = 0; q < p.parts; q++) {
-        vi half[M][N];
-        GH_UNROLL for (int j = 0; j < N; j++) {
-          vi column[N], o[M];
-          GH_UNROLL for (int i = 0; i < N; i++) column[i] = load(in + (i * N + j) * plane + q * part + c);
-          WinoBytes::output(column, o);
-          GH_UNROLL for (int i = 0; i < M; i++) half[i][j] = o[i];
-        }
-        GH_UNROLL for (int i = 0; i < M; i++) {
-          vi o[M];
-          WinoBytes::output(half[i], o);
-          GH_UNROLL for (int j = 0; j < M; j++) {
-            const vi y = (o[j] * vi(kNinth)) >> 6;
-            whole[i][j] = q ? whole[i][j] + y : y;
-          }
-        }
-      }
+      results(in + c, plane, shift, p.parts, p.np * NR, whole);
       for (int i = 0; i < ny; i++)
         for (int j = 0; j < nx; j++) epi(pixel + i * s.OW + j, c, whole[i][j], r);
     });
