@@ -19,7 +19,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from glasshouse.backend.cuda.installed_library import LibraryRefused, installed
-from glasshouse.backend.cuda.prepared_calls import Argument, At, Call, Step
+from glasshouse.backend.cuda.prepared_calls import Argument, At, PreparedCall, Step
 from glasshouse.errors import ExecutionError
 
 CUBLASLT = "cublaslt"
@@ -89,9 +89,11 @@ class CublasLt:
         if status:
             raise _refused(name, status)
 
-    def prepared(self, name: str, *arguments: Argument, keeps: Any = None) -> Call:
+    def prepared(self, name: str, *arguments: Argument, keeps: Any = None) -> PreparedCall:
         """A call that is made later, and often."""
-        return Call(getattr(self._functions, name), arguments, partial(_refused, name), keeps)
+        return PreparedCall(
+            getattr(self._functions, name), arguments, partial(_refused, name), keeps
+        )
 
     def made(self, name: str, *arguments: Any) -> int:
         """What a function writes through its first parameter."""

@@ -14,7 +14,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from glasshouse.backend.cuda.installed_library import LibraryRefused, installed
-from glasshouse.backend.cuda.prepared_calls import Argument, Call
+from glasshouse.backend.cuda.prepared_calls import Argument, PreparedCall
 
 _SWITCH = "GLASSHOUSE_CUDNN"
 _OLDEST = 90000
@@ -65,9 +65,11 @@ class Cudnn:
         if status:
             raise _refused(name, status)
 
-    def prepared(self, name: str, *arguments: Argument, keeps: Any = None) -> Call:
+    def prepared(self, name: str, *arguments: Argument, keeps: Any = None) -> PreparedCall:
         """A call that is made later, and often."""
-        return Call(getattr(self._functions, name), arguments, partial(_refused, name), keeps)
+        return PreparedCall(
+            getattr(self._functions, name), arguments, partial(_refused, name), keeps
+        )
 
     @property
     def handle(self) -> int:

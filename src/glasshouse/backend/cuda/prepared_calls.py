@@ -39,7 +39,7 @@ Argument = int | At
 
 
 @dataclass(frozen=True)
-class Call:
+class PreparedCall:
     """A call of a function that gives a status, and whatever must live as long as it is made."""
 
     function: Any
@@ -58,14 +58,14 @@ class Put:
     keeps: Any = None
 
 
-Step = Call | Put
+Step = PreparedCall | Put
 
 
 class _Word(ctypes.Structure):
     _fields_ = (("value", ctypes.c_uint64), ("source", ctypes.c_void_p))
 
 
-class _Call(ctypes.Structure):
+class _NativeCall(ctypes.Structure):
     _fields_ = (
         ("function", ctypes.c_void_p),
         ("words", ctypes.c_void_p),
@@ -96,10 +96,10 @@ class PreparedCalls:
             return
         rows = [self._row(step) for step in self._steps]
         self._words = (_Word * max(sum(map(len, rows)), 1))(*(word for row in rows for word in row))
-        self._calls = (_Call * max(len(rows), 1))()
+        self._calls = (_NativeCall * max(len(rows), 1))()
         at = ctypes.addressof(self._words)
         for call, step, row in zip(self._calls, self._steps, rows, strict=False):
-            if isinstance(step, Call):
+            if isinstance(step, PreparedCall):
                 call.function = ctypes.cast(step.function, ctypes.c_void_p)
             call.words, call.count = at, len(row)
             at += len(row) * ctypes.sizeof(_Word)
@@ -108,7 +108,7 @@ class PreparedCalls:
 
     @staticmethod
     def _row(step: Step) -> list[_Word]:
-        given = step.arguments if isinstance(step, Call) else (step.address, step.word)
+        given = step.arguments if isinstance(step, PreparedCall) else (step.address, step.word)
         assert len(given) <= MOST, "more arguments than are handed on"
         return [
             _Word(x.offset & _WORD, x.address) if isinstance(x, At) else _Word(x & _WORD, None)
@@ -123,7 +123,7 @@ class PreparedCalls:
         made = self._make(*self._given)
         if made < len(self._steps):
             step = self._steps[made]
-            assert isinstance(step, Call)
+            assert isinstance(step, PreparedCall)
             raise step.refused(self._status.value)
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from glasshouse.backend.cuda.driver import Driver
 from glasshouse.backend.cuda.graph import LaunchNode, parameters_at
 from glasshouse.backend.cuda.launch import CONTEXT
-from glasshouse.backend.cuda.prepared_calls import At, Call, PreparedCalls, Step
+from glasshouse.backend.cuda.prepared_calls import At, PreparedCall, PreparedCalls, Step
 
 Array = np.ndarray[Any, Any]
 REMEMBERED = 4
@@ -48,7 +48,7 @@ class StartedSteps:
         parameters = parameters_at(base, begin, end, node.maps)
         cuda: Any = self.driver
         return [
-            Call(
+            PreparedCall(
                 cuda.cuLaunchKernel,
                 (
                     node.function, *node.grid, node.threads, 1, 1, node.shared, At(stream),

@@ -61,7 +61,7 @@ class TorchCall:
         return tuple(torch.view_as_real(t) if t.dtype in COMPLEX_PARTS else t for t in found)
 
     def prepared(
-        self, given: Sequence[torch.dtype], step: Step
+        self, given: Sequence[torch.dtype], step: OpaqueStep
     ) -> Callable[..., Sequence[torch.Tensor]]:
         """`on_tensors` for operands of these types in main memory, with the op and its other
         arguments found once, and results as the step must give them."""
@@ -70,7 +70,7 @@ class TorchCall:
             return partial(self._taken, step)
         return prepared_call(self, given, step)
 
-    def _taken(self, step: Step, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
+    def _taken(self, step: OpaqueStep, *tensors: torch.Tensor) -> Sequence[torch.Tensor]:
         try:
             found = self.on_tensors(*tensors)
         except Exception as error:
@@ -118,7 +118,7 @@ class TorchCall:
         return _draws(self.target)
 
 
-class Step(Protocol):
+class OpaqueStep(Protocol):
     """What a call is prepared for: says what becomes of its results, and of an error."""
 
     loose: Sequence[bool]
@@ -132,7 +132,7 @@ class Step(Protocol):
 
 
 def prepared_call(
-    call: TorchCall, given: Sequence[torch.dtype], step: Step
+    call: TorchCall, given: Sequence[torch.dtype], step: OpaqueStep
 ) -> Callable[..., Sequence[torch.Tensor]]:
     """A call with its arguments and results written out as Python, as `dataclasses` does it: in one
     function, since after 100 us of LAPACK each line and each call of PyTorch's takes 0.3 us."""

@@ -13,7 +13,7 @@ from glasshouse.backend.cuda import host_build, prepared_calls
 from glasshouse.backend.cuda.prepared_calls import (
     MOST,
     At,
-    Call,
+    PreparedCall,
     PreparedCalls,
     Put,
     Step,
@@ -89,7 +89,7 @@ def test_words_are_read_when_a_call_is_made(library: Any, way: Any) -> None:
     assert len(given) == MOST
     steps: list[Step] = [
         Put(there, At(at, 1)), Put(there + 8, At(at + 8, 2)),
-        Call(library.many, given, _refused, (cells, pair)),
+        PreparedCall(library.many, given, _refused, (cells, pair)),
     ]  # fmt: skip
     make = way(steps)
     make()
@@ -105,7 +105,7 @@ def test_words_are_read_when_a_call_is_made(library: Any, way: Any) -> None:
 
 @WAYS
 def test_nothing_is_called_behind_one_that_is_refused(library: Any, way: Any) -> None:
-    steps = [Call(library.few, (n, 9 if n == 1 else 0), _refused) for n in range(3)]
+    steps = [PreparedCall(library.few, (n, 9 if n == 1 else 0), _refused) for n in range(3)]
     with pytest.raises(ExecutionError, match="refused with 9"):
         way(steps)()
     assert _notes(library) == [0, 1]
@@ -121,7 +121,7 @@ def test_without_a_compiler_python_makes_them(
     monkeypatch.setattr(host_build, "compiler", missing)
     prepared_calls._native.cache_clear()
     try:
-        PreparedCalls([Call(library.few, (5, 0), _refused)]).make()
+        PreparedCalls([PreparedCall(library.few, (5, 0), _refused)]).make()
         assert prepared_calls._native() is None
     finally:
         prepared_calls._native.cache_clear()
