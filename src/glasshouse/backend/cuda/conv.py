@@ -19,7 +19,7 @@ from glasshouse.backend.cuda.library_conv import (
 )
 from glasshouse.backend.cuda.matmul import (
     HALVES,
-    SIMT,
+    PLAIN,
     Product,
     gemm_needs,
     is_fetched,
@@ -97,7 +97,7 @@ def conv(builder: KernelBuilder, node: Node, hopper: bool = False, library: bool
     run = run_of(image, dtype, operands[1].constant)
     depth = image.window.kernel[0] * run * FEW if run else depth
     sizes = (pixels, filters // image.groups, depth, image.groups)
-    names: tuple[str, ...] = (SIMT,)
+    names: tuple[str, ...] = (PLAIN,)
     if dtype in HALVES:
         fetched = hopper and operands[1].constant and _fetched_window(image) is not None
         kinds = FETCHED if fetched else (WGMMA, MMA) if hopper else (MMA,)

@@ -4,7 +4,7 @@ block finds its group from the ends when it runs (`groups.cuh`), so no size come
 
 from __future__ import annotations
 
-from glasshouse.backend.cuda.matmul import HALVES, MOST_BATCH, SIMT, Product, typical
+from glasshouse.backend.cuda.matmul import HALVES, MOST_BATCH, PLAIN, Product, typical
 from glasshouse.backend.cuda.matrices import Matrix, flag, row_major
 from glasshouse.backend.cuda.routine import CudaRoutine, most
 from glasshouse.backend.cuda.text import CudaText
@@ -35,7 +35,7 @@ def grouped(builder: KernelBuilder, node: Node) -> None:
     groups, depth = w.type.shape[0], x.type.shape[1]
     if most(rows) / 16 + most(groups) > MOST_BATCH:
         raise Unsupported(f"no groups of more than {MOST_BATCH} tiles of rows")
-    names: tuple[str, ...] = (SIMT,)
+    names: tuple[str, ...] = (PLAIN,)
     if dtype is not float32:
         all_rows, n, k, count = typical(rows, columns, depth, groups)
         kind, wide = (DMMA, 4) if dtype is float64 else (MMA, 1)
@@ -52,7 +52,7 @@ def _groups(out: CudaText, tile: Tile) -> None:
     x, w, ends = (view(o) for o in tile.operands)
     (rows, depth), groups = tile.operands[0].shape, tile.operands[1].shape[0]
     columns = tile.shape[1]
-    height = 64 if tile.variant == SIMT else variant_named(tile.variant).tile.m
+    height = variant_named(tile.variant).tile.m
     tiles: Dim = rows // height + groups  # each group's last one may have few rows
     m, n, k = Loop("m", rows), Loop("n", columns), Loop("k", depth)
     index = row_major(n, k) if tile.attr("turned") else row_major(k, n)

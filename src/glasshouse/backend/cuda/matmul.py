@@ -28,6 +28,7 @@ from glasshouse.backend.cuda.tiles import (
     FETCHED,
     MMA,
     PROCESSORS,
+    SIMT,
     TMA,
     WGMMA,
     variant_named,
@@ -52,7 +53,7 @@ from glasshouse.ops.cost import operations
 
 GEMM, BATCHED = "gemm", "gemm_batched"
 HALVES = (float16, bfloat16)
-SIMT, GEMV = "simt64x64", "gemv"
+PLAIN, GEMV = "simt64x64x32", "gemv"
 TURNED = "turned"
 """The form of constant weights [depth, columns] in which their depth lies together."""
 MOST_ROWS, MOST_DEPTH = 8, 1 << 15
@@ -100,7 +101,8 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bo
         variables = {"b": batch, "m": rows, "n": out.shape[-1]}
     after = take_results(builder, node.output, variables)
     sizes = ProductSizes((m, n, k), batch)
-    names: tuple[str, ...] = (SIMT,)
+    plain = _plain_variants(sizes) if dtype is float32 else (PLAIN,)
+    names = plain
     rounds = builder.target.tf32 and dtype is float32
     if dtype in HALVES or rounds:
         lying = node.attrs["transpose_y"] or (together and operands[1].constant)
@@ -110,7 +112,7 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bo
             names = _variants(matrices, sizes, hopper, together, formed)
         elif not any(x.across for x in matrices):
             deep = typical(m.extent, n.extent, k.extent * 2, batch)  # in half floats
-            names = (*(v.name for v in variants(*deep)), SIMT)
+            names = (*(v.name for v in variants(*deep)), plain[0])
     elif dtype is float64 and sum(n.op is node.op for n in builder.body.nodes) == 1:
         # Beside another product in one kernel (attention of float64) a tile ended in an illegal
         # access on an H200, which the emulator does not show, nor do products by themselves.
@@ -194,6 +196,15 @@ def _variants(
     return names
 
 
+def _plain_variants(sizes: ProductSizes) -> tuple[str, ...]:
+    """Names of the variants without tensor cores that suit; large tiles where sizes are symbols."""
+    m, n, k = (x.extent for x in sizes.loops)
+    if not all(isinstance(d, int) for d in (m, n, k, sizes.batch)):
+        return (PLAIN,)
+    deep = typical(m, n, k * 2, sizes.batch)  # in half floats
+    return tuple(v.name for v in variants(*deep, (SIMT,)))
+
+
 def _is_worth_turning(operands: tuple[Matrix, Matrix], sizes: ProductSizes) -> bool:
     """Whether copying operands, so that the copy engine can fetch them, costs less than a product
     of operands as they lie: those of gradients, and rows that are not aligned."""
@@ -216,7 +227,7 @@ def typical(m: Dim, n: Dim, k: Dim, batch: Dim) -> tuple[int, int, int, int]:
 # ------------------------------------------------------------------------------------ rendering
 def gemm_needs(variant: str, m: Dim, n: Dim, batch: Dim) -> Needs:
     """Room for the sums of blocks that share a tile's depth, in the type of sums."""
-    if variant in ("", SIMT, GEMV):
+    if variant in ("", GEMV):
         return (), ()
     if variant == CUBLASLT:
         return (), (ROOM,)
@@ -388,10 +399,6 @@ class Product:
             parts = f"{self.m}, {columns}, {warps}, {steps}, {flag(self.early)}, {flag(even)}"
             call = f"gh::gemv<{parts}>(ctx, {sizes}"
             count, splits = 1, 1
-        elif tile.variant == SIMT:
-            grid = (self.m + 63) // 64 * ((self.n + 63) // 64)
-            threads, shared, splits, count = 256, 0, 1, 1
-            call = f"gh::gemm_simt(ctx, {self.sizes}"
         else:
             chosen = variant_named(tile.variant)
             gemm = chosen.tile
@@ -414,7 +421,7 @@ class Product:
                 last = f", {splits}, {out.scratch(tile)}"
             else:
                 last = ", 1, nullptr"
-            count = min(count, 2) if gemm.kind == DMMA else count
+            count = {SIMT: 1, DMMA: min(count, 2)}.get(gemm.kind, count)
             flags = ""
             if gemm.kind in FETCHED and splits == 1 and count == 1 and not in_eights(self.n):
                 shared += gemm.rooms

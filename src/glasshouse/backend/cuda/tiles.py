@@ -19,12 +19,15 @@ MOST_CANDIDATES, WITHIN = 6, 1.4
 products on an H200 took at most 1.3 times what was estimated."""
 
 
-MMA, DMMA, WGMMA, TMA, TURNS = "mma", "dmma", "wgmma", "tma", "turns"
-"""Instructions of warps; those of float64; of warpgroups, for operands that lie along the depth;
-the same where the copy engine can fetch both, by blocks that stay for the next tile; the same by
-two warpgroups that take turns, so that what follows one's product runs beside the other's."""
+SIMT, MMA, DMMA, WGMMA, TMA, TURNS = "simt", "mma", "dmma", "wgmma", "tma", "turns"
+"""No tensor cores; instructions of warps; those of float64; of warpgroups, for operands that lie
+along the depth; the same where the copy engine can fetch both, by blocks that stay for the next
+tile; the same by two warpgroups that take turns, so that what follows one's product runs beside the
+other's."""
 BY_WARPS = (MMA, DMMA)
 """Kinds whose tiles are shared by warps."""
+BY_MEMORY = (SIMT, *BY_WARPS)
+"""Kinds of which blocks that share a depth leave their sums in memory; they are no Hopper's."""
 FETCHED = (TMA, TURNS)
 """Kinds whose operands the copy engine brings."""
 
@@ -49,10 +52,12 @@ class GemmTile:
 
     @property
     def hopper(self) -> bool:
-        return self.kind not in BY_WARPS
+        return self.kind not in BY_MEMORY
 
     @property
     def threads(self) -> int:
+        if self.kind == SIMT:
+            return 256
         if self.kind in BY_WARPS:
             return (self.m // self.warp_m) * (self.n // self.warp_n) * 32
         if self.kind == TURNS:
@@ -63,7 +68,9 @@ class GemmTile:
 
     @property
     def shared(self) -> int:
-        """Bytes, without room for sums that blocks join."""
+        """Bytes that are asked for, without room for sums that blocks join."""
+        if self.kind == SIMT:  # which declares what it needs
+            return 0
         loaded = self.stages * (self.m + self.n) * self.k * 2
         if self.kind in FETCHED:
             return loaded + 16 * (self.stages + 1)
@@ -130,7 +137,13 @@ TILES = {
         GemmTile(32, 64, 64, 16, 32, 5, 0.45),
         GemmTile(32, 32, 128, 16, 16, 4, 0.3),
         GemmTile(16, 64, 128, 16, 16, 4, 0.25),
-        # Depths are those of half floats, as many bytes: 16 elements of float64.
+        # Depths are those of half floats, as many bytes: 16 elements of float64, or 32 of float32.
+        GemmTile(64, 64, 32, 64, 64, 2, 0.5, SIMT),
+        GemmTile(32, 64, 64, 32, 64, 2, 0.4, SIMT),
+        GemmTile(32, 32, 64, 32, 32, 2, 0.3, SIMT),
+        GemmTile(16, 64, 64, 16, 64, 2, 0.25, SIMT),
+        GemmTile(16, 32, 64, 16, 32, 2, 0.2, SIMT),
+        GemmTile(16, 16, 128, 16, 16, 2, 0.12, SIMT),
         GemmTile(128, 128, 64, 64, 32, 4, 1.0, DMMA),
         GemmTile(128, 64, 64, 32, 32, 4, 0.95, DMMA),
         GemmTile(64, 64, 64, 32, 16, 5, 0.85, DMMA),
@@ -141,16 +154,19 @@ TILES = {
     )
 }
 _SPLITS = (1, 2, 3, 4, 6, 8)
+_MORE_SPLITS = (*_SPLITS, 12, 16, 24, 32)  # where sums go through memory and products are slow
 _CLUSTERS = {2: 66, 3: 40, 4: 31, 6: 18, 8: 14}
 """How many clusters of so many blocks, one a multiprocessor, run at once. Measured for 4; where two
 blocks fit one multiprocessor, clusters crowd on half of them, so tiles are joined that fill one."""
 _RATE = 200e12 / PROCESSORS  # operations a second of one multiprocessor through mma.sync
+_SIMT_RATE = 120e12 / PROCESSORS  # without tensor cores, of float32 in depths of half floats
 _HOPPER_RATE = 790e12 / PROCESSORS  # and by warpgroups, as fast as the chip's power lets them
 _LOAD = 5.5e12 / PROCESSORS  # bytes a second from the second-level cache
 _FETCH = 19e12 / PROCESSORS  # and by the copy engine
 _ALIKE = 2
 _FIXED = 2.6e-6  # a launch, the first loads, the last stores
 _STEP = 2.3e-7  # the least time of one step in depth
+_SIMT_STEP = 7e-7  # and where the next step comes through registers: its way from memory
 _EARLY_STEP = 1.2e-7  # and where the weights are there
 _ALONE = 5e-7  # more for a warpgroup alone that joins many sums
 
@@ -199,19 +215,21 @@ def estimate(variant: GemmVariant, m: int, n: int, k: int, batch: int) -> float:
     """Seconds."""
     tile = variant.tile
     depth = math.ceil(math.ceil(k / tile.k) / variant.splits) * tile.k
-    rate = _HOPPER_RATE if tile.hopper else _RATE
+    rate = _HOPPER_RATE if tile.hopper else _SIMT_RATE if tile.kind == SIMT else _RATE
     load = _FETCH if tile.kind in FETCHED else _LOAD
     count = blocks(variant, m, n, batch)
     rounds = math.ceil(count / PROCESSORS)
     if variant.joined:
         rounds = math.ceil(count / variant.splits / _CLUSTERS[variant.splits])
-    together = min(rounds, max(1, (227 << 10) // tile.shared), 2048 // tile.threads)
+    shared = tile.shared or 1 << 15  # which is less than what a block without any declares
+    together = min(rounds, max(1, (227 << 10) // shared), 2048 // tile.threads)
     # Weights of blocks that run at once are asked for before the kernel may begin, or nearer then.
     early = tile.kind == TMA and rounds <= together
     computed = 2 * tile.m * tile.n * depth / (rate * tile.speed)
     left = max(depth - 2 * tile.stages * tile.k, 0) if early else depth
     loaded = (tile.m * depth / (1.5 if early else 1.0) + tile.n * left) * 2 / load
-    turn = max(computed, loaded, depth / tile.k * (_EARLY_STEP if early else _STEP) / together)
+    step = _EARLY_STEP if early else _SIMT_STEP if tile.kind == SIMT else _STEP
+    turn = max(computed, loaded, depth / tile.k * step / together)
     if variant.splits == 1:
         return _FIXED + rounds * turn
     if variant.joined:  # each block takes its share of all others' sums
@@ -233,6 +251,11 @@ def _joins(variant: GemmVariant, count: int) -> bool:
     )
 
 
+def _splits(tile: GemmTile, batch: int) -> bool:
+    """Whether blocks may share the depth of a tile."""
+    return tile.kind == SIMT or (batch == 1 and tile.kind != TURNS)
+
+
 def variants(
     m: int,
     n: int,
@@ -246,11 +269,11 @@ def variants(
     At most two variants differ in nothing but how many blocks share the depth.
     """
     found = [
-        GemmVariant(tile, splits, splits > 1 and not set(kinds) <= set(BY_WARPS))
+        GemmVariant(tile, splits, splits > 1 and not set(kinds) <= set(BY_MEMORY))
         for tile in TILES.values()
-        for splits in _SPLITS
+        for splits in (_MORE_SPLITS if tile.kind == SIMT else _SPLITS)
         if tile.kind in kinds
-        if splits == 1 or (k >= tile.k * splits * 2 and batch == 1 and tile.kind != TURNS)
+        if splits == 1 or (k >= tile.k * splits * 2 and _splits(tile, batch))
     ]
     found = [v for v in found if v.tile.kind != TURNS or blocks(v, m, n, batch) > PROCESSORS]
     found = [v for v in found if not v.joined or _joins(v, blocks(v, m, n, batch))]

@@ -14,7 +14,7 @@ from glasshouse.backend.cuda.library_conv import (
     library_needs,
     render_library_conv,
 )
-from glasshouse.backend.cuda.matmul import HALVES, SIMT, Product, gemm_needs, typical
+from glasshouse.backend.cuda.matmul import HALVES, PLAIN, Product, gemm_needs, typical
 from glasshouse.backend.cuda.routine import CudaRoutine, most, thread_each
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cuda.tiles import MMA, WGMMA, variants
@@ -60,7 +60,7 @@ def conv_transpose(
     operands = (whole(builder, x, order), whole(builder, w))
     variables = {"pixel": out.type.numel // out.type.shape[1], "oc": out.type.shape[1]}
     after = take_results(builder, out, variables, order)
-    names: tuple[str, ...] = (SIMT,)
+    names: tuple[str, ...] = (PLAIN,)
     if dtype in HALVES:
         sizes = (_rows(image), image.channels // image.groups, _depth(image), _products(image))
         found = variants(*typical(*sizes), (WGMMA, MMA) if hopper else (MMA,))

@@ -12,7 +12,7 @@
 //   tile from the shared memory of all.
 // - `gemm_wgmma`: the same on Hopper's warpgroup instructions (sm_90a), for operands that lie along k: Groups<BM, BN, STAGES>, a
 //   warpgroup for each 64 rows, steps of 64 in depth.
-// - `gemm_simt`: any element type, 64 x 64 a block of 256 threads. `gemv`: at most 8 rows, weights read once, in rows of K.
+// - `gemm_simt`: any element type, without tensor cores; Tile<BM, BN, BK, ...>, 256 threads, `splits` and `parts` as `gemm_mma` has them, V is 1. `gemv`: at most 8 rows, weights read once, in rows of K.
 // - `gemv`, as `gemm_tma.cuh`, calls `wait_for_earlier` itself; before the others it has been called.
 // - out(m, n, sums): `sums` are V neighbours along n; called once for each V elements of C that are inside.
 // - gridDim: x tiles, y splits, z batch (loaders are made for the batch item by the caller).
@@ -321,44 +321,94 @@ GH_FN void gemm_wgmma(const Context &ctx, int M, int N, int K, const A &a, const
   finish_tile<S, V>(ctx, M, N, m0, n0, splits, parts, out);
 }
 
-template <class A, class B, class Out>
-GH_FN void gemm_simt(const Context &, int M, int N, int K, const A &a, const B &b, Out &&out) {
+// Sums of a tile that each thread of `splits` blocks holds, COUNT of them in the same places: added in order by the last block to arrive, which alone goes on.
+template <int COUNT, int THREADS, class W> GH_FN bool joined_by_last(const Context &ctx, int splits, W *parts, W *sums) {
+  constexpr int MOST = 16 / sizeof(W), V = COUNT % MOST == 0 ? MOST : COUNT % 2 == 0 ? 2 : 1;
+  const int64_t number = (int64_t)blockIdx.z * gridDim.x + blockIdx.x;
+  W *all = parts + number * splits * (COUNT * THREADS) + threadIdx.x * V;
+  auto place = [&](int split, int i) { return all + (split * COUNT + i) * THREADS; };
+#pragma unroll
+  for (int i = 0; i < COUNT; i += V) {
+    Vec<W, V> mine;
+#pragma unroll
+    for (int u = 0; u < V; ++u) mine[u] = sums[i + u];
+    store_vec(place(blockIdx.y, i), mine);
+  }
+  __threadfence();
+  __syncthreads();
+  __shared__ bool is_last;
+  if (threadIdx.x == 0) is_last = atomicInc(ctx.counters + number, splits - 1) == (unsigned)splits - 1;
+  __syncthreads();
+  if (!is_last) return false;
+  __threadfence();
+#pragma unroll
+  for (int i = 0; i < COUNT; i += V) {
+    Vec<W, V> total = load_vec<V>((const W *)place(0, i));
+    for (int s = 1; s < splits; ++s) {
+      const Vec<W, V> x = load_vec<V>((const W *)place(s, i));
+#pragma unroll
+      for (int u = 0; u < V; ++u) total[u] += x[u];
+    }
+#pragma unroll
+    for (int u = 0; u < V; ++u) sums[i + u] = total[u];
+  }
+  return true;
+}
+
+template <class S, int V, class A, class B, class Out>
+GH_FN void gemm_simt(const Context &ctx, int M, int N, int K, const A &a, const B &b, int splits, Wide<typename A::T> *parts, Out &&out) {
   typedef typename A::T T;
   typedef Wide<T> W;
-  __shared__ W at[16][65], bt[16][65];
-  const int tiles_n = (N + 63) / 64;
-  const TilePlace tile(blockIdx.x, (M + 63) / 64, tiles_n);
-  const int m0 = tile.m * 64, n0 = tile.n * 64;
-  const int tm = threadIdx.x / 16, tn = threadIdx.x % 16;
-  W sums[4][4] = {};
-  for (int k0 = 0; k0 < K; k0 += 16) {
+  constexpr int BM = S::BM, BN = S::BN, DEPTH = S::BK * 2 / sizeof(T), TM = BM / 16, TN = BN / 16;
+  constexpr int EA = BM * DEPTH / 256, EB = BN * DEPTH / 256;  // elements that a thread loads
+  static_assert(V == 1 && EA > 0 && EB > 0, "a thread's sums are 16 apart");
+  __shared__ W at[2][DEPTH][BM + 1], bt[2][DEPTH][BN + 1];
+  const TilePlace tile(blockIdx.x, (M + BM - 1) / BM, (N + BN - 1) / BN);
+  const int m0 = tile.m * BM, n0 = tile.n * BN, tm = threadIdx.x / 16, tn = threadIdx.x % 16;
+  const int steps_all = (K + DEPTH - 1) / DEPTH, each = (steps_all + splits - 1) / splits;
+  const int first = blockIdx.y * each, last = first + each < steps_all ? first + each : steps_all;
+  // Where element i of a thread lies in an operand's tile: neighbours in memory are neighbours among threads.
+  auto outer_of = [&](int i, bool across, int size) { const int e = threadIdx.x + i * 256; return across ? e % size : e / DEPTH; };
+  auto depth_of = [&](int i, bool across, int size) { const int e = threadIdx.x + i * 256; return across ? e / size : e % DEPTH; };
+  W sums[TM * TN] = {}, xa[EA], xb[EB];
+  auto load = [&](int step) {
 #pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const int e = threadIdx.x + i * 256;
-      const int ma = A::across ? e % 64 : e / 16, ka = A::across ? e / 64 : e % 16;
-      const int nb = B::across ? e % 64 : e / 16, kb = B::across ? e / 64 : e % 16;
-      at[ka][ma] = to_scalar(a.get(m0 + ma, k0 + ka));
-      bt[kb][nb] = to_scalar(b.get(n0 + nb, k0 + kb));
+    for (int i = 0; i < EA; ++i) xa[i] = to_scalar(a.get(m0 + outer_of(i, A::across, BM), step * DEPTH + depth_of(i, A::across, BM)));
+#pragma unroll
+    for (int i = 0; i < EB; ++i) xb[i] = to_scalar(b.get(n0 + outer_of(i, B::across, BN), step * DEPTH + depth_of(i, B::across, BN)));
+  };
+  auto store = [&](int s) {
+#pragma unroll
+    for (int i = 0; i < EA; ++i) at[s][depth_of(i, A::across, BM)][outer_of(i, A::across, BM)] = xa[i];
+#pragma unroll
+    for (int i = 0; i < EB; ++i) bt[s][depth_of(i, B::across, BN)][outer_of(i, B::across, BN)] = xb[i];
+  };
+  if (first < last) load(first), store(0);
+  for (int step = first; step < last; ++step) {
+    const int s = (step - first) % 2;
+    __syncthreads();  // this step is there, and all have read the one before
+    if (step + 1 < last) load(step + 1);
+#pragma unroll 16
+    for (int k = 0; k < DEPTH; ++k) {
+      W x[TM], y[TN];
+#pragma unroll
+      for (int i = 0; i < TM; ++i) x[i] = at[s][k][tm + i * 16];
+#pragma unroll
+      for (int j = 0; j < TN; ++j) y[j] = bt[s][k][tn + j * 16];
+#pragma unroll
+      for (int i = 0; i < TM; ++i)
+#pragma unroll
+        for (int j = 0; j < TN; ++j) sums[i * TN + j] += x[i] * y[j];
     }
-    __syncthreads();
-#pragma unroll
-    for (int k = 0; k < 16; ++k) {
-      W x[4], y[4];
-#pragma unroll
-      for (int i = 0; i < 4; ++i) x[i] = at[k][tm + i * 16], y[i] = bt[k][tn + i * 16];
-#pragma unroll
-      for (int i = 0; i < 4; ++i)
-#pragma unroll
-        for (int j = 0; j < 4; ++j) sums[i][j] += x[i] * y[j];
-    }
-    __syncthreads();
+    if (step + 1 < last) store(1 - s);
   }
+  if (splits > 1 && !joined_by_last<TM * TN, 256>(ctx, splits, parts, sums)) return;
 #pragma unroll
-  for (int i = 0; i < 4; ++i)
+  for (int i = 0; i < TM; ++i)
 #pragma unroll
-    for (int j = 0; j < 4; ++j) {
+    for (int j = 0; j < TN; ++j) {
       const int m = m0 + tm + i * 16, n = n0 + tn + j * 16;
-      if (m < M && n < N) out(m, n, Vec<W, 1>{{sums[i][j]}});
+      if (m < M && n < N) out(m, n, Vec<W, 1>{{sums[i * TN + j]}});
     }
 }
 

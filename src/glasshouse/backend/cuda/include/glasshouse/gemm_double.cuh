@@ -71,34 +71,7 @@ GH_FN void gemm_dmma(const Context &ctx, int M, int N, int K, const A &a, const 
     }
   }
   copies_left<0>();
-  if (splits > 1) {
-    // A thread has the same places in all splits, so the sums of each lie as its threads hold them.
-    const int64_t number = (int64_t)blockIdx.z * gridDim.x + blockIdx.x;
-    double *all = parts + number * splits * (BM * BN) + threadIdx.x * 2;
-    auto place = [&](int split, int pair) { return all + (split * (MT * NT * 2) + pair) * (THREADS * 2); };
-#pragma unroll
-    for (int p = 0; p < MT * NT * 2; ++p) {
-      const double *sum = &sums[p / 2 / NT][p / 2 % NT][p % 2 * 2];
-      store_vec(place(blockIdx.y, p), Vec<double, 2>{{sum[0], sum[1]}});
-    }
-    __threadfence();
-    __syncthreads();
-    __shared__ bool is_last;
-    if (threadIdx.x == 0) is_last = atomicInc(ctx.counters + number, splits - 1) == (unsigned)splits - 1;
-    __syncthreads();
-    if (!is_last) return;
-    __threadfence();
-#pragma unroll
-    for (int p = 0; p < MT * NT * 2; ++p) {
-      Vec<double, 2> total = load_vec<2>(place(0, p));
-      for (int s = 1; s < splits; ++s) {
-        const Vec<double, 2> x = load_vec<2>(place(s, p));
-        total[0] += x[0], total[1] += x[1];
-      }
-      double *sum = &sums[p / 2 / NT][p / 2 % NT][p % 2 * 2];
-      sum[0] = total[0], sum[1] = total[1];
-    }
-  }
+  if (splits > 1 && !joined_by_last<MT * NT * 4, THREADS>(ctx, splits, parts, &sums[0][0][0])) return;
 #pragma unroll
   for (int i = 0; i < MT; ++i)
 #pragma unroll
