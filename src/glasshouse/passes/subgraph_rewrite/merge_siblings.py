@@ -3,9 +3,9 @@
 Each sibling is a matmul or convolution with constant weights, its bias, and an activation that all
 of them have. Merging saves reading the input again and launching kernels. It costs a round trip
 through memory for each result that could have been finished in its own kernel (a product of gate
-and up, as in SwiGLU); the figures decide. Large weights side by side would be a second copy, and
-what merging saves is small beside them: they are merged where a target reads each of them where it
-lies (`merge_products`).
+and up, as in SwiGLU), or that is wanted whole (gates of a recurrent layer); the figures decide.
+Large weights side by side would be a second copy, and what merging saves is small beside them: they
+are merged where a target reads each of them where it lies (`merge_products`).
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ def _worth(x: Value, siblings: list[_Sibling], graph: Graph, target: Target) -> 
         if user is not None and user.op.kind is Kind.ELEMENTWISE:
             finishing.add(user)
             loss += 2.0 * nbytes(sibling.tail)
-        elif graph.is_held(value):
-            loss += 2.0 * nbytes(sibling.tail)
+        elif graph.is_held(value) or (user is not None and user.op.kind is Kind.OPAQUE):
+            loss += 2.0 * nbytes(sibling.tail)  # nothing is fused with its slice: a copy
     return gain, loss + len(finishing) * target.launch_bytes
 
 
