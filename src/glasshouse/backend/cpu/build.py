@@ -24,10 +24,10 @@ from glasshouse.backend.claim import claimed
 from glasshouse.backend.cpu.batches import compile_batch, compile_text, find_objects, make_batches
 from glasshouse.backend.cpu.cache import compile_into, have
 from glasshouse.backend.cpu.headers import headers_apart, headers_hash, headers_in
-from glasshouse.backend.cpu.parsed_headers import begin_parsing, parse_in_advance
+from glasshouse.backend.cpu.parsed_headers import begin_parsing, parse_in_advance, reads_headers
 from glasshouse.backend.cpu.recipe import PARTS, CpuSource, Recipe
 from glasshouse.backend.cpu.spawn import compilers_at_once
-from glasshouse.backend.cpu.templates import build_part, part_file
+from glasshouse.backend.cpu.templates import PROGRAM, build_part, is_program, part_file
 from glasshouse.backend.cpu.threads import leave_share
 from glasshouse.backend.cpu.toolchain import Toolchain, toolchain
 from glasshouse.backend.store import store_url
@@ -81,7 +81,8 @@ def _make(
     tools = _with_copies(tools, folder)
     known = source.recipes if isinstance(source, CpuSource) else {}
     recipes = {name: known.get(name, Recipe()) for name in source.kernels}
-    parts = list(dict.fromkeys(part for recipe in recipes.values() for part in recipe.parts))
+    alike = (PROGRAM,) if is_program(source.main) else ()
+    parts = [*alike, *dict.fromkeys(part for recipe in recipes.values() for part in recipe.parts)]
     found = find_objects(folder, keys)
     once = {keys[name]: name for name in source.kernels}  # some are the same function
     missing = {n: source.kernels[n] for key, n in once.items() if key not in found}
@@ -100,7 +101,8 @@ def _make(
 
         if few:
             begin_parts()
-        parse_in_advance(tools, folder, len(batches) + len(new_parts) + 1)
+        if batches or reads_headers(source.main):
+            parse_in_advance(tools, folder, len(batches) + len(new_parts) + 1)
         for batch in batches:
             made.append(pool.submit(compile_batch, tools, folder, batch))
             tasks[made[-1]] = batch.name
@@ -120,7 +122,7 @@ def _make(
     try:
         _link(tools, library, [*objects, *shared], named, "-Wl,-z,defs")
     except BuildError:  # something inside of a template calls for a part that no recipe names
-        everything = {part: part_file(folder, salt, part) for part in PARTS}
+        everything = {part: part_file(folder, salt, part) for part in (*alike, *PARTS)}
         for part, path in everything.items():
             build_part(tools, path, part)
         _link(tools, library, [*objects, *everything.values()], named)

@@ -1,6 +1,7 @@
 // How a saved model runs on processors.
 #if defined(GH_AMX)
 #include <cpuid.h>
+#include <sys/syscall.h>
 #endif
 // Code for a wider processor would end in an illegal instruction; say so before any of it runs.
 static const char* gh_missing_feature() {
@@ -36,7 +37,7 @@ static const char* gh_missing_feature() {
 
 struct GH_MODEL {
   pthread_mutex_t lock;
-  gh::ThreadPool* pool;
+  void* pool;
   char* weights;  // the file, mapped; pages that are only packed from can be dropped again
   char* arena;
   void* fixed[kGhTable];  // what the table points to in every run: weights, variables, packed weights
@@ -130,7 +131,7 @@ GH_API void GH_NAME(destroy)(GH_MODEL* m) {
     if (m->owned[place]) free(m->fixed[place]);
   free(m->arena);
   if (m->weights) munmap(m->weights, kGhWeightBytes);
-  delete m->pool;
+  if (m->pool) glasshouse_end_pool(m->pool);
   pthread_mutex_destroy(&m->lock);
   free(m);
 }
@@ -143,7 +144,7 @@ GH_API GH_MODEL* GH_NAME(create)(const char* folder, int threads) {
   if (!m) return gh_fail("out of memory", ""), nullptr;
   pthread_mutex_init(&m->lock, nullptr);
   gh_list(m);
-  m->pool = new gh::ThreadPool(threads > 0 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
+  m->pool = glasshouse_pool(threads > 0 ? threads : (int)sysconf(_SC_NPROCESSORS_ONLN));
   if (gh_map(&m->weights, folder) || gh_fill(m)) {
     GH_NAME(destroy)(m);
     return nullptr;

@@ -20,6 +20,8 @@ from glasshouse.lower.program import Call, Fallback, Program
 
 _EXPORT = 'extern "C" __attribute__((visibility("default"))) '
 _HEAD = '#include "glasshouse/kernels.h"\n'
+PROGRAM_HEAD = '#include "glasshouse/program.h"\n'
+"""In the main file of a program that is linked with `program.cpp`."""
 
 
 def emit(program: Program) -> GeneratedSource:
@@ -49,8 +51,10 @@ def _lines_above(function: KernelFunction) -> int:
 
 
 def _main(program: Program, plan: MemoryPlan, functions: Mapping[str, KernelFunction]) -> str:
+    """Calls of kernels need declarations alone; whoever packs weights needs the templates."""
     apart = [FORMS[packed.form.kind].header for packed in plan.packed]
-    lines = [_HEAD + include_apart(name for name in apart if name)]
+    head = _HEAD + include_apart(name for name in apart if name) if plan.packed else ""
+    lines = [head + PROGRAM_HEAD]
     lines += dict.fromkeys(f"void {f.symbol}({f.parameters});" for f in functions.values())
     packs: dict[str, str] = {}
     for packed in plan.packed:
@@ -58,10 +62,7 @@ def _main(program: Program, plan: MemoryPlan, functions: Mapping[str, KernelFunc
     lines += [f"static void {name}{text}" for text, name in packs.items()]
     lines += _packed_sizes(plan)
     lines += _prepare(plan, packs)
-    lines += _run(program, plan, functions)
-    lines += _CALL
-    lines += _POOL
-    lines += _STAMP
+    lines += _steps(program, plan, functions)
     return "\n".join(lines) + "\n"
 
 
@@ -91,20 +92,21 @@ def _prepare(plan: MemoryPlan, packs: Mapping[str, str]) -> list[str]:
     return [*lines, "}"]
 
 
-def _run(program: Program, plan: MemoryPlan, functions: Mapping[str, KernelFunction]) -> list[str]:
+def _steps(
+    program: Program, plan: MemoryPlan, functions: Mapping[str, KernelFunction]
+) -> list[str]:
     """Segments end at fallbacks; `from` and `to` count steps.
 
     A step's time begins where that of the step before it ended: nothing lies between them, and a
     clock is read once a step.
     """
     lines = [
-        _EXPORT + "int glasshouse_run(",
-        "    void* pool, void* const* table, char* arena, const int64_t* sizes, int from, int to,",
-        "    double* times) {",
-        "  gh::Context ctx{(gh::ThreadPool*)pool};",
+        'extern "C" int glasshouse_steps(',
+        "    gh::Context& ctx, const int* fault, void* const* table, char* arena,",
+        "    const int64_t* sizes, int from, int to, double* times) {",
         f"  char* work = arena + {plan.work_offset};",
         "  (void)work; (void)sizes; (void)table;",
-        "  double before = times ? gh::seconds() : 0;",
+        "  double before = times ? glasshouse_seconds() : 0;",
         "  for (int step = from; step < to; ++step) {",
         "    switch (step) {",
     ]
@@ -117,10 +119,10 @@ def _run(program: Program, plan: MemoryPlan, functions: Mapping[str, KernelFunct
     lines += [
         "    }",
         # Later steps would write over variables. Negative: a division by zero.
-        "    const int fault = ctx.fault.load(std::memory_order_relaxed);",
-        "    if (fault) return fault * (step + 1);",
+        "    const int bad = __atomic_load_n(fault, __ATOMIC_RELAXED);",
+        "    if (bad) return bad * (step + 1);",
         "    if (!times) continue;",
-        "    const double now = gh::seconds();",
+        "    const double now = glasshouse_seconds();",
         "    times[step] += now - before;",
         "    before = now;",
         "  }",
@@ -146,44 +148,3 @@ def _pointer(value: Value, const: str, program: Program, plan: MemoryPlan, start
         at = f"table[{plan.table[value]}]"
         return f"({const}{ctype}*)" + (f"((char*){at} + {start})" if start else at)
     return f"({const}{ctype}*)(arena + {plan.arena[value] + start})"
-
-
-# All that a run needs in one place, where times go, or null, and how long the pool's threads wait
-# for the next run, or 0: Python passes one argument in 0.15 us, seven in 0.32.
-_CALL = [
-    _EXPORT + "int glasshouse_call(void* const* a) {",
-    "  ((gh::ThreadPool*)a[0])->linger((int)(intptr_t)a[6]);",
-    "  return glasshouse_run(",
-    "      a[0], (void* const*)a[1], (char*)a[2], (const int64_t*)a[3], 0, (int)(intptr_t)a[4],",
-    "      (double*)a[5]);",
-    "}",
-]
-
-_POOL = [
-    _EXPORT + "void* glasshouse_pool(int threads) {",
-    "  return new gh::ThreadPool(threads);",
-    "}",
-    _EXPORT + "void glasshouse_set_threads(void* pool, int threads) {",
-    "  ((gh::ThreadPool*)pool)->set_threads(threads);",
-    "}",
-]
-
-# Eight words of each piece, or all of one that is at most a page: 200 weights take 1,600 reads.
-_STAMP = [
-    _EXPORT + "uint64_t glasshouse_stamp(const char* const* at, const int64_t* bytes, int count) {",
-    "  uint64_t mixed = 0x9e3779b97f4a7c15ull;",
-    "  for (int i = 0; i < count; ++i) {",
-    "    const int64_t words = bytes[i] / 8, step = words <= 512 ? 1 : words / 8;",
-    "    uint64_t word = 0;",
-    "    for (int64_t w = 0; w < words; w += step) {",
-    "      memcpy(&word, at[i] + 8 * w, 8);",
-    "      mixed = (mixed ^ word) * 0xff51afd7ed558ccdull;",
-    "      mixed ^= mixed >> 32;",
-    "    }",
-    "    word = 0;",
-    "    memcpy(&word, at[i] + 8 * words, bytes[i] % 8);",
-    "    mixed = (mixed ^ word) * 0xff51afd7ed558ccdull;",
-    "  }",
-    "  return mixed;",
-    "}",
-]
