@@ -26,9 +26,13 @@ LARGEST = 200_000
 
 @cache
 def op_infos() -> dict[str, Any]:
-    """PyTorch's table, by full name ("addmm.decomposed"); importing it takes ten seconds."""
+    """PyTorch's table, by full name ("addmm.decomposed"); importing it takes ten seconds.
+
+    It also forbids the whole process to assign to flags of `torch.backends`, as other tests do.
+    """
     from torch.testing._internal.common_methods_invocations import op_db
 
+    setattr(torch.backends, "__allow_nonbracketed_mutation_flag", True)
     return {op.full_name: op for op in op_db}
 
 

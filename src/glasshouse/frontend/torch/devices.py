@@ -123,11 +123,12 @@ def plain_ops(gpu: GpuOf | None) -> Iterator[None]:
         yield
         return
     before = torch.backends.cudnn.enabled
-    torch.backends.cudnn.enabled = False
+    # Not by that name: PyTorch's test utilities, once imported, let nobody assign to it.
+    torch._C._set_cudnn_enabled(False)
     told = _CUDNN_ENABLED.set(_CUDNN_ENABLED.get(before))
     try:
         with sdpa_kernel(SDPBackend.MATH):
             yield
     finally:
         _CUDNN_ENABLED.reset(told)
-        torch.backends.cudnn.enabled = before
+        torch._C._set_cudnn_enabled(before)

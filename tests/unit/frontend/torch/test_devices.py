@@ -49,3 +49,11 @@ def test_a_graph_that_is_compiled_while_it_is_traced_rounds_all_the_same(
         with plain_ops(GPU):
             assert asked_precision("cuda") == outside
     assert torch.backends.cudnn.enabled is enabled
+
+
+def test_a_process_may_have_forbidden_to_assign_flags(monkeypatch: pytest.MonkeyPatch) -> None:
+    before = torch.backends.cudnn.enabled
+    monkeypatch.setattr(torch.backends, "__allow_nonbracketed_mutation_flag", False)
+    with plain_ops(GPU):
+        assert not torch.backends.cudnn.enabled
+    assert torch.backends.cudnn.enabled is before
