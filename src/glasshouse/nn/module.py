@@ -246,12 +246,12 @@ class Module(metaclass=_InitScope):
 
     # -------------------------------------------------------------------------------------- calling
     def __call__(self, *args: Any, **keywords: Any) -> Any:
-        state = STATE
-        before = (state.place, state.boundary, state.owner)
+        state = STATE.own
+        before = place, boundary, owner = state.place, state.boundary, state.owner
         frame = sys._getframe(0)
-        place = before[0] or ROOT
         caller = frame.f_back
-        if before[2] is None:  # called from outside: arrays will do
+        is_plain = state.capture is None and not TRACING.is_on
+        if owner is None:  # called from outside: arrays will do
             if not self._has_run and state.capture is None:
                 self.__dict__["_has_run"] = True
                 run_first_values([*self.parameters(), *self.buffers()])
@@ -259,18 +259,18 @@ class Module(metaclass=_InitScope):
                 if isinstance(given, np.ndarray):
                     args = tuple([array(a) if isinstance(a, np.ndarray) else a for a in args])
                     break
-        owner = before[2]
-        if state.capture is None and not TRACING.is_on and owner is None:
-            place = self._entered(place, frame, before[1])
-        elif state.capture is None and not TRACING.is_on and isinstance(owner, Module):
-            place = self._entered_below(owner, place, frame, before[1])
+        place = place or ROOT
+        if is_plain and owner is None:
+            place = self._entered(place, frame, boundary)
+        elif is_plain:
+            place = self._entered_below(owner, place, frame, boundary)
         else:
             for name, module in self._steps(owner, frame):
-                place = enter(place, name, type(module).__name__, caller, before[1])
+                place = enter(place, name, type(module).__name__, caller, boundary)
                 caller = None  # one call, several steps: its frames are on the path already
         state.place, state.boundary, state.owner = place, frame, self
         try:
-            if not keywords and repeats(type(self)) and may_repeat(state):
+            if is_plain and not keywords and repeats(type(self)) and may_repeat(state):
                 return call_repeated(self, place, args)
             return self.forward(*args, **keywords)
         finally:
@@ -310,9 +310,9 @@ class Module(metaclass=_InitScope):
             owner._below[key] = (owner._version, self, found)
         return found
 
-    def _steps(self, caller: object, frame: FrameType) -> Iterable[tuple[str, Module]]:
+    def _steps(self, caller: Module | None, frame: FrameType) -> Iterable[tuple[str, Module]]:
         """How one gets here from the module that is being called: usually one step."""
-        if isinstance(caller, Module):
+        if caller is not None:
             chain = caller._paths.get(id(self))
             if chain is None or not _holds(chain, self):
                 chain = _find(caller, self)
@@ -323,7 +323,7 @@ class Module(metaclass=_InitScope):
             for path, parameter in self.named_parameters():
                 trace_data.name_parameter(parameter, path)
         name = caller_name(self, frame.f_back, type(self).__name__)
-        capture = STATE.capture
+        capture = STATE.own.capture
         if capture is not None and caller is None:
             name = capture.names.setdefault(id(self), name)
             if not any(m is self for m in capture.modules):

@@ -35,15 +35,16 @@ def repeats(cls: type[Module]) -> bool:
 
 class _LastCall(NamedTuple):
     """A call with one tensor that was one node: the next one is alike where all of this is the
-    same. Parameters that are updated in place keep their values from step to step. They are known
-    by number: whoever held them would keep them from being written over."""
+    same. Parameters that are updated in place keep their values from step to step; behind
+    `backward()` two sets of them take turns. They are known by number: whoever held them would keep
+    them from being written over."""
 
     place: Place
     labels: Labels
     gradients: bool
     type: TensorType
     needs_grad: bool
-    values: list[int]  # of the parameters and buffers
+    values: tuple[list[int], list[int]]  # of the parameters and buffers, last and before
     nodes: RecordedNodes
 
 
@@ -81,7 +82,7 @@ def call_repeated(module: Module, place: Place, args: tuple[Any, ...]) -> Any:
         inside = calls[None] = _Inside(module)
     if not inside.all_repeat:
         return module.forward(*args)
-    state = STATE
+    state = STATE.own
     values = [t.value for t in inside.tensors]
     given: LazyValue | None = None
     numbers = [v.node.id + v.index for v in values]  # ids are 64 apart
@@ -93,7 +94,7 @@ def call_repeated(module: Module, place: Place, args: tuple[Any, ...]) -> Any:
             and place is last.place
             and given.type is last.type
             and given.node.needs_grad is last.needs_grad
-            and numbers == last.values
+            and numbers in last.values
             and given.node.id + given.index not in numbers
             and state.gradients is last.gradients
             and state.labels == last.labels
@@ -114,7 +115,9 @@ def call_repeated(module: Module, place: Place, args: tuple[Any, ...]) -> Any:
         return module.forward(*args)
     nodes = calls.get(key)
     if given is not None and isinstance(nodes, RecordedNodes):
+        before = numbers if last is None or last.nodes is not nodes else last.values[0]
         inside.last = _LastCall(
-            place, state.labels, state.gradients, given.type, given.node.needs_grad, numbers, nodes
-        )
+            place, state.labels, state.gradients, given.type, given.node.needs_grad,
+            (numbers, before), nodes,
+        )  # fmt: skip
     return repeated(calls, key, operands, lambda: module.forward(*args))

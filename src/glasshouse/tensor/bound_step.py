@@ -26,7 +26,7 @@ import numpy as np
 from glasshouse.ir.sources import VARIABLE
 from glasshouse.tensor.execute import BoundRun, KeyedExecutor, current_executor, owned
 from glasshouse.tensor.grad import forget
-from glasshouse.tensor.live import LIVE
+from glasshouse.tensor.live import live_tensors
 from glasshouse.tensor.pending import Array, LazyNode, LazyValue
 from glasshouse.tensor.state import STATE, TRACING
 from glasshouse.tensor.step_pattern import Matched, StepPattern
@@ -110,13 +110,14 @@ class BoundStep:
 
     def run(self, loss: Any, tensors: Sequence[Any], options: Any, in_place: bool) -> bool:
         """Take a step; False where it is another, or somebody has what would be written over."""
+        state = STATE.own
         if (
             options != self._options
             or len(tensors) != len(self._tensors)
             or not all(map(is_, tensors, self._tensors))
             or current_executor() is not self._executor
-            or STATE.capture is not None
-            or STATE.keeping
+            or state.capture is not None
+            or state.keeping
             or TRACING.is_on
         ):
             return False
@@ -147,7 +148,7 @@ class BoundStep:
         values = [t.value for t in tensors]
         if not all(map(is_, self._of_written(values), self._sides[self._reading].values)):
             return None
-        matched: Matched | None = self._pattern.match(LIVE.pending(), loss.value, values)
+        matched: Matched | None = self._pattern.match(live_tensors(), loss.value, values)
         if matched is None:
             return None
         brought: list[Array] = []

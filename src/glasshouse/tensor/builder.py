@@ -39,7 +39,7 @@ class LazyBuilder(Builder):
         try:
             for value in inputs:
                 if value.node.needs_grad:  # type: ignore[attr-defined]  # only on lazy nodes
-                    needs_grad = STATE.gradients and any(t.dtype.is_float for t in types)
+                    needs_grad = STATE.own.gradients and any(t.dtype.is_float for t in types)
                     break
         except AttributeError:
             raise TypeMismatch(

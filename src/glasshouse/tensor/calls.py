@@ -75,11 +75,11 @@ def call_node(nodes: RecordedNodes, operands: tuple[LazyValue, ...]) -> Tensor:
 
 
 def _plain(record: Callable[[], Any]) -> Any:
-    STATE.recording = True
+    STATE.own.recording = True
     try:
         return record()
     finally:
-        STATE.recording = False
+        STATE.own.recording = False
 
 
 def are_apart(operands: Sequence[LazyValue]) -> bool:
@@ -97,7 +97,7 @@ def recorded(function: F) -> F:
 
     @wraps(function)
     def call(*args: Any, **options: Any) -> Any:
-        state = STATE
+        state = STATE.own
         if not args or not isinstance(args[0], Tensor) or not may_repeat(state):
             return function(*args, **options)
         place = state.place or ROOT

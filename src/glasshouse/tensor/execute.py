@@ -23,7 +23,7 @@ from glasshouse.ir.graph import Graph
 from glasshouse.ir.op import Kind
 from glasshouse.ir.sources import INPUT
 from glasshouse.tensor.late import settle
-from glasshouse.tensor.live import LIVE
+from glasshouse.tensor.live import live_tensors
 from glasshouse.tensor.pending import (
     Array,
     Extraction,
@@ -158,7 +158,7 @@ def execute(graph: Graph, inputs: Sequence[Array], report: Report | None = None)
 def sync_all(*_: Any) -> None:
     """Run everything of this thread that is pending and held, as one graph."""
     settle()
-    run_pending([t.value for t in LIVE.pending()])
+    run_pending([t.value for t in live_tensors()])
 
 
 @dataclass(frozen=True)
@@ -180,7 +180,7 @@ class Pending:
         arrays = iter(results)
         for node in self.targets:
             node.results = [owned(next(arrays)) for _ in node.types]
-            if not node.needs_grad and not STATE.keeping:
+            if not node.needs_grad and not STATE.own.keeping:
                 node.inputs, node.stands_for = (), None
         for tensor in self.tensors:
             _settle(tensor.value.node)
@@ -217,7 +217,7 @@ def run_pending(values: Iterable[LazyValue]) -> None:
     """Compute these values, and with them what the user holds among the nodes on the way."""
     settle()
     wanted = list(values)
-    pending = gather_pending(wanted, LIVE.pending())
+    pending = gather_pending(wanted, live_tensors())
     if pending is not None:
         run_gathered(pending)
 

@@ -137,16 +137,27 @@ def backward(tensor: Tensor, gradient: Any = None, retain_graph: bool = False) -
 def can_wait(loss: Tensor) -> bool:
     """Whether the gradients of a loss need not be recorded before they are read (`late.py`): an op
     that has none is to be told of now."""
-    if STATE.capture is not None or STATE.keeping or TRACING.is_on:
+    state = STATE.own
+    if state.capture is not None or state.keeping or TRACING.is_on:
         return False
-    above = _ancestors([loss.value], lambda node: node.needs_grad, closed=True)
-    return loss.value.node.owner is None and all(map(_has_gradient, above))
-
-
-def _has_gradient(node: LazyNode) -> bool:
-    if node.stands_for is not None:
-        return node.stands_for.has_gradients
-    return not (node.inputs and isinstance(node.op.vjp, NoGradient))
+    first = loss.value.node
+    if first.owner is not None:
+        return False
+    seen = {first.id}
+    stack = [first]
+    while stack:
+        node = stack.pop()
+        if node.stands_for is not None:
+            if not node.stands_for.has_gradients:
+                return False
+        elif node.inputs and isinstance(node.op.vjp, NoGradient):
+            return False
+        for value in node.inputs:
+            above: LazyNode = value.node  # type: ignore[assignment]  # all are lazy
+            if above.inputs and above.needs_grad and above.id not in seen:
+                seen.add(above.id)
+                stack.append(above)
+    return True
 
 
 def leaf_gradients(tensor: Tensor, leaves: Iterable[Tensor]) -> list[Tensor | None]:
@@ -176,18 +187,15 @@ def gradients_of_leaves(value: LazyValue, seed: Tensor) -> list[tuple[Tensor, Te
     return [(leaf, g) for (leaf, _), g in zip(leaves, found, strict=True) if g is not None]
 
 
-def _ancestors(
-    start: Iterable[Value], wanted: Callable[[LazyNode], bool], *, closed: bool = False
-) -> list[LazyNode]:
-    """The nodes above these values, executed or not, producers first. `closed`: those that stand
-    for others are left as they are."""
+def _ancestors(start: Iterable[Value], wanted: Callable[[LazyNode], bool]) -> list[LazyNode]:
+    """The nodes above these values, executed or not, producers first."""
     seen: dict[int, LazyNode] = {}
     stack = [v.node for v in start]
     while stack:
         node = stack.pop()
         if isinstance(node, LazyNode) and node.id not in seen and wanted(node):
             seen[node.id] = node
-            if node.stands_for is not None and not closed:
+            if node.stands_for is not None:
                 node.stands_for.open(node)
             stack.extend([v.node for v in node.inputs])
     return [seen[i] for i in sorted(seen)]

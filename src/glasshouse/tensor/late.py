@@ -59,16 +59,16 @@ class LateBackward:
     def _gradients(self) -> list[tuple[Tensor, Tensor]]:
         from glasshouse.tensor.grad import gradients_of_leaves, ones_like
 
-        node = self._value.node
+        node, state = self._value.node, STATE.own
         # What a capture sees of `.grad` is a value from outside of it.
-        inputs, capture = node.inputs, STATE.capture
+        inputs, capture = node.inputs, state.capture
         if not inputs:
             node.inputs, node.stands_for = self._inputs, self._stands_for
-        node.needs_grad, STATE.capture = True, None
+        node.needs_grad, state.capture = True, None
         try:
             return gradients_of_leaves(self._value, ones_like(self._value))
         finally:
-            node.needs_grad, STATE.capture = False, capture
+            node.needs_grad, state.capture = False, capture
             if not inputs:
                 node.inputs, node.stands_for = (), None
 

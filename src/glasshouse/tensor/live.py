@@ -6,7 +6,6 @@ in the middle of recording; a tensor that was handed over runs when it is asked 
 
 from __future__ import annotations
 
-import threading
 from typing import TYPE_CHECKING
 from weakref import ref
 
@@ -15,41 +14,35 @@ from glasshouse.tensor.state import STATE
 if TYPE_CHECKING:
     from glasshouse.tensor.tensor import Tensor
 
+_FEW = 1024
 
-class Live(threading.local):
-    """Tensors that are pending, for as long as they are and the user holds them.
+
+def add_live(tensor: Tensor) -> None:
+    """Called when a pending tensor is made; one that is being captured never has data.
 
     Dead and executed ones are swept out when the list has doubled, so that keeping it costs a
     constant for each tensor.
     """
-
-    def __init__(self) -> None:
-        self._tensors: list[ref[Tensor]] = []
-        self._limit = 1024
-
-    def add(self, tensor: Tensor) -> None:
-        """Called when a pending tensor is made; one that is being captured never has data."""
-        if STATE.capture is not None:
-            return
-        self._tensors.append(ref(tensor))
-        if len(self._tensors) > self._limit:
-            self.pending()
-
-    def pending(self) -> list[Tensor]:
-        """The tensors that are held and not computed yet, oldest first."""
-        found: dict[int, Tensor] = {}
-        kept: list[ref[Tensor]] = []
-        for reference in self._tensors:
-            tensor = reference()
-            if tensor is None or id(tensor) in found:
-                continue
-            node = tensor.value.node  # most are no aliases
-            if node.results is None and (node.alias is None or tensor.is_pending):
-                found[id(tensor)] = tensor
-                kept.append(reference)
-        self._tensors = kept
-        self._limit = max(1024, 2 * len(kept))
-        return list(found.values())
+    state = STATE.own
+    if state.capture is None:
+        state.live.append(ref(tensor))
+        if len(state.live) > state.sweep_at:
+            live_tensors()
 
 
-LIVE = Live()
+def live_tensors() -> list[Tensor]:
+    """The tensors that this thread made, that are held and not computed yet, oldest first."""
+    state = STATE.own
+    found: dict[int, Tensor] = {}
+    kept: list[ref[Tensor]] = []
+    for reference in state.live:
+        tensor = reference()
+        if tensor is None or id(tensor) in found:
+            continue
+        node = tensor.value.node  # most are no aliases
+        if node.results is None and (node.alias is None or tensor.is_pending):
+            found[id(tensor)] = tensor
+            kept.append(reference)
+    state.live = kept
+    state.sweep_at = max(_FEW, 2 * len(kept))
+    return list(found.values())

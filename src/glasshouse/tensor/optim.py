@@ -19,7 +19,7 @@ from glasshouse.tensor.builder import LAZY
 from glasshouse.tensor.create import array, zeros
 from glasshouse.tensor.execute import run_first_values, sync_all
 from glasshouse.tensor.grad import can_wait, forget, leaf_gradients
-from glasshouse.tensor.late import claim, postpone
+from glasshouse.tensor.late import claim, postpone, settle
 from glasshouse.tensor.place import caller_name, scope
 from glasshouse.tensor.repeated import RepeatedSteps
 from glasshouse.tensor.state import STATE, no_grad, phase
@@ -72,6 +72,7 @@ class Optimizer(ABC):
         label = type(self).__name__
         self._steps = RepeatedSteps()
         self._has_begun = False
+        self._seen_options: tuple[list[tuple[int, dict[str, Any]]], tuple[Any, ...]] = [], ()
         with scope(f"{label}_init", label):
             self.groups = _groups(params, defaults)
             for group in self.groups:
@@ -94,9 +95,13 @@ class Optimizer(ABC):
     # ------------------------------------------------------------------------------------ for users
     def zero_grad(self) -> None:
         """Forget the gradients that were collected."""
+        settle()
+        capture = STATE.own.capture
         for group in self.groups:
             for param in group.params:
-                param.grad = None
+                if capture is not None:
+                    capture.remember(param)
+                param._grad = None
 
     def backward(self, loss: Tensor) -> None:
         """Collect the gradients of a loss, which may have many elements: of their sum."""
@@ -111,7 +116,7 @@ class Optimizer(ABC):
         With a loss, its gradients (of the sum, if it has many elements) are taken and used, and
         `.grad` is left alone. After `loss.backward()` the same work is done.
         """
-        if not self._has_begun and STATE.capture is None:
+        if not self._has_begun and STATE.own.capture is None:
             run_first_values(self._tensors())
             self._has_begun = True
         repeats, forward = "repeats" in vars(type(self)), None
@@ -146,7 +151,7 @@ class Optimizer(ABC):
                 late.leave_to(params)
             if forward is not None:
                 self._steps.take(forward)
-            elif STATE.capture is None:
+            elif STATE.own.capture is None:
                 sync_all()
         except BaseException:
             for tensor, value in before:  # new values that cannot be computed would be asked for
@@ -173,13 +178,19 @@ class Optimizer(ABC):
         return found
 
     def _options(self) -> tuple[Any, ...]:
-        """All else that what a step records depends on; the learning rate is a tensor."""
-        return tuple(
+        """All else that what a step records depends on; the learning rate is a tensor. The same
+        object as for the last step, where that is equal: comparing dicts takes 0.1 us."""
+        now = [(len(g.params), g.options) for g in self.groups]
+        if now == self._seen_options[0]:
+            return self._seen_options[1]
+        made = tuple(
             [
                 (len(g.params), *[pair for pair in g.options.items() if pair[0] != "lr"])
                 for g in self.groups
             ]
         )
+        self._seen_options = [(count, dict(options)) for count, options in now], made
+        return made
 
     @property
     def lr(self) -> float:

@@ -34,9 +34,10 @@ _SCRIPTS = sysconfig.get_path("scripts") + os.sep
 # Of this environment or of any other that it sees: a user's own, one beneath it, a target folder.
 _INSTALLED = re.compile(r"[\\/](site|dist)-packages[\\/]")
 
-# Keyed by id: the hash of a code object reads all of its constants. The code object in the value
-# keeps the id from being used again.
-_kinds: dict[int, tuple[int, CodeType]] = {}
+# Keyed by id: the hash of a code object reads all of its constants.
+_kinds: dict[int, int] = {}
+_classified_codes: list[CodeType] = []
+"""Keeps their ids from being used again."""
 
 Key = tuple[int, ...]  # id of code and instruction, in turn, innermost first
 
@@ -59,28 +60,29 @@ ROOT = Place((), ())
 
 def current_origin(frame: FrameType) -> Origin:
     """The origin of what is made now; `frame` is where to begin looking."""
-    if STATE.origin is not None:
-        return STATE.origin
-    place = STATE.place or ROOT
-    key = walked(frame, STATE.boundary)
-    labels = STATE.labels
+    state = STATE.own
+    if state.origin is not None:
+        return state.origin
+    place = state.place or ROOT
+    key = walked(frame, state.boundary)
+    labels = state.labels
     found = place.origins.get((labels, key))
     if found is None:
-        frames = _stack(place, frame, STATE.boundary)
+        frames = _stack(place, frame, state.boundary)
         found = Origin(Source(place.scopes, frames), labels=labels)
         place.origins[labels, key] = found
     return found
 
 
 @contextmanager
-def scope(name: str, cls: str, owner: object = None) -> Iterator[None]:
+def scope(name: str, cls: str) -> Iterator[None]:
     """Nodes made inside are in the module `name`, called where the user's innermost frame is."""
-    state = STATE
+    state = STATE.own
     before = (state.place, state.boundary, state.owner)
     frame = sys._getframe(2)  # below this generator and contextlib's __enter__
     state.place = enter(state.place or ROOT, name, cls, frame, state.boundary)
     state.boundary = frame
-    state.owner = owner
+    state.owner = None
     try:
         yield
     finally:
@@ -105,7 +107,7 @@ def caller_name(thing: object, frame: FrameType | None, default: str) -> str:
     """The name by which the user's innermost frame knows an object: `model`, `opt`."""
     while frame is not None:
         code = frame.f_code
-        if (_kinds.get(id(code)) or _classified(code))[0] == _USER:
+        if _kind(code) == _USER:
             found = _name_in(frame.f_locals, thing)
             if sys.version_info < (3, 13) and code.co_flags & inspect.CO_OPTIMIZED:
                 # Before 3.13, reading a function's locals leaves a copy of them in its frame, which
@@ -123,10 +125,11 @@ def _name_in(names: Mapping[str, object], thing: object) -> str:
 def walked(frame: FrameType | None, boundary: FrameType | None) -> Key:
     """Which instructions of the user's are under way, up to the call of the innermost module."""
     key: list[int] = []
+    kinds = _kinds
     while frame is not None and frame is not boundary:
         code = frame.f_code
         ident = id(code)
-        if (_kinds.get(ident) or _classified(code))[0]:
+        if kinds[ident] if ident in kinds else _kind(code):
             key += (ident, frame.f_lasti)
         frame = frame.f_back
     return tuple(key)
@@ -137,7 +140,7 @@ def _stack(place: Place, frame: FrameType | None, boundary: FrameType | None) ->
     found: list[tuple[Frame, bool]] = []
     while frame is not None and frame is not boundary:
         code = frame.f_code
-        kind = (_kinds.get(id(code)) or _classified(code))[0]
+        kind = _kind(code)
         if kind:
             made = Frame(code.co_filename, frame.f_lineno, code.co_name)
             found.append((made, kind == _USER))
@@ -152,7 +155,10 @@ def _stack(place: Place, frame: FrameType | None, boundary: FrameType | None) ->
     return (*place.frames, *(made for made, _ in found[first:]))
 
 
-def _classified(code: CodeType) -> tuple[int, CodeType]:
+def _kind(code: CodeType) -> int:
+    found = _kinds.get(id(code))
+    if found is not None:
+        return found
     file = code.co_filename
     if file.startswith(_PACKAGE):
         kind = _USER if file.startswith(_MODELS) else _HIDDEN
@@ -162,5 +168,6 @@ def _classified(code: CodeType) -> tuple[int, CodeType]:
         kind = _HIDDEN
     else:
         kind = _USER
-    _kinds[id(code)] = (kind, code)
-    return kind, code
+    _classified_codes.append(code)  # before its id is known to other threads
+    _kinds[id(code)] = kind
+    return kind

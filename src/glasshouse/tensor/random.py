@@ -33,8 +33,8 @@ def new_seed() -> int:
 
 def next_seed() -> Any:
     """The next seed as an operand: data, so that the graph with another seed is the same graph."""
-    if STATE.capture is not None:
-        return STATE.capture.seed(new_seed())
+    if STATE.own.capture is not None:
+        return STATE.own.capture.seed(new_seed())
     return seed_node(new_seed()).outputs[0]
 
 

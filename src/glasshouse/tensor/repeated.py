@@ -31,7 +31,7 @@ from glasshouse.tensor.execute import (
     run_gathered,
 )
 from glasshouse.tensor.grad import forget
-from glasshouse.tensor.live import LIVE
+from glasshouse.tensor.live import live_tensors
 from glasshouse.tensor.pending import (
     Array,
     LazyValue,
@@ -119,7 +119,8 @@ class RepeatedSteps:
 
     def forward(self, loss: Any, tensors: Sequence[Any], options: Any) -> Forward | None:
         """What waits now, if a step from here can be told by its key."""
-        if STATE.capture is not None or STATE.keeping or TRACING.is_on:
+        state = STATE.own
+        if state.capture is not None or state.keeping or TRACING.is_on:
             return None
         before: list[LazyValue] = []
         for tensor in tensors:
@@ -129,7 +130,7 @@ class RepeatedSteps:
                 if value.node.results is None:
                     return None
             before.append(value)
-        pending = gather_waiting(LIVE.pending())
+        pending = gather_waiting(live_tensors())
         return None if pending is None else _forward(pending, loss, tensors, before, options)
 
     def run(self, forward: Forward, in_place: bool) -> bool:
@@ -164,7 +165,7 @@ class RepeatedSteps:
 
     def take(self, forward: Forward) -> None:
         """Run a step that has been recorded, and remember it."""
-        waiting = LIVE.pending()
+        waiting = live_tensors()
         pending = gather_pending([t.value for t in waiting], waiting)
         if pending is None:
             return

@@ -2,13 +2,14 @@
 one with a pattern, without making a key of them.
 
 A key is made for all that waits and hashed (`repeated.py`): 17 us for an MLP that is two calls.
-Comparing takes 3. What a pattern does not know (values that stand for others, gradients that go to
+Comparing takes 1. What a pattern does not know (values that stand for others, gradients that go to
 leaves of somebody else) has none, and its steps are told by their keys.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from glasshouse.ir.op import Op
@@ -51,61 +52,88 @@ class StepPattern:
         self.targets = targets  # nodes that get results, and how many
         self._waiting = waiting  # for each tensor that waits, its node and which output it is
         self._leaves = leaves  # None: read as a tensor of the optimiser, or not at all
-        self._last_first = list(enumerate(nodes))[::-1]
 
     def uses(self, number: int) -> int:
         """How often nodes read a tensor of the optimiser."""
         return sum(kind == _TENSOR and at == number for n in self.nodes for kind, at, _ in n.reads)
 
-    def match(
-        self, waiting: Sequence[Any], loss: LazyValue, values: Sequence[LazyValue]
-    ) -> Matched | None:
-        """The nodes and leaves of another step, if it is the same; `values` are what the tensors of
-        the optimiser hold now."""
-        if len(waiting) != len(self._waiting):
-            return None
-        found: list[Any] = [None] * len(self.nodes)
-        leaves: list[Any] = [None] * len(self._leaves)
-        for tensor, (place, index) in zip(waiting, self._waiting, strict=True):
-            value = tensor.value
-            known = found[place]
-            if value.index != index or (known is not value.node and known is not None):
-                return None
-            found[place] = value.node
-        place, index = self.loss
-        if loss.node is not found[place] or loss.index != index:
-            return None
-        # Consumers come first, so that each node has been found when it is looked at.
-        for place, (op, attributes, needs_grad, reads) in self._last_first:
-            node = found[place]
-            inputs = node.inputs
-            if (
-                node.op is not op
-                or node.results is not None
-                or node.needs_grad is not needs_grad
-                or len(inputs) != len(reads)
-            ):
-                return None
-            if attributes_of(node) != attributes:
-                return None
-            for value, (kind, number, index) in zip(inputs, reads, strict=True):
-                if kind == _TENSOR:
-                    if value is not values[number]:
-                        return None
-                elif kind == _LEAF:
-                    known = leaves[number]
-                    if known is not value:
-                        if known is not None or not _is_leaf(value, self._leaves[number]):
-                            return None
-                        leaves[number] = value
-                elif kind == _NODE:
-                    known = found[number]
-                    if value.index != index or (known is not value.node and known is not None):
-                        return None
-                    found[number] = value.node
-                elif not is_embedded(value.node) or attributes_of(value.node) != number:
-                    return None
-        return found, leaves
+    @cached_property
+    def match(self) -> Callable[..., Matched | None]:
+        """`match(waiting, loss, values)`: the nodes and leaves of another step, if it is the same.
+        `waiting` are the tensors that wait, `loss` is a value, `values` are what the tensors of the
+        optimiser hold now."""
+        return _written(tuple(self.nodes), tuple(self._waiting), self.loss, tuple(self._leaves))
+
+
+@lru_cache(maxsize=64)  # steps that are unbound and bound again: writing takes 0.1 ms a node
+def _written(*pattern: Any) -> Callable[..., Matched | None]:
+    """`match` as straight Python: loops over the pattern took three times as long."""
+    names: dict[str, Any] = {
+        "attributes_of": attributes_of, "is_embedded": is_embedded, "is_leaf": _is_leaf,
+    }  # fmt: skip
+    lines = ["def match(waiting, loss, values):", *_lines(names, *pattern)]
+    exec("\n    ".join(lines), names)
+    match: Callable[..., Matched | None] = names["match"]
+    return match
+
+
+def _lines(
+    names: dict[str, Any],
+    nodes: Sequence[PatternNode],
+    waiting: Sequence[tuple[int, int]],
+    loss: tuple[int, int],
+    types: Sequence[TensorType | None],
+) -> Iterator[str]:
+    """The body of `match` for these nodes; `names` gets the objects that the lines refer to."""
+    yield f"if len(waiting) != {len(waiting)}: return None"
+    found: set[int] = set()  # places of nodes that are in variables n0, n1 ...
+    leaves: set[int] = set()  # numbers of leaves that are in x0, x1 ...
+
+    def is_node(place: int, index: int) -> Iterator[str]:
+        """`value` is this output of the node at a place."""
+        yield f"if value.index != {index}: return None"
+        if place in found:
+            yield f"if value.node is not n{place}: return None"
+        else:
+            yield f"n{place} = value.node"
+        found.add(place)
+
+    for number, (place, index) in enumerate(waiting):
+        yield f"value = waiting[{number}].value"
+        yield from is_node(place, index)
+    yield "value = loss"
+    yield from is_node(*loss)
+    # Consumers come first, so that each node has been found when it is looked at.
+    for place, (op, attributes, needs_grad, reads) in reversed(list(enumerate(nodes))):
+        n = f"n{place}"
+        names[f"op{place}"] = op
+        wrong = f"{n}.op is not op{place} or {n}.results is not None"
+        yield f"if {wrong} or {n}.needs_grad is not {needs_grad}: return None"
+        names[f"attributes{place}"] = attributes
+        yield f"if attributes_of({n}) != attributes{place}: return None"
+        yield f"if len({n}.inputs) != {len(reads)}: return None"
+        if reads:
+            yield f"{''.join(f'v{i}, ' for i in range(len(reads)))} = {n}.inputs"
+        for i, (kind, number, index) in enumerate(reads):
+            if kind == _TENSOR:
+                yield f"if v{i} is not values[{number}]: return None"
+            elif kind == _LEAF and number in leaves:
+                yield f"if v{i} is not x{number}: return None"
+            elif kind == _LEAF:
+                names[f"type{number}"] = types[number]
+                yield f"if not is_leaf(v{i}, type{number}): return None"
+                yield f"x{number} = v{i}"
+                leaves.add(number)
+            elif kind == _NODE:
+                yield f"value = v{i}"
+                yield from is_node(number, index)
+            else:
+                names[f"constant{place}_{i}"] = number
+                known = f"attributes_of(v{i}.node) == constant{place}_{i}"
+                yield f"if not (is_embedded(v{i}.node) and {known}): return None"
+    made = ", ".join(f"n{place}" for place in range(len(nodes)))
+    given = [f"x{i}" if i in leaves else "None" for i in range(len(types))]
+    yield f"return [{made}], [{', '.join(given)}]"
 
 
 def _is_leaf(value: Any, type: TensorType | None) -> bool:

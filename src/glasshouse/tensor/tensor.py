@@ -21,7 +21,7 @@ from glasshouse.ir.graph import Value
 from glasshouse.ops import composite
 from glasshouse.tensor.builder import LAZY, wrap_with
 from glasshouse.tensor.late import LateBackward, resolved, settle
-from glasshouse.tensor.live import LIVE
+from glasshouse.tensor.live import add_live
 from glasshouse.tensor.methods import Methods
 from glasshouse.tensor.pending import Array, LazyNode, LazyValue, alias_node, result_of
 from glasshouse.tensor.place import current_origin
@@ -45,7 +45,7 @@ class Tensor(Methods):
         self.name = name
         self._grad: Tensor | LateBackward | None = None
         if value.node.results is None:
-            LIVE.add(self)
+            add_live(self)
 
     # ---------------------------------------------------------------------------------- reading
     def numpy(self) -> Array:
@@ -173,8 +173,8 @@ class Tensor(Methods):
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         settle()
-        if STATE.capture is not None:
-            STATE.capture.remember(self)
+        if STATE.own.capture is not None:
+            STATE.own.capture.remember(self)
         self._grad = value
 
     def detach(self) -> Tensor:
@@ -199,7 +199,7 @@ class Tensor(Methods):
 
     def __setitem__(self, key: Any, value: Any) -> None:
         """Let this tensor hold what it held, with a part replaced; gradients flow through both."""
-        if self.value.node.owner is not None and STATE.gradients:
+        if self.value.node.owner is not None and STATE.own.gradients:
             raise GradientError(
                 "a leaf that needs a gradient cannot be written to",
                 LAZY.where(),
@@ -208,20 +208,20 @@ class Tensor(Methods):
         if self.value.node.owner is not None:
             self.assign(composite.setitem(self, key, value))
             return
-        if STATE.capture is not None:
-            STATE.capture.remember(self)
+        if STATE.own.capture is not None:
+            STATE.own.capture.remember(self)
         self.value = composite.setitem(self, key, value).value
-        LIVE.add(self)
+        add_live(self)
 
     def _become(self, value: LazyValue, needs_grad: bool) -> None:
-        if STATE.capture is not None:
-            STATE.capture.remember(self)
+        if STATE.own.capture is not None:
+            STATE.own.capture.remember(self)
         node = self._alias(value, needs_grad)
         if needs_grad:
             node.owner = ref(self)
         self.value = LazyValue(node, 0, value.type)
         if node.results is None:
-            LIVE.add(self)
+            add_live(self)
 
     @staticmethod
     def _alias(value: LazyValue, needs_grad: bool) -> LazyNode:

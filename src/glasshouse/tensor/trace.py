@@ -126,7 +126,7 @@ def trace_structured(
     **keywords: Any,
 ) -> Traced:
     """As `trace`, with what is needed to give results back as the function does."""
-    if STATE.capture is not None:
+    if STATE.own.capture is not None:
         raise CaptureError("trace was called by a function that is being traced", LAZY.where())
     capture = Capture()
     if hasattr(function, "named_parameters"):
@@ -148,7 +148,7 @@ def trace_structured(
         return made[-1]
 
     settle()  # what was asked for before is no part of it
-    STATE.capture = capture
+    STATE.own.capture = capture
     try:
         slots = {str(i): given for i, given in enumerate(inputs)} | keywords
         slots = {k: rebuild(v, as_input, (k,)) for k, v in slots.items()}
@@ -157,7 +157,7 @@ def trace_structured(
         result = function(*positional, **slots)
         updates = {t: now for t, (_, now) in capture.assigned().items()}
     finally:
-        STATE.capture = None
+        STATE.own.capture = None
         capture.restore()
     traced = _finished(capture, made, result, updates, name, variables)
     results = described(traced.results, lambda n: Fixed(None) if n is None else Leaf(n))

@@ -52,11 +52,12 @@ def flag_scope(**flags: int) -> Iterator[None]:
     level = flags.get("trace_py_var", 0)
     if level not in (0, 1, 2, 3):
         raise TypeMismatch(f"trace_py_var is 0, 1, 2 or 3, not {level!r}")
-    before, TRACING.level = TRACING.level, level
+    before = TRACING.level
+    TRACING.set_level(level)
     try:
         yield
     finally:
-        TRACING.level = before
+        TRACING.set_level(before)
 
 
 def dump_trace_data() -> dict[str, dict[int, dict[str, Any]]]:

@@ -13,7 +13,7 @@ import pytest
 import glasshouse as gh
 from glasshouse import nn
 from glasshouse.nn import functional as F
-from glasshouse.tensor import optim
+from glasshouse.tensor import optim, step_pattern
 from glasshouse.tensor.execute import set_executor
 from kept_graphs import Keeps
 
@@ -313,3 +313,33 @@ def test_a_reader_in_another_thread_sees_whole_values(keeps: Keeps) -> None:
     reader.join()
     assert not wrong
     np.testing.assert_array_equal(weight.numpy(), np.full(64, 0.5**60, "f"))
+
+
+@pytest.mark.usefixtures("keeps")
+def test_layers_know_both_sets_of_values_behind_backward() -> None:
+    """Two sets of parameters take turns there: a layer that knew the last one alone made a key of
+    its operands in every step."""
+    loop = Loop("backward", lambda p: optim.SGD(p, lr=0.1))
+    known: set[int] = set()
+    for turn in range(14):
+        loop.plain()
+        if turn >= 9:
+            known.add(id(loop.net._calls[None].last))
+    assert loop.opt._steps._bound is not None
+    assert len(known) == 1
+
+
+@pytest.mark.usefixtures("keeps")
+def test_a_step_that_is_bound_again_is_not_written_again() -> None:
+    loop = Loop("step(loss)", lambda p: optim.SGD(p, lr=0.1))
+    bound, held, written = set(), [], 0
+    for turn in range(24):
+        loop.plain()
+        bound.add(id(loop.opt._steps._bound))
+        if turn == 10:
+            written = step_pattern._written.cache_info().misses
+            held = [p.numpy() for p in loop.net.parameters()]  # nothing may be written over these
+        elif turn == 12:
+            held.clear()
+    assert len(bound) >= 3, "None, then bound, then bound anew"
+    assert step_pattern._written.cache_info().misses == written > 0

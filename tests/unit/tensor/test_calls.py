@@ -258,7 +258,7 @@ def test_nothing_is_held_that_was_let_go() -> None:
 
 
 def test_no_call_is_one_node_while_another_is_recorded() -> None:
-    assert not STATE.recording
+    assert not STATE.own.recording
 
     @recorded
     def fails(x: Any) -> Any:
@@ -267,4 +267,4 @@ def test_no_call_is_one_node_while_another_is_recorded() -> None:
     for _ in range(3):
         with pytest.raises(ValueError, match="3"):
             fails(drawn(3))
-        assert not STATE.recording
+        assert not STATE.own.recording
