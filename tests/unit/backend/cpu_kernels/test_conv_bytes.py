@@ -105,7 +105,7 @@ def test_the_largest_sums_are_taken_in_parts(pool, weight: int, zero: int, pixel
 
 @pytest.mark.parametrize("zero", [0, 100, 255])
 def test_weights_of_both_signs_need_half_the_room(pool, zero: int) -> None:
-    """200 channels of the largest weights, half of them negative: one sum holds them all."""
+    """200 channels of the largest weights, half of them negative: one sum holds all that comes."""
     lib, handle = pool
     s = Case(1, 200, 6, 5, 2, (3, 3), pad=1)
     w = np.full((2, 200, 3, 3), 127, np.int8)

@@ -212,7 +212,7 @@ GH_NOINLINE void winograd_bytes_input(const BytesPlan &p, const T *x, T zero, lo
 
 // A vector of channels of one tile: sums of all points to results. `part` sums lie between parts of the channels.
 template <int Down, int Along>
-GH_NOINLINE void winograd_bytes_results(const int32_t *in, long plane, long shift, long parts, long part, vi (&whole)[4][4]) {
+GH_INLINE void winograd_bytes_results(const int32_t *in, long plane, long shift, long parts, long part, vi (&whole)[4][4]) {
   constexpr int H = Down - 2, R = Along - 2;
   for (long q = 0; q < parts; q++, in += part) {
     vi half[H][Along];
@@ -233,11 +233,16 @@ GH_NOINLINE void winograd_bytes_results(const int32_t *in, long plane, long shif
   }
 }
 
+template <int Down, int Along>
+GH_NOINLINE void winograd_bytes_edge(const int32_t *in, long plane, long shift, long parts, long part, vi (&whole)[4][4]) {
+  winograd_bytes_results<Down, Along>(in, plane, shift, parts, part, whole);
+}
+
 template <class Epi>
 GH_NOINLINE void winograd_bytes_output(const BytesPlan &p, long t0, long t1, long base, long count, const int32_t *sums, Epi &epi) {
   constexpr int N = WinoBytes::T, M = WinoBytes::M, few = WinoBytes::kFew;
-  constexpr decltype(&winograd_bytes_results<N, N>) of_kind[] = {
-      winograd_bytes_results<N, N>, winograd_bytes_results<few, N>, winograd_bytes_results<N, few>, winograd_bytes_results<few, few>};
+  // Whole tiles are inlined, so that the epilogue's numbers stay in registers: 2 % of 64x56x56.
+  constexpr decltype(&winograd_bytes_edge<few, N>) of_kind[] = {nullptr, winograd_bytes_edge<few, N>, winograd_bytes_edge<N, few>, winograd_bytes_edge<few, few>};
   const ConvShape &s = p.s;
   const long plane = count * p.ldm, lows = p.of_kind(p.kLow, base, base + count);
   for (long t = t0; t < t1; t++) {
@@ -245,10 +250,11 @@ GH_NOINLINE void winograd_bytes_output(const BytesPlan &p, long t0, long t1, lon
     const int ny = s.OH - y < M ? (int)(s.OH - y) : M, nx = s.OW - x < M ? (int)(s.OW - x) : M;
     const int32_t *in = sums + (t - base) * p.ldm;
     const long pixel = (n * s.OH + y) * s.OW + x, shift = kind == p.kNarrow ? lows * p.ldm : 0;
-    const auto results = of_kind[kind];
+    const auto edge = of_kind[kind];
     for_each_vector(s.OC, [&](long c, auto r) __attribute__((always_inline)) {
       vi whole[M][M];
-      results(in + c, plane, shift, p.parts, p.np * NR, whole);
+      if (edge) edge(in + c, plane, shift, p.parts, p.np * NR, whole);
+      else winograd_bytes_results<N, N>(in + c, plane, 0, p.parts, p.np * NR, whole);
       for (int i = 0; i < ny; i++)
         for (int j = 0; j < nx; j++) epi(pixel + i * s.OW + j, c, whole[i][j], r);
     });
