@@ -212,6 +212,11 @@ API CUresult cuMemsetD8Async(uint64_t at, unsigned char byte, size_t count, void
   memset((void*)at, byte, count);
   return 0;
 }
+API CUresult cuMemsetD32Async(uint64_t at, unsigned word, size_t count, void*) {
+  NOTE(cuMemsetD32Async);
+  for (size_t i = 0; i < count; ++i) ((unsigned*)at)[i] = word;
+  return at % 4 ? 1 : 0;
+}
 API CUresult cuPointerGetAttribute(void* data, int which, uint64_t at) {
   (void)which;
   for (auto& block : blocks)

@@ -201,6 +201,9 @@ class DeviceMemory(Protocol):
 
     def upload(self, to: int, array: Array) -> None: ...
 
+    def put(self, to: int, array: Array) -> None:
+        """As `upload`, of a few words of 4 bytes, without waiting for what runs."""
+
     def download(self, array: Array, source: int) -> None: ...
 
     def copy(self, to: int, source: int, count: int) -> None: ...

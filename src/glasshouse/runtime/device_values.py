@@ -107,7 +107,7 @@ class DeviceValues:
         for node in self.program.graph.updates:
             if node.attrs["name"] == RUN_SEED:
                 place = self.plan.table[node.output]
-                self.device.upload(self._variables[state.turn][place], state.array(place))
+                self.device.put(self._variables[state.turn][place], state.array(place))
 
     # -------------------------------------------------------------------------------------- memory
     def reads(self, place: int) -> bool:

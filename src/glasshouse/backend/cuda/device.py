@@ -112,6 +112,12 @@ class Gpu:
             )
             self.synchronize()
 
+    def put(self, to: int, array: Array) -> None:
+        """A few words of 4 bytes from the host, in order with kernels: they go with the commands,
+        so nobody waits for what runs."""
+        for number, word in enumerate(np.frombuffer(array.tobytes(), np.uint32).tolist()):
+            self.driver.call("cuMemsetD32Async", to + 4 * number, word, 1, self.stream)
+
     def download(self, array: Array, source: int) -> None:
         """To the host, after all that runs."""
         if array.nbytes:

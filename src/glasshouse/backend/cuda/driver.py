@@ -38,6 +38,7 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuMemcpyDtoHAsync_v2": (_ADDRESS, ctypes.c_uint64, _SIZE, _ADDRESS),
     "cuMemcpyDtoDAsync_v2": (ctypes.c_uint64, ctypes.c_uint64, _SIZE, _ADDRESS),
     "cuMemsetD8Async": (ctypes.c_uint64, ctypes.c_ubyte, _SIZE, _ADDRESS),
+    "cuMemsetD32Async": (ctypes.c_uint64, _UINT, _SIZE, _ADDRESS),
     "cuStreamCreate": (_ADDRESS, _UINT),
     "cuStreamSynchronize": (_ADDRESS,),
     "cuStreamDestroy_v2": (_ADDRESS,),
