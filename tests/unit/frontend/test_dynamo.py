@@ -63,6 +63,31 @@ def test_training_gives_pytorchs_gradients_and_statistics():
     assert not any(n.op.name == "opaque" for c in dynamo.compiled_graphs() for n in c.graph.nodes)
 
 
+def test_constants_are_not_saved_for_the_backward_graph():
+    """Where an interpolation reads is decided by sizes alone: both graphs know it."""
+    x = torch.randn(1, 2, 4, 4, requires_grad=True)
+
+    def model(x):
+        return nn.functional.interpolate(x.sin(), (7, 9), mode="bilinear", align_corners=True)
+
+    weight = torch.randn(1, 2, 7, 9)
+    (wanted,) = torch.autograd.grad(model(x), x, weight)
+    (got,) = torch.autograd.grad(compiled(model)(x), x, weight)
+    assert_same(got, wanted)
+    forward, backward = dynamo.compiled_graphs()
+    assert len(backward.graph.inputs) == 2, "the image and the gradient alone"
+    assert len(forward.graph.outputs) == 1
+
+
+def test_what_is_drawn_is_saved_for_the_backward_graph():
+    x = torch.randn(50, requires_grad=True)
+    made = compiled(lambda x: (x * torch.rand(50)).sin())(x)
+    (got,) = torch.autograd.grad(made.sum(), x)
+    drawn = made.detach().asin() / x.detach()
+    plain = x.detach().abs().gt(0.1) & x.detach().abs().lt(1.5)
+    assert_same(got[plain], (made.detach().asin().cos() * drawn)[plain])
+
+
 def test_graph_breaks_give_several_graphs():
     def function(x):
         y = x * 2

@@ -107,6 +107,7 @@ def partition(joint: fx.GraphModule, inputs: Any, on_gpu: bool, **known: Any) ->
     if on_gpu:
         widen_odd_products(joint)
     _look_at_parts_again(joint, known["num_fwd_outputs"])
+    _find_constants_again(joint, known["num_fwd_outputs"])
     _save_what_is_drawn(joint)
     joint.graph.eliminate_dead_code()
     joint.recompile()
@@ -123,6 +124,43 @@ def _save_what_is_drawn(joint: fx.GraphModule) -> None:
         if "recompute" in node.meta and torch.Tag.nondeterministic_seeded in tags:
             for part in (node, *(u for u in node.users if u.target is operator.getitem)):
                 part.meta["recompute"] = CheckpointPolicy.MUST_SAVE
+
+
+def _find_constants_again(joint: fx.GraphModule, returned: int) -> None:
+    """What no argument decides (where an interpolation reads) is not saved: it is a constant of the
+    backward graph too."""
+    output = next(n for n in joint.graph.nodes if n.op == "output")
+    forward = _needed_for(pytree.tree_leaves(output.args[0])[:returned])
+    constants: set[fx.Node] = set()
+    readers: list[tuple[fx.Node, fx.Node]] = []
+    for node in joint.graph.nodes:
+        if node not in forward or node.op != "call_function" or not _is_repeatable(node.target):
+            continue
+        if constants.issuperset(node.all_input_nodes):
+            constants.add(node)
+            readers += [(node, u) for u in node.users if u not in forward and u is not output]
+    if not readers:
+        return
+    again: dict[fx.Node, fx.Node] = {}
+    order = {node: i for i, node in enumerate(joint.graph.nodes)}
+    # What stands before the last op of the forward graph counts as part of it.
+    with joint.graph.inserting_before(min((u for _, u in readers), key=order.__getitem__)):
+        needed = _needed_for([node for node, _ in readers])
+        for node in sorted(needed, key=order.__getitem__):
+            again[node] = joint.graph.node_copy(node, lambda n: again[n])
+            again[node].meta["partitioner_tag"] = "is_backward"
+    for node, reader in readers:
+        reader.replace_input_with(node, again[node])
+
+
+def _is_repeatable(target: Any) -> bool:
+    """Whether an op gives the same in every run, and changes nothing."""
+    is_op = isinstance(target, torch._ops.OpOverload)
+    return (
+        is_op
+        and not target._schema.is_mutable
+        and (torch.Tag.nondeterministic_seeded not in target.tags)
+    )
 
 
 def _look_at_parts_again(joint: fx.GraphModule, returned: int) -> None:
