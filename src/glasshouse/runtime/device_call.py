@@ -40,31 +40,52 @@ class FixedCall:
         def described(value: Value) -> tuple[Any, Any]:
             return torch.Size(sizes_of(value.type.shape, {})), getattr(torch, value.type.dtype.name)
 
-        graph = run.program.graph
+        graph, plan = run.program.graph, run.plan
         self._inputs = [described(v) for v in graph.inputs]
         self._outputs = [described(v) for v in graph.outputs]
-        self._places = [run.plan.table[v] for v in (*graph.inputs, *graph.outputs)]
+        self._again = list(run.again.items())
+        self._own = [n for n in range(len(graph.outputs)) if n not in run.again]
+        own = [graph.outputs[n] for n in self._own]
+        self._places = [plan.table[v] for v in (*graph.inputs, *own)]
+        self._over = plan.overwrites
+        self._apart: list[int] = []  # addresses of inputs that can be written over
         self._recent: list[StartedRun] = []
         self._constants: Any = None  # that they hold, at the addresses of so many bindings
         self._bindings = -1
 
-    def __call__(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Any:
-        """The results; None where an argument is not just what kernels want, or is wrong."""
+    def __call__(
+        self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None, over: bool = False
+    ) -> Any:
+        """The results; None where an argument is not just what kernels want, or is wrong. `over`:
+        new values of inputs are written over them where that is right, and they are returned."""
         at = self._addresses(inputs, self._inputs)
         if at is None:
             return None
+        over = over and bool(self._over) and self._are_apart(inputs, at)
         if outputs is not None:
             into = self._addresses(outputs, self._outputs)
             spans = zip(outputs, into or (), strict=False), zip(inputs, at, strict=True)
             if into is None or overlap(*([(a, a + x.nbytes) for x, a in s] for s in spans)):
                 return None
-            at += into
         if not self._runtimes.changes:
-            return self._launched(at, outputs)
+            return self._launched(at, inputs, outputs, over)
         with self._runtimes.one():
-            return self._launched(at, outputs)
+            return self._launched(at, inputs, outputs, over)
 
-    def _launched(self, at: list[int], outputs: Sequence[Any] | None) -> Any:
+    def _are_apart(self, inputs: Sequence[Any], at: list[int]) -> bool:
+        """Whether no input that is written over shares memory with another one."""
+        if at != self._apart:  # mostly they lie where they lay before
+            spans = [(a, a + x.nbytes) for x, a in zip(inputs, at, strict=True)]
+            written = set(self._over.values())
+            read = [span for i, span in enumerate(spans) if i not in written]
+            if overlap([spans[i] for i in written], read):
+                return False
+            self._apart = at.copy()
+        return True
+
+    def _launched(
+        self, at: list[int], inputs: Sequence[Any], outputs: Sequence[Any] | None, over: bool
+    ) -> Any:
         run, beside, runtimes = self._run, self._beside, self._runtimes
         with run.lock.lock:
             if runtimes.seed is not None:
@@ -73,11 +94,8 @@ class FixedCall:
             stream = beside.stream()
             if stream != run.last_stream:
                 run.use(stream)
-            made = outputs
-            if made is None:
-                empty, device = self._empty, self._device
-                made = [empty(shape, dtype=kind, device=device) for shape, kind in self._outputs]
-                at += [x.data_ptr() for x in made]
+            made = self._made(inputs, over) if outputs is None else outputs
+            at += [made[n].data_ptr() for n in self._own]
             arena = run.lent_arena(beside)
             at += (run.arena, run.of.state.turn)
             if self._constants is not runtimes.constants or self._bindings != run.bindings:
@@ -89,11 +107,24 @@ class FixedCall:
                         raise fault(run.program, wrong)
                     break
             else:
-                self._launch_anew(at, stream)
+                self._launch_anew(at, stream, over)
+            for number, first in self._again:
+                made[number].copy_(made[first])
             if runtimes.changes:
                 run.end_step()
             del arena  # whoever is given it next comes behind these kernels on the stream
         return made[0] if len(made) == 1 and outputs is None else tuple(made)
+
+    def _made(self, inputs: Sequence[Any], over: bool) -> list[Any]:
+        """Memory for results: new, or that of an input."""
+        empty, device = self._empty, self._device
+        if not over:
+            return [empty(shape, dtype=kind, device=device) for shape, kind in self._outputs]
+        on = self._over
+        return [
+            inputs[on[n]] if n in on else empty(shape, dtype=kind, device=device)
+            for n, (shape, kind) in enumerate(self._outputs)
+        ]
 
     def _addresses(self, given: Sequence[Any], wanted: Sequence[tuple[Any, Any]]) -> Any:
         """Where tensors lie, if all are what is wanted; else None."""
@@ -117,10 +148,10 @@ class FixedCall:
             at.append(place)
         return at
 
-    def _launch_anew(self, at: list[int], stream: int) -> None:
+    def _launch_anew(self, at: list[int], stream: int, once: bool) -> None:
         """A launch of other addresses, or with other constants."""
         run, constants = self._run, self._runtimes.constants
-        launch = run.launch_at(constants, stream, self._places, at[:-2])
+        launch = run.launch_at(constants, stream, self._places, at[:-2], once)
         self._constants, self._bindings = constants, run.bindings
         if launch is not None:
             launch.pointers = at

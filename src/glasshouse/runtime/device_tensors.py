@@ -36,13 +36,12 @@ class TensorRun(DeviceRun):
 
     def serves(self) -> bool:
         """Whether a run is one launch."""
-        plan = self.plan
-        return (
-            all(isinstance(s, Call) for s in self.program.steps)
-            and not plan.unbounded
-            and not plan.kept
-            and all(plan.direct)
-        )
+        return self._is_one_launch() and all(self.plan.direct)
+
+    def _is_one_launch(self) -> bool:
+        """The same, but for outputs that are no kernel's results."""
+        steps, plan = self.program.steps, self.plan
+        return all(isinstance(s, Call) for s in steps) and not plan.unbounded and not plan.kept
 
     def call(
         self, constants: ConstantSet, inputs: Sequence[Any], outputs: Sequence[Any] | None = None
@@ -83,8 +82,20 @@ class TensorRun(DeviceRun):
 
     @cached_property
     def is_fixed(self) -> bool:
-        """Whether a run is one launch, on tensors whose sizes are all known before."""
-        return not self.program.symbols and self.serves()
+        """Whether a run is one launch, on tensors whose sizes are all known before; results that
+        leave twice are copied behind it."""
+        plan = self.plan
+        copied = [
+            number in self.again for number, is_direct in enumerate(plan.direct) if not is_direct
+        ]
+        return not self.program.symbols and self._is_one_launch() and all(copied)
+
+    @cached_property
+    def again(self) -> dict[int, int]:
+        """Outputs that are an earlier one once more, which is given, by number."""
+        first: dict[Value, int] = {}
+        outputs = enumerate(self.program.graph.outputs)
+        return {n: first[v] for n, v in outputs if first.setdefault(v, n) != n}
 
     # --------------------------------------------------------------- one launch, of known sizes
     @property
@@ -109,28 +120,30 @@ class TensorRun(DeviceRun):
         return held
 
     def launch_at(
-        self, constants: ConstantSet, stream: int, places: Sequence[int], at: Sequence[int]
-    ) -> StartedRun | None:
+        self, constants: ConstantSet, stream: int, places: Sequence[int], at: Sequence[int],
+        once: bool = False,
+    ) -> StartedRun | None:  # fmt: skip
         """Start a run on memory at these addresses, by place of the table; gives what
-        it was started as."""
+        it was started as. `once`: it may not be repeated to be timed, since it writes over what it
+        reads."""
         self.use(stream)
         self._bind(constants)
         for place, address in zip(places, at, strict=True):
             self._table[place] = address
         self._make_new_values()
-        self._launch()
+        self._launch(once)
         return self.executable.last
 
     def end_step(self) -> None:
         """A run was started: variables hold their new values for the next one."""
         self._finish({})
 
-    def _launch(self) -> None:
+    def _launch(self, once: bool = False) -> None:
         frame = self.executable.frame(
             self._table.buffer_info()[0], self._arena, ctypes.addressof(self._sizes),
             len(self.program.steps),
         )  # fmt: skip
-        if self._may_settle:
+        if self._may_settle and not once:
             self.executable.settle(frame)
         wrong = self.executable.call(frame)
         if wrong:

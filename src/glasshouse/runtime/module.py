@@ -157,6 +157,10 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
     def run_over(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """As `run_flat`, but the new value of an argument that the model writes to may be written
         over it: then that argument is what stands in its place among the outputs."""
+        if self.backend.elsewhere and self._fixed is not None:
+            made = self._fixed(inputs, over=True)
+            if made is not None:
+                return (made,) if len(self.graph.outputs) == 1 else made
         if not self.plan.overwrites or self.backend.elsewhere or self._quick is None:
             return self.run_flat(inputs)
         kind = type(inputs[0])

@@ -11,6 +11,8 @@ from torch import nn
 import glasshouse as gh
 from fake_cuda import FakeCuda, HostTorch, fake_cuda
 from glasshouse.errors import ExecutionError
+from glasshouse.ir import GraphBuilder
+from glasshouse.ir.dtype import float32
 
 
 @pytest.fixture
@@ -182,3 +184,83 @@ def test_variables_step_with_each_call(cuda: FakeCuda) -> None:
         optimizer.step()
         theirs.append(float(found.detach()))
     torch.testing.assert_close(torch.tensor(ours), torch.tensor(theirs))
+
+
+def test_a_result_that_leaves_twice_is_copied_behind_the_launch(cuda: FakeCuda) -> None:
+    builder = GraphBuilder()
+    x = builder.input(float32, (3, 8))
+    y = x.apply("exp")
+    module = gh.compile(builder.finish(y, x + y, y), target="cuda", progress=False)
+    for _ in range(3):
+        given = torch.randn(3, 8)
+        cuda.forget()
+        first, both, again = module(given)
+        torch.testing.assert_close(first, given.exp())
+        torch.testing.assert_close(both, given + given.exp())
+        assert again.data_ptr() != first.data_ptr(), "memory of its own"
+        assert torch.equal(first, again)
+    outputs = [torch.empty(3, 8) for _ in range(3)]
+    module.run_with_tensors([given], outputs)
+    assert torch.equal(outputs[0], first)
+    assert torch.equal(outputs[2], first)
+    cuda.forget()
+    module.run_with_tensors([given], outputs)
+    assert cuda.calls == ["cuGraphLaunch"]
+
+
+def counting() -> gh.Module:
+    """Its second input is written to: a count that grows by the sum of the first."""
+    builder = GraphBuilder()
+    x, count = builder.input(float32, (4,)), builder.input(float32, (4,))
+    graph = builder.finish(x * count, count + x)
+    graph.written[1] = 1
+    return gh.compile(graph, target="cuda", progress=False)
+
+
+def test_what_is_written_to_is_written_over(cuda: FakeCuda) -> None:
+    module, x, count = counting(), torch.arange(4.0), torch.ones(4)
+    module.run_over([x, count])  # the first call makes everything ready
+    expected = count.clone()
+    for _ in range(3):
+        made, new = module.run_over([x, count])
+        assert new is count
+        torch.testing.assert_close(made, x * expected)
+        expected += x
+        torch.testing.assert_close(count, expected)
+    cuda.forget()
+    module.run_over([x, count])
+    assert cuda.calls.count("cuGraphLaunch") == 1, "nothing was run twice to be timed"
+
+
+def test_what_shares_memory_with_another_input_is_not_written_over(cuda: FakeCuda) -> None:
+    module, held = counting(), torch.arange(4.0)
+    for _ in range(2):
+        before = held.clone()
+        made, new = module.run_over([held, held])
+        assert new is not held
+        torch.testing.assert_close(made, before * before)
+        torch.testing.assert_close(new, before + before)
+        assert torch.equal(held, before)
+
+
+def test_a_seed_waits_for_nothing(cuda: FakeCuda) -> None:
+    class Drops(nn.Module):
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return nn.functional.dropout(x, 0.5, True)
+
+    x = torch.ones(64, 16)
+    module = gh.compile(gh.trace(Drops(), x), target="cuda", progress=False)
+    module(x)
+    cuda.forget()
+    torch.manual_seed(3)
+    first, second = module(x), module(x)
+    assert cuda.calls.count("cuMemsetD32Async") == 4, "two words of each seed"
+    assert not [c for c in cuda.calls if "Synchronize" in c or "Memcpy" in c]
+    assert not torch.equal(first, second)
+    torch.manual_seed(3)
+    assert torch.equal(first, module(x))
+    cuda.fail("cuMemsetD32Async", 1)
+    with pytest.raises(ExecutionError, match="refused cuMemsetD32Async"):
+        module(x)
+    cuda.fail("cuMemsetD32Async", 0)
+    assert module(x).shape == x.shape
