@@ -23,14 +23,14 @@ from glasshouse.frontend.torch.aten.complex_arithmetic import (
 )
 from glasshouse.frontend.torch.aten.registry import (
     apply,
-    complex_aten,
+    complex_math,
     is_handle,
 )
 from glasshouse.frontend.torch.complex import Complex, joined
 
 
 # -------------------------------------------------------------------------------- size and angle
-@complex_aten("abs", "absolute")
+@complex_math("abs", "absolute")
 def absolute(x: Complex) -> Any:
     a, b = x.parts()
     scale = scale_of(a, b)
@@ -47,7 +47,7 @@ def _signbit(x: Any) -> Any:
     return apply("where", x.apply("equal", 0.0), apply("divide", 1.0, x), x) < 0.0
 
 
-@complex_aten("angle")
+@complex_math("angle")
 def angle(x: Complex) -> Any:
     a, b = x.parts()
     zero = is_zero(a, b)
@@ -59,7 +59,7 @@ def angle(x: Complex) -> Any:
     return apply("where", zero, at_zero, inside)
 
 
-@complex_aten("sgn")
+@complex_math("sgn")
 def sgn(x: Complex) -> Complex:
     size = absolute(x)
     zero = size.apply("equal", 0.0)
@@ -67,22 +67,22 @@ def sgn(x: Complex) -> Complex:
     return joined(*(apply("where", zero, 0.0, part) for part in unit.parts()))
 
 
-@complex_aten("log")
+@complex_math("log")
 def log(x: Complex) -> Complex:
     return joined(absolute(x).apply("log"), angle(x))
 
 
-@complex_aten("log2")
+@complex_math("log2")
 def log2(x: Complex) -> Any:
     return mul(log(x), 1.0 / math.log(2.0))
 
 
-@complex_aten("log10")
+@complex_math("log10")
 def log10(x: Complex) -> Any:
     return mul(log(x), 1.0 / math.log(10.0))
 
 
-@complex_aten("log1p")
+@complex_math("log1p")
 def log1p(x: Complex) -> Any:
     """Of small numbers by |1 + x|^2 - 1, in which nothing cancels."""
     a, b = x.parts()
@@ -93,7 +93,7 @@ def log1p(x: Complex) -> Any:
     return joined(apply("where", small, near, whole[0]), whole[1])
 
 
-@complex_aten("sqrt")
+@complex_math("sqrt")
 def sqrt(x: Complex) -> Complex:
     """Through the half that does not cancel: of |x| + |real part|."""
     a, b = x.parts()
@@ -107,20 +107,20 @@ def sqrt(x: Complex) -> Complex:
     return joined(apply("where", zero, 0.0, real), apply("where", left, turned, other))
 
 
-@complex_aten("rsqrt")
+@complex_math("rsqrt")
 def rsqrt(x: Complex) -> Any:
     return reciprocal(sqrt(x))
 
 
 # ------------------------------------------------------------------------------- of the exponential
-@complex_aten("exp")
+@complex_math("exp")
 def exp(x: Complex) -> Complex:
     a, b = x.parts()
     size = a.apply("exp")
     return joined(size * b.apply("cos"), size * b.apply("sin"))
 
 
-@complex_aten("expm1")
+@complex_math("expm1")
 def expm1(x: Complex) -> Complex:
     """exp(a) cos(b) - 1 without cancelling: expm1(a) cos(b) - 2 sin(b/2)^2."""
     a, b = x.parts()
@@ -129,36 +129,36 @@ def expm1(x: Complex) -> Complex:
     return joined(real, a.apply("exp") * b.apply("sin"))
 
 
-@complex_aten("exp2")
+@complex_math("exp2")
 def exp2(x: Complex) -> Any:
     return exp(mul(x, math.log(2.0)))
 
 
-@complex_aten("sin")
+@complex_math("sin")
 def sin(x: Complex) -> Complex:
     a, b = x.parts()
     return joined(a.apply("sin") * b.apply("cosh"), a.apply("cos") * b.apply("sinh"))
 
 
-@complex_aten("cos")
+@complex_math("cos")
 def cos(x: Complex) -> Complex:
     a, b = x.parts()
     return joined(a.apply("cos") * b.apply("cosh"), -(a.apply("sin") * b.apply("sinh")))
 
 
-@complex_aten("sinh")
+@complex_math("sinh")
 def sinh(x: Complex) -> Complex:
     a, b = x.parts()
     return joined(a.apply("sinh") * b.apply("cos"), a.apply("cosh") * b.apply("sin"))
 
 
-@complex_aten("cosh")
+@complex_math("cosh")
 def cosh(x: Complex) -> Complex:
     a, b = x.parts()
     return joined(a.apply("cosh") * b.apply("cos"), a.apply("sinh") * b.apply("sin"))
 
 
-@complex_aten("tanh")
+@complex_math("tanh")
 def tanh(x: Complex) -> Complex:
     """By the real tangent, which does not overflow."""
     a, b = x.parts()
@@ -167,21 +167,21 @@ def tanh(x: Complex) -> Complex:
     return joined(t / below, (1.0 - t * t) * s * c / below)
 
 
-@complex_aten("tan")
+@complex_math("tan")
 def tan(x: Complex) -> Any:
     a, b = x.parts()
     c, d = tanh(joined(-b, a)).parts()
     return joined(d, -c)
 
 
-@complex_aten("sigmoid")
+@complex_math("sigmoid")
 def sigmoid(x: Complex) -> Any:
     """By the hyperbolic tangent of half of it, which has no overflow."""
     c, d = tanh(mul(x, 0.5)).parts()
     return joined(c * 0.5 + 0.5, d * 0.5)
 
 
-@complex_aten("silu")
+@complex_math("silu")
 def silu(x: Complex) -> Any:
     return mul(x, sigmoid(x))
 
@@ -190,7 +190,7 @@ _MOST = 8
 """Powers that are products; others go by the logarithm."""
 
 
-@complex_aten("pow")
+@complex_math("pow")
 def power(x: Any, y: Any) -> Any:
     if isinstance(y, float) and y.is_integer():
         y = int(y)

@@ -9,13 +9,14 @@ It gives a handle, or a tuple of them. What it cannot say it refuses with an err
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
-from glasshouse.frontend.torch.complex import Complex
+from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.frontend.torch.dtypes import default_float, is_integral, result_dtype
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import Dim, SymDim
-from glasshouse.ir.dtype import DType
+from glasshouse.ir.dtype import DType, float16, float32
 from glasshouse.ir.op import REGISTRY
 
 Spelling = Callable[..., Any]
@@ -89,6 +90,40 @@ def complex_aten(*names: str) -> Callable[[Spelling], Spelling]:
         return spelling
 
     return register
+
+
+def complex_math(*names: str) -> Callable[[Spelling], Spelling]:
+    """The same for one that computes: half floats are computed in float32 and rounded once, as
+    PyTorch does. In their own range squares of what they hold overflow or vanish."""
+
+    def register(spelling: Spelling) -> Spelling:
+        complex_aten(*names)(partial(_computed_in_float32, spelling))
+        return spelling
+
+    return register
+
+
+def _computed_in_float32(spelling: Spelling, *args: Any, **options: Any) -> Any:
+    given = [a for a in (*args, *options.values()) if isinstance(a, Complex) or is_handle(a)]
+    types = {a.dtype for a in given if not is_integral(a.dtype)}
+    if types != {float16}:
+        return spelling(*args, **options)
+    made = spelling(
+        *(_with_floats(float16, float32, a) for a in args),
+        **{name: _with_floats(float16, float32, a) for name, a in options.items()},
+    )
+    if isinstance(made, tuple):
+        return tuple(_with_floats(float32, float16, m) for m in made)
+    return _with_floats(float32, float16, made)
+
+
+def _with_floats(before: DType, after: DType, x: Any) -> Any:
+    """What has elements of one type, or pairs of them, with another; all else as it is."""
+    if isinstance(x, Complex) and x.dtype is before:
+        if not x.is_apart:
+            return Complex(x.pairs.cast(after))
+        return joined(*(part.cast(after) for part in x.parts()))
+    return x.cast(after) if is_handle(x) and x.dtype is before else x
 
 
 def find(name: str, overload: str, operands: Any = ()) -> Spelling | None:
