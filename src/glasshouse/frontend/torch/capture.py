@@ -18,6 +18,7 @@ from glasshouse.errors import CaptureError, DataDependent, GlasshouseError
 from glasshouse.frontend.torch.containers import register_unknown
 from glasshouse.frontend.torch.dtypes import torch_dtype
 from glasshouse.frontend.torch.graph_module import import_graph_module, is_aten
+from glasshouse.frontend.torch.lazy_modules import lazy_modules
 from glasshouse.frontend.torch.loose import capture_loosely
 from glasshouse.frontend.torch.misread import ReadRight
 from glasshouse.frontend.torch.program import Captured, import_program
@@ -130,7 +131,7 @@ def export(
     watched = results_registered(model, not strict)
     with (
         watched, quiet(), users_lines(), warnings.catch_warnings(), unchecked(),
-        counted_in_tensors(), ReadRight(), closed_transforms(),
+        counted_in_tensors(), ReadRight(), closed_transforms(), lazy_modules(),
     ):  # fmt: skip
         # PyTorch's own deprecations are none of the user's business.
         warnings.simplefilter("ignore", FutureWarning)
