@@ -125,7 +125,7 @@ def run_emulated(
     text = host_text(list(kernels.values()))
     # What a kernel defines before the headers counts where all do: they are one file here.
     half = kernels and all("#define GH_HALF_RESULTS 1" in k.text for k in kernels.values())
-    options = ("-O1", "-DGH_HALF_RESULTS=1") if half else ("-O1",)
+    options = ("-O0", "-DGH_HALF_RESULTS=1") if half else ("-O0",)
     library = ctypes.CDLL(str(compiled_kernels(text, "kernels", *options)))
     memory: dict[Value, np.ndarray] = {}
 

@@ -8,11 +8,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <limits>
-#include <memory>
 #include <ucontext.h>
-#include <vector>
 #define GH_FN inline __attribute__((always_inline))
 #define __global__
 #define __device__
@@ -30,19 +27,32 @@ struct dim3 { unsigned x = 1, y = 1, z = 1; };
 
 namespace gh_emu {
 constexpr int MOST_BLOCKS = 8;  // of a cluster
-struct Fibre { ucontext_t at; dim3 thread, block; int rank; bool done = false; std::unique_ptr<char[]> stack; };
-struct Meeting { int here = 0, round = 0; };
-inline std::vector<Fibre> fibres;
+struct Fibre { ucontext_t at; dim3 thread, block; int rank; bool done; char *stack; };
+struct Meeting { int here, round; };
+// Elements that a launch finds zero. Not a vector: what g++ made of vectors and of a function object was a third of the time that it
+// took for a small kernel.
+template <class T> struct Zeros {
+  T *at;
+  size_t room;
+  T &operator[](size_t i) { return at[i]; }
+  void take(size_t count) {
+    if (count > room) free(at), at = (T *)malloc(count * sizeof(T)), room = count;
+    memset((void *)at, 0, count * sizeof(T));
+  }
+};
+inline Fibre *fibres;
+inline int fibres_made;
 inline ucontext_t home;
 inline Fibre *now;
 inline dim3 block_size, grid;
 inline Meeting cluster;
 inline int cluster_blocks;
-inline std::vector<Meeting> whole, warps;
-inline std::vector<uint64_t> slots;       // one for each thread: what it shows to its warp
-inline std::vector<uint32_t> registers;   // six for each thread
-inline std::vector<double> doubles;       // and as many of these
-inline std::function<void()> body;
+inline Zeros<Meeting> whole, warps;
+inline Zeros<uint64_t> slots;       // one for each thread: what it shows to its warp
+inline Zeros<uint32_t> registers;   // six for each thread
+inline Zeros<double> doubles;       // and as many of these
+inline void (*body)(const void *);
+inline const void *body_given;
 alignas(1024) inline char rooms[MOST_BLOCKS][232448];  // shared memory that a launch asks for
 // What the hardware ends a kernel for.
 inline void aligned(const void *p, size_t bytes) {
@@ -59,14 +69,14 @@ inline int first_of_warp() { return now->rank * block_size.x + now->thread.x / 3
 inline int in_warp() { const int left = (int)block_size.x - (int)now->thread.x / 32 * 32; return left < 32 ? left : 32; }
 inline void warp_wait() { wait(warps[now->rank * (block_size.x / 32 + 1) + now->thread.x / 32], in_warp()); }
 inline void block_wait() { wait(whole[now->rank], block_size.x); }
-inline void enter() { body(); now->done = true; swapcontext(&now->at, &home); }
-inline void run(dim3 g, int threads, std::function<void()> f, unsigned blocks_x = 1, unsigned blocks_y = 1) {
-  grid = g, block_size.x = threads, body = f, cluster_blocks = blocks_x * blocks_y;
+inline void enter() { body(body_given); now->done = true; swapcontext(&now->at, &home); }
+inline void run_blocks(dim3 g, int threads, unsigned blocks_x, unsigned blocks_y) {
+  grid = g, block_size.x = threads, cluster_blocks = blocks_x * blocks_y;
   const int all = threads * cluster_blocks;
-  if ((int)fibres.size() < all) fibres.resize(all);
-  for (auto &x : fibres) if (!x.stack) x.stack.reset(new char[256 << 10]);
-  slots.assign(all, 0), registers.assign(all * 6, 0), doubles.assign(all * 6, 0), warps.assign((threads / 32 + 1) * cluster_blocks, {});
-  whole.assign(cluster_blocks, {}), cluster = {};
+  if (fibres_made < all) fibres = (Fibre *)realloc((void *)fibres, all * sizeof(Fibre));
+  for (; fibres_made < all; ++fibres_made) fibres[fibres_made].stack = (char *)malloc(256 << 10);
+  slots.take(all), registers.take(all * 6), doubles.take(all * 6), warps.take((threads / 32 + 1) * cluster_blocks);
+  whole.take(cluster_blocks), cluster = {};
   for (unsigned z = 0; z < g.z; ++z)
     for (unsigned y = 0; y < g.y; y += blocks_y)
       for (unsigned x0 = 0; x0 < g.x; x0 += blocks_x) {
@@ -75,7 +85,7 @@ inline void run(dim3 g, int threads, std::function<void()> f, unsigned blocks_x 
           x.done = false, x.rank = i / threads, x.thread.x = i % threads, x.thread.y = x.thread.z = 0;
           x.block.x = x0 + x.rank % blocks_x, x.block.y = y + x.rank / blocks_x, x.block.z = z;
           getcontext(&x.at);
-          x.at.uc_stack.ss_sp = x.stack.get(), x.at.uc_stack.ss_size = 256 << 10, x.at.uc_link = &home;
+          x.at.uc_stack.ss_sp = x.stack, x.at.uc_stack.ss_size = 256 << 10, x.at.uc_link = &home;
           makecontext(&x.at, enter, 0);
         }
         for (int left = all; left;) {
@@ -84,6 +94,10 @@ inline void run(dim3 g, int threads, std::function<void()> f, unsigned blocks_x 
             if (!fibres[i].done) now = &fibres[i], swapcontext(&home, &now->at), left += !now->done;
         }
       }
+}
+template <class F> inline void run(dim3 g, int threads, F f, unsigned blocks_x = 1, unsigned blocks_y = 1) {
+  body = [](const void *given) { (*(const F *)given)(); }, body_given = &f;
+  run_blocks(g, threads, blocks_x, blocks_y);
 }
 template <class T> inline T shuffle_xor(T x, int mask) {
   uint64_t bits = 0;
