@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from glasshouse.ir.dim import product
 from glasshouse.ir.expr import Expr
 from glasshouse.ir.graph import Node, Value
 from glasshouse.ir.rewriter import Rewriter
@@ -298,3 +299,25 @@ def _unrepeated(value: Value) -> tuple[Value, tuple[object, ...], list[Node]] | 
     if (*before[:-3], apart[-3], *before[-2:]) != apart:
         return None
     return x, (*before[:-3], *before[-2:]), [merge, repeat]
+
+
+@rule("attention", why="kernels of attention go over a batch, heads, queries and their elements")
+def attention_over_four_axes(node: Node, rw: Rewriter) -> Match | None:
+    q, k, v, *mask = node.inputs
+    rank = q.type.rank
+    if rank == 4 or any(m.type.rank > 3 for m in mask):
+        return None
+    if not q.type.shape[:-3] == k.type.shape[:-3] == v.type.shape[:-3]:
+        return None
+
+    def four(x: Value) -> Expr:
+        shape = x.type.shape
+        batch = (1,) * (4 - rank) if rank < 4 else (product(shape[:-3]),)
+        out: Expr = rw.expr(x).apply("reshape", shape=(*batch, *shape[max(rank - 3, 0) :]))
+        return out
+
+    def build() -> Expr:
+        out: Expr = four(q).apply("attention", four(k), four(v), *map(rw.expr, mask), **node.attrs)
+        return out.apply("reshape", shape=node.output.type.shape)  # type: ignore[no-any-return]
+
+    return Match(build)
