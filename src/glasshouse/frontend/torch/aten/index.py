@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from glasshouse.errors import Unsupported
@@ -278,18 +279,21 @@ def searchsorted(
     if sorter is not None:
         table = table.apply("gather", as_index(sorter), axis=-1)
     x = x if is_handle(x) else scalar(table, x, table.dtype)
-    # Not "less": NaN is not below anything, and stands behind all of it.
     reached = "greater" if right or side == "right" else "greater_equal"
+
+    def before(row: Any, value: Any) -> Any:
+        # Not "less": NaN is not below anything, and stands behind all of it.
+        return apply(reached, *common(row, value)).apply("logical_not")
+
     size = table.shape[-1]
     if isinstance(size, int) and size:
-        return _halved(table, x, size, reached)
+        return _halved(table, x, size, before)
     values = composite.unsqueeze(x, x.ndim)
     row = table if table.ndim == 1 else composite.unsqueeze(table, table.ndim - 1)
-    below = apply(reached, *common(row, values)).apply("logical_not")
-    return below.cast(int64).apply("sum", axes=[-1])
+    return before(row, values).cast(int64).apply("sum", axes=[-1])
 
 
-def _halved(table: Any, x: Any, size: int, reached: str) -> Any:
+def _halved(table: Any, x: Any, size: int, before: Callable[[Any, Any], Any]) -> Any:
     """How many elements of a sorted row lie before each value: a search by halves.
 
     The same elements are looked at as in PyTorch, so that rows with NaN give what it gives. A
@@ -310,7 +314,7 @@ def _halved(table: Any, x: Any, size: int, reached: str) -> Any:
             row = table.apply("gather", middle.apply("minimum", last), axis=-1)
         else:
             row = composite.narrow(table, -1, size // 2, 1)
-        behind = apply(reached, *common(row, x)).apply("logical_not")
+        behind = before(row, x)
         low = apply("where", behind, middle + 1, low)
         high = apply("where", behind, high, middle)
     return low.apply("minimum", scalar(table, size, int64))
@@ -321,10 +325,24 @@ def bucketize(x: Any, boundaries: Any, out_int32: bool = False, right: bool = Fa
     return searchsorted(boundaries, x, out_int32, right)
 
 
+_COMPARED = 64
+"""Elements that each other one is compared with; among more it is searched for."""
+
+
 @aten("isin.Tensor_Tensor")
 def isin(elements: Any, test: Any, assume_unique: bool = False, invert: bool = False) -> Any:
-    wide = composite.unsqueeze(elements, elements.ndim)
-    found = wide.apply("equal", composite.flatten(test)).apply("any", axes=[-1])
+    elements, test = common(elements, composite.flatten(test))
+    size = test.shape[0]
+    if isinstance(size, int) and size > _COMPARED and elements.dtype is not bool_:
+        # NaN is not below anything: those of the table stand last and are never passed, and one
+        # that is searched for is unlike the first element.
+        row = test.apply("sort", axis=0)[0]
+        place = _halved(row, elements, size, lambda a, b: a.apply("less", b))
+        near = row.apply("take", place.apply("minimum", scalar(row, size - 1, int64)), axis=0)
+        found = near.apply("equal", elements)
+    else:
+        wide = composite.unsqueeze(elements, elements.ndim)
+        found = wide.apply("equal", test).apply("any", axes=[-1])
     return found.apply("logical_not") if invert else found
 
 
