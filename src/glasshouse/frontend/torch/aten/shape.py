@@ -218,11 +218,20 @@ def as_strided(x: Any, size: Any, stride: Any, offset: Any = None) -> Any:
     """Reads x as if it lay in memory row by row."""
     if not is_static(*x.shape, *size, *stride) or not (offset is None or is_static(offset)):
         raise Unsupported("strides that depend on sizes")
-    every = torch.arange(product(x.shape), device="cpu")
-    numbers = every.as_strided(list(size), list(stride), offset or 0)
     flat = reshaped(x, (product(x.shape),))
-    place = x.builder.wrap(x.builder.constant(numbers.contiguous().numpy()))
-    return flat.apply("take", place)
+    if not all(size):
+        return reshaped(composite.narrow(flat, 0, 0, 0), tuple(size))
+    # Each axis is one of windows that hold all that the axes behind it reach.
+    reach = [(n - 1) * s for n, s in zip(size, stride, strict=True)]
+    out = composite.narrow(flat, 0, offset or 0, sum(reach) + 1)
+    for axis, step in enumerate(stride):
+        behind = sum(reach[axis + 1 :]) + 1
+        if reach[axis]:
+            out = out.apply("windows", axis=axis, size=behind, step=step)
+        else:
+            out = reshaped(out, (*size[:axis], 1, behind))
+            out = expanded(out, (*size[: axis + 1], behind))
+    return reshaped(out, tuple(size))
 
 
 @aten("resize")
