@@ -141,10 +141,12 @@ def _gemm(out: CudaText, tile: Tile) -> None:
         left = f"gh::Matrix<{kind}, false, {_runs(k)}>{{{source}, {k}, 1, {m}, {k}}}"
     right = f"gh::Matrix<int8_t, false, true>{{{packed}, {deep}, 1, {n}, {deep}}}"
     column = tile.variables[-1].name
-    scale, factor = "scale_", only_number(x.scale)
-    if w.by_column and isinstance(w.scale, Load):
-        place = column if w.scale.index.terms else "0"
-        scale = f"(scale_ * {w.scale.buffer}[{place}])"
+    scale, factor, loaded = "scale_", only_number(x.scale), f"column_sums_ + {column}"
+    if w.by_column and isinstance(w.scale, Load) and w.scale.index.terms:
+        scale = "(scale_ * {beside}.scales[{at}])"
+        loaded += f", {w.scale.buffer} + {column}"
+    elif w.by_column and isinstance(w.scale, Load):
+        scale = f"(scale_ * {w.scale.buffer}[0])"
     else:
         factor += f" * {only_number(w.scale)}"
     lines = [
@@ -152,7 +154,7 @@ def _gemm(out: CudaText, tile: Tile) -> None:
         f"const int32_t zero_ = (int32_t){only_number(x.zero)};",
         f"const float scale_ = {factor};",
     ]
-    result = f"gh::real_sum({{}}, zero_, column_sums_[{column}]) * {scale}"
+    result = "gh::real_sum({}, zero_, {beside}.sums[{at}]) * " + scale
     names = (tile.variables[0].name, column)
     gemm = variant_named(tile.variant).tile
     maps: tuple[TensorMap, ...] = ()
@@ -163,7 +165,7 @@ def _gemm(out: CudaText, tile: Tile) -> None:
         maps, k = (rows_map(source, rows, k // 2, gemm.m), second), k // 2
     call = Product(
         tile, f"{m}, {n}, {k}", left, right, names, rows, n, maps=maps, depth=k,
-        early=bool(maps), result=result,
+        early=bool(maps), result=result, beside=f"gh::byte_columns<{{count}}>({loaded})",
     )  # fmt: skip
     call.render(out, 1, lines)
 

@@ -46,23 +46,25 @@ def hand_over(
     `result` is what a sum stands for, where it is not itself the result.
     What it loads is a lambda of its own (`gh::after`): a routine can load for the next results
     before it hands over these; with `single`, also where it hands them over one by one.
-    `rows` is what is asked of each row (`gh::after_rows`), known as `row_`; `beside` is loaded too,
-    and is `{beside}` in `result`, in which `{at}` is the number of a neighbour.
+    `rows` is what is asked of each row (`gh::after_rows`), known as `row_`; `beside`, in which
+    `{count}` is how many results there are, is loaded too, and is `{beside}` in `result`, in which
+    `{at}` is the number of a neighbour.
     """
     given = ", ".join(f"int {name}" for name in parameters)
     early = early_loads(tile.epilogue, tile.variables[-1], count, single)
-    if early or rows:
+    if early or rows or beside:
         with out.block(f"const auto loads_ = [=]({given}) {{", "};"):
             if known:
                 out.add(known)
-            put_loads(out, tile.epilogue, early, tile.variables[-1], count, beside)
+            more = beside.format(count=count)
+            put_loads(out, tile.epilogue, early, tile.variables[-1], count, more)
         taken = f"{given}, const auto& sums_, const auto& loaded_"
         opened = f"{call}, gh::after(loads_, [=]({taken}) {{"
         if rows:
             opened = f"{call}, gh::after_rows({rows}, loads_, [=]({taken}, const auto& row_) {{"
     else:
         opened = f"{call}, [=]({given}, const auto& sums_) {{"
-    with out.block(opened, "}));" if early or rows else "});"):
+    with out.block(opened, "}));" if early or rows or beside else "});"):
         if known:
             out.add(known)
         at = "u_" if count > 1 else "0"

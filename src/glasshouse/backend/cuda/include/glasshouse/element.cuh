@@ -175,11 +175,12 @@ GH_FN int64_t reflect(int64_t i, int64_t size) {
 constexpr float WHOLE = 12582912.0f;
 GH_FN float small_float(int x) { return float_of(0x4b400000 + x) - WHOLE; }  // below 2^22 in size
 GH_FN int small_int(float x) { return bits_in(x + WHOLE) - 0x4b400000; }
-// x / y, rounded as a division is: cheaper where y is the same for many, and what is rare is left to the division.
+// x / y, rounded as a division is, below 2^22 in size; past that as large at least, which ends at the last byte. Only a y at the ends of all floats is left to the
+// division, and its code, 2 KB for each result of a thread, to the compiler: it drops it where y is a constant.
 GH_FN float quotient(float x, float y) {
+  if (!(y > 1e-36f && y < 1e36f)) return x / y;
   const float r = 1.0f / y, q = x * r;
-  if (!(::fabsf(q) < 4194304.0f && y > 1e-36f && y < 1e36f)) return x / y;
-  return ::fmaf(::fmaf(-q, y, x), r, q);
+  return ::fabsf(q) < 4194304.0f ? ::fmaf(::fmaf(-q, y, x), r, q) : q;
 }
 template <class T, class Z> GH_FN float dequantize(T x, float scale, Z zero) {
   if constexpr (sizeof(T) == 1 && sizeof(Z) == 1) return small_float((int)x - (int)zero) * scale;

@@ -72,6 +72,24 @@ GH_FN void round_tf32(uint32_t (&r)[4]) {
 GH_FN float as_float(float x) { return x; }
 // Whole sums of bytes without the zero point of the first operand, from the sum of the second one's column; they go round in 32 bits.
 GH_FN float real_sum(float sum, int32_t zero, int32_t column) { return (float)(int32_t)(bits_of(sum) - (uint32_t)zero * (uint32_t)column); }
+// What is known of V neighbouring columns of bytes: their sums, and their scales where each has its own.
+template <int V> struct ByteColumns {
+  int32_t sums[V];
+  float scales[V];
+};
+template <int V> GH_FN ByteColumns<V> byte_columns(const int32_t *sums, const float *scales = nullptr) {
+  constexpr int W = V < 4 ? V : 4;
+  ByteColumns<V> found;
+#pragma unroll
+  for (int i = 0; i < V; i += W) {
+    const Vec<int32_t, W> s = load_vec<W>(sums + i);
+    Vec<float, W> f = {};
+    if (scales) f = load_vec<W>(scales + i);
+#pragma unroll
+    for (int u = 0; u < W; ++u) found.sums[i + u] = s[u], found.scales[i + u] = f[u];
+  }
+  return found;
+}
 template <class T> struct SumsOf { typedef float type; };
 template <> struct SumsOf<int8_t> { typedef int32_t type; };
 template <> struct SumsOf<uint8_t> { typedef int32_t type; };
