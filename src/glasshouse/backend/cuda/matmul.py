@@ -113,9 +113,7 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bo
         elif not any(x.across for x in matrices):
             deep = typical(m.extent, n.extent, k.extent * 2, batch)  # in half floats
             names = (*(v.name for v in variants(*deep)), plain[0])
-    elif dtype is float64 and sum(n.op is node.op for n in builder.body.nodes) == 1:
-        # Beside another product in one kernel (attention of float64) a tile ended in an illegal
-        # access on an H200, which the emulator does not show, nor do products by themselves.
+    elif dtype is float64:
         deep = typical(m.extent, n.extent, k.extent * 4, batch)  # in half floats
         names = tuple(v.name for v in variants(*deep, (DMMA,)))
     numbers = tuple(d for d in (rows, out.shape[-1], depth, batch) if isinstance(d, int))

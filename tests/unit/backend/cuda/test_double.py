@@ -71,6 +71,16 @@ def test_products_of_a_batch_and_what_is_around_them() -> None:
     checked(builder.finish(scores, scores.apply("softmax").apply("matmul", y)))
 
 
+def test_products_that_share_a_kernel() -> None:
+    """Both of an attention: rows outside of the second one's tile asked for memory anywhere."""
+    builder = GraphBuilder()
+    shapes = ((4, 5), (6, 5), (6, 3))
+    q, k, v = (builder.input(float64, shape) for shape in shapes)
+    out = q.apply("attention", k, v, causal=False, scale=None)
+    (kernel,) = checked(builder.finish(out)).kernels
+    assert [variant_named(t.variant).tile.kind for t in kernel.tiles] == [DMMA, DMMA]
+
+
 @pytest.mark.parametrize(("rows", "depth"), [(1, 600), (7, 1), (70, 0)])
 def test_few_rows_and_little_depth(rows: int, depth: int) -> None:
     builder = GraphBuilder()

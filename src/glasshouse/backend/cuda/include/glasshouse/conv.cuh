@@ -19,38 +19,37 @@ struct ConvShape {
 template <class T_, bool WHOLE> struct Image {
   typedef T_ T;
   static constexpr bool across = false, whole = WHOLE;
+  static constexpr int FAR = -(1 << 30);  // the row of no image: no tap brings it inside
   struct Fixed { const T *image; int row, column; };
   const T *p;
   ConvShape s;
   GH_FN Fixed fix(int m) const {
     const int pixels = s.out_height * s.out_width, n = m / pixels, at = m - n * pixels;
     const int oh = at / s.out_width, ow = at - oh * s.out_width;
-    const T *image = n < s.batch ? p + (int64_t)n * s.height * s.width * s.channels : nullptr;
-    return {image, oh * s.stride_height - s.begin_height, ow * s.stride_width - s.begin_width};
+    const T *image = p + (int64_t)n * s.height * s.width * s.channels;
+    const int row = oh * s.stride_height - s.begin_height;
+    return {image, n < s.batch ? row : FAR, ow * s.stride_width - s.begin_width};
   }
-  GH_FN const T *at(Fixed f, int k) const {
+  GH_FN Source<T> at(Fixed f, int k) const {
     const int tap = k / s.group, c = k - tap * s.group, kh = tap / s.kernel_width, kw = tap - kh * s.kernel_width;
     const int row = f.row + kh * s.dilation_height, column = f.column + kw * s.dilation_width;
-    const bool inside = f.image && kh < s.kernel_height && (unsigned)row < (unsigned)s.height && (unsigned)column < (unsigned)s.width;
-    return inside ? f.image + ((int64_t)row * s.width + column) * s.channels + c : nullptr;
+    const bool inside = kh < s.kernel_height && (unsigned)row < (unsigned)s.height && (unsigned)column < (unsigned)s.width;
+    return {f.image + ((int64_t)row * s.width + column) * s.channels + c, inside};
   }
-  GH_FN T get(int m, int k) const {
-    const T *found = at(fix(m), k);
-    return found ? *found : from_scalar<T>(0.0f);
-  }
+  GH_FN T get(int m, int k) const { return at(fix(m), k).value(); }
 };
 
 template <class T_, int RUN> struct Runs {
   typedef T_ T;
   static constexpr bool across = false, whole = true;
-  typedef const T *Fixed;
+  typedef Source<T> Fixed;
   const T *p;
   int rows, out_height, out_width, height, width, stride_height, stride_width, dilation, depth;
   GH_FN Fixed fix(int m) const {
     const int pixels = out_height * out_width, n = m / pixels, at = m - n * pixels, oh = at / out_width, ow = at - oh * out_width;
-    return m < rows ? p + (((int64_t)n * height + oh * stride_height) * width + ow * stride_width) * 4 : nullptr;
+    return {p + (((int64_t)n * height + oh * stride_height) * width + ow * stride_width) * 4, m < rows};
   }
-  GH_FN const T *at(Fixed f, int k) const { return f && k < depth ? f + k / RUN * dilation * width * 4 + k % RUN : nullptr; }
+  GH_FN Source<T> at(Fixed f, int k) const { return {f.p + k / RUN * dilation * width * 4 + k % RUN, f.inside && k < depth}; }
 };
 
 // Result e of a depthwise convolution, channels fastest; weights are [channels, taps].

@@ -3,7 +3,9 @@
 // Contract
 // - Operands are loaders. `Matrix<T, ACROSS, WHOLE>` reads a matrix where it lies; `ACROSS`: neighbours are neighbours along m (or
 //   n), otherwise along k. `WHOLE`: rows of 8 elements are aligned to 16 bytes and entirely inside or outside.
-//   `fix(m)` is what a thread keeps of a row, `at(fixed, k)` the address of 8 elements or null, `get(m, k)` one element or 0.
+//   `fix(m)` is what a thread keeps of a row, `at(fixed, k)` the address of 8 elements and whether they are inside, `get(m, k)` one element or 0.
+//   No address is null. Of "a pointer, or 0 outside" NVRTC 13.0 (sm_90) made a 0 (CS2R) that a predicated instruction may replace, and looked at it 5 cycles later;
+//   everywhere else it leaves 6. At such a place products of float64 read at illegal addresses, on lanes outside alone.
 // - `gemm_mma`: half floats on tensor cores, sums in float; or floats, rounded to TF32 there, of operands that lie along k; or bytes (`mma.cuh`), which
 //   lie so too, without splits: then `sums` are whole numbers, as the bits of floats.
 //   Tile<BM, BN, BK, WM, WN, STAGES>: a block computes BM x BN, each warp WM x WN of it, with STAGES tiles of depth BK (of half floats; as
@@ -24,16 +26,23 @@
 
 namespace gh {
 
+// An address that may be read where it is inside.
+template <class T> struct Source {
+  const T *p;
+  bool inside;
+  GH_FN T value() const { return inside ? *p : from_scalar<T>(0.0f); }
+};
+
 template <class T_, bool ACROSS, bool WHOLE> struct Matrix {
   typedef T_ T;
   static constexpr bool across = ACROSS, whole = WHOLE, normed = false;
   static constexpr int each = 1;  // weights of a column, for `gemv`
-  typedef const T *Fixed;
+  typedef Source<T> Fixed;
   const T *p;
   int64_t outer_step, depth_step;
   int outer, depth;
-  GH_FN Fixed fix(int m) const { return m < outer ? p + m * outer_step : nullptr; }
-  GH_FN const T *at(Fixed f, int k) const { return f && k < depth ? f + k * depth_step : nullptr; }
+  GH_FN Fixed fix(int m) const { return {p + m * outer_step, m < outer}; }
+  GH_FN Source<T> at(Fixed f, int k) const { return {f.p + k * depth_step, f.inside && k < depth}; }
   GH_FN T get(int m, int k) const {
     return m < outer && k < depth ? p[m * outer_step + k * depth_step] : from_scalar<T>(0.0f);
   }
@@ -74,8 +83,8 @@ template <int SIZE, int BK, int THREADS, class L> struct Copier {
       if (ROWS * CHUNKS % THREADS && q >= ROWS * CHUNKS) break;
       T *place = to + chunk_at<T, L::across, CHUNKS>(row, c);
       if constexpr (L::whole) {
-        const T *source = from.at(fixed[i], L::across ? k0 + row : k0 + c * PER);
-        copy16(place, source ? source : from.p, source != nullptr);
+        const Source<T> source = from.at(fixed[i], L::across ? k0 + row : k0 + c * PER);
+        copy16(place, source.inside ? source.p : from.p, source.inside);
       } else {
         Vec<T, PER> v;
 #pragma unroll
@@ -83,8 +92,7 @@ template <int SIZE, int BK, int THREADS, class L> struct Copier {
           if constexpr (L::across) {
             v[e] = from.get(first + c * PER + e, k0 + row);
           } else {
-            const T *source = from.at(fixed[i], k0 + c * PER + e);
-            v[e] = source ? *source : from_scalar<T>(0.0f);
+            v[e] = from.at(fixed[i], k0 + c * PER + e).value();
           }
         }
         *(Vec<T, PER> *)place = v;

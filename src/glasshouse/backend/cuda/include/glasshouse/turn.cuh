@@ -16,8 +16,8 @@ template <class L> GH_FN void turn_rows(const L &from, int wide, typename L::T *
     const int k = i / 8, o = i % 8 * 8;
     Vec<T, 8> v = {};
     if constexpr (L::whole) {
-      const T *source = from.at(from.fix(o0 + o), k0 + k);
-      if (source) v = load_vec<8>(source);
+      const Source<T> source = from.at(from.fix(o0 + o), k0 + k);
+      if (source.inside) v = load_vec<8>(source.p);
     } else {
 #pragma unroll
       for (int e = 0; e < 8; ++e) v[e] = from.get(o0 + o + e, k0 + k);
