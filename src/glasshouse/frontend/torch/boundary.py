@@ -9,7 +9,7 @@ permutes it, where layouts and kernels can take that into account.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -74,7 +74,7 @@ class Boundary:
         self.names = [n.name if isinstance(n, fx.Node) else "" for n in leaves]
         given = [n for n in module.graph.nodes if n.op == "placeholder"]
         changing = written_storages(module)
-        self.ways, bases = _ways(leaves, given, bool(changing))
+        self.ways, bases = _ways(leaves, given, changing)
         by_name = {n.name: n for n in given}
         again = {n for n in given if same and same.get(n.name) in by_name}
         for node in again:
@@ -179,9 +179,10 @@ def plain(x: Any) -> Any:
 
 
 def _ways(
-    leaves: Sequence[Any], given: Sequence[fx.Node], writes: bool
+    leaves: Sequence[Any], given: Sequence[fx.Node], changing: Container[int | None]
 ) -> tuple[list[Way], list[Any]]:
-    """How each output comes about, and what has to be computed for that, each once."""
+    """How each output comes about, and what has to be computed for that, each once; `changing` is
+    the memory that the graph writes to."""
     numbers = {node: i for i, node in enumerate(given)}
     bases: dict[Any, int] = {}
     ways: list[Way] = []
@@ -190,7 +191,7 @@ def _ways(
             ways.append(Way(False, bases.setdefault(("fixed", place, leaf), len(bases)), ()))
             continue
         source, steps = _followed(leaf, VIEWS)
-        if source in numbers and not writes:
+        if source in numbers and storage_of(source.meta.get("val")) not in changing:
             ways.append(Way(True, numbers[source], _at_once(source, leaf, steps)))
             continue
         source, steps = _followed(leaf, _WHOLE)

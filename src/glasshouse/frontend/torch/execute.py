@@ -118,13 +118,20 @@ class Runner:
     def _write(self, flat: Sequence[Any], outputs: Sequence[Any]) -> None:
         """Arguments that the model writes to hold their new values, and PyTorch knows it."""
         over: list[torch.Tensor] = []
+        old: list[torch.Tensor] = []
+        new: list[torch.Tensor] = []
         for number, place in self.captured.written:
             if outputs[place] is flat[number]:
                 over.append(flat[number])
             else:
-                flat[number].copy_(_like(outputs[place], flat[number]))
+                old.append(flat[number])
+                new.append(_like(outputs[place], flat[number]))
         if over:
             torch.autograd.graph.increment_version(over)
+        if len(old) > 1:
+            torch._foreach_copy_(old, new)  # at once: each by itself takes 16 us beside a GPU
+        elif old:
+            old[0].copy_(new[0])
 
     def _run(self, module: Any, given: Sequence[Any]) -> list[torch.Tensor]:
         if module is not None:

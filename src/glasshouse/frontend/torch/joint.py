@@ -97,6 +97,9 @@ def partition(joint: fx.GraphModule, inputs: Any, on_gpu: bool, **known: Any) ->
     for node in joint.graph.nodes:
         if on_gpu and node.target is torch.ops.aten.native_layer_norm_backward.default:
             _find_statistics_again(node)
+        if node.target is torch.ops.aten.native_batch_norm_backward.default and node.args[7]:
+            # While it is trained, running averages decide nothing: they need not be saved.
+            node.args = (*node.args[:3], None, None, *node.args[5:])
         if _is_max_pool_backward(node):
             rank = 2 if "2d" in node.target._schema.name else 3
             spread = [list(listed(a, rank)) if a or a == 0 else [] for a in node.args[2:6]]
