@@ -185,6 +185,9 @@ class _Training:
             self._same = one_under_two_names(boundary, self._returned)
         with unset_fake_temporarily():
             runner = Runner(captured, self._executor, device=self._gpu)
+        if runner.module is not None and phase != "inference":
+            returned = self._returned if phase == "forward" else 0
+            runner.module.results_together = boundary.unseen(captured, returned)
         _COMPILED.append(Compiled(phase, captured, runner))
         gpu = self._gpu
         homes = [] if gpu is None else gpu.homes(boundary.bases)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from glasshouse.backend.base import StartedRun, TensorDevice
 from glasshouse.ir.graph import Value
 from glasshouse.runtime.checks import sizes_of
+from glasshouse.runtime.device_results import Results
 from glasshouse.runtime.device_run import RECENT
 from glasshouse.runtime.faults import fault
 from glasshouse.runtime.overlap import overlap
@@ -30,12 +31,15 @@ ALIGNED = 16
 class FixedCall:
     """What a module that runs so is called through."""
 
-    def __init__(self, run: TensorRun, runtimes: Runtimes, beside: TensorDevice) -> None:
+    def __init__(
+        self, run: TensorRun, runtimes: Runtimes, beside: TensorDevice,
+        together: Sequence[int] = (),
+    ) -> None:  # fmt: skip
+        """`together`: numbers of results that may share memory (`OnDevice.results_together`)."""
         torch: Any = sys.modules["torch"]
         self._run, self._runtimes, self._beside = run, runtimes, beside
         self._kinds = (torch.Tensor, torch.nn.Parameter)
-        self._strided, self._empty = torch.strided, torch.empty
-        self._device = torch.device(beside.name)
+        self._strided = torch.strided
 
         def described(value: Value) -> tuple[Any, Any]:
             return torch.Size(sizes_of(value.type.shape, {})), getattr(torch, value.type.dtype.name)
@@ -48,6 +52,7 @@ class FixedCall:
         own = [graph.outputs[n] for n in self._own]
         self._places = [plan.table[v] for v in (*graph.inputs, *own)]
         self._over = plan.overwrites
+        self._results = Results(self._outputs, together, self._over, beside)
         self._apart: list[int] = []  # addresses of inputs that can be written over
         self._recent: list[StartedRun] = []
         self._constants: Any = None  # that they hold, at the addresses of so many bindings
@@ -94,7 +99,7 @@ class FixedCall:
             stream = beside.stream()
             if stream != run.last_stream:
                 run.use(stream)
-            made = self._made(inputs, over) if outputs is None else outputs
+            made = self._results.make(inputs, over) if outputs is None else outputs
             at += [made[n].data_ptr() for n in self._own]
             arena = run.lent_arena(beside)
             at += (run.arena, run.of.state.turn)
@@ -114,17 +119,6 @@ class FixedCall:
                 run.end_step()
             del arena  # whoever is given it next comes behind these kernels on the stream
         return made[0] if len(made) == 1 and outputs is None else tuple(made)
-
-    def _made(self, inputs: Sequence[Any], over: bool) -> list[Any]:
-        """Memory for results: new, or that of an input."""
-        empty, device = self._empty, self._device
-        if not over:
-            return [empty(shape, dtype=kind, device=device) for shape, kind in self._outputs]
-        on = self._over
-        return [
-            inputs[on[n]] if n in on else empty(shape, dtype=kind, device=device)
-            for n, (shape, kind) in enumerate(self._outputs)
-        ]
 
     def _addresses(self, given: Sequence[Any], wanted: Sequence[tuple[Any, Any]]) -> Any:
         """Where tensors lie, if all are what is wanted; else None."""

@@ -34,6 +34,9 @@ class RunsOnDevice:
     _takes_flat: bool
     _device: TensorRun | None  # made by the first run
     _fixed: FixedCall | None = None  # made by the first run on tensors
+    results_together: Sequence[int] = ()
+    """Results, by number, that live about as long as each other (gradients; what is saved for them)
+    and so may be parts of one block on a device. Set before the first run."""
 
     def bound(self, inputs: Inputs, outputs: Sequence[Any]) -> Callable[[], None]:
         """A function that runs on these very tensors of a GPU again and again, without overhead:
@@ -76,7 +79,8 @@ class RunsOnDevice:
         if self._fixed is None and device.is_fixed:
             from glasshouse.runtime.device_call import FixedCall
 
-            self._fixed = FixedCall(device, self._runtimes, beside)
+            together = self.results_together
+            self._fixed = FixedCall(device, self._runtimes, beside, together)
         return made[0] if len(made) == 1 and outputs is None else tuple(made)
 
     def on_host(self, inputs: Sequence[Any]) -> list[Any]:

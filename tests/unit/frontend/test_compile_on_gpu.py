@@ -3,7 +3,7 @@ host's, so that CPU tensors stand for the GPU's."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -93,6 +93,45 @@ def test_a_training_step(cuda: FakeCuda) -> None:
     steps = [s for g in (forward, backward) for s in g.runner.module.program.steps]
     through_torch = {s.node.op.name for s in steps if isinstance(s, Fallback)}
     assert "conv_weight_grad" in through_torch
+
+
+def test_statistics_of_norms_are_written_by_kernels(cuda: FakeCuda) -> None:
+    """And not copied by PyTorch, nor saved for the backward graph."""
+
+    class Normed(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.up, self.norm = nn.Linear(6, 4), nn.BatchNorm1d(4)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            return self.norm(self.up(x)).relu()
+
+    def trained(model: nn.Module, run: Callable[..., torch.Tensor]) -> list[torch.Tensor]:
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for seed in range(4):
+            torch.manual_seed(seed)
+            loss = run(torch.randn(5, 6)).square().mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+        return [*model.parameters(), *model.buffers()]
+
+    ours, theirs = Normed(), Normed()
+    run = torch.compile(ours, backend="glasshouse", options={"executor": "compiled"})
+    versions = [b._version for b in ours.buffers()]
+    made, wanted = trained(ours, run), trained(theirs, theirs)
+    for mine, other in zip(made, wanted, strict=True):
+        torch.testing.assert_close(mine, other, rtol=1e-4, atol=1e-5)
+    assert all(b._version > v for b, v in zip(ours.buffers(), versions, strict=True))
+    forward, backward = (g.runner.module for g in dynamo.compiled_graphs())
+    assert len(forward.plan.overwrites) == 3
+    # Image, weight, scale, mean and deviation, result, gradient; the averages are of no use.
+    assert len(backward.graph.inputs) <= 7
+    grads = [p.grad for p in ours.parameters()]
+    assert len({g.untyped_storage().data_ptr() for g in grads if g is not None}) == 1
+    y = run(torch.randn(5, 6))
+    assert y.untyped_storage().nbytes() == y.nbytes, "who keeps a result keeps nothing else"
 
 
 def test_a_traced_step_is_compiled_for_where_its_tensors_lie(cuda: FakeCuda) -> None:

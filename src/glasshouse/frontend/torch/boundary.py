@@ -137,6 +137,13 @@ class Boundary:
             out[number] = out[number].contiguous()
         return out
 
+    def unseen(self, captured: Captured, returned: int) -> list[int]:
+        """Outputs of the captured graph that none of the first so many of a call is made of."""
+        outputs = captured.outputs
+        shown = [outputs[w.number] for w in self.ways[:returned] if not w.given]
+        places = {p for p in outputs if not isinstance(p, Fixed)}
+        return sorted(places.difference(p for p in shown if not isinstance(p, Fixed)))
+
     def leave(self, flat: Sequence[Any], results: Sequence[Any]) -> list[Any]:
         """The outputs of a call, from its arguments and what the graph inside made."""
         made = results
