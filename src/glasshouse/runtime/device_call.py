@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from glasshouse.backend.base import StartedRun, TensorDevice
 from glasshouse.ir.graph import Value
 from glasshouse.runtime.checks import sizes_of
-from glasshouse.runtime.device_results import Results
+from glasshouse.runtime.device_results import DeviceResults
 from glasshouse.runtime.device_run import RECENT
 from glasshouse.runtime.faults import fault
 from glasshouse.runtime.overlap import overlap
@@ -52,7 +52,7 @@ class FixedCall:
         own = [graph.outputs[n] for n in self._own]
         self._places = [plan.table[v] for v in (*graph.inputs, *own)]
         self._over = plan.overwrites
-        self._results = Results(self._outputs, together, self._over, beside)
+        self._results = DeviceResults(self._outputs, together, self._over, beside)
         self._apart: list[int] = []  # addresses of inputs that can be written over
         self._recent: list[StartedRun] = []
         self._constants: Any = None  # that they hold, at the addresses of so many bindings

@@ -23,7 +23,7 @@ Described = tuple[Any, Any]
 """Shape and type of a result, in PyTorch's words."""
 
 
-class Results:
+class DeviceResults:
     """Makes tensors for the results of a run, all of whose sizes are known."""
 
     def __init__(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from fake_cuda import HostTorch
-from glasshouse.runtime.device_results import LARGE, Results
+from glasshouse.runtime.device_results import LARGE, DeviceResults
 
 FLOAT = torch.float32
 SHAPES = [(3, 5), (), (2, 3, 4), (0, 2), (LARGE,), (7,), (1, 1)]
@@ -13,7 +13,7 @@ SHAPES = [(3, 5), (), (2, 3, 4), (0, 2), (LARGE,), (7,), (1, 1)]
 
 def made(over: bool = False, together: tuple[int, ...] = (0, 2, 3, 4, 5, 6)) -> list[torch.Tensor]:
     described = [(torch.Size(s), torch.int64 if n == 5 else FLOAT) for n, s in enumerate(SHAPES)]
-    results = Results(described, together, {6: 1}, HostTorch())
+    results = DeviceResults(described, together, {6: 1}, HostTorch())
     return results.make([torch.zeros(2), torch.zeros(1, 1)], over)
 
 
@@ -47,6 +47,6 @@ def test_parts_do_not_lie_on_each_other_and_change_by_themselves() -> None:
 
 def test_an_input_is_written_over_where_that_is_asked_for() -> None:
     given = [torch.zeros(2), torch.zeros(1, 1)]
-    results = Results([(torch.Size((1, 1)), FLOAT)], (0,), {0: 1}, HostTorch())
+    results = DeviceResults([(torch.Size((1, 1)), FLOAT)], (0,), {0: 1}, HostTorch())
     assert results.make(given, True)[0] is given[1]
     assert results.make(given, False)[0] is not given[1]
