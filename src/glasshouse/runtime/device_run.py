@@ -25,7 +25,7 @@ from glasshouse.runtime.device_values import DeviceValues
 from glasshouse.runtime.faults import fault
 from glasshouse.runtime.general_run import GeneralRun, See
 
-RECENT = 4
+RECENT = 8
 """Launches that are looked through: those of the last few sets of addresses."""
 
 

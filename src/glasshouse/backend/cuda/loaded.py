@@ -236,7 +236,7 @@ class Loaded:
 
     def _moved(self, key: Any, graph: StepGraph) -> StartedSteps | None:
         """The steps of a graph with calls of libraries, on other memory; None where a graph should
-        follow: it has none, is timed, or one of the last runs used the same memory."""
+        follow: it has none, is timed, or many of the last runs used the same memory."""
         timed = key[1]
         if timed or all(node.library is None for node in graph.nodes):
             return None
@@ -244,10 +244,9 @@ class Loaded:
         if moving is None:
             moving = StartedSteps(self.device.driver, graph.nodes, self.cells)
             self._moving[key] = moving
-        elif moving.has_seen(self.cells):
+        if moving.comes_often(self.cells):
             return None
-        else:
-            moving.follow(self.cells)
+        moving.follow(self.cells)
         return moving
 
     def taken(self) -> Started | None:
