@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
-
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import aten, axes_or_none, is_static
 from glasshouse.frontend.torch.complex import Complex, joined

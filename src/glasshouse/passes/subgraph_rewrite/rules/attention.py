@@ -317,7 +317,8 @@ def attention_over_four_axes(node: Node, rw: Rewriter) -> Match | None:
         return out
 
     def build() -> Expr:
-        out: Expr = four(q).apply("attention", four(k), four(v), *map(rw.expr, mask), **node.attrs)
-        return out.apply("reshape", shape=node.output.type.shape)  # type: ignore[no-any-return]
+        seen: Expr = four(q).apply("attention", four(k), four(v), *map(rw.expr, mask), **node.attrs)
+        out: Expr = seen.apply("reshape", shape=node.output.type.shape)
+        return out
 
     return Match(build)
