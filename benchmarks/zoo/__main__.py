@@ -27,7 +27,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     add = parser.add_argument
     add("words", nargs="*", help="words that a model's name contains (any of them)")
-    add("--exact", action="store_true", help="the words are whole names")
+    add("--exact", action="store_true", help="the words are whole names, in this order")
     add("--systems", default="eager,glasshouse", help="the first one is what others are held to")
     add("--training", action=argparse.BooleanOptionalAction, help="only training steps, or none")
     add("--rounds", type=int, default=7)
@@ -49,11 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         import transformers  # noqa: F401  # once, for all processes
 
     torch.set_num_threads(options.threads)
-    wanted = [
-        n for n, row in rows().items()
-        if (not options.words or any(w == n if options.exact else w in n for w in options.words))
-        and options.training in (None, row.training)
-    ]  # fmt: skip
+    known = rows()
+    named = (
+        [w for w in options.words if w in known]
+        if options.exact
+        else [n for n in known if not options.words or any(w in n for w in options.words)]
+    )
+    wanted = [n for n in named if options.training in (None, known[n].training)]
     if options.list:
         print("\n".join(wanted))
         return
