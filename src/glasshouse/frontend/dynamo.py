@@ -197,7 +197,7 @@ class _Training:
             return boundary.leave(flat, made if gpu is None else gpu.leave(made, homes))
 
         with unset_fake_temporarily():
-            return crossing(boundary, runner, call)
+            return crossing(boundary, runner, call, any(homes))
 
     def _imported(self, phase: str, graph: Any, fakes: Sequence[Any]) -> tuple[Boundary, Captured]:
         if phase == "forward":

@@ -134,6 +134,7 @@ class FixedCall:
                 or x.shape != shape
                 or x.layout is not strided
                 or not x.is_contiguous()
+                or x.is_neg()
             ):
                 return None
             place = x.data_ptr()

@@ -83,6 +83,16 @@ class RunsOnDevice:
             self._fixed = FixedCall(device, self._runtimes, beside, together)
         return made[0] if len(made) == 1 and outputs is None else tuple(made)
 
+    @property
+    def fixed_call(self) -> FixedCall | None:
+        """What a run on tensors comes down to; None before the first one, or where a run is more
+        than one launch."""
+        return self._fixed
+
+    def is_one_launch(self) -> bool:
+        """Whether runs on tensors are one launch each, of known sizes."""
+        return self._on_device().is_fixed
+
     def on_host(self, inputs: Sequence[Any]) -> list[Any]:
         """Inputs, with tensors of a GPU copied to the host."""
         return [x.cpu() if on_gpu(x) else x for x in inputs]

@@ -21,14 +21,17 @@ Boxed = Callable[[Sequence[Any]], list[Any]]
 """A function of one list of arguments, as AOTAutograd calls what has `_boxed_call`."""
 
 
-def crossing(boundary: Boundary, runner: Runner, general: Callable[..., list[Any]]) -> Boxed:
+def crossing(
+    boundary: Boundary, runner: Runner, general: Callable[..., list[Any]], moves: bool = False
+) -> Boxed:
     """What calls the graph inside of a boundary; `general` serves what is not written out, and
-    calls whose tensors are other ones than usual (a conjugate, one on another device)."""
+    calls whose tensors are other ones than usual (a conjugate, one on another device). `moves`:
+    results leave for another device."""
 
     def otherwise(flat: Sequence[Any]) -> list[Any]:
         return general(*flat)
 
-    quick = runner.quick()
+    quick = None if moves else runner.quick()
     given = [n for n in boundary.inside.graph.nodes if n.op == "placeholder"]
     are_tensors = all(
         isinstance(given[i].meta.get("val"), torch.Tensor) for i in runner.captured.inputs

@@ -73,14 +73,32 @@ class Runner:
         return self.module.base_recording
 
     def quick(self) -> Callable[..., Any] | None:
-        """What runs the graph's inputs, plain tensors of the host, and gives its output or outputs;
+        """What runs the graph's inputs, plain tensors, and gives its output or outputs;
         it gives None where this runner must be asked. None: there is no such way."""
-        if self.module is None or self._held or self._device or not self._plain:
+        if self.module is None or self._held or not self._plain:
             return None
-        if self.captured.written or not self.graph.inputs or not self.graph.outputs:
+        if not self.graph.inputs or not self.graph.outputs:
+            return None
+        if self._device is not None:
+            return self._quick_on_device() if self.module.is_one_launch() else None
+        if self.captured.written:
             return None
         found: Callable[..., Any] | None = self.module.quick_call(torch.Tensor)
         return found
+
+    def _quick_on_device(self) -> Callable[..., Any]:
+        module, inputs = self.module, self.captured.inputs
+        written = [(inputs.index(number), place) for number, place in self.captured.written]
+        is_one = len(self.graph.outputs) == 1
+
+        def call(given: Sequence[Any]) -> Any:
+            fixed = module.fixed_call
+            made = None if fixed is None else fixed(given, None, bool(written))
+            if written and made is not None:
+                _write(written, given, (made,) if is_one else made)
+            return made
+
+        return call
 
     def direct(self) -> Callable[..., list[Any]]:
         """The same as a function of the flat arguments, which takes the shortest way it can."""
@@ -106,32 +124,14 @@ class Runner:
         tensors = bool(given) and all(type(x) is torch.Tensor for x in given)
         if module is not None and self._plain and tensors:  # results are what arguments are
             made = module.run_over(given) if self.captured.written else module.run_flat(given)
-            self._write(flat, made)
+            _write(self.captured.written, flat, made)
             return list(made) if self._in_order else self.captured.flat_results(made)
         there = module is not None and self._device is not None
         outputs = self._run(module, given if there else [_operand(x) for x in given])
         if self._device is not None:
             outputs = [o.to(self._device.name) for o in outputs]
-        self._write(flat, outputs)
+        _write(self.captured.written, flat, outputs)
         return self.captured.flat_results(outputs)
-
-    def _write(self, flat: Sequence[Any], outputs: Sequence[Any]) -> None:
-        """Arguments that the model writes to hold their new values, and PyTorch knows it."""
-        over: list[torch.Tensor] = []
-        old: list[torch.Tensor] = []
-        new: list[torch.Tensor] = []
-        for number, place in self.captured.written:
-            if outputs[place] is flat[number]:
-                over.append(flat[number])
-            else:
-                old.append(flat[number])
-                new.append(_like(outputs[place], flat[number]))
-        if over:
-            torch.autograd.graph.increment_version(over)
-        if len(old) > 1:
-            torch._foreach_copy_(old, new)  # at once: each by itself takes 16 us beside a GPU
-        elif old:
-            old[0].copy_(new[0])
 
     def _run(self, module: Any, given: Sequence[Any]) -> list[torch.Tensor]:
         if module is not None:
@@ -164,6 +164,28 @@ def compiled(
     return compile_optimized(
         graph, target, shares=shares, precision=precision, prefaulted=prefaulted
     )
+
+
+def _write(
+    written: Sequence[tuple[int, int]], given: Sequence[Any], outputs: Sequence[Any]
+) -> None:
+    """Arguments that the model writes to, by number and that of an output, hold their new values,
+    and PyTorch knows it."""
+    over: list[torch.Tensor] = []
+    old: list[torch.Tensor] = []
+    new: list[torch.Tensor] = []
+    for number, place in written:
+        if outputs[place] is given[number]:
+            over.append(given[number])
+        else:
+            old.append(given[number])
+            new.append(_like(outputs[place], given[number]))
+    if over:
+        torch.autograd.graph.increment_version(over)
+    if len(old) > 1:
+        torch._foreach_copy_(old, new)  # at once: each by itself takes 16 us beside a GPU
+    elif old:
+        old[0].copy_(new[0])
 
 
 def _like(made: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
