@@ -101,7 +101,10 @@ def matmul(builder: KernelBuilder, node: Node, hopper: bool = False, library: bo
         variables = {"b": batch, "m": rows, "n": out.shape[-1]}
     after = take_results(builder, node.output, variables)
     sizes = ProductSizes((m, n, k), batch)
-    plain = _plain_variants(sizes) if dtype is float32 else (PLAIN,)
+    plain: tuple[str, ...] = (PLAIN,)
+    if dtype is float32:
+        pair = matrices_of(operands, sizes, together, node.attrs["transpose_y"])
+        plain = _plain_variants(pair, sizes, together)
     names = plain
     rounds = builder.target.tf32 and dtype is float32
     if dtype in HALVES or rounds:
@@ -188,19 +191,29 @@ def _variants(
     kinds = (MMA,) if not (hopper and (along or fetched)) else FETCHED if fetched else (WGMMA, MMA)
     found = variants(*typical(m.extent, n.extent, k.extent, sizes.batch), kinds)
     names = tuple(v.name for v in found)
-    few = isinstance(m.extent, int) and m.extent <= MOST_ROWS
-    if rows and few and isinstance(k.extent, int) and k.extent <= MOST_DEPTH:
+    if rows and _are_few(m.extent, k.extent):
         return (GEMV, *names[:2])
     return names
 
 
-def _plain_variants(sizes: ProductSizes) -> tuple[str, ...]:
-    """Names of the variants without tensor cores that suit; large tiles where sizes are symbols."""
+def _plain_variants(
+    operands: tuple[Matrix, Matrix], sizes: ProductSizes, together: bool
+) -> tuple[str, ...]:
+    """Names of the variants of float32 without tensor cores that suit; large tiles where sizes are
+    symbols."""
     m, n, k = (x.extent for x in sizes.loops)
     if not all(isinstance(d, int) for d in (m, n, k, sizes.batch)):
         return (PLAIN,)
     deep = typical(m, n, k * 2, sizes.batch)  # in half floats
-    return tuple(v.name for v in variants(*deep, (SIMT,)))
+    names = tuple(v.name for v in variants(*deep, (SIMT,)))
+    rows = together and all(x.whole and not x.across for x in operands)
+    return (GEMV, *names[:2]) if rows and _are_few(m, k * 2) else names
+
+
+def _are_few(rows: Dim, depth: Dim) -> bool:
+    """Whether a product of so many rows reads each weight once; depths are those of half floats."""
+    known = isinstance(rows, int) and isinstance(depth, int)
+    return known and least(rows) <= MOST_ROWS and least(depth) <= MOST_DEPTH
 
 
 def _is_worth_turning(operands: tuple[Matrix, Matrix], sizes: ProductSizes) -> bool:
@@ -390,10 +403,11 @@ class Product:
         counters: Dim = 0
         beside, cluster, last = 0, (1, 1), ""
         if tile.variant == GEMV:
-            warps, steps, columns = _held(self.m, self.n, self.depth, self.each)
+            run = 32 * 16 // tile.operands[0].element.dtype.itemsize  # elements of a warp
+            warps, steps, columns = _held(self.m, self.n, self.depth, self.each, run)
             grid, threads, shared = (self.n + (columns - 1)) // columns, warps * 32, 0
             sizes = self.sizes.split(", ", 1)[1]
-            even = self.depth == warps * steps * 256
+            even = self.depth == warps * steps * run
             parts = f"{self.m}, {columns}, {warps}, {steps}, {flag(self.early)}, {flag(even)}"
             call = f"gh::gemv<{parts}>(ctx, {sizes}"
             count, splits = 1, 1
@@ -449,16 +463,17 @@ class Product:
             )  # fmt: skip
 
 
-def _held(rows: Dim, n: Dim, k: Dim, each: int) -> tuple[int, int, int]:
-    """Warps of a block, runs of 8 of a lane, and columns (of `each` weights): up to 16 KB on their
-    way to a block, as long as there are some blocks for each multiprocessor and registers for the
-    sums of all rows. On an H200, a token of the Llama-1B shape, with 8 and 16 KB a block: out
-    (2048 x 2048) 757 and 750 us, down (2048 x 8192) 753 and 749, with 32 KB 761."""
+def _held(rows: Dim, n: Dim, k: Dim, each: int, run: int) -> tuple[int, int, int]:
+    """Warps of a block, runs of a lane (`run` elements of all 32 of them), and columns (of `each`
+    weights): up to 16 KB on their way to a block, as long as there are some blocks for each
+    multiprocessor and registers for the sums of all rows. On an H200, a token of the Llama-1B
+    shape, with 8 and 16 KB a block: out (2048 x 2048) 757 and 750 us, down (2048 x 8192) 753 and
+    749, with 32 KB 761."""
     assert isinstance(k, int), "rows that lie whole have a known depth"
     warps = 4
-    while warps < 16 and k > 256 * warps:
+    while warps < 16 and k > run * warps:
         warps *= 2
-    steps = max(1, -(-k // (256 * warps)))
+    steps = max(1, -(-k // (run * warps)))
     columns = 1
     while (
         2 * columns * each * steps * warps <= 32

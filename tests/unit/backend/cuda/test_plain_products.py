@@ -65,3 +65,18 @@ def test_few_tiles_are_shared_by_many_blocks(m: int, n: int, k: int, batch: int)
 
 def test_large_products_have_large_tiles() -> None:
     assert variants(4096, 4096, 2 * 1024, 1, (SIMT,))[0].name == "simt64x64x32"
+
+
+@pytest.mark.parametrize(("rows", "depth"), [(1, 192), (5, 1032), (8, 4096)])
+def test_few_rows_read_each_weight_once(rows: int, depth: int) -> None:
+    """Of weights that lie along the depth, as those of a linear layer do."""
+    builder = GraphBuilder()
+    x, w = builder.input(float32, (rows, depth)), builder.input(float32, (37, depth))
+    bias = builder.input(float32, (37,))
+    graph = builder.finish((x.apply("matmul", w, transpose_y=True) + bias).apply("relu"))
+    program = program_of(graph, over_graph=True)
+    assert program.kernels[0].variant == "gemv"
+    random = np.random.default_rng(rows)
+    arrays = [random.standard_normal(v.type.shape).astype(np.float32) for v in graph.inputs]
+    (ours,) = run_emulated(program, arrays, fall_back=False)
+    np.testing.assert_allclose(ours, run(graph, arrays)[0], 1e-4, 1e-4)

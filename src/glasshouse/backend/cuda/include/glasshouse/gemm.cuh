@@ -429,22 +429,23 @@ GH_FN void held(Words &) {}
 GH_FN void held(Words &x) { asm volatile("" : "+r"(x[0]), "+r"(x[1]), "+r"(x[2]), "+r"(x[3])); }
 #endif
 template <class T> GH_FN Words words_at(const T *p) { return load_vec<4>((const uint32_t *)p); }
-template <class T> GH_FN void floats_of(float (&to)[8], const Words &from) {
-  const Vec<T, 8> &all = (const Vec<T, 8> &)from;
+template <class T> GH_FN void floats_of(float (&to)[16 / sizeof(T)], const Words &from) {
+  constexpr int PER = 16 / sizeof(T);
+  const Vec<T, PER> &all = (const Vec<T, PER> &)from;
 #pragma unroll
-  for (int e = 0; e < 8; ++e) to[e] = to_scalar(all[e]);
+  for (int e = 0; e < PER; ++e) to[e] = to_scalar(all[e]);
 }
 
-// A block of WARPS warps computes COLUMNS columns for all of ROWS rows; its warps share the depth, STEPS runs of 8 elements a lane and
+// A block of WARPS warps computes COLUMNS columns for all of ROWS rows; its warps share the depth, STEPS runs of 16 bytes (PER elements) a lane and
 // column, all of which are under way at once. EARLY: weights are constants, so they are asked for before earlier kernels have ended.
-// EVEN: K is WARPS * STEPS * 256. A column may have `each` weights, whose sums become one; rows may be `normed` (`products.cuh`).
+// EVEN: K is WARPS * STEPS * 32 * PER. A column may have `each` weights, whose sums become one; rows may be `normed` (`products.cuh`).
 template <int ROWS, int COLUMNS, int WARPS, int STEPS, bool EARLY, bool EVEN, class A, class B, class Out>
 GH_FN void gemv(const Context &ctx, int N, int K, const A &a, const B &b, Out &&out) {
   typedef typename A::T T;
-  constexpr int EACH = B::each, SUMS = COLUMNS * EACH + A::normed;
+  constexpr int EACH = B::each, SUMS = COLUMNS * EACH + A::normed, PER = 16 / sizeof(T);
   __shared__ float parts[WARPS][ROWS * SUMS];
   const int lane = threadIdx.x % 32, warp = threadIdx.x / 32, n0 = blockIdx.x * COLUMNS;
-  auto place = [&](int s) { return s * WARPS * 256 + (int)threadIdx.x * 8; };
+  auto place = [&](int s) { return (s * WARPS * 32 + (int)threadIdx.x) * PER; };
   auto inside = [&](int s) { return EVEN || place(s) < K; };
   float sums[ROWS][SUMS] = {};
   Words w[STEPS][COLUMNS * EACH], scale[STEPS];
@@ -483,20 +484,20 @@ GH_FN void gemv(const Context &ctx, int N, int K, const A &a, const B &b, Out &&
     if (!inside(s)) break;
 #pragma unroll
     for (int r = 0; r < ROWS; ++r) {
-      float x[8];
+      float x[PER];
       floats_of<T>(x, AT_ONCE ? rows[AT_ONCE ? s : 0][r] : words_at(a.p + r * a.outer_step + place(s)));
       if constexpr (A::normed) {
-        float factors[8];
+        float factors[PER];
         floats_of<T>(factors, scale[s]);
 #pragma unroll
-        for (int e = 0; e < 8; ++e) sums[r][SUMS - 1] += x[e] * x[e], x[e] *= factors[e];
+        for (int e = 0; e < PER; ++e) sums[r][SUMS - 1] += x[e] * x[e], x[e] *= factors[e];
       }
 #pragma unroll
       for (int c = 0; c < COLUMNS * EACH; ++c) {
-        float weights[8];
+        float weights[PER];
         floats_of<T>(weights, w[s][c]);
 #pragma unroll
-        for (int e = 0; e < 8; ++e) sums[r][c] += x[e] * weights[e];
+        for (int e = 0; e < PER; ++e) sums[r][c] += x[e] * weights[e];
       }
     }
   }
