@@ -349,3 +349,25 @@ class _Delta(nn.Module):
 @model("delta rule by chunks", trained=True)
 def delta(batch: int = 2) -> Case:
     return _Delta(128, 4, 32), (torch.randn(batch, 256, 128),)
+
+
+class _Sliding(nn.Module):
+    """Each token attends to those around it: keys and values unfolded into windows."""
+
+    def __init__(self, d: int, window: int) -> None:
+        super().__init__()
+        self.window, self.qkv, self.out = window, nn.Linear(d, 3 * d), nn.Linear(d, d)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        half, n = self.window // 2, x.shape[1]
+        q, k, v = self.qkv(x).chunk(3, -1)
+        k, v = (F.pad(t, (0, 0, half, half)).unfold(1, self.window, 1) for t in (k, v))
+        scores = torch.einsum("bnd,bndw->bnw", q, k) / math.sqrt(q.shape[-1])
+        at = torch.arange(n)[:, None] + torch.arange(self.window) - half
+        scores = scores.masked_fill((at < 0) | (at >= n), float("-inf"))
+        return x + self.out(torch.einsum("bnw,bndw->bnd", scores.softmax(-1), v))
+
+
+@model("windows of keys by unfold", trained=True)
+def sliding(batch: int = 4) -> Case:
+    return nn.Sequential(*[_Sliding(64, 9) for _ in range(2)]), (torch.randn(batch, 128, 64),)

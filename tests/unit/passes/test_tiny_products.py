@@ -54,6 +54,39 @@ def test_others_stay_products(x, y):
     assert _products(gh.compile(Product(False, False), *given, target="interp", progress=False))
 
 
+class Local(nn.Module):
+    """Each place looks at the seven around it, on one side of the product or the other."""
+
+    def __init__(self, spelling: str) -> None:
+        super().__init__()
+        self.spelling = spelling
+
+    def forward(self, q: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+        windows = nn.functional.pad(x, (0, 0, 3, 3)).unfold(1, 7, 1)
+        scores = {
+            "row": lambda: (q[:, :, None] @ windows)[:, :, 0],
+            "column": lambda: (windows.mT @ q[..., None])[..., 0],
+            "einsum": lambda: torch.einsum("bnd,bndw->bnw", q, windows),
+        }[self.spelling]()
+        weights = scores.softmax(-1)
+        if self.spelling == "row":
+            return (windows @ weights[..., None])[..., 0]
+        return torch.einsum("bnw,bndw->bnd", weights, windows)
+
+
+@pytest.mark.parametrize("spelling", ["row", "column", "einsum"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_windows_are_not_stored_for_a_product(spelling, dtype):
+    torch.manual_seed(0)
+    q, x = torch.randn(2, 40, 5).to(dtype), torch.randn(2, 40, 5).to(dtype)
+    x[0, 30] = float("nan")
+    module = gh.compile(Local(spelling), q, x, target="interp", progress=False)
+    assert not _products(module)
+    found, wanted = torch.as_tensor(module(q, x)).float(), Local(spelling)(q, x).float()
+    near = 1e-5 if dtype is torch.float32 else 2e-2
+    np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=near, atol=near)
+
+
 def _products(module):
     found = [n for n in module.graph.nodes if n.op.name == "matmul"]
     fused = [n.attrs["body"] for n in module.graph.nodes if n.op.name == "fused"]
