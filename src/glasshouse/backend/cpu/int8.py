@@ -200,7 +200,7 @@ def _conv(out: KernelText, tile: Tile) -> None:
 
 def _depthwise_needs(tile: Tile) -> Needs:
     image = image_of(tile)
-    attrs = (*image.window.kernel, image.channels, image.of_weights)
+    attrs = (*image.window.kernel, image.of_weights)
     buffer = ByteRead.of(tile.operands[1]).data.buffer
     return (Form(buffer, "bytes_depthwise", int8, attrs, True),), ()
 
@@ -209,7 +209,7 @@ def _depthwise(out: KernelText, tile: Tile) -> None:
     x, w = (ByteRead.of(o) for o in tile.operands)
     packed = out.form(tile.forms[0])
     scales = _scales(out, tile, x, w)
-    given = f"{image_of(tile).text()}, {x.data.buffer}, (const int32_t*){packed}"
+    given = f"{image_of(tile).text()}, {x.data.buffer}, {packed}"
     call = f"gh::depthwise_bytes(*ctx.pool, {given}, (int32_t){_number(out, x.zero)}"
     hand_over(out, tile, call, whole=f"gh::to_float(whole) * {scales}")
 
@@ -254,9 +254,9 @@ def _packed_taps(form: Form) -> str:
 
 
 def _packed_planes(form: Form) -> str:
-    rows, columns, _, shape = form.attrs
+    rows, columns, shape = form.attrs
     steps = f"{size_text(rows * columns)}, {size_text(columns)}, 1"
-    given = f"source, {steps}, {shape_text(shape)}, (int32_t*)out"
+    given = f"source, {steps}, {shape_text(shape)}, out"
     return f"(void)threads; gh::depthwise_bytes_pack({given});"
 
 
@@ -295,6 +295,6 @@ FORMS = {
     ),
     "bytes_depthwise": FormSpelling(
         _packed_planes,
-        lambda f: f"{size_text(f.attrs[0] * f.attrs[1] * f.attrs[2])} * 4",
+        lambda f: f"gh::depthwise_bytes_size({shape_text(f.attrs[2])})",
     ),
 }

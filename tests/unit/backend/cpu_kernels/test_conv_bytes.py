@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from conv_cases import Case, p
+from conv_cases import DEPTHWISE, Case, p
 
 Loader = Callable[[str], ctypes.CDLL]
 
@@ -21,6 +21,16 @@ CASES = [
     Case(1, 130, 5, 6, 4, (3, 3), pad=1),
     Case(1, 40, 14, 14, 70, (3, 3), pad=1),
     Case(2, 33, 21, 30, 34, (3, 3), pad=1),
+]
+
+BY_CHANNEL = [
+    *DEPTHWISE,
+    Case(1, 40, 5, 9, 40, (4, 3), pad=1, groups=40),
+    Case(1, 17, 1, 70, 17, (1, 9), pad=4, groups=17),
+    Case(1, 16, 3, 20, 16, (1, 2), 2, groups=16),
+    Case(1, 16, 1, 40, 16, (1, 5), dilation=3, groups=16),
+    Case(1, 8, 4, 450, 8, (3, 3), 1, 1, groups=8),
+    Case(1, 8, 3, 500, 8, (3, 3), 2, 1, groups=8),
 ]
 
 
@@ -73,6 +83,25 @@ def test_rows_of_taps_that_are_no_whole_units(pool, planes: int, rng: np.random.
         given = np.ascontiguousarray(x.transpose(0, 3, 1, 2)) if planes else x
         y, _ = sums(lib, "of_planes" if planes else "over_taps", handle, s, given, 131, w)
         np.testing.assert_array_equal(y, exact(x, 131, w, s), f"{s}")
+
+
+@pytest.mark.parametrize("signed, zero", [(0, 0), (0, 255), (1, -128), (1, 127), (1, 5)])
+def test_channels_by_themselves(pool, signed: int, zero: int, rng: np.random.Generator) -> None:
+    """Windows of all heights, rows longer than what is held of them, results far from the edges."""
+    lib, handle = pool
+    for s in BY_CHANNEL:
+        low, dtype = (-128, np.int8) if signed else (0, np.uint8)
+        x = rng.integers(low, low + 256, (s.n, s.h, s.w, s.c)).astype(dtype)
+        w = rng.integers(-128, 128, (s.oc, *s.k)).astype(np.int8)
+        name = "depthwise_signed" if signed else "depthwise"
+        y, _ = sums(lib, name, handle, s, x, zero, w)
+        edge = (s.pad, s.pad)
+        image = np.pad(x.astype(np.int64) - zero, ((0, 0), edge, edge, (0, 0)))
+        span = tuple(s.dilation * (k - 1) + 1 for k in s.k)
+        windows = np.lib.stride_tricks.sliding_window_view(image, span, (1, 2))
+        taps = windows[:, :: s.stride, :: s.stride, :, :: s.dilation, :: s.dilation]
+        wanted = np.einsum("nhwcij,cij->nhwc", taps, w.astype(np.int64))
+        np.testing.assert_array_equal(y, wanted, f"{s}")
 
 
 def test_signed_images(pool, rng: np.random.Generator) -> None:

@@ -44,3 +44,19 @@ API long by_transform(void* pool, const long* a, const uint8_t* x, int zero, con
 API long by_transform_signed(void* pool, const long* a, const int8_t* x, int zero, const int8_t* w, int32_t* y) {
   return transformed(pool, a, x, zero, w, y);
 }
+
+template <class T>
+void by_channel(void* pool, const long* a, const T* x, int zero, const int8_t* w, int32_t* y) {
+  const ConvShape s = shape(a);
+  const long C = s.C, k = (long)s.kh * s.kw;
+  void* wp = malloc(depthwise_bytes_size(s));
+  depthwise_bytes_pack(w, k, s.kw, 1, s, wp);
+  depthwise_bytes(*(ThreadPool*)pool, s, x, wp, zero, [=](long r, long c, vi v, auto t) { store(y + r * C + c, v, t); });
+  free(wp);
+}
+API void depthwise(void* pool, const long* a, const uint8_t* x, int zero, const int8_t* w, int32_t* y) {
+  by_channel(pool, a, x, zero, w, y);
+}
+API void depthwise_signed(void* pool, const long* a, const int8_t* x, int zero, const int8_t* w, int32_t* y) {
+  by_channel(pool, a, x, zero, w, y);
+}
