@@ -312,11 +312,18 @@ GH_FN void meet_along(const Context &ctx, int64_t e, const T *x, const I *indice
     step *= s.given[d];
   }
   Acc held = Acc(to_scalar(x[e]));
-  for (int64_t i = 0; inside && i < s.given[AXIS]; ++i) {
-    int64_t to = indices[at + i * apart];
-    if (to < 0) to += s.sizes[AXIS];
-    if (place == 0 && (to < 0 || to >= s.sizes[AXIS])) ctx.report(1);
-    if (to == place) held = met<HOW>(held, Acc(to_scalar(updates[at + i * apart])));
+  constexpr int AHEAD = 8;  // indices that are on their way together
+  for (int64_t i0 = 0; inside && i0 < s.given[AXIS]; i0 += AHEAD) {
+    int64_t to[AHEAD];
+#pragma unroll
+    for (int u = 0; u < AHEAD; ++u) to[u] = i0 + u < s.given[AXIS] ? (int64_t)indices[at + (i0 + u) * apart] : 0;
+#pragma unroll
+    for (int u = 0; u < AHEAD; ++u) {
+      if (i0 + u >= s.given[AXIS]) break;
+      if (to[u] < 0) to[u] += s.sizes[AXIS];
+      if (place == 0 && (to[u] < 0 || to[u] >= s.sizes[AXIS])) ctx.report(1);
+      if (to[u] == place) held = met<HOW>(held, Acc(to_scalar(updates[at + (i0 + u) * apart])));
+    }
   }
   out[e] = from_scalar<T>(Wide<T>(held));
 }
