@@ -5,7 +5,7 @@
 //   n), otherwise along k. `WHOLE`: rows of 8 elements are aligned to 16 bytes and entirely inside or outside.
 //   `fix(m)` is what a thread keeps of a row, `at(fixed, k)` the address of 8 elements and whether they are inside, `get(m, k)` one element or 0.
 //   No address is null. Of "a pointer, or 0 outside" NVRTC 13.0 (sm_90) made a 0 (CS2R) that a predicated instruction may replace, and looked at it 5 cycles later;
-//   everywhere else it leaves 6. At such a place products of float64 read at illegal addresses, on lanes outside alone.
+//   elsewhere it leaves 6 or more. At such a place products of float64 read at illegal addresses, on lanes outside alone.
 // - `gemm_mma`: half floats on tensor cores, sums in float; or floats, rounded to TF32 there, of operands that lie along k; or bytes (`mma.cuh`), which
 //   lie so too, without splits: then `sums` are whole numbers, as the bits of floats.
 //   Tile<BM, BN, BK, WM, WN, STAGES>: a block computes BM x BN, each warp WM x WN of it, with STAGES tiles of depth BK (of half floats; as
