@@ -134,6 +134,38 @@ def test_statistics_of_norms_are_written_by_kernels(cuda: FakeCuda) -> None:
     assert y.untyped_storage().nbytes() == y.nbytes, "who keeps a result keeps nothing else"
 
 
+def test_a_buffer_that_changes_is_read_before_and_behind(cuda: FakeCuda) -> None:
+    """Gradients need both values; the next step begins with the new one."""
+
+    class Moving(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter(torch.linspace(-1, 1, 4))
+            self.register_buffer("mean", torch.linspace(1, 2, 4))
+            self.register_buffer("rows", torch.zeros(3, 4))
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            y = (x * self.scale).sin() * self.mean.clone()
+            with torch.no_grad():
+                self.mean.mul_(0.5).add_(x.mean(0))
+                self.rows[1] += x[0]
+            return y + (self.scale * self.mean).exp() + self.rows.sum(0)
+
+    def trained(compiled: bool) -> list[torch.Tensor]:
+        model = Moving()
+        run = torch.compile(model, backend="glasshouse") if compiled else model
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for seed in range(4):
+            torch.manual_seed(seed)
+            optimizer.zero_grad()
+            run(torch.randn(5, 4)).square().mean().backward()
+            optimizer.step()
+        return [*model.parameters(), *model.buffers()]
+
+    for ours, theirs in zip(trained(True), trained(False), strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
 def test_a_traced_step_is_compiled_for_where_its_tensors_lie(cuda: FakeCuda) -> None:
     model, x, y = Small(), torch.randn(4, 8), torch.randn(4, 8)
     loss, twin = nn.MSELoss(), Small()
