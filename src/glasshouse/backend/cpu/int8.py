@@ -194,6 +194,8 @@ def _conv(out: KernelText, tile: Tile) -> None:
         given = f"{shape}, {source}, zero{out.tile}_, {space}{', true' if in_planes else ''}"
         out.add(f"gh::i8_pad_image(*ctx.pool, {given});", tile.ops)
         source, shape = space, f"gh::i8_padded_shape({shape})"
+    elif image_of(tile).groups != 1:
+        shape = f"gh::i8_merged_shape({shape})"
     call = f"gh::conv2d<gh::TilesI8>(*ctx.pool, {shape}, {source}, {packed}, nullptr"
     hand_over(out, tile, call, whole=real)
 

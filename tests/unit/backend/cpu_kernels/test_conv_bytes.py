@@ -33,6 +33,15 @@ BY_CHANNEL = [
     Case(1, 8, 3, 500, 8, (3, 3), 2, 1, groups=8),
 ]
 
+IN_GROUPS = [
+    Case(2, 24, 9, 17, 24, (3, 3), pad=1, groups=6),  # three groups of 4 fill a vector best
+    Case(1, 12, 9, 17, 8, (3, 3), pad=1, groups=4),  # all of them, of 3 channels
+    Case(1, 40, 20, 30, 40, (3, 3), 2, 1, groups=5),  # none go together
+    Case(1, 64, 9, 16, 32, (3, 3), pad=2, dilation=2, groups=8),
+    Case(1, 96, 5, 15, 144, (3, 2), groups=3),  # more filters than a panel has columns
+    Case(1, 32, 4, 15, 16, (1, 1), groups=4),
+]
+
 
 @pytest.fixture(params=[1, 2])
 def pool(load: Loader, request: pytest.FixtureRequest):
@@ -45,9 +54,10 @@ def pool(load: Loader, request: pytest.FixtureRequest):
 def exact(x: np.ndarray, zero: int, w: np.ndarray, s: Case) -> np.ndarray:
     edge = (s.pad, s.pad)
     image = np.pad(x.astype(np.int64) - zero, ((0, 0), edge, edge, (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(image, s.k, (1, 2))
-    steps = windows[:, :: s.stride, :: s.stride]
-    return np.einsum("nhwcij,ocij->nhwo", steps, w.astype(np.int64))
+    span = tuple(s.dilation * (k - 1) + 1 for k in s.k)
+    windows = np.lib.stride_tricks.sliding_window_view(image, span, (1, 2))
+    taps = windows[:, :: s.stride, :: s.stride, :, :: s.dilation, :: s.dilation]
+    return np.einsum("nhwcij,ocij->nhwo", taps, w.astype(np.int64))
 
 
 def sums(lib: ctypes.CDLL, name: str, handle: ctypes.c_void_p, s: Case, *given: object) -> tuple:
@@ -95,13 +105,19 @@ def test_channels_by_themselves(pool, signed: int, zero: int, rng: np.random.Gen
         w = rng.integers(-128, 128, (s.oc, *s.k)).astype(np.int8)
         name = "depthwise_signed" if signed else "depthwise"
         y, _ = sums(lib, name, handle, s, x, zero, w)
-        edge = (s.pad, s.pad)
-        image = np.pad(x.astype(np.int64) - zero, ((0, 0), edge, edge, (0, 0)))
-        span = tuple(s.dilation * (k - 1) + 1 for k in s.k)
-        windows = np.lib.stride_tricks.sliding_window_view(image, span, (1, 2))
-        taps = windows[:, :: s.stride, :: s.stride, :, :: s.dilation, :: s.dilation]
-        wanted = np.einsum("nhwcij,cij->nhwc", taps, w.astype(np.int64))
-        np.testing.assert_array_equal(y, wanted, f"{s}")
+        alone = [exact(x[..., c : c + 1], zero, w[c, None, None], s) for c in range(s.c)]
+        np.testing.assert_array_equal(y, np.concatenate(alone, -1), f"{s}")
+
+
+def test_groups(pool, rng: np.random.Generator) -> None:
+    lib, handle = pool
+    for s in IN_GROUPS:
+        x = rng.integers(0, 256, (s.n, s.h, s.w, s.c)).astype(np.uint8)
+        w = rng.integers(-128, 128, (s.oc, s.c // s.groups, *s.k)).astype(np.int8)
+        y, _ = sums(lib, "over_taps", handle, s, x, 77, w)
+        parts = np.split(x, s.groups, -1), np.split(w, s.groups)
+        wanted = [exact(a, 77, b, s) for a, b in zip(*parts, strict=True)]
+        np.testing.assert_array_equal(y, np.concatenate(wanted, -1), f"{s}")
 
 
 def test_signed_images(pool, rng: np.random.Generator) -> None:

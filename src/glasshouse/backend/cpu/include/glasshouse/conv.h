@@ -100,14 +100,16 @@ struct Im2col {
   }
 };
 
-// Output columns of one image row make a tile; its rows lie sw * C apart in the padded image. `xp`: [N, hp, wp, C].
+// Output columns of one image row make a tile; its rows lie sw * C apart in the padded image. `xp`: [N, hp, wp, C]. What lies together, a segment of
+// K, is a kernel row, or in groups the channels of a tap.
 template <class D, class Epi>
 GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typename AElem<D>::type *xp, long hp, long wp, const void *Bp,
                         Epi &&epi, OutHint hint = OutHint{}) {
   constexpr int NR = kColumns<D>;
-  const long np = panels<D>(s.OC), ku = units<D>(s.K()), lda = s.sw * s.C / D::kPer;
+  const long of_group = panels<D>(s.og()), np = s.groups * of_group, ku = units<D>(s.K()), lda = s.sw * s.C / D::kPer;
+  const int across = s.groups == 1 ? 1 : s.kw, segments = s.kh * across;
   long offset[64];
-  for (int i = 0; i < s.kh; i++) offset[i] = (long)i * s.dh * wp * s.C / D::kPer;
+  for (int i = 0; i < segments; i++) offset[i] = ((long)(i / across) * s.dh * wp + (long)(i % across) * s.dw) * s.C / D::kPer;
   const RowsOf<D> tiles(s.OW);
   // As many image rows a block as keep their inputs within a third of L2, so that every panel of weights is used on all.
   long block = 256 * 1024 / (s.sh * wp * s.C * (long)sizeof(typename AElem<D>::type) + 1);
@@ -117,22 +119,23 @@ GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typenam
   const int p = row_parts(rows, np, s.K() * s.OW, threads, NR), q = threads / p;
   auto part = [&](int t, int) {
     const Range c = split(np, t % q, q), r = split(rows, t / q, p);
-    KSegments segs{s.kh, s.kw * s.C / D::kPer, offset};
+    KSegments segs{segments, s.K() / segments / D::kPer, offset};
     segs.row_bytes = s.sw * s.C * (long)sizeof(typename AElem<D>::type);
     Micro<D> micro;
     for (long b0 = r.begin; b0 < r.end; b0 += block) {
       const long b1 = b0 + block < r.end ? b0 + block : r.end;
       for (long j = c.begin; j < c.end; j++) {
         const char *panel = (const char *)Bp + (size_t)j * ku * NR * D::kBytes;
-        const bool narrow = s.OC - j * NR <= W;
+        const long group = j / of_group, column = group * s.og() + j % of_group * NR, end = (group + 1) * s.og();
+        const bool narrow = end - column <= W;
         for (long row = b0; row < b1; row++) {
-          const auto *x = xp + (row / s.OH * hp + row % s.OH * s.sh) * wp * s.C;
+          const auto *x = xp + (row / s.OH * hp + row % s.OH * s.sh) * wp * s.C + group * s.cg();
           for (long i = 0; i < tiles.count; i++) {
             auto tl = tiles[i];
             alignas(64) typename D::Out tile[kTallest<D> * NR];
-            segs.out = hint.tile(row * s.OW + tl.row, j * NR, s.OC - j * NR, NR);
+            segs.out = hint.tile(row * s.OW + tl.row, column, end - column, NR);
             micro_product(micro, narrow, tl.height, x + tl.row * s.sw * s.C, lda, panel, segs, tile, NR, false);
-            tile_epilogue<D>(tile, NR, tl.skip, tl.height, row * s.OW + tl.row, j * NR, s.OC, epi);
+            tile_epilogue<D>(tile, NR, tl.skip, tl.height, row * s.OW + tl.row, column, end, epi);
           }
         }
       }
@@ -146,7 +149,8 @@ GH_NOINLINE void conv_direct(ThreadPool &pool, const ConvShape &s, const typenam
 template <class D>
 constexpr bool conv_can_be_direct(const ConvShape &s) {
   const int per = D::kPer;
-  return s.groups == 1 && s.dw == 1 && s.kh <= 64 && s.kw * s.C % per == 0 &&
+  if (s.groups > 1) return per == 4 && !kTiled<D> && s.cg() % per == 0 && s.kh * s.kw <= 64;
+  return s.dw == 1 && s.kh <= 64 && s.kw * s.C % per == 0 &&
          (per == 4 || (s.sw * s.C % per == 0 && s.padded_w() * s.C % per == 0)) && s.W_in * s.C % per == 0;
 }
 template <class D>

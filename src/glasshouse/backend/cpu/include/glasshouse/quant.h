@@ -157,6 +157,18 @@ constexpr bool i8_by_rows(const ConvShape &s) {
   const long row = s.kw * s.C, whole = (row + 3) / 4 * 4;
   return s.groups == 1 && s.dw == 1 && !s.pointwise() && s.C % 4 != 0 && 3 * whole <= 4 * row;
 }
+// Groups of few channels are taken together up to a vector of results, with weights of 0 between them: a register tile multiplies that many columns
+// anyhow, and its operands are read in place. 32 groups of 4 channels, 56x56: 4.6 -> 0.48 ms
+// on one core; of 16 channels, 14x14: 0.33 -> 0.12.
+constexpr ConvShape i8_merged_shape(ConvShape s) {
+  if (s.groups == 1 || s.C == s.groups) return s;
+  for (long m = W / s.og(); m > 1; m--)
+    if (s.groups % m == 0) {
+      s.groups /= m;
+      break;
+    }
+  return s;
+}
 // The convolution over a padded image; rows of single bytes have whole units, and reach as far as the last tap's.
 constexpr ConvShape i8_padded_shape(ConvShape s) {
   const bool rows = i8_by_rows(s);
@@ -164,7 +176,7 @@ constexpr ConvShape i8_padded_shape(ConvShape s) {
   if (rows) s.kw = (int)((s.kw * s.C + 3) / 4 * 4), s.sw *= (int)s.C, s.C = 1;
   s.W_in = rows ? (s.padded_w() + 3) / 4 * 4 : s.padded_w();
   s.H = h, s.ph = s.pw = 0;
-  return s;
+  return i8_merged_shape(s);
 }
 // Convolution weights [O, I, kh, kw], packed as conv.h wants them; one sum for each output channel.
 inline size_t i8_conv_bytes(const ConvShape &s) { return conv_weight_bytes<DotI8>(i8_padded_shape(s)) + (size_t)s.OC * 4; }
@@ -173,7 +185,17 @@ inline const int32_t *i8_conv_sums(const void *packed, const ConvShape &s) {
 }
 inline void i8_conv_pack(ThreadPool &pool, const int8_t *w, long so, long si, long sh, long sw, const ConvShape &s, void *out) {
   const ConvShape r = i8_padded_shape(s);
-  if (!i8_by_rows(s)) {
+  if (r.groups != s.groups) {
+    const long merged = s.groups / r.groups, taps = s.kh * s.kw;
+    int8_t *more = (int8_t *)calloc((size_t)(r.OC * r.K()), 1);  // [o][kh, kw, c]
+    if (!more) abort();
+    for (long o = 0; o < s.OC; o++)
+      for (long t = 0; t < taps; t++)
+        for (long c = 0; c < s.cg(); c++)
+          more[(o * taps + t) * r.cg() + o / s.og() % merged * s.cg() + c] = w[o * so + c * si + t / s.kw * sh + t % s.kw * sw];
+    conv_pack_weights<DotI8>(pool, more, r.K(), 1, s.kw * r.cg(), r.cg(), r, out);
+    free(more);
+  } else if (!i8_by_rows(s)) {
     conv_pack_weights<DotI8>(pool, w, so, si, sh, sw, s, out);
   } else {
     int8_t *more = (int8_t *)calloc((size_t)(r.OC * r.K()), 1);
