@@ -55,9 +55,13 @@ def samples_of(name: str) -> Iterator[Any]:
 
 
 def dtype_for(op: Any) -> Any:
-    """The element type that an op is tried with; None where it takes none of them."""
+    """The element type that an op is tried with; None where it takes none of them.
+
+    Some are tested by PyTorch on GPUs alone, and run here all the same.
+    """
     tried = (torch.float32, torch.int64, torch.complex64, torch.float8_e4m3fn)
-    takes = (d for d in tried if op.supports_dtype(d, "cpu"))
+    device = "cpu" if op.supported_dtypes("cpu") else "cuda"
+    takes = (d for d in tried if op.supports_dtype(d, device))
     return next(takes, None)
 
 
