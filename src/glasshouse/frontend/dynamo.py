@@ -49,6 +49,7 @@ from glasshouse.frontend.torch.recurrent_layers import capture_recurrent_layers
 from glasshouse.frontend.torch.transforms import closed_transforms, holds_transforms
 from glasshouse.frontend.torch.validation import masks_as_given
 from glasshouse.frontend.torch.whole_attention import keep_attention
+from glasshouse.frontend.torch.whole_recurrent import keep_recurrent
 from glasshouse.ir.graph import Graph
 
 
@@ -124,6 +125,7 @@ def _made(module: Any, examples: Sequence[Any], executor: str, hold: bool) -> Ca
 
     if gpu is not None:
         keep_attention(module)
+    keep_recurrent(module)
     training = _Training(executor, gpu)
     train = aot_autograd(
         fw_compiler=training.compiler("forward"),

@@ -1,8 +1,9 @@
-"""Lets Dynamo capture nn.LSTM, nn.GRU and nn.RNN while it works for us, without gradients.
+"""Lets Dynamo capture nn.LSTM, nn.GRU and nn.RNN while it works for us.
 
 Left to itself it breaks the graph at each of them, mostly beyond repair: the rest of the function
-runs in plain PyTorch. Their gradients are captured as calls of oneDNN, which we cannot take apart,
-so that training keeps the break. Dynamo's other backends keep what its user has set.
+runs in plain PyTorch. Training keeps the break inside of autocast, and where there is a GPU: it was
+not tried there.
+Dynamo's other backends keep what its user has set.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ def capture_recurrent_layers(backend: Callable[..., Any]) -> None:
     """Capture them whenever Dynamo works for this backend, from now on."""
 
     def begin(_: Any) -> None:
-        if not torch.is_grad_enabled() and captured_for(sys._getframe(1))[0] is backend:
+        keeps_break = torch.cuda.is_available() or torch.is_autocast_enabled("cpu")
+        if torch.is_grad_enabled() and keeps_break:
+            return
+        if captured_for(sys._getframe(1))[0] is backend:
             _SET.append(config.allow_rnn)
             config.allow_rnn = True
 
