@@ -1,4 +1,4 @@
-"""Recurrent layers that are trained through `torch.compile`: core ops that give what eager gives."""
+"""Recurrent layers trained through `torch.compile` are core ops, and give what eager gives."""
 
 import copy
 
