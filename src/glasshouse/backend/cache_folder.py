@@ -111,10 +111,16 @@ def _swept(folder: Path) -> None:
     with _sweeping.lock:
         if folder not in _seen:
             _seen.add(folder)
-            for path in folder.glob("partial-*"):
+            for path in _partial(folder):
                 with suppress(OSError):  # another process was quicker
                     if is_abandoned(path):
                         path.unlink()
+
+
+def _partial(folder: Path) -> list[Path]:
+    """Files that are not finished; not by `glob`, which holds 10 MB for 40,000 others beside."""
+    with os.scandir(folder) as there:
+        return [folder / file.name for file in there if file.name.startswith("partial-")]
 
 
 def is_abandoned(path: Path) -> bool:
