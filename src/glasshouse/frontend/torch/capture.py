@@ -17,6 +17,7 @@ from torch.utils import _pytree as pytree
 from glasshouse.errors import CaptureError, DataDependent, GlasshouseError
 from glasshouse.frontend.torch.containers import register_unknown
 from glasshouse.frontend.torch.dtypes import torch_dtype
+from glasshouse.frontend.torch.forgotten_proxies import forgotten_proxies
 from glasshouse.frontend.torch.graph_module import import_graph_module, is_aten
 from glasshouse.frontend.torch.lazy_modules import lazy_modules
 from glasshouse.frontend.torch.loose import capture_loosely
@@ -132,6 +133,7 @@ def export(
     with (
         watched, quiet(), users_lines(), warnings.catch_warnings(), unchecked(),
         counted_in_tensors(), ReadRight(), closed_transforms(), lazy_modules(),
+        forgotten_proxies(),
     ):  # fmt: skip
         # PyTorch's own deprecations are none of the user's business.
         warnings.simplefilter("ignore", FutureWarning)
