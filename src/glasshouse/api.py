@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import glasshouse.ops  # noqa: F401  # fills the registry that graphs are made with
-from glasshouse.collection import no_full_collection
+from glasshouse.collection import give_memory_back, no_full_collection
 from glasshouse.errors import CaptureError, DataDependent, InParts, TypeMismatch, Unsupported
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.sources import CONSTANT, VARIABLE
@@ -127,6 +127,8 @@ def compile(
         if precision is None and (_is_torch(model, inputs) or graph.device):
             precision = _asked_precision(target)
         traced = _weight_names(graph)
+        if owner is not None:
+            give_memory_back()  # what PyTorch's exporter leaves, before weights are packed
         shown = Progress()
         told = progress if callable(progress) else None if progress is False else shown
         begin = time.perf_counter()
@@ -144,6 +146,8 @@ def compile(
             time.perf_counter() - begin,
         )  # fmt: skip
         module.came_from(model if _is_torch(model) else None, traced, follow_weights)
+        if owner is not None:
+            give_memory_back()  # before the first call takes memory for results
         return module
 
 

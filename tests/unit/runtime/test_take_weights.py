@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import ctypes
 import gc
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import torch
 from torch import nn
 
 import glasshouse as gh
+from glasshouse import collection
 from glasshouse.errors import TypeMismatch, WeightsTaken
 from glasshouse.record.schema import ErrorRow
 
@@ -63,6 +65,31 @@ def test_packed_weights_leave_the_model_and_come_back(dtype: torch.dtype) -> Non
     for name, tensor in model.state_dict().items():
         assert torch.equal(tensor, before[name]), name
     assert model(IDS).shape == (17, 300)
+
+
+class _Ring:
+    """Garbage that only a collection finds."""
+
+    def __init__(self) -> None:
+        self.self = self
+
+
+def test_garbage_goes_before_the_first_call() -> None:
+    model = _net()
+    gc.disable()
+    try:
+        left = ref(_Ring())
+        gh.compile(model, IDS, take_weights=True)
+        assert left() is None
+    finally:
+        gc.enable()
+
+
+def test_memory_is_given_back_without_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+    left = ref(_Ring())
+    collection.give_memory_back()
+    assert left() is None
 
 
 def test_using_the_model_says_what_to_do() -> None:
