@@ -12,7 +12,7 @@ from glasshouse.lower.element import Entangled, Names
 from glasshouse.lower.fold_parts import FoldParts
 from glasshouse.lower.kernel.kernel import TEMPORARY, Buffer
 from glasshouse.lower.kernel.statement import Ops, Statement
-from glasshouse.lower.loops import Surroundings, lower_loops
+from glasshouse.lower.loops import LiesApart, Surroundings, lower_loops
 from glasshouse.lower.order import Order
 from glasshouse.lower.target import Target
 
@@ -66,7 +66,8 @@ class KernelBuilder:
     def compute(self, values: Sequence[Value]) -> None:
         """Compute values with loops, into their output buffers or into temporaries.
 
-        Those on the way that one nest would need at too many places come first, by themselves.
+        Those on the way that one nest would need at too many places come first, by themselves, and
+        so do copies of operands that lie in another order.
         """
         pending = [values]
         while pending:
@@ -76,6 +77,13 @@ class KernelBuilder:
                 made = lower_loops(places, self.around)
             except Entangled as knot:
                 pending.append([knot.value])
+                continue
+            except LiesApart as found:
+                self.buffers[found.value] = self._copied(found.value, found.order)
+                if found.order is None:
+                    del self.orders[found.value]
+                else:
+                    self.orders[found.value] = found.order
                 continue
             for value in wanted:
                 if value in self.outputs:

@@ -20,13 +20,16 @@ from glasshouse.lower.access import ACCESS
 from glasshouse.lower.cuts import cut_of
 from glasshouse.lower.element import ElementBuilder, Entangled, Names
 from glasshouse.lower.fold_parts import FoldParts
+from glasshouse.lower.kernel.expr import Apply, Load
 from glasshouse.lower.kernel.index import ZERO, Index, Loop, SplitLoop, of
 from glasshouse.lower.kernel.queries import depends
-from glasshouse.lower.kernel.statement import Ops, Statement
+from glasshouse.lower.kernel.statement import Let, Ops, Statement
 from glasshouse.lower.nest import Nest
 from glasshouse.lower.order import Order, Orders
 from glasshouse.lower.target import Target
 
+_WORTH_TURNING = 4096
+"""Elements of an operand from which a copy of it in another order pays."""
 _USES = 4
 """Of each element of a value: what computes a mask element by element for each head of attention
 again does so once for all."""
@@ -47,6 +50,14 @@ class Surroundings:
         return ElementBuilder(
             nest, self.target, self.buffers, self.orders, ACCESS, self.names, self.ops_of
         )
+
+
+class LiesApart(Unsupported):
+    """An operand lies in another order than the result, and nothing goes over vectors for that."""
+
+    def __init__(self, value: Value, order: Order | None) -> None:
+        super().__init__("an operand lies in another order than the result")
+        self.value, self.order = value, order
 
 
 @dataclass
@@ -92,6 +103,7 @@ def lower_loops(outputs: Sequence[tuple[Value, str]], around: Surroundings) -> l
             given, of_folds = roles.assign(nest, around.target)
             if around.target.cuts and not (given and given[-1].is_vector):
                 _without_what_holds_up(nest, elements, around.target)
+                _without_what_lies_apart(nest, shape, order, around)
             out += around.parts.split(nest.statements(given, of_folds))
     return out
 
@@ -109,6 +121,30 @@ def _without_what_holds_up(nest: Nest, elements: ElementBuilder, target: Target)
     turns = product(tuple(loop.extent for loop in nest.loops))
     if bounds(value.type.numel)[1] * least <= bounds(turns)[0]:
         raise Entangled(value)
+
+
+def _without_what_lies_apart(
+    nest: Nest, shape: Shape, order: Order | None, around: Surroundings
+) -> None:
+    """Have an operand in the order of the result before, where it lies in another: a copy goes by
+    blocks, while this loop would read a line of memory for each element. Training convolutions with
+    group norms and ReLU between, 4 x 128 x 16 x 16, took 2.2 times as long as in PyTorch."""
+    if not nest.loops or not any(
+        isinstance(s, Let) and isinstance(s.value, Apply) for s in nest.depth[-1]
+    ):
+        return
+    apart = {
+        s.value.buffer
+        for s in nest.depth[-1]
+        if isinstance(s, Let)
+        and isinstance(s.value, Load)
+        and s.value.index.step(nest.loops[-1]) not in (0, 1)
+    }
+    for value, name in around.buffers.items():
+        is_large = bounds(value.type.numel)[0] >= _WORTH_TURNING
+        other = value.type.shape == shape and around.orders.get(value) != order
+        if name in apart and is_large and other:
+            raise LiesApart(value, order)
 
 
 def _spaces(

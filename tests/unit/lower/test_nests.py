@@ -11,6 +11,7 @@ import pytest
 from glasshouse.backend.cpu.target import CPU
 from glasshouse.ir import GraphBuilder, symbol
 from glasshouse.ir.dtype import as_dtype
+from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.kernel.queries import may_share, readers, simple, work
 from glasshouse.lower.kernel.statement import Fold, For, Role, Statement
@@ -216,6 +217,26 @@ def test_an_index_that_an_exponential_gives_is_computed_in_one_loop(lowered: Low
         return b.input("float32", [2]).apply("take", at, axis=0)
 
     assert _roles(lowered(looked_up)) == [Role.SERIAL]
+
+
+@pytest.mark.parametrize(("size", "nests"), [(16, 2), (2, 1)])
+def test_an_operand_in_another_order_is_turned_before(size: int, nests: int) -> None:
+    """One operand and the result have channels last, the other operand lies in rows; few elements
+    are read where they lie."""
+    b = GraphBuilder()
+    x, y = (b.input("float32", [2, 32, size, size]) for _ in range(2))
+    graph = b.finish(x.apply("relu") + y)
+    (out,) = graph.outputs
+    last = (0, 2, 3, 1)
+    made = KernelBuilder(
+        graph, CPU, buffers={x.value: "x0", y.value: "x1"},
+        orders={y.value: last, out: last}, outputs={out: "y0"},
+    )  # fmt: skip
+    made.finish()
+    assert len(made.statements) == nests
+    innermost = loops(tuple(made.statements[-1:]))[-1][1]
+    assert innermost.is_vector == (nests == 2)
+    assert [t.role for t in made.temporaries] == ["temporary"] * (nests - 1)
 
 
 def test_folds_outside_do_not_hinder_the_loop_inside() -> None:
