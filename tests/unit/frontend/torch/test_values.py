@@ -261,3 +261,33 @@ def test_a_norm_without_eps_has_that_of_its_sums(dtype):
     same_as_torch(nn.RMSNorm(16, dtype=dtype), (torch.randn(3, 16) * 1e-3).to(dtype))
     small = module(lambda x: torch.ops.aten._fused_rms_norm(x, [16], None, None))
     same_as_torch(small, (torch.randn(3, 16) * 1e-3).to(dtype))
+
+
+@pytest.mark.parametrize(
+    ("size", "stride", "offset"),
+    [
+        ((3, 5), (7, 2), 3), ((2, 3, 4), (40, 0, 1), 5), ((), (), 7), ((1,), (99,), 0),
+        ((5, 1, 2), (3, 11, 3), 0), ((0, 3), (1, 1), 0), ((4, 5), (1, 4), 2), ((4, 5), (0, 0), 2),
+    ],
+)  # fmt: skip
+def test_strided_views_are_windows_not_tables_of_places(size, stride, offset):
+    strided = module(lambda x: torch.as_strided(x * 1.0, size, stride, offset))
+    x = torch.randn(4, 30)
+    same_as_torch(strided, x)
+    assert "take" not in {n.op.name for n in gh.trace(strided, x).nodes}
+
+
+@pytest.mark.parametrize("invert", [False, True])
+@pytest.mark.parametrize("count", [3, 100])
+def test_elements_among_few_or_many_are_found_as_pytorch_finds_them(invert, count):
+    nan, inf = float("nan"), float("inf")
+    torch.manual_seed(count)
+    elements = torch.tensor([[1.0, nan, inf], [-inf, -0.0, 3.0]])
+    among = module(lambda x, t: torch.isin(x, t, invert=invert))
+    tables = [torch.randint(-9, 9, (count,)).float() for _ in range(3)]
+    tables[1][:2] = torch.tensor([nan, inf])
+    tables[2][...] = nan
+    same_as_torch(among, elements, tables[0], others=[(elements, t) for t in tables[1:]])
+    limits = torch.tensor([2**63 - 1, -(2**63), 0])
+    numbers = torch.cat([torch.arange(count) - 5, limits[:2]])
+    same_as_torch(among, limits, numbers)
