@@ -288,6 +288,18 @@ template <class T> struct FftLines {
           transpose_tile(tile);
           GH_UNROLL for (int j = 0; j < W; j++) store((int32_t *)((j % 2 ? im : re) + (i + j / 2) * W), tile[j]);
         }
+    if (const long apart = lane_distance(x, lanes)) {
+      for (; i < count; i++) {
+        const T *GH_RESTRICT a = x[0] + i * step;
+        T *GH_RESTRICT yr = re + i * W, *GH_RESTRICT yi = im + i * W;
+        if (apart == 2 && other == 1) {
+          for (long l = 0; l < W; l++) yr[l] = a[2 * l], yi[l] = a[2 * l + 1];
+        } else {
+          for (long l = 0; l < W; l++) yr[l] = a[l * apart], yi[l] = a[l * apart + other];
+        }
+      }
+      return;
+    }
     for (; i < count; i++)
       for (long l = 0; l < lanes; l++) re[i * lanes + l] = x[l][i * step], im[i * lanes + l] = x[l][i * step + other];
   }
@@ -301,8 +313,31 @@ template <class T> struct FftLines {
           transpose_tile(tile);
           GH_UNROLL for (int l = 0; l < W; l++) store((int32_t *)(out[l] + 2 * i), tile[l]);
         }
+    if (const long apart = lane_distance(out, lanes)) {
+      for (; i < count; i++) {
+        T *GH_RESTRICT a = out[0] + i * step;
+        const T *GH_RESTRICT yr = re + i * W, *GH_RESTRICT yi = im + i * W;
+        if (apart == 2 && other == 1) {
+          for (long l = 0; l < W; l++) a[2 * l] = yr[l], a[2 * l + 1] = yi[l];
+        } else {
+          for (long l = 0; l < W; l++) a[l * apart] = yr[l], a[l * apart + other] = yi[l];
+        }
+      }
+      return;
+    }
     for (; i < count; i++)
       for (long l = 0; l < lanes; l++) out[l][i * step] = re[i * lanes + l], out[l][i * step + other] = im[i * lanes + l];
+  }
+
+  // Elements from each of W lanes to the next where that is 1 or 2 for all: lines along an inner axis, whose rows are read whole.
+  // 0: they lie elsewhere.
+  template <class P> static long lane_distance(const P *x, long lanes) {
+    if (lanes != W) return 0;
+    const long apart = x[1] - x[0];
+    if (apart != 1 && apart != 2) return 0;
+    for (long l = 2; l < W; l++)
+      if (x[l] - x[0] != l * apart) return 0;
+    return apart;
   }
 };
 
