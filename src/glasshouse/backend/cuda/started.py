@@ -25,7 +25,8 @@ from glasshouse.backend.cuda.prepared_calls import At, PreparedCall, PreparedCal
 Array = np.ndarray[Any, Any]
 REMEMBERED, OFTEN = 8, 16
 """Runs whose memory is remembered, so that it is known when it comes again; and how often it comes
-until a graph takes it over. That takes as long as 10 to 20 runs save by it (vgg: 20 ms)."""
+until a graph takes it over. That takes as long as 10 to 20 runs save by it (vgg: about 20 ms, by
+estimate)."""
 
 
 class StartedSteps:
