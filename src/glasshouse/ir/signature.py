@@ -15,13 +15,15 @@ from typing import Any
 
 from glasshouse.errors import TypeMismatch
 
+KINDS = ("tensor", "complex", "int")
+
 
 @dataclass(frozen=True)
 class Leaf:
     """The graph's input or output of this number.
 
-    `kind` of a result is "tensor"; "complex" where the graph has pairs of reals; "int" for what is
-    a number in the model.
+    `kind` of a result, one of `KINDS`, is "tensor"; "complex" where the graph has pairs of reals;
+    "int" for what is a number in the model.
     """
 
     number: int
@@ -123,8 +125,8 @@ class Signature:
         """What makes the model's results of the graph's outputs; `kinds` say what becomes of those
         that are no tensors there. It is written out as one expression: walking the structure in
         every call took 5 us for two tensors."""
-        names: dict[str, Any] = {**kinds}
-        exec(f"def rebuild(outputs): return {_spelled(self.results, names)}", names)
+        names: dict[str, Any] = {}  # alone: nothing that a structure says is part of the text
+        exec(f"def rebuild(outputs): return {_spelled(self.results, kinds, names)}", names)
         made: Callable[[Sequence[Any]], Any] = names["rebuild"]
         return made
 
@@ -224,14 +226,18 @@ def _taken(given: Any, wanted: Container) -> Sequence[Any] | None:
     return None
 
 
-def _spelled(wanted: Structure, names: dict[str, Any]) -> str:
+def _spelled(
+    wanted: Structure, kinds: Mapping[str, Callable[[Any], Any]], names: dict[str, Any]
+) -> str:
     """A structure as an expression over `outputs`; what it needs beside them goes into `names`."""
     if isinstance(wanted, Leaf):
-        output = f"outputs[{wanted.number}]"
-        return output if wanted.kind == "tensor" else f"{wanted.kind}({output})"
+        output = f"outputs[{int(wanted.number)}]"
+        return (
+            output if wanted.kind == "tensor" else f"{_named(kinds[wanted.kind], names)}({output})"
+        )
     if isinstance(wanted, Fixed):
         return _named(wanted.value, names)
-    parts = [_spelled(p, names) for p in wanted.parts]
+    parts = [_spelled(p, kinds, names) for p in wanted.parts]
     if wanted.kind == "dict":
         keys = [_named(k, names) for k in wanted.names]
         return f"{{{', '.join(f'{k}: {p}' for k, p in zip(keys, parts, strict=True))}}}"
@@ -242,8 +248,8 @@ def _spelled(wanted: Structure, names: dict[str, Any]) -> str:
         return listed
     if wanted.make is not None:
         return f"{_named(wanted.make, names)}({listed})"
-    fields = [str(n) for n in wanted.names]
-    return f"{_named(Results, names)}(zip({fields!r}, {listed}))"
+    fields = _named([str(n) for n in wanted.names], names)
+    return f"{_named(Results, names)}(zip({fields}, {listed}))"
 
 
 def _named(value: Any, names: dict[str, Any]) -> str:

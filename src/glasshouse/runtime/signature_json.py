@@ -10,7 +10,7 @@ import inspect
 from typing import Any
 
 from glasshouse.errors import FormatError
-from glasshouse.ir.signature import Container, Fixed, Leaf, Signature, Structure
+from glasshouse.ir.signature import KINDS, Container, Fixed, Leaf, Signature, Structure
 
 Json = Any
 _SCALARS = (bool, int, float, str, type(None))
@@ -71,7 +71,9 @@ def _structure_from_json(given: Json, count: int, depth: int = 0) -> Structure:
     if depth > _DEEPEST:
         raise FormatError(f"module.json: a signature nested more than {_DEEPEST} levels deep")
     if "slot" in given:
-        return Leaf(_within(given["slot"], count), str(given["kind"]))
+        if given["kind"] not in KINDS:
+            raise FormatError(f"module.json: a signature with a result of kind {given['kind']!r}")
+        return Leaf(_within(given["slot"], count), given["kind"])
     if "fixed" in given:
         return Fixed(_scalar(given["fixed"]))
     parts = tuple(_structure_from_json(p, count, depth + 1) for p in given["parts"])

@@ -36,7 +36,7 @@ class Transposed(nn.Module):
 CASES: list[tuple[nn.Module, list[tuple[int, ...]], set[str]]] = [
     (Layers(), [(21, 37)], {"gemm"}),
     (Layers(), [(1, 37)], {"gemm"}),
-    (Attention(), [(3, 20, 16), (3, 33, 16)], {"gemm_batched"}),
+    (Attention(), [(3, 20, 16), (3, 33, 16)], {"attention"}),
     (Transposed(), [(5, 40, 30), (5, 40, 17)], {"gemm_batched"}),
 ]
 

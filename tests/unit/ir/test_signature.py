@@ -61,12 +61,22 @@ def test_an_argument_at_its_default_may_be_given() -> None:
 
 
 def test_results_of_a_class_that_is_not_at_hand_have_its_names() -> None:
-    made = SIGNATURE.rebuild(lambda slot: X)
+    made = SIGNATURE.rebuilder({})([X])
     assert isinstance(made, Results)
     assert made.logits is X
     assert made["loss"] is None
     with pytest.raises(AttributeError, match="there are: logits, loss"):
         _ = made.hidden
+
+
+def test_nothing_that_a_structure_says_is_run() -> None:
+    """Kinds, keys and fields come out of files: they are looked up, or are data."""
+    says = "print(1) or x'\\"
+    with pytest.raises(KeyError):
+        Signature({}, Leaf(0, says)).rebuilder({"int": int})
+    fields = Container("Class", (says,), (Leaf(0),))
+    whole = Container("dict", (says, 1), (fields, Leaf(1, "int")))
+    assert Signature({}, whole).rebuilder({"int": int})([X, 2.0]) == {says: {says: X}, 1: 2}
 
 
 def test_flat_models_are_told_apart() -> None:
