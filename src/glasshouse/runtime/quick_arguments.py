@@ -37,7 +37,7 @@ def size_places(
     return {s: found[s] for s in symbols} if found.keys() >= set(symbols) else None
 
 
-def _size(dim: Dim) -> str:
+def spelled_size(dim: Dim) -> str:
     """A size in Python; symbols are variables named as in C++, which no other name here is."""
     if isinstance(dim, int):
         return str(dim)
@@ -52,7 +52,7 @@ def _size(dim: Dim) -> str:
 def _atom(atom: Symbol | Function) -> str:
     if isinstance(atom, Symbol):
         return symbol_name(atom.name)
-    left, right = _size(atom.left), _size(atom.right)
+    left, right = spelled_size(atom.left), spelled_size(atom.right)
     return (
         f"{atom.kind}({left}, {right})"
         if atom.kind in ("min", "max")
@@ -60,8 +60,9 @@ def _atom(atom: Symbol | Function) -> str:
     )
 
 
-def _shape(value: Value) -> str:
-    return f"({''.join(f'{_size(d)}, ' for d in value.type.shape)})"
+def spelled_shape(shape: Sequence[Dim]) -> str:
+    """Sizes as a tuple in Python."""
+    return f"({''.join(f'{spelled_size(d)}, ' for d in shape)})"
 
 
 PAIRS = 12
@@ -87,7 +88,7 @@ def shared(
 
 def byte_count(value: Value) -> str:
     """The bytes that a value takes, in Python."""
-    return " * ".join(_size(d) for d in (*value.type.shape, value.type.dtype.itemsize))
+    return " * ".join(spelled_size(d) for d in (*value.type.shape, value.type.dtype.itemsize))
 
 
 class ArgumentClass(ABC):
@@ -164,7 +165,7 @@ class Arrays(ArgumentClass):
     def checked(self, values: Mapping[str, Value], written: Container[str] = ()) -> Iterator[str]:
         for x, value in values.items():
             self.names[f"{x}_dtype"] = self.dtype(value)
-            wrong = f"type({x}) is not Kind or {x}.shape != {_shape(value)}"
+            wrong = f"type({x}) is not Kind or {x}.shape != {spelled_shape(value.type.shape)}"
             wrong += f" or ({x}.dtype is not {x}_dtype and {x}.dtype != {x}_dtype)"
             yield f"if {wrong}: return None"
             # Inputs may be read-only; an output that is, is refused by the general path.
@@ -190,7 +191,7 @@ class Arrays(ArgumentClass):
         yield f"    {x}_at = {x}.ctypes.data"
 
     def new(self, i: int, value: Value) -> str:
-        return f"empty({_shape(value)}, y{i}_dtype)"
+        return f"empty({spelled_shape(value.type.shape)}, y{i}_dtype)"
 
 
 class Tensors(ArgumentClass):
@@ -213,7 +214,7 @@ class Tensors(ArgumentClass):
         for x, value in values.items():
             self.names[f"{x}_dtype"] = self.dtype(value)
             # The class first: sparse and nested tensors have no strides, or no sizes.
-            wrong = f"type({x}) is not Kind or {x}.shape != {_shape(value)}"
+            wrong = f"type({x}) is not Kind or {x}.shape != {spelled_shape(value.type.shape)}"
             wrong += f" or {x}.dtype is not {x}_dtype or not {x}.is_cpu or {x}.is_neg()"
             wrong += "" if x in read else f" or not {x}.is_contiguous()"
             yield f"    if {wrong}: return None"
@@ -225,7 +226,7 @@ class Tensors(ArgumentClass):
             yield f"    else: {'; '.join(f'{x} = {x}.contiguous()' for x in read)}"
         for (x, value), is_fixed in zip(values.items(), fixed, strict=True):
             if not is_fixed:
-                yield f"if {x}.shape != {_shape(value)}: return None"
+                yield f"if {x}.shape != {spelled_shape(value.type.shape)}: return None"
                 copied = f"{x} = {x}.contiguous()" if x in read else "return None"
                 yield f"if not {x}.is_contiguous(): {copied}"
             yield from self.address(x, "")
@@ -239,6 +240,6 @@ class Tensors(ArgumentClass):
     def new(self, i: int, value: Value) -> str:
         shape = value.type.shape
         if not all(isinstance(d, int) for d in shape):
-            return f"empty({_shape(value)}, dtype=y{i}_dtype, device='cpu')"
+            return f"empty({spelled_shape(shape)}, dtype=y{i}_dtype, device='cpu')"
         self.names[f"y{i}_like"] = self.torch.empty(shape, dtype=self.dtype(value), device="cpu")
         return f"empty_like(y{i}_like)"

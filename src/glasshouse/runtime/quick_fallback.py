@@ -1,5 +1,5 @@
-"""Steps without a kernel on the quick path: what PyTorch or Python runs of a program whose sizes
-are all known, between ranges of kernels.
+"""Steps without a kernel on the quick path: what PyTorch or Python runs of a program, between
+ranges of kernels.
 
 What does not change between calls is found once: the op, its arguments but the operands, and, for
 each workspace, tensors on the memory of the arena, of constants and of variables that such steps
@@ -7,6 +7,9 @@ read. A result lies where PyTorch put it, and is itself the output where it is o
 strides, if no step reads it (eigenvectors lie by columns; turning 64 x 64 of them takes 8 us of
 165). The general path found and copied all of it in every call: 0.1 to 0.3 ms a step, where a small
 SVD takes 20 us.
+
+A step may decide sizes (how many rows a mask keeps). They are variables of the call, as those that
+inputs bring, and are written beside these for the kernels behind it.
 """
 
 from __future__ import annotations
@@ -18,13 +21,18 @@ from typing import Any
 
 import numpy as np
 
+from glasshouse.ir.dim import Dim, Symbol, SymDim, as_symbol, bounds, product, symbols_of
 from glasshouse.ir.dtype import DType, from_storage, to_storage
+from glasshouse.ir.given_sizes import symbols_needed
 from glasshouse.ir.graph import Node, Value
 from glasshouse.ir.op import Kind
 from glasshouse.lower.order import lying
 from glasshouse.lower.program import Fallback, Program
+from glasshouse.lower.symbols import symbol_name
 from glasshouse.numpy_ref.executor import BodyMaker, failed, run_node, wrong_shape
 from glasshouse.runtime.arrays import Array
+from glasshouse.runtime.checks import check_given_sizes
+from glasshouse.runtime.quick_arguments import spelled_shape, spelled_size
 from glasshouse.runtime.tensor_check import Learner, TensorCheck, never
 from glasshouse.runtime.tensor_memory import array_tensor, tensor_array
 from glasshouse.runtime.workspace import Workspace
@@ -52,17 +60,36 @@ def has_fallbacks(program: Program) -> bool:
 
 
 def can_be_prepared(program: Program) -> bool:
-    """Whether all that fallbacks read and give has one size, and lies as its type says."""
+    """Whether all that fallbacks read and give lies as its type says, each size that one decides is
+    an axis of a result, and outputs have sizes that are known before."""
     graph = program.graph
     nodes = [s.node for s in program.steps if isinstance(s, Fallback)]
     values = {v for n in nodes for v in (*n.inputs, *n.outputs)} | {*graph.inputs, *graph.outputs}
+    givers = graph.size_givers
+    given = {symbol.name for n in nodes for symbol in _deciding(n, givers)}
     return (
-        not program.symbols
-        and not graph.size_givers
-        and all(isinstance(d, int) for v in values for d in v.type.shape)
+        givers.keys() <= given
+        and not any(given & symbols_of(d).keys() for v in graph.outputs for d in v.type.shape)
+        and all(_takes_sizes(n) or not symbols_needed(n) for n in nodes)
         and not any(v in program.orders for v in graph.outputs)
         and all(_owner(program, v).type.dtype is v.type.dtype for v in values)
     )
+
+
+def _takes_sizes(node: Node) -> bool:
+    """Whether a node is a call of PyTorch's, which asks its operands for their sizes."""
+    return node.op.name == "opaque" and hasattr(node.attrs.get("call"), "prepared")
+
+
+def _deciding(node: Node, givers: Mapping[str, Node]) -> dict[Symbol, tuple[Value, int]]:
+    """The result and its axis whose size each symbol is that this node decides."""
+    found: dict[Symbol, tuple[Value, int]] = {}
+    for value in node.outputs:
+        for axis, dim in enumerate(value.type.shape):
+            symbol = as_symbol(dim)
+            if symbol is not None and givers.get(symbol.name) is node:
+                found.setdefault(symbol, (value, axis))
+    return found
 
 
 def _owner(program: Program, value: Value) -> Value:
@@ -88,10 +115,13 @@ class PreparedStep:
     def __init__(self, program: Program, node: Node, torch: Any, bodies: BodyMaker) -> None:
         self._node, self._bodies, self._torch = node, bodies, torch
         self._outputs = [
-            (torch.Size(v.type.shape), _kind(torch, v.type.dtype), program.orders.get(v))
-            for v in node.outputs
+            (v.type.shape, _kind(torch, v.type.dtype), program.orders.get(v)) for v in node.outputs
         ]
-        self._learn = Learner([True] * len(node.outputs))
+        # Sizes that calls decide are looked at in each of them.
+        sized = all(isinstance(d, int) for v in node.outputs for d in v.type.shape)
+        self._learn: Callable[..., TensorCheck] = (
+            Learner([True] * len(node.outputs)) if sized else lambda *tensors: never
+        )
         self.operands = node.inputs
         self.loose = [_is_only_handed_over(program, v) for v in node.outputs]
         call = node.attrs.get("call") if node.op.name == "opaque" else None
@@ -105,7 +135,7 @@ class PreparedStep:
         known = True
         outputs = zip(found, self._outputs, self.loose, strict=True)
         for t, (shape, kind, order), is_loose in outputs:
-            if t.shape != shape:
+            if not _may_be(t.shape, shape):
                 raise wrong_shape(self._node, t.shape, shape)
             given = t
             if t.dtype is not kind:
@@ -119,6 +149,11 @@ class PreparedStep:
             made.append(t if is_loose else t.contiguous())
             known = known and made[-1] is given
         return made, self._learn(*found) if known else never
+
+    def refuse(self, shape: Sequence[int], sizes: Mapping[str, int], wanted: Sequence[int]) -> None:
+        """Say which size of a result is none that memory and kernels were made for."""
+        check_given_sizes(self._node, sizes)
+        raise wrong_shape(self._node, shape, wanted)
 
     def failed(self, operands: Sequence[Any], error: Exception) -> Exception:
         return failed(self._node, operands, error)
@@ -137,6 +172,14 @@ class PreparedStep:
                 laid = laid.copy()
             out.append(array_tensor(laid, _kind(self._torch, value.type.dtype)))
         return self.taken(out)[0]
+
+
+def _may_be(found: Sequence[int], shape: Sequence[Dim]) -> bool:
+    """Whether sizes are those of a shape, as far as it says them."""
+    return found == shape or (
+        len(found) == len(shape)
+        and all(isinstance(d, SymDim) or d == n for n, d in zip(found, shape, strict=True))
+    )
 
 
 class QuickFallbacks:
@@ -209,6 +252,7 @@ class QuickFallbacks:
             given = ", ".join(self._operand(names, v, arrays) for v in step.node.inputs)
             results = "".join(f"{self._results[v]}, " for v in step.node.outputs)
             yield f"{results} = step{begin}({given})"
+            yield from self._sizes(names, begin, step.node, on_their_own)
             for value in step.node.outputs:
                 result, place = self._results[value], table[value]
                 number = self._numbers.get(value)
@@ -225,6 +269,33 @@ class QuickFallbacks:
             if clock:
                 yield f"times[{begin}] += now() - began"
 
+    def _sizes(
+        self, names: dict[str, Any], number: int, node: Node, on_their_own: bool
+    ) -> Iterator[str]:
+        """Take the sizes that a step decided, and look at all that depend on any."""
+        program = self.program
+        decided = _deciding(node, program.graph.size_givers)
+        wrong: list[str] = []
+        for symbol, (value, axis) in decided.items():
+            name = symbol_name(symbol.name)
+            order = program.orders.get(value)
+            place = axis if order is None else order.index(axis)
+            yield f"{name} = {self._results[value]}.shape[{place}]"
+            if symbol in program.symbols and not on_their_own:
+                yield f"workspace.sizes[{program.symbols.index(symbol)}] = {name}"
+            wrong += [f"{name} < {symbol.low}"] * (symbol.low > 0)
+            wrong += [f"{name} > {symbol.high}"] * (symbol.high is not None)
+        for value in node.outputs:
+            if all(isinstance(d, int) for d in value.type.shape):
+                continue
+            known = {s for d in value.type.shape for s in symbols_of(d)}
+            listed = ", ".join(f"{s!r}: {symbol_name(s)}" for s in sorted(known))
+            names[f"refuse{number}"] = self._steps[number].refuse
+            found = f"{self._results[value]}.shape"
+            wanted = spelled_shape(lying(value.type.shape, program.orders.get(value)))
+            yield f"if {' or '.join([f'{found} != {wanted}', *wrong])}:"
+            yield f"    refuse{number}({found}, {{{listed}}}, {wanted})"
+
     def _operand(self, names: dict[str, Any], value: Value, arrays: bool) -> str:
         """The tensor that a step reads, with the axes of its type."""
         owner = _owner(self.program, value)
@@ -235,11 +306,14 @@ class QuickFallbacks:
             found = self._tensor(names, f"x{self._inputs[owner]}", owner, arrays)
         elif owner in self._numbers:
             found = self._y_tensor(names, owner, arrays)
-        else:
+        elif all(isinstance(d, int) for d in value.type.shape):
             return f"views[{self._slot(value)}]"
+        else:  # all the room that there is for it, of which a call uses a part
+            count = spelled_size(product(value.type.shape))
+            found = f"views[{self._slot(value)}].narrow(0, 0, {count})"
         shape = lying(value.type.shape, order)
-        if shape != lying(owner.type.shape, order):
-            found += f".view({tuple(shape)})"
+        if found.startswith("views") or shape != lying(owner.type.shape, order):
+            found += f".view({spelled_shape(shape)})"
         return found if order is None else f"{found}.permute({_inverse(order)})"
 
     def _y_tensor(self, names: dict[str, Any], owner: Value, arrays: bool) -> str:
@@ -266,21 +340,25 @@ class QuickFallbacks:
         return workspace.views
 
     def _view(self, workspace: Workspace, value: Value, turn: int) -> Any:
-        """As `Run._read` finds a value that has no memory of a call's own."""
+        """As `Run._read` finds a value that has no memory of a call's own; flat and with its most
+        elements, where its sizes differ between calls."""
         program, plan = self.program, self.program.memory
         owner = _owner(program, value)
         dtype, order = value.type.dtype, program.orders.get(owner)
-        shape = tuple(int(str(d)) for d in lying(value.type.shape, order))
+        most = int(bounds(product(value.type.shape))[1])
+        sized = [d for d in lying(value.type.shape, order) if isinstance(d, int)]
+        is_sized = len(sized) == len(value.type.shape)
         if owner in plan.table:
             assert workspace.constants is not None  # bound before any run
             place = plan.table[owner]
             held = self._turns[turn].get(place, workspace.constants.arrays.get(place))
             flat = np.asarray(owner.node.attrs["data"] if held is None else held).reshape(-1)
         else:
-            begin, count = plan.arena[owner], int(np.prod(shape, dtype=np.int64))
-            flat = workspace.arena[begin : begin + count * dtype.itemsize].view(dtype.storage)
-        found = array_tensor(flat.reshape(shape), _kind(self._torch, dtype))
-        return found if order is None else found.permute(_inverse(order))
+            begin = plan.arena[owner]
+            flat = workspace.arena[begin : begin + most * dtype.itemsize].view(dtype.storage)
+        laid_out = flat.reshape(sized) if is_sized else flat
+        found = array_tensor(laid_out, _kind(self._torch, dtype))
+        return found.permute(_inverse(order)) if order is not None and is_sized else found
 
 
 def _inverse(order: Sequence[int]) -> tuple[int, ...]:

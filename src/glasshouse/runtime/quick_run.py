@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 
+from glasshouse.ir.dim import Symbol
 from glasshouse.ir.dtype import from_storage
 from glasshouse.ir.op import Kind
 from glasshouse.lower.program import Program
@@ -63,7 +64,8 @@ class QuickRun:
         self._rests = rests
         self._graph = program.graph
         self._table = program.memory.table
-        self._places = size_places(program.graph.inputs, program.symbols) or {}
+        self._symbols = program.symbols
+        self._places = _places_of(program) or {}
         state = runtimes.state
         self._common = {
             "run": run, "state": state,
@@ -85,7 +87,7 @@ class QuickRun:
         return (
             bool(graph.inputs and graph.outputs)
             and all(u.new.node.op.kind is not Kind.SOURCE for u in plan.updates)
-            and size_places(graph.inputs, program.symbols) is not None
+            and _places_of(program) is not None
             and not plan.unbounded
             and not plan.workspaces
             and (not has_fallbacks(program) or can_be_prepared(program))
@@ -207,7 +209,8 @@ class QuickRun:
             "table = workspace.tables[turn]",
             *["seed()"] * (self._common["seed"] is not None),
         ]
-        for number, symbol in enumerate(self._places):
+        for symbol in self._places:
+            number = self._symbols.index(symbol)
             lines.append(f"workspace.sizes[{number}] = {symbol_name(symbol.name)}")
         outputs = self._graph.outputs
         for letter, values in (("x", self._graph.inputs), ("y", outputs)):
@@ -228,6 +231,14 @@ class QuickRun:
             *copies[False],
             *self._end,
         ]
+
+
+def _places_of(program: Program) -> dict[Symbol, tuple[int, int]] | None:
+    """Where inputs bring the sizes that no step decides; None: one is no axis by itself."""
+    graph = program.graph
+    return size_places(
+        graph.inputs, [s for s in program.symbols if s.name not in graph.size_givers]
+    )
 
 
 def _refuse(program: Program, found: int) -> None:

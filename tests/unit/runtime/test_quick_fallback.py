@@ -154,3 +154,68 @@ def test_without_kernels_no_workspace_is_taken(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(module._runtimes, "take", taken)
     x = symmetric()
     same(module(x), Alone()(x))
+
+
+class Routed(torch.nn.Module):
+    """Steps that decide how many rows there are, one of them from what kernels made of such
+    rows."""
+
+    def forward(self, x: Any) -> Any:
+        kept = x[:, 0] > 0
+        rows = x[kept] * 2 + 1
+        out = torch.zeros_like(x)
+        out[kept] = rows
+        return out, (rows[rows[:, 1] > 1] * 3).sum(0)
+
+
+def rows_of(count: int) -> list[Any]:
+    """Ones of which a mask keeps some, all, and none."""
+    x = torch.randn(count, 5)
+    return [x, x.abs() + 0.1, -x.abs() - 0.1, torch.randn(count, 5)]
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_sizes_that_steps_decide_take_the_quick_path(
+    dynamic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes = {"x": {0: torch.export.Dim("n", min=2, max=16)}} if dynamic else None
+    module = gh.compile(Routed(), torch.randn(6, 5), dynamic_shapes=shapes)
+
+    def general(*_: Any) -> None:
+        raise AssertionError("a plain call took the general path")
+
+    monkeypatch.setattr(Run, "execute", general)
+    for count in (6, 16, 2, 6) if dynamic else (6, 6):
+        for x in rows_of(count):
+            same(module(x), Routed()(x))
+            same(module(x.numpy()), Routed()(x))
+            into = [torch.empty(count, 5), torch.empty(5)]
+            module.run_with_tensors([x], into)
+            same(into, Routed()(x))
+
+
+@torch.library.custom_op("glasshouse_tests::positive", mutates_args=())
+def positive(x: torch.Tensor) -> torch.Tensor:
+    return x[x[:, 0] > 0, :]
+
+
+@positive.register_fake
+def _(x: torch.Tensor) -> Any:
+    return x.new_empty(torch.library.get_ctx().new_dynamic_size(min=0, max=4), 5)
+
+
+class Bounded(torch.nn.Module):
+    """A step whose result is larger than it says it can be."""
+
+    def forward(self, x: Any) -> Any:
+        return (positive(x) * 2).sum(0)
+
+
+def test_a_decided_size_past_its_bound_is_refused() -> None:
+    module = gh.compile(Bounded(), torch.randn(8, 5))
+    few = torch.ones(8, 5)
+    few[4:] = -1
+    same([module(few)], [Bounded()(few)])
+    with pytest.raises(ExecutionError, match="is 8, compiled for 0 to 4"):
+        module(torch.ones(8, 5))
+    same([module(few)], [Bounded()(few)])
