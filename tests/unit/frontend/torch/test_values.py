@@ -291,3 +291,29 @@ def test_elements_among_few_or_many_are_found_as_pytorch_finds_them(invert, coun
     limits = torch.tensor([2**63 - 1, -(2**63), 0])
     numbers = torch.cat([torch.arange(count) - 5, limits[:2]])
     same_as_torch(among, limits, numbers)
+
+
+@pytest.mark.parametrize(
+    ("x", "mask", "source"),
+    [
+        ((6, 4), (6, 1), (9, 4)),  # whole rows, more than are asked for
+        ((6, 4), (6, 1), (24,)),  # elements that go on across rows
+        ((6, 4), (4,), (6, 4)),
+        ((2, 3, 4), (2, 1, 1), (6, 4)),
+        ((2, 3, 4), (2, 1, 1), (2, 3, 4)),
+        ((1, 4), (3, 1), (3, 4)),
+    ],
+)
+def test_a_masked_scatter_of_rows_is_one_of_elements(x, mask, source):
+    given = torch.randn(x), torch.rand(mask) > 0.5, torch.randn(source)
+    model = module(lambda x, mask, source: x.masked_scatter(mask, source))
+    others = [(given[0], mask, given[2]) for mask in (given[1] & False, given[1] | True)]
+    same_as_torch(model, *given, others=others)
+
+
+def test_a_masked_scatter_by_rows_counts_rows():
+    model = module(lambda x, mask, source: x.masked_scatter(mask, source))
+    x, mask = torch.randn(6, 4), torch.ones(6, 1, dtype=torch.bool)
+    graph = gh.trace(model, x, mask, x)
+    counted = [n.output.type.shape for n in graph.nodes if n.op.name == "cumsum"]
+    assert counted == [(6,)]

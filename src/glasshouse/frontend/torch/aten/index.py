@@ -265,9 +265,18 @@ def masked_fill(x: Any, mask: Any, value: Any) -> Any:
 def masked_scatter(x: Any, mask: Any, source: Any) -> Any:
     """The n-th place where the mask is True takes the n-th element of the source."""
     shape = broadcast_shapes([x.shape, mask.shape])
-    mask, x = expanded(mask.cast(bool_), shape), expanded(x, shape)
-    values = reshaped(source, (product(source.shape),))
-    return apply("where", mask, reshaped(_in_order(mask, values), shape).cast(x.dtype), x)
+    given = (*[1] * (len(shape) - mask.ndim), *mask.shape)
+    at = len(shape)
+    while at and given[at - 1] == 1:
+        at -= 1
+    row = shape[at:]  # of which a place takes all or nothing: the mask is the same along it
+    before = source.ndim - len(row)
+    if before < 0 or source.shape[before:] != row:  # the source has other rows: by elements
+        at, row, before = len(shape), (), source.ndim
+    mask = expanded(reshaped(mask.cast(bool_), given[:at]), shape[:at])
+    values = reshaped(source, (product(source.shape[:before]), *row))
+    new = reshaped(_in_order(mask, values), shape).cast(x.dtype)
+    return apply("where", reshaped(mask, (*shape[:at], *[1] * len(row))), new, expanded(x, shape))
 
 
 # --------------------------------------------------------------------------------- sorted tables
