@@ -153,6 +153,41 @@ def loop_experts(batch: int = 2) -> Case:
     return _LoopExperts(128, 256, 8), (torch.randn(batch, 64, 128),)
 
 
+class _MaskedExperts(nn.Module):
+    """Experts that read and write their tokens by boolean masks; `top` of them for each."""
+
+    def __init__(self, d: int, inner: int, experts: int, top: int) -> None:
+        super().__init__()
+        self.top = top
+        self.gate = nn.Linear(d, experts)
+        self.experts = nn.ModuleList(
+            nn.Sequential(nn.Linear(d, inner), nn.GELU(), nn.Linear(inner, d))
+            for _ in range(experts)
+        )
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        weights, chosen = self.gate(x).softmax(-1).topk(self.top, -1)
+        out = torch.zeros_like(x)
+        for i, expert in enumerate(self.experts):
+            for k in range(self.top):
+                mask = chosen[:, k] == i
+                if self.top == 1:
+                    out[mask] = expert(x[mask])
+                else:
+                    out[mask] += weights[mask, k, None] * expert(x[mask])
+        return out
+
+
+@model("experts by masks")
+def masked_experts(batch: int = 512) -> Case:
+    return _MaskedExperts(256, 256, 8, 1), (torch.randn(batch, 256),)
+
+
+@model("experts by masks, two of them")
+def two_masked_experts(batch: int = 512) -> Case:
+    return _MaskedExperts(256, 256, 8, 2), (torch.randn(batch, 256),)
+
+
 class _BitLinear(nn.Linear):
     """Ternary weights and 8-bit activations, quantised at every call (BitNet b1.58)."""
 
