@@ -85,3 +85,23 @@ def test_complex_results_are_pairs_and_lists_are_flat() -> None:
     grid = call("aten.meshgrid.indexing", [given, given], results=(1,), indexing="ij")
     (second,) = grid.prepared([torch.float32], Plain())(x[0])
     assert torch.equal(second, torch.meshgrid(x[0], x[0], indexing="ij")[1])
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.5, 1.0])
+@pytest.mark.parametrize(
+    ("shape", "mask"), [((6, 4), 6), ((6,), 6), ((6, 0), 6), ((0, 4), 0), ((2, 3, 4), (2, 3))]
+)
+def test_rows_of_a_mask_are_those_of_the_op(shape: Any, mask: Any, kept: float) -> None:
+    index = call("aten.index.Tensor", Hole(0, torch.float32), [Hole(1, torch.bool)])
+    prepared = index.prepared([torch.float32, torch.bool], Plain())
+    x, chosen = torch.randn(shape), torch.rand(mask) < kept
+    assert torch.equal(prepared(x, chosen)[0], x[chosen])
+    turned = torch.randn(shape[::-1]).permute(*range(len(shape))[::-1])
+    assert torch.equal(prepared(turned, chosen)[0], turned[chosen])
+
+
+def test_a_mask_of_another_size_is_refused_as_by_the_op() -> None:
+    index = call("aten.index.Tensor", Hole(0, torch.float32), [Hole(1, torch.bool)])
+    prepared = index.prepared([torch.float32, torch.bool], Plain())
+    with pytest.raises(IndexError, match="does not match the shape of the indexed tensor"):
+        prepared(torch.randn(6, 4), torch.ones(5, dtype=torch.bool))
