@@ -289,7 +289,7 @@ FUNCTIONS: dict[str, tuple[Callable[..., Any], Make]] = {
     "max_pool2d": (lambda x: F.max_pool2d(x, 3, 2, 1), image),
     "max_pool2d indices": (lambda x: F.max_pool2d(x, 2, return_indices=True), image),
     "max_unpool2d": (lambda x, i: F.max_unpool2d(x, i, 2), lambda n: F.max_pool2d(f32(*_image(n)), 2, return_indices=True)),
-    "fractional_max_pool2d": (lambda x, s: F.fractional_max_pool2d(x, 2, output_ratio=0.6, _random_samples=s), lambda n: (f32(*_image(n)), torch.rand(*_image(n)[:2], 2))),
+    "fractional_max_pool2d": (lambda x, s: F.fractional_max_pool2d(x, 2, output_ratio=(0.6, 0.6), _random_samples=s), lambda n: (f32(*_image(n)), torch.rand(*_image(n)[:2], 2))),
     "adaptive_avg_pool2d": (lambda x: F.adaptive_avg_pool2d(x, 5), image),
     "adaptive_max_pool2d": (lambda x: F.adaptive_max_pool2d(x, 5), image),
     "avg_pool3d": (lambda x: F.avg_pool3d(x, 2), image),
