@@ -79,6 +79,10 @@ class KernelBuilder:
                 pending.append([knot.value])
                 continue
             except LiesApart as found:
+                others = [v for v in wanted if self.orders.get(v) != found.order]
+                if others:  # first: they may read the operand as it lies, or turn it back for ever
+                    pending.append(others)
+                    continue
                 self.buffers[found.value] = self._copied(found.value, found.order)
                 if found.order is None:
                     del self.orders[found.value]

@@ -9,13 +9,14 @@ import numpy as np
 import pytest
 
 from glasshouse.backend.cpu.target import CPU
-from glasshouse.ir import GraphBuilder, symbol
+from glasshouse.ir import GraphBuilder, Value, symbol
 from glasshouse.ir.dtype import as_dtype
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.kernel.queries import may_share, readers, simple, work
 from glasshouse.lower.kernel.statement import Fold, For, Role, Statement
 from glasshouse.lower.lower import lower
+from glasshouse.lower.order import Order
 
 Lowered = Callable[[Callable[[GraphBuilder], Any]], Kernel]
 
@@ -237,6 +238,29 @@ def test_an_operand_in_another_order_is_turned_before(size: int, nests: int) -> 
     innermost = loops(tuple(made.statements[-1:]))[-1][1]
     assert innermost.is_vector == (nests == 2)
     assert [t.role for t in made.temporaries] == ["temporary"] * (nests - 1)
+
+
+def test_results_in_two_orders_end_turning_operands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each result lies as one of the two operands does: to have both turned for one and back for
+    the other never ended."""
+    copied = KernelBuilder._copied
+
+    def few(builder: KernelBuilder, value: Value, order: Order | None) -> str:
+        assert len(builder.temporaries) < 4
+        return copied(builder, value, order)
+
+    monkeypatch.setattr(KernelBuilder, "_copied", few)
+    b = GraphBuilder()
+    x, y = (b.input("float32", [2, 32, 16, 16]) for _ in range(2))
+    graph = b.finish(x.apply("relu") + y, x - y)
+    rows, last = graph.outputs
+    made = KernelBuilder(
+        graph, CPU, buffers={x.value: "x0", y.value: "x1"},
+        orders={y.value: (0, 2, 3, 1), last: (0, 2, 3, 1)}, outputs={rows: "y0", last: "y1"},
+    )  # fmt: skip
+    made.finish()
+    assert len(made.statements) == 2 + len(made.temporaries)
+    assert made.buffers[last] == "y1"
 
 
 def test_folds_outside_do_not_hinder_the_loop_inside() -> None:
