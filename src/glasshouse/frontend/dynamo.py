@@ -33,6 +33,7 @@ from glasshouse.frontend.torch.boundary import (
 from glasshouse.frontend.torch.crossing import crossing
 from glasshouse.frontend.torch.default_device import asked_by_all_constructors
 from glasshouse.frontend.torch.devices import GpuOf, gpu_of, plain_ops
+from glasshouse.frontend.torch.donated import donate_nothing
 from glasshouse.frontend.torch.dynamo_names import own_paths, weight_names
 from glasshouse.frontend.torch.execute import EXECUTORS, Runner, compiled, get_ready
 from glasshouse.frontend.torch.fixed_sizes import fix_odd_sizes
@@ -181,6 +182,7 @@ class _Training:
         own_paths(graph)
         boundary, captured = self._imported(phase, graph, fakes)
         if phase == "forward":
+            donate_nothing()
             self._orders = saved_orders(boundary, captured, self._returned)
             if self._orders:  # known now that the graph is
                 boundary, captured = self._imported(phase, graph, fakes)
