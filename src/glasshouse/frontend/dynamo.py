@@ -47,6 +47,7 @@ from glasshouse.frontend.torch.left_eager import watch
 from glasshouse.frontend.torch.lifted import called_with, lift_weights
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.frontend.torch.recurrent_layers import capture_recurrent_layers
+from glasshouse.frontend.torch.replaced_calls import replace_calls
 from glasshouse.frontend.torch.transforms import closed_transforms, holds_transforms
 from glasshouse.frontend.torch.validation import masks_as_given
 from glasshouse.frontend.torch.whole_attention import keep_attention
@@ -314,14 +315,12 @@ def _without_checkpoints(module: Any) -> None:
 
     PyTorch cannot trace the op of one above autograd, unless it was given a `context_fn`.
     """
-    op = torch.ops.higher_order.tag_activation_checkpoint
-    for graph in (m.graph for m in module.modules() if isinstance(m, torch.fx.GraphModule)):
-        for node in graph.nodes:
-            if node.target is op:
-                node.target, node.kwargs = _called, {}
-    for part in module.modules():
-        if isinstance(part, torch.fx.GraphModule):
-            part.recompile()
+    replace_calls(module, {torch.ops.higher_order.tag_activation_checkpoint}, _called_as_it_is)
+
+
+def _called_as_it_is(node: torch.fx.Node) -> bool:
+    node.target, node.kwargs = _called, {}
+    return True
 
 
 def _called(body: Any, *args: Any) -> Any:

@@ -16,6 +16,7 @@ from torch import Tensor
 from torch.nn.functional import scaled_dot_product_attention
 
 from glasshouse.frontend.torch.aten.registry import aten
+from glasshouse.frontend.torch.replaced_calls import replace_calls
 from glasshouse.ir.dtype import bool_
 from glasshouse.ops.attention import attention_gradients
 from glasshouse.ops.shape import reshaped
@@ -86,15 +87,7 @@ whole_attention.register_autograd(_gradient, setup_context=_keep)
 def keep_attention(module: torch.fx.GraphModule) -> None:
     """Calls of PyTorch's attention become ours, where that says the same: four axes, as many heads
     of keys as of queries, no dropout, and a mask that takes no gradient."""
-    for part in module.modules():
-        if not isinstance(part, torch.fx.GraphModule):
-            continue
-        changed = False
-        for node in part.graph.nodes:
-            if node.op == "call_function" and node.target is scaled_dot_product_attention:
-                changed |= _replaced(node)
-        if changed:
-            part.recompile()
+    replace_calls(module, {scaled_dot_product_attention}, _replaced)
 
 
 def _replaced(node: torch.fx.Node) -> bool:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.torch.aten.registry import aten
+from glasshouse.frontend.torch.replaced_calls import replace_calls
 from glasshouse.ops import recurrent as core
 
 
@@ -256,15 +257,7 @@ _SPELLED = {
 
 def keep_recurrent(module: torch.fx.GraphModule) -> None:
     """Calls of PyTorch's recurrent layers become ours; packed sequences stay PyTorch's."""
-    for part in module.modules():
-        if not isinstance(part, torch.fx.GraphModule):
-            continue
-        changed = False
-        for node in part.graph.nodes:
-            if node.op == "call_function" and node.target in _SPELLED:
-                changed |= _replaced(node)
-        if changed:
-            part.recompile()
+    replace_calls(module, _SPELLED, _replaced)
 
 
 def _replaced(node: torch.fx.Node) -> bool:
