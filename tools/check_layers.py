@@ -86,6 +86,7 @@ DOORS = {
     "cell.py": "a notebook asks what it shows for a page; only then is `show` needed",
     "cli/__init__.py": "commands by name",
     "forking.py": "waits for imports that other threads have begun; imports nothing new",
+    "frontend/torch/late_import.py": "a module of another package, for what used its stand-in",
     "tensor/execute.py": "what is pending runs compiled once there is a compiler to ask for",
 }
 

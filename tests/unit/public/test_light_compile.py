@@ -20,6 +20,7 @@ folder = os.path.dirname(torch.__file__) + os.sep
 print(json.dumps({
     "collections": len(full),
     "modules": [m for m in sys.modules if m.startswith("glasshouse.")],
+    "graphs": [m for m in sys.modules if m.partition(".")[0] == "networkx"],
     "texts": [f for f in linecache.cache if f.startswith(folder)],
 }))
 """
@@ -53,3 +54,7 @@ def test_all_objects_of_the_process_are_never_walked(compiled) -> None:
 
 def test_pytorchs_own_source_is_not_kept(compiled) -> None:
     assert compiled["texts"] == []
+
+
+def test_pytorchs_planner_of_training_steps_is_not_loaded(compiled) -> None:
+    assert compiled["graphs"] == []

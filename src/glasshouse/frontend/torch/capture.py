@@ -8,6 +8,7 @@ import os
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from glasshouse.frontend.torch.containers import register_unknown
 from glasshouse.frontend.torch.dtypes import torch_dtype
 from glasshouse.frontend.torch.forgotten_proxies import forgotten_proxies
 from glasshouse.frontend.torch.graph_module import import_graph_module, is_aten
+from glasshouse.frontend.torch.late_import import imported_late
 from glasshouse.frontend.torch.lazy_modules import lazy_modules
 from glasshouse.frontend.torch.loose import capture_loosely
 from glasshouse.frontend.torch.misread import ReadRight
@@ -129,6 +131,8 @@ def export(
 ) -> Any:  # fmt: skip
     """`torch.export.export`, with results of any class."""
     register_unknown((args, kwargs))
+    with imported_late("networkx"):
+        import_module("torch.export._trace")  # what the first export loads, and where it is from
     watched = results_registered(model, not strict)
     with (
         watched, quiet(), users_lines(), warnings.catch_warnings(), unchecked(),
