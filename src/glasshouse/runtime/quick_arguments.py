@@ -127,9 +127,13 @@ class ArgumentClass(ABC):
             if i in on:
                 yield f"y{i}, y{i}_at = x{on[i]}, x{on[i]}_at"
                 continue
-            self.names[f"y{i}_dtype"] = self.dtype(value)
-            yield f"y{i} = {self.new(i, value)}"
-            yield from self.address(f"y{i}", "")
+            yield from self.output(i, value)
+
+    def output(self, i: int, value: Value) -> Iterator[str]:
+        """One output of the right size, as above; all sizes that it depends on are known."""
+        self.names[f"y{i}_dtype"] = self.dtype(value)
+        yield f"y{i} = {self.new(i, value)}"
+        yield from self.address(f"y{i}", "")
 
     @abstractmethod
     def checked(self, values: Mapping[str, Value], written: Container[str] = ()) -> Iterator[str]:

@@ -32,7 +32,7 @@ from glasshouse.lower.symbols import symbol_name
 from glasshouse.numpy_ref.executor import BodyMaker, failed, run_node, wrong_shape
 from glasshouse.runtime.arrays import Array
 from glasshouse.runtime.checks import check_given_sizes
-from glasshouse.runtime.quick_arguments import spelled_shape, spelled_size
+from glasshouse.runtime.quick_arguments import ArgumentClass, Arrays, spelled_shape, spelled_size
 from glasshouse.runtime.tensor_check import Learner, TensorCheck, never
 from glasshouse.runtime.tensor_memory import array_tensor, tensor_array
 from glasshouse.runtime.workspace import Workspace
@@ -60,8 +60,8 @@ def has_fallbacks(program: Program) -> bool:
 
 
 def can_be_prepared(program: Program) -> bool:
-    """Whether all that fallbacks read and give lies as its type says, each size that one decides is
-    an axis of a result, and outputs have sizes that are known before."""
+    """Whether all that fallbacks read and give lies as its type says, and each size that one
+    decides is an axis of a result."""
     graph = program.graph
     nodes = [s.node for s in program.steps if isinstance(s, Fallback)]
     values = {v for n in nodes for v in (*n.inputs, *n.outputs)} | {*graph.inputs, *graph.outputs}
@@ -69,7 +69,6 @@ def can_be_prepared(program: Program) -> bool:
     given = {symbol.name for n in nodes for symbol in _deciding(n, givers)}
     return (
         givers.keys() <= given
-        and not any(given & symbols_of(d).keys() for v in graph.outputs for d in v.type.shape)
         and all(_takes_sizes(n) or not symbols_needed(n) for n in nodes)
         and not any(v in program.orders for v in graph.outputs)
         and all(_owner(program, v).type.dtype is v.type.dtype for v in values)
@@ -215,6 +214,18 @@ class QuickFallbacks:
         return {i for v, i in self._numbers.items() if v in self._results}
 
     @property
+    def sized(self) -> dict[int, list[int]]:
+        """The outputs, by number, whose sizes are known behind each step that decides some."""
+        found: dict[int, list[int]] = {}
+        givers = self.program.graph.size_givers
+        steps = {step.node: n for n, step in enumerate(self.program.steps)}
+        for i, value in enumerate(self.program.graph.outputs):
+            names = {s for d in value.type.shape for s in symbols_of(d)}
+            if decided := [steps[givers[s]] for s in names if s in givers]:
+                found.setdefault(max(decided), []).append(i)
+        return found
+
+    @property
     def are_alone(self) -> bool:
         """Whether fallbacks make every output, once, from inputs and from each other's results:
         then no memory of a run's own takes part, where results are the outputs."""
@@ -229,9 +240,12 @@ class QuickFallbacks:
             and not self._turns[0]
         )
 
-    def lines(self, names: dict[str, Any], arrays: bool, handed_over: bool) -> Iterator[str]:
-        """`arrays`: arguments are NumPy's. `handed_over`: results are the outputs; otherwise they
-        are copied into these."""
+    def lines(self, side: ArgumentClass, handed_over: bool) -> Iterator[str]:
+        """`side`: the class of the arguments. `handed_over`: results are the outputs; otherwise
+        they are copied into these. Outputs whose sizes a step decides are made behind it."""
+        names, arrays = side.names, isinstance(side, Arrays)
+        outputs, sized = self.program.graph.outputs, self.sized
+        results_leave = self.made if handed_over else set()
         names |= {"run_range": self._run, "views_of": self.views, "tensor_on": array_tensor}
         names["now"], names["times"] = time.perf_counter, self._times
         clock = 0 if self._times is None else self._times.ctypes.data
@@ -253,6 +267,11 @@ class QuickFallbacks:
             results = "".join(f"{self._results[v]}, " for v in step.node.outputs)
             yield f"{results} = step{begin}({given})"
             yield from self._sizes(names, begin, step.node, on_their_own)
+            for i in sized.get(begin, ()):
+                if i not in results_leave:
+                    yield from side.output(i, outputs[i])
+                    if self.program.memory.direct[i]:
+                        yield f"table[{table[outputs[i]]}] = y{i}_at"
             for value in step.node.outputs:
                 result, place = self._results[value], table[value]
                 number = self._numbers.get(value)

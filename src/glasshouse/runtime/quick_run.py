@@ -106,6 +106,10 @@ class QuickRun:
             if torch is None or over:
                 return None
             self._fallbacks = self._fallbacks or self._make_fallbacks()
+        sized = {} if self._fallbacks is None else self._fallbacks.sized
+        later = {i for many in sized.values() for i in many}  # steps decide their sizes
+        if later and given_outputs:
+            return None
         names: dict[str, Any] = dict(self._common)
         side = Arrays(names) if kind is np.ndarray else Tensors(names, torch)
         inputs, outputs = self._graph.inputs, self._graph.outputs
@@ -129,20 +133,21 @@ class QuickRun:
         handed_over: set[int] = set()
         if self._fallbacks is not None and not given_outputs and kind is not np.ndarray:
             handed_over = self._fallbacks.made
+        later |= handed_over
         # Sparse and nested tensors have no strides to ask for: the general path says what they are.
         lines = ["try:", *[f"    {x}" for x in checks], "except RuntimeError: return None"]
         if not given_outputs:
-            lines += side.made(outputs, self._overwrites if over else {}, handed_over)
+            lines += side.made(outputs, self._overwrites if over else {}, later)
         if self._rests and kind is not np.ndarray and (resting := pause()) is not None:
             names["pause"], names["may_rest"] = resting, may_rest
             lines += ["if may_rest[0]: pause(1)"]
         steps = _RUN
         if self._fallbacks is not None:
-            steps = [*self._fallbacks.lines(names, kind is np.ndarray, bool(handed_over))]
+            steps = [*self._fallbacks.lines(side, bool(handed_over))]
         if handed_over and self._fallbacks is not None and self._fallbacks.are_alone:
             lines += steps  # taking a workspace and giving it back takes 1 us
         else:
-            lines += self._run_lines(steps, handed_over)
+            lines += self._run_lines(steps, later)
         if not given_outputs:
             lines += side.finished(outputs)
         last = "y0" if len(outputs) == 1 and not given_outputs else listed("y", len(outputs))
@@ -187,7 +192,7 @@ class QuickRun:
         call: QuickCall = names["call"]
         return call
 
-    def _run_lines(self, steps: list[str], handed_over: Container[int] = ()) -> list[str]:
+    def _run_lines(self, steps: list[str], later: Container[int] = ()) -> list[str]:
         """Take a workspace, do the steps in it, give it back."""
         begins = ["runtimes.stepping = get_ident()"] * self._changes
         ends = ["runtimes.stepping = 0"] * self._changes
@@ -195,13 +200,13 @@ class QuickRun:
             "workspace = runtimes.take()",
             *begins,
             "try:",
-            *[f"    {x}" for x in self._inside(steps, handed_over)],
+            *[f"    {x}" for x in self._inside(steps, later)],
             "finally:",
             *[f"    {x}" for x in (*ends, "runtimes.give(workspace)")],
         ]
 
-    def _inside(self, steps: list[str], handed_over: Container[int]) -> list[str]:
-        """What is done in a workspace; outputs that are results of steps have no address before."""
+    def _inside(self, steps: list[str], later: Container[int]) -> list[str]:
+        """What is done in a workspace; outputs that steps make have no address before."""
         lines = [
             f"turn = {'state.turn' if self._turns else '0'}",
             "if workspace.constants is not runtimes.constants:",
@@ -215,7 +220,7 @@ class QuickRun:
         outputs = self._graph.outputs
         for letter, values in (("x", self._graph.inputs), ("y", outputs)):
             for i, value in enumerate(values):
-                if letter == "x" or (self._direct[i] and i not in handed_over):
+                if letter == "x" or (self._direct[i] and i not in later):
                     lines.append(f"table[{self._table[value]}] = {letter}{i}_at")
         copies: dict[bool, list[str]] = {True: [], False: []}
         for i, value in enumerate(outputs):

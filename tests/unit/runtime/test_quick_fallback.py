@@ -194,6 +194,59 @@ def test_sizes_that_steps_decide_take_the_quick_path(
             same(into, Routed()(x))
 
 
+class Decided(torch.nn.Module):
+    """Outputs whose sizes steps decide: a step's result, a kernel's of it, one twice, and one that
+    two steps decide."""
+
+    def forward(self, x: Any) -> Any:
+        kept = x[x[:, 0] > 0]
+        few = x[x[:, 1] > 0.5, 1]
+        twice = kept * 2
+        return kept, twice, x.max(), twice, kept[:, :1] * few
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_outputs_of_decided_sizes_take_the_quick_path(
+    dynamic: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes = {"x": {0: torch.export.Dim("n", min=2, max=16)}} if dynamic else None
+    module = gh.compile(Decided(), torch.randn(6, 5), dynamic_shapes=shapes)
+    given = [x for count in ((6, 16, 2, 6) if dynamic else (6,)) for x in rows_of(count)]
+    for x in given:  # buffers of a caller's: the general path sees whether they fit
+        into = [torch.empty_like(t) for t in Decided()(x)]
+        module.run_with_tensors([x], into)
+        same(into, Decided()(x))
+
+    def general(*_: Any) -> None:
+        raise AssertionError("a plain call took the general path")
+
+    monkeypatch.setattr(Run, "execute", general)
+    found = [module(x) for x in given]
+    for x, outputs in zip(given, found, strict=True):
+        assert [t.shape for t in outputs] == [t.shape for t in Decided()(x)]
+        same(outputs, Decided()(x))
+        same(module(x.numpy()), Decided()(x))
+
+
+@pytest.mark.parametrize("function", [torch.nonzero, torch.unique, torch.bincount])
+def test_a_function_whose_result_data_sizes_takes_the_quick_path(
+    function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Function(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return function(x)
+
+    module = gh.compile(Function(), torch.arange(7))
+
+    def general(*_: Any) -> None:
+        raise AssertionError("a plain call took the general path")
+
+    monkeypatch.setattr(Run, "execute", general)
+    for x in (torch.arange(7), torch.zeros(7, dtype=torch.int64), torch.arange(7) % 3 * 50):
+        assert torch.equal(module(x), function(x))
+        assert torch.equal(torch.from_numpy(module(x.numpy())), function(x))
+
+
 @torch.library.custom_op("glasshouse_tests::positive", mutates_args=())
 def positive(x: torch.Tensor) -> torch.Tensor:
     return x[x[:, 0] > 0, :]
