@@ -9,7 +9,7 @@ sums of floats are cut into runs (`long_sums.py`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from glasshouse.backend.cpu.long_sums import BY_ELEMENTS, BY_VECTORS, Runs, runs_of
@@ -21,9 +21,9 @@ from glasshouse.backend.cxx.words import COMPUTE_TYPE, size_text
 from glasshouse.ir.dim import bounds
 from glasshouse.ir.dtype import float32, float64
 from glasshouse.lower.kernel.expr import Apply, Var
-from glasshouse.lower.kernel.index import Loop
-from glasshouse.lower.kernel.queries import work
-from glasshouse.lower.kernel.statement import Fold, For, Let, Ops, Statement
+from glasshouse.lower.kernel.index import Checked, Loop
+from glasshouse.lower.kernel.queries import depends, loads, reads_where_data_says, variables, work
+from glasshouse.lower.kernel.statement import Fold, For, Let, Ops, Statement, Store
 
 PARALLEL_FROM = 16384
 """Elements from which a nest is worth a second thread: waking one costs about what these cost."""
@@ -68,12 +68,33 @@ class Nests:
         inner = _shared_with(s)
         if inner is not None:
             extent = size_text(s.loop.extent * inner.loop.extent)
-        opened = f"ctx.parallel({extent}, {test}, [&](int64_t begin, int64_t end) {{"
+        # Where a place that data say may be reported, pointers that are caught by reference are
+        # loaded anew for each element: a gather of 64 x 1000 takes 69 us that way, 38 this way.
+        caught = "=, &ctx" if reads_where_data_says(s.body) else "&"
+        opened = f"ctx.parallel({extent}, {test}, [{caught}](int64_t begin, int64_t end) {{"
         with self.out.block(opened, "});"):
-            if inner is None:
+            if inner is None and (picking := _picked_alike(s)) is not None:
+                self._picked(s.loop.name, *picking)
+            elif inner is None:
                 self._loop(s, "begin", "end")
             else:
                 self._both(s.loop.name, inner)
+
+    def _picked(self, name: str, inner: For, alike: Sequence[Let]) -> None:
+        """Rows in fours, so that each place that data say is found once for four elements."""
+        out = self.out
+        opened = "gh::each_four(begin, end, [=, &ctx](int64_t first_, auto rows_) {"
+        with (
+            out.block(opened, "});"),
+            out.block(_head(inner.loop, "0", size_text(inner.loop.extent)), "}"),
+        ):
+            for let in alike:
+                self._put(let)
+            with out.block("GH_UNROLL for (int u_ = 0; u_ < rows_.n; ++u_) {", "}"):
+                out.add(f"const int64_t {name} = first_ + u_;")
+                for x in inner.body:
+                    if x not in alike:
+                        self._put(x)
 
     def _turned(self, s: For, copy: Turned) -> None:
         """A copy that swaps axes; threads share its outermost loop, as that of any nest."""
@@ -264,6 +285,28 @@ def _shared_with(s: For) -> For | None:
     """The loop inside that threads share together with this one, if any."""
     inner = s.body[0] if len(s.body) == 1 else None
     return inner if isinstance(inner, For) and inner.role.is_parallel else None
+
+
+def _picked_alike(s: For) -> tuple[For, list[Let]] | None:
+    """The loop inside of this one that reads each row at the same places, which data say (columns
+    by a list), and what it computes for all rows alike; None if it is not so."""
+    inner = s.body[0] if len(s.body) == 1 else None
+    if not isinstance(inner, For) or inner.role.is_vector:
+        return None
+    if not all(isinstance(x, (Let, Store)) for x in inner.body):
+        return None
+    alike: list[Let] = []
+    others: set[str] = set()
+    places: set[str] = set()
+    for x in (x for x in inner.body if isinstance(x, Let)):
+        places |= {
+            a.name for v in loads(x.value) for a in v.index.atoms() if isinstance(a, Checked)
+        }
+        if depends(x, s.loop) or variables(x.value) & others:
+            others.add(x.name)
+        else:
+            alike.append(x)
+    return (inner, alike) if places and others and not places & others else None
 
 
 def _head(loop: Loop, low: str, high: str) -> str:

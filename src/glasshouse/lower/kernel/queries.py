@@ -102,6 +102,17 @@ def variables(expr: Expr) -> set[str]:
     return found
 
 
+def reads_where_data_says(statements: Iterable[Statement]) -> bool:
+    """Whether a place that is read at comes from data."""
+    return any(
+        isinstance(atom, Checked)
+        for s in simple(statements)
+        for value in expressions(s)
+        for load in loads(value)
+        for atom in load.index.atoms()
+    )
+
+
 def readers(kernel: Kernel, buffer: str) -> list[tuple[Let | Store | Fold | Tile, Load]]:
     """Each statement that reads a buffer, with each of its loads from there."""
     return [

@@ -8,6 +8,14 @@ inline namespace GH_ISA_NS {
 
 constexpr int kBadIndex = 1, kDivisionByZero = -1;  // the sign of what a run returns
 
+// f(first, rows) over rows from begin to end, in fours, then one by one; `rows.n` is a constant.
+template <int N> struct Rows { static constexpr int n = N; };
+template <class F>
+GH_INLINE void each_four(int64_t begin, int64_t end, F &&f) {
+  for (; begin + 4 <= end; begin += 4) f(begin, Rows<4>{});
+  for (; begin < end; ++begin) f(begin, Rows<1>{});
+}
+
 struct Context {
   ThreadPool *pool;
   std::atomic<int> fault{0};  // kBadIndex or kDivisionByZero, once there was one
@@ -24,15 +32,19 @@ struct Context {
   // An index from data: negative ones count from the end. One outside is noted and replaced by 0, so that no kernel reads
   // outside of its buffers; the caller turns the note into an error.
   GH_INLINE int64_t index(int64_t i, int64_t size) {
-    if (i < 0) i += size;
-    if (i >= 0 && i < size) return i;
-    fault.store(kBadIndex, std::memory_order_relaxed);
-    return 0;
+    if (__builtin_expect((uint64_t)i < (uint64_t)size, 1)) return i;
+    if (i < 0 && i + size >= 0) return i + size;
+    return index_outside();
   }
   // The same where nothing may be done for one outside.
   GH_INLINE int64_t index(int64_t i, int64_t size, bool &inside) {
     if (i < -size || i >= size) inside = false;
     return index(i, size);
+  }
+
+  GH_NOINLINE __attribute__((cold)) int64_t index_outside() {
+    fault.store(kBadIndex, std::memory_order_relaxed);
+    return 0;
   }
 
   // Integers divided by zero are noted and give 0. A divisor that is a literal costs no test.
