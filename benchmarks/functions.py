@@ -44,7 +44,7 @@ def measured(name: str, size: int, rounds: int) -> tuple[float, float, float, fl
     inputs = make(size)
     model = Function(function)
     with torch.no_grad():
-        module = gh.compile(model, *inputs)
+        module = gh.compile(model, *inputs, threads=1)
         expected, found = tensors(model(*inputs)), tensors(module(*inputs))
         calls = (lambda: model.function(*inputs)), (lambda: module(*inputs))
         for call in calls:
