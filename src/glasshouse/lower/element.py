@@ -7,7 +7,7 @@ by a fold (reductions). The walk is a trampoline over generators, so depth costs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
 
 from glasshouse.errors import Unsupported
@@ -117,12 +117,14 @@ class ElementBuilder:
                 wanted = stack.pop()[0]
                 self._bind(wanted, done.value)
 
-    def store(self, buffer: str, value: Value, index: tuple[Index, ...]) -> None:
-        """Compute an element and write it to its place in a buffer."""
+    def store(
+        self, buffer: str, value: Value, index: tuple[Index, ...], reshapes: Sequence[Node] = ()
+    ) -> None:
+        """Compute an element and write it to its place in a buffer, that of any reshape of it."""
         var = self.element(value, index)
         where = position(value, index, self.orders)
         scope = self._scopes[0]
-        ops = self.ops_of(value.node)
+        ops = (*self.ops_of(value.node), *(op for node in reshapes for op in self.ops_of(node)))
         self.nest.depth[-1] += [*scope.lets, Store(buffer, where, var, value.type.dtype, ops)]
         scope.lets = []
 

@@ -17,7 +17,7 @@ from glasshouse.ir.graph import Node, Value
 from glasshouse.ir.types import Shape
 from glasshouse.lower import roles
 from glasshouse.lower.access import ACCESS
-from glasshouse.lower.cuts import cut_of
+from glasshouse.lower.cuts import Box, boxes_of
 from glasshouse.lower.element import ElementBuilder, Entangled, Names
 from glasshouse.lower.fold_parts import FoldParts
 from glasshouse.lower.kernel.expr import Apply, Load
@@ -60,6 +60,15 @@ class LiesApart(Unsupported):
         self.value, self.order = value, order
 
 
+@dataclass(frozen=True)
+class _Written:
+    """A value that a nest computes into a buffer, and reshapes behind it, which move nothing."""
+
+    value: Value
+    buffer: str
+    reshapes: tuple[Node, ...] = ()
+
+
 @dataclass
 class _Space:
     """The loops over a shape, and the index of each axis in terms of them."""
@@ -88,14 +97,18 @@ class _Space:
 def lower_loops(outputs: Sequence[tuple[Value, str]], around: Surroundings) -> list[Statement]:
     """Statements that compute each output into its buffer; one nest for each output shape, or one
     for each piece of it."""
-    by_shape: dict[tuple[Shape, Order | None], list[tuple[Value, str]]] = {}
+    by_shape: dict[tuple[Shape, Order | None], list[_Written]] = {}
     for value, name in outputs:
-        by_shape.setdefault((value.type.shape, around.orders.get(value)), []).append((value, name))
+        key = value.type.shape, around.orders.get(value)
+        by_shape.setdefault(key, []).append(_Written(value, name))
     out: list[Statement] = []
     for (shape, order), members in by_shape.items():
         if 0 in shape:
             continue
-        for space in _spaces(shape, order, [v for v, _ in members], around):
+        if len(members) == 1:
+            members = [_before_reshapes(members[0], around)]
+            shape = members[0].value.type.shape
+        for space in _spaces(shape, order, [m.value for m in members], around):
             nest, elements = _nest_of(space, members, around)
             nest.turn_folds()
             nest.merge()
@@ -106,6 +119,22 @@ def lower_loops(outputs: Sequence[tuple[Value, str]], around: Surroundings) -> l
                 _without_what_lies_apart(nest, shape, order, around)
             out += around.parts.split(nest.statements(given, of_folds))
     return out
+
+
+def _before_reshapes(written: _Written, around: Surroundings) -> _Written:
+    """What a value is a reshape of, where that falls apart: it has the same elements in the same
+    order, and its pieces are no boxes of the reshaped one. An array of 64 x 1000, rolled as one
+    row, took 90 us, and takes 6."""
+    source = written.value
+    reshapes: list[Node] = []
+    while source not in around.buffers and source.node.op.name == "reshape":
+        if {source, source.node.inputs[0]} & around.orders.keys():
+            break
+        reshapes.append(source.node)
+        source = source.node.inputs[0]
+    if source in around.buffers or len(_boxes(source.type.shape, None, [source], around)) == 1:
+        return written
+    return _Written(source, written.buffer, tuple(reshapes))
 
 
 def _without_what_holds_up(nest: Nest, elements: ElementBuilder, target: Target) -> None:
@@ -150,19 +179,21 @@ def _without_what_lies_apart(
 def _spaces(
     shape: Shape, order: Order | None, values: Sequence[Value], around: Surroundings
 ) -> Iterator[_Space]:
-    """The loops over a shape, or over each of the pieces that it falls apart into."""
-    fastest = (order or range(len(shape)))[-1] if shape else 0
-    cut = cut_of(values, around.buffers, fastest) if around.target.cuts and shape else None
-    if cut is None:
-        yield _space_of(shape, order)
-        return
-    axis, sizes = cut
-    begin = 0
-    for size in sizes:
-        piece = _space_of((*shape[:axis], size, *shape[axis + 1 :]), order)
-        piece.index[axis] = piece.index[axis] + begin
-        yield piece
-        begin += size
+    """The loops over a shape, or over each of the parts that it falls apart into."""
+    for box in _boxes(shape, order, values, around):
+        sizes = tuple(box[a][1] if a in box else size for a, size in enumerate(shape))
+        part = _space_of(sizes, order)
+        for axis, (begin, _) in box.items():
+            part.index[axis] = part.index[axis] + begin
+        yield part
+
+
+def _boxes(
+    shape: Shape, order: Order | None, values: Sequence[Value], around: Surroundings
+) -> list[Box]:
+    if not around.target.cuts or not shape:
+        return [{}]
+    return boxes_of(values, around.buffers, (order or range(len(shape)))[-1])
 
 
 def _space_of(shape: Shape, order: Order | None) -> _Space:
@@ -173,7 +204,7 @@ def _space_of(shape: Shape, order: Order | None) -> _Space:
 
 
 def _nest_of(
-    space: _Space, outputs: Sequence[tuple[Value, str]], around: Surroundings
+    space: _Space, outputs: Sequence[_Written], around: Surroundings
 ) -> tuple[Nest, ElementBuilder]:
     begin = around.names.last
     while True:
@@ -181,8 +212,8 @@ def _nest_of(
         nest = Nest(list(space.loops))
         elements = around.elements(nest)
         try:
-            for value, name in outputs:
-                elements.store(name, value, tuple(space.index))
+            for out in outputs:
+                elements.store(out.buffer, out.value, tuple(space.index), out.reshapes)
         except SplitLoop as request:
             space.split(request)
             continue
