@@ -11,19 +11,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from itertools import pairwise
 
 from glasshouse.backend.cpu.long_sums import BY_ELEMENTS, BY_VECTORS, Runs, runs_of
+from glasshouse.backend.cpu.ranges import Ranges, ranges_of
+from glasshouse.backend.cpu.runs import run_of
 from glasshouse.backend.cpu.turned import Turned, turned
 from glasshouse.backend.cxx.elements import VECTOR_TYPE, Elements
 from glasshouse.backend.cxx.spelling import FOLDS
 from glasshouse.backend.cxx.text import KernelText
-from glasshouse.backend.cxx.words import COMPUTE_TYPE, size_text
+from glasshouse.backend.cxx.words import COMPUTE_TYPE, index_text, size_text
 from glasshouse.ir.dim import bounds
 from glasshouse.ir.dtype import float32, float64
 from glasshouse.lower.kernel.expr import Apply, Var
 from glasshouse.lower.kernel.index import Checked, Loop
 from glasshouse.lower.kernel.queries import depends, loads, reads_where_data_says, variables, work
-from glasshouse.lower.kernel.statement import Fold, For, Let, Ops, Statement, Store
+from glasshouse.lower.kernel.statement import Fold, For, Let, Ops, Role, Statement, Store
 
 PARALLEL_FROM = 16384
 """Elements from which a nest is worth a second thread: waking one costs about what these cost."""
@@ -112,7 +115,7 @@ class Nests:
                 around.enter_context(self.out.block(_head(loop, *bounds_of), "}"))
             first = low if by_columns else "0"
             count = f"{high} - {low}" if by_columns else size_text(copy.columns.extent)
-            self.out.add(copy.line(first, count), copy.ops)
+            self.out.add(copy.line(first, count), copy.store.ops)
 
     def _both(self, name: str, inner: For) -> None:
         """Two loops that run from `begin` to `end` together."""
@@ -127,6 +130,10 @@ class Nests:
 
     def _loop(self, s: For, low: str, high: str) -> None:
         """One loop over turns from low to high, with what it holds."""
+        run = run_of(s)
+        if run is not None and run.name not in self.out.given:
+            self.out.add(run.line(low, high if low == "0" else f"{high} - {low}"), run.store.ops)
+            return
         if s.role.is_vector:
             folds = [x for x in s.body if isinstance(x, Fold)]
             if folds:
@@ -136,6 +143,10 @@ class Nests:
                 elements = Elements(s.loop, self.single)
                 for x in s.body:
                     elements.put(self.out, x)
+            return
+        ranges = ranges_of(s)
+        if ranges is not None:
+            self._ranges(s, ranges, low, high)
             return
         if not any(isinstance(x, (For, Fold)) for x in s.body):
             self.out.pragma("#pragma GCC ivdep")
@@ -148,6 +159,17 @@ class Nests:
                         self._fold(x)
                     case _:
                         self._put(x)
+
+    def _ranges(self, s: For, ranges: Ranges, low: str, high: str) -> None:
+        """A loop that falls apart at points; a range that lies outside is none."""
+        with self.out.block("{", "}"):
+            ends = []
+            for point in ranges.points:
+                ends.append(self.out.fresh("end"))
+                at = f"gh::max_of<int64_t>({index_text(point)}, {low})"
+                self.out.add(f"const int64_t {ends[-1]} = gh::min_of<int64_t>({at}, {high});")
+            for body, (begin, end) in zip(ranges.bodies, pairwise((low, *ends, high)), strict=True):
+                self._loop(For(s.loop, Role.SERIAL, body), begin, end)
 
     def _fold(self, s: Fold) -> None:
         out, spelling = self.out, FOLDS[s.op]

@@ -11,6 +11,7 @@
 #include "pool_grad.h"
 #include "quant.h"
 #include "resize.h"
+#include "runs.h"
 #include "winograd.h"
 
 namespace gh {

@@ -2,8 +2,8 @@
 //
 // Contract
 // - `transpose_tile(x)`: x[i] lane j <-> x[j] lane i, for W vectors of 32-bit lanes.
-// - `transpose2d(rows, cols, src, lds, dst, ldd)`: dst[c * ldd + r] = src[r * lds + c]; serial; elements of 4 and of 2 bytes through
-//   registers, others blocked for the cache.
+// - `transpose2d(rows, cols, src, lds, dst, ldd)`: dst[c * ldd + r] = src[r * lds + c]; serial; elements of 1, 2, 4 and 8 bytes
+//   through registers, others blocked for the cache. Steps may be negative.
 // - `transpose_batched(pool, batch, rows, cols, src, lds, src_step, dst, ldd, dst_step)`: the same for each of `batch` matrices,
 //   over all threads.
 #pragma once
@@ -54,27 +54,67 @@ inline GH_NOINLINE void transpose2d_words(long rows, long cols, const int32_t *s
     }
 }
 
-// Elements of 2 bytes, each in a lane of its own meanwhile.
-typedef uint16_t nh __attribute__((vector_size(W * 2)));
-inline GH_NOINLINE void transpose2d_halves(long rows, long cols, const uint16_t *src, long lds, uint16_t *dst, long ldd) {
+// Elements of 1 or 2 bytes, each in a lane of its own meanwhile.
+template <class B>
+inline GH_NOINLINE void transpose2d_narrow(long rows, long cols, const B *src, long lds, B *dst, long ldd) {
+  typedef B nb __attribute__((vector_size(W * sizeof(B))));
   for (long r = 0; r < rows; r += W)
     for (long c = 0; c < cols; c += W) {
       const long m = rows - r < W ? rows - r : W, n = cols - c < W ? cols - c : W;
-      const uint16_t *s = src + r * lds + c;
-      uint16_t *d = dst + c * ldd + r;
+      const B *s = src + r * lds + c;
+      B *d = dst + c * ldd + r;
       vi x[W];
       GH_UNROLL for (int i = 0; i < W; i++) {
-        nh lane = {};
+        nb lane = {};
         if (n == W && i < m) memcpy(&lane, s + i * lds, sizeof lane);
-        else if (i < m) memcpy(&lane, s + i * lds, (size_t)n * 2);
+        else if (i < m) memcpy(&lane, s + i * lds, (size_t)n * sizeof(B));
         x[i] = (ni)__builtin_convertvector(lane, nu);
       }
       transpose_tile(x);
       GH_UNROLL for (int i = 0; i < W; i++) {
-        const nh lane = __builtin_convertvector((nu)x[i].v, nh);
+        const nb lane = __builtin_convertvector((nu)x[i].v, nb);
         if (m == W && i < n) memcpy(d + i * ldd, &lane, sizeof lane);
-        else if (i < n) memcpy(d + i * ldd, &lane, (size_t)m * 2);
+        else if (i < n) memcpy(d + i * ldd, &lane, (size_t)m * sizeof(B));
       }
+    }
+}
+
+// Elements of 8 bytes, half as many in a vector; what is left of a tile goes one by one.
+constexpr int kWideTile = W / 2;
+typedef int64_t wide_lanes __attribute__((vector_size(W * 4)));
+template <int S, int Odd, int... I>
+GH_INLINE wide_lanes zip_wide(wide_lanes a, wide_lanes b, Lanes<I...>) {
+  return __builtin_shufflevector(a, b, ((I / S) % 2 ? kWideTile : 0) + (I / (2 * S)) * 2 * S + Odd * S + I % S...);
+}
+template <int S>
+GH_INLINE void wide_stage(wide_lanes (&x)[kWideTile]) {
+  GH_UNROLL for (int i = 0; i < kWideTile; i++) {
+    if (i & S) continue;
+    const wide_lanes a = x[i], b = x[i + S];
+    x[i] = zip_wide<S, 0>(a, b, typename MakeLanes<kWideTile>::type{});
+    x[i + S] = zip_wide<S, 1>(a, b, typename MakeLanes<kWideTile>::type{});
+  }
+}
+GH_INLINE void transpose_wide_tile(wide_lanes (&x)[kWideTile]) {
+  wide_stage<1>(x);
+  if constexpr (kWideTile > 2) wide_stage<2>(x);
+  if constexpr (kWideTile > 4) wide_stage<4>(x);
+}
+inline GH_NOINLINE void transpose2d_wide(long rows, long cols, const char *src, long lds, char *dst, long ldd) {
+  constexpr long N = kWideTile;
+  for (long r = 0; r < rows; r += N)
+    for (long c = 0; c < cols; c += N) {
+      const char *s = src + 8 * (r * lds + c);
+      char *d = dst + 8 * (c * ldd + r);
+      if (r + N <= rows && c + N <= cols) {
+        wide_lanes x[N];
+        GH_UNROLL for (int i = 0; i < N; i++) memcpy(&x[i], s + 8 * i * lds, sizeof x[i]);
+        transpose_wide_tile(x);
+        GH_UNROLL for (int i = 0; i < N; i++) memcpy(d + 8 * i * ldd, &x[i], sizeof x[i]);
+        continue;
+      }
+      for (long j = 0; j < N && c + j < cols; j++)
+        for (long i = 0; i < N && r + i < rows; i++) memcpy(d + 8 * (j * ldd + i), s + 8 * (i * lds + j), 8);
     }
 }
 
@@ -83,7 +123,11 @@ inline void transpose2d(long rows, long cols, const T *src, long lds, T *dst, lo
   if constexpr (sizeof(T) == 4) {
     transpose2d_words(rows, cols, (const int32_t *)src, lds, (int32_t *)dst, ldd);
   } else if constexpr (sizeof(T) == 2) {
-    transpose2d_halves(rows, cols, (const uint16_t *)src, lds, (uint16_t *)dst, ldd);
+    transpose2d_narrow(rows, cols, (const uint16_t *)src, lds, (uint16_t *)dst, ldd);
+  } else if constexpr (sizeof(T) == 1) {
+    transpose2d_narrow(rows, cols, (const uint8_t *)src, lds, (uint8_t *)dst, ldd);
+  } else if constexpr (sizeof(T) == 8) {
+    transpose2d_wide(rows, cols, (const char *)src, lds, (char *)dst, ldd);
   } else {
     constexpr long B = 16;
     for (long r = 0; r < rows; r += B)
