@@ -73,7 +73,8 @@ class ElementBuilder:
     """Adds statements to a nest.
 
     `buffers` says which values lie in memory, under which name; `names` counts the variables of a
-    kernel; `ops_of` gives the ops of the group that a node stands for.
+    kernel; `ops_of` gives the ops of the group that a node stands for; `halves` are two loops, an
+    outer and an inner one, in place of one over which a fold goes.
     """
 
     def __init__(
@@ -85,6 +86,7 @@ class ElementBuilder:
         access: Mapping[str, Access],
         names: Names,
         ops_of: Callable[[Node], Ops],
+        halves: Mapping[Loop, tuple[Loop, Loop]],
     ) -> None:
         self.nest = nest
         self.target = target
@@ -93,6 +95,7 @@ class ElementBuilder:
         self.access = access
         self.names = names
         self.ops_of = ops_of
+        self.halves = halves
         self.given: dict[Value, Var] = {}  # values that the surrounding code holds in a variable
         self._scopes: list[_Scope] = [_Scope({}, [], tuple(nest.loops))]
         self._folds: dict[Element, Var] = {}
@@ -206,12 +209,12 @@ class ElementBuilder:
         if len(self._scopes) > 1 and any(
             i.depends_on(loop) for s in self._scopes[1:] for loop in s.loops for i in index
         ):
-            raise Unsupported("a reduction inside another one needs a kernel of its own")
+            raise Entangled(node.outputs[0])  # a reduction inside of another one
         if not all(i.is_affine for i in index):
-            raise Unsupported("a reduction at a computed place needs a kernel of its own")
+            raise Entangled(node.outputs[0])  # a reduction at a computed place
         source, result = node.inputs[0], node.outputs[0]
         number = self.names.next()
-        loops, inner = _fold_loops(node, index, f"r{number}_")
+        loops, inner = self._in_halves(*_fold_loops(node, index, f"r{number}_"))
         level = self.nest.level_of(lambda loop: any(i.depends_on(loop) for i in index))
         self._scopes.append(_Scope({}, [], tuple(loops)))
         element = yield source, inner
@@ -225,6 +228,20 @@ class ElementBuilder:
         )  # fmt: skip
         self._folds[result, index] = var
         return var
+
+    def _in_halves(
+        self, loops: list[Loop], inner: tuple[Index, ...]
+    ) -> tuple[list[Loop], tuple[Index, ...]]:
+        """Loops of a fold, and the index of its operand, where reshapes ask for parts of them."""
+        split = next((x for x in loops if x in self.halves), None)
+        while split is not None:
+            first, second = self.halves[split]
+            place = of(first) * second.extent + of(second)
+            inner = tuple(i.at(split, place) for i in inner)
+            at = loops.index(split)
+            loops = [*loops[:at], first, second, *loops[at + 1 :]]
+            split = next((x for x in loops if x in self.halves), None)
+        return loops, inner
 
 
 def applied(node: Node, *args: Expr) -> Apply:

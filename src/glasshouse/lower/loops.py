@@ -9,7 +9,7 @@ computed again for each element. Roles come last.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import bounds, product
@@ -46,10 +46,13 @@ class Surroundings:
     ops_of: Callable[[Node], Ops]
     parts: FoldParts
 
-    def elements(self, nest: Nest) -> ElementBuilder:
+    def elements(
+        self, nest: Nest, halves: Mapping[Loop, tuple[Loop, Loop]] | None = None
+    ) -> ElementBuilder:
         return ElementBuilder(
-            nest, self.target, self.buffers, self.orders, ACCESS, self.names, self.ops_of
-        )
+            nest, self.target, self.buffers, self.orders, ACCESS, self.names, self.ops_of,
+            halves or {},
+        )  # fmt: skip
 
 
 class LiesApart(Unsupported):
@@ -71,17 +74,22 @@ class _Written:
 
 @dataclass
 class _Space:
-    """The loops over a shape, and the index of each axis in terms of them."""
+    """The loops over a shape, the index of each axis in terms of them, and the loops of folds that
+    a reshape inside of them has split."""
 
     loops: list[Loop]
     index: list[Index]
+    halves: dict[Loop, tuple[Loop, Loop]] = field(default_factory=dict)
 
     def split(self, request: SplitLoop) -> None:
-        if request.loop not in self.loops:
-            raise Unsupported("a reshape inside of a reduction needs a kernel of its own")
-        at = self.loops.index(request.loop)
         outer = Loop(request.loop.name + "o_", request.loop.extent // request.inner)
         inner = Loop(request.loop.name + "i_", request.inner)
+        if request.loop not in self.loops:
+            # Names are counted anew each time, so the fold finds its loop again. Where another one
+            # has that name by then, it is split as well, which changes nothing in what it folds.
+            self.halves[request.loop] = outer, inner
+            return
+        at = self.loops.index(request.loop)
         self.loops[at : at + 1] = [outer, inner]
         parts = of(outer) * request.inner + of(inner)
         self.index = [index.at(request.loop, parts) for index in self.index]
@@ -210,7 +218,7 @@ def _nest_of(
     while True:
         around.names.last = begin
         nest = Nest(list(space.loops))
-        elements = around.elements(nest)
+        elements = around.elements(nest, space.halves)
         try:
             for out in outputs:
                 elements.store(out.buffer, out.value, tuple(space.index), out.reshapes)

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from glasshouse.backend.cpu.target import CPU
-from glasshouse.ir import GraphBuilder, Value, symbol
+from glasshouse.backend.interp.program import run_program
+from glasshouse.ir import Graph, GraphBuilder, Value, symbol
 from glasshouse.ir.dtype import as_dtype
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.kernel.kernel import Kernel
@@ -17,6 +18,7 @@ from glasshouse.lower.kernel.queries import may_share, readers, simple, work
 from glasshouse.lower.kernel.statement import Fold, For, Role, Statement
 from glasshouse.lower.lower import lower
 from glasshouse.lower.order import Order
+from glasshouse.numpy_ref import run
 
 Lowered = Callable[[Callable[[GraphBuilder], Any]], Kernel]
 
@@ -284,6 +286,70 @@ def test_folds_take_in_neighbours(columns: int, innermost: str, lowered: Lowered
 
     (fold,) = [s for s in _all(lowered(turned).body) if isinstance(s, Fold)]
     assert str(fold.loops[-1].extent) == innermost
+
+
+def _fused(build: Callable[[GraphBuilder], Any]) -> tuple[Graph, Kernel]:
+    """A graph of one fused node, whatever would be fused by itself, and its kernel."""
+    inside, b = GraphBuilder(), GraphBuilder()
+    body = inside.finish(build(inside))
+    operands = [b.input(v.type.dtype, v.type.shape) for v in body.inputs]
+    graph = b.finish(b.apply("fused", *operands, body=body))
+    (kernel,) = lower(graph, CPU).kernels
+    return graph, kernel
+
+
+def _temporaries(kernel: Kernel) -> list[str]:
+    return [str(b.size) for b in kernel.buffers if b.role == "temporary"]
+
+
+@pytest.mark.parametrize(
+    ("wide", "extents"), [(8, ["64"]), (9, ["8", "8"])], ids=["runs on", "does not"]
+)
+def test_a_reshape_inside_of_a_fold_splits_its_loop(wide: int, extents: list[str]) -> None:
+    """Norms of channels, their pixels as one axis, read the image where it lies: where pixels run
+    on, two loops are one again."""
+
+    def norms(b: GraphBuilder) -> Any:
+        x = b.input("float32", [12, 8, wide]).apply("slice", starts=[0, 0, 0], ends=[12, 8, 8])
+        x = x.apply("exp").apply("reshape", shape=(4, 3, 64))
+        return (x * x).apply("sum", axes=[2], keepdims=True).apply("sqrt")
+
+    graph, kernel = _fused(norms)
+    assert not _temporaries(kernel)
+    (fold,) = [s for s in _all(kernel.body) if isinstance(s, Fold)]
+    assert [str(x.extent) for x in fold.loops] == extents
+    given = [np.random.default_rng(0).standard_normal((12, 8, wide)).astype(np.float32)]
+    (found,), (wanted,) = run_program(lower(graph, CPU), given), run(graph, given)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+
+
+def test_loops_of_a_fold_are_split_again() -> None:
+    """What a reshape splits another one splits once more, beside a second fold."""
+
+    def sums(b: GraphBuilder) -> Any:
+        x = b.input("float32", [2, 3, 4, 5]).apply("permute", axes=(2, 0, 3, 1))
+        x = x.apply("reshape", shape=(4, 30)).apply("permute", axes=(1, 0))
+        x = x.apply("reshape", shape=(6, 20))
+        return x.apply("sum", axes=[0, 1]) - x.apply("max", axes=[1])
+
+    graph, kernel = _fused(sums)
+    given = [np.random.default_rng(0).standard_normal((2, 3, 4, 5)).astype(np.float32)]
+    (found,), (wanted,) = run_program(lower(graph, CPU), given), run(graph, given)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
+    assert not _temporaries(kernel)
+
+
+def test_a_fold_inside_of_another_lies_in_memory_and_nothing_else() -> None:
+    def spread(b: GraphBuilder) -> Any:
+        x = b.input("float32", [6, 7]).apply("exp") * 2.0
+        rows = x.apply("sum", axes=[1], keepdims=True)
+        return (x / rows).apply("negative").apply("sum", axes=[0]) + 1.0
+
+    graph, kernel = _fused(spread)
+    assert _temporaries(kernel) == ["6"]
+    given = [np.random.default_rng(0).standard_normal((6, 7)).astype(np.float32)]
+    (found,), (wanted,) = run_program(lower(graph, CPU), given), run(graph, given)
+    np.testing.assert_allclose(found, wanted, rtol=1e-5)
 
 
 def _all(body: tuple[Statement, ...]) -> list[Statement]:
