@@ -1,5 +1,5 @@
-"""Convolutions on GPUs: implicit products over taps and channels, channels last; depthwise ones a
-thread for each result. One-dimensional convolutions are images of height 1.
+"""Convolutions on GPUs: implicit products over taps and channels, channels last; depthwise ones are
+in `depthwise.py`. One-dimensional convolutions are images of height 1.
 """
 
 from __future__ import annotations
@@ -8,8 +8,10 @@ from dataclasses import replace
 
 from glasshouse.backend.cuda.behind import behind
 from glasshouse.backend.cuda.conv_runs import FEW, RUNS, bordered_size, conv_in_runs, run_of
+from glasshouse.backend.cuda.conv_shape import shape_text
 from glasshouse.backend.cuda.conv_weights import TAPS, turned_weights
 from glasshouse.backend.cuda.cudnn import CUDNN_TF32
+from glasshouse.backend.cuda.depthwise import depthwise, depthwise_of
 from glasshouse.backend.cuda.library_conv import (
     is_library,
     library_conv,
@@ -28,7 +30,7 @@ from glasshouse.backend.cuda.matmul import (
     rows_map,
     typical,
 )
-from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, most, thread_each
+from glasshouse.backend.cuda.routine import CudaRoutine, most, thread_each
 from glasshouse.backend.cuda.tensor_map import DEPTH, FetchedWindow, TensorMap
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.backend.cuda.tiles import FETCHED, MMA, WGMMA, GemmTile, variant_named, variants
@@ -50,7 +52,7 @@ from glasshouse.lower.view import whole
 from glasshouse.ops.cost import operations
 from glasshouse.ops.window import window_of
 
-CONV, DEPTHWISE = "conv2d", "depthwise2d"
+CONV = "conv2d"
 AXES = 2
 """Spatial axes that our own kernels have at most."""
 
@@ -62,8 +64,7 @@ def padded(channels: int, dtype: DType) -> int:
 
 def _is_padded(image: Image, dtype: DType) -> bool:
     channels = image.channels
-    few = image.groups == 1 and isinstance(channels, int) and padded(channels, dtype) != channels
-    return few and not image.is_depthwise
+    return image.groups == 1 and isinstance(channels, int) and padded(channels, dtype) != channels
 
 
 def conv(builder: KernelBuilder, node: Node, hopper: bool = False, library: bool = False) -> None:
@@ -77,6 +78,9 @@ def conv(builder: KernelBuilder, node: Node, hopper: bool = False, library: bool
     if library and x.type.rank - 2 > AXES:
         library_conv(builder, node)
         return
+    if depthwise_of(node) is not None:
+        depthwise(builder, node)
+        return
     image = gradient_image(node.attrs, x.type.shape, w.type.shape, out.type.shape)
     if most(product(tuple(image.variables.values()))) >= 2**31 or image.groups > 65535:
         raise Unsupported("no convolution with that many results")
@@ -86,9 +90,6 @@ def conv(builder: KernelBuilder, node: Node, hopper: bool = False, library: bool
     layout = builder.orders.get(x) if is_padded else order
     operands = (whole(builder, x, layout), whole(builder, w))
     after = take_results(builder, out, image.variables, order)
-    if image.is_depthwise:
-        add_tile(builder, node, DEPTHWISE, operands, after, order)
-        return
     pixels, filters = image.variables.values()
     channels = w.type.shape[1]
     if is_padded and isinstance(channels, int):
@@ -169,17 +170,6 @@ def _group(tile: Tile) -> tuple[Image, Dim, Dim]:
     """The image, the channels and the filters of a group."""
     image = image_of(tile)
     return image, image.channels // image.groups, image.filters // image.groups
-
-
-def shape_text(image: Image, group: Dim | None = None) -> str:
-    """`gh::ConvShape` of an image; `group`: the channels of one, all if there is no other."""
-    group = image.channels if group is None else group
-    w = image.window
-    numbers = (
-        image.batch, *image.size, image.channels, *image.result, *w.kernel, *w.stride, *w.begins,
-        *w.dilation, group,
-    )  # fmt: skip
-    return f"gh::ConvShape{{{', '.join(f'(int){size_text(d)}' for d in numbers)}}}"
 
 
 def _needs(tile: Tile) -> Needs:
@@ -302,20 +292,8 @@ def _padded_image(out: CudaText, tile: Tile, image: Image) -> str:
     return name
 
 
-def _depthwise(out: CudaText, tile: Tile) -> None:
-    x, w = tile.operands
-    image = image_of(tile)
-    pixels, filters = image.variables.values()
-    total = pixels * filters
-    with out.function(((total + 255) // 256, 1, 1), 256):
-        out.add("const int e_ = blockIdx.x * 256 + threadIdx.x;")
-        out.add(f"if (e_ >= {size_text(total)}) return;")
-        given = f"{shape_text(image, 1)}, {view(x).buffer}, {view(w).buffer}, e_"
-        hand_over(out, tile, f"gh::depthwise({given}", 1, ("pixel", "oc"))
-
-
 def _flag(value: object) -> str:
     return "true" if value else "false"
 
 
-ROUTINES = {CONV: CudaRoutine(_conv, _needs), DEPTHWISE: CudaRoutine(_depthwise)}
+ROUTINES = {CONV: CudaRoutine(_conv, _needs)}

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 
-from glasshouse.backend.cuda.conv import shape_text
+from glasshouse.backend.cuda.conv_shape import shape_text
 from glasshouse.backend.cuda.matmul import Product, mapped_columns, rows_map, typical
 from glasshouse.backend.cuda.routine import CudaRoutine, most
 from glasshouse.backend.cuda.tensor_map import TensorMap

@@ -13,6 +13,7 @@ from glasshouse.backend.cuda.conv import AXES, CONV_PRODUCT, conv
 from glasshouse.backend.cuda.cublaslt import CUBLASLT, cublaslt
 from glasshouse.backend.cuda.cudnn import CUDNN, CUDNN_TF32
 from glasshouse.backend.cuda.cudnn_descriptors import cudnn
+from glasshouse.backend.cuda.depthwise import depthwise, depthwise_of
 from glasshouse.backend.cuda.extremes import extremes
 from glasshouse.backend.cuda.float8 import float8_matmul
 from glasshouse.backend.cuda.fourier import fourier, no_transform
@@ -162,15 +163,25 @@ def _convolution(builder: KernelBuilder, node: Node, hopper: bool, library: bool
         conv(builder, node, hopper, library)
 
 
+def _weight_gradient(builder: KernelBuilder, node: Node, library: bool) -> None:
+    if depthwise_of(node) is not None:
+        depthwise(builder, node)
+    elif library:
+        library_conv(builder, node)
+    else:
+        raise Unsupported("no gradient by weights without a library")
+
+
 def _refused(node: Node, library: bool) -> bool:
     """Images of any size, of which 31 bits may not count the elements; transforms of lines that do
     not fit; and unless a library has them: transposed convolutions that are not whole phases,
-    convolutions of images with three axes, and gradients by weights."""
+    convolutions of images with three axes, and gradients by weights but depthwise ones."""
     name = node.op.name
     if name in ("conv", "resize", "resize_grad") and most(node.output.type.numel) >= 2**31:
         return True
     far = name == "conv" and node.inputs[0].type.rank - 2 > AXES
-    if far or name == "conv_weight_grad" or refused(node):
+    by_weights = name == WEIGHT_GRAD and depthwise_of(node) is None
+    if far or by_weights or refused(node):
         return not library or not library_variant(node, tf32=False)
     return no_transform(node)
 
@@ -200,7 +211,7 @@ def cuda_target(name: str, arch: str) -> Target:
             "conv_transpose": partial(
                 conv_transpose, hopper=capability(arch) == HOPPER, library=convolves
             ),
-            **({"conv_weight_grad": library_conv} if convolves else {}),
+            WEIGHT_GRAD: partial(_weight_gradient, library=convolves),
             "matmul": partial(
                 _product,
                 hopper=capability(arch) == HOPPER,
@@ -216,7 +227,7 @@ def cuda_target(name: str, arch: str) -> Target:
         vectors=VECTORS,
         widest=1,
         teams=Teams(2048 * processors, THREADS, COLUMNS, COLUMN_THREADS),
-        fallbacks={n: why for n, why in FALLBACKS.items() if not convolves or n != WEIGHT_GRAD},
+        fallbacks={n: why for n, why in FALLBACKS.items() if n != WEIGHT_GRAD},  # `refuses` says
         images=frozenset({"resize", "resize_grad"}),
         refuses=partial(_refused, library=convolves),
         spatial=3 if convolves else AXES,

@@ -8,6 +8,7 @@ implicit product like those of `conv.py`, with a block's third number for group 
 from __future__ import annotations
 
 from glasshouse.backend.cuda.conv import beside_library, conv_numbers
+from glasshouse.backend.cuda.depthwise import depthwise, depthwise_of
 from glasshouse.backend.cuda.library_conv import (
     is_library,
     library_conv,
@@ -52,6 +53,9 @@ def conv_transpose(
     is among the candidates, and the only one where there is no other."""
     x, w = node.inputs
     out, dtype = node.output, x.type.dtype
+    if depthwise_of(node) is not None:
+        depthwise(builder, node)
+        return
     if library and refused(node):
         library_conv(builder, node)
         return
@@ -88,7 +92,7 @@ def _problem(node: Node) -> Problem | None:
 
 def refused(node: Node) -> bool:
     """Whether a node is a transposed convolution without a kernel."""
-    if node.op.name != "conv_transpose":
+    if node.op.name != "conv_transpose" or depthwise_of(node) is not None:
         return False
     try:
         _required(node)

@@ -52,20 +52,4 @@ template <class T_, int RUN> struct Runs {
   GH_FN Source<T> at(Fixed f, int k) const { return {f.p + k / RUN * dilation * width * 4 + k % RUN, f.inside && k < depth}; }
 };
 
-// Result e of a depthwise convolution, channels fastest; weights are [channels, taps].
-template <class T, class Out> GH_FN void depthwise(const ConvShape &s, const T *x, const T *w, int e, Out &&out) {
-  const int c = e % s.channels, pixel = e / s.channels;
-  const Image<T, false> image{x, s};
-  const auto fixed = image.fix(pixel);
-  Wide<T> sum = 0;
-  for (int kh = 0; kh < s.kernel_height; ++kh)
-    for (int kw = 0; kw < s.kernel_width; ++kw) {
-      const int row = fixed.row + kh * s.dilation_height, column = fixed.column + kw * s.dilation_width;
-      if ((unsigned)row < (unsigned)s.height && (unsigned)column < (unsigned)s.width)
-        sum += to_scalar(fixed.image[((int64_t)row * s.width + column) * s.channels + c]) *
-               to_scalar(w[(c * s.kernel_height + kh) * s.kernel_width + kw]);
-    }
-  out(pixel, c, Vec<Wide<T>, 1>{{sum}});
-}
-
 }  // namespace gh

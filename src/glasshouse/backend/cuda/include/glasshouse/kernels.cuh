@@ -4,7 +4,7 @@
 #include "atomics.cuh"
 #include "attention_grad.cuh"
 #include "attention_tma.cuh"
-#include "conv.cuh"
+#include "depthwise.cuh"
 #include "extremes.cuh"
 #include "fourier.cuh"
 #include "gemm_double.cuh"
