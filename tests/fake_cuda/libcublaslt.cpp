@@ -131,7 +131,7 @@ API int cublasLtMatmul(void*, void* product, const void* alpha, const void* a, v
     if ((uintptr_t)given[i] % promised[i]) return 7;
   Call call = {p, *(Layout*)al, *(Layout*)bl, *(Layout*)dl, a, b, c, d, number(alpha, p.compute), number(beta, p.compute)};
   const bool first = p.transposed[0], second = !p.transposed[1];
-  if (p.compute != (call.d.type == 1 ? 70 : 68) || cl != dl || (int)bytes != room_asked || (uint64_t)room % 16) return 7;
+  if (p.compute != (call.d.type == 1 ? 70 : 68) || cl != dl || (int)bytes != room_asked || (uint64_t)room % 256) return 7;
   if (depth(call.a, first) != depth(call.b, second) || call.d.inner != lines(call.a, first) ||
       call.d.outer != lines(call.b, second))
     return 7;

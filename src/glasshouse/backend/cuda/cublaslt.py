@@ -18,7 +18,7 @@ from contextlib import nullcontext
 from functools import lru_cache, partial
 from typing import Any
 
-from glasshouse.backend.cuda.installed_library import LibraryRefused, installed
+from glasshouse.backend.cuda.installed_library import ROOM_ALIGNED, LibraryRefused, installed
 from glasshouse.backend.cuda.prepared_calls import Argument, At, PreparedCall, Step
 from glasshouse.errors import ExecutionError
 
@@ -191,19 +191,20 @@ class LibraryProduct:
         """The product in a stream."""
         given, lt = self._described, self._lt
 
-        def argument(number: int, offset: int = 0) -> At:
-            return At(arguments + 8 * number, offset)
+        def argument(number: int) -> At:
+            return At(arguments + 8 * number)
 
         left, right, out = map(argument, given["operands"])
         added = out if given["residual"] is None else argument(given["residual"])
+        room = At(arguments, given["room"], ROOM_ALIGNED)
         first, second, result = self._layouts
         one, residual, algorithm = map(
             ctypes.addressof, (self._one, self._residual, self._found.algorithm)
         )
         product = lt.prepared(
             "cublasLtMatmul", lt.handle, self._product, one, right, first, left, second, residual,
-            added, result, out, result, algorithm, argument(0, given["room"]), WORKSPACE,
-            At(stream), keeps=self,
+            added, result, out, result, algorithm, room, WORKSPACE, At(stream),
+            keeps=self,
         )  # fmt: skip
         if given["bias"] is None:
             return [product]

@@ -28,7 +28,7 @@ from glasshouse.backend.cuda.cudnn_descriptors import (
     Descriptor,
     cudnn,
 )
-from glasshouse.backend.cuda.installed_library import LibraryRefused
+from glasshouse.backend.cuda.installed_library import ROOM_ALIGNED, LibraryRefused
 from glasshouse.backend.cuda.prepared_calls import At, Put, Step
 from glasshouse.errors import ExecutionError
 
@@ -216,11 +216,9 @@ class LibraryConvolution:
         words = (ctypes.c_uint64 * (len(_NAMES) + 2))()  # tensors, room, the descriptor
         tensors = ctypes.addressof(words)
         room, made = tensors + 8 * len(_NAMES), tensors + 8 * len(_NAMES) + 8
-        where = [(number, offset) for number, offset in self._places] + [(0, self._room)]
-        given: list[Step] = [
-            Put(tensors + 8 * at, At(arguments + 8 * number, offset), words)
-            for at, (number, offset) in enumerate(where)
-        ]
+        where = [At(arguments + 8 * number, offset) for number, offset in self._places]
+        where.append(At(arguments, self._room, ROOM_ALIGNED))
+        given: list[Step] = [Put(tensors + 8 * n, place, words) for n, place in enumerate(where)]
         pack = At(made)
 
         def told(attribute: int, kind: int, count: int, address: int) -> Step:

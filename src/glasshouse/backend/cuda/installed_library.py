@@ -17,6 +17,10 @@ from glasshouse.backend.cuda.prepared_calls import Step, make_in_python
 from glasshouse.errors import ExecutionError
 
 Made = TypeVar("Made")
+ROOM_ALIGNED = 256
+"""Bytes to which cuBLASLt documents that its workspace must be aligned: its heuristic proposes an
+algorithm, and the call is refused. Arenas keep to 64, so a call asks for so many bytes more and
+begins at the next multiple."""
 
 
 class LibraryRefused(ExecutionError):

@@ -21,6 +21,7 @@ from glasshouse.backend.cuda.cudnn import (
     described,
     plan_of,
 )
+from glasshouse.backend.cuda.installed_library import ROOM_ALIGNED
 from glasshouse.backend.cuda.routine import CudaRoutine, hand_over, neighbours, thread_for_channels
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.errors import Unsupported
@@ -145,7 +146,7 @@ def library_needs(tile: Tile) -> Needs:
     given, dtype = _given(tile), tile.dtype
     plan = plan_of(given)
     assert plan is not None, "it is a candidate"
-    scratch = [Scratch("room", max(plan.room, 1))]
+    scratch = [Scratch("room", plan.room + ROOM_ALIGNED)]
     if not _stored_plainly(tile):
         scratch.append(Scratch("results", product(tile.shape) * dtype.itemsize, dtype))
     w = tile.operands[1]

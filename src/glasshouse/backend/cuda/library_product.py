@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from glasshouse.backend.cuda.cublaslt import ACTIVATIONS, CUBLASLT, WORKSPACE
+from glasshouse.backend.cuda.installed_library import ROOM_ALIGNED
 from glasshouse.backend.cuda.text import CudaText
 from glasshouse.ir.dtype import DType
 from glasshouse.lower.kernel.expr import Apply, Expr, Load, Var
 from glasshouse.lower.kernel.index import Loop, of
 from glasshouse.lower.kernel.statement import Let, Scratch, Statement, Store, Tile
 
-ROOM = Scratch("room", WORKSPACE)
+ROOM = Scratch("room", WORKSPACE + ROOM_ALIGNED)
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 // prepared_calls.cpp: makes calls of foreign functions that prepared_calls.py has laid out, one after the other.
 //
 // Contract
-// - A word is `value`, or, where `from` is set, what stands there when the call is made, plus `value`.
+// - A word is `value`, or, where `from` is set, what stands there when the call is made, plus `value`; rounded up to a multiple of
+//   `below` + 1, a power of two.
 // - Functions take whole numbers and addresses alone, and give a status. All are called with MOST words: on Linux (x86-64, AArch64) a word
 //   has a place of 8 bytes, of which a function reads what it declares, and the caller cleans up behind it.
 // - A call without a function writes its second word to the address that is its first.
@@ -15,7 +16,8 @@ typedef int (*Function)(U, U, U, U, U, U, U, U, U, U, U, U, U, U, U, U);
 struct Word {
   U value;
   const U* from;
-  U read() const { return from ? *from + value : value; }
+  U below;
+  U read() const { return ((from ? *from + value : value) + below) & ~below; }
 };
 struct Call {
   Function function;

@@ -26,13 +26,16 @@ _WORD = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class At:
-    """An argument that is read when the call is made: the word at an address, plus an offset."""
+    """An argument that is read when the call is made: the word at an address, plus an offset,
+    rounded up to a multiple of `aligned`, a power of two."""
 
     address: int
     offset: int = 0
+    aligned: int = 1
 
     def read(self) -> int:
-        return (ctypes.c_uint64.from_address(self.address).value + self.offset) & _WORD
+        found = ctypes.c_uint64.from_address(self.address).value + self.offset
+        return (found + self.aligned - 1) & -self.aligned & _WORD
 
 
 Argument = int | At
@@ -62,7 +65,9 @@ Step = PreparedCall | Put
 
 
 class _Word(ctypes.Structure):
-    _fields_ = (("value", ctypes.c_uint64), ("source", ctypes.c_void_p))
+    _fields_ = (
+        ("value", ctypes.c_uint64), ("source", ctypes.c_void_p), ("below", ctypes.c_uint64),
+    )  # fmt: skip
 
 
 class _NativeCall(ctypes.Structure):
@@ -111,9 +116,10 @@ class PreparedCalls:
         given = step.arguments if isinstance(step, PreparedCall) else (step.address, step.word)
         assert len(given) <= MOST, "more arguments than are handed on"
         return [
-            _Word(x.offset & _WORD, x.address) if isinstance(x, At) else _Word(x & _WORD, None)
+            _Word(x.offset & _WORD, x.address, x.aligned - 1) if isinstance(x, At)
+            else _Word(x & _WORD, None, 0)
             for x in given
-        ]
+        ]  # fmt: skip
 
     def make(self) -> None:
         """Make all calls; an error at the first one that is refused."""

@@ -83,8 +83,8 @@ def test_words_are_read_when_a_call_is_made(library: Any, way: Any) -> None:
     at, there = ctypes.addressof(cells), ctypes.addressof(pair)
     most = -(1 << 62)
     given = (
-        -7, 2, 3, At(at), At(at + 8, 16), 6, 7, there, At(at + 8, -300), 10, most, 12, 13, 14,
-        At(at + 16), (1 << 32) - 1,
+        -7, 2, 3, At(at, 0, 64), At(at + 8, 16, 8), 6, 7, there, At(at + 8, -300), 10, most, 12,
+        13, 14, At(at + 16), (1 << 32) - 1,
     )  # fmt: skip
     assert len(given) == MOST
     steps: list[Step] = [
@@ -95,12 +95,12 @@ def test_words_are_read_when_a_call_is_made(library: Any, way: Any) -> None:
     make()
     low = -(1 << 63)
     assert _notes(library) == [
-        -7, 2, 3, 100, 216, 6, 7, 303, -100, 10, most, 12, 13, 14, low, (1 << 32) - 1,
+        -7, 2, 3, 128, 216, 6, 7, 303, -100, 10, most, 12, 13, 14, low, (1 << 32) - 1,
     ]  # fmt: skip
     cells[0], cells[1] = 1000, 2000
     make()
     made = _notes(library)
-    assert (made[3], made[4], made[7]) == (1000, 2016, 3003)
+    assert (made[3], made[4], made[7]) == (1024, 2016, 3003)
 
 
 @WAYS
