@@ -21,7 +21,7 @@ from glasshouse.ir.graph import Node
 from glasshouse.lower.choice import Candidate, Problem
 from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.kernel.statement import Ops
-from glasshouse.lower.program import Program
+from glasshouse.lower.program import Call, Program
 from glasshouse.lower.target import Target
 
 Array = np.ndarray[Any, Any]
@@ -272,15 +272,24 @@ class Backend(Protocol):
         """What the machine can do at best, measured once; without `measure`, if it is known."""
 
     def prepare(
-        self, asked: Sequence[tuple[Problem, Sequence[str]]], kernels: Sequence[Kernel] = ()
+        self,
+        asked: Sequence[tuple[Problem, Sequence[str]]],
+        kernels: Sequence[Kernel] = (),
+        asking: Mapping[Problem, Call] | None = None,
     ) -> None:
         """Begin to build what measuring these variants of these problems will need, and kernels of
-        the program as they stand, of which some will stay so."""
+        the program as they stand, of which some will stay so. `asking`: a call of the program
+        with each problem, which is what is measured where it can be."""
 
     def measure(
-        self, problem: Problem, names: Sequence[str], progress: Progress | None = None
+        self,
+        problem: Problem,
+        names: Sequence[str],
+        progress: Progress | None = None,
+        asking: Call | None = None,
     ) -> list[Candidate] | None:
-        """Seconds and error of each variant; None if the machine is too busy to tell, or cannot."""
+        """Seconds and error of each variant; None if the machine is too busy to tell, or cannot.
+        `asking` is a call of the program with this problem."""
 
     def interface(
         self, name: str, program: Program, saved: SavedModel, source: GeneratedSource

@@ -46,7 +46,7 @@ class ResolveVariant(ProgramPass):
             backend = backend_named(ctx.target.name)
             choose = tuner = Tuner(backend, self.measure == "all", self.tolerance, ctx.progress)
             if not self.prefer:
-                tuner.expect(_asked(program), program.kernels)
+                tuner.expect(_asked(program), program.kernels, _asking(program))
                 begin = tuner.begin
         if self.prefer:
             choose = _Preferring(self.prefer, choose)
@@ -63,6 +63,13 @@ def _asked(program: Program) -> list[tuple[Problem, tuple[str, ...]]]:
     kernels = [step.kernel for step in program.steps if isinstance(step, Call)]
     tiles = [tile for kernel in kernels for tile in kernel.tiles]
     return [(tile.problem, candidates(tile)) for tile in tiles if tile.problem is not None]
+
+
+def _asking(program: Program) -> dict[Problem, Call]:
+    """The first call of a program with each problem."""
+    calls = [step for step in program.steps if isinstance(step, Call)]
+    pairs = [(tile.problem, call) for call in calls for tile in call.kernel.tiles]
+    return {problem: call for problem, call in reversed(pairs) if problem is not None}
 
 
 def resolved(

@@ -8,7 +8,7 @@ all, so processes can share them; one that cannot be read is measured again.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,6 +19,7 @@ from glasshouse.backend.claim import claimed
 from glasshouse.backend.store import fetch, publish
 from glasshouse.lower.choice import Candidate, Choice, Problem, unmeasured
 from glasshouse.lower.kernel.kernel import Kernel
+from glasshouse.lower.program import Call
 
 WORTH = 5e7
 """Operations from which a layer is measured unasked: 0.2 ms on this machine's two cores."""
@@ -57,6 +58,7 @@ class Tuner:
         self._known: dict[str, list[Candidate]] = {}
         self._problems = 1  # of the program
         self._builds = False  # for measurements
+        self._asking: Mapping[Problem, Call] = {}
 
     def __call__(self, problem: Problem, names: Sequence[str], usual: str) -> Choice:
         why = self._why_not(problem, names)
@@ -96,10 +98,14 @@ class Tuner:
         return _read(file, names) or _read(file, self._tried(names))
 
     def expect(
-        self, asked: Iterable[tuple[Problem, Sequence[str]]], kernels: Sequence[Kernel] = ()
+        self,
+        asked: Iterable[tuple[Problem, Sequence[str]]],
+        kernels: Sequence[Kernel] = (),
+        asking: Mapping[Problem, Call] | None = None,
     ) -> None:
-        """All questions that will follow: what has to be built for them is begun together, with
-        those of the program's kernels that no answer will change."""
+        """All questions that will follow, and which calls ask them: what has to be built for them
+        is begun together, with those of the program's kernels that no answer will change."""
+        self._asking = asking or {}
         those = {p: names for p, names in dict(asked).items() if not self._why_not(p, names)}
         self._problems = max(len(those), 1)
         pending = [
@@ -111,7 +117,9 @@ class Tuner:
         if pending:
             open_ = {problem for problem, _ in pending}
             self._backend.prepare(
-                pending, [k for k in kernels if not any(t.problem in open_ for t in k.tiles)]
+                pending,
+                [k for k in kernels if not any(t.problem in open_ for t in k.tiles)],
+                asking,
             )
 
     def begin(self, kernel: Kernel) -> None:
@@ -132,7 +140,8 @@ class Tuner:
     def _measured(
         self, file: Path, problem: Problem, names: Sequence[str]
     ) -> list[Candidate] | None:
-        measured = self._backend.measure(problem, names, self._progress)
+        asking = self._asking.get(problem)
+        measured = self._backend.measure(problem, names, self._progress, asking)
         if measured is not None:
             _write(file, problem, measured)
             if self._progress is not None:

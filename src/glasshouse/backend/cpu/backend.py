@@ -31,7 +31,7 @@ from glasshouse.backend.memory import aligned_bytes
 from glasshouse.errors import FormatError, Unsupported
 from glasshouse.lower.choice import Candidate, Problem
 from glasshouse.lower.kernel.kernel import Kernel
-from glasshouse.lower.program import Program
+from glasshouse.lower.program import Call, Program
 from glasshouse.lower.target import Target
 
 
@@ -100,12 +100,19 @@ class CpuBackend:
         return measured_limits(threads) if measure else known_limits(threads)
 
     def prepare(
-        self, asked: Sequence[tuple[Problem, Sequence[str]]], kernels: Sequence[Kernel] = ()
+        self,
+        asked: Sequence[tuple[Problem, Sequence[str]]],
+        kernels: Sequence[Kernel] = (),
+        asking: Mapping[Problem, Call] | None = None,
     ) -> None:
         pass  # its variants are calls of one library
 
     def measure(
-        self, problem: Problem, names: Sequence[str], progress: Progress | None = None
+        self,
+        problem: Problem,
+        names: Sequence[str],
+        progress: Progress | None = None,
+        asking: Call | None = None,
     ) -> list[Candidate] | None:
         return measure_variants(problem, names, progress)
 

@@ -42,7 +42,7 @@ from glasshouse.backend.cuda.target import cuda_target
 from glasshouse.errors import GlasshouseError
 from glasshouse.lower.choice import Candidate, Problem
 from glasshouse.lower.kernel.kernel import Kernel
-from glasshouse.lower.program import Program
+from glasshouse.lower.program import Call, Program
 from glasshouse.lower.target import Target
 
 
@@ -132,17 +132,24 @@ class CudaBackend:
             return None
 
     def prepare(
-        self, asked: Sequence[tuple[Problem, Sequence[str]]], kernels: Sequence[Kernel] = ()
+        self,
+        asked: Sequence[tuple[Problem, Sequence[str]]],
+        kernels: Sequence[Kernel] = (),
+        asking: Mapping[Problem, Call] | None = None,
     ) -> None:
         if not self._given:
-            prepare(self.arch, self.target, asked, kernels)
+            prepare(self.arch, self.target, asked, kernels, asking or {})
 
     def measure(
-        self, problem: Problem, names: Sequence[str], progress: Progress | None = None
+        self,
+        problem: Problem,
+        names: Sequence[str],
+        progress: Progress | None = None,
+        asking: Call | None = None,
     ) -> list[Candidate] | None:
         if self._given:
             return None
-        return measure(self._gpu(), self.target, problem, names, progress)
+        return measure(self._gpu(), self.target, problem, names, progress, asking)
 
     def interface(
         self, name: str, program: Program, saved: SavedModel, source: GeneratedSource

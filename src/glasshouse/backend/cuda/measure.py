@@ -4,15 +4,16 @@ graph.
 A kernel of a model runs between others, so its weights are in memory and not in a cache, and its
 launch is part of its time. So the graph of a variant runs the kernel over several sets of weights,
 together larger than the second-level cache, and all graphs take turns; the least of some turns
-counts. Errors are taken against the variant that most others agree with, beyond the rounding of the
-element type.
+counts. What runs is the call of the program that asks, where it can run on any data, so the kernel
+that is chosen has been built. Errors are taken against the variant that most others agree with,
+beyond the rounding of the element type.
 """
 
 from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -39,7 +40,16 @@ from glasshouse.backend.cuda.transposed import CONV_GRADIENT
 from glasshouse.errors import ExecutionError
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import evaluate
-from glasshouse.ir.dtype import as_dtype, bool_, from_storage, to_storage
+from glasshouse.ir.dtype import (
+    as_dtype,
+    bfloat16,
+    bool_,
+    float16,
+    float32,
+    float64,
+    from_storage,
+    to_storage,
+)
 from glasshouse.ir.graph import Graph, Value
 from glasshouse.ir.op import op_named
 from glasshouse.ir.sources import CONSTANT
@@ -58,6 +68,8 @@ _MOST_WEIGHTS = 1 << 27  # elements of a matrix: copies of a larger one take gig
 _TURNS, _REPLAYS = 5, 2
 _ROUNDING = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 _RANDOM = 1 << 20
+_ANY_DATA = (float16, bfloat16, float32, float64, bool_)
+"""Types of operands whose numbers say nothing about where others are read."""
 _COMPARED = 1 << 15
 
 
@@ -66,11 +78,12 @@ def prepare(
     target: Target,
     asked: Sequence[tuple[Problem, Sequence[str]]],
     kernels: Sequence[Kernel],
+    asking: Mapping[Problem, Call],
 ) -> None:
     """Begin to build the kernels of all problems, in the order in which they are measured, then
     those of the program as they stand: a problem is measured while others are built."""
     for problem, names in asked:
-        calls = _calls(target, problem, names) or []
+        calls = _calls(target, problem, names, asking.get(problem)) or []
         build_ahead([render(c.kernel) for c in calls], arch)
     build_ahead([render(k) for k in kernels], arch)
 
@@ -86,10 +99,11 @@ def measure(
     problem: Problem,
     names: Sequence[str],
     progress: Progress | None = None,
+    asking: Call | None = None,
 ) -> list[Candidate] | None:
     """Seconds and error of each variant; None for a problem that is not measured, or where the
-    device has no room for it."""
-    calls = _calls(target, problem, names)
+    device has no room for it. `asking` is a call of the program with this problem."""
+    calls = _calls(target, problem, names, asking)
     if calls is None:
         return None
     kernels = [render(c.kernel) for c in calls]
@@ -107,13 +121,15 @@ def measure(
                 seconds[number] = min(seconds[number], probe.turn())
     except LibraryRefused:
         own = [n for n in names if n not in target.opaque]
-        found = measure(device, target, problem, own, progress)
+        found = measure(device, target, problem, own, progress, asking)
         refused = [Candidate(n, error=1.0) for n in names if n in target.opaque]
         return found and [*found, *refused]
     except ExecutionError:
         return None
     finally:
         room.free()
+    if asking is not None and not all(np.isfinite(r).all() for r in results):
+        return measure(device, target, problem, names, progress)  # what follows is not for any data
     exact = _agreed(results)
     largest = float(np.abs(exact).max()) or 1.0
     rounding = _ROUNDING.get(problem.dtype, 0.0)
@@ -132,11 +148,53 @@ def _agreed(results: Sequence[Array]) -> Array:
 
 
 # --------------------------------------------------------------------------------------- problems
-def _calls(target: Target, problem: Problem, names: Sequence[str]) -> list[Call] | None:
-    """The op of a problem in each variant; None for one that is not measured."""
-    graph = _graph(problem)
-    call = None if graph is None else _lowered(graph, target)
+def _calls(
+    target: Target, problem: Problem, names: Sequence[str], asking: Call | None = None
+) -> list[Call] | None:
+    """The kernel of a problem in each variant, that of the program where it can be run on any data,
+    otherwise one of the op alone; None for a problem that is not measured."""
+    if not _is_measured(problem):
+        return None
+    call = None if asking is None else _on_any_data(asking, problem)
+    if call is None:
+        graph = _graph(problem)
+        call = None if graph is None else _lowered(graph, target)
     return None if call is None else [_in_variant(call, name, target) for name in names]
+
+
+def _is_measured(problem: Problem) -> bool:
+    """Whether there is a graph of the op, and room for some copies of its weights."""
+    n, op = problem.numbers, problem.op.partition("_")[0]
+    if op == "matmul":
+        lies_across = problem.op.removeprefix(op) in ACROSS
+        return n[3] == 1 and (lies_across or n[1] * n[2] <= _MOST_WEIGHTS)
+    if op == "products":
+        return sum(n[2:]) * n[1] <= _MOST_WEIGHTS
+    if op in (CONV_PRODUCT, CONV_GRADIENT):
+        return len(n) == (17 if op == CONV_PRODUCT else 19)
+    return problem.op in (ATTENTION, BY_FLAGS)
+
+
+def _on_any_data(call: Call, problem: Problem) -> Call | None:
+    """A call of the program on operands of its own, constants where they are constants: so what is
+    timed is what runs, and the variant that is taken has been built. None where an operand tells
+    places, a size is a symbol, or the kernel has other problems too."""
+    shapes = [v.type.shape for v in (*call.operands, *call.outputs)]
+    known = all(isinstance(d, int) for shape in shapes for d in shape)
+    kinds = all(v.type.dtype in _ANY_DATA for v in (*call.operands, *call.outputs))
+    alone = [t.problem for t in call.kernel.tiles] == [problem] and len(call.outputs) == 1
+    if not (known and kinds and alone) or call.offsets:
+        return None
+    builder = GraphBuilder()
+
+    def standing_for(value: Value) -> Value:
+        dtype, shape = value.type.dtype, value.type.shape
+        if value.node.op is not CONSTANT or dtype is bool_:
+            return builder.input(dtype, shape).value
+        sizes = [int(d) for d in shape if isinstance(d, int)]
+        return builder.constant(_random(sizes, max(sizes, default=1)), dtype)
+
+    return replace(call, operands=tuple(map(standing_for, call.operands)))
 
 
 def _graph(problem: Problem) -> Graph | None:
@@ -144,32 +202,32 @@ def _graph(problem: Problem) -> Graph | None:
     dtype, n = as_dtype(problem.dtype), problem.numbers
     builder = GraphBuilder()
     op, _, behind = problem.op.partition("_")
-    if f"_{behind}" in ACROSS and n[3] == 1:
+    if f"_{behind}" in ACROSS:
         left, right = (word in behind.split("_") for word in (LEFT, RIGHT))
         x = builder.input(dtype, (n[2], n[0]) if left else (n[0], n[2]))
         y = builder.input(dtype, (n[2], n[1]) if right else (n[1], n[2]))
         return builder.finish(x.apply("matmul", y, transpose_x=left, transpose_y=not right))
-    if op == "matmul" and n[3] == 1 and n[1] * n[2] <= _MOST_WEIGHTS:
+    if op == "matmul":
         x = builder.input(dtype, (n[0], n[2]))
         w = builder.wrap(builder.constant(_random((n[1], n[2]), n[2]), dtype))
         return followed(builder, x, w, behind, "matmul", {"transpose_y": True})
-    if op == "products" and sum(n[2:]) * n[1] <= _MOST_WEIGHTS:
+    if op == "products":
         x = builder.input(dtype, n[:2])
         ws = [builder.wrap(builder.constant(_random((c, n[1]), n[1]), dtype)) for c in n[2:]]
         return builder.finish(x.apply("products", *ws, gate=behind))
-    if op == CONV_PRODUCT and len(n) == 17:
+    if op == CONV_PRODUCT:
         x = builder.input(dtype, n[:4])
         depth = n[5] * n[6] * n[7]
         w = builder.wrap(builder.constant(_random(n[4:8], depth), dtype))
         attrs = {"stride": n[8:10], "padding": n[10:14], "dilation": n[14:16], "groups": n[16]}
         return followed(builder, x, w, behind, "conv", attrs)
-    if op == CONV_GRADIENT and len(n) == 19:
+    if op == CONV_GRADIENT:
         x = builder.input(dtype, n[:4])
         depth = n[4] * n[6] * n[7]
         w = builder.wrap(builder.constant(_random(n[4:8], depth), dtype))
         attrs = {"stride": n[8:10], "padding": n[10:14], "dilation": n[14:16], "groups": n[16]}
         return builder.finish(x.apply("conv_transpose", w, **attrs, output_padding=n[17:]))
-    if problem.op in (ATTENTION, BY_FLAGS):
+    if op == ATTENTION:
         batch, heads, length, dim, key_heads, keys = n
         q = builder.input(dtype, (batch, heads, length, dim))
         k, v = (builder.input(dtype, (batch, key_heads, keys, dim)) for _ in range(2))
@@ -275,7 +333,11 @@ class _Probe:
         least, most = _COPIES
         self.copies = copies = int(min(max(-(-_COLD // max(weights, 1)), least), most))
         pointers: list[tuple[int, int]] = []  # the first, and how far apart copies are
-        for value in call.operands:
+        unread = {form.buffer for form in call.kernel.forms}  # in the form in which they are
+        for number, value in enumerate(call.operands):
+            if f"x{number}" in unread:
+                pointers.append((0, 0))
+                continue
             if value.node.op is CONSTANT:
                 pointers.append(room.holding(value, partial(_data, value), copies))
                 continue
@@ -299,9 +361,9 @@ class _Probe:
                 nodes.append((launch, 0, 0, library_call(launch.library)))
                 continue
             function = function_of(device, module, launch.function, launch.shared)
-            number = evaluate(launch.counters, {})
-            counters = room.of(4 * number)
-            device.clear(counters, 4 * number)
+            count = evaluate(launch.counters, {})
+            counters = room.of(4 * count)
+            device.clear(counters, 4 * count)
             nodes.append((launch, function, counters, None))
         order: list[LaunchNode] = []
         for copy in range(copies):
@@ -364,6 +426,8 @@ def _data(value: Value) -> Array:
     if value.node.op is CONSTANT:
         return np.ascontiguousarray(value.node.attrs["data"])
     if value.type.dtype is bool_:
-        return np.tri(*map(int, value.type.shape), dtype=np.uint8)  # type: ignore[arg-type]  # two
+        shape = [int(d) for d in value.type.shape if isinstance(d, int)]
+        seen = np.tri(*shape[-2:], dtype=np.uint8) if len(shape) > 1 else np.ones(1, np.uint8)
+        return np.ascontiguousarray(np.broadcast_to(seen, shape))
     count = min(int(value.type.numel), _RANDOM)  # type: ignore[arg-type]  # known sizes
     return np.ascontiguousarray(to_storage(_random((count,), 1), value.type.dtype))

@@ -108,12 +108,19 @@ class InterpBackend:
         return {"threads": "1"}
 
     def prepare(
-        self, asked: Sequence[tuple[Problem, Sequence[str]]], kernels: Sequence[Kernel] = ()
+        self,
+        asked: Sequence[tuple[Problem, Sequence[str]]],
+        kernels: Sequence[Kernel] = (),
+        asking: Mapping[Problem, Call] | None = None,
     ) -> None:
         pass  # nothing is measured here
 
     def measure(
-        self, problem: Problem, names: Sequence[str], progress: Progress | None = None
+        self,
+        problem: Problem,
+        names: Sequence[str],
+        progress: Progress | None = None,
+        asking: Call | None = None,
     ) -> list[Candidate] | None:
         return None
 

@@ -88,7 +88,7 @@ def test_kernels_as_they_stand_are_begun_too(
         measuring, "build_ahead", lambda kernels, arch: begun.extend(k.text for k in kernels)
     )
     monkeypatch.setattr(
-        backend_named("cuda"), "measure", lambda problem, names, progress: [
+        backend_named("cuda"), "measure", lambda problem, names, progress, asking: [
             Candidate(name, 1.0, 0.0) for name in names
         ],
     )  # fmt: skip
@@ -106,9 +106,11 @@ def test_kernels_are_begun_in_the_variant_that_was_taken(
 ) -> None:
     begun: list[list[Kernel]] = []
     backend = backend_named("cuda")
-    monkeypatch.setattr(backend, "prepare", lambda asked, kernels: begun.append([*kernels]))
     monkeypatch.setattr(
-        backend, "measure", lambda problem, names, progress: [
+        backend, "prepare", lambda asked, kernels, asking=None: begun.append([*kernels])
+    )
+    monkeypatch.setattr(
+        backend, "measure", lambda problem, names, progress, asking: [
             Candidate(name, 1.0 / (1 + place)) for place, name in enumerate(names)
         ],
     )  # fmt: skip
@@ -129,10 +131,12 @@ def test_of_many_problems_the_nearest_variants_are_measured(
     monkeypatch.setattr(tune, "made_cache_folder", lambda: tmp_path)
     backend = backend_named("cuda")
     begun: list[tuple[Problem, list[str]]] = []
-    monkeypatch.setattr(backend, "prepare", lambda asked, kernels: begun.extend(asked))
+    monkeypatch.setattr(backend, "prepare", lambda asked, kernels, asking=None: begun.extend(asked))
     measured: list[list[str]] = []
 
-    def measure(problem: Problem, names: list[str], progress: object) -> list[Candidate]:
+    def measure(
+        problem: Problem, names: list[str], progress: object, asking: object
+    ) -> list[Candidate]:
         measured.append(names)
         return [Candidate(name, 1.0 / (1 + place)) for place, name in enumerate(names)]
 
@@ -282,3 +286,102 @@ def test_what_is_measured_is_the_kernel_of_the_model() -> None:
                 same.add(tile.problem.op)
     products = {"matmul_bias_gelu_tanh", "matmul_bias_onto"}
     assert same == {*products, "conv product_bias_relu", "conv product_bias_residual_relu"}
+
+
+class _Attention(torch.nn.Module):
+    """Weights that lie across the depth, heads inside of one projection, a mask by key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.randn(64, 192) / 8)
+        self.bias = torch.nn.Parameter(torch.randn(192))
+
+    def forward(self, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        q, k, v = (x @ self.weight + self.bias).chunk(3, -1)
+        q, k, v = (t.view(2, 32, 1, 64).transpose(1, 2) for t in (q, k, v))
+        out = torch.nn.functional.scaled_dot_product_attention(q, k, v, mask)
+        return out.transpose(1, 2).reshape(2, 32, 64)
+
+
+def _asked(module: gh.Module) -> list[tuple[Problem, Call]]:
+    calls = [s for s in module.program.steps if isinstance(s, Call)]
+    return [(t.problem, c) for c in calls for t in c.kernel.tiles if t.problem is not None]
+
+
+def test_what_the_problem_does_not_say_is_measured_with_the_call_that_asks() -> None:
+    """A weight's form, where heads lie, a mask: the variant that is chosen has been built."""
+    given = torch.randn(2, 32, 64).half(), torch.randn(2, 1, 1, 32).half()
+    module = gh.compile(_Attention().half(), *given, target="cuda", arch="sm_90", progress=False)
+    target = backend_named("cuda:sm_90").target
+    asked = _asked(module)
+    assert [problem.op for problem, _ in asked] == ["matmul_bias", "attention"]
+    for problem, call in asked:
+        name = call.kernel.variant
+        (alone,) = measuring._calls(target, problem, [name]) or [None]
+        (same,) = measuring._calls(target, problem, [name], call) or [None]
+        assert alone is not None
+        assert same is not None
+        wanted = render(call.kernel).text
+        assert render(alone.kernel).text != wanted
+        assert render(same.kernel).text == wanted
+        assert not {*same.operands} & {*call.operands}, "data of its own"
+
+
+def test_the_call_that_asks_is_run_on_any_data(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring, "_COPIES", (2, 2))
+    monkeypatch.setattr(measuring, "_TURNS", 1)
+    given = torch.randn(2, 32, 64).half(), torch.randn(2, 1, 1, 32).half()
+    module = gh.compile(_Attention().half(), *given, target="cuda", progress=False)
+    ours = set(module.source.kernels.values())
+    built: set[str] = set()
+    inner = measuring.cubin_of
+
+    def noted(text: str, name: str, arch: str) -> bytes:
+        built.add(text)
+        return inner(text, name, arch)
+
+    monkeypatch.setattr(measuring, "cubin_of", noted)
+    gc.collect()
+    before = cuda.taken
+    for problem, call in _asked(module):
+        other = {"attention": "flash32"}.get(problem.op, "mma32x32x128")
+        names = [call.kernel.variant, other]
+        found = backend_named("cuda").measure(problem, names, None, call)
+        assert found is not None
+        assert [(c.name, c.error) for c in found] == [(name, 0.0) for name in names]
+        assert all(c.seconds > 0 for c in found)
+    assert ours <= built
+    assert cuda.taken == before, "all memory is given back"
+
+
+@pytest.mark.parametrize("behind", ["log", "places"])
+def test_a_call_that_is_not_for_any_data_is_measured_by_its_op(
+    behind: str, cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Logarithms of random numbers are none; random places lie anywhere."""
+    monkeypatch.setattr(measuring, "_COPIES", (2, 2))
+    monkeypatch.setattr(measuring, "_TURNS", 1)
+    linear = torch.nn.Linear(64, 64, bias=False).half()
+    table = torch.randn(50, 64).half()
+
+    class Model(torch.nn.Module):
+        def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+            return torch.log(linear(x)) if behind == "log" else linear(x) * table[at]
+
+    x, at = torch.randn(32, 64).half(), torch.randint(0, 50, (32,))
+    module = gh.compile(Model(), x, at, target="cuda", progress=False)
+    ((problem, call),) = _asked(module)
+    assert (measuring._on_any_data(call, problem) is None) == (behind == "places")
+    timed: list[str] = []
+    inner = measuring._in_variant
+    monkeypatch.setattr(
+        measuring,
+        "_in_variant",
+        lambda c, *given: (timed.append(c.kernel.name), inner(c, *given))[1],
+    )
+    found = backend_named("cuda").measure(problem, ["mma32x32x128", "mma64x32x64"], None, call)
+    assert found is not None
+    assert all(c.error == 0.0 and c.seconds > 0 for c in found)
+    assert timed[-1] != call.kernel.name, "a kernel of the op alone"
