@@ -130,11 +130,14 @@ def ours(model: Any, inputs: Any) -> dict[str, Any]:
 
     Gpu.allocate, Gpu.free = allocated, freed  # type: ignore[method-assign]  # counted around
     from glasshouse.backend.cuda import backend as cuda_backend
+    from glasshouse.backend.cuda import measure as cuda_measure
 
     timed(build, "compile_cubin", "nvrtc, all threads")
     timed(cuda_backend, "prepare", "candidates built")
     timed(cuda_backend, "measure", "candidates measured")
     timed(cuda_backend, "build", "program built")
+    for name in ("__init__", "result", "turn"):  # of a variant; the rest is the wait for NVRTC
+        timed(cuda_measure._Probe, name, f"probes {name.strip('_')}")
     begin = time.perf_counter()
     graph = gh.trace(model, *inputs, freeze=False)
     traced = time.perf_counter()

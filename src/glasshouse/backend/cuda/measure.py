@@ -14,7 +14,7 @@ from __future__ import annotations
 import ctypes
 import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -88,11 +88,6 @@ def prepare(
     build_ahead([render(k) for k in kernels], arch)
 
 
-def _built(kernels: Sequence[CudaKernel], arch: str) -> list[bytes]:
-    with ThreadPoolExecutor(max(os.cpu_count() or 1, 1)) as pool:
-        return list(pool.map(lambda k: cubin_of(k.text, k.name, arch), kernels))
-
-
 def measure(
     device: Gpu,
     target: Target,
@@ -107,13 +102,19 @@ def measure(
     if calls is None:
         return None
     kernels = [render(c.kernel) for c in calls]
-    cubins = _built(kernels, device.arch)
     device.enter()
     device.stream = device.own_stream
-    made = zip(calls, kernels, cubins, strict=True)
     room = _Room(device)
+    pool = ThreadPoolExecutor(max(os.cpu_count() or 1, 1))
+    cubins = [pool.submit(cubin_of, k.text, k.name, device.arch) for k in kernels]
     try:
-        probes = [_Probe(device, *one, room) for one in made]
+        # As they are built: a library's call is first, and what all share is placed meanwhile.
+        places = {cubin: number for number, cubin in enumerate(cubins)}
+        made: dict[int, _Probe] = {}
+        for cubin in as_completed(cubins):
+            number = places[cubin]
+            made[number] = _Probe(device, calls[number], kernels[number], cubin.result(), room)
+        probes = [made[number] for number in range(len(calls))]
         results = [p.result() for p in probes]
         seconds = [float("inf")] * len(probes)
         for _ in range(_TURNS):
@@ -125,8 +126,11 @@ def measure(
         refused = [Candidate(n, error=1.0) for n in names if n in target.opaque]
         return found and [*found, *refused]
     except ExecutionError:
+        if any(cubin.done() and cubin.exception() for cubin in cubins):
+            raise
         return None
     finally:
+        pool.shutdown()
         room.free()
     if asking is not None and not all(np.isfinite(r).all() for r in results):
         return measure(device, target, problem, names, progress)  # what follows is not for any data

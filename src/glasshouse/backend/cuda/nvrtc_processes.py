@@ -49,6 +49,7 @@ class _Compilers(ForkLock):
                 ending, self.idle = self.idle, ending
         for process in ending:
             process.kill()
+        for process in ending:  # each takes some ms to give its memory back, beside the others
             process.communicate()
 
 
