@@ -132,6 +132,7 @@ def row(name: str, peers: list[str]) -> dict[str, Any]:
     slowest = sorted(profiled, key=lambda t: -t.seconds)[:6]
     out["steps"] = len(profiled)
     out["slowest"] = [[t.name, round(t.seconds * 1e6, 2)] for t in slowest]
+    out["settled"] = dict(module.settled())
     out["variants"] = sorted(
         {s.kernel.variant for s in module.program.steps if hasattr(s, "kernel")}
     )
