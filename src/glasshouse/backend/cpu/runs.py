@@ -18,7 +18,7 @@ from glasshouse.lower.kernel.statement import For, Let, Statement, Store
 
 
 @dataclass(frozen=True)
-class Run:
+class MovedRun:
     """A loop that writes neighbours: they lie side by side where they come from too, forwards or
     backwards, or are all the same."""
 
@@ -67,7 +67,7 @@ def copy_in(body: Sequence[Statement]) -> tuple[str, Load | Number, Store] | Non
     return name, value, store
 
 
-def run_of(nest: For) -> Run | None:
+def run_of(nest: For) -> MovedRun | None:
     """The move that a loop is, if it is one."""
     found = copy_in(nest.body)
     if found is None:
@@ -77,4 +77,4 @@ def run_of(nest: For) -> Run | None:
         return None
     if isinstance(source, Load) and source.index.step(nest.loop) not in (-1, 0, 1):
         return None
-    return Run(nest.loop, name, source, store)
+    return MovedRun(nest.loop, name, source, store)

@@ -75,7 +75,7 @@ def test_submodules_load_it() -> None:
 
 def test_another_thread_meanwhile_has_the_module_itself() -> None:
     def read() -> Any:
-        import heavy  # type: ignore[import-not-found]
+        import heavy  # type: ignore[import-not-found]  # written by the fixture
 
         return heavy.Graph(1).n
 
