@@ -7,6 +7,8 @@ from torch import nn
 import glasshouse as gh
 from frontend_torch import outputs_of
 from glasshouse.frontend.torch import capture, opaque_ops
+from glasshouse.frontend.torch.aten.registry import find
+from glasshouse.ir import GraphBuilder
 from glasshouse.numpy_ref import run
 
 
@@ -127,6 +129,27 @@ def test_half_floats_are_computed_in_float32_and_rounded_once(name):
     if wide.ndim > 1:  # beside an infinity the other part is 0 or NaN in unlike ways
         plain = plain.all(-1)
     torch.testing.assert_close(found[plain], wide.half()[plain], rtol=1e-3, atol=6e-8)
+
+
+def test_transforms_of_half_floats_are_rounded_once():
+    """A GPU's: PyTorch has none on the host."""
+    builder = GraphBuilder()
+    x = builder.input("float16", [3, 12])
+    there = find("aten::_fft_r2c", "default")(x, [1], 0, True)
+    turned = find("aten::_fft_c2c", "default")(there, [0], 1, True)
+    back = find("aten::_fft_c2r", "default")(there, [1], 2, 12)
+    graph = builder.finish(there.pairs, turned.pairs, back)
+    data = torch.linspace(-40, 300, 36).reshape(3, 12).half()
+    found = [torch.as_tensor(y) for y in run(graph, [data.numpy()])]
+    half = torch.view_as_complex(found[0].float())
+    wanted = [
+        torch.view_as_real(torch.fft.rfft(data.float())),
+        torch.view_as_real(torch.fft.fft(half, dim=0, norm="ortho")),
+        torch.fft.irfft(half, 12),
+    ]
+    for one, other in zip(found, wanted, strict=True):
+        assert one.dtype is torch.float16
+        torch.testing.assert_close(one, other.half(), rtol=1e-3, atol=1e-3)
 
 
 @pytest.mark.parametrize("name", ["abs", "angle", "sgn"])

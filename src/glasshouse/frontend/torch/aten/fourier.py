@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from glasshouse.errors import Unsupported
-from glasshouse.frontend.torch.aten.registry import aten, is_static
+from glasshouse.frontend.torch.aten.registry import aten, in_float32, is_static
 from glasshouse.frontend.torch.complex import Complex, as_complex
 from glasshouse.ops import composite
 from glasshouse.ops.shapes import axis_of
@@ -34,6 +34,7 @@ def _scaled(x: Any, normalization: int, count: int) -> Any:
 
 
 @aten("_fft_r2c")
+@in_float32
 def fft_r2c(x: Any, dim: Sequence[int], normalization: int, onesided: bool) -> Any:
     axes = [axis_of(d, x.ndim) for d in dim]
     count = math.prod(_length(x, a) for a in axes)
@@ -47,6 +48,7 @@ def fft_r2c(x: Any, dim: Sequence[int], normalization: int, onesided: bool) -> A
 
 
 @aten("_fft_c2c")
+@in_float32
 def fft_c2c(x: Any, dim: Sequence[int], normalization: int, forward: bool) -> Any:
     axes = [axis_of(d, x.ndim) for d in dim]
     count = math.prod(_length(x, a) for a in axes)
@@ -56,6 +58,7 @@ def fft_c2c(x: Any, dim: Sequence[int], normalization: int, forward: bool) -> An
 
 
 @aten("_fft_c2r")
+@in_float32
 def fft_c2r(x: Any, dim: Sequence[int], normalization: int, last_size: Any) -> Any:
     """Backwards, from the half of the last axis that a real result leaves free."""
     axes = [axis_of(d, x.ndim) for d in dim]

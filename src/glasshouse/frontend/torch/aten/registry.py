@@ -93,14 +93,19 @@ def complex_aten(*names: str) -> Callable[[Spelling], Spelling]:
 
 
 def complex_math(*names: str) -> Callable[[Spelling], Spelling]:
-    """The same for one that computes: half floats are computed in float32 and rounded once, as
-    PyTorch does. In their own range squares of what they hold overflow or vanish."""
+    """The same for one that computes."""
 
     def register(spelling: Spelling) -> Spelling:
-        complex_aten(*names)(partial(_computed_in_float32, spelling))
+        complex_aten(*names)(in_float32(spelling))
         return spelling
 
     return register
+
+
+def in_float32(spelling: Spelling) -> Spelling:
+    """A spelling whose half floats are computed in float32 and rounded once, as PyTorch does. In
+    their own range squares of what they hold overflow or vanish."""
+    return partial(_computed_in_float32, spelling)
 
 
 def _computed_in_float32(spelling: Spelling, *args: Any, **options: Any) -> Any:
