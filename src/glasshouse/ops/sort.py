@@ -8,13 +8,13 @@ import numpy as np
 
 from glasshouse.errors import ShapeError
 from glasshouse.ir.attrs import BOOL, INT
-from glasshouse.ir.dtype import int64
+from glasshouse.ir.dtype import int32, int64
 from glasshouse.ir.op import Kind
 from glasshouse.ir.types import TensorType, tensor_type
 from glasshouse.ops.arrays import Array
 from glasshouse.ops.create import zeros_like_type
 from glasshouse.ops.declare import op
-from glasshouse.ops.shapes import axis_of
+from glasshouse.ops.shapes import axis_of, require_dtype
 
 
 def _order(x: Array, axis: int, descending: bool) -> Array:
@@ -50,6 +50,32 @@ def _topk_type(x: TensorType, *, k: int, axis: int, largest: bool) -> tuple[Tens
     return tensor_type(x.dtype, shape), tensor_type(int64, shape)
 
 
+def _nth_type(
+    x: TensorType, ranks: TensorType, *, axis: int, descending: bool
+) -> tuple[TensorType, TensorType]:
+    at = axis_of(axis, x.rank)
+    require_dtype(ranks, (int64, int32), "ranks")
+    if ranks.rank != x.rank or not x.rank:
+        raise ShapeError(f"ranks of {x} have as many axes, got {ranks}")
+    if any(a != b for i, (a, b) in enumerate(zip(x.shape, ranks.shape, strict=True)) if i != at):
+        raise ShapeError(f"ranks of {x} differ from it along axis {at} alone, got {ranks}")
+    return tensor_type(x.dtype, ranks.shape), tensor_type(int64, ranks.shape)
+
+
+def _nth(x: Array, ranks: Array, *, axis: int, descending: bool) -> tuple[Array, Array]:
+    indices = np.take_along_axis(_order(x, axis, descending), ranks, axis)
+    return np.take_along_axis(x, indices, axis), indices
+
+
+def _nth_back(
+    gs: Any, x: Any, ranks: Any, values: Any, indices: Any, *, axis: int, **_: Any
+) -> tuple[Any, None]:
+    if gs[0] is None:
+        return None, None
+    at = axis_of(axis, x.ndim)
+    return zeros_like_type(x).apply("scatter", indices, gs[0], axis=at, mode="add"), None
+
+
 def _back(gs: Any, x: Any, values: Any, indices: Any, *, axis: int, **_: Any) -> tuple[Any]:
     if gs[0] is None or not x.ndim:
         return (gs[0],)
@@ -68,4 +94,10 @@ topk = op(
     ref=lambda x, *, k, axis, largest: _sorted(x, axis, largest, k),
     doc="The k largest (or smallest) elements along an axis, best first, and where they were",
     k=INT, axis=INT(-1), largest=BOOL(True, "False: the smallest"),
+)  # fmt: skip
+nth = op(
+    "nth", kind=Kind.OPAQUE, family="sort", infer=_nth_type, vjp=_nth_back, ref=_nth,
+    inputs=("x", "ranks"),
+    doc="The elements at given ranks of the order along an axis, and where they were",
+    axis=INT(-1), descending=BOOL(False),
 )  # fmt: skip

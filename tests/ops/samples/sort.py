@@ -1,4 +1,4 @@
-"""Samples of sort and topk."""
+"""Samples of sort, topk and nth."""
 
 from __future__ import annotations
 
@@ -18,6 +18,12 @@ def _topk(x: torch.Tensor, k: int, axis: int = -1, largest: bool = True) -> Any:
     return torch.topk(x, k, axis, largest)
 
 
+def _nth(x: torch.Tensor, ranks: torch.Tensor, axis: int = -1, descending: bool = False) -> Any:
+    found = torch.sort(x, dim=axis, descending=descending, stable=True)
+    return tuple(v.gather(axis, ranks.long()) for v in found)
+
+
+_RANKS = np.array([[3, 0], [1, 1], [2, 3]])
 _TIES = np.array([[1.0, 3.0, 3.0, 1.0, np.nan], [2.0, np.nan, 2.0, -np.inf, np.inf]])
 
 
@@ -36,6 +42,15 @@ SAMPLES = {
         Sample((values(0, 3),), _sort),
         Sample((values(3, 0),), _sort),
     ],
+    "nth": [
+        Sample((distinct(3, 4), _RANKS), _nth),
+        Sample((distinct(3, 4), _RANKS), _nth, {"descending": True}),
+        Sample((distinct(2, 5, 3), _RANKS[:, :1].T.repeat(2, 0)[:, None]), _nth, {"axis": 1}),
+        Sample((_TIES, np.array([[4, 2, 1], [0, 2, 4]])), _nth, grad=None),
+        Sample((integers(3, 6, low=0, high=4), _RANKS), _nth, dtypes=("int64", "int32")),
+        Sample((bools(7), np.array([3])), _nth, dtypes=BOOLS),
+        Sample((values(3, 4), np.zeros((3, 0), np.int64)), _nth),
+    ],
     "topk": [
         Sample((distinct(3, 5),), _topk, {"k": 2}),
         Sample((distinct(3, 5),), _topk, {"k": 5, "largest": False}),
@@ -48,3 +63,4 @@ SAMPLES = {
         ),
     ],
 }
+HOLES = {("nth", "scalar"): "a scalar has no axis to have an order along"}

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 import glasshouse as gh
+from glasshouse.errors import ExecutionError
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16, torch.int64, torch.uint8]
 SIZES = (1, 255, 256, 1501)
@@ -35,6 +36,23 @@ class Ordered(nn.Module):
                 x.T.contiguous().argmax(0),
                 x.T.contiguous().argmin(0),
             ]
+        return out
+
+
+class Ranked(nn.Module):
+    """Single ranks of all lines: the first, the last, the middle, and one that each line names."""
+
+    def forward(self, at: torch.Tensor, *inputs: torch.Tensor) -> Results:
+        out: Results = []
+        for x in inputs:
+            n = x.shape[-1]
+            turned = x.T.contiguous()
+            for rank in {0, n // 2, n - 1}:
+                out += [t.narrow(-1, rank, 1) for t in x.sort(stable=True)]
+                out += [
+                    t.narrow(0, rank, 1) for t in turned.sort(dim=0, descending=True, stable=True)
+                ]
+            out += [t.gather(-1, at % n) for t in x.sort(stable=True)]
         return out
 
 
@@ -68,3 +86,44 @@ def test_as_pytorch(dtype: torch.dtype) -> None:
     for ours, theirs in zip(found, expected, strict=True):
         assert ours.dtype == theirs.dtype
         np.testing.assert_array_equal(ours.double().numpy(), theirs.double().numpy())
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_ranks_are_those_of_a_stable_sort(dtype: torch.dtype) -> None:
+    inputs = [torch.tensor([[3], [0], [77], [200], [8999], [63]])]
+    inputs += [lines(dtype, n) for n in (63, 64, 9000)]
+    module = gh.compile(Ranked(), *inputs, progress=False)
+    made = [n.op.name for n in module.graph.nodes]
+    # Of each of the long ones: three ranks both ways, and those that lines name.
+    assert made.count("nth") == 2 * 7
+    assert "sort" in made  # of 63 elements
+    for ours, theirs in zip(module(*inputs), Ranked()(*inputs), strict=True):
+        assert ours.dtype == theirs.dtype
+        np.testing.assert_array_equal(ours.double().numpy(), theirs.double().numpy())
+
+
+def test_a_sort_that_is_read_otherwise_stays() -> None:
+    class Read(nn.Module):
+        def forward(self, x: torch.Tensor) -> Results:
+            values, places = x.sort(-1)
+            many = x.sort(0)[0]
+            return [values.narrow(-1, 5, 1), places, many.narrow(0, 3, 3), x.sort(1)[0][::2]]
+
+    x = torch.randn(80, 80)
+    module = gh.compile(Read(), x, progress=False)
+    assert "nth" not in [n.op.name for n in module.graph.nodes]
+    for ours, theirs in zip(module(x), Read()(x), strict=True):
+        assert torch.equal(ours, theirs)
+
+
+def test_a_rank_outside_is_an_error() -> None:
+    class Read(nn.Module):
+        def forward(self, x: torch.Tensor, at: torch.Tensor) -> torch.Tensor:
+            return x.sort(-1)[0].gather(-1, at)
+
+    x, at = torch.randn(3, 100), torch.full((3, 1), 99)
+    module = gh.compile(Read(), x, at, progress=False)
+    assert torch.equal(module(x, at), x.amax(-1, keepdim=True))
+    for wrong in (100, -1, 2**40):
+        with pytest.raises(ExecutionError, match="index"):
+            module(x, torch.full((3, 1), wrong))

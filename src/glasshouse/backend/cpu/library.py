@@ -56,6 +56,15 @@ def _sort(out: KernelText, tile: Tile) -> None:
     out.add(f"gh::topk_lines(ctx, {given}, {_flag(descending)}, {places});", tile.ops)
 
 
+def _nth(out: KernelText, tile: Tile) -> None:
+    x, ranks = tile.operands
+    axis = axis_of(tile.attr("axis"), len(x.shape))
+    given = f"{buffer_of(x)}, {lines(x.shape, axis)}, {buffer_of(ranks)}"
+    given = f"{given}, {size_text(ranks.shape[axis])}, {_flag(tile.attr('descending'))}"
+    places = ", ".join(buffer for _, buffer in tile.writes)
+    out.add(f"gh::nth_lines(ctx, {given}, {places});", tile.ops)
+
+
 def _arg_extreme(out: KernelText, tile: Tile) -> None:
     (x,) = tile.operands
     given = f"{buffer_of(x)}, {lines(x.shape, tile.attr('axis'))}, {tile.writes[0][1]}"
@@ -131,6 +140,7 @@ _ORDER = Recipe(seconds=0.3, headers=("order_lines.h",))
 ROUTINES = {
     "argmax": Routine(_arg_extreme, recipe=lambda tile: _ORDER),
     "argmin": Routine(_arg_extreme, recipe=lambda tile: _ORDER),
+    "nth": Routine(_nth, recipe=lambda tile: _ORDER),
     "scatter": Routine(_scatter),
     "scatter_nd": Routine(_scatter_nd),
     "sort": Routine(_sort, recipe=lambda tile: _ORDER),

@@ -56,6 +56,7 @@ TILES: dict[str, TileMaker] = {
     "max_pool": pool,
     "max_pool_grad": pool_grad,
     "max_pool_indices": plane_pool,
+    "nth": library,
     "recurrent": recurrent,
     "recurrent_grad": recurrent,
     "reflections": factor,

@@ -93,7 +93,7 @@ FALLBACKS = {
     "scan": "Python goes round; its body is compiled",
     **dict.fromkeys(
         (
-            WEIGHT_GRAD, "cholesky", "householder", "lu", "reflections", "row_order",
+            WEIGHT_GRAD, "cholesky", "householder", "lu", "nth", "reflections", "row_order",
             "triangle_solve",
         ),
         _PYTHON,

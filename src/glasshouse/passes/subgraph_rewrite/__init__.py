@@ -18,6 +18,7 @@ from glasshouse.passes.subgraph_rewrite.merge_products import merge_products
 from glasshouse.passes.subgraph_rewrite.merge_siblings import merge_siblings
 from glasshouse.passes.subgraph_rewrite.norms_in_products import norms_in_products
 from glasshouse.passes.subgraph_rewrite.rule import RULES
+from glasshouse.passes.subgraph_rewrite.select_ranks import select_ranks
 
 __all__ = ["RULES", "SubgraphRewrite"]
 
@@ -41,6 +42,8 @@ class SubgraphRewrite(Pass):
         # What could be folded before is FoldConstant's; rules fold what they bring together.
         given = {n.id: n.inputs for n in graph.nodes}
         choose_rows(graph, rw, self.target)
+        remove_dead(graph, rw)
+        select_ranks(graph, rw, self.target)
         for _ in range(self.max_rounds):
             before = rw.steps
             remove_dead(graph, rw)

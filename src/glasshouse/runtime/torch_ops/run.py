@@ -55,6 +55,7 @@ OPS: dict[str, Callable[..., Any]] = {
     "householder": factor.householder,
     "lu": factor.lu,
     "max_pool_grad": windows.max_pool_grad,
+    "nth": sequences.nth,
     "recurrent": sequences.recurrent,
     "reflections": factor.reflections,
     "resize": places.resize,

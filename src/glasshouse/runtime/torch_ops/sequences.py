@@ -15,6 +15,12 @@ def sort(x: Tensor, *, axis: int, descending: bool) -> Any:
     return torch.sort(x, dim=axis, descending=descending, stable=True)
 
 
+def nth(x: Tensor, ranks: Tensor, *, axis: int, descending: bool) -> Any:
+    values, places = torch.sort(x, dim=axis, descending=descending, stable=True)
+    at = ranks.long()
+    return values.gather(axis, at), places.gather(axis, at)
+
+
 def topk(x: Tensor, *, k: int, axis: int, largest: bool) -> Any:
     """Not `torch.topk`: among equal elements the first ones win."""
     if not x.ndim:

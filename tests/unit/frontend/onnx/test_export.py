@@ -128,6 +128,8 @@ HOLES = {
     ("variance", 8): "the variance of nothing, as for mean",
     ("argmax", 4): "ONNX Runtime does not take NaN for the largest",
     ("argmin", 4): "ONNX Runtime does not take NaN for the smallest",
+    ("nth", 3): "ONNX's TopK does not order NaN",
+    ("nth", 5): "ONNX's TopK takes no bool",
     ("sort", 3): "ONNX's TopK does not order NaN",
     ("sort", 4): "ONNX's TopK does not order NaN",
     ("sort", 7): "ONNX's TopK takes no bool",

@@ -74,6 +74,12 @@ def sort(e: Emitter, n: Node) -> Any:
     )
 
 
+@export("nth")
+def nth(e: Emitter, n: Node) -> Any:
+    found = sort(e, n)
+    return [e.make("GatherElements", v, e[n.inputs[1]], axis=n.attrs["axis"]) for v in found]
+
+
 @export("topk")
 def topk(e: Emitter, n: Node) -> Any:
     return e.make(
