@@ -18,7 +18,8 @@ def render(kernel: Kernel) -> CudaKernel:
     out.add(f"// {', '.join(kernel.ops)}")
     if all(b.dtype in NARROW for b in kernel.buffers if b.role == OUTPUT):
         out.add("#define GH_HALF_RESULTS 1")
-    out.add('#include "glasshouse/kernels.cuh"')
+    headers = "kernels" if kernel.tiles else "loops"
+    out.add(f'#include "glasshouse/{headers}.cuh"')
     out.add("")
     for together in beside(groups(kernel.body)):
         first = together[0][0]

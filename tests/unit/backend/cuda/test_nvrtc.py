@@ -27,15 +27,17 @@ except CompilerMissing as error:
 
 
 def file_of(cases: list, arch: str) -> str:
-    """The kernels of some samples as one file: headers are read once."""
+    """The kernels of some samples as one file: headers are read once, those of loops where there is
+    nothing else."""
     program, _, _ = family_program(cases, arch)
     parts = []
+    headers = "kernels" if any(k.tiles for k in program.kernels) else "loops"
     for kernel in map(render, program.kernels):
         text = "\n".join(x for x in kernel.text.splitlines() if not x.startswith("#"))
         for launch in kernel.launches:
             text = re.sub(rf"\b{launch.function}\(", f"{kernel.name}_{launch.function}(", text)
         parts.append(text)
-    return '#include "glasshouse/kernels.cuh"\n' + "\n".join(parts)
+    return f'#include "glasshouse/{headers}.cuh"\n' + "\n".join(parts)
 
 
 # Headers alone take 1 s, so in the usual run one architecture compiles each family.

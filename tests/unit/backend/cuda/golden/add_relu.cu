@@ -1,5 +1,5 @@
 // Add, Relu
-#include "glasshouse/kernels.cuh"
+#include "glasshouse/loops.cuh"
 
 extern "C" __global__ void __launch_bounds__(256)
 add_relu_0(gh::Context ctx, char* work, const float* x0, const float* x1, float* y0) {

@@ -1,6 +1,6 @@
 // Softmax
 #define GH_HALF_RESULTS 1
-#include "glasshouse/kernels.cuh"
+#include "glasshouse/loops.cuh"
 
 extern "C" __global__ void __launch_bounds__(128)
 softmax_0(gh::Context ctx, char* work, const gh::f16* x0, gh::f16* y0) {
