@@ -14,7 +14,7 @@ import os
 import re
 import sys
 import sysconfig
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
@@ -85,20 +85,29 @@ def users_lines() -> Iterator[None]:
     def filtered(_: Any, stack: Any) -> _Stack:
         return _Stack(kept(stack))
 
-    _forget_texts()
+    # PyTorch reads its own files when it is imported, and Python keeps their text: 1 MB.
+    _forget_texts(f for f in _with_texts() if f.startswith(_PYTORCH))
+    known = set(_with_texts())
     before = TracerBase._filter_traceback_frames
     TracerBase._filter_traceback_frames = filtered
     try:
         yield
     finally:
         TracerBase._filter_traceback_frames = before
-        _forget_texts()
+        # Those of the stacks, of whole files for a line of each: 3 MB of PyTorch's, 1 of
+        # transformers'. Read once more where a traceback needs a line of it.
+        _forget_texts(f for f in _with_texts() if f not in known)
 
 
-def _forget_texts() -> None:
-    """PyTorch reads its own files when it is imported and for the stacks that it keeps; Python
-    keeps their text: 1 and 3 MB, read once more where a traceback needs a line of it."""
-    for file in [f for f in linecache.cache if f.startswith(_PYTORCH)]:
+def _with_texts() -> list[str]:
+    """Files whose text Python holds: not what was never in a file (a cell, code that was made), and
+    not where it has yet to look."""
+    held = list(linecache.cache.items())
+    return [file for file, entry in held if len(entry) > 1 and entry[1] is not None]
+
+
+def _forget_texts(files: Iterable[str]) -> None:
+    for file in files:
         linecache.cache.pop(file, None)
 
 
