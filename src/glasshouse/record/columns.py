@@ -115,6 +115,31 @@ class Column:
         return [flat[a:b] for a, b in zip([0, *ends], ends, strict=False)]
 
 
+class EqualColumns:
+    """Small columns that are equal, held once: a recording has a graph for every kernel's body and
+    parts of each for every stage, and most of their columns say nothing or the same. Of the 7,600
+    of a Llama of 22 layers 1,400 differ: 2.8 MB less.
+    """
+
+    MOST = 4096
+    """Bytes of columns that are compared."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, bytes, bytes | None], Column] = {}
+
+    def one(self, column: Column) -> Column:
+        """The first column that was equal to this one."""
+        lengths = column.lengths
+        if column.values.nbytes + (0 if lengths is None else lengths.nbytes) > self.MOST:
+            return column
+        key = column.type, column.values.tobytes(), None if lengths is None else lengths.tobytes()
+        known = self._known.get(key)
+        if known is None:
+            column.values.flags.writeable = False
+            known = self._known[key] = column
+        return known
+
+
 def concat(columns: Sequence[Column]) -> Column:
     """Columns of one type, one after the other."""
     if len(columns) == 1:

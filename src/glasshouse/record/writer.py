@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from glasshouse.record.budget import Budget, unlimited
-from glasshouse.record.columns import Array, Column, Field, Table
+from glasshouse.record.columns import Array, Column, EqualColumns, Field, Table
 from glasshouse.record.header import check_nesting
 from glasshouse.record.reader import TABLE_NAMES, GraphView, MemoryStore, Recording
 from glasshouse.record.schema import (
@@ -298,7 +298,7 @@ class GraphWriter:
             values.append(list(attrs.values()))
         return {"attr_keys": keys.column(), "attr_values": values.column()}
 
-    def _finish(self) -> dict[str, tuple[int, dict[str, Column]]]:
+    def _finish(self, equal: EqualColumns) -> dict[str, tuple[int, dict[str, Column]]]:
         self.current_stage()
         out = {}
         for row_class, table in self._tables.items():
@@ -306,14 +306,14 @@ class GraphWriter:
             if row_class is GroupRow and self._group_attrs:
                 columns |= self._amended_attrs(rows, columns)
             if row_class is not NodeRow:
-                out[f"g{self.index}/{TABLE_NAMES[row_class]}"] = (rows, columns)
+                held = {name: equal.one(c) for name, c in columns.items()}
+                out[f"g{self.index}/{TABLE_NAMES[row_class]}"] = (rows, held)
                 continue
             born = columns["born"].values
             for stage in range(len(self.stages)):
                 index = np.flatnonzero(born == stage)
-                part = columns
-                if len(index) != rows:
-                    part = {name: c.take(index) for name, c in columns.items()}
+                cut = len(index) != rows
+                part = {n: equal.one(c.take(index) if cut else c) for n, c in columns.items()}
                 out[f"g{self.index}/nodes.{stage}"] = (len(index), part)
         return out
 
@@ -388,8 +388,9 @@ class RecordingBuilder:
         tables: dict[str, tuple[int, dict[str, Column]]] = {}
         for row_class, table in self._files.items():
             tables[TABLE_NAMES[row_class]] = table.finish()
+        equal = EqualColumns()
         for graph in self.graphs:
-            tables.update(graph._finish())
+            tables.update(graph._finish(equal))
         check_nesting(self.budget.where, [graph.parent for graph in self.graphs], self.budget)
         infos = [
             GraphInfo(whole(g.name), [_whole(s) for s in g.stages], g.parent, _texts(g.attrs))

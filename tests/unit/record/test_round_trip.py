@@ -217,3 +217,20 @@ def test_defaults_cost_nothing() -> None:
     nodes = Recording.open(recording.to_bytes()).stage(0, 0).nodes
     assert set(nodes.array("grad_of")) == {-1}
     assert isinstance(nodes.row(-1), NodeRow)
+
+
+def test_equal_columns_of_a_recording_are_held_once() -> None:
+    builder = RecordingBuilder()
+    for name in ("k0", "k1"):
+        graph = builder.graph(name)
+        for stage in range(3):
+            graph.stage(f"stage {stage}")
+            graph.node("relu" if name == "k1" and stage == 2 else "add", inputs=[stage])
+    made = builder.finish()
+    first, second = (made.member(f"g{i}/nodes.2", NodeRow) for i in range(2))
+    assert first["kind"] is second["kind"]
+    assert first["outputs"] is second["outputs"]
+    assert first["op"] is not second["op"]
+    assert [made.strings[t.array("op")[0]] for t in (first, second)] == ["add", "relu"]
+    with pytest.raises(ValueError, match="read-only"):
+        first.array("line")[0] = 1
