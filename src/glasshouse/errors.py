@@ -60,6 +60,15 @@ class ExecutionError(GlasshouseError, RuntimeError):
     """A graph that could not be run on the inputs given."""
 
 
+class LibraryRefused(ExecutionError):
+    """A library refuses what it was chosen for: it has no algorithm, or none for where operands
+    lie."""
+
+    step: int | None = None
+    """The number of the program's step, where nothing of the run has begun: it can be computed
+    otherwise."""
+
+
 class WeightsTaken(ExecutionError):
     """A model is used whose weights a compiled module took over."""
 

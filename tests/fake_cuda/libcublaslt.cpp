@@ -11,6 +11,7 @@ namespace {
 typedef void (*Start)(void (*)(const void*, size_t), const void*, size_t);
 Start start;
 int refuses = 0, room_asked = 0;
+int64_t refused_columns = 0;
 
 struct Product {
   int compute, transposed[2], epilogue;
@@ -90,7 +91,9 @@ void run(const void* data, size_t) {
 }  // namespace
 
 API void fake_starts_with(void* function) { start = (Start)function; }
-API void fake_refuses(int whether) { refuses = whether; }
+API void fake_refuses(int whether) { refuses = whether, refused_columns = 0; }
+// Products with so many columns are refused when they are to begin, though there is an algorithm.
+API void fake_refuses_columns(int64_t count) { refused_columns = count; }
 API size_t cublasLtGetVersion() { return 130000; }
 API int cublasLtCreate(void** h) { return *h = (void*)1, 0; }
 API int cublasLtMatmulDescCreate(void** made, int compute, int) { return *made = new Product{compute, {0, 0}, 1, nullptr}, 0; }
@@ -135,6 +138,7 @@ API int cublasLtMatmul(void*, void* product, const void* alpha, const void* a, v
   if (depth(call.a, first) != depth(call.b, second) || call.d.inner != lines(call.a, first) ||
       call.d.outer != lines(call.b, second))
     return 7;
+  if (call.d.inner == refused_columns) return 7;
   memset(room, 0x5A, bytes);
   start(run, &call, sizeof call);
   return 0;

@@ -1,4 +1,5 @@
-"""Programs without calls of libraries: what is saved for machines that have none."""
+"""Programs without calls of libraries: what is saved for machines that have none, and what runs
+where a library refuses a call."""
 
 from __future__ import annotations
 
@@ -15,12 +16,18 @@ from glasshouse.lower.target import Target
 from glasshouse.lower.variants import assembled, chosen, with_variant
 
 
-def without_opaque(program: Program, target: Target) -> Program:
-    """The program with the fastest of a target's own variants in place of each opaque one; the very
-    same one where there is none. Workspaces lie behind everything else in the arena, which grows
-    where one needs more."""
-    steps = [_own(s, target) if isinstance(s, Call) and _is_opaque(s, target) else s for s in
-             program.steps]  # fmt: skip
+def without_opaque(program: Program, target: Target, kernel: str = "", why: str = "") -> Program:
+    """The program with the fastest of a target's own variants in place of each opaque one, or of
+    those of one `kernel`, with the reason `why` among its candidates; the very same program where
+    there is none. Workspaces lie behind everything else in the arena, which grows where one needs
+    more."""
+
+    def own(step: Step) -> Step:
+        if not isinstance(step, Call) or not _is_opaque(step, target):
+            return step
+        return _own(step, target, why) if kernel in ("", step.kernel.name) else step
+
+    steps = list(map(own, program.steps))
     if all(a is b for a, b in zip(steps, program.steps, strict=True)):
         return program
     plan = program.memory
@@ -33,11 +40,11 @@ def _is_opaque(call: Call, target: Target) -> bool:
     return any(isinstance(s, Tile) and s.variant in target.opaque for s in call.kernel.body)
 
 
-def _own(call: Call, target: Target) -> Step:
+def _own(call: Call, target: Target, why: str) -> Step:
     earlier = iter(call.choices)  # of each tile that was asked about, in order
 
     def choose(problem: Problem, names: Sequence[str], usual: str) -> Choice:
-        return _next_best(next(earlier, None), names, usual, target)
+        return _next_best(next(earlier, None), names, usual, target, why)
 
     kernel, choices = chosen(_measured_or_own(call.kernel, target), choose, target)
     made = replace(call, kernel=kernel, choices=choices or call.choices)
@@ -71,8 +78,10 @@ def _measured_or_own(kernel: Kernel, target: Target) -> Kernel:
     return assembled(kernel.name, kernel.buffers, body, kernel.ops)
 
 
-def _next_best(earlier: Choice | None, names: Sequence[str], usual: str, target: Target) -> Choice:
-    """What was chosen, or the fastest that is no library's."""
+def _next_best(
+    earlier: Choice | None, names: Sequence[str], usual: str, target: Target, why: str
+) -> Choice:
+    """What was chosen, or the fastest that is no library's; `why` is told of those that are."""
     if earlier is None:
         return Choice(usual)
     if earlier.name not in target.opaque:
@@ -83,4 +92,8 @@ def _next_best(earlier: Choice | None, names: Sequence[str], usual: str, target:
         and "too large" not in c.why
     ]  # fmt: skip
     best = min(measured, key=lambda c: c.seconds).name if measured else usual
-    return replace(earlier, name=best)
+    told = [
+        replace(c, why="; ".join(filter(None, (c.why, why)))) if c.name in target.opaque else c
+        for c in earlier.candidates
+    ]
+    return replace(earlier, name=best, candidates=tuple(told))

@@ -164,7 +164,9 @@ def pick(
     """The fastest among the exact enough; the usual one when it is as fast, and an opaque one only
     where it is much faster than all others."""
     judged = [
-        replace(c, why=f"error {c.error:.1e}" + ("" if c.error <= tolerance else ", too large"))
+        replace(
+            c, why=c.why or f"error {c.error:.1e}" + ("" if c.error <= tolerance else ", too large")
+        )
         for c in measured
     ]
     good = [c for c in judged if c.error <= tolerance]
@@ -182,14 +184,17 @@ def _read(file: Path, names: Sequence[str]) -> list[Candidate] | None:
         if not file.exists():
             fetch(file)
         rows = json.loads(file.read_text())
-        found = {str(n): Candidate(str(n), float(s), float(e)) for n, s, e in rows["measured"]}
+        found = {
+            str(name): Candidate(str(name), float(seconds), float(error), *map(str, why))
+            for name, seconds, error, *why in rows["measured"]
+        }
         return [found[name] for name in names]
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
 
 def _write(file: Path, problem: Problem, measured: Sequence[Candidate]) -> None:
-    rows = [[c.name, c.seconds, c.error] for c in measured]
+    rows = [[c.name, c.seconds, c.error, *([c.why] if c.why else [])] for c in measured]
     text = json.dumps({"problem": problem.key, "measured": rows})
     write_whole(file, text)
     publish(file)

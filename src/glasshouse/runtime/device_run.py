@@ -35,7 +35,19 @@ class DeviceRun(DeviceValues):
     def __init__(self, of: GeneralRun, executable: DeviceExecutable, device: DeviceMemory) -> None:
         super().__init__(of, executable, device)
         self.fallback = DeviceFallback(self)
+        self._former: list[DeviceExecutable] = []
         self._started: dict[int, list[StartedRun]] = {}  # by first step: what its last runs were
+
+    def take_over(self, of: GeneralRun, executable: DeviceExecutable) -> None:
+        """Run another program from now on, with the same graph, table and forms of constants. What
+        was bound to the one before runs it still."""
+        self._former.append(self.executable)
+        self.of, self.program, self.plan, self.executable = of, of.program, of.plan, executable
+        self._used = self._places_used()
+        self._constants = {}  # some may be read now that were not
+        self.bindings += 1
+        self._started.clear()
+        self.__dict__.pop("_fixed_arena", None)
 
     def run(
         self,

@@ -220,7 +220,7 @@ class TensorRun(DeviceRun):
         for _ in state.turns:
             self.call(constants, inputs, outputs)
             launches.append(self.executable.repeated())
-        self._may_settle = self._can_repeat
+        self._may_settle = self.can_repeat
         for held, old in before:
             held[...] = old
         if before:

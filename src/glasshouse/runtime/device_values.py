@@ -48,12 +48,12 @@ class DeviceValues:
         self._views: dict[Value, tuple[Any, Any]] = {}  # PyTorch's, of addresses and shapes
         self._lent: dict[int, Any] = {}  # by place: tensors that hold constants on the device
         self._variables = self._new_variables()
-        self._may_settle = self._can_repeat
+        self._may_settle = self.can_repeat
         self._unfetched = False
         self.last_stream = device.own_stream  # of the last run
 
     @property
-    def _can_repeat(self) -> bool:
+    def can_repeat(self) -> bool:
         """Whether a run can be repeated, to be timed: new values of variables lie beside the old
         ones until it has ended."""
         return all(u.how is Arrival.TURNS for u in self.plan.updates)

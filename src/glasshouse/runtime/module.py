@@ -15,7 +15,7 @@ import numpy as np
 
 from glasshouse.backend.base import Backend, GeneratedSource
 from glasshouse.cell import ShowsInCell
-from glasshouse.errors import ExecutionError, Unsupported
+from glasshouse.errors import ExecutionError, LibraryRefused, Unsupported
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program, Step
@@ -107,6 +107,7 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
             mapped.release_all()
         self._general = GeneralRun(program, self._state, executable, threads)
         self._device = None  # made by the first run
+        self._refused = {}
         steps, places = len(program.steps), plan.table_size
         self._workspaces = [
             Workspace(
@@ -462,9 +463,13 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
     ) -> list[Array]:
         if self.backend.elsewhere:
             device = self._on_device()
-            with self._runtimes.one(), device.lock.lock:
-                self._draw_seed(device)
-                return device.run(self._runtimes.constants, inputs, outputs, times, see)
+            try:
+                with self._runtimes.one(), device.lock.lock:
+                    self._draw_seed(device)
+                    return device.run(self._runtimes.constants, inputs, outputs, times, see)
+            except LibraryRefused as refused:
+                self._compute_otherwise(refused)
+                return self._run(inputs, outputs, times, see)
         kept, given, sizes = self._general.prepare(inputs, outputs)
         with self._runtimes.one() as workspace:
             if self._runtimes.seed is not None:

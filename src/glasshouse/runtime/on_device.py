@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from glasshouse.backend.base import Backend, DeviceExecutable, Executable, TensorDevice
-from glasshouse.errors import Unsupported
+from glasshouse.backend.base import (
+    Backend,
+    DeviceExecutable,
+    Executable,
+    GeneratedSource,
+    TensorDevice,
+)
+from glasshouse.errors import LibraryRefused, Unsupported
 from glasshouse.ir.graph import Node, Value
 from glasshouse.ir.sources import CONSTANT
-from glasshouse.lower.program import Program
+from glasshouse.lower.program import Call, Program
 from glasshouse.runtime.arguments import Inputs, by_order
 from glasshouse.runtime.arrays import is_torch, on_gpu
 from glasshouse.runtime.calling import is_flat
@@ -22,10 +30,16 @@ if TYPE_CHECKING:  # most modules run on the processor
     from glasshouse.runtime.device_tensors import TensorRun
 
 
+_LOG = logging.getLogger("glasshouse.compile")
+
+
 class RunsOnDevice:
     """Calls with tensors of a device, and what is known of runs there."""
 
     program: Program
+    source: GeneratedSource
+    library_path: Path
+    threads: int | None
     backend: Backend
     _executable: Executable
     _general: GeneralRun
@@ -34,6 +48,7 @@ class RunsOnDevice:
     _takes_flat: bool
     _device: TensorRun | None  # made by the first run
     _fixed: FixedCall | None = None  # made by the first run on tensors
+    _refused: dict[str, str]  # by kernel that was a library's call
     results_together: Sequence[int] = ()
     """Results, by number, that live about as long as each other (gradients; what is saved for them)
     and so may be parts of one block on a device. Set before the first run."""
@@ -46,10 +61,13 @@ class RunsOnDevice:
                 "only a module for GPUs is bound to tensors", hint="run_with_tensors runs into them"
             )
         device = self._on_device()
-        with self._runtimes.one(), device.lock.lock:
-            return device.bound(
-                self._runtimes.constants, by_order(self.program.graph.inputs, inputs), outputs
-            )
+        given = by_order(self.program.graph.inputs, inputs)
+        try:
+            with self._runtimes.one(), device.lock.lock:
+                return device.bound(self._runtimes.constants, given, outputs)
+        except LibraryRefused as refused:
+            self._compute_otherwise(refused)
+            return self.bound(inputs, outputs)
 
     def _on_device(self) -> TensorRun:
         if self._device is None:
@@ -61,6 +79,13 @@ class RunsOnDevice:
 
     def _call_on_device(self, inputs: Sequence[Any], outputs: Sequence[Any] | None = None) -> Any:
         """On tensors of the device; None where all inputs are the host's, or are to be bound."""
+        try:
+            return self._called_on_device(inputs, outputs)
+        except LibraryRefused as refused:
+            self._compute_otherwise(refused)
+            return self._call_on_device(inputs, outputs)
+
+    def _called_on_device(self, inputs: Sequence[Any], outputs: Sequence[Any] | None) -> Any:
         if self._fixed is not None:
             made = self._fixed(inputs, outputs)
             if made is not None:
@@ -82,6 +107,39 @@ class RunsOnDevice:
             together = self.results_together
             self._fixed = FixedCall(device, self._runtimes, beside, together)
         return made[0] if len(made) == 1 and outputs is None else tuple(made)
+
+    def _compute_otherwise(self, refused: LibraryRefused) -> None:
+        """Compute with a kernel of our own, from now on, what a library refuses as it is to run:
+        program, code and recording are the new ones. An error where there is no such kernel, or
+        where a part of the run may have changed variables."""
+        from glasshouse.lower.opaque import without_opaque  # it is seldom that one is refused
+
+        device, step = self._on_device(), refused.step
+        if step is None or not (device.can_repeat or len(self._general.segments) == 1):
+            raise refused
+        with self._runtimes.one(changing=False), device.lock.lock:
+            before = self.program.steps[step]
+            assert isinstance(before, Call), "a library's call is one"
+            name = before.kernel.name
+            why = f"refused as it was to run: {refused}"
+            try:
+                program = without_opaque(self.program, self.backend.target, name, why)
+            except Unsupported:
+                raise refused from None
+            if program is self.program:  # another thread was here
+                return
+            source = self.backend.render(program)
+            library = self.backend.build(source)
+            executable = cast(DeviceExecutable, self.backend.load(library, None, self.threads))
+            general = GeneralRun(program, self._general.state, executable, self.threads)
+            general.bodies = self._general.bodies
+            self.program, self.source, self.library_path = program, source, library
+            self._executable, self._general = executable, general
+            device.take_over(general, executable)
+            after = program.steps[step]
+            assert isinstance(after, Call), "one for the other"
+            self._refused[name] = f"{refused}; {after.kernel.variant} runs instead"
+            _LOG.info("%s: %s", name, self._refused[name])
 
     @property
     def fixed_call(self) -> FixedCall | None:
@@ -118,8 +176,10 @@ class RunsOnDevice:
         return {} if self._device is None else self._device.executable.gaps()
 
     def settled(self) -> Mapping[str, str]:
-        """What was decided by timing on a device, and from which times."""
-        return {} if self._device is None else self._device.executable.settled()
+        """What was decided by timing on a device, and from which times; and what was decided as a
+        library refused a call."""
+        timed = {} if self._device is None else self._device.executable.settled()
+        return {**timed, **{f"refused in {name}": why for name, why in self._refused.items()}}
 
     def lend_weights(self, tensors: Mapping[str, Any]) -> list[str]:
         """Read named constants in place on the device, from these tensors, instead of a copy;

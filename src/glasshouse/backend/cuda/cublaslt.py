@@ -18,9 +18,9 @@ from contextlib import nullcontext
 from functools import lru_cache, partial
 from typing import Any
 
-from glasshouse.backend.cuda.installed_library import ROOM_ALIGNED, LibraryRefused, installed
+from glasshouse.backend.cuda.installed_library import ROOM_ALIGNED, installed
 from glasshouse.backend.cuda.prepared_calls import Argument, At, PreparedCall, Step
-from glasshouse.errors import ExecutionError
+from glasshouse.errors import ExecutionError, LibraryRefused
 
 CUBLASLT = "cublaslt"
 """The name of the variant."""

@@ -28,9 +28,9 @@ from glasshouse.backend.cuda.cudnn_descriptors import (
     Descriptor,
     cudnn,
 )
-from glasshouse.backend.cuda.installed_library import ROOM_ALIGNED, LibraryRefused
+from glasshouse.backend.cuda.installed_library import ROOM_ALIGNED
 from glasshouse.backend.cuda.prepared_calls import At, Put, Step
-from glasshouse.errors import ExecutionError
+from glasshouse.errors import ExecutionError, LibraryRefused
 
 CUDNN, CUDNN_TF32 = "cudnn", "cudnn_tf32"
 """The names of the variants: in the second, float32 is rounded to TF32 when it is multiplied."""

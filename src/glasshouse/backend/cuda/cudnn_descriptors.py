@@ -13,8 +13,9 @@ import weakref
 from functools import lru_cache, partial
 from typing import Any
 
-from glasshouse.backend.cuda.installed_library import LibraryRefused, installed
+from glasshouse.backend.cuda.installed_library import installed
 from glasshouse.backend.cuda.prepared_calls import Argument, PreparedCall
+from glasshouse.errors import LibraryRefused
 
 _SWITCH = "GLASSHOUSE_CUDNN"
 _OLDEST = 90000

@@ -19,6 +19,7 @@ from glasshouse.backend.cuda.installed_library import LibraryCall
 from glasshouse.backend.cuda.installed_library import begin as begin_call
 from glasshouse.backend.cuda.launch import CONTEXT
 from glasshouse.backend.cuda.tensor_map import CELLS
+from glasshouse.errors import LibraryRefused
 
 Array = np.ndarray[Any, Any]
 _RELAXED = 2
@@ -112,8 +113,13 @@ class StepGraph:
             self.driver.call("cuStreamBeginCapture_v2", stream, _RELAXED)
             try:
                 begin_call(node.library, arguments, stream)
-            finally:
-                self.driver.call("cuStreamEndCapture", stream, ctypes.byref(made))
+            except LibraryRefused as error:
+                error.step = node.step
+                cuda: Any = self.driver  # what the capture says now is of no interest
+                if not cuda.cuStreamEndCapture(stream, ctypes.byref(made)) and made.value:
+                    self.driver.call("cuGraphDestroy", made)
+                raise
+            self.driver.call("cuStreamEndCapture", stream, ctypes.byref(made))
         finally:
             self.driver.call("cuStreamDestroy_v2", stream)
         return made.value or 0

@@ -14,17 +14,12 @@ from importlib.util import find_spec
 from typing import Any, Protocol, TypeVar
 
 from glasshouse.backend.cuda.prepared_calls import Step, make_in_python
-from glasshouse.errors import ExecutionError
 
 Made = TypeVar("Made")
 ROOM_ALIGNED = 256
 """Bytes to which cuBLASLt documents that its workspace must be aligned: its heuristic proposes an
 algorithm, and the call is refused. Arenas keep to 64, so a call asks for so many bytes more and
 begins at the next multiple."""
-
-
-class LibraryRefused(ExecutionError):
-    """A library has no algorithm for what it is asked for."""
 
 
 class LibraryCall(Protocol):

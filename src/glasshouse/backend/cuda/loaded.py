@@ -19,6 +19,7 @@ from glasshouse.backend.cuda.library_calls import library_call
 from glasshouse.backend.cuda.sizes import dim_value
 from glasshouse.backend.cuda.started import REMEMBERED, StartedSteps
 from glasshouse.backend.cuda.tensor_map import CELLS, encoded
+from glasshouse.errors import LibraryRefused
 
 Array = np.ndarray[Any, Any]
 _MOST_SHARED = 8  # CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
@@ -72,9 +73,14 @@ class Loaded:
                 function_of(device, module, x["function"], x["shared"]) if x["function"] else 0
                 for x in kernel["launches"]
             ]
-            self._calls[name] = [
-                library_call(x["library"]) if "library" in x else None for x in kernel["launches"]
-            ]
+            try:
+                self._calls[name] = [
+                    library_call(x["library"]) if "library" in x else None
+                    for x in kernel["launches"]
+                ]
+            except LibraryRefused as error:
+                error.step = next(number for number, of, _ in plan["steps"] if of == name)
+                raise
         self.flag, self.flag_there = device.pinned(64)
         owned.take("cuMemFreeHost", self.flag)
         self._owned = owned

@@ -30,14 +30,13 @@ from glasshouse.backend.cuda.device import Gpu
 from glasshouse.backend.cuda.driver import Owned
 from glasshouse.backend.cuda.forms import prepared
 from glasshouse.backend.cuda.graph import LaunchNode, StepGraph, parameters_at
-from glasshouse.backend.cuda.installed_library import LibraryRefused
 from glasshouse.backend.cuda.launch import CudaKernel
 from glasshouse.backend.cuda.library_calls import library_call
 from glasshouse.backend.cuda.loaded import OVERLAP, function_of
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.tensor_map import encoded
 from glasshouse.backend.cuda.transposed import CONV_GRADIENT
-from glasshouse.errors import ExecutionError
+from glasshouse.errors import ExecutionError, LibraryRefused
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import evaluate
 from glasshouse.ir.dtype import (
@@ -120,10 +119,10 @@ def measure(
         for _ in range(_TURNS):
             for number, probe in enumerate(probes):
                 seconds[number] = min(seconds[number], probe.turn())
-    except LibraryRefused:
+    except LibraryRefused as error:
         own = [n for n in names if n not in target.opaque]
         found = measure(device, target, problem, own, progress, asking)
-        refused = [Candidate(n, error=1.0) for n in names if n in target.opaque]
+        refused = [Candidate(n, error=1.0, why=str(error)) for n in names if n in target.opaque]
         return found and [*found, *refused]
     except ExecutionError:
         if any(cubin.done() and cubin.exception() for cubin in cubins):

@@ -19,11 +19,12 @@ from glasshouse.backend.cuda import measure as measuring
 from glasshouse.backend.cuda.cublaslt import CUBLASLT
 from glasshouse.backend.cuda.launch_times import LaunchTimes
 from glasshouse.backend.cuda.started import OFTEN, REMEMBERED
+from glasshouse.errors import LibraryRefused, Unsupported
 from glasshouse.ir import GraphBuilder
 from glasshouse.ir.dtype import float16
 from glasshouse.lower.choice import Candidate, Problem
 from glasshouse.numpy_ref import run
-from glasshouse.passes import PassContext
+from glasshouse.passes import PassContext, tune
 from glasshouse.passes.tune import pick
 from glasshouse.runtime.compiler import compile_optimized
 
@@ -190,6 +191,17 @@ def test_it_is_measured_beside_the_others(
     found = backend_named("cuda").measure(problem, names)
     assert found is not None
     assert [(c.seconds > 0, c.error < 1e-3) for c in found] == [(True, True), (False, False)]
+    assert "no algorithm" in found[1].why
+
+
+def test_why_a_library_was_not_measured_is_kept(tmp_path: Path) -> None:
+    rows = [Candidate("mma32x32x128", 1e-6), Candidate(CUBLASLT, 0.0, 1.0, "it refused")]
+    file = tmp_path / "tuned.json"
+    tune._write(file, Problem("matmul", "float16", (20, 24, 256, 1), 1e9), rows)
+    known = tune._read(file, [c.name for c in rows])
+    assert known == rows
+    told = pick(known, "mma32x32x128", 1e-5, frozenset({CUBLASLT})).candidates
+    assert [c.why for c in told] == ["error 0.0e+00", "it refused"]
 
 
 def test_it_is_taken_only_where_it_is_faster_than_all_others() -> None:
@@ -285,3 +297,72 @@ def test_an_operand_that_the_kernel_makes_itself_is_not_the_library_s(library: A
     module = preferred(model, x)
     assert CUBLASLT not in variants(module)
     torch.testing.assert_close(module(x), model(x).detach(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("way", ["tensors", "arrays", "bound", "into"])
+def test_what_the_library_refuses_to_run_is_computed_by_a_kernel_of_our_own(
+    library: Any, cuda: FakeCuda, way: str
+) -> None:
+    """Program, code and recording are those of what runs; the other call is the library's still."""
+    torch.manual_seed(0)
+    model, x = Residual(nn.ReLU(), torch.float32), torch.randn(9, 24)
+    module = preferred(model, x)
+    library.fake_refuses_columns(40)
+    wanted, out = model(x).detach(), torch.empty(9, 24)
+    if way == "bound":
+        module.bound([x], [out])()
+    elif way == "into":
+        module.run_with_tensors([x], [out])
+    elif way == "arrays":
+        out = torch.from_numpy(np.asarray(module.run_flat([x.numpy()])[0]))
+    else:
+        out = module(x)
+    torch.testing.assert_close(out, wanted, rtol=1e-5, atol=1e-5)
+    first, second = variants(module)
+    assert second == CUBLASLT
+    assert first != CUBLASLT
+    (choice,) = module.program.steps[0].choices
+    assert choice.name == first
+    (told,) = (c for c in choice.candidates if c.name == CUBLASLT)
+    assert "refused as it was to run" in told.why
+    texts = list(module.source.kernels.values())
+    assert ["cublasLt" in text for text in texts] == [False, True]
+    (fact,) = module.settled().values()
+    assert "status 7" in fact
+    assert f"{first} runs instead" in fact
+    module(x)
+    cuda.forget()
+    for _ in range(2):
+        y = torch.randn(9, 24)
+        torch.testing.assert_close(module(y), model(y).detach(), rtol=1e-5, atol=1e-5)
+    assert "cuGraphLaunch" in cuda.calls
+    assert "refused in k0_matmul_add_relu" in module.recording(x, count=1).header.facts
+
+
+def test_a_library_without_an_algorithm_as_it_is_loaded_is_stood_for(
+    library: Any, cuda: FakeCuda
+) -> None:
+    model, x = Residual(nn.ReLU(), torch.float16), torch.randn(9, 24).half()
+    module = preferred(model, x)
+    library.fake_refuses(1)
+    torch.testing.assert_close(module(x), model(x).detach(), rtol=2e-3, atol=2e-3)
+    assert CUBLASLT not in variants(module)
+    assert len(module.settled()) == 2
+
+
+def test_a_refusal_that_nothing_stands_for_is_an_error(
+    library: Any, cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def nothing(*_: Any) -> Any:
+        raise Unsupported("there is no kernel of our own")
+
+    monkeypatch.setattr("glasshouse.lower.opaque.without_opaque", nothing)
+    x = torch.randn(9, 24).half()
+    module = preferred(Residual(nn.ReLU(), torch.float16), x)
+    library.fake_refuses_columns(40)
+    for _ in range(2):
+        with pytest.raises(LibraryRefused, match="status 7"):
+            module(x)
+    assert variants(module) == [CUBLASLT, CUBLASLT]
+    library.fake_refuses_columns(0)
+    module(x)
