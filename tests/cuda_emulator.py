@@ -170,7 +170,7 @@ def run_emulated(
         work = aligned_bytes(evaluate(step.kernel.workspace, sizes) + 64)
         work[:] = 0xA5
         packed = [prepared(p.form, memory[program.buffer_of(p.source)]) for p in step.packed]
-        pointers = [memory[program.buffer_of(v)].ctypes.data for v in step.operands]
+        pointers = [memory[program.buffer_of(v)].ctypes.data + at for v, at in step.starts()]
         pointers += [p.ctypes.data for p in packed]
         pointers += [memory[v].ctypes.data for v in step.outputs]
         for at, launch in enumerate(kernel.launches):

@@ -156,7 +156,7 @@ def _call(group: Group, builder: KernelBuilder, kernels: dict[Kernel, int]) -> C
     kernel = assembled("", _buffers(group, builder), builder.statements, ops)
     offsets: tuple[int, ...] = ()
     if builder.target.shifts:
-        kernel, offsets = counted_from_first_read(kernel)
+        kernel, offsets = counted_from_first_read(kernel, builder.target.shifts)
     # Under one name all are compared by content; a kernel's hash walks all of it, so it is asked
     # for once.
     count = len(kernels)

@@ -115,9 +115,10 @@ class Target:
     into them."""
     spatial: int = 3
     """Spatial axes that convolutions have at most where there is a kernel for them."""
-    shifts: bool = False
-    """Whether kernels take operands that begin at any element, so that unrolled steps share one.
-    Code that counts on aligned addresses does not."""
+    shifts: int = 0
+    """Kernels take operands that begin at any element so many bytes, or a multiple, behind their
+    beginning, so that unrolled steps share one: 1 for any, more for code that counts on aligned
+    addresses; 0: at their beginning alone."""
     nests_beside: bool = False
     """Whether nests of one kernel that do not read each other's results are started together."""
     early_constants: bool = False

@@ -270,7 +270,7 @@ static void gh_fill_cells(GH_MODEL* m, const uint64_t* table, const int64_t* siz
     m->cells[at + 3] = 0, m->cells[at + 4] = m->arena + kGhWork;  // nobody asks for times
     at += 5;
     for (int i = l.first; i < l.first + l.count; ++i)
-      m->cells[at++] = kGhArguments[i].kind == 0   ? table[kGhArguments[i].value]
+      m->cells[at++] = kGhArguments[i].kind == 0   ? table[kGhArguments[i].value] + (uint64_t)kGhArguments[i].behind
                        : kGhArguments[i].kind == 1 ? m->arena + (uint64_t)kGhArguments[i].value
                        : kGhArguments[i].kind == 2 ? 0
                                                    : (uint64_t)sizes[kGhArguments[i].value];

@@ -66,8 +66,8 @@ def _launches(plan: Mapping[str, Any]) -> list[str]:
     cell = 0
     for step, name, places in plan["steps"]:
         kernel = plan["kernels"][name]
-        given = [c_row(_KINDS.index(where), place) for where, place in places]
-        given += [c_row(_KINDS.index("size"), symbols.index(s)) for s in kernel["symbols"]]
+        given = [c_row(_KINDS.index(kind), at, sum(further)) for kind, at, *further in places]
+        given += [c_row(_KINDS.index("size"), symbols.index(s), 0) for s in kernel["symbols"]]
         for launch in kernel["launches"]:
             count = len(launch["maps"])
             shape = launch["threads"], launch["shared"], len(arguments), len(given), cell, count
@@ -125,7 +125,7 @@ def _launches(plan: Mapping[str, Any]) -> list[str]:
 
 def _read(plan: Mapping[str, Any]) -> list[str]:
     """For each place of the table, whether kernels read or write there."""
-    used = {place for _, _, places in plan["steps"] for where, place in places if where == "table"}
+    used = {place[1] for _, _, places in plan["steps"] for place in places if place[0] == "table"}
     return [str(place in used).lower() for place in range(plan["places"])]
 
 
@@ -168,8 +168,8 @@ template <class T> static T max_of(T a, T b) { return a > b ? a : b; }
 """
 
 _TYPES = """
-// Launches in order. Arguments: kind 0 is a place of the table, 1 an offset into the arena, 2 what
-// is not read, 3 the number of a size.
+// Launches in order. Arguments: kind 0 is a place of the table and how many bytes behind what it
+// points to, 1 an offset into the arena, 2 what is not read, 3 the number of a size.
 struct GhLaunch {
   int step, kernel;
   const char* function;
@@ -177,6 +177,6 @@ struct GhLaunch {
 };
 // What the copy engine needs of an operand: 16 cells from `cell` on, for the address in `source`.
 struct GhMap { int cell, source, rank, box[4], lower[2], upper[2], strides[2]; };
-struct GhArgument { int kind; int64_t value; };
+struct GhArgument { int kind; int64_t value, behind; };
 struct GhForm { int place; int64_t offset; int64_t bytes; };
 """

@@ -50,7 +50,7 @@ class CudaExecutable:
     @property
     def places(self) -> frozenset[int]:
         arguments = [a for _, _, given in self.plan["steps"] for a in given]
-        return frozenset(place for where, place in arguments if where == "table")
+        return frozenset(a[1] for a in arguments if a[0] == "table")
 
     @property
     def loaded(self) -> Loaded:

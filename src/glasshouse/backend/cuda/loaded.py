@@ -97,6 +97,7 @@ class Loaded:
         self._launches: list[tuple[int, Mapping[str, Any], int, tuple[int, int]]] = []
         self._library: list[LibraryCall | None] = []  # that a launch is a call of
         table: list[tuple[int, int]] = []
+        behind: list[int] = []  # bytes behind what the table points to
         arena: list[tuple[int, int]] = []
         steps: list[tuple[int, int]] = []
         sized: list[tuple[int, str]] = []
@@ -111,7 +112,9 @@ class Loaded:
                 steps.append((at + 2, number))
                 arena.append((at + CONTEXT, self.plan["work"]))
                 at += CONTEXT + 1
-                for where, place in places:
+                for where, place, *further in places:
+                    if where == "table":
+                        behind.append(sum(further))
                     if where != "unread":
                         (table if where == "table" else arena).append((at, place))
                     at += 1
@@ -141,6 +144,7 @@ class Loaded:
         self._map_from = np.array([source for _, source, _ in self._maps], np.int64)
         self._mapped: tuple[Any, Array] = ((), np.zeros(len(self._maps), np.uint64))
         self._table_at, self._table_from = _columns(table)
+        self._behind = np.array(behind, np.uint64)
         self._arena_at, self._arena_from = _columns(arena)
         for cell, number in steps:
             self.cells[cell] = number
@@ -187,7 +191,7 @@ class Loaded:
         self.device.enter()
         pointers = memory_at(table, self.plan["places"], np.dtype(np.uint64))
         cells = self.cells
-        cells[self._table_at] = pointers[self._table_from]
+        cells[self._table_at] = pointers[self._table_from] + self._behind
         cells[self._arena_at] = self._arena_from + np.uint64(arena)
         cells[self._times_at] = self._times.places if timed else 0
         numbers = self._numbers(sizes)

@@ -2,8 +2,8 @@
 
 What a GPU runs is read from here alone, by Python and by C programs: `{"arch", "symbols",
 "kernels": {name: {"symbols", "launches"}}, "steps": [[number, kernel, places]], "forms"}`. A place
-is ["table", i], ["arena", offset], or ["unread", 0] for a constant that is read in another form
-alone; sizes are as `sizes.py` has them.
+is ["table", i], ["table", i, bytes] for so many behind that pointer, ["arena", offset], or
+["unread", 0] for a constant that is read in another form alone; sizes are as `sizes.py` has them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from glasshouse.backend.cuda.launch import CudaKernel, launch_json
 from glasshouse.ir.graph import Value
 from glasshouse.lower.plan import MemoryPlan
-from glasshouse.lower.program import Call, Packed, Program
+from glasshouse.lower.program import Call, Program
 
 
 def program_text(program: Program, kernels: Mapping[str, CudaKernel], arch: str) -> str:
@@ -55,19 +55,16 @@ def _names(program: Program) -> list[str]:
 def _arguments(call: Call, program: Program, plan: MemoryPlan) -> list[list[Any]]:
     out: list[list[Any]] = []
     others = {form.buffer for form in call.kernel.forms}
-    operands = 0
-    for operand in call.inputs:
-        if isinstance(operand, Packed):
-            out.append(["table", plan.packed[operand]])
-            continue
-        unread = f"x{operands}" in others
-        out.append(["unread", 0] if unread else _place(operand, program, plan))
-        operands += 1
+    for number, (operand, begin) in enumerate(call.starts()):
+        unread = f"x{number}" in others
+        out.append(["unread", 0] if unread else _place(operand, program, plan, begin))
+    out += [["table", plan.packed[form]] for form in call.packed]
     return out + [_place(v, program, plan) for v in call.outputs]
 
 
-def _place(value: Value, program: Program, plan: MemoryPlan) -> list[Any]:
+def _place(value: Value, program: Program, plan: MemoryPlan, begin: int = 0) -> list[Any]:
+    """Where a value lies, or so many bytes behind it."""
     value = value if value in plan.table else program.buffer_of(value)
     if value in plan.table:
-        return ["table", plan.table[value]]
-    return ["arena", plan.arena[value]]
+        return ["table", plan.table[value], *([begin] if begin else [])]
+    return ["arena", plan.arena[value] + begin]

@@ -46,6 +46,6 @@ INTERP = Target(
     },
     needs=lambda tile: ((), ()),
     cuts=True,
-    shifts=True,
+    shifts=1,
     fallbacks=FALLBACKS,
 )

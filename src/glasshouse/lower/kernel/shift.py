@@ -2,7 +2,8 @@
 
 Steps of a loop that a model unrolls differ in the slice that they take alone: counted this way
 they are one kernel, and the call passes where a slice begins (`Call.offsets`). Of 48 steps of a
-selective scan 48 kernels became 1.
+selective scan 48 kernels became 1. Where code counts on aligned addresses, so does the beginning:
+steps whose slices begin alike modulo that are one kernel.
 """
 
 from __future__ import annotations
@@ -16,9 +17,10 @@ from glasshouse.lower.kernel.queries import expressions, loads, position_range, 
 from glasshouse.lower.kernel.statement import Fold, For, Let, Operand, Statement, Store, Tile
 
 
-def counted_from_first_read(kernel: Kernel) -> tuple[Kernel, tuple[int, ...]]:
-    """The kernel, and for each operand the element that it calls its first."""
-    starts = _starts(kernel)
+def counted_from_first_read(kernel: Kernel, aligned: int = 1) -> tuple[Kernel, tuple[int, ...]]:
+    """The kernel, and for each operand the element that it calls its first, a multiple of so many
+    bytes behind its beginning."""
+    starts = _starts(kernel, aligned)
     offsets = tuple(starts.get(b.name, 0) for b in kernel.with_role(OPERAND))
     if not any(offsets):
         return kernel, offsets
@@ -26,11 +28,16 @@ def counted_from_first_read(kernel: Kernel) -> tuple[Kernel, tuple[int, ...]]:
     return replace(kernel, body=tuple(_statement(s, moved) for s in kernel.body)), offsets
 
 
-def _starts(kernel: Kernel) -> dict[str, int]:
-    """The least position that is read of each operand, as far as sizes tell. A routine that brings
-    an operand into another form takes all of it."""
+def _starts(kernel: Kernel, aligned: int) -> dict[str, int]:
+    """The least position that is read of each operand, as far as sizes tell, at a multiple of some
+    bytes. A routine that brings an operand into another form takes all of it, and so does a kernel
+    that asks for a constant early."""
     whole = {form.buffer for tile in kernel.tiles for form in tile.forms}
-    operands = {b.name for b in kernel.with_role(OPERAND)} - whole
+    operands = {
+        b.name: max(aligned // b.dtype.itemsize, 1)
+        for b in kernel.with_role(OPERAND)
+        if b.name not in whole and not b.constant
+    }
     found: dict[str, float] = {}
     for s in simple(kernel.body):
         for value in expressions(s):
@@ -38,7 +45,8 @@ def _starts(kernel: Kernel) -> dict[str, int]:
                 if load.buffer in operands:
                     low = position_range(load.index)[0]
                     found[load.buffer] = min(found.get(load.buffer, low), low)
-    return {name: int(low) for name, low in found.items() if 0 < low < float("inf")}
+    known = {name: int(low) for name, low in found.items() if 0 < low < float("inf")}
+    return {name: low - low % operands[name] for name, low in known.items()}
 
 
 def _statement(s: Statement, starts: Mapping[str, int]) -> Statement:
