@@ -9,6 +9,7 @@
 // - `fft_lines` takes lines along any axis of [outer, n, inner], complex ones as pairs.
 #pragma once
 #include "../context.h"
+#include "../dft.h"
 #include "../transpose.h"
 #include <vector>
 
@@ -22,7 +23,14 @@ template <class T> class FftPlan {
   const long n;
   explicit FftPlan(long length) : n(length) {
     long left = n;
-    for (long r : {4L, 2L, 3L, 5L})
+    int twos = 0;
+    for (; left % 2 == 0; left /= 2) twos++;
+    for (int passes = (twos + 3) / 4; passes > 0; passes--) {  // as few as there can be
+      const int part = (twos + passes - 1) / passes;
+      factors_.push_back(1L << part);
+      twos -= part;
+    }
+    for (long r : {3L, 5L})
       for (; left % r == 0; left /= r) factors_.push_back(r);
     for (long r = 7; r <= kLargestRadix && left > 1; r += 2)
       for (; left % r == 0; left /= r) factors_.push_back(r);
@@ -59,6 +67,8 @@ template <class T> class FftPlan {
         case 3: pass<3>(m, length, stride, from, to); break;
         case 4: pass<4>(m, length, stride, from, to); break;
         case 5: pass<5>(m, length, stride, from, to); break;
+        case 8: pass<8>(m, length, stride, from, to); break;
+        case 16: pass<16>(m, length, stride, from, to); break;
         default: any(r, m, length, stride, from, to);
       }
       length = m, stride *= r;
@@ -67,87 +77,35 @@ template <class T> class FftPlan {
     if (from[0] != re) memcpy((void *)re, from[0], (size_t)(n * lanes) * sizeof(T)), memcpy((void *)im, from[1], (size_t)(n * lanes) * sizeof(T));
   }
 
-  // cos or sin of i of n parts of a turn: from the first eighth, so that zeros and halves are exact.
-  static double turn(long i, long n, bool sine) {
-    long eighth = 8 * (i % n);
-    const long part = eighth / n;
-    double sign = 1;
-    if (part >= 4) sign = -1, eighth -= 4 * n;
-    long angle = eighth;  // in [0, 4 n): half a turn
-    bool flip = false;
-    if (angle > 2 * n) angle = 4 * n - angle, flip = true;  // mirrored: sin stays, cos changes sign
-    const bool swap = angle > n;
-    const double rad = 0.78539816339744830962 * (double)(swap ? 2 * n - angle : angle) / (double)n;
-    const bool as_sine = sine != swap;
-    const double value = as_sine ? __builtin_sin(rad) : __builtin_cos(rad);
-    return sine ? sign * value : sign * (flip ? -value : value);
-  }
-
  private:
   std::vector<long> factors_;
   std::vector<T> cos_, sin_, chirp_re_, chirp_im_;
   FftPlan *inner_ = nullptr;
 
-  // R elements of x as V, one number or a vector of them, to R results: put(k, re, im).
-  template <int R, class V, class Re, class Im, class Put>
-  GH_INLINE static void butterfly(Re &&xr, Im &&xi, Put &&put) {
-    if constexpr (R == 2) {
-      const V ar = xr(0), ai = xi(0), br = xr(1), bi = xi(1);
-      put(0, ar + br, ai + bi);
-      put(1, ar - br, ai - bi);
-    } else if constexpr (R == 3) {
-      const V half(T(0.5)), root(T(0.86602540378443864676));
-      const V ar = xr(0), ai = xi(0), sr = xr(1) + xr(2), si = xi(1) + xi(2);
-      const V dr = (xr(1) - xr(2)) * root, di = (xi(1) - xi(2)) * root, cr = ar - half * sr, ci = ai - half * si;
-      put(0, ar + sr, ai + si);
-      put(1, cr + di, ci - dr);
-      put(2, cr - di, ci + dr);
-    } else if constexpr (R == 4) {
-      const V ar = xr(0) + xr(2), ai = xi(0) + xi(2), br = xr(0) - xr(2), bi = xi(0) - xi(2);
-      const V cr = xr(1) + xr(3), ci = xi(1) + xi(3), er = xr(1) - xr(3), ei = xi(1) - xi(3);
-      put(0, ar + cr, ai + ci);
-      put(1, br + ei, bi - er);
-      put(2, ar - cr, ai - ci);
-      put(3, br - ei, bi + er);
-    } else {
-      const V c1(T(0.30901699437494742410)), c2(T(-0.80901699437494742410)), s1(T(0.95105651629515357212)), s2(T(0.58778525229247312917));
-      const V ar = xr(1) + xr(4), ai = xi(1) + xi(4), br = xr(1) - xr(4), bi = xi(1) - xi(4);
-      const V cr = xr(2) + xr(3), ci = xi(2) + xi(3), er = xr(2) - xr(3), ei = xi(2) - xi(3), or_ = xr(0), oi = xi(0);
-      const V fr = or_ + c1 * ar + c2 * cr, fi = oi + c1 * ai + c2 * ci, gr = or_ + c2 * ar + c1 * cr, gi = oi + c2 * ai + c1 * ci;
-      const V hr = s1 * br + s2 * er, hi = s1 * bi + s2 * ei, kr = s2 * br - s1 * er, ki = s2 * bi - s1 * ei;
-      put(0, or_ + ar + cr, oi + ai + ci);
-      put(1, fr + hi, fi - hr);
-      put(4, fr - hi, fi + hr);
-      put(2, gr + ki, gi - kr);
-      put(3, gr - ki, gi + kr);
-    }
-  }
-
   template <int R> void pass(long m, long length, long s, T *const *from, T *const *to) const {
-    typedef decltype(load((const T *)nullptr)) V;
-    const long every = n / length, d = s * m;
+    const long every = n / length;
     for (long p = 0; p < m; p++) {
       T wr[R], wi[R];
       for (int k = 0; k < R; k++) wr[k] = cos_[k * p * every], wi[k] = -sin_[k * p * every];  // below n, as k < R and p < m
-      const T *GH_RESTRICT xr = from[0] + s * p, *GH_RESTRICT xi = from[1] + s * p;
-      T *GH_RESTRICT yr = to[0] + s * R * p, *GH_RESTRICT yi = to[1] + s * R * p;
       long q = 0;
-      for (; q + W <= s; q += W) {
-        auto re = [&](int j) __attribute__((always_inline)) { return load(xr + j * d + q); };
-        auto im = [&](int j) __attribute__((always_inline)) { return load(xi + j * d + q); };
-        butterfly<R, V>(re, im, [&](int k, V a, V b) __attribute__((always_inline)) {
-          store(yr + k * s + q, p && k ? a * V(wr[k]) - b * V(wi[k]) : a);
-          store(yi + k * s + q, p && k ? a * V(wi[k]) + b * V(wr[k]) : b);
-        });
-      }
-      for (; q < s; q++) {
-        auto re = [&](int j) __attribute__((always_inline)) { return xr[j * d + q]; };
-        auto im = [&](int j) __attribute__((always_inline)) { return xi[j * d + q]; };
-        butterfly<R, T>(re, im, [&](int k, T a, T b) __attribute__((always_inline)) {
-          yr[k * s + q] = p && k ? a * wr[k] - b * wi[k] : a;
-          yi[k * s + q] = p && k ? a * wi[k] + b * wr[k] : b;
-        });
-      }
+      for (; q + (long)(sizeof(Whole) / sizeof(T)) <= s; q += sizeof(Whole) / sizeof(T)) step<R, Whole>(m, s, p, q, wr, wi, from, to);
+      for (; q < s; q++) step<R, T>(m, s, p, q, wr, wi, from, to);
+    }
+  }
+  typedef T Whole __attribute__((vector_size(W * 4)));
+  template <int R, class V> GH_INLINE static void step(long m, long s, long p, long q, const T *wr, const T *wi, T *const *from, T *const *to) {
+    V r[R], i[R];
+    GH_UNROLL for (int j = 0; j < R; j++) {
+      __builtin_memcpy(&r[j], from[0] + s * (p + m * j) + q, sizeof(V));
+      __builtin_memcpy(&i[j], from[1] + s * (p + m * j) + q, sizeof(V));
+    }
+    dft<R>(r, i);
+    if (p) {
+      GH_UNROLL for (int k = 1; k < R; k++) times(r[k], i[k], wr[k] - V{}, wi[k] - V{});
+    }
+    GH_UNROLL for (int k = 0; k < R; k++) {
+      __builtin_memcpy(to[0] + s * (R * p + k) + q, &r[k], sizeof(V));
+      __builtin_memcpy(to[1] + s * (R * p + k) + q, &i[k], sizeof(V));
     }
   }
 
@@ -207,7 +165,7 @@ template <class T> struct FftLines {
   std::vector<T> cos_, sin_;
   FftLines(long n, FftKind kind, bool inverse)
       : n(n), kind(kind), inverse(inverse), halved(kind != FftKind::complex && n % 2 == 0), plan(halved ? n / 2 : n) {
-    for (long i = 0; halved && i <= n / 2; i++) cos_.push_back((T)plan.turn(i, n, false)), sin_.push_back((T)plan.turn(i, n, true));
+    for (long i = 0; halved && i <= n / 2; i++) cos_.push_back((T)turn(i, n, false)), sin_.push_back((T)turn(i, n, true));
   }
 
   // x and out at their lanes' first elements; `step` elements (or pairs) from one to the next. Known lanes make loops single vectors.
