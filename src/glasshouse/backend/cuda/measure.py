@@ -101,6 +101,9 @@ def measure(
     if calls is None:
         return None
     kernels = [render(c.kernel) for c in calls]
+    if asking is not None and calls[0].operands is asking.operands:
+        operands = _any_data(asking)
+        calls = [replace(c, operands=operands) for c in calls]
     device.enter()
     device.stream = device.own_stream
     room = _Room(device)
@@ -158,8 +161,8 @@ def _calls(
     otherwise one of the op alone; None for a problem that is not measured."""
     if not _is_measured(problem):
         return None
-    call = None if asking is None else _on_any_data(asking, problem)
-    if call is None:
+    call = asking
+    if call is None or not _takes_any_data(call, problem):
         graph = _graph(problem)
         call = None if graph is None else _lowered(graph, target)
     return None if call is None else [_in_variant(call, name, target) for name in names]
@@ -178,16 +181,19 @@ def _is_measured(problem: Problem) -> bool:
     return problem.op in (ATTENTION, BY_FLAGS)
 
 
-def _on_any_data(call: Call, problem: Problem) -> Call | None:
-    """A call of the program on operands of its own, constants where they are constants: so what is
-    timed is what runs, and the variant that is taken has been built. None where an operand tells
-    places, a size is a symbol, or the kernel has other problems too."""
+def _takes_any_data(call: Call, problem: Problem) -> bool:
+    """Whether a call of the program can be timed on random operands: so what is timed is what runs,
+    and the variant that is taken has been built. Not where an operand tells places, a size is a
+    symbol, or the kernel has other problems too."""
     shapes = [v.type.shape for v in (*call.operands, *call.outputs)]
     known = all(isinstance(d, int) for shape in shapes for d in shape)
     kinds = all(v.type.dtype in _ANY_DATA for v in (*call.operands, *call.outputs))
     alone = [t.problem for t in call.kernel.tiles] == [problem] and len(call.outputs) == 1
-    if not (known and kinds and alone) or call.offsets:
-        return None
+    return known and kinds and alone and not call.offsets
+
+
+def _any_data(call: Call) -> tuple[Value, ...]:
+    """Random operands for a call, constants where those of the program are."""
     builder = GraphBuilder()
 
     def standing_for(value: Value) -> Value:
@@ -197,7 +203,7 @@ def _on_any_data(call: Call, problem: Problem) -> Call | None:
         sizes = [int(d) for d in shape if isinstance(d, int)]
         return builder.constant(_random(sizes, max(sizes, default=1)), dtype)
 
-    return replace(call, operands=tuple(map(standing_for, call.operands)))
+    return tuple(map(standing_for, call.operands))
 
 
 def _graph(problem: Problem) -> Graph | None:
