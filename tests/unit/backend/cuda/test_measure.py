@@ -222,6 +222,24 @@ def test_a_variant_that_is_wrong_is_not_taken(
     assert not broken <= 1.0, "no number is no result"
 
 
+def test_what_the_compiler_cannot_build_is_an_error(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A device without room for a measurement is none: the usual variant is taken."""
+
+    def cannot(*given: str) -> bytes:
+        raise ExecutionError("NVRTC cannot compile it")
+
+    names = ("mma32x32x128", "mma64x32x64")
+    problem = Problem("matmul", "float16", (20, 24, 256, 1), 1e9)
+    with monkeypatch.context() as broken:
+        broken.setattr(measuring, "cubin_of", cannot)
+        with pytest.raises(ExecutionError, match="NVRTC cannot"):
+            backend_named("cuda").measure(problem, names)
+    cuda.room(1 << 10)
+    assert backend_named("cuda").measure(problem, names) is None
+
+
 def test_the_variant_that_others_disagree_with_is_wrong(
     cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch
 ) -> None:
