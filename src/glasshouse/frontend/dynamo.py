@@ -30,7 +30,7 @@ from glasshouse.frontend.torch.boundary import (
     saved_orders,
     strides_of,
 )
-from glasshouse.frontend.torch.crossing import crossing
+from glasshouse.frontend.torch.crossing import Boxed, crossing
 from glasshouse.frontend.torch.default_device import asked_by_all_constructors
 from glasshouse.frontend.torch.devices import GpuOf, gpu_of, plain_ops
 from glasshouse.frontend.torch.donated import donate_nothing
@@ -45,6 +45,7 @@ from glasshouse.frontend.torch.joint import partition
 from glasshouse.frontend.torch.kept_graphs import KeptGraph, find_kept
 from glasshouse.frontend.torch.left_eager import watch
 from glasshouse.frontend.torch.lifted import called_with, lift_weights
+from glasshouse.frontend.torch.plain_training import PlainTraining, plain_results
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.frontend.torch.recurrent_layers import capture_recurrent_layers
 from glasshouse.frontend.torch.replaced_calls import replace_calls
@@ -128,7 +129,7 @@ def _made(module: Any, examples: Sequence[Any], executor: str, hold: bool) -> Ca
     if gpu is not None:
         keep_attention(module)
     keep_recurrent(module)
-    training = _Training(executor, gpu)
+    training = _Training(executor, gpu, examples)
     train = aot_autograd(
         fw_compiler=training.compiler("forward"),
         bw_compiler=training.compiler("backward"),
@@ -139,7 +140,7 @@ def _made(module: Any, examples: Sequence[Any], executor: str, hold: bool) -> Ca
     )
     with plain_ops(gpu):
         made: Callable[..., Any] = train(module, examples)
-    return made
+    return made if training.plain is None else training.plain.call(made)
 
 
 capture_recurrent_layers(backend)
@@ -151,7 +152,13 @@ asked_by_all_constructors()
 class _Training:
     """The graphs of one function that is trained: what one saves, the other is given."""
 
-    def __init__(self, executor: str, gpu: GpuOf | None) -> None:
+    def __init__(self, executor: str, gpu: GpuOf | None, arguments: Sequence[Any]) -> None:
+        self.plain: PlainTraining | None = None  # where AOTAutograd need not be asked in each step
+        # Inside of autocast, what PyTorch is left to run is run outside of it.
+        self._may_be_plain = not torch._C._is_any_autocast_enabled() and all(
+            isinstance(a, torch.Tensor) for a in arguments
+        )
+        self._required = [getattr(a, "requires_grad", False) for a in arguments]
         self._executor = executor
         self._gpu = gpu
         self._returned = 0  # outputs of the forward graph that are not saved for the backward graph
@@ -202,7 +209,19 @@ class _Training:
             return boundary.leave(flat, made if gpu is None else gpu.leave(made, homes))
 
         with unset_fake_temporarily():
-            return crossing(boundary, runner, call, any(homes))
+            made = crossing(boundary, runner, call, any(homes))
+        self._note(phase, boundary, made)
+        return made
+
+    def _note(self, phase: str, boundary: Boundary, made: Boxed) -> None:
+        if phase == "forward":
+            results = plain_results(len(self._required), self._returned)
+            if results is not None and self._may_be_plain:
+                self.plain = PlainTraining(results, made)
+        elif phase == "backward" and self.plain is not None:
+            got = zip(self._required, boundary.names, strict=True)
+            self.plain.cut = tuple(i for i, (asks, name) in enumerate(got) if asks and not name)
+            self.plain.backward = made
 
     def _imported(self, phase: str, graph: Any, fakes: Sequence[Any]) -> tuple[Boundary, Captured]:
         if phase == "forward":

@@ -14,6 +14,6 @@ from torch._guards import TracingContext
 def donate_nothing() -> None:
     """Empty the list of the graphs that are being compiled; called once they are partitioned."""
     context = TracingContext.try_get()
-    known = None if context is None else context.fw_metadata
-    if known is not None and known.bw_donated_idxs:
-        known.bw_donated_idxs.clear()  # where it is: metadata of tensor subclasses hold it too
+    donated = getattr(None if context is None else context.fw_metadata, "bw_donated_idxs", None)
+    if donated:
+        donated.clear()  # where it is: a description for tensor subclasses holds it too
