@@ -30,7 +30,7 @@ def rows(count: int, n: int, dtype: torch.dtype) -> torch.Tensor:
         inf, nan = float("inf"), float("nan")
         special = torch.tensor([0.0, -0.0, inf, -inf, nan, 1.0])
         x[4] = special[torch.arange(n) // 40 % 6]
-        x[4, :45] = torch.tensor([0.0, -0.0] * 22 + [0.0])
+        x[4, :44] = torch.tensor([0.0, -0.0] * 22)[:n]
     return x.roll(1, 0).repeat(2, 1)[:count].to(dtype)
 
 
