@@ -31,7 +31,7 @@ _ONCE = "torch.compile with glasshouse does not support double backward: gradien
 
 
 @dataclass(frozen=True)
-class Results:
+class NewResults:
     """What AOTAutograd's forward graph returns, all of it new tensors, before what it saves."""
 
     count: int
@@ -39,7 +39,7 @@ class Results:
     tangents: tuple[int, ...]  # whose gradients the backward graph is given
 
 
-def plain_results(arguments: int, returned: int) -> Results | None:
+def plain_results(arguments: int, returned: int) -> NewResults | None:
     """Those of the forward graph that AOTAutograd is having compiled, for a function of so many
     arguments; None where calling its graphs is not all that there is to do."""
     context = TracingContext.try_get()
@@ -62,7 +62,7 @@ def plain_results(arguments: int, returned: int) -> Results | None:
     ):
         return None
     takes = [getattr(o, "requires_grad_for_backward", o.requires_grad) for o in outputs]
-    return Results(
+    return NewResults(
         returned,
         tuple(i for i, o in enumerate(outputs) if not o.requires_grad),
         tuple(i for i, is_given in enumerate(takes) if is_given),
@@ -87,7 +87,7 @@ class PlainTraining:
     """The graphs of one such function, as they are compiled; the backward one comes with the first
     step, and until then AOTAutograd's call is taken."""
 
-    results: Results
+    results: NewResults
     forward: Boxed
     backward: Boxed | None = None
     cut: tuple[int, ...] = ()  # arguments that get no gradient: autograd is not to follow them
