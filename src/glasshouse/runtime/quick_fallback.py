@@ -116,11 +116,8 @@ class PreparedStep:
         self._outputs = [
             (v.type.shape, _kind(torch, v.type.dtype), program.orders.get(v)) for v in node.outputs
         ]
-        # Sizes that calls decide are looked at in each of them.
-        sized = all(isinstance(d, int) for v in node.outputs for d in v.type.shape)
-        self._learn: Callable[..., TensorCheck] = (
-            Learner([True] * len(node.outputs)) if sized else lambda *tensors: never
-        )
+        # Sizes that calls decide are looked at in each of them (`QuickFallbacks._sizes`).
+        self._learn = Learner([all(isinstance(d, int) for d in v.type.shape) for v in node.outputs])
         self.operands = node.inputs
         self.loose = [_is_only_handed_over(program, v) for v in node.outputs]
         call = node.attrs.get("call") if node.op.name == "opaque" else None
