@@ -95,6 +95,37 @@ def test_a_training_step(cuda: FakeCuda) -> None:
     assert "conv_weight_grad" in through_torch
 
 
+class Recurrent(nn.Module):
+    def __init__(self, layer: Callable[..., nn.Module]) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer = layer(3, 4, bidirectional=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        states, last = self.layer(x)
+        ends = last if isinstance(last, tuple) else (last,)
+        return states.pow(2).sum() + sum(end.sin().sum() for end in ends)
+
+
+@pytest.mark.parametrize("layer", [pytest.param(nn.LSTM, marks=pytest.mark.slow), nn.GRU])
+def test_recurrent_layers_are_trained_by_kernels(
+    cuda: FakeCuda, layer: Callable[..., nn.Module]
+) -> None:
+    ours, theirs = Recurrent(layer), Recurrent(layer)
+    run = torch.compile(ours, backend="glasshouse", options={"executor": "compiled"})
+    for _ in range(2):
+        x = torch.randn(5, 2, 3)
+        for model, call in ((ours, run), (theirs, theirs)):
+            model.zero_grad()
+            call(x).backward()
+        for mine, other in zip(ours.parameters(), theirs.parameters(), strict=True):
+            torch.testing.assert_close(mine.grad, other.grad, rtol=1e-4, atol=1e-5)
+    graphs = dynamo.compiled_graphs()
+    found = {n.op.name for g in graphs for n in g.graph.nodes}
+    assert {"recurrent", "recurrent_grad"} <= found
+    assert not [s for g in graphs for s in g.runner.module.program.steps if isinstance(s, Fallback)]
+
+
 def test_statistics_of_norms_are_written_by_kernels(cuda: FakeCuda) -> None:
     """And not copied by PyTorch, nor saved for the backward graph."""
 

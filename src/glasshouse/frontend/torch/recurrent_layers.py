@@ -1,8 +1,8 @@
 """Lets Dynamo capture nn.LSTM, nn.GRU and nn.RNN while it works for us.
 
 Left to itself it breaks the graph at each of them, mostly beyond repair: the rest of the function
-runs in plain PyTorch. Training keeps the break inside of autocast, and where there is a GPU: it was
-not tried there.
+runs in plain PyTorch. Training keeps the break inside of autocast (`whole_recurrent.py` computes in
+one element type).
 Dynamo's other backends keep what its user has set.
 """
 
@@ -26,8 +26,7 @@ def capture_recurrent_layers(backend: Callable[..., Any]) -> None:
     """Capture them whenever Dynamo works for this backend, from now on."""
 
     def begin(_: Any) -> None:
-        keeps_break = torch.cuda.is_available() or torch.is_autocast_enabled("cpu")
-        if torch.is_grad_enabled() and keeps_break:
+        if torch.is_grad_enabled() and any(map(torch.is_autocast_enabled, ("cpu", "cuda"))):
             return
         if captured_for(sys._getframe(1))[0] is backend:
             _SET.append(config.allow_rnn)
