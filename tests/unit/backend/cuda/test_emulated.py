@@ -18,8 +18,10 @@ from glasshouse.backend.cuda import nests
 from glasshouse.backend.cuda.render import render
 from glasshouse.backend.cuda.target import FALLBACKS
 from glasshouse.backend.cuda.tiles import (
+    DMMA,
     FETCHED,
     MMA,
+    SIMT,
     TILES,
     TURNS,
     GemmTile,
@@ -96,7 +98,8 @@ def _check(graph: Graph, tolerance: float, seed: int = 0) -> Program:
 
 
 def _variants_of(tile: GemmTile) -> list[GemmVariant]:
-    joined = [GemmVariant(tile, 3, True)] if tile.n <= 128 and tile.kind != TURNS else []
+    joins = tile.n <= 128 and tile.kind not in (SIMT, TURNS)  # those never are clusters
+    joined = [GemmVariant(tile, 3, True)] if joins else []
     shared = [GemmVariant(tile, 3)] if tile.kind not in FETCHED else []
     return [GemmVariant(tile), *shared, *joined]
 
@@ -105,6 +108,7 @@ _QUICK = ("mma64x64x64_split3", "tma64x32x64_by2_join3", "tma128x128x64_by2", "t
 _EVERY = [
     pytest.param(variant, marks=[] if variant.name in _QUICK else pytest.mark.slow, id=variant.name)
     for tile in TILES.values()
+    if tile.kind != DMMA  # of float64 alone: `test_double.py`
     for variant in _variants_of(tile)
 ]
 
