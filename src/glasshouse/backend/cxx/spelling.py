@@ -233,7 +233,7 @@ ON_MASKS = frozenset(
         "bitwise_not", "where", "cast", "isnan", "isinf",
     }
 )  # fmt: skip
-SCALAR_ONLY = frozenset({"floor_divide", "remainder", "left_shift", "right_shift"})
+SCALAR_ONLY = frozenset({"floor_divide", "left_shift", "right_shift"})
 
 
 def _lowest(dtype: DType) -> str:

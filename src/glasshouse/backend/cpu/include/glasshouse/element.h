@@ -33,9 +33,6 @@ template <class T, if_int<T> = 0> GH_INLINE T trunc(T x) { return x; }
   GH_INLINE vf name(vf x) { return map_lanes(x, [](float a) { return __builtin_##name##f(a); }); }
 GH_LANES(asin) GH_LANES(acos) GH_LANES(atan) GH_LANES(sinh) GH_LANES(cosh) GH_LANES(asinh) GH_LANES(acosh) GH_LANES(atanh)
 #undef GH_LANES
-GH_INLINE vf atan2(vf y, vf x) {
-  return map_lanes(y, x, [](float a, float b) { return __builtin_atan2f(a, b); });
-}
 GH_INLINE float atan2(float y, float x) { return __builtin_atan2f(y, x); }
 GH_INLINE double atan2(double y, double x) { return __builtin_atan2(y, x); }
 GH_INLINE float pow(float x, float y) { return __builtin_powf(x, y); }
@@ -104,6 +101,15 @@ template <class T, if_real<T> = 0> GH_INLINE T floor_mod(T a, T b) {
   T r = fmod_of(a, b);
   return r != 0 && (r < 0) != (b < 0) ? r + b : r;  // a zero keeps a's sign, as in PyTorch
 }
+GH_INLINE vd fmod_of(vd a, vd b) {
+  return map_lanes(a, b, [](double x, double y) { return __builtin_fmod(x, y); });
+}
+template <class V> GH_INLINE V floor_mod_lanes(V a, V b) {
+  const V r = fmod_of(a, b), none(0.0f);
+  return select((r != none) & ((r < none) ^ (b < none)), r + b, r);
+}
+GH_INLINE vf floor_mod(vf a, vf b) { return floor_mod_lanes(a, b); }
+GH_INLINE vd floor_mod(vd a, vd b) { return floor_mod_lanes(a, b); }
 template <class T, if_real<T> = 0> GH_INLINE T floor_div(T a, T b) {
   if (b == 0) return a / b;
   T r = fmod_of(a, b), q = (a - r) / b;

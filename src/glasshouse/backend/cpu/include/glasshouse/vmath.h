@@ -3,7 +3,7 @@
 // Contract: largest error against float64, in units in the last place (ULP) of the float32 result, over all finite inputs
 // (measured by tests/unit/backend/cpu_kernels/test_vmath.py; FMA hardware / without FMA):
 //   exp 1/1.2   expm1 1.6   log 1.1   log1p 2.3   tanh 1.5   sigmoid 2.5   silu 3   softplus 2.8   erf 1.7
-//   sin, cos 1.5 (|x| <= 1e5 / 1e3; above by libm)   pow, tan, exp2: libm on each lane
+//   sin, cos 1.5, tan 3 (|x| <= 1e5 / 1e3; above by libm)   atan2 3   fmod_of exact   pow, exp2: libm on each lane
 //   gelu, gelu_tanh: absolute error <= 3.5e-7 * max(|result|, 0.1)
 //   Results of sigmoid, silu and exp_nonpos below 1.7e-38 may be 0.
 // NaN in gives NaN out; infinities as in NumPy and torch: gelu(-inf) = gelu_tanh(-inf) = silu(-inf) = NaN, not the limit 0.
@@ -228,7 +228,44 @@ GH_INLINE vf cos(vf x) {
   TrigParts p = trig_parts(x);
   return flip_sign(select((p.q & vi(1)) == vi(0), p.c, p.s), p.q + vi(1));
 }
-GH_INLINE vf tan(vf x) { return map_lanes(x, [](float a) { return ::tanf(a); }); }
+GH_INLINE vf tan(vf x) {
+  if (any(!(abs(x) <= vf(trig_limit)))) return map_lanes(x, [](float a) { return ::tanf(a); });
+  TrigParts p = trig_parts(x);
+  const vm even = (p.q & vi(1)) == vi(0);
+  return select(x == vf(0.0f), x, select(even, p.s, -p.c) / select(even, p.c, p.s));
+}
+// The angle of the lesser of |x| and |y| over the greater, by a polynomial below tan(pi / 8) and as pi / 4 + the angle of (t - 1) / (t + 1)
+// above; then turned into its eighth. Parts of pi that a float does not hold are added last.
+GH_INLINE vf atan2(vf y, vf x) {
+  const vf ax = abs(x), ay = abs(y), top = max_fast(ax, ay);
+  const vf scale = select(top > vf(1e38f), vf(0.25f), vf(1.0f));  // the sum below stays finite
+  const vf hi = top * scale, lo = min_fast(ax, ay) * scale;
+  const vm same = lo == hi, far = (lo > hi * vf(0.414213562f)) | same;
+  const vf t = select(same, vf(0.0f), select(far, lo - hi, lo)) / select(same, vf(1.0f), select(far, lo + hi, hi));
+  const vf z = t * t;
+  vf a = fma(z, vf(-0.06083457f), vf(0.105960034f));
+  a = fma(a, z, vf(-0.14243849f));
+  a = fma(a, z, vf(0.1999849f));
+  a = fma(a, z, vf(-0.33333316f));
+  a = fma(a * z, t, t);
+  a = select(far, vf(0.785398185f) + (a - vf(2.18556941e-8f)), a);
+  a = select(hi == vf(0.0f), vf(0.0f), a);
+  a = select(ay > ax, vf(1.57079637f) - (a + vf(4.37113883e-8f)), a);
+  a = select(as_int(x) < vi(0), vf(3.14159274f) - (a + vf(8.74227766e-8f)), a);
+  return select(is_nan(x) | is_nan(y), x + y, copysign(a, y));
+}
+// a - b * trunc(a / b), exact. The quotient is rounded to a whole number at most one too large, and what is left then has the other sign.
+GH_INLINE vf fmod_of(vf a, vf b) {
+#if defined(GH_AVX512) || defined(GH_AVX2) || defined(__ARM_FEATURE_FMA)
+  const vf q = trunc(a / b);
+  if (!any(!(abs(q) < vf(8388608.0f)) | !(abs(b) <= vf(3.4028234e38f)))) {
+    vf r = fnma(q, b, a);
+    r = select(((r < vf(0.0f)) ^ (a < vf(0.0f))) & (r != vf(0.0f)), r + copysign(b, a), r);
+    return copysign(r, a);
+  }
+#endif
+  return map_lanes(a, b, [](float x, float y) { return ::fmodf(x, y); });
+}
 GH_INLINE vf pow(vf x, vf y) { return map_lanes(x, y, [](float a, float b) { return ::powf(a, b); }); }
 GH_INLINE vf relu(vf x) { return max_fast(vf(0.0f), x); }  // NaN passes: it is the second operand
 GH_INLINE vf rsqrt(vf x) { return vf(1.0f) / sqrt(x); }
