@@ -29,6 +29,8 @@ CASES: dict[str, tuple[int, tuple[int, ...], int, int, dict[str, Any]]] = {
     "1x1": (64, (16, 16), 128, 1, {}),
     "groups of 4": (64, (56, 56), 64, 3, {"padding": 1, "groups": 16}),
     "depthwise": (64, (28, 28), 64, 3, {"padding": 1, "groups": 64}),
+    "depthwise 7x7": (96, (112, 112), 96, 7, {"padding": 3, "groups": 96}),  # pixels together
+    "depthwise by 2": (48, (57, 57), 48, 3, {"padding": 1, "stride": 2, "groups": 48}),
     "gaps": (32, (30, 30), 32, 3, {"padding": 2, "dilation": 2}),
     "3 channels": (3, (64, 64), 32, 7, {"padding": 3, "stride": 2}),
     "3d": (16, (12, 14, 16), 32, 3, {"padding": 1}),
