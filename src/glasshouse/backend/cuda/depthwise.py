@@ -41,6 +41,9 @@ row taken together only above twice that."""
 MOST_PIXELS, WIDEST_ROW = 4, 8
 """Pixels of a row that a thread takes, and the width of a window up to which it takes several: it
 holds all that they see of a row."""
+SMALL_WEIGHTS = 1024
+"""Bytes of weights that are read as they lie where they are not known before: eight lines of memory
+for a warp at most, which is less than the start of a function that turns them."""
 BLOCK, MOST_SUMS = 256, 32
 """Threads of a block for weights, and the sums of one: a row of taps of some channels."""
 
@@ -119,19 +122,28 @@ def _pixels(image: Image, wide: Dim, threads: float) -> int:
     return count
 
 
+def _is_turned(tile: Tile) -> bool:
+    w = tile.operands[1]
+    return w.constant or most(product(w.shape)) * w.element.dtype.itemsize > SMALL_WEIGHTS
+
+
 def _needs(tile: Tile) -> Needs:
-    """Weights [taps, channels]: made once of constants, otherwise in every run."""
+    """Weights [taps, channels]: made once of constants, otherwise in every run, but of few."""
     w = tile.operands[1]
     dtype, sizes = w.element.dtype, (w.shape[0], product(w.shape[2:]))
     if w.constant:
         return (Form(view(w).buffer, TURNED, dtype, sizes, True),), ()
+    if not _is_turned(tile):
+        return (), ()
     return (), (Scratch("taps", product(sizes) * dtype.itemsize, dtype),)
 
 
-def _turned(out: CudaText, tile: Tile) -> str:
+def _weights(out: CudaText, tile: Tile) -> str:
+    w = tile.operands[1]
     if tile.forms:
         return out.form(tile.forms[0])
-    w = tile.operands[1]
+    if not _is_turned(tile):
+        return view(w).buffer
     channels, taps = size_text(w.shape[0]), size_text(product(w.shape[2:]))
     name, total = out.scratch(tile, "taps"), product(w.shape)
     with out.function(((total + (BLOCK - 1)) // BLOCK, 1, 1), BLOCK):
@@ -145,15 +157,15 @@ def _depthwise(out: CudaText, tile: Tile) -> None:
     x, image = tile.operands[0], _image(tile)
     pixels, channels = tile.variables[0].extent, _channels(image)
     wide = image.size[1] if tile.routine == BACK else image.result[1]
-    weights = _turned(out, tile)
+    weights = _weights(out, tile)
     results = least(pixels) * channels
     count = _together(channels, results, x.element.dtype)
     beside = _pixels(image, wide, results / count)
     taps = image.window.kernel[1] if beside > 1 else 0
     handed = min(neighbours(tile), count)
-    back = "true" if tile.routine == BACK else "false"
+    flags = ", ".join(str(f).lower() for f in (tile.routine == BACK, _is_turned(tile)))
     with thread_for_channels(out, pixels // beside, channels, count, ("run_", "c_")):
-        kind = f"gh::depthwise<{count}, {beside}, {taps}, {handed}, {back}>"
+        kind = f"gh::depthwise<{count}, {beside}, {taps}, {handed}, {flags}>"
         given = f"{shape_text(image)}, {view(x).buffer}, {weights}, run_ * {beside}, c_"
         hand_over(out, tile, f"{kind}({given}", handed, ("pixel", "oc"))
 

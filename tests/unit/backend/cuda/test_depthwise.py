@@ -96,9 +96,11 @@ def borders(padding: tuple[int, ...], axes: int) -> tuple[tuple[int, ...], tuple
 def test_results_and_gradients(
     name: str, dtype: str, constant: bool, few: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With many results threads take 16 bytes of channels and up to four pixels."""
+    """With many results threads take 16 bytes of channels and up to four pixels; few weights are
+    read as they lie."""
     if not few:
         monkeypatch.setattr(depthwise, "ENOUGH_THREADS", 1)
+        monkeypatch.setattr(depthwise, "SMALL_WEIGHTS", 0)
     program, arrays, wanted = all_three(name, dtype, constant)
     assert sorted(tiles(program)) == sorted([DEPTHWISE, BACK, BY_WEIGHTS])
     for ours, theirs in zip(run_emulated(program, arrays), wanted, strict=True):
@@ -115,9 +117,9 @@ def test_threads_take_channels_and_pixels_together(monkeypatch: pytest.MonkeyPat
         program, *_ = all_three("3x3", "float16", constant=True)
         return "".join(render(k).text for k in program.kernels)
 
-    assert "gh::depthwise<8, 4, 3, 8, false>" in kinds(1)
-    assert "gh::depthwise<8, 4, 3, 8, true>" in kinds(1)
-    assert "gh::depthwise<1, 1, 0, 1, false>" in kinds(1 << 20)
+    assert "gh::depthwise<8, 4, 3, 8, false, true>" in kinds(1)
+    assert "gh::depthwise<8, 4, 3, 8, true, true>" in kinds(1)
+    assert "gh::depthwise<1, 1, 0, 1, false, true>" in kinds(1 << 20)
 
 
 def test_taps_outside_add_nothing_whatever_they_weigh(monkeypatch: pytest.MonkeyPatch) -> None:

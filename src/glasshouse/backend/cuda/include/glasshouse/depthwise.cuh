@@ -1,8 +1,9 @@
 // depthwise.cuh: convolutions of every channel by itself, and their gradients, channels last.
 //
 // Contract
-// - `depthwise<N, P, KW, M, BACK>`: N channels from c on, for P pixels of a row from `pixel` on, of a convolution; with BACK of its gradient by
-//   the image, of which `s` describes the convolution. Weights are [taps, channels]; channels, and pixels of a row, come in Ns and Ps.
+// - `depthwise<N, P, KW, M, BACK, TURNED>`: N channels from c on, for P pixels of a row from `pixel` on, of a convolution; with BACK of its gradient by
+//   the image, of which `s` describes the convolution. Weights are [taps, channels] if TURNED, otherwise [channels, taps]; channels, and
+//   pixels of a row, come in Ns and Ps.
 //   P > 1: windows move by single steps without gaps, and KW is their width. Results go to `out` by M channels.
 // - A tap outside of the image adds nothing, whatever its weight is. Taps are added in order.
 // - `depthwise_weight_parts`: a block's sums over `each` pixels for a row of taps: parts[block, taps, channels]. Threads t of a block
@@ -29,7 +30,15 @@ template <int N, class T> GH_FN void add_products(Wide<T> (&sums)[N], const Vec<
   }
 }
 
-template <int N, int P, int KW, int M, bool BACK, class T, class Out>
+template <int N, bool TURNED, class T> GH_FN Vec<T, N> weights_of(const ConvShape &s, const T *w, int tap, int c) {
+  if constexpr (TURNED) return load_vec<N>(w + tap * s.channels + c);
+  Vec<T, N> out;
+#pragma unroll
+  for (int u = 0; u < N; ++u) out[u] = w[(c + u) * s.kernel_height * s.kernel_width + tap];
+  return out;
+}
+
+template <int N, int P, int KW, int M, bool BACK, bool TURNED, class T, class Out>
 GH_FN void depthwise(const ConvShape &s, const T *x, const T *w, int pixel, int c, Out &&out) {
   const int results = BACK ? s.height : s.out_height, row = BACK ? s.width : s.out_width;
   const int height = BACK ? s.out_height : s.height, width = BACK ? s.out_width : s.width;
@@ -40,7 +49,7 @@ GH_FN void depthwise(const ConvShape &s, const T *x, const T *w, int pixel, int 
   for (int kh = 0; kh < s.kernel_height; ++kh) {
     const int r = tapped<BACK>(oh, kh, s.stride_height, s.begin_height, s.dilation_height);
     const bool near = (unsigned)r < (unsigned)height;
-    const T *line = image + (int64_t)r * width * s.channels, *taps = w + kh * s.kernel_width * s.channels + c;
+    const T *line = image + (int64_t)r * width * s.channels;
     if constexpr (P == 1) {
 #pragma unroll 8
       for (int kw = 0; kw < s.kernel_width; ++kw) {
@@ -48,7 +57,7 @@ GH_FN void depthwise(const ConvShape &s, const T *x, const T *w, int pixel, int 
         const bool inside = near && (unsigned)q < (unsigned)width;
         Vec<T, N> seen = {};
         if (inside) seen = load_vec<N>(line + (int64_t)q * s.channels);
-        add_products(sums[0], seen, load_vec<N>(taps + kw * s.channels), inside);
+        add_products(sums[0], seen, weights_of<N, TURNED>(s, w, kh * s.kernel_width + kw, c), inside);
       }
     } else {
       constexpr int SEEN = P + KW - 1;
@@ -63,7 +72,7 @@ GH_FN void depthwise(const ConvShape &s, const T *x, const T *w, int pixel, int 
       }
 #pragma unroll
       for (int kw = 0; kw < KW; ++kw) {
-        const Vec<T, N> tap = load_vec<N>(taps + kw * s.channels);
+        const Vec<T, N> tap = weights_of<N, TURNED>(s, w, kh * KW + kw, c);
 #pragma unroll
         for (int p = 0; p < P; ++p) {
           const int i = p + (BACK ? KW - 1 - kw : kw);
