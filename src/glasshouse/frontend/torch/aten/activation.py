@@ -45,7 +45,13 @@ def elu(x: Any, alpha: float = 1.0, scale: float = 1.0, input_scale: float = 1.0
 
 @aten("log_sigmoid_forward")
 def log_sigmoid_forward(x: Any) -> Any:
-    return composite.log_sigmoid(x), x
+    """The second result is what PyTorch's gradient reads, where a backward graph is left to it."""
+    return composite.log_sigmoid(x), (-x.apply("absolute")).apply("exp")
+
+
+@aten("log_sigmoid_backward")
+def log_sigmoid_backward(g: Any, x: Any, buffer: Any) -> Any:
+    return g * (-x).apply("sigmoid")
 
 
 @aten("rrelu")
