@@ -218,7 +218,25 @@ def training() -> None:
         x, y = torch.randn(32, 64, device="cuda"), torch.randint(0, 10, (32,), device="cuda")
         return F.cross_entropy(run(x), y)
 
+    class Tagger(nn.Module):
+        def __init__(self, layer: Any) -> None:
+            super().__init__()
+            self.layer, self.last = layer(64, 128, 2, bidirectional=True), nn.Linear(256, 10)
+
+        def forward(self, x: Any) -> Any:
+            return self.last(self.layer(x)[0])
+
+    def tags(run: Any) -> Any:
+        y = torch.randint(0, 10, (30, 8), device="cuda")
+        return F.cross_entropy(
+            run(torch.randn(30, 8, 64, device="cuda")).flatten(0, 1), y.flatten()
+        )
+
     checked("train MLP", lambda: steps(mlp, rows, 1e-4))
+    for layer in (nn.LSTM, nn.GRU, nn.RNN):
+        checked(
+            f"train {layer.__name__}", lambda kind=layer: steps(lambda: Tagger(kind), tags, 1e-3)
+        )
     checked("train ResNet-18", lambda: steps(lambda: ResNet(18), images, 2e-3))
     checked("train GPT-2", lambda: steps(gpt2, text, 2e-3))
 
