@@ -106,15 +106,13 @@ def compile(
     (`InParts`): what comes back is called like a module, and Python runs between the parts.
     """
     with no_full_collection():
-        from glasshouse.runtime.compiler import compile_optimized, get_ready
-        from glasshouse.show.progress import Progress
-
         if target is None and arch is None and isinstance(model, Graph):
             target = model.device or None
         target = _target_of(target, arch, inputs, keywords)
         _check_threads(threads)
         owner = ModelWeights(model) if take_weights else None
-        get_ready(target)
+        if owner is None:
+            _get_ready(target)
         if isinstance(model, Graph):
             graph = model
         else:
@@ -129,6 +127,11 @@ def compile(
         traced = _weight_names(graph)
         if owner is not None:
             give_memory_back()  # what PyTorch's exporter leaves, before weights are packed
+        # With `take_weights` first loaded here: the code of 200 modules fills holes that the trace
+        # has left among Python's objects, which would stay (3 MB).
+        from glasshouse.runtime.compiler import compile_optimized
+        from glasshouse.show.progress import Progress
+
         shown = Progress()
         told = progress if callable(progress) else None if progress is False else shown
         begin = time.perf_counter()
@@ -149,6 +152,13 @@ def compile(
         if owner is not None:
             give_memory_back()  # before the first call takes memory for results
         return module
+
+
+def _get_ready(target: Target | str | None) -> None:
+    """Begin what every program of a target needs, while the model is traced."""
+    from glasshouse.runtime.compiler import get_ready
+
+    get_ready(target)
 
 
 def _asked_precision(target: Target | str | None) -> str | None:
