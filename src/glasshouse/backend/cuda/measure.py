@@ -189,7 +189,7 @@ def _takes_any_data(call: Call, problem: Problem) -> bool:
     known = all(isinstance(d, int) for shape in shapes for d in shape)
     kinds = all(v.type.dtype in _ANY_DATA for v in (*call.operands, *call.outputs))
     alone = [t.problem for t in call.kernel.tiles] == [problem] and len(call.outputs) == 1
-    return known and kinds and alone and not call.offsets
+    return known and kinds and alone and not any(call.offsets)
 
 
 def _any_data(call: Call) -> tuple[Value, ...]:
