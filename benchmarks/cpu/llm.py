@@ -6,13 +6,16 @@ Prefill of 256 tokens into a static cache of Hugging Face's, then one token afte
 tokens a second (best, median), what a step reads of the weights a second, and the peak of memory:
 of the whole process (VmHWM, reset before the first call), Python and its imports included, also as
 a multiple of the weights. Give one system alone to measure memory: a second one adds to what the
-first left. `nothing` is Dynamo with a backend that computes nothing: what no backend can go below.
+first left. `nothing` is Dynamo with a backend that computes nothing: what no backend can go below;
+`taken` is `gh.compile(model, take_weights=True)` of a prefill without a cache, and comes last: the
+model has no weights after it.
 Tokens of all systems are compared.
 """
 
 from __future__ import annotations
 
 import argparse
+import gc
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -115,6 +118,26 @@ def _measure(
     return [int(t) for t in tokens]
 
 
+def _measure_taken(model: Any, held: float) -> None:
+    import glasshouse as gh
+
+    ids = torch.randint(3, 32000, (1, PROMPT), generator=torch.manual_seed(1))
+    gc.collect()
+    before = _memory("VmRSS")
+    Path("/proc/self/clear_refs").write_text("5")
+    module = gh.compile(model, ids, take_weights=True, use_cache=False, logits_to_keep=1)
+    compiled = _memory("VmHWM")
+    module(ids)
+    filled = _timed(lambda: module(ids), 5)
+    peak = _memory("VmHWM")
+    print(
+        f"taken: prefill {PROMPT / filled[0]:.1f} tokens/s (median {PROMPT / filled[1]:.1f}); "
+        f"peak {peak:.3f} GB over {before:.3f} ({compiled:.3f} while compiling), "
+        f"{peak / held:.4f} of the weights",
+        flush=True,
+    )
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--layers", type=int, default=22)
@@ -130,6 +153,9 @@ def main() -> None:
         print(f"weights {held / 1e9:.2f} GB, of which a step reads {read / 1e9:.2f}", flush=True)
         said: dict[str, list[int]] = {}
         for system in given.systems.split(","):
+            if system == "taken":
+                _measure_taken(model, held / 1e9)
+                continue
             backend = _nothing if system == "nothing" else system
             call = model if system == "eager" else torch.compile(model, backend=backend)
             said[system] = _measure(system, model, call, read, held / 1e9)
