@@ -63,6 +63,7 @@ BOUNDS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float, float]] = {
     "erf": (special.erf, 1.7, 0.0),
     "sin": (np.sin, 1.6, 0.0),
     "cos": (np.cos, 1.6, 0.0),
+    "tan": (np.tan, 3.0, 0.0),
 }
 
 

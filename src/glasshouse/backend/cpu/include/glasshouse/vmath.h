@@ -258,7 +258,8 @@ GH_INLINE vf atan2(vf y, vf x) {
 GH_INLINE vf fmod_of(vf a, vf b) {
 #if defined(GH_AVX512) || defined(GH_AVX2) || defined(__ARM_FEATURE_FMA)
   const vf q = trunc(a / b);
-  if (!any(!(abs(q) < vf(8388608.0f)) | !(abs(b) <= vf(3.4028234e38f)))) {
+  const vm usual = (abs(q) < vf(8388608.0f)) & (abs(b) <= vf(3.4028234e38f));
+  if (!any(!usual)) {
     vf r = fnma(q, b, a);
     r = select(((r < vf(0.0f)) ^ (a < vf(0.0f))) & (r != vf(0.0f)), r + copysign(b, a), r);
     return copysign(r, a);
