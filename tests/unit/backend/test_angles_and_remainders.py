@@ -1,5 +1,5 @@
-"""Angles, tangents and remainders in vectors: exact or within 3 units in the last place for every
-kind of float, with zeros, infinities and NaN as they must be."""
+"""Angles, tangents, remainders and powers in vectors: exact or within 3 units in the last place for
+every kind of float, with zeros, infinities and NaN as they must be."""
 
 from __future__ import annotations
 
@@ -49,3 +49,21 @@ def test_every_kind_of_float() -> None:
     np.testing.assert_array_equal(found[1].numpy(), left)
     np.testing.assert_array_equal(found[2].numpy(), np.where(other, moved, left))
     np.testing.assert_array_equal(found[2].signbit()[found[2] == 0], x.signbit()[found[2] == 0])
+
+
+def test_powers_of_every_kind_of_float() -> None:
+    class Power(nn.Module):
+        def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+            return torch.pow(x, y)
+
+    x, y = pairs()
+    x = torch.cat([x, x.abs()])  # vectors in which all lanes are usual numbers, and others
+    y = torch.cat([y, y])
+    found = gh.compile(Power(), x, y, progress=False)(x, y)
+    with np.errstate(all="ignore"):
+        wanted = np.power(x.double().numpy(), y.double().numpy())
+        rounded = wanted.astype(np.float32)
+        unit = np.spacing(np.abs(rounded)).astype(np.float64)
+        apart = np.abs(found.double().numpy() - wanted) / unit
+    same = (found.numpy() == rounded) | (np.isnan(rounded) & found.isnan().numpy())
+    assert np.where(same, 0, apart).max() <= 1

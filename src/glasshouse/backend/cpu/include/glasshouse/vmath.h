@@ -3,7 +3,7 @@
 // Contract: largest error against float64, in units in the last place (ULP) of the float32 result, over all finite inputs
 // (measured by tests/unit/backend/cpu_kernels/test_vmath.py; FMA hardware / without FMA):
 //   exp 1/1.2   expm1 1.6   log 1.1   log1p 2.3   tanh 1.5   sigmoid 2.5   silu 3   softplus 2.8   erf 1.7
-//   sin, cos 1.5, tan 3 (|x| <= 1e5 / 1e3; above by libm)   atan2 3   fmod_of exact   pow, exp2: libm on each lane
+//   sin, cos 1.5, tan 3 (|x| <= 1e5 / 1e3; above by libm)   atan2 3   fmod_of exact   pow 1 (vmath_double.h)   exp2: libm on each lane
 //   gelu, gelu_tanh: absolute error <= 3.5e-7 * max(|result|, 0.1)
 //   Results of sigmoid, silu and exp_nonpos below 1.7e-38 may be 0.
 // NaN in gives NaN out; infinities as in NumPy and torch: gelu(-inf) = gelu_tanh(-inf) = silu(-inf) = NaN, not the limit 0.
@@ -267,7 +267,6 @@ GH_INLINE vf fmod_of(vf a, vf b) {
 #endif
   return map_lanes(a, b, [](float x, float y) { return ::fmodf(x, y); });
 }
-GH_INLINE vf pow(vf x, vf y) { return map_lanes(x, y, [](float a, float b) { return ::powf(a, b); }); }
 GH_INLINE vf relu(vf x) { return max_fast(vf(0.0f), x); }  // NaN passes: it is the second operand
 GH_INLINE vf rsqrt(vf x) { return vf(1.0f) / sqrt(x); }
 GH_INLINE vf sign(vf x) {

@@ -166,6 +166,12 @@ GH_INLINE vd cos(vd x) {
 GH_LANES(tan) GH_LANES(asin) GH_LANES(acos) GH_LANES(atan) GH_LANES(sinh) GH_LANES(cosh) GH_LANES(asinh) GH_LANES(acosh)
 GH_LANES(atanh)
 #undef GH_LANES
+// Of floats e^(y log x) in double, whose error is far below a float's last place; lanes that are no usual numbers by libm.
+GH_INLINE vf pow(vf x, vf y) {
+  const vm usual = (x > vf(0.0f)) & (x <= vf(3.4028234e38f)) & (abs(y) <= vf(3.4028234e38f));
+  if (any(!usual)) return map_lanes(x, y, [](float a, float b) { return ::powf(a, b); });
+  return narrow(exp(widen(y) * log(widen(x))));
+}
 GH_INLINE vd pow(vd x, vd y) { return map_lanes(x, y, [](double a, double b) { return __builtin_pow(a, b); }); }
 GH_INLINE vd atan2(vd y, vd x) { return map_lanes(y, x, [](double a, double b) { return __builtin_atan2(a, b); }); }
 
