@@ -3,7 +3,8 @@
 `x.data` is `x.detach()`: the tracer does not see the attribute being read, and would take what it
 gets for a constant, whose data are those of one call, or none. `unique_consecutive` counts its axis
 from the front: counted from the back, the tracer gives its result twice as many axes. `ctc_loss`
-has a result whose size the data decide, and which nobody sees.
+has a result whose size the data decide, and which nobody sees; `cov` asks the data a question that
+sizes answer.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Any
 import torch
 from torch.overrides import TorchFunctionMode
 
-from glasshouse.frontend.torch import ctc
+from glasshouse.frontend.torch import covariance, ctc
 
 _READ = torch.Tensor.data.__get__
 _UNIQUE = (torch.unique_consecutive, torch.Tensor.unique_consecutive)
@@ -36,6 +37,10 @@ class ReadRight(TorchFunctionMode):
             return args[0].detach()
         if func in ctc.CALLS:
             return ctc.ctc_loss(*args, **given)
+        if func in covariance.COVARIANCES and covariance.is_plain(args, given):
+            return covariance.cov(*args, **given)
+        if func in covariance.CORRELATIONS and covariance.is_plain(args, given):
+            return covariance.corrcoef(*args)
         if func in _UNIQUE and (given.get("dim") or 0) < 0:
             given["dim"] += args[0].dim()
         return func(*args, **given)
