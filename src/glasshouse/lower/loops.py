@@ -23,13 +23,15 @@ from glasshouse.lower.fold_parts import FoldParts
 from glasshouse.lower.kernel.expr import Apply, Load
 from glasshouse.lower.kernel.index import ZERO, Index, Loop, SplitLoop, of
 from glasshouse.lower.kernel.queries import depends
-from glasshouse.lower.kernel.statement import Let, Ops, Statement
+from glasshouse.lower.kernel.statement import Fold, Let, Ops, Statement
 from glasshouse.lower.nest import Nest
 from glasshouse.lower.order import Order, Orders
 from glasshouse.lower.target import Target
 
 _WORTH_TURNING = 4096
 """Elements of an operand from which a copy of it in another order pays."""
+_SHORT_ROW = 128
+"""Elements of a row from which a fold over vectors of it costs little to add up across lanes."""
 _USES = 4
 """Of each element of a value: what computes a mask element by element for each head of attention
 again does so once for all."""
@@ -121,6 +123,8 @@ def lower_loops(outputs: Sequence[tuple[Value, str]], around: Surroundings) -> l
             nest.turn_folds()
             nest.merge()
             nest.hoist(around.target.vectors.elements)
+            if around.target.cuts:
+                _without_rows_for_lanes(nest, around)
             given, of_folds = roles.assign(nest, around.target)
             if around.target.cuts and not (given and given[-1].is_vector):
                 _without_what_holds_up(nest, elements, around.target)
@@ -182,6 +186,38 @@ def _without_what_lies_apart(
         other = value.type.shape == shape and around.orders.get(value) != order
         if name in apart and is_large and other:
             raise LiesApart(value, order)
+
+
+def _without_rows_for_lanes(nest: Nest, around: Surroundings) -> None:
+    """Have an operand turned before, of which neighbours fold a short row each: then each lane
+    folds for itself, and nothing is added up across lanes. Distances of 1000 points to 1000 others
+    in 8 dimensions of float64 took 18 ms, and take 1.3."""
+    folds = [s for s in nest.depth[-1] if isinstance(s, Fold)]
+    if not nest.loops or not folds or not roles.can_fold_by_lane(nest, around.target):
+        return
+    loop = nest.loops[-1]
+    for fold in folds:
+        (along,) = fold.loops if len(fold.loops) == 1 else (None,)
+        if along is None or not 4 < bounds(along.extent)[1] <= _SHORT_ROW:
+            return
+        for let in fold.body:
+            if not isinstance(let.value, Load) or let.value.index.step(loop) in (0, 1):
+                continue
+            index = let.value.index
+            others = [x.extent for x in nest.loops if index.coefficient(x) == 0]
+            if not index.is_affine or index.coefficient(along) != 1:
+                return
+            if bounds(product(tuple(others)))[0] < _USES:
+                return
+            rows = [
+                v
+                for v, name in around.buffers.items()
+                if name == let.value.buffer and v.type.shape[-2:] == (loop.extent, along.extent)
+            ]
+            if not rows or rows[-1] in around.orders:
+                return
+            rank = rows[-1].type.rank
+            raise LiesApart(rows[-1], (*range(rank - 2), rank - 1, rank - 2))
 
 
 def _spaces(

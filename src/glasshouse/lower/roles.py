@@ -61,6 +61,15 @@ def nest_has_vectors(nest: Nest, target: Target, by_lanes: bool = False) -> bool
     return _have_vectors(plain, nest.loops[-1], target, by_lanes)
 
 
+def can_fold_by_lane(nest: Nest, target: Target) -> bool:
+    """Whether each lane could fold for itself, if what it reads lay side by side."""
+    return (
+        bounds(nest.loops[-1].extent)[0] >= target.widest
+        and nest_has_vectors(nest, target)
+        and _folds_by_lane(nest, nest.folds, target, by_lanes=True)
+    )
+
+
 def _computes_much(nest: Nest) -> bool:
     return sum(_cost(s) for s in nest.depth[-1]) >= MUCH
 

@@ -150,13 +150,13 @@ def test_every_op_of_a_group_is_computed_by_a_statement(lowered: Lowered) -> Non
 
 def test_much_behind_folds_goes_over_vectors_of_their_results(lowered: Lowered) -> None:
     def apart(b: GraphBuilder) -> Any:
-        x, y = b.input("float32", [9, 1, 24]), b.input("float32", [1, 40, 24])
+        x, y = b.input("float32", [3, 1, 200]), b.input("float32", [1, 20, 200])
         return ((x - y) * (x - y)).apply("sum", axes=[2]).apply("exp")
 
-    assert loops(lowered(apart).body) == [("9", Role.SERIAL), ("40", Role.VECTOR)]
+    assert loops(lowered(apart).body) == [("3", Role.SERIAL), ("20", Role.VECTOR)]
 
     def little(b: GraphBuilder) -> Any:
-        x, y = b.input("float32", [9, 1, 24]), b.input("float32", [1, 40, 24])
+        x, y = b.input("float32", [3, 1, 200]), b.input("float32", [1, 20, 200])
         return ((x - y) * (x - y)).apply("sum", axes=[2]) + 1.0
 
     assert loops(lowered(little).body)[-1][1] is Role.SERIAL
@@ -354,3 +354,22 @@ def test_a_fold_inside_of_another_lies_in_memory_and_nothing_else() -> None:
 
 def _all(body: tuple[Statement, ...]) -> list[Statement]:
     return [x for s in body for x in (s, *(_all(s.body) if isinstance(s, For) else ()))]
+
+
+@pytest.mark.parametrize(("columns", "nests"), [(8, 2), (3, 1), (200, 1)])
+def test_neighbours_that_fold_rows_fold_by_lane(columns: int, nests: int, lowered: Lowered) -> None:
+    """Distances of points: the others lie by columns before. Rows of few elements are brought
+    together one by one, long ones folded over vectors."""
+
+    def distances(b: GraphBuilder) -> Any:
+        x, y = (b.input("float64", [40, columns]) for _ in range(2))
+        apart = x.apply("reshape", shape=(40, 1, columns)) - y.apply(
+            "reshape", shape=(1, 40, columns)
+        )
+        return (apart * apart).apply("sum", axes=[2]).apply("sqrt")
+
+    kernel = lowered(distances)
+    assert len(kernel.body) == nests
+    assert [b.role for b in kernel.buffers].count("temporary") == nests - 1
+    if nests == 2:
+        assert loops(kernel.body[-1:])[-1][1].is_vector
