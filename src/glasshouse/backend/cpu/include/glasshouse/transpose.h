@@ -54,7 +54,7 @@ inline GH_NOINLINE void transpose2d_words(long rows, long cols, const int32_t *s
     }
 }
 
-// Elements of 1 or 2 bytes, each in a lane of its own meanwhile.
+// Elements of 2 bytes, each in a lane of its own meanwhile.
 template <class B>
 inline GH_NOINLINE void transpose2d_narrow(long rows, long cols, const B *src, long lds, B *dst, long ldd) {
   typedef B nb __attribute__((vector_size(W * sizeof(B))));
@@ -76,6 +76,33 @@ inline GH_NOINLINE void transpose2d_narrow(long rows, long cols, const B *src, l
         if (m == W && i < n) memcpy(d + i * ldd, &lane, sizeof lane);
         else if (i < n) memcpy(d + i * ldd, &lane, (size_t)m * sizeof(B));
       }
+    }
+}
+
+// Elements of 1 byte: tiles of 16 x 16, neighbours put beside each other four times; what is left of a tile goes one by one.
+typedef uint8_t byte_lanes __attribute__((vector_size(16)));
+template <int H, int... I>
+GH_INLINE byte_lanes zip_bytes(byte_lanes a, byte_lanes b, Lanes<I...>) {
+  return __builtin_shufflevector(a, b, (8 * H + I / 2 + I % 2 * 16)...);
+}
+inline GH_NOINLINE void transpose2d_bytes(long rows, long cols, const uint8_t *src, long lds, uint8_t *dst, long ldd) {
+  typedef typename MakeLanes<16>::type All;
+  for (long r = 0; r < rows; r += 16)
+    for (long c = 0; c < cols; c += 16) {
+      const uint8_t *s = src + r * lds + c;
+      uint8_t *d = dst + c * ldd + r;
+      if (r + 16 > rows || c + 16 > cols) {
+        for (long j = 0; j < 16 && c + j < cols; j++)
+          for (long i = 0; i < 16 && r + i < rows; i++) d[j * ldd + i] = s[i * lds + j];
+        continue;
+      }
+      byte_lanes x[16], y[16];
+      GH_UNROLL for (int i = 0; i < 16; i++) memcpy(&x[i], s + i * lds, 16);
+      GH_UNROLL for (int turn = 0; turn < 2; turn++) {
+        GH_UNROLL for (int k = 0; k < 8; k++) y[2 * k] = zip_bytes<0>(x[k], x[k + 8], All{}), y[2 * k + 1] = zip_bytes<1>(x[k], x[k + 8], All{});
+        GH_UNROLL for (int k = 0; k < 8; k++) x[2 * k] = zip_bytes<0>(y[k], y[k + 8], All{}), x[2 * k + 1] = zip_bytes<1>(y[k], y[k + 8], All{});
+      }
+      GH_UNROLL for (int j = 0; j < 16; j++) memcpy(d + j * ldd, &x[j], 16);
     }
 }
 
@@ -125,7 +152,7 @@ inline void transpose2d(long rows, long cols, const T *src, long lds, T *dst, lo
   } else if constexpr (sizeof(T) == 2) {
     transpose2d_narrow(rows, cols, (const uint16_t *)src, lds, (uint16_t *)dst, ldd);
   } else if constexpr (sizeof(T) == 1) {
-    transpose2d_narrow(rows, cols, (const uint8_t *)src, lds, (uint8_t *)dst, ldd);
+    transpose2d_bytes(rows, cols, (const uint8_t *)src, lds, (uint8_t *)dst, ldd);
   } else if constexpr (sizeof(T) == 8) {
     transpose2d_wide(rows, cols, (const char *)src, lds, (char *)dst, ldd);
   } else {
