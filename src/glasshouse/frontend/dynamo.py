@@ -40,7 +40,10 @@ from glasshouse.frontend.torch.fixed_sizes import fix_odd_sizes
 from glasshouse.frontend.torch.graph_key import graph_key, known_sizes
 from glasshouse.frontend.torch.graph_module import import_graph_module
 from glasshouse.frontend.torch.held import HeldModules
-from glasshouse.frontend.torch.inner_gradients import capture_inner_gradients
+from glasshouse.frontend.torch.inner_gradients import (
+    capture_inner_gradients,
+    turns_gradients_on,
+)
 from glasshouse.frontend.torch.joint import partition
 from glasshouse.frontend.torch.kept_graphs import KeptGraph, find_kept
 from glasshouse.frontend.torch.left_eager import watch
@@ -123,7 +126,7 @@ def _made(module: Any, examples: Sequence[Any], executor: str, hold: bool) -> Ca
     gpu = gpu_of(examples)
     if executor != "reference":
         get_ready("cuda" if gpu else None)
-    if not _needs_gradient(examples):
+    if not _needs_gradient(module, examples):
         return _inference(module, examples, executor, hold, gpu)
 
     if gpu is not None:
@@ -244,8 +247,8 @@ def _executor(options: dict[str, Any]) -> str:
     return str(options.get("executor", "auto"))
 
 
-def _needs_gradient(examples: Sequence[Any]) -> bool:
-    return torch.is_grad_enabled() and any(
+def _needs_gradient(module: Any, examples: Sequence[Any]) -> bool:
+    return (torch.is_grad_enabled() or turns_gradients_on(module)) and any(
         isinstance(e, torch.Tensor) and e.requires_grad for e in examples
     )
 

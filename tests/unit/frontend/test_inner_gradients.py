@@ -52,3 +52,20 @@ def test_a_step_with_its_backward_is_still_compiled() -> None:
     compiled = torch.compile(step, backend="glasshouse")
     for _ in range(3):
         torch.testing.assert_close(compiled(ours, first), step(theirs, second))
+
+
+def test_a_gradient_is_taken_where_the_caller_takes_none() -> None:
+    """Under `no_grad`, Dynamo breaks the graph at the gradient: the part before must have one."""
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(4, 8), nn.Softplus(), nn.Linear(8, 4))
+
+    def curvature(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+        with torch.enable_grad():
+            x = x.clone().requires_grad_(True)
+            (slope,) = torch.autograd.grad((net(x) * v).sum(), x)
+        return (slope * v).sum()
+
+    x, v = torch.randn(5, 4), torch.randn(5, 4)
+    run = torch.compile(curvature, backend="glasshouse", options={"executor": "reference"})
+    with torch.no_grad():
+        torch.testing.assert_close(run(x, v), curvature(x, v))

@@ -2,43 +2,33 @@
 
 Left to itself it breaks the graph there; the part before is compiled with a gradient, and PyTorch
 refuses to take the gradient of that gradient. Functions that call `backward` keep the break: such a
-step is compiled in parts, forward and backward. Dynamo's other backends keep what its user has set.
+step is compiled in parts, forward and backward.
 """
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from types import CodeType
 from typing import Any
 
 import torch
-from torch._dynamo import config
 
-from glasshouse.frontend.torch.dynamo_hooks import around_captures
-from glasshouse.frontend.torch.recurrent_layers import captured_for
-
-_SET: list[bool] = []
-"""What the user had set, while Dynamo works for us."""
+from glasshouse.frontend.torch.dynamo_settings import set_while_captured
 
 
 def capture_inner_gradients(backend: Callable[..., Any]) -> None:
     """Capture them whenever Dynamo works for this backend, from now on."""
-
-    def begin(_: Any) -> None:
-        if not torch.is_grad_enabled():
-            return
-        found, code = captured_for(sys._getframe(1))
-        if found is backend and not _calls_backward(code):
-            _SET.append(config.trace_autograd_ops)
-            config.trace_autograd_ops = True
-
-    def end(_: Any) -> None:
-        if _SET:
-            config.trace_autograd_ops = _SET.pop()
-
-    around_captures(begin, end)
+    set_while_captured(backend, "trace_autograd_ops", _takes_them_inside)
 
 
-def _calls_backward(code: CodeType | None) -> bool:
-    return code is not None and "backward" in code.co_names
+def _takes_them_inside(code: CodeType | None) -> bool:
+    return torch.is_grad_enabled() and not (code is not None and "backward" in code.co_names)
+
+
+def turns_gradients_on(module: torch.fx.GraphModule) -> bool:
+    """Whether a graph computes under `torch.enable_grad()`, whatever holds where it is called.
+
+    A part before a break at `torch.autograd.grad` does so, with what the gradient is taken of.
+    """
+    switches = module.graph.find_nodes(op="call_function", target=torch._C._set_grad_enabled)
+    return any(node.args[0] is True for node in switches)
