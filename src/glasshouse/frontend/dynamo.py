@@ -48,6 +48,7 @@ from glasshouse.frontend.torch.joint import partition
 from glasshouse.frontend.torch.kept_graphs import KeptGraph, find_kept
 from glasshouse.frontend.torch.left_eager import watch
 from glasshouse.frontend.torch.lifted import called_with, lift_weights
+from glasshouse.frontend.torch.masked_sizes import capture_masked_sizes
 from glasshouse.frontend.torch.plain_training import PlainTraining, plain_results
 from glasshouse.frontend.torch.program import Captured
 from glasshouse.frontend.torch.recurrent_layers import capture_recurrent_layers
@@ -148,6 +149,7 @@ def _made(module: Any, examples: Sequence[Any], executor: str, hold: bool) -> Ca
 
 capture_recurrent_layers(backend)
 capture_inner_gradients(backend)
+capture_masked_sizes(backend)
 masks_as_given()
 asked_by_all_constructors()
 

@@ -1,0 +1,70 @@
+"""`x[mask]` inside of a function that `torch.compile` captures for us."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from torch._dynamo import config
+
+from glasshouse.frontend import dynamo
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    torch._dynamo.reset()
+    dynamo.reset()
+
+
+def by_halves(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    mask = x[:, 0] > 0
+    out = torch.zeros_like(x)
+    out[mask] = torch.tanh(x[mask] @ w)
+    out[~mask] = x[~mask] * 2
+    return out
+
+
+def that_asks_for_none(x: torch.Tensor, w: torch.Tensor) -> torch.Tensor:
+    kept = x[x[:, 0] > 0]
+    return x.sum(0) if kept.shape[0] == 0 else (kept @ w).mean(0)
+
+
+def compiled(function: Callable[..., torch.Tensor]) -> Callable[..., torch.Tensor]:
+    return torch.compile(function, backend="glasshouse", options={"executor": "reference"})
+
+
+def rows(count: int) -> torch.Tensor:
+    return torch.randn(count, 6, generator=torch.Generator().manual_seed(count))
+
+
+def test_masked_rows_do_not_break_the_graph() -> None:
+    run, w = compiled(by_halves), rows(6)
+    with torch.no_grad():
+        for x in (rows(9), rows(9).neg(), rows(9).abs(), -rows(9).abs()):  # all rows, none
+            torch.testing.assert_close(run(x, w), by_halves(x, w))
+    assert [graph.phase for graph in dynamo.compiled_graphs()] == ["inference"]
+    assert not config.capture_dynamic_output_shape_ops  # as it was
+
+
+def test_masked_rows_are_trained() -> None:
+    run = compiled(by_halves)
+    for given in (rows(9), rows(9).neg(), rows(12)):
+        (x, w), (y, v) = ([t.clone().requires_grad_() for t in (given, rows(6))] for _ in "12")
+        run(x, w).pow(2).sum().backward()
+        by_halves(y, v).pow(2).sum().backward()
+        torch.testing.assert_close((x.grad, w.grad), (y.grad, v.grad))
+
+
+def test_a_branch_on_the_count_is_taken_by_data() -> None:
+    run, w = compiled(that_asks_for_none), rows(6)
+    with torch.no_grad():
+        for x in (rows(9), -rows(9).abs(), rows(9).abs()):
+            torch.testing.assert_close(run(x, w), that_asks_for_none(x, w))
+
+
+def test_another_backend_breaks_there() -> None:
+    graphs: list[torch.fx.GraphModule] = []
+    other = torch.compile(by_halves, backend=lambda graph, _: graphs.append(graph) or graph)
+    x, w = rows(9), rows(6)
+    with torch.no_grad():
+        torch.testing.assert_close(other(x, w), by_halves(x, w))
+    assert len(graphs) > 1
