@@ -226,6 +226,9 @@ class _Training:
         elif phase == "backward" and self.plain is not None:
             got = zip(self._required, boundary.names, strict=True)
             self.plain.cut = tuple(i for i, (asks, name) in enumerate(got) if asks and not name)
+            orders = dict(zip(boundary.numbers, boundary.entering, strict=True))
+            first = boundary.count - len(self.plain.results.tangents)
+            self.plain.dense = tuple(orders.get(i) is None for i in range(first, boundary.count))
             self.plain.backward = made
 
     def _imported(self, phase: str, graph: Any, fakes: Sequence[Any]) -> tuple[Boundary, Captured]:

@@ -91,6 +91,7 @@ class PlainTraining:
     forward: Boxed
     backward: Boxed | None = None
     cut: tuple[int, ...] = ()  # arguments that get no gradient: autograd is not to follow them
+    dense: tuple[bool, ...] = ()  # which gradients of results the backward graph has row by row
 
     def call(self, general: Callable[..., Any]) -> Callable[..., Any]:
         """What runs a step's forward half; `general` is AOTAutograd's call."""
@@ -126,7 +127,10 @@ class PlainTraining:
             @staticmethod
             @_left_alone
             def backward(ctx: Any, *gradients: Any) -> Any:
-                given = [*ctx.saved_tensors, *[gradients[i] for i in whose]]
+                given = list(ctx.saved_tensors)
+                for i, is_dense in zip(whose, self.dense, strict=True):
+                    # Of a sum it is one number, seen many times: a call with it is looked at anew.
+                    given.append(gradients[i].contiguous() if is_dense else gradients[i])
                 if torch.is_grad_enabled():
                     return _Once.apply(torch.empty(0, requires_grad=True), self.backward, given)
                 return tuple(self.backward(given))  # type: ignore[misc]  # it is there
