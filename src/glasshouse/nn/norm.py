@@ -11,6 +11,7 @@ from glasshouse.nn.functional import group_norm, layer_norm, rms_norm
 from glasshouse.nn.module import Module
 from glasshouse.nn.parameter import Parameter
 from glasshouse.ops.shape import reshaped
+from glasshouse.tensor.calls import recorded
 from glasshouse.tensor.create import array, full
 from glasshouse.tensor.state import no_grad
 
@@ -94,6 +95,18 @@ class _Norm(Module):
         return f"{self.num_features}, eps={self.eps}"
 
 
+@recorded
+def _averaged(kept: Any, new: Any, scale: Any, share: Any) -> Any:
+    """A running statistic that takes a share of a batch's, which is scaled before."""
+    scaled = new if isinstance(scale, float) and scale == 1.0 else new * scale
+    return kept * (1.0 - share) + scaled * share
+
+
+@recorded
+def _counted(batches: Any) -> Any:
+    return batches + 1
+
+
 class _BatchNorm(_Norm):
     def __init__(
         self,
@@ -139,12 +152,11 @@ class _BatchNorm(_Norm):
         assert var_kept is not None
         assert tracked is not None
         with no_grad():
-            seen = tracked + 1
+            seen = _counted(tracked)
             share = 1.0 / seen.cast("float32") if self.momentum is None else self.momentum
-            unbiased = var.detach() * (size / (size - 1.0))
             tracked.assign(seen)
-            mean_kept.assign(mean_kept * (1.0 - share) + mean.detach() * share)
-            var_kept.assign(var_kept * (1.0 - share) + unbiased * share)
+            mean_kept.assign(_averaged(mean_kept, mean.detach(), 1.0, share))
+            var_kept.assign(_averaged(var_kept, var.detach(), size / (size - 1.0), share))
 
     def extra_repr(self) -> str:
         return f"{self.num_features}, eps={self.eps}, momentum={self.momentum}"
