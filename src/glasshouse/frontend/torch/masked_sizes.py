@@ -1,7 +1,9 @@
 """Lets Dynamo capture what has as many elements as data say (`x[mask]`, `nonzero`) for us.
 
 Left to itself it breaks the graph at each of them: a flow that writes `out[mask] = f(x[mask])` is
-some ten graphs then, each with its guards, which takes longer than plain PyTorch.
+some ten graphs then, each with its guards, which takes longer than plain PyTorch. Training keeps
+the break: a relational graph network whose twelve relations are masks took twice eager's time as
+one graph with its gradient, where the break leaves the loop to PyTorch.
 """
 
 from __future__ import annotations
@@ -9,9 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import torch
+
 from glasshouse.frontend.torch.dynamo_settings import set_while_captured
 
 
 def capture_masked_sizes(backend: Callable[..., Any]) -> None:
-    """Capture them whenever Dynamo works for this backend, from now on."""
-    set_while_captured(backend, "capture_dynamic_output_shape_ops", lambda _: True)
+    """Capture them whenever Dynamo works for this backend without gradients, from now on."""
+    setting = "capture_dynamic_output_shape_ops"
+    set_while_captured(backend, setting, lambda _: not torch.is_grad_enabled())
