@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from itertools import pairwise
 
+from glasshouse.backend.cpu.known_places import checked_before
 from glasshouse.backend.cpu.long_sums import BY_ELEMENTS, BY_VECTORS, Runs, runs_of
 from glasshouse.backend.cpu.ranges import Ranges, ranges_of
 from glasshouse.backend.cpu.runs import run_of
@@ -173,6 +174,9 @@ class Nests:
 
     def _fold(self, s: Fold) -> None:
         out, spelling = self.out, FOLDS[s.op]
+        checks, s = checked_before(s, out.fresh)
+        for line in checks:
+            out.add(line, s.ops)
         vector = s.role.is_vector
         runs = runs_of(s, BY_VECTORS if vector else BY_ELEMENTS)
         part = s.name + "v" if vector else s.name + "run" if runs else s.name
