@@ -1,4 +1,4 @@
-"""Places from data that stay the same along a fold are checked once, before it."""
+"""Places from data that stay the same along a loop are checked once, before it."""
 
 import numpy as np
 import pytest
@@ -8,13 +8,14 @@ from glasshouse.errors import ExecutionError
 from glasshouse.ir import Graph, GraphBuilder
 
 
-def _distances() -> Graph:
-    """Of each query to the rows of a table that it names."""
+def _distances(summed: bool = True) -> Graph:
+    """Of each query to the rows of a table that it names, element by element or summed up."""
     b = GraphBuilder()
     x, table = b.input("float32", [3, 1, 40]), b.input("float32", [9, 40])
     places = b.input("int64", [3, 5])
     rows = table.apply("take", places, axis=0)
-    return b.finish((x - rows).apply("absolute").apply("sum", axes=(2,)))
+    apart = (x - rows).apply("absolute")
+    return b.finish(apart.apply("sum", axes=(2,)) if summed else apart)
 
 
 def _data(places: list[int]) -> list[np.ndarray]:
@@ -24,14 +25,16 @@ def _data(places: list[int]) -> list[np.ndarray]:
     return [*floats, at]
 
 
-def test_the_check_stands_before_the_fold():
-    module = gh.compile(_distances())
+@pytest.mark.parametrize("summed", [True, False])
+def test_the_check_stands_before_the_loop(summed):
+    module = gh.compile(_distances(summed))
     (text,) = (k for k in module.source.kernels.values() if "ctx.index" in k)
     lines = text.splitlines()
     (check,) = (n for n, line in enumerate(lines) if "ctx.index" in line)
-    assert check < next(n for n, line in enumerate(lines) if "acc" in line)
+    assert check < max(n for n, line in enumerate(lines) if "for" in line)
     x, table, places = _data([0, 8, -1, -9, 4])
-    wanted = np.abs(x - table[places]).sum(2)
+    wanted = np.abs(x - table[places])
+    wanted = wanted.sum(2) if summed else wanted
     np.testing.assert_allclose(module(x, table, places), wanted, 1e-5)
 
 

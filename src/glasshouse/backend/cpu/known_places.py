@@ -1,4 +1,4 @@
-"""Places from data that stay the same along a fold, checked once before it.
+"""Places from data that stay the same along a loop, checked once before it.
 
 A check may report a fault, which keeps the compiler from vectors, and every turn pays for it:
 distances to 64 rows of a table for each of 256 queries, 64 complex numbers each, took 24 ms inside
@@ -7,22 +7,24 @@ of one kernel.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from glasshouse.backend.cxx.words import index_text
 from glasshouse.ir.dim import bounds
 from glasshouse.lower.kernel.expr import Load
 from glasshouse.lower.kernel.index import Atom, Checked, Index, Loop, of
-from glasshouse.lower.kernel.statement import Fold, Let
+from glasshouse.lower.kernel.statement import Fold, Let, Statement
 
 
-def checked_before(fold: Fold, fresh: Callable[[str], str]) -> tuple[list[str], Fold]:
-    """Lines that check the places, and the fold that reads there; none where it may have no turn:
-    what is not read is not checked."""
-    if any(bounds(loop.extent)[0] < 1 for loop in fold.loops):
-        return [], fold
-    made = {let.name for let in fold.body}
+def checked_before(
+    body: Sequence[Statement], loops: Sequence[Loop], fresh: Callable[[str], str]
+) -> tuple[list[str], tuple[Statement, ...]]:
+    """Lines that check the places, and the body that reads there; none where the loops may have no
+    turn: what is not read is not checked."""
+    if any(bounds(loop.extent)[0] < 1 for loop in loops):
+        return [], tuple(body)
+    made = {s.name for s in body if isinstance(s, (Let, Fold))}
     names: dict[Checked, str] = {}
 
     def known(atom: Atom) -> Atom:
@@ -32,13 +34,13 @@ def checked_before(fold: Fold, fresh: Callable[[str], str]) -> tuple[list[str], 
             names[atom] = fresh("at")
         return Loop(names[atom], atom.size)
 
-    def read(let: Let) -> Let:
-        if not isinstance(let.value, Load):
-            return let
-        index = let.value.index
+    def read(s: Statement) -> Statement:
+        if not isinstance(s, Let) or not isinstance(s.value, Load):
+            return s
+        index = s.value.index
         terms = tuple((known(atom), coefficient) for atom, coefficient in index.terms)
-        return replace(let, value=replace(let.value, index=Index(terms, index.constant)))
+        return replace(s, value=replace(s.value, index=Index(terms, index.constant)))
 
-    body = tuple(map(read, fold.body))
+    reading = tuple(map(read, body))
     lines = [f"const int64_t {name} = {index_text(of(atom))};" for atom, name in names.items()]
-    return lines, replace(fold, body=body) if lines else fold
+    return lines, reading

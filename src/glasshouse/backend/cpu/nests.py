@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from itertools import pairwise
 
 from glasshouse.backend.cpu.known_places import checked_before
@@ -131,6 +132,8 @@ class Nests:
 
     def _loop(self, s: For, low: str, high: str) -> None:
         """One loop over turns from low to high, with what it holds."""
+        if all(isinstance(x, (Let, Store)) for x in s.body):
+            s = replace(s, body=self._checked(s.body, [s.loop]))
         run = run_of(s)
         if run is not None and run.name not in self.out.given:
             self.out.add(run.line(low, high if low == "0" else f"{high} - {low}"), run.store.ops)
@@ -161,6 +164,14 @@ class Nests:
                     case _:
                         self._put(x)
 
+    def _checked(
+        self, body: Sequence[Statement], loops: Sequence[Loop], ops: Ops = ()
+    ) -> tuple[Statement, ...]:
+        checks, body = checked_before(body, loops, self.out.fresh)
+        for line in checks:
+            self.out.add(line, ops)
+        return tuple(body)
+
     def _ranges(self, s: For, ranges: Ranges, low: str, high: str) -> None:
         """A loop that falls apart at points; a range that lies outside is none."""
         with self.out.block("{", "}"):
@@ -174,9 +185,8 @@ class Nests:
 
     def _fold(self, s: Fold) -> None:
         out, spelling = self.out, FOLDS[s.op]
-        checks, s = checked_before(s, out.fresh)
-        for line in checks:
-            out.add(line, s.ops)
+        checked = self._checked(s.body, s.loops, s.ops)
+        s = replace(s, body=tuple(x for x in checked if isinstance(x, Let)))
         vector = s.role.is_vector
         runs = runs_of(s, BY_VECTORS if vector else BY_ELEMENTS)
         part = s.name + "v" if vector else s.name + "run" if runs else s.name
