@@ -45,11 +45,19 @@ def capture_loosely(
 
     # Copies: running the model must not change its state, or the inputs.
     tensors = [t.detach().clone() for t in [*state.values(), *(leaves[p] for p in places)]]
+    callers = torch.is_grad_enabled()
     # Without oneDNN: its ops (a whole LSTM layer) are not ours to take apart.
     with torch.no_grad(), torch.backends.mkldnn.flags(enabled=False), users_lines():
-        functional = torch.func.functionalize(run, remove="mutations_and_views")
-        module, frozen = _traced(functional, model, tensors)
-    _check(module, run, tensors)
+        try:
+            module, frozen = _traced(_functional(run), model, tensors)
+        except RuntimeError as error:
+            if "requires_grad_()" not in str(error):
+                raise
+            with torch.set_grad_enabled(callers):
+                module, frozen = _with_own_gradients(run, model, tensors)
+                _check(module, run, tensors)
+        else:
+            _check(module, run, tensors)
     weights = {i: (state[n].detach(), n) for i, n in enumerate(names)}
     captured = import_graph_module(module, tensors, name, weights, model, views_by_schema=True)
     captured.frozen = frozen
@@ -57,6 +65,20 @@ def capture_loosely(
     captured.written = [(places[i - len(names)], o) for i, o in captured.written]
     captured.in_spec = spec
     return _with_structure(captured, *form)
+
+
+def _functional(function: Any) -> Any:
+    return torch.func.functionalize(function, remove="mutations_and_views")
+
+
+def _with_own_gradients(run: Any, model: Any, tensors: Sequence[torch.Tensor]) -> tuple[Any, bool]:
+    """The ops of a model that takes gradients itself (forces, scores), which PyTorch lets nobody do
+    while writes are taken out: they are taken out of what was recorded."""
+    module, frozen = _traced(run, model, tensors)
+    nodes = [n for n in module.graph.nodes if isinstance(n.target, torch._ops.OpOverload)]
+    if any(n.target._schema.is_mutable for n in nodes):
+        module, _ = _traced(_functional(module), model, tensors)
+    return module, frozen
 
 
 def _traced(function: Any, model: Any, tensors: Sequence[torch.Tensor]) -> tuple[Any, bool]:
@@ -77,8 +99,7 @@ def _traced(function: Any, model: Any, tensors: Sequence[torch.Tensor]) -> tuple
 
 def _check(module: Any, run: Any, tensors: Sequence[torch.Tensor]) -> None:
     """The recorded ops must give what the model gives: what left PyTorch is not among them."""
-    with torch.no_grad():
-        recorded, wanted = (f(*[t.clone() for t in tensors]) for f in (module, run))
+    recorded, wanted = (f(*[t.clone() for t in tensors]) for f in (module, run))
     for left, right in zip(recorded, wanted, strict=True):
         torch.testing.assert_close(left, right, rtol=1e-3, atol=1e-3, equal_nan=True)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -220,6 +221,37 @@ def test_a_way_that_depends_on_data_is_not_frozen(kind: type[nn.Module]) -> None
     assert all(part.runner.module is not None for part in module.parts)
     with pytest.raises(Unsupported, match="a model in parts cannot be saved"):
         module.save("anywhere")
+
+
+class _Forces(nn.Module):
+    """A gradient by its input that a model takes itself, also where its caller has them off."""
+
+    def __init__(self, on: bool, writes: bool) -> None:
+        super().__init__()
+        self.on, self.writes = on, writes
+        self.net = nn.Sequential(nn.Linear(4, 8), nn.Softplus(), nn.Linear(8, 1))
+
+    def forward(self, x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        with torch.enable_grad() if self.on else contextlib.nullcontext():
+            at = x.clone().requires_grad_(True)
+            energy = self.net(at).sum()
+            (slope,) = torch.autograd.grad(energy, at, create_graph=True)
+        forces = -slope
+        if self.writes:
+            forces[0] = 0
+        return energy.detach(), forces.detach()
+
+
+@pytest.mark.parametrize("on", [True, False])
+@pytest.mark.parametrize("writes", [True, False])
+def test_gradients_that_a_model_takes_itself_are_compiled(on: bool, writes: bool) -> None:
+    model = _Forces(on, writes).eval()
+    with pytest.warns(LooseCapture):
+        module = gh.compile(model, *floats(3, 4)(0))
+    for seed in (0, 1):
+        (x,) = floats(3, 4)(seed)
+        with torch.set_grad_enabled(not on):
+            torch.testing.assert_close(module(x), model(x), rtol=1e-5, atol=1e-6)
 
 
 class _Halving(nn.Module):
