@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dtype import DType
@@ -70,19 +70,21 @@ class KernelBuilder:
         so do copies of operands that lie in another order.
         """
         pending = [values]
+        turned: set[Value] = set()
         while pending:
             wanted = [v for v in pending[-1] if v not in self.buffers]
             places = [(v, self.outputs.get(v) or _temporary_name(v)) for v in wanted]
             try:
-                made = lower_loops(places, self.around)
+                made = lower_loops(places, replace(self.around, turned=turned))
             except Entangled as knot:
                 pending.append([knot.value])
                 continue
             except LiesApart as found:
                 others = [v for v in wanted if self.orders.get(v) != found.order]
-                if others:  # first: they may read the operand as it lies, or turn it back for ever
+                if 0 < len(others) < len(wanted):  # they may read the operand as it lies
                     pending.append(others)
                     continue
+                turned.add(found.value)
                 self.buffers[found.value] = self._copied(found.value, found.order)
                 if found.order is None:
                     del self.orders[found.value]

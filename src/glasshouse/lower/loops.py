@@ -8,7 +8,7 @@ computed again for each element. Roles come last.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from glasshouse.errors import Unsupported
@@ -47,6 +47,9 @@ class Surroundings:
     names: Names
     ops_of: Callable[[Node], Ops]
     parts: FoldParts
+    turned: Collection[Value] = ()
+    """Operands that are left in the order in which they lie now: each is turned once, or nests that
+    want it in two orders would have it turned for ever."""
 
     def elements(
         self, nest: Nest, halves: Mapping[Loop, tuple[Loop, Loop]] | None = None
@@ -184,7 +187,7 @@ def _without_what_lies_apart(
     for value, name in around.buffers.items():
         is_large = bounds(value.type.numel)[0] >= _WORTH_TURNING
         other = value.type.shape == shape and around.orders.get(value) != order
-        if name in apart and is_large and other:
+        if name in apart and is_large and other and value not in around.turned:
             raise LiesApart(value, order)
 
 
@@ -214,7 +217,7 @@ def _without_rows_for_lanes(nest: Nest, around: Surroundings) -> None:
                 for v, name in around.buffers.items()
                 if name == let.value.buffer and v.type.shape[-2:] == (loop.extent, along.extent)
             ]
-            if not rows or rows[-1] in around.orders:
+            if not rows or rows[-1] in around.orders or rows[-1] in around.turned:
                 return
             rank = rows[-1].type.rank
             raise LiesApart(rows[-1], (*range(rank - 2), rank - 1, rank - 2))
