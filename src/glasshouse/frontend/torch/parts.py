@@ -30,12 +30,13 @@ class CompiledParts:
             return out
 
     def _leave_to_python(self) -> None:
-        """Dynamo never comes back to a loop around a place where Python reads data, and its hooks
-        cost a solver of 21 small layers 7 % of a call."""
+        """Dynamo never comes back to a function of which it made no graph (a loop in which Python
+        reads data), and its hooks cost a solver of 21 small layers 7 % of a call."""
         self._run = self._model
         warnings.warn(
-            "nothing of this model is compiled, and PyTorch runs it: Python reads data inside of a "
-            "loop; as a function of its own, the loop's body would be compiled",
+            "nothing of this model is compiled, and PyTorch runs it: Dynamo makes no graph around "
+            "the places where Python reads data; in a loop, a body that is a function of its own "
+            "would be compiled",
             NotCompiled,
             stacklevel=3,
         )

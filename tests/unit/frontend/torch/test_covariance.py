@@ -30,6 +30,7 @@ def test_they_are_those_of_pytorch(dtype: torch.dtype) -> None:
 
 @pytest.mark.filterwarnings("ignore:cov:UserWarning")
 @pytest.mark.filterwarnings("ignore::glasshouse.errors.InParts")
+@pytest.mark.filterwarnings("ignore::glasshouse.errors.NotCompiled")
 def test_too_few_numbers_give_what_they_do() -> None:
     """Left to PyTorch, which warns."""
 
