@@ -1,7 +1,8 @@
 """A module that another one imports for names in its annotations: loaded when it is first used.
 
 PyTorch's exporter imports networkx, 285 modules, through files that plan what a training step
-computes twice. An export needs none of it, and it takes 0.4 s and 12 MB.
+computes twice. An export needs none of it, and it takes 0.45 s and 9 MB. A lazy loader of importlib
+loads it all the same, at the first name that is read: annotations read names.
 """
 
 from __future__ import annotations

@@ -127,13 +127,15 @@ class PlainTraining:
             @staticmethod
             @_left_alone
             def backward(ctx: Any, *gradients: Any) -> Any:
+                compiled = self.backward
+                assert compiled is not None, "until it is there, AOTAutograd's call is taken"
                 given = list(ctx.saved_tensors)
                 for i, is_dense in zip(whose, self.dense, strict=True):
                     # Of a sum it is one number, seen many times: a call with it is looked at anew.
                     given.append(gradients[i].contiguous() if is_dense else gradients[i])
                 if torch.is_grad_enabled():
-                    return _Once.apply(torch.empty(0, requires_grad=True), self.backward, given)
-                return tuple(self.backward(given))  # type: ignore[misc]  # it is there
+                    return _Once.apply(torch.empty(0, requires_grad=True), compiled, given)
+                return tuple(compiled(given))
 
         # What `Function.apply` does more is for functorch's transforms.
         above: Any = super(torch.autograd.Function, CompiledFunction)
