@@ -31,30 +31,19 @@ template <> struct NumberOf<float> { typedef float type; };
 template <> struct NumberOf<double> { typedef double type; };
 
 // a * b + c of numbers or plain vectors of any length, rounded once where the chip can.
-GH_INLINE float add_product(float a, float b, float c) {
-#if defined(GH_AVX512) || defined(GH_AVX2)
-  return __builtin_fmaf(a, b, c);
-#else
-  return a * b + c;
-#endif
-}
-GH_INLINE double add_product(double a, double b, double c) {
-#if defined(GH_AVX512) || defined(GH_AVX2)
-  return __builtin_fma(a, b, c);
-#else
-  return a * b + c;
-#endif
-}
 template <class V>
 GH_INLINE V add_product(V a, V b, V c) {
 #if defined(GH_AVX512) || defined(GH_AVX2)
-  if constexpr (sizeof(a[0]) == 4 && sizeof(V) == 16) return (V)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
-  else if constexpr (sizeof(a[0]) == 4 && sizeof(V) == 32) return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
-  else if constexpr (sizeof(a[0]) == 8 && sizeof(V) == 32) return (V)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
+  constexpr bool is_float = sizeof(typename NumberOf<V>::type) == 4;
+  if constexpr (is_float && sizeof(V) == 4) return __builtin_fmaf(a, b, c);
+  else if constexpr (is_float && sizeof(V) == 16) return (V)_mm_fmadd_ps((__m128)a, (__m128)b, (__m128)c);
+  else if constexpr (is_float && sizeof(V) == 32) return (V)_mm256_fmadd_ps((__m256)a, (__m256)b, (__m256)c);
+  else if constexpr (!is_float && sizeof(V) == 8) return __builtin_fma(a, b, c);
+  else if constexpr (!is_float && sizeof(V) == 32) return (V)_mm256_fmadd_pd((__m256d)a, (__m256d)b, (__m256d)c);
 #endif
 #if defined(GH_AVX512)
-  if constexpr (sizeof(a[0]) == 4 && sizeof(V) == 64) return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
-  else if constexpr (sizeof(a[0]) == 8 && sizeof(V) == 64) return (V)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
+  if constexpr (is_float && sizeof(V) == 64) return (V)_mm512_fmadd_ps((__m512)a, (__m512)b, (__m512)c);
+  else if constexpr (!is_float && sizeof(V) == 64) return (V)_mm512_fmadd_pd((__m512d)a, (__m512d)b, (__m512d)c);
 #endif
   return a * b + c;
 }

@@ -1,7 +1,7 @@
 // transpose.h: W x W tiles turned in registers, and tiled transposes of matrices built on them.
 //
 // Contract
-// - `transpose_tile(x)`: x[i] lane j <-> x[j] lane i, for W vectors of 32-bit lanes.
+// - `transpose_tile(x)`: x[i] lane j <-> x[j] lane i, for as many vectors as they have lanes.
 // - `transpose2d(rows, cols, src, lds, dst, ldd)`: dst[c * ldd + r] = src[r * lds + c]; serial; elements of 1, 2, 4 and 8 bytes
 //   through registers, others blocked for the cache. Steps may be negative.
 // - `transpose_batched(pool, batch, rows, cols, src, lds, src_step, dst, ldd, dst_step)`: the same for each of `batch` matrices,
@@ -14,24 +14,30 @@ namespace gh {
 inline namespace GH_ISA_NS {
 
 // Blocks of S lanes, alternately from a and b: the even blocks (Odd = 0) or the odd blocks (Odd = 1) of each.
-template <int S, int Odd, int... I>
-GH_INLINE ni zip_blocks(ni a, ni b, Lanes<I...>) {
-  return __builtin_shufflevector(a, b, ((I / S) % 2 ? W : 0) + (I / (2 * S)) * 2 * S + Odd * S + I % S...);
+template <int S, int Odd, class V, int... I>
+GH_INLINE V zip_blocks(V a, V b, Lanes<I...>) {
+  constexpr int N = sizeof...(I);
+  return __builtin_shufflevector(a, b, ((I / S) % 2 ? N : 0) + (I / (2 * S)) * 2 * S + Odd * S + I % S...);
 }
-template <int S>
-GH_INLINE void transpose_stage(vi (&x)[W]) {
-  GH_UNROLL for (int i = 0; i < W; i++) {
+GH_INLINE ni bare(vi x) { return x.v; }
+template <class V>
+GH_INLINE V bare(V x) { return x; }
+template <int S, class V, int N>
+GH_INLINE void transpose_stage(V (&x)[N]) {
+  GH_UNROLL for (int i = 0; i < N; i++) {
     if (i & S) continue;
-    ni a = x[i].v, b = x[i + S].v;
-    x[i] = zip_blocks<S, 0>(a, b, AllLanes{});
-    x[i + S] = zip_blocks<S, 1>(a, b, AllLanes{});
+    const auto a = bare(x[i]), b = bare(x[i + S]);
+    x[i] = zip_blocks<S, 0>(a, b, typename MakeLanes<N>::type{});
+    x[i + S] = zip_blocks<S, 1>(a, b, typename MakeLanes<N>::type{});
   }
 }
-GH_INLINE void transpose_tile(vi (&x)[W]) {
+// N vectors of N lanes: x[i] lane j <-> x[j] lane i.
+template <class V, int N>
+GH_INLINE void transpose_tile(V (&x)[N]) {
   transpose_stage<1>(x);
-  transpose_stage<2>(x);
-  if constexpr (W > 4) transpose_stage<4>(x);
-  if constexpr (W > 8) transpose_stage<8>(x);
+  if constexpr (N > 2) transpose_stage<2>(x);
+  if constexpr (N > 4) transpose_stage<4>(x);
+  if constexpr (N > 8) transpose_stage<8>(x);
 }
 
 // One tile of up to W x W; n rows in, m columns in.
@@ -109,24 +115,6 @@ inline GH_NOINLINE void transpose2d_bytes(long rows, long cols, const uint8_t *s
 // Elements of 8 bytes, half as many in a vector; what is left of a tile goes one by one.
 constexpr int kWideTile = W / 2;
 typedef int64_t wide_lanes __attribute__((vector_size(W * 4)));
-template <int S, int Odd, int... I>
-GH_INLINE wide_lanes zip_wide(wide_lanes a, wide_lanes b, Lanes<I...>) {
-  return __builtin_shufflevector(a, b, ((I / S) % 2 ? kWideTile : 0) + (I / (2 * S)) * 2 * S + Odd * S + I % S...);
-}
-template <int S>
-GH_INLINE void wide_stage(wide_lanes (&x)[kWideTile]) {
-  GH_UNROLL for (int i = 0; i < kWideTile; i++) {
-    if (i & S) continue;
-    const wide_lanes a = x[i], b = x[i + S];
-    x[i] = zip_wide<S, 0>(a, b, typename MakeLanes<kWideTile>::type{});
-    x[i + S] = zip_wide<S, 1>(a, b, typename MakeLanes<kWideTile>::type{});
-  }
-}
-GH_INLINE void transpose_wide_tile(wide_lanes (&x)[kWideTile]) {
-  wide_stage<1>(x);
-  if constexpr (kWideTile > 2) wide_stage<2>(x);
-  if constexpr (kWideTile > 4) wide_stage<4>(x);
-}
 inline GH_NOINLINE void transpose2d_wide(long rows, long cols, const char *src, long lds, char *dst, long ldd) {
   constexpr long N = kWideTile;
   for (long r = 0; r < rows; r += N)
@@ -136,7 +124,7 @@ inline GH_NOINLINE void transpose2d_wide(long rows, long cols, const char *src, 
       if (r + N <= rows && c + N <= cols) {
         wide_lanes x[N];
         GH_UNROLL for (int i = 0; i < N; i++) memcpy(&x[i], s + 8 * i * lds, sizeof x[i]);
-        transpose_wide_tile(x);
+        transpose_tile(x);
         GH_UNROLL for (int i = 0; i < N; i++) memcpy(d + 8 * i * ldd, &x[i], sizeof x[i]);
         continue;
       }

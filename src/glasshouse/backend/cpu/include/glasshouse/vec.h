@@ -117,8 +117,10 @@ struct Full { static constexpr int n = W; };
 #if defined(GH_AVX512)
 #include "vec_avx512.h"
 #elif defined(GH_AVX2)
+#include "vec_lane_mask.h"
 #include "vec_avx2.h"
 #else
+#include "vec_lane_mask.h"
 #include "vec_plain.h"
 #endif
 #include "vec_float8.h"

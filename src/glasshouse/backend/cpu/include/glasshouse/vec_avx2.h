@@ -3,23 +3,9 @@
 namespace gh {
 inline namespace GH_ISA_NS {
 
-struct vm {
-  ni m;  // each lane 0 or -1
-};
-GH_INLINE vm operator&(vm a, vm b) { return {a.m & b.m}; }
-GH_INLINE vm operator|(vm a, vm b) { return {a.m | b.m}; }
-GH_INLINE vm operator^(vm a, vm b) { return {a.m ^ b.m}; }
-GH_INLINE vm operator!(vm a) { return {~a.m}; }
 GH_INLINE bool any(vm a) { return _mm256_movemask_ps((__m256)a.m) != 0; }
 GH_INLINE bool all(vm a) { return _mm256_movemask_ps((__m256)a.m) == 0xff; }
 GH_INLINE bool lane(vm a, int i) { return _mm256_movemask_ps((__m256)a.m) >> i & 1; }
-GH_INLINE vm first_n(int n) { return {iota().v < (ni{} + n)}; }
-
-struct Tail {
-  int n;
-  vm m;
-  GH_INLINE explicit Tail(int count) : n(count), m(first_n(count)) {}
-};
 
 #define GH_CMP(op, imm) \
   GH_INLINE vm operator op(vf a, vf b) { return {(ni)_mm256_cmp_ps((__m256)a.v, (__m256)b.v, imm)}; }
@@ -118,18 +104,6 @@ GH_INLINE void store_int(uint8_t *p, vi x, Tail t) {
   __m128i b = narrow_bytes(min(max(x, vi(0)), vi(255)));
   memcpy(p, &b, (size_t)t.n);
 }
-GH_INLINE vm load_mask(const void *p, Full = {}) { return load_int((const uint8_t *)p) != vi(0); }
-GH_INLINE vm load_mask(const void *p, Tail t) { return load_int((const uint8_t *)p, t) != vi(0); }
-GH_INLINE void store_mask(void *p, vm m, Full = {}) { store_int((uint8_t *)p, vi(m.m & 1)); }
-GH_INLINE void store_mask(void *p, vm m, Tail t) { store_int((uint8_t *)p, vi(m.m & 1), t); }
-
-// 2^n in two halves, so that results pass through the denormals and infinity correctly for |n| <= 252.
-GH_INLINE vf scale2(vf x, vf n) {
-  vi i = round_to_int(n), h = i >> 1;
-  return x * as_float((h + vi(127)) << 23) * as_float((i - h + vi(127)) << 23);
-}
-// The same, and 0 where y is below `least`.
-GH_INLINE vf scale2_from(float least, vf y, vf x, vf n) { return scale2(select(y < vf(least), vf(0.0f), x), n); }
 
 }  // namespace GH_ISA_NS
 }  // namespace gh

@@ -13,6 +13,21 @@ GH_INLINE vf zero_unless(vm m, vf a) { return select(m, a, vf(0.0f)); }
 GH_INLINE vf within(Full, vf x, vf) { return x; }
 GH_INLINE vf within(Tail t, vf x, vf other) { return select(t.m, x, other); }
 
+#if !defined(GH_AVX512)
+GH_INLINE vm load_mask(const void *p, Full = {}) { return load_int((const uint8_t *)p) != vi(0); }
+GH_INLINE vm load_mask(const void *p, Tail t) { return load_int((const uint8_t *)p, t) != vi(0); }
+GH_INLINE void store_mask(void *p, vm m, Full = {}) { store_int((uint8_t *)p, vi(m.m & 1)); }
+GH_INLINE void store_mask(void *p, vm m, Tail t) { store_int((uint8_t *)p, vi(m.m & 1), t); }
+
+// 2^n in two halves, so that results pass through the denormals and infinity correctly for |n| <= 252.
+GH_INLINE vf scale2(vf x, vf n) {
+  vi i = round_to_int(n), h = i >> 1;
+  return x * as_float((h + vi(127)) << 23) * as_float((i - h + vi(127)) << 23);
+}
+// The same, and 0 where y is below `least`.
+GH_INLINE vf scale2_from(float least, vf y, vf x, vf n) { return scale2(select(y < vf(least), vf(0.0f), x), n); }
+#endif
+
 // 8/16-bit integers as floats. Stores truncate toward zero and saturate; round first (rint) where that is wanted.
 #define GH_MEM(T)                                                                   \
   GH_INLINE vf load(const T *p, Full = {}) { return to_float(load_int(p)); }        \

@@ -3,23 +3,9 @@
 namespace gh {
 inline namespace GH_ISA_NS {
 
-struct vm {
-  ni m;  // each lane 0 or -1
-};
-GH_INLINE vm operator&(vm a, vm b) { return {a.m & b.m}; }
-GH_INLINE vm operator|(vm a, vm b) { return {a.m | b.m}; }
-GH_INLINE vm operator^(vm a, vm b) { return {a.m ^ b.m}; }
-GH_INLINE vm operator!(vm a) { return {~a.m}; }
 GH_INLINE bool any(vm a) { return (a.m[0] | a.m[1] | a.m[2] | a.m[3]) != 0; }
 GH_INLINE bool all(vm a) { return (a.m[0] & a.m[1] & a.m[2] & a.m[3]) != 0; }
 GH_INLINE bool lane(vm a, int i) { return a.m[i] != 0; }
-GH_INLINE vm first_n(int n) { return {iota().v < (ni{} + n)}; }
-
-struct Tail {
-  int n;
-  vm m;
-  GH_INLINE explicit Tail(int count) : n(count), m(first_n(count)) {}
-};
 
 #define GH_CMP(op)                                                         \
   GH_INLINE vm operator op(vf a, vf b) { return {(ni)(a.v op b.v)}; }      \
@@ -112,17 +98,6 @@ GH_INLINE void store_stream(float *p, vf x) { store(p, x); }
 GH_MEM(int8_t, -128, 127)
 GH_MEM(uint8_t, 0, 255)
 #undef GH_MEM
-GH_INLINE vm load_mask(const void *p, Full = {}) { return load_int((const uint8_t *)p) != vi(0); }
-GH_INLINE vm load_mask(const void *p, Tail t) { return load_int((const uint8_t *)p, t) != vi(0); }
-GH_INLINE void store_mask(void *p, vm m, Full = {}) { store_int((uint8_t *)p, vi(m.m & 1)); }
-GH_INLINE void store_mask(void *p, vm m, Tail t) { store_int((uint8_t *)p, vi(m.m & 1), t); }
-
-GH_INLINE vf scale2(vf x, vf n) {
-  vi i = round_to_int(n), h = i >> 1;
-  return x * as_float((h + vi(127)) << 23) * as_float((i - h + vi(127)) << 23);
-}
-// The same, and 0 where y is below `least`.
-GH_INLINE vf scale2_from(float least, vf y, vf x, vf n) { return scale2(select(y < vf(least), vf(0.0f), x), n); }
 
 }  // namespace GH_ISA_NS
 }  // namespace gh
