@@ -28,6 +28,7 @@ from glasshouse.backend.cpu.target import CPU
 from glasshouse.backend.cpu.threads import default_threads
 from glasshouse.backend.cpu.toolchain import toolchain
 from glasshouse.backend.memory import aligned_bytes
+from glasshouse.backend.saved_symbol import saved_symbol
 from glasshouse.errors import FormatError, Unsupported
 from glasshouse.lower.choice import Candidate, Problem
 from glasshouse.lower.kernel.kernel import Kernel
@@ -75,13 +76,7 @@ class CpuBackend:
                 f"{library}: built for a processor with {names}, which this one lacks",
                 hint="compile on this machine",
             )
-        try:
-            contract = ctypes.CDLL(str(library)).glasshouse_contract
-        except (OSError, AttributeError) as error:
-            raise FormatError(
-                f"{library}: cannot be loaded ({error})",
-                hint="copy the folder again from where it was saved, or save the model again",
-            ) from None
+        contract = saved_symbol(library, "glasshouse_contract")
         contract.restype = ctypes.c_char_p
         return str(contract().decode())
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from glasshouse.backend.cache import hash_text
 from glasshouse.backend.cuda.c_api import PROGRAM
 from glasshouse.backend.cuda.host_build import built_text
-from glasshouse.errors import FormatError
+from glasshouse.backend.saved_symbol import saved_symbol
 
 
 def build_host_library(text: str, program: Path, soname: str) -> Path:
@@ -19,13 +19,7 @@ def build_host_library(text: str, program: Path, soname: str) -> Path:
 
 def program_in(library: Path) -> bytes:
     """The program of kernels that such a library holds."""
-    try:
-        found = ctypes.CDLL(str(library)).glasshouse_program
-    except (OSError, AttributeError) as error:
-        raise FormatError(
-            f"{library}: cannot be loaded ({error})",
-            hint="copy the folder again from where it was saved, or save the model again",
-        ) from None
+    found = saved_symbol(library, "glasshouse_program")
     found.restype = ctypes.c_void_p
     count = ctypes.c_int64()
     return ctypes.string_at(found(ctypes.byref(count)), count.value)
