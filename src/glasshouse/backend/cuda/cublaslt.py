@@ -15,11 +15,11 @@ import os
 import weakref
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
-from glasshouse.backend.cuda.installed_library import ROOM_ALIGNED, installed
-from glasshouse.backend.cuda.prepared_calls import Argument, At, PreparedCall, Step
+from glasshouse.backend.cuda.installed_library import ROOM_ALIGNED, DeclaredLibrary, installed
+from glasshouse.backend.cuda.prepared_calls import At, Step
 from glasshouse.errors import ExecutionError, LibraryRefused
 
 CUBLASLT = "cublaslt"
@@ -71,35 +71,13 @@ class _Found(ctypes.Structure):
     )
 
 
-class CublasLt:
+class CublasLt(DeclaredLibrary):
     """Functions of `libcublasLt`, and a handle in the context that is current."""
 
+    name = "cuBLASLt"
+
     def __init__(self, found: Any) -> None:
-        self._functions = found
-        for name, types in _FUNCTIONS.items():
-            function = getattr(found, name)
-            function.argtypes = types
-            function.restype = ctypes.c_int
-        found.cublasLtGetVersion.restype = ctypes.c_size_t
-        self.version = int(found.cublasLtGetVersion())
-        self._handle = 0
-
-    def call(self, name: str, *arguments: Any) -> None:
-        status = getattr(self._functions, name)(*arguments)
-        if status:
-            raise _refused(name, status)
-
-    def prepared(self, name: str, *arguments: Argument, keeps: Any = None) -> PreparedCall:
-        """A call that is made later, and often."""
-        return PreparedCall(
-            getattr(self._functions, name), arguments, partial(_refused, name), keeps
-        )
-
-    def made(self, name: str, *arguments: Any) -> int:
-        """What a function writes through its first parameter."""
-        handle = ctypes.c_void_p()
-        self.call(name, ctypes.byref(handle), *arguments)
-        return handle.value or 0
+        super().__init__(found, _FUNCTIONS, "cublasLtGetVersion")
 
     @property
     def handle(self) -> int:
@@ -211,10 +189,6 @@ class LibraryProduct:
         bias = arguments + 8 * given["bias"]
         set_bias = "cublasLtMatmulDescSetAttribute"
         return [lt.prepared(set_bias, self._product, _BIAS, bias, 8), product]
-
-
-def _refused(name: str, status: int) -> LibraryRefused:
-    return LibraryRefused(f"cuBLASLt refused {name}: status {status}")
 
 
 def _freed(lt: CublasLt, product: int, layouts: Sequence[int]) -> None:

@@ -10,12 +10,10 @@ import ctypes
 import os
 import threading
 import weakref
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
-from glasshouse.backend.cuda.installed_library import installed
-from glasshouse.backend.cuda.prepared_calls import Argument, PreparedCall
-from glasshouse.errors import LibraryRefused
+from glasshouse.backend.cuda.installed_library import DeclaredLibrary, installed
 
 _SWITCH = "GLASSHOUSE_CUDNN"
 _OLDEST = 90000
@@ -44,41 +42,22 @@ _ELEMENTS: dict[int, Any] = {
 }  # fmt: skip
 
 
-class Cudnn:
+class Cudnn(DeclaredLibrary):
     """Functions of `libcudnn`, and a handle in the context that is current."""
 
+    name = "cuDNN"
+
     def __init__(self, found: Any) -> None:
-        self._functions = found
-        for name, types in _FUNCTIONS.items():
-            function = getattr(found, name)
-            function.argtypes = types
-            function.restype = ctypes.c_int
-        found.cudnnGetVersion.restype = ctypes.c_size_t
-        self.version = int(found.cudnnGetVersion())
+        super().__init__(found, _FUNCTIONS, "cudnnGetVersion")
         if self.version < _OLDEST:
             raise OSError(f"cuDNN {self.version} is too old")
-        self._handle = 0
         self.lock = threading.RLock()
         """Of the handle, which has one stream at a time."""
-
-    def call(self, name: str, *arguments: Any) -> None:
-        status = getattr(self._functions, name)(*arguments)
-        if status:
-            raise _refused(name, status)
-
-    def prepared(self, name: str, *arguments: Argument, keeps: Any = None) -> PreparedCall:
-        """A call that is made later, and often."""
-        return PreparedCall(
-            getattr(self._functions, name), arguments, partial(_refused, name), keeps
-        )
 
     @property
     def handle(self) -> int:
         with self.lock:
-            if not self._handle:
-                made = ctypes.c_void_p()
-                self.call("cudnnCreate", ctypes.byref(made))
-                self._handle = made.value or 0
+            self._handle = self._handle or self.made("cudnnCreate")
             return self._handle
 
 
@@ -130,10 +109,6 @@ class Descriptor:
         for x in kept:
             x._parts.append(self)
         return kept
-
-
-def _refused(name: str, status: int) -> LibraryRefused:
-    return LibraryRefused(f"cuDNN refused {name}: status {status}")
 
 
 def _freed(library: Cudnn, address: int) -> None:

@@ -8,12 +8,14 @@ from __future__ import annotations
 import ctypes
 import glob
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from importlib.util import find_spec
-from typing import Any, Protocol, TypeVar
+from typing import Any, ClassVar, Protocol, TypeVar
 
-from glasshouse.backend.cuda.prepared_calls import Step, make_in_python
+from glasshouse.backend.cuda.prepared_calls import Argument, PreparedCall, Step, make_in_python
+from glasshouse.errors import LibraryRefused
 
 Made = TypeVar("Made")
 ROOM_ALIGNED = 256
@@ -40,6 +42,42 @@ def begin(call: LibraryCall, arguments: Sequence[int], stream: int) -> None:
     at = ctypes.addressof(given)
     with call.lock:
         make_in_python(call.steps(at, at + 8 * len(arguments)))
+
+
+class DeclaredLibrary:
+    """A library whose functions give a status; `functions` has the types of their parameters."""
+
+    name: ClassVar[str]
+
+    def __init__(self, found: Any, functions: Mapping[str, Sequence[Any]], version: str) -> None:
+        self._functions = found
+        for name, types in functions.items():
+            function = getattr(found, name)
+            function.argtypes = types
+            function.restype = ctypes.c_int
+        getattr(found, version).restype = ctypes.c_size_t
+        self.version = int(getattr(found, version)())
+        self._handle = 0
+
+    def call(self, name: str, *arguments: Any) -> None:
+        status = getattr(self._functions, name)(*arguments)
+        if status:
+            raise self._refused(name, status)
+
+    def prepared(self, name: str, *arguments: Argument, keeps: Any = None) -> PreparedCall:
+        """A call that is made later, and often."""
+        refused = partial(self._refused, name)
+        return PreparedCall(getattr(self._functions, name), arguments, refused, keeps)
+
+    def made(self, name: str, *arguments: Any) -> int:
+        """What a function writes through its first parameter."""
+        handle = ctypes.c_void_p()
+        self.call(name, ctypes.byref(handle), *arguments)
+        return handle.value or 0
+
+    @classmethod
+    def _refused(cls, name: str, status: int) -> LibraryRefused:
+        return LibraryRefused(f"{cls.name} refused {name}: status {status}")
 
 
 def _places(names: Sequence[str], folders: Sequence[str]) -> Iterator[str]:
