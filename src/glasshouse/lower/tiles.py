@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
 from glasshouse.lower.choice import Problem
-from glasshouse.lower.epilogue import RESULT, Epilogue
+from glasshouse.lower.epilogue import RESULT, Epilogue, take_results
 from glasshouse.lower.kernel.statement import Operand, Tile
-from glasshouse.lower.order import Order
+from glasshouse.lower.order import Order, channels_last
 from glasshouse.lower.variants import with_variant
+from glasshouse.lower.view import whole
 
 
 def add_tile(
@@ -48,6 +49,16 @@ def add_tile(
     builder.statements.append(
         with_variant(tile, variants[0] if variants else variant, builder.target)
     )
+
+
+def add_tile_of_pixels(builder: KernelBuilder, node: Node, routine: str) -> None:
+    """The tile of a node over images, channels last, which hands over its results by pixel."""
+    out = node.output
+    order = channels_last(out.type.rank)
+    operands = [whole(builder, v, order) for v in node.inputs]
+    channels = out.type.shape[1]
+    variables = {"pixel": out.type.numel // channels, "c": channels}
+    add_tile(builder, node, routine, operands, take_results(builder, out, variables, order), order)
 
 
 def write_all(builder: KernelBuilder, node: Node) -> tuple[tuple[int, str], ...]:

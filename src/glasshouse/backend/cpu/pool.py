@@ -16,12 +16,9 @@ from glasshouse.ir.dtype import bfloat16, float16, float32, float64, int8, uint8
 from glasshouse.ir.graph import Node
 from glasshouse.ir.types import Shape
 from glasshouse.lower.builder import KernelBuilder
-from glasshouse.lower.epilogue import take_results
 from glasshouse.lower.kernel.statement import Scratch, Tile
-from glasshouse.lower.order import channels_last
 from glasshouse.lower.target import Needs
-from glasshouse.lower.tiles import add_tile
-from glasshouse.lower.view import whole
+from glasshouse.lower.tiles import add_tile_of_pixels
 from glasshouse.ops.pool_ref import pool_window
 from glasshouse.ops.window import Window
 
@@ -39,7 +36,7 @@ def pool(builder: KernelBuilder, node: Node) -> None:
     if x.type.dtype not in _WITH_VECTORS[node.op.name] or not _is_flat(node.attrs):
         plane_pool(builder, node)
     else:
-        _add(builder, node, POOL)
+        add_tile_of_pixels(builder, node, POOL)
 
 
 def pool_grad(builder: KernelBuilder, node: Node) -> None:
@@ -50,7 +47,7 @@ def pool_grad(builder: KernelBuilder, node: Node) -> None:
     if g.type.dtype is not float32 or not _is_flat(node.attrs) or large:
         plane_pool_grad(builder, node)
     else:
-        _add(builder, node, POOL_GRAD)
+        add_tile_of_pixels(builder, node, POOL_GRAD)
 
 
 def _is_flat(attrs: Mapping[str, Any]) -> bool:
@@ -63,16 +60,6 @@ def _is_flat(attrs: Mapping[str, Any]) -> bool:
 
 def _window(attrs: Mapping[str, Any]) -> Window:
     return pool_window(attrs["kernel"], attrs["stride"], attrs["padding"], attrs["dilation"])
-
-
-def _add(builder: KernelBuilder, node: Node, routine: str) -> None:
-    out = node.output
-    order = channels_last(out.type.rank)
-    operands = [whole(builder, v, order) for v in node.inputs]
-    channels = out.type.shape[1]
-    variables = {"pixel": out.type.numel // channels, "c": channels}
-    after = take_results(builder, out, variables, order)
-    add_tile(builder, node, routine, operands, after, order)
 
 
 # ------------------------------------------------------------------------------------ rendering

@@ -20,11 +20,9 @@ from glasshouse.ir.dim import product
 from glasshouse.ir.graph import Node
 from glasshouse.ir.types import Shape
 from glasshouse.lower.builder import KernelBuilder
-from glasshouse.lower.epilogue import take_results
 from glasshouse.lower.kernel.queries import view
 from glasshouse.lower.kernel.statement import Tile
-from glasshouse.lower.order import channels_last
-from glasshouse.lower.tiles import add_tile, write_all
+from glasshouse.lower.tiles import add_tile, add_tile_of_pixels, write_all
 from glasshouse.lower.view import whole
 from glasshouse.ops.pool_ref import pool_window
 
@@ -33,13 +31,7 @@ POOL, PLANES = "pool", "plane_pool"
 
 def pool(builder: KernelBuilder, node: Node) -> None:
     """Add a maximum or mean over windows or parts, channels last, with what follows it."""
-    out = node.output
-    order = channels_last(out.type.rank)
-    operand = whole(builder, node.inputs[0], order)
-    channels = out.type.shape[1]
-    variables = {"pixel": out.type.numel // channels, "c": channels}
-    after = take_results(builder, out, variables, order)
-    add_tile(builder, node, POOL, [operand], after, order)
+    add_tile_of_pixels(builder, node, POOL)
 
 
 def places(builder: KernelBuilder, node: Node) -> None:

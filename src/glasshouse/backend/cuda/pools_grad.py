@@ -19,13 +19,10 @@ from glasshouse.ir.dim import bounds, product
 from glasshouse.ir.dtype import DType, int32, uint8
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
-from glasshouse.lower.epilogue import take_results
 from glasshouse.lower.kernel.queries import view
 from glasshouse.lower.kernel.statement import Scratch, Tile
-from glasshouse.lower.order import channels_last
 from glasshouse.lower.target import Needs
-from glasshouse.lower.tiles import add_tile
-from glasshouse.lower.view import whole
+from glasshouse.lower.tiles import add_tile_of_pixels
 from glasshouse.ops.pool_ref import pool_window
 
 POOL_GRAD = "pool_grad"
@@ -35,13 +32,7 @@ MOST_PLACES = 255
 
 def pool_grad(builder: KernelBuilder, node: Node) -> None:
     """Add the gradient of a maximum or mean over windows; it has the shape of the pooled image."""
-    out = node.output
-    order = channels_last(out.type.rank)
-    operands = [whole(builder, v, order) for v in node.inputs]
-    channels = out.type.shape[1]
-    variables = {"pixel": out.type.numel // channels, "c": channels}
-    after = take_results(builder, out, variables, order)
-    add_tile(builder, node, POOL_GRAD, operands, after, order)
+    add_tile_of_pixels(builder, node, POOL_GRAD)
 
 
 def _overlaps(tile: Tile) -> bool:

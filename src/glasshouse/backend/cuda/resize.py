@@ -20,12 +20,9 @@ from glasshouse.errors import Unsupported
 from glasshouse.ir.dim import Dim, product
 from glasshouse.ir.graph import Node
 from glasshouse.lower.builder import KernelBuilder
-from glasshouse.lower.epilogue import take_results
 from glasshouse.lower.kernel.queries import view
 from glasshouse.lower.kernel.statement import Tile
-from glasshouse.lower.order import channels_last
-from glasshouse.lower.tiles import add_tile
-from glasshouse.lower.view import whole
+from glasshouse.lower.tiles import add_tile_of_pixels
 
 RESIZE, RESIZE_GRAD = "resize", "resize_grad"
 
@@ -35,12 +32,7 @@ def resize(builder: KernelBuilder, node: Node) -> None:
     out = node.output
     if out.type.rank > 5 or most(out.type.numel) >= 2**31:
         raise Unsupported("no kernel for images of more than three spatial axes, or 2^31 results")
-    order = channels_last(out.type.rank)
-    operand = whole(builder, node.inputs[0], order)
-    channels = out.type.shape[1]
-    variables = {"pixel": out.type.numel // channels, "c": channels}
-    after = take_results(builder, out, variables, order)
-    add_tile(builder, node, node.op.name, [operand], after, order)
+    add_tile_of_pixels(builder, node, node.op.name)
 
 
 # ------------------------------------------------------------------------------------ rendering
