@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from glasshouse.lower.kernel.expr import Apply, Choose, Compare, Expr, Load, Number, Var
 from glasshouse.lower.kernel.index import GUARDED, Derived, Index, Loop
-from glasshouse.lower.kernel.queries import is_same_along, variables
+from glasshouse.lower.kernel.queries import is_same_along, parts, variables
 from glasshouse.lower.kernel.statement import For, Let, Statement, Store
 
 MOST_POINTS = 4
@@ -71,15 +71,10 @@ def ranges_of(nest: For) -> Ranges | None:
 
 def _conditions(value: Expr, loop: Loop) -> Iterator[Compare]:
     """The conditions that change along a loop, in all choices of an expression."""
-    if isinstance(value, Apply):
-        for arg in value.args:
-            yield from _conditions(arg, loop)
-    elif isinstance(value, Choose):
-        for c in value.conditions:
-            if not is_same_along(Choose((c,), value.then, value.then), loop):
+    for choice in _choices(value):
+        for c in choice.conditions:
+            if not is_same_along(Choose((c,), choice.then, choice.then), loop):
                 yield c
-        yield from _conditions(value.then, loop)
-        yield from _conditions(value.otherwise, loop)
 
 
 def _sides(condition: Compare, loop: Loop) -> tuple[_Side, ...] | None:
@@ -142,11 +137,7 @@ def _body(body: Sequence[Statement], holds: dict[Compare, bool]) -> tuple[Statem
 
 
 def _choices(value: Expr) -> Iterator[Choose]:
-    if isinstance(value, Choose):
-        yield value
-    elif isinstance(value, Apply):
-        for arg in value.args:
-            yield from _choices(arg)
+    return (part for part in parts(value) if isinstance(part, Choose))
 
 
 def _chosen(value: Expr, holds: dict[Compare, bool], values: dict[str, Expr]) -> Expr:

@@ -16,32 +16,32 @@ from glasshouse.lower.kernel.kernel import Kernel
 from glasshouse.lower.kernel.statement import Fold, For, Let, Operand, Statement, Store, Tile
 
 
+def parts(expr: Expr) -> Iterator[Expr]:
+    """An expression and all that it is made of, in the order in which they are written."""
+    pending = [expr]
+    while pending:
+        one = pending.pop()
+        yield one
+        if isinstance(one, Apply):
+            pending += reversed(one.args)
+        elif isinstance(one, Choose):
+            pending += (one.otherwise, one.then)
+
+
 def loads(expr: Expr) -> Iterator[Load]:
     """The loads of an expression."""
-    if isinstance(expr, Load):
-        yield expr
-    elif isinstance(expr, Apply):
-        for arg in expr.args:
-            yield from loads(arg)
-    elif isinstance(expr, Choose):
-        yield from loads(expr.then)
-        yield from loads(expr.otherwise)
+    return (one for one in parts(expr) if isinstance(one, Load))
 
 
 def positions(expr: Expr) -> Iterator[Index]:
     """The positions that an expression computes with, those of its loads not among them."""
-    if isinstance(expr, Position):
-        yield expr.index
-    elif isinstance(expr, Apply):
-        for arg in expr.args:
-            if not isinstance(arg, Load):
-                yield from positions(arg)
-    elif isinstance(expr, Choose):
-        for condition in expr.conditions:
-            yield condition.left
-            yield condition.right
-        yield from positions(expr.then)
-        yield from positions(expr.otherwise)
+    for one in parts(expr):
+        if isinstance(one, Position):
+            yield one.index
+        elif isinstance(one, Choose):
+            for condition in one.conditions:
+                yield condition.left
+                yield condition.right
 
 
 def is_same_along(choice: Choose, loop: Loop) -> bool:
@@ -87,16 +87,7 @@ def depends(s: Fold | Let, loop: Loop) -> bool:
 
 def variables(expr: Expr) -> set[str]:
     """The variables that an expression reads, those that say where to load among them."""
-    found: set[str] = set()
-    pending = [expr]
-    while pending:
-        one = pending.pop()
-        if isinstance(one, Var):
-            found.add(one.name)
-        elif isinstance(one, Apply):
-            pending += one.args
-        elif isinstance(one, Choose):
-            pending += (one.then, one.otherwise)
+    found = {one.name for one in parts(expr) if isinstance(one, Var)}
     for index in (*(load.index for load in loads(expr)), *positions(expr)):
         found.update(a.name for a in index.atoms() if isinstance(a, Checked))
     return found
