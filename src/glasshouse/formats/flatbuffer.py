@@ -101,24 +101,19 @@ class FlatTable:
 
     def tables(self, slot: int) -> list[FlatTable]:
         """A vector of tables."""
-        target = self._target(slot)
-        if not target:
-            return []
-        count = self._count(target, 4)
-        offsets = np.frombuffer(self.buffer.data, "<u4", count, target + 4).tolist()
-        return [
-            FlatTable(self.buffer, target + 4 + 4 * i + offset) for i, offset in enumerate(offsets)
-        ]
+        return [FlatTable(self.buffer, at) for at in self._targets(slot)]
 
     def strings(self, slot: int) -> list[str]:
+        return [_string(self.buffer, at) for at in self._targets(slot)]
+
+    def _targets(self, slot: int) -> list[int]:
+        """Where the elements of a vector lie that are given by their distances."""
         target = self._target(slot)
         if not target:
             return []
         count = self._count(target, 4)
         offsets = np.frombuffer(self.buffer.data, "<u4", count, target + 4).tolist()
-        return [
-            _string(self.buffer, target + 4 + 4 * i + offset) for i, offset in enumerate(offsets)
-        ]
+        return [target + 4 + 4 * i + offset for i, offset in enumerate(offsets)]
 
     def _count(self, target: int, size: int) -> int:
         count = int(self.buffer.number("u32", target))

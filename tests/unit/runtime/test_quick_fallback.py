@@ -15,6 +15,12 @@ from glasshouse.runtime.general_run import Run
 
 torch = pytest.importorskip("torch")
 
+ROWS = {"x": {0: torch.export.Dim("n", min=2, max=16)}}
+
+
+def not_the_general_path(*_: Any) -> None:
+    raise AssertionError("a plain call took the general path")
+
 
 class Factors(torch.nn.Module):
     def forward(self, x: Any) -> Any:
@@ -41,13 +47,10 @@ def test_steps_are_prepared_once_and_calls_leave_the_general_path(
         counts["views"] += 1
         return views(self, workspace)
 
-    def general(*_: Any) -> None:
-        raise AssertionError("a plain call took the general path")
-
     monkeypatch.setattr(quick_fallback.PreparedStep, "__init__", counted)
     monkeypatch.setattr(quick_fallback.QuickFallbacks, "views", looked)
     module = gh.compile(Factors(), torch.randn(6, 4))
-    monkeypatch.setattr(Run, "execute", general)
+    monkeypatch.setattr(Run, "execute", not_the_general_path)
     for _ in range(3):
         x = torch.randn(6, 4)
         same(module(x), Factors()(x))
@@ -178,13 +181,8 @@ def rows_of(count: int) -> list[Any]:
 def test_sizes_that_steps_decide_take_the_quick_path(
     dynamic: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shapes = {"x": {0: torch.export.Dim("n", min=2, max=16)}} if dynamic else None
-    module = gh.compile(Routed(), torch.randn(6, 5), dynamic_shapes=shapes)
-
-    def general(*_: Any) -> None:
-        raise AssertionError("a plain call took the general path")
-
-    monkeypatch.setattr(Run, "execute", general)
+    module = gh.compile(Routed(), torch.randn(6, 5), dynamic_shapes=ROWS if dynamic else None)
+    monkeypatch.setattr(Run, "execute", not_the_general_path)
     for count in (6, 16, 2, 6) if dynamic else (6, 6):
         for x in rows_of(count):
             same(module(x), Routed()(x))
@@ -209,18 +207,14 @@ class Decided(torch.nn.Module):
 def test_outputs_of_decided_sizes_take_the_quick_path(
     dynamic: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    shapes = {"x": {0: torch.export.Dim("n", min=2, max=16)}} if dynamic else None
-    module = gh.compile(Decided(), torch.randn(6, 5), dynamic_shapes=shapes)
+    module = gh.compile(Decided(), torch.randn(6, 5), dynamic_shapes=ROWS if dynamic else None)
     given = [x for count in ((6, 16, 2, 6) if dynamic else (6,)) for x in rows_of(count)]
     for x in given:  # buffers of a caller's: the general path sees whether they fit
         into = [torch.empty_like(t) for t in Decided()(x)]
         module.run_with_tensors([x], into)
         same(into, Decided()(x))
 
-    def general(*_: Any) -> None:
-        raise AssertionError("a plain call took the general path")
-
-    monkeypatch.setattr(Run, "execute", general)
+    monkeypatch.setattr(Run, "execute", not_the_general_path)
     found = [module(x) for x in given]
     for x, outputs in zip(given, found, strict=True):
         assert [t.shape for t in outputs] == [t.shape for t in Decided()(x)]
@@ -237,11 +231,7 @@ def test_a_function_whose_result_data_sizes_takes_the_quick_path(
             return function(x)
 
     module = gh.compile(Function(), torch.arange(7))
-
-    def general(*_: Any) -> None:
-        raise AssertionError("a plain call took the general path")
-
-    monkeypatch.setattr(Run, "execute", general)
+    monkeypatch.setattr(Run, "execute", not_the_general_path)
     for x in (torch.arange(7), torch.zeros(7, dtype=torch.int64), torch.arange(7) % 3 * 50):
         assert torch.equal(module(x), function(x))
         assert torch.equal(torch.from_numpy(module(x.numpy())), function(x))

@@ -184,20 +184,21 @@ def where(condition: Any, x: Any, y: Any) -> Any:
 
 @aten("fmax")
 def fmax(x: Any, y: Any) -> Any:
-    x, y = common(x, y)
-    high = apply("maximum", x, y)
-    if is_integral(high.dtype):
-        return high
-    return apply("where", x.apply("isnan"), y, apply("where", y.apply("isnan"), x, high))
+    return _number_of("maximum", x, y)
 
 
 @aten("fmin")
 def fmin(x: Any, y: Any) -> Any:
+    return _number_of("minimum", x, y)
+
+
+def _number_of(op: str, x: Any, y: Any) -> Any:
+    """What an op gives of two numbers; beside NaN, the number."""
     x, y = common(x, y)
-    low = apply("minimum", x, y)
-    if is_integral(low.dtype):
-        return low
-    return apply("where", x.apply("isnan"), y, apply("where", y.apply("isnan"), x, low))
+    found = apply(op, x, y)
+    if is_integral(found.dtype):
+        return found
+    return apply("where", x.apply("isnan"), y, apply("where", y.apply("isnan"), x, found))
 
 
 @aten("hypot")
