@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import glasshouse as gh
+from glasshouse.errors import ExecutionError
 from glasshouse.ir import Expr, GraphBuilder
 from glasshouse.numpy_ref import run
 from glasshouse.runtime.compiler import compile_graph
@@ -85,3 +86,37 @@ def test_rows_too_short_for_vectors(size: int) -> None:
         np.testing.assert_allclose(got, want, rtol=2e-5, atol=1e-5)
     if size == 3:
         assert "reduce_add" not in str(module.source.kernels)
+
+
+def bags(columns: int) -> gh.Graph:
+    """Rows of a table that whole numbers say, weighed and summed up for each of 7 users."""
+    b = GraphBuilder()
+    table, ids = b.input("float32", (11, columns)), b.input("int64", (7, 1))
+    places = (ids * b.input("int64", (6,))).apply("remainder", b.input("int64", ()))
+    kept = (places > 0).apply("cast", dtype="float32").apply("reshape", shape=(7, 6, 1))
+    return b.finish((table.apply("take", places, axis=0) * kept).apply("sum", axes=[1]))
+
+
+def bag_data(columns: int, buckets: int = 11) -> list[Array]:
+    drawn = np.random.default_rng(columns)
+    table = drawn.standard_normal((11, columns)).astype("f")
+    table[3, 0], table[5, columns - 1] = np.nan, np.inf
+    ids, salts = drawn.integers(1, 100, (7, 1)), drawn.integers(1, 100, 6)
+    return [table, ids, salts, np.array(buckets)]
+
+
+@pytest.mark.parametrize("columns", [33, 5])
+def test_lanes_fold_rows_whose_place_is_found_once(columns: int) -> None:
+    graph = bags(columns)
+    module, data = gh.compile(graph), bag_data(columns)
+    (wanted,) = run(graph, data)
+    np.testing.assert_allclose(module(*data), wanted, rtol=1e-5, atol=1e-5)
+    (text,) = (k for k in module.source.kernels.values() if "for_each_strip" in k)
+    (place,) = (n for n, line in enumerate(text.splitlines()) if "ctx.index" in line)
+    assert "GH_UNROLL" in text.splitlines()[place + 1]
+
+
+def test_a_row_outside_of_the_table_is_reported() -> None:
+    module = gh.compile(bags(33))
+    with pytest.raises(ExecutionError, match="index"):
+        module(*bag_data(33, buckets=97))

@@ -27,7 +27,14 @@ from glasshouse.ir.dim import bounds
 from glasshouse.ir.dtype import float32, float64
 from glasshouse.lower.kernel.expr import Apply, Var
 from glasshouse.lower.kernel.index import Checked, Loop
-from glasshouse.lower.kernel.queries import depends, loads, reads_where_data_says, variables, work
+from glasshouse.lower.kernel.queries import (
+    alike_along,
+    depends,
+    loads,
+    reads_where_data_says,
+    variables,
+    work,
+)
 from glasshouse.lower.kernel.statement import Fold, For, Let, Ops, Role, Statement, Store
 
 PARALLEL_FROM = 16384
@@ -273,11 +280,12 @@ class Nests:
                             made = _run(out, runs, bounds[1], begun, ended, fold.ops)
                             bounds = around.enter_context(made)
                         around.enter_context(out.block(_head(r, *bounds), "}"))
+                    own = self._alike_for_lanes(fold, s.loop)
                     around.enter_context(out.block(each, "}"))
                     for line in known:
                         out.add(line)
-                    for let in fold.body:
-                        elements.put(out, let)
+                    for x in own:
+                        elements.put(out, x)
                     step = _step(fold, lanes, elements)
                     out.add(f"{lanes} = {step};", fold.ops)
                 result = f"{total}.value()" if runs else lanes
@@ -288,6 +296,14 @@ class Nests:
                 for x in s.body:
                     if not isinstance(x, Fold):
                         elements.put(out, x)
+
+    def _alike_for_lanes(self, fold: Fold, loop: Loop) -> tuple[Statement, ...]:
+        """Writes what a turn of a fold computes for all lanes alike, places that data say checked
+        among it; gives what is left for each of them."""
+        alike = alike_along(fold.body, loop)
+        for let in alike:
+            self._put(let)
+        return self._checked([let for let in fold.body if let not in alike], [], fold.ops)
 
 
 def _step(s: Fold, part: str, elements: Elements) -> str:

@@ -85,6 +85,18 @@ def depends(s: Fold | Let, loop: Loop) -> bool:
     )
 
 
+def alike_along(body: Iterable[Let], loop: Loop) -> list[Let]:
+    """Those of a fold's statements that give the same for all turns of a loop around it."""
+    alike: list[Let] = []
+    others: set[str] = set()
+    for let in body:
+        if depends(let, loop) or not others.isdisjoint(variables(let.value)):
+            others.add(let.name)
+        else:
+            alike.append(let)
+    return alike
+
+
 def variables(expr: Expr) -> set[str]:
     """The variables that an expression reads, those that say where to load among them."""
     found = {one.name for one in parts(expr) if isinstance(one, Var)}
