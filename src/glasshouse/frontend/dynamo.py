@@ -374,7 +374,7 @@ def _holding(
                 ahead.close()
         source.packed = module.packed_bytes
         if source.earlier:
-            module.base_recording.header.facts["captured"] = "by an earlier process, kept on disk"
+            module.watched.recorder.facts["captured"] = "by an earlier process, kept on disk"
         return module
 
     held = HeldModules(source.names, examples, make, gpu is not None)

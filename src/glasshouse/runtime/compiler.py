@@ -83,7 +83,7 @@ def compile_optimized(
         ctx.instruments.remove(record)
         ctx.instruments.remove(stands)
         ctx.precision, ctx.is_precision_given, ctx.target, ctx.options, ctx.progress = before
-    module.base_recording = record.recording
+    module.watched = record
     module.lineage = Lineage(graph, passes, stands.of)
     return module
 

@@ -19,6 +19,7 @@ from glasshouse.errors import ExecutionError, LibraryRefused, Unsupported
 from glasshouse.ir.graph import Graph, Node
 from glasshouse.lower.plan import MemoryPlan
 from glasshouse.lower.program import Call, Program, Step
+from glasshouse.passes.instruments.record import Record
 from glasshouse.record.reader import Recording
 from glasshouse.runtime.arguments import Inputs, as_array, by_order, name_of, ordered
 from glasshouse.runtime.arrays import Array, is_torch, like_inputs
@@ -93,7 +94,8 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         self.num_runtimes = num_runtimes
         self.threads = threads
         self.packed_bytes = 0  # of weights in forms that were made for it alone
-        self.base_recording: Recording | None = None  # what the passes did, when they were watched
+        self.watched: Record | None = None  # the passes, until somebody asks what they did
+        self._base_recording: Recording | None = None
         self.lineage: Lineage | None = None  # what it was traced to, when it was optimised here
         self.signature = signature_for(program.graph)
         self._takes_flat = self.signature.takes_flat
@@ -312,6 +314,19 @@ class Module(HoldsConstants, RunsOnDevice, ShowsInCell):
         out = {name: self.source_array(v.node) for name, v in self._by_name.items()}
         out |= {v.attrs["name"] or f"%{v.id}": self.source_array(v) for v in self.graph.updates}
         return {**out, **next_seed(self.graph)}
+
+    @property
+    def base_recording(self) -> Recording | None:
+        """What the passes did, when they were watched."""
+        watched = self.watched
+        if watched is not None:
+            self._base_recording = watched.recording
+            self.watched = None  # its rows have been written
+        return self._base_recording
+
+    @base_recording.setter
+    def base_recording(self, recording: Recording | None) -> None:
+        self._base_recording, self.watched = recording, None
 
     def recording(self, *inputs: Any, count: int = 10) -> Recording:
         """All that is known: stages, rewrites, kernels with code; with inputs, times and errors."""

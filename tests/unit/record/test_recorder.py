@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+from pathlib import Path
+
 import numpy as np
 
 import glasshouse.ops  # noqa: F401  # fills the registry
 from glasshouse.ir import Frame, GraphBuilder, Origin, Rewriter, Scope, Source
-from glasshouse.record.recorder import Recorder, kind_of
+from glasshouse.record.recorder import Recorder
 from glasshouse.record.schema import NEVER
+from glasshouse.record.seen import kind_of
 
 
 def make():
@@ -64,6 +69,52 @@ def test_a_stage_holds_what_changed_even_if_nobody_told() -> None:
     assert [row.op for row in stage.removed if row.op != "Sum"] == ["Exp"]
     assert main.info.stages[1].seconds == 0.5
     assert {row.id for row in stage.nodes} == {n.id for n in graph.nodes}
+
+
+def test_a_stage_that_is_written_late_shows_what_was_read_then() -> None:
+    graph = make()
+    recorder = Recorder()
+    recorder.begin(graph)
+    node = next(n for n in graph.nodes if n.op.name == "exp")
+    rw = Rewriter(graph)
+    rw.replace(node, lambda: rw.expr(node.inputs[0]).apply("tanh"), why="x")
+    total = next(row for row in recorder.finish().graphs[0].stage(0).nodes if row.op == "Sum")
+    assert list(total.input_nodes) == [node.id]
+
+
+def test_what_is_noted_keeps_no_data_and_no_node_alive() -> None:
+    inner = GraphBuilder()
+    held = np.ones(2, np.float32)
+    body = inner.finish(inner.input("float32", (2,)) + inner.weight(held))
+    b = GraphBuilder()
+    x, flag = b.input("float32", (2,)), b.input("bool", ())
+    weight = np.ones(2, np.float32)
+    graph = b.finish(b.apply("cond", flag, x * b.weight(weight), then=body, other=body))
+    gone = [weakref.ref(a) for a in (held, weight, graph, body)]
+    recorder = Recorder()
+    recorder.begin(graph)
+    del inner, held, body, b, x, flag, weight, graph
+    gc.collect()
+    assert [g() for g in gone] == [None] * len(gone)
+    cond = next(r for r in recorder.finish().graphs[0].stage(0).nodes if r.op == "Cond")
+    assert dict(zip(cond.attr_keys, cond.attr_values, strict=True)) == {
+        "then": "graph(3)",
+        "other": "graph(3)",
+    }
+
+
+def test_sources_are_those_of_the_end_of_the_passes(tmp_path: Path) -> None:
+    file = tmp_path / "model.py"
+    file.write_text("before")
+    b = GraphBuilder()
+    with b.at(Origin(Source((), (Frame(str(file), 1),)))):
+        graph = b.finish(b.input("float32", (2,)).apply("exp"))
+    recorder = Recorder()
+    recorder.begin(graph)
+    recorder.read_sources()
+    file.write_text("after")
+    (source,) = recorder.finish().sources
+    assert source.text == "before"
 
 
 def test_graphs_inside_nodes_are_graphs_of_the_recording() -> None:

@@ -18,22 +18,31 @@ if TYPE_CHECKING:
 
 
 class Record(Instrument):
-    """Writes the recording to `path` at the end, also when a pass fails; keeps it as `recording`.
+    """Writes the recording to `path` at the end, also when a pass fails; gives it as `recording`.
 
-    `recorder` can be used further: a backend adds kernels and times before it is finished again.
+    Without a path it is written down when it is asked for. `recorder` can be used further: a
+    backend adds kernels and times before it is finished again.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, sources: bool = True) -> None:
         self.path = path
         self.sources = sources
         self.recorder = Recorder(sources=sources)
-        self.recording: Recording | None = None
+        self._recording: Recording | None = None
+        self._has_ended = False
         self._others: list[Instrument] = []
+
+    @property
+    def recording(self) -> Recording | None:
+        """What happened in the last run of passes; None until it has ended."""
+        if self._recording is None and self._has_ended:
+            self._recording = self.recorder.finish()
+        return self._recording
 
     def begin(self, graph: Graph, ctx: PassContext) -> None:
         self.recorder = Recorder(graph.name or "model", self.sources)
-        self.recorder.builder.facts["target"] = ctx.target.name
-        self.recorder.builder.facts["precision"] = ctx.precision
+        self.recorder.facts["target"] = ctx.target.name
+        self.recorder.facts["precision"] = ctx.precision
         self.recorder.begin(graph)
         self._others = list(ctx.instruments)
 
@@ -53,7 +62,7 @@ class Record(Instrument):
         self.recorder.rejected(step)
 
     def failed(self, pass_: Pass, graph: Graph, error: BaseException) -> None:
-        facts = self.recorder.builder.facts
+        facts = self.recorder.facts
         if "failed" not in facts:  # a sequence fails with its part
             facts["failed"] = f"{pass_.title}: {error}"
             self.recorder.close_stage(graph)
@@ -63,10 +72,10 @@ class Record(Instrument):
         self._finish(graph)
 
     def _finish(self, graph: Graph) -> None:
-        owner = self.recorder.graph
-        assert owner is not None  # begin came first
         for other in self._others:
             for number, (error, tolerance) in enumerate(other.measured(), 1):
+                owner = self.recorder.graph
+                assert owner is not None  # begin came first
                 for value in graph.outputs[:1]:
                     owner.add(
                         ErrorRow(
@@ -74,6 +83,8 @@ class Record(Instrument):
                             error.scaled, 0.0, tolerance,
                         )
                     )  # fmt: skip
-        self.recording = self.recorder.finish()
-        if self.path is not None:
+        self._others = []
+        self.recorder.read_sources()
+        self._recording, self._has_ended = None, True
+        if self.path is not None and self.recording is not None:
             self.recording.save(self.path)
