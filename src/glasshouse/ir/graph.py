@@ -103,6 +103,8 @@ class Graph(ShowsInCell):
         # Nodes that may decide a size, and the symbols of each node where there are such.
         self._opaque: dict[int, Node] = {}
         self._symbols: dict[Node, frozenset[str]] = {}
+        # Attributes and types with which `verify` found a node right: most stay from pass to pass.
+        self._typed: dict[Node, tuple[Mapping[str, AttrValue], list[TensorType]]] = {}
 
     # ---------------------------------------------------------------------------------- reading
     @property
@@ -231,6 +233,7 @@ class Graph(ShowsInCell):
         del self._nodes[node.id]
         self._opaque.pop(node.id, None)
         self._symbols.pop(node, None)
+        self._typed.pop(node, None)
         self._order = None
 
     def _release(self, value: Value, place: int | Node) -> None:

@@ -37,7 +37,11 @@ def _verify_one(graph: Graph, after: str) -> None:
             if value not in seen:
                 _fail(node, f"operand {position} comes from outside the graph", after)
         real.update(node.inputs)
-        _check_types(node, after)
+        types = [v.type for v in (*node.inputs, *node.outputs)]
+        known = graph._typed.get(node)
+        if known is None or known[0] is not node.attrs or known[1] != types:
+            _check_types(node, after)
+            graph._typed[node] = node.attrs, types
         seen.update(node.outputs)
     for node in graph.nodes:
         for value in node.outputs:
