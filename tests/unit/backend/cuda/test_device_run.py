@@ -13,6 +13,7 @@ import torch
 import glasshouse as gh
 from fake_cuda import FakeCuda, HostTorch, fake_cuda
 from glasshouse.backend.cuda import order
+from glasshouse.backend.cuda.device import Gpu
 from glasshouse.errors import ExecutionError
 from glasshouse.lower.plan import Arrival
 from glasshouse.lower.program import Fallback
@@ -253,6 +254,29 @@ class Remembering(torch.nn.Module):
         if self.counts:
             self.count.add_(1)
         return self.cache.sum(0) + self.count
+
+
+@pytest.mark.parametrize(("launch", "turns", "replays"), [(2e-3, 3, 1), (1e-4, 31, 5)])
+def test_graphs_that_take_long_are_launched_less_often_to_be_timed(
+    cuda: FakeCuda, monkeypatch: pytest.MonkeyPatch, launch: float, turns: int, replays: int
+) -> None:
+    """Once for each way, in turns that are timed, and once to run. A small one: a turn of one
+    launch, then until 30 ms are spent."""
+    monkeypatch.delenv("GLASSHOUSE_OVERLAP")
+    before: list[int] = []
+
+    def seconds(self: Gpu, begin: int, end: int) -> float:
+        counted = cuda.calls.count("cuGraphLaunch")
+        before.append(counted)
+        return launch * (counted - (before[-2] if len(before) > 1 else 2))
+
+    monkeypatch.setattr(Gpu, "seconds_between", seconds)
+    x = torch.randn(4, 8)
+    module = gh.compile(torch.nn.Softmax(-1), x, target="cuda", progress=False)
+    cuda.forget()
+    torch.testing.assert_close(module(x), torch.softmax(x, -1))
+    timed = 2 * (1 + (turns - 1) * replays)
+    assert cuda.calls.count("cuGraphLaunch") == 2 + timed + 1
 
 
 @pytest.mark.parametrize("counts", [False, True])
