@@ -141,13 +141,19 @@ def place(
     names.insert(names.index(anchor) + (1 if after else 0), name)
 
 
-def pass_named(name: str, options: Mapping[str, Any] | None = None) -> Pass:
-    """The registered pass of this name, with options given as values or as text."""
+def pass_class(name: str) -> type[Pass]:
+    """The registered pass of this name, without options."""
     key = name.removesuffix("Pass")
     key = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", key).lower()
     if key not in PASSES:
         raise PassError(f"there is no pass {name!r}", hint=nearest(name, sorted(PASSES)))
-    cls = PASSES[key]
+    return PASSES[key]
+
+
+def pass_named(name: str, options: Mapping[str, Any] | None = None) -> Pass:
+    """The registered pass of this name, with options given as values or as text."""
+    cls = pass_class(name)
+    key = cls.name
     fields = {f.name: f for f in dataclasses.fields(cls)}
     given = {}
     for option, value in (options or {}).items():
@@ -160,9 +166,11 @@ def pass_named(name: str, options: Mapping[str, Any] | None = None) -> Pass:
 
 def _converted(pass_name: str, option: str, value: Any, field: dataclasses.Field[Any]) -> Any:
     """Text from a command line as the type that the option's default has."""
+    if not isinstance(value, str):
+        return value
     make: Any = field.default_factory
     default: Any = field.default if make is dataclasses.MISSING else make()
-    if not isinstance(value, str) or isinstance(default, str):
+    if isinstance(default, str):
         return value
     if isinstance(default, Target):
         return target_named(value)

@@ -21,7 +21,15 @@ from glasshouse.ir.dtype import as_dtype, bfloat16, float16, float32
 from glasshouse.ir.graph import Graph
 from glasshouse.lower.target import Target
 from glasshouse.passes.auto_mix_precision import ROUNDED
-from glasshouse.passes.base import PASSES, PIPELINE, Pass, ProgramPass, pass_named, place
+from glasshouse.passes.base import (
+    PASSES,
+    PIPELINE,
+    Pass,
+    ProgramPass,
+    pass_class,
+    pass_named,
+    place,
+)
 
 if TYPE_CHECKING:
     from glasshouse.passes.instrument import Instrument
@@ -148,7 +156,7 @@ class PassContext:
         return list(PIPELINE) if self._passes is None else list(self._passes)
 
     def _configured(self, name: str) -> Pass:
-        plain = pass_named(name)
+        plain = pass_class(name)
         fields = plain.__dataclass_fields__
         given: dict[str, Any] = {}
         if "target" in fields:

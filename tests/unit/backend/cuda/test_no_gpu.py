@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes
+import subprocess
+import sys
 from types import SimpleNamespace
 from typing import Any
 
@@ -115,3 +117,21 @@ def test_a_tensor_inside_of_an_argument_chooses_the_gpu(monkeypatch: pytest.Monk
         with pytest.raises(Unsupported, match="seen"):
             gh.compile(_OfDict(), batch)
     assert asked == ["cuda", None]
+
+
+_FOR_A_GPU = """
+import sys
+import glasshouse as gh
+from glasshouse.ir import GraphBuilder
+b = GraphBuilder()
+gh.compile(b.finish(b.input("float32", (4,)).apply("exp")), target="cuda", arch="sm_90")
+print([name for name in sys.modules if name.startswith("glasshouse.backend.cpu")])
+"""
+
+
+def test_compiling_for_a_gpu_imports_no_other_backend() -> None:
+    """That of the CPU is 60 files, which a first result would wait for."""
+    told = subprocess.run(
+        [sys.executable, "-c", _FOR_A_GPU], check=True, capture_output=True, text=True
+    )
+    assert told.stdout.splitlines()[-1] == "[]"
