@@ -77,7 +77,9 @@ class KernelBuilder:
             try:
                 made = lower_loops(places, replace(self.around, turned=turned))
             except Entangled as knot:
-                pending.append([knot.value])
+                before = knot.value
+                assert before not in self.buffers, "it would be waited for again and again"
+                pending.append([before])
                 continue
             except LiesApart as found:
                 others = [v for v in wanted if self.orders.get(v) != found.order]

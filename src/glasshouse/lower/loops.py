@@ -130,7 +130,7 @@ def lower_loops(outputs: Sequence[tuple[Value, str]], around: Surroundings) -> l
                 _without_rows_for_lanes(nest, around)
             given, of_folds = roles.assign(nest, around.target)
             if around.target.cuts and not (given and given[-1].is_vector):
-                _without_what_holds_up(nest, elements, around.target)
+                _without_what_holds_up(nest, elements, around)
                 _without_what_lies_apart(nest, shape, order, around)
             out += around.parts.split(nest.statements(given, of_folds))
     return out
@@ -152,14 +152,14 @@ def _before_reshapes(written: _Written, around: Surroundings) -> _Written:
     return _Written(source, written.buffer, tuple(reshapes))
 
 
-def _without_what_holds_up(nest: Nest, elements: ElementBuilder, target: Target) -> None:
+def _without_what_holds_up(nest: Nest, elements: ElementBuilder, around: Surroundings) -> None:
     """Have a value lie in memory before, where its being computed here keeps the innermost loop
     from vectors: beside an exponential or the like, and where each of its elements is used often.
     Scores of 8 heads, 128 x 128, with a bias from a table, a test of documents and a tanh took
     2.9 ms, and take 0.3."""
-    held_up = roles.held_up_by(nest, target)
+    held_up = roles.held_up_by(nest, around.target)
     value = elements.value_in(held_up[0]) if held_up else None
-    if held_up is None or value is None:
+    if held_up is None or value is None or value in around.buffers:
         return
     least = 1 if held_up[1] else _USES
     turns = product(tuple(loop.extent for loop in nest.loops))

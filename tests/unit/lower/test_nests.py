@@ -222,6 +222,16 @@ def test_an_index_that_an_exponential_gives_is_computed_in_one_loop(lowered: Low
     assert _roles(lowered(looked_up)) == [Role.SERIAL]
 
 
+def test_indices_that_lie_in_memory_hold_up_nothing(lowered: Lowered) -> None:
+    """Columns of what is padded: whether a place lies inside is asked of its index, an operand."""
+
+    def columns(b: GraphBuilder) -> Any:
+        padded = b.input("float32", [5, 6]).apply("pad", padding=[0, 1, 0, 0])
+        return padded.apply("take", b.input("int64", [3]), axis=1) * 2.0
+
+    assert _roles(lowered(columns)) == [Role.SERIAL]
+
+
 @pytest.mark.parametrize(("size", "nests"), [(16, 2), (2, 1)])
 def test_an_operand_in_another_order_is_turned_before(size: int, nests: int) -> None:
     """One operand and the result have channels last, the other operand lies in rows; few elements
