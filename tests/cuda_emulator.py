@@ -32,7 +32,8 @@ from glasshouse.lower.program import Call, Program
 from glasshouse.numpy_ref.executor import bind_sizes, resolve, run_node
 
 INCLUDE = Path(__file__).parents[1] / "src/glasshouse/backend/cuda/include"
-INCLUDES = '#include "glasshouse/emulate.h"\n#include "glasshouse/kernels.cuh"\n'
+EMULATOR = Path(__file__).parent / "fake_cuda"
+INCLUDES = '#include "emulate.h"\n#include "glasshouse/kernels.cuh"\n'
 _FLAGS = ["-std=c++17", "-w", "-fPIC", "-fno-strict-aliasing"]
 
 
@@ -104,13 +105,14 @@ def compiled(text: str, name: str, *flags: str, kind: str = "so") -> Path:
 
 def stamped_includes() -> str:
     """The headers by name, and what they are: a library is kept under its text alone."""
-    headers = "".join(p.read_text() for p in sorted((INCLUDE / "glasshouse").iterdir()))
+    files = (EMULATOR / "emulate.h", *sorted((INCLUDE / "glasshouse").iterdir()))
+    headers = "".join(p.read_text() for p in files)
     return f"// {hashlib.sha256(headers.encode()).hexdigest()}\n{INCLUDES}"
 
 
 def compiled_kernels(body: str, name: str, *options: str) -> Path:
     """A library of kernels behind the headers, which are parsed once for all."""
-    flags = (*options, f"-I{INCLUDE}")
+    flags = (*options, f"-I{INCLUDE}", f"-I{EMULATOR}")
     header = compiled(stamped_includes(), "headers", *flags, kind="h.gch")
     return compiled(body, name, *flags, "-include", str(header)[: -len(".gch")])
 

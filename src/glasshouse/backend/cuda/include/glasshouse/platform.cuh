@@ -1,7 +1,7 @@
 // platform.cuh: what device code needs of its surroundings: types, limits, half floats, collective steps of a warp.
 //
 // Contract
-// - Compiled by NVRTC as it is (no header of the toolkit is needed), or by a host compiler behind `emulate.h`, which runs
+// - Compiled by NVRTC as it is (no header of the toolkit is needed), or by a host compiler behind the emulator of the tests, which runs
 //   blocks one after the other and threads of a block as fibres: tests do so where there is no GPU.
 // - `store_vec` of half floats is for global memory; into shared memory they are assigned.
 // - Half floats are 16 bits in memory and float in arithmetic: `to_scalar`, `from_scalar`, round to nearest even.

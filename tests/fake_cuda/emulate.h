@@ -131,7 +131,7 @@ inline void sincospi(double x, double *s, double *c) {
 template <class T> inline T atomicAdd(T *p, T x) { const T was = *p; *p = was + x; return was; }
 template <class T> inline T atomicOr(T *p, T x) { const T was = *p; *p = was | x; return was; }
 
-#include "float8.cuh"
+#include "glasshouse/float8.cuh"
 namespace gh {
 inline void copy16(void *shared, const void *global, bool inside) {
   gh_emu::aligned(shared, 16), gh_emu::aligned(global, 16);
