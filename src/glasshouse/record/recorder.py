@@ -179,6 +179,7 @@ class Recorder(ForkLock):
             for part in body.nodes:
                 self._write(inner, part)
             inner.set_io(body.inputs, body.outputs)
+            inner.close()
             out.append(inner.index)
         return out
 

@@ -7,12 +7,14 @@ import weakref
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 import glasshouse.ops  # noqa: F401  # fills the registry
 from glasshouse.ir import Frame, GraphBuilder, Origin, Rewriter, Scope, Source
 from glasshouse.record.recorder import Recorder
 from glasshouse.record.schema import NEVER
 from glasshouse.record.seen import kind_of
+from glasshouse.record.writer import RecordingBuilder
 
 
 def make():
@@ -132,6 +134,23 @@ def test_graphs_inside_nodes_are_graphs_of_the_recording() -> None:
     for index in cond.bodies:
         assert recording.graphs[index].info.parent == 0
         assert [row.op for row in recording.graphs[index].stage(0).nodes] == ["Input", "Exp"]
+    again = recorder.finish()
+    assert [g.name for g in again.graphs] == [g.name for g in recording.graphs]
+    assert [row.op for row in again.graphs[cond.bodies[1]].stage(0).nodes] == ["Input", "Exp"]
+
+
+def test_a_graph_that_was_closed_gets_no_more_rows() -> None:
+    builder = RecordingBuilder()
+    graph = builder.graph("body")
+    graph.group_path("module", ["layer"])
+    graph.node("Exp")
+    graph.close()
+    with pytest.raises(ValueError, match="'body' was closed"):
+        graph.node("Tanh")
+    with pytest.raises(ValueError, match="'body' was closed"):
+        graph.group_path("module", ["other"])
+    view = builder.finish().graphs[0]
+    assert [row.op for row in view.stage(0).nodes] == ["Exp"]
 
 
 def test_every_op_has_a_colour() -> None:
