@@ -1,4 +1,4 @@
-"""A trace leaves no text of files with Python that it did not hold before."""
+"""What a trace holds of stacks: each once, and no text of files that Python did not hold before."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from glasshouse.frontend.torch.capture import export
 from glasshouse.frontend.torch.stacks import users_lines
 
 
@@ -26,3 +27,33 @@ def test_texts_of_files_that_stacks_name_are_let_go(
         linecache.cache["<cell 1>"] = (4, None, ["x=1\n"], "<cell 1>")
     assert set(linecache.cache) == {str(held), "<cell 1>"}
     assert linecache.getline(str(read), 1) == "first = 1\n"
+
+
+class _Layers(torch.nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = torch.nn.ModuleList([torch.nn.Linear(2, 2) for _ in range(3)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x).tanh()
+        return x
+
+
+def test_stacks_of_a_loop_are_one_string_and_read_no_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    was = linecache.updatecache
+
+    def updatecache(filename: str, module_globals: dict[str, object] | None = None) -> list[str]:
+        read.append(filename)
+        return was(filename, module_globals)
+
+    monkeypatch.setattr(linecache, "updatecache", updatecache)
+    monkeypatch.setattr(linecache, "cache", {})
+    program = export(_Layers(), (torch.ones(2, 2),), {}, None)
+    traces = [n.stack_trace for n in program.graph.nodes if n.name.startswith("tanh")]
+    assert len(traces) == 3
+    assert all(t is traces[0] for t in traces)
+    assert f'File "{__file__}", line ' in traces[0]
+    assert traces[0].endswith("in forward")
+    assert torch.nn.modules.linear.__file__ not in read
