@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import glasshouse.ops  # noqa: F401  # fills the registry that graphs are made with
-from glasshouse.collection import give_memory_back, no_full_collection
+from glasshouse.collection import no_full_collection, sparing_memory, stage_over
 from glasshouse.errors import CaptureError, DataDependent, InParts, TypeMismatch, Unsupported
 from glasshouse.ir.graph import Graph
 from glasshouse.ir.sources import CONSTANT, VARIABLE
@@ -105,7 +105,7 @@ def compile(
     A model of PyTorch that takes another way for other data is compiled in parts, with a warning
     (`InParts`): what comes back is called like a module, and Python runs between the parts.
     """
-    with no_full_collection():
+    with no_full_collection(), sparing_memory(take_weights):
         if target is None and arch is None and isinstance(model, Graph):
             target = model.device or None
         target = _target_of(target, arch, inputs, keywords)
@@ -125,8 +125,7 @@ def compile(
         if precision is None and (_is_torch(model, inputs) or graph.device):
             precision = _asked_precision(target)
         traced = _weight_names(graph)
-        if owner is not None:
-            give_memory_back()  # what PyTorch's exporter leaves, before weights are packed
+        stage_over()
         # With `take_weights` first loaded here: the code of 200 modules fills holes that the trace
         # has left among Python's objects, which would stay (3 MB).
         from glasshouse.runtime.compiler import compile_optimized
@@ -149,8 +148,7 @@ def compile(
             time.perf_counter() - begin,
         )  # fmt: skip
         module.came_from(model if _is_torch(model) else None, traced, follow_weights)
-        if owner is not None:
-            give_memory_back()  # before the first call takes memory for results
+        stage_over()
         return module
 
 

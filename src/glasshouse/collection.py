@@ -7,10 +7,12 @@ import ctypes
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from contextvars import ContextVar
 from threading import Lock, get_ident
 
 from glasshouse.forking import ForkAware
 
+_SPARING: ContextVar[bool] = ContextVar("sparing", default=False)
 NEVER = 1 << 30
 """Collections of younger objects before a full one."""
 
@@ -43,11 +45,24 @@ def no_full_collection() -> Iterator[None]:
         _COLLECTOR.release()
 
 
-def give_memory_back() -> None:
-    """Collect all garbage, and return free pages of the heap to the system (glibc keeps them).
+@contextmanager
+def sparing_memory(wanted: bool) -> Iterator[None]:
+    """While it lasts, and if it is wanted, each stage of a compilation gives its memory back."""
+    token = _SPARING.set(wanted)
+    try:
+        yield
+    finally:
+        _SPARING.reset(token)
 
-    A tenth of a second beside PyTorch's objects: for who asked for little memory.
+
+def stage_over() -> None:
+    """Where memory is spared: collect what a stage of a compilation has left, so that the next one
+    makes its objects there, and return free pages of the heap to the system (glibc keeps them).
+
+    A tenth of a second beside PyTorch's objects.
     """
+    if not _SPARING.get():
+        return
     gc.collect()
     with suppress(AttributeError, OSError):  # another C library than glibc
         ctypes.CDLL(None).malloc_trim(0)

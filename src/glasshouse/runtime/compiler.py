@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from glasshouse.backend.base import Progress, backend_named, target_named
-from glasshouse.collection import no_collection
+from glasshouse.collection import no_collection, stage_over
 from glasshouse.errors import Unsupported
 from glasshouse.ir.graph import Graph
 from glasshouse.lower.program import Program
@@ -78,6 +78,7 @@ def compile_optimized(
         ctx.options = _with_tuning(ctx.options, tune, tolerance)
         passes = ctx.graph_passes()
         program = optimize_program(graph, ctx)
+        stage_over()
         module = _built(
             program, ctx.target, progress, num_runtimes, threads, owner, shares, prefaulted
         )

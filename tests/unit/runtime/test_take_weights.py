@@ -88,8 +88,21 @@ def test_garbage_goes_before_the_first_call() -> None:
 def test_memory_is_given_back_without_glibc(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
     left = ref(_Ring())
-    collection.give_memory_back()
+    with collection.sparing_memory(True):
+        collection.stage_over()
     assert left() is None
+
+
+def test_stages_give_memory_back_where_that_was_asked_for() -> None:
+    gc.disable()
+    try:
+        left = ref(_Ring())
+        with collection.sparing_memory(False):
+            collection.stage_over()
+        collection.stage_over()
+        assert left() is not None
+    finally:
+        gc.enable()
 
 
 def test_using_the_model_says_what_to_do() -> None:

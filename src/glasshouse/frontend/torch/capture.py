@@ -15,6 +15,7 @@ import numpy as np
 import torch
 from torch.utils import _pytree as pytree
 
+from glasshouse.collection import stage_over
 from glasshouse.errors import CaptureError, DataDependent, GlasshouseError
 from glasshouse.frontend.torch.containers import register_unknown
 from glasshouse.frontend.torch.dtypes import torch_dtype
@@ -56,6 +57,7 @@ def capture(
     dynamic_shapes = dims if dynamic_shapes is None else dynamic_shapes
     try:
         program = export(model, tuple(examples), keywords, dynamic_shapes)
+        stage_over()
         names = symbol_names(program, model, examples, keywords, dynamic_shapes)
         captured = import_program(program, names, model, name)
     except GlasshouseError:
