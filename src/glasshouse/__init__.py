@@ -33,7 +33,7 @@ _HOMES: dict[str, str] = {
         "frontend.onnx.export": "export_onnx",
         "frontend.torch.training": "trace_training",
         "ir": "Graph parse_graph symbol",
-        "ir.dtype": "bfloat16 float16 float32 float64 int16 int32 int64 int8 uint8",
+        "ir.dtype": "bfloat16 float16 float32 float64 int16 int32 int64 int8 uint32 uint64 uint8",
         "passes": "Instrument Pass PassContext optimize register_pass",
         "show.html": "plot_graph",
         "show.view": "view",
@@ -102,6 +102,8 @@ if TYPE_CHECKING:
     from glasshouse.ir.dtype import int64 as int64
     from glasshouse.ir.dtype import int8 as int8
     from glasshouse.ir.dtype import uint8 as uint8
+    from glasshouse.ir.dtype import uint32 as uint32
+    from glasshouse.ir.dtype import uint64 as uint64
     from glasshouse.passes import Instrument as Instrument
     from glasshouse.passes import Pass as Pass
     from glasshouse.passes import PassContext as PassContext

@@ -47,6 +47,7 @@ PATTERNS: dict[str, Callable[[Any, Any], Any]] = {
     "not": lambda x, y: ~x, "left_shift": lambda x, y: x << y, "right_shift": lambda x, y: x >> y,
     "shift by a number": lambda x, y: (x << 3) >> 2,
     "maximum": torch.maximum, "minimum": torch.minimum, "clamp": lambda x, y: x.clamp(3, 90),
+    "clamp above a bound below zero": lambda x, y: x.clamp(min=-3),
     "relu": lambda x, y: x.relu(), "where": lambda x, y: torch.where(x > y, x, y),
     "masked_fill": lambda x, y: x.masked_fill(y == 0, 1),
     "less": torch.lt, "less_equal": torch.le, "equal": torch.eq, "not_equal": torch.ne,

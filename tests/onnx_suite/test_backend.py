@@ -9,7 +9,7 @@ from onnx_suite.suite import Tally, run_kind
 # (kind, cases, passed, passed in core ops alone). A case that stops passing fails this; so does one
 # that starts to, until the number here says so. Cases belong to onnx 1.23 (see constraints.txt).
 COUNTS = [
-    ("node", 1884, 1622, 1544),
+    ("node", 1884, 1661, 1582),
     ("simple", 23, 15, 15),
     ("pytorch-converted", 82, 82, 82),
     ("pytorch-operator", 35, 35, 35),

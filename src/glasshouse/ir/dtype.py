@@ -78,13 +78,16 @@ int32 = _make("int32", Category.INT, "int32")
 int16 = _make("int16", Category.INT, "int16")
 int8 = _make("int8", Category.INT, "int8")
 uint8 = _make("uint8", Category.INT, "uint8")
+uint32 = _make("uint32", Category.INT, "uint32")
+uint64 = _make("uint64", Category.INT, "uint64")
 bool_ = _make("bool", Category.BOOL, "bool")
 
 ALL: tuple[DType, ...] = (
     float64, float32, float16, bfloat16, float8_e4m3fn, float8_e5m2,
-    int64, int32, int16, int8, uint8, bool_,
+    int64, int32, int16, int8, uint8, uint32, uint64, bool_,
 )  # fmt: skip
 FLOAT8 = (float8_e4m3fn, float8_e5m2)
+UNSIGNED = (uint8, uint32, uint64)
 NARROW = (bfloat16, float16, *FLOAT8)
 """Stored narrow, and computed with as float32."""
 BY_NAME: dict[str, DType] = {d.name: d for d in ALL}
@@ -117,7 +120,8 @@ def promote(a: DType, b: DType) -> DType:
     """
     if a is b:
         return a
-    if a in FLOAT8 or b in FLOAT8:
+    unsigned = {a, b} & {uint32, uint64} and not (a.is_float or b.is_float)
+    if a in FLOAT8 or b in FLOAT8 or unsigned:  # as in PyTorch
         raise TypeMismatch(f"{a} and {b} have no common type", hint="cast one of them")
     if a.category is not b.category:
         return a if a.category.value > b.category.value else b

@@ -271,16 +271,17 @@ def _clip_type(x: TensorType, *, low: float | None, high: float | None) -> Tenso
 def _clip_ref(x: Array, *, low: float | None, high: float | None) -> Array:
     out = x
     if low is not None:
-        out = np.maximum(out, _bound(low, x.dtype))
-    return out if high is None else np.minimum(out, _bound(high, x.dtype))
+        out = np.maximum(out, np.asarray(bound_in(low, x.dtype), x.dtype))
+    return out if high is None else np.minimum(out, np.asarray(bound_in(high, x.dtype), x.dtype))
 
 
-def _bound(bound: float, dtype: np.dtype[Any]) -> Array:
-    """The bound in the type of x; one outside its range acts as the end of the range."""
+def bound_in(bound: float, dtype: np.dtype[Any]) -> float:
+    """The bound of a clip as a number of the type of x; one outside its range acts as the end of
+    the range."""
     if dtype.kind == "f":
-        return np.asarray(bound, dtype)
+        return bound
     limits = np.iinfo(dtype)
-    return np.asarray(min(max(int(bound), limits.min), limits.max), dtype)
+    return int(min(max(int(bound), limits.min), limits.max))
 
 
 def _clip_vjp(g: Any, x: Any, y: Any, *, low: float | None, high: float | None) -> tuple[Any]:

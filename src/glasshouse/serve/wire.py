@@ -21,7 +21,8 @@ from glasshouse.serve.batching import BatchedModel
 
 _CALLED = {
     "float64": "FP64", "float32": "FP32", "float16": "FP16", "bfloat16": "BF16", "int64": "INT64",
-    "int32": "INT32", "int16": "INT16", "int8": "INT8", "uint8": "UINT8", "bool": "BOOL",
+    "int32": "INT32", "int16": "INT16", "int8": "INT8", "uint8": "UINT8",
+    "uint32": "UINT32", "uint64": "UINT64", "bool": "BOOL",
 }  # fmt: skip
 _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 _TYPES = {called: BY_NAME[name] for name, called in _CALLED.items()}

@@ -12,7 +12,7 @@ from glasshouse.backend.base import TensorDevice
 _TYPESTR = {
     "float64": "<f8", "float32": "<f4", "float16": "<f2", "bfloat16": "<i2", "int64": "<i8",
     "int32": "<i4", "int16": "<i2", "int8": "|i1", "uint8": "|u1", "bool": "|b1",
-    "float8_e4m3fn": "|u1", "float8_e5m2": "|u1",
+    "uint32": "<u4", "uint64": "<u8", "float8_e4m3fn": "|u1", "float8_e5m2": "|u1",
 }  # fmt: skip
 """As the array interface spells element types; it has no bfloat16 and no float8, which
 are seen as integers first."""

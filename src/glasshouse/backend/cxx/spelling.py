@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from glasshouse.backend.cxx.words import C_TYPE, COMPUTE_TYPE, number_text, size_text
 from glasshouse.ir.dtype import NARROW, Category, DType, bool_, float32, float64
 from glasshouse.lower.kernel.expr import Apply
+from glasshouse.ops.elementwise import bound_in
 from glasshouse.ops.quant import limits_of
 
 Spelling = Callable[[Apply, list[str]], str]
@@ -101,7 +102,8 @@ def _clip(e: Apply, args: list[str]) -> str:
     text = args[0]
     for bound, function in ((e.attr("low"), "max"), (e.attr("high"), "min")):
         if bound is not None:
-            text = f"gh::{function}({text}, gh::like({args[0]}, {number_text(bound, dtype)}))"
+            number = number_text(bound_in(bound, dtype.carrier), dtype)
+            text = f"gh::{function}({text}, gh::like({args[0]}, {number}))"
     return text
 
 

@@ -20,6 +20,8 @@ from glasshouse.ir.dtype import (
     int32,
     int64,
     uint8,
+    uint32,
+    uint64,
 )  # fmt: skip
 from glasshouse.lower.kernel.index import (
     CLAMPED,
@@ -39,7 +41,7 @@ C_TYPE: dict[DType, str] = {
     float64: "double", float32: "float", float16: "gh::f16", bfloat16: "gh::bf16",
     float8_e4m3fn: "gh::f8e4", float8_e5m2: "gh::f8e5",
     int64: "int64_t", int32: "int32_t", int16: "int16_t", int8: "int8_t", uint8: "uint8_t",
-    bool_: "bool",
+    uint32: "uint32_t", uint64: "uint64_t", bool_: "bool",
 }  # fmt: skip
 
 COMPUTE_TYPE: dict[DType, str] = {**C_TYPE, **dict.fromkeys(NARROW, "float")}
@@ -102,7 +104,8 @@ def number_text(value: float | int | bool, dtype: DType) -> str:
         whole = int(value)
         if whole == -(2**63):
             return "INT64_MIN"
-        return f"{COMPUTE_TYPE[dtype]}({whole}{'LL' if abs(whole) > 2**31 - 1 else ''})"
+        suffix = "ULL" if whole >= 2**63 else "LL" if abs(whole) > 2**31 - 1 else ""
+        return f"{COMPUTE_TYPE[dtype]}({whole}{suffix})"
     number = float(value)
     suffix = "" if dtype is float64 else "f"
     if math.isnan(number):

@@ -15,6 +15,7 @@ from glasshouse.compat.missing import names_what_is_there
 _SHORT = {
     "f64": "float64", "f32": "float32", "f16": "float16", "bf16": "bfloat16", "i64": "int64",
     "i32": "int32", "i16": "int16", "i8": "int8", "u8": "uint8",
+    "u32": "uint32", "u64": "uint64",
 }  # fmt: skip
 
 

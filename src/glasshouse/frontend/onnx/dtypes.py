@@ -7,13 +7,13 @@ from glasshouse.ir.dtype import DType, as_dtype
 
 _CORE = {
     1: "float32", 2: "uint8", 3: "int8", 5: "int16", 6: "int32", 7: "int64", 9: "bool",
-    10: "float16", 11: "float64", 16: "bfloat16", 17: "float8_e4m3fn",
+    10: "float16", 11: "float64", 12: "uint32", 13: "uint64", 16: "bfloat16", 17: "float8_e4m3fn",
     19: "float8_e5m2",
 }  # fmt: skip
 FROM_ONNX: dict[int, DType] = {number: as_dtype(name) for number, name in _CORE.items()}
 TO_ONNX: dict[DType, int] = {dtype: number for number, dtype in FROM_ONNX.items()}
 _OTHERS = {
-    4: "uint16", 8: "string", 12: "uint32", 13: "uint64", 14: "complex64", 15: "complex128",
+    4: "uint16", 8: "string", 14: "complex64", 15: "complex128",
     18: "float8_e4m3fnuz", 20: "float8_e5m2fnuz",
     21: "uint4", 22: "int4", 23: "float4_e2m1", 24: "float8_e8m0", 25: "uint2", 26: "int2",
 }  # fmt: skip

@@ -9,7 +9,7 @@ import numpy as np
 
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.onnx.exporting.emitter import Emitter, Spelling, export
-from glasshouse.ir.dtype import DType, bool_, float32, float64, int32, uint8
+from glasshouse.ir.dtype import UNSIGNED, DType, bool_, float32, float64, int32
 from glasshouse.ir.graph import Node
 from glasshouse.ir.op import REGISTRY
 
@@ -134,7 +134,7 @@ def floor_divide(e: Emitter, n: Node) -> Any:
     if dtype.is_float:
         return e.make("Floor", e.make("Div", x, y))
     quotient = e.make("Div", x, y)
-    if dtype is uint8:
+    if dtype in UNSIGNED:
         return quotient
     # ONNX rounds towards zero: one less where there is a rest and the signs differ.
     rest = e.make("Sub", x, e.make("Mul", quotient, y))

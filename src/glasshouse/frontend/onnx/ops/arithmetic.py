@@ -15,7 +15,7 @@ import numpy as np
 from glasshouse.errors import Unsupported
 from glasshouse.frontend.onnx.call import OnnxCall
 from glasshouse.frontend.onnx.registry import core, spell
-from glasshouse.ir.dtype import DType, bool_, float8_e4m3fn, float8_e5m2, float32, float64, uint8
+from glasshouse.ir.dtype import UNSIGNED, DType, bool_, float8_e4m3fn, float8_e5m2, float32, float64
 from glasshouse.ops.composite.division import trunc_divide, trunc_remainder
 from glasshouse.ops.shape import reshaped
 
@@ -56,7 +56,7 @@ for _name, _op in {
 
 @spell("Abs")
 def absolute(c: OnnxCall) -> Any:
-    return c[0] if c.type(0).dtype in (uint8, bool_) else c[0].apply("absolute")
+    return c[0] if c.type(0).dtype in (*UNSIGNED, bool_) else c[0].apply("absolute")
 
 
 @spell("Sign")
@@ -69,7 +69,7 @@ def divide(c: OnnxCall) -> Any:
     x, y = operands(c)
     if x.dtype.is_float:
         return x / y
-    return x // y if x.dtype is uint8 else trunc_divide(x, y)
+    return x // y if x.dtype in UNSIGNED else trunc_divide(x, y)
 
 
 @spell("Mod")
@@ -78,7 +78,7 @@ def mod(c: OnnxCall) -> Any:
     if not c.attr("fmod", 0):
         return x % y
     if not x.dtype.is_float:
-        return x % y if x.dtype is uint8 else trunc_remainder(x, y)
+        return x % y if x.dtype in UNSIGNED else trunc_remainder(x, y)
     # The sign of the dividend: the remainder of the magnitudes with the sign put back.
     size = abs(x) % abs(y)
     return (x < 0).apply("where", -size, size)

@@ -15,7 +15,7 @@ from glasshouse.frontend.torch.aten.registry import (
     scalar,
 )
 from glasshouse.frontend.torch.dtypes import is_integral
-from glasshouse.ir.dtype import Category, bool_, float32, float64, int64
+from glasshouse.ir.dtype import UNSIGNED, Category, bool_, float32, float64, int64
 from glasshouse.ops import composite
 from glasshouse.ops.composite.division import trunc_divide, trunc_remainder
 from glasshouse.ops.control import body_of, while_loop
@@ -163,6 +163,8 @@ aten("reciprocal")(lambda x: apply("divide", 1.0, common(x, to_float=True)[0]))
 def clamp(x: Any, low: Any = None, high: Any = None) -> Any:
     x, low, high = common(x, low, high)
     if not is_handle(low) and not is_handle(high):
+        if x.dtype in UNSIGNED:  # a bound below zero wraps, as it does in PyTorch
+            low, high = (b if b is None or b >= 0 else b % 2**x.dtype.bits for b in (low, high))
         return x.apply("clip", low=low, high=high)
     if low is not None:
         x = apply("maximum", x, low)

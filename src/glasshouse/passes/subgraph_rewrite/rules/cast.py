@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from glasshouse.ir.dtype import Category, DType, uint8
+from glasshouse.ir.dtype import UNSIGNED, Category, DType
 from glasshouse.ir.graph import Node
 from glasshouse.ir.rewriter import Rewriter
 from glasshouse.passes.patterns import made_by
@@ -22,11 +22,11 @@ def holds_all(wide: DType, narrow: DType) -> bool:
     if wide.category is Category.BOOL:
         return False
     if not wide.is_float:
-        if narrow.is_float or wide is uint8:
+        if narrow.is_float or (wide in UNSIGNED and narrow not in UNSIGNED):
             return False
         return wide.bits > narrow.bits
     if not narrow.is_float:
-        value_bits = narrow.bits if narrow is uint8 else narrow.bits - 1
+        value_bits = narrow.bits if narrow in UNSIGNED else narrow.bits - 1
         return _WHOLE_BITS[wide.name] >= value_bits
     # Types of one size hold numbers that the other does not.
     return wide.bits > narrow.bits

@@ -151,8 +151,10 @@ template <class T, if_real<T> = 0> GH_INLINE T gelu_tanh(T x) {
 template <class To, class From> GH_INLINE To to(From x) {
   if (std::is_same<To, bool>::value) return To(x != 0);
   if (std::is_integral<To>::value && std::is_floating_point<From>::value) {
-    typedef typename std::conditional<sizeof(To) == 8, int64_t, int32_t>::type Mid;
+    constexpr bool is_wide = sizeof(To) == 8 || (sizeof(To) == 4 && To(-1) > To(0));
+    typedef typename std::conditional<is_wide, int64_t, int32_t>::type Mid;
     const From low = From(std::numeric_limits<Mid>::min());
+    if (sizeof(To) == 8 && To(-1) > To(0) && x >= -low && x < -2 * low) return To(x);  // uint64 reaches twice as far
     if (!(x >= low && x < -low)) return To(std::numeric_limits<Mid>::min());
     return To(Mid(x));
   }

@@ -149,8 +149,10 @@ template <class To, class From> GH_FN To to(From x) {
   if constexpr (same<To, bool>::value) {
     return x != From(0);
   } else if constexpr (is_int<To>::value && is_real<From>::value) {
-    typedef typename conditional<sizeof(To) == 8, int64_t, int32_t>::type Mid;
+    constexpr bool is_wide = sizeof(To) == 8 || (sizeof(To) == 4 && To(-1) > To(0));
+    typedef typename conditional<is_wide, int64_t, int32_t>::type Mid;
     const From low = From(std::numeric_limits<Mid>::min());
+    if (sizeof(To) == 8 && To(-1) > To(0) && x >= -low && x < -2 * low) return To(x);  // uint64 reaches twice as far
     if (!(x >= low && x < -low)) return To(std::numeric_limits<Mid>::min());
     return To(Mid(x));
   } else {
