@@ -33,6 +33,7 @@ _SAME = {aten.detach.default, aten.alias.default}
 _WHOLE = _SAME | {
     aten.view.default, aten.permute.default, aten.t.default, aten.transpose.int,
     aten.unsqueeze.default, aten.squeeze.dim, aten.squeeze.dims, aten.expand.default,
+    aten.view_as_complex.default, aten.view_as_real.default,
 }  # fmt: skip
 PARTS = {aten.slice.Tensor, aten.select.int}
 VIEWS = _WHOLE | PARTS
@@ -224,6 +225,8 @@ def _at_once(source: fx.Node, node: fx.Node, steps: Steps) -> Steps:
     if not steps or not isinstance(first, torch.Tensor) or not isinstance(last, torch.Tensor):
         return steps
     if not _fixed(first) or not _fixed(last) or first.storage_offset() != last.storage_offset():
+        return steps
+    if first.dtype is not last.dtype:  # pairs of numbers, as complex ones
         return steps
     lies, shape, strides = first.stride(), tuple(last.shape), last.stride()
     if shape == tuple(first.shape) and strides == lies:

@@ -16,6 +16,8 @@ from glasshouse.frontend.torch.boundary import Boundary, laid_out, plain
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS
 from glasshouse.frontend.torch.execute import Runner
 from glasshouse.ir.signature import Fixed
+from glasshouse.runtime.arrays import as_complex
+from glasshouse.runtime.function_modes import is_in_mode, unseen
 
 Boxed = Callable[[Sequence[Any]], list[Any]]
 """A function of one list of arguments, as AOTAutograd calls what has `_boxed_call`."""
@@ -29,7 +31,8 @@ def crossing(
     results leave for another device."""
 
     def otherwise(flat: Sequence[Any]) -> list[Any]:
-        return general(*flat)
+        with unseen():
+            return general(*flat)
 
     quick = None if moves else runner.quick()
     given = [n for n in boundary.inside.graph.nodes if n.op == "placeholder"]
@@ -49,10 +52,12 @@ def _written(
 ) -> Boxed:  # fmt: skip
     names: dict[str, Any] = {
         "quick": quick, "otherwise": otherwise, "plain": plain, "Tensor": torch.Tensor,
-        "laid_out": laid_out, "view_as_real": torch.view_as_real,
+        "laid_out": laid_out, "view_as_real": torch.view_as_real, "is_in_mode": is_in_mode(),
+        "as_complex": as_complex,
     }  # fmt: skip
     numbers = boundary.numbers  # of the arguments that the graph inside has, among all
-    lines = [f"{''.join(f'a{i}, ' for i in range(boundary.count))} = flat"]
+    lines = ["if is_in_mode(): return alone(flat)"]
+    lines.append(f"{''.join(f'a{i}, ' for i in range(boundary.count))} = flat")
     for place in runner.captured.inputs:
         a, order = f"a{numbers[place]}", boundary.entering[place]
         if order is not None:
@@ -68,6 +73,7 @@ def _written(
     lines.append("if made is None: return otherwise(flat)")
     outputs = [f"y{i}" for i in range(len(runner.graph.outputs))]
     lines.append(f"{', '.join(outputs)} = made")
+    lines += [f"y{i} = as_complex(y{i})" for i in sorted(runner.captured.complex)]
     for number, place in enumerate(runner.captured.outputs):
         if isinstance(place, Fixed):
             names[f"m{number}"] = place.value
@@ -88,4 +94,10 @@ def _written(
         left.append(value)
     exec("\n    ".join(["def call(flat):", *lines, f"return [{', '.join(left)}]"]), names)
     made: Boxed = names["call"]
+
+    def alone(flat: Sequence[Any]) -> list[Any]:
+        with unseen():
+            return made(flat)
+
+    names["alone"] = alone
     return made

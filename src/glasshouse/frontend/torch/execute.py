@@ -74,8 +74,9 @@ class Runner:
 
     def quick(self) -> Callable[..., Any] | None:
         """What runs the graph's inputs, plain tensors, and gives its output or outputs;
-        it gives None where this runner must be asked. None: there is no such way."""
-        if self.module is None or self._held or not self._plain:
+        it gives None where this runner must be asked. None: there is no such way. Complex results
+        are pairs of reals."""
+        if self.module is None or self._held or self.captured.numbers:
             return None
         if not self.graph.inputs or not self.graph.outputs:
             return None

@@ -130,14 +130,14 @@ def _save_what_is_drawn(joint: fx.GraphModule) -> None:
 
 
 def _find_constants_again(joint: fx.GraphModule, returned: int) -> None:
-    """What no argument decides (where an interpolation reads) is not saved: it is a constant of the
-    backward graph too."""
+    """What no argument decides (where an interpolation reads, a list of indices) is not saved: it
+    is a constant of the backward graph too."""
     output = next(n for n in joint.graph.nodes if n.op == "output")
     forward = _needed_for(pytree.tree_leaves(output.args[0])[:returned])
     constants: set[fx.Node] = set()
     readers: list[tuple[fx.Node, fx.Node]] = []
     for node in joint.graph.nodes:
-        if node not in forward or node.op != "call_function" or not _is_repeatable(node.target):
+        if node not in forward or not (_is_held(joint, node) or _is_repeatable(node)):
             continue
         if constants.issuperset(node.all_input_nodes):
             constants.add(node)
@@ -156,11 +156,19 @@ def _find_constants_again(joint: fx.GraphModule, returned: int) -> None:
         reader.replace_input_with(node, again[node])
 
 
-def _is_repeatable(target: Any) -> bool:
+def _is_held(joint: fx.GraphModule, node: fx.Node) -> bool:
+    """Whether it is a tensor that the graph itself holds."""
+    return node.op == "get_attr" and isinstance(
+        getattr(joint, str(node.target), None), torch.Tensor
+    )
+
+
+def _is_repeatable(node: fx.Node) -> bool:
     """Whether an op gives the same in every run, and changes nothing."""
-    is_op = isinstance(target, torch._ops.OpOverload)
+    target = node.target
     return (
-        is_op
+        node.op == "call_function"
+        and isinstance(target, torch._ops.OpOverload)
         and not target._schema.is_mutable
         and (torch.Tag.nondeterministic_seeded not in target.tags)
     )

@@ -8,7 +8,7 @@ its own here: two tiny layers took 1.4 times as long as eager PyTorch's step, no
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,6 +18,7 @@ from torch._functorch._aot_autograd.schemas import OutputType, SubclassCreationM
 from torch._guards import TracingContext
 
 from glasshouse.frontend.torch.crossing import Boxed
+from glasshouse.runtime.function_modes import is_in_mode, unseen
 
 _NEW = (OutputType.non_alias, OutputType.unsafe_view_alias)
 _MORE = (
@@ -97,6 +98,7 @@ class PlainTraining:
         """What runs a step's forward half; `general` is AOTAutograd's call."""
         apply = self._function()
         in_transform = torch._C._are_functorch_transforms_active
+        in_mode = is_in_mode()
 
         def call(*flat: Any) -> Any:
             if (
@@ -104,8 +106,14 @@ class PlainTraining:
                 or compiled_autograd.compiled_autograd_enabled
             ):  # fmt: skip
                 return general(*flat)
+            if in_mode():
+                with unseen():
+                    return started(flat)
+            return started(flat)
+
+        def started(flat: Sequence[Any]) -> Any:
             if self.cut:
-                flat = tuple(x.detach() if i in self.cut else x for i, x in enumerate(flat))
+                flat = [x.detach() if i in self.cut else x for i, x in enumerate(flat)]
             return apply(*flat)
 
         return call

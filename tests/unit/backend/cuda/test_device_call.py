@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 import glasshouse as gh
 from fake_cuda import FakeCuda, HostTorch, fake_cuda
@@ -49,6 +51,26 @@ def test_a_call_on_known_memory_is_one_launch(cuda: FakeCuda) -> None:
     cuda.forget()
     module.run_with_tensors([x, y], [out])
     assert cuda.calls == ["cuGraphLaunch"]
+
+
+class Asked(TorchFunctionMode):
+    """Notes what it is asked about, as a default device is."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: set[str] = set()
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.add(func.__name__)
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_mode_is_not_asked_about_each_argument(cuda: FakeCuda) -> None:
+    model, module, given = made()
+    with Asked() as asked:
+        out = module(*given)
+    assert not asked.names & {"data_ptr", "is_contiguous", "get_device", "is_neg"}
+    torch.testing.assert_close(out, model(*given).detach())
 
 
 def test_memory_in_any_order_gives_the_results_of_what_it_holds(cuda: FakeCuda) -> None:

@@ -7,8 +7,10 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 from glasshouse.frontend import dynamo
+from glasshouse.frontend.torch.crossing import crossing
 from glasshouse.frontend.torch.execute import Runner
 
 
@@ -95,3 +97,72 @@ def test_other_tensors_than_usual_are_served(
     for got, wanted in zip(_step(run, model, x, other), _step(model, model, x, other), strict=True):
         torch.testing.assert_close(got, wanted)
     assert general == ["forward"]
+
+
+class _Coils(nn.Module):
+    """An argument that is saved as complex numbers, and modes of a spectrum by a list of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.randn(2, 4, 2))
+
+    def forward(self, pairs: torch.Tensor) -> torch.Tensor:
+        seen = torch.view_as_complex(pairs) * torch.view_as_complex(self.weight)
+        return torch.view_as_real(torch.fft.fft(seen)[..., [0, 2, 3]] * 2).contiguous()
+
+
+class _Asked(TorchFunctionMode):
+    """Notes what it is asked about."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.names: list[str] = []
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.names.append(getattr(func, "__name__", str(func)))
+        return func(*args, **(kwargs or {}))
+
+
+def test_pairs_that_are_saved_as_complex_numbers_and_lists_of_indices_are_no_results(
+    general: list[str],
+) -> None:
+    """The argument itself is saved, and the list is the backward graph's too: an output that is no
+    kernel's result sent every step the general way."""
+    torch.manual_seed(0)
+    model, pairs = _Coils(), torch.randn(3, 2, 4, 2)
+    run = torch.compile(model, backend="glasshouse", options={"executor": "compiled"})
+    for _ in range(2):
+        found = []
+        for call in (model, run):
+            model.zero_grad()
+            out = call(pairs)
+            out.pow(2).sum().backward()
+            assert model.weight.grad is not None
+            found.append((out.detach(), model.weight.grad.clone()))
+        torch.testing.assert_close(found[1], found[0])
+    made = {g.phase: g.runner.module for g in dynamo.compiled_graphs()}
+    assert all(all(module.plan.direct) for module in made.values())
+    assert not general
+
+
+def test_no_mode_is_asked_about_what_a_compiled_graph_looks_at(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`torch.set_default_device` is such a mode, and asking it 16 times as slow as not."""
+    calls: list[Any] = []
+
+    def kept(*given: Any) -> Any:
+        calls.append(crossing(*given))
+        return calls[-1]
+
+    monkeypatch.setattr(dynamo, "crossing", kept)
+    model = nn.Linear(4, 4)
+    run = torch.compile(model, backend="glasshouse", options={"executor": "compiled"})
+    x = torch.randn(2, 4)
+    run(x).sum().backward()
+    forward = calls[0]
+    given = [model.weight, model.bias, x]
+    with torch.no_grad(), _Asked() as asked:
+        made = forward(given)
+    assert not asked.names
+    torch.testing.assert_close(made[0], model(x).detach())
