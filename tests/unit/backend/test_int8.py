@@ -27,10 +27,12 @@ class Maker:
         self.inputs: list[Array] = []
         self.outputs: list[Expr] = []
 
-    def activations(self, shape: tuple[int, ...], dtype: str, zero: int) -> Expr:
+    def activations(
+        self, shape: tuple[int, ...], dtype: str, zero: int, step: float = STEP
+    ) -> Expr:
         """An input that passes through bytes."""
         self.inputs.append(self.rng.standard_normal(shape, "f"))
-        return self.through_bytes(self.builder.input("float32", shape), dtype, zero)
+        return self.through_bytes(self.builder.input("float32", shape), dtype, zero, step)
 
     def through_bytes(self, x: Expr, dtype: str, zero: int, step: float = STEP) -> Expr:
         scale, point = self.builder.constant(np.float32(step)), self.zero(dtype, zero)
@@ -168,7 +170,9 @@ def test_products_of_two_activations() -> None:
         ((1, 6, 300), (1, 35, 300), True, ("int8", "int8"), (4, 0)),
         ((3, 5, 8), (1, 8, 6), False, ("uint8", "uint8"), (0, 128)),
     ):
-        x, y = (m.activations(s, t, z) for s, t, z in zip((left, right), types, zeros, strict=True))
+        x = m.activations(left, types[0], zeros[0])
+        # Of 0.05 * 0.05 / 0.05 a twentieth lies half way between two steps.
+        y = m.activations(right, types[1], zeros[1], step=0.0371)
         m.outputs.append(m.through_bytes(x.apply("matmul", y, transpose_y=turned), "int8", 1))
     assert whole(check(m)) == 5
 

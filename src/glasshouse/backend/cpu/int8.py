@@ -10,8 +10,9 @@ activations (attention) are taken item by item of the batch, each with one scale
 from __future__ import annotations
 
 from glasshouse.backend.cpu.given_numbers import argument
+from glasshouse.backend.cpu.in_steps import Whole
 from glasshouse.backend.cpu.recipe import Recipe, with_dot
-from glasshouse.backend.cpu.results import hand_over
+from glasshouse.backend.cpu.results import hand_over_whole
 from glasshouse.backend.cpu.routine import FormSpelling, Routine
 from glasshouse.backend.cpu.winograd import bytes_suit_winograd
 from glasshouse.backend.cxx.dequantized import (
@@ -140,7 +141,7 @@ def _gemm(out: KernelText, tile: Tile) -> None:
     m = size_text(tile.variables[0].extent)
     rows = f"gh::i8_rows({x.data.buffer}, {k})"
     call = f"gh::gemm<gh::TilesI8>(*ctx.pool, {m}, {n}, {k}, {rows}, {packed}"
-    hand_over(out, tile, call, whole=real)
+    hand_over_whole(out, tile, call, real)
 
 
 def _gemm_batched(out: KernelText, tile: Tile) -> None:
@@ -160,7 +161,7 @@ def _gemm_batched(out: KernelText, tile: Tile) -> None:
         f", (int32_t){_number(out, x.zero)}{moved}, {y.data.buffer}, [=](long b) -> long {{ {find} "
         f"return {place}; }}, {steps}, (int32_t){_number(out, y.zero)}"
     )
-    hand_over(out, tile, call, whole=f"gh::to_float(whole) * {_scales(out, tile, x, y)}")
+    hand_over_whole(out, tile, call, Whole(_scales(out, tile, x, y)))
 
 
 def _conv_needs(tile: Tile) -> Needs:
@@ -183,8 +184,8 @@ def _conv(out: KernelText, tile: Tile) -> None:
     if tile.variant == WINOGRAD:
         work = f"gh::scratch<7>(gh::winograd_bytes_work({shape}))"
         given = f"{shape}, {source}, (int32_t){_number(out, x.zero)}, {packed}, {work}"
-        real = f"gh::to_float(whole) * {_scales(out, tile, x, w)}"
-        hand_over(out, tile, f"gh::conv2d_winograd_bytes(*ctx.pool, {given}", whole=real)
+        real = Whole(_scales(out, tile, x, w))
+        hand_over_whole(out, tile, f"gh::conv2d_winograd_bytes(*ctx.pool, {given}", real)
         return
     real = _real(out, tile, x, w, f"gh::i8_conv_sums({packed}, {shape})")
     if tile.scratch:
@@ -197,7 +198,7 @@ def _conv(out: KernelText, tile: Tile) -> None:
     elif image_of(tile).groups != 1:
         shape = f"gh::i8_merged_shape({shape})"
     call = f"gh::conv2d<gh::TilesI8>(*ctx.pool, {shape}, {source}, {packed}, nullptr"
-    hand_over(out, tile, call, whole=real)
+    hand_over_whole(out, tile, call, real)
 
 
 def _depthwise_needs(tile: Tile) -> Needs:
@@ -213,19 +214,18 @@ def _depthwise(out: KernelText, tile: Tile) -> None:
     scales = _scales(out, tile, x, w)
     given = f"{image_of(tile).text()}, {x.data.buffer}, {packed}"
     call = f"gh::depthwise_bytes(*ctx.pool, {given}, (int32_t){_number(out, x.zero)}"
-    hand_over(out, tile, call, whole=f"gh::to_float(whole) * {scales}")
+    hand_over_whole(out, tile, call, Whole(scales))
 
 
-def _real(out: KernelText, tile: Tile, x: ByteRead, w: ByteRead, sums: str) -> str:
-    """The real numbers of a vector of whole sums; names the zero point and scales on the way."""
+def _real(out: KernelText, tile: Tile, x: ByteRead, w: ByteRead, sums: str) -> Whole:
+    """What makes real numbers of whole sums; names the zero point and scales on the way."""
     moved = " + 128" if x.data.dtype is int8 else ""
     column = tile.variables[-1].name
     scales = _scales(out, tile, x, w)
     zero, by_column = f"zero{out.tile}_", f"sums{out.tile}_"
     out.add(f"const int32_t {zero} = (int32_t){_number(out, x.zero)}{moved};", tile.ops)
     out.add(f"const int32_t* {by_column} = {sums};", tile.ops)
-    taken = f"gh::vi({zero}) * gh::load({by_column} + {column}, t)"
-    return f"gh::to_float(whole - {taken}) * {scales}"
+    return Whole(scales, f"gh::vi({zero}) * gh::load({by_column} + {column}, t)")
 
 
 def _scales(out: KernelText, tile: Tile, x: ByteRead, w: ByteRead) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from glasshouse.backend.cpu.byte_tables import byte_tables, still_needed
+from collections.abc import Sequence
+
+from glasshouse.backend.cpu.byte_tables import ByteTable, byte_tables, still_needed
+from glasshouse.backend.cpu.in_steps import InSteps, Whole
 from glasshouse.backend.cxx.elements import VECTOR_TYPE, Elements
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import C_TYPE, size_text
@@ -11,22 +14,13 @@ from glasshouse.lower.kernel.index import Loop
 from glasshouse.lower.kernel.statement import Let, Parts, Tile
 
 
-def hand_over(out: KernelText, tile: Tile, call: str, behind: str = "", whole: str = "") -> None:
+def hand_over(out: KernelText, tile: Tile, call: str, behind: str = "") -> None:
     """A call of a routine whose last argument is a lambda over its indices, a vector of results and
-    its range `t`; `behind` are further arguments.
-
-    A routine that sums whole numbers hands over `whole`; the expression given here makes real ones
-    of them.
-    """
-    elements, tables = Elements(_lanes(tile)), byte_tables(tile)
-    for table in tables.values():
-        table.make(out, elements)
-    parameters = ", ".join(f"long {x.name}" for x in tile.variables)
-    taken = "gh::vi whole" if whole else f"{VECTOR_TYPE[tile.dtype]} {tile.result}"
-    out.add(f"{call}, [=]({parameters}, {taken}, auto t) {{", tile.ops)
+    its range `t`; `behind` are further arguments."""
+    elements, tables = _begun(out, tile)
+    taken = f"{VECTOR_TYPE[tile.dtype]} {tile.result}"
+    out.add(f"{call}, [=]({_indices(tile.variables)}, {taken}, auto t) {{", tile.ops)
     out.indent += "  "
-    if whole:
-        out.add(f"const gh::vf {tile.result} = {whole};", tile.ops)
     for s in still_needed(tile.epilogue, tables) if tables else tile.epilogue:
         if isinstance(s, Let) and s.name in tables:
             tables[s.name].look_up(out)
@@ -34,6 +28,45 @@ def hand_over(out: KernelText, tile: Tile, call: str, behind: str = "", whole: s
             elements.put(out, s)
     out.indent = out.indent[:-2]
     out.add(f"}}{behind});")
+
+
+def hand_over_whole(out: KernelText, tile: Tile, call: str, whole: Whole) -> None:
+    """The same for a routine that hands over sums of whole numbers, `whole`. Where it has rows and
+    columns, what a column decides is a step of its own (`gh::ByColumns`)."""
+    elements, tables = _begun(out, tile)
+    epilogue = InSteps(out, tile, whole, tables)
+    *rows, column = tile.variables
+    if len(rows) == 1:
+        out.add(f"{call}, gh::ByColumns{{[=]({_indices([column])}, auto t) {{", tile.ops)
+        out.indent += "  "
+        epilogue.put_columns(elements)
+        taken = f"{_indices(rows)}, gh::vi whole"
+        out.add(f"return [=]({taken}) __attribute__((always_inline)) {{", tile.ops)
+        out.indent += "  "
+        epilogue.put_rows(elements)
+        out.indent = out.indent[:-2]
+        out.add("};")
+        out.indent = out.indent[:-2]
+        out.add("}});")
+        return
+    out.add(f"{call}, [=]({_indices(tile.variables)}, gh::vi whole, auto t) {{", tile.ops)
+    out.indent += "  "
+    epilogue.put_columns(elements)
+    epilogue.put_rows(elements)
+    out.indent = out.indent[:-2]
+    out.add("});")
+
+
+def _begun(out: KernelText, tile: Tile) -> tuple[Elements, dict[str, ByteTable]]:
+    """How elements are written; the tables of the epilogue, made."""
+    elements, tables = Elements(_lanes(tile)), byte_tables(tile)
+    for table in tables.values():
+        table.make(out, elements)
+    return elements, tables
+
+
+def _indices(loops: Sequence[Loop]) -> str:
+    return ", ".join(f"long {x.name}" for x in loops)
 
 
 def row_hint(tile: Tile) -> str:

@@ -187,7 +187,7 @@ inline void conv2d_as(ThreadPool &pool, const ConvShape &s, const T *x, const vo
     conv_direct<D>(pool, s, (const E *)work, hp, wp, Bp, epi, hint);
   } else {
     for (long g = 0; g < s.groups; g++) {
-      auto e = [&](long r, long c, auto acc, auto t) __attribute__((always_inline)) { epi(r, g * s.og() + c, acc, t); };
+      ByColumns e{[&](long c, auto t) __attribute__((always_inline)) { return columns_of(epi, g * s.og() + c, t); }};
       OutHint h = hint;
       if (h.p) h.p = (char *)h.p + g * s.og() * h.elem_bytes;
       gemm<D>(pool, M, s.og(), s.K(), Im2col<T>{&s, x + g * s.cg()},

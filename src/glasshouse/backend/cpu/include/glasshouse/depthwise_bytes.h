@@ -122,6 +122,7 @@ template <class R, class Epi>
 GH_INLINE void depthwise_bytes_row(const ConvShape &s, const DepthwiseQuads &q, const __m512i *quads, const char *weights, int32_t zero, long r, long c,
                                    long from, long to, R t, Epi &epi) {
   const vi taken = vi(zero) * load((const int32_t *)(weights + q.taps * W * 4));
+  const auto take = columns_of(epi, c, t);
   auto some = [&](long ow, auto several) __attribute__((always_inline)) {
     constexpr int U = decltype(several)::value;
     __m512i a[U];
@@ -132,7 +133,7 @@ GH_INLINE void depthwise_bytes_row(const ConvShape &s, const DepthwiseQuads &q, 
         const __m512i by = _mm512_loadu_si512(k), *at = quads + ((ow - from) * s.sw + j * q.step) * q.fours + g;
         GH_UNROLL for (int u = 0; u < U; u++) a[u] = _mm512_dpbusd_epi32(a[u], at[u * s.sw * q.fours], by);
       }
-    GH_UNROLL for (int u = 0; u < U; u++) epi(r * s.OW + ow + u, c, vi((ni)a[u]) - taken, t);
+    GH_UNROLL for (int u = 0; u < U; u++) take(r * s.OW + ow + u, vi((ni)a[u]) - taken);
   };
   long ow = from;
   for (; ow + 4 <= to; ow += 4) some(ow, std::integral_constant<int, 4>{});

@@ -19,6 +19,7 @@
 //   thread's rows can change it for fewer than 4 rows (K is then summed in 2, 4 or 8 interleaved parts).
 // - K = 0 gives sums of 0. M = 0 or N = 0 does nothing.
 #pragma once
+#include "columns.h"
 #include "gemm_pack.h"
 #include "gemm_tiles.h"
 #include "extern.h"
@@ -70,16 +71,18 @@ GH_INLINE void tile_epilogue(const typename D::Out *tile, long ldt, int skip, in
   if constexpr (kIsTurned<Epi>) {
     turned_epilogue<D>(tile, ldt, skip, height, row, col, N, epi.epi);
   } else if (n >= kColumns<D>) {
-    for (int r = skip; r < height; r++)
-      GH_UNROLL for (int v = 0; v < D::kVectors; v++) epi(row + r, col + v * W, load(tile + r * ldt + v * W), Full{});
+    auto first = columns_of(epi, col, Full{}), last = columns_of(epi, col + (D::kVectors - 1) * W, Full{});
+    for (int r = skip; r < height; r++) {
+      first(row + r, load(tile + r * ldt));
+      if constexpr (D::kVectors > 1) last(row + r, load(tile + r * ldt + W));
+    }
   } else {
-    int full = (int)(n / W);
-    Tail tail((int)(n % W));
-    for (int r = skip; r < height; r++)
-      for (int v = 0; v * W < n; v++) {
-        if (v < full) epi(row + r, col + v * W, load(tile + r * ldt + v * W), Full{});
-        else epi(row + r, col + v * W, load(tile + r * ldt + v * W), tail);
-      }
+    auto vector = [&](long v, auto t) __attribute__((always_inline)) {
+      auto one = columns_of(epi, col + v, t);
+      for (int r = skip; r < height; r++) one(row + r, load(tile + r * ldt + v));
+    };
+    if (n >= W) vector(0, Full{});
+    if (n % W) vector(n / W * W, Tail((int)(n % W)));
   }
 }
 

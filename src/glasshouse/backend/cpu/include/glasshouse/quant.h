@@ -98,10 +98,25 @@ struct ToBytes {
       return Bytes<T, false>{round_to_int(steps(max_fast(x, vf(0.0f))))};
     } else {
       // Clipped before: k * s / s rounds to k, so the ends are met. NaN stays, as the second operand is given.
-      const vf inside = steps(min_fast(vf(most), max_fast(vf(least), x)));
-      return Bytes<T>{select(inside != inside, vi(none), round_to_int(inside) + vi(zero))};
+      return bytes_of(steps(min_fast(vf(most), max_fast(vf(least), x))));
     }
   }
+
+  // For what is computed in steps already (`in_steps.py`: the division is folded into what a chain of sums is multiplied with).
+  GH_INLINE auto of_steps(vf x) const {
+    if constexpr (FromZero && kBytesSaturate) return Bytes<T, false>{round_to_int(max_fast(x, vf(0.0f)))};
+    else return bytes_of(clipped(x));
+  }
+  // The steps alone, without the zero point: what `dequantize` multiplies with the scale.
+  GH_INLINE vf rounded(vf x) const {
+    if constexpr (FromZero) return rint(min_fast(max_fast(x, vf(0.0f)), vf(255.0f)));
+    const vf inside = clipped(x);
+    return rint(select(inside != inside, vf((float)(none - zero)), inside));
+  }
+
+ private:
+  GH_INLINE vf clipped(vf x) const { return min_fast(vf((float)(high - zero)), max_fast(vf((float)(low - zero)), x)); }
+  GH_INLINE Bytes<T> bytes_of(vf inside) const { return {select(inside != inside, vi(none), round_to_int(inside) + vi(zero))}; }
 };
 
 // A function of bytes In that gives bytes Out, both as whole floats: computed for all 256, then looked up.

@@ -253,10 +253,11 @@ GH_NOINLINE void winograd_bytes_output(const BytesPlan &p, long t0, long t1, lon
     const auto edge = of_kind[kind];
     for_each_vector(s.OC, [&](long c, auto r) __attribute__((always_inline)) {
       vi whole[M][M];
+      const auto take = columns_of(epi, c, r);
       if (edge) edge(in + c, plane, shift, p.parts, p.np * NR, whole);
       else winograd_bytes_results<N, N>(in + c, plane, 0, p.parts, p.np * NR, whole);
       for (int i = 0; i < ny; i++)
-        for (int j = 0; j < nx; j++) epi(pixel + i * s.OW + j, c, whole[i][j], r);
+        for (int j = 0; j < nx; j++) take(pixel + i * s.OW + j, whole[i][j]);
     });
   }
 }
