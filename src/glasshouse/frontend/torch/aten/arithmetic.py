@@ -95,7 +95,9 @@ def fmod(x: Any, y: Any) -> Any:
     if is_integral(x.dtype if is_handle(x) else y.dtype):
         return trunc_remainder(x if is_handle(x) else scalar(y, x, y.dtype), y)
     rest = apply("remainder", abs(x) if is_handle(x) else math.fabs(x), abs(y))
-    return apply("where", apply("less", x, 0), -rest, rest)
+    of_zero = apply("subtract", x, rest)  # which has a sign that no comparison shows
+    rest = apply("where", apply("less", x, 0), -rest, rest)
+    return apply("where", apply("equal", x, 0), of_zero, rest)
 
 
 @aten("float_power")

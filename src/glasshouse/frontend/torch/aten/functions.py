@@ -8,7 +8,7 @@ from typing import Any
 from glasshouse.frontend.torch.aten.registry import Spelling, apply, aten, common
 from glasshouse.frontend.torch.complex import Complex, joined
 from glasshouse.frontend.torch.dtypes import is_integral
-from glasshouse.ir.dtype import bool_
+from glasshouse.ir.dtype import NARROW, bool_
 from glasshouse.ops.shape import expanded
 from glasshouse.ops.shapes import broadcast_shapes
 
@@ -103,8 +103,10 @@ def logit(x: Any, eps: float | None = None) -> Any:
 def sinc(x: Any) -> Any:
     x = common(x, to_float=True)[0]
     zero = x.apply("equal", 0.0)
-    angle = apply("where", zero, 1.0, x) * math.pi
-    return apply("where", zero, 1.0, angle.apply("sin") / angle)
+    # Half floats hold pi to three digits, which 30 half turns multiply.
+    wide = x.cast("float32") if x.dtype in NARROW else x
+    angle = apply("where", zero, 1.0, wide) * math.pi
+    return apply("where", zero, 1.0, angle.apply("sin") / angle).cast(x.dtype)
 
 
 aten("deg2rad")(lambda x: common(x, to_float=True)[0] * (math.pi / 180.0))
