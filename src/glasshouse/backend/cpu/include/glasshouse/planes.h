@@ -100,28 +100,119 @@ GH_INLINE long place_of_max(const Planes &s, const Spans &spans, const T *image,
   return best;
 }
 
+// f(plane, first cell, a, b, counted): the rows of output elements of each plane, with the spans of the two outer axes and how many
+// elements a mean counts along both. What the elements of a row take in along the last axis is worked out once, in `across`.
+struct Across { Span span; long counted; };
+template <class Spans, class F>
+inline void each_row(Context &ctx, const Planes &s, const Spans &spans, F &&f) {
+  Across *across = (Across *)scratch<3>((size_t)(s.out[2] + 1) * sizeof(Across));
+  for (long k = 0; k < s.out[2]; k++) across[k] = {spans(2, k), spans.counted(2, k)};
+  ctx.parallel(s.planes, s.planes * s.cells() >= 2048, [&](int64_t begin, int64_t end) {
+    for (int64_t plane = begin; plane < end; ++plane) {
+      long cell = plane * s.cells();
+      for (long i = 0; i < s.out[0]; i++) {
+        const Span a = spans(0, i);
+        const long deep = spans.counted(0, i);
+        for (long j = 0; j < s.out[1]; j++, cell += s.out[2]) f((long)plane, cell, a, spans(1, j), deep * spans.counted(1, j), across);
+      }
+    }
+  });
+}
+// f(first, row): the rows of an image that a row of output elements takes in, in order; `first` for one alone.
+template <class T, class F>
+GH_INLINE void each_line(const Planes &s, const T *image, Span a, Span b, F &&f) {
+  for (long i = 0; i < a.count; i++)
+    for (long j = 0; j < b.count; j++)
+      f(i == 0 && j == 0, image + ((a.begin + i * a.step) * s.size[1] + b.begin + j * b.step) * s.size[2]);
+}
+
+// Rows are brought together first, column by column, in vectors; then the columns of each window. Equal maxima: the first in the
+// order of the image, so the upper one of a column, and of columns the one that comes first.
 template <class T, class Spans>
 inline void plane_argmax(Context &ctx, const Planes &s, const Spans &spans, const T *x, int64_t *out) {
-  each_cell(ctx, s, spans, [&](long plane, long cell, long i, long j, long k) {
-    out[plane * s.cells() + cell] = place_of_max(s, spans, x + plane * s.area(), i, j, k);
+  typedef Wide<T> V;
+  const long n = s.size[2];
+  each_row(ctx, s, spans, [&](long plane, long cell, Span a, Span b, long, const Across *across) {
+    V *top = (V *)scratch<4>((size_t)n * sizeof(V));
+    int32_t *line = (int32_t *)scratch<5>((size_t)n * sizeof(int32_t));
+    long *row_at = (long *)scratch<6>((size_t)(a.count * b.count + 1) * sizeof(long));
+    const T *image = x + plane * s.area();
+    int32_t lines = 0;
+    each_line(s, image, a, b, [&](bool first, const T *row) {
+      row_at[lines] = row - image;
+      if (first) {
+        for (long w = 0; w < n; w++) top[w] = widen(row[w]), line[w] = 0;
+      } else {
+        for (long w = 0; w < n; w++) {
+          const V v = widen(row[w]), old = top[w];
+          const bool better = (v > old) | (v != v);
+          top[w] = better ? v : old;
+          line[w] = better ? lines : line[w];
+        }
+      }
+      lines++;
+    });
+    for (long k = 0; k < s.out[2]; k++) {
+      const Span c = across[k].span;
+      if (!lines || !c.count) {
+        out[cell + k] = -1;
+        continue;
+      }
+      long w = c.begin, best = row_at[line[w]] + w;
+      V most = top[w];
+      for (long q = 1; q < c.count; q++) {
+        w += c.step;
+        const V v = top[w];
+        const long at = row_at[line[w]] + w;
+        const bool better = v != v ? (most == most) | (at > best) : (v > most) | ((v == most) & (at < best));
+        best = better ? at : best;
+        most = better ? v : most;
+      }
+      out[cell + k] = best;
+    }
   });
 }
 template <class T, class Spans>
 inline void plane_max(Context &ctx, const Planes &s, const Spans &spans, const T *x, T *out) {
-  each_cell(ctx, s, spans, [&](long plane, long cell, long i, long j, long k) {
-    const T *image = x + plane * s.area();
-    const long at = place_of_max(s, spans, image, i, j, k);
-    out[plane * s.cells() + cell] = at < 0 ? lowest<T>() : image[at];
+  typedef Wide<T> V;
+  const long n = s.size[2];
+  each_row(ctx, s, spans, [&](long plane, long cell, Span a, Span b, long, const Across *across) {
+    V *top = (V *)scratch<4>((size_t)n * sizeof(V));
+    each_line(s, x + plane * s.area(), a, b, [&](bool first, const T *row) {
+      for (long w = 0; w < n; w++) {
+        const V v = widen(row[w]);
+        top[w] = first | (v > top[w]) | (v != v) ? v : top[w];
+      }
+    });
+    const bool some = a.count && b.count;
+    for (long k = 0; k < s.out[2]; k++) {
+      const Span c = across[k].span;
+      V most = some && c.count ? top[c.begin] : widen(lowest<T>());
+      for (long q = 1; q < (some ? c.count : 0); q++) {
+        const V v = top[c.begin + q * c.step];
+        most = (v > most) | (v != v) ? v : most;
+      }
+      out[cell + k] = narrow<T>(most);
+    }
   });
 }
 template <class T, class Spans>
 inline void plane_mean(Context &ctx, const Planes &s, const Spans &spans, const T *x, T *out) {
-  each_cell(ctx, s, spans, [&](long plane, long cell, long i, long j, long k) {
-    const T *image = x + plane * s.area();
-    Wide<T> sum = 0;
-    each_element(s, spans(0, i), spans(1, j), spans(2, k), [&](long at) { sum += widen(image[at]); });
-    const long n = spans.counted(0, i) * spans.counted(1, j) * spans.counted(2, k);
-    out[plane * s.cells() + cell] = narrow<T>(sum / (Wide<T>)(n > 0 ? n : 1));
+  typedef Wide<T> V;
+  const long n = s.size[2];
+  each_row(ctx, s, spans, [&](long plane, long cell, Span a, Span b, long counted, const Across *across) {
+    V *sums = (V *)scratch<4>((size_t)n * sizeof(V));
+    each_line(s, x + plane * s.area(), a, b, [&](bool first, const T *row) {
+      for (long w = 0; w < n; w++) sums[w] = first ? widen(row[w]) : sums[w] + widen(row[w]);
+    });
+    const bool some = a.count && b.count;
+    for (long k = 0; k < s.out[2]; k++) {
+      const Span c = across[k].span;
+      V sum = 0;
+      for (long q = 0; q < (some ? c.count : 0); q++) sum += sums[c.begin + q * c.step];
+      const long of = counted * across[k].counted;
+      out[cell + k] = narrow<T>(sum / (V)(of > 0 ? of : 1));
+    }
   });
 }
 
