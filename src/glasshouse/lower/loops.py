@@ -129,7 +129,7 @@ def lower_loops(outputs: Sequence[tuple[Value, str]], around: Surroundings) -> l
             if around.target.cuts:
                 _without_rows_for_lanes(nest, around)
             given, of_folds = roles.assign(nest, around.target)
-            if around.target.cuts and not (given and given[-1].is_vector):
+            if around.target.cuts and not any(role.is_vector for role in given):
                 _without_what_holds_up(nest, elements, around)
                 _without_what_lies_apart(nest, shape, order, around)
             out += around.parts.split(nest.statements(given, of_folds))

@@ -13,7 +13,7 @@ from functools import partial
 
 from glasshouse.ir.dim import bounds
 from glasshouse.ir.dtype import DType
-from glasshouse.lower.kernel.expr import Expr, Load
+from glasshouse.lower.kernel.expr import Apply, Expr, Load
 from glasshouse.lower.kernel.index import Index, Loop
 from glasshouse.lower.kernel.queries import depends, positions, variables
 from glasshouse.lower.kernel.statement import Fold, For, Let, Ops, Role, Statement, Store
@@ -80,6 +80,24 @@ class Nest:
             if s.name in moved:
                 self.depth[levels[s.name]].append(s)
         self.depth[-1] = [s for s in self.depth[-1] if not (isinstance(s, Let) and s.name in moved)]
+
+    def lift(self) -> None:
+        """Move what is computed of results around the innermost loop, and nothing in it changes, in
+        front of it."""
+        inner = {s.name for s in self.depth[-1] if isinstance(s, Let)}
+        kept: list[Inner] = []
+        for s in self.depth[-1]:
+            if (
+                isinstance(s, Let)
+                and isinstance(s.value, Apply)
+                and not depends(s, self.loops[-1])
+                and inner.isdisjoint(variables(s.value))
+            ):
+                inner.discard(s.name)
+                self.depth[-2].append(s)
+            else:
+                kept.append(s)
+        self.depth[-1] = kept
 
     # -------------------------------------------------------------------------------------- turning
     def turn_folds(self) -> None:

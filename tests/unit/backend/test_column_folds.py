@@ -120,3 +120,60 @@ def test_a_row_outside_of_the_table_is_reported() -> None:
     module = gh.compile(bags(33))
     with pytest.raises(ExecutionError, match="index"):
         module(*bag_data(33, buckets=97))
+
+
+# ---------------------------------------------------------- columns that are gone through once more
+def _normed(x: Expr, axis: int) -> list[Expr]:
+    """What folds along an axis, and is computed along it again with what came of that."""
+    mean = x.apply("mean", axes=[axis], keepdims=True)
+    apart = x - mean
+    spread = (apart * apart).apply("mean", axes=[axis], keepdims=True)
+    return [
+        x.apply("softmax", axis=axis),
+        x.apply("log_softmax", axis=axis),
+        apart / (spread + 1e-5).apply("sqrt"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape", "axis"),
+    [
+        ("float32", (3, 5, 2, 150), 1),
+        ("float32", (300, 5), 0),
+        ("float64", (2, 300, 4), 1),
+        ("float16", (2, 3, 5), 1),
+        ("bfloat16", (61, 37), 0),
+    ],
+)
+def test_columns_are_gone_through_again(dtype: str, shape: tuple[int, ...], axis: int) -> None:
+    builder = GraphBuilder()
+    given = builder.input(dtype, shape)
+    graph = builder.finish(*_normed(given, axis))
+    x = np.random.default_rng(len(shape)).standard_normal(shape).astype(given.dtype.carrier)
+    flat = x.reshape(-1)
+    flat[[0, 9, 11, 13, -1]] = np.nan, np.inf, -np.inf, -0.0, 1e-40
+    np.moveaxis(x, axis, 0)[(slice(None), *(0,) * (x.ndim - 2), 2)] = -np.inf
+    module = compile_graph(graph)
+    assert "for_each_strip" in str(module.source.kernels)
+    bound = {"float32": 2e-5, "float64": 1e-12, "float16": 4e-3, "bfloat16": 3e-2}[dtype]
+    with np.errstate(all="ignore"):
+        wanted = run(graph, [x])
+    for got, want in zip(module(x), wanted, strict=True):
+        a, b = (np.asarray(v, np.float64) for v in (got, want))
+        np.testing.assert_allclose(a, b, rtol=bound, atol=bound)
+
+
+def test_columns_of_any_number_are_gone_through_again() -> None:
+    torch = pytest.importorskip("torch")
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.softmax(1), torch.nn.functional.normalize(x, dim=1), x - x.amax(1, True)
+
+    size = torch.export.Dim("n", min=1, max=500)
+    module = gh.compile(Model(), torch.randn(2, 6, 40), dynamic_shapes={"x": {2: size}})
+    assert "for_each_strip" in str(module.source.kernels)
+    for count in (40, 1, 3, 129, 500, 16):
+        x = torch.randn(2, 12, count)[:, ::2]
+        for got, want in zip(module(x), Model()(x), strict=True):
+            torch.testing.assert_close(got, want, rtol=2e-5, atol=1e-6)

@@ -2,9 +2,9 @@
 
 The innermost loop of a vector nest goes over whole vectors, with `t` telling how many lanes of the
 last one count. Where folds stand inside of it, each lane folds its own elements, and several
-vectors go side by side, so that a fold reads a run of memory at each step, not one vector; or each
-fold goes over vectors itself, and its results are brought together one by one. Long
-sums of floats are cut into runs (`long_sums.py`).
+vectors go side by side, so that a fold reads a run of memory at each step, not one vector (a loop
+behind the folds is gone through by all of them); or each fold goes over vectors itself, and its
+results are brought together one by one. Long sums of floats are cut into runs (`long_sums.py`).
 """
 
 from __future__ import annotations
@@ -290,12 +290,27 @@ class Nests:
                     out.add(f"{lanes} = {step};", fold.ops)
                 result = f"{total}.value()" if runs else lanes
                 known.append(f"const {kind} {fold.name} = {result};")
-            with out.block(each, "}"):
+            inner = s.body[-1]
+            body: list[Statement] = [x for x in s.body if not isinstance(x, Fold)]
+            with ExitStack() as around:
+                if isinstance(inner, For):
+                    for let in (x for x in body if isinstance(x, Let)):
+                        kind, lanes = VECTOR_TYPE[let.dtype], f"{let.name}v[u_]"
+                        out.add(f"{kind} {let.name}v[strip_.vectors];", let.ops)
+                        with out.block(each, "}"):
+                            for line in known:
+                                out.add(line)
+                            elements.put(out, let)
+                            out.add(f"{lanes} = {let.name};", let.ops)
+                        known.append(f"const {kind} {let.name} = {lanes};")
+                    turns = _head(inner.loop, "0", size_text(inner.loop.extent))
+                    around.enter_context(out.block(turns, "}"))
+                    body = list(inner.body)
+                around.enter_context(out.block(each, "}"))
                 for line in known:
                     out.add(line)
-                for x in s.body:
-                    if not isinstance(x, Fold):
-                        elements.put(out, x)
+                for x in body:
+                    elements.put(out, x)
 
     def _alike_for_lanes(self, fold: Fold, loop: Loop) -> tuple[Statement, ...]:
         """Writes what a turn of a fold computes for all lanes alike, places that data say checked
