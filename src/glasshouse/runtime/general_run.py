@@ -42,7 +42,7 @@ _ROOMS = 64
 
 
 @dataclass(frozen=True)
-class _Room:
+class _SizedRoom:
     """What can have memory where these sizes are known: shapes, and the largest workspace."""
 
     outputs: tuple[Shape | None, ...]  # None: its size is not known yet
@@ -63,9 +63,9 @@ class GeneralRun:
         self.executable = executable
         self.bodies = Bodies(threads)
         self.segments = segments_of(program)
-        self._rooms: dict[tuple[tuple[str, int], ...], _Room] = {}
+        self._rooms: dict[tuple[tuple[str, int], ...], _SizedRoom] = {}
 
-    def room(self, sizes: Mapping[str, int]) -> _Room:
+    def room(self, sizes: Mapping[str, int]) -> _SizedRoom:
         """What has a size by now. Of a program with 25 values of unbounded size it took 0.3 ms of
         each call to find out."""
         key = tuple(sizes.items())
@@ -76,7 +76,7 @@ class GeneralRun:
             found = self._rooms[key] = self._room_for(sizes)
         return found
 
-    def _room_for(self, sizes: Mapping[str, int]) -> _Room:
+    def _room_for(self, sizes: Mapping[str, int]) -> _SizedRoom:
         def shape(dims: Sequence[Dim]) -> Shape | None:
             known = all(isinstance(d, int) or symbols_of(d).keys() <= sizes.keys() for d in dims)
             return sizes_of(dims, sizes) if known else None
@@ -86,7 +86,7 @@ class GeneralRun:
         def sized(values: Iterable[Value]) -> tuple[tuple[Value, Shape], ...]:
             return tuple((v, s) for v in values if (s := shape(v.type.shape)) is not None)
 
-        return _Room(
+        return _SizedRoom(
             tuple(shape(v.type.shape) for v in self.program.graph.outputs),
             sized(self.plan.unbounded),
             sized(update.new for update in self.plan.updates),

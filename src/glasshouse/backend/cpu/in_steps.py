@@ -33,7 +33,7 @@ class Whole:
 
 
 @dataclass(frozen=True)
-class Chain:
+class QuantizedSum:
     """A sum in front of a `quantize`: the names of its terms, and the lets that nothing else needs.
 
     `real` are those that are neither decided by the column nor bytes; `bytes_` are `dequantize`s.
@@ -82,7 +82,7 @@ class InSteps:
     def _is_quantize(self, name: str) -> bool:
         return name in self.out.quantizers and name not in self.tables
 
-    def _chain(self, quantize: Let) -> Chain | None:
+    def _chain(self, quantize: Let) -> QuantizedSum | None:
         """The sum that a `quantize` reads, if it has terms that are scaled anyway."""
         columns: list[str] = []
         bytes_: list[Let] = []
@@ -121,7 +121,7 @@ class InSteps:
             {*self.lets[first.name].ops} if relu is not None and isinstance(first, Var) else set()
         )
         named = tuple(columns), tuple(bytes_), tuple(real), tuple(sorted(ops))
-        return Chain(relu is not None, has_sums, *named)
+        return QuantizedSum(relu is not None, has_sums, *named)
 
     def _only_use(self, e: Expr, op: str) -> Apply | None:
         """What made a variable that nothing else reads, if that was this op."""
@@ -205,7 +205,7 @@ class InSteps:
             elif not self._parts_column(s):
                 elements.put(out, s)
 
-    def _put_chain(self, s: Let, chain: Chain) -> None:
+    def _put_chain(self, s: Let, chain: QuantizedSum) -> None:
         out, steps = self.out, self.out.quantizers[s.name]
         terms = [(f"gh::to_float({self._sums})", f"{s.name}unit")] if chain.has_sums else []
         terms += [(self._bytes(b), f"{b.name}unit") for b in chain.bytes_]
