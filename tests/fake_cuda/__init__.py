@@ -153,7 +153,7 @@ def fake_cuda(patch: pytest.MonkeyPatch, beside_torch: bool = True) -> Iterator[
     patch.setattr(device, "driver", lambda: Driver(fake.library))
     patch.setattr(device, "torch_on", lambda number: HostTorch() if beside_torch else None)
     patch.setattr(build, "compile_cubin", fake_cubin)
-    patch.setattr(build, "version", lambda: "fake")
+    patch.setattr(build, "identity", lambda: "fake")
     patch.setenv("GLASSHOUSE_OVERLAP", "0")  # nothing is timed
     for library in (cublaslt, cudnn_descriptors):
         patch.setattr(library, "_library", lambda: None)  # what is installed here is no fake

@@ -9,6 +9,7 @@ import ctypes
 import glob
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from ctypes.util import find_library
 from functools import lru_cache
 from importlib.util import find_spec
@@ -34,13 +35,15 @@ def candidates() -> Iterator[str]:
         yield found
 
 
+def _usable() -> Iterator[str]:
+    return (n for n in candidates() if ".alt." not in n and "builtins" not in n)
+
+
 @lru_cache(maxsize=1)
 def nvrtc() -> ctypes.CDLL:
     """The library; it is an error where there is none."""
     tried: list[str] = []
-    for name in candidates():
-        if ".alt." in name or "builtins" in name:
-            continue
+    for name in _usable():
         try:
             return ctypes.CDLL(name)
         except OSError as error:
@@ -57,6 +60,16 @@ def version() -> tuple[int, int]:
     major, minor = ctypes.c_int(), ctypes.c_int()
     _check(nvrtc().nvrtcVersion(ctypes.byref(major), ctypes.byref(minor)))
     return major.value, minor.value
+
+
+@lru_cache(maxsize=1)
+def identity() -> str:
+    """Which compiler it is, by name and size of its file: where all kernels are in the cache, its
+    126 MB are not loaded. Where only the loader knows the file, its version."""
+    for name in _usable():
+        with suppress(OSError):
+            return f"{Path(name).name} {Path(name).stat().st_size}"
+    return f"{version()}"
 
 
 def compile_cubin(text: str, name: str, arch: str, include: Path) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from threading import Barrier
 from typing import Any
 
@@ -14,11 +15,13 @@ from torch import nn
 
 import glasshouse as gh
 from cuda_samples import EVERY, FEW, family_program
+from glasshouse.backend.cuda import nvrtc as nvrtc_file
 from glasshouse.backend.cuda import nvrtc_processes
 from glasshouse.backend.cuda.build import INCLUDE
 from glasshouse.backend.cuda.nvrtc import compile_cubin, nvrtc
 from glasshouse.backend.cuda.render import render
 from glasshouse.errors import CompilerMissing, ExecutionError
+from glasshouse.ir import GraphBuilder
 
 try:
     nvrtc()
@@ -54,6 +57,27 @@ def test_ops_compile(family: str, arch: str) -> None:
 @pytest.mark.parametrize("family", sorted(EVERY))
 def test_all_samples_compile(family: str, arch: str) -> None:
     assert compile_cubin(file_of(EVERY[family], arch), family, arch, INCLUDE)[:4] == b"\x7fELF"
+
+
+def test_kernels_of_the_cache_need_no_compiler(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A warm start loads none: it is 126 MB, which may have to come from a disk."""
+    monkeypatch.setenv("GLASSHOUSE_CACHE", str(tmp_path))
+    b = GraphBuilder()
+    graph = b.finish(b.input("float32", (4,)).apply("exp"))
+
+    def refused() -> Any:
+        raise AssertionError("NVRTC is loaded")
+
+    for known in (False, True):
+        if known:
+            nvrtc_file.identity.cache_clear()
+            nvrtc_file.version.cache_clear()
+            monkeypatch.setattr(nvrtc_file, "nvrtc", refused)
+        gh.compile(graph, target="cuda", arch="sm_90", progress=False)
+    with pytest.raises(AssertionError, match="is loaded"):
+        compile_cubin("", "other", "sm_90", INCLUDE)
 
 
 class Mlp(nn.Module):
