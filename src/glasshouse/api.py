@@ -125,7 +125,6 @@ def compile(
         if precision is None and (_is_torch(model, inputs) or graph.device):
             precision = _asked_precision(target)
         traced = _weight_names(graph)
-        stage_over()
         # With `take_weights` first loaded here: the code of 200 modules fills holes that the trace
         # has left among Python's objects, which would stay (3 MB).
         from glasshouse.runtime.compiler import compile_optimized

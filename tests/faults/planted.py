@@ -356,7 +356,7 @@ def a_join_reads_its_first_part_twice(patch: Patch) -> None:
 # ---------------------------------------------------------------------------------------- frontend
 def spelled(patch: Patch, name: str, change: Callable[..., Any]) -> None:
     """Let the frontend spell an ATen op otherwise; `change` gets the right spelling first."""
-    import glasshouse.frontend.torch  # noqa: F401  # fills the table
+    import glasshouse.frontend.torch.importer  # noqa: F401  # fills the table
     from glasshouse.frontend.torch.aten.registry import IN_CONTEXT, TABLE
 
     was = TABLE[name]

@@ -15,10 +15,18 @@ import torch
 full = []
 gc.callbacks.append(lambda when, info: full.append(info) if info["generation"] == 2 else None)
 import glasshouse as gh
+before, export = [], torch.export.export
+def told(*args, **options):
+    before.extend(m for m in sys.modules if m.startswith("glasshouse."))
+    return export(*args, **options)
+torch.export.export = told
+gh.trace(torch.nn.Linear(4, 4), torch.ones(2, 4))
+torch.export.export = export
 gh.compile(torch.nn.Linear(4, 4), torch.ones(2, 4))
 folder = os.path.dirname(torch.__file__) + os.sep
 print(json.dumps({
     "collections": len(full),
+    "before the export": before,
     "modules": [m for m in sys.modules if m.startswith("glasshouse.")],
     "graphs": [m for m in sys.modules if m.partition(".")[0] == "networkx"],
     "texts": [f for f in linecache.cache if f.startswith(folder)],
@@ -58,3 +66,13 @@ def test_pytorchs_own_source_is_not_kept(compiled) -> None:
 
 def test_pytorchs_planner_of_training_steps_is_not_loaded(compiled) -> None:
     assert compiled["graphs"] == []
+
+
+def test_what_reads_the_exported_program_is_loaded_behind_the_export(
+    compiled: dict[str, Any],
+) -> None:
+    early = compiled["before the export"]
+    assert "glasshouse.frontend.torch.capture" in early
+    late = ("glasshouse.frontend.torch.aten", "glasshouse.frontend.torch.opaque")
+    late += ("glasshouse.passes", "glasshouse.lower")
+    assert [m for m in early if m.startswith(late)] == []

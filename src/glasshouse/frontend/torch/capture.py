@@ -9,7 +9,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -20,12 +20,9 @@ from glasshouse.errors import CaptureError, DataDependent, GlasshouseError
 from glasshouse.frontend.torch.containers import register_unknown
 from glasshouse.frontend.torch.dtypes import torch_dtype
 from glasshouse.frontend.torch.forgotten_proxies import forgotten_proxies
-from glasshouse.frontend.torch.graph_module import import_graph_module, is_aten
 from glasshouse.frontend.torch.late_import import imported_late
 from glasshouse.frontend.torch.lazy_modules import lazy_modules
-from glasshouse.frontend.torch.loose import capture_loosely
 from glasshouse.frontend.torch.misread import ReadRight
-from glasshouse.frontend.torch.program import Captured, import_program
 from glasshouse.frontend.torch.refusal import DATA, quiet, refusal
 from glasshouse.frontend.torch.running_averages import counted_in_tensors
 from glasshouse.frontend.torch.stacks import users_lines
@@ -33,6 +30,9 @@ from glasshouse.frontend.torch.transforms import closed_transforms
 from glasshouse.frontend.torch.validation import unchecked
 from glasshouse.ir.dim import as_symbol
 from glasshouse.ir.types import TensorType
+
+if TYPE_CHECKING:
+    from glasshouse.frontend.torch.program import Captured
 
 
 def capture(
@@ -46,12 +46,15 @@ def capture(
     if isinstance(model, (str, os.PathLike)):
         model = _loaded(os.fspath(model))
     if isinstance(model, torch.export.ExportedProgram):
-        return import_program(model, name=name)
+        return _imported(model, name=name)
     if not isinstance(model, torch.nn.Module):
         raise CaptureError(f"{type(model).__name__} is no torch.nn.Module or ExportedProgram")
     name = name or type(model).__name__
-    if isinstance(model, torch.fx.GraphModule) and is_aten(model):
-        return import_graph_module(model, list(args), name)
+    if isinstance(model, torch.fx.GraphModule):
+        from glasshouse.frontend.torch.graph_module import import_graph_module, is_aten
+
+        if is_aten(model):
+            return import_graph_module(model, list(args), name)
     examples, keywords, dims = as_examples(model, args, dict(kwargs or {}))
     examples, keywords, shared = kept_apart(model, examples, keywords)
     dynamic_shapes = dims if dynamic_shapes is None else dynamic_shapes
@@ -59,7 +62,7 @@ def capture(
         program = export(model, tuple(examples), keywords, dynamic_shapes)
         stage_over()
         names = symbol_names(program, model, examples, keywords, dynamic_shapes)
-        captured = import_program(program, names, model, name)
+        captured = _imported(program, names, model, name)
     except GlasshouseError:
         raise
     except Exception as error:  # PyTorch raises whatever the model's code raises
@@ -71,6 +74,14 @@ def capture(
                 hint="give one of them as a copy (tensor.clone())",
             )
     return captured
+
+
+def _imported(
+    program: Any, names: Mapping[str, str] | None = None, model: Any = None, name: str = ""
+) -> Captured:
+    from glasshouse.frontend.torch.program import import_program
+
+    return import_program(program, names, model, name)
 
 
 def _loaded(path: str) -> Any:
@@ -100,12 +111,14 @@ def _otherwise(
     try:
         program = export(model, tuple(args), kwargs, dynamic_shapes, strict=True)
         names = symbol_names(program, model, args, kwargs, dynamic_shapes)
-        return import_program(program, names, model, name)
+        return _imported(program, names, model, name)
     except Exception:
         if not freeze and DATA in reason.message:
             raise DataDependent(reason.message, reason.where, reason.hint) from error
         if dynamic_shapes:
             raise reason from error
+    from glasshouse.frontend.torch.loose import capture_loosely
+
     try:
         with quiet(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
