@@ -19,21 +19,23 @@ def aligned_bytes(count: int) -> Array:
     """Zeroed bytes that begin at a multiple of 64, in large pages where there are many.
 
     Kernels read weights from end to end: with pages of 4 KB a tenth of their time goes into looking
-    up addresses. NumPy asks for large pages only from 4 MB on.
+    up addresses. NumPy asks for large pages only from 4 MB on. A large page is there as a whole as
+    soon as one byte of it is used, so the last one is asked for only if half of it will be.
     """
-    if sys.platform == "linux" and count >= LARGE_PAGE // 2:
+    large = (count + LARGE_PAGE // 2) // LARGE_PAGE
+    if sys.platform == "linux" and large:
         align = LARGE_PAGE
         try:
             block = mmap.mmap(-1, count + align, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
         except (OSError, OverflowError):
             raise MemoryError(f"no memory for {count:,} bytes") from None
-        with suppress(OSError):  # a kernel without them
-            block.madvise(mmap.MADV_HUGEPAGE)
         raw = np.frombuffer(block, np.uint8)
+        begin = -raw.ctypes.data % align
+        with suppress(OSError):  # a kernel without them
+            block.madvise(mmap.MADV_HUGEPAGE, begin, min(large * align, len(block) - begin))
     else:
-        align = ALIGN
-        raw = np.zeros(count + align, np.uint8)
-    begin = -raw.ctypes.data % align
+        raw = np.zeros(count + ALIGN, np.uint8)
+        begin = -raw.ctypes.data % ALIGN
     return raw[begin : begin + max(count, 1)]
 
 
