@@ -2,7 +2,7 @@
 
 The samples of an op are drawn after the generators were seeded with its name, so they are the same
 whatever else runs. An op that does not take float32 (bitwise ops) is tried with int64, one that
-takes neither with complex64.
+takes neither with complex64, and one of half floats alone with float16.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def dtype_for(op: Any) -> Any:
 
     Some are tested by PyTorch on GPUs alone, and run here all the same.
     """
-    tried = (torch.float32, torch.int64, torch.complex64, torch.float8_e4m3fn)
+    tried = (torch.float32, torch.int64, torch.complex64, torch.float8_e4m3fn, torch.float16)
     device = "cpu" if op.supported_dtypes("cpu") else "cuda"
     takes = (d for d in tried if op.supports_dtype(d, device))
     return next(takes, None)

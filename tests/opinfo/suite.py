@@ -9,7 +9,7 @@ numbers is compared in number, shapes and element types of its results alone.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,9 +25,12 @@ from glasshouse.frontend.torch.capture import LooseCapture
 from glasshouse.ir import verify
 from glasshouse.numpy_ref import run
 from glasshouse.tensor.grad import differentiate
+from opinfo.references import REFERENCES
 from opinfo.samples import op_infos, samples_of
 
 RTOL, ATOL = 1e-4, 1e-5
+HALF = 20.0
+"""By how much more half floats may: two units in the last place."""
 LOOSER = 5.0
 """By how much more gradients may differ: they add up what the forward pass rounds."""
 
@@ -35,9 +38,10 @@ LOOSER = 5.0
 class Applied(torch.nn.Module):
     """An op as a model: its tensors are inputs, its other arguments are fixed."""
 
-    def __init__(self, op: Callable[..., Any], sample: Any) -> None:
+    def __init__(self, name: str, sample: Any) -> None:
         super().__init__()
-        self.op = op
+        self.op = op_infos()[name]
+        self.reference = REFERENCES.get(name, self.op)
         arguments = ((sample.input, *sample.args), sample.kwargs)
         self.leaves, self.form = pytree.tree_flatten(arguments)
         self.places = [i for i, leaf in enumerate(self.leaves) if isinstance(leaf, torch.Tensor)]
@@ -47,11 +51,19 @@ class Applied(torch.nn.Module):
             self.leaves[place] = None  # else export would find it as a constant of the module
 
     def forward(self, *tensors: torch.Tensor) -> Any:
+        args, kwargs = self._arguments(tensors)
+        return self.op(*args, **kwargs)
+
+    def wanted_of(self, *tensors: torch.Tensor) -> Any:
+        """What PyTorch gives on this machine."""
+        args, kwargs = self._arguments(tensors)
+        return self.reference(*args, **kwargs)
+
+    def _arguments(self, tensors: Sequence[torch.Tensor]) -> Any:
         leaves = list(self.leaves)
         for place, tensor in zip(self.places, tensors, strict=True):
             leaves[place] = tensor
-        args, kwargs = pytree.tree_unflatten(leaves, self.form)
-        return self.op(*args, **kwargs)
+        return pytree.tree_unflatten(leaves, self.form)
 
 
 @dataclass
@@ -88,11 +100,10 @@ class Found:
 def try_op(name: str) -> Found:
     """Trace, run and compare every sample of an op."""
     found = Found()
-    op = op_infos()[name]
     for number, sample in enumerate(samples_of(name)):
         found.samples += 1
         try:
-            _try_sample(found, Applied(op, sample))
+            _try_sample(found, Applied(name, sample))
         except Exception as error:
             said = " ".join(str(error).split())[:300]
             found.failed.append(f"sample {number}: {type(error).__name__}: {said}")
@@ -146,13 +157,13 @@ def is_random(module: Applied) -> bool:
 
 def _results(module: Applied) -> Any:
     with torch.no_grad():
-        return module(*[t.clone() for t in module.tensors])
+        return module.wanted_of(*[t.clone() for t in module.tensors])
 
 
 def _forward(captured: Captured, module: Applied, values: bool) -> None:
     ours, theirs = ([t.clone() for t in module.tensors] for _ in range(2))
     with torch.no_grad():
-        wanted = module(*theirs)
+        wanted = module.wanted_of(*theirs)
     outputs = run(captured.graph, [as_array(t) for t in captured.flat_inputs(ours)])
     same(captured.flat_results(outputs), pytree.tree_leaves(wanted), "results", values)
     for place, output in captured.written:
@@ -201,7 +212,9 @@ def _torch_gradients(module: Applied, seeds: list[Any], wide: bool = False) -> _
     for tensor, wanted in zip(module.tensors, module.wanted, strict=True):
         start = tensor.double() if wide and tensor.is_floating_point() else tensor
         leaves.append(start.clone().requires_grad_(wanted))
-    results = [r for r in pytree.tree_leaves(module(*leaves)) if isinstance(r, torch.Tensor)]
+    results = [
+        r for r in pytree.tree_leaves(module.wanted_of(*leaves)) if isinstance(r, torch.Tensor)
+    ]
     pairs = [(r, s.to(r.dtype)) for r, s in zip(results, seeds, strict=True) if r.requires_grad]
     if not pairs:
         return None
@@ -233,4 +246,5 @@ def same(got: list[Any], wanted: list[Any], what: str, values: bool = True) -> N
         finite = np.abs(right[np.isfinite(right)])
         largest = max(1.0, float(finite.max(initial=0)))
         wider = LOOSER if what == "gradients" else 1.0
+        wider *= HALF if right.dtype == np.float16 else 1.0
         np.testing.assert_allclose(left, right, RTOL * wider, ATOL * wider * largest, err_msg=what)

@@ -25,6 +25,7 @@ from glasshouse.frontend.torch.aten import (
     loss,
     norm,
     orthogonal,
+    packed_attention,
     pieces,
     places,
     polynomials,
@@ -55,6 +56,6 @@ __all__ = [
     "backward", "bags", "bessel", "complex_arithmetic", "complex_functions", "complex_tensors",
     "convert", "create", "eliminate", "fast_layers", "find", "float8", "fourier",
     "functions", "grid", "histogram", "image", "index", "is_handle", "linear", "loss", "norm",
-    "orthogonal", "pieces", "places", "polynomials", "quantized", "random", "rank", "recurrent",
-    "reduce", "reduce_at", "running", "scalar", "shape", "solve", "special",
+    "orthogonal", "packed_attention", "pieces", "places", "polynomials", "quantized", "random",
+    "rank", "recurrent", "reduce", "reduce_at", "running", "scalar", "shape", "solve", "special",
 ]  # fmt: skip

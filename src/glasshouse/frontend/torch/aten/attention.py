@@ -41,11 +41,14 @@ def _flash(
     *_: Any, attn_mask: Any = None, scale: float | None = None,
 ) -> Any:  # fmt: skip
     out = attention(ctx, q, k, v, attn_mask, dropout, causal, scale)
-    return out, _logsumexp(q, k, attn_mask, causal, scale)
+    return out, logsumexp_of(q, k, attn_mask, causal, scale)
 
 
-def _logsumexp(q: Any, k: Any, mask: Any, causal: bool, scale: float | None) -> Any:
-    """[..., heads, length]: what a flash kernel keeps for its gradient."""
+def logsumexp_of(q: Any, k: Any, mask: Any, causal: bool, scale: float | None) -> Any:
+    """[..., heads, length]: what a flash kernel keeps for its gradient, half floats in float32."""
+    if q.dtype.bits < 32:
+        q, k = q.cast(float32), k.cast(float32)
+        mask = mask if mask is None or mask.dtype is bool_ else mask.cast(float32)
     scores = q.apply("matmul", k, transpose_y=True) * scale_of(q.shape, scale)
     if mask is not None:
         low = float("-inf")
@@ -53,7 +56,7 @@ def _logsumexp(q: Any, k: Any, mask: Any, causal: bool, scale: float | None) -> 
     if causal:
         ones = full_near(q, scores.shape[-2:], True, bool_).apply("triangle")
         scores = ones.apply("where", scores, float("-inf"))
-    return composite.logsumexp(scores.cast(float32 if q.dtype.bits < 32 else q.dtype), [-1])
+    return composite.logsumexp(scores, [-1])
 
 
 aten("_scaled_dot_product_flash_attention_for_cpu", context=True)(_flash)
