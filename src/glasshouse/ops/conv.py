@@ -11,6 +11,7 @@ from typing import Any
 from glasshouse.errors import ShapeError, TypeMismatch
 from glasshouse.ir.attrs import DIMS, INT
 from glasshouse.ir.dim import Dim, bounds, floor_div
+from glasshouse.ir.graph import Node
 from glasshouse.ir.op import Kind, Operands
 from glasshouse.ir.types import TensorType, tensor_type
 from glasshouse.ops.conv_ref import conv_ref, conv_transpose_ref, conv_weight_grad_ref
@@ -130,6 +131,25 @@ conv_transpose = op(
     "kernel...]; output_padding adds to the ends of the output.",
     output_padding=DIMS((), "one number, or one for each spatial axis; 0 when empty"),
 )  # fmt: skip
+
+
+def taps_are_apart(node: Node) -> bool:
+    """Whether no two taps of a transposed convolution meet in a pixel, and none is cut off: windows
+    as large as their strides, or a single one."""
+    if node.op is not conv_transpose or node.attrs["groups"] != 1:
+        return False
+    x, w = (v.type for v in node.inputs)
+    window = window_of(
+        w.shape[2:], node.attrs["stride"], node.attrs["padding"], node.attrs["dilation"]
+    )
+    axes = zip(
+        x.shape[2:], node.output.type.shape[2:], window.kernel, window.stride, window.begins,
+        window.dilation, strict=True,
+    )  # fmt: skip
+    return all(
+        begin == 0 and dilation == 1 and made == size * k and (k == step or size == 1)
+        for size, made, k, step, begin, dilation in axes
+    )
 
 
 # -------------------------------------------------------------------------------- conv_weight_grad

@@ -71,7 +71,9 @@ def check(m: Maker, steps: int = 1) -> list[str]:
     return list(module.source.kernels.values())
 
 
-WHOLE = ("gh::TilesI8", "gh::depthwise_bytes", "gh::conv2d_winograd_bytes")
+WHOLE = (
+    "gh::TilesI8", "gh::depthwise_bytes", "gh::conv2d_winograd_bytes", "gh::conv_spread_bytes",
+)  # fmt: skip
 
 
 def whole(texts: list[str]) -> int:
@@ -106,6 +108,33 @@ def test_convolutions() -> None:
         y = x.apply("conv", m.weights((filters, channels, *window), axis), **attrs)
         m.outputs.append(m.through_bytes((y + m.bias(filters, 1, 1)).apply("relu"), dtype, zero))
     assert whole(check(m)) == 4
+
+
+def test_transposed_convolutions() -> None:
+    """Windows as large as their strides are one product; others are computed in floats."""
+    m = Maker(12)
+    for size, channels, filters, window, stride, dtype, zero, axis in (
+        ((9, 17), 24, 32, (2, 2), (2, 2), "uint8", 9, 1),
+        ((5, 3), 7, 20, (3, 2), (3, 2), "int8", -4, 1),  # channels that no vector divides
+        ((11,), 33, 16, (4,), (4,), "uint8", 255, None),
+        ((2, 3, 4), 8, 5, (2, 1, 3), (2, 1, 3), "uint8", 0, 1),
+        ((1, 1), 12, 16, (3, 3), (1, 1), "int8", 5, 1),  # a single window
+        ((6, 6), 8, 16, (3, 3), (2, 2), "uint8", 3, 1),  # taps meet
+    ):
+        x = m.activations((2, channels, *size), dtype, zero)
+        w = m.weights((channels, filters, *window), axis)
+        y = x.apply("conv_transpose", w, stride=stride) + m.bias(filters, *[1] * len(size))
+        m.outputs.append(m.through_bytes(y, dtype, zero))
+    assert whole(check(m)) == 5
+
+
+def test_what_is_joined_is_stored_as_bytes() -> None:
+    m = Maker(13)
+    x = m.activations((1, 16, 9, 17), "uint8", 3)
+    y = x.apply("conv", m.weights((16, 16, 1, 1), 0)) + m.bias(16, 1, 1)
+    joined = m.through_bytes(y, "uint8", 7, 0.0371).apply("concat", x, axis=1)
+    m.outputs.append(m.through_bytes(joined, "uint8", 9, 0.0427))
+    assert sum("float* y0" in text for text in check(m)) == 1  # the result
 
 
 def test_many_tiles_share_transformed_weights() -> None:

@@ -8,7 +8,8 @@ from torch import nn
 
 import glasshouse as gh
 from glasshouse.backend.cpu.few_channels import FEW, makes_few
-from glasshouse.backend.cpu.transposed import PHASES, SPREAD
+from glasshouse.backend.cpu.spread import SPREAD
+from glasshouse.backend.cpu.transposed import PHASES
 from glasshouse.backend.cxx.image import Image
 from glasshouse.ops.window import Window
 from glasshouse.runtime.module import Module

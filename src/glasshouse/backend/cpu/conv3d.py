@@ -15,8 +15,9 @@ from glasshouse.backend.cpu.conv_grad import conv_weight_grad
 from glasshouse.backend.cpu.recipe import DOT_PART, WINOGRAD_PART, Recipe
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_kind, prepared
-from glasshouse.backend.cpu.transposed import HEADER as TRANSPOSED_HEADER
-from glasshouse.backend.cpu.transposed import can_spread, conv_transpose, phases_way, spread
+from glasshouse.backend.cpu.spread import HEADER as TRANSPOSED_HEADER
+from glasshouse.backend.cpu.spread import can_spread, spread, spread_bytes
+from glasshouse.backend.cpu.transposed import conv_transpose, phases_way
 from glasshouse.backend.cpu.winograd import suits_winograd
 from glasshouse.backend.cxx.image import Image, adjoint, shape_text, strides_text
 from glasshouse.backend.cxx.text import KernelText
@@ -86,6 +87,8 @@ def transposed(builder: KernelBuilder, node: Node) -> None:
     """Add a transposed convolution over one to three axes."""
     if not takes(node):
         conv_transpose(builder, node)
+    elif spread_bytes(builder, node):
+        pass
     elif can_spread(node):
         spread(builder, node)
     else:

@@ -156,12 +156,13 @@ def _gemm_batched(out: KernelText, tile: Tile) -> None:
     moved = " + 128" if x.data.dtype is int8 else ""
     place = index_text(y.data.index.without(n, k))
     steps = ", ".join(size_text(y.data.index.coefficient(loop)) for loop in (k, n))
+    zeros = [number_of(out, v.zero) for v in (x, y)]
     call = (
         f"gh::gemm_bytes<gh::TilesI8>(*ctx.pool, {sizes}, [=](long b) {{ {find} return {source}; }}"
-        f", (int32_t){_number(out, x.zero)}{moved}, {y.data.buffer}, [=](long b) -> long {{ {find} "
-        f"return {place}; }}, {steps}, (int32_t){_number(out, y.zero)}"
+        f", (int32_t){zeros[0]}{moved}, {y.data.buffer}, [=](long b) -> long {{ {find} "
+        f"return {place}; }}, {steps}, (int32_t){zeros[1]}"
     )
-    hand_over_whole(out, tile, call, Whole(_scales(out, tile, x, y)))
+    hand_over_whole(out, tile, call, Whole(scales_of(out, tile, x, y)))
 
 
 def _conv_needs(tile: Tile) -> Needs:
@@ -183,8 +184,8 @@ def _conv(out: KernelText, tile: Tile) -> None:
     packed = out.form(tile.forms[0])
     if tile.variant == WINOGRAD:
         work = f"gh::scratch<7>(gh::winograd_bytes_work({shape}))"
-        given = f"{shape}, {source}, (int32_t){_number(out, x.zero)}, {packed}, {work}"
-        real = Whole(_scales(out, tile, x, w))
+        given = f"{shape}, {source}, (int32_t){number_of(out, x.zero)}, {packed}, {work}"
+        real = Whole(scales_of(out, tile, x, w))
         hand_over_whole(out, tile, f"gh::conv2d_winograd_bytes(*ctx.pool, {given}", real)
         return
     real = _real(out, tile, x, w, f"gh::i8_conv_sums({packed}, {shape})")
@@ -211,9 +212,9 @@ def _depthwise_needs(tile: Tile) -> Needs:
 def _depthwise(out: KernelText, tile: Tile) -> None:
     x, w = (ByteRead.of(o) for o in tile.operands)
     packed = out.form(tile.forms[0])
-    scales = _scales(out, tile, x, w)
+    scales = scales_of(out, tile, x, w)
     given = f"{image_of(tile).text()}, {x.data.buffer}, {packed}"
-    call = f"gh::depthwise_bytes(*ctx.pool, {given}, (int32_t){_number(out, x.zero)}"
+    call = f"gh::depthwise_bytes(*ctx.pool, {given}, (int32_t){number_of(out, x.zero)}"
     hand_over_whole(out, tile, call, Whole(scales))
 
 
@@ -221,26 +222,26 @@ def _real(out: KernelText, tile: Tile, x: ByteRead, w: ByteRead, sums: str) -> W
     """What makes real numbers of whole sums; names the zero point and scales on the way."""
     moved = " + 128" if x.data.dtype is int8 else ""
     column = tile.variables[-1].name
-    scales = _scales(out, tile, x, w)
+    scales = scales_of(out, tile, x, w)
     zero, by_column = f"zero{out.tile}_", f"sums{out.tile}_"
-    out.add(f"const int32_t {zero} = (int32_t){_number(out, x.zero)}{moved};", tile.ops)
+    out.add(f"const int32_t {zero} = (int32_t){number_of(out, x.zero)}{moved};", tile.ops)
     out.add(f"const int32_t* {by_column} = {sums};", tile.ops)
     return Whole(scales, f"gh::vi({zero}) * gh::load({by_column} + {column}, t)")
 
 
-def _scales(out: KernelText, tile: Tile, x: ByteRead, w: ByteRead) -> str:
+def scales_of(out: KernelText, tile: Tile, x: ByteRead, w: ByteRead) -> str:
     """What a step of a vector of whole sums means."""
-    factor = _number(out, x.scale)
+    factor = number_of(out, x.scale)
     name = f"scale{out.tile}_"
     if not w.by_column or not isinstance(w.scale, Load):
-        out.add(f"const float {name} = {factor} * {_number(out, w.scale)};", tile.ops)
+        out.add(f"const float {name} = {factor} * {number_of(out, w.scale)};", tile.ops)
         return f"gh::vf({name})"
     out.add(f"const float {name} = {factor};", tile.ops)
     column = tile.variables[-1].name
     return f"(gh::vf({name}) * gh::load({w.scale.buffer} + {column}, t))"
 
 
-def _number(out: KernelText, e: Expr) -> str:
+def number_of(out: KernelText, e: Expr) -> str:
     """The only element of a scale or zero point."""
     return argument(out, e) if isinstance(e, Number) else only_number(e)
 

@@ -23,6 +23,7 @@ from glasshouse.backend.cpu import (
     recurrent,
     resize,
     running,
+    spread,
     transposed,
 )
 from glasshouse.backend.cpu.routine import FormSpelling, Routine
@@ -32,7 +33,7 @@ _FAMILIES = (
     conv_any.ROUTINES, conv_grad.ROUTINES, factor.ROUTINES, few_channels.ROUTINES, fourier.ROUTINES,
     grouped.ROUTINES, groups.ROUTINES, int8.ROUTINES, library.ROUTINES, matmul.ROUTINES,
     planes.ROUTINES, pool.ROUTINES, recurrent.ROUTINES, resize.ROUTINES, running.ROUTINES,
-    transposed.ROUTINES,
+    spread.ROUTINES, transposed.ROUTINES,
 )  # fmt: skip
 ROUTINES: dict[str, Routine] = {name: r for family in _FAMILIES for name, r in family.items()}
 FORMS: dict[str, FormSpelling] = {
@@ -44,5 +45,6 @@ FORMS: dict[str, FormSpelling] = {
     **int8.FORMS,
     **matmul.FORMS,
     **recurrent.FORMS,
+    **spread.FORMS,
     **transposed.FORMS,
 }

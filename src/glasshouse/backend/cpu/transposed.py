@@ -1,8 +1,8 @@
 """Transposed convolutions on CPUs, which are gradients of convolutions by their input.
 
 Which variant is taken (`transposed.h`): depthwise; few channels (`few_channels.py`); one product
-where no two taps meet in a pixel (windows as large as their strides, or a single window); an
-ordinary convolution for stride 1; else one for each phase of the strides.
+where no two taps meet in a pixel (`spread.py`); an ordinary convolution for stride 1; else one for
+each phase of the strides.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from glasshouse.backend.cpu.grouped import grouped_conv, suits_groups
 from glasshouse.backend.cpu.recipe import Recipe
 from glasshouse.backend.cpu.results import hand_over
 from glasshouse.backend.cpu.routine import FormSpelling, Routine, buffer_of, dot_recipe, prepared
+from glasshouse.backend.cpu.spread import HEADER, add_transposed, can_spread, spread, spread_bytes
 from glasshouse.backend.cxx.image import (
     Image,
     adjoint,
@@ -25,23 +26,13 @@ from glasshouse.backend.cxx.image import (
     turned_image,
 )
 from glasshouse.backend.cxx.text import KernelText
-from glasshouse.backend.cxx.words import size_text
-from glasshouse.ir.dim import Dim
-from glasshouse.ir.dtype import float32
 from glasshouse.ir.graph import Node
-from glasshouse.ir.types import Shape
 from glasshouse.lower.builder import KernelBuilder
-from glasshouse.lower.epilogue import take_results
 from glasshouse.lower.kernel.statement import Form, Tile
-from glasshouse.lower.order import channels_last
 from glasshouse.lower.target import Needs
-from glasshouse.lower.tiles import add_tile
-from glasshouse.lower.view import whole
-from glasshouse.ops.window import window_of
 
-PHASES, SPREAD = "conv_phases", "conv_spread"
+PHASES = "conv_phases"
 DEPTHWISE_INPUT = "depthwise_input_grad"
-HEADER = "transposed.h"
 
 
 # ------------------------------------------------------------------------------------- lowering
@@ -52,10 +43,12 @@ def conv_transpose(builder: KernelBuilder, node: Node) -> None:
     if not has_template(x, w):
         conv_any(builder, node)
         return
+    if spread_bytes(builder, node):
+        return
     image = gradient_image(node.attrs, out.shape, w.type.shape, x.type.shape)
     lies = turned_image(image)
     if image.is_depthwise:
-        _add(builder, node, DEPTHWISE_INPUT)
+        add_transposed(builder, node, DEPTHWISE_INPUT)
     elif makes_few(image):
         few_channels(builder, node, image)
     elif can_spread(node):
@@ -65,42 +58,7 @@ def conv_transpose(builder: KernelBuilder, node: Node) -> None:
     elif (turned := adjoint(image)) is not None:
         convolve(builder, node, turned)
     else:
-        _add(builder, node, PHASES)
-
-
-def spread(builder: KernelBuilder, node: Node) -> None:
-    """Add one product with a column for each tap and channel."""
-    _add(builder, node, SPREAD)
-
-
-def can_spread(node: Node) -> bool:
-    """Whether no two taps of a transposed convolution meet in a pixel, and none is cut off."""
-    x, w = (v.type for v in node.inputs)
-    if node.attrs["groups"] != 1 or x.dtype is not float32 or w.dtype is not float32:
-        return False
-    n = x.rank - 2
-    window = window_of(
-        w.shape[2:], node.attrs["stride"], node.attrs["padding"], node.attrs["dilation"]
-    )
-    axes = zip(
-        x.shape[2:], node.output.type.shape[2:], window.kernel, window.stride, window.begins,
-        window.dilation, strict=True,
-    )  # fmt: skip
-    apart = all(
-        begin == 0 and dilation == 1 and made == size * k and (k == step or size == 1)
-        for size, made, k, step, begin, dilation in axes
-    )
-    return apart and n <= 3
-
-
-def _add(builder: KernelBuilder, node: Node, routine: str) -> None:
-    x, w = node.inputs
-    out = node.output.type
-    order = channels_last(out.rank)
-    operands = (whole(builder, x, order), whole(builder, w))
-    variables = {"pixel": out.numel // out.shape[1], "c": out.shape[1]}
-    after = take_results(builder, node.output, variables, order)
-    add_tile(builder, node, routine, operands, after, order)
+        add_transposed(builder, node, PHASES)
 
 
 # ------------------------------------------------------------------------------------ rendering
@@ -137,32 +95,6 @@ def _phases_pack(form: Form) -> str:
     return f"gh::phases_pack_weights<gh::DotF32>({given});"
 
 
-def _spread_text(batch: Dim, size: Shape, w: Shape) -> str:
-    """`gh::SpreadShape`: always three axes."""
-    more = (1,) * (3 - len(size))
-    rows = (", ".join(map(size_text, (*more, *dims))) for dims in (size, w[2:]))
-    sizes, kernel = (f"{{{row}}}" for row in rows)
-    counts = f"{size_text(w[0])}, {size_text(w[1])}"
-    return f"gh::SpreadShape{{{size_text(batch)}, {sizes}, {kernel}, {counts}}}"
-
-
-def _spread_needs(tile: Tile) -> Needs:
-    w = tile.operands[1]
-    return (Form(buffer_of(w), SPREAD, w.element.dtype, (w.shape,), w.constant),), ()
-
-
-def _spread(out: KernelText, tile: Tile) -> None:
-    x, w = tile.operands
-    packed = prepared(out, tile.forms[0], FORMS[SPREAD])
-    given = f"{_spread_text(x.shape[0], x.shape[2:], w.shape)}, {buffer_of(x)}, {packed}"
-    hand_over(out, tile, f"gh::conv_spread<gh::DotF32>(*ctx.pool, {given}")
-
-
-def _spread_form(form: Form) -> str:
-    (w,) = form.attrs
-    return _spread_text(1, (1,) * (len(w) - 2), w)
-
-
 def _depthwise_needs(tile: Tile) -> Needs:
     return (depthwise_form(tile.operands[1], _image(tile)),), ()
 
@@ -176,20 +108,12 @@ def _depthwise(out: KernelText, tile: Tile) -> None:
 _DEPTHWISE = Recipe(seconds=0.3, headers=("depthwise_grad.h",))
 ROUTINES = {
     PHASES: Routine(_phases, _phases_needs, dot_recipe(0.6, (HEADER,))),
-    SPREAD: Routine(_spread, _spread_needs, dot_recipe(0.6, (HEADER,))),
     DEPTHWISE_INPUT: Routine(_depthwise, _depthwise_needs, lambda tile: _DEPTHWISE),
 }
 FORMS = {
     PHASES: FormSpelling(
         _phases_pack,
         lambda form: f"gh::phases_weight_bytes<gh::DotF32>({shape_text(form.attrs[1])})",
-        HEADER,
-    ),
-    SPREAD: FormSpelling(
-        lambda form: (
-            f"gh::spread_pack_weights<gh::DotF32>(threads, source, {_spread_form(form)}, out);"
-        ),
-        lambda form: f"gh::spread_weight_bytes<gh::DotF32>({_spread_form(form)})",
         HEADER,
     ),
 }

@@ -127,3 +127,19 @@ def test_bytes_are_those_of_the_reference(dtype: str, scale: float) -> None:
         run_emulated(program, [values], fall_back=False), run(graph, [values]), strict=True
     ):
         np.testing.assert_array_equal(ours, wanted)
+
+
+def test_transposed_convolutions_are_right() -> None:
+    """They have no kernel of bytes here: operands are widened first."""
+    random = np.random.default_rng(0)
+    builder = GraphBuilder()
+    step, point = builder.constant(np.float32(STEP)), builder.constant(np.array(7, np.uint8))
+    x = builder.input("float32", (2, 16, 5, 4))
+    x = x.apply("quantize", step, point, dtype=as_dtype("uint8")).apply("dequantize", step, point)
+    data = builder.weight(random.integers(-128, 128, (16, 8, 2, 2)).astype(np.int8), "int8")
+    scales = builder.weight(random.uniform(0.001, 0.005, 8).astype("f"), "float32")
+    w = data.apply("dequantize", scales, builder.weight(np.zeros(8, np.int8), "int8"), axis=1)
+    graph = builder.finish(x.apply("conv_transpose", w, stride=(2, 2)))
+    given = random.standard_normal((2, 16, 5, 4), "f")
+    (made,) = run_emulated(program_of(graph, over_graph=True), [given], fall_back=False)
+    np.testing.assert_allclose(made, run(graph, [given])[0], rtol=2e-5, atol=1e-4)

@@ -173,22 +173,36 @@ inline void spread_pack_weights(ThreadPool &pool, const T *w, const SpreadShape 
   free(turned);
 }
 
+// Where results go: row r of the product and the vector v of its columns, to channels from `channel(v)` on of a pixel. Looked up: with two
+// divisions for each vector of results, 64x64 pixels of bytes from 64 to 32 channels took 388 us on one core, now 286.
+struct SpreadPlaces {
+  long vectors, C;
+  const long *first, *away;  // a window's first pixel, for each row; how far from there each vector of columns goes
+  explicit SpreadPlaces(const SpreadShape &s) : vectors(s.lanes() / W), C(s.C) {
+    const long *k = s.kernel, line = s.from[2] * k[2], plane = s.from[1] * k[1] * line, rows = s.N * s.from[0] * s.from[1];
+    long *made = (long *)scratch<3>((size_t)(s.taps() * vectors + rows * s.from[2]) * sizeof(long));
+    away = made;
+    for (long v = 0; v < s.taps() * vectors; v++) {
+      const long tap = v / vectors, row = tap / k[2];
+      *made++ = row / k[1] * plane + row % k[1] * line + tap % k[2];
+    }
+    first = made;
+    for (long row = 0; row < rows; row++) {
+      const long begin = row / s.from[1] * k[0] * plane + row % s.from[1] * k[1] * line;
+      for (long i = 0; i < s.from[2]; i++) *made++ = begin + i * k[2];
+    }
+  }
+  GH_INLINE long pixel(long r, long v) const { return first[r] + away[v]; }
+  GH_INLINE long channel(long v) const { return vectors == 1 ? 0 : (uint32_t)v % (uint32_t)vectors * W; }
+};
+
 template <class D, class T, class Epi>
 inline void conv_spread(ThreadPool &pool, const SpreadShape &s, const T *g, const void *packed, Epi &&epi) {
-  const long vectors = s.lanes() / W, *k = s.kernel, line = s.from[2] * k[2], plane = s.from[1] * k[1] * line;
-  const uint32_t across = (uint32_t)s.from[2], down = (uint32_t)s.from[1];
-  // How far from a window's first pixel each vector of columns goes.
-  long *away = (long *)scratch<3>((size_t)(s.taps() * vectors) * sizeof(long));
-  for (long v = 0; v < s.taps() * vectors; v++) {
-    const long tap = v / vectors, row = tap / k[2];
-    away[v] = row / k[1] * plane + row % k[1] * line + tap % k[2];
-  }
+  const SpreadPlaces places(s);
   auto e = [=, &epi](long r, long col, auto acc, auto) __attribute__((always_inline)) {
-    const uint32_t row = (uint32_t)r / across, deep = row / down;
-    const long v = col / W, pixel = deep * k[0] * plane + (row - deep * down) * k[1] * line + ((uint32_t)r - row * across) * k[2] + away[v];
-    const long c = vectors == 1 ? 0 : (uint32_t)v % (uint32_t)vectors * W;
-    if (s.C - c >= W) epi(pixel, c, acc, Full{});
-    else epi(pixel, c, acc, Tail((int)(s.C - c)));
+    const long pixel = places.pixel(r, col / W), c = places.channel(col / W);
+    if (places.C - c >= W) epi(pixel, c, acc, Full{});
+    else epi(pixel, c, acc, Tail((int)(places.C - c)));
   };
   gemm<D>(pool, s.N * s.from[0] * s.from[1] * s.from[2], s.taps() * s.lanes(), s.OC, RowsA<T>{g, s.OC}, packed, e);
 }
