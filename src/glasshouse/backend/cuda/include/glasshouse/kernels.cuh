@@ -9,6 +9,7 @@
 #include "fourier.cuh"
 #include "gemm_double.cuh"
 #include "gemm_turns.cuh"
+#include "gemv.cuh"
 #include "groups.cuh"
 #include "norm_grad.cuh"
 #include "order.cuh"
