@@ -40,13 +40,17 @@ def assign(nest: Nest, target: Target) -> tuple[list[Role], Role]:
     _share(nest, target, roles)
     of_folds = Role.SERIAL
     folds = nest.folds
-    one_by_one = bool(nest.loops) and (
-        nest_has_vectors(nest, target)
-        or (_computes_much(nest) and nest_has_vectors(nest, target, by_lanes=True))
-    )
+    folds_have_vectors = all(_fold_has_vectors(f, f.loops[-1:], target) for f in folds)
+    one_by_one = bool(nest.loops) and nest_has_vectors(nest, target)
+    if not one_by_one and not folds_have_vectors and _lanes_lie_around(nest, target):
+        nest.lift()
+        _give_vectors(roles, -2)
+        return roles, of_folds
+    if not one_by_one and nest.loops and _computes_much(nest):
+        one_by_one = nest_has_vectors(nest, target, by_lanes=True)
     if _folds_are_short(nest, folds, target):
         one_by_one = True
-    elif folds and all(_fold_has_vectors(f, f.loops[-1:], target) for f in folds):
+    elif folds and folds_have_vectors:
         of_folds = Role.VECTOR
         here = [isinstance(s, Fold) for s in nest.depth[-1]]
         # Vectors of what folds give pay where much follows; then folds come before all else.
@@ -56,9 +60,6 @@ def assign(nest: Nest, target: Target) -> tuple[list[Role], Role]:
         one_by_one = one_by_one and _folds_by_lane(nest, folds, target)
     if one_by_one:
         _give_vectors(roles, -1)
-    elif of_folds is Role.SERIAL and _lanes_lie_around(nest, target):
-        nest.lift()
-        _give_vectors(roles, -2)
     return roles, of_folds
 
 
@@ -99,10 +100,11 @@ def can_fold_by_lane(nest: Nest, target: Target) -> bool:
 
 
 def _computes_much(nest: Nest) -> bool:
-    return sum(_cost(s) for s in nest.depth[-1]) >= MUCH
+    return sum(map(cost_of, nest.depth[-1])) >= MUCH
 
 
-def _cost(s: Inner) -> float:
+def cost_of(s: Inner) -> float:
+    """Operations that a statement computes for an element."""
     value = s.value if isinstance(s, Let) else None
     return REGISTRY[value.op].traits.cost or 1.0 if isinstance(value, Apply) else 0.0
 
@@ -129,7 +131,7 @@ def held_up_by(nest: Nest, target: Target) -> tuple[str, bool] | None:
         elif isinstance(s, Let) and s.name in read | stored:
             if _has_vector_form(s, loop, target, by_lanes=True) and not _reads_at(s, inner):
                 read |= variables(s.value)
-                costly = costly or _cost(s) >= MUCH
+                costly = costly or cost_of(s) >= MUCH
             elif s.name in stored:
                 return None
             else:
@@ -210,7 +212,10 @@ def _fold_has_vectors(
 ) -> bool:
     """Whether a fold can take in neighbours along a loop side by side."""
     vectors = target.vectors
-    if not fold.loops or fold.op not in vectors.folds or fold.dtype not in vectors.arithmetic:
+    if not fold.loops or fold.op not in vectors.folds:
+        return False
+    is_mask = fold.dtype is vectors.mask and fold.op in vectors.on_masks
+    if not is_mask and fold.dtype not in vectors.arithmetic:
         return False
     return all(_have_vectors(fold.body, loop, target, by_lanes) for loop in along)
 
@@ -221,7 +226,9 @@ def _have_vectors(
     made_here: dict[str, Let] = {}
     for s in statements:
         if isinstance(s, Store):
-            if s.dtype not in target.vectors.elements or _step(s.index, loop) != 1:
+            if s.dtype not in target.vectors.elements:
+                return False
+            if _step(s.index, loop) != 1 and not by_lanes:
                 return False
             if not _keeps_bytes(s, made_here, target):
                 return False

@@ -177,3 +177,27 @@ def test_columns_of_any_number_are_gone_through_again() -> None:
         x = torch.randn(2, 12, count)[:, ::2]
         for got, want in zip(module(x), Model()(x), strict=True):
             torch.testing.assert_close(got, want, rtol=2e-5, atol=1e-6)
+
+
+# -------------------------------------------------------------- rows, four vectors side by side
+def test_rows_of_many_vectors() -> None:
+    """A single NaN, zero or extreme at every place of a row, so that every lane of each of the
+    vectors that go side by side, and of the rest, is seen to count."""
+    torch = pytest.importorskip("torch")
+
+    class Model(torch.nn.Module):
+        def forward(self, x: Any) -> Any:
+            seen = x.isnan().any(1), (x != 7.0).all(1)
+            return x.amax(1), x.amin(1), x.sum(1), x.prod(1), x.double().sum(1), *seen
+
+    size = torch.export.Dim("n", min=2, max=4000)
+    module = gh.compile(Model(), torch.ones(200, 150), dynamic_shapes={"x": {1: size}})
+    text = str(module.source.kernels)
+    assert text.count("for_each_four") >= 5
+    for count in (2, 127, 150, 143, 200):
+        for special in (float("nan"), 0.0, 7.0, float("inf"), -3.0, 1e-40):
+            x = torch.ones(200, count)
+            row = torch.arange(200)
+            x[row, row % count] = special
+            for got, want in zip(module(x), Model()(x), strict=True):
+                torch.testing.assert_close(got, want, equal_nan=True)

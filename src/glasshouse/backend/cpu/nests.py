@@ -20,11 +20,11 @@ from glasshouse.backend.cpu.ranges import Ranges, ranges_of
 from glasshouse.backend.cpu.runs import run_of
 from glasshouse.backend.cpu.turned import Turned, turned
 from glasshouse.backend.cxx.elements import VECTOR_TYPE, Elements
-from glasshouse.backend.cxx.spelling import FOLDS
+from glasshouse.backend.cxx.spelling import FOLDS, FoldSpelling
 from glasshouse.backend.cxx.text import KernelText
 from glasshouse.backend.cxx.words import COMPUTE_TYPE, index_text, size_text
 from glasshouse.ir.dim import bounds
-from glasshouse.ir.dtype import float32, float64
+from glasshouse.ir.dtype import DType, bool_, float32, float64
 from glasshouse.lower.kernel.expr import Apply, Var
 from glasshouse.lower.kernel.index import Checked, Loop
 from glasshouse.lower.kernel.queries import (
@@ -36,6 +36,11 @@ from glasshouse.lower.kernel.queries import (
     work,
 )
 from glasshouse.lower.kernel.statement import Fold, For, Let, Ops, Role, Statement, Store
+from glasshouse.lower.roles import MUCH, cost_of
+
+LONG = 128
+"""Elements of a fold from which four vectors go side by side: twice as many as they hold at most.
+"""
 
 PARALLEL_FROM = 16384
 """Elements from which a nest is worth a second thread: waking one costs about what these cost."""
@@ -196,13 +201,16 @@ class Nests:
         s = replace(s, body=tuple(x for x in checked if isinstance(x, Let)))
         vector = s.role.is_vector
         runs = runs_of(s, BY_VECTORS if vector else BY_ELEMENTS)
+        four = vector and _goes_in_fours(s)
         part = s.name + "v" if vector else s.name + "run" if runs else s.name
-        start = spelling.start(s.dtype)
-        kind = COMPUTE_TYPE[s.dtype]
-        begun = (
-            f"{VECTOR_TYPE[s.dtype]} {part}({start});" if vector else f"{kind} {part} = {start};"
-        )
-        folded = f"{spelling.lanes}({part})" if vector else part
+        kind, start = COMPUTE_TYPE[s.dtype], spelling.start(s.dtype)
+        begun, folded = f"{kind} {part} = {start};", part
+        if vector:
+            begun = f"{VECTOR_TYPE[s.dtype]} {part}"
+            each = _lanes_of(s.dtype, start)
+            begun += f"[4] = {{{', '.join([each] * 4)}}};" if four else f" = {each};"
+            whole = _joined(spelling, part) if four else part
+            folded, part = f"{spelling.lanes}({whole})", f"{part}[u_]" if four else part
         total = s.name + "total"
         out.add(f"double {total} = 0;" if runs else begun, s.ops)
         with ExitStack() as around:
@@ -213,7 +221,8 @@ class Nests:
                     low, high = around.enter_context(_run(out, runs, high, [begun], ended, s.ops))
                 is_last = level == len(s.loops) - 1
                 if is_last and vector:
-                    around.enter_context(_vector_loop(out, loop, low, high))
+                    way = _vectors_in_fours if four else _vector_loop
+                    around.enter_context(way(out, loop, low, high))
                     continue
                 if is_last and spelling.pragma:
                     out.pragma(spelling.pragma.format(acc=part))
@@ -244,7 +253,8 @@ class Nests:
                     out.add(f"{fold.name}at[lane_] = {fold.name};", fold.ops)
             for fold in folds:
                 self.single.discard(fold.name)
-                given = f"gh::load({fold.name}at, t)"
+                load = "gh::load_mask" if fold.dtype is bool_ else "gh::load"
+                given = f"{load}({fold.name}at, t)"
                 out.add(f"const {VECTOR_TYPE[fold.dtype]} {fold.name} = {given};", fold.ops)
             elements = Elements(s.loop, self.single)
             for x in s.body:
@@ -266,7 +276,7 @@ class Nests:
                 kind = VECTOR_TYPE[fold.dtype]
                 begun = [
                     f"{kind} {fold.name}v[strip_.vectors];",
-                    f"{each} {lanes} = {kind}({spelling.start(fold.dtype)}); }}",
+                    f"{each} {lanes} = {_lanes_of(fold.dtype, spelling.start(fold.dtype))}; }}",
                 ]
                 for line in (
                     [f"gh::LaneTotals {fold.name}total[strip_.vectors];"] if runs else begun
@@ -331,7 +341,26 @@ def _step(s: Fold, part: str, elements: Elements) -> str:
         if element.op == "multiply" and same and s.dtype in (float32, float64):
             factors = ", ".join(map(elements.value, element.args))
             return f"gh::fma({factors}, {part})"
-    return FOLDS[s.op].step(part, elements.value(s.element))
+    value = elements.value(s.element)
+    return FOLDS[s.op].step(part, value) if elements.along is None else FOLDS[s.op].on(part, value)
+
+
+def _goes_in_fours(s: Fold) -> bool:
+    """Whether a fold takes in four vectors side by side: one waits for the one before it, which is
+    what a fold of cheap elements takes its time for. Products of 64 rows of 1000 took 8.2 us, and
+    take 6.2; the least and the greatest of a million took 161, and take 97."""
+    return bounds(s.loops[-1].extent)[1] >= LONG and sum(map(cost_of, s.body)) < MUCH
+
+
+def _joined(spelling: FoldSpelling, part: str) -> str:
+    """What four accumulators make together."""
+    first, second = (spelling.on(f"{part}[{i}]", f"{part}[{i + 1}]") for i in (0, 2))
+    return spelling.on(f"({first})", f"({second})")
+
+
+def _lanes_of(dtype: DType, value: str) -> str:
+    """A vector of one value."""
+    return f"{'gh::splat' if dtype is bool_ else VECTOR_TYPE[dtype]}({value})"
 
 
 @contextmanager
@@ -378,6 +407,18 @@ def _picked_alike(s: For) -> tuple[For, list[Let]] | None:
 
 def _head(loop: Loop, low: str, high: str) -> str:
     return f"for (int64_t {loop.name} = {low}; {loop.name} < {high}; ++{loop.name}) {{"
+
+
+@contextmanager
+def _vectors_in_fours(out: KernelText, loop: Loop, low: str, high: str) -> Iterator[None]:
+    """A loop over vectors, of which `u_` is the number among those side by side."""
+    opened = f"gh::for_each_four({high} - {low}, [&](int64_t step_, auto t, auto strip_) {{"
+    with (
+        out.block(opened, "});"),
+        out.block("GH_UNROLL for (int u_ = 0; u_ < strip_.vectors; ++u_) {", "}"),
+    ):
+        out.add(f"const int64_t {loop.name} = {low} + step_ + u_ * gh::W;")
+        yield
 
 
 @contextmanager

@@ -47,6 +47,8 @@ class Elements:
                 stays = self.along is not None and s.name in out.whole
                 out.add(f"const {'auto' if stays else types[s.dtype]} {s.name} = {value};", s.ops)
                 out.note_cast(s)
+            case Store() if self.along is not None and s.index.step(self.along) != 1:
+                self._store_by_lanes(out, s, self.along)
             case Store():
                 out.add(self._store(out, s), s.ops)
             case Parts():
@@ -130,6 +132,16 @@ class Elements:
             dtype, source = out.casts[value.name]
             value = source if dtype is s.dtype else value
         return self.value(value)
+
+    def _store_by_lanes(self, out: KernelText, s: Store, along: Loop) -> None:
+        """A vector of what is to lie apart."""
+        lanes, name = out.fresh("apart"), along.name
+        verb = "gh::store_mask" if s.dtype is bool_ else "gh::store"
+        out.add(f"alignas(64) {C_TYPE[s.dtype]} {lanes}[gh::W];", s.ops)
+        out.add(f"{verb}({lanes}, {self.stored(out, s)}, t);", s.ops)
+        with out.block(f"for (int64_t lane_ = 0, first_ = {name}; lane_ < t.n; ++lane_) {{", "}"):
+            out.add(f"const int64_t {name} = first_ + lane_;")
+            out.add(f"{s.buffer}[{index_text(s.index)}] = {lanes}[lane_];", s.ops)
 
     def _store(self, out: KernelText, s: Store) -> str:
         place, value = index_text(s.index), self.stored(out, s)

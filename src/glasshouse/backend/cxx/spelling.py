@@ -28,6 +28,11 @@ class FoldSpelling:
     step: Callable[[str, str], str]  # accumulator, element -> accumulator
     lanes: str = ""  # function that folds the lanes of a vector accumulator; "" if there is none
     pragma: str = ""  # what lets the compiler use several scalar accumulators at once
+    of_vectors: Callable[[str, str], str] | None = None  # the step, where it is another one
+
+    def on(self, accumulator: str, element: str) -> str:
+        """The step of vectors."""
+        return (self.of_vectors or self.step)(accumulator, element)
 
 
 _FLOATS = (float32, *NARROW)
@@ -232,7 +237,7 @@ ON_MASKS = frozenset(
     {
         "less", "less_equal", "greater", "greater_equal", "equal", "not_equal", "logical_and",
         "logical_or", "logical_xor", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor",
-        "bitwise_not", "where", "cast", "isnan", "isinf",
+        "bitwise_not", "where", "cast", "isnan", "isinf", "any", "all",
     }
 )  # fmt: skip
 SCALAR_ONLY = frozenset({"floor_divide", "left_shift", "right_shift"})
@@ -265,6 +270,12 @@ FOLDS: dict[str, FoldSpelling] = {
     ),
     "max": FoldSpelling(_lowest, lambda a, x: f"gh::max({a}, {x})", "gh::reduce_max"),
     "min": FoldSpelling(_highest, lambda a, x: f"gh::min({a}, {x})", "gh::reduce_min"),
-    "any": FoldSpelling(lambda d: "false", lambda a, x: f"{a} | ({x} != 0)"),
-    "all": FoldSpelling(lambda d: "true", lambda a, x: f"{a} & ({x} != 0)"),
+    "any": FoldSpelling(
+        lambda d: "false", lambda a, x: f"{a} | ({x} != 0)", "gh::any",
+        of_vectors=lambda a, x: f"{a} | gh::convert<bool>({x})",
+    ),
+    "all": FoldSpelling(
+        lambda d: "true", lambda a, x: f"{a} & ({x} != 0)", "gh::all",
+        of_vectors=lambda a, x: f"{a} & gh::convert<bool>({x})",
+    ),
 }  # fmt: skip

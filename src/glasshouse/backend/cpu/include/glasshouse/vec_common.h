@@ -155,5 +155,14 @@ GH_INLINE void for_each_vector4(long n, F f) {
   if (i < n) f(i, Tail((int)(n - i)));
 }
 
+// As `for_each_strip`, with strip.vectors of 4 or 1: for folds, whose steps wait for each other.
+template <class F>
+GH_INLINE void for_each_four(long n, F f) {
+  long i = 0;
+  for (; i + 4 * W <= n; i += 4 * W) f(i, Full{}, Strip<4>{});
+  for (; i + W <= n; i += W) f(i, Full{}, Strip<1>{});
+  if (i < n) f(i, Tail((int)(n - i)), Strip<1>{});
+}
+
 }  // namespace GH_ISA_NS
 }  // namespace gh
