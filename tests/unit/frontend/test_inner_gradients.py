@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch._dynamo import config
 
-import glasshouse  # noqa: F401  # its backend
+from glasshouse.frontend import dynamo
 
 
 class Penalty(nn.Module):
@@ -54,18 +54,29 @@ def test_a_step_with_its_backward_is_still_compiled() -> None:
         torch.testing.assert_close(compiled(ours, first), step(theirs, second))
 
 
-def test_a_gradient_is_taken_where_the_caller_takes_none() -> None:
-    """Under `no_grad`, Dynamo breaks the graph at the gradient: the part before must have one."""
+@pytest.mark.parametrize("executor", ["reference", "compiled"])
+@pytest.mark.parametrize("kept", [False, True])
+def test_a_gradient_is_taken_where_the_caller_takes_none(executor: str, kept: bool) -> None:
+    """One graph under `no_grad`; what a model makes with gradients on has one outside, too."""
+    torch._dynamo.reset()
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(4, 8), nn.Softplus(), nn.Linear(8, 4))
 
-    def curvature(x: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
+    def curvature(x: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         with torch.enable_grad():
             x = x.clone().requires_grad_(True)
-            (slope,) = torch.autograd.grad((net(x) * v).sum(), x)
-        return (slope * v).sum()
+            (slope,) = torch.autograd.grad((net(x) * v).sum(), x, create_graph=kept)
+        return (slope * v).sum(), slope
 
     x, v = torch.randn(5, 4), torch.randn(5, 4)
-    run = torch.compile(curvature, backend="glasshouse", options={"executor": "reference"})
+    dynamo.reset()
+    run = torch.compile(curvature, backend="glasshouse", options={"executor": executor})
     with torch.no_grad():
-        torch.testing.assert_close(run(x, v), curvature(x, v))
+        found, wanted = run(x, v), curvature(x, v)
+    torch.testing.assert_close(found, wanted)
+    assert [f.requires_grad for f in found] == [w.requires_grad for w in wanted] == [False, kept]
+    if not kept:
+        assert len(dynamo.compiled_graphs()) == 1
+    else:  # Dynamo itself breaks before a result that has a gradient inside of the function
+        gradients = [torch.autograd.grad(s.sum(), net[0].weight)[0] for s in (found[1], wanted[1])]
+        torch.testing.assert_close(*gradients)
