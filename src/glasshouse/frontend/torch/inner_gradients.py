@@ -2,8 +2,10 @@
 
 Left to itself it breaks the graph there; the part before is compiled with a gradient, and PyTorch
 refuses to take the gradient of that gradient, or, where the caller has gradients off, keeps what it
-needs for one in between: a score's slope took 1.85 of eager's time so, and takes 0.67. Functions that call `backward` keep the break: such a
-step is compiled in parts, forward and backward.
+needs for one in between: a score's slope took 1.85 of eager's time so, and takes 0.67.
+
+Functions that call `backward` keep the break: such a step is compiled in parts, forward and
+backward.
 """
 
 from __future__ import annotations
