@@ -23,7 +23,7 @@ from glasshouse.frontend.torch.forgotten_proxies import forgotten_proxies
 from glasshouse.frontend.torch.late_import import imported_late
 from glasshouse.frontend.torch.lazy_modules import lazy_modules
 from glasshouse.frontend.torch.misread import ReadRight
-from glasshouse.frontend.torch.refusal import DATA, quiet, refusal
+from glasshouse.frontend.torch.refusal import DATA, LEAVES, quiet, refusal
 from glasshouse.frontend.torch.running_averages import counted_in_tensors
 from glasshouse.frontend.torch.stacks import users_lines
 from glasshouse.frontend.torch.transforms import closed_transforms
@@ -124,6 +124,8 @@ def _otherwise(
             warnings.simplefilter("ignore")
             captured = capture_loosely(model, args, kwargs, name)
     except Exception:
+        if not freeze and LEAVES in reason.message:
+            raise DataDependent(reason.message, reason.where, reason.hint) from error
         raise reason from error
     if captured.frozen and not freeze:
         raise DataDependent(reason.message, reason.where, reason.hint) from error

@@ -21,6 +21,7 @@ _FRONTEND = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _STDLIB = os.path.dirname(os.path.abspath(os.__file__)) + os.sep
 _SITE = tuple({sysconfig.get_path(name) + os.sep for name in ("purelib", "platlib")})
 DATA = "a branch, size or Python number depends on the values in a tensor"
+LEAVES = "the model leaves PyTorch in the middle (numpy, a C extension)"
 # (what the message or the exception's name says, what it means, what to do), the first that fits.
 _KNOWN = (
     (
@@ -35,7 +36,7 @@ _KNOWN = (
     ),
     (
         r"\.numpy\(\) is not supported|Cannot access data pointer|\.tolist\(\)",
-        "the model leaves PyTorch in the middle (numpy, a C extension)",
+        LEAVES,
         "compute it with torch ops, or wrap it with torch.library.custom_op",
     ),
     (

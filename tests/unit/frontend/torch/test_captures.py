@@ -15,7 +15,7 @@ from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 from torch.utils.checkpoint import checkpoint
 
 import glasshouse as gh
-from glasshouse.errors import CaptureError, InParts, NotCompiled, Unsupported
+from glasshouse.errors import CaptureError, InParts, Unsupported
 from glasshouse.frontend.torch.capture import LooseCapture
 from glasshouse.numpy_ref import run
 
@@ -252,42 +252,6 @@ def test_gradients_that_a_model_takes_itself_are_compiled(on: bool, writes: bool
         (x,) = floats(3, 4)(seed)
         with torch.set_grad_enabled(not on):
             torch.testing.assert_close(module(x), model(x), rtol=1e-5, atol=1e-6)
-
-
-class _Halving(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        while x.abs().max().item() > 1:
-            x = self.halved(x)
-        return x
-
-    def halved(self, x: torch.Tensor) -> torch.Tensor:
-        return x * 0.5
-
-
-class _HalvingInPlace(nn.Module):
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        for _ in range(20):
-            if x.abs().max().item() <= 1:
-                break
-            x = x * 0.5
-        return x
-
-
-@pytest.mark.parametrize(("kind", "is_compiled"), [(_Halving, True), (_HalvingInPlace, False)])
-def test_a_loop_that_reads_data_is_told_and_left(kind: type[nn.Module], is_compiled: bool) -> None:
-    """Its body is compiled where it is a function of its own."""
-    torch._dynamo.reset()
-    model, x = kind(), torch.tensor([3.0, -20.0])
-    with pytest.warns(InParts):
-        module = gh.compile(model, x)
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always", NotCompiled)
-        for k in (1, 5, 2):
-            torch.testing.assert_close(module(x * k), model(x * k), rtol=0, atol=0)
-    assert [w.category for w in told if w.category is NotCompiled] == [NotCompiled] * (
-        not is_compiled
-    )
-    assert bool(module.parts) == is_compiled
 
 
 def test_a_graph_of_one_way_says_so() -> None:
