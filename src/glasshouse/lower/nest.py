@@ -188,19 +188,23 @@ def _turned(fold: Fold) -> Fold:
 
 
 def _opened(fold: Fold, elements: Container[DType]) -> list[Inner]:
-    """A fold, and before it what its turns do not change and no vector holds."""
-    before: list[Inner] = []
-    kept: list[Let] = []
-    inside: set[str] = set()
+    """A fold, and before it what its turns do not change and no vector holds, with what that is
+    made of."""
+    changing: set[str] = set()
+    fixed: list[Let] = []
     for let in fold.body:
         read = variables(let.value)
-        fixed = inside.isdisjoint(read) and not any(depends(let, loop) for loop in fold.loops)
-        if fixed and let.dtype not in elements:
-            before.append(let)
+        if changing.isdisjoint(read) and not any(depends(let, loop) for loop in fold.loops):
+            fixed.append(let)
         else:
-            kept.append(let)
-            inside.add(let.name)
-    return [*before, replace(fold, body=tuple(kept))] if before else [fold]
+            changing.add(let.name)
+    moved: set[str] = set()
+    for let in reversed(fixed):
+        if let.dtype not in elements or let.name in moved:
+            moved |= {let.name, *variables(let.value)}
+    before: list[Inner] = [let for let in fixed if let.name in moved]
+    kept = tuple(let for let in fold.body if let.name not in moved)
+    return [*before, replace(fold, body=kept)] if before else [fold]
 
 
 def _as(s: Inner, role: Role) -> Inner:

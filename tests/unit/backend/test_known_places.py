@@ -42,3 +42,20 @@ def test_a_place_outside_is_still_reported():
     module = gh.compile(_distances())
     with pytest.raises(ExecutionError, match="index"):
         module(*_data([0, 9, 1]))
+
+
+def test_a_place_inside_of_quotients_is_checked_before_the_loop():
+    """Rows of a turned image, of which each is taken where data say."""
+    b = GraphBuilder()
+    image, places = b.input("float32", [3, 16, 20]), b.input("int64", [7])
+    rows = image.apply("permute", axes=(0, 2, 1)).apply("reshape", shape=(60, 16))
+    graph = b.finish(rows.apply("take", places, axis=0) * 2.0)
+    module = gh.compile(graph)
+    (text,) = (k for k in module.source.kernels.values() if "ctx.index" in k)
+    assert text.count("ctx.index") == 1
+    data = np.arange(960, dtype=np.float32).reshape(3, 16, 20)
+    at = np.array([0, 59, -1, -60, 21, 40, 19])
+    wanted = data.transpose(0, 2, 1).reshape(60, 16)[at] * 2
+    np.testing.assert_array_equal(module(data, at), wanted)
+    with pytest.raises(ExecutionError, match="index"):
+        module(data, at + 1)

@@ -178,6 +178,13 @@ def test_an_index_from_data_is_known_before_the_loop_that_reads_with_it(lowered:
     (fold,) = [s for s in simple(summed.body) if isinstance(s, Fold)]
     assert fold.role is Role.VECTOR
 
+    def chosen(b: GraphBuilder) -> Any:
+        places = b.input("bool", [3]).apply("where", b.input("int64", [3]), b.input("int64", [3]))
+        return b.input("float32", [5, 48]).apply("take", places, axis=0).apply("sum", axes=[1])
+
+    (fold,) = [s for s in simple(lowered(chosen).body) if isinstance(s, Fold)]
+    assert fold.role is Role.VECTOR  # the test of the choice is known before, too
+
     spread = lowered(lambda b: b.input("int64", [3, 1]).apply("expand", shape=(3, 48)))
     assert loops(spread.body)[-1][1] is Role.SERIAL  # whole numbers are in no vector
 

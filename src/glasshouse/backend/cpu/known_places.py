@@ -2,7 +2,7 @@
 
 A check may report a fault, which keeps the compiler from vectors, and every turn pays for it:
 distances to 64 rows of a table for each of 256 queries, 64 complex numbers each, took 24 ms inside
-of one kernel.
+of one kernel. Where it stands inside of quotients (rows that are turned), those wait for it too.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import replace
 from glasshouse.backend.cxx.words import index_text
 from glasshouse.ir.dim import bounds
 from glasshouse.lower.kernel.expr import Load
-from glasshouse.lower.kernel.index import Atom, Checked, Index, Loop, of
+from glasshouse.lower.kernel.index import Atom, Checked, Derived, Index, Loop, of
 from glasshouse.lower.kernel.statement import Fold, Let, Statement
 
 
@@ -28,18 +28,22 @@ def checked_before(
     names: dict[Checked, str] = {}
 
     def known(atom: Atom) -> Atom:
+        if isinstance(atom, Derived):
+            return replace(atom, index=place(atom.index))
         if not isinstance(atom, Checked) or atom.name in made:
             return atom
         if atom not in names:
             names[atom] = fresh("at")
         return Loop(names[atom], atom.size)
 
+    def place(index: Index) -> Index:
+        terms = tuple((known(atom), coefficient) for atom, coefficient in index.terms)
+        return Index(terms, index.constant)
+
     def read(s: Statement) -> Statement:
         if not isinstance(s, Let) or not isinstance(s.value, Load):
             return s
-        index = s.value.index
-        terms = tuple((known(atom), coefficient) for atom, coefficient in index.terms)
-        return replace(s, value=replace(s.value, index=Index(terms, index.constant)))
+        return replace(s, value=replace(s.value, index=place(s.value.index)))
 
     reading = tuple(map(read, body))
     lines = [f"const int64_t {name} = {index_text(of(atom))};" for atom, name in names.items()]
