@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from types import CodeType, FrameType
 from typing import Any
 
-from torch._dynamo.eval_frame import reset_code, skip_code
+from torch._dynamo import eval_frame
 from torch._dynamo.resume_execution import ContinueExecutionCache
 from torch._dynamo.symbolic_convert import InstructionTranslatorBase as Translator
 from torch._dynamo.variables.lists import RangeIteratorVariable
@@ -42,7 +42,7 @@ class _Calls(threading.local):
 
 
 _calls = _Calls()
-_goes_back = Translator.maybe_has_backedge
+_goes_back: Any = getattr(Translator, "maybe_has_backedge", None)
 
 
 def _asks(self: Any) -> bool:
@@ -67,7 +67,9 @@ def _counts(translator: Any) -> bool:
     return False
 
 
-Translator.maybe_has_backedge = _asks  # Dynamo has no setting for it
+# Dynamo has no setting for it. Where it has other names for this, loops are left as it leaves them.
+if _goes_back is not None and {"reset_code", "skip_code"} <= vars(eval_frame).keys():
+    Translator.maybe_has_backedge = _asks
 
 
 @contextmanager
@@ -85,7 +87,7 @@ def loops_broken(refused: Functions, breaks: bool) -> Iterator[None]:
 def look_again(refused: Functions) -> None:
     """Have Dynamo look at functions that it has left."""
     for code in refused.values():
-        reset_code(code)
+        eval_frame.reset_code(code)
     refused.clear()
 
 
@@ -111,4 +113,4 @@ def count_part() -> None:
     for made in list(ContinueExecutionCache.cache.values.values()):  # by the id of their function
         for code in made.values():
             if (code.co_filename, code.co_name) in going_on:
-                skip_code(code)
+                eval_frame.skip_code(code)
