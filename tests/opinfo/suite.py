@@ -59,6 +59,14 @@ class Applied(torch.nn.Module):
         args, kwargs = self._arguments(tensors)
         return self.reference(*args, **kwargs)
 
+    def copy(self, tensor: torch.Tensor) -> torch.Tensor:
+        """A tensor to give away; one whose op reads the memory around it has that around it too."""
+        if not self.op.name.startswith("as_strided"):
+            return tensor.clone()
+        count = tensor.untyped_storage().nbytes() // tensor.itemsize
+        memory = tensor.as_strided((count,), (1,), 0).clone()
+        return memory.as_strided(tensor.shape, tensor.stride(), tensor.storage_offset())
+
     def _arguments(self, tensors: Sequence[torch.Tensor]) -> Any:
         leaves = list(self.leaves)
         for place, tensor in zip(self.places, tensors, strict=True):
@@ -111,7 +119,7 @@ def try_op(name: str) -> Found:
 
 
 def _try_sample(found: Found, module: Applied) -> None:
-    given = [t.clone() for t in module.tensors]
+    given = [module.copy(t) for t in module.tensors]
     captured, loose = _captured(module, given)
     verify(captured.graph)
     random = is_random(module)
@@ -157,11 +165,11 @@ def is_random(module: Applied) -> bool:
 
 def _results(module: Applied) -> Any:
     with torch.no_grad():
-        return module.wanted_of(*[t.clone() for t in module.tensors])
+        return module.wanted_of(*[module.copy(t) for t in module.tensors])
 
 
 def _forward(captured: Captured, module: Applied, values: bool) -> None:
-    ours, theirs = ([t.clone() for t in module.tensors] for _ in range(2))
+    ours, theirs = ([module.copy(t) for t in module.tensors] for _ in range(2))
     with torch.no_grad():
         wanted = module.wanted_of(*theirs)
     outputs = run(captured.graph, [as_array(t) for t in captured.flat_inputs(ours)])
@@ -173,7 +181,7 @@ def _forward(captured: Captured, module: Applied, values: bool) -> None:
 def _backward(captured: Captured, module: Applied) -> bool:
     """Compares gradients; False where PyTorch has none for this sample."""
     graph = captured.graph
-    if captured.complex or any(t.is_complex() for t in module.tensors):
+    if captured.complex or captured.apart or any(t.is_complex() for t in module.tensors):
         return False
     leaves = pytree.tree_leaves(_results(module))
     results = [o for o, r in zip(captured.outputs, leaves, strict=True) if torch.is_tensor(r)]

@@ -11,6 +11,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from glasshouse.errors import TypeMismatch
@@ -41,15 +42,19 @@ class Fixed:
 class Container:
     """A container. `kind` is "tuple", "list", "dict" or the name of a class.
 
-    `take` gives the parts of an object of that class and `make` puts one together; both are None
-    for the three plain kinds, and where the class is not at hand (a module that was loaded).
+    `take` gives the parts of an object of that class (None of any other) and `make` puts one
+    together; both are None for the three plain kinds, and where the class is not at hand (a module
+    that was loaded).
     """
 
     kind: str
     names: tuple[Any, ...]  # keys, fields, or positions
     parts: tuple[Structure, ...]
-    take: Callable[[Any], Sequence[Any]] | None = field(default=None, compare=False, repr=False)
+    take: Callable[[Any], Sequence[Any] | None] | None = field(
+        default=None, compare=False, repr=False
+    )
     make: Callable[[Sequence[Any]], Any] | None = field(default=None, compare=False, repr=False)
+    is_tensor: bool = False  # whether the object is one tensor, and its parts are others
 
 
 Structure = Leaf | Fixed | Container
@@ -86,6 +91,18 @@ class Signature:
         """Whether the graph's inputs are just the model's arguments."""
         given = list(self.arguments.values())
         return given == [Leaf(i) for i in range(len(given))]
+
+    @cached_property
+    def takes_tensors_apart(self) -> bool:
+        """Whether a tensor among the arguments is no input of the graph itself."""
+        pending = list(self.arguments.values())
+        while pending:
+            found = pending.pop()
+            if isinstance(found, Container):
+                if found.is_tensor:
+                    return True
+                pending += found.parts
+        return False
 
     @property
     def returns_flat(self) -> bool:
@@ -217,8 +234,8 @@ def _parts(name: str, given: Any, wanted: Container) -> Sequence[Any]:
 
 def _taken(given: Any, wanted: Container) -> Sequence[Any] | None:
     """The parts of an object of a class; by name where the class is not at hand."""
-    if wanted.take is not None and type(given).__name__ == wanted.kind:
-        return wanted.take(given)
+    if wanted.take is not None and (taken := wanted.take(given)) is not None:
+        return taken
     if isinstance(given, Mapping) and all(n in given for n in wanted.names):
         return [given[n] for n in wanted.names]
     if wanted.take is None and all(hasattr(given, str(n)) for n in wanted.names):

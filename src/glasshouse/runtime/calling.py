@@ -31,7 +31,7 @@ def flat_inputs(
     signature: Signature, count: int, args: Sequence[Any], keywords: Mapping[str, Any]
 ) -> list[Any]:
     """The graph's inputs for a call; `count` tensors in their order are taken as they are."""
-    if not keywords and is_flat(args, count):
+    if not keywords and is_flat(args, count) and not signature.takes_tensors_apart:
         return list(args)
     return signature.bind(args, keywords)
 

@@ -16,6 +16,7 @@ from glasshouse.backend.base import (
 )
 from glasshouse.errors import LibraryRefused, Unsupported
 from glasshouse.ir.graph import Node, Value
+from glasshouse.ir.signature import Signature
 from glasshouse.ir.sources import CONSTANT
 from glasshouse.lower.program import Call, Program
 from glasshouse.runtime.arguments import Inputs, by_order
@@ -46,6 +47,7 @@ class RunsOnDevice:
     _runtimes: Runtimes
     _by_name: dict[str, Value]
     _takes_flat: bool
+    signature: Signature
     _device: TensorRun | None  # made by the first run
     _fixed: FixedCall | None = None  # made by the first run on tensors
     _refused: dict[str, str]  # by kernel that was a library's call
@@ -91,6 +93,8 @@ class RunsOnDevice:
             if made is not None:
                 return made
         if not self._takes_flat and not is_flat(inputs, len(self.program.graph.inputs)):
+            return None
+        if self.signature.takes_tensors_apart:
             return None
         if not any(map(is_torch, inputs)):
             return None

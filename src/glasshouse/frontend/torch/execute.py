@@ -45,7 +45,7 @@ class Runner:
         self._device = device
         order = list(range(len(captured.graph.outputs)))
         # Results are tensors as they come.
-        self._plain = not captured.numbers and not captured.complex
+        self._plain = not (captured.numbers or captured.complex or captured.apart)
         self._in_order = captured.outputs == order
         self._state: dict[str, Any] = {}
         if executor != "reference":
@@ -119,7 +119,7 @@ class Runner:
     def __call__(self, flat: Sequence[Any]) -> list[Any]:
         """The model's results, flat, for its flat arguments; written arguments are written to."""
         module = self.module if self._held is None else self._held.module(flat)
-        given = [flat[i] for i in self.captured.inputs]
+        given = self.captured.given(flat)
         if self._device is not None:
             given = [self._device.operand(x) for x in given]
         tensors = bool(given) and all(type(x) is torch.Tensor for x in given)

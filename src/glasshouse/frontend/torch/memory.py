@@ -10,6 +10,7 @@ import torch
 from torch import fx
 
 from glasshouse.errors import CaptureError, ShapeError
+from glasshouse.frontend.torch import strided
 from glasshouse.frontend.torch.aten import find
 from glasshouse.frontend.torch.call import AtenCall
 from glasshouse.frontend.torch.compute import as_opaque, compute, refuse, spell
@@ -30,6 +31,8 @@ def call_slots(importer: Importer, call: AtenCall) -> Any:
         viewed = replace(call, target=twin, written=[])
         slot = call.env[call.node.args[0]] = _slots(importer, viewed)
         return slot
+    if schema.name in strided.NAMES and (made := _by_memory(importer, call)) is not None:
+        return made
     if call.written and is_foreach(call.target):
         return _each_in_place(importer, call)
     if call.written and all(r.alias_info is not None for r in schema.returns):
@@ -60,7 +63,7 @@ def _slots(importer: Importer, call: AtenCall) -> Any:
 def _slot(importer: Importer, call: AtenCall, handle: Any, val: Any, number: int | None) -> Any:
     if not hasattr(handle, "type"):
         return handle
-    place = _viewed(call.node) if importer.views_by_schema else _shared(call.node, val)
+    place = _view_of(importer, call.node, val)
     held = call.env[call.node.args[place]] if place is not None else None
     if place is None or not isinstance(held, Slot):
         return Slot(handle)
@@ -120,6 +123,37 @@ def _without_underscore(target: Any) -> Any:
         if [(a.name, str(a.type)) for a in twin._schema.arguments] == wanted:
             return twin
     return None
+
+
+def _by_memory(importer: Importer, call: AtenCall) -> Slot | None:
+    """`as_strided` and its like, which read the memory around their argument; None where that lies
+    row by row in memory of its own: its spelling reads it so."""
+    node: Any = call.node.args[0]
+    val, slot = node.meta.get("val"), call.env[node]
+    if not isinstance(val, torch.Tensor) or not isinstance(slot, Slot):
+        return None
+    root: Any = node
+    while (place := _view_of(importer, root, root.meta.get("val"))) is not None:
+        root = root.args[place]
+    if root is node and slot.root is slot and (importer.views_by_schema or strided.is_whole(val)):
+        return None
+    scatters = call.target._schema.name == "aten::as_strided_scatter"
+    rest = call.args[2:] if scatters else call.args[1:]
+    names = ("size", "stride", "storage_offset")[len(rest) :]
+    found = strided.strided(
+        root.meta["val"], call.env[root], val, [*rest, *(call.kwargs.get(n) for n in names)]
+    )
+    if scatters:
+        return Slot(slot.seen_in(found.write(found.memory.read(), call.args[1])))
+    copies = call.target._schema.name == "aten::as_strided_copy"
+    return Slot(found.view().read()) if copies else found.view()
+
+
+def _view_of(importer: Importer, node: fx.Node, val: Any) -> int | None:
+    """The number of the argument that a result is a view of, if it is one."""
+    if node.op != "call_function":
+        return None
+    return _viewed(node) if importer.views_by_schema else _shared(node, val)
 
 
 def _shared(node: fx.Node, val: Any) -> int | None:

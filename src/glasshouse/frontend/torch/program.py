@@ -20,7 +20,7 @@ from torch.export.graph_signature import (
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
-from glasshouse.errors import CaptureError
+from glasshouse.errors import CaptureError, TypeMismatch
 from glasshouse.frontend.torch.complex import Complex
 from glasshouse.frontend.torch.dims import Symbols, mended
 from glasshouse.frontend.torch.dtypes import COMPLEX_PARTS, dtype_of
@@ -30,6 +30,8 @@ from glasshouse.frontend.torch.memory import storage_of
 from glasshouse.frontend.torch.slot import Slot
 from glasshouse.frontend.torch.source import Sources
 from glasshouse.frontend.torch.stacks import calling_line
+from glasshouse.frontend.torch.strided import NAMES, Strided, is_whole
+from glasshouse.frontend.torch.taken_apart import TakenApart, elements_of_storage, in_memory
 from glasshouse.frontend.torch.weights import array_of, data_of, identity
 from glasshouse.ir.builder import GraphBuilder
 from glasshouse.ir.dim import SymDim
@@ -60,12 +62,27 @@ class Captured:
     numbers: set[int] = field(default_factory=set)  # graph outputs that are ints in the model
     complex: set[int] = field(default_factory=set)  # graph outputs that are pairs of reals
 
+    apart: dict[int, TakenApart] = field(default_factory=dict)  # arguments that enter as others
+
+    def given(self, flat: Sequence[Any]) -> list[Any]:
+        """The graph's inputs, of a call's flat arguments."""
+        if not self.apart:
+            return [flat[i] for i in self.inputs]
+        parts = {number: iter(self._taken(flat, number)) for number in self.apart}
+        return [next(parts[i]) if i in parts else flat[i] for i in self.inputs]
+
+    def _taken(self, flat: Sequence[Any], number: int) -> Sequence[Any]:
+        how = self.apart[number]
+        found = how.take(flat[number])
+        if found is None:
+            raise TypeMismatch(f"argument {number} must be a {how.kind}")
+        return found
+
     def flat_inputs(
         self, args: Sequence[Any], kwargs: Mapping[str, Any] | None = None
     ) -> list[Any]:
         """The tensors among the arguments of a call, in the order of the graph's inputs."""
-        flat = pytree.tree_leaves((tuple(args), dict(kwargs or {})))
-        return [flat[i] for i in self.inputs]
+        return self.given(pytree.tree_leaves((tuple(args), dict(kwargs or {}))))
 
     def flat_results(self, outputs: Sequence[Any]) -> list[Any]:
         """What the model returns, taken apart, from the outputs of a run."""
@@ -110,6 +127,18 @@ class Assembler:
         slot = Slot(Complex(handle) if val.dtype in COMPLEX_PARTS else handle)
         self.given[number] = slot
         return slot
+
+    def memory(self, val: Any, name: str, number: int) -> Slot:
+        """A tensor that is given at each run with the memory that it lies in."""
+        how = self.captured.apart[number] = in_memory(val)
+        shape: tuple[Any, ...] = (elements_of_storage(val),)
+        shape = (*shape, 2) if val.dtype in COMPLEX_PARTS else shape
+        handle = self.builder.input(dtype_of(val.dtype), shape, f"{name}.{how.names[0]}")
+        self.captured.inputs.append(number)
+        self.names[number] = name
+        whole = Slot(Complex(handle) if val.dtype in COMPLEX_PARTS else handle)
+        self.given[number] = whole
+        return Strided(whole, None, (val.shape, val.stride()), val.storage_offset()).view()
 
     def size(self, dim: SymDim, number: int) -> None:
         """A number that is given at each run and is a size: an input that is nothing but long."""
@@ -168,6 +197,12 @@ class Assembler:
             handles.append(handle)
             kept.append(name)
         for number, slot in self.given.items():
+            if slot.written and number in self.captured.apart:
+                raise CaptureError(
+                    f"the model writes into its argument {self.names[number]}, which enters as "
+                    f"{', '.join(self.captured.apart[number].names)}",
+                    hint="write into a copy (tensor.clone())",
+                )
             if slot.written:
                 self.captured.written.append((number, len(handles)))
                 self.captured.graph.written[len(handles)] = self.captured.inputs.index(number)
@@ -255,12 +290,13 @@ def load_program(
     signature = program.graph_signature
     placeholders = [n for n in program.graph.nodes if n.op == "placeholder"]
     changing = written_storages(program.graph_module)
+    around = strided_storages(program.graph_module)
     updated = set(signature.buffers_to_mutate.values())
     inputs: list[Any] = []
     number = 0
     for node, spec in zip(placeholders, signature.input_specs, strict=True):
         if spec.kind is InputKind.USER_INPUT:
-            inputs.append(_user_input(assembler, node, spec.arg, number))
+            inputs.append(_user_input(assembler, node, spec.arg, number, around))
             number += 1
         elif spec.kind in (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR):
             held = program.state_dict.get(spec.target)
@@ -290,7 +326,9 @@ def _by_name(signature: Any, inputs: Sequence[Any]) -> Any:
         yield (spec.target if spec.kind is InputKind.BUFFER else spec.arg.name), slot
 
 
-def _user_input(assembler: Assembler, node: Any, arg: Any, number: int) -> Any:
+def _user_input(
+    assembler: Assembler, node: Any, arg: Any, number: int, around: AbstractSet[int | None]
+) -> Any:
     val = node.meta.get("val")
     if isinstance(arg, ConstantArgument):
         return arg.value
@@ -302,6 +340,8 @@ def _user_input(assembler: Assembler, node: Any, arg: Any, number: int) -> Any:
     if not isinstance(arg, TensorArgument) or not isinstance(val, torch.Tensor):
         raise CaptureError(f"the input {node.name} is neither a tensor nor a number")
     with assembler.builder.at(assembler.importer.sources.origin(node)):
+        if storage_of(val) in around and not is_whole(val):
+            return assembler.memory(val, node.name, number)
         return assembler.input(val, node.name, number)
 
 
@@ -338,6 +378,18 @@ def _step(key: Any) -> str:
 
 # ------------------------------------------------------------------------------------ what changes
 _NORMS = {"aten::batch_norm", "aten::instance_norm"}
+
+
+def strided_storages(module: Any) -> set[int | None]:
+    """The memory that ops of a program read by strides, around what they are given."""
+    calls = [n for n in module.graph.nodes if n.op == "call_function" and n.args]
+    found = {
+        storage_of(n.args[0].meta.get("val"))
+        for n in calls
+        if getattr(getattr(n.target, "_schema", None), "name", "").rstrip("_") in NAMES
+    }
+    found.discard(None)
+    return found
 
 
 def written_storages(module: Any) -> set[int | None]:

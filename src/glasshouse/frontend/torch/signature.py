@@ -32,6 +32,9 @@ def signature_of(
     values = pytree.tree_leaves(examples) if examples is not None else []
 
     def argument(number: int) -> Structure:
+        if (how := captured.apart.get(number)) is not None:
+            parts = tuple(Leaf(i) for i, n in enumerate(captured.inputs) if n == number)
+            return Container(how.kind, how.names, parts, how.take, how.make, True)
         if number in places:
             return Leaf(places[number])
         return Fixed(values[number] if number < len(values) else None)
@@ -105,8 +108,8 @@ def _structure(spec: Any, numbers: Iterator[int], leaf: Callable[[int], Structur
         return Container(_PLAIN[spec.type], tuple(names), parts)
     kind, entry = spec.type, pytree.SUPPORTED_NODES[spec.type]
 
-    def take(given: Any) -> Sequence[Any]:
-        return list(entry.flatten_fn(given)[0])
+    def take(given: Any) -> Sequence[Any] | None:
+        return list(entry.flatten_fn(given)[0]) if type(given).__name__ == kind.__name__ else None
 
     make = partial(_made, entry.unflatten_fn, spec.context)
     return Container(kind.__name__, _field_names(spec, len(parts)), parts, take, make)

@@ -75,6 +75,13 @@ class Slot:
             held = slot._value
         return held
 
+    def seen_in(self, held: Any) -> Any:
+        """What it would hold if what it is a view of in the end held this."""
+        for slot in self._chain()[1:]:
+            assert slot._replay is not None  # a view has one
+            held = slot._replay(held)
+        return held
+
     def write(self, new: Any) -> None:
         """Let it hold another value, and whatever shares its memory the parts of it."""
         chain = self._chain()

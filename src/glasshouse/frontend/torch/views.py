@@ -52,7 +52,7 @@ def put_back(
         axis, start, end, step = [*args[1:], *defaults[len(args) - 1 :]]
         if step == 1:
             return setitem(parent, _along(axis, rank, slice(start, end)), new)
-    return _by_index(parent, new, replay)
+    return put_by_index(parent, new, replay)
 
 
 def _complex_put_back(
@@ -80,7 +80,7 @@ def _along(axis: int, rank: int, entry: Any) -> tuple[Any, ...]:
     return (*[slice(None)] * axis_of(axis, rank), entry)
 
 
-def _by_index(parent: Any, new: Any, replay: Callable[[Any], Any]) -> Any:
+def put_by_index(parent: Any, new: Any, replay: Callable[[Any], Any]) -> Any:
     """Any view at all: the same view of the elements' numbers says where each one goes."""
     count = product(parent.shape)
     numbers = replay(reshaped(arange_near(parent, count), parent.shape))
